@@ -1,0 +1,86 @@
+import type { Finding } from "../domain/finding.ts";
+import type { AgentSpec, Plan, PlanTask } from "../domain/plan.ts";
+import type { GateName } from "../domain/status.ts";
+import type { StageSpec } from "../sandbox/port.ts";
+
+export interface DependencySummary {
+  readonly key: string;
+  readonly title: string;
+  /** What the dependency's agent said it did (from its result file), at most 2,000 characters; null when it said nothing. */
+  readonly summary: string | null;
+  /** From git, not from the agent. */
+  readonly changedFiles: readonly string[];
+}
+
+export interface TaskContext {
+  readonly plan: Plan;
+  readonly task: PlanTask;
+  readonly attempt: number;
+  readonly waveNumber: number;
+  readonly dependencies: readonly DependencySummary[];
+  /** Why the last attempt failed, with the end of its output; null for a first attempt. */
+  readonly previousFailure: { readonly reason: string; readonly outputTail: string } | null;
+  /** Conflicts that sent the task back, with the paths and what the other side did. */
+  readonly conflicts: readonly { readonly paths: readonly string[]; readonly detail: string }[];
+}
+
+export interface FixContext {
+  readonly plan: Plan;
+  readonly waveNumber: number;
+  readonly round: number;
+  readonly maxRounds: number;
+  readonly gate: GateName | "approval";
+  readonly findings: readonly Finding[];
+  readonly command: string | null;
+  readonly outputTail: string;
+  /** Tasks of the wave, for what the code was meant to do. */
+  readonly tasks: readonly PlanTask[];
+  readonly changedFiles: readonly string[];
+  readonly mayChangeTests: boolean;
+}
+
+export interface ReviewContext {
+  readonly plan: Plan;
+  readonly waveNumber: number;
+  readonly tasks: readonly PlanTask[];
+  readonly changedFiles: readonly string[];
+  /** Unified diff, cut to a size that fits. */
+  readonly diff: string;
+}
+
+/** What an agent is given: the prompt for its stdin and the same as data for WAVESMITH_TASK_FILE. */
+export interface ContextPack {
+  readonly prompt: string;
+  readonly taskFile: string;
+}
+
+export interface AgentStageRequest {
+  readonly spec: AgentSpec | null;
+  /** A `run:` script instead of the role's runtime. */
+  readonly run: string | null;
+  readonly role: string;
+  readonly pack: ContextPack;
+  /** Volume paths. */
+  readonly treePath: string;
+  readonly taskFilePath: string;
+  readonly resultFilePath: string;
+  /** Where the volume is inside the sandbox. */
+  readonly workspaceRoot: string;
+  readonly env: Readonly<Record<string, string>>;
+  readonly timeoutMs: number;
+}
+
+/** What an agent may hand in through WAVESMITH_RESULT_FILE; every field optional, anything else is kept out. */
+export interface AgentResult {
+  readonly summary: string | null;
+}
+
+export interface Agents {
+  taskPack(context: TaskContext): ContextPack;
+  fixPack(context: FixContext): ContextPack;
+  reviewPack(context: ReviewContext): ContextPack;
+  /** The job stage that runs the agent (runtime `command`, or a `run:` script). Fails with `unsupported` for other runtimes. */
+  agentStage(request: AgentStageRequest): StageSpec;
+  /** Reads a result file leniently: bad JSON or a foreign shape gives no summary, never a failure. */
+  parseResult(text: string | null): AgentResult;
+}

@@ -1,0 +1,99 @@
+import { z } from "zod";
+import { attemptOutcomeSchema, gateNameSchema } from "./status.ts";
+
+// One table of events (contract 3). The same names serve Inngest, `--json` and the live stream.
+
+const buildBase = z.object({
+  tenantId: z.string(),
+  projectId: z.string(),
+  buildId: z.string(),
+  requestedBy: z.string().optional(),
+});
+const wave = buildBase.extend({ waveNumber: z.number().int() });
+const gateRequest = wave.extend({
+  gateRunId: z.string(),
+  gate: gateNameSchema,
+  sha: z.string(),
+  fence: z.number().int(),
+});
+const attemptRef = wave.extend({
+  attemptId: z.string(),
+  taskId: z.string().nullable(),
+  taskKey: z.string().nullable(),
+  attempt: z.number().int(),
+  fence: z.number().int(),
+});
+const sandbox = buildBase.partial({ buildId: true }).extend({ sandboxId: z.string(), driver: z.string() });
+
+export const eventSchemas = {
+  "project/build.requested": z.object({
+    tenantId: z.string().optional(),
+    projectId: z.string().optional(),
+    project: z.string().optional(),
+    requestedBy: z.string().optional(),
+    plan: z.unknown().optional(),
+    planUrl: z.string().optional(),
+    brief: z.string().optional(),
+    source: z.unknown().optional(),
+    sandbox: z.string().optional(),
+  }),
+  "project/build.completed": buildBase.extend({ head: z.string() }),
+  "project/build.failed": buildBase.extend({ reason: z.string() }),
+  "project/build.cancelled": buildBase,
+  "project/build.cancel-requested": buildBase.extend({ reason: z.string().optional() }),
+  "agent/wave.start": wave,
+  "agent/wave.complete": wave,
+  "agent/execution.*": attemptRef.extend({ role: z.string() }),
+  "agent/attempt.finished": attemptRef.extend({
+    kind: z.enum(["task", "fix", "generate"]),
+    jobKey: z.string(),
+  }),
+  "agent/task.completed": wave.extend({ taskId: z.string(), taskKey: z.string(), commit: z.string() }),
+  "agent/task.failed": wave.extend({
+    taskId: z.string(),
+    taskKey: z.string(),
+    outcome: attemptOutcomeSchema,
+    reason: z.string(),
+  }),
+  "agent/quality.testing": gateRequest,
+  "agent/quality.critic": gateRequest,
+  "agent/quality.integration": gateRequest,
+  "agent/quality.fix": attemptRef.extend({ gate: z.string(), round: z.number().int() }),
+  "agent/gate.finished": gateRequest.extend({ jobKey: z.string().nullable() }),
+  "project/wave.passed": wave.extend({ sha: z.string() }),
+  "project/wave.blocked": wave.extend({ reason: z.string() }),
+  "project/wave.approved": wave.extend({ by: z.string().optional() }),
+  "project/wave.rejected": wave.extend({ by: z.string().optional(), reason: z.string() }),
+  "project/approval.requested": wave,
+  "agent/preview.deploy": wave.extend({ sha: z.string() }),
+  "agent/pull-request.open": wave.extend({ sha: z.string() }),
+  "sandbox/created": sandbox,
+  "sandbox/started": sandbox,
+  "sandbox/stopped": sandbox,
+  "sandbox/lost": sandbox,
+  "sandbox/restored": sandbox,
+  "ci/check.completed": z.object({
+    projectId: z.string().optional(),
+    sha: z.string(),
+    name: z.string(),
+    conclusion: z.string(),
+  }),
+} as const;
+
+export type EventName = keyof typeof eventSchemas;
+/** A concrete event name: `agent/execution.backend` stands under the pattern `agent/execution.*`. */
+export type ConcreteEventName = Exclude<EventName, "agent/execution.*"> | `agent/execution.${string}`;
+
+/** The schema for a concrete event name; undefined when there is no such event. */
+export function schemaForEvent(name: string): z.ZodType | undefined {
+  if (name.startsWith("agent/execution.")) return eventSchemas["agent/execution.*"];
+  return Object.hasOwn(eventSchemas, name) ? eventSchemas[name as EventName] : undefined;
+}
+
+/** A fact or a request that a transaction wrote to the outbox. */
+export interface DomainEvent {
+  readonly name: string;
+  /** `<event>:<subject>:<epoch>` (W13). */
+  readonly id: string;
+  readonly data: Record<string, unknown>;
+}

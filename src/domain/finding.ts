@@ -1,0 +1,42 @@
+import { z } from "zod";
+import { severitySchema } from "./status.ts";
+
+/** Something a gate holds against a wave. */
+export const findingSchema = z.object({
+  /** A stable word for the rule, such as `test-failure`, `conflict-marker`, `secret`, `undeclared-write`. */
+  rule: z.string(),
+  severity: severitySchema,
+  message: z.string(),
+  file: z.string().nullable(),
+  /** 1-based. */
+  line: z.number().int().nullable(),
+  /** 0..1; null: certain. */
+  confidence: z.number().nullable(),
+});
+export type Finding = z.infer<typeof findingSchema>;
+
+/** What a gate saw, kept with its verdict (W6). */
+export const evidenceSchema = z.object({
+  /** The commit that was judged. */
+  sha: z.string(),
+  command: z.string().nullable(),
+  exitCode: z.number().int().nullable(),
+  signal: z.string().nullable(),
+  timedOut: z.boolean(),
+  durationMs: z.number(),
+  /** The last lines of output, secrets masked. */
+  outputTail: z.string(),
+  tests: z
+    .object({
+      total: z.number().int(),
+      passed: z.number().int(),
+      failed: z.number().int(),
+      skipped: z.number().int(),
+      /** `tap` and `junit` are counts; `runner` was scraped from a summary line, shown as "estimated". */
+      source: z.enum(["tap", "junit", "runner"]),
+    })
+    .nullable(),
+  /** Further lines for people, such as "18 of 20 checks passed". */
+  notes: z.array(z.string()),
+});
+export type Evidence = z.infer<typeof evidenceSchema>;

@@ -1,0 +1,77 @@
+import type { Evidence, Finding } from "../domain/finding.ts";
+import type { Severity, Verdict } from "../domain/status.ts";
+import type { StageState } from "../sandbox/port.ts";
+import type { ChangedFile } from "../workspace/port.ts";
+
+/** Reads files of one commit; nothing of a live tree. */
+export interface CommitReader {
+  list(): Promise<{ path: string; mode: string; sizeBytes: number }[]>;
+  read(path: string): Promise<Buffer | null>;
+}
+
+export interface DetectedTests {
+  /** A shell command line for the tree's root. */
+  readonly command: string;
+  /** `npm`, `pnpm`, `yarn`, `pytest`, `go`, `cargo` or `make`. */
+  readonly runner: string;
+}
+
+export interface StaticCheckRequest {
+  /** What changed between the wave's base and its head. */
+  readonly changed: readonly ChangedFile[];
+  readonly before: CommitReader;
+  readonly after: CommitReader;
+  /** What each joined task (or fix) changed, with what it had declared. */
+  readonly changes: readonly {
+    readonly taskKey: string;
+    readonly writes: readonly string[] | null;
+    readonly mayChangeTests: boolean;
+    readonly files: readonly string[];
+  }[];
+}
+
+/** A stage for the sandbox that checks the syntax of changed files in a language we cannot parse here. */
+export interface SyntaxCheck {
+  readonly name: string;
+  readonly argv: readonly string[];
+  readonly files: readonly string[];
+}
+
+export interface CommandVerdictRequest {
+  readonly sha: string;
+  readonly command: string;
+  readonly stage: StageState;
+  /** The stage's output, secrets masked (its beginning and end when it was long). */
+  readonly output: string;
+  /** JUnit XML reports found in the tree after the run, by path. */
+  readonly junit: readonly { path: string; xml: string }[];
+  /** Testing only: tests that must have run for a pass; null elsewhere. */
+  readonly minTests: number | null;
+}
+
+export interface GateResult {
+  readonly verdict: Verdict;
+  readonly evidence: Evidence;
+  readonly findings: Finding[];
+  /** For `inconclusive`: `command-not-found` blocks at once, the others may go to the fixer. */
+  readonly reason: "command-not-found" | "too-few-tests" | "timed-out" | null;
+}
+
+/** The judgement of gates: pure but for reading commits. */
+export interface Gates {
+  detectTests(reader: CommitReader): Promise<DetectedTests | null>;
+  staticChecks(request: StaticCheckRequest): Promise<Finding[]>;
+  syntaxChecks(changed: readonly ChangedFile[]): SyntaxCheck[];
+  /** Findings from the output of a failed syntax check. */
+  syntaxFindings(check: SyntaxCheck, stage: StageState, output: string): Finding[];
+  /** Judges a command that was run: exit 0 passes, 127 and too few tests are inconclusive, else failed with findings. */
+  judgeCommand(request: CommandVerdictRequest): GateResult;
+  /** Findings a critic agent wrote to its result file; throws `usage` with what is wrong when it is not of the schema. */
+  parseReview(resultFile: string): Finding[];
+  /** `failed` when a finding is at or above `block`. */
+  judgeFindings(findings: readonly Finding[], block: Severity): Verdict;
+  /** Equal for the same findings, whatever their order, line numbers and run times (W7: the same findings twice end the fixes). */
+  fingerprint(findings: readonly Finding[]): string;
+  /** Whether a path is a test file by the usual conventions of its language. */
+  isTestFile(path: string): boolean;
+}
