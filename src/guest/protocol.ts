@@ -49,6 +49,8 @@ export interface FileStat {
   readonly sizeBytes: number;
   readonly mode: number;
   readonly modifiedAt: string;
+  /** Of regular files: what `If-Match` takes. */
+  readonly etag?: string;
 }
 
 export interface StageSpec {
@@ -94,7 +96,9 @@ export interface StageState {
   readonly startedAt: string | null;
   readonly endedAt: string | null;
   readonly durationMs: number | null;
+  /** 127: no such command; 126: it cannot be executed; 128 and the signal's number when a signal ended it; null: it never ran or still runs. */
   readonly exitCode: number | null;
+  /** The signal that ended it; told from the exit code where the isolation passes nothing else on. */
   readonly signal: string | null;
   readonly timedOut: boolean;
   readonly outOfMemory: boolean;
@@ -102,11 +106,11 @@ export interface StageState {
   /** Where in the job's output this stage's begins and ends, in bytes. */
   readonly outputStart: number | null;
   readonly outputEnd: number | null;
-  /** Why it could not be started or did not become ready; null otherwise. */
+  /** Why it failed when its exit code does not say: not started, not ready, ended with the job or by a background stage; null otherwise. */
   readonly error: string | null;
 }
 
-/** `lost`: the guest died while it ran; nothing of it is left. A cancelled key never starts. */
+/** `lost`: the guest ended or died while it ran; nothing of it is left. A cancelled key never starts. */
 export type JobStatus = "running" | "passed" | "failed" | "cancelled" | "lost";
 
 export interface JobState {

@@ -1,0 +1,19 @@
+import { closeAttempt, keepAttempt, loseAttempt, settleAttempt } from "../src/coordinator/finish-attempt.ts";
+import type { AttemptFinished } from "./events.ts";
+import { type Flow, flowFunction } from "./flow.ts";
+
+export const attemptFinish = (flow: Flow) =>
+  flowFunction<AttemptFinished>(flow, {
+    id: "attempt-finish",
+    name: "Task: keep the work and settle the outcome",
+    trigger: "agent/attempt.finished",
+    run: async ({ data, step }) => {
+      const { ports } = flow;
+      await step("keep the work on its branch", () => keepAttempt(ports, data));
+      await step("settle the outcome", () => settleAttempt(ports, data));
+      await step("send what follows", () => flow.relay.flush());
+      await step("close the tree", () => closeAttempt(ports, data));
+      return { task: data.taskKey, attempt: data.attempt };
+    },
+    failed: ({ data, reason, step }) => step("settle the attempt as lost", () => loseAttempt(flow.ports, data, reason)),
+  });

@@ -1,0 +1,11 @@
+import { stopBuildJobs } from "../src/coordinator/cancel-build.ts";
+import type { CancelRequested } from "./events.ts";
+import { type Flow, flowFunction } from "./flow.ts";
+
+export const buildCancel = (flow: Flow) =>
+  flowFunction<CancelRequested>(flow, {
+    id: "build-cancel",
+    name: "Build: cancel",
+    trigger: "project/build.cancel-requested",
+    run: ({ data, step }) => step("end its jobs", () => stopBuildJobs(flow.ports, data.buildId)),
+  });

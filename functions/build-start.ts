@@ -1,0 +1,31 @@
+import { readBuildRequest } from "../src/coordinator/request-build.ts";
+import {
+  admitBuild,
+  failBuild,
+  prepareRepository,
+  prepareSandbox,
+  storeBuild,
+} from "../src/coordinator/start-build.ts";
+import { buildIdForEvent } from "../src/domain/ids.ts";
+import type { BuildRequested } from "./events.ts";
+import { type Flow, flowFunction } from "./flow.ts";
+
+export const buildStart = (flow: Flow) =>
+  flowFunction<BuildRequested>(flow, {
+    id: "build-start",
+    name: "Build: check the plan and get ready",
+    trigger: "project/build.requested",
+    run: async ({ data, eventId, step }) => {
+      const { ports } = flow;
+      const buildId = await step("check the plan and store its tasks", () =>
+        storeBuild(ports, readBuildRequest(ports, { id: eventId, data }, flow.defaultDriver)),
+      );
+      const admitted = await step("wait for the project's turn", () => admitBuild(ports, buildId));
+      if (!admitted) return { buildId, queued: true };
+      await step("ready the repository", () => prepareRepository(ports, buildId));
+      await step("ready the sandbox", () => prepareSandbox(ports, buildId));
+      return { buildId };
+    },
+    failed: ({ eventId, reason, step }) =>
+      step("fail the build", () => failBuild(flow.ports, buildIdForEvent(eventId), reason)),
+  });

@@ -1,0 +1,78 @@
+import type { GetStepTools, Inngest, InngestFunction } from "inngest";
+import { NonRetriableError } from "inngest";
+import type { Ports } from "../src/coordinator/port.ts";
+import type { Relay } from "../src/coordinator/relay.ts";
+import { messageOf, WavesmithError } from "../src/domain/errors.ts";
+
+/** What every function of the flow is made with. */
+export interface Flow {
+  readonly inngest: Inngest.Any;
+  readonly ports: Ports;
+  readonly relay: Relay;
+  /** The sandbox driver for requests that name none. */
+  readonly defaultDriver: string;
+}
+
+type StepTools = GetStepTools<Inngest.Any>;
+
+export interface FlowFunction<Data> {
+  readonly id: string;
+  readonly name: string;
+  readonly trigger: string;
+  readonly run: (context: { data: Data; eventId: string; step: Verbs }) => Promise<unknown>;
+  /** What becomes of the thing the event is about when every retry has failed. */
+  readonly failed?: (context: { data: Data; eventId: string; reason: string; step: Verbs }) => Promise<unknown>;
+}
+
+/** Runs a verb as a step with a name people read in Inngest's dashboard. */
+export type Verbs = <Result>(name: string, verb: () => Promise<Result>) => Promise<Result>;
+
+const verbs =
+  (step: StepTools): Verbs =>
+  async (name, verb) =>
+    (await step.run(name, async () => {
+      try {
+        return await verb();
+      } catch (error) {
+        throw forInngest(error);
+      }
+    })) as Awaited<ReturnType<typeof verb>>;
+
+/** Our errors in Inngest's terms: final, or worth a retry. */
+function forInngest(error: unknown): unknown {
+  const final = error instanceof WavesmithError && !error.retryable && finalCodes.has(error.code);
+  if (!final) return error;
+  const remedy = error.remedy === null ? "" : ` (${error.remedy})`;
+  return new NonRetriableError(`${error.message}${remedy}`, { cause: error });
+}
+
+const finalCodes: ReadonlySet<string> = new Set(["plan-invalid", "usage", "unsupported", "conflict", "environment"]);
+
+const retries = 4 as const;
+
+/** Binds a trigger and steps to verbs. Every function ends by sending the events its verbs have committed. */
+export function flowFunction<Data>(flow: Flow, options: FlowFunction<Data>): InngestFunction.Any {
+  const { inngest, relay } = flow;
+  const send = (step: StepTools): Promise<unknown> => step.run("send events", () => relay.flush());
+  return inngest.createFunction(
+    {
+      id: options.id,
+      name: options.name,
+      retries,
+      triggers: [{ event: options.trigger }],
+      onFailure: async ({ event, error, step }) => {
+        const original = event.data.event;
+        flow.ports.log.warn(`${options.name} failed for good: ${messageOf(error)}`, { event: original.id });
+        if (options.failed === undefined) return;
+        const context = { data: original.data as Data, eventId: String(original.id), reason: messageOf(error) };
+        await options.failed({ ...context, step: verbs(step) });
+        await send(step);
+      },
+    },
+    async ({ event, step }) => {
+      const result = await options.run({ data: event.data as Data, eventId: String(event.id), step: verbs(step) });
+      await send(step);
+      return result;
+    },
+  );
+}

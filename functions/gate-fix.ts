@@ -1,0 +1,20 @@
+import { loseAttempt } from "../src/coordinator/finish-attempt.ts";
+import { claimAttempt, openAttemptTree, startAttemptJob } from "../src/coordinator/start-attempt.ts";
+import type { FixEvent } from "./events.ts";
+import { type Flow, flowFunction } from "./flow.ts";
+
+export const gateFix = (flow: Flow) =>
+  flowFunction<FixEvent>(flow, {
+    id: "gate-fix",
+    name: "Gate: hand its findings to the fixer",
+    trigger: "agent/quality.fix",
+    run: async ({ data, step }) => {
+      const { ports } = flow;
+      const claimed = await step("claim the attempt", () => claimAttempt(ports, data));
+      if (!claimed) return { gate: data.gate, stale: true };
+      await step("open its tree", () => openAttemptTree(ports, data));
+      await step("start its job", () => startAttemptJob(ports, data));
+      return { gate: data.gate, round: data.round };
+    },
+    failed: ({ data, reason, step }) => step("settle the attempt as lost", () => loseAttempt(flow.ports, data, reason)),
+  });

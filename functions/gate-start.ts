@@ -1,0 +1,25 @@
+import { loseGate } from "../src/coordinator/finish-gate.ts";
+import { claimGate, startGateJob } from "../src/coordinator/start-gate.ts";
+import type { GateName } from "../src/domain/status.ts";
+import type { GateEvent } from "./events.ts";
+import { type Flow, flowFunction } from "./flow.ts";
+
+const gateStart = (flow: Flow, gate: GateName) =>
+  flowFunction<GateEvent>(flow, {
+    id: `gate-start-${gate}`,
+    name: `Gate: run ${gate} on a clean tree`,
+    trigger: `agent/quality.${gate}`,
+    run: async ({ data, step }) => {
+      const claimed = await step("claim the gate run", () => claimGate(flow.ports, data));
+      if (!claimed) return { gate, stale: true };
+      await step("start its job on a clean tree", () => startGateJob(flow.ports, data));
+      return { gate, sha: data.sha };
+    },
+    failed: ({ data, step }) => step("settle the gate run as lost", () => loseGate(flow.ports, data)),
+  });
+
+export const gateStarts = (flow: Flow) => [
+  gateStart(flow, "testing"),
+  gateStart(flow, "critic"),
+  gateStart(flow, "integration"),
+];

@@ -1,0 +1,28 @@
+import type { InngestFunction } from "inngest";
+import { attemptFinish } from "./attempt-finish.ts";
+import { buildCancel } from "./build-cancel.ts";
+import { buildStart } from "./build-start.ts";
+import type { Flow } from "./flow.ts";
+import { gateFinish } from "./gate-finish.ts";
+import { gateFix } from "./gate-fix.ts";
+import { gateStarts } from "./gate-start.ts";
+import { previewDeploy } from "./preview-deploy.ts";
+import { taskExecute } from "./task-execute.ts";
+import { waveDeliver } from "./wave-deliver.ts";
+import { waveJoin } from "./wave-join.ts";
+import { waveStart } from "./wave-start.ts";
+
+/** Every function of the flow of a build, in the order of the flow. */
+export const createFunctions = (flow: Flow): InngestFunction.Any[] => [
+  buildStart(flow),
+  waveStart(flow),
+  taskExecute(flow),
+  attemptFinish(flow),
+  waveJoin(flow),
+  ...gateStarts(flow),
+  gateFinish(flow),
+  gateFix(flow),
+  waveDeliver(flow),
+  previewDeploy(flow),
+  buildCancel(flow),
+];

@@ -1,0 +1,20 @@
+import { loseAttempt } from "../src/coordinator/finish-attempt.ts";
+import { claimAttempt, openAttemptTree, startAttemptJob } from "../src/coordinator/start-attempt.ts";
+import type { ExecutionEvent } from "./events.ts";
+import { type Flow, flowFunction } from "./flow.ts";
+
+export const taskExecute = (flow: Flow) =>
+  flowFunction<ExecutionEvent>(flow, {
+    id: "task-execute",
+    name: "Task: hand it to its agent",
+    trigger: "agent/execution.*",
+    run: async ({ data, step }) => {
+      const { ports } = flow;
+      const claimed = await step("claim the attempt", () => claimAttempt(ports, data));
+      if (!claimed) return { task: data.taskKey, stale: true };
+      await step("open its tree", () => openAttemptTree(ports, data));
+      await step("start its job", () => startAttemptJob(ports, data));
+      return { task: data.taskKey, attempt: data.attempt };
+    },
+    failed: ({ data, reason, step }) => step("settle the attempt as lost", () => loseAttempt(flow.ports, data, reason)),
+  });

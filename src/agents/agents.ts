@@ -1,0 +1,17 @@
+import { parseResult } from "./agent-result.ts";
+import { agentStage } from "./agent-stage.ts";
+import { fixPack, reviewPack, taskPack } from "./context-pack.ts";
+import type { Agents } from "./port.ts";
+import { loadPrompts } from "./prompt.ts";
+
+/** Context packs and stages of agents; reads its prompts once, here. */
+export function createAgents(): Agents {
+  const prompts = loadPrompts();
+  return {
+    taskPack: (context) => taskPack(prompts, context),
+    fixPack: (context) => fixPack(prompts, context),
+    reviewPack: (context) => reviewPack(prompts, context),
+    agentStage,
+    parseResult,
+  };
+}

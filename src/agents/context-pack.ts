@@ -1,0 +1,167 @@
+import type { Plan, PlanTask } from "../domain/plan.ts";
+import type { ContextPack, FixContext, ReviewContext, TaskContext } from "./port.ts";
+import { cut, type Prompts, render } from "./prompt.ts";
+import { dataRule, reviewRules, workRules } from "./rules.ts";
+import * as section from "./sections.ts";
+
+/** The task file, version 1: what the prompt says, as data. Every key is always there; what does not apply is null or empty. */
+interface TaskFile {
+  readonly version: 1;
+  readonly kind: "task" | "fix" | "review";
+  readonly role: string;
+  readonly plan: { readonly name: string; readonly description: string | null; readonly context: Plan["context"] };
+  /** The task to do; null for a fix or a review. */
+  readonly task: ReturnType<typeof taskData> | null;
+  /** From 1; for a fix the round. */
+  readonly attempt: number;
+  readonly wave: number;
+  readonly dependencies: TaskContext["dependencies"];
+  readonly previousFailure: TaskContext["previousFailure"];
+  readonly conflicts: TaskContext["conflicts"];
+  readonly findings: FixContext["findings"];
+  /** The gate that asked for a fix, with its command and the end of its output. */
+  readonly gate: {
+    readonly name: string;
+    readonly command: string | null;
+    readonly outputTail: string;
+    readonly maxRounds: number;
+  } | null;
+  /** Fix and review: the tasks of the wave and the files it changed. */
+  readonly tasks: readonly ReturnType<typeof taskData>[];
+  readonly changedFiles: readonly string[];
+  readonly diff: string | null;
+  readonly mayChangeTests: boolean;
+  readonly rules: readonly string[];
+}
+
+export function taskPack(prompts: Prompts, context: TaskContext): ContextPack {
+  const { plan, task } = context;
+  const rules = workRules({ mayChangeTests: task.mayChangeTests, committed: "task" });
+  const prompt = render(prompts.task, {
+    title: task.title,
+    role: task.agent,
+    plan: plan.name,
+    about: section.about(plan),
+    instructions: task.instructions ?? task.title,
+    context: section.context(plan),
+    acceptance: section.acceptance(task),
+    writes: section.writes(task),
+    dependencies: section.dependencies(context.dependencies),
+    previousFailure: section.previousFailure(context.previousFailure),
+    conflicts: section.conflicts(context.conflicts),
+    rules: rulesSection(rules),
+  });
+  const file: TaskFile = {
+    ...emptyFile(plan, context.waveNumber),
+    kind: "task",
+    role: task.agent,
+    task: taskData(task),
+    attempt: context.attempt,
+    dependencies: context.dependencies.map((one) => ({
+      ...one,
+      summary: one.summary === null ? null : cut(one.summary, 2_000),
+    })),
+    previousFailure: context.previousFailure,
+    conflicts: context.conflicts,
+    mayChangeTests: task.mayChangeTests,
+    rules,
+  };
+  return { prompt, taskFile: toJson(file) };
+}
+
+export function fixPack(prompts: Prompts, context: FixContext): ContextPack {
+  const { plan, gate } = context;
+  const rules = workRules({ mayChangeTests: context.mayChangeTests, committed: "fix" });
+  const prompt = render(prompts.fix, {
+    gate,
+    role: "fixer",
+    plan: plan.name,
+    round: String(context.round),
+    maxRounds: String(context.maxRounds),
+    about: section.about(plan),
+    findings: section.findings(context.findings),
+    command: section.command(context.command, context.outputTail),
+    context: section.context(plan),
+    tasks: section.tasks(context.tasks),
+    changedFiles: section.changedFiles(context.changedFiles),
+    rules: rulesSection(rules),
+  });
+  const file: TaskFile = {
+    ...emptyFile(plan, context.waveNumber),
+    kind: "fix",
+    role: "fixer",
+    attempt: context.round,
+    findings: context.findings,
+    gate: { name: gate, command: context.command, outputTail: context.outputTail, maxRounds: context.maxRounds },
+    tasks: context.tasks.map(taskData),
+    changedFiles: context.changedFiles,
+    mayChangeTests: context.mayChangeTests,
+    rules,
+  };
+  return { prompt, taskFile: toJson(file) };
+}
+
+export function reviewPack(prompts: Prompts, context: ReviewContext): ContextPack {
+  const { plan } = context;
+  const prompt = render(prompts.review, {
+    wave: String(context.waveNumber),
+    role: "critic",
+    plan: plan.name,
+    about: section.about(plan),
+    context: section.context(plan),
+    tasks: section.tasks(context.tasks),
+    changedFiles: section.changedFiles(context.changedFiles),
+    diff: section.diff(context.diff),
+    data: dataRule,
+  });
+  const file: TaskFile = {
+    ...emptyFile(plan, context.waveNumber),
+    kind: "review",
+    role: "critic",
+    tasks: context.tasks.map(taskData),
+    changedFiles: context.changedFiles,
+    diff: context.diff,
+    rules: reviewRules(),
+  };
+  return { prompt, taskFile: toJson(file) };
+}
+
+function rulesSection(rules: readonly string[]): string {
+  return `## Rules\n\n${rules.map((rule) => `- ${rule}`).join("\n")}`;
+}
+
+function emptyFile(plan: Plan, wave: number): Omit<TaskFile, "kind" | "role" | "rules"> {
+  return {
+    version: 1,
+    plan: { name: plan.name, description: plan.description, context: plan.context },
+    task: null,
+    attempt: 1,
+    wave,
+    dependencies: [],
+    previousFailure: null,
+    conflicts: [],
+    findings: [],
+    gate: null,
+    tasks: [],
+    changedFiles: [],
+    diff: null,
+    mayChangeTests: false,
+  };
+}
+
+/** A task in the words of the plan file. */
+function taskData(task: PlanTask) {
+  return {
+    id: task.key,
+    title: task.title,
+    agent: task.agent,
+    instructions: task.instructions,
+    writes: task.writes,
+    acceptance: task.acceptance,
+    dependsOn: task.dependsOn,
+  };
+}
+
+function toJson(file: TaskFile): string {
+  return `${JSON.stringify(file, null, 2)}\n`;
+}

@@ -1,0 +1,130 @@
+import type { Finding } from "../domain/finding.ts";
+import type { Plan, PlanTask } from "../domain/plan.ts";
+import type { DependencySummary, TaskContext } from "./port.ts";
+import { cut, fence, tail } from "./prompt.ts";
+
+// The parts of a prompt. A part without content is empty and leaves no trace. Whatever tools, repositories or other
+// agents said stands in a fence of data (W12); headings and rules are ours, instructions and house rules the plan's.
+
+const mostFiles = 200;
+const mostFindings = 50;
+const summaryLength = 2_000;
+const tailLength = 8_000;
+
+/** What the project is. */
+export function about(plan: Plan): string {
+  return plan.description ?? "";
+}
+
+/** House rules of the plan. */
+export function context(plan: Plan): string {
+  if (plan.context.length === 0) return "";
+  return `## House rules\n\n${plan.context.map((part) => `### ${part.label}\n\n${part.text.trim()}`).join("\n\n")}`;
+}
+
+export function acceptance(task: PlanTask): string {
+  if (task.acceptance.length === 0) return "";
+  const lines = task.acceptance.map(({ text, check }) =>
+    check === null ? `- ${text}` : `- ${text}\n  checked by: ${code(check)}`,
+  );
+  return `## Accepted when\n\n${lines.join("\n")}`;
+}
+
+export function writes(task: PlanTask): string {
+  if (task.writes === null) return "";
+  const globs = task.writes.length === 0 ? "- nothing" : task.writes.map((glob) => `- ${code(glob)}`).join("\n");
+  return `## Files of this task\n\nThe plan declares that this task writes only:\n\n${globs}`;
+}
+
+export function dependencies(list: readonly DependencySummary[]): string {
+  if (list.length === 0) return "";
+  const parts = list.map((one) => {
+    const summary = one.summary === null ? [] : [fence(`summary of task ${one.key}`, cut(one.summary, summaryLength))];
+    return [
+      `### ${one.key}: ${oneLine(one.title)}`,
+      ...summary,
+      files(`files changed by task ${one.key}`, one.changedFiles),
+    ]
+      .filter((part) => part !== "")
+      .join("\n\n");
+  });
+  return `## What this task builds on\n\nThese tasks are done and their work is in your tree.\n\n${parts.join("\n\n")}`;
+}
+
+export function previousFailure(failure: TaskContext["previousFailure"]): string {
+  if (failure === null) return "";
+  const output =
+    failure.outputTail.trim() === "" ? "" : `\n\n${fence("end of its output", tail(failure.outputTail, tailLength))}`;
+  return `## The last attempt failed\n\nYour tree is fresh: nothing of that attempt is in it.\n\n${fence("reason", failure.reason)}${output}`;
+}
+
+export function conflicts(list: TaskContext["conflicts"]): string {
+  if (list.length === 0) return "";
+  const parts = list.map(({ paths, detail }) =>
+    [files("paths", paths), detail.trim() === "" ? "" : fence("what the other side did", tail(detail, tailLength))]
+      .filter((part) => part !== "")
+      .join("\n\n"),
+  );
+  return `## Conflicts with other work\n\nAn earlier attempt was finished but could not be joined: others changed the same paths. Their work is in your tree now; keep it and do your task on top of it.\n\n${parts.join("\n\n")}`;
+}
+
+/** One finding a line: severity, place, message. */
+export function findings(list: readonly Finding[]): string {
+  if (list.length === 0) return "Nothing was named; see the output below.";
+  const lines = list.slice(0, mostFindings).map((finding) => {
+    const place = finding.file === null ? "" : ` ${finding.file}${finding.line === null ? "" : `:${finding.line}`}`;
+    return `[${finding.severity}]${place} ${finding.rule}: ${oneLine(cut(finding.message, 1_000))}`;
+  });
+  if (list.length > lines.length) lines.push(`and ${list.length - lines.length} more`);
+  return fence("findings", lines.join("\n"));
+}
+
+export function command(line: string | null, outputTail: string): string {
+  const parts: string[] = [];
+  if (line !== null) parts.push(`The gate ran ${code(line)}. Run it again before you finish.`);
+  if (outputTail.trim() !== "") parts.push(fence("end of its output", tail(outputTail, tailLength)));
+  return parts.length === 0 ? "" : `## How it was found\n\n${parts.join("\n\n")}`;
+}
+
+/** What the work of a wave was meant to do. */
+export function tasks(list: readonly PlanTask[]): string {
+  if (list.length === 0) return "";
+  const parts = list.map((task) => {
+    const what = task.instructions ?? (task.run === null ? "" : fence(`script of task ${task.key}`, task.run));
+    const criteria = task.acceptance.map(({ text }) => `- ${text}`).join("\n");
+    return [`### ${task.key} (${task.agent}): ${oneLine(task.title)}`, what.trim(), criteria]
+      .filter((part) => part !== "")
+      .join("\n\n");
+  });
+  return `## What the wave was meant to do\n\n${parts.join("\n\n")}`;
+}
+
+export function changedFiles(list: readonly string[]): string {
+  return list.length === 0 ? "" : `## What the wave changed\n\n${files("changed files", list)}`;
+}
+
+export function diff(text: string): string {
+  return text.trim() === "" ? "" : `## The change\n\n${fence("diff", text)}`;
+}
+
+function files(label: string, paths: readonly string[]): string {
+  if (paths.length === 0) return "";
+  // Git allows newlines in names; quoted, each stays on its line.
+  const lines = paths
+    .slice(0, mostFiles)
+    .map((path) => (/[\u0000-\u001f"\\]/.test(path) ? JSON.stringify(path) : path));
+  if (paths.length > lines.length) lines.push(`and ${paths.length - lines.length} more`);
+  return fence(label, lines.join("\n"));
+}
+
+/** Code within a line, whatever backticks it holds. */
+function code(text: string): string {
+  const line = oneLine(text);
+  const longest = Math.max(0, ...[...line.matchAll(/`+/g)].map((run) => run[0].length));
+  const ticks = "`".repeat(longest + 1);
+  return longest === 0 ? `${ticks}${line}${ticks}` : `${ticks} ${line} ${ticks}`;
+}
+
+function oneLine(text: string): string {
+  return text.replace(/\s+/g, " ").trim();
+}

@@ -1,0 +1,119 @@
+import type { AttemptRow, BuildRow, StoreTransaction } from "../store/port.ts";
+import { advance, emitFor } from "./advance.ts";
+import type { Ports } from "./port.ts";
+import { stopPreview } from "./preview.ts";
+import { ensureSandbox } from "./sandboxes.ts";
+import { abandonGate } from "./start-gate.ts";
+
+// W13. Cancel is a row going running → cancelling that fences every verb but keeping work, confirming stops and
+// delivering a wave already `passed`; `cancelled` follows the last of these.
+
+/** Asks for the end of a build. False when it has ended already. */
+export async function requestCancel(ports: Ports, buildId: string, reason: string): Promise<boolean> {
+  return ports.store.transaction("request-cancel", async (transaction) => {
+    const build = await transaction.lockBuild(buildId);
+    if (build.status === "cancelling") return true;
+    if (!["queued", "running", "waiting"].includes(build.status)) return false;
+    if (build.status === "queued") {
+      await cancelQueued(transaction, ports, build, reason);
+      return true;
+    }
+    await transaction.builds.update({ id: buildId }, { status: "cancelling", reason });
+    await settleUnstarted(transaction, ports, buildId);
+    await emitFor(transaction, build, "project/build.cancel-requested", build.id, build.epoch, { reason });
+    await advance(transaction, ports, buildId);
+    return true;
+  });
+}
+
+async function cancelQueued(
+  transaction: StoreTransaction,
+  ports: Ports,
+  build: BuildRow,
+  reason: string,
+): Promise<void> {
+  const now = ports.clock.now();
+  await transaction.builds.update({ id: build.id }, { status: "cancelled", reason, endedAt: now });
+  await transaction.tasks.update({ buildId: build.id }, { status: "cancelled", endedAt: now });
+  await emitFor(transaction, build, "project/build.cancelled", build.id, build.epoch);
+}
+
+/** What was asked for and never started is over at once; its fence is raised, so that a late start finds it closed. */
+async function settleUnstarted(transaction: StoreTransaction, ports: Ports, buildId: string): Promise<void> {
+  const settled = await transaction.attempts.update(
+    { buildId, status: "requested" },
+    { status: "settled", outcome: "cancelled", reason: "cancelled before it started", endedAt: ports.clock.now() },
+  );
+  const taskIds = settled.flatMap((attempt) => attempt.taskId ?? []);
+  await transaction.tasks.update({ id: taskIds }, { status: "cancelled" });
+  for (const run of await transaction.gateRuns.list({ buildId, status: "requested" })) {
+    await abandonGate(transaction, ports, run.id);
+  }
+}
+
+/**
+ * Ends the jobs of a cancelled build inside its sandbox; resolves once nothing of them is left. Their ends are then
+ * told by the watcher, so that work is kept before the attempts settle. Safe to call again.
+ */
+export async function stopBuildJobs(ports: Ports, buildId: string): Promise<void> {
+  const build = await ports.store.builds.get({ id: buildId });
+  await stopPreview(ports, buildId, "the build was cancelled");
+  if (build.status !== "cancelling") return;
+  const attempts = await ports.store.attempts.list({ buildId, status: ["starting", "running"] });
+  const gates = await ports.store.gateRuns.list({ buildId, status: "running" });
+  const keys = [...attempts.map((attempt) => attempt.jobKey), ...gates.flatMap((run) => run.jobKey ?? [])];
+  if (keys.length > 0) await cancelJobs(ports, build, keys, build.reason ?? "cancelled");
+  await settleNeverStarted(ports, build, attempts);
+  await ports.store.transaction("after-stop", async (transaction) => {
+    await transaction.lockBuild(buildId);
+    for (const run of gates) {
+      const job = await transaction.jobs.find({ key: run.jobKey! });
+      if (job === null || job.status === "intended") await abandonGate(transaction, ports, run.id);
+    }
+    await advance(transaction, ports, buildId);
+  });
+}
+
+async function cancelJobs(ports: Ports, build: BuildRow, keys: readonly string[], reason: string): Promise<void> {
+  const { guest } = await ensureSandbox(ports, build);
+  await Promise.all(
+    keys.map(async (key) => {
+      await guest.cancelJob(key, { reason, graceMs: 3000 });
+      await ports.store.jobs.update({ key, status: "intended" }, { status: "running" });
+    }),
+  );
+  ports.wakeWatcher();
+}
+
+/** Attempts that were being started and whose job was never recorded: their keys can never start now. */
+async function settleNeverStarted(ports: Ports, build: BuildRow, attempts: readonly AttemptRow[]): Promise<void> {
+  for (const attempt of attempts) {
+    if ((await ports.store.jobs.find({ key: attempt.jobKey })) !== null) continue;
+    await ports.store.transaction("settle-unstarted", async (transaction) => {
+      await transaction.lockBuild(build.id);
+      const [settled] = await transaction.attempts.update(
+        { id: attempt.id, fence: attempt.fence, status: ["starting", "running"] },
+        { status: "settled", outcome: "cancelled", reason: "cancelled before it started", endedAt: ports.clock.now() },
+      );
+      if (settled?.taskId != null) await transaction.tasks.update({ id: settled.taskId }, { status: "cancelled" });
+    });
+  }
+}
+
+/** Ends live attempts whose build has used up its wall-clock budget; they settle as over-budget. */
+export async function stopOverBudget(ports: Ports, buildId: string): Promise<void> {
+  const build = await ports.store.builds.get({ id: buildId });
+  if (build.status !== "running" || build.deadlineAt === null || build.deadlineAt > ports.clock.now()) return;
+  const attempts = await ports.store.attempts.list({ buildId, status: "running" });
+  if (attempts.length > 0)
+    await cancelJobs(
+      ports,
+      build,
+      attempts.map((attempt) => attempt.jobKey),
+      "over-budget",
+    );
+  await ports.store.transaction("over-budget", async (transaction) => {
+    await transaction.lockBuild(buildId);
+    await advance(transaction, ports, buildId);
+  });
+}

@@ -1,0 +1,124 @@
+import type { BuildFact, GateFact, TaskFact, WaveFact } from "../domain/next-move.ts";
+import { agentSpecFor } from "../domain/plan.ts";
+import { createTaskGraph, type TaskGraph } from "../domain/task-graph.ts";
+import { chooseWave } from "../domain/wave-planner.ts";
+import type { AttemptRow, BuildRow, GateRunRow, StoreTransaction, TaskRow, WaveRow } from "../store/port.ts";
+import type { Ports } from "./port.ts";
+
+/** A build as the database has it now. */
+export interface BuildState {
+  readonly build: BuildRow;
+  readonly tasks: readonly TaskRow[];
+  /** The latest wave. */
+  readonly wave: WaveRow | null;
+  readonly liveAttempts: readonly AttemptRow[];
+  readonly waveAttempts: readonly AttemptRow[];
+  /** Runs of the wave's gates in its present epoch, oldest first. */
+  readonly gateRuns: readonly GateRunRow[];
+}
+
+export async function loadState(transaction: StoreTransaction, build: BuildRow): Promise<BuildState> {
+  const buildId = build.id;
+  const tasks = await transaction.tasks.list({ buildId }, { by: "position" });
+  const wave = await transaction.waves.find({ buildId }, { by: "number", descending: true });
+  const liveAttempts = await transaction.attempts.list({
+    buildId,
+    status: ["requested", "starting", "running", "finishing"],
+  });
+  if (wave === null) return { build, tasks, wave, liveAttempts, waveAttempts: [], gateRuns: [] };
+  const waveAttempts = await transaction.attempts.list({ waveId: wave.id }, { by: "createdAt" });
+  const gateRuns = await transaction.gateRuns.list({ waveId: wave.id, epoch: wave.epoch }, { by: "round" });
+  return { build, tasks, wave, liveAttempts, waveAttempts, gateRuns };
+}
+
+/** The paths a task may write as far as is known (W2): declared, plus those that conflicted before; null: unknown. */
+export function effectiveWrites(task: Pick<TaskRow, "definition" | "conflicts">): string[] | null {
+  const learned = task.conflicts.flatMap((conflict) => conflict.paths.map(escapeGlob));
+  const declared = task.definition.writes;
+  if (declared === null && learned.length === 0) return null;
+  return [...(declared ?? []), ...learned];
+}
+
+const escapeGlob = (path: string): string => path.replace(/[\\*?[\]{}()!+@|]/g, "\\$&");
+
+function taskFact(state: BuildState, task: TaskRow): TaskFact {
+  return {
+    key: task.key,
+    position: task.position,
+    agent: task.agent,
+    status: task.status,
+    dependsOn: task.definition.dependsOn,
+    inWave: state.wave !== null && task.waveId === state.wave.id,
+    live: state.liveAttempts.some((attempt) => attempt.taskId === task.id),
+  };
+}
+
+function gateFacts(state: BuildState, wave: WaveRow): GateFact[] {
+  const latest = new Map<string, GateFact>();
+  for (const run of state.gateRuns) {
+    if (run.sha !== wave.headSha) continue;
+    const { gate, status, verdict, fixable, fingerprint } = run;
+    latest.set(gate, { gate, status, verdict, fixable, fingerprint });
+  }
+  return [...latest.values()];
+}
+
+function waveFact(state: BuildState, wave: WaveRow): WaveFact {
+  const fixes = state.waveAttempts.filter((attempt) => attempt.kind === "fix" && attempt.outcome !== null);
+  const lastFix = fixes.at(-1);
+  const fixedNothing =
+    lastFix !== undefined && lastFix.baseSha === wave.headSha && lastFix.number > 0 && fixIsOfThisEpoch(state, lastFix);
+  return {
+    number: wave.number,
+    status: wave.status,
+    joined: wave.headSha !== null,
+    delivered: wave.deliveredAt !== null,
+    fixRounds: wave.fixRounds,
+    gates: gateFacts(state, wave),
+    headAttemptLive: state.liveAttempts.some((attempt) => attempt.kind !== "task"),
+    fixFailed: fixedNothing ? (lastFix.reason ?? "it changed nothing") : null,
+    earlierFingerprints: state.gateRuns
+      .filter((run) => run.sha !== wave.headSha && run.fingerprint !== null && run.verdict !== "passed")
+      .map((run) => run.fingerprint as string),
+    approved: wave.approvedSha !== null && wave.approvedSha === wave.headSha,
+  };
+}
+
+function fixIsOfThisEpoch(state: BuildState, fix: AttemptRow): boolean {
+  return state.gateRuns.some((run) => run.id === fix.gateRunId);
+}
+
+/** The state as `nextMove` reads it. */
+export function factsOf(state: BuildState, ports: Pick<Ports, "clock" | "processors">): BuildFact {
+  const { build, tasks, wave } = state;
+  const { plan } = build;
+  let graph: TaskGraph | null = null;
+  const remainingPath = (key: string): number => {
+    graph ??= createTaskGraph(tasks.map((task) => task.definition));
+    return graph.remainingPath(key);
+  };
+  const byKey = new Map(tasks.map((task) => [task.key, task]));
+  return {
+    status: build.status,
+    onTaskFailure: plan.onTaskFailure,
+    approval: plan.approval,
+    maxParallelTasks: plan.limits.maxParallelTasks ?? ports.processors,
+    maxFixRounds: plan.gates.maxFixRounds,
+    fixerAvailable: agentSpecFor(plan, "fixer") !== null,
+    deadlinePassed: build.deadlineAt !== null && build.deadlineAt <= ports.clock.now(),
+    tasks: tasks.map((task) => taskFact(state, task)),
+    wave: wave === null ? null : waveFact(state, wave),
+    liveAttempts: state.liveAttempts.length,
+    chooseWave: (keys) =>
+      chooseWave({
+        ready: keys.map((key) => {
+          const task = byKey.get(key)!;
+          return { key, agent: task.agent, position: task.position, effectiveWrites: effectiveWrites(task) };
+        }),
+        remainingPath,
+        tasksPerAgentPerWave: plan.limits.tasksPerAgentPerWave,
+      }),
+    dispatchOrder: (keys) =>
+      [...keys].sort((a, b) => remainingPath(b) - remainingPath(a) || byKey.get(a)!.position - byKey.get(b)!.position),
+  };
+}

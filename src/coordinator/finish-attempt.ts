@@ -1,0 +1,320 @@
+import type { Finding } from "../domain/finding.ts";
+import type { AttemptOutcome } from "../domain/status.ts";
+import type { JobState, SandboxEndpoint } from "../sandbox/port.ts";
+import type { AttemptRow, StoreTransaction, TaskRow } from "../store/port.ts";
+import type { KeepResult } from "../workspace/port.ts";
+import { addHeadAttempt, advance, emitFor } from "./advance.ts";
+import { describeFailure, failedStage, jobStateOf, maskOf, outputTail, stageOutput } from "./job-results.ts";
+import { handoverPath, waveRef } from "./names.ts";
+import type { Ports } from "./port.ts";
+import { ensureSandbox } from "./sandboxes.ts";
+import { type AttemptRefer, type LoadedAttempt, loadAttempt, mayChangeTests, waveMembers } from "./start-attempt.ts";
+
+// W5. An agent's claim to be finished proves nothing: exit status, acceptance checks and the diff in git decide.
+// W8. Work is kept on a ref of the authority before the tree that holds it is removed.
+
+const maxLosses = 3;
+const agentEmail = (role: string): string => `${role}@agents.wavesmith.invalid`;
+
+/** Commits what the attempt's tree holds and puts it on the attempt's ref; whatever the outcome, nothing is thrown away. */
+export async function keepAttempt(ports: Ports, refer: AttemptRefer): Promise<void> {
+  const loaded = await loadAttempt(ports, refer.attemptId);
+  const { attempt, build } = loaded;
+  if (attempt.fence !== refer.fence || !["running", "starting", "finishing"].includes(attempt.status)) return;
+  const endpoint = await ensureSandbox(ports, build);
+  const kept = await keepTree(ports, endpoint, loaded);
+  const mask = maskOf(ports, build);
+  const state = await jobStateOf(ports, attempt.jobKey);
+  const judged = judge(loaded, state, kept);
+  const guarded = await guardFix(ports, loaded, kept, judged);
+  const tail = state === null ? "" : await tailOf(endpoint, attempt, state, mask);
+  const handedIn = await endpoint.guest
+    .readFile(`${handoverPath(attempt.jobKey)}/result.json`, { maxBytes: 256 * 1024 })
+    .catch(
+      () => null, // a result file too large to read is as good as none: it proves nothing anyway (W5)
+    );
+  const { summary } = ports.agents.parseResult(handedIn === null ? null : mask(handedIn.toString("utf8")));
+  const changed = kept === null ? [] : kept.changed.map((file) => file.path);
+  await ports.store.attempts.update(
+    { id: attempt.id, fence: refer.fence, status: ["running", "starting", "finishing"] },
+    {
+      status: "finishing",
+      commitSha: kept?.commit ?? null,
+      verdict: { ...guarded, reason: guarded.reason === null ? null : mask(guarded.reason), summary, changed },
+      outputTail: tail,
+    },
+  );
+}
+
+async function keepTree(ports: Ports, endpoint: SandboxEndpoint, loaded: LoadedAttempt): Promise<KeepResult | null> {
+  const { attempt, build } = loaded;
+  if ((await endpoint.guest.stat(attempt.treePath)) === null) return null;
+  await ports.crashPoint("keep.before");
+  const kept = await ports.workspace.keepTree({
+    projectId: build.projectId as never,
+    guest: endpoint.guest,
+    treePath: attempt.treePath,
+    base: attempt.baseSha,
+    message: commitMessage(loaded),
+    author: { name: `${attempt.role} agent`, email: agentEmail(attempt.role) },
+    date: attempt.createdAt,
+    ref: attempt.ref,
+  });
+  await ports.crashPoint("keep.after");
+  return kept;
+}
+
+function commitMessage({ attempt, build, wave, task }: LoadedAttempt): string {
+  const titles = {
+    task: task?.definition.title ?? "",
+    fix: `Fix wave ${wave.number}`,
+    generate: "Make generated files again",
+  };
+  const trailers = [
+    `Wavesmith-Build: ${build.id}`,
+    `Wavesmith-Wave: ${wave.number}`,
+    ...(task === null ? [] : [`Wavesmith-Task: ${task.key}`]),
+    `Wavesmith-Agent: ${attempt.role}`,
+    `Wavesmith-Attempt: ${attempt.number}`,
+    ...(attempt.kind === "fix" ? [`Fixes: ${attempt.gateRunId}`] : []),
+  ];
+  return `${titles[attempt.kind]}\n\n${trailers.join("\n")}\n`;
+}
+
+interface Judgement {
+  readonly outcome: AttemptOutcome;
+  readonly reason: string | null;
+}
+
+function judge({ attempt, task }: LoadedAttempt, state: JobState | null, kept: KeepResult | null): Judgement {
+  if (state === null || state.status === "lost") return { outcome: "lost", reason: "its sandbox died while it ran" };
+  if (state.status === "cancelled") return cancelledAs(state.cancelReason);
+  const failed = failedStage(state);
+  if (failed !== null) {
+    const outcome = failed.timedOut ? "timed-out" : "failed";
+    return { outcome, reason: `${describeFailure(failed)}${checkText(failed.name, task)}` };
+  }
+  if (kept === null) return { outcome: "lost", reason: "its tree is gone" };
+  if (kept.refused.length > 0) return { outcome: "refused", reason: `cannot be kept: ${kept.refused.join("; ")}` };
+  const mustChange = attempt.kind === "fix" || task?.definition.changes === "required";
+  if (kept.commit === null && mustChange) return { outcome: "failed", reason: "it finished without changing a file" };
+  return { outcome: "succeeded", reason: null };
+}
+
+/** Cancel reasons travel through the guest, so only known ones are believed. */
+function cancelledAs(reason: string | null): Judgement {
+  if (reason === "over-budget") return { outcome: "over-budget", reason: "the time limit of the plan is used up" };
+  return { outcome: "cancelled", reason: reason ?? "cancelled" };
+}
+
+function checkText(stageName: string, task: TaskRow | null): string {
+  const index = /^check (\d+)$/.exec(stageName)?.[1];
+  if (index === undefined || task === null) return "";
+  return ` (${task.definition.acceptance[Number(index) - 1]?.check ?? ""})`;
+}
+
+/** W7: a fix may not weaken tests unless every task of the wave may. */
+async function guardFix(
+  ports: Ports,
+  { attempt, build, wave }: LoadedAttempt,
+  kept: KeepResult | null,
+  judged: Judgement,
+): Promise<Judgement> {
+  if (attempt.kind !== "fix" || judged.outcome !== "succeeded" || kept?.commit == null) return judged;
+  if (mayChangeTests(await waveMembers(ports, wave.id))) return judged;
+  const weakened = (await checkFix(ports, build.projectId, attempt, kept)).filter((finding) =>
+    finding.rule.startsWith("test-"),
+  );
+  if (weakened.length === 0) return judged;
+  return {
+    outcome: "refused",
+    reason: `the fix weakens tests: ${weakened.map((finding) => finding.message).join("; ")}`,
+  };
+}
+
+async function checkFix(ports: Ports, projectId: string, attempt: AttemptRow, kept: KeepResult): Promise<Finding[]> {
+  return ports.gates.staticChecks({
+    changed: kept.changed,
+    before: commitReader(ports, projectId, attempt.baseSha),
+    after: commitReader(ports, projectId, kept.commit!),
+    changes: [{ taskKey: "fix", writes: null, mayChangeTests: false, files: kept.changed.map((file) => file.path) }],
+  });
+}
+
+/** Reads files of one commit of the authority. */
+export function commitReader(ports: Pick<Ports, "workspace">, projectId: string, sha: string) {
+  return {
+    list: () => ports.workspace.listFiles(projectId as never, sha),
+    read: (path: string) => ports.workspace.readBlob(projectId as never, sha, path, { maxBytes: 4 * 1024 * 1024 }),
+  };
+}
+
+async function tailOf(
+  endpoint: SandboxEndpoint,
+  attempt: AttemptRow,
+  state: JobState,
+  mask: (text: string) => string,
+): Promise<string> {
+  const stage = failedStage(state) ?? state.stages.findLast((candidate) => candidate.outputStart !== null);
+  if (stage === undefined || state.status === "lost") return "";
+  return outputTail(await stageOutput(endpoint, attempt.jobKey, stage, mask));
+}
+
+/** Settles the attempt and whatever follows from it, in one commit. */
+export async function settleAttempt(ports: Ports, refer: AttemptRefer): Promise<void> {
+  const { attempt, wave, build } = await loadAttempt(ports, refer.attemptId);
+  if (attempt.status !== "finishing" || attempt.fence !== refer.fence) return;
+  if (attempt.kind !== "task" && attempt.verdict?.outcome === "succeeded" && attempt.commitSha !== null) {
+    // A projection of the row below: repeated with the same values after a crash.
+    const ref = waveRef(attempt.buildId, wave.number);
+    await ports.workspace.moveRef(build.projectId as never, ref, attempt.commitSha, attempt.baseSha);
+  }
+  await ports.store.transaction("settle-attempt", async (transaction) => {
+    await transaction.lockBuild(attempt.buildId);
+    await settleIn(transaction, ports, refer);
+    await advance(transaction, ports, attempt.buildId);
+  });
+}
+
+async function settleIn(transaction: StoreTransaction, ports: Ports, refer: AttemptRefer): Promise<void> {
+  const attempt = await transaction.attempts.get({ id: refer.attemptId });
+  if (attempt.fence !== refer.fence || attempt.status === "settled") return;
+  const verdict = attempt.verdict ?? {
+    outcome: "lost" as const,
+    reason: "its sandbox could not be reached",
+    summary: null,
+    changed: [],
+  };
+  const [settled] = await transaction.attempts.update(
+    { id: attempt.id, fence: refer.fence },
+    { status: "settled", outcome: verdict.outcome, reason: verdict.reason, endedAt: ports.clock.now() },
+  );
+  if (attempt.kind === "task") await settleTask(transaction, ports, settled!);
+  else await settleHeadAttempt(transaction, ports, settled!);
+}
+
+async function settleTask(transaction: StoreTransaction, ports: Ports, attempt: AttemptRow): Promise<void> {
+  const task = await transaction.tasks.get({ id: attempt.taskId! });
+  const set = (patch: Partial<TaskRow>) => transaction.tasks.update({ id: task.id }, patch);
+  switch (attempt.outcome) {
+    case "succeeded":
+      await set({
+        status: "joining",
+        commitSha: attempt.commitSha,
+        summary: attempt.verdict?.summary ?? null,
+        changedFiles: attempt.verdict?.changed ?? [],
+        reason: null,
+      });
+      return;
+    case "cancelled":
+      await set({ status: "cancelled", reason: attempt.reason });
+      return;
+    case "lost":
+      if (task.losses < maxLosses) {
+        await set({ status: "assigned", losses: task.losses + 1, epoch: task.epoch + 1 });
+        return;
+      }
+      break;
+    case "over-budget":
+      break;
+    default:
+      if (task.retriesUsed < task.definition.retries) {
+        await set({
+          status: "assigned",
+          retriesUsed: task.retriesUsed + 1,
+          epoch: task.epoch + 1,
+          reason: attempt.reason,
+        });
+        return;
+      }
+  }
+  await set({ status: "failed", reason: attempt.reason, endedAt: ports.clock.now() });
+  const build = await transaction.builds.get({ id: attempt.buildId });
+  const wave = await transaction.waves.get({ id: attempt.waveId });
+  await emitFor(transaction, build, "agent/task.failed", task.id, task.epoch, {
+    waveNumber: wave.number,
+    taskId: task.id,
+    taskKey: task.key,
+    outcome: attempt.outcome,
+    reason: attempt.reason ?? "",
+  });
+}
+
+/** A fix or generated files: a new head repeats every gate (W7). */
+async function settleHeadAttempt(transaction: StoreTransaction, ports: Ports, attempt: AttemptRow): Promise<void> {
+  const wave = await transaction.waves.get({ id: attempt.waveId });
+  const build = await transaction.builds.get({ id: attempt.buildId });
+  if (attempt.outcome === "succeeded") {
+    await transaction.waves.update(
+      { id: wave.id },
+      { status: "gating", headSha: attempt.commitSha ?? attempt.baseSha },
+    );
+    return;
+  }
+  const lost = await transaction.attempts.list({ waveId: wave.id, kind: attempt.kind, outcome: "lost" });
+  if (attempt.outcome === "lost" && lost.length <= maxLosses && build.status === "running") {
+    await repeatHeadAttempt(transaction, ports, attempt);
+    return;
+  }
+  if (attempt.kind === "fix") {
+    await transaction.waves.update({ id: wave.id }, { status: "gating" });
+    return;
+  }
+  if (build.status !== "running") return; // a cancelled build cancels the wave itself
+  const reason = `generated files could not be made again: ${attempt.reason}`;
+  await transaction.waves.update({ id: wave.id }, { status: "blocked", reason, endedAt: ports.clock.now() });
+  await emitFor(transaction, build, "project/wave.blocked", wave.id, wave.epoch, { waveNumber: wave.number, reason });
+}
+
+async function repeatHeadAttempt(transaction: StoreTransaction, ports: Ports, attempt: AttemptRow): Promise<void> {
+  const wave = await transaction.waves.get({ id: attempt.waveId });
+  const build = await transaction.builds.get({ id: attempt.buildId });
+  const { kind, role, gateRunId, paths, baseSha } = attempt;
+  if (kind === "task") return;
+  const again = await addHeadAttempt(transaction, ports, { build, wave, baseSha }, { kind, role, gateRunId, paths });
+  await askHeadAttempt(transaction, build, wave.number, { ...again, kind, role });
+}
+
+/** Asks for an attempt on a wave's head: `agent/quality.fix`, or `agent/execution.<role>` for generated files. */
+export async function askHeadAttempt(
+  transaction: StoreTransaction,
+  build: Parameters<typeof emitFor>[1],
+  waveNumber: number,
+  what: { id: string; number: number; kind: "fix" | "generate"; role: string },
+): Promise<void> {
+  const name = what.kind === "fix" ? "agent/quality.fix" : `agent/execution.${what.role}`;
+  await emitFor(transaction, build, name, what.id, 0, {
+    waveNumber,
+    attemptId: what.id,
+    taskId: null,
+    taskKey: null,
+    attempt: what.number,
+    fence: 0,
+    ...(what.kind === "fix" ? { gate: "repeated", round: what.number } : { role: what.role }),
+  });
+}
+
+/** Removes what the settled attempt left on the volume. */
+export async function closeAttempt(ports: Ports, refer: AttemptRefer): Promise<void> {
+  const { attempt, build } = await loadAttempt(ports, refer.attemptId);
+  if (attempt.status !== "settled") return;
+  const endpoint = await ensureSandbox(ports, build);
+  await ports.workspace.closeTree(endpoint.guest, attempt.treePath);
+  await endpoint.guest.remove(handoverPath(attempt.jobKey), { recursive: true });
+  await endpoint.guest.forgetJob(attempt.jobKey);
+}
+
+/** Settles an attempt that could not even be started, as lost to infrastructure (W4). */
+export async function loseAttempt(ports: Ports, refer: AttemptRefer, reason: string): Promise<void> {
+  const { attempt } = await loadAttempt(ports, refer.attemptId);
+  await ports.store.transaction("lose-attempt", async (transaction) => {
+    await transaction.lockBuild(attempt.buildId);
+    const [lost] = await transaction.attempts.update(
+      { id: attempt.id, fence: refer.fence, status: ["requested", "starting", "running", "finishing"] },
+      { status: "finishing", verdict: { outcome: "lost", reason, summary: null, changed: [] } },
+    );
+    if (lost === undefined) return;
+    await settleIn(transaction, ports, refer);
+    await advance(transaction, ports, attempt.buildId);
+  });
+}

@@ -1,0 +1,370 @@
+import type { Evidence, Finding } from "../domain/finding.ts";
+import type { Verdict } from "../domain/status.ts";
+import type { GateResult } from "../gates/port.ts";
+import type { JobState, SandboxEndpoint, StageState } from "../sandbox/port.ts";
+import type { StoreTransaction } from "../store/port.ts";
+import { advance, emitFor } from "./advance.ts";
+import { commitReader } from "./finish-attempt.ts";
+import { describeFailure, jobStateOf, maskOf, stageOutput } from "./job-results.ts";
+import type { Mask } from "./masking.ts";
+import { gateTreePath, handoverPath } from "./names.ts";
+import type { Ports } from "./port.ts";
+import { ensureSandbox } from "./sandboxes.ts";
+import {
+  criticAgent,
+  criticChecks,
+  type GateRefer,
+  type GateWork,
+  gateWork,
+  type LoadedGate,
+  loadGate,
+} from "./start-gate.ts";
+
+const maxLosses = 3;
+
+/** What the database keeps of a finished gate run. */
+interface Judged {
+  readonly verdict: Verdict;
+  readonly reason: string | null;
+  readonly fixable: boolean;
+  readonly evidence: Evidence | null;
+  readonly findings: Finding[];
+}
+
+/** Judges a gate run whose job has ended (or that had none) and settles what follows, in one commit. */
+export async function finishGate(ports: Ports, refer: GateRefer): Promise<void> {
+  const loaded = await loadGate(ports, refer.gateRunId);
+  const { run, build } = loaded;
+  if (run.fence !== refer.fence || run.status === "finished") return;
+  const state = await jobStateOf(ports, run.jobKey!);
+  if (state?.status === "cancelled" && build.status !== "running") {
+    await settle(ports, refer, cancelled);
+    return;
+  }
+  if (state !== null && (state.status === "lost" || state.status === "cancelled")) {
+    await loseGate(ports, refer);
+    return;
+  }
+  const judged = mask(maskOf(ports, build), await judgeGate(ports, loaded, state));
+  await settle(ports, refer, judged);
+}
+
+const cancelled: Judged = {
+  verdict: "inconclusive",
+  reason: "the build was cancelled",
+  fixable: false,
+  evidence: null,
+  findings: [],
+};
+
+async function settle(ports: Ports, refer: GateRefer, judged: Judged): Promise<void> {
+  const { buildId } = await ports.store.gateRuns.get({ id: refer.gateRunId });
+  await ports.store.transaction("finish-gate", async (transaction) => {
+    await transaction.lockBuild(buildId);
+    const { findings, ...row } = judged;
+    const blocking = judged.verdict === "failed" || judged.verdict === "inconclusive";
+    const [finished] = await transaction.gateRuns.update(
+      { id: refer.gateRunId, fence: refer.fence, status: ["requested", "running"] },
+      {
+        ...row,
+        status: "finished",
+        fingerprint: blocking ? ports.gates.fingerprint(findings) : null,
+        endedAt: ports.clock.now(),
+      },
+    );
+    if (finished === undefined) return;
+    await transaction.findings.insertMany(
+      findings.map(({ confidence, ...finding }) => ({
+        ...finding,
+        gateRunId: refer.gateRunId,
+        confidence: confidence === null ? null : Math.round(confidence * 100),
+      })),
+    );
+    await advance(transaction, ports, buildId);
+  });
+}
+
+/** A gate lost to infrastructure is repeated, at most three times (W4, W6). */
+export async function loseGate(ports: Ports, refer: GateRefer): Promise<void> {
+  const { buildId } = await ports.store.gateRuns.get({ id: refer.gateRunId });
+  await ports.store.transaction("repeat-gate", async (transaction) => {
+    const build = await transaction.lockBuild(buildId);
+    const run = await transaction.gateRuns.get({ id: refer.gateRunId });
+    if (run.fence !== refer.fence || run.status === "finished") return;
+    if (run.losses >= maxLosses || build.status !== "running") {
+      const reason = `its sandbox died ${run.losses + 1} times while it ran`;
+      await transaction.gateRuns.update(
+        { id: run.id },
+        { status: "finished", verdict: "inconclusive", reason, endedAt: ports.clock.now() },
+      );
+      await advance(transaction, ports, buildId);
+      return;
+    }
+    await repeatGate(transaction, run.id);
+  });
+}
+
+/** Asks for the same run again under a higher fence. */
+export async function repeatGate(transaction: StoreTransaction, gateRunId: string): Promise<void> {
+  const run = await transaction.gateRuns.get({ id: gateRunId });
+  const build = await transaction.builds.get({ id: run.buildId });
+  const wave = await transaction.waves.get({ id: run.waveId });
+  const fence = run.fence + 1;
+  await transaction.gateRuns.update(
+    { id: run.id },
+    { status: "requested", fence, losses: run.losses + 1, jobKey: `${run.id}-${fence}` },
+  );
+  await emitFor(transaction, build, `agent/quality.${run.gate}`, run.id, fence, {
+    waveNumber: wave.number,
+    gateRunId: run.id,
+    gate: run.gate,
+    sha: run.sha,
+    fence,
+  });
+}
+
+function mask(cover: Mask, judged: Judged): Judged {
+  const { evidence } = judged;
+  return {
+    ...judged,
+    reason: judged.reason === null ? null : cover(judged.reason),
+    evidence: evidence === null ? null : { ...evidence, outputTail: cover(evidence.outputTail) },
+    findings: judged.findings.map((finding) => ({ ...finding, message: cover(finding.message) })),
+  };
+}
+
+async function judgeGate(ports: Ports, loaded: LoadedGate, state: JobState | null): Promise<Judged> {
+  const work = await gateWork(ports, loaded);
+  if (work.kind === "verdict") return judgeIdle(ports, loaded, work);
+  if (work.kind === "checks") return judgeChecks(ports, loaded, state);
+  if (state === null) throw new Error(`gate run ${loaded.run.id} has no job state`);
+  return judgeJob(ports, loaded, work, state);
+}
+
+const noEvidence = (sha: string, notes: string[]): Evidence => ({
+  sha,
+  command: null,
+  exitCode: null,
+  signal: null,
+  timedOut: false,
+  durationMs: 0,
+  outputTail: "",
+  tests: null,
+  notes,
+});
+
+/** A gate that passed in an earlier wave cannot become absent (W6). */
+async function judgeIdle(
+  ports: Ports,
+  { run, build }: LoadedGate,
+  work: Extract<GateWork, { kind: "verdict" }>,
+): Promise<Judged> {
+  const before = await ports.store.gateRuns.find({ buildId: build.id, gate: run.gate, verdict: "passed" });
+  const evidence = noEvidence(run.sha, [work.note]);
+  if (work.verdict !== "absent" || before === null) {
+    return { verdict: work.verdict, reason: work.note, fixable: false, evidence, findings: [] };
+  }
+  const message = `the ${run.gate} gate passed before, but now ${work.note}`;
+  const finding = {
+    rule: "gate-vanished",
+    severity: "high" as const,
+    message,
+    file: null,
+    line: null,
+    confidence: null,
+  };
+  return { verdict: "inconclusive", reason: message, fixable: true, evidence, findings: [finding] };
+}
+
+async function judgeChecks(ports: Ports, loaded: LoadedGate, state: JobState | null): Promise<Judged> {
+  const { run, build, wave, tasks } = loaded;
+  const settings = build.plan.gates.critic;
+  if (settings === false) throw new Error("the critic is switched off");
+  const changed = await ports.workspace.changedFiles(build.projectId as never, wave.baseSha, run.sha);
+  const members = tasks.filter((task) => task.waveId === wave.id && task.status === "completed");
+  const everyMay = members.length > 0 && members.every((task) => task.definition.mayChangeTests);
+  const findings = await ports.gates.staticChecks({
+    changed,
+    before: commitReader(ports, build.projectId, wave.baseSha),
+    after: commitReader(ports, build.projectId, run.sha),
+    changes: [
+      ...members.map((task) => ({
+        taskKey: task.key,
+        writes: task.definition.writes,
+        mayChangeTests: task.definition.mayChangeTests,
+        files: task.changedFiles,
+      })),
+      ...(await fixChanges(ports, loaded, everyMay)),
+    ],
+  });
+  const notes = [`${changed.length} changed files checked`];
+  if (state !== null) findings.push(...(await sandboxFindings(ports, loaded, state, notes)));
+  const verdict = ports.gates.judgeFindings(findings, settings.block);
+  const evidence = {
+    ...noEvidence(run.sha, notes),
+    command: "static checks",
+    durationMs: elapsed(run.createdAt, ports.clock.now()),
+  };
+  return {
+    verdict,
+    reason: verdict === "failed" ? `findings at or above ${settings.block}` : null,
+    fixable: true,
+    evidence,
+    findings,
+  };
+}
+
+const elapsed = (from: Date, to: Date): number => to.getTime() - from.getTime();
+
+async function fixChanges(ports: Ports, { build, wave }: LoadedGate, everyMay: boolean) {
+  const fixes = await ports.store.attempts.list(
+    { waveId: wave.id, kind: "fix", outcome: "succeeded" },
+    { by: "number" },
+  );
+  const changes = [];
+  for (const fix of fixes) {
+    if (fix.commitSha === null) continue;
+    const files = await ports.workspace.changedFiles(build.projectId as never, fix.baseSha, fix.commitSha);
+    changes.push({ taskKey: "fix", writes: null, mayChangeTests: everyMay, files: files.map((file) => file.path) });
+  }
+  return changes;
+}
+
+/** Findings of the syntax checks and of the critic's agent, which ran in the sandbox. */
+async function sandboxFindings(ports: Ports, loaded: LoadedGate, state: JobState, notes: string[]): Promise<Finding[]> {
+  const { run, build } = loaded;
+  const endpoint = await ensureSandbox(ports, build);
+  const cover = maskOf(ports, build);
+  const found: Finding[] = [];
+  for (const check of await criticChecks(ports, loaded)) {
+    const stage = state.stages.find((candidate) => candidate.name === check.name);
+    if (stage === undefined || stage.status !== "failed") continue;
+    found.push(...ports.gates.syntaxFindings(check, stage, await stageOutput(endpoint, run.jobKey!, stage, cover)));
+  }
+  if (criticAgent(build) !== null) found.push(...(await reviewFindings(ports, endpoint, run.jobKey!, state, notes)));
+  return found;
+}
+
+async function reviewFindings(
+  ports: Ports,
+  endpoint: SandboxEndpoint,
+  jobKey: string,
+  state: JobState,
+  notes: string[],
+): Promise<Finding[]> {
+  const complain = (message: string): Finding[] => [
+    { rule: "review-missing", severity: "high", message, file: null, line: null, confidence: null },
+  ];
+  const stage = state.stages.find((candidate) => candidate.name === "agent");
+  if (stage?.status !== "passed")
+    return complain(
+      `the critic agent did not finish: ${stage === undefined ? "never started" : describeFailure(stage)}`,
+    );
+  const file = await endpoint.guest.readFile(`${handoverPath(jobKey)}/result.json`, { maxBytes: 1024 * 1024 });
+  if (file === null) return complain("the critic agent handed in no findings file (WAVESMITH_RESULT_FILE)");
+  try {
+    const findings = ports.gates.parseReview(file.toString("utf8"));
+    notes.push(`${findings.length} findings by the critic agent`);
+    return findings;
+  } catch (error) {
+    return complain(
+      `the critic agent's findings file cannot be read: ${error instanceof Error ? error.message : error}`,
+    );
+  }
+}
+
+/** Testing and integration: every command of the job is judged, and all of them have to hold. */
+async function judgeJob(
+  ports: Ports,
+  { run, build, wave }: LoadedGate,
+  work: Extract<GateWork, { kind: "command" }>,
+  state: JobState,
+): Promise<Judged> {
+  const endpoint = await ensureSandbox(ports, build);
+  const cover = maskOf(ports, build);
+  const treePath = gateTreePath(build.id, wave.number, run.gate, run.round);
+  const results: { stage: StageState; result: GateResult }[] = [];
+  for (const stage of state.stages) {
+    if (stage.status === "skipped" || stage.name === "save setup cache") continue;
+    const main = stage.name === run.gate;
+    if (!main && stage.status !== "failed") continue;
+    const output = await stageOutput(endpoint, run.jobKey!, stage, cover);
+    const minTests =
+      main && run.gate === "testing" && build.plan.gates.testing !== false
+        ? (build.plan.gates.testing.minTests ?? 1)
+        : null;
+    const junit = main ? await junitReports(endpoint, treePath, stage) : [];
+    const command = main ? work.command : stage.name;
+    results.push({
+      stage,
+      result: ports.gates.judgeCommand({ sha: run.sha, command, stage, output, junit, minTests }),
+    });
+  }
+  return combine(run.sha, work.command, state, results);
+}
+
+function combine(
+  sha: string,
+  command: string,
+  state: JobState,
+  results: readonly { stage: StageState; result: GateResult }[],
+): Judged {
+  const bad = results.filter(({ result }) => result.verdict !== "passed");
+  const ran = state.stages.filter((stage) => stage.status !== "skipped");
+  const worst = bad.find(({ result }) => result.reason === "command-not-found") ?? bad[0];
+  const shown = worst ?? results[0];
+  const evidence: Evidence = {
+    ...(shown?.result.evidence ?? noEvidence(sha, [])),
+    command: shown === undefined ? command || ran.map((stage) => stage.name).join(", ") : shown.result.evidence.command,
+    durationMs: ran.reduce((total, stage) => total + (stage.durationMs ?? 0), 0),
+  };
+  const notes = [
+    ...evidence.notes,
+    `${ran.length - bad.length} of ${ran.length} stages held: ${ran.map((stage) => stage.name).join(", ")}`,
+  ];
+  const findings = bad.flatMap(({ stage, result }) => result.findings.map((finding) => labelled(stage, finding)));
+  if (worst === undefined)
+    return {
+      verdict: "passed",
+      reason: null,
+      fixable: false,
+      evidence: { ...evidence, notes, exitCode: evidence.exitCode ?? 0 },
+      findings: [],
+    };
+  const { verdict, reason } = worst.result;
+  return {
+    verdict,
+    reason: reason === null ? describeFailure(worst.stage) : `${worst.stage.name}: ${reason.replaceAll("-", " ")}`,
+    fixable: reason !== "command-not-found",
+    evidence: { ...evidence, notes },
+    findings,
+  };
+}
+
+const labelled = (stage: StageState, finding: Finding): Finding =>
+  /^(testing|integration)$/.test(stage.name) ? finding : { ...finding, message: `${stage.name}: ${finding.message}` };
+
+const junitPaths = ["junit.xml", "report.xml", "test-results.xml", "test-results/junit.xml", "reports/junit.xml"];
+
+/** JUnit reports at the usual places, written by this very run. */
+async function junitReports(endpoint: SandboxEndpoint, treePath: string, stage: StageState) {
+  const reports: { path: string; xml: string }[] = [];
+  for (const path of junitPaths) {
+    const stat = await endpoint.guest.stat(`${treePath}/${path}`);
+    if (stat === null || stage.startedAt === null || stat.modifiedAt < stage.startedAt) continue;
+    const xml = await endpoint.guest.readFile(`${treePath}/${path}`);
+    if (xml !== null) reports.push({ path, xml: xml.toString("utf8") });
+  }
+  return reports;
+}
+
+/** Removes what the finished run left on the volume. */
+export async function closeGate(ports: Ports, refer: GateRefer): Promise<void> {
+  const { run, build, wave } = await loadGate(ports, refer.gateRunId);
+  if (run.status !== "finished" || run.jobKey === null) return;
+  if ((await ports.store.jobs.find({ key: run.jobKey })) === null) return;
+  const { guest } = await ensureSandbox(ports, build);
+  await ports.workspace.closeTree(guest, gateTreePath(build.id, wave.number, run.gate, run.round));
+  await guest.remove(handoverPath(run.jobKey), { recursive: true });
+  await guest.forgetJob(run.jobKey);
+}

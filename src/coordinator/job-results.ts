@@ -1,0 +1,54 @@
+import type { JobState, SandboxEndpoint, StageState } from "../sandbox/port.ts";
+import type { BuildRow } from "../store/port.ts";
+import { createMask, type Mask } from "./masking.ts";
+import type { Ports } from "./port.ts";
+
+export const maskOf = (ports: Ports, build: BuildRow): Mask => createMask(ports.secrets.values(build.plan.secrets));
+
+/** The end of a job as the guest told it; null when the job never ran. */
+export async function jobStateOf(ports: Ports, jobKey: string): Promise<JobState | null> {
+  const job = await ports.store.jobs.find({ key: jobKey });
+  return (job?.state as JobState | null) ?? null;
+}
+
+const lastLines = (text: string, lines: number, maxChars: number): string =>
+  text.trimEnd().split("\n").slice(-lines).join("\n").slice(-maxChars);
+
+export const outputTail = (text: string): string => lastLines(text, 20, 4096);
+
+/** A stage's output, secrets masked: all of it, or its first and last half MiB. */
+export async function stageOutput(
+  endpoint: SandboxEndpoint,
+  jobKey: string,
+  stage: StageState,
+  mask: Mask,
+): Promise<string> {
+  const half = 512 * 1024;
+  const start = stage.outputStart ?? 0;
+  const end = stage.outputEnd ?? start;
+  const read = async (from: number, to: number): Promise<string> => {
+    const parts: Buffer[] = [];
+    for (let offset = from; offset < to; ) {
+      const chunk = await endpoint.guest.readOutput(jobKey, { offset, limitBytes: to - offset });
+      if (chunk.data.length === 0) break;
+      parts.push(chunk.data);
+      offset = chunk.nextOffset;
+    }
+    return Buffer.concat(parts).toString("utf8");
+  };
+  if (end - start <= 2 * half) return mask(await read(start, end));
+  return mask(`${await read(start, start + half)}\n[…]\n${await read(end - half, end)}`);
+}
+
+/** The first stage that went wrong, else null. */
+export const failedStage = (state: JobState): StageState | null =>
+  state.stages.find((stage) => stage.status === "failed") ?? null;
+
+/** In words: what a stage did that counts as failing. */
+export function describeFailure(stage: StageState): string {
+  if (stage.timedOut) return `${stage.name} ran out of time`;
+  if (stage.outOfMemory) return `${stage.name} ran out of memory`;
+  if (stage.error !== null) return `${stage.name} could not run: ${stage.error}`;
+  if (stage.signal !== null) return `${stage.name} was ended by ${stage.signal}`;
+  return `${stage.name} exited with ${stage.exitCode}`;
+}

@@ -1,0 +1,169 @@
+import { createHash } from "node:crypto";
+import type { Plan } from "../domain/plan.ts";
+import type { JobSpec, SandboxEndpoint, StageSpec } from "../sandbox/port.ts";
+import type { Ports } from "./port.ts";
+
+// A job's stages: setup (from the cache when it can be), services, then what the job is for.
+
+const mebibyte = 1024 * 1024;
+const setupTimeoutMs = 15 * 60_000;
+const serviceReadyMs = 60_000;
+
+export const shell = (script: string): string[] => ["sh", "-e", "-c", script];
+
+export interface JobFrame {
+  readonly ports: Ports;
+  readonly endpoint: SandboxEndpoint;
+  readonly plan: Plan;
+  readonly projectId: string;
+  readonly sha: string;
+  readonly treePath: string;
+  /** Task-level variables over the plan's. */
+  readonly env?: Readonly<Record<string, string>>;
+  /** Commands of this job, to know which services it needs; null: it may need any. */
+  readonly mentions: readonly string[] | null;
+}
+
+export interface JobSetting {
+  readonly env: Record<string, string>;
+  /** Setup and services, to go before the job's own stages. */
+  readonly stages: StageSpec[];
+  readonly port: number;
+  readonly writable: string[];
+}
+
+/** The environment, ports, setup and services of a job in a tree. */
+export async function frameJob(frame: JobFrame): Promise<JobSetting> {
+  const { ports, endpoint, plan } = frame;
+  const services = neededServices(frame);
+  const [port, ...servicePorts] = await endpoint.guest.allocatePorts(1 + services.length);
+  const env: Record<string, string> = {
+    ...plan.env,
+    ...frame.env,
+    ...ports.secrets.values(plan.secrets),
+    PORT: String(port),
+  };
+  services.forEach(([name], index) => {
+    env[portVariable(name)] = String(servicePorts[index]);
+  });
+  const stages = [
+    ...(await setupStages(frame, env)),
+    ...services.map(([name, service]) => serviceStage(frame, env, name, service)),
+  ];
+  return { env, stages, port: port!, writable: [frame.treePath, "cache"] };
+}
+
+const portVariable = (service: string): string => `PORT_${service.toUpperCase().replaceAll("-", "_")}`;
+
+/** Services a job's commands mention by their port; all of them for an agent, whose needs are unknown. */
+function neededServices(frame: JobFrame): [string, Plan["services"][string]][] {
+  const all = Object.entries(frame.plan.services);
+  const { mentions } = frame;
+  if (mentions === null || all.length === 0) return all;
+  const asked = new Set<string>();
+  const visit = (text: string): void => {
+    for (const [name, service] of all) {
+      if (asked.has(name) || !text.includes(portVariable(name))) continue;
+      asked.add(name);
+      visit(service.command);
+    }
+  };
+  mentions.forEach(visit);
+  if (frame.plan.setup !== null) visit(frame.plan.setup.run);
+  return all.filter(([name]) => asked.has(name));
+}
+
+interface StageOptions {
+  readonly name: string;
+  readonly argv: readonly string[];
+  readonly env: Readonly<Record<string, string>>;
+  readonly cwd: string;
+  readonly timeoutMs: number;
+  readonly continueOnFailure?: boolean;
+}
+
+export function stage(options: StageOptions): StageSpec {
+  return { stdin: null, outputLimitBytes: 8 * mebibyte, ...options };
+}
+
+function serviceStage(
+  frame: JobFrame,
+  env: Record<string, string>,
+  name: string,
+  service: Plan["services"][string],
+): StageSpec {
+  const base = stage({
+    name: `service ${name}`,
+    argv: shell(service.command),
+    env,
+    cwd: frame.treePath,
+    timeoutMs: serviceReadyMs,
+  });
+  const ready = { argv: service.ready === null ? ["true"] : shell(service.ready) };
+  return { ...base, background: true, ready };
+}
+
+// Saved beside and renamed, so that a cache entry is whole or absent; a second saver loses and tidies up.
+const saveScript = `
+files="$1/files"; work="$1.$$"
+[ -e "$1/complete" ] && exit 0
+mkdir -p "$work/files"
+git ls-files -z --others --ignored --exclude-standard --directory --no-empty-directory |
+  tar --null -cf - -T - | tar -xf - -C "$work/files"
+touch "$work/complete"
+mv -T "$work" "$1" 2>/dev/null || rm -rf "$work"
+`;
+const restoreScript = `cp -a --reflink=auto "$1/files/." .`;
+
+async function setupStages(frame: JobFrame, env: Record<string, string>): Promise<StageSpec[]> {
+  const { setup } = frame.plan;
+  if (setup === null) return [];
+  const base = { env, cwd: frame.treePath, timeoutMs: setupTimeoutMs };
+  const run = stage({ ...base, name: "setup", argv: shell(setup.run) });
+  if (setup.cache.length === 0) return [run];
+  const folder = `cache/setup/${await setupHash(frame, setup)}`;
+  const inside = `${frame.endpoint.workspaceRoot}/${folder}`;
+  if ((await frame.endpoint.guest.stat(`${folder}/complete`)) !== null) {
+    return [stage({ ...base, name: "setup (from cache)", argv: ["sh", "-e", "-c", restoreScript, "restore", inside] })];
+  }
+  const save = stage({ ...base, name: "save setup cache", argv: ["sh", "-c", saveScript, "save", inside] });
+  return [run, { ...save, continueOnFailure: true }];
+}
+
+async function setupHash(frame: JobFrame, setup: NonNullable<Plan["setup"]>): Promise<string> {
+  const hash = createHash("sha256").update(setup.run);
+  for (const path of setup.cache) {
+    const blob = await frame.ports.workspace.readBlob(frame.projectId as never, frame.sha, path, {
+      maxBytes: 16 * mebibyte,
+    });
+    hash.update(`\0${path}\0`).update(blob ?? "absent");
+  }
+  return hash.digest("hex").slice(0, 32);
+}
+
+export interface StartJobRequest {
+  readonly key: string;
+  readonly build: { readonly id: string; readonly projectId: string };
+  readonly owner: { readonly kind: "attempt" | "gate" | "preview"; readonly id: string; readonly fence: number };
+  readonly spec: JobSpec;
+}
+
+/** Records the intent, starts the job, records that it runs. Doing it again starts nothing twice. */
+export async function startJob(ports: Ports, endpoint: SandboxEndpoint, request: StartJobRequest): Promise<void> {
+  const { key, build, owner, spec } = request;
+  await ports.store.jobs.insertIfAbsent({
+    key,
+    buildId: build.id,
+    projectId: build.projectId,
+    ownerKind: owner.kind,
+    ownerId: owner.id,
+    ownerFence: owner.fence,
+    status: "intended",
+    createdAt: ports.clock.now(),
+  });
+  await ports.crashPoint("job.before-start");
+  await endpoint.guest.startJob(key, spec);
+  await ports.crashPoint("job.after-start");
+  await ports.store.jobs.update({ key, status: "intended" }, { status: "running" });
+  ports.wakeWatcher();
+}

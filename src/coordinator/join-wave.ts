@@ -1,0 +1,122 @@
+import type { StoreTransaction, TaskRow, WaveRow } from "../store/port.ts";
+import type { JoinResult } from "../workspace/port.ts";
+import { addHeadAttempt, advance, emitFor } from "./advance.ts";
+import { askHeadAttempt } from "./finish-attempt.ts";
+import { waveRef } from "./names.ts";
+import type { Ports } from "./port.ts";
+
+// W8. Joins go in plan order with fixed dates and identity: doing one again gives the same SHA. A task whose branch
+// conflicts goes back to pending with the conflict in its context; a task is completed once its branch is joined.
+
+const joiner = { name: "Wavesmith", email: "wavesmith@agents.wavesmith.invalid" };
+
+/** Joins the branches of a wave whose tasks have all settled. */
+export async function joinWave(ports: Ports, buildId: string, waveNumber: number): Promise<void> {
+  const wave = await ports.store.waves.get({ buildId, number: waveNumber });
+  const waveId = wave.id;
+  if (wave.status !== "joining" || wave.headSha !== null) return;
+  const members = await ports.store.tasks.list({ waveId, status: "joining" }, { by: "position" });
+  const result = await joinBranches(ports, wave, members);
+  await ports.store.transaction("join-wave", async (transaction) => {
+    const build = await transaction.lockBuild(wave.buildId);
+    const present = await transaction.waves.get({ id: waveId });
+    if (present.status !== "joining" || present.headSha !== null || build.status !== "running") {
+      if (build.status === "cancelling") await advance(transaction, ports, build.id);
+      return;
+    }
+    await settleJoin(transaction, ports, present, members, result);
+    await advance(transaction, ports, build.id);
+  });
+}
+
+async function joinBranches(ports: Ports, wave: WaveRow, members: readonly TaskRow[]): Promise<JoinResult> {
+  const build = await ports.store.builds.get({ id: wave.buildId });
+  const projectId = build.projectId as never;
+  const branches = members.flatMap((task) =>
+    task.commitSha === null ? [] : [{ taskKey: task.key, title: task.definition.title, commit: task.commitSha }],
+  );
+  const result = await ports.workspace.join({
+    projectId,
+    base: wave.baseSha,
+    branches,
+    generated: build.plan.generated.map((entry) => entry.path),
+    date: wave.createdAt,
+    author: joiner,
+    message: (branch) =>
+      `Join ${branch.taskKey}: ${branch.title}\n\nWavesmith-Build: ${build.id}\nWavesmith-Wave: ${wave.number}\nWavesmith-Task: ${branch.taskKey}\n`,
+  });
+  const ref = waveRef(build.id, wave.number);
+  await ports.crashPoint("join.before-ref");
+  await ports.workspace.moveRef(projectId, ref, result.head, await ports.workspace.resolve(projectId, ref));
+  await ports.crashPoint("join.after-ref");
+  return result;
+}
+
+async function settleJoin(
+  transaction: StoreTransaction,
+  ports: Ports,
+  wave: WaveRow,
+  members: readonly TaskRow[],
+  result: JoinResult,
+): Promise<void> {
+  const conflicts = new Map(result.conflicts.map((conflict) => [conflict.taskKey, conflict]));
+  const joined = members.filter((task) => !conflicts.has(task.key));
+  const build = await transaction.builds.get({ id: wave.buildId });
+  for (const task of members) {
+    const conflict = conflicts.get(task.key);
+    if (conflict === undefined) await completeTask(transaction, ports, wave, task, result.head);
+    else await sendBack(transaction, wave, task, conflict);
+  }
+  if (joined.length === 0) {
+    const reason = "none of its tasks could be joined";
+    await transaction.waves.update({ id: wave.id }, { status: "failed", reason, endedAt: ports.clock.now() });
+    return;
+  }
+  await transaction.waves.update({ id: wave.id }, { headSha: result.head });
+  if (result.regenerate.length === 0) {
+    await transaction.waves.update({ id: wave.id }, { status: "gating" });
+    return;
+  }
+  const what = { kind: "generate" as const, role: "integration", gateRunId: null, paths: result.regenerate };
+  const attempt = await addHeadAttempt(transaction, ports, { build, wave, baseSha: result.head }, what);
+  await askHeadAttempt(transaction, build, wave.number, { ...attempt, ...what });
+}
+
+async function completeTask(
+  transaction: StoreTransaction,
+  ports: Ports,
+  wave: WaveRow,
+  task: TaskRow,
+  head: string,
+): Promise<void> {
+  await transaction.tasks.update(
+    { id: task.id, status: "joining" },
+    { status: "completed", endedAt: ports.clock.now() },
+  );
+  const build = await transaction.builds.get({ id: wave.buildId });
+  await emitFor(transaction, build, "agent/task.completed", task.id, task.epoch, {
+    waveNumber: wave.number,
+    taskId: task.id,
+    taskKey: task.key,
+    commit: task.commitSha ?? head,
+  });
+}
+
+async function sendBack(
+  transaction: StoreTransaction,
+  wave: WaveRow,
+  task: TaskRow,
+  conflict: JoinResult["conflicts"][number],
+): Promise<void> {
+  const { paths, detail } = conflict;
+  await transaction.tasks.update(
+    { id: task.id },
+    {
+      status: "pending",
+      epoch: task.epoch + 1,
+      commitSha: null,
+      conflicts: [...task.conflicts, { waveNumber: wave.number, paths, detail }],
+      reason: `conflicted with wave ${wave.number} in ${paths.join(", ")}`,
+    },
+  );
+}

@@ -1,0 +1,23 @@
+// Where things are: volume paths, refs, event ids. One place, so that every verb and every person finds the same.
+
+export const taskTreePath = (buildId: string, taskKey: string, attempt: number): string =>
+  `trees/${buildId}/${taskKey}.${attempt}`;
+export const headTreePath = (buildId: string, kind: string, waveNumber: number, attempt: number): string =>
+  `trees/${buildId}/${kind}-${waveNumber}.${attempt}`;
+export const gateTreePath = (buildId: string, waveNumber: number, gate: string, round: number): string =>
+  `trees/${buildId}/gate-${waveNumber}-${gate}-${round}`;
+/** The task and result files of one job. */
+export const handoverPath = (jobKey: string): string => `handover/${jobKey}`;
+
+export const mainRef = "refs/heads/main";
+export const waveRef = (buildId: string, waveNumber: number): string =>
+  `refs/heads/wavesmith/${buildId}/wave-${waveNumber}`;
+export const taskRef = (buildId: string, taskKey: string, attempt: number): string =>
+  `refs/heads/wavesmith/${buildId}/task/${taskKey}/${attempt}`;
+export const headAttemptRef = (buildId: string, kind: string, waveNumber: number, attempt: number): string =>
+  `refs/heads/wavesmith/${buildId}/${kind}-${waveNumber}/${attempt}`;
+export const restoreRef = (buildId: string, waveNumber: number): string =>
+  `refs/tags/wavesmith-restore/${buildId}/${waveNumber}`;
+
+/** W13: `<event>:<subject>:<epoch>`. */
+export const eventId = (name: string, subject: string, epoch: number): string => `${name}:${subject}:${epoch}`;

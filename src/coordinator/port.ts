@@ -1,0 +1,46 @@
+import type { Agents } from "../agents/port.ts";
+import type { IdSource } from "../domain/ids.ts";
+import type { Gates } from "../gates/port.ts";
+import type { SandboxDriver } from "../sandbox/port.ts";
+import type { Store } from "../store/port.ts";
+import type { Workspace } from "../workspace/port.ts";
+
+export interface Clock {
+  now(): Date;
+}
+
+export interface EventSender {
+  /** Sends events with their ids; an id that was sent before changes nothing (W13). */
+  send(events: readonly { name: string; id: string; data: Record<string, unknown> }[]): Promise<void>;
+}
+
+/** Values of the secrets this process was given. */
+export interface SecretValues {
+  /** The named ones; a name without a value is left out. */
+  values(names: readonly string[]): Record<string, string>;
+}
+
+export interface Logger {
+  warn(message: string, facts?: Record<string, unknown>): void;
+}
+
+/** Everything a verb may touch; app.ts hands in the real things. */
+export interface Ports {
+  readonly store: Store;
+  readonly workspace: Workspace;
+  readonly gates: Gates;
+  readonly agents: Agents;
+  readonly driver: (name: string) => SandboxDriver;
+  readonly events: EventSender;
+  readonly secrets: SecretValues;
+  readonly environment: Readonly<Record<string, string | undefined>>;
+  readonly clock: Clock;
+  readonly ids: IdSource;
+  /** Processors of this machine: the default of `maxParallelTasks`. */
+  readonly processors: number;
+  /** Called after a job was started, so that its watcher looks at once. */
+  readonly wakeWatcher: () => void;
+  /** Named points before and after every commit and outward call; a test may kill the process there. */
+  readonly crashPoint: (name: string) => void | Promise<void>;
+  readonly log: Logger;
+}

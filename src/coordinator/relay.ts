@@ -1,0 +1,32 @@
+import type { OutboxRow } from "../store/port.ts";
+import type { Ports } from "./port.ts";
+
+// Events leave the outbox in the order of their commits. A crash between sending and marking sends again under the
+// same id, which changes nothing (W13).
+
+export interface Relay {
+  /** Resolves once every event committed before this call is sent. */
+  flush(): Promise<void>;
+}
+
+/** Sends the outbox of these projects. One drain at a time in a process, so that it never waits for itself. */
+export function createRelay(
+  ports: Pick<Ports, "store" | "events" | "crashPoint">,
+  projects: () => "all" | readonly string[],
+): Relay {
+  let last: Promise<void> = Promise.resolve();
+  const drain = async (): Promise<void> => {
+    const deliver = async (rows: OutboxRow[]): Promise<void> => {
+      await ports.crashPoint("relay.before-send");
+      await ports.events.send(rows.map(({ name, eventId, data }) => ({ name, id: eventId, data })));
+      await ports.crashPoint("relay.after-send");
+    };
+    while ((await ports.store.drainOutbox(projects(), deliver)) > 0);
+  };
+  return {
+    flush() {
+      last = last.then(drain, drain);
+      return last;
+    },
+  };
+}

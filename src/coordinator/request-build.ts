@@ -1,0 +1,43 @@
+import { z } from "zod";
+import { WavesmithError } from "../domain/errors.ts";
+import { eventSchemas } from "../domain/events.ts";
+import type { Plan } from "../domain/plan.ts";
+import { parsePlanValue } from "../plan/parse-plan.ts";
+import { unsupportedFeatures } from "../plan/unsupported.ts";
+import type { Ports } from "./port.ts";
+import { type BuildRequest, defaultTenant } from "./start-build.ts";
+
+const requestSchema = eventSchemas["project/build.requested"].extend({
+  /** The folder that relative paths of the plan start from; only requests from this machine name one. */
+  planFolder: z.string().optional(),
+});
+
+/** The network a plan gets in this version: what it asks for, else `open` until the allowlist exists. */
+export const networkOf = (plan: Plan): "none" | "open" => (plan.network === "none" ? "none" : "open");
+
+/** Reads a `project/build.requested` event. Fails with `plan-invalid`, naming every fault. */
+export function readBuildRequest(
+  ports: Pick<Ports, "environment">,
+  event: { id: string; data: unknown },
+  defaultDriver: string,
+): BuildRequest {
+  const data = requestSchema.parse(event.data);
+  if (data.brief !== undefined || data.planUrl !== undefined) {
+    const what = data.brief !== undefined ? "a brief" : "planUrl";
+    throw new WavesmithError("unsupported", `a build from ${what} is not supported yet`, { remedy: "send a plan" });
+  }
+  const { plan, faults } = parsePlanValue(data.plan, { baseDir: data.planFolder ?? null, env: ports.environment });
+  const refused = plan === null ? faults : unsupportedFeatures(plan);
+  if (plan === null || refused.length > 0) {
+    throw new WavesmithError("plan-invalid", refused.map((fault) => `${fault.path}: ${fault.message}`).join("\n"));
+  }
+  return {
+    eventId: event.id,
+    tenant: defaultTenant,
+    project: data.project ?? plan.name,
+    requestedBy: data.requestedBy ?? null,
+    plan,
+    sandboxDriver: data.sandbox ?? defaultDriver,
+    network: networkOf(plan),
+  };
+}

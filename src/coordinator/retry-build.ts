@@ -1,0 +1,110 @@
+import { WavesmithError } from "../domain/errors.ts";
+import type { BuildRow, StoreTransaction, WaveRow } from "../store/port.ts";
+import { advance, emitFor } from "./advance.ts";
+import { waveRef } from "./names.ts";
+import type { Ports } from "./port.ts";
+
+// `retry` reopens a blocked or cancelled wave, or puts failed tasks into the next one. Epochs are raised, because a
+// repeated event id would be dropped (W13).
+
+/** Makes an ended build run again; new attempts for what failed. Fails with `conflict` when there is nothing to do again. */
+export async function retryBuild(ports: Ports, buildId: string): Promise<void> {
+  const build = await ports.store.builds.get({ id: buildId });
+  if (build.status === "completed")
+    throw new WavesmithError("conflict", `build ${buildId} is completed: there is nothing to do again`);
+  if (build.status !== "failed" && build.status !== "cancelled") {
+    throw new WavesmithError("conflict", `build ${buildId} is ${build.status}, not ended`, {
+      remedy: `wavesmith resume ${buildId}`,
+    });
+  }
+  const wave = await ports.store.waves.find({ buildId }, { by: "number", descending: true });
+  const head = wave === null ? null : await personsHead(ports, build, wave);
+  await ports.store.transaction("retry-build", async (transaction) => {
+    await transaction.lockProject(build.projectId);
+    const present = await transaction.lockBuild(buildId);
+    if (present.status !== build.status) return;
+    const other = await transaction.builds.find({
+      projectId: build.projectId,
+      status: ["running", "waiting", "cancelling"],
+    });
+    if (other !== null) throw busy(buildId, other.id);
+    const deadline = build.plan.limits.budget.wallClockMs;
+    const [running] = await transaction.builds.update(
+      { id: buildId },
+      {
+        status: "running",
+        reason: null,
+        endedAt: null,
+        epoch: present.epoch + 1,
+        deadlineAt: deadline === null ? null : new Date(ports.clock.now().getTime() + deadline),
+      },
+    );
+    await reopenTasks(transaction, buildId);
+    if (wave !== null) await reopenWave(transaction, running!, wave, head);
+    await advance(transaction, ports, buildId);
+  });
+}
+
+const busy = (buildId: string, other: string): WavesmithError =>
+  new WavesmithError("conflict", `build ${buildId} cannot run: build ${other} of the same project is not over`, {
+    remedy: `wavesmith resume ${other}, or: wavesmith cancel ${other}`,
+  });
+
+/** Commits a person put on the wave's branch count, when they descend from its head. */
+async function personsHead(ports: Ports, build: BuildRow, wave: WaveRow): Promise<string | null> {
+  if (wave.headSha === null) return null;
+  const projectId = build.projectId as never;
+  const branch = await ports.workspace.resolve(projectId, waveRef(build.id, wave.number));
+  if (branch === null || branch === wave.headSha) return wave.headSha;
+  if (await ports.workspace.isAncestor(projectId, wave.headSha, branch)) return branch;
+  throw new WavesmithError(
+    "conflict",
+    `the branch wavesmith/${build.id}/wave-${wave.number} is at ${branch.slice(0, 12)}, which does not descend from the wave's head ${wave.headSha.slice(0, 12)}`,
+    {
+      remedy: `put it back: git -C ${ports.workspace.repositoryPath(projectId)} update-ref ${waveRef(build.id, wave.number)} ${wave.headSha}`,
+    },
+  );
+}
+
+async function reopenTasks(transaction: StoreTransaction, buildId: string): Promise<void> {
+  for (const task of await transaction.tasks.list({ buildId, status: ["failed", "skipped", "cancelled"] })) {
+    // Work that was kept and only waited to be joined needs no new attempt, but its wave has to take it in again.
+    await transaction.tasks.update(
+      { id: task.id },
+      { status: "pending", epoch: task.epoch + 1, retriesUsed: 0, losses: 0, endedAt: null },
+    );
+  }
+}
+
+async function reopenWave(
+  transaction: StoreTransaction,
+  build: BuildRow,
+  wave: WaveRow,
+  head: string | null,
+): Promise<void> {
+  const epoch = wave.epoch + 1;
+  if (wave.status === "passed" && wave.deliveredAt === null) {
+    await transaction.waves.update({ id: wave.id }, { epoch });
+    await emitFor(transaction, build, "project/wave.passed", wave.id, epoch, {
+      waveNumber: wave.number,
+      sha: wave.headSha,
+    });
+    return;
+  }
+  if (wave.status !== "blocked" && wave.status !== "cancelled") return;
+  const members = await transaction.waveTasks.list({ waveId: wave.id });
+  const ids = members.map((member) => member.taskId);
+  if (head !== null) {
+    await transaction.waves.update(
+      { id: wave.id },
+      { status: "gating", headSha: head, epoch, fixRounds: 0, reason: null, endedAt: null },
+    );
+    return;
+  }
+  const kept = await transaction.tasks.list({ id: ids, status: "pending" });
+  for (const task of kept) {
+    const joinable = task.commitSha !== null && task.waveId === wave.id;
+    await transaction.tasks.update({ id: task.id }, { status: joinable ? "joining" : "assigned", waveId: wave.id });
+  }
+  await transaction.waves.update({ id: wave.id }, { status: "running", epoch, reason: null, endedAt: null });
+}

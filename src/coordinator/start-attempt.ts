@@ -1,0 +1,229 @@
+import type { ContextPack, FixContext, TaskContext } from "../agents/port.ts";
+import { agentSpecFor, type Plan } from "../domain/plan.ts";
+import type { SandboxEndpoint, StageSpec } from "../sandbox/port.ts";
+import type { AttemptRow, BuildRow, FindingRow, TaskRow, WaveRow } from "../store/port.ts";
+import { frameJob, type JobSetting, shell, stage, startJob } from "./job-stages.ts";
+import { handoverPath } from "./names.ts";
+import type { Ports } from "./port.ts";
+import { ensureSandbox } from "./sandboxes.ts";
+
+/** Names an attempt and the fence under which it may be touched (W4). */
+export interface AttemptRefer {
+  readonly attemptId: string;
+  readonly fence: number;
+}
+
+export interface LoadedAttempt {
+  readonly attempt: AttemptRow;
+  readonly build: BuildRow;
+  readonly wave: WaveRow;
+  readonly task: TaskRow | null;
+}
+
+export async function loadAttempt(ports: Ports, attemptId: string): Promise<LoadedAttempt> {
+  const { store } = ports;
+  const attempt = await store.attempts.get({ id: attemptId });
+  const build = await store.builds.get({ id: attempt.buildId });
+  const wave = await store.waves.get({ id: attempt.waveId });
+  const task = attempt.taskId === null ? null : await store.tasks.get({ id: attempt.taskId });
+  return { attempt, build, wave, task };
+}
+
+/** Takes an attempt that was asked for. False when it is not ours to start: settled, fenced off or already running. */
+export async function claimAttempt(ports: Ports, { attemptId, fence }: AttemptRefer): Promise<boolean> {
+  const { buildId } = await ports.store.attempts.get({ id: attemptId });
+  return ports.store.transaction("claim-attempt", async (transaction) => {
+    const build = await transaction.lockBuild(buildId);
+    if (build.status !== "running") return false;
+    const [claimed] = await transaction.attempts.update(
+      { id: attemptId, fence, status: ["requested", "starting"] },
+      { status: "starting" },
+    );
+    if (claimed === undefined) return false;
+    if (claimed.taskId !== null) {
+      await transaction.tasks.update({ id: claimed.taskId, status: "assigned" }, { status: "running" });
+    }
+    return true;
+  });
+}
+
+/** Opens the attempt's clean tree at its base; an attempt that is being started again gets a fresh one. */
+export async function openAttemptTree(ports: Ports, refer: AttemptRefer): Promise<void> {
+  const { attempt, build } = await loadAttempt(ports, refer.attemptId);
+  if (attempt.fence !== refer.fence || attempt.status !== "starting") return;
+  const endpoint = await ensureSandbox(ports, build);
+  await ports.workspace.openTree({
+    projectId: build.projectId as never,
+    guest: endpoint.guest,
+    treePath: attempt.treePath,
+    sha: attempt.baseSha,
+    reuse: false,
+  });
+}
+
+/** Starts the attempt's job: setup, services, the agent, its acceptance checks. */
+export async function startAttemptJob(ports: Ports, refer: AttemptRefer): Promise<void> {
+  const loaded = await loadAttempt(ports, refer.attemptId);
+  const { attempt, build } = loaded;
+  if (attempt.fence !== refer.fence || attempt.status !== "starting") return;
+  const endpoint = await ensureSandbox(ports, build);
+  const { stages, setting } = await attemptStages(ports, endpoint, loaded);
+  await startJob(ports, endpoint, {
+    key: attempt.jobKey,
+    build,
+    owner: { kind: "attempt", id: attempt.id, fence: attempt.fence },
+    spec: {
+      stages: [...setting.stages, ...stages],
+      writable: [...setting.writable, handoverPath(attempt.jobKey)],
+      labels: { build: build.id, attempt: attempt.id },
+    },
+  });
+  await ports.store.attempts.update(
+    { id: attempt.id, fence: refer.fence, status: "starting" },
+    { status: "running", startedAt: ports.clock.now() },
+  );
+}
+
+async function attemptStages(
+  ports: Ports,
+  endpoint: SandboxEndpoint,
+  loaded: LoadedAttempt,
+): Promise<{ stages: StageSpec[]; setting: JobSetting }> {
+  const { attempt, build, task } = loaded;
+  const { plan } = build;
+  const commands = commandsOf(loaded);
+  const setting = await frameJob({
+    ports,
+    endpoint,
+    plan,
+    projectId: build.projectId,
+    sha: attempt.baseSha,
+    treePath: attempt.treePath,
+    ...(task === null ? {} : { env: task.definition.env }),
+    mentions: commands,
+  });
+  const base = { env: setting.env, cwd: attempt.treePath };
+  if (attempt.kind === "generate") {
+    const again = plan.generated.filter((entry) => attempt.paths.includes(entry.path));
+    const stages = again.map((entry) =>
+      stage({ ...base, name: `generate ${entry.path}`, argv: shell(entry.by), timeoutMs: 15 * 60_000 }),
+    );
+    return { stages, setting };
+  }
+  const agent = await agentStageOf(ports, endpoint, loaded, setting);
+  const checks = (task?.definition.acceptance ?? []).flatMap((acceptance, index) =>
+    acceptance.check === null
+      ? []
+      : [
+          stage({
+            ...base,
+            name: `check ${index + 1}`,
+            argv: shell(acceptance.check),
+            timeoutMs: Math.min(task!.definition.timeoutMs, 10 * 60_000),
+            continueOnFailure: true,
+          }),
+        ],
+  );
+  return { stages: [agent, ...checks], setting };
+}
+
+/** The commands of an attempt, when they tell all it may need; null for an agent, whose needs are unknown. */
+function commandsOf({ attempt, build, task }: LoadedAttempt): string[] | null {
+  if (attempt.kind === "generate") return build.plan.generated.map((entry) => entry.by);
+  if (task === null || task.definition.run === null) return null;
+  return [task.definition.run, ...task.definition.acceptance.flatMap(({ check }) => check ?? [])];
+}
+
+async function agentStageOf(
+  ports: Ports,
+  endpoint: SandboxEndpoint,
+  loaded: LoadedAttempt,
+  setting: JobSetting,
+): Promise<StageSpec> {
+  const { attempt, build, task } = loaded;
+  const folder = handoverPath(attempt.jobKey);
+  const pack = task === null ? await fixPack(ports, loaded) : await taskPack(ports, loaded, task);
+  await endpoint.guest.writeFile(`${folder}/task.json`, pack.taskFile);
+  const spec = agentSpecFor(build.plan, attempt.role);
+  return ports.agents.agentStage({
+    spec: spec === null || task?.definition.model == null ? spec : { ...spec, model: task.definition.model },
+    run: task?.definition.run ?? null,
+    role: attempt.role,
+    pack,
+    treePath: attempt.treePath,
+    taskFilePath: `${folder}/task.json`,
+    resultFilePath: `${folder}/result.json`,
+    workspaceRoot: endpoint.workspaceRoot,
+    env: setting.env,
+    timeoutMs: task?.definition.timeoutMs ?? fixTimeoutMs(build.plan),
+  });
+}
+
+/** A fixer may take as long as the longest task of the plan. */
+const fixTimeoutMs = (plan: Plan): number => Math.max(...plan.tasks.map((task) => task.timeoutMs));
+
+async function taskPack(ports: Ports, { attempt, build, wave }: LoadedAttempt, task: TaskRow): Promise<ContextPack> {
+  const { store, agents } = ports;
+  const previous = await store.attempts.find(
+    { taskId: task.id, status: "settled", outcome: ["failed", "timed-out", "lost", "refused"] },
+    { by: "number", descending: true },
+  );
+  const keys = task.definition.dependsOn;
+  const needed = keys.length === 0 ? [] : await store.tasks.list({ buildId: build.id, key: keys }, { by: "position" });
+  const context: TaskContext = {
+    plan: build.plan,
+    task: task.definition,
+    attempt: attempt.number,
+    waveNumber: wave.number,
+    dependencies: needed.map(({ key, definition, summary, changedFiles }) => ({
+      key,
+      title: definition.title,
+      summary,
+      changedFiles,
+    })),
+    previousFailure:
+      previous === null ? null : { reason: previous.reason ?? "unknown", outputTail: previous.outputTail ?? "" },
+    conflicts: task.conflicts,
+  };
+  return agents.taskPack(context);
+}
+
+async function fixPack(ports: Ports, { attempt, build, wave }: LoadedAttempt): Promise<ContextPack> {
+  const { store, agents, workspace } = ports;
+  const run = await store.gateRuns.get({ id: attempt.gateRunId! });
+  const findings = await store.findings.list({ gateRunId: run.id }, { by: "id" });
+  const members = await waveMembers(ports, wave.id);
+  const changed = await workspace.changedFiles(build.projectId as never, wave.baseSha, attempt.baseSha);
+  const context: FixContext = {
+    plan: build.plan,
+    waveNumber: wave.number,
+    round: wave.fixRounds,
+    maxRounds: build.plan.gates.maxFixRounds,
+    gate: run.gate,
+    findings: findings.map(findingOf),
+    command: run.evidence?.command ?? null,
+    outputTail: run.evidence?.outputTail ?? "",
+    tasks: members.map((member) => member.definition),
+    changedFiles: changed.map((file) => file.path),
+    mayChangeTests: mayChangeTests(members),
+  };
+  return agents.fixPack(context);
+}
+
+/** For a fix, tests may change only when every task of the wave says so (W7). */
+export const mayChangeTests = (members: readonly TaskRow[]): boolean =>
+  members.length > 0 && members.every((member) => member.definition.mayChangeTests);
+
+export async function waveMembers(ports: Pick<Ports, "store">, waveId: string): Promise<TaskRow[]> {
+  const members = await ports.store.waveTasks.list({ waveId });
+  return ports.store.tasks.list({ id: members.map((member) => member.taskId) }, { by: "position" });
+}
+
+export const findingOf = (row: FindingRow) => ({
+  rule: row.rule,
+  severity: row.severity,
+  message: row.message,
+  file: row.file,
+  line: row.line,
+  confidence: row.confidence === null ? null : row.confidence / 100,
+});

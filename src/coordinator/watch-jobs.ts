@@ -1,0 +1,242 @@
+import { messageOf } from "../domain/errors.ts";
+import type { GuestClient, JobState } from "../sandbox/port.ts";
+import type { BuildRow, JobLease } from "../store/port.ts";
+import { emitFor } from "./advance.ts";
+import { createMask, longestSecret, type Mask } from "./masking.ts";
+import type { Ports } from "./port.ts";
+import { previewEnded, previewProgressed } from "./preview.ts";
+import { ensureSandbox } from "./sandboxes.ts";
+
+// The watcher of jobs. A job outlives whoever started it; its watcher holds a lease with a fence, copies its output to
+// the database and tells its end once, in the transaction that ends the row. If the watcher died, whoever takes the
+// lease over goes on where the output stopped.
+
+const leaseMs = 15_000;
+const pollMs = 1_000;
+const readBytes = 256 * 1024;
+
+export interface JobWatcher {
+  /** Looks for unwatched jobs now. */
+  wake(): void;
+  /** Stops watching and gives the leases back; the jobs go on. */
+  stop(): Promise<void>;
+}
+
+/** Watches the running jobs of the projects this process serves. */
+export function watchJobs(ports: Ports, options: { owner: string; projectIds: ReadonlySet<string> }): JobWatcher {
+  const stopping = new AbortController();
+  const watched = new Map<string, Promise<void>>();
+  let wake: () => void = () => undefined;
+
+  const look = async (): Promise<void> => {
+    await ports.store.renewLeases(options.owner, leaseMs);
+    const leased = await ports.store.leaseJobs({
+      projectIds: [...options.projectIds],
+      owner: options.owner,
+      leaseMs,
+      limit: 100,
+    });
+    for (const lease of leased) {
+      const { key } = lease.job;
+      const watching = watchJob(ports, lease, stopping.signal)
+        .catch((error: unknown) => giveBack(ports, lease, error))
+        .finally(() => watched.delete(key));
+      watched.set(key, watching);
+    }
+  };
+
+  const loop = (async () => {
+    while (!stopping.signal.aborted) {
+      const woken = new Promise<void>((resolve) => {
+        wake = resolve;
+        setTimeout(resolve, pollMs).unref();
+      });
+      await look().catch((error: unknown) => ports.log.warn(`looking for jobs failed: ${messageOf(error)}`));
+      await woken;
+    }
+  })();
+
+  return {
+    wake: () => wake(),
+    async stop() {
+      stopping.abort();
+      wake();
+      await loop;
+      await Promise.allSettled(watched.values());
+      await ports.store.releaseLeases(options.owner);
+    },
+  };
+}
+
+/** A watch that failed (the sandbox or the database was away) is taken up again at the next look. */
+async function giveBack(ports: Ports, lease: JobLease, error: unknown): Promise<void> {
+  ports.log.warn(`watching job ${lease.job.key} was interrupted: ${messageOf(error)}`);
+  await new Promise((resolve) => setTimeout(resolve, pollMs));
+  await ports.store.jobs
+    .update({ key: lease.job.key, fence: lease.fence }, { leaseOwner: null })
+    .catch((failure: unknown) => ports.log.warn(`the lease runs out by itself: ${messageOf(failure)}`));
+}
+
+async function watchJob(ports: Ports, lease: JobLease, signal: AbortSignal): Promise<void> {
+  const { job, fence } = lease;
+  const build = await ports.store.builds.get({ id: job.buildId });
+  const { guest } = await ensureSandbox(ports, build);
+  const secrets = ports.secrets.values(build.plan.secrets);
+  const copier = createCopier(
+    ports,
+    guest,
+    { key: job.key, fence, offset: job.outputOffset },
+    createMask(secrets),
+    longestSecret(secrets),
+  );
+  while (!signal.aborted) {
+    const state = await guest.findJob(job.key);
+    const known = state ?? lostState(job.key);
+    await copier.copy(known.status !== "running");
+    if (job.ownerKind === "preview") await previewProgressed(ports, build.id, job.key, known);
+    if (known.status !== "running") {
+      await endJob(ports, build, lease, known);
+      return;
+    }
+    if (!(await waitForNews(guest, job.key, known, copier.offset(), signal))) return;
+  }
+}
+
+/** Resolves when the job has more output or another state; false when watching stops. */
+async function waitForNews(
+  guest: GuestClient,
+  key: string,
+  state: JobState,
+  offset: number,
+  signal: AbortSignal,
+): Promise<boolean> {
+  const news = new AbortController();
+  const stop = AbortSignal.any([signal, news.signal]);
+  const stateChange = guest.findJob(key, { revision: state.revision, waitMs: 5_000, signal: stop });
+  const output = guest.readOutput(key, { offset, limitBytes: 1, waitMs: 5_000, signal: stop });
+  try {
+    await Promise.race([stateChange, output]);
+  } catch (error) {
+    if (!signal.aborted) throw error;
+  } finally {
+    news.abort();
+    await Promise.allSettled([stateChange, output]);
+  }
+  return !signal.aborted;
+}
+
+/** A guest that has never seen a running job's key lost its volume. */
+const lostState = (key: string): JobState => ({
+  key,
+  status: "lost",
+  revision: 0,
+  stages: [],
+  createdAt: new Date(0).toISOString(),
+  endedAt: null,
+  cancelReason: null,
+  outputBytes: 0,
+  labels: {},
+});
+
+interface Copier {
+  /** Copies what is there; holds back a tail that may be half a secret, unless the output has ended. */
+  copy(ended: boolean): Promise<void>;
+  offset(): number;
+}
+
+function createCopier(
+  ports: Ports,
+  guest: GuestClient,
+  from: { key: string; fence: number; offset: number },
+  mask: Mask,
+  holdBackBytes: number,
+): Copier {
+  let offset = from.offset;
+  return {
+    offset: () => offset,
+    async copy(ended) {
+      for (;;) {
+        const chunk = await guest.readOutput(from.key, { offset, limitBytes: readBytes }).catch((error: unknown) => {
+          if (ended) return null; // a lost volume took the output with it
+          throw error;
+        });
+        if (chunk === null || chunk.data.length === 0) return;
+        const whole = ended && chunk.data.length < readBytes;
+        const data = whole ? chunk.data : cutForMasking(chunk.data, holdBackBytes);
+        if (data.length === 0) return;
+        await storeChunk(ports, from, offset, mask(data.toString("utf8")), data.length);
+        offset += data.length;
+        if (!whole && data.length < chunk.data.length && chunk.data.length < readBytes) return;
+      }
+    },
+  };
+}
+
+/** Cuts at the last line end, so that neither a character nor a secret is split; a long line goes on without its tail. */
+function cutForMasking(data: Buffer, holdBackBytes: number): Buffer {
+  const line = data.lastIndexOf(10);
+  if (line >= 0) return data.subarray(0, line + 1);
+  return data.length < 64 * 1024 ? data.subarray(0, 0) : data.subarray(0, Math.max(0, data.length - holdBackBytes));
+}
+
+async function storeChunk(
+  ports: Ports,
+  from: { key: string; fence: number },
+  startsAt: number,
+  text: string,
+  bytes: number,
+): Promise<void> {
+  await ports.store.transaction("store-output", async (transaction) => {
+    const [held] = await transaction.jobs.update(
+      { key: from.key, fence: from.fence, outputOffset: startsAt },
+      { outputOffset: startsAt + bytes },
+    );
+    if (held === undefined) return; // another watcher has taken over
+    // Postgres stores no NUL.
+    await transaction.logChunks.insertIfAbsent({
+      jobKey: from.key,
+      startsAt,
+      text: text.replaceAll("\0", "�"),
+      at: ports.clock.now(),
+    });
+  });
+}
+
+async function endJob(ports: Ports, build: BuildRow, { job, fence }: JobLease, state: JobState): Promise<void> {
+  const ended = await ports.store.transaction("end-job", async (transaction) => {
+    const [row] = await transaction.jobs.update(
+      { key: job.key, fence, status: "running" },
+      { status: "ended", state, endedAt: ports.clock.now(), leaseOwner: null, leaseUntil: null },
+    );
+    if (row === undefined) return false;
+    if (job.ownerKind === "attempt") {
+      const attempt = await transaction.attempts.get({ id: job.ownerId });
+      const wave = await transaction.waves.get({ id: attempt.waveId });
+      const task = attempt.taskId === null ? null : await transaction.tasks.get({ id: attempt.taskId });
+      await emitFor(transaction, build, "agent/attempt.finished", attempt.id, job.ownerFence, {
+        waveNumber: wave.number,
+        attemptId: attempt.id,
+        taskId: attempt.taskId,
+        taskKey: task?.key ?? null,
+        attempt: attempt.number,
+        fence: job.ownerFence,
+        kind: attempt.kind,
+        jobKey: job.key,
+      });
+    }
+    if (job.ownerKind === "gate") {
+      const run = await transaction.gateRuns.get({ id: job.ownerId });
+      const wave = await transaction.waves.get({ id: run.waveId });
+      await emitFor(transaction, build, "agent/gate.finished", run.id, job.ownerFence, {
+        waveNumber: wave.number,
+        gateRunId: run.id,
+        gate: run.gate,
+        sha: run.sha,
+        fence: job.ownerFence,
+        jobKey: job.key,
+      });
+    }
+    return true;
+  });
+  if (ended && job.ownerKind === "preview") await previewEnded(ports, build.id, job.key, state);
+}

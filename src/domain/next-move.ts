@@ -1,0 +1,241 @@
+import type { BuildStatus, GateName, TaskStatus, Verdict, WaveStatus } from "./status.ts";
+import { gateNames } from "./status.ts";
+
+// What follows, decided from what the database says and nothing else. Pure: the same state gives the same move, so a
+// repeated, late or lost event can neither skip nor repeat a step. The coordinator applies a move and asks again.
+//
+// N1. Nothing is dispatched while a build is cancelling, past its deadline, or stopped by a failed task.
+// N2. A wave is joined only when none of its tasks is assigned or running.
+// N3. A gate is asked for only when every gate before it holds on the same head; a new head starts from the first.
+// N4. A wave passes only when each gate's latest verdict on its head is passed, absent, not-due or off.
+// N5. A build completes only when every task is completed or removed and its last wave is delivered.
+
+export interface TaskFact {
+  readonly key: string;
+  readonly position: number;
+  readonly agent: string;
+  readonly status: TaskStatus;
+  readonly dependsOn: readonly string[];
+  /** Its wave is the current one. */
+  readonly inWave: boolean;
+  readonly live: boolean;
+}
+
+export interface GateFact {
+  readonly gate: GateName;
+  readonly status: "requested" | "running" | "finished";
+  readonly verdict: Verdict | null;
+  /** Whether the run failed or was inconclusive in a way a fixer may mend. */
+  readonly fixable: boolean;
+  readonly fingerprint: string | null;
+}
+
+export interface WaveFact {
+  readonly number: number;
+  readonly status: WaveStatus;
+  readonly joined: boolean;
+  readonly delivered: boolean;
+  readonly fixRounds: number;
+  /** The latest run of each gate on the wave's present head. */
+  readonly gates: readonly GateFact[];
+  /** A fix or generate attempt lives. */
+  readonly headAttemptLive: boolean;
+  /** The last fix attempt of this wave ended without a new head. */
+  readonly fixFailed: string | null;
+  /** Fingerprints of earlier failed runs in this wave, on other heads. */
+  readonly earlierFingerprints: readonly string[];
+  readonly approved: boolean;
+}
+
+export interface BuildFact {
+  readonly status: BuildStatus;
+  readonly onTaskFailure: "stop" | "continue";
+  readonly approval: "none" | "wave" | "final";
+  readonly maxParallelTasks: number;
+  readonly maxFixRounds: number;
+  readonly fixerAvailable: boolean;
+  readonly deadlinePassed: boolean;
+  readonly tasks: readonly TaskFact[];
+  /** The latest wave; null before the first. */
+  readonly wave: WaveFact | null;
+  /** Live attempts of the build, whatever their kind. */
+  readonly liveAttempts: number;
+  /** Chooses the tasks of the next wave among the ready (W1, W2). */
+  readonly chooseWave: (readyKeys: readonly string[]) => readonly string[];
+  /** Orders tasks of a wave for dispatch: longest remaining path first. */
+  readonly dispatchOrder: (keys: readonly string[]) => readonly string[];
+}
+
+export type Move =
+  | { readonly kind: "wait"; readonly for: "attempts" | "gate" | "join" | "delivery" | "person" | "start" | "nothing" }
+  | { readonly kind: "skip"; readonly tasks: readonly string[] }
+  | { readonly kind: "start-wave"; readonly number: number; readonly tasks: readonly string[] }
+  | { readonly kind: "dispatch"; readonly tasks: readonly string[] }
+  | { readonly kind: "withdraw"; readonly tasks: readonly string[] }
+  | { readonly kind: "settle-wave" }
+  | { readonly kind: "ask-gate"; readonly gate: GateName }
+  | { readonly kind: "ask-fix"; readonly gate: GateName }
+  | { readonly kind: "block-wave"; readonly gate: GateName; readonly reason: string }
+  | { readonly kind: "ask-approval" }
+  | { readonly kind: "pass-wave" }
+  | { readonly kind: "cancel-wave" }
+  | {
+      readonly kind: "end-build";
+      readonly status: "completed" | "failed" | "cancelled";
+      readonly reason: string | null;
+    };
+
+const holds: ReadonlySet<Verdict> = new Set<Verdict>(["passed", "absent", "not-due", "off"]);
+const wait = (reason: Extract<Move, { kind: "wait" }>["for"]): Move => ({ kind: "wait", for: reason });
+
+/** The one decision of what follows. */
+export function nextMove(build: BuildFact): Move {
+  switch (build.status) {
+    case "queued":
+      return wait("start");
+    case "waiting":
+      return wait("person");
+    case "completed":
+    case "failed":
+    case "cancelled":
+      return wait("nothing");
+    case "cancelling":
+      return cancelMove(build);
+    case "running":
+      return runningMove(build);
+  }
+}
+
+function cancelMove(build: BuildFact): Move {
+  const { wave } = build;
+  if (build.liveAttempts > 0) return wait("attempts");
+  if (wave !== null && wave.gates.some((gate) => gate.status !== "finished")) return wait("gate");
+  if (wave?.status === "passed" && !wave.delivered) return wait("delivery");
+  if (wave !== null && isLive(wave.status)) return { kind: "cancel-wave" };
+  return { kind: "end-build", status: "cancelled", reason: null };
+}
+
+const isLive = (status: WaveStatus): boolean => ["running", "joining", "gating", "fixing", "waiting"].includes(status);
+
+/** Whether anything may still be dispatched (N1). */
+function stopped(build: BuildFact): string | null {
+  if (build.deadlinePassed) return "the time limit of the plan is used up";
+  const failed = build.tasks.find((task) => task.status === "failed");
+  if (failed !== undefined && build.onTaskFailure === "stop") return `task ${failed.key} failed`;
+  return null;
+}
+
+function runningMove(build: BuildFact): Move {
+  const orphans = tasksBehindFailures(build);
+  if (orphans.length > 0) return { kind: "skip", tasks: orphans };
+  switch (build.wave?.status) {
+    case "running":
+      return runningWaveMove(build);
+    case "joining":
+      return wait(build.wave.headAttemptLive ? "attempts" : "join");
+    case "gating":
+      return gatingMove(build, build.wave);
+    case "fixing":
+      return wait("attempts");
+    case "waiting":
+      return wait("person");
+    case "blocked":
+      return { kind: "end-build", status: "failed", reason: `wave ${build.wave.number} is blocked` };
+    case "passed":
+      return build.wave.delivered ? betweenWaves(build) : wait("delivery");
+    default:
+      return betweenWaves(build);
+  }
+}
+
+/** Pending tasks that can never run because something they need failed or was skipped. */
+function tasksBehindFailures(build: BuildFact): string[] {
+  if (build.onTaskFailure === "stop") return [];
+  const dead = new Set(
+    build.tasks.filter((task) => task.status === "failed" || task.status === "skipped").map((task) => task.key),
+  );
+  if (dead.size === 0) return [];
+  return build.tasks
+    .filter((task) => task.status === "pending" && task.dependsOn.some((key) => dead.has(key)))
+    .map((task) => task.key);
+}
+
+function runningWaveMove(build: BuildFact): Move {
+  const members = build.tasks.filter((task) => task.inWave);
+  const assigned = members.filter((task) => task.status === "assigned" && !task.live).map((task) => task.key);
+  if (assigned.length > 0) {
+    if (stopped(build) !== null) return { kind: "withdraw", tasks: assigned };
+    const free = build.maxParallelTasks - build.liveAttempts;
+    if (free > 0) return { kind: "dispatch", tasks: build.dispatchOrder(assigned).slice(0, free) };
+    return wait("attempts");
+  }
+  const busy = members.some((task) => task.live || task.status === "running" || task.status === "assigned");
+  return busy ? wait("attempts") : { kind: "settle-wave" };
+}
+
+function gatingMove(build: BuildFact, wave: WaveFact): Move {
+  for (const gate of gateNames) {
+    const run = wave.gates.find((fact) => fact.gate === gate);
+    if (run === undefined) return build.deadlinePassed ? outOfTime(gate) : { kind: "ask-gate", gate };
+    if (run.status !== "finished" || run.verdict === null) return wait("gate");
+    if (!holds.has(run.verdict)) return failedGateMove(build, wave, run);
+  }
+  if (needsApproval(build) && !wave.approved) return { kind: "ask-approval" };
+  return { kind: "pass-wave" };
+}
+
+const outOfTime = (gate: GateName): Move => ({
+  kind: "block-wave",
+  gate,
+  reason: "the time limit of the plan is used up",
+});
+
+function failedGateMove(build: BuildFact, wave: WaveFact, run: GateFact): Move {
+  const block = (reason: string): Move => ({ kind: "block-wave", gate: run.gate, reason });
+  const said = run.verdict === "failed" ? "failed" : "was inconclusive";
+  if (!run.fixable) return block(`the ${run.gate} gate ${said} in a way that no fixer can mend`);
+  if (build.deadlinePassed) return outOfTime(run.gate);
+  if (wave.fixFailed !== null)
+    return block(`the ${run.gate} gate ${said} and the fixer did not help: ${wave.fixFailed}`);
+  if (build.maxFixRounds === 0) return block(`the ${run.gate} gate ${said} and fix rounds are switched off`);
+  if (!build.fixerAvailable) return block(`the ${run.gate} gate ${said} and no runtime is set for the role fixer`);
+  if (run.fingerprint !== null && wave.earlierFingerprints.includes(run.fingerprint)) {
+    return block(`the ${run.gate} gate ${said} with the same findings as before the fix`);
+  }
+  if (wave.fixRounds >= build.maxFixRounds) {
+    return block(
+      `the ${run.gate} gate still ${said === "failed" ? "fails" : "is inconclusive"} after ${wave.fixRounds} fix rounds`,
+    );
+  }
+  return { kind: "ask-fix", gate: run.gate };
+}
+
+function needsApproval(build: BuildFact): boolean {
+  if (build.approval === "none") return false;
+  if (build.approval === "wave") return true;
+  // Final: this wave is the last when nothing is left that could still run.
+  return !build.tasks.some((task) => task.status === "pending");
+}
+
+function betweenWaves(build: BuildFact): Move {
+  const why = stopped(build);
+  if (why === null) {
+    const done = new Set(
+      build.tasks.filter((task) => task.status === "completed" || task.status === "removed").map((task) => task.key),
+    );
+    const ready = build.tasks.filter(
+      (task) => task.status === "pending" && task.dependsOn.every((key) => done.has(key)),
+    );
+    const chosen = build.chooseWave(ready.map((task) => task.key));
+    if (chosen.length > 0) return { kind: "start-wave", number: (build.wave?.number ?? 0) + 1, tasks: chosen };
+  }
+  if (build.tasks.every((task) => task.status === "completed" || task.status === "removed")) {
+    return { kind: "end-build", status: "completed", reason: null };
+  }
+  return { kind: "end-build", status: "failed", reason: why ?? failureOf(build) };
+}
+
+function failureOf(build: BuildFact): string {
+  const failed = build.tasks.filter((task) => task.status === "failed").map((task) => task.key);
+  return failed.length > 0 ? `failed: ${failed.join(", ")}` : "no task is ready and not all are completed";
+}

@@ -1,0 +1,203 @@
+import { Graph } from "graphlib";
+import { WavesmithError } from "./errors.ts";
+
+// The graph of a plan, held by graphlib. Every walk is iterative: the library's own recursive algorithms overflow the
+// stack on a chain a few thousand tasks long. A node is named by its task's place in the plan, never by the task's id,
+// because the library loses ids such as `constructor`; short names are also what it handles fastest.
+
+/** What the graph reads of a task. */
+export interface GraphTask {
+  readonly key: string;
+  readonly dependsOn: readonly string[];
+}
+
+/** Who waits for whom in one plan. Lists are in the plan's order; an unknown key has neither dependencies nor dependents. */
+export interface TaskGraph {
+  /** Every task, in the plan's order. */
+  readonly keys: readonly string[];
+  /** What a task names itself. */
+  dependencies(key: string): readonly string[];
+  /** The tasks that name this one. */
+  dependents(key: string): readonly string[];
+  /** Every task that waits for one of `keys`, however far away; the given ones are left out. */
+  allDependents(keys: Iterable<string>): string[];
+  /**
+   * Circles, each as a path in which a task depends on the next and the last on the first, begun at the task declared
+   * first. Circles that share no task are all reported; of those that do, at least one and as many as a person will read.
+   */
+  findCycles(): string[][];
+  /** Tasks on the longest path from this one to the end of the plan, itself included. Throws when the graph has a circle. */
+  remainingPath(key: string): number;
+  /** The longest path through the plan, first task first; of equal ones that of the tasks declared first. Throws on a circle. */
+  criticalPath(): string[];
+}
+
+/** The graph of these tasks. Dependencies on unknown keys and repeated keys are passed over: the plan's checks report them. */
+export function createTaskGraph(tasks: readonly GraphTask[]): TaskGraph {
+  const positions = new Map<string, number>();
+  for (const { key } of tasks) if (!positions.has(key)) positions.set(key, positions.size);
+  const keys = [...positions.keys()];
+  const graph = fillGraph(tasks, positions);
+  const inPlanOrder = (nodes: string[] | undefined): string[] =>
+    (nodes ?? [])
+      .map(Number)
+      .sort((left, right) => left - right)
+      .map((position) => keys[position]!);
+  const links: Links = {
+    keys,
+    dependencies: remember((key) => inPlanOrder(graph.predecessors(String(positions.get(key))))),
+    dependents: remember((key) => inPlanOrder(graph.successors(String(positions.get(key))))),
+  };
+  let paths: Map<string, number> | null = null;
+  const remaining = (): Map<string, number> => {
+    paths ??= measurePaths(links);
+    return paths;
+  };
+  return {
+    ...links,
+    allDependents: (from) => reach(from, links).sort((left, right) => positions.get(left)! - positions.get(right)!),
+    findCycles: () => findCycles(links).map((cycle) => beginAtFirst(cycle, positions)),
+    remainingPath: (key) => remaining().get(key) ?? 0,
+    criticalPath: () => tracePath(links, remaining()),
+  };
+}
+
+type Links = Pick<TaskGraph, "keys" | "dependencies" | "dependents">;
+
+function fillGraph(tasks: readonly GraphTask[], positions: ReadonlyMap<string, number>): Graph {
+  const graph = new Graph({ directed: true });
+  const names = new Map([...positions].map(([key, position]) => [key, String(position)]));
+  for (const name of names.values()) graph.setNode(name);
+  const filled = new Set<string>();
+  for (const { key, dependsOn } of tasks) {
+    if (filled.has(key)) continue;
+    filled.add(key);
+    for (const dependency of dependsOn) {
+      const from = names.get(dependency);
+      if (from !== undefined) graph.setEdge(from, names.get(key)!);
+    }
+  }
+  return graph;
+}
+
+function remember(list: (key: string) => readonly string[]): (key: string) => readonly string[] {
+  const known = new Map<string, readonly string[]>();
+  return (key) => {
+    const found = known.get(key) ?? list(key);
+    known.set(key, found);
+    return found;
+  };
+}
+
+function reach(from: Iterable<string>, links: Links): string[] {
+  const given = new Set(from);
+  const found = new Set<string>();
+  const open = [...given];
+  for (let key = open.pop(); key !== undefined; key = open.pop()) {
+    for (const dependent of links.dependents(key)) {
+      if (given.has(dependent) || found.has(dependent)) continue;
+      found.add(dependent);
+      open.push(dependent);
+    }
+  }
+  return [...found];
+}
+
+/** Kahn's walk from the last tasks backwards; what it cannot reach stands in a circle or before one. */
+function measurePaths(links: Links): Map<string, number> {
+  const waiting = new Map(links.keys.map((key) => [key, links.dependents(key).length]));
+  const lengths = new Map<string, number>();
+  const open = links.keys.filter((key) => waiting.get(key) === 0);
+  for (const key of open) lengths.set(key, 1);
+  for (let key = open.pop(); key !== undefined; key = open.pop()) {
+    for (const dependency of links.dependencies(key)) {
+      lengths.set(dependency, Math.max(lengths.get(dependency) ?? 0, lengths.get(key)! + 1));
+      const left = waiting.get(dependency)! - 1;
+      waiting.set(dependency, left);
+      if (left === 0) open.push(dependency);
+    }
+  }
+  for (const [key, left] of waiting) {
+    if (left > 0) throw new WavesmithError("plan-invalid", `The dependencies of task ${key} run in a circle.`);
+  }
+  return lengths;
+}
+
+function tracePath(links: Links, remaining: ReadonlyMap<string, number>): string[] {
+  const longest = (keys: readonly string[]): string | undefined => {
+    let best: string | undefined;
+    for (const key of keys) if (best === undefined || remaining.get(key)! > remaining.get(best)!) best = key;
+    return best;
+  };
+  const path: string[] = [];
+  for (let key = longest(links.keys); key !== undefined; key = longest(links.dependents(key))) path.push(key);
+  return path;
+}
+
+/** Steps that circles which share a task with an earlier one may fill in a report, all together. */
+const sharedCycleSteps = 1_000;
+
+interface Visit {
+  readonly key: string;
+  next: number;
+  /** Tasks below this one on the path that already stand in a reported circle. */
+  reportedBelow: number;
+}
+
+/**
+ * Depth-first along dependencies: an edge back onto the path closes a circle. A circle lies within one strongly connected
+ * component, so the first one met in each shares no task with those before it and is always reported.
+ */
+function findCycles(links: Links): string[][] {
+  const cycles: string[][] = [];
+  const reported = new Set<string>();
+  const depths = new Map<string, number>();
+  const done = new Set<string>();
+  const path: Visit[] = [];
+  let budget = sharedCycleSteps;
+  const enter = (key: string): void => {
+    const below = path.at(-1);
+    const reportedBelow = below === undefined ? 0 : below.reportedBelow + (reported.has(below.key) ? 1 : 0);
+    depths.set(key, path.length);
+    path.push({ key, next: 0, reportedBelow });
+  };
+  const close = (from: number): void => {
+    const top = path.at(-1)!;
+    const shared = top.reportedBelow + (reported.has(top.key) ? 1 : 0) - path[from]!.reportedBelow > 0;
+    if (shared && budget < path.length - from) return;
+    if (shared) budget -= path.length - from;
+    const cycle = path.slice(from).map((visit) => visit.key);
+    cycles.push(cycle);
+    for (const key of cycle) reported.add(key);
+    recount(path, from, reported);
+  };
+  for (const root of links.keys) {
+    if (!done.has(root)) enter(root);
+    for (let visit = path.at(-1); visit !== undefined; visit = path.at(-1)) {
+      const dependency = links.dependencies(visit.key)[visit.next];
+      visit.next += 1;
+      if (dependency === undefined) {
+        done.add(visit.key);
+        depths.delete(visit.key);
+        path.pop();
+      } else if (depths.has(dependency)) close(depths.get(dependency)!);
+      else if (!done.has(dependency)) enter(dependency);
+    }
+  }
+  return cycles;
+}
+
+function recount(path: Visit[], from: number, reported: ReadonlySet<string>): void {
+  for (let depth = Math.max(from, 1); depth < path.length; depth += 1) {
+    const below = path[depth - 1]!;
+    path[depth]!.reportedBelow = below.reportedBelow + (reported.has(below.key) ? 1 : 0);
+  }
+}
+
+function beginAtFirst(cycle: readonly string[], positions: ReadonlyMap<string, number>): string[] {
+  let start = 0;
+  cycle.forEach((key, index) => {
+    if (positions.get(key)! < positions.get(cycle[start]!)!) start = index;
+  });
+  return [...cycle.slice(start), ...cycle.slice(0, start)];
+}

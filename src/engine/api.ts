@@ -1,0 +1,79 @@
+import { createHash, randomUUID } from "node:crypto";
+import { messageOf, WavesmithError } from "../domain/errors.ts";
+import type { EngineEvent } from "./port.ts";
+import { type Checkpoint, checkpointSchema, type SentEvent, sentEventsSchema } from "./protocol.ts";
+
+/** What the SDK's client may ask of its server, as far as the engine answers. */
+export interface ApiHandlers {
+  send(events: readonly EngineEvent[]): Promise<void>;
+  /** False when the call that sends it has been superseded. */
+  checkpoint(runId: string, checkpoint: Checkpoint): Promise<boolean>;
+}
+
+interface ApiRequest {
+  readonly headers: Headers;
+  readonly json: () => Promise<unknown>;
+}
+
+/** The `fetch` of the Inngest client: no request leaves the process. */
+export function createApi(handlers: ApiHandlers): typeof globalThis.fetch {
+  return async (input, init) => {
+    const { pathname } = new URL(input instanceof Request ? input.url : input);
+    const method = init?.method ?? (input instanceof Request ? input.method : "GET");
+    const request = requestOf(input, init);
+    if (method === "POST" && /^\/e\/[^/]+$/.test(pathname)) return await receiveEvents(handlers, request);
+    const run = /^\/v1\/checkpoint\/([^/]+)\/async$/.exec(pathname)?.[1];
+    if (method === "POST" && run !== undefined)
+      return await receiveCheckpoint(handlers, decodeURIComponent(run), request);
+    throw new WavesmithError("unsupported", `the embedded engine does not answer ${method} ${pathname}`, {
+      remedy: "the feature behind it needs an Inngest server (--engine inngest)",
+    });
+  };
+}
+
+/** What the SDK sends is a URL and a string; building a `Request` of them costs as much as storing a step. */
+function requestOf(input: string | URL | Request, init: RequestInit | undefined): ApiRequest {
+  const body = init?.body;
+  if (input instanceof Request || typeof body !== "string") return new Request(input, init);
+  return { headers: new Headers(init?.headers ?? {}), json: async () => JSON.parse(body) };
+}
+
+async function receiveEvents(handlers: ApiHandlers, request: ApiRequest): Promise<Response> {
+  const parsed = sentEventsSchema.safeParse(await request.json());
+  if (!parsed.success) return Response.json({ error: parsed.error.message, status: 400 }, { status: 400 });
+  const idOf = eventIds(request.headers.get("x-inngest-event-id-seed"));
+  const events = parsed.data.map((sent, place) => eventOf(sent, idOf(place)));
+  try {
+    await handlers.send(events);
+  } catch (error) {
+    const status = error instanceof WavesmithError && error.retryable ? 503 : 400;
+    return Response.json({ error: messageOf(error), status }, { status });
+  }
+  return Response.json({ ids: events.map((event) => event.id), status: 200 });
+}
+
+/** Ids for events without one: the same request, sent again by the SDK, gives the same ids. */
+function eventIds(seed: string | null): (place: number) => string {
+  const base = seed ?? randomUUID();
+  return (place) => `evt_${createHash("sha256").update(`${base}\n${place}`).digest("hex").slice(0, 32)}`;
+}
+
+function eventOf(sent: SentEvent, generatedId: string): EngineEvent {
+  return {
+    name: sent.name,
+    id: sent.id ?? generatedId,
+    data: sent.data ?? {},
+    ...(typeof sent.ts === "number" ? { ts: sent.ts } : {}),
+    ...(typeof sent.v === "string" ? { v: sent.v } : {}),
+  };
+}
+
+async function receiveCheckpoint(handlers: ApiHandlers, runId: string, request: ApiRequest): Promise<Response> {
+  const parsed = checkpointSchema.safeParse(await request.json());
+  if (!parsed.success) return Response.json({ error: parsed.error.message }, { status: 400 });
+  const strange = parsed.data.steps.find((op) => op.op !== "StepRun");
+  // Refused, the SDK hands the same ops to the engine as the answer of its call, which names what it does not know.
+  if (strange !== undefined) return Response.json({ error: `a checkpoint of the op ${strange.op}` }, { status: 400 });
+  const current = await handlers.checkpoint(runId, parsed.data);
+  return new Response(null, { status: current ? 200 : 409 });
+}

@@ -1,0 +1,140 @@
+import { inTransaction, prepared } from "./database.ts";
+import type { StoredEvent } from "./event-store.ts";
+import type { EngineConnection, EngineDatabase, EngineResult, EngineRow } from "./port.ts";
+import { processLockSpace } from "./session.ts";
+import type { StepResult } from "./transition.ts";
+
+// C1. Leases are taken under one advisory lock, so the count of taken slots that a claim sees is the true one;
+//     everything else only ever frees slots.
+// C2. Leases run on the database's clock, everything else on the engine's.
+
+/** Serialises claims; the other key space is that of processes. */
+const claimLock = `${processLockSpace + 1}, 0`;
+
+/** A leased job with all that its call needs. */
+export interface Job {
+  readonly id: number;
+  readonly generation: number;
+  readonly runId: string;
+  readonly functionId: string;
+  readonly kind: "call" | "timer";
+  readonly stepId: string | null;
+  readonly attempt: number;
+  readonly partition: string | null;
+  readonly event: StoredEvent;
+  readonly forcePlan: boolean;
+  /** In the order in which they ended. */
+  readonly steps: readonly StepResult[];
+}
+
+export interface ClaimRequest {
+  readonly limit: number;
+  readonly functionIds: readonly string[];
+  /** null: all of them. */
+  readonly partitions: readonly string[] | null;
+  readonly holder: string;
+  readonly leaseMs: number;
+  readonly nowMs: number;
+}
+
+/** Leases due jobs in order of their time, as far as their concurrency keys allow. */
+export function claimJobs(
+  database: EngineDatabase,
+  request: ClaimRequest,
+  beforeCommit: () => void | Promise<void>,
+): Promise<Job[]> {
+  // One simple query: each of its statements sees what was committed before it, so the count comes after the lock (C1).
+  const begin = `BEGIN; SELECT pg_advisory_xact_lock(${claimLock});
+    SELECT slot, count(*)::int AS taken FROM engine.jobs, unnest(slots) AS slot WHERE holder IS NOT NULL GROUP BY slot`;
+  return inTransaction(database, begin, async (connection, begun) => {
+    const slots = createSlots((begun as EngineResult[])[2]?.rows ?? []);
+    const picked = await pickJobs(connection, request, slots);
+    const jobs = picked.length === 0 ? [] : await leaseJobs(connection, request, picked);
+    await beforeCommit();
+    return jobs;
+  });
+}
+
+async function pickJobs(connection: EngineConnection, request: ClaimRequest, slots: Slots): Promise<number[]> {
+  const picked: number[] = [];
+  // Every further round leaves out at least one key that the round before filled, so there are few.
+  for (;;) {
+    const wanted = request.limit - picked.length;
+    const { rows } = await connection.query(
+      prepared(`SELECT id, slots FROM engine.jobs
+       WHERE holder IS NULL AND due_at <= $1 AND function_id = ANY($2::text[])
+         AND ($3::text[] IS NULL OR partition IS NULL OR partition = ANY($3::text[]))
+         AND NOT slots && $4::text[] AND NOT id = ANY($5::bigint[])
+       ORDER BY due_at, id LIMIT $6 FOR UPDATE SKIP LOCKED`),
+      [new Date(request.nowMs), request.functionIds, request.partitions, slots.full(), picked, wanted],
+    );
+    const fitting = rows.filter((row) => slots.take(row.slots as string[]));
+    picked.push(...fitting.map((row) => Number(row.id)));
+    if (fitting.length === rows.length || picked.length === request.limit) return picked;
+  }
+}
+
+async function leaseJobs(connection: EngineConnection, request: ClaimRequest, ids: readonly number[]): Promise<Job[]> {
+  const { rows } = await connection.query(
+    prepared(`WITH leased AS (
+       UPDATE engine.jobs SET holder = $2, generation = generation + 1,
+              lease_until = clock_timestamp() + $3 * interval '1 millisecond'
+       WHERE id = ANY($1::bigint[]) RETURNING *
+     )
+     SELECT leased.id, leased.generation, leased.run_id, leased.function_id, leased.kind, leased.step_id,
+            leased.attempt, leased.partition, runs.event, runs.force_plan,
+            (SELECT json_agg(json_build_array(step_id, value) ORDER BY seq) FROM engine.steps WHERE run_id = runs.id) AS steps
+     FROM leased JOIN engine.runs ON runs.id = leased.run_id ORDER BY leased.due_at, leased.id`),
+    [ids, request.holder, request.leaseMs],
+  );
+  return rows.map(jobOf);
+}
+
+function jobOf(row: EngineRow): Job {
+  return {
+    id: Number(row.id),
+    generation: row.generation as number,
+    runId: row.run_id as string,
+    functionId: row.function_id as string,
+    kind: row.kind as Job["kind"],
+    stepId: row.step_id as string | null,
+    attempt: row.attempt as number,
+    partition: row.partition as string | null,
+    event: row.event as StoredEvent,
+    forcePlan: row.force_plan as boolean,
+    steps: ((row.steps ?? []) as [string, unknown][]).map(([stepId, value]) => ({ stepId, value })),
+  };
+}
+
+interface Slots {
+  /** Takes these slots if all are free. */
+  take(slots: readonly string[]): boolean;
+  /** Slots that were found taken up to their limit. */
+  full(): string[];
+}
+
+/** Counts the taken slots per key; a slot is `<limit> <key>`, and jobs of other limits count for the same key. */
+function createSlots(rows: readonly EngineRow[]): Slots {
+  const taken = new Map<string, number>();
+  const full = new Set<string>();
+  const split = (slot: string) => ({ limit: Number.parseInt(slot, 10), key: slot.slice(slot.indexOf(" ") + 1) });
+  const isFull = (slot: string) => {
+    const { limit, key } = split(slot);
+    if ((taken.get(key) ?? 0) < limit) return false;
+    full.add(slot);
+    return true;
+  };
+  for (const row of rows) {
+    const { key } = split(row.slot as string);
+    taken.set(key, (taken.get(key) ?? 0) + (row.taken as number));
+  }
+  for (const row of rows) isFull(row.slot as string);
+  return {
+    take(slots) {
+      if (slots.filter(isFull).length > 0) return false;
+      for (const key of new Set(slots.map((slot) => split(slot).key))) taken.set(key, (taken.get(key) ?? 0) + 1);
+      return true;
+    },
+    full: () => [...full],
+  };
+}

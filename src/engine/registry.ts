@@ -1,0 +1,122 @@
+import { WavesmithError } from "../domain/errors.ts";
+import { compileCron, type NextTick } from "./cron.ts";
+import { compileKey, type KeyExpression } from "./expression.ts";
+import type { EngineEvent } from "./port.ts";
+import type { FunctionConfig } from "./protocol.ts";
+
+/** A function as the engine runs it. */
+export interface FunctionSpec {
+  readonly id: string;
+  readonly maxAttempts: number;
+  readonly crons: readonly { readonly expression: string; readonly nextTick: NextTick }[];
+  readonly matches: (event: EngineEvent) => boolean;
+  /** The concurrency keys a call for this event takes, each `<limit> <key>`. */
+  readonly slots: (event: EngineEvent) => string[];
+}
+
+// What the SDK documents for a function that does not say: 3 retries.
+const defaultRetries = 3;
+const known = new Set(["id", "name", "triggers", "steps", "concurrency"]);
+
+/** Makes specs of the SDK's registration; refuses by name whatever the engine would have to ignore. */
+export function specsOf(configs: readonly FunctionConfig[]): ReadonlyMap<string, FunctionSpec> {
+  const specs = new Map<string, FunctionSpec>();
+  for (const config of configs) {
+    if (specs.has(config.id)) throw new WavesmithError("usage", `two functions have the id ${config.id}`);
+    specs.set(config.id, specOf(config));
+  }
+  return specs;
+}
+
+function specOf(config: FunctionConfig): FunctionSpec {
+  for (const [key, value] of Object.entries(config)) {
+    if (!known.has(key) && value !== undefined && value !== null) throw unsupported(config.id, `the option ${key}`);
+  }
+  if (config.triggers.length === 0) throw unsupported(config.id, "having no event and no cron trigger");
+  const triggers = config.triggers.map((trigger) => readTrigger(config.id, trigger));
+  const slots = slotsOf(config.id, config.concurrency);
+  return {
+    id: config.id,
+    maxAttempts: 1 + (config.steps.step.retries?.attempts ?? defaultRetries),
+    crons: triggers.flatMap((trigger) => trigger.cron ?? []),
+    matches: (event) => triggers.some((trigger) => trigger.matches?.(event) ?? false),
+    slots: (event) => slots.map((slot) => slot.of(event)),
+  };
+}
+
+interface Trigger {
+  readonly cron?: { readonly expression: string; readonly nextTick: NextTick };
+  readonly matches?: (event: EngineEvent) => boolean;
+}
+
+function readTrigger(functionId: string, trigger: Readonly<Record<string, unknown>>): Trigger {
+  for (const [key, value] of Object.entries(trigger)) {
+    if (!["event", "cron", "expression"].includes(key)) throw unsupported(functionId, `the trigger option ${key}`);
+    if (typeof value !== "string") throw unsupported(functionId, `the trigger ${JSON.stringify(trigger)}`);
+  }
+  const { event, cron, expression } = trigger as { event?: string; cron?: string; expression?: string };
+  if (cron !== undefined) {
+    return { cron: { expression: cron, nextTick: compileCron(cron, `function ${functionId}`) } };
+  }
+  if (event === undefined) throw unsupported(functionId, `the trigger ${JSON.stringify(trigger)}`);
+  const named = matchName(functionId, event);
+  if (expression === undefined) return { matches: named };
+  const failed = /^event\.data\.function_id == '([^'\\]*)'$/.exec(expression)?.[1];
+  // The one expression the SDK writes itself, for `onFailure`.
+  if (failed === undefined || event !== "inngest/function.failed") {
+    throw unsupported(functionId, `the trigger condition ${JSON.stringify(expression)}`);
+  }
+  return { matches: (candidate) => named(candidate) && candidate.data.function_id === failed };
+}
+
+/** Names match whole, or below a prefix that ends with `/*` or `.*`, as on the server. */
+function matchName(functionId: string, pattern: string): (event: EngineEvent) => boolean {
+  if (!pattern.includes("*")) return (event) => event.name === pattern;
+  if (!/^[^*]*[/.]\*$/.test(pattern)) throw unsupported(functionId, `the event name ${JSON.stringify(pattern)}`);
+  const prefix = pattern.slice(0, -1);
+  return (event) => event.name.startsWith(prefix) && event.name.length > prefix.length;
+}
+
+interface Slot {
+  /** Options with the same key share it; the lowest limit holds. */
+  readonly key: string;
+  readonly limit: number;
+  readonly of: (event: EngineEvent) => string;
+}
+
+function slotsOf(functionId: string, concurrency: unknown): Slot[] {
+  if (concurrency === undefined || concurrency === null) return [];
+  const options = Array.isArray(concurrency) ? concurrency : [concurrency];
+  if (options.length > 2) throw unsupported(functionId, "more than two concurrency options");
+  const slots = new Map<string, Slot>();
+  for (const option of options) {
+    const slot = slotOf(functionId, typeof option === "number" ? { limit: option } : option);
+    if (slot !== null && slot.limit <= (slots.get(slot.key)?.limit ?? slot.limit)) slots.set(slot.key, slot);
+  }
+  return [...slots.values()];
+}
+
+function slotOf(functionId: string, option: Readonly<Record<string, unknown>>): Slot | null {
+  for (const key of Object.keys(option)) {
+    if (!["limit", "key", "scope"].includes(key)) throw unsupported(functionId, `the concurrency option ${key}`);
+  }
+  const { limit, key: expression, scope = "fn" } = option;
+  if (typeof limit !== "number" || !Number.isInteger(limit) || limit < 0) {
+    throw unsupported(functionId, `the concurrency limit ${JSON.stringify(limit)}`);
+  }
+  if (scope !== "fn" && scope !== "env")
+    throw unsupported(functionId, `the concurrency scope ${JSON.stringify(scope)}`);
+  if (scope === "env" && expression === undefined)
+    throw unsupported(functionId, "the concurrency scope env without a key");
+  if (limit === 0) return null; // no limit, as on the server
+  const owner = scope === "fn" ? `fn ${functionId}` : "env";
+  if (expression === undefined) return { key: owner, limit, of: () => `${limit} ${owner}` };
+  const value: KeyExpression = compileKey(String(expression), `a concurrency key of function ${functionId}`);
+  const key = `${owner} ${String(expression)}`;
+  return { key, limit, of: (event) => `${limit} ${key} = ${value(event)}` };
+}
+
+const unsupported = (functionId: string, what: string) =>
+  new WavesmithError("unsupported", `function ${functionId} uses ${what}, which the embedded engine does not support`, {
+    remedy: "change the function, or run it on an Inngest server (--engine inngest)",
+  });

@@ -1,0 +1,26 @@
+import type { Evidence } from "../../domain/finding.ts";
+
+export interface Counts {
+  readonly total: number;
+  readonly passed: number;
+  readonly failed: number;
+  readonly skipped: number;
+}
+
+export type TestCounts = NonNullable<Evidence["tests"]>;
+
+/** Counts of several runs (workspaces, packages) as one; null for none. */
+export function sumCounts(all: readonly Counts[]): Counts | null {
+  if (all.length === 0) return null;
+  return all.reduce((sum, one) => ({
+    total: sum.total + one.total,
+    passed: sum.passed + one.passed,
+    failed: sum.failed + one.failed,
+    skipped: sum.skipped + one.skipped,
+  }));
+}
+
+/** Counts from what was seen of each kind. */
+export function counts(passed: number, failed: number, skipped: number): Counts {
+  return { total: passed + failed + skipped, passed, failed, skipped };
+}

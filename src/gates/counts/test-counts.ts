@@ -1,0 +1,17 @@
+import { outputLines } from "../text.ts";
+import type { TestCounts } from "./count.ts";
+import { countJunit } from "./junit.ts";
+import { countRunnerSummary } from "./runner-summary.ts";
+import { countTap } from "./tap.ts";
+
+/** The tests that ran: from JUnit reports, else TAP, else scraped from a runner's summary. Null: no count was found. */
+export function countTests(output: string, junit: readonly { readonly xml: string }[]): TestCounts | null {
+  const lines = outputLines(output);
+  const fromJunit = countJunit(junit);
+  if (fromJunit !== null && fromJunit.total > 0) return { ...fromJunit, source: "junit" };
+  const fromTap = countTap(lines);
+  if (fromTap !== null) return { ...fromTap, source: "tap" };
+  const scraped = countRunnerSummary(lines);
+  if (scraped !== null) return { ...scraped, source: "runner" };
+  return fromJunit === null ? null : { ...fromJunit, source: "junit" };
+}

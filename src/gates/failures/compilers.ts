@@ -1,0 +1,55 @@
+import { type FailureReader, failure } from "./failure.ts";
+
+interface Shape {
+  readonly pattern: RegExp;
+  /** Which group is what. */
+  readonly file: number;
+  readonly line: number;
+  readonly message: number;
+}
+
+const shapes: readonly Shape[] = [
+  // tsc in a pipe, and on a terminal
+  { pattern: /^(\S[^()]*)\((\d+),\d+\): error (TS\d+: .*)$/, file: 1, line: 2, message: 3 },
+  { pattern: /^(\S[^:]*):(\d+):\d+ - error (TS\d+: .*)$/, file: 1, line: 2, message: 3 },
+  // gcc, clang, javac, swiftc and many more
+  { pattern: /^(\S[^:]*):(\d+)(?::\d+)?: (?:fatal )?error: (.*)$/, file: 1, line: 2, message: 3 },
+  // ruff, flake8, mypy's kin: `a.py:3:5: F401 message`
+  { pattern: /^(\S[^:]*\.\w+):(\d+):\d+: ([A-Z]+\d+ .*)$/, file: 1, line: 2, message: 3 },
+  // sh: `./a.sh: 3: foo: …`, bash: `a.sh: line 3: …`
+  { pattern: /^(\S[^:]*\.(?:sh|bash)): (?:line )?(\d+): (.*)$/, file: 1, line: 2, message: 3 },
+];
+
+/** Compilers and linters that print one error a line. */
+export const compilerErrors: FailureReader = (lines) =>
+  lines.flatMap((line) => {
+    for (const shape of shapes) {
+      const match = shape.pattern.exec(line);
+      if (match === null) continue;
+      const place = { file: match[shape.file]!, line: Number(match[shape.line]) };
+      return [failure("compile-error", match[shape.message]!, place)];
+    }
+    return [];
+  });
+
+/** esbuild and vite: `✘ [ERROR] message`, then the place alone on a line. */
+export const bundlerErrors: FailureReader = (lines) =>
+  lines.flatMap((line, index) => {
+    const message = /^\s*(?:✘|X) \[ERROR\] (.+)$/.exec(line)?.[1];
+    if (message === undefined) return [];
+    const place = lines
+      .slice(index + 1, index + 4)
+      .map((next) => /^\s+(\S+):(\d+):\d+:$/.exec(next))
+      .find(Boolean);
+    return [failure("compile-error", message, place ? { file: place[1]!, line: Number(place[2]) } : {})];
+  });
+
+/** eslint's stylish format: a path alone on a line, then `  5:3  error  message  rule`. */
+export const eslintErrors: FailureReader = (lines) => {
+  let file = "";
+  return lines.flatMap((line) => {
+    if (/^(?:\/|\.{0,2}\w)\S*\.\w+$/.test(line)) file = line;
+    const match = /^\s+(\d+):\d+\s+error\s+(.+)$/.exec(line);
+    return match === null || file === "" ? [] : [failure("lint-error", match[2]!, { file, line: Number(match[1]) })];
+  });
+};

@@ -1,0 +1,79 @@
+import type { Finding } from "../../domain/finding.ts";
+import { junitCases } from "../counts/junit.ts";
+import { outputLines } from "../text.ts";
+import { bundlerErrors, compilerErrors, eslintErrors } from "./compilers.ts";
+import { type FailureReader, failure, named } from "./failure.ts";
+import { cargoFailures, goErrors, goFailures, rustErrors } from "./go-rust.ts";
+import {
+  jestFailures,
+  mochaFailures,
+  nodeErrors,
+  nodeSpecFailures,
+  playwrightFailures,
+  vitestFailures,
+} from "./javascript.ts";
+import { pytestFailures, pythonErrors, unittestFailures } from "./python.ts";
+import { tapFailures } from "./tap.ts";
+
+const testReaders: readonly FailureReader[] = [
+  tapFailures,
+  nodeSpecFailures,
+  vitestFailures,
+  jestFailures,
+  playwrightFailures,
+  mochaFailures,
+  pytestFailures,
+  unittestFailures,
+  goFailures,
+  cargoFailures,
+];
+const compileReaders: readonly FailureReader[] = [rustErrors, goErrors, compilerErrors, bundlerErrors, eslintErrors];
+const crashReaders: readonly FailureReader[] = [pythonErrors, nodeErrors];
+
+const mostFindings = 50;
+
+/**
+ * What failed, from a command's output and reports, at least one finding: tests and compile errors by name and place,
+ * else the error the program ended with, else its last meaningful line.
+ */
+export function findFailures(output: string, junit: readonly { readonly xml: string }[]): Finding[] {
+  const lines = outputLines(output);
+  const read = (readers: readonly FailureReader[]) => readers.flatMap((reader) => reader(lines));
+  const tests = [...junit.flatMap((report) => junitFailures(report.xml)), ...read(testReaders)];
+  const named = unique([...tests, ...read(compileReaders)]);
+  if (named.length > 0) return named.slice(0, mostFindings);
+  const crashes = unique(read(crashReaders));
+  return crashes.length > 0 ? crashes : [failure("command-failed", lastMeaningfulLine(lines))];
+}
+
+function junitFailures(xml: string): Finding[] {
+  return junitCases(xml)
+    .filter((one) => one.outcome === "failed")
+    .map((one) => {
+      const place = {
+        ...(one.file === null ? {} : { file: one.file }),
+        ...(one.line === null ? {} : { line: one.line }),
+      };
+      return failure("test-failure", named(one.name, one.message), place);
+    });
+}
+
+/** The same failure is often told twice (a summary, a report): one per place and name. */
+function unique(findings: readonly Finding[]): Finding[] {
+  const seen = new Set<string>();
+  return findings.filter((finding) => {
+    const key = JSON.stringify([finding.file, finding.line, finding.message]);
+    if (seen.has(key)) return false;
+    seen.add(key);
+    return true;
+  });
+}
+
+/** What package managers and make add after a failure says nothing about it. */
+const noise =
+  /^(?:npm (?:ERR!|error|warn|notice)|make(?:\[\d+\])?: \*\*\*|error Command failed with exit code|info Visit https:\/\/yarnpkg|.?ELIFECYCLE|> |Node\.js v\d|[\W_]*$)/i;
+
+function lastMeaningfulLine(lines: readonly string[]): string {
+  const last = lines.findLast((line) => line.trim() !== "" && !noise.test(line.trim()));
+  return last ?? lines.findLast((line) => line.trim() !== "") ?? "the command failed and printed nothing";
+}

@@ -1,0 +1,76 @@
+import type { Finding } from "../../domain/finding.ts";
+import { type FailureReader, failure, named, until } from "./failure.ts";
+
+/** pytest: the short summary says what failed, the section above it says where. */
+export const pytestFailures: FailureReader = (lines) =>
+  lines.flatMap((line) => {
+    const match = /^(FAILED|ERROR) (\S+?\.py)(?:::(.+?))?(?: - (.*))?$/.exec(line);
+    if (match === null) return [];
+    const [, kind, file, test] = match;
+    const title = test === undefined ? `ERROR collecting ${file}` : test.replaceAll("::", ".");
+    const section = sectionOf(lines, title);
+    const reason = match[4] ?? section.map((text) => /^E\s+(.+)$/.exec(text)?.[1]).find(Boolean) ?? "";
+    const name = test ?? (kind === "ERROR" ? "could not be collected" : "");
+    return [failure("test-failure", named(name, reason), { file: file!, ...lineIn(section, file!) })];
+  });
+
+function sectionOf(lines: readonly string[], title: string): readonly string[] {
+  const start = lines.findIndex((line) => {
+    const header = /^_+ (.+?) _+$/.exec(line)?.[1];
+    return header !== undefined && header.replace(/^ERROR at (?:setup|teardown) of /, "") === title;
+  });
+  if (start < 0) return [];
+  return until(lines, start + 1, (line) => /^_{3,} .+ _{3,}$|^=+ .+ =+$/.test(line), 400);
+}
+
+/** The last line of the test's own file in its section: a helper that failed was called from there. */
+function lineIn(section: readonly string[], file: string): { line: number } | Record<string, never> {
+  for (const text of section.toReversed()) {
+    const match = /^(\S+\.py):(\d+): ?/.exec(text);
+    if (match !== null && (match[1] === file || match[1]!.endsWith(`/${file}`))) return { line: Number(match[2]) };
+  }
+  return {};
+}
+
+/** unittest: `FAIL: test_a (module.Class.test_a)` and the traceback below it. */
+export const unittestFailures: FailureReader = (lines) =>
+  lines.flatMap((line, index) => {
+    const match = /^(?:FAIL|ERROR): (\S+)(?: \(.*\))?$/.exec(line);
+    if (match === null || !/^-{20,}$/.test(lines[index + 1] ?? "")) return [];
+    const body = until(lines, index + 2, (next) => /^(?:={20,}|-{20,})$/.test(next));
+    return [traceback(body, match[1]!, "test-failure")].filter((one) => one !== null);
+  });
+
+/** A program that ended with an uncaught exception. */
+export const pythonErrors: FailureReader = (lines) => {
+  const start = lines.findLastIndex((line) => /^Traceback \(most recent call last\):/.test(line));
+  if (start >= 0)
+    return [
+      traceback(
+        until(lines, start + 1, () => false),
+        "",
+        "command-failed",
+      ),
+    ].filter((one) => one !== null);
+  // A syntax error in the program itself has no traceback.
+  const at = lines.findIndex((line) => /^\s*File ".+", line \d+\s*$/.test(line));
+  return at < 0
+    ? []
+    : [
+        traceback(
+          until(lines, at, () => false),
+          "",
+          "command-failed",
+        ),
+      ].filter((one) => one !== null);
+};
+
+function traceback(body: readonly string[], name: string, rule: string): Finding | null {
+  const end = body.findIndex((line) => /^[\w.]+(?:Error|Exception|Interrupt|Exit|Warning|Failure)\b/.test(line));
+  const frames = body.slice(0, end < 0 ? undefined : end).map((line) => /^\s*File "(.+)", line (\d+)/.exec(line));
+  const own = frames.filter((frame) => frame !== null && !/site-packages|\/lib\/python|^<frozen/.test(frame[1]!));
+  const frame = own.at(-1);
+  if (end < 0 && frame === undefined) return null;
+  const place = frame ? { file: frame[1]!, line: Number(frame[2]) } : {};
+  return failure(rule, named(name, end < 0 ? "failed" : body[end]!), place);
+}

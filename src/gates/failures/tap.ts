@@ -1,0 +1,52 @@
+import { isTap } from "../counts/tap.ts";
+import { type FailureReader, failure, firstWords, named, type Place } from "./failure.ts";
+
+/** `not ok` points with their YAML diagnostics; a test that failed only because one inside it did is left out. */
+export const tapFailures: FailureReader = (lines) => {
+  if (!isTap(lines)) return [];
+  return lines.flatMap((line, index) => {
+    const point = /^(\s*)not ok\b(?:\s+\d+)?(?:\s+-)?\s*(.*)$/.exec(line);
+    if (point === null || /\s#\s*(?:todo|skip)\b/i.test(point[2]!)) return [];
+    const details = diagnostics(lines, index + 1, point[1]!);
+    if (details.includes("failureType: 'subtestsFailed'")) return [];
+    return [failure("test-failure", named(point[2]!, reasonOf(details)), placeOf(details) ?? {})];
+  });
+};
+
+/** The lines between `---` and `...` below a point, without their indent. */
+function diagnostics(lines: readonly string[], start: number, indent: string): string[] {
+  if (!lines[start]?.startsWith(`${indent}  ---`)) return [];
+  const found: string[] = [];
+  for (const line of lines.slice(start + 1, start + 400)) {
+    if (line.startsWith(`${indent}  ...`)) break;
+    found.push(line.slice(indent.length + 2));
+  }
+  return found;
+}
+
+function reasonOf(details: readonly string[]): string {
+  const at = details.findIndex((line) => /^(?:error|message):/.test(line));
+  if (at < 0) return "";
+  const value = details[at]!.replace(/^\w+:\s*/, "");
+  if (!/^[|>][-+]?$/.test(value)) return unquote(value);
+  const end = details.findIndex((line, index) => index > at && /^\S/.test(line));
+  return firstWords(details.slice(at + 1, end < 0 ? undefined : end));
+}
+
+/** node:test says `location: 'a.js:4:1'`, tape `at: f (a.js:4:1)`, node-tap a mapping of fileName and lineNumber. */
+function placeOf(details: readonly string[]): Place | null {
+  for (const line of details) {
+    const match = /^(?:location|at):\s*(?:.*\()?'?((?:file:\/\/)?[^\s():']+):(\d+):\d+/.exec(line);
+    if (match !== null) return { file: match[1]!, line: Number(match[2]) };
+  }
+  const value = (key: string) =>
+    details.map((line) => new RegExp(`^\\s+${key}:\\s*(.+)$`).exec(line)?.[1]).find(Boolean);
+  const file = value("fileName");
+  return file === undefined ? null : { file: unquote(file), line: Number(value("lineNumber")) };
+}
+
+function unquote(text: string): string {
+  const match = /^(['"])(.*)\1$/.exec(text.trim());
+  if (match === null) return text;
+  return match[1] === "'" ? match[2]!.replaceAll("''", "'") : match[2]!.replace(/\\(["\\])/g, "$1");
+}

@@ -1,0 +1,29 @@
+import type { Finding } from "../domain/finding.ts";
+import { atLeast, type Severity, type Verdict } from "../domain/status.ts";
+import { detectTests } from "./detect-tests.ts";
+import { fingerprint } from "./fingerprint.ts";
+import { judgeCommand } from "./judge-command.ts";
+import type { Gates } from "./port.ts";
+import { parseReview } from "./review.ts";
+import { staticChecks } from "./static/static-checks.ts";
+import { syntaxChecks, syntaxFindings } from "./syntax-stages.ts";
+import { isTestFile } from "./test-files.ts";
+
+/** The judgement of gates. Holds no state. */
+export function createGates(): Gates {
+  return {
+    detectTests,
+    staticChecks,
+    syntaxChecks,
+    syntaxFindings,
+    judgeCommand,
+    parseReview,
+    judgeFindings,
+    fingerprint,
+    isTestFile,
+  };
+}
+
+function judgeFindings(findings: readonly Finding[], block: Severity): Verdict {
+  return findings.some((finding) => atLeast(finding.severity, block)) ? "failed" : "passed";
+}

@@ -1,0 +1,123 @@
+import type { Evidence, Finding } from "../domain/finding.ts";
+import type { TestCounts } from "./counts/count.ts";
+import { countTests } from "./counts/test-counts.ts";
+import { failure } from "./failures/failure.ts";
+import { findFailures } from "./failures/find-failures.ts";
+import type { CommandVerdictRequest, GateResult } from "./port.ts";
+import { outputLines, outputTail } from "./text.ts";
+
+/** Judges a command that was run (W6): what could not be judged is `inconclusive` and never passes. */
+export function judgeCommand(request: CommandVerdictRequest): GateResult {
+  const tests = countTests(request.output, request.junit);
+  const evidence = evidenceOf(request, tests);
+  if (request.stage.timedOut) return timedOut(request, evidence);
+  if (isCommandNotFound(request)) return commandNotFound(request, evidence);
+  if (request.stage.exitCode !== 0) return failed(request, evidence);
+  const lack = lackOfTests(tests, request.minTests);
+  return lack === null ? { verdict: "passed", evidence, findings: [], reason: null } : tooFewTests(evidence, lack);
+}
+
+function evidenceOf(request: CommandVerdictRequest, tests: TestCounts | null): Evidence {
+  const { stage } = request;
+  return {
+    sha: request.sha,
+    command: request.command,
+    exitCode: stage.exitCode,
+    signal: stage.signal,
+    timedOut: stage.timedOut,
+    durationMs: stage.durationMs ?? 0,
+    outputTail: outputTail(request.output),
+    tests,
+    notes: notesOf(request, tests),
+  };
+}
+
+function notesOf(request: CommandVerdictRequest, tests: TestCounts | null): string[] {
+  const notes: string[] = [];
+  if (tests?.source === "runner") notes.push("the number of tests is estimated from the runner's summary");
+  if (tests !== null && tests.failed > 0 && request.stage.exitCode === 0) {
+    notes.push(`the command ended with 0 although ${tests.failed} tests are reported as failed`);
+  }
+  if (request.stage.truncated) notes.push("the output was cut in its middle");
+  if (request.stage.outOfMemory) notes.push("a process of the command was killed for want of memory");
+  return notes;
+}
+
+function timedOut(request: CommandVerdictRequest, evidence: Evidence): GateResult {
+  const seconds = Math.round(evidence.durationMs / 1_000);
+  const known = findFailures(request.output, request.junit).filter((finding) => finding.rule !== "command-failed");
+  const finding = failure("timed-out", `${request.command} did not end within its time (${seconds} s)`);
+  return { verdict: "inconclusive", evidence, findings: [finding, ...known], reason: "timed-out" };
+}
+
+function commandNotFound(request: CommandVerdictRequest, evidence: Evidence): GateResult {
+  const line = missingProgram(request.output) ?? request.stage.error ?? "the shell found no such command";
+  const finding = failure("command-not-found", `${request.command} could not be run: ${line}`);
+  return { verdict: "inconclusive", evidence, findings: [finding], reason: "command-not-found" };
+}
+
+const notFound =
+  /^.*(?:\S+: (?:\d+: |line \d+: )?\S+: (?:command )?not found|: command not found: |make: \S+: No such file or directory$|No module named (?:pytest|nose|tox)\b|^error: no such command).*$/;
+
+/** The line in which a shell, or an interpreter asked for its test runner, says that there is no such program. */
+function missingProgram(output: string): string | null {
+  return outputLines(output).findLast((line) => notFound.test(line)) ?? null;
+}
+
+/**
+ * 126 and 127 say so themselves. npm passes them on; pnpm, yarn and make end otherwise, but tell that their shell ended
+ * so. A test that fails because a program it calls is missing is a failing test.
+ */
+function isCommandNotFound(request: CommandVerdictRequest): boolean {
+  const { exitCode, error } = request.stage;
+  if (exitCode === 126 || exitCode === 127) return true;
+  if (error !== null && exitCode === null) return /not found|no such file|ENOENT|EACCES/i.test(error);
+  if (exitCode === 0) return false;
+  if (/No module named (?:pytest|nose|tox)\s*$/m.test(request.output)) return true;
+  const told = /(?:exit (?:code|status)|Error|status) 12[67]\b|ELIFECYCLE|no such command/.test(request.output);
+  return told && missingProgram(request.output) !== null && countTests(request.output, request.junit) === null;
+}
+
+function failed(request: CommandVerdictRequest, evidence: Evidence): GateResult {
+  const { stage } = request;
+  if (request.minTests !== null && request.minTests > 0 && foundNoTests(request)) {
+    return tooFewTests(evidence, "the runner found no tests");
+  }
+  const findings: Finding[] = findFailures(request.output, request.junit);
+  if (stage.exitCode === null) {
+    const how =
+      stage.error ?? (stage.outOfMemory ? "it ran out of memory" : `it was ended by ${stage.signal ?? "a signal"}`);
+    findings.unshift(failure("command-failed", `${request.command} did not end by itself: ${how}`));
+  }
+  return { verdict: "failed", evidence, findings, reason: null };
+}
+
+/** pytest ends with 5; vitest, jest and mocha with 1 and these words. */
+function foundNoTests(request: CommandVerdictRequest): boolean {
+  if (request.stage.exitCode === 5 && /no tests ran|\bdeselected\b|NO TESTS RAN/.test(request.output)) return true;
+  return /^\s*(?:No test (?:suite )?files found|No tests found|Error: No test files found|Error: No tests found)/m.test(
+    outputLines(request.output).join("\n"),
+  );
+}
+
+/** What is wrong with the number of tests that ran; null when nothing is. Skipped tests did not run. */
+function lackOfTests(tests: TestCounts | null, minTests: number | null): string | null {
+  if (tests === null) {
+    if (minTests === null || minTests === 0) return null;
+    return `no count of tests was found and at least ${minTests} must run: let the command print TAP or its runner's summary, or write a JUnit XML report`;
+  }
+  const ran = tests.total - tests.skipped;
+  const required = minTests ?? 1;
+  if (ran >= required) return null;
+  const skipped = tests.skipped > 0 ? `, ${tests.skipped} were skipped` : "";
+  return `${ran} tests ran${skipped}, at least ${required} must`;
+}
+
+function tooFewTests(evidence: Evidence, lack: string): GateResult {
+  return {
+    verdict: "inconclusive",
+    evidence: { ...evidence, notes: [...evidence.notes, lack] },
+    findings: [failure("too-few-tests", lack)],
+    reason: "too-few-tests",
+  };
+}

@@ -1,0 +1,73 @@
+import { z } from "zod";
+import { WavesmithError } from "../domain/errors.ts";
+import type { Finding } from "../domain/finding.ts";
+import { severitySchema } from "../domain/status.ts";
+
+const lineSchema = z.number().int().positive().nullish();
+const reviewSchema = z.object({
+  findings: z.array(
+    z.object({
+      title: z.string().trim().min(1),
+      body: z.string().nullish(),
+      severity: z.preprocess((value) => (typeof value === "string" ? value.toLowerCase() : value), severitySchema),
+      confidence: z.number().min(0).max(1).nullish(),
+      file: z.string().nullish(),
+      startLine: lineSchema,
+      line: lineSchema,
+      category: z.string().nullish(),
+    }),
+  ),
+  /** The critic's own opinion; the gate's verdict follows from the findings. */
+  verdict: z.string().nullish(),
+});
+type Reviewed = z.infer<typeof reviewSchema>["findings"][number];
+
+/** Below this a finding is kept and cannot block. */
+const leastConfidence = 0.5;
+
+/** Findings of a critic's result file. Fails with `usage` and every problem of the file when it is not of the schema. */
+export function parseReview(resultFile: string): Finding[] {
+  const parsed = reviewSchema.safeParse(readJson(resultFile));
+  if (parsed.success) return parsed.data.findings.map(toFinding);
+  const problems = parsed.error.issues.map((issue) => `${issue.path.join(".") || "the file"}: ${issue.message}`);
+  throw notOfTheSchema(problems.slice(0, 10).join("; "));
+}
+
+function readJson(text: string): unknown {
+  try {
+    return JSON.parse(text.replace(/^\uFEFF/, ""));
+  } catch (cause) {
+    throw notOfTheSchema("it is not JSON", cause);
+  }
+}
+
+function notOfTheSchema(problem: string, cause?: unknown): WavesmithError {
+  return new WavesmithError("usage", `the critic's result file cannot be read: ${problem}`, {
+    remedy:
+      'write { "findings": [{ "title", "body", "severity": "low|medium|high|critical", "confidence", "file", "line" }] }',
+    cause,
+  });
+}
+
+function toFinding(reviewed: Reviewed): Finding {
+  const body = reviewed.body?.trim() ?? "";
+  const confidence = reviewed.confidence ?? null;
+  return {
+    rule: reviewed.category ? `review-${slug(reviewed.category)}` : "review",
+    severity: confidence !== null && confidence < leastConfidence ? "low" : reviewed.severity,
+    message: body === "" ? reviewed.title : `${reviewed.title}: ${body}`,
+    file: reviewed.file ? reviewed.file.replace(/^(?:\.\/)+/, "") : null,
+    line: reviewed.startLine ?? reviewed.line ?? null,
+    confidence,
+  };
+}
+
+function slug(category: string): string {
+  return (
+    category
+      .toLowerCase()
+      .replace(/[^a-z0-9]+/g, "-")
+      .replace(/^-|-$/g, "")
+      .slice(0, 40) || "other"
+  );
+}

@@ -1,0 +1,42 @@
+import type { Finding } from "../../domain/finding.ts";
+import { isFixture } from "../test-files.ts";
+import { type FileChange, staticFinding } from "./changes.ts";
+
+/**
+ * Whole `<<<<<<< … ======= … >>>>>>>` groups whose beginning or end this change added. `=======` alone underlines a
+ * heading, and what a document shows in a code fence is meant.
+ */
+export function conflictMarkers(change: FileChange): Finding[] {
+  if (change.after === null) return [];
+  const added = new Set(change.added.map((line) => line.line));
+  const severity = isFixture(change.path) ? "medium" : "critical";
+  return groups(change.after, /\.(?:md|mdx|markdown|rst|adoc)$/i.test(change.path))
+    .filter((group) => added.has(group.start) || added.has(group.end))
+    .map((group) => {
+      const message = `${change.path} holds an unresolved conflict (lines ${group.start} to ${group.end})`;
+      return staticFinding("conflict-marker", severity, message, { file: change.path, line: group.start });
+    });
+}
+
+interface Group {
+  readonly start: number;
+  readonly end: number;
+}
+
+function groups(text: string, isDocument: boolean): Group[] {
+  const found: Group[] = [];
+  let start = 0;
+  let divided = false;
+  let fenced = false;
+  text.split(/\r?\n/).forEach((line, index) => {
+    if (isDocument && /^\s{0,3}(?:```|~~~)/.test(line)) fenced = !fenced;
+    if (fenced) return;
+    if (/^<{7}(?: |$)/.test(line)) [start, divided] = [index + 1, false];
+    else if (start > 0 && /^={7}$/.test(line)) divided = true;
+    else if (divided && /^>{7}(?: |$)/.test(line)) {
+      found.push({ start, end: index + 1 });
+      [start, divided] = [0, false];
+    }
+  });
+  return found;
+}

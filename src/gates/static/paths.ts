@@ -1,0 +1,60 @@
+import picomatch from "picomatch";
+import type { Finding } from "../../domain/finding.ts";
+import type { StaticCheckRequest } from "../port.ts";
+import { type FileChange, staticFinding } from "./changes.ts";
+
+const installed =
+  /^(.*?(?:^|\/)(?:node_modules|bower_components|__pycache__|\.venv|site-packages|\.pnpm-store|\.yarn\/cache|\.gradle|\.pytest_cache))\//;
+
+/** The dependency or cache folder that a path is in, else null. */
+export function dependencyFolder(path: string): string | null {
+  return installed.exec(path)?.[1] ?? null;
+}
+
+/** Dependency folders that this change put under version control, one finding each. */
+export function dependencyFolders(
+  changes: readonly Pick<FileChange, "path" | "deleted">[],
+  before: readonly string[],
+): Finding[] {
+  const known = new Set(before.map(dependencyFolder));
+  const added = new Map<string, number>();
+  for (const change of changes) {
+    const folder = change.deleted ? null : dependencyFolder(change.path);
+    if (folder !== null && !known.has(folder)) added.set(folder, (added.get(folder) ?? 0) + 1);
+  }
+  return [...added].map(([folder, files]) => {
+    const message = `${folder}/ is installed or generated and was committed (${files} files)`;
+    return staticFinding("dependency-folder", "high", message, { file: folder });
+  });
+}
+
+/** Added paths that differ from another one only in case: on macOS and Windows one of the two is lost. */
+export function caseCollisions(changes: readonly FileChange[], after: readonly string[]): Finding[] {
+  const paths = new Map<string, string[]>();
+  for (const path of after) paths.set(path.toLowerCase(), [...(paths.get(path.toLowerCase()) ?? []), path]);
+  return changes.flatMap((change) => {
+    if (change.deleted || change.formerPath === change.path) return [];
+    const other = paths.get(change.path.toLowerCase())?.find((path) => path !== change.path);
+    if (other === undefined) return [];
+    const message = `${change.path} and ${other} differ only in case, which many file systems cannot hold`;
+    return [staticFinding("case-collision", "medium", message, { file: change.path })];
+  });
+}
+
+const mostPerTask = 20;
+
+/** What a task changed outside its declared `writes`: reported, never a reason to block. */
+export function undeclaredWrites(changes: StaticCheckRequest["changes"]): Finding[] {
+  return changes.flatMap(({ taskKey, writes, files }) => {
+    if (writes === null) return [];
+    const declared = writes.length === 0 ? () => false : picomatch([...writes], { dot: true });
+    const outside = files.filter((file) => !declared(file));
+    const findings = outside.slice(0, mostPerTask).map((file) => {
+      const message = `task ${taskKey} changed ${file}, which is not among its declared writes`;
+      return staticFinding("undeclared-write", "low", message, { file });
+    });
+    const more = outside.length - findings.length;
+    if (more > 0) findings.at(-1)!.message += ` (and ${more} further files)`;
+    return findings;
+  });
+}

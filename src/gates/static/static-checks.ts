@@ -1,0 +1,69 @@
+import type { Finding } from "../../domain/finding.ts";
+import { severitySchema } from "../../domain/status.ts";
+import type { StaticCheckRequest } from "../port.ts";
+import { type FileChange, readChanges } from "./changes.ts";
+import { conflictMarkers } from "./conflict-markers.ts";
+import { fileKinds } from "./file-kinds.ts";
+import { caseCollisions, dependencyFolder, dependencyFolders, undeclaredWrites } from "./paths.ts";
+import { secrets } from "./secrets.ts";
+import { syntax } from "./syntax.ts";
+import { weakenedTests } from "./weakened-tests.ts";
+
+const mostPerRule = 50;
+
+/** What a change brought in that needs no model to be seen; the gravest first. What stood before is never reported. */
+export async function staticChecks(request: StaticCheckRequest): Promise<Finding[]> {
+  // Installed packages are one finding for their folder, not one for each of their faults.
+  const isInstalled = (path: string) => dependencyFolder(path) !== null;
+  const own = request.changed.filter((file) => !isInstalled(file.path));
+  const installed = request.changed.filter((file) => isInstalled(file.path));
+  const changes = await readChanges(own, request.before, request.after);
+  const [before, after] = await Promise.all([request.before.list(), request.after.list()]);
+  const findings = [
+    ...(await inEachFile(changes)),
+    ...weakenedTests(changes.filter((change) => !mayChangeTests(change, request.changes))),
+    ...dependencyFolders(
+      installed.map((file) => ({ path: file.path, deleted: file.status === "deleted" })),
+      before.map((file) => file.path),
+    ),
+    ...caseCollisions(
+      changes,
+      after.map((file) => file.path),
+    ),
+    ...undeclaredWrites(request.changes),
+  ];
+  return limited(findings.sort(byGravity));
+}
+
+async function inEachFile(changes: readonly FileChange[]): Promise<Finding[]> {
+  const findings: Finding[] = [];
+  for (const change of changes) {
+    const conflicts = conflictMarkers(change);
+    // A file with conflict markers cannot be parsed either; one cause, one finding.
+    const broken = conflicts.length > 0 ? [] : await syntax(change);
+    findings.push(...conflicts, ...secrets(change), ...broken, ...fileKinds(change));
+  }
+  return findings;
+}
+
+/** Who changed the file decides; what nobody of the wave is known to have changed may not be weakened. */
+function mayChangeTests(change: FileChange, changes: StaticCheckRequest["changes"]): boolean {
+  return changes.some(
+    ({ files, mayChangeTests: may }) =>
+      may && (files.includes(change.path) || (change.formerPath !== null && files.includes(change.formerPath))),
+  );
+}
+
+function byGravity(one: Finding, other: Finding): number {
+  return severitySchema.options.indexOf(other.severity) - severitySchema.options.indexOf(one.severity);
+}
+
+/** Fifty findings of a rule say what a thousand would. */
+function limited(findings: readonly Finding[]): Finding[] {
+  const seen = new Map<string, number>();
+  return findings.filter((finding) => {
+    const number = (seen.get(finding.rule) ?? 0) + 1;
+    seen.set(finding.rule, number);
+    return number <= mostPerRule;
+  });
+}

@@ -1,0 +1,123 @@
+import { type Loader, type TransformFailure, type TransformOptions, transform } from "esbuild";
+import { parseAllDocuments } from "yaml";
+import type { Finding } from "../../domain/finding.ts";
+import { syntaxError } from "../syntax-stages.ts";
+import { type FileChange, staticFinding } from "./changes.ts";
+
+interface Fault {
+  readonly line: number | null;
+  readonly message: string;
+}
+type Parser = (text: string) => Promise<Fault | null>;
+
+const loaders: Record<string, Loader> = {
+  ts: "ts",
+  mts: "ts",
+  cts: "ts",
+  tsx: "tsx",
+  js: "jsx",
+  mjs: "jsx",
+  cjs: "jsx",
+  jsx: "jsx",
+};
+
+/** Whether a changed file can still be parsed. A file that could not be parsed before is not this change's fault. */
+export async function syntax(change: FileChange): Promise<Finding[]> {
+  const parser = parserFor(change.path);
+  if (parser === null || change.after === null || change.after === change.before) return [];
+  const fault = await parser(change.after);
+  if (fault === null) return [];
+  const samePlace = change.before !== null && parserFor(change.formerPath ?? "") === parser;
+  if (samePlace && (await parser(change.before)) !== null) return [];
+  if (parser === parseCss) {
+    // Style sheets are read by browsers that forgive: what is broken is lost, the rest works.
+    const message = `${change.path} has a rule that cannot be parsed: ${fault.message}`;
+    return [staticFinding("syntax-error", "medium", message, { file: change.path, line: fault.line })];
+  }
+  return [syntaxError(change.path, fault.line, fault.message)];
+}
+
+function parserFor(path: string): Parser | null {
+  const name = path.slice(path.lastIndexOf("/") + 1).toLowerCase();
+  if (/\{\{|\{%/.test(path)) return null; // a template's file
+  const extension = name.slice(name.lastIndexOf(".") + 1);
+  if (extension === "json") return isLenientJson(path, name) ? parseLenientJson : parseJson;
+  if (extension === "jsonc" || extension === "json5") return parseLenientJson;
+  if (extension === "yaml" || extension === "yml") return parseYaml;
+  if (extension === "css") return parseCss;
+  if (!Object.hasOwn(loaders, extension)) return null;
+  return scripts[extension]!;
+}
+
+/** JSON files whose own tools read comments and trailing commas. */
+function isLenientJson(path: string, name: string): boolean {
+  if (/(?:^|\/)\.(?:vscode|devcontainer|zed)\//.test(path)) return true;
+  return /^(?:[tj]sconfig\b.*|\.?(?:eslintrc|babelrc|swcrc|jshintrc|hintrc)(?:\.json)?|(?:biome|deno|turbo|nx|wrangler|typedoc|api-extractor|devcontainer|renovate|language-configuration)\.json|.*\.code-workspace)$/.test(
+    name,
+  );
+}
+
+const parseJson: Parser = async (text) => {
+  try {
+    JSON.parse(text);
+    return null;
+  } catch (error) {
+    // V8 does not always say where; esbuild does, unless it is more lenient.
+    const message = error instanceof Error ? error.message : String(error);
+    return (await parseScript(text, { loader: "json" })) ?? { line: null, message };
+  }
+};
+
+/** JSONC and JSON5 are expressions of JavaScript. */
+const parseLenientJson: Parser = async (text) =>
+  text.trim() === "" ? null : await parseScript(`(${text}\n)`, { loader: "js" });
+
+const parseYaml: Parser = async (text) => {
+  // Duplicate keys are a matter of taste among tools, unknown tags belong to the tool that reads the file.
+  const documents = parseAllDocuments(text, { uniqueKeys: false, logLevel: "silent" });
+  for (const document of Array.isArray(documents) ? documents : []) {
+    const error = document.errors[0];
+    if (error === undefined) continue;
+    if (/\{\{|\{%|<%/.test(text)) return null; // a template of Helm, Jinja or ERB, not yet YAML
+    return { line: error.linePos?.[0].line ?? null, message: error.message.split("\n")[0]! };
+  }
+  return null;
+};
+
+const parseCss: Parser = async (text) => {
+  if (/\{\{|\{%|<%/.test(text)) return null;
+  return await parseScript(text, { loader: "css" });
+};
+
+const scripts: Record<string, Parser> = Object.fromEntries(
+  Object.entries(loaders).map(([extension, loader]) => [
+    extension,
+    async (text: string) => await parseCode(text, loader),
+  ]),
+);
+
+async function parseCode(text: string, loader: Loader): Promise<Fault | null> {
+  const experimentalDecorators = { tsconfigRaw: { compilerOptions: { experimentalDecorators: true } } };
+  const fault = await parseScript(text, { loader, ...(loader === "jsx" ? {} : experimentalDecorators) });
+  if (fault === null || loader !== "jsx") return fault;
+  if (/<%|\{%/.test(text)) return null; // a template
+  // Flow's annotations are nearly those of TypeScript; nothing here can tell more about such a file.
+  return /@flow\b/.test(text) ? null : fault;
+}
+
+/** The first error, or for style sheets the first warning about their syntax. */
+async function parseScript(text: string, options: TransformOptions): Promise<Fault | null> {
+  try {
+    const { warnings } = await transform(text, { ...options, logLevel: "silent", target: "esnext" });
+    const broken = warnings.find((warning) => warning.id === "css-syntax-error");
+    return broken === undefined ? null : { line: broken.location?.line ?? null, message: broken.text };
+  } catch (error) {
+    if (!isTransformFailure(error)) throw error;
+    const first = error.errors[0];
+    return { line: first?.location?.line ?? null, message: first?.text ?? error.message };
+  }
+}
+
+function isTransformFailure(error: unknown): error is TransformFailure {
+  return error instanceof Error && "errors" in error && Array.isArray(error.errors);
+}

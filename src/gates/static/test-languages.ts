@@ -1,0 +1,146 @@
+// What a test case, an assertion, a trivial assertion and a switched-off test look like, by language. Patterns are
+// estimates: they are compared with themselves, before and after a change.
+
+export interface Skip {
+  readonly pattern: RegExp;
+  readonly what: string;
+  /** A statement inside a test, which may well stand behind a condition. */
+  readonly statement?: boolean;
+}
+
+export interface TestLanguage {
+  readonly extensions: RegExp;
+  /** Begins a line that is a comment. */
+  readonly comment: RegExp;
+  /** Global; the first group is the name where there is one. */
+  readonly cases: RegExp;
+  readonly assertions: RegExp;
+  readonly trivial: RegExp;
+  readonly skips: readonly Skip[];
+  /** Cases made from a table: how many cannot be counted. */
+  readonly tables: RegExp;
+}
+
+const cComment = /^\s*(?:\/\/|\/\*|\*(?:\s|\/|$))/;
+const hashComment = /^\s*#(?!\[)/;
+const never = /(?!)/g;
+
+const javascript: TestLanguage = {
+  extensions: /\.[cm]?[jt]sx?$/,
+  comment: cComment,
+  cases:
+    /(?<![\w.$])(?:it|test|specify|xit|xtest|fit|Deno\.test|t\.test)(?:\.(?:only|skip|concurrent|sequential|each|for|fails|failing|fixme|slow)\b)*(?:\.(?:skipIf|runIf)\([^)\n]*\))?\s*(?:\(\s*(?:(?:"((?:[^"\\\n]|\\.)*)")|(?:'((?:[^'\\\n]|\\.)*)')|(?:`([^`]*)`))?|`)/g,
+  assertions:
+    /(?<![\w$.])(?:expect(?:\.soft|\.poll)?|expectTypeOf|assert(?:\.\w+)*|t\.(?:assert\.\w+|is|not|equal|equals|same|deepEqual|ok|notOk|true|false|truthy|falsy|throws\w*|rejects|like|regex|match|snapshot|fail))\s*\(|\.should\b/g,
+  trivial:
+    /(?<![\w$.])(?:expect\(\s*(true|false|null|undefined|\d+|"[^"]*"|'[^']*')\s*\)\.(?:to\.)?(?:(?:toBe|toEqual|toStrictEqual|equal|eql?)\(\s*\1\s*\)|toBeTruthy\(\)|toBeDefined\(\)|be\.(?:ok|true))|assert(?:\.ok|\.isTrue)?\(\s*(?:true|1)\s*[,)]|assert\.\w*[eE]qual\(\s*(true|false|null|\d+|"[^"]*"|'[^']*')\s*,\s*\2\s*[,)]|t\.(?:ok|true|pass|assert\.ok)\(\s*(?:true\s*)?[,)])/g,
+  skips: [
+    {
+      pattern:
+        /(?<![\w.$])(?:describe|it|test|suite|context|specify|Deno\.test|t\.test)(?:\.\w+)*\.(?:skip|ignore|fixme|fails|failing)\b(?!If)/,
+      what: "is skipped",
+    },
+    { pattern: /(?<![\w.$])x(?:it|describe|test|context|specify)\s*\(/, what: "is skipped" },
+    {
+      pattern: /(?<![\w.$])(?:describe|it|test|suite|context|specify|Deno\.test)(?:\.\w+)*\.only\b/,
+      what: "shuts out all others",
+    },
+    { pattern: /(?<![\w.$])f(?:it|describe)\s*\(\s*["'`]/, what: "shuts out all others" },
+    { pattern: /(?:it|test|describe|suite)\s*\(.*\b(?:skip|todo|ignore)\s*:\s*(?:true|["'`])/, what: "is skipped" },
+    { pattern: /(?:it|test|describe|suite)\s*\(.*\bonly\s*:\s*true/, what: "shuts out all others" },
+    { pattern: /\b(?:t|this|ctx|context)\.skip\s*\(/, what: "is skipped", statement: true },
+  ],
+  tables: /\.(?:each|for)\s*[(`<]|\bfor\s*\(\s*const\b|\.forEach\s*\(/g,
+};
+
+const python: TestLanguage = {
+  extensions: /\.py$/,
+  comment: hashComment,
+  cases: /^[ \t]*(?:async\s+)?def\s+(test\w*)\s*\(/gm,
+  assertions:
+    /^[ \t]*assert\b|\bself\.(?:assert\w+|fail)\s*\(|\bpytest\.(?:raises|warns|fail)\s*\(|\.assert_\w+\s*\(/gm,
+  trivial:
+    /^[ \t]*assert\s*\(?\s*(?:True|1|not False|(\d+|"[^"]*"|'[^']*')\s*==\s*\1)\s*\)?\s*(?:,.*)?$|\bself\.assertTrue\(\s*True\s*[,)]/gm,
+  skips: [
+    { pattern: /@?pytest\.mark\.(?:skip|xfail)\b(?!if)|pytest\.mark\.skipif\(\s*True\b/, what: "is skipped" },
+    { pattern: /@(?:unittest\.)?(?:skip|expectedFailure)\b(?!If|Unless)/, what: "is skipped" },
+    {
+      pattern: /\bpytest\.(?:skip|xfail)\s*\(|\bself\.skipTest\s*\(|\braise\s+(?:unittest\.)?SkipTest\b/,
+      what: "is skipped",
+      statement: true,
+    },
+  ],
+  tables: /pytest\.mark\.parametrize|\bsubTest\s*\(|@parameterized/g,
+};
+
+const go: TestLanguage = {
+  extensions: /_test\.go$/,
+  comment: cComment,
+  cases: /^func\s+((?:Test|Fuzz|Example|Benchmark)\w*)\s*\(|\bt\.Run\(\s*"([^"]*)"/gm,
+  assertions: /\bt\.(?:Error|Errorf|Fatal|Fatalf|Fail|FailNow)\s*\(|\b(?:require|assert)\.\w+\s*\(/g,
+  trivial:
+    /\b(?:require|assert)\.(?:True\(\s*t\s*,\s*true\s*[,)]|Equal\(\s*t\s*,\s*(\d+|true|false|"[^"]*")\s*,\s*\1\s*[,)])/g,
+  skips: [{ pattern: /\bt\.Skip(?:f|Now)?\s*\(/, what: "is skipped", statement: true }],
+  tables: /\bt\.Run\(\s*[a-z]/g,
+};
+
+const rust: TestLanguage = {
+  extensions: /\.rs$/,
+  comment: cComment,
+  cases: /#\[(?:\w+::)*(?:test|rstest)\b[^\]]*\](?:\s*#\[[^\]]*\])*\s*(?:pub\s+)?(?:async\s+)?fn\s+(\w+)/g,
+  assertions: /\b(?:debug_)?assert(?:_eq|_ne|_matches)?!\s*[([{]|\bpanic!\s*\(|#\[should_panic/g,
+  trivial: /\bassert!\s*\(\s*true\s*[,)]|\bassert_eq!\s*\(\s*(\d+|true|false)\s*,\s*\1\s*[,)]/g,
+  skips: [{ pattern: /#\[ignore\b/, what: "is ignored" }],
+  tables: /#\[case\b|#\[rstest/g,
+};
+
+const jvm: TestLanguage = {
+  extensions: /\.(?:java|kts?|scala|groovy|cs)$/,
+  comment: cComment,
+  cases: /@(?:Test|ParameterizedTest|RepeatedTest|TestFactory)\b|\[(?:Fact|Theory|Test|TestMethod|TestCase)\b/g,
+  assertions: /\b(?:assert\w*|Assert(?:ions)?\.\w+|verify|fail|expect\w*)\s*[(<{]|\.Should\(\)/g,
+  trivial: /\b(?:assertTrue|Assert\.(?:True|IsTrue)|assert)\s*\(\s*true\s*[,)]/g,
+  skips: [{ pattern: /@(?:Disabled|Ignore)\b|\[Ignore\b|\bSkip\s*=\s*"/, what: "is ignored" }],
+  tables: /@ParameterizedTest|\[Theory|\[TestCase/g,
+};
+
+const ruby: TestLanguage = {
+  extensions: /\.rb$/,
+  comment: hashComment,
+  cases: /^\s*(?:it|specify|scenario|test|should)\s*\(?\s*["']([^"']*)["']|^\s*def\s+(test_\w+)/gm,
+  assertions: /\bexpect\s*[({]|\b(?:assert|refute)\w*\b|\bis_expected\b|\.(?:must|wont)_\w+/g,
+  trivial: /\bexpect\(\s*true\s*\)\.to|\bassert\s*\(?\s*true\b/g,
+  skips: [
+    { pattern: /^\s*x(?:it|describe|context|specify)\b|\bskip:\s*(?:true|["'])/, what: "is skipped" },
+    { pattern: /^\s*f(?:it|describe|context)\s+["']|\bfocus:\s*true/, what: "shuts out all others" },
+    { pattern: /^\s*(?:skip|pending)\b/, what: "is skipped", statement: true },
+  ],
+  tables: never,
+};
+
+const php: TestLanguage = {
+  extensions: /\.php$/,
+  comment: /^\s*(?:\/\/|#(?!\[)|\/\*|\*(?:\s|\/|$))/,
+  cases: /\bfunction\s+(test\w*)\s*\(|(?:@test\b|#\[Test\])|^\s*(?:it|test)\(\s*["']([^"']*)/gm,
+  assertions: /(?:\$this->|self::|static::)(?:assert|expect)\w+\s*\(|\bexpect\s*\(/g,
+  trivial: /(?:\$this->|self::|static::)assertTrue\(\s*true\s*[,)]/g,
+  skips: [{ pattern: /->markTest(?:Skipped|Incomplete)\s*\(/, what: "is skipped", statement: true }],
+  tables: /@dataProvider|#\[DataProvider/g,
+};
+
+const bats: TestLanguage = {
+  extensions: /\.bats$/,
+  comment: hashComment,
+  cases: /^\s*@test\s+["']([^"']*)["']/gm,
+  assertions: /^\s*(?:\[\[? |assert\w*|refute\w*|test )/gm,
+  trivial: /^\s*(?:true|\[ 1 -eq 1 \])\s*$/gm,
+  skips: [{ pattern: /^\s*skip\b/, what: "is skipped", statement: true }],
+  tables: never,
+};
+
+const languages: readonly TestLanguage[] = [javascript, python, go, rust, jvm, ruby, php, bats];
+
+/** The language of a test file; null when its tests cannot be counted. */
+export function testLanguage(path: string): TestLanguage | null {
+  return languages.find((language) => language.extensions.test(path)) ?? null;
+}

@@ -1,0 +1,134 @@
+import { z } from "zod";
+import type { Finding } from "../domain/finding.ts";
+import type { StageState } from "../sandbox/port.ts";
+import type { ChangedFile } from "../workspace/port.ts";
+import type { SyntaxCheck } from "./port.ts";
+import { isFixture } from "./test-files.ts";
+import { outputLines } from "./text.ts";
+
+// Languages that are parsed by their own tools, in the sandbox. File names travel as arguments, behind `./`, and are
+// never part of a script. A tool that is not there finds nothing.
+
+interface Language {
+  readonly name: string;
+  readonly extensions: RegExp;
+  readonly argv: readonly string[];
+}
+
+// `-I -S`: a file of the repository called `sys.py` must not be imported. One JSON line for each broken file.
+const python = `
+import json, os, sys
+broken = False
+for path in sys.argv[1:]:
+    if not os.path.isfile(path):
+        continue
+    try:
+        compile(open(path, "rb").read(), path, "exec", 0x400, True)
+    except (SyntaxError, ValueError) as error:
+        broken = True
+        print(json.dumps({"file": path, "line": getattr(error, "lineno", None), "message": getattr(error, "msg", str(error))}))
+sys.exit(1 if broken else 0)
+`;
+
+// The shebang says which shell reads the file; without one bash does, being the more lenient.
+const shell = `
+status=0
+for file in "$@"; do
+  [ -f "$file" ] || continue
+  first=
+  IFS= read -r first < "$file"
+  case $first in
+    '#!'*bash*) tool=bash ;;
+    '#!'*zsh* | '#!'*ksh* | '#!'*fish*) continue ;;
+    '#!'*sh*) tool=sh ;;
+    '#!'*) continue ;;
+    *) tool=bash ;;
+  esac
+  command -v "$tool" > /dev/null 2>&1 || continue
+  "$tool" -n "$file" 2>&1 || status=1
+done
+exit "$status"
+`;
+
+const languages: readonly Language[] = [
+  { name: "syntax-python", extensions: /\.pyi?$/, argv: ["python3", "-I", "-S", "-W", "ignore", "-c", python] },
+  { name: "syntax-shell", extensions: /\.(?:sh|bash)$/, argv: ["sh", "-c", shell, "sh"] },
+];
+
+/** Keeps an argument list far below the system's limit. */
+const filesPerStage = 500;
+
+/** One stage for each language (and 500 files) among the changed files. */
+export function syntaxChecks(changed: readonly ChangedFile[]): SyntaxCheck[] {
+  const present = changed.filter((file) => file.status !== "deleted" && !file.binary).map((file) => file.path);
+  return languages.flatMap((language) => {
+    const files = present.filter((path) => language.extensions.test(path) && !/(?:^|\/)node_modules\//.test(path));
+    const checks: SyntaxCheck[] = [];
+    for (let start = 0; start < files.length; start += filesPerStage) {
+      const part = files.slice(start, start + filesPerStage);
+      const name = start === 0 ? language.name : `${language.name}-${start / filesPerStage + 1}`;
+      checks.push({ name, argv: [...language.argv, ...part.map((path) => `./${path}`)], files: part });
+    }
+    return checks;
+  });
+}
+
+/** Findings from what a syntax check printed; only about files it was given. */
+export function syntaxFindings(check: SyntaxCheck, stage: StageState, output: string): Finding[] {
+  if (stage.exitCode !== 1 && stage.exitCode !== 2) return []; // 0: all is well; else the tool is not there or was ended
+  const read = check.name.startsWith("syntax-python") ? readPython : readShell;
+  const seen = new Set<string>();
+  return outputLines(output).flatMap((line) => {
+    const found = read(line, check.files);
+    // The first error of a file says it; what a shell prints after it is its consequence.
+    if (found === null || seen.has(found.file)) return [];
+    seen.add(found.file);
+    return [syntaxError(found.file, found.line, found.message)];
+  });
+}
+
+/** The finding for a file that cannot be parsed; of little weight where broken text is often meant. */
+export function syntaxError(file: string, line: number | null, message: string): Finding {
+  const severity = isFixture(file) ? "low" : "high";
+  return {
+    rule: "syntax-error",
+    severity,
+    message: `${file} cannot be parsed: ${message}`,
+    file,
+    line,
+    confidence: null,
+  };
+}
+
+interface Broken {
+  readonly file: string;
+  readonly line: number | null;
+  readonly message: string;
+}
+
+const pythonLineSchema = z.object({
+  file: z.string(),
+  line: z.number().int().positive().nullable(),
+  message: z.string(),
+});
+
+function readPython(line: string, files: readonly string[]): Broken | null {
+  if (!line.startsWith("{")) return null;
+  let parsed: ReturnType<typeof pythonLineSchema.safeParse>;
+  try {
+    parsed = pythonLineSchema.safeParse(JSON.parse(line));
+  } catch {
+    return null; // not a line of ours
+  }
+  const file = parsed.data?.file.slice(2);
+  return parsed.data !== undefined && files.includes(file!) ? { ...parsed.data, file: file! } : null;
+}
+
+function readShell(line: string, files: readonly string[]): Broken | null {
+  for (const file of files) {
+    if (!line.startsWith(`./${file}: `)) continue;
+    const match = /^(?:line )?(\d+): (.+)$/.exec(line.slice(file.length + 4));
+    if (match !== null) return { file, line: Number(match[1]), message: match[2]! };
+  }
+  return null;
+}

@@ -1,0 +1,201 @@
+import { randomBytes } from "node:crypto";
+import { type BigIntStats, constants } from "node:fs";
+import { type FileHandle, link, lstat, open, readdir, rename, rmdir, stat, unlink } from "node:fs/promises";
+import type { Readable } from "node:stream";
+import { pipeline } from "node:stream/promises";
+import { GuestFault, systemCode } from "./faults.ts";
+import type { FileStat } from "./protocol.ts";
+import { removeTree } from "./remove-tree.ts";
+import { guestFolder, segmentsOf, type Volume, type VolumeEntry } from "./volume.ts";
+
+/** A single file may not be larger when written over the protocol; larger things are archives. */
+export const largestFileBytes = 1024 * 1024 * 1024;
+
+/** Files on their way in are named so in the guest's own folder. */
+export const incomingPrefix = "incoming-";
+
+export interface OpenFile {
+  readonly handle: FileHandle;
+  readonly sizeBytes: number;
+  readonly etag: string;
+}
+
+export interface WriteConditions {
+  readonly ifMatch: string | null;
+  /** `If-None-Match: *`: the file must not exist. */
+  readonly mustBeNew: boolean;
+}
+
+export interface Files {
+  /** Opens a regular file for reading; the caller closes it. 404 when absent, 413 above `maxBytes`. */
+  read(path: string, maxBytes: number): Promise<OpenFile>;
+  /** Replaces the file in one step once all bytes have arrived; gives its new ETag. 412 when a condition does not hold. */
+  write(path: string, body: Readable, options: WriteConditions & { mode: number | null }): Promise<string>;
+  /** Also succeeds when nothing is there. */
+  remove(path: string, recursive: boolean): Promise<void>;
+  stat(path: string): Promise<FileStat>;
+  /** What a folder holds, sorted by name, without the guest's own folder. */
+  list(path: string): Promise<FileStat[]>;
+}
+
+/** The files of a volume, as callers may see them. */
+export function createFiles(volume: Volume): Files {
+  const locks = new Map<string, Promise<void>>();
+  /** Writers of one path take turns, so that a condition still holds when the file is put in place. */
+  const exclusively = async <T>(key: string, act: () => Promise<T>): Promise<T> => {
+    const before = locks.get(key) ?? Promise.resolve();
+    const turn = before.then(act);
+    const settled = turn.then(
+      () => undefined,
+      () => undefined, // The caller of this turn sees its failure; the next one only waits.
+    );
+    locks.set(key, settled);
+    await settled;
+    if (locks.get(key) === settled) locks.delete(key);
+    return turn;
+  };
+
+  return {
+    read: (path, maxBytes) => volume.within(path, false, (entry) => openForReading(volume, path, entry, maxBytes)),
+    write: (path, body, options) =>
+      volume.within(path, true, async (entry) => {
+        // Not beside its target, where a job's `git add` could catch it half written.
+        const temporary = `${volume.own}/${incomingPrefix}${randomBytes(9).toString("hex")}`;
+        try {
+          await receive(temporary, body);
+          return await exclusively(entry.real, () => putInPlace(temporary, entry, options));
+        } finally {
+          // Renamed when all went well: then there is nothing to remove.
+          await unlink(temporary).catch(ignoreMissing);
+        }
+      }),
+    remove: (path, recursive) => removeEntry(volume, path, recursive),
+    stat: async (path) => {
+      if (segmentsOf(path).length === 0) return describe("", await stat(volume.root, { bigint: true }));
+      return volume.within(path, false, async (entry) =>
+        describe(normal(path), await lstat(entry.place, { bigint: true })),
+      );
+    },
+    list: (path) => listFolder(volume, path),
+  };
+}
+
+async function openForReading(volume: Volume, path: string, entry: VolumeEntry, maxBytes: number): Promise<OpenFile> {
+  // Not blocking, because opening a FIFO would wait for its other end.
+  const handle = await open(entry.place, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
+  try {
+    await volume.assertInside(handle, path);
+    const found = await handle.stat({ bigint: true });
+    if (found.isDirectory()) throw new GuestFault(409, "is-directory", `${path} is a folder`);
+    if (!found.isFile()) throw new GuestFault(400, "path", `${path} is not a regular file`);
+    if (found.size > BigInt(maxBytes)) {
+      throw new GuestFault(413, "too-large", `${path} has ${found.size} bytes, more than the ${maxBytes} asked for`);
+    }
+    return { handle, sizeBytes: Number(found.size), etag: etagOf(found) };
+  } catch (error) {
+    await handle.close();
+    throw error;
+  }
+}
+
+async function receive(temporary: string, body: Readable): Promise<void> {
+  const file = await open(temporary, constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL, 0o600);
+  let sizeBytes = 0;
+  await pipeline(
+    body,
+    async function* (chunks: AsyncIterable<Buffer>) {
+      for await (const chunk of chunks) {
+        sizeBytes += chunk.length;
+        if (sizeBytes > largestFileBytes) throw new GuestFault(413, "too-large", "the file is above 1 GiB");
+        yield chunk;
+      }
+    },
+    file.createWriteStream(),
+  );
+}
+
+async function putInPlace(
+  temporary: string,
+  entry: VolumeEntry,
+  options: WriteConditions & { mode: number | null },
+): Promise<string> {
+  const before = await lstat(entry.place, { bigint: true }).catch(absent);
+  if (before?.isDirectory()) throw new GuestFault(409, "is-directory", `${entry.name} is a folder`);
+  const changed = new GuestFault(412, "changed", `${entry.name} is not in the state the condition asks for`);
+  if (options.mustBeNew && before !== null) throw changed;
+  if (options.ifMatch !== null && (before === null || etagOf(before) !== options.ifMatch)) throw changed;
+  const kept = before?.isFile() ? Number(before.mode & 0o777n) : 0o644;
+  const file = await open(temporary, constants.O_RDONLY | constants.O_NOFOLLOW);
+  try {
+    await file.chmod(options.mode ?? kept);
+    // A link fails when a job has made the file meanwhile; a rename would replace it.
+    if (options.mustBeNew) await link(temporary, entry.place).catch((error) => rethrowExists(error, changed));
+    else await rename(temporary, entry.place);
+    if (options.mustBeNew) await unlink(temporary);
+    return etagOf(await file.stat({ bigint: true }));
+  } finally {
+    await file.close();
+  }
+}
+
+async function removeEntry(volume: Volume, path: string, recursive: boolean): Promise<void> {
+  try {
+    await volume.within(path, false, async (entry) => {
+      const found = await lstat(entry.place).catch(absent);
+      if (found === null) return;
+      if (!found.isDirectory()) return unlink(entry.place);
+      return recursive ? removeTree(entry.place) : rmdir(entry.place);
+    });
+  } catch (error) {
+    // Its folder is not there either.
+    if (systemCode(error) !== "ENOENT") throw error;
+  }
+}
+
+async function listFolder(volume: Volume, path: string): Promise<FileStat[]> {
+  const segments = segmentsOf(path);
+  const folder = await volume.locate(path);
+  const names = (await readdir(folder)).filter((name) => segments.length > 0 || name !== guestFolder).sort();
+  const found = await Promise.all(
+    names.map(async (name) => {
+      // Something may be removed between the two calls; a name that is not UTF-8 cannot be asked for either.
+      const entry = await lstat(`${folder}/${name}`, { bigint: true }).catch(absent);
+      return entry === null ? null : describe([...segments, name].join("/"), entry);
+    }),
+  );
+  return found.filter((entry) => entry !== null);
+}
+
+function describe(path: string, found: BigIntStats): FileStat {
+  const type = found.isFile() ? "file" : found.isDirectory() ? "directory" : found.isSymbolicLink() ? "symlink" : "other";
+  return {
+    path,
+    type,
+    sizeBytes: Number(found.size),
+    mode: Number(found.mode & 0o7777n),
+    modifiedAt: found.mtime.toISOString(),
+    ...(type === "file" ? { etag: etagOf(found) } : {}),
+  };
+}
+
+/** Changes with every write: the time of change has nanoseconds, and a replaced file another inode. */
+function etagOf(found: BigIntStats): string {
+  return `"${found.ino.toString(36)}-${found.size.toString(36)}-${found.mtimeNs.toString(36)}"`;
+}
+
+function normal(path: string): string {
+  return segmentsOf(path).join("/");
+}
+
+function absent(error: unknown): null {
+  if (systemCode(error) === "ENOENT") return null;
+  throw error;
+}
+
+function ignoreMissing(error: unknown): void {
+  if (systemCode(error) !== "ENOENT") throw error;
+}
+
+function rethrowExists(error: unknown, fault: GuestFault): never {
+  throw systemCode(error) === "EEXIST" ? fault : error;
+}

@@ -1,0 +1,89 @@
+// What jobs, short commands and archives share.
+import { createHash, randomBytes } from "node:crypto";
+import { mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { basename, join } from "node:path";
+import { systemCode } from "./faults.ts";
+import type { Isolation } from "./isolation.ts";
+import type { Pipes } from "./pipes.ts";
+import { removeTree } from "./remove-tree.ts";
+import type { Volume } from "./volume.ts";
+
+export interface GuestParts {
+  readonly volume: Volume;
+  readonly isolation: Isolation;
+  readonly pipes: Pipes;
+  readonly scratch: ScratchSpace;
+  readonly now: () => Date;
+}
+
+/** Owns short commands and archives, as a key owns a job. */
+export const commandOwner = "";
+
+/** Marks what belongs to a key on this volume, and on no other. */
+export function ownerOf(volume: Volume, key: string): string {
+  return createHash("sha256").update(`${volume.root}\0${key}`).digest("hex").slice(0, 32);
+}
+
+let launches = 0;
+
+/** A marker for one launch of an owner. */
+export function nextMarker(owner: string): string {
+  launches += 1;
+  return `${owner}.${launches}`;
+}
+
+export interface ScratchSpace {
+  /** Where it is; removed with it. */
+  readonly folder: string;
+  /** A new private folder with a `home` in it. */
+  create(): Promise<Scratch>;
+  /** Removes the whole space. */
+  remove(): Promise<void>;
+}
+
+export interface Scratch {
+  readonly path: string;
+  /** Never fails: what cannot be removed now is removed when a guest starts the next time. */
+  remove(): Promise<void>;
+}
+
+/**
+ * Where programs have their temporary files. With namespaces they see it as /tmp, so it can lie on the volume; without,
+ * it has to be short, because sockets in it are limited to 107 bytes. What an earlier guest left is removed.
+ */
+export async function openScratchSpace(volume: Volume, isolation: "bubblewrap" | "sweep"): Promise<ScratchSpace> {
+  const base = isolation === "bubblewrap" ? await freshFolder(join(volume.own, "scratch")) : await shortFolder(volume);
+  return {
+    folder: base,
+    create: async () => {
+      const path = join(base, randomBytes(6).toString("hex"));
+      await mkdir(join(path, "home"), { recursive: true, mode: 0o700 });
+      return { path, remove: () => removeTree(path).catch(() => undefined) };
+    },
+    remove: () => removeTree(base),
+  };
+}
+
+async function freshFolder(path: string): Promise<string> {
+  await removeTree(path);
+  await mkdir(path, { mode: 0o700 });
+  return path;
+}
+
+async function shortFolder(volume: Volume): Promise<string> {
+  const prefix = "wavesmith-guest-";
+  const note = join(volume.own, "scratch-folder");
+  const before = await readFile(note, "utf8").catch((error) => {
+    if (systemCode(error) === "ENOENT") return null;
+    throw error;
+  });
+  // Jobs can write here in this isolation: only what looks like a folder of ours is removed.
+  if (before !== null && basename(before).startsWith(prefix) && before === join(tmpdir(), basename(before))) {
+    await removeTree(before);
+  }
+  const path = await mkdtemp(join(tmpdir(), prefix));
+  await rm(note, { force: true });
+  await writeFile(note, path, { mode: 0o600 });
+  return path;
+}

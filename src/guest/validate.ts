@@ -1,0 +1,165 @@
+// What callers send is checked by hand here: the guest travels into images and has no packages.
+import { GuestFault } from "./faults.ts";
+import type { ExecSpec, JobSpec, StageSpec } from "./protocol.ts";
+
+/** Node fires timers above this at once. */
+const longestTimerMs = 2 ** 31 - 1;
+const longestExecMs = 5 * 60_000;
+const longestGraceMs = 5 * 60_000;
+const mostStages = 1_000;
+const mostPorts = 1_000;
+const largestExecOutputBytes = 64 * 1024 * 1024;
+
+type Fields = Readonly<Record<string, unknown>>;
+
+/** Checks a JobSpec that came over the wire. Fails with 400 `bad-request`, naming the field. */
+export function parseJobSpec(value: unknown): JobSpec {
+  const fields = object(value, "job");
+  const stages = list(fields.stages, "stages").map((stage, index) => parseStage(stage, `stages[${index}]`));
+  if (stages.length === 0 || stages.length > mostStages) throw bad("stages", `must be 1 to ${mostStages}`);
+  if (new Set(stages.map((stage) => stage.name)).size !== stages.length) throw bad("stages", "must have unique names");
+  return { stages, writable: strings(fields.writable, "writable"), labels: stringMap(fields.labels, "labels") };
+}
+
+/** Checks an ExecSpec that came over the wire. Fails with 400 `bad-request`, naming the field. */
+export function parseExecSpec(value: unknown): ExecSpec {
+  const fields = object(value, "exec");
+  const stdin = fields.stdin === undefined ? {} : { stdin: anyText(fields.stdin, "stdin") };
+  return {
+    argv: argv(fields.argv, "argv"),
+    cwd: text(fields.cwd, "cwd"),
+    env: environment(fields.env, "env"),
+    ...stdin,
+    writable: strings(fields.writable, "writable"),
+    timeoutMs: Math.min(positive(fields.timeoutMs, "timeoutMs"), longestExecMs),
+    maxBytes: Math.min(natural(fields.maxBytes, "maxBytes"), largestExecOutputBytes),
+  };
+}
+
+/** Checks what a cancel says. */
+export function parseCancel(value: unknown): { reason: string; graceMs: number } {
+  const fields = object(value, "cancel");
+  return {
+    reason: anyText(fields.reason, "reason").slice(0, 2_000),
+    graceMs: Math.min(natural(fields.graceMs, "graceMs"), longestGraceMs),
+  };
+}
+
+/** Checks how many ports are asked for. */
+export function parsePortCount(value: unknown): number {
+  const count = positive(object(value, "ports").count, "count");
+  if (count > mostPorts) throw bad("count", `must be at most ${mostPorts}`);
+  return count;
+}
+
+/** Checks a number that came in a query; `fallback` when it is absent. */
+export function parseNumber(value: string | null, name: string, fallback: number): number {
+  return value === null || value === "" ? fallback : natural(Number(value), name);
+}
+
+function parseStage(value: unknown, at: string): StageSpec {
+  const fields = object(value, at);
+  const stdin = fields.stdin ?? null;
+  return {
+    name: named(fields.name, `${at}.name`),
+    argv: argv(fields.argv, `${at}.argv`),
+    cwd: text(fields.cwd, `${at}.cwd`),
+    env: environment(fields.env, `${at}.env`),
+    stdin: stdin === null ? null : anyText(stdin, `${at}.stdin`),
+    openStdin: flag(fields.openStdin, `${at}.openStdin`),
+    timeoutMs: Math.min(positive(fields.timeoutMs, `${at}.timeoutMs`), longestTimerMs),
+    outputLimitBytes: natural(fields.outputLimitBytes, `${at}.outputLimitBytes`),
+    background: flag(fields.background, `${at}.background`),
+    continueOnFailure: flag(fields.continueOnFailure, `${at}.continueOnFailure`),
+    always: flag(fields.always, `${at}.always`),
+    ...(fields.ready === undefined ? {} : { ready: parseReady(fields.ready, `${at}.ready`) }),
+  };
+}
+
+function parseReady(value: unknown, at: string): NonNullable<StageSpec["ready"]> {
+  const fields = object(value, at);
+  if (fields.http === undefined) return { argv: argv(fields.argv, `${at}.argv`) };
+  const http = object(fields.http, `${at}.http`);
+  const path = text(http.path, `${at}.http.path`);
+  if (!/^\/[\x21-\x7e]*$/.test(path)) throw bad(`${at}.http.path`, "must be a URL path such as /healthz");
+  return { http: { port: parsePort(http.port, `${at}.http.port`), path } };
+}
+
+/** Checks a TCP port number. */
+export function parsePort(value: unknown, at: string): number {
+  const port = positive(value, at);
+  if (port > 65_535) throw bad(at, "must be a TCP port");
+  return port;
+}
+
+function bad(at: string, problem: string): GuestFault {
+  return new GuestFault(400, "bad-request", `${at} ${problem}`);
+}
+
+function object(value: unknown, at: string): Fields {
+  if (typeof value !== "object" || value === null || Array.isArray(value)) throw bad(at, "must be an object");
+  return value as Fields;
+}
+
+function list(value: unknown, at: string): readonly unknown[] {
+  if (!Array.isArray(value)) throw bad(at, "must be a list");
+  return value;
+}
+
+function anyText(value: unknown, at: string): string {
+  if (typeof value !== "string") throw bad(at, "must be text");
+  return value;
+}
+
+/** Text that reaches the kernel, where NUL ends it. */
+function text(value: unknown, at: string): string {
+  const found = anyText(value, at);
+  if (found.includes("\0")) throw bad(at, "must not contain NUL");
+  return found;
+}
+
+function named(value: unknown, at: string): string {
+  const found = text(value, at);
+  if (found === "" || found.length > 200) throw bad(at, "must have 1 to 200 characters");
+  return found;
+}
+
+function strings(value: unknown, at: string): string[] {
+  return list(value, at).map((item, index) => text(item, `${at}[${index}]`));
+}
+
+function argv(value: unknown, at: string): string[] {
+  const found = strings(value, at);
+  if (found.length === 0 || found[0] === "") throw bad(at, "must begin with a command");
+  return found;
+}
+
+function stringMap(value: unknown, at: string): Record<string, string> {
+  const entries = Object.entries(object(value, at)).map(([key, item]) => [key, text(item, `${at}.${key}`)] as const);
+  return Object.fromEntries(entries);
+}
+
+function environment(value: unknown, at: string): Record<string, string> {
+  const found = stringMap(value, at);
+  for (const name of Object.keys(found)) {
+    if (name === "" || /[=\0]/.test(name)) throw bad(at, `has the impossible name ${JSON.stringify(name)}`);
+  }
+  return found;
+}
+
+function natural(value: unknown, at: string): number {
+  if (typeof value !== "number" || !Number.isFinite(value) || value < 0) throw bad(at, "must be a number from 0 up");
+  return Math.floor(value);
+}
+
+function positive(value: unknown, at: string): number {
+  const found = natural(value, at);
+  if (found === 0) throw bad(at, "must be above 0");
+  return found;
+}
+
+function flag(value: unknown, at: string): boolean {
+  if (value === undefined) return false;
+  if (typeof value !== "boolean") throw bad(at, "must be true or false");
+  return value;
+}

@@ -1,0 +1,126 @@
+// The guest serves files of one volume and nothing else (contract 5).
+// V1. A path from a caller is resolved from the volume's root, and the folder it ends in is the volume or inside it, also through symlinks.
+// V2. The guest's own folder is reached by no path of a caller's.
+// V3. Where the system has /proc, the folder is held open while it is used, so that a job that swaps it for a symlink changes nothing.
+import { constants } from "node:fs";
+import { type FileHandle, mkdir, open, readlink, realpath } from "node:fs/promises";
+import { basename, dirname, join, sep } from "node:path";
+import { GuestFault, systemCode } from "./faults.ts";
+
+/** The guest's own folder on the volume: records, output, scratch. */
+export const guestFolder = ".guest";
+
+export interface Volume {
+  /** Absolute, without symlinks. */
+  readonly root: string;
+  /** The guest's own folder, absolute. */
+  readonly own: string;
+  /** The real place of a path that must exist. */
+  locate(path: string): Promise<string>;
+  /** The real place of a folder, made (with parents) where it is missing. */
+  locateOrMake(path: string): Promise<string>;
+  /**
+   * Hands `use` a path of the entry's folder that stays the same folder whatever happens beside it, and the entry's
+   * name. With `make`, missing parents are made; else they fail with 404.
+   */
+  within<T>(path: string, make: boolean, use: (entry: VolumeEntry) => Promise<T>): Promise<T>;
+  /** Fails unless an open file lies inside the volume. */
+  assertInside(file: FileHandle, path: string): Promise<void>;
+}
+
+export interface VolumeEntry {
+  /** To use now and not to keep. */
+  readonly folder: string;
+  readonly name: string;
+  /** `folder` and `name` joined. */
+  readonly place: string;
+  /** The entry's real absolute path, for locks and messages. */
+  readonly real: string;
+}
+
+/** Opens the volume whose root is `folder`; makes the guest's own folder in it. */
+export async function openVolume(folder: string): Promise<Volume> {
+  const root = await realpath(folder);
+  const own = join(root, guestFolder);
+  await mkdir(own, { recursive: true, mode: 0o700 });
+  const hasProc = (await open("/proc/self/fd", constants.O_RDONLY).then(closed, () => false)) === true;
+
+  const assertConfined = (real: string, path: string): string => {
+    if (!isWithin(root, real)) throw outside(path);
+    if (isWithin(own, real)) throw reserved(path);
+    return real;
+  };
+  const locate = async (path: string): Promise<string> =>
+    assertConfined(await realpath(join(root, ...segmentsOf(path))), path);
+  const locateOrMake = async (path: string): Promise<string> => {
+    const target = await deepestReal(root, segmentsOf(path));
+    assertConfined(target.real, path);
+    assertConfined(join(target.real, ...target.rest), path);
+    if (target.rest.length > 0) await mkdir(join(target.real, ...target.rest), { recursive: true });
+    return locate(path);
+  };
+
+  const within: Volume["within"] = async (path, make, use) => {
+    const segments = segmentsOf(path);
+    const name = segments.at(-1);
+    if (name === undefined) throw new GuestFault(400, "path", "the volume's root is not a file");
+    const parent = segments.slice(0, -1).join("/");
+    const real = make ? await locateOrMake(parent) : await locate(parent);
+    assertConfined(join(real, name), path);
+    const held = await open(real, constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW);
+    try {
+      const folder = hasProc ? `/proc/self/fd/${held.fd}` : real;
+      if (hasProc) assertConfined(join(await readlink(folder), name), path);
+      return await use({ folder, name, place: join(folder, name), real: join(real, name) });
+    } finally {
+      await held.close();
+    }
+  };
+  const assertInside: Volume["assertInside"] = async (file, path) => {
+    if (hasProc) assertConfined(await readlink(`/proc/self/fd/${file.fd}`), path);
+  };
+  return { root, own, locate, locateOrMake, within, assertInside };
+}
+
+/** Whether `path` is `folder` or inside it; both absolute and normal. */
+export function isWithin(folder: string, path: string): boolean {
+  return path === folder || path.startsWith(folder === sep ? sep : folder + sep);
+}
+
+/** Splits a caller's path; "" and "." are the root. Fails with 400 `path` for what could leave the volume. */
+export function segmentsOf(path: string): string[] {
+  if (path.includes("\0")) throw new GuestFault(400, "path", "a path must not contain NUL");
+  if (path.startsWith("/")) throw new GuestFault(400, "path", `${path} must be relative to the volume's root`);
+  const segments = path.split("/").filter((segment) => segment !== "" && segment !== ".");
+  if (segments.includes("..")) throw outside(path);
+  if (segments[0] === guestFolder) throw reserved(path);
+  return segments;
+}
+
+/** The real path of the deepest part that exists, and what of the path does not. */
+async function deepestReal(root: string, segments: readonly string[]): Promise<{ real: string; rest: string[] }> {
+  const rest: string[] = [];
+  let place = join(root, ...segments);
+  for (;;) {
+    try {
+      return { real: await realpath(place), rest };
+    } catch (error) {
+      if (systemCode(error) !== "ENOENT" || place === root) throw error;
+      rest.unshift(basename(place));
+      place = dirname(place);
+    }
+  }
+}
+
+async function closed(file: FileHandle): Promise<true> {
+  await file.close();
+  return true;
+}
+
+function outside(path: string): GuestFault {
+  return new GuestFault(400, "path", `${JSON.stringify(path)} leads out of the volume`);
+}
+
+function reserved(path: string): GuestFault {
+  return new GuestFault(400, "path", `${JSON.stringify(path)} is the guest's own folder`);
+}

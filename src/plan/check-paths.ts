@@ -1,0 +1,136 @@
+import { readFileSync, realpathSync, statSync } from "node:fs";
+import { isAbsolute, relative, resolve } from "node:path";
+import type { FaultSink, PlanPath } from "./fault-sink.ts";
+import { asList, asRecord, asText, type LooseTask } from "./loose.ts";
+
+/** Texts of the files a plan refers to, by the path written there. */
+export type PlanFiles = ReadonlyMap<string, string>;
+
+/**
+ * Checks globs, `{ file: … }` and the source's folder, and reads the files. `baseDir` is the plan's folder; null when the
+ * plan did not come from one, and then it cannot refer to files beside it.
+ */
+export function checkPaths(
+  plan: unknown,
+  tasks: readonly LooseTask[],
+  baseDir: string | null,
+  sink: FaultSink,
+): PlanFiles {
+  checkGlobs(plan, tasks, sink);
+  checkSource(asRecord(asRecord(plan).source), baseDir, sink);
+  return readFiles(fileReferences(plan, tasks), baseDir, sink);
+}
+
+function checkGlobs(plan: unknown, tasks: readonly LooseTask[], sink: FaultSink): void {
+  const { setup, generated } = asRecord(plan);
+  asList(asRecord(setup).cache).forEach((glob, index) => {
+    checkGlob(glob, ["setup", "cache", index], sink);
+  });
+  asList(generated).forEach((entry, index) => {
+    checkGlob(asRecord(entry).path, ["generated", index, "path"], sink);
+  });
+  for (const task of tasks) {
+    asList(task.fields.writes).forEach((glob, index) => {
+      checkGlob(glob, ["tasks", task.index, "writes", index], sink);
+    });
+  }
+}
+
+function checkGlob(glob: unknown, path: PlanPath, sink: FaultSink): void {
+  if (typeof glob !== "string") return;
+  const steps = glob.split(/[/\\{},()|]/);
+  if (/^[{(]*[/~]/.test(glob) || /^[A-Za-z]:/.test(glob) || steps.includes("..")) {
+    sink.add(
+      "escaping-glob",
+      path,
+      `${glob} leads out of the project: write it relative to the project's top, without \`..\`.`,
+    );
+  } else if (glob.startsWith("!")) {
+    sink.add("bad-glob", path, `${glob} says what is not written: name what is.`);
+  }
+}
+
+function checkSource(source: Readonly<Record<string, unknown>>, baseDir: string | null, sink: FaultSink): void {
+  const git = asText(source.git);
+  // Git takes a leading dash for an option and runs what follows `ext::`.
+  if (git !== null && (git.startsWith("-") || /^[a-z]+::/i.test(git))) {
+    sink.add("invalid", ["source", "git"], `${git} is no repository we fetch from: write a URL or a path.`);
+  }
+  const path = asText(source.path);
+  if (path === null) return;
+  if (baseDir === null && !isAbsolute(path)) {
+    sink.add(
+      "missing-source",
+      ["source", "path"],
+      `${path} is relative, but this plan has no folder: give an absolute path or \`git\`.`,
+    );
+  } else if (!isFolder(resolve(baseDir ?? "/", path))) {
+    sink.add(
+      "missing-source",
+      ["source", "path"],
+      `${path} is no folder: it is looked for from the plan's own folder${baseDir === null ? "" : `, ${baseDir}`}.`,
+    );
+  }
+}
+
+const isFolder = (path: string): boolean => statSync(path, { throwIfNoEntry: false })?.isDirectory() ?? false;
+
+interface FileReference {
+  readonly file: string;
+  readonly path: PlanPath;
+}
+
+function fileReferences(plan: unknown, tasks: readonly LooseTask[]): FileReference[] {
+  const places: (readonly [unknown, PlanPath])[] = [
+    ...asList(asRecord(plan).context).map((entry, index) => [entry, ["context", index]] as const),
+    ...tasks.map((task) => [task.fields.instructions, ["tasks", task.index, "instructions"]] as const),
+  ];
+  return places.flatMap(([entry, path]) => {
+    const file = asText(asRecord(entry).file);
+    return file === null ? [] : [{ file, path: [...path, "file"] }];
+  });
+}
+
+function readFiles(references: readonly FileReference[], baseDir: string | null, sink: FaultSink): PlanFiles {
+  const files = new Map<string, string>();
+  for (const { file, path } of references) {
+    if (files.has(file)) continue;
+    const text = readFile(file, baseDir, path, sink);
+    if (text !== null) files.set(file, text);
+  }
+  return files;
+}
+
+function readFile(file: string, baseDir: string | null, path: PlanPath, sink: FaultSink): string | null {
+  if (baseDir === null) {
+    sink.add("missing-file", path, `${file} cannot be read: this plan has no folder. Put the text into the plan.`);
+    return null;
+  }
+  const escaping = `${file} is outside the plan's folder: move it into ${baseDir}.`;
+  if (isOutside(baseDir, resolve(baseDir, file))) {
+    sink.add("escaping-file", path, escaping);
+    return null;
+  }
+  try {
+    const real = realpathSync(resolve(baseDir, file));
+    if (isOutside(realpathSync(baseDir), real)) sink.add("escaping-file", path, escaping);
+    else if (!statSync(real).isFile()) sink.add("missing-file", path, `${file} is no file.`);
+    else return nonEmpty(readFileSync(real, "utf8"), file, path, sink);
+  } catch (error) {
+    const code = (error as NodeJS.ErrnoException).code;
+    const why = code === "ENOENT" ? "does not exist" : `cannot be read (${code})`;
+    sink.add("missing-file", path, `${file} ${why}: it is looked for from the plan's own folder, ${baseDir}.`);
+  }
+  return null;
+}
+
+function nonEmpty(text: string, file: string, path: PlanPath, sink: FaultSink): string | null {
+  if (text.trim() !== "") return text;
+  sink.add("invalid", path, `${file} is empty: write something into it.`);
+  return null;
+}
+
+function isOutside(folder: string, path: string): boolean {
+  const way = relative(folder, path);
+  return way === ".." || way.startsWith("../") || isAbsolute(way);
+}

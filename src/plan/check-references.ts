@@ -1,0 +1,94 @@
+import { createTaskGraph, type TaskGraph } from "../domain/task-graph.ts";
+import type { FaultSink } from "./fault-sink.ts";
+import { asList, asRecord, asText, type LooseTask } from "./loose.ts";
+import { didYouMean } from "./suggest.ts";
+
+/** Looking for the nearest id costs a walk over all of them: past this many strangers nobody reads it. */
+const maxSuggestions = 20;
+
+/** Checks ids and whatever names one: dependencies, circles, `from` of gates. Gives the graph of the tasks that have an id. */
+export function checkReferences(
+  plan: unknown,
+  tasks: readonly LooseTask[],
+  sink: FaultSink,
+  warnings: string[],
+): TaskGraph {
+  const byId = indexIds(tasks, sink);
+  const suggest = createSuggester(byId);
+  for (const task of tasks) checkDependencies(task, byId, suggest, sink, warnings);
+  const graph = createTaskGraph(
+    tasks.flatMap(({ id, fields }) => (id === null ? [] : [{ key: id, dependsOn: dependenciesOf(fields) }])),
+  );
+  for (const cycle of graph.findCycles()) {
+    if (cycle.length > 1) reportCycle(cycle, byId.get(cycle[0]!)!, sink);
+  }
+  checkGates(plan, byId, sink);
+  return graph;
+}
+
+const dependenciesOf = (fields: LooseTask["fields"]): string[] =>
+  asList(fields.dependsOn).filter((item): item is string => typeof item === "string");
+
+type TasksById = ReadonlyMap<string, LooseTask>;
+
+function indexIds(tasks: readonly LooseTask[], sink: FaultSink): TasksById {
+  const byId = new Map<string, LooseTask>();
+  for (const task of tasks) {
+    const { id, index } = task;
+    if (id === null) continue;
+    const first = byId.get(id);
+    if (first === undefined) byId.set(id, task);
+    else {
+      const message = `The id ${id} is taken by tasks[${first.index}]: give each task its own.`;
+      sink.add("duplicate-id", ["tasks", index, "id"], message);
+    }
+  }
+  return byId;
+}
+
+function createSuggester(byId: TasksById): (id: string) => string {
+  let asked = 0;
+  return (id) => {
+    asked += 1;
+    return asked > maxSuggestions ? "" : didYouMean(id, byId.keys());
+  };
+}
+
+function checkDependencies(
+  task: LooseTask,
+  byId: TasksById,
+  suggest: (id: string) => string,
+  sink: FaultSink,
+  warnings: string[],
+): void {
+  const seen = new Set<string>();
+  asList(task.fields.dependsOn).forEach((dependency, place) => {
+    if (typeof dependency !== "string") return;
+    const path = ["tasks", task.index, "dependsOn", place];
+    if (seen.has(dependency)) warnings.push(`Task ${task.id ?? task.index} names the dependency ${dependency} twice.`);
+    seen.add(dependency);
+    if (dependency === task.id) {
+      sink.add("self-dependency", path, `Task ${dependency} depends on itself: remove this dependency.`);
+    } else if (!byId.has(dependency)) {
+      const message = `There is no task ${dependency}${suggest(dependency) || ": correct the id or add the task."}`;
+      sink.add("dangling-dependency", path, message);
+    }
+  });
+}
+
+function reportCycle(cycle: readonly string[], first: LooseTask, sink: FaultSink): void {
+  const place = asList(first.fields.dependsOn).indexOf(cycle[1]);
+  const circle = [...cycle, cycle[0]].join(" -> ");
+  const message = `These tasks wait for each other, each for the next: ${circle}. Remove one of these dependencies.`;
+  sink.add("cycle", ["tasks", first.index, "dependsOn", place], message);
+}
+
+function checkGates(plan: unknown, byId: TasksById, sink: FaultSink): void {
+  const gates = asRecord(asRecord(plan).gates);
+  for (const gate of ["testing", "integration"]) {
+    const from = asText(asRecord(gates[gate]).from);
+    if (from === null || byId.has(from)) continue;
+    const hint = didYouMean(from, byId.keys()) || ": name the task the gate waits for.";
+    sink.add("unknown-task", ["gates", gate, "from"], `There is no task ${from}${hint}`);
+  }
+}

@@ -1,0 +1,64 @@
+import { builtInRoles } from "../domain/plan.ts";
+import type { FaultSink } from "./fault-sink.ts";
+import { asRecord, asText, type LooseTask, own } from "./loose.ts";
+import { didYouMean } from "./suggest.ts";
+
+/** Checks that every role is complete and that every task says what is to be done and has somebody to do it. */
+export function checkWork(plan: unknown, tasks: readonly LooseTask[], sink: FaultSink): void {
+  const agents = asRecord(asRecord(plan).agents);
+  for (const role of Object.keys(agents)) checkAgent(role, asRecord(agents[role]), sink);
+  const roles = new Set<string>([...builtInRoles, ...Object.keys(agents)]);
+  for (const task of tasks) {
+    checkWorkOf(task, sink);
+    checkRole(task, roles, agents, sink);
+  }
+}
+
+function checkAgent(role: string, agent: Readonly<Record<string, unknown>>, sink: FaultSink): void {
+  const need = (key: "command" | "model", what: string): void => {
+    if (own(agent, key) !== undefined) return;
+    const message = `The runtime ${String(agent.runtime)} of role ${role} needs ${what}: add \`${key}\`.`;
+    sink.add("missing", ["agents", role, key], message);
+  };
+  if (agent.runtime === "command" || agent.runtime === "acp") need("command", "a command line");
+  if (agent.runtime === "builtin") need("model", "a model");
+}
+
+const nameOf = (task: LooseTask): string => `Task ${task.id ?? `tasks[${task.index}]`}`;
+
+function checkWorkOf(task: LooseTask, sink: FaultSink): void {
+  const hasRun = own(task.fields, "run") !== undefined;
+  const hasInstructions = own(task.fields, "instructions") !== undefined;
+  if (!hasRun && !hasInstructions) {
+    const message = `${nameOf(task)} says nothing to do: give it \`instructions\` for an agent or a script in \`run\`.`;
+    sink.add("no-work", ["tasks", task.index], message);
+  }
+  if (hasRun && hasInstructions) {
+    const message = `${nameOf(task)} has both \`run\` and \`instructions\`: keep the one that is to do the work.`;
+    sink.add("two-works", ["tasks", task.index, "run"], message, "key");
+  }
+}
+
+function checkRole(
+  task: LooseTask,
+  roles: ReadonlySet<string>,
+  agents: Readonly<Record<string, unknown>>,
+  sink: FaultSink,
+): void {
+  const path = ["tasks", task.index, "agent"];
+  const role = asText(task.fields.agent);
+  const hasRun = own(task.fields, "run") !== undefined;
+  if (role === null) {
+    const absent = own(task.fields, "agent") === undefined && own(task.fields, "instructions") !== undefined;
+    if (absent && !hasRun)
+      sink.add("missing", path, `${nameOf(task)} has instructions but no \`agent\` to follow them: add its role.`);
+    return;
+  }
+  if (!roles.has(role)) {
+    const hint = didYouMean(role, roles) || `: declare it under \`agents\` or use one of ${builtInRoles.join(", ")}.`;
+    sink.add("undeclared-role", path, `There is no role ${role}${hint}`);
+  } else if (!hasRun && own(agents, role) === undefined && own(agents, "default") === undefined) {
+    const message = `The role ${role} has no runtime: declare agents.${role} or agents.default, or do the task with \`run\`.`;
+    sink.add("no-runtime", path, message);
+  }
+}

@@ -1,0 +1,13 @@
+/** `1h30m`, `20m`, `90s`, `500ms`: hours, minutes, seconds, milliseconds, in this order, at least one of them. */
+export const durationPattern = /^(?=\d)(?:(\d{1,9})h)?(?:(\d{1,9})m)?(?:(\d{1,9})s)?(?:(\d{1,9})ms)?$/;
+
+/** Timers of Node end at 2^31 ms, a little under 25 days. */
+export const maxDurationMs = 24 * 24 * 3_600_000;
+
+/** Milliseconds of a duration such as `1h30m`; null when it is none. */
+export function parseDuration(text: string): number | null {
+  const parts = durationPattern.exec(text);
+  if (parts === null) return null;
+  const [hours, minutes, seconds, milliseconds] = parts.slice(1).map((part) => Number(part ?? 0));
+  return hours! * 3_600_000 + minutes! * 60_000 + seconds! * 1_000 + milliseconds!;
+}

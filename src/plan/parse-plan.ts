@@ -1,0 +1,60 @@
+import type { Plan, PlanFault } from "../domain/plan.ts";
+import type { TaskGraph } from "../domain/task-graph.ts";
+import { checkEnvironment, type Environment } from "./check-environment.ts";
+import { checkPaths } from "./check-paths.ts";
+import { checkReferences } from "./check-references.ts";
+import { checkWork } from "./check-work.ts";
+import { cleanValue } from "./clean-value.ts";
+import { createFaultSink, type FaultSink } from "./fault-sink.ts";
+import { looseTasks } from "./loose.ts";
+import { normalisePlan } from "./normalise-plan.ts";
+import { planFileSchema } from "./plan-file-schema.ts";
+import { type ReadText, readPlanText } from "./plan-text.ts";
+import { reportSchemaIssues } from "./schema-faults.ts";
+
+export interface ParseOptions {
+  /** The plan's folder: `file:` and `source.path` start here. Null: the plan has none and cannot refer to files beside it. */
+  readonly baseDir: string | null;
+  /** Where the values of secrets are looked for. */
+  readonly env: Environment;
+}
+
+export interface ParsedPlan {
+  /** Null when there are faults. */
+  readonly plan: Plan | null;
+  /** The plan's graph, made while checking; null when there are faults. */
+  readonly graph: TaskGraph | null;
+  /** Everything that is wrong, in the order of lines. */
+  readonly faults: PlanFault[];
+  readonly warnings: string[];
+}
+
+/** Checks and normalises the text of a plan. Faults are data: it throws for none of them. Reads the files the plan names. */
+export function parsePlan(text: string, options: ParseOptions & { readonly format?: "yaml" | "json" }): ParsedPlan {
+  const read = readPlanText(text, options.format ?? "yaml");
+  const sink = createFaultSink(read.locate);
+  return parseRead(read, sink, options);
+}
+
+/** `parsePlan` for a plan that arrived as a value, in an event or a request: its faults have no lines. */
+export function parsePlanValue(value: unknown, options: ParseOptions): ParsedPlan {
+  const sink = createFaultSink(() => null);
+  return parseRead({ value, faults: [], warnings: [], sourceAt: () => null }, sink, options);
+}
+
+function parseRead(read: Omit<ReadText, "locate">, sink: FaultSink, options: ParseOptions): ParsedPlan {
+  const warnings = [...read.warnings];
+  for (const fault of read.faults) sink.report(fault);
+  if (read.value === undefined) return { plan: null, graph: null, faults: sink.list(), warnings };
+  const value = cleanValue(read.value, sink);
+  const parsed = planFileSchema.safeParse(value);
+  if (!parsed.success) reportSchemaIssues(parsed.error.issues, value, sink);
+  const tasks = looseTasks(value);
+  const graph = checkReferences(value, tasks, sink, warnings);
+  checkWork(value, tasks, sink);
+  const files = checkPaths(value, tasks, options.baseDir, sink);
+  checkEnvironment(value, tasks, options.env, read.sourceAt, sink);
+  const faults = sink.list();
+  if (!parsed.success || faults.length > 0) return { plan: null, graph: null, faults, warnings };
+  return { plan: normalisePlan(parsed.data, files, options.baseDir), graph, faults, warnings };
+}

@@ -1,0 +1,176 @@
+import { z } from "zod";
+import { severitySchema } from "../domain/status.ts";
+import { durationPattern, maxDurationMs, parseDuration } from "./durations.ts";
+
+// The plan file as a person writes it (contract 1). Sizes, types and spellings are said here; what relates two places
+// of a plan to each other (ids, roles, paths, work) is checked in plan-checks.ts. `x-*` keys are taken out beforehand.
+
+/** What zod is to say of a wrong value: a fault code, a colon, a sentence. schema-faults.ts takes it apart. */
+const say = (message: string) => (): string => message;
+
+/** A strict object. For an unknown key zod is to say which keys there are: schema-faults.ts suggests the nearest. */
+function object<Shape extends z.ZodRawShape>(shape: Shape) {
+  const known = Object.keys(shape).join(" ");
+  return z.strictObject(shape, { error: (issue) => (issue.code === "unrecognized_keys" ? known : undefined) });
+}
+
+const text = z
+  .string()
+  .refine((value) => value.trim() !== "", { error: say("invalid: it is empty; write something or leave the key out") });
+const line = text.refine((value) => !/[\x00-\x1f\x7f]/.test(value), {
+  error: say("invalid: it has a line break or another control character; write it in one line"),
+});
+const inRange = (ms: number | null): boolean => ms === null || (ms > 0 && ms <= maxDurationMs);
+const duration = z
+  .string({ error: say("bad-duration: a duration needs a unit, such as 90s, 20m, 1h30m or 500ms") })
+  .regex(durationPattern, { error: say("bad-duration: write a duration such as 90s, 20m, 1h30m or 500ms") })
+  .refine((value) => inRange(parseDuration(value)), {
+    error: say("bad-duration: a duration is more than 0 and at most 24 days (576h)"),
+  });
+const count = z.int().max(1_000_000);
+
+export const taskIdPattern = /^[a-z0-9][a-z0-9-]*$/;
+const taskId = z
+  .string()
+  .regex(taskIdPattern, { error: say("invalid: an id is made of a-z, 0-9 and -, and does not begin with -") })
+  .max(100, { error: say("invalid: an id has at most 100 characters, since it becomes a branch and a folder") });
+const roleName = z
+  .string()
+  .regex(/^[a-z][a-z0-9-]*$/, { error: say("invalid: a role is made of a-z, 0-9 and -, and begins with a letter") })
+  .max(60, { error: say("invalid: a role's name has at most 60 characters") });
+const variableName = z.string().regex(/^[A-Za-z_][A-Za-z0-9_]*$/, {
+  error: say("invalid: a variable's name is made of letters, digits and _, and does not begin with a digit"),
+});
+
+const env = z.record(
+  variableName,
+  z.union([z.string(), z.number(), z.boolean()]).describe("Numbers and booleans become text."),
+);
+const fileReference = object({ file: text.describe("A file beside the plan, read when the plan is.") });
+const globs = z.array(text.describe("A picomatch glob within the project; escape brackets to mean them literally."));
+
+const acceptance = z.union([
+  text,
+  object({ text: text.optional(), check: text.optional().describe("A shell command; exit 0: it holds.") }),
+]);
+
+const agent = object({
+  runtime: z.enum(["command", "acp", "builtin"], {
+    error: (issue) =>
+      issue.input === undefined ? undefined : "unknown-runtime: the runtimes are command, acp and builtin",
+  }),
+  command: text.optional().describe("The shell command line of runtimes command and acp."),
+  model: line.optional().describe("provider:model"),
+});
+
+const task = object({
+  id: taskId,
+  title: line.optional().describe("Default: the id."),
+  agent: roleName.optional().describe("The role. Optional with `run`: default."),
+  dependsOn: z.array(z.string()).optional().describe("Ids of tasks that must be joined before."),
+  instructions: z.union([text, fileReference]).optional().describe("The prompt for the agent."),
+  run: text.optional().describe("A shell script in place of an agent; exit 0: finished."),
+  writes: globs.optional().describe("What it may write. Absent: unknown, never a reason to wait."),
+  acceptance: z.array(acceptance).optional(),
+  changes: z
+    .enum(["required", "optional"])
+    .optional()
+    .describe("Default: required with an agent, optional with `run`."),
+  mayChangeTests: z.boolean().optional(),
+  model: line.optional().describe("Overrides the role's."),
+  env: env.optional(),
+  timeout: duration.optional().describe("Default: 20m."),
+  retries: count.min(0).optional().describe("Default: 1."),
+});
+
+const commandGate = {
+  command: text.optional().describe("A shell command; exit 0: passed."),
+  timeout: duration.optional().describe("Default: 10m."),
+  from: z.string().optional().describe("A task's id; the gate is not due until that task is joined."),
+  when: z.enum(["each", "final"]).optional().describe("Default: each."),
+};
+const off = z.literal(false).describe("Switches the gate off.");
+
+const gates = object({
+  testing: z
+    .union([object({ ...commandGate, minTests: count.min(0).optional().describe("Default: 1.") }), off])
+    .optional(),
+  critic: z
+    .union([object({ block: severitySchema.optional().describe("Lowest severity that blocks. Default: high.") }), off])
+    .optional(),
+  integration: z.union([object(commandGate), off]).optional(),
+  maxFixRounds: count.min(0).optional().describe("Per wave. Default: 2."),
+});
+
+const source = z.union([
+  object({ path: text.describe("A folder, relative to the plan's.") }),
+  object({ git: line.describe("A URL or a path."), ref: line.optional() }),
+]);
+const host = z.string().regex(/^(?:\*\.)?[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?(?::\d{1,5})?$/, {
+  error: say("invalid: write a host name such as registry.npmjs.org or *.example.com"),
+});
+
+export const planFileSchema = object({
+  name: line.max(80, { error: say("invalid: a name has at most 80 characters") }).describe("Also the project's name."),
+  description: z.string().optional(),
+  limits: object({
+    tasksPerAgentPerWave: count.min(1).optional().describe("Default: 3."),
+    maxParallelTasks: count.min(1).optional().describe("Across the build. Default: the number of processors."),
+    budget: object({
+      usd: z.number().positive().optional(),
+      tokens: z.int().positive().optional(),
+      wallClock: duration.optional(),
+    }).optional(),
+  }).optional(),
+  isolation: z.enum(["worktree", "shared"]).optional(),
+  onTaskFailure: z.enum(["stop", "continue"]).optional(),
+  approval: z.enum(["none", "wave", "final"]).optional(),
+  agents: z.record(roleName, agent).optional().describe("Roles; `default` stands for those not named."),
+  context: z
+    .array(z.union([fileReference, object({ text })]))
+    .optional()
+    .describe("Given to every task."),
+  env: env.optional(),
+  secrets: z.array(variableName).optional().describe("Names; values come from the environment."),
+  services: z
+    .record(
+      z
+        .string()
+        .regex(/^[a-z][a-z0-9-]*$/, { error: say("invalid: a service is named with a-z, 0-9 and -, a letter first") }),
+      object({ command: text, ready: text.optional().describe("A shell command; exit 0: ready.") }),
+    )
+    .optional()
+    .describe("Started per tree that needs them, each with its own port in $PORT_<NAME>."),
+  setup: object({ run: text, cache: globs.optional() }).optional().describe("Runs in every fresh tree."),
+  generated: z
+    .array(object({ path: text, by: text }))
+    .optional()
+    .describe("Files made again by a command at a join instead of conflicting."),
+  source: source.optional().describe("Start of the tree. Absent: empty."),
+  tasks: z.array(task).min(1, { error: say("no-tasks: a plan needs at least one task") }),
+  gates: gates.optional(),
+  preview: object({
+    command: text,
+    healthPath: z
+      .string()
+      .regex(/^\//, { error: say("invalid: a path begins with /") })
+      .optional()
+      .describe("Default: /"),
+  }).optional(),
+  network: z.union([z.enum(["none", "allowlist", "open"]), object({ allow: z.array(host) })]).optional(),
+  deliver: object({
+    forge: z.enum(["local", "github"]).optional(),
+    repo: z
+      .string()
+      .regex(/^[\w.-]+\/[\w.-]+$/, { error: say("invalid: write owner/name") })
+      .optional(),
+    base: line.optional(),
+  }).optional(),
+  notify: z
+    .array(z.string().regex(/^https?:\/\/\S+$/, { error: say("invalid: write a URL that begins with https://") }))
+    .optional(),
+});
+
+/** A plan file whose types and spellings are right. */
+export type PlanFile = z.output<typeof planFileSchema>;
+export type TaskOfFile = PlanFile["tasks"][number];

@@ -1,0 +1,250 @@
+import {
+  type Document,
+  isAlias,
+  isMap,
+  isNode,
+  isPair,
+  isScalar,
+  isSeq,
+  LineCounter,
+  type Node,
+  parseDocument,
+  visit,
+} from "yaml";
+import { messageOf } from "../domain/errors.ts";
+import type { Locate, PlanPath } from "./fault-sink.ts";
+
+/** Plan text as values, with the way back from a path to its line. */
+export interface ReadText {
+  /** Undefined when the text could not be read. */
+  readonly value: unknown;
+  readonly locate: Locate;
+  /** The number or boolean at a path as it was written, such as `1.10`; null when it is something else. */
+  sourceAt(path: PlanPath): string | null;
+  readonly faults: readonly {
+    code: "syntax" | "duplicate-key" | "too-large";
+    path: PlanPath;
+    line: number | null;
+    message: string;
+  }[];
+  readonly warnings: readonly string[];
+}
+
+type TextFault = ReadText["faults"][number];
+
+/** Characters that aliases may add to a plan: beyond that they are a bomb, not a convenience. */
+const maxAliasCharacters = 10_000_000;
+const tooDeep = "The plan is nested too deeply to be read.";
+
+/** Reads YAML 1.2 (with merge keys) or JSON; never throws. */
+export function readPlanText(rawText: string, format: "yaml" | "json"): ReadText {
+  const text = rawText.replace(/^\uFEFF/, "");
+  const lines = new LineCounter();
+  try {
+    const document = parseDocument(text, {
+      lineCounter: lines,
+      merge: true,
+      prettyErrors: false,
+      strict: format === "yaml",
+    });
+    return format === "json" ? fromJson(text, document, lines) : fromYaml(document, lines);
+  } catch (error) {
+    const message = error instanceof RangeError ? tooDeep : `The plan could not be read: ${messageOf(error)}`;
+    return unreadable([{ code: "syntax", path: [], line: null, message }]);
+  }
+}
+
+const unreadable = (faults: readonly TextFault[]): ReadText => ({
+  value: undefined,
+  locate: () => null,
+  sourceAt: () => null,
+  faults,
+  warnings: [],
+});
+
+function fromJson(text: string, document: Document.Parsed, lines: LineCounter): ReadText {
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch (error) {
+    const offset = /at position (\d+)/.exec(messageOf(error))?.[1];
+    const line = lines.linePos(offset === undefined ? text.length : Number(offset)).line;
+    return unreadable([{ code: "syntax", path: [], line, message: `This is not JSON: ${messageOf(error)}.` }]);
+  }
+  // The syntax tree only serves for lines and repeated keys here: what JSON allows is JSON's to say.
+  return { value, ...placesIn(document, lines), faults: repeatedKeys(document, lines), warnings: [] };
+}
+
+function fromYaml(document: Document.Parsed, lines: LineCounter): ReadText {
+  const faults = [...syntaxFaults(document, lines), ...repeatedKeys(document, lines)];
+  const places = placesIn(document, lines);
+  const bomb = faults.length === 0 ? aliasFault(document, lines) : null;
+  if (bomb !== null) faults.push(bomb);
+  const readable = faults.every((fault) => fault.code === "duplicate-key");
+  const warnings = document.warnings.map((warning) => `Line ${lines.linePos(warning.pos[0]).line}: ${warning.message}`);
+  return { value: readable ? document.toJS({ maxAliasCount: -1 }) : undefined, ...places, faults, warnings };
+}
+
+function syntaxFaults(document: Document.Parsed, lines: LineCounter): TextFault[] {
+  const errors = document.errors.filter((error) => error.code !== "DUPLICATE_KEY");
+  return errors.map((error) => ({
+    code: "syntax" as const,
+    path: [],
+    line: lines.linePos(error.pos[0]).line,
+    message:
+      error.code === "MULTIPLE_DOCS"
+        ? "One file holds one plan: remove the second `---` document."
+        : `${error.message.replace(/[.:]$/, "")}.`,
+  }));
+}
+
+function repeatedKeys(document: Document.Parsed, lines: LineCounter): TextFault[] {
+  return document.errors.flatMap((error) => {
+    if (error.code !== "DUPLICATE_KEY") return [];
+    const path = pathTo(document.contents, error.pos[0]);
+    const message = `The key ${String(path.at(-1) ?? "")} stands here a second time: keep one of the two.`;
+    return [{ code: "duplicate-key" as const, path, line: lines.linePos(error.pos[0]).line, message }];
+  });
+}
+
+/** The path whose key stands at this offset. */
+function pathTo(root: unknown, offset: number): (string | number)[] {
+  const path: (string | number)[] = [];
+  let node = root;
+  const holds = (item: unknown): boolean =>
+    isNode(item) && item.range != null && item.range[0] <= offset && offset < item.range[2];
+  while (isMap(node) || isSeq(node)) {
+    const items: unknown[] = node.items;
+    const index = items.findIndex((item) => (isPair(item) ? holds(item.key) || holds(item.value) : holds(item)));
+    const item = items[index];
+    if (item === undefined) break;
+    path.push(isPair(item) ? keyText(item.key) : index);
+    if (isPair(item) && holds(item.key)) break;
+    node = isPair(item) ? item.value : item;
+  }
+  return path;
+}
+
+function keyText(key: unknown): string {
+  if (!isScalar(key)) return String(key);
+  return typeof key.value === "symbol" ? (key.value.description ?? "") : String(key.value);
+}
+
+/** How much text the aliases stand for, counted without writing it out; a fault when that is too much or has no end. */
+function aliasFault(document: Document.Parsed, lines: LineCounter): TextFault | null {
+  const sizes = new Map<Node, number>();
+  const targets = aliasTargets(document);
+  let fault: TextFault | null = null;
+  let added = 0;
+  const measure = (node: unknown): number => {
+    if (isAlias(node)) {
+      const target = targets.get(node);
+      const size = target === undefined ? 0 : sizes.get(target);
+      const line = lines.linePos(node.range?.[0] ?? 0).line;
+      if (size === undefined)
+        fault ??= {
+          code: "syntax",
+          path: [],
+          line,
+          message: `The alias *${node.source} stands within what it stands for: write it out.`,
+        };
+      added += size ?? 0;
+      if (added > maxAliasCharacters)
+        fault ??= {
+          code: "too-large",
+          path: [],
+          line,
+          message: "The aliases of this plan stand for more than 10 million characters: write less by alias.",
+        };
+      return size ?? 0;
+    }
+    let size = 1;
+    if (isScalar(node)) size += typeof node.value === "string" ? node.value.length : 0;
+    else if (isPair(node)) size += measure(node.key) + measure(node.value);
+    else if (isMap(node) || isSeq(node)) for (const item of node.items) size += measure(item);
+    if (isNode(node)) sizes.set(node, size);
+    return size;
+  };
+  measure(document.contents);
+  return fault;
+}
+
+/** What each alias stands for: the last node before it with that anchor. */
+function aliasTargets(document: Document.Parsed): Map<Node, Node> {
+  const anchors = new Map<string, Node>();
+  const targets = new Map<Node, Node>();
+  visit(document, {
+    Node(_, node) {
+      if (isAlias(node)) {
+        const target = anchors.get(node.source);
+        if (target !== undefined) targets.set(node, target);
+      } else if (node.anchor !== undefined) anchors.set(node.anchor, node);
+    },
+  });
+  return targets;
+}
+
+function placesIn(document: Document.Parsed, lines: LineCounter): Pick<ReadText, "locate" | "sourceAt"> {
+  let targets: Map<Node, Node> | null = null;
+  const resolve = (node: unknown): unknown => {
+    if (!isAlias(node)) return node;
+    targets ??= aliasTargets(document);
+    return targets.get(node);
+  };
+  return {
+    locate(path, what) {
+      const place = walk(document.contents, path, resolve);
+      const node = what === "key" ? (place.key ?? place.value) : place.value;
+      return node.range == null ? null : lines.linePos(node.range[0]).line;
+    },
+    sourceAt(path) {
+      const { value, complete } = walk(document.contents, path, resolve);
+      const node = complete ? resolve(value) : null;
+      return isScalar(node) && typeof node.value !== "string" ? (node.source ?? null) : null;
+    },
+  };
+}
+
+type Place = { readonly key: Node | null; readonly value: Node; readonly complete: boolean };
+
+/** Follows a path as far as the text has it: a fault about something missing is shown at what it is missing from. */
+function walk(root: Node | null, path: PlanPath, resolve: (node: unknown) => unknown): Place {
+  let place: Place = { key: null, value: root ?? ({ range: [0, 0, 0] } as unknown as Node), complete: true };
+  for (const step of path) {
+    const next = child(resolve(place.value), step, resolve, new Set());
+    if (next === null) return { ...place, key: null, complete: false };
+    place = next;
+  }
+  return place;
+}
+
+function child(
+  container: unknown,
+  step: string | number,
+  resolve: (node: unknown) => unknown,
+  seen: Set<unknown>,
+): Place | null {
+  if (seen.has(container)) return null;
+  seen.add(container);
+  if (isSeq(container)) {
+    const item = container.items[Number(step)];
+    return isNode(item) ? { key: null, value: item, complete: true } : null;
+  }
+  if (!isMap(container)) return null;
+  // The last of repeated keys is the one that counts; keys of the mapping itself go before merged ones.
+  const own = container.items.findLast((pair) => keyText(pair.key) === String(step));
+  if (own !== undefined) {
+    const key = isNode(own.key) ? own.key : null;
+    const value = isNode(own.value) ? own.value : key;
+    return value === null ? null : { key, value, complete: true };
+  }
+  for (const pair of container.items) {
+    if (keyText(pair.key) !== "<<") continue;
+    const merged = resolve(pair.value);
+    for (const source of isSeq(merged) ? merged.items : [merged]) {
+      const found = child(resolve(source), step, resolve, seen);
+      if (found !== null) return found;
+    }
+  }
+  return null;
+}

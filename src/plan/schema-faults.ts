@@ -1,0 +1,126 @@
+import type { z } from "zod";
+import { type FaultCode, type FaultSink, formatPath, type PlanPath } from "./fault-sink.ts";
+import { didYouMean } from "./suggest.ts";
+
+type Issue = z.core.$ZodIssue;
+
+/** Turns what zod found into faults a person can act on. */
+export function reportSchemaIssues(issues: readonly Issue[], value: unknown, sink: FaultSink): void {
+  for (const issue of issues) reportIssue(issue, issue.path.map(toStep), value, sink);
+}
+
+const toStep = (step: PropertyKey): string | number => (typeof step === "number" ? step : String(step));
+
+function reportIssue(issue: Issue, path: PlanPath, value: unknown, sink: FaultSink): void {
+  const found = valueAt(value, path);
+  const noTasks = path.length === 1 && path[0] === "tasks" && (found ?? null) === null;
+  if (noTasks) sink.add("no-tasks", path, "The plan has no tasks: add at least one under `tasks`.");
+  else if (issue.code === "unrecognized_keys") {
+    for (const key of issue.keys) reportUnknownKey(key, path, issue.message.split(" "), sink);
+  } else if (issue.code === "invalid_key") {
+    for (const inner of issue.issues) reportSaid(inner, path, sink, "key");
+  } else if (found === undefined && path.length > 0) reportMissing(path, sink);
+  else if (issue.code === "invalid_union") reportUnion(issue.errors, path, value, sink);
+  else if (said(issue.message) !== null) reportSaid(issue, path, sink, "value");
+  else
+    sink.add(
+      codeOf(issue),
+      path,
+      `${nameOf(path)} must be ${expectation(issue)}, not ${describe(found)}${hint(issue, found)}`,
+    );
+}
+
+function reportUnknownKey(key: string, path: PlanPath, known: readonly string[], sink: FaultSink): void {
+  const hint = didYouMean(key, known);
+  const rest = hint === "" ? ` The keys here are ${known.join(", ")}; keys that begin with x- are ignored.` : "";
+  sink.add("unknown-key", [...path, key], `Unknown key ${key}${hint === "" ? "." : hint}${rest}`, "key");
+}
+
+function reportMissing(path: PlanPath, sink: FaultSink): void {
+  const holder = formatPath(path.slice(0, -1)) || "The plan";
+  sink.add("missing", path, `${holder} has no \`${String(path.at(-1))}\`: add it.`);
+}
+
+/** `bad-duration: write …` as schema messages are written. */
+function said(message: string): { code: FaultCode; message: string } | null {
+  const parts = /^([a-z-]+): (.+)$/s.exec(message);
+  return parts === null ? null : { code: parts[1] as FaultCode, message: parts[2]! };
+}
+
+function reportSaid(issue: { message: string }, path: PlanPath, sink: FaultSink, what: "key" | "value"): void {
+  const { code, message } = said(issue.message) ?? { code: "invalid" as const, message: issue.message };
+  sink.add(code, path, `${nameOf(path)}: ${message}.`, what);
+}
+
+/** Of the shapes a value may have, reports on the one it was meant to have; else names them all. */
+function reportUnion(errors: readonly (readonly Issue[])[], path: PlanPath, value: unknown, sink: FaultSink): void {
+  const found = valueAt(value, path);
+  const meant = errors.filter((issues) => !issues.some(isOfAnotherType));
+  const nearest = meant.sort((left, right) => left.length - right.length)[0];
+  if (nearest !== undefined) {
+    for (const issue of nearest) reportIssue(issue, [...path, ...issue.path.map(toStep)], value, sink);
+    return;
+  }
+  const wanted = errors.map((issues) => issues.find(isOfAnotherType)!).map(expectation);
+  sink.add("wrong-type", path, `${nameOf(path)} must be ${[...new Set(wanted)].join(" or ")}, not ${describe(found)}.`);
+}
+
+const isOfAnotherType = (issue: Issue): boolean =>
+  issue.path.length === 0 && (issue.code === "invalid_type" || issue.code === "invalid_value");
+
+function codeOf(issue: Issue): FaultCode {
+  return issue.code === "invalid_type" ? "wrong-type" : "invalid";
+}
+
+const typeNames: Readonly<Record<string, string>> = {
+  string: "text",
+  object: "a mapping",
+  record: "a mapping",
+  array: "a list",
+  boolean: "true or false",
+  int: "a whole number",
+  number: "a number",
+};
+
+/** What a value must be, to be read after "must be". */
+function expectation(issue: Issue): string {
+  if (issue.code === "invalid_type") return typeNames[issue.expected] ?? issue.expected;
+  if (issue.code === "invalid_value") return issue.values.map(String).join(" or ");
+  if (issue.code === "too_small") return `${issue.inclusive === false ? "more than" : "at least"} ${issue.minimum}`;
+  if (issue.code === "too_big") return `at most ${issue.maximum}`;
+  return `right (${issue.message})`;
+}
+
+function hint(issue: Issue, found: unknown): string {
+  if (issue.code === "invalid_value" && typeof found === "string") {
+    return didYouMean(found, issue.values.map(String)) || ".";
+  }
+  const quotable = typeof found === "number" || typeof found === "boolean";
+  return issue.code === "invalid_type" && issue.expected === "string" && quotable
+    ? `: put it in quotes, "${found}".`
+    : ".";
+}
+
+function describe(found: unknown): string {
+  if (found === null || found === undefined) return "empty";
+  if (Array.isArray(found)) return "a list";
+  if (typeof found === "object") return "a mapping";
+  const text = typeof found === "string" ? JSON.stringify(found) : String(found);
+  return text.length > 60 ? `${text.slice(0, 59)}…` : text;
+}
+
+/** The last key of a path, with its index when it is an item of a list. */
+function nameOf(path: PlanPath): string {
+  const last = path.at(-1);
+  if (last === undefined) return "The plan";
+  return typeof last === "number" ? `${String(path.at(-2) ?? "")}[${last}]` : last;
+}
+
+function valueAt(value: unknown, path: PlanPath): unknown {
+  let found = value;
+  for (const step of path) {
+    if (typeof found !== "object" || found === null || !Object.hasOwn(found, step)) return undefined;
+    found = (found as Record<string | number, unknown>)[step];
+  }
+  return found;
+}

@@ -1,0 +1,160 @@
+import {
+  accessSync,
+  chmodSync,
+  constants,
+  existsSync,
+  lstatSync,
+  mkdirSync,
+  readFileSync,
+  readlinkSync,
+  realpathSync,
+  statSync,
+  writeFileSync,
+} from "node:fs";
+import { delimiter, dirname, isAbsolute, join } from "node:path";
+import type { Network } from "../../port.ts";
+import type { ShownFolder } from "./tool-roots.ts";
+import { systemFolders } from "./tool-roots.ts";
+
+export interface Command {
+  readonly program: string;
+  readonly args: readonly string[];
+}
+
+/** Who the sandbox runs as on the host. */
+export interface HostUser {
+  readonly uid: number;
+  readonly gid: number;
+}
+
+export interface OuterSandbox {
+  readonly bwrap: string;
+  readonly shown: readonly ShownFolder[];
+  readonly writable: readonly ShownFolder[];
+  readonly network: Network;
+  readonly env: Readonly<Record<string, string>>;
+  readonly cwd: string;
+  readonly command: readonly string[];
+}
+
+/** What the one user inside is called; it owns whatever the host's user owns. */
+const inside = { uid: 1000, gid: 1000, name: "wavesmith", home: "/home/wavesmith" } as const;
+
+/** Of /etc, what programs need to find names, certificates and libraries; nothing that holds a key or a password. */
+const etcNames = (
+  "alternatives ssl/certs ssl/openssl.cnf ssl/cert.pem pki/tls/certs pki/tls/cert.pem pki/tls/openssl.cnf pki/ca-trust " +
+  "ca-certificates ca-certificates.conf crypto-policies ld.so.cache ld.so.conf ld.so.conf.d ld-musl-x86_64.path " +
+  "ld-musl-aarch64.path localtime timezone resolv.conf host.conf gai.conf protocols services mime.types os-release " +
+  "debian_version lsb-release terminfo inputrc fonts java-11-openjdk java-17-openjdk java-21-openjdk perl python3 " +
+  "python3.11 python3.12 python3.13"
+).split(" ");
+const etcFile: Record<string, () => string> = {
+  passwd: () =>
+    `root:x:0:0:root:/root:/bin/sh\n${inside.name}:x:${inside.uid}:${inside.gid}::${inside.home}:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/false\n`,
+  group: () => `root:x:0:\n${inside.name}:x:${inside.gid}:\nnogroup:x:65534:\n`,
+  hosts: () =>
+    `127.0.0.1 localhost wavesmith\n::1 localhost\n${existsSync("/etc/hosts") ? readFileSync("/etc/hosts", "utf8") : ""}`,
+  "nsswitch.conf": () => "passwd: files\ngroup: files\nhosts: files dns\nservices: files\nprotocols: files\n",
+};
+
+/** Writes the small files of /etc that are made up, and says what of /etc is shown. */
+export function showEtc(folder: string): ShownFolder[] {
+  mkdirSync(folder, { recursive: true });
+  // Whatever our umask is: who reads this may be another user.
+  chmodSync(folder, 0o755);
+  const shown = etcNames
+    .filter((name) => existsSync(join("/etc", name)))
+    .map((name) => ({ source: realpathSync(join("/etc", name)), target: join("/etc", name) }));
+  for (const [name, text] of Object.entries(etcFile)) {
+    writeFileSync(join(folder, name), text());
+    chmodSync(join(folder, name), 0o644);
+    shown.push({ source: join(folder, name), target: join("/etc", name) });
+  }
+  return shown;
+}
+
+/**
+ * The command that starts the outer sandbox. It forbids no further namespaces, since every job has one of its own, and
+ * is not ended with its parent. It must be started with an empty environment: bwrap's own is readable inside.
+ */
+export function outerCommand(sandbox: OuterSandbox): Command {
+  const args = ["--unshare-user", "--uid", String(inside.uid), "--gid", String(inside.gid)];
+  args.push("--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try", "--hostname", "wavesmith");
+  if (sandbox.network === "none") args.push("--unshare-net");
+  args.push("--new-session", "--clearenv", "--proc", "/proc", "--dev", "/dev");
+  for (const folder of ["/tmp", "/var/tmp"]) args.push("--perms", "1777", "--tmpfs", folder);
+  args.push("--dir", "/run", "--dir", inside.home, "--symlink", "../run", "/var/run");
+  args.push(...systemFolders.flatMap(showSystemFolder));
+  for (const { source, target } of sandbox.shown) args.push("--ro-bind", source, target);
+  for (const { source, target } of sandbox.writable) args.push("--bind", source, target);
+  const env = { HOME: inside.home, LANG: "C.UTF-8", TMPDIR: "/tmp", ...sandbox.env };
+  for (const [name, value] of Object.entries(env)) args.push("--setenv", name, value);
+  return { program: sandbox.bwrap, args: [...args, "--chdir", sandbox.cwd, "--", ...sandbox.command] };
+}
+
+function showSystemFolder(folder: string): string[] {
+  if (!existsSync(folder)) return [];
+  return lstatSync(folder).isSymbolicLink()
+    ? ["--symlink", readlinkSync(folder), folder]
+    : ["--ro-bind", folder, folder];
+}
+
+// Root's own bwrap covers parts of /proc, and then the kernel refuses a fresh /proc to the namespaces of the jobs. So the
+// sandbox belongs to an ordinary user, who may not pass the folders above a source (a home of mode 0700): root first
+// mounts such sources on an empty place, in a mount namespace of its own that ends with the sandbox.
+const staging = "/run/wavesmith-staging";
+const stagingScript = `set -eu
+PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
+stage=$1 uid=$2 gid=$3
+shift 3
+mount -t tmpfs -o mode=0755,nosuid,nodev wavesmith "$stage"
+index=0
+while [ "$1" != -- ]; do
+  if [ -d "$1" ]; then mkdir "$stage/$index"; else : > "$stage/$index"; fi
+  mount --rbind "$1" "$stage/$index"
+  index=$((index + 1))
+  shift
+done
+shift
+exec env -i setpriv --reuid "$uid" --regid "$gid" --clear-groups "$@"
+`;
+
+/** The same sandbox, started by root but belonging to `user`. */
+export function outerCommandFor(user: HostUser, sandbox: OuterSandbox): Command {
+  mkdirSync(staging, { recursive: true, mode: 0o755 });
+  const sources: string[] = [];
+  const stage = (one: ShownFolder): ShownFolder => {
+    if (isOpenToAll(one.source)) return one;
+    return { source: `${staging}/${sources.push(one.source) - 1}`, target: one.target };
+  };
+  const staged = { ...sandbox, shown: sandbox.shown.map(stage), writable: sandbox.writable.map(stage) };
+  const { program, args } = outerCommand(staged);
+  const script = ["sh", "-c", stagingScript, "sh", staging, String(user.uid), String(user.gid), ...sources, "--"];
+  return { program: "unshare", args: ["--mount", "--propagation", "private", "--", ...script, program, ...args] };
+}
+
+/** Whether every folder above the path may be passed by everybody. */
+function isOpenToAll(path: string): boolean {
+  const above = dirname(path);
+  if (above === path) return true;
+  return (statSync(above).mode & 0o001) !== 0 && isOpenToAll(above);
+}
+
+/** The first program of this name (or path) in the folders of PATH and the system's; null when there is none. */
+export function findProgram(name: string, PATH: string): string | null {
+  if (isAbsolute(name)) return name;
+  for (const folder of [...PATH.split(delimiter), "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"]) {
+    const file = join(folder, name);
+    if (isAbsolute(folder) && isExecutable(file)) return file;
+  }
+  return null;
+}
+
+function isExecutable(file: string): boolean {
+  try {
+    accessSync(file, constants.X_OK);
+    return statSync(file).isFile();
+  } catch {
+    return false;
+  }
+}

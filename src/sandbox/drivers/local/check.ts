@@ -1,0 +1,166 @@
+import { execFile } from "node:child_process";
+import { existsSync, mkdtempSync, readFileSync, realpathSync } from "node:fs";
+import { join } from "node:path";
+import { promisify } from "node:util";
+import { messageOf, WavesmithError } from "../../../domain/errors.ts";
+import type { DriverProblem } from "../../port.ts";
+import { type Command, findProgram, outerCommand, outerCommandFor, showEtc } from "./bubblewrap.ts";
+import type { LocalDriverOptions } from "./launch.ts";
+import { findTools } from "./tool-roots.ts";
+import { prepareFolder, removeFolder, sandboxUser } from "./volume.ts";
+
+const run = promisify(execFile);
+const trialLimitMs = 20_000;
+const useUnsafe = "do without isolation: --sandbox local-unsafe";
+const orUnsafe = `or ${useUnsafe}`;
+
+/** What is said of this machine; read from it unless a test says otherwise. */
+export interface Machine {
+  readonly platform: NodeJS.Platform;
+  readonly isRoot: boolean;
+  /** The first word of a file, such as a kernel setting; null when there is none. */
+  readonly setting: (path: string) => string | null;
+  readonly osRelease: string;
+  readonly inContainer: boolean;
+}
+
+export function thisMachine(): Machine {
+  const text = (path: string) => (existsSync(path) ? readFileSync(path, "utf8") : null);
+  return {
+    platform: process.platform,
+    isRoot: process.geteuid?.() === 0,
+    setting: (path) => text(path)?.trim() ?? null,
+    osRelease: text("/etc/os-release") ?? "",
+    inContainer: /^Seccomp:\s*2/m.test(text("/proc/self/status") ?? "") || existsSync("/run/.containerenv"),
+  };
+}
+
+/** Tries a sandbox, a job's namespaces inside it, and the programs it needs; empty when all of it works. */
+export async function checkLocal(options: LocalDriverOptions, machine = thisMachine()): Promise<DriverProblem[]> {
+  if (options.unsafe) return asProblems(gitProblem(await said("git", ["--version"], { PATH: options.env.PATH })));
+  if (machine.platform !== "linux") {
+    return [{ what: `bubblewrap needs Linux, and this is ${machine.platform}`, remedy: useUnsafe }];
+  }
+  const missing = missingPrograms(options, machine);
+  if (missing.length > 0) return missing;
+  const folder = mkdtempSync(join(options.dataDir, "check-"));
+  try {
+    return asProblems(await tryOut(options, machine, folder));
+  } catch (error) {
+    const remedy = error instanceof WavesmithError ? error.remedy : null;
+    return [{ what: messageOf(error), remedy: remedy ?? useUnsafe }];
+  } finally {
+    await removeFolder(folder);
+  }
+}
+
+function missingPrograms(options: LocalDriverOptions, machine: Machine): DriverProblem[] {
+  const needed = machine.isRoot ? ["bwrap", "unshare", "setpriv", "mount"] : ["bwrap"];
+  return needed
+    .filter((name) => findProgram(name, options.env.PATH) === null)
+    .map((name) => {
+      const install = installCommand(name === "bwrap" ? "bubblewrap" : "util-linux", machine);
+      return { what: `${name} is not installed`, remedy: `${install}; ${orUnsafe}` };
+    });
+}
+
+/** How this system installs a package. */
+export function installCommand(name: string, { osRelease, isRoot }: Machine): string {
+  const family = [...osRelease.matchAll(/^ID(?:_LIKE)?="?([^"\n]*)/gm)].map((found) => found[1]).join(" ");
+  const sudo = isRoot ? "" : "sudo ";
+  if (/debian|ubuntu/.test(family)) return `${sudo}apt-get install ${name}`;
+  if (/fedora|rhel|centos/.test(family)) return `${sudo}dnf install ${name}`;
+  if (/alpine/.test(family)) return `${sudo}apk add ${name}`;
+  if (/arch/.test(family)) return `${sudo}pacman -S ${name}`;
+  if (/suse/.test(family)) return `${sudo}zypper install ${name}`;
+  return `install the package ${name}`;
+}
+
+async function tryOut(options: LocalDriverOptions, machine: Machine, folder: string): Promise<DriverProblem | null> {
+  const volume = join(folder, "volume");
+  await prepareFolder(volume, sandboxUser(options.dataDir));
+  const sandboxed = trialIn(options, folder, volume);
+  const tries = async (what: string, ...command: string[]): Promise<DriverProblem | null> => {
+    const outcome = await said(...sandboxed(command));
+    return outcome.ok ? null : { what: `${what}: ${outcome.text}`, remedy: `${denialRemedy(machine)}; ${orUnsafe}` };
+  };
+  const node = realpathSync(process.execPath);
+  const job =
+    "bwrap --unshare-user --unshare-pid --unshare-ipc --unshare-uts --ro-bind / / --proc /proc --dev /dev true";
+  return (
+    (await tries("bubblewrap cannot make a sandbox", "true")) ??
+    (await tries("bubblewrap cannot make a job's own namespaces inside a sandbox", ...job.split(" "))) ??
+    (await tries(`${node} does not run inside a sandbox`, node, "--version")) ??
+    (await tries("the volume cannot be written inside a sandbox", "mkdir", "/workspace/trial")) ??
+    gitProblem(await said(...sandboxed(["git", "--version"])))
+  );
+}
+
+function trialIn(
+  options: LocalDriverOptions,
+  folder: string,
+  volume: string,
+): (command: string[]) => [string, readonly string[]] {
+  const tools = findTools({
+    ...options.env,
+    readOnly: options.readOnly,
+    dataDir: options.dataDir,
+    execPath: process.execPath,
+  });
+  const shown = [...showEtc(join(folder, "etc")), ...tools.shown];
+  const user = sandboxUser(options.dataDir);
+  return (command) => {
+    const sandbox = {
+      bwrap: findProgram("bwrap", options.env.PATH)!,
+      shown,
+      writable: [{ source: volume, target: "/workspace" }],
+      network: "none",
+      env: { PATH: tools.path },
+      cwd: "/workspace",
+      command,
+    } as const;
+    const { program, args }: Command = user === null ? outerCommand(sandbox) : outerCommandFor(user, sandbox);
+    return [findProgram(program, options.env.PATH)!, args];
+  };
+}
+
+/** Which setting of the system denies namespaces, and what to type. */
+export function denialRemedy({ setting, inContainer, isRoot }: Machine): string {
+  const sudo = isRoot ? "" : "sudo ";
+  if (setting("/proc/sys/user/max_user_namespaces") === "0") return `${sudo}sysctl -w user.max_user_namespaces=15000`;
+  if (setting("/proc/sys/kernel/unprivileged_userns_clone") === "0") {
+    return `${sudo}sysctl -w kernel.unprivileged_userns_clone=1`;
+  }
+  if (setting("/proc/sys/kernel/apparmor_restrict_unprivileged_userns") === "1") {
+    const profile = "abi <abi/4.0>,\\nprofile bwrap /usr/bin/bwrap flags=(unconfined) { userns, }\\n";
+    const load = `printf '${profile}' | ${sudo}tee /etc/apparmor.d/bwrap && ${sudo}apparmor_parser -r /etc/apparmor.d/bwrap`;
+    return `AppArmor denies it; allow it to bubblewrap: ${load} (or to all: ${sudo}sysctl -w kernel.apparmor_restrict_unprivileged_userns=0)`;
+  }
+  if (inContainer) {
+    return "the container around us denies it; start that with --security-opt seccomp=unconfined --security-opt systempaths=unconfined";
+  }
+  return "see `bwrap --unshare-user --unshare-pid --ro-bind / / --proc /proc true`";
+}
+
+function gitProblem(git: Said): DriverProblem | null {
+  const [, major, minor] = /git version (\d+)\.(\d+)/.exec(git.text) ?? [];
+  if (git.ok && Number(major) * 1000 + Number(minor) >= 2038) return null;
+  const what = git.ok ? `${git.text.trim()} is too old` : `git does not run in the sandbox: ${git.text}`;
+  return { what, remedy: "install git 2.38 or newer where PATH finds it, outside your home's settings folders" };
+}
+
+const asProblems = (problem: DriverProblem | null): DriverProblem[] => (problem === null ? [] : [problem]);
+
+interface Said {
+  readonly ok: boolean;
+  readonly text: string;
+}
+
+async function said(program: string, args: readonly string[], env: Record<string, string> = {}): Promise<Said> {
+  try {
+    return { ok: true, text: (await run(program, args, { env, timeout: trialLimitMs, cwd: "/" })).stdout };
+  } catch (error) {
+    const { stderr } = error as { stderr?: string };
+    return { ok: false, text: stderr?.trim() || messageOf(error).split("\n")[0]! };
+  }
+}

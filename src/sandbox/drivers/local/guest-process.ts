@@ -1,0 +1,131 @@
+import { lstatSync, readFileSync, rmSync } from "node:fs";
+import { join } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
+import { messageOf, WavesmithError } from "../../../domain/errors.ts";
+import type { GuestHealth } from "../../../guest/protocol.ts";
+import { createGuestClient } from "../../guest-client.ts";
+import type { GuestClient } from "../../port.ts";
+import { type LocalDriverOptions, launch, markOf, type Places, socketName } from "./launch.ts";
+import { findProcesses, findProcessesByEnvironment, killProcess, processStart } from "./processes.ts";
+import { isRunning, readRecord, type SandboxRecord, writeRecord } from "./record.ts";
+import { prepareFolder, sandboxUser } from "./volume.ts";
+
+const startLimitMs = 30_000;
+/** How long a guest whose process lives may leave us without an answer, on a machine that is busy. */
+const patienceMs = 20_000;
+const shutdownLimitMs = 10_000;
+const killLimitMs = 15_000;
+
+export interface Running {
+  readonly record: SandboxRecord;
+  readonly guest: GuestClient;
+  readonly health: GuestHealth;
+}
+
+/** The sandbox that runs by its record and answers, else null; one that stays silent counts as dead, with a warning. */
+export async function findRunning(options: LocalDriverOptions, places: Places): Promise<Running | null> {
+  for (const deadline = Date.now() + patienceMs; ; await delay(50)) {
+    const record = readRecord(places.run);
+    if (record === null || record.installationId !== options.installationId || !isRunning(record)) return null;
+    const answered = await askHealth(places);
+    if (typeof answered !== "string") return { ...answered, record };
+    if (Date.now() > deadline) {
+      options.logger?.warn(`the guest of ${record.projectId} (process ${record.pid}) does not answer: ${answered}`);
+      return null;
+    }
+  }
+}
+
+/** Starts the guest that `wanted` describes. Under the project's lock, with nothing of the sandbox running. */
+export async function start(
+  options: LocalDriverOptions,
+  places: Places,
+  wanted: SandboxRecord,
+  program: string,
+): Promise<Running> {
+  await prepareFolder(places.run, null);
+  const user = options.unsafe ? null : sandboxUser(options.dataDir);
+  for (const folder of [places.volume, places.socket]) await prepareFolder(folder, user);
+  rmSync(join(places.socket, socketName), { force: true });
+  writeRecord(places.run, wanted);
+  const child = await launch({ options, places, program, projectId: wanted.projectId, network: wanted.network });
+  const begun = { ...wanted, pid: child.pid!, pidStart: processStart(child.pid!) };
+  writeRecord(places.run, begun);
+  const deadline = Date.now() + startLimitMs;
+  let answered: Awaited<ReturnType<typeof askHealth>> = "";
+  while (child.exitCode === null && child.signalCode === null && Date.now() < deadline) {
+    answered = await askHealth(places);
+    if (typeof answered !== "string") return { ...answered, record: recordReady(places, begun, answered.health) };
+    await delay(15);
+  }
+  await end(options, places, wanted);
+  throw new WavesmithError(
+    "sandbox-unavailable",
+    `the guest of ${wanted.projectId} did not start: ${answered}\n${logTail(places)}`,
+    {
+      retryable: true,
+      remedy: `read ${places.log}, or try: wavesmith doctor`,
+    },
+  );
+}
+
+function recordReady(places: Places, begun: SandboxRecord, { bootId, startedAt }: GuestHealth): SandboxRecord {
+  const record: SandboxRecord = { ...begun, state: "running", bootId, startedAt };
+  writeRecord(places.run, record);
+  return record;
+}
+
+/** Asks the guest to end its jobs and itself, ends what does not, and returns once no process of the sandbox is left. */
+export async function stop(options: LocalDriverOptions, places: Places, record: SandboxRecord): Promise<void> {
+  const answered = isRunning(record) ? await askHealth(places) : "";
+  if (typeof answered !== "string") {
+    const asked = answered.guest.shutdown().catch((error) => {
+      options.logger?.warn(`the guest of ${record.projectId} did not shut down by itself: ${messageOf(error)}`);
+    });
+    await Promise.race([asked, delay(shutdownLimitMs, undefined, { ref: false })]);
+    const deadline = Date.now() + shutdownLimitMs;
+    while (processesOf(options, places, record).length > 0 && Date.now() < deadline) await delay(20);
+  }
+  await end(options, places, record);
+}
+
+/** Kills every process of the sandbox; returns once two looks in a row found none. */
+async function end(options: LocalDriverOptions, places: Places, record: SandboxRecord): Promise<void> {
+  const deadline = Date.now() + killLimitMs;
+  for (let quiet = 0; quiet < 2; await delay(10)) {
+    const left = processesOf(options, places, record);
+    quiet = left.length === 0 ? quiet + 1 : 0;
+    left.forEach(killProcess);
+    if (left.length > 0 && Date.now() > deadline) {
+      const which = `processes ${left.join(", ")} of sandbox ${record.projectId}`;
+      throw new WavesmithError("sandbox-unavailable", `${which} do not end`, { retryable: true });
+    }
+  }
+  rmSync(join(places.socket, socketName), { force: true });
+  if (readRecord(places.run) !== null)
+    writeRecord(places.run, { ...record, state: "stopped", pid: null, pidStart: null });
+}
+
+function processesOf(options: LocalDriverOptions, places: Places, { projectId, driver }: SandboxRecord): number[] {
+  const unsafe = driver === "local-unsafe";
+  const marked = findProcesses(markOf({ ...options, unsafe }, projectId));
+  // Without namespaces jobs survive a guest that was killed; their temporary folders tell whose they are.
+  return unsafe ? [...marked, ...findProcessesByEnvironment(`TMPDIR=${places.volume}/`)] : marked;
+}
+
+/** The guest and how it is, or why there is no answer. */
+async function askHealth(places: Places): Promise<Omit<Running, "record"> | string> {
+  try {
+    // Whoever could put a link here would make us speak to another program's socket.
+    if (!lstatSync(places.socket).isDirectory() || !lstatSync(join(places.socket, socketName)).isSocket())
+      return "no socket";
+    const guest = createGuestClient({ socketFolder: places.socket });
+    return { guest, health: await guest.health(AbortSignal.timeout(5000)) };
+  } catch (error) {
+    return messageOf(error);
+  }
+}
+
+function logTail(places: Places): string {
+  return readFileSync(places.log, "utf8").slice(-2000);
+}

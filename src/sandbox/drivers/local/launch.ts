@@ -1,0 +1,148 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { createHash } from "node:crypto";
+import { chmodSync, closeSync, constants, copyFileSync, openSync, realpathSync } from "node:fs";
+import { join } from "node:path";
+import { WavesmithError } from "../../../domain/errors.ts";
+import type { ProjectId } from "../../../domain/ids.ts";
+import type { Network } from "../../port.ts";
+import { type Command, findProgram, outerCommand, outerCommandFor, showEtc } from "./bubblewrap.ts";
+import { findTools } from "./tool-roots.ts";
+import { sandboxUser } from "./volume.ts";
+
+export interface LocalDriverOptions {
+  /** Without bubblewrap: jobs are ordinary processes of this machine (`local-unsafe`). */
+  readonly unsafe: boolean;
+  readonly dataDir: string;
+  readonly installationId: string;
+  /** The setting `sandbox.readOnly`: folders of the host shown inside, read-only. */
+  readonly readOnly: readonly string[];
+  readonly env: { readonly PATH: string; readonly HOME: string };
+  readonly logger?: { warn(message: string): void };
+}
+
+/** Where everything of one project's sandbox lies on the host. */
+export interface Places {
+  readonly volume: string;
+  /** Record, log, and what is mounted of it; nothing of it but `socket` is seen inside. */
+  readonly run: string;
+  readonly socket: string;
+  readonly log: string;
+  /** Outside `run`, for it outlives the sandbox. */
+  readonly lock: string;
+}
+
+export const socketName = "guest.sock";
+
+export function placesOf(dataDir: string, projectId: ProjectId): Places {
+  if (!/^[\w-]+$/.test(projectId)) throw new WavesmithError("internal", `${projectId} is no project's id`);
+  const run = join(dataDir, "sandboxes", projectId);
+  return {
+    volume: join(dataDir, "volumes", projectId),
+    run,
+    socket: join(run, "socket"),
+    log: join(run, "guest.log"),
+    lock: join(dataDir, "locks", `sandbox-${projectId}`),
+  };
+}
+
+/**
+ * Arguments that stand in the command line of this sandbox's own processes and of no others: also not of those of a copy
+ * of the data folder.
+ */
+export function markOf(options: LocalDriverOptions, projectId: ProjectId): string[] {
+  const volume = join(realpathSync(options.dataDir), "volumes", projectId);
+  if (options.unsafe) return ["--root", volume];
+  const place = createHash("sha256").update(volume).digest("hex").slice(0, 16);
+  return ["--setenv", "WAVESMITH_SANDBOX", `${options.installationId}:${projectId}:${place}`];
+}
+
+export interface Launch {
+  readonly options: LocalDriverOptions;
+  readonly projectId: ProjectId;
+  readonly places: Places;
+  readonly network: Network;
+  /** The guest's program, one file; copied to the run folder, where whoever it runs as may read it. */
+  readonly program: string;
+}
+
+/** Starts the guest, which goes on when we end; resolves when its process exists. Its output goes to the log. */
+export async function launch(request: Launch): Promise<ChildProcess> {
+  const { socket, log } = request.places;
+  copyFileSync(request.program, guestFile(request.places));
+  chmodSync(guestFile(request.places), 0o644);
+  closeSync(openSync(log, "w", 0o600));
+  const output = openSync(log, "a");
+  const folder = openSync(socket, constants.O_RDONLY | constants.O_DIRECTORY);
+  try {
+    const { program, args } = request.options.unsafe ? unsafeCommand(request) : sandboxCommand(request);
+    const child = spawn(program, args, {
+      cwd: "/",
+      detached: true,
+      env: request.options.unsafe ? { PATH: request.options.env.PATH, LANG: "C.UTF-8" } : {},
+      stdio: request.options.unsafe ? ["ignore", output, output, folder] : ["ignore", output, output],
+    });
+    await new Promise<void>((resolve, reject) => child.once("spawn", resolve).once("error", reject));
+    child.unref();
+    return child;
+  } finally {
+    closeSync(folder);
+    closeSync(output);
+  }
+}
+
+const guestFile = (places: Places): string => join(places.run, "guest.mjs");
+
+function unsafeCommand({ options, places }: Launch): Command {
+  // A socket's path is limited to about 100 bytes; by way of an open folder it is short however deep that lies.
+  const folder = process.platform === "linux" ? "/proc/self/fd/3" : places.socket;
+  const root = realpathSync(places.volume);
+  const guest = ["--root", root, "--socket", `${folder}/${socketName}`, "--isolation", "sweep"];
+  return { program: process.execPath, args: [guestFile(places), ...guest, "--tool-path", options.env.PATH] };
+}
+
+function sandboxCommand({ options, projectId, places, network }: Launch): Command {
+  const tools = findTools({
+    ...options.env,
+    readOnly: options.readOnly,
+    dataDir: realpathSync(options.dataDir),
+    execPath: process.execPath,
+  });
+  const guest = ["--root", "/workspace", "--socket", `/run/wavesmith/${socketName}`, "--isolation", "bubblewrap"];
+  const visible = tools.shown.flatMap(({ target }) => ["--read-only", target]);
+  const [, markName, mark] = markOf(options, projectId);
+  const sandbox = {
+    bwrap: requireProgram("bwrap", options),
+    shown: [
+      ...showEtc(join(places.run, "etc")),
+      ...tools.shown,
+      { source: guestFile(places), target: "/opt/wavesmith/guest.mjs" },
+    ],
+    writable: [
+      { source: realpathSync(places.socket), target: "/run/wavesmith" },
+      { source: realpathSync(places.volume), target: "/workspace" },
+    ],
+    network,
+    env: { PATH: tools.path, [markName!]: mark! },
+    cwd: "/workspace",
+    command: [
+      realpathSync(process.execPath),
+      "/opt/wavesmith/guest.mjs",
+      ...guest,
+      "--tool-path",
+      tools.path,
+      ...visible,
+    ],
+  };
+  const user = sandboxUser(options.dataDir);
+  if (user === null) return outerCommand(sandbox);
+  const command = outerCommandFor(user, sandbox);
+  return { ...command, program: requireProgram(command.program, options) };
+}
+
+function requireProgram(name: string, { env }: LocalDriverOptions): string {
+  const found = findProgram(name, env.PATH);
+  if (found !== null) return found;
+  throw new WavesmithError("environment", `the sandbox driver local needs ${name}, which is not on PATH`, {
+    remedy: "install it, or take --sandbox local-unsafe",
+  });
+}

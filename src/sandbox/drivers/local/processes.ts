@@ -1,0 +1,72 @@
+import { execFileSync } from "node:child_process";
+import { readdirSync, readFileSync } from "node:fs";
+
+const onLinux = process.platform === "linux";
+
+/** Changes when the machine starts anew, so that a process id from before it proves nothing. */
+export function machineBootId(): string {
+  return onLinux
+    ? readFileSync("/proc/sys/kernel/random/boot_id", "utf8").trim()
+    : run("sysctl", "-n", "kern.boottime");
+}
+
+/** When the process started, as an opaque string that tells a reused process id apart; null when it is gone or a zombie. */
+export function processStart(pid: number): string | null {
+  if (!onLinux) return run("ps", "-o", "lstart=", "-p", String(pid)) || null;
+  const stat = readOrNull(`/proc/${pid}/stat`);
+  if (stat === null) return null;
+  // The command's name stands in brackets and may hold anything, spaces and brackets included.
+  const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
+  return fields[0] === "Z" || fields[0] === "X" ? null : (fields[19] ?? null);
+}
+
+/** Process ids whose command line holds these arguments one after the other; zombies have none and are not found. */
+export function findProcesses(args: readonly string[]): number[] {
+  if (!onLinux) {
+    return run("ps", "-axww", "-o", "pid=,command=")
+      .split("\n")
+      .filter((line) => line.includes(args.join(" ")))
+      .map((line) => Number.parseInt(line, 10));
+  }
+  const wanted = `\0${args.join("\0")}\0`;
+  return allProcesses().filter((pid) => readOrNull(`/proc/${pid}/cmdline`)?.includes(wanted) === true);
+}
+
+/** Process ids with an entry of the environment that begins so, as far as we may read it (Linux only). */
+export function findProcessesByEnvironment(beginning: string): number[] {
+  if (!onLinux) return [];
+  return allProcesses().filter((pid) => `\0${readOrNull(`/proc/${pid}/environ`) ?? ""}`.includes(`\0${beginning}`));
+}
+
+/** Sends SIGKILL; a process that is gone by then is what was wanted. */
+export function killProcess(pid: number): void {
+  try {
+    process.kill(pid, "SIGKILL");
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== "ESRCH") throw error;
+  }
+}
+
+function allProcesses(): number[] {
+  return readdirSync("/proc")
+    .map(Number)
+    .filter((pid) => Number.isInteger(pid) && pid !== process.pid);
+}
+
+function readOrNull(path: string): string | null {
+  try {
+    return readFileSync(path, "utf8");
+  } catch {
+    // It ended while we looked, or it is another user's: in neither case is it one of ours that runs.
+    return null;
+  }
+}
+
+function run(program: string, ...args: string[]): string {
+  try {
+    return execFileSync(program, args, { encoding: "utf8", stdio: ["ignore", "pipe", "ignore"] }).trim();
+  } catch {
+    // `ps -p` of a process that is gone exits 1 with no output.
+    return "";
+  }
+}

@@ -1,0 +1,182 @@
+import { existsSync, readdirSync, readFileSync, realpathSync, statSync } from "node:fs";
+import { basename, dirname, isAbsolute, join, resolve } from "node:path";
+import { WavesmithError } from "../../../domain/errors.ts";
+import { isWithin, whyForbidden } from "./secret-places.ts";
+
+/** A folder or file of the host, and where it is shown, read-only. */
+export interface ShownFolder {
+  readonly source: string;
+  readonly target: string;
+}
+
+export interface Tools {
+  readonly shown: readonly ShownFolder[];
+  /** PATH inside the sandbox: only folders that are visible there. */
+  readonly path: string;
+}
+
+export interface ToolSources {
+  readonly PATH: string;
+  readonly HOME: string;
+  /** The program that runs us: the guest is run by it too. */
+  readonly execPath: string;
+  readonly readOnly: readonly string[];
+  /** Never shown, nor anything that holds it. */
+  readonly dataDir: string;
+}
+
+/** Shown in every sandbox, where they exist. */
+export const systemFolders = [
+  "/usr",
+  "/bin",
+  "/sbin",
+  "/lib",
+  "/lib32",
+  "/lib64",
+  "/libx32",
+  "/nix/store",
+  "/gnu/store",
+];
+const placesOfOurs = ["/workspace", "/run/wavesmith", "/opt/wavesmith", "/proc", "/dev", "/etc"];
+const enoughRoots = 100;
+
+/**
+ * Finds what must be visible so that the programs on PATH work: of `~/.nvm/versions/node/v20/bin` the version's folder,
+ * of `~/.pyenv/shims` pyenv's, of a folder of links what they point to; never a home, never what holds credentials.
+ * Fails with `usage` when `readOnly` names such a place.
+ */
+export function findTools(sources: ToolSources): Tools {
+  const found = new Map<string, string>();
+  for (const named of sources.readOnly) {
+    const source = checkedReadOnly(named, sources);
+    found.set(resolve(named), source);
+    found.set(source, source);
+  }
+  const path = pathFolders(sources).flatMap((folder) => showPathFolder(folder, sources, found));
+  followLinks(path, sources, found);
+  const shown = [...found].map(([target, source]) => ({ source, target })).filter((one) => !isSystem(one.target));
+  shown.sort((a, b) => a.target.length - b.target.length || (a.target < b.target ? -1 : 1));
+  return { shown: withoutNested(shown), path: [...new Set(path)].join(":") };
+}
+
+function checkedReadOnly(named: string, { HOME, dataDir }: ToolSources): string {
+  const refuse = (why: string): never => {
+    throw new WavesmithError("usage", `sandbox.readOnly names ${named}, which is not shown in a sandbox: ${why}`, {
+      remedy: "name the folder of the tool alone",
+    });
+  };
+  if (!isAbsolute(named)) return refuse("it is not an absolute path");
+  if (!existsSync(named)) return refuse("it does not exist");
+  const source = realpathSync(named);
+  const why = whyForbidden(source, real(HOME), true) ?? whyForbidden(resolve(named), HOME, true);
+  if (why !== null) return refuse(why);
+  if (isWithin(dataDir, source) || isWithin(source, dataDir)) return refuse(`Wavesmith's data is in ${dataDir}`);
+  return source;
+}
+
+/** The folders of PATH in order, and the one of our own node. Those of npm's scripts hold our tools, not the user's. */
+function pathFolders({ PATH, execPath }: ToolSources): string[] {
+  const folders = PATH.split(":")
+    .filter((folder) => isAbsolute(folder) && !/node_modules\/\.bin\/?$|node-gyp-bin\/?$/.test(folder))
+    .map((folder) => resolve(folder));
+  const own = dirname(realpathSync(execPath));
+  if (folders.some((folder) => real(folder) === own)) return folders;
+  return isSystem(own) ? [...folders, own] : [own, ...folders];
+}
+
+/** Shows what a folder of PATH needs; returns the entries of PATH inside for it. */
+function showPathFolder(folder: string, sources: ToolSources, found: Map<string, string>): string[] {
+  const source = real(folder);
+  if (!existsSync(source) || !statSync(source).isDirectory()) return [];
+  if (isSystem(source)) return [isSystem(folder) ? folder : source];
+  const root = rootOf(source, sources);
+  if (root === null || placesOfOurs.some((place) => isWithin(root, place) || isWithin(folder, place))) return [];
+  found.set(root, root);
+  // Shims name their place as it is written in PATH, also when a link is on the way.
+  if (source !== folder && source.endsWith(folder.slice(dirname(folder).length))) {
+    const above = source.slice(root.length);
+    const target = folder.endsWith(above) ? folder.slice(0, folder.length - above.length) : folder;
+    found.set(target, folder.endsWith(above) ? root : source);
+  }
+  const toolchain = rustToolchain(folder, sources);
+  if (toolchain !== null) found.set(toolchain, toolchain);
+  return toolchain === null ? [folder] : [join(toolchain, "bin"), folder];
+}
+
+/** The smallest folder with which programs in `bin` work: the one above it, unless that is a home or may hold secrets. */
+function rootOf(bin: string, sources: ToolSources): string | null {
+  const above = dirname(bin);
+  if (/^(s?bin|shims)$/.test(basename(bin)) && isPrefix(above, sources)) return above;
+  return mayShow(bin, sources) ? bin : null;
+}
+
+function isPrefix(folder: string, sources: ToolSources): boolean {
+  if (!mayShow(folder, sources)) return false;
+  const [first] = folder.slice(real(sources.HOME).length + 1).split("/");
+  if (!isWithin(folder, real(sources.HOME)) || first!.startsWith(".")) return true;
+  // In a home, beside the folders of tool managers, are people's own projects.
+  const has = (name: string) => existsSync(join(folder, name));
+  return ["lib", "libexec", "pkg"].some(has) && ![".git", "package.json"].some(has);
+}
+
+function mayShow(folder: string, { HOME, dataDir }: ToolSources): boolean {
+  return whyForbidden(folder, real(HOME)) === null && !isWithin(dataDir, folder) && !isWithin(folder, dataDir);
+}
+
+/** rustup's proxies look for their toolchain in a home that is not there inside, so the toolchain itself goes on PATH. */
+function rustToolchain(folder: string, { HOME }: ToolSources): string | null {
+  if (!existsSync(join(folder, "rustup"))) return null;
+  const rustup = join(HOME, ".rustup");
+  const settings = join(rustup, "settings.toml");
+  const name = existsSync(settings)
+    ? /^default_toolchain = "([\w.-]+)"/m.exec(readFileSync(settings, "utf8"))?.[1]
+    : undefined;
+  const toolchain = name === undefined ? null : join(rustup, "toolchains", name);
+  return toolchain !== null && existsSync(join(toolchain, "bin")) ? toolchain : null;
+}
+
+/** Shows what links in the folders of PATH point to, and links there in turn. */
+function followLinks(path: readonly string[], sources: ToolSources, found: Map<string, string>): void {
+  const queue = [...path];
+  for (const folder of queue) {
+    if (found.size > enoughRoots) return;
+    for (const file of linkedFiles(folder)) {
+      if (isSystem(file) || [...found.keys()].some((root) => isWithin(file, root))) continue;
+      const bin = dirname(file);
+      const inBin = /^s?bin$/.test(basename(bin)) ? rootOf(bin, sources) : null;
+      const root = inBin ?? (mayShow(file, sources) ? file : null);
+      if (root === null || placesOfOurs.some((place) => isWithin(root, place))) continue;
+      found.set(root, root);
+      if (inBin !== null) queue.push(bin);
+    }
+  }
+}
+
+function linkedFiles(folder: string): string[] {
+  const links = readdirSync(folder, { withFileTypes: true }).filter((entry) => entry.isSymbolicLink());
+  return links
+    .map((entry) => real(join(folder, entry.name)))
+    .filter((file) => existsSync(file) && statSync(file).isFile());
+}
+
+function withoutNested(sorted: readonly ShownFolder[]): ShownFolder[] {
+  return sorted.filter(
+    (one, index) =>
+      !sorted
+        .slice(0, index)
+        .some(
+          (other) =>
+            isWithin(one.target, other.target) &&
+            one.source === join(other.source, one.target.slice(other.target.length)),
+        ),
+  );
+}
+
+function isSystem(path: string): boolean {
+  return systemFolders.some((folder) => isWithin(path, folder));
+}
+
+/** The path with every link resolved; itself when it does not exist. */
+function real(path: string): string {
+  return existsSync(path) ? realpathSync(path) : resolve(path);
+}

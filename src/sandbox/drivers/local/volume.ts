@@ -1,0 +1,58 @@
+import { execFile } from "node:child_process";
+import { lstatSync, mkdirSync, statSync } from "node:fs";
+import { chmod, lstat, readdir, rm } from "node:fs/promises";
+import { join } from "node:path";
+import { promisify } from "node:util";
+import { WavesmithError } from "../../../domain/errors.ts";
+import type { HostUser } from "./bubblewrap.ts";
+
+const run = promisify(execFile);
+const diskUsageLimitMs = 2000;
+/** Owns the volumes when root runs Wavesmith in a folder of its own: no system's range for people or services has it. */
+const ownUser: HostUser = { uid: 58_713, gid: 58_713 };
+
+/** Whom the sandbox runs as when we are root: the owner of the data folder, or a user of our own; null when we are not. */
+export function sandboxUser(dataDir: string): HostUser | null {
+  if (process.geteuid?.() !== 0) return null;
+  const { uid, gid } = statSync(dataDir);
+  return uid === 0 ? ownUser : { uid, gid };
+}
+
+/** Makes the folder (mode 0700) if need be, and gives it and all in it to `owner`. Never passes a link. */
+export async function prepareFolder(path: string, owner: HostUser | null): Promise<void> {
+  mkdirSync(path, { recursive: true, mode: 0o700 });
+  const found = lstatSync(path);
+  if (!found.isDirectory()) {
+    throw new WavesmithError("sandbox-unavailable", `${path} is not a folder`, { remedy: `move ${path} away` });
+  }
+  // `-P` and `-h` name links themselves; -R changes a volume that another user's Wavesmith filled.
+  if (owner !== null && found.uid !== owner.uid) await run("chown", ["-RPh", `${owner.uid}:${owner.gid}`, "--", path]);
+}
+
+/** Removes a folder that jobs filled, read-only parts included. Never follows a link; safe to call twice. */
+export async function removeFolder(path: string): Promise<void> {
+  const found = await lstat(path).catch(() => null);
+  if (found?.isDirectory() && process.geteuid?.() !== 0) await makeRemovable(path);
+  await rm(path, { recursive: true, force: true, maxRetries: 3 });
+}
+
+/** Only a folder's own mode stands in the way of removing what is in it. */
+async function makeRemovable(root: string): Promise<void> {
+  const folders = [root];
+  for (let folder = folders.pop(); folder !== undefined; folder = folders.pop()) {
+    if (((await lstat(folder)).mode & 0o700) !== 0o700) await chmod(folder, 0o700);
+    for (const entry of await readdir(folder, { withFileTypes: true })) {
+      if (entry.isDirectory()) folders.push(join(folder, entry.name));
+    }
+  }
+}
+
+/** What the folder takes on disk; null when it is absent or counting takes more than two seconds. */
+export async function diskBytes(path: string): Promise<number | null> {
+  const counted = await run("du", ["-sk", "--", path], { timeout: diskUsageLimitMs }).catch(
+    // du exits 1 when a folder could not be read, and has counted the rest.
+    (failure: { killed?: boolean; stdout?: string }) => (failure.killed ? {} : failure),
+  );
+  const kibibytes = Number.parseInt(counted.stdout ?? "", 10);
+  return Number.isNaN(kibibytes) ? null : kibibytes * 1024;
+}

@@ -1,0 +1,106 @@
+import { Pool, type PoolConfig } from "pg";
+import { messageOf, WavesmithError } from "../domain/errors.ts";
+import { openEmbedded } from "./embedded/launcher.ts";
+import { connectionTo, embeddedDatabase } from "./embedded/session.ts";
+
+/** An open database. */
+export interface Database {
+  readonly pool: Pool;
+  readonly kind: "embedded" | "server";
+  /**
+   * Returns once connections can be made: for a long-running process that saw a query fail with a lost connection.
+   * An embedded Postgres that was killed is started again. Throws `database` (retryable) when it cannot be reached.
+   */
+  ensureRunning(): Promise<void>;
+  /** Ends the pool and this use of the database; the last user of an embedded one stops it. Safe to call twice. */
+  close(): Promise<void>;
+}
+
+export interface DatabaseOptions {
+  /** Where the embedded database lives, unless `databaseUrl` names a server. */
+  readonly dataDir: string;
+  readonly databaseUrl?: string;
+  /** What the server's list of connections calls this process. */
+  readonly applicationName: string;
+}
+
+/** Opens the database: the server of `databaseUrl`, or else the embedded one of the data directory. Throws `database` or `environment`. */
+export function openDatabase(options: DatabaseOptions): Promise<Database> {
+  const { databaseUrl } = options;
+  return databaseUrl === undefined ? openEmbeddedDatabase(options) : openServer(databaseUrl, options.applicationName);
+}
+
+async function openEmbeddedDatabase({ dataDir, applicationName }: DatabaseOptions): Promise<Database> {
+  const onRestart = (socketDir: string) => {
+    pool.options.host = socketDir;
+  };
+  const server = await openEmbedded({ dataDir, applicationName, onRestart });
+  const who = { user: embeddedDatabase, database: embeddedDatabase, applicationName };
+  const pool = hardened(new Pool(connectionTo(server.socketDir(), who)));
+  return {
+    pool,
+    kind: "embedded",
+    ensureRunning: () => server.ensureRunning(),
+    close: once(async () => {
+      await pool.end();
+      await server.close();
+    }),
+  };
+}
+
+async function openServer(databaseUrl: string, applicationName: string): Promise<Database> {
+  const address = addressOf(databaseUrl);
+  const config: PoolConfig = { connectionString: databaseUrl, application_name: applicationName };
+  const pool = hardened(new Pool({ ...config, connectionTimeoutMillis: 10_000 }));
+  const ensureRunning = async () => {
+    await pool.query("select").catch((error: unknown) => {
+      throw unreachable(address, error);
+    });
+  };
+  const close = once(() => pool.end());
+  try {
+    await ensureRunning();
+  } catch (error) {
+    await close();
+    throw error;
+  }
+  return { pool, kind: "server", ensureRunning, close };
+}
+
+/** A connection that breaks must not end the process: who queries is told, the pool makes a new one. */
+function hardened(pool: Pool): Pool {
+  const ignore = () => {
+    // Nobody is waiting on this connection; pg drops it from the pool by itself.
+  };
+  pool.on("error", ignore);
+  // The pool's own listener is off while a client is lent out, between the queries of a transaction for one.
+  pool.on("connect", (client) => client.on("error", ignore));
+  return pool;
+}
+
+/** Host, port and database, without user and password. Never passes on what `new URL` says, which quotes its input. */
+function addressOf(databaseUrl: string): string {
+  const url = URL.canParse(databaseUrl) ? new URL(databaseUrl) : null;
+  if (url === null || !/^postgres(ql)?:$/.test(url.protocol)) {
+    throw new WavesmithError("database", "DATABASE_URL is no address of a Postgres server", {
+      remedy: "write it as postgres://USER:PASSWORD@HOST:5432/DATABASE (special characters percent-encoded)",
+    });
+  }
+  return `${url.searchParams.get("host") ?? url.host}${url.pathname}`;
+}
+
+function unreachable(address: string, cause: unknown): WavesmithError {
+  return new WavesmithError("database", `The database at ${address} cannot be used: ${messageOf(cause)}`, {
+    remedy: "check that the server runs and that DATABASE_URL is right; without DATABASE_URL an embedded one is used",
+    retryable: true,
+    cause,
+  });
+}
+
+function once(act: () => Promise<void>): () => Promise<void> {
+  let done: Promise<void> | null = null;
+  return () => {
+    done ??= act();
+    return done;
+  };
+}

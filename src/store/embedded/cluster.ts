@@ -1,0 +1,93 @@
+import { existsSync, statSync } from "node:fs";
+import { chown, lchown, mkdtemp, open, readdir, rename, rm } from "node:fs/promises";
+import { join } from "node:path";
+import { WavesmithError } from "../../domain/errors.ts";
+import type { Binaries } from "./binaries.ts";
+import { databaseFailure } from "./failure.ts";
+import type { Place } from "./place.ts";
+import { runProgram } from "./run-program.ts";
+import { cannotSwitch, hasName, isSwitchFailure, namedUser, type ServerUser } from "./server-user.ts";
+
+const draftPrefix = "postgres.draft-";
+
+/**
+ * How a program of Postgres is told where the cluster is: by its working directory, entered while we are still
+ * root. So the cluster may lie below folders its user cannot enter, and its path may be of any length.
+ */
+export function clusterArgument(clusterDir: string): string {
+  return existsSync("/proc/self/cwd") ? "/proc/self/cwd" : clusterDir;
+}
+
+/**
+ * Makes the cluster if there is none. It is made in a folder of its own and renamed, so a cluster that is there is
+ * whole; what an interrupted attempt left is removed. `lock` is held on by initdb even if we are killed.
+ */
+export async function ensureCluster(place: Place, binaries: Binaries, user: ServerUser, lock: number): Promise<void> {
+  if (existsSync(join(place.clusterDir, "PG_VERSION"))) {
+    const copiedByRoot = user.switched && statSync(place.clusterDir).uid === 0;
+    return copiedByRoot ? handOver(place.clusterDir, user) : undefined;
+  }
+  for (const name of await readdir(place.dataDir)) {
+    if (name.startsWith(draftPrefix)) await rm(join(place.dataDir, name), { recursive: true, force: true });
+  }
+  const draft = await mkdtemp(join(place.dataDir, draftPrefix));
+  try {
+    await initialise(draft, { place, binaries, user, lock });
+    await publish(draft, place);
+  } finally {
+    await rm(draft, { recursive: true, force: true });
+  }
+}
+
+async function initialise(
+  draft: string,
+  { place, binaries, user, lock }: { place: Place; binaries: Binaries; user: ServerUser; lock: number },
+): Promise<void> {
+  const maker = user.switched ? (namedUser() ?? user) : user;
+  if (maker.switched) await chown(draft, maker.uid, maker.gid);
+  const options = ["-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-locale", "--no-instructions"];
+  const wrapper = wrapperForNameless(user);
+  const argv = [...wrapper, binaries.initdb, "-D", clusterArgument(draft), ...options] as [string, ...string[]];
+  const { code, output, spawnError } = await runProgram({ argv, user: maker, cwd: draft, descriptor: lock });
+  if (isSwitchFailure(spawnError)) throw cannotSwitch(maker, spawnError);
+  if (code !== 0 && wrapper.length > 0 && !output.includes("initdb:")) throw needsName(user, output);
+  if (code !== 0) throw await databaseFailure(`initdb failed for ${place.clusterDir}`, place, output);
+  if (maker.uid !== user.uid) await handOver(draft, user);
+}
+
+/** initdb insists that its user has a name, which the server does not need: a user namespace lends it one. */
+function wrapperForNameless(user: ServerUser): string[] {
+  if (user.switched || hasName()) return [];
+  const lender = namedUser();
+  return lender === null ? [] : ["unshare", "--user", `--map-user=${lender.uid}`];
+}
+
+function needsName(user: ServerUser, output: string): WavesmithError {
+  return new WavesmithError(
+    "environment",
+    `Postgres cannot be set up: user ${user.uid} has no name (${output.trim()})`,
+    {
+      remedy: `add user ${user.uid} to /etc/passwd, or set DATABASE_URL to a Postgres server`,
+    },
+  );
+}
+
+async function handOver(folder: string, user: ServerUser): Promise<void> {
+  const entries = await readdir(folder, { withFileTypes: true, recursive: true });
+  await Promise.all(entries.map((entry) => lchown(join(entry.parentPath, entry.name), user.uid, user.gid)));
+  await chown(folder, user.uid, user.gid);
+}
+
+async function publish(draft: string, place: Place): Promise<void> {
+  try {
+    await rename(draft, place.clusterDir);
+  } catch (error) {
+    if (existsSync(join(place.clusterDir, "PG_VERSION"))) return; // Without flock two may do this at once; one wins.
+    throw new WavesmithError("database", `${place.clusterDir} is in the way: it is no Postgres cluster`, {
+      remedy: "move it away, or choose another data directory with --data",
+      cause: error,
+    });
+  }
+  const folder = await open(place.dataDir, "r");
+  await folder.sync().finally(() => folder.close());
+}

@@ -1,0 +1,24 @@
+import { mkdirSync, realpathSync } from "node:fs";
+import { join, resolve } from "node:path";
+
+/** Where an embedded Postgres keeps its things: all of it below one data directory, but for its socket. */
+export interface Place {
+  readonly dataDir: string;
+  /** The cluster itself, Postgres' own data directory. It is there only when it is whole. */
+  readonly clusterDir: string;
+  readonly logFile: string;
+  /** Locked by the running server, and by whoever is about to start one. */
+  readonly lockFile: string;
+}
+
+/** The places below `dataDir`, which is made (mode 0700) if it is not there. */
+export function placeIn(dataDir: string): Place {
+  mkdirSync(resolve(dataDir), { recursive: true, mode: 0o700 });
+  const root = realpathSync(dataDir);
+  return {
+    dataDir: root,
+    clusterDir: join(root, "postgres"),
+    logFile: join(root, "postgres.log"),
+    lockFile: join(root, "postgres.lock"),
+  };
+}

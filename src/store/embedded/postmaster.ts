@@ -1,0 +1,144 @@
+import { spawn } from "node:child_process";
+import { existsSync, readFileSync } from "node:fs";
+import { type FileHandle, open, readdir, rm, stat } from "node:fs/promises";
+import { join } from "node:path";
+import type { Binaries } from "./binaries.ts";
+import { clusterArgument } from "./cluster.ts";
+import { databaseFailure, tailOf } from "./failure.ts";
+import type { Place } from "./place.ts";
+import { cleanEnvironment, identityOf } from "./run-program.ts";
+import type { ServerUser } from "./server-user.ts";
+import { isOurSocketDir, makeSocketDir, removeSocketDir } from "./socket-dir.ts";
+
+const logLimitBytes = 10 * 1024 * 1024;
+export const probePrefix = "wavesmith.probe-";
+
+// Small, durable, and reachable through the socket alone.
+const settings: Readonly<Record<string, string>> = {
+  listen_addresses: "",
+  port: "5432",
+  unix_socket_permissions: "0700",
+  fsync: "on",
+  synchronous_commit: "on",
+  full_page_writes: "on",
+  max_connections: "100",
+  shared_buffers: "32MB",
+  wal_level: "minimal",
+  max_wal_senders: "0",
+  max_logical_replication_workers: "0",
+  min_wal_size: "32MB",
+  max_wal_size: "256MB",
+  io_method: "sync",
+  huge_pages: "off",
+  jit: "off",
+  timezone: "UTC",
+  log_timezone: "UTC",
+  log_checkpoints: "off",
+  logging_collector: "off",
+  restart_after_crash: "on",
+};
+
+/** What a running server says of itself in its pid file; null when there is none (or it is being written). */
+export function readPidFile(place: Place): { pid: number; socketDir: string } | null {
+  const path = join(place.clusterDir, "postmaster.pid");
+  if (!existsSync(path)) return null;
+  const lines = readIfThere(path).split("\n");
+  const [pid, socketDir] = [Number(lines[0]), lines[4] ?? ""];
+  return pid > 0 && socketDir !== "" ? { pid, socketDir } : null;
+}
+
+function readIfThere(path: string): string {
+  try {
+    return readFileSync(path, "utf8");
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === "ENOENT") return "";
+    throw error;
+  }
+}
+
+/** A server that was started and may not be ready yet. */
+export interface StartingServer {
+  /** Null while it runs; "again" when it made way for others and may be started again; otherwise why it ended. */
+  end(): Promise<null | "again" | Error>;
+}
+
+export interface StartOptions {
+  readonly place: Place;
+  readonly binaries: Binaries;
+  readonly user: ServerUser;
+  /** The locked lock file; the server keeps it locked as long as any of its processes lives. */
+  readonly lock: FileHandle;
+  /** Whether the lock is certain, so that whatever a dead server left may be removed. */
+  readonly alone: boolean;
+}
+
+/** Starts a server, detached: it outlives this process and takes no signal of its terminal. */
+export async function startServer(options: StartOptions): Promise<StartingServer> {
+  const { place, binaries, user, lock } = options;
+  const socketDir = await reuseOrMakeSocketDir(options);
+  if (options.alone) await removeTraces(place);
+  const log = await openLog(place);
+  try {
+    const from = (await log.stat()).size;
+    const child = spawn(binaries.postgres, argumentsFor(place, socketDir), {
+      cwd: place.clusterDir,
+      env: cleanEnvironment,
+      detached: true,
+      stdio: ["ignore", log.fd, log.fd, lock.fd],
+      ...identityOf(user),
+    });
+    let ended: string | null = null;
+    child.once("exit", (code, signal) => {
+      ended = `exit code ${code ?? signal}`;
+    });
+    child.once("error", (error) => {
+      ended = error.message;
+    });
+    child.unref();
+    return {
+      end: async () => {
+        if (ended === null) return null;
+        await removeSocketDir(socketDir);
+        return reasonFor(ended, place, await tailOf(place.logFile, from));
+      },
+    };
+  } finally {
+    await log.close();
+  }
+}
+
+function argumentsFor(place: Place, socketDir: string): string[] {
+  const all = Object.entries({ ...settings, unix_socket_directories: socketDir });
+  return ["-D", clusterArgument(place.clusterDir), ...all.flatMap(([name, value]) => ["-c", `${name}=${value}`])];
+}
+
+async function reasonFor(ended: string, place: Place, output: string): Promise<"again" | Error> {
+  // Another process used it and, as the last one out, stopped it before we could join; or has one of its own.
+  if (ended === "exit code 0" || /lock file ".*" already exists|pre-existing shared memory block/.test(output))
+    return "again";
+  return databaseFailure(`Postgres for ${place.clusterDir} did not start (${ended})`, place, output);
+}
+
+/** The folder of a server that was killed is used again, so that pools that knew it find the new server. */
+async function reuseOrMakeSocketDir({ place, user, alone }: StartOptions): Promise<string> {
+  const before = alone ? readPidFile(place) : null;
+  return before !== null && isOurSocketDir(before.socketDir, user) ? before.socketDir : makeSocketDir(user);
+}
+
+/**
+ * Removes what a killed server left. With the lock held nothing of it lives, whatever process has its number now:
+ * Postgres itself, which asks only whether some process has that number, would refuse to start.
+ */
+async function removeTraces(place: Place): Promise<void> {
+  await rm(join(place.clusterDir, "postmaster.pid"), { force: true });
+  for (const name of await readdir(place.clusterDir)) {
+    if (name.startsWith(probePrefix)) await rm(join(place.clusterDir, name), { force: true });
+  }
+}
+
+async function openLog(place: Place): Promise<FileHandle> {
+  const size = (await stat(place.logFile).catch(() => null))?.size ?? 0;
+  const log = await open(place.logFile, "a", 0o600);
+  if (size > logLimitBytes) await log.truncate(0);
+  return log;
+}

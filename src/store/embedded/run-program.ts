@@ -1,0 +1,51 @@
+import { type StdioOptions, spawn } from "node:child_process";
+import type { ServerUser } from "./server-user.ts";
+
+/** Nothing of our own environment reaches Postgres: no preloads, no PG… variables, no secrets. */
+export const cleanEnvironment = {
+  PATH: "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/run/current-system/sw/bin",
+  LC_ALL: "C",
+  TZ: "UTC",
+};
+
+/** How spawn becomes `user`. The working directory is entered before, so the user need not be able to reach it. */
+export function identityOf(user: ServerUser): { uid?: number; gid?: number } {
+  return user.switched ? { uid: user.uid, gid: user.gid } : {};
+}
+
+export interface ProgramRun {
+  readonly argv: readonly [string, ...string[]];
+  readonly user?: ServerUser;
+  readonly cwd?: string;
+  /** An open file the program gets as its descriptor 3. */
+  readonly descriptor?: number;
+}
+
+export interface ProgramEnd {
+  /** Null when it was killed or could not be spawned. */
+  readonly code: number | null;
+  /** What it printed, or why it could not be spawned. */
+  readonly output: string;
+  readonly spawnError: NodeJS.ErrnoException | null;
+}
+
+/** Runs a small program to its end; never rejects. */
+export function runProgram({ argv, user, cwd, descriptor }: ProgramRun): Promise<ProgramEnd> {
+  const stdio: StdioOptions = ["ignore", "pipe", "pipe", ...(descriptor === undefined ? [] : [descriptor])];
+  return new Promise((settle) => {
+    const child = spawn(argv[0], argv.slice(1), {
+      stdio,
+      env: cleanEnvironment,
+      ...(user === undefined ? {} : identityOf(user)),
+      ...(cwd === undefined ? {} : { cwd }),
+    });
+    let output = "";
+    const keep = (chunk: Buffer) => {
+      output = (output + chunk.toString()).slice(-8_000);
+    };
+    child.stdout?.on("data", keep);
+    child.stderr?.on("data", keep);
+    child.once("error", (error) => settle({ code: null, output: error.message, spawnError: error }));
+    child.once("close", (code) => settle({ code, output, spawnError: null }));
+  });
+}

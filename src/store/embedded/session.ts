@@ -1,0 +1,201 @@
+// S1. Who uses a cluster holds its advisory lock `users` shared, in a session of its own: kill -9 ends the session and
+//     with it the lock, so the users counted are the users there are.
+// S2. A server is stopped only by one who holds `users` exclusively, until the server is gone. Whoever comes
+//     meanwhile waits for the lock, loses its connection, and starts a new server.
+// S3. At most one watchdog, holder of the lock `watchdog`, looks after a server; every user who joins makes sure of it.
+
+import { randomUUID } from "node:crypto";
+import { rm, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { Client, type ClientConfig } from "pg";
+import { WavesmithError } from "../../domain/errors.ts";
+import type { Place } from "./place.ts";
+import { probePrefix, readPidFile } from "./postmaster.ts";
+import { serverUserOf } from "./server-user.ts";
+import { isOurSocketDir, removeSocketDir } from "./socket-dir.ts";
+import { lockKeys, type RunningServer, stopSql, watchdogSql } from "./watchdog.ts";
+
+/** The database of an embedded cluster, and its owner, who is no superuser (row-level security holds for it if forced). */
+export const embeddedDatabase = "wavesmith";
+
+export interface SessionOptions {
+  readonly place: Place;
+  readonly applicationName: string;
+  /** How long a server nobody uses any more lives on. */
+  readonly orphanTimeoutMs: number;
+}
+
+/** One process' use of a running server. */
+export interface Session {
+  readonly socketDir: string;
+  /** Settles when the session is lost, never when it was left. */
+  readonly lost: Promise<void>;
+  isAlive(): Promise<boolean>;
+  /** Ends this use; the last one out stops the server and waits until it is gone. */
+  leave(): Promise<void>;
+}
+
+/** Joins the server of the cluster; null when none can be reached now: there is none, or it starts or stops. */
+export async function joinServer(options: SessionOptions): Promise<Session | null> {
+  const { place } = options;
+  const running = readPidFile(place);
+  if (running === null || !isOurSocketDir(running.socketDir, serverUserOf(place.clusterDir))) return null;
+  const client = newClient(running.socketDir, options.applicationName);
+  try {
+    await client.connect();
+    const server = await identify(client, place, running.socketDir);
+    await client.query("select pg_advisory_lock_shared($1)", [lockKeys.users]);
+    await ensureDatabase(client);
+    await ensureWatchdog(server, options.orphanTimeoutMs);
+    return sessionOver(client, place, server);
+  } catch (error) {
+    await endQuietly(client);
+    if (isPassing(error)) return null;
+    throw error;
+  }
+}
+
+class NotOurServer extends Error {}
+
+/** Explicit throughout, since pg otherwise fills gaps from PG… variables of the environment. */
+export function connectionTo(socketDir: string, who: { user: string; database: string; applicationName: string }) {
+  return {
+    host: socketDir,
+    port: 5432,
+    user: who.user,
+    database: who.database,
+    application_name: who.applicationName,
+    ssl: false,
+    options: "-c timezone=UTC",
+    connectionTimeoutMillis: 10_000,
+  } satisfies ClientConfig;
+}
+
+function newClient(socketDir: string, applicationName: string): Client {
+  const who = { user: "postgres", database: "postgres", applicationName: `${applicationName} (session)` };
+  const client = new Client(connectionTo(socketDir, who));
+  client.on("error", () => {
+    // Without a listener Node would die of it; the "end" that follows is what counts.
+  });
+  return client;
+}
+
+/** Makes sure that the server sees a file that we put into the cluster: the one of a copied or removed cluster does not. */
+async function identify(client: Client, place: Place, socketDir: string): Promise<RunningServer> {
+  const name = probePrefix + randomUUID();
+  const path = join(place.clusterDir, name);
+  await writeFile(path, "", { mode: 0o600 });
+  try {
+    const seen = await client.query("select from pg_stat_file($1, true) where size is not null", [name]);
+    if (seen.rowCount !== 1) throw new NotOurServer();
+    const file = await client.query("select split_part(pg_read_file('postmaster.pid'), E'\\n', 1)::int as pid");
+    return { pid: file.rows[0].pid, socketDir };
+  } finally {
+    await rm(path, { force: true });
+  }
+}
+
+async function ensureDatabase(client: Client): Promise<void> {
+  if (await hasDatabase(client)) return;
+  await client.query("select pg_advisory_lock($1)", [lockKeys.setup]);
+  try {
+    if (await hasDatabase(client)) return;
+    const role = await client.query("select from pg_roles where rolname = $1", [embeddedDatabase]);
+    if (role.rowCount === 0) await client.query(`create role ${embeddedDatabase} login`);
+    await client.query(`create database ${embeddedDatabase} owner ${embeddedDatabase}`);
+  } finally {
+    await client.query("select pg_advisory_unlock($1)", [lockKeys.setup]);
+  }
+}
+
+async function hasDatabase(client: Client): Promise<boolean> {
+  return (await client.query("select from pg_database where datname = $1", [embeddedDatabase])).rowCount === 1;
+}
+
+/** Leaves a watchdog behind if there is none: a session of the server itself, which no client need keep open. */
+async function ensureWatchdog(server: RunningServer, orphanTimeoutMs: number): Promise<void> {
+  const client = newClient(server.socketDir, "wavesmith watchdog");
+  try {
+    await client.connect();
+    const claim = await client.query("select pg_try_advisory_lock($1) as held", [lockKeys.watchdog]);
+    if (claim.rows[0]?.held !== true) return;
+    await new Promise<void>((begun, failed) => {
+      client.once("notice", () => begun());
+      client.query(watchdogSql(server, orphanTimeoutMs)).catch(failed); // It never answers; leaving it makes this fail, unheard.
+    });
+  } finally {
+    await endQuietly(client);
+  }
+}
+
+function sessionOver(client: Client, place: Place, server: RunningServer): Session {
+  let leaving = false;
+  let alive = true;
+  const lost = new Promise<void>((settle) => {
+    client.once("end", () => {
+      alive = false;
+      if (!leaving) settle();
+    });
+  });
+  return {
+    socketDir: server.socketDir,
+    lost,
+    isAlive: async () =>
+      alive &&
+      (await client.query("select").then(
+        () => true,
+        () => false,
+      )),
+    leave: async () => {
+      leaving = true;
+      if (alive) await leaveServer(client, place, server);
+    },
+  };
+}
+
+async function leaveServer(client: Client, place: Place, server: RunningServer): Promise<void> {
+  try {
+    await client.query("select pg_advisory_unlock_shared($1)", [lockKeys.users]);
+    const last = await client.query("select pg_try_advisory_lock($1) as held", [lockKeys.users]);
+    if (last.rows[0]?.held === true) await stopServer(client, place, server);
+  } catch (error) {
+    if (!isPassing(error)) throw error; // Cut off: the server is ending, and our use with it.
+  } finally {
+    await endQuietly(client);
+  }
+}
+
+async function stopServer(client: Client, place: Place, server: RunningServer): Promise<void> {
+  await client.query(stopSql(server)).catch((error: unknown) => {
+    if (!isPassing(error)) throw error; // It may end our session before it answers.
+  });
+  await untilGone(place, server);
+  await removeSocketDir(server.socketDir);
+}
+
+async function untilGone(place: Place, server: RunningServer): Promise<void> {
+  const deadline = Date.now() + 20_000;
+  while (readPidFile(place)?.pid === server.pid) {
+    if (Date.now() > deadline) {
+      throw new WavesmithError("database", `Postgres for ${place.clusterDir} does not stop`, {
+        remedy: `see ${place.logFile}`,
+      });
+    }
+    await new Promise((wake) => setTimeout(wake, 10));
+  }
+}
+
+async function endQuietly(client: Client): Promise<void> {
+  // A session that is broken already is ended all the same.
+  await client.end().catch(() => undefined);
+}
+
+const passingCodes = new Set(["ENOENT", "ECONNREFUSED", "ECONNRESET", "EPIPE", "57P01", "57P02", "57P03"]);
+
+/** Whether the failure means no more than that the server is starting, stopping or gone. */
+function isPassing(error: unknown): boolean {
+  if (error instanceof NotOurServer) return true;
+  if (!(error instanceof Error)) return false;
+  const code = (error as NodeJS.ErrnoException).code;
+  return code === undefined ? /Connection terminated|not queryable/.test(error.message) : passingCodes.has(code);
+}

@@ -1,0 +1,59 @@
+import { lstatSync, statSync } from "node:fs";
+import { chown, mkdtemp, rmdir, unlink } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { basename, dirname, join } from "node:path";
+import { messageOf, WavesmithError } from "../../domain/errors.ts";
+import type { ServerUser } from "./server-user.ts";
+
+const prefix = "wavesmith-pg-";
+// A socket's path may have 107 bytes; Postgres adds ".s.PGSQL.5432.lock" to the folder.
+const longestPath = 85;
+
+/** A new private folder for the socket, with a short path made of harmless characters. */
+export async function makeSocketDir(user: ServerUser): Promise<string> {
+  const faults: string[] = [];
+  for (const parent of [tmpdir(), "/tmp", "/var/tmp", "/run"]) {
+    try {
+      if (!isSuitable(parent, user)) continue;
+      const folder = await mkdtemp(join(parent, prefix));
+      if (user.switched) await chown(folder, user.uid, user.gid);
+      return folder;
+    } catch (error) {
+      faults.push(messageOf(error));
+    }
+  }
+  throw new WavesmithError("environment", `There is no folder for the socket of Postgres: ${faults.join("; ")}`, {
+    remedy: "make /tmp writable, or set DATABASE_URL to a Postgres server",
+  });
+}
+
+/** Whether `folder` is a socket folder of ours that nobody else can have made or can enter. */
+export function isOurSocketDir(folder: string, user: ServerUser): boolean {
+  if (!basename(folder).startsWith(prefix)) return false;
+  const found = lstatSync(folder, { throwIfNoEntry: false });
+  return found?.isDirectory() === true && found.uid === user.uid && (found.mode & 0o077) === 0;
+}
+
+/** Removes a socket folder whose server is gone. */
+export async function removeSocketDir(folder: string): Promise<void> {
+  for (const name of [".s.PGSQL.5432", ".s.PGSQL.5432.lock"]) await ignoringAbsence(unlink(join(folder, name)));
+  await ignoringAbsence(rmdir(folder));
+}
+
+async function ignoringAbsence(removal: Promise<void>): Promise<void> {
+  try {
+    await removal;
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== "ENOENT") throw error;
+  }
+}
+
+function isSuitable(parent: string, user: ServerUser): boolean {
+  const fits = /^\/[A-Za-z0-9/._-]+$/.test(parent) && parent.length + prefix.length + 7 <= longestPath;
+  return fits && (!user.switched || canBeEnteredByAll(parent));
+}
+
+function canBeEnteredByAll(folder: string): boolean {
+  if (((statSync(folder, { throwIfNoEntry: false })?.mode ?? 0) & 0o001) === 0) return false;
+  return folder === "/" || canBeEnteredByAll(dirname(folder));
+}

@@ -1,0 +1,47 @@
+import { readMigrationFiles } from "drizzle-orm/migrator";
+import { drizzle } from "drizzle-orm/node-postgres";
+import { migrate as applyMigrations } from "drizzle-orm/node-postgres/migrator";
+import type { ClientBase, Pool } from "pg";
+import { messageOf, WavesmithError } from "../domain/errors.ts";
+
+const lockKey = 7_410_100;
+
+/**
+ * Brings the schema up to date with the migrations of the folder, all in one transaction. Safe to call from several
+ * processes at once, and again after an interruption. Throws `database` when the database knows migrations that the
+ * folder does not: a newer version made them.
+ */
+export async function migrate(pool: Pool, migrationsFolder: string): Promise<void> {
+  const client = await pool.connect();
+  try {
+    await client.query("select pg_advisory_lock($1)", [lockKey]);
+    await refuseUnknown(client, migrationsFolder);
+    await applyMigrations(drizzle(client), { migrationsFolder });
+  } catch (error) {
+    if (error instanceof WavesmithError) throw error;
+    throw new WavesmithError("database", `The schema could not be brought up to date: ${messageOf(deepest(error))}`, {
+      cause: error,
+    });
+  } finally {
+    client.release(true); // The session ends, and with it the lock, whatever went wrong.
+  }
+}
+
+async function refuseUnknown(client: ClientBase, migrationsFolder: string): Promise<void> {
+  const table = await client.query("select to_regclass('drizzle.__drizzle_migrations') is not null as made");
+  if (table.rows[0]?.made !== true) return;
+  const known = new Set(readMigrationFiles({ migrationsFolder }).map(({ hash }) => hash));
+  const applied = await client.query<{ hash: string }>("select hash from drizzle.__drizzle_migrations");
+  const unknown = applied.rows.filter(({ hash }) => !known.has(hash)).length;
+  if (unknown === 0) return;
+  throw new WavesmithError(
+    "database",
+    `The database has ${unknown} of ${applied.rows.length} migrations that this version of Wavesmith does not know`,
+    { remedy: "run the newer version that made them, or use another database (--data or DATABASE_URL)" },
+  );
+}
+
+/** Drizzle wraps what Postgres said in an error that only quotes the query. */
+function deepest(error: unknown): unknown {
+  return error instanceof Error && error.cause !== undefined ? deepest(error.cause) : error;
+}

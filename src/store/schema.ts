@@ -1,0 +1,446 @@
+import { sql } from "drizzle-orm";
+import {
+  bigint,
+  bigserial,
+  boolean,
+  check,
+  index,
+  integer,
+  jsonb,
+  pgTable,
+  primaryKey,
+  text,
+  timestamp,
+  unique,
+  uniqueIndex,
+} from "drizzle-orm/pg-core";
+import type { Evidence } from "../domain/finding.ts";
+import type { Plan, PlanTask } from "../domain/plan.ts";
+import type {
+  AttemptOutcome,
+  AttemptStatus,
+  BuildStatus,
+  GateName,
+  Severity,
+  TaskStatus,
+  Verdict,
+  WaveStatus,
+} from "../domain/status.ts";
+import {
+  attemptOutcomeSchema,
+  attemptStatusSchema,
+  buildStatusSchema,
+  gateNameSchema,
+  severitySchema,
+  taskStatusSchema,
+  verdictSchema,
+  waveStatusSchema,
+} from "../domain/status.ts";
+
+// Illegal states are impossible here where SQL can say so: one running build a project, one live wave a build, one
+// live attempt a task (W3, W4), no `passed` without a SHA and evidence (W3, W6).
+
+const moment = (name: string) => timestamp(name, { withTimezone: true, mode: "date" });
+const created = () => moment("created_at").notNull().defaultNow();
+const oneOf = (column: string, values: readonly string[]) =>
+  sql.raw(`"${column}" in (${values.map((value) => `'${value}'`).join(", ")})`);
+
+export const installations = pgTable("installations", {
+  id: text("id").primaryKey(),
+  createdAt: created(),
+});
+
+export const tenants = pgTable("tenants", {
+  id: text("id").primaryKey(),
+  name: text("name").notNull().unique(),
+  createdAt: created(),
+});
+
+export const projects = pgTable(
+  "projects",
+  {
+    id: text("id").primaryKey(),
+    tenantId: text("tenant_id")
+      .notNull()
+      .references(() => tenants.id),
+    name: text("name").notNull(),
+    createdAt: created(),
+  },
+  (table) => [unique("one_project_per_name").on(table.tenantId, table.name)],
+);
+
+export const sandboxes = pgTable(
+  "sandboxes",
+  {
+    id: text("id").primaryKey(),
+    projectId: text("project_id")
+      .notNull()
+      .references(() => projects.id),
+    driver: text("driver").notNull(),
+    state: text("state").$type<"wanted" | "running" | "stopped" | "removed">().notNull(),
+    bootId: text("boot_id"),
+    createdAt: created(),
+    usedAt: moment("used_at").notNull().defaultNow(),
+    removedAt: moment("removed_at"),
+  },
+  (table) => [
+    uniqueIndex("one_sandbox_per_project").on(table.projectId).where(sql`state <> 'removed'`),
+    check("sandbox_state", oneOf("state", ["wanted", "running", "stopped", "removed"])),
+  ],
+);
+
+export const builds = pgTable(
+  "builds",
+  {
+    id: text("id").primaryKey(),
+    tenantId: text("tenant_id")
+      .notNull()
+      .references(() => tenants.id),
+    projectId: text("project_id")
+      .notNull()
+      .references(() => projects.id),
+    /** The event that requested it; its id gives the build's. */
+    eventId: text("event_id").notNull().unique(),
+    requestedBy: text("requested_by"),
+    /** Order of the requests of one project. */
+    position: bigserial("position", { mode: "number" }).notNull(),
+    status: text("status").$type<BuildStatus>().notNull(),
+    plan: jsonb("plan").$type<Plan>().notNull(),
+    sandboxDriver: text("sandbox_driver").notNull(),
+    network: text("network").$type<"none" | "open">().notNull(),
+    /** Restore point 0: where the build began. */
+    baseSha: text("base_sha"),
+    headSha: text("head_sha"),
+    /** Raised by retry, redo, rollback and a reconcile that finds no movement (W13). */
+    epoch: integer("epoch").notNull().default(0),
+    reason: text("reason"),
+    createdAt: created(),
+    startedAt: moment("started_at"),
+    deadlineAt: moment("deadline_at"),
+    movedAt: moment("moved_at").notNull().defaultNow(),
+    endedAt: moment("ended_at"),
+  },
+  (table) => [
+    uniqueIndex("one_running_build_per_project")
+      .on(table.projectId)
+      .where(sql`status in ('running', 'waiting', 'cancelling')`),
+    index("builds_by_project").on(table.projectId, table.position),
+    check("build_status", oneOf("status", buildStatusSchema.options)),
+    check("build_ended", sql`(status in ('completed', 'failed', 'cancelled')) = (ended_at is not null)`),
+    check("build_completed_has_head", sql`status <> 'completed' or head_sha is not null`),
+  ],
+);
+
+export const waves = pgTable(
+  "waves",
+  {
+    id: text("id").primaryKey(),
+    buildId: text("build_id")
+      .notNull()
+      .references(() => builds.id),
+    number: integer("number").notNull(),
+    status: text("status").$type<WaveStatus>().notNull(),
+    baseSha: text("base_sha").notNull(),
+    headSha: text("head_sha"),
+    fixRounds: integer("fix_rounds").notNull().default(0),
+    epoch: integer("epoch").notNull().default(0),
+    /** The head a person approved; another head asks again. */
+    approvedSha: text("approved_sha"),
+    reason: text("reason"),
+    createdAt: created(),
+    passedAt: moment("passed_at"),
+    deliveredAt: moment("delivered_at"),
+    endedAt: moment("ended_at"),
+  },
+  (table) => [
+    unique("one_wave_per_build_and_number").on(table.buildId, table.number),
+    uniqueIndex("one_live_wave_per_build")
+      .on(table.buildId)
+      .where(sql`status in ('running', 'joining', 'gating', 'fixing', 'waiting')`),
+    check("wave_status", oneOf("status", waveStatusSchema.options)),
+    check("wave_passed_has_sha", sql`status <> 'passed' or (head_sha is not null and passed_at is not null)`),
+    check("wave_delivered_was_passed", sql`delivered_at is null or status = 'passed'`),
+  ],
+);
+
+/** A conflict that sent a task back to pending (W8). */
+export interface TaskConflict {
+  readonly waveNumber: number;
+  readonly paths: string[];
+  readonly detail: string;
+}
+
+export const tasks = pgTable(
+  "tasks",
+  {
+    id: text("id").primaryKey(),
+    buildId: text("build_id")
+      .notNull()
+      .references(() => builds.id),
+    key: text("key").notNull(),
+    position: integer("position").notNull(),
+    agent: text("agent").notNull(),
+    definition: jsonb("definition").$type<PlanTask>().notNull(),
+    status: text("status").$type<TaskStatus>().notNull(),
+    /** The wave it is in or was last in. */
+    waveId: text("wave_id").references(() => waves.id),
+    epoch: integer("epoch").notNull().default(0),
+    attempts: integer("attempts").notNull().default(0),
+    retriesUsed: integer("retries_used").notNull().default(0),
+    losses: integer("losses").notNull().default(0),
+    conflicts: jsonb("conflicts").$type<TaskConflict[]>().notNull().default([]),
+    /** What its last good attempt committed; joined into the wave's head once `completed`. */
+    commitSha: text("commit_sha"),
+    summary: text("summary"),
+    changedFiles: jsonb("changed_files").$type<string[]>().notNull().default([]),
+    reason: text("reason"),
+    endedAt: moment("ended_at"),
+  },
+  (table) => [
+    unique("one_task_per_key").on(table.buildId, table.key),
+    check("task_status", oneOf("status", taskStatusSchema.options)),
+    check("task_in_wave", sql`status not in ('assigned', 'running', 'joining', 'completed') or wave_id is not null`),
+  ],
+);
+
+export const dependencies = pgTable(
+  "dependencies",
+  {
+    taskId: text("task_id")
+      .notNull()
+      .references(() => tasks.id),
+    dependsOnId: text("depends_on_id")
+      .notNull()
+      .references(() => tasks.id),
+  },
+  (table) => [
+    primaryKey({ columns: [table.taskId, table.dependsOnId] }),
+    check("no_self_dependency", sql`task_id <> depends_on_id`),
+  ],
+);
+
+/** Which tasks a wave held; a task sent back by a conflict is in several. */
+export const waveTasks = pgTable(
+  "wave_tasks",
+  {
+    waveId: text("wave_id")
+      .notNull()
+      .references(() => waves.id),
+    taskId: text("task_id")
+      .notNull()
+      .references(() => tasks.id),
+  },
+  (table) => [primaryKey({ columns: [table.waveId, table.taskId] })],
+);
+
+export const attemptKinds = ["task", "fix", "generate"] as const;
+export type AttemptKind = (typeof attemptKinds)[number];
+
+export interface AttemptVerdict {
+  readonly outcome: AttemptOutcome;
+  readonly reason: string | null;
+  readonly summary: string | null;
+  readonly changed: string[];
+}
+
+export const attempts = pgTable(
+  "attempts",
+  {
+    id: text("id").primaryKey(),
+    buildId: text("build_id")
+      .notNull()
+      .references(() => builds.id),
+    waveId: text("wave_id")
+      .notNull()
+      .references(() => waves.id),
+    taskId: text("task_id").references(() => tasks.id),
+    kind: text("kind").$type<AttemptKind>().notNull(),
+    role: text("role").notNull(),
+    /** Of its task, or of its wave (fix, generate); from 1. */
+    number: integer("number").notNull(),
+    fence: integer("fence").notNull().default(0),
+    status: text("status").$type<AttemptStatus>().notNull(),
+    outcome: text("outcome").$type<AttemptOutcome>(),
+    baseSha: text("base_sha").notNull(),
+    commitSha: text("commit_sha"),
+    treePath: text("tree_path").notNull(),
+    ref: text("ref").notNull(),
+    jobKey: text("job_key").notNull().unique(),
+    /** For a fix: the gate run whose findings it mends. */
+    gateRunId: text("gate_run_id"),
+    /** For generate: the globs to make again. */
+    paths: jsonb("paths").$type<string[]>().notNull().default([]),
+    reason: text("reason"),
+    outputTail: text("output_tail"),
+    /** How it was judged when its work was kept; becomes the outcome when it settles. */
+    verdict: jsonb("verdict").$type<AttemptVerdict>(),
+    createdAt: created(),
+    startedAt: moment("started_at"),
+    endedAt: moment("ended_at"),
+  },
+  (table) => [
+    uniqueIndex("one_live_attempt_per_task").on(table.taskId).where(sql`status <> 'settled' and task_id is not null`),
+    uniqueIndex("one_live_attempt_on_a_wave_head").on(table.waveId).where(sql`status <> 'settled' and task_id is null`),
+    uniqueIndex("one_attempt_per_task_and_number").on(table.taskId, table.number),
+    index("attempts_by_build").on(table.buildId),
+    check("attempt_status", oneOf("status", attemptStatusSchema.options)),
+    check("attempt_outcome", sql`outcome is null or ${oneOf("outcome", attemptOutcomeSchema.options)}`),
+    check("attempt_settled", sql`(status = 'settled') = (outcome is not null)`),
+    check("attempt_kind", sql`(kind = 'task') = (task_id is not null)`),
+  ],
+);
+
+export const gateRuns = pgTable(
+  "gate_runs",
+  {
+    id: text("id").primaryKey(),
+    buildId: text("build_id")
+      .notNull()
+      .references(() => builds.id),
+    waveId: text("wave_id")
+      .notNull()
+      .references(() => waves.id),
+    gate: text("gate").$type<GateName>().notNull(),
+    /** Of this gate in this wave, from 1. */
+    round: integer("round").notNull(),
+    sha: text("sha").notNull(),
+    /** The wave's epoch when it was asked for: a retry asks again for the same commit. */
+    epoch: integer("epoch").notNull(),
+    fence: integer("fence").notNull().default(0),
+    status: text("status").$type<"requested" | "running" | "finished">().notNull(),
+    verdict: text("verdict").$type<Verdict>(),
+    reason: text("reason"),
+    /** Whether a fixer may mend what it found. */
+    fixable: boolean("fixable").notNull().default(false),
+    evidence: jsonb("evidence").$type<Evidence>(),
+    fingerprint: text("fingerprint"),
+    losses: integer("losses").notNull().default(0),
+    jobKey: text("job_key"),
+    createdAt: created(),
+    endedAt: moment("ended_at"),
+  },
+  (table) => [
+    unique("one_gate_run_per_round").on(table.waveId, table.gate, table.round),
+    uniqueIndex("one_live_gate_per_wave").on(table.waveId).where(sql`status <> 'finished'`),
+    check("gate_name", oneOf("gate", gateNameSchema.options)),
+    check("gate_verdict", sql`verdict is null or ${oneOf("verdict", verdictSchema.options)}`),
+    check("gate_finished", sql`(status = 'finished') = (verdict is not null)`),
+    check("gate_passed_has_evidence", sql`verdict is distinct from 'passed' or evidence is not null`),
+  ],
+);
+
+export const findings = pgTable(
+  "findings",
+  {
+    id: bigserial("id", { mode: "number" }).primaryKey(),
+    gateRunId: text("gate_run_id")
+      .notNull()
+      .references(() => gateRuns.id),
+    rule: text("rule").notNull(),
+    severity: text("severity").$type<Severity>().notNull(),
+    message: text("message").notNull(),
+    file: text("file"),
+    line: integer("line"),
+    confidence: integer("confidence_percent"),
+  },
+  (table) => [
+    index("findings_by_gate_run").on(table.gateRunId),
+    check("finding_severity", oneOf("severity", severitySchema.options)),
+  ],
+);
+
+/** What runs, or is to run, in a sandbox; written before it is started (W9). */
+export const jobs = pgTable(
+  "jobs",
+  {
+    key: text("key").primaryKey(),
+    buildId: text("build_id")
+      .notNull()
+      .references(() => builds.id),
+    projectId: text("project_id")
+      .notNull()
+      .references(() => projects.id),
+    ownerKind: text("owner_kind").$type<"attempt" | "gate" | "preview">().notNull(),
+    ownerId: text("owner_id").notNull(),
+    ownerFence: integer("owner_fence").notNull(),
+    status: text("status").$type<"intended" | "running" | "ended">().notNull(),
+    cancelReason: text("cancel_reason"),
+    /** The process that watches it, until `leaseUntil`; each taking raises `fence`. */
+    leaseOwner: text("lease_owner"),
+    leaseUntil: moment("lease_until"),
+    fence: integer("fence").notNull().default(0),
+    /** How much of its output is in log_chunks, in bytes. */
+    outputOffset: bigint("output_offset", { mode: "number" }).notNull().default(0),
+    /** The guest's last word on it. */
+    state: jsonb("state").$type<unknown>(),
+    createdAt: created(),
+    endedAt: moment("ended_at"),
+  },
+  (table) => [
+    index("jobs_by_build").on(table.buildId),
+    index("jobs_live").on(table.projectId).where(sql`status <> 'ended'`),
+    check("job_status", oneOf("status", ["intended", "running", "ended"])),
+    check("job_owner", oneOf("owner_kind", ["attempt", "gate", "preview"])),
+  ],
+);
+
+export const logChunks = pgTable(
+  "log_chunks",
+  {
+    jobKey: text("job_key")
+      .notNull()
+      .references(() => jobs.key),
+    /** Where the chunk begins in the job's output, in bytes. */
+    startsAt: bigint("starts_at", { mode: "number" }).notNull(),
+    text: text("text").notNull(),
+    at: moment("at").notNull().defaultNow(),
+  },
+  (table) => [primaryKey({ columns: [table.jobKey, table.startsAt] })],
+);
+
+export const previews = pgTable("previews", {
+  buildId: text("build_id")
+    .primaryKey()
+    .references(() => builds.id),
+  waveNumber: integer("wave_number").notNull(),
+  sha: text("sha").notNull(),
+  status: text("status").$type<"starting" | "ready" | "dead" | "stopped">().notNull(),
+  /** Inside the sandbox. */
+  port: integer("port").notNull(),
+  starts: integer("starts").notNull().default(1),
+  jobKey: text("job_key").notNull(),
+  reason: text("reason"),
+});
+
+export const restorePoints = pgTable(
+  "restore_points",
+  {
+    buildId: text("build_id")
+      .notNull()
+      .references(() => builds.id),
+    /** 0: where the build began. */
+    waveNumber: integer("wave_number").notNull(),
+    sha: text("sha").notNull(),
+    createdAt: created(),
+  },
+  (table) => [primaryKey({ columns: [table.buildId, table.waveNumber] })],
+);
+
+/** Facts and requests, in the order they were committed: sent to the engine once, read by live views for ever. */
+export const outbox = pgTable(
+  "outbox",
+  {
+    seq: bigserial("seq", { mode: "number" }).primaryKey(),
+    eventId: text("event_id").notNull().unique(),
+    name: text("name").notNull(),
+    projectId: text("project_id").notNull(),
+    buildId: text("build_id"),
+    data: jsonb("data").$type<Record<string, unknown>>().notNull(),
+    createdAt: created(),
+    sentAt: moment("sent_at"),
+  },
+  (table) => [
+    index("outbox_unsent").on(table.seq).where(sql`sent_at is null`),
+    index("outbox_by_build").on(table.buildId, table.seq),
+  ],
+);

@@ -1,0 +1,169 @@
+import { createHash } from "node:crypto";
+import { sql } from "drizzle-orm";
+import { drizzle } from "drizzle-orm/node-postgres";
+import type { Pool } from "pg";
+import { WavesmithError } from "../domain/errors.ts";
+import { type IdSource, randomIds } from "../domain/ids.ts";
+import type { JobLease, JobRow, OutboxRow, Store, StoreTransaction, Tables } from "./port.ts";
+import { type Db, rowsOf } from "./rows.ts";
+import * as schema from "./schema.ts";
+
+function tablesOf(db: Db): Tables {
+  return {
+    tenants: rowsOf(db, schema.tenants),
+    projects: rowsOf(db, schema.projects),
+    sandboxes: rowsOf(db, schema.sandboxes),
+    builds: rowsOf(db, schema.builds),
+    tasks: rowsOf(db, schema.tasks),
+    dependencies: rowsOf(db, schema.dependencies),
+    waves: rowsOf(db, schema.waves),
+    waveTasks: rowsOf(db, schema.waveTasks),
+    attempts: rowsOf(db, schema.attempts),
+    gateRuns: rowsOf(db, schema.gateRuns),
+    findings: rowsOf(db, schema.findings),
+    jobs: rowsOf(db, schema.jobs),
+    logChunks: rowsOf(db, schema.logChunks),
+    previews: rowsOf(db, schema.previews),
+    restorePoints: rowsOf(db, schema.restorePoints),
+    outbox: rowsOf(db, schema.outbox),
+  };
+}
+
+function transactionOf(db: Db): StoreTransaction {
+  const tables = tablesOf(db);
+  const lock = async (table: "builds" | "projects", id: string): Promise<void> => {
+    const found = await db.execute(sql`select 1 from ${sql.identifier(table)} where id = ${id} for update`);
+    if (found.rows.length === 0) throw new WavesmithError("not-found", `there is no ${table.slice(0, -1)} ${id}`);
+  };
+  return {
+    ...tables,
+    async lockBuild(id) {
+      await lock("builds", id);
+      return tables.builds.get({ id });
+    },
+    async lockProject(id) {
+      await lock("projects", id);
+      return tables.projects.get({ id });
+    },
+    async emit(event) {
+      const { id: eventId, name, data, projectId, buildId } = event;
+      await tables.outbox.insertIfAbsent({ eventId, name, data, projectId, buildId });
+    },
+  };
+}
+
+/** A number for Postgres advisory locks from a name. */
+export function advisoryKey(name: string): bigint {
+  return createHash("sha256").update(name).digest().readBigInt64BE(0);
+}
+
+const outboxLock = advisoryKey("wavesmith:outbox");
+const repeatable = new Set(["40001", "40P01"]);
+const codeOf = (error: unknown): string | undefined => {
+  const { code, cause } = error as { code?: string; cause?: unknown };
+  return code ?? (cause === undefined ? undefined : codeOf(cause));
+};
+
+/** The store over a pool whose database is migrated. */
+export function createStore(
+  pool: Pool,
+  options: { crashPoint?: (name: string) => void | Promise<void>; ids?: IdSource } = {},
+): Store {
+  const db = drizzle(pool);
+  const crashPoint = options.crashPoint ?? (() => undefined);
+  const transaction: Store["transaction"] = async (name, work) => {
+    for (let attempt = 1; ; attempt += 1) {
+      try {
+        const result = await db.transaction(async (tx) => {
+          const value = await work(transactionOf(tx as unknown as Db));
+          await crashPoint(`${name}.before-commit`);
+          return value;
+        });
+        await crashPoint(`${name}.after-commit`);
+        return result;
+      } catch (error) {
+        if (attempt >= 5 || !repeatable.has(codeOf(error) ?? "")) throw error;
+      }
+    }
+  };
+  return {
+    ...tablesOf(db),
+    transaction,
+    ...processRegistry(pool),
+    ...leases(db),
+    async installationId() {
+      await db
+        .insert(schema.installations)
+        .values({ id: (options.ids ?? randomIds)("installation") })
+        .onConflictDoNothing();
+      const rows = await db.execute<{ id: string }>(sql`select id from installations order by created_at, id limit 1`);
+      return rows.rows[0]!.id;
+    },
+    async drainOutbox(projectIds, deliver) {
+      return db.transaction(async (tx) => {
+        // One process at a time, so that events leave in the order in which they were committed.
+        await tx.execute(sql`select pg_advisory_xact_lock(${outboxLock})`);
+        const mine = projectIds === "all" ? sql`true` : sql`project_id = any(${sql.param([...projectIds])})`;
+        const unsent = await tx.execute<{ seq: string }>(
+          sql`select seq from outbox where sent_at is null and ${mine} order by seq limit 200`,
+        );
+        if (unsent.rows.length === 0) return 0;
+        const outbox = rowsOf<OutboxRow, typeof schema.outbox.$inferInsert>(tx as unknown as Db, schema.outbox);
+        const seqs = unsent.rows.map((row) => Number(row.seq));
+        await deliver(await outbox.list({ seq: seqs }, { by: "seq" }));
+        await outbox.update({ seq: seqs }, { sentAt: new Date() });
+        return seqs.length;
+      });
+    },
+  };
+}
+
+function leases(db: Db): Pick<Store, "leaseJobs" | "renewLeases" | "releaseLeases"> {
+  const jobs = rowsOf<JobRow, typeof schema.jobs.$inferInsert>(db, schema.jobs);
+  return {
+    async leaseJobs({ projectIds, owner, leaseMs, limit }) {
+      // A holder is dead when nobody holds its advisory lock; then its lease need not run out first.
+      const taken = await db.execute<{ key: string; fence: number }>(sql`
+        update jobs set lease_owner = ${owner}, lease_until = now() + ${`${leaseMs} milliseconds`}::interval, fence = fence + 1
+        where key in (
+          select key from jobs
+          where status = 'running' and project_id = any(${sql.param([...projectIds])})
+            and (lease_owner is null or lease_until < now() or (lease_owner <> ${owner} and not exists (
+              select 1 from pg_locks
+              where locktype = 'advisory' and granted and objsubid = 1
+                and ((classid::bigint << 32) | objid::bigint) = ('x' || substr(encode(sha256(lease_owner::bytea), 'hex'), 1, 16))::bit(64)::bigint
+            )))
+          order by created_at limit ${limit} for update skip locked
+        ) returning key, fence`);
+      const leased: JobLease[] = [];
+      for (const row of taken.rows) leased.push({ job: await jobs.get({ key: row.key }), fence: row.fence });
+      return leased;
+    },
+    async renewLeases(owner, leaseMs) {
+      const held = await db.execute<{ key: string }>(sql`
+        update jobs set lease_until = now() + ${`${leaseMs} milliseconds`}::interval
+        where lease_owner = ${owner} and status = 'running' and lease_until > now() returning key`);
+      return held.rows.map((row) => row.key);
+    },
+    async releaseLeases(owner) {
+      await db.execute(sql`update jobs set lease_owner = null, lease_until = null where lease_owner = ${owner}`);
+    },
+  };
+}
+
+function processRegistry(pool: Pool): Pick<Store, "registerProcess"> {
+  return {
+    async registerProcess(ownerId) {
+      const client = await pool.connect();
+      // A broken connection frees the lock: then our leases may be taken by others, and fences keep that safe.
+      client.on("error", () => undefined);
+      await client.query("select pg_advisory_lock($1)", [advisoryKey(ownerId).toString()]);
+      return {
+        async release() {
+          await client.query("select pg_advisory_unlock_all()").catch(() => undefined); // the connection may be gone: so is the lock
+          client.release(true);
+        },
+      };
+    },
+  };
+}

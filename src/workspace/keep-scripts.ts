@@ -1,0 +1,122 @@
+import { lacksCommit } from "./volume-scripts.ts";
+
+// Shell text that commits a tree without trusting it. Nothing of the tree's `.git` is used but its index, as data: git
+// runs on a repository of ours in the keep folder, which borrows the objects of `repo`.
+// Arguments of all: tree, keep folder. Facts are printed as `key NUL value NUL`.
+
+/** A file above this is not kept: forges refuse it, and every clone would carry it for ever. */
+export const largestFileBytes = 50 * 1024 * 1024;
+
+/** The exit code when there is no tree where it should be. */
+export const lacksTree = 5;
+
+const prelude = `set -eu
+root=$PWD keep=$PWD/$2
+if [ -L "$1" ] || ! cd "$1" 2> /dev/null; then echo "there is no tree at $1" >&2; exit ${lacksTree}; fi
+tree=$PWD
+export GIT_DIR="$keep/git" GIT_WORK_TREE="$tree"
+facts() { xargs -0 sh -c 'for path; do printf "%s\\0%s\\0" "$0" "$path"; done' "$1"; }
+left_over() { git ls-files -z -o -m --exclude-standard | facts left; }
+`;
+
+// What an agent added with \`add -f\`, or committed, although a rule ignores it.
+const addForced = `
+add_forced() {
+  index=$tree/.git/index
+  if [ ! -f "$index" ] || [ -L "$index" ]; then return 0; fi
+  if [ -e "$tree/.git/wavesmith-opened" ] && [ ! "$index" -nt "$tree/.git/wavesmith-opened" ]; then return 0; fi
+  GIT_INDEX_FILE=$index git ls-files -z -c -i --exclude-standard > "$keep/forced" 2> /dev/null || return 0
+  if [ ! -s "$keep/forced" ]; then return 0; fi
+  xargs -0 sh -c '
+    for path; do
+      find "./$path" -maxdepth 0 \\( -type l -o -type f ! -size +${largestFileBytes}c \\) -print0 2> /dev/null || :
+    done' wavesmith < "$keep/forced" > "$keep/forced.files"
+  git update-index --add -z --stdin < "$keep/forced.files" || :
+}`;
+
+// Repositories inside the tree and files above the limit: what \`git add\` must not be let loose on.
+const scan = `
+scan() {
+  set -- -path ./.git -prune
+  for name in $excluded; do set -- "$@" -o -type d -name "$name" -prune; done
+  find . "$@" -o -name .git -prune -print0 -o -type f -size +${largestFileBytes}c -print0
+}`;
+
+const addAll = `
+add_all() {
+  git add -A --ignore-errors "$@" && return 0
+  # What could not be read may be made readable; what then still cannot be added is named.
+  chmod -R u+rwX . 2> /dev/null || :
+  git add -A --ignore-errors "$@" || left_over
+}`;
+
+const finish = `
+finish() {
+  written=$(git write-tree)
+  printf 'tree\\0%s\\0' "$written"
+  if [ "$written" = "$base_tree" ]; then return 0; fi
+  commit=$(printf '%s' "$KEEP_MESSAGE" | git commit-tree "$written" -p "$base")
+  printf '# v2 git bundle\\n-%s \\n%s refs/wavesmith/kept\\n\\n' "$base" "$commit" > "$keep/kept.bundle"
+  printf '%s\\n^%s\\n' "$commit" "$base" \\
+    | git pack-objects --revs --thin --stdout -q --delta-base-offset >> "$keep/kept.bundle"
+}`;
+
+/**
+ * Args: …, base, base's tree, path from the keep folder to repo's `.git`, names of excluded folders (space-separated),
+ * exclude rules, attribute rules. When nothing is odd, commits and bundles at once; else prints each `odd` path.
+ */
+export const keepScript = `${prelude}${addForced}${scan}${addAll}${finish}
+base=$3 base_tree=$4 excluded=$6
+mkdir -p "$GIT_DIR/objects/info" "$GIT_DIR/objects/pack" "$GIT_DIR/refs" "$GIT_DIR/info"
+printf '%s/objects\\n' "$5" > "$GIT_DIR/objects/info/alternates"
+printf '%s' "$7" > "$GIT_DIR/info/exclude"
+if [ -f Cargo.toml ] && ! git cat-file -e "$base:target" 2> /dev/null; then echo /target/ >> "$GIT_DIR/info/exclude"; fi
+printf '%s' "$8" > "$GIT_DIR/info/attributes"
+printf 'ref: refs/heads/kept\\n' > "$GIT_DIR/HEAD"
+printf '[core]\\n\\trepositoryFormatVersion = 0\\n\\tbare = false\\n' > "$GIT_DIR/config"
+git read-tree "$base" || exit ${lacksCommit}
+add_forced
+scan > "$keep/odd" 2> /dev/null || {
+  chmod -R u+rwX . 2> /dev/null || :
+  scan > "$keep/odd" || :
+}
+if [ -s "$keep/odd" ]; then facts odd < "$keep/odd"; exit 0; fi
+add_all .
+finish`;
+
+/** Stdin: NUL-separated paths. Prints each that the tree's rules ignore and the index has not got as \`ignored\`. */
+export const findIgnoredScript = `${prelude}
+git check-ignore -z --stdin > "$keep/ignored" || [ $? = 1 ]
+facts ignored < "$keep/ignored"`;
+
+/** Stdin: NUL-separated pathspecs. Adds them to the index. */
+export const addScript = `${prelude}${addAll}
+cat > "$keep/pathspecs"
+add_all --pathspec-from-file="$keep/pathspecs" --pathspec-file-nul`;
+
+/**
+ * Args: …, base, folder. Stdin: NUL-separated pathspecs from there. Adds the files of a repository inside the tree as
+ * plain ones, by its own ignore rules.
+ */
+export const addNestedScript = `${prelude}${addAll}
+cat > "$keep/pathspecs"
+nested() {
+  (
+    export GIT_WORK_TREE="$tree/$2" GIT_INDEX_FILE="$keep/nested.index"
+    cd "$2"
+    rm -f "$GIT_INDEX_FILE"
+    git read-tree "$1:$2" 2> /dev/null || git read-tree --empty
+    add_all --pathspec-from-file="$keep/pathspecs" --pathspec-file-nul > /dev/null
+    git write-tree
+  )
+}
+written=$(nested "$3" "$4")
+git rm -r -q --cached --ignore-unmatch -- ":(literal)$4"
+git read-tree --prefix="$4/" "$written"`;
+
+/** Args: …, base, base's tree. Stdin: NUL-separated paths to leave out. */
+export const finishScript = `${prelude}${finish}
+base=$3 base_tree=$4
+git update-index --force-remove -z --stdin
+rm -f "$keep/kept.bundle"
+finish`;

@@ -1,0 +1,51 @@
+import { stat, unlink } from "node:fs/promises";
+import { join } from "node:path";
+import { WavesmithError } from "../domain/errors.ts";
+import { assertSha, type Git, shaPattern } from "./git.ts";
+import type { Sha } from "./port.ts";
+
+/** What git calls a null id: "this ref must not exist". */
+const absent = "0".repeat(40);
+
+/** A git killed in the middle of a ref's update leaves its lock behind; nothing holds one for so long. */
+const staleLockMs = 60_000;
+
+/** Whether git takes this as a full ref name (git-check-ref-format(1)). */
+export function isRefName(ref: string): boolean {
+  if (!/^refs\/[^/]+\/./.test(ref) || ref.endsWith("/") || ref.endsWith(".") || ref.length > 1024) return false;
+  if (/[\x00-\x20\x7f~^:?*[\\]/.test(ref) || ref.includes("..") || ref.includes("@{")) return false;
+  return ref.split("/").every((part) => part !== "" && !part.startsWith(".") && !part.endsWith(".lock"));
+}
+
+/** The commit a ref, SHA or other revision names; null when there is none. */
+export async function resolveCommit(git: Git, gitDir: string, revision: string): Promise<Sha | null> {
+  const args = ["rev-parse", "--verify", "--quiet", "--end-of-options", `${revision}^{commit}`];
+  const result = await git.run(args, { gitDir, answers: [0, 1, 128] });
+  const sha = result.stdout.toString("utf8").trim();
+  return result.exitCode === 0 && shaPattern.test(sha) ? sha : null;
+}
+
+/** Compare-and-swap of a ref; `expected: null` means "must be absent". True also when the ref is at `to` already. */
+export async function moveRef(
+  git: Git,
+  gitDir: string,
+  move: { ref: string; to: Sha; expected: Sha | null },
+): Promise<boolean> {
+  const { ref, to, expected } = move;
+  if (!isRefName(ref)) throw new WavesmithError("usage", `git takes no ref named ${JSON.stringify(ref)}`);
+  const args = ["update-ref", "--no-deref", ref, assertSha(to), expected === null ? absent : assertSha(expected)];
+  const result = await git.run(args, { gitDir, answers: [0, 1, 128] });
+  if (result.exitCode === 0) return true;
+  const now = await resolveCommit(git, gitDir, ref);
+  if (now === to) return true;
+  if (now !== expected) return false;
+  if (await removeStaleLock(join(gitDir, `${ref}.lock`))) return moveRef(git, gitDir, move);
+  throw new WavesmithError("git", `ref ${ref} in ${gitDir} could not be moved to ${to}: ${result.stderr.trim()}`);
+}
+
+async function removeStaleLock(path: string): Promise<boolean> {
+  const found = await stat(path).catch(() => null); // absent: the lock was not what was in the way
+  if (found === null || Date.now() - found.mtimeMs < staleLockMs) return false;
+  await unlink(path);
+  return true;
+}

@@ -1,0 +1,30 @@
+import { spawnSync } from "node:child_process";
+
+export type Requirement = "bubblewrap" | "docker" | "postgres-server" | "chromium";
+
+const probes: Record<Requirement, () => boolean> = {
+  // Namespaces may be denied although the program is there, so it is tried.
+  bubblewrap: () =>
+    spawnSync("bwrap", ["--unshare-user", "--unshare-pid", "--ro-bind", "/", "/", "true"], { stdio: "ignore" }).status === 0,
+  docker: () => spawnSync("docker", ["info"], { stdio: "ignore" }).status === 0,
+  "postgres-server": () => process.env.WAVESMITH_TEST_DATABASE_URL !== undefined,
+  chromium: () => spawnSync("chromium", ["--version"], { stdio: "ignore" }).status === 0,
+};
+
+const found = new Map<Requirement, boolean>();
+
+/**
+ * Whether everything named is on this machine: for `describe.runIf(requires("bubblewrap"))`. Says loudly what is
+ * skipped; with WAVESMITH_REQUIRE=all (as in CI) a lack is a failure instead.
+ */
+export function requires(...what: Requirement[]): boolean {
+  const lacking = what.filter((name) => {
+    if (!found.has(name)) found.set(name, probes[name]());
+    return !found.get(name);
+  });
+  if (lacking.length === 0) return true;
+  const message = `this machine lacks ${lacking.join(", ")}`;
+  if (process.env.WAVESMITH_REQUIRE === "all") throw new Error(`WAVESMITH_REQUIRE=all, but ${message}`);
+  console.warn(`SKIPPED: ${message}`);
+  return false;
+}

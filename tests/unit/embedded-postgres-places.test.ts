@@ -1,0 +1,99 @@
+import { chmodSync, mkdirSync, statSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { describe, expect, it } from "vitest";
+import { openDatabase } from "../../src/store/connection.ts";
+import { installBinaries } from "../../src/store/embedded/binaries.ts";
+import { databaseFailure } from "../../src/store/embedded/failure.ts";
+import { placeIn } from "../../src/store/embedded/place.ts";
+import { serverUserOf } from "../../src/store/embedded/server-user.ts";
+import {
+  isRunning,
+  serverPid,
+  startUser,
+  temporaryFolder,
+  temporaryFolderOf,
+  until,
+} from "../support/embedded-postgres.ts";
+
+const isRoot = process.geteuid?.() === 0;
+if (!isRoot) console.warn("SKIPPED: only root can become another user");
+
+async function worksIn(dataDir: string): Promise<void> {
+  const database = await openDatabase({ dataDir, applicationName: "test" });
+  try {
+    expect((await database.pool.query("select 1 as one")).rows).toEqual([{ one: 1 }]);
+  } finally {
+    await database.close();
+  }
+}
+
+describe("an embedded Postgres works", () => {
+  it("below a folder that only its owner may enter, whose name has spaces and quotes", async () => {
+    const home = join(temporaryFolder(), `it's "my" home $(x)`);
+    mkdirSync(home, { mode: 0o700 });
+    await worksIn(join(home, "data"));
+  });
+
+  it("in folders far deeper than a socket's path may be long", async () => {
+    const deep = Array.from({ length: 30 }, (_, level) => `a-folder-with-quite-a-long-name-${level}`);
+    await worksIn(join(temporaryFolder(), ...deep));
+  });
+
+  it.runIf(isRoot)("for an ordinary user, even one without a name", async () => {
+    const dataDir = join(temporaryFolderOf(1234), "data");
+    const user = startUser(dataDir, { uid: 1234 });
+    await user.ready();
+    const pid = serverPid(dataDir)!;
+    expect(statSync(`/proc/${pid}`).uid).toBe(1234);
+    await user.ask("close");
+    await until(() => !isRunning(pid));
+  });
+
+  it.runIf(isRoot)("for root in an ordinary user's data directory, as that user", async () => {
+    const dataDir = join(temporaryFolderOf(1234), "data");
+    const owner = startUser(dataDir, { uid: 1234 });
+    await owner.ready();
+    await owner.ask("close");
+    const root = startUser(dataDir);
+    await root.ready();
+    expect(statSync(`/proc/${serverPid(dataDir)}`).uid).toBe(1234);
+    await root.ask("close");
+    const again = startUser(dataDir, { uid: 1234 });
+    await again.ready();
+    await again.ask("close");
+  });
+});
+
+describe("the programs of the embedded Postgres", () => {
+  it("are copied once, by whichever process comes first", async () => {
+    const cache = join(temporaryFolder(), "cache");
+    chmodSync(join(cache, ".."), 0o755);
+    const user = serverUserOf(join(tmpdir(), "none"));
+    const [first, second] = await Promise.all([installBinaries(user, [cache]), installBinaries(user, [cache])]);
+    expect(first).toEqual(second);
+    const copiedAt = statSync(first.postgres).ctimeMs;
+    await installBinaries(user, [cache]);
+    expect(statSync(first.postgres).ctimeMs).toBe(copiedAt);
+  });
+
+  it("are never taken from a folder that others may write to", async () => {
+    const cache = temporaryFolder();
+    chmodSync(cache, 0o777);
+    const user = serverUserOf(join(tmpdir(), "none"));
+    await expect(installBinaries(user, [cache])).rejects.toMatchObject({
+      code: "environment",
+      message: expect.stringContaining("others may write"),
+      remedy: expect.stringContaining("DATABASE_URL"),
+    });
+  });
+});
+
+describe("a failure of the embedded Postgres", () => {
+  it("names a full disk, with what Postgres said last", async () => {
+    const place = placeIn(temporaryFolder());
+    const failure = await databaseFailure("initdb failed", place, "could not extend file: No space left on device\n");
+    expect(failure).toMatchObject({ code: "database", retryable: true });
+    expect(failure.message).toMatch(/disk is full: \d+ MiB are free at .*\ncould not extend file/);
+  });
+});
