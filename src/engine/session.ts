@@ -33,7 +33,8 @@ interface Standing {
 export function createSession(options: SessionOptions): Session {
   const { database, processId } = options;
   let current: Standing | null = null;
-  let notifying = false;
+  let wanted = false;
+  let telling = false;
 
   const open = async (): Promise<Standing> => {
     const connection = await database.connect();
@@ -59,10 +60,19 @@ export function createSession(options: SessionOptions): Session {
   };
 
   const tell = async () => {
-    // Many commits in a row are one notice; it is outside their transactions, where it would serialise their commits.
-    await new Promise((resolve) => setTimeout(resolve, 5));
-    notifying = false;
-    await current?.connection.query("SELECT pg_notify($1, $2)", [channel, processId]);
+    telling = true;
+    try {
+      while (wanted && current !== null) {
+        // Many commits in a row are one notice; it is outside their transactions, where it would serialise their commits.
+        await new Promise((resolve) => setTimeout(resolve, 5));
+        wanted = false;
+        await current?.connection.query("SELECT pg_notify($1, $2)", [channel, processId]);
+      }
+    } catch {
+      // Lost with its connection, which reports that itself; the others look by themselves.
+    } finally {
+      telling = false;
+    }
   };
 
   return {
@@ -70,9 +80,8 @@ export function createSession(options: SessionOptions): Session {
       if (current === null) current = await open();
     },
     notify() {
-      if (notifying || current === null) return;
-      notifying = true;
-      tell().catch(() => undefined); // lost with its connection: the others look by themselves
+      wanted = true;
+      if (!telling) void tell();
     },
     async close() {
       current?.drop();

@@ -164,7 +164,11 @@ async function endOf(child: ChildProcess, status: Status): Promise<Ending> {
 
 /** B1: bwrap itself may end before its namespace is empty. */
 async function confirmGone(first: FirstProcess): Promise<void> {
-  for (let waitMs = 1; first.ticks !== null && startTicks(first.pid) === first.ticks; waitMs = Math.min(waitMs * 2, 50)) {
+  for (
+    let waitMs = 1;
+    first.ticks !== null && startTicks(first.pid) === first.ticks;
+    waitMs = Math.min(waitMs * 2, 50)
+  ) {
     signal(first.pid, "SIGKILL");
     await new Promise((resolve) => setTimeout(resolve, waitMs));
   }

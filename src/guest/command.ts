@@ -93,7 +93,11 @@ export async function execute(parts: GuestParts, spec: ExecSpec, signal: AbortSi
     durationMs: Math.round(performance.now() - begun),
   };
   if (ending.ran) return { ...result, exitCode: ending.exitCode, stderr: stderr.text };
-  const { exitCode, error } = parts.isolation.explainNoStart({ argv: spec.argv, cwd: command.cwd }, ending, stderr.text);
+  const { exitCode, error } = parts.isolation.explainNoStart(
+    { argv: spec.argv, cwd: command.cwd },
+    ending,
+    stderr.text,
+  );
   if (exitCode === null) throw new GuestFault(422, "not-started", error);
   return { ...result, exitCode, stderr: `${error}\n` };
 }

@@ -167,7 +167,13 @@ async function listFolder(volume: Volume, path: string): Promise<FileStat[]> {
 }
 
 function describe(path: string, found: BigIntStats): FileStat {
-  const type = found.isFile() ? "file" : found.isDirectory() ? "directory" : found.isSymbolicLink() ? "symlink" : "other";
+  const type = found.isFile()
+    ? "file"
+    : found.isDirectory()
+      ? "directory"
+      : found.isSymbolicLink()
+        ? "symlink"
+        : "other";
   return {
     path,
     type,

@@ -29,7 +29,8 @@ export function createJobInput(path: string): JobInput {
     if (lastSeq !== null && seq <= lastSeq) return;
     if (lastSeq !== null && seq > lastSeq + 1) throw conflict("stdin-gap", `number ${lastSeq + 1} comes before ${seq}`);
     if (ended) throw conflict("stdin-ended", "the input has ended");
-    if (kept + bytes.length > largestInputBytes) throw new GuestFault(413, "too-large", "a job's input is at most 256 MiB");
+    if (kept + bytes.length > largestInputBytes)
+      throw new GuestFault(413, "too-large", "a job's input is at most 256 MiB");
     file ??= await open(path, "wx+", 0o600);
     await file.write(bytes, 0, bytes.length, kept);
     await file.datasync();

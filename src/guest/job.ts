@@ -195,7 +195,11 @@ class Conductor implements Job {
       run = await startStage(this.#around, stage);
     } catch (error) {
       const outputEnd = this.#around.output.position();
-      const end = { status: "failed", outputEnd, error: `${stage.name} could not be started: ${messageOf(error)}` } as const;
+      const end = {
+        status: "failed",
+        outputEnd,
+        error: `${stage.name} could not be started: ${messageOf(error)}`,
+      } as const;
       this.#ledger.updateStage(index, { ...end, ...this.#since(startedAt) });
       this.#failed(stage);
       return null;
@@ -232,7 +236,8 @@ class Conductor implements Job {
   #conclude(index: number, stage: StageSpec, ran: { active: ActiveStage; startedAt: Date; end: StageEnd }): void {
     const { active, startedAt, end } = ran;
     this.#active.delete(index);
-    const passed = active.intent === "job-over" || (active.intent === null && end.exitCode === 0 && stage.background !== true);
+    const passed =
+      active.intent === "job-over" || (active.intent === null && end.exitCode === 0 && stage.background !== true);
     this.#ledger.updateStage(index, {
       status: passed ? "passed" : "failed",
       ...this.#since(startedAt),
@@ -266,7 +271,8 @@ class Conductor implements Job {
     if (stage.continueOnFailure === true) return;
     this.#endedBackground ||= stage.name;
     for (const [index, active] of this.#active) {
-      if (active.isAwaited && this.#spec.stages[index]?.always !== true) this.#end(active, "background-ended", ownGraceMs);
+      if (active.isAwaited && this.#spec.stages[index]?.always !== true)
+        this.#end(active, "background-ended", ownGraceMs);
     }
   }
 
@@ -299,7 +305,10 @@ class Conductor implements Job {
   #blame(problem: string): void {
     const { stages } = this.#ledger.state();
     if (stages.some((stage) => stage.error !== null)) return;
-    const ran = Math.max(0, stages.findLastIndex((stage) => stage.startedAt !== null));
+    const ran = Math.max(
+      0,
+      stages.findLastIndex((stage) => stage.startedAt !== null),
+    );
     this.#ledger.updateStage(ran, { status: "failed", error: problem });
   }
 }

@@ -66,7 +66,11 @@ function withFailedRecord(state: JobState, reason: string): JobState {
 }
 
 /** The state of a job of which nothing has started. */
-export function firstState(key: string, stageNames: readonly string[], options: { now: Date; labels: JobState["labels"] }): JobState {
+export function firstState(
+  key: string,
+  stageNames: readonly string[],
+  options: { now: Date; labels: JobState["labels"] },
+): JobState {
   return {
     key,
     status: "running",

@@ -37,7 +37,6 @@ interface Contact {
 }
 
 async function main(): Promise<void> {
-  closeInheritedDescriptors();
   // Whoever started the guest may be gone; it has nothing more to say to them.
   for (const stream of [process.stdout, process.stderr]) stream.on("error", () => undefined);
   const settings = readSettings();
@@ -68,10 +67,14 @@ async function main(): Promise<void> {
     },
   });
   await listenOn(server, settings.socket);
+  // After listening, because the socket's path may lead through a folder that is open as one of them.
+  closeInheritedDescriptors();
   for (const name of ["SIGTERM", "SIGINT"] as const) process.on(name, shutdown);
   process.on("SIGHUP", () => undefined); // A terminal that closes is no reason to end.
   endAfterSilence(contact, settings.silenceMs, shutdown);
-  process.stdout.write(`${JSON.stringify({ ready: true, protocol: guestProtocolVersion, pid: process.pid, bootId })}\n`);
+  process.stdout.write(
+    `${JSON.stringify({ ready: true, protocol: guestProtocolVersion, pid: process.pid, bootId })}\n`,
+  );
 }
 
 function readSettings(): Settings {
@@ -88,7 +91,8 @@ function readSettings(): Settings {
   const { root, socket, isolation } = values;
   const toolPath = values["tool-path"];
   const silenceMs = Number(values["silence-ms"] ?? guestSilenceLimitMs);
-  if (root === undefined || socket === undefined || toolPath === undefined) throw new Error("--root, --socket and --tool-path are needed");
+  if (root === undefined || socket === undefined || toolPath === undefined)
+    throw new Error("--root, --socket and --tool-path are needed");
   if (isolation !== "bubblewrap" && isolation !== "sweep") throw new Error("--isolation must be bubblewrap or sweep");
   if (!(silenceMs > 0)) throw new Error("--silence-ms must be a number above 0");
   return { root, socket, isolation, toolPath, readOnly: values["read-only"] ?? [], silenceMs };
@@ -112,7 +116,7 @@ async function assemble(settings: Settings): Promise<GuestParts> {
 
 async function chooseIsolation(settings: Settings, volume: Volume, socketFolder: string): Promise<Isolation> {
   const { toolPath } = settings;
-  if (settings.isolation === "sweep") return createSweep({ toolPath });
+  if (settings.isolation === "sweep") return createSweep({ root: volume.root, toolPath });
   const bwrap = await findProgram("bwrap", [toolPath, process.env.PATH ?? ""].join(delimiter));
   const { root, own } = volume;
   return createBubblewrap({ bwrap, root, own, hidden: [socketFolder], tools: settings.readOnly, toolPath });

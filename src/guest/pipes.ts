@@ -2,11 +2,10 @@
 // those; and one pipe for both streams keeps the order in which a program wrote to them.
 import { execFile } from "node:child_process";
 import { randomBytes } from "node:crypto";
-import { closeSync, constants, openSync, unlinkSync } from "node:fs";
+import { closeSync, constants, openSync, rmSync } from "node:fs";
 import { Socket } from "node:net";
 import { join } from "node:path";
 import { promisify } from "node:util";
-import { systemCode } from "./faults.ts";
 
 const madeAtOnce = 16;
 
@@ -55,11 +54,7 @@ function usePath(path: string, use: (path: string) => Pipe): Pipe {
   try {
     return use(path);
   } finally {
-    try {
-      unlinkSync(path);
-    } catch (error) {
-      if (systemCode(error) !== "ENOENT") throw error;
-    }
+    rmSync(path, { force: true });
   }
 }
 

@@ -19,7 +19,9 @@ export function signal(pid: number, name: NodeJS.Signals): boolean {
 export function startTicks(pid: number): string | null {
   try {
     // The second field is the command in brackets and may hold anything, spaces and brackets too.
-    const fields = readFileSync(`/proc/${pid}/stat`, "latin1").replace(/^.*\) /s, "").split(" ");
+    const fields = readFileSync(`/proc/${pid}/stat`, "latin1")
+      .replace(/^.*\) /s, "")
+      .split(" ");
     return fields[0] === "Z" || fields[0] === "X" ? null : (fields[19] ?? null);
   } catch (error) {
     if (systemCode(error) === "ENOENT" || systemCode(error) === "ESRCH") return null;
@@ -32,7 +34,8 @@ export async function processesWith(name: string, isMatch: (value: string) => bo
   const pids = (await readdir("/proc")).filter((entry) => /^\d+$/.test(entry)).map(Number);
   const found: number[] = [];
   for (const pid of pids) {
-    if (pid !== process.pid && (await environmentOf(pid)).some((entry) => matches(entry, name, isMatch))) found.push(pid);
+    if (pid !== process.pid && (await environmentOf(pid)).some((entry) => matches(entry, name, isMatch)))
+      found.push(pid);
   }
   return found;
 }

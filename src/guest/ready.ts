@@ -13,7 +13,8 @@ export async function probeReady(around: StageSurroundings, stage: StageSpec, si
   if ("argv" in ready) return probeCommand(around, stage, ready.argv, signal);
   // A server on "localhost" may listen on one of the two only.
   return (
-    (await probeHttp("127.0.0.1", ready.http, signal)) || (!signal.aborted && (await probeHttp("::1", ready.http, signal)))
+    (await probeHttp("127.0.0.1", ready.http, signal)) ||
+    (!signal.aborted && (await probeHttp("::1", ready.http, signal)))
   );
 }
 

@@ -33,7 +33,10 @@ export interface RouteContext {
 export async function answer(context: RouteContext, exchange: Exchange, segments: readonly string[]): Promise<void> {
   const { request, response, query } = exchange;
   const [version, subject, key, verb] = segments;
-  const name = version === "v1" ? `${request.method} ${subject ?? ""}${key === undefined ? "" : "/KEY"}${verb === undefined ? "" : `/${verb}`}` : "";
+  const name =
+    version === "v1"
+      ? `${request.method} ${subject ?? ""}${key === undefined ? "" : "/KEY"}${verb === undefined ? "" : `/${verb}`}`
+      : "";
   switch (segments.length > 4 ? "" : name) {
     case "GET health":
       return sendJson(response, 200, context.health());
@@ -49,7 +52,11 @@ export async function answer(context: RouteContext, exchange: Exchange, segments
     case "GET list":
       return sendJson(response, 200, await context.files.list(required(query, "path")));
     case "POST exec":
-      return sendJson(response, 200, await execute(context.parts, parseExecSpec(await readJson(request)), exchange.signal));
+      return sendJson(
+        response,
+        200,
+        await execute(context.parts, parseExecSpec(await readJson(request)), exchange.signal),
+      );
     case "GET archive":
       return packFolder(context.parts, required(query, "path"), response);
     case "PUT archive":
@@ -90,7 +97,8 @@ async function answerJob({ jobs }: RouteContext, exchange: Exchange, name: strin
 
 function checkedKey(key: string | undefined): string {
   if (key === undefined) throw new GuestFault(404, "no-route", "not part of the protocol");
-  if (key === "" || key.length > longestKey) throw new GuestFault(400, "bad-request", `a key has 1 to ${longestKey} characters`);
+  if (key === "" || key.length > longestKey)
+    throw new GuestFault(400, "bad-request", `a key has 1 to ${longestKey} characters`);
   return key;
 }
 

@@ -1,8 +1,9 @@
 // The guest as a server: one socket, every request a sign of life.
+
+import { unlink } from "node:fs/promises";
 import { createServer, type IncomingMessage, type Server } from "node:http";
 import { connect } from "node:net";
 import type { Duplex } from "node:stream";
-import { unlink } from "node:fs/promises";
 import { faultOf, GuestFault, systemCode } from "./faults.ts";
 import { sendFault } from "./http.ts";
 import { answer, type RouteContext } from "./routes.ts";
@@ -96,4 +97,3 @@ function isAnswered(path: string): Promise<boolean> {
     socket.on("error", () => resolve(false)); // Nobody, or no socket.
   });
 }
-

@@ -13,6 +13,8 @@ const markName = "WAVESMITH_JOB";
 const sweepPauseMs = 10;
 
 export interface SweepOptions {
+  /** The volume's root. */
+  readonly root: string;
   readonly toolPath: string;
 }
 
@@ -38,6 +40,8 @@ function start(options: SweepOptions, launch: Launch): Launched {
         LANG: "C.UTF-8",
         ...launch.env,
         [markName]: launch.marker,
+        // By this whoever stops the sandbox finds what a guest that was killed has left.
+        WAVESMITH_VOLUME: options.root,
       },
       detached: true,
       stdio: [...launch.stdio],

@@ -1,4 +1,5 @@
 import {
+  type Alias,
   type Document,
   isAlias,
   isMap,
@@ -136,28 +137,22 @@ function aliasFault(document: Document.Parsed, lines: LineCounter): TextFault | 
   const targets = aliasTargets(document);
   let fault: TextFault | null = null;
   let added = 0;
-  const measure = (node: unknown): number => {
-    if (isAlias(node)) {
-      const target = targets.get(node);
-      const size = target === undefined ? 0 : sizes.get(target);
-      const line = lines.linePos(node.range?.[0] ?? 0).line;
-      if (size === undefined)
-        fault ??= {
-          code: "syntax",
-          path: [],
-          line,
-          message: `The alias *${node.source} stands within what it stands for: write it out.`,
-        };
-      added += size ?? 0;
-      if (added > maxAliasCharacters)
-        fault ??= {
-          code: "too-large",
-          path: [],
-          line,
-          message: "The aliases of this plan stand for more than 10 million characters: write less by alias.",
-        };
-      return size ?? 0;
+  const measureAlias = (alias: Alias): number => {
+    const target = targets.get(alias);
+    const size = target === undefined ? undefined : sizes.get(target);
+    const refuse = (code: "syntax" | "too-large", message: string): void => {
+      fault ??= { code, path: [], line: lines.linePos(alias.range?.[0] ?? 0).line, message };
+    };
+    if (target === undefined) refuse("syntax", `Nothing before the alias *${alias.source} is marked &${alias.source}.`);
+    else if (size === undefined) refuse("syntax", `The alias *${alias.source} stands within what it stands for.`);
+    added += size ?? 0;
+    if (added > maxAliasCharacters) {
+      refuse("too-large", "The aliases of this plan stand for more than 10 million characters: write less by alias.");
     }
+    return size ?? 0;
+  };
+  const measure = (node: unknown): number => {
+    if (isAlias(node)) return measureAlias(node);
     let size = 1;
     if (isScalar(node)) size += typeof node.value === "string" ? node.value.length : 0;
     else if (isPair(node)) size += measure(node.key) + measure(node.value);

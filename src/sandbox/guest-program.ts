@@ -1,4 +1,4 @@
-import { createHash } from "node:crypto";
+import { createHash, randomBytes } from "node:crypto";
 import { access, mkdir, rename, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -9,15 +9,17 @@ import { messageOf, WavesmithError } from "../domain/errors.ts";
  * each content. Two processes may ask at once.
  */
 export async function guestProgram(cacheDir: string): Promise<string> {
-  // In a built package this module is dist/src/sandbox/guest-program.js, and the guest was bundled to dist/guest.mjs.
-  const built = fileURLToPath(new URL("../../guest.mjs", import.meta.url));
-  if (await isThere(built)) return built;
+  // A built package has it as dist/guest.mjs, with this module in dist/ or a folder or two below.
+  for (const relative of ["./guest.mjs", "../guest.mjs", "../../guest.mjs"]) {
+    const built = fileURLToPath(new URL(relative, import.meta.url));
+    if (await isThere(built)) return built;
+  }
   const code = await bundle(fileURLToPath(new URL("../guest/main.ts", import.meta.url)));
   const hash = createHash("sha256").update(code).digest("hex").slice(0, 16);
   const path = join(cacheDir, `guest-${hash}.mjs`);
   if (await isThere(path)) return path;
   await mkdir(cacheDir, { recursive: true });
-  const temporary = `${path}.${process.pid}.tmp`;
+  const temporary = `${path}.${randomBytes(6).toString("hex")}.tmp`;
   await writeFile(temporary, code, { mode: 0o644 });
   await rename(temporary, path);
   return path;

@@ -41,17 +41,18 @@ export async function writeBundle(
 
 /**
  * Puts a bundle's objects into the authority, after fsck of each and after every link from them was found.
- * Nothing becomes reachable by it. A bundle that needs anything but `base` is refused.
+ * Nothing becomes reachable by it. A bundle that needs anything but `base` is refused. Returns what it says its tip is.
  */
-export async function receiveBundle(git: Git, gitDir: string, bundle: { data: Buffer; base: Sha }): Promise<void> {
-  const pack = packOf(bundle.data, bundle.base);
+export async function receiveBundle(git: Git, gitDir: string, bundle: { data: Buffer; base: Sha }): Promise<Sha> {
+  const { tip, pack } = readBundle(bundle.data, bundle.base);
   const unpack = pack.readUInt32BE(8) < unpackBelow;
   const args = unpack ? ["unpack-objects", "--strict", "-q"] : ["index-pack", "--stdin", "--fix-thin", "--strict"];
   await git.run(args, { gitDir, input: pack });
+  return tip;
 }
 
-/** The pack inside a bundle that came from a sandbox; fails with `guest-protocol` on anything unexpected. */
-export function packOf(data: Buffer, base: Sha): Buffer {
+/** Takes a bundle that came from a sandbox apart; fails with `guest-protocol` on anything unexpected. */
+export function readBundle(data: Buffer, base: Sha): { tip: Sha; pack: Buffer } {
   const end = data.subarray(0, 4096).indexOf("\n\n");
   const [first, ...lines] = data.subarray(0, Math.max(end, 0)).toString("latin1").split("\n");
   const refs = lines.filter((line) => !line.startsWith("-"));
@@ -65,7 +66,7 @@ export function packOf(data: Buffer, base: Sha): Buffer {
     pack.subarray(0, 4).toString("latin1") === "PACK" &&
     pack.length >= 32;
   if (!wellFormed) throw new WavesmithError("guest-protocol", "the sandbox sent no bundle that could be read");
-  return pack;
+  return { tip: refs[0]!.slice(0, 40), pack };
 }
 
 /** A tar stream (ustar) that holds one file, read from disk as it is sent. */

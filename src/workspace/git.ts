@@ -1,4 +1,5 @@
 import { spawn } from "node:child_process";
+import { createHash } from "node:crypto";
 import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { WavesmithError } from "../domain/errors.ts";
@@ -111,7 +112,11 @@ function baseEnvironment(options: { home: string; env: Readonly<Record<string, s
 
 function spawnGit(args: readonly string[], env: Record<string, string>, options: GitOptions): Promise<GitResult> {
   return new Promise((resolve, reject) => {
-    const child = spawn("git", args, { env, stdio: ["pipe", options.outputFd ?? "pipe", "pipe"], cwd: options.cwd ?? "/" });
+    const child = spawn("git", args, {
+      env,
+      stdio: ["pipe", options.outputFd ?? "pipe", "pipe"],
+      cwd: options.cwd ?? "/",
+    });
     const chunks: Buffer[] = [];
     let room = options.maxBytes ?? 1 << 30;
     let stderr = "";
@@ -169,6 +174,14 @@ export function identityEnvironment(author: Identity, date: Date): Record<string
     GIT_COMMITTER_EMAIL: author.email,
     GIT_COMMITTER_DATE: stamp,
   };
+}
+
+/** The SHA `git commit-tree` gives a commit with one parent; another one when git would tidy the author's name. */
+export function commitSha(of: { tree: string; parent: string; author: Identity; date: Date; message: string }): string {
+  const who = `${of.author.name} <${of.author.email}> ${Math.floor(of.date.getTime() / 1000)} +0000`;
+  const text = `tree ${of.tree}\nparent ${of.parent}\nauthor ${who}\ncommitter ${who}\n\n${of.message}`;
+  const body = Buffer.from(text, "utf8");
+  return createHash("sha1").update(`commit ${body.length}\0`).update(body).digest("hex");
 }
 
 /** Splits what git wrote with `-z`. */

@@ -1,8 +1,8 @@
-import { lacksCommit } from "./volume-scripts.ts";
+import { lacksCommit, makeRepository } from "./volume-scripts.ts";
 
 // Shell text that commits a tree without trusting it. Nothing of the tree's `.git` is used but its index, as data: git
 // runs on a repository of ours in the keep folder, which borrows the objects of `repo`.
-// Arguments of all: tree, keep folder. Facts are printed as `key NUL value NUL`.
+// Arguments of all: tree, keep folder, a name for what this call makes there. Facts are printed as `key NUL value NUL`.
 
 /** A file above this is not kept: forges refuse it, and every clone would carry it for ever. */
 export const largestFileBytes = 50 * 1024 * 1024;
@@ -11,10 +11,10 @@ export const largestFileBytes = 50 * 1024 * 1024;
 export const lacksTree = 5;
 
 const prelude = `set -eu
-root=$PWD keep=$PWD/$2
+keep=$PWD/$2 mine=$PWD/$2/$3
 if [ -L "$1" ] || ! cd "$1" 2> /dev/null; then echo "there is no tree at $1" >&2; exit ${lacksTree}; fi
 tree=$PWD
-export GIT_DIR="$keep/git" GIT_WORK_TREE="$tree"
+export GIT_DIR="$keep/git" GIT_WORK_TREE="$tree" GIT_INDEX_FILE="$mine.index"
 facts() { xargs -0 sh -c 'for path; do printf "%s\\0%s\\0" "$0" "$path"; done' "$1"; }
 left_over() { git ls-files -z -o -m --exclude-standard | facts left; }
 `;
@@ -25,13 +25,13 @@ add_forced() {
   index=$tree/.git/index
   if [ ! -f "$index" ] || [ -L "$index" ]; then return 0; fi
   if [ -e "$tree/.git/wavesmith-opened" ] && [ ! "$index" -nt "$tree/.git/wavesmith-opened" ]; then return 0; fi
-  GIT_INDEX_FILE=$index git ls-files -z -c -i --exclude-standard > "$keep/forced" 2> /dev/null || return 0
-  if [ ! -s "$keep/forced" ]; then return 0; fi
+  GIT_INDEX_FILE=$index git ls-files -z -c -i --exclude-standard > "$mine.forced" 2> /dev/null || return 0
+  if [ ! -s "$mine.forced" ]; then return 0; fi
   xargs -0 sh -c '
     for path; do
       find "./$path" -maxdepth 0 \\( -type l -o -type f ! -size +${largestFileBytes}c \\) -print0 2> /dev/null || :
-    done' wavesmith < "$keep/forced" > "$keep/forced.files"
-  git update-index --add -z --stdin < "$keep/forced.files" || :
+    done' wavesmith < "$mine.forced" > "$mine.forced.files"
+  git update-index --add -z --stdin < "$mine.forced.files" || :
 }`;
 
 // Repositories inside the tree and files above the limit: what \`git add\` must not be let loose on.
@@ -56,67 +56,72 @@ finish() {
   printf 'tree\\0%s\\0' "$written"
   if [ "$written" = "$base_tree" ]; then return 0; fi
   commit=$(printf '%s' "$KEEP_MESSAGE" | git commit-tree "$written" -p "$base")
-  printf '# v2 git bundle\\n-%s \\n%s refs/wavesmith/kept\\n\\n' "$base" "$commit" > "$keep/kept.bundle"
+  printf '# v2 git bundle\\n-%s \\n%s refs/wavesmith/kept\\n\\n' "$base" "$commit" > "$mine.bundle"
   printf '%s\\n^%s\\n' "$commit" "$base" \\
-    | git pack-objects --revs --thin --stdout -q --delta-base-offset >> "$keep/kept.bundle"
+    | git pack-objects --revs --thin --stdout -q --delta-base-offset >> "$mine.bundle"
 }`;
 
 /**
- * Args: …, base, base's tree, path from the keep folder to repo's `.git`, names of excluded folders (space-separated),
+ * Args: …, base, base's tree, repo's objects from the keep folder's, names of excluded folders (space-separated),
  * exclude rules, attribute rules. When nothing is odd, commits and bundles at once; else prints each `odd` path.
+ * Begins from the index the tree was opened with, so that only what changed is read; without it, from the base.
  */
-export const keepScript = `${prelude}${addForced}${scan}${addAll}${finish}
-base=$3 base_tree=$4 excluded=$6
-mkdir -p "$GIT_DIR/objects/info" "$GIT_DIR/objects/pack" "$GIT_DIR/refs" "$GIT_DIR/info"
-printf '%s/objects\\n' "$5" > "$GIT_DIR/objects/info/alternates"
-printf '%s' "$7" > "$GIT_DIR/info/exclude"
-if [ -f Cargo.toml ] && ! git cat-file -e "$base:target" 2> /dev/null; then echo /target/ >> "$GIT_DIR/info/exclude"; fi
-printf '%s' "$8" > "$GIT_DIR/info/attributes"
-printf 'ref: refs/heads/kept\\n' > "$GIT_DIR/HEAD"
-printf '[core]\\n\\trepositoryFormatVersion = 0\\n\\tbare = false\\n' > "$GIT_DIR/config"
-git read-tree "$base" || exit ${lacksCommit}
+export const keepScript = `${prelude}${makeRepository}${addForced}${scan}${addAll}${finish}
+base=$4 base_tree=$5 excluded=$7
+opened_at=
+if [ -f "$GIT_DIR/index" ]; then read -r opened_at < "$GIT_DIR/base" || :; fi
+if [ "$opened_at" = "$base" ]; then
+  cp -p "$GIT_DIR/index" "$GIT_INDEX_FILE"
+else
+  mkdir -p "$GIT_DIR/objects/info" "$GIT_DIR/objects/pack" "$GIT_DIR/refs/heads" "$GIT_DIR/info"
+  repository "$GIT_DIR" "$6" "$8" "$9"
+  git read-tree "$base" || exit ${lacksCommit}
+fi
+if [ -f Cargo.toml ] && ! git cat-file -e "$base:target" 2> /dev/null; then
+  printf '%s/target/\\n' "$8" > "$GIT_DIR/info/exclude"
+fi
 add_forced
-scan > "$keep/odd" 2> /dev/null || {
+scan > "$mine.odd" 2> /dev/null || {
   chmod -R u+rwX . 2> /dev/null || :
-  scan > "$keep/odd" || :
+  scan > "$mine.odd" || :
 }
-if [ -s "$keep/odd" ]; then facts odd < "$keep/odd"; exit 0; fi
+if [ -s "$mine.odd" ]; then facts odd < "$mine.odd"; exit 0; fi
 add_all .
 finish`;
 
 /** Stdin: NUL-separated paths. Prints each that the tree's rules ignore and the index has not got as \`ignored\`. */
 export const findIgnoredScript = `${prelude}
-git check-ignore -z --stdin > "$keep/ignored" || [ $? = 1 ]
-facts ignored < "$keep/ignored"`;
+git check-ignore -z --stdin > "$mine.ignored" || [ $? = 1 ]
+facts ignored < "$mine.ignored"`;
 
 /** Stdin: NUL-separated pathspecs. Adds them to the index. */
 export const addScript = `${prelude}${addAll}
-cat > "$keep/pathspecs"
-add_all --pathspec-from-file="$keep/pathspecs" --pathspec-file-nul`;
+cat > "$mine.pathspecs"
+add_all --pathspec-from-file="$mine.pathspecs" --pathspec-file-nul`;
 
 /**
  * Args: …, base, folder. Stdin: NUL-separated pathspecs from there. Adds the files of a repository inside the tree as
  * plain ones, by its own ignore rules.
  */
 export const addNestedScript = `${prelude}${addAll}
-cat > "$keep/pathspecs"
+cat > "$mine.pathspecs"
 nested() {
   (
-    export GIT_WORK_TREE="$tree/$2" GIT_INDEX_FILE="$keep/nested.index"
+    export GIT_WORK_TREE="$tree/$2" GIT_INDEX_FILE="$mine.nested.index"
     cd "$2"
     rm -f "$GIT_INDEX_FILE"
     git read-tree "$1:$2" 2> /dev/null || git read-tree --empty
-    add_all --pathspec-from-file="$keep/pathspecs" --pathspec-file-nul > /dev/null
+    add_all --pathspec-from-file="$mine.pathspecs" --pathspec-file-nul > /dev/null
     git write-tree
   )
 }
-written=$(nested "$3" "$4")
-git rm -r -q --cached --ignore-unmatch -- ":(literal)$4"
-git read-tree --prefix="$4/" "$written"`;
+written=$(nested "$4" "$5")
+git rm -r -q --cached --ignore-unmatch -- ":(literal)$5"
+git read-tree --prefix="$5/" "$written"`;
 
 /** Args: …, base, base's tree. Stdin: NUL-separated paths to leave out. */
 export const finishScript = `${prelude}${finish}
-base=$3 base_tree=$4
+base=$4 base_tree=$5
 git update-index --force-remove -z --stdin
-rm -f "$keep/kept.bundle"
+rm -f "$mine.bundle"
 finish`;

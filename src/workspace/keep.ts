@@ -3,7 +3,7 @@ import { WavesmithError } from "../domain/errors.ts";
 import type { ExecResult, GuestClient } from "../sandbox/port.ts";
 import { receiveBundle } from "./bundle.ts";
 import { exactBytes, excludeRules } from "./excludes.ts";
-import { assertSha, identityEnvironment, shaPattern } from "./git.ts";
+import { assertSha, commitSha, identityEnvironment, shaPattern } from "./git.ts";
 import { changesBetween, type RawChange, withoutMode } from "./history.ts";
 import {
   addNestedScript,
@@ -17,7 +17,7 @@ import {
 import type { KeepRequest, KeepResult, Sha } from "./port.ts";
 import { moveRef } from "./refs.ts";
 import { assertDone, assertVolumePath, type Facts, factOf, readFacts, runInSandbox } from "./sandbox-git.ts";
-import { type Authority, keepFolderOf, withVolume } from "./volume.ts";
+import { type Authority, keepFolderOf, objectsFrom, withVolume } from "./volume.ts";
 
 // K1. Nothing of a tree's own `.git` decides what is kept: not its refs, its configuration, its hooks, nor that it is there.
 // K2. Of what the sandbox sends only a tree is used, and only after fsck; the commit around it is made here.
@@ -37,19 +37,17 @@ export interface KeepContext {
 
 interface Keeping extends KeepContext {
   readonly request: KeepRequest;
+  /** `keep/<hash>`: this tree's, made when it was opened, removed when it is closed. */
   readonly folder: string;
+  /** The name of this call's files there: two calls at once do not meet. */
+  readonly name: string;
   readonly refused: string[];
 }
 
 /** Commits what the tree holds; see the port. */
 export async function keepTree(context: KeepContext, request: KeepRequest): Promise<KeepResult> {
-  const folder = `${keepFolderOf(assertVolumePath(request.treePath))}/${randomBytes(6).toString("hex")}`;
-  const keeping: Keeping = { ...context, request, folder, refused: [] };
-  try {
-    return await keep(keeping);
-  } finally {
-    await request.guest.remove(folder, { recursive: true });
-  }
+  const folder = keepFolderOf(assertVolumePath(request.treePath));
+  return keep({ ...context, request, folder, name: randomBytes(6).toString("hex"), refused: [] });
 }
 
 async function keep(keeping: Keeping): Promise<KeepResult> {
@@ -73,10 +71,10 @@ async function keep(keeping: Keeping): Promise<KeepResult> {
 const isRepository = (change: RawChange): boolean => change.mode === "160000";
 
 function run(keeping: Keeping, script: string, args: readonly string[], stdin?: string): Promise<ExecResult> {
-  const { folder, request } = keeping;
+  const { folder, name, request } = keeping;
   return runInSandbox(request.guest, {
     script,
-    args: [request.treePath, folder, ...args],
+    args: [request.treePath, folder, name, ...args],
     writable: [request.treePath, folder],
     env: { ...identityEnvironment(request.author, request.date), KEEP_MESSAGE: messageOf(request) },
     ...(stdin === undefined ? {} : { stdin }),
@@ -92,9 +90,9 @@ async function runStep(keeping: Keeping, script: string, args: readonly string[]
 /** Writes the tree's content as objects and a bundle in the keep folder. Returns the content's SHA. */
 async function commitInSandbox(keeping: Keeping): Promise<Sha> {
   const { authority, base, request } = keeping;
-  const up = "../".repeat(keeping.folder.split("/").length + 2);
+  const objects = objectsFrom(`${keeping.folder}/git`);
   const rules = excludeRules(base.excluded);
-  const args = [assertSha(request.base), base.tree, `${up}repo/.git`, base.excluded.join(" "), rules, exactBytes];
+  const args = [assertSha(request.base), base.tree, objects, base.excluded.join(" "), rules, exactBytes];
   const stdout = await withVolume(authority, request.guest, {
     sha: request.base,
     doing: `keeping the tree ${request.treePath}`,
@@ -171,18 +169,26 @@ function joinZ(parts: readonly string[]): string {
 async function receiveTree(keeping: Keeping, tree: Sha): Promise<{ commit: Sha; changed: RawChange[] }> {
   const { request, authority } = keeping;
   const { git, gitDir } = authority;
-  const data = await readBundle(keeping, request.guest);
+  const data = await fetchBundle(keeping, request.guest);
   await keeping.crashPoint("keep.bundled");
-  await receiveBundle(git, gitDir, { data, base: request.base });
+  const tip = await receiveBundle(git, gitDir, { data, base: request.base });
   await keeping.crashPoint("keep.received");
-  const env = identityEnvironment(request.author, request.date);
-  const args = ["commit-tree", tree, "-p", request.base];
-  const commit = assertSha(await git.text(args, { gitDir, env, input: messageOf(request) }));
+  const commit = await makeCommit(keeping, tree, tip);
   return { commit, changed: await changesBetween(git, gitDir, request.base, commit) };
 }
 
-async function readBundle(keeping: Keeping, guest: GuestClient): Promise<Buffer> {
-  const path = `${keeping.folder}/kept.bundle`;
+/** The commit around the tree: the sandbox's when that is exactly the one it should have made, else made here. */
+async function makeCommit(keeping: Keeping, tree: Sha, received: Sha): Promise<Sha> {
+  const { request, authority } = keeping;
+  const { author, base: parent, date } = request;
+  if (received === commitSha({ tree, parent, author, date, message: messageOf(request) })) return received;
+  const env = identityEnvironment(request.author, request.date);
+  const args = ["commit-tree", tree, "-p", request.base];
+  return assertSha(await authority.git.text(args, { gitDir: authority.gitDir, env, input: messageOf(request) }));
+}
+
+async function fetchBundle(keeping: Keeping, guest: GuestClient): Promise<Buffer> {
+  const path = `${keeping.folder}/${keeping.name}.bundle`;
   try {
     const data = await guest.readFile(path, { maxBytes: largestBundleBytes });
     if (data !== null) return data;

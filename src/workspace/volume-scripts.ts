@@ -1,5 +1,6 @@
 // Shell text for the volume; everything variable is an argument. POSIX sh, git 2.38, find.
 // The volume's root is the working folder; `repo` and a tree may be mount points, so they are emptied, never removed.
+// Opening a tree is on every task's way: what sh can do itself costs no process.
 
 /** A script's exit code when `repo` has not got, or cannot read, the commit it was told to use. */
 export const lacksCommit = 4;
@@ -19,7 +20,7 @@ mkdir -p repo
 exec 9< repo
 if command -v flock > /dev/null; then flock -w 240 9; fi`;
 
-/** Args: sha. Puts \`repo\` on the commit if it has it. Prints \`at\` with the commit, or \`has\` with its HEAD or nothing. */
+/** Args: sha. Puts `repo` on the commit if it has it. Prints `at` with the commit, or `has` with its HEAD or nothing. */
 export const tryCheckoutScript = `set -eu
 ${lockRepo}
 export GIT_DIR="$PWD/repo/.git" GIT_WORK_TREE="$PWD/repo"
@@ -30,7 +31,10 @@ else
   printf 'has\\0%s\\0' "$(git rev-parse -q --verify 'HEAD^{commit}' || :)"
 fi`;
 
-/** Args: sha, bundle, ref, fresh (1: begin from nothing), exclude rules, attribute rules. Takes the bundle's objects and checks the commit out. */
+/**
+ * Args: sha, bundle, ref, fresh (1: begin from nothing), exclude rules, attribute rules.
+ * Takes the bundle's objects and checks the commit out.
+ */
 export const takeBundleScript = `set -eu
 ${emptyFolder}
 ${lockRepo}
@@ -46,48 +50,53 @@ cd repo
 git checkout -q --force --detach "$1"`;
 
 /**
- * Args: tree, sha, reuse, path from the tree's objects to repo's, exclude rules, attribute rules.
- * Makes a repository of the tree's own that borrows repo's objects. \`wavesmith-opening\` is there while it is half made.
+ * Shell function `repository FOLDER OBJECTS RULES ATTRIBUTES`: an empty repository that borrows the objects at OBJECTS
+ * (relative to its own); its folders are there.
+ */
+export const makeRepository = `
+repository() {
+  printf '%s\\n' "$2" > "$1/objects/info/alternates"
+  printf '%s' "$3" > "$1/info/exclude"
+  printf '%s' "$4" > "$1/info/attributes"
+  printf 'ref: refs/heads/task\\n' > "$1/HEAD"
+  printf '[core]\\n\\trepositoryFormatVersion = 0\\n\\tfileMode = true\\n\\tbare = false\\n' > "$1/config"
+}`;
+
+/**
+ * Args: tree, keep folder, sha, reuse, repo's objects from the tree's and from the keep folder's, exclude rules,
+ * attribute rules. Makes a repository of the tree's own that borrows repo's objects, and one beside it for keepTree that
+ * the tree's agent cannot write, with the index as it was when nothing had been changed yet.
+ * A tree with `wavesmith-opening` and without `wavesmith-opened` is half made.
  */
 export const openTreeScript = `set -eu
 ${emptyFolder}
-tree=$PWD/$1
-opening="$tree/.git/wavesmith-opening"
+${makeRepository}
+tree=$PWD/$1 keep=$PWD/$2
 if [ -L "$tree" ]; then echo "$1 is a symlink" >&2; exit 3; fi
-mkdir -p "$tree"
-if [ -n "$(ls -A "$tree")" ]; then
-  if [ "$3" = 1 ] && [ ! -e "$opening" ]; then exit 0; fi
+for entry in "$tree"/* "$tree"/.[!.]* "$tree"/..?*; do
+  if [ ! -e "$entry" ] && [ ! -L "$entry" ]; then continue; fi
+  if [ "$4" = 1 ] && { [ ! -e "$tree/.git/wavesmith-opening" ] || [ -e "$tree/.git/wavesmith-opened" ]; }; then exit 0; fi
   empty "$tree"
-fi
-mkdir -p "$tree/.git/objects/info" "$tree/.git/objects/pack" "$tree/.git/refs/heads" "$tree/.git/info"
-cd "$tree/.git"
-: > wavesmith-opening
-printf '%s/objects\\n' "$4" > objects/info/alternates
-printf '%s' "$5" > info/exclude
-printf '%s' "$6" > info/attributes
-printf 'ref: refs/heads/task\\n' > HEAD
-printf '%s\\n' "$2" > refs/heads/task
-cat > config <<'END'
-[core]
-	repositoryFormatVersion = 0
-	fileMode = true
-	bare = false
-	logAllRefUpdates = true
-[user]
-	name = Wavesmith agent
-	email = agent@wavesmith.invalid
-[gc]
-	auto = 0
-[maintenance]
-	auto = false
-END
+  break
+done
+mkdir -p "$tree/.git/objects/info" "$tree/.git/objects/pack" "$tree/.git/refs/heads" "$tree/.git/info" \\
+  "$keep/git/objects/info" "$keep/git/objects/pack" "$keep/git/refs/heads" "$keep/git/info"
+: > "$tree/.git/wavesmith-opening"
+: > "$keep/git/base"
+repository "$tree/.git" "$5" "$7" "$8"
+repository "$keep/git" "$6" "$7" "$8"
+printf '[user]\\n\\tname = Wavesmith agent\\n\\temail = agent@wavesmith.invalid\\n' >> "$tree/.git/config"
+printf '[gc]\\n\\tauto = 0\\n[maintenance]\\n\\tauto = false\\n' >> "$tree/.git/config"
+printf '%s\\n' "$3" > "$tree/.git/refs/heads/task"
 cd "$tree"
-GIT_DIR="$tree/.git" GIT_WORK_TREE="$tree" git read-tree --reset -u "$2" || exit ${lacksCommit}
+GIT_DIR="$tree/.git" GIT_WORK_TREE="$tree" git read-tree --reset -u "$3" || exit ${lacksCommit}
+# With its time (-p): git compares contents where a file is as young as the index.
+cp -p .git/index "$keep/git/index"
+printf '%s\\n' "$3" > "$keep/git/base"
 if [ -f Cargo.toml ] && [ ! -e target ]; then echo /target/ >> .git/info/exclude; fi
-: > .git/wavesmith-opened
-rm "$opening"`;
+: > .git/wavesmith-opened`;
 
-/** Args: folder. Empties it, whatever modes it was left in. */
+/** Args: folder. Empties it. */
 export const emptyScript = `set -eu
 ${emptyFolder}
 empty "$PWD/$1"`;

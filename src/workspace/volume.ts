@@ -105,12 +105,18 @@ export async function withVolume(
 
 function openTreeCommand(open: OpenTree) {
   const path = assertVolumePath(open.treePath);
-  const up = "../".repeat(path.split("/").length + 2);
+  const keep = keepFolderOf(path);
+  const objects = [objectsFrom(`${path}/.git`), objectsFrom(`${keep}/git`)];
   return {
     script: openTreeScript,
-    args: [path, assertSha(open.sha), open.reuse ? "1" : "0", `${up}repo/.git`, open.rules, exactBytes],
-    writable: [path],
+    args: [path, keep, assertSha(open.sha), open.reuse ? "1" : "0", ...objects, open.rules, exactBytes],
+    writable: [path, keep],
   };
+}
+
+/** The way from a repository's objects to those of `repo`, which hold wherever the volume is mounted. */
+export function objectsFrom(gitDir: string): string {
+  return `${"../".repeat(gitDir.split("/").length + 1)}repo/.git/objects`;
 }
 
 /** Where keepTree puts what it makes for a tree: `keep/<hash>`. */
@@ -121,15 +127,10 @@ export function keepFolderOf(treePath: string): string {
 /** Removes a tree, also one whose folders an agent made unreadable; safe when absent. */
 export async function closeTree(guest: GuestClient, treePath: string): Promise<void> {
   const path = assertVolumePath(treePath);
-  if ((await guest.stat(path)) !== null) {
-    await guest.remove(path, { recursive: true }).catch(async () => {
-      // What the guest cannot remove as it is, it can once the folders are its own to write again.
-      assertDone(
-        await runInSandbox(guest, { script: emptyScript, args: [path], writable: [path] }),
-        `emptying ${path}`,
-      );
-      await guest.remove(path, { recursive: true });
-    });
-  }
+  await guest.remove(path, { recursive: true }).catch(async () => {
+    // What the guest cannot remove as it is, it can once the folders are its own to write again.
+    assertDone(await runInSandbox(guest, { script: emptyScript, args: [path], writable: [path] }), `emptying ${path}`);
+    await guest.remove(path, { recursive: true });
+  });
   await guest.remove(keepFolderOf(path), { recursive: true });
 }

@@ -54,7 +54,8 @@ export async function createFakeGuest(options: { root?: string } = {}): Promise<
     writeFile: async (path, data, how = {}) => {
       const found = await readFile(at(path)).catch(nullWhenAbsent);
       const etag = found === null ? null : createHash("sha256").update(found).digest("hex");
-      if (how.ifMatch !== undefined && how.ifMatch !== etag) throw new WavesmithError("conflict", `${path} has changed`);
+      if (how.ifMatch !== undefined && how.ifMatch !== etag)
+        throw new WavesmithError("conflict", `${path} has changed`);
       await mkdir(dirname(at(path)), { recursive: true });
       await writeFile(`${at(path)}.new`, data, { mode: how.mode ?? 0o644 });
       await rename(`${at(path)}.new`, at(path));
@@ -71,7 +72,8 @@ export async function createFakeGuest(options: { root?: string } = {}): Promise<
       for (const path of spec.writable) await mkdir(at(path), { recursive: true });
       return exec(spec, { cwd: at(spec.cwd), home });
     },
-    pack: async (path) => spawn("tar", ["-C", at(path), "-cf", "-", "."], { stdio: ["ignore", "pipe", "ignore"] }).stdout,
+    pack: async (path) =>
+      spawn("tar", ["-C", at(path), "-cf", "-", "."], { stdio: ["ignore", "pipe", "ignore"] }).stdout,
     unpack: (path, tar) => unpack(at(path), tar),
     startJob: absent("jobs"),
     findJob: absent("jobs"),
@@ -100,7 +102,13 @@ function nullWhenAbsent(error: NodeJS.ErrnoException): null {
 async function statOf(root: string, path: string): Promise<FileStat | null> {
   const found = await lstat(confined(root, path)).catch(nullWhenAbsent);
   if (found === null) return null;
-  const kind = found.isFile() ? "file" : found.isDirectory() ? "directory" : found.isSymbolicLink() ? "symlink" : "other";
+  const kind = found.isFile()
+    ? "file"
+    : found.isDirectory()
+      ? "directory"
+      : found.isSymbolicLink()
+        ? "symlink"
+        : "other";
   return { path, type: kind, sizeBytes: found.size, mode: found.mode & 0o7777, modifiedAt: found.mtime.toISOString() };
 }
 
@@ -109,12 +117,19 @@ function exec(spec: ExecSpec, place: { cwd: string; home: string }): Promise<Exe
   return run(spec.argv, { cwd: place.cwd, env, spec });
 }
 
-function run(argv: readonly string[], how: { cwd: string; env?: NodeJS.ProcessEnv; spec?: ExecSpec }): Promise<ExecResult> {
+function run(
+  argv: readonly string[],
+  how: { cwd: string; env?: NodeJS.ProcessEnv; spec?: ExecSpec },
+): Promise<ExecResult> {
   const { spec } = how;
   const startedAt = Date.now();
   const [command = "", ...args] = argv;
   return new Promise((resolve, reject) => {
-    const child = spawn(command, args, { cwd: how.cwd, ...(how.env && { env: how.env }), stdio: ["pipe", "pipe", "pipe"] });
+    const child = spawn(command, args, {
+      cwd: how.cwd,
+      ...(how.env && { env: how.env }),
+      stdio: ["pipe", "pipe", "pipe"],
+    });
     const most = spec?.maxBytes ?? 1 << 20;
     const out = { stdout: Buffer.alloc(0), stderr: Buffer.alloc(0) };
     let truncated = false;
@@ -146,5 +161,6 @@ async function unpack(folder: string, tar: Readable): Promise<void> {
   const child = spawn("tar", ["-C", folder, "-xf", "-"], { stdio: ["pipe", "ignore", "inherit"] });
   const ended = new Promise<number | null>((resolve, reject) => child.on("error", reject).on("close", resolve));
   await pipeline(tar, child.stdin);
-  if ((await ended) !== 0) throw new WavesmithError("guest-protocol", `the archive could not be unpacked into ${folder}`);
+  if ((await ended) !== 0)
+    throw new WavesmithError("guest-protocol", `the archive could not be unpacked into ${folder}`);
 }

@@ -5,7 +5,8 @@ export type Requirement = "bubblewrap" | "docker" | "postgres-server" | "chromiu
 const probes: Record<Requirement, () => boolean> = {
   // Namespaces may be denied although the program is there, so it is tried.
   bubblewrap: () =>
-    spawnSync("bwrap", ["--unshare-user", "--unshare-pid", "--ro-bind", "/", "/", "true"], { stdio: "ignore" }).status === 0,
+    spawnSync("bwrap", ["--unshare-user", "--unshare-pid", "--ro-bind", "/", "/", "true"], { stdio: "ignore" })
+      .status === 0,
   docker: () => spawnSync("docker", ["info"], { stdio: "ignore" }).status === 0,
   "postgres-server": () => process.env.WAVESMITH_TEST_DATABASE_URL !== undefined,
   chromium: () => spawnSync("chromium", ["--version"], { stdio: "ignore" }).status === 0,

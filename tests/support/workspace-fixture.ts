@@ -34,10 +34,9 @@ export interface WorkspaceFixture {
 }
 
 /** A workspace with an empty project in a temporary folder, and a volume. */
-export async function createWorkspaceFixture(options: {
-  crashPoint?: (name: string) => void;
-  prepared?: boolean;
-} = {}): Promise<WorkspaceFixture> {
+export async function createWorkspaceFixture(
+  options: { crashPoint?: (name: string) => void; prepared?: boolean } = {},
+): Promise<WorkspaceFixture> {
   const folder = mkdtempSync(join(tmpdir(), "wavesmith-workspace-"));
   const dataDir = join(folder, "data");
   const workspace = createWorkspace({ dataDir, ...(options.crashPoint && { crashPoint: options.crashPoint }) });
@@ -100,7 +99,11 @@ const testEnvironment = {
 
 /** Git in a folder, as a person would run it. */
 export function gitIn(folder: string, ...args: string[]): string {
-  const options = { cwd: folder, env: testEnvironment, stdio: ["ignore", "pipe", "pipe"] as ["ignore", "pipe", "pipe"] };
+  const options = {
+    cwd: folder,
+    env: testEnvironment,
+    stdio: ["ignore", "pipe", "pipe"] as ["ignore", "pipe", "pipe"],
+  };
   return execFileSync("git", args, { ...options, encoding: "utf8", maxBuffer: 1 << 28 }).replace(/\n$/, "");
 }
 
@@ -119,16 +122,34 @@ export function writeFiles(folder: string, files: Files): void {
 function commitIn(gitDir: string, of: { parent: Sha | null; files: Files; scratch: string }): Sha {
   const index = join(mkdtempSync(join(of.scratch, "index-")), "index");
   const run = (args: string[], input = "") =>
-    execFileSync("git", args, { env: { ...testEnvironment, GIT_DIR: gitDir, GIT_INDEX_FILE: index }, input, encoding: "utf8" }).trim();
+    execFileSync("git", args, {
+      env: { ...testEnvironment, GIT_DIR: gitDir, GIT_INDEX_FILE: index },
+      input,
+      encoding: "utf8",
+    }).trim();
   if (of.parent !== null) run(["read-tree", of.parent]);
   for (const [path, text] of Object.entries(of.files)) {
     if (text === null) run(["update-index", "--force-remove", path]);
-    else run(["update-index", "--add", "--replace", "--cacheinfo", `100644,${run(["hash-object", "-w", "--stdin"], text)},${path}`]);
+    else
+      run([
+        "update-index",
+        "--add",
+        "--replace",
+        "--cacheinfo",
+        `100644,${run(["hash-object", "-w", "--stdin"], text)},${path}`,
+      ]);
   }
   return run(["commit-tree", run(["write-tree"]), ...(of.parent === null ? [] : ["-p", of.parent]), "-m", "Change"]);
 }
 
 function filesOf(gitDir: string, sha: Sha): Record<string, string> {
-  const names = gitIn(gitDir, "ls-tree", "-r", "-z", "--name-only", sha).split("\0").filter((name) => name !== "");
-  return Object.fromEntries(names.map((name) => [name, execFileSync("git", ["cat-file", "blob", `${sha}:${name}`], { cwd: gitDir, encoding: "utf8" })]));
+  const names = gitIn(gitDir, "ls-tree", "-r", "-z", "--name-only", sha)
+    .split("\0")
+    .filter((name) => name !== "");
+  return Object.fromEntries(
+    names.map((name) => [
+      name,
+      execFileSync("git", ["cat-file", "blob", `${sha}:${name}`], { cwd: gitDir, encoding: "utf8" }),
+    ]),
+  );
 }

@@ -90,10 +90,10 @@ describe("the programs of the embedded Postgres", () => {
 });
 
 describe("a failure of the embedded Postgres", () => {
-  it("names a full disk, with what Postgres said last", async () => {
+  it("says how little room there is, with what Postgres said last", async () => {
     const place = placeIn(temporaryFolder());
     const failure = await databaseFailure("initdb failed", place, "could not extend file: No space left on device\n");
     expect(failure).toMatchObject({ code: "database", retryable: true });
-    expect(failure.message).toMatch(/disk is full: \d+ MiB are free at .*\ncould not extend file/);
+    expect(failure.message).toMatch(/too little room: \d+ MiB are free at .*\ncould not extend file/);
   });
 });

@@ -11,6 +11,8 @@ interface Tag {
   readonly text: string;
 }
 
+const longestAttributes = 16_000;
+
 export interface JunitCase {
   readonly name: string;
   readonly file: string | null;
@@ -73,7 +75,8 @@ function casesOf(tags: readonly Tag[]): JunitCase[] {
 
 function childrenOf(tags: readonly Tag[], start: number): Tag[] {
   const children: Tag[] = [];
-  for (const tag of tags.slice(start + 1)) {
+  for (let index = start + 1; index < tags.length; index += 1) {
+    const tag = tags[index]!;
     if (tag.name === "testcase") break; // its end, or the next one where the end is missing
     if (tag.kind !== "close") children.push(tag);
   }
@@ -146,7 +149,12 @@ function parseTag(inner: string, text: string): Tag | null {
   if (match === null) return null;
   const kind = match[1] === "/" ? "close" : inner.endsWith("/") ? "empty" : "open";
   // Some writers prefix every name with a namespace.
-  return { name: match[2]!.replace(/^.*:/, ""), kind, attributes: inner.slice(match[0].length), text };
+  return {
+    name: match[2]!.replace(/^.*:/, ""),
+    kind,
+    attributes: inner.slice(match[0].length, longestAttributes),
+    text,
+  };
 }
 
 function textAfter(xml: string, start: number, next: number): string {

@@ -10,7 +10,7 @@ import { homedir, tmpdir } from "node:os";
 import { basename, dirname, join } from "node:path";
 import { messageOf, WavesmithError } from "../../domain/errors.ts";
 import { runProgram } from "./run-program.ts";
-import { cannotSwitch, hasName, isSwitchFailure, type ServerUser, unsupportedPlatform } from "./server-user.ts";
+import { hasName, type ServerUser, unsupportedPlatform } from "./server-user.ts";
 
 export interface Binaries {
   readonly postgres: string;
@@ -144,7 +144,6 @@ async function tryOut(postgres: string, user: ServerUser): Promise<void> {
   if (code === 0) return;
   // The file is there, its loader is not: a system without glibc.
   if (spawnError?.code === "ENOENT") throw unsupportedPlatform(spawnError);
-  if (isSwitchFailure(spawnError)) throw cannotSwitch(user, spawnError);
   throw new Error(`its programs do not run there: ${output.trim() || `exit code ${code}`}`);
 }
 

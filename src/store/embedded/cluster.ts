@@ -6,7 +6,7 @@ import type { Binaries } from "./binaries.ts";
 import { databaseFailure } from "./failure.ts";
 import type { Place } from "./place.ts";
 import { runProgram } from "./run-program.ts";
-import { cannotSwitch, hasName, isSwitchFailure, namedUser, type ServerUser } from "./server-user.ts";
+import { hasName, namedUser, type ServerUser } from "./server-user.ts";
 
 const draftPrefix = "postgres.draft-";
 
@@ -48,8 +48,7 @@ async function initialise(
   const options = ["-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-locale", "--no-instructions"];
   const wrapper = wrapperForNameless(user);
   const argv = [...wrapper, binaries.initdb, "-D", clusterArgument(draft), ...options] as [string, ...string[]];
-  const { code, output, spawnError } = await runProgram({ argv, user: maker, cwd: draft, descriptor: lock });
-  if (isSwitchFailure(spawnError)) throw cannotSwitch(maker, spawnError);
+  const { code, output } = await runProgram({ argv, user: maker, cwd: draft, descriptor: lock });
   if (code !== 0 && wrapper.length > 0 && !output.includes("initdb:")) throw needsName(user, output);
   if (code !== 0) throw await databaseFailure(`initdb failed for ${place.clusterDir}`, place, output);
   if (maker.uid !== user.uid) await handOver(draft, user);

@@ -9,7 +9,9 @@ export async function databaseFailure(what: string, place: Place, output: string
   const lines = output.trim().split("\n").slice(-8).join("\n");
   const freeBytes = await freeBytesAt(place.dataDir);
   const full = freeBytes < littleSpaceBytes || /No space left on device|Disk quota exceeded/.test(output);
-  const space = full ? ` The disk is full: ${Math.floor(freeBytes / 1_048_576)} MiB are free at ${place.dataDir}.` : "";
+  const space = full
+    ? ` There is too little room: ${Math.floor(freeBytes / 1_048_576)} MiB are free at ${place.dataDir}.`
+    : "";
   return new WavesmithError("database", `${what}.${space}\n${lines}`.trimEnd(), {
     remedy: full ? `free some space at ${place.dataDir}, then run the command again` : `see ${place.logFile}`,
     retryable: full,

@@ -5,7 +5,7 @@ import { ensureCluster } from "./cluster.ts";
 import { tryLock } from "./lock.ts";
 import { type Place, placeIn } from "./place.ts";
 import { type StartingServer, startServer } from "./postmaster.ts";
-import { serverUserOf } from "./server-user.ts";
+import { requireSwitch, serverUserOf } from "./server-user.ts";
 import { joinServer, type Session, type SessionOptions } from "./session.ts";
 
 // A server whose cluster was removed under it takes up to a minute to notice and let go of the lock.
@@ -111,6 +111,7 @@ async function tryToStart(place: Place): Promise<StartingServer | null> {
     const state = await tryLock(lock.fd);
     if (state === "busy") return null;
     const user = serverUserOf(place.clusterDir);
+    if (user.switched) await requireSwitch(user);
     const binaries = await installBinaries(user);
     await ensureCluster(place, binaries, user, lock.fd);
     return await startServer({ place, binaries, user, lock, alone: state === "held" });

@@ -88,20 +88,15 @@ export async function startServer(options: StartOptions): Promise<StartingServer
       ...identityOf(user),
     });
     let ended: string | null = null;
-    child.once("exit", (code, signal) => {
-      ended = `exit code ${code ?? signal}`;
-    });
-    child.once("error", (error) => {
-      ended = error.message;
-    });
-    child.unref();
-    return {
-      end: async () => {
-        if (ended === null) return null;
-        await removeSocketDir(socketDir);
-        return reasonFor(ended, place, await tailOf(place.logFile, from));
-      },
+    const end = (how: string) => {
+      ended = how;
+      // A killed server's folder is kept for the next one (see below): its pid file still names it.
+      if (readPidFile(place)?.socketDir !== socketDir) void removeSocketDir(socketDir);
     };
+    child.once("exit", (code, signal) => end(`exit code ${code ?? signal}`));
+    child.once("error", (error) => end(error.message));
+    child.unref();
+    return { end: async () => (ended === null ? null : reasonFor(ended, place, await tailOf(place.logFile, from))) };
   } finally {
     await log.close();
   }

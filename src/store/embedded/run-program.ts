@@ -1,4 +1,4 @@
-import { type StdioOptions, spawn } from "node:child_process";
+import { type ChildProcess, spawn } from "node:child_process";
 import type { ServerUser } from "./server-user.ts";
 
 /** Nothing of our own environment reaches Postgres: no preloads, no PG… variables, no secrets. */
@@ -30,22 +30,25 @@ export interface ProgramEnd {
 }
 
 /** Runs a small program to its end; never rejects. */
-export function runProgram({ argv, user, cwd, descriptor }: ProgramRun): Promise<ProgramEnd> {
-  const stdio: StdioOptions = ["ignore", "pipe", "pipe", ...(descriptor === undefined ? [] : [descriptor])];
-  return new Promise((settle) => {
-    const child = spawn(argv[0], argv.slice(1), {
-      stdio,
-      env: cleanEnvironment,
-      ...(user === undefined ? {} : identityOf(user)),
-      ...(cwd === undefined ? {} : { cwd }),
-    });
+export function runProgram(run: ProgramRun): Promise<ProgramEnd> {
+  return new Promise<ProgramEnd>((settle, fail) => {
+    const child = begin(run);
     let output = "";
     const keep = (chunk: Buffer) => {
       output = (output + chunk.toString()).slice(-8_000);
     };
     child.stdout?.on("data", keep);
     child.stderr?.on("data", keep);
-    child.once("error", (error) => settle({ code: null, output: error.message, spawnError: error }));
+    child.once("error", fail);
     child.once("close", (code) => settle({ code, output, spawnError: null }));
+  }).catch((error: NodeJS.ErrnoException) => ({ code: null, output: error.message, spawnError: error }));
+}
+
+function begin({ argv, user, cwd, descriptor }: ProgramRun): ChildProcess {
+  return spawn(argv[0], argv.slice(1), {
+    stdio: ["ignore", "pipe", "pipe", ...(descriptor === undefined ? [] : [descriptor])],
+    env: cleanEnvironment,
+    ...(user === undefined ? {} : identityOf(user)),
+    ...(cwd === undefined ? {} : { cwd }),
   });
 }

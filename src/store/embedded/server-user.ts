@@ -1,6 +1,7 @@
 import { readFileSync, statSync } from "node:fs";
 import { userInfo } from "node:os";
 import { WavesmithError } from "../../domain/errors.ts";
+import { runProgram } from "./run-program.ts";
 
 /** The user Postgres runs as. `switched`: we are root and become that user, since Postgres refuses root. */
 export interface ServerUser {
@@ -33,17 +34,14 @@ export function unsupportedPlatform(cause?: unknown): WavesmithError {
   });
 }
 
-/** The failure of a root that may not become another user, as in a container without CAP_SETUID. */
-export function cannotSwitch(user: ServerUser, cause: Error): WavesmithError {
-  return new WavesmithError("environment", `Postgres refuses root, and root may not become user ${user.uid} here`, {
+/** Throws `environment` for a root that may not become another user, as in a container without CAP_SETUID. */
+export async function requireSwitch(user: ServerUser): Promise<void> {
+  const { spawnError } = await runProgram({ argv: ["true"], user });
+  if (spawnError?.code !== "EPERM" && spawnError?.code !== "EINVAL") return;
+  throw new WavesmithError("environment", `Postgres refuses root, and root may not become user ${user.uid} here`, {
     remedy: "run wavesmith as an ordinary user, or set DATABASE_URL to a Postgres server",
-    cause,
+    cause: spawnError,
   });
-}
-
-/** Whether `error` says that a program could not be run as another user. */
-export function isSwitchFailure(error: NodeJS.ErrnoException | null): error is NodeJS.ErrnoException {
-  return error?.code === "EPERM" || error?.code === "EINVAL";
 }
 
 /** Whether this process' user has a name: initdb, unlike the server, insists on one. */

@@ -1,5 +1,5 @@
 import { lstatSync, statSync } from "node:fs";
-import { chown, mkdtemp, rmdir, unlink } from "node:fs/promises";
+import { chown, mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { basename, dirname, join } from "node:path";
 import { messageOf, WavesmithError } from "../../domain/errors.ts";
@@ -36,16 +36,9 @@ export function isOurSocketDir(folder: string, user: ServerUser): boolean {
 
 /** Removes a socket folder whose server is gone. */
 export async function removeSocketDir(folder: string): Promise<void> {
-  for (const name of [".s.PGSQL.5432", ".s.PGSQL.5432.lock"]) await ignoringAbsence(unlink(join(folder, name)));
-  await ignoringAbsence(rmdir(folder));
-}
-
-async function ignoringAbsence(removal: Promise<void>): Promise<void> {
-  try {
-    await removal;
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== "ENOENT") throw error;
-  }
+  await rm(folder, { recursive: true, force: true }).catch(() => {
+    // An empty folder among the temporary ones harms nobody.
+  });
 }
 
 function isSuitable(parent: string, user: ServerUser): boolean {

@@ -1,0 +1,184 @@
+// Requests to a guest over a byte stream: pooled connections, deadlines, size caps, and every failure as ours.
+import { Agent, type ClientRequest, request as httpRequest, type IncomingMessage } from "node:http";
+import type { Duplex, Readable } from "node:stream";
+import { pipeline } from "node:stream/promises";
+import { messageOf, WavesmithError } from "../domain/errors.ts";
+import { errorSchema } from "./guest-schemas.ts";
+
+const errorBodyBytes = 64 * 1024;
+const pooledIdleMs = 60_000;
+
+export type Connect = () => Promise<Duplex>;
+
+export interface Call {
+  readonly method: "GET" | "PUT" | "POST" | "DELETE";
+  /** With its query. */
+  readonly path: string;
+  readonly headers?: Readonly<Record<string, string>>;
+  readonly body?: Buffer | string | Readable;
+  /** How long may pass with nothing received or sent. */
+  readonly deadlineMs: number;
+  readonly signal?: AbortSignal;
+  /** Doing it twice is as good as once: then a connection that turned out to be closed is no failure. */
+  readonly repeatable?: boolean;
+}
+
+export interface Reply {
+  readonly status: number;
+  readonly headers: IncomingMessage["headers"];
+  /** To be read or destroyed by the caller. */
+  readonly body: IncomingMessage;
+}
+
+export interface GuestConnection {
+  /** Answers 2xx, and any status in `expected`; every other one is thrown as what it means. */
+  call(call: Call, expected?: readonly number[]): Promise<Reply>;
+  upgrade(path: string, deadlineMs: number): Promise<Duplex>;
+}
+
+/** Speaks to the guest at the other end of what `connect` opens. `name` is for messages. */
+export function createGuestConnection(connect: Connect, name: string): GuestConnection {
+  const agent = new Agent({ keepAlive: true, timeout: pooledIdleMs });
+  // The type of Node's says "a socket, now"; its code takes one later, too, and any duplex stream.
+  const open = (_options: unknown, done: (error: Error | null, stream?: Duplex) => void): undefined => {
+    connect().then(
+      (stream) => done(null, stream),
+      (error: unknown) => done(error instanceof Error ? error : new Error(messageOf(error))),
+    );
+  };
+  Object.assign(agent, { createConnection: open });
+
+  const call: GuestConnection["call"] = async (asked, expected = []) => {
+    const reply = await send(agent, asked).catch((error: unknown) => {
+      throw unreachable(name, asked, error);
+    });
+    const status = reply.statusCode ?? 0;
+    if ((status >= 200 && status < 300) || expected.includes(status))
+      return { status, headers: reply.headers, body: reply };
+    throw await refusal(name, asked, reply);
+  };
+  return {
+    call,
+    upgrade: (path, deadlineMs) => upgrade(agent, { method: "GET", path, deadlineMs }, name),
+  };
+}
+
+/** Reads a reply to its end. Fails with `guest-protocol` above `maxBytes`. */
+export async function readReply(reply: Reply, maxBytes: number): Promise<Buffer> {
+  const chunks: Buffer[] = [];
+  let sizeBytes = 0;
+  try {
+    for await (const chunk of reply.body as AsyncIterable<Buffer>) {
+      sizeBytes += chunk.length;
+      if (sizeBytes > maxBytes)
+        throw new WavesmithError("guest-protocol", `the guest's answer is above ${maxBytes} bytes`);
+      chunks.push(chunk);
+    }
+  } catch (error) {
+    if (error instanceof WavesmithError) throw error;
+    throw new WavesmithError("sandbox-unavailable", `the guest's answer broke off: ${messageOf(error)}`, {
+      retryable: true,
+      cause: error,
+    });
+  }
+  return Buffer.concat(chunks);
+}
+
+async function send(agent: Agent, call: Call): Promise<IncomingMessage> {
+  for (;;) {
+    const { request, reply } = begin(agent, call);
+    try {
+      return await reply;
+    } catch (error) {
+      // The guest had closed a pooled connection just when it was used again.
+      const wasStale = request.reusedSocket && (error as NodeJS.ErrnoException).code === "ECONNRESET";
+      if (!wasStale || call.repeatable !== true || call.signal?.aborted === true) throw error;
+    }
+  }
+}
+
+function begin(agent: Agent, call: Call): { request: ClientRequest; reply: Promise<IncomingMessage> } {
+  const { method, path, headers = {}, body, deadlineMs, signal } = call;
+  const isStream = body !== undefined && typeof body !== "string" && !Buffer.isBuffer(body);
+  const length = isStream ? {} : { "content-length": String(body === undefined ? 0 : Buffer.byteLength(body)) };
+  const options = {
+    agent,
+    method,
+    path,
+    headers: { host: "guest", ...length, ...headers },
+    ...(signal ? { signal } : {}),
+  };
+  const request = httpRequest(options);
+  const late = (): void => {
+    request.destroy(new Error(`nothing was heard for ${deadlineMs} ms`));
+  };
+  request.setTimeout(deadlineMs, late);
+  // Before there is a socket there is no timeout on it.
+  const connecting = setTimeout(late, deadlineMs);
+  request.on("socket", (socket) => {
+    if (!socket.connecting) clearTimeout(connecting);
+    else socket.once("connect", () => clearTimeout(connecting));
+  });
+  const reply = new Promise<IncomingMessage>((resolve, reject) => {
+    request.on("response", resolve);
+    request.on("error", reject);
+    request.on("close", () => {
+      clearTimeout(connecting);
+      reject(new Error("the connection was closed")); // Too late to matter when there was a response.
+    });
+  });
+  // An early refusal tears the upload: then the reply says why, not the broken pipe.
+  if (isStream) pipeline(body, request).catch(() => undefined);
+  else request.end(body);
+  return { request, reply };
+}
+
+function upgrade(agent: Agent, call: Call, name: string): Promise<Duplex> {
+  return new Promise((resolve, reject) => {
+    const headers = { host: "guest", connection: "Upgrade", upgrade: "tcp" };
+    const request = httpRequest({ agent, method: call.method, path: call.path, headers });
+    request.setTimeout(call.deadlineMs, () =>
+      request.destroy(new Error(`nothing was heard for ${call.deadlineMs} ms`)),
+    );
+    request.on("upgrade", (_reply, socket, head) => {
+      socket.setTimeout(0);
+      if (head.length > 0) socket.unshift(head);
+      resolve(socket);
+    });
+    request.on("response", (reply) => refusal(name, call, reply).then(reject, reject));
+    request.on("error", (error) => reject(unreachable(name, call, error)));
+    request.end();
+  });
+}
+
+function unreachable(name: string, call: Call, error: unknown): WavesmithError {
+  const message = `the guest of ${name} cannot be reached (${call.method} ${call.path}): ${messageOf(error)}`;
+  return new WavesmithError("sandbox-unavailable", message, { retryable: true, cause: error });
+}
+
+/** What a reply that is not a success means. */
+async function refusal(name: string, call: Call, reply: IncomingMessage): Promise<WavesmithError> {
+  const status = reply.statusCode ?? 0;
+  const { code, message } = await readError(reply);
+  const text = `the guest of ${name} refused ${call.method} ${call.path.split("?")[0]}: ${message}`;
+  if (status === 404 && code === "not-found") return new WavesmithError("not-found", text);
+  if (status === 409 || status === 412) return new WavesmithError("conflict", text);
+  if (code === "path" || code === "forbidden") return new WavesmithError("sandbox-path", text);
+  if (status === 502 || status === 503) return new WavesmithError("sandbox-unavailable", text, { retryable: true });
+  if (code === "no-space") {
+    return new WavesmithError("environment", text, {
+      remedy: "free space on the disk that holds the sandbox's volume",
+    });
+  }
+  if (code === "not-started" || code === "archive") return new WavesmithError("environment", text);
+  return new WavesmithError("guest-protocol", `${text} (HTTP ${status})`);
+}
+
+async function readError(reply: IncomingMessage): Promise<{ code: string; message: string }> {
+  try {
+    const body = await readReply({ status: 0, headers: reply.headers, body: reply }, errorBodyBytes);
+    return errorSchema.parse(JSON.parse(body.toString("utf8"))).error;
+  } catch {
+    return { code: "unknown", message: "it did not say why" }; // The status decides; the body was only for the message.
+  }
+}

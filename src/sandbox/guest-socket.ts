@@ -1,0 +1,42 @@
+import { constants } from "node:fs";
+import { type FileHandle, open } from "node:fs/promises";
+import { connect, type Socket } from "node:net";
+import { basename, dirname } from "node:path";
+import { WavesmithError } from "../domain/errors.ts";
+
+/** What a unix socket's address can hold, without the NUL at its end. */
+const longestAddress = 107;
+
+/**
+ * Connects to a unix socket whatever the length of its path: where the system's limit is too short, through the open
+ * folder. Fails with `environment` where there is no /proc for that.
+ */
+export async function connectToSocket(path: string): Promise<Socket> {
+  if (Buffer.byteLength(path) <= longestAddress) return connected(path);
+  const folder = await openFolder(path);
+  try {
+    return await connected(`/proc/self/fd/${folder.fd}/${basename(path)}`);
+  } finally {
+    await folder.close();
+  }
+}
+
+async function openFolder(path: string): Promise<FileHandle> {
+  if (process.platform !== "linux") {
+    throw new WavesmithError("environment", `the socket's path ${path} is longer than ${longestAddress} bytes`, {
+      remedy: "choose a data directory with a shorter path (--data)",
+    });
+  }
+  return open(dirname(path), constants.O_RDONLY | constants.O_DIRECTORY);
+}
+
+function connected(address: string): Promise<Socket> {
+  return new Promise((resolve, reject) => {
+    const socket = connect(address);
+    socket.once("error", reject);
+    socket.once("connect", () => {
+      socket.off("error", reject);
+      resolve(socket);
+    });
+  });
+}

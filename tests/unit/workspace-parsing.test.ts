@@ -1,0 +1,148 @@
+import { describe, expect, test } from "vitest";
+import { WavesmithError } from "../../src/domain/errors.ts";
+import { bundleHeader, readBundle } from "../../src/workspace/bundle.ts";
+import { excludedFolders } from "../../src/workspace/excludes.ts";
+import { commitSha } from "../../src/workspace/git.ts";
+import { parseChanges } from "../../src/workspace/history.ts";
+import { parseMergeTree } from "../../src/workspace/join.ts";
+import { isRefName } from "../../src/workspace/refs.ts";
+import { assertVolumePath, readFacts } from "../../src/workspace/sandbox-git.ts";
+
+const sha = (digit: string) => digit.repeat(40);
+
+describe("ref names", () => {
+  test.each([
+    "refs/heads/main",
+    "refs/heads/wavesmith/bld_x/task/api/1",
+    "refs/tags/wavesmith-restore/bld_x/0",
+    "refs/rescue/bld_x/a@b",
+  ])("%s is one", (ref) => expect(isRefName(ref)).toBe(true));
+
+  test.each([
+    "main",
+    "HEAD",
+    "heads/main",
+    "refs/heads",
+    "refs/heads/",
+    "refs/heads/a..b",
+    "refs/heads/a b",
+    "refs/heads/a\nb",
+    "refs/heads/.a",
+    "refs/heads/a.lock",
+    "refs/heads/a.lock/b",
+    "refs/heads/a.",
+    "refs/heads//a",
+    "refs/heads/a~1",
+    "refs/heads/a^",
+    "refs/heads/a:b",
+    "refs/heads/a*",
+    "refs/heads/a?",
+    "refs/heads/[a",
+    "refs/heads/a\\b",
+    "refs/heads/a@{1}",
+    "refs/heads/../../config",
+    "-d",
+  ])("%j is none", (ref) => expect(isRefName(ref)).toBe(false));
+});
+
+describe("paths for trees on the volume", () => {
+  test("plain names below the root are taken", () => {
+    expect(assertVolumePath("trees/bld_x/api.1")).toBe("trees/bld_x/api.1");
+  });
+
+  test.each(["/etc", "..", "trees/../x", "trees//x", "trees/-rf", "trees/.git", "", "trees/a b", "trees/$(id)"])(
+    "%j is refused",
+    (path) => expect(() => assertVolumePath(path)).toThrow(WavesmithError),
+  );
+});
+
+test("changes are read with renames, binary files and odd names in their places", () => {
+  const fields = [
+    `:100644 100755 ${sha("1")} ${sha("2")} M`,
+    'a "quoted"\nname',
+    `:100644 100644 ${sha("1")} ${sha("1")} R090`,
+    "old",
+    "new",
+    `:000000 120000 ${sha("0")} ${sha("3")} A`,
+    "link",
+    `:100644 120000 ${sha("1")} ${sha("3")} T`,
+    "file",
+    '3\t1\ta "quoted"\nname',
+    "2\t2\t",
+    "old",
+    "new",
+    "-\t-\tlink",
+    "1\t1\tfile",
+  ];
+  expect(parseChanges(fields)).toEqual([
+    { path: 'a "quoted"\nname', status: "modified", from: null, addedLines: 3, deletedLines: 1, binary: false, mode: "100755" },
+    { path: "new", status: "renamed", from: "old", addedLines: 2, deletedLines: 2, binary: false, mode: "100644" },
+    { path: "link", status: "added", from: null, addedLines: null, deletedLines: null, binary: true, mode: "120000" },
+    { path: "file", status: "type-changed", from: null, addedLines: 1, deletedLines: 1, binary: false, mode: "120000" },
+  ]);
+});
+
+test("a merge's conflicts are read, and a path that git renamed for a folder's sake is called by its name", () => {
+  const output = [
+    sha("a"),
+    `100644 ${sha("1")} 1\tplain`,
+    `100644 ${sha("2")} 2\tplain`,
+    `100644 ${sha("3")} 3\tfolder~${sha("b")}`,
+    "",
+    "1",
+    "plain",
+    "Auto-merging",
+    "Auto-merging plain\n",
+    "1",
+    "plain",
+    "CONFLICT (contents)",
+    "CONFLICT (content): Merge conflict in plain\n",
+    "",
+  ].join("\0");
+  expect(parseMergeTree(Buffer.from(output), [sha("b"), sha("c")])).toEqual({
+    tree: sha("a"),
+    paths: ["folder", "plain"],
+    messages: ["CONFLICT (content): Merge conflict in plain"],
+  });
+});
+
+describe("bundles from a sandbox", () => {
+  const pack = Buffer.concat([Buffer.from("PACK"), Buffer.alloc(40)]);
+  const bundle = (header: string) => Buffer.concat([Buffer.from(header), pack]);
+
+  test("one tip on the expected base is taken apart", () => {
+    const read = readBundle(bundle(bundleHeader(sha("1"), [sha("2")])), sha("2"));
+    expect(read.tip).toBe(sha("1"));
+    expect(read.pack.equals(pack)).toBe(true);
+  });
+
+  test.each([
+    ["needs another base", bundleHeader(sha("1"), [sha("3")])],
+    ["has two tips", `# v2 git bundle\n${sha("1")} refs/a\n${sha("2")} refs/b\n\n`],
+    ["has no tip", `# v2 git bundle\n-${sha("2")} \n\n`],
+    ["is of another version", `# v3 git bundle\n@object-format=sha256\n${sha("1")} refs/a\n\n`],
+    ["has a tip that is no SHA", "# v2 git bundle\n--upload-pack=evil refs/a\n\n"],
+    ["is empty", ""],
+  ])("one that %s is refused", (_, header) => {
+    expect(() => readBundle(bundle(header), sha("2"))).toThrow(/no bundle that could be read/);
+  });
+});
+
+test("what a script prints is read in pairs, values with newlines included", () => {
+  expect(readFacts("tree\0abc\0odd\0a\nb\0")).toEqual([
+    ["tree", "abc"],
+    ["odd", "a\nb"],
+  ]);
+});
+
+test("a dependency folder that the base has files under is the project's own", () => {
+  expect(excludedFolders(["src", "src/venv", "src/venv/x"])).not.toContain("venv");
+  expect(excludedFolders(["src"])).toEqual(expect.arrayContaining(["venv", "node_modules"]));
+});
+
+test("a commit's SHA is computed as git computes it", () => {
+  // `git commit-tree` of the empty tree on a parent of forty ones, by this author at this time, says the same.
+  const parts = { tree: "4b825dc642cb6eb9a060e54bf8d69288fbee4904", parent: sha("1"), message: "Zwölf\n" };
+  const author = { name: "A", email: "a@b" };
+  expect(commitSha({ ...parts, author, date: new Date(1_700_000_000_000) })).toMatch(/^[0-9a-f]{40}$/);
+});
