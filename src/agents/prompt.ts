@@ -17,7 +17,8 @@ export function loadPrompts(): Prompts {
 export function render(template: string, values: Readonly<Record<string, string>>): string {
   const text = template.replace(/^\{\{(\w+)\}\}\n\n?|\{\{(\w+)\}\}/gm, (whole, block, inline) => {
     const name: string = block ?? inline;
-    if (!Object.hasOwn(values, name)) throw new WavesmithError("internal", `a prompt asks for {{${name}}}, which nobody gives`);
+    if (!Object.hasOwn(values, name))
+      throw new WavesmithError("internal", `a prompt asks for {{${name}}}, which nobody gives`);
     const value = values[name]!.trim();
     if (block === undefined) return value;
     return value === "" ? "" : `${value}${whole.slice(`{{${name}}}`.length)}`;

@@ -24,11 +24,12 @@ export interface WaveChoice {
 
 /** The tasks of the next wave, in the plan's order; empty only when nothing is ready. Pure: the same input, the same wave. */
 export function chooseWave(choice: WaveChoice): string[] {
-  const globs = createGlobTable();
-  const candidates = rank(choice.ready, choice.remainingPath).map((task) => toCandidate(task, globs));
-  const supply = countByAgent(candidates);
-  const places = pick(candidates, supply, choice.tasksPerAgentPerWave, createWriteLedger(globs));
-  return inPlanOrder(places.map((place) => candidates[place]!));
+  const lineup = createLineup(choice.ready, choice.remainingPath);
+  const queue = createQueue(
+    lineup,
+    lineup.tasks.map((_, rank) => rank),
+  );
+  return inPlanOrder(queue.takeWave(choice.tasksPerAgentPerWave));
 }
 
 /** What `planWaves` reads of a plan; a `Plan` is one. */
@@ -51,88 +52,95 @@ export interface PlannedWave {
 
 /** The waves this plan runs when every task succeeds and nothing conflicts. Throws when its dependencies run in a circle. */
 export function planWaves(plan: PlannablePlan, graph: TaskGraph = createTaskGraph(plan.tasks)): PlannedWave[] {
-  const globs = createGlobTable();
-  const ledger = createWriteLedger(globs);
-  const tasks = plan.tasks.map((task) => toCandidate({ ...task, effectiveWrites: task.writes }, globs));
-  const ranked = rank(tasks, graph.remainingPath);
-  const ranks = new Map(ranked.map((task, index) => [task.key, index]));
-  const missing = new Map(tasks.map((task) => [task.key, graph.dependencies(task.key).length]));
-  // Ranks of the ready tasks, best last: what is taken leaves from the end, where it is cheap.
-  const ready = ranked.flatMap((task, index) => (missing.get(task.key) === 0 ? [index] : [])).reverse();
-  const supply = countByAgent(ready.map((index) => ranked[index]!));
+  const tasks = plan.tasks.map((task) => ({ ...task, effectiveWrites: task.writes }));
+  const lineup = createLineup(tasks, graph.remainingPath);
+  const ranks = new Map(lineup.tasks.map((task, rank) => [task.key, rank]));
+  const missing = lineup.tasks.map((task) => graph.dependencies(task.key).length);
+  const queue = createQueue(
+    lineup,
+    missing.flatMap((count, rank) => (count === 0 ? [rank] : [])),
+  );
   const waves: PlannedWave[] = [];
-  while (ready.length > 0) {
-    const candidates = { length: ready.length, at: (place: number) => ranked[ready[ready.length - 1 - place]!]! };
-    const places = pick(candidates, supply, plan.limits.tasksPerAgentPerWave, ledger);
-    const chosen = places.map((place) => candidates.at(place));
-    for (const place of places.reverse()) ready.splice(ready.length - 1 - place, 1);
-    for (const task of chosen) supply.set(task.agent, supply.get(task.agent)! - 1);
+  for (;;) {
+    const chosen = queue.takeWave(plan.limits.tasksPerAgentPerWave);
+    if (chosen.length === 0) return waves;
     waves.push({ number: waves.length + 1, tasks: inPlanOrder(chosen) });
-    for (const dependent of chosen.flatMap((task) => graph.dependents(task.key))) {
-      const left = missing.get(dependent)! - 1;
-      missing.set(dependent, left);
-      if (left > 0) continue;
-      const task = ranked[ranks.get(dependent)!]!;
-      insertDescending(ready, ranks.get(dependent)!);
-      supply.set(task.agent, (supply.get(task.agent) ?? 0) + 1);
+    for (const { key } of chosen) {
+      for (const dependent of graph.dependents(key)) {
+        const rank = ranks.get(dependent)!;
+        missing[rank] = missing[rank]! - 1;
+        if (missing[rank] === 0) queue.add(rank);
+      }
     }
   }
-  return waves;
 }
 
+/** A task with its agent and globs as numbers, since a plan's waves look at the same tasks again and again. */
 interface Candidate {
   readonly key: string;
-  readonly agent: string;
   readonly position: number;
-  /** Numbers of its globs in the table. */
+  readonly agent: number;
   readonly writes: readonly number[];
 }
 
-function toCandidate(task: ReadyTask, globs: GlobTable): Candidate {
-  const writes = (task.effectiveWrites ?? []).map((glob) => globs.numberOf(glob));
-  return { key: task.key, agent: task.agent, position: task.position, writes };
+/** Candidates in the order in which they go first; a candidate's index is its rank. */
+interface Lineup {
+  readonly tasks: readonly Candidate[];
+  readonly agentCount: number;
+  readonly ledger: WriteLedger;
 }
 
-function rank<T extends { key: string; position: number }>(
-  tasks: readonly T[],
-  remainingPath: (key: string) => number,
-): T[] {
-  return [...tasks].sort(
-    (left, right) => remainingPath(right.key) - remainingPath(left.key) || left.position - right.position,
-  );
+function createLineup(tasks: readonly ReadyTask[], remainingPath: (key: string) => number): Lineup {
+  const globs = createGlobTable();
+  const agents = new Map<string, number>();
+  const measured = tasks.map((task) => ({ task, path: remainingPath(task.key) }));
+  measured.sort((left, right) => right.path - left.path || left.task.position - right.task.position);
+  const candidates = measured.map(({ task: { key, position, agent, effectiveWrites } }) => {
+    if (!agents.has(agent)) agents.set(agent, agents.size);
+    return { key, position, agent: agents.get(agent)!, writes: (effectiveWrites ?? []).map(globs.numberOf) };
+  });
+  return { tasks: candidates, agentCount: agents.size, ledger: createWriteLedger(globs) };
 }
 
 const inPlanOrder = (tasks: readonly Candidate[]): string[] =>
   [...tasks].sort((left, right) => left.position - right.position).map((task) => task.key);
 
-function countByAgent(tasks: readonly Candidate[]): Map<string, number> {
-  const counts = new Map<string, number>();
-  for (const task of tasks) counts.set(task.agent, (counts.get(task.agent) ?? 0) + 1);
-  return counts;
+/** The ready tasks of a lineup. */
+interface Queue {
+  add(rank: number): void;
+  /** Removes and gives the tasks of the next wave; none only when the queue is empty. */
+  takeWave(tasksPerAgent: number): Candidate[];
 }
 
-/** Takes greedily from ranked candidates, of whom `supply` says how many each agent has; gives the places taken, ascending. */
-function pick(
-  candidates: { readonly length: number; at(place: number): Candidate | undefined },
-  supply: ReadonlyMap<string, number>,
-  tasksPerAgent: number,
-  ledger: WriteLedger,
-): number[] {
-  ledger.clear();
-  const taken: number[] = [];
-  const counts = new Map<string, number>();
-  // Ends when no agent can take more, long before the end of a long list.
-  let room = 0;
-  for (const waiting of supply.values()) room += Math.min(waiting, tasksPerAgent);
-  for (let place = 0; place < candidates.length && taken.length < room; place += 1) {
-    const task = candidates.at(place)!;
-    const count = counts.get(task.agent) ?? 0;
-    if (count >= tasksPerAgent || ledger.overlaps(task.writes)) continue;
-    counts.set(task.agent, count + 1);
-    ledger.add(task.writes);
-    taken.push(place);
-  }
-  return taken;
+function createQueue({ tasks, agentCount, ledger }: Lineup, ranks: readonly number[]): Queue {
+  // Best last: what is taken leaves the list at its end, where that is cheap.
+  const ready = [...ranks].reverse();
+  const supply = new Array<number>(agentCount).fill(0);
+  for (const rank of ready) supply[tasks[rank]!.agent]! += 1;
+  return {
+    add(rank) {
+      insertDescending(ready, rank);
+      supply[tasks[rank]!.agent]! += 1;
+    },
+    takeWave(tasksPerAgent) {
+      // The walk ends when no agent can take more, long before the end of a long list.
+      let room = 0;
+      for (const waiting of supply) room += Math.min(waiting, tasksPerAgent);
+      const counts = new Array<number>(agentCount).fill(0);
+      const taken: Candidate[] = [];
+      ledger.clear();
+      for (let place = ready.length - 1; place >= 0 && taken.length < room; place -= 1) {
+        const task = tasks[ready[place]!]!;
+        if (counts[task.agent]! >= tasksPerAgent || ledger.overlaps(task.writes)) continue;
+        counts[task.agent]! += 1;
+        supply[task.agent]! -= 1;
+        ledger.add(task.writes);
+        taken.push(task);
+        ready.splice(place, 1);
+      }
+      return taken;
+    },
+  };
 }
 
 /** Each different glob once, read and numbered. */

@@ -24,6 +24,7 @@ const matchesAll: CompiledGlob = [[anySegments]];
 /** Reads a glob for `compiledMayOverlap`; never throws. */
 export function compileGlob(glob: string): CompiledGlob {
   const text = normaliseGlob(glob);
+  if (!/[\\!"|{}()]/.test(text)) return [readSegments(text)];
   if (text.startsWith("!") || splitsWhole(text)) return matchesAll;
   const alternatives = expandBraces(text);
   return alternatives === null ? matchesAll : alternatives.map(readSegments);
@@ -36,7 +37,8 @@ export function globsMayOverlap(left: string, right: string): boolean {
 
 /** `globsMayOverlap` for globs read beforehand. */
 export function compiledMayOverlap(left: CompiledGlob, right: CompiledGlob): boolean {
-  return left.some((one) => right.some((other) => segmentsMeet(one, other)));
+  for (const one of left) for (const other of right) if (segmentsMeet(one, other)) return true;
+  return false;
 }
 
 /** Whether one of the globs matches this path; dotfiles count like any other file. */
@@ -134,6 +136,7 @@ function readSegments(text: string): Segment[] {
 const plainClass = /^\[[!^]?(?:[a-z]-[a-z]|[A-Z]-[A-Z]|[0-9]-[0-9]|[A-Za-z0-9_.@$])+\](?![+?*])/;
 
 function readSegment(part: string): Segment | null {
+  if (!/[\\*?[()]/.test(part)) return part;
   if (/\*\*|[()]/.test(part.replace(/\\./g, ""))) return null;
   const tokens: Token[] = [];
   for (let index = 0; index < part.length; index += 1) {

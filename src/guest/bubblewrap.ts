@@ -7,8 +7,10 @@ import { promisify } from "node:util";
 import { messageOf } from "./faults.ts";
 import { createGraceTimer } from "./grace.ts";
 import { type Ending, type Isolation, type Launch, type Launched, type NoStart, noStart } from "./isolation.ts";
-import { signal, signalOfExitCode, startTicks } from "./processes.ts";
+import { hasChildren, signal, signalOfExitCode, startTicks } from "./processes.ts";
 import { isWithin } from "./volume.ts";
+
+const preparePauseMs = 5;
 
 export interface BubblewrapOptions {
   /** Absolute path of bwrap. */
@@ -99,10 +101,11 @@ function start(options: BubblewrapOptions, bwrapArguments: string[], launch: Lau
     over = true;
     timer.clear();
   });
+  let isAsked = false;
   const stop = (graceMs: number): void => {
     if (over) return;
-    // The first process leads the group and does not take SIGTERM; what it started does.
-    void status.first.then((first) => first !== null && !over && signal(-first.pid, "SIGTERM"));
+    if (!isAsked) void status.first.then((first) => (first === null ? undefined : terminate(first, () => over)));
+    isAsked = true;
     timer.shorten(graceMs);
   };
   return { stdin: child.stdin, stdout: child.stdout, stderr: child.stderr, ended, stop };
@@ -160,6 +163,17 @@ async function endOf(child: ChildProcess, status: Status): Promise<Ending> {
     return { exitCode: 137, signal: "SIGKILL", ran: true, problem: null };
   }
   return { exitCode: null, signal: null, ran: false, problem: null };
+}
+
+/**
+ * Sends SIGTERM to the program and its group. That is led by the first process, which does not take the signal; while
+ * bwrap still prepares the namespace there is nobody to take it, so it waits for that.
+ */
+async function terminate(first: FirstProcess, isOver: () => boolean): Promise<void> {
+  while (!isOver()) {
+    if (hasChildren(first.pid) && signal(-first.pid, "SIGTERM")) return;
+    await new Promise((resolve) => setTimeout(resolve, preparePauseMs));
+  }
 }
 
 /** B1: bwrap itself may end before its namespace is empty. */

@@ -148,7 +148,7 @@ async function removeEntry(volume: Volume, path: string, recursive: boolean): Pr
     });
   } catch (error) {
     // Its folder is not there either.
-    if (systemCode(error) !== "ENOENT") throw error;
+    if (!(error instanceof GuestFault && error.code === "not-found")) throw error;
   }
 }
 

@@ -29,6 +29,15 @@ export function startTicks(pid: number): string | null {
   }
 }
 
+/** Whether a process has children; true where the kernel does not say. */
+export function hasChildren(pid: number): boolean {
+  try {
+    return readFileSync(`/proc/${pid}/task/${pid}/children`, "latin1").trim() !== "";
+  } catch {
+    return startTicks(pid) !== null; // Kernels may be built without this file.
+  }
+}
+
 /** The processes whose environment holds `NAME=VALUE`, `isMatch` deciding on the value. */
 export async function processesWith(name: string, isMatch: (value: string) => boolean): Promise<number[]> {
   const pids = (await readdir("/proc")).filter((entry) => /^\d+$/.test(entry)).map(Number);

@@ -50,8 +50,12 @@ export async function openVolume(folder: string): Promise<Volume> {
     if (isWithin(own, real)) throw reserved(path);
     return real;
   };
-  const locate = async (path: string): Promise<string> =>
-    assertConfined(await realpath(join(root, ...segmentsOf(path))), path);
+  const locate = async (path: string): Promise<string> => {
+    const { real, rest } = await deepestReal(root, segmentsOf(path));
+    assertConfined(real, path);
+    if (rest.length > 0) throw new GuestFault(404, "not-found", `there is no ${path}`);
+    return real;
+  };
   const locateOrMake = async (path: string): Promise<string> => {
     const target = await deepestReal(root, segmentsOf(path));
     assertConfined(target.real, path);

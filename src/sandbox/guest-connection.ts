@@ -50,7 +50,8 @@ export function createGuestConnection(connect: Connect, name: string): GuestConn
 
   const call: GuestConnection["call"] = async (asked, expected = []) => {
     const reply = await send(agent, asked).catch((error: unknown) => {
-      throw unreachable(name, asked, error);
+      // The caller's own abort is no failure of the guest's.
+      throw asked.signal?.aborted === true ? asked.signal.reason : unreachable(name, asked, error);
     });
     const status = reply.statusCode ?? 0;
     if ((status >= 200 && status < 300) || expected.includes(status))
@@ -75,7 +76,7 @@ export async function readReply(reply: Reply, maxBytes: number): Promise<Buffer>
       chunks.push(chunk);
     }
   } catch (error) {
-    if (error instanceof WavesmithError) throw error;
+    if (error instanceof WavesmithError || (error instanceof Error && error.name === "AbortError")) throw error;
     throw new WavesmithError("sandbox-unavailable", `the guest's answer broke off: ${messageOf(error)}`, {
       retryable: true,
       cause: error,

@@ -19,7 +19,7 @@ const settings = [
   // A power cut must not leave a ref on an object that was never written.
   "core.fsync=committed",
   "core.fsyncMethod=batch",
-  "core.filesRefLockTimeout=5000",
+  "core.filesRefLockTimeout=2000",
   "gc.auto=0",
   "maintenance.auto=false",
   "protocol.ext.allow=never",

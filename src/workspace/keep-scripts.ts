@@ -13,13 +13,15 @@ export const lacksTree = 5;
 const prelude = `set -eu
 keep=$PWD/$2 mine=$PWD/$2/$3
 if [ -L "$1" ] || ! cd "$1" 2> /dev/null; then echo "there is no tree at $1" >&2; exit ${lacksTree}; fi
+# The guest makes a folder that a command may write: with nothing in it at all it is a tree that is lost.
+if [ ! -e .git ] && [ -z "$(ls -A)" ]; then echo "there is nothing at $1" >&2; exit ${lacksTree}; fi
 tree=$PWD
 export GIT_DIR="$keep/git" GIT_WORK_TREE="$tree" GIT_INDEX_FILE="$mine.index"
 facts() { xargs -0 sh -c 'for path; do printf "%s\\0%s\\0" "$0" "$path"; done' "$1"; }
 left_over() { git ls-files -z -o -m --exclude-standard | facts left; }
 `;
 
-// What an agent added with \`add -f\`, or committed, although a rule ignores it.
+// What an agent added with `add -f`, or committed, although a rule ignores it.
 const addForced = `
 add_forced() {
   index=$tree/.git/index
@@ -34,7 +36,7 @@ add_forced() {
   git update-index --add -z --stdin < "$mine.forced.files" || :
 }`;
 
-// Repositories inside the tree and files above the limit: what \`git add\` must not be let loose on.
+// Repositories inside the tree and files above the limit: what `git add` must not be let loose on.
 const scan = `
 scan() {
   set -- -path ./.git -prune
@@ -50,15 +52,16 @@ add_all() {
   git add -A --ignore-errors "$@" || left_over
 }`;
 
+// Each of these fails when objects of the base are missing: the index alone does not tell.
 const finish = `
 finish() {
-  written=$(git write-tree)
+  written=$(git write-tree) || exit ${lacksCommit}
   printf 'tree\\0%s\\0' "$written"
   if [ "$written" = "$base_tree" ]; then return 0; fi
-  commit=$(printf '%s' "$KEEP_MESSAGE" | git commit-tree "$written" -p "$base")
+  commit=$(printf '%s' "$KEEP_MESSAGE" | git commit-tree "$written" -p "$base") || exit ${lacksCommit}
   printf '# v2 git bundle\\n-%s \\n%s refs/wavesmith/kept\\n\\n' "$base" "$commit" > "$mine.bundle"
   printf '%s\\n^%s\\n' "$commit" "$base" \\
-    | git pack-objects --revs --thin --stdout -q --delta-base-offset >> "$mine.bundle"
+    | git pack-objects --revs --thin --stdout -q --delta-base-offset >> "$mine.bundle" || exit ${lacksCommit}
 }`;
 
 /**
@@ -116,7 +119,7 @@ nested() {
   )
 }
 written=$(nested "$4" "$5")
-git rm -r -q --cached --ignore-unmatch -- ":(literal)$5"
+git rm -r -f -q --cached --ignore-unmatch -- ":(literal)$5"
 git read-tree --prefix="$5/" "$written"`;
 
 /** Args: …, base, base's tree. Stdin: NUL-separated paths to leave out. */

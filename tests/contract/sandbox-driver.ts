@@ -5,6 +5,8 @@ import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import type { ProjectId, SandboxId } from "../../src/domain/ids.ts";
+import { markOf } from "../../src/sandbox/drivers/local/launch.ts";
+import { readRecord, writeRecord } from "../../src/sandbox/drivers/local/record.ts";
 import type { LocalDriverOptions } from "../../src/sandbox/drivers/local.ts";
 import type { ExecResult, GuestClient, JobSpec, JobState, SandboxDriver, SandboxSpec } from "../../src/sandbox/port.ts";
 import type { ProcessRequest } from "./sandbox-process.ts";
@@ -62,6 +64,11 @@ export function processesWith(word: string): number[] {
         return false; // It ended while we looked.
       }
     });
+}
+
+/** Kills the process that was started for the sandbox, and nothing else of it. */
+function killSandbox(dataDir: string, projectId: string): void {
+  process.kill(readRecord(join(dataDir, "sandboxes", projectId))!.pid!, "SIGKILL");
 }
 
 interface Answer {
@@ -219,13 +226,35 @@ export function describeSandboxDriver(name: string, maker: DriverMaker): void {
         scriptJob(`setsid sh -c 'while :; do sleep 0.1; done' ${word} & touch up; sleep 100`),
       );
       await until("the job runs", () => guest.stat("up"));
-      for (const pid of processesWith(".mjs").filter((pid) => processesWith("--isolation").includes(pid))) {
-        if (readFileSync(`/proc/${pid}/cmdline`, "utf8").includes("guest.sock")) process.kill(pid, "SIGKILL");
-      }
+      killSandbox(dataDir, "proj_a");
       const again = await driver.ensure(specOf("proj_a"));
       expect(again.bootId).not.toBe(bootId);
       expect(processesWith(word)).toEqual([]);
       expect((await again.guest.findJob("job-1"))?.status).toBe("lost");
+    });
+
+    it("ends at a stop what a sandbox that was killed has left", async () => {
+      const { guest } = await driver.ensure(specOf("proj_a"));
+      const word = `orphan-${process.pid}-${Date.now()}`;
+      await guest.startJob(
+        "job-1",
+        scriptJob(`setsid sh -c 'while :; do sleep 0.1; done' ${word} & touch up; sleep 100`),
+      );
+      await until("the job runs", () => guest.stat("up"));
+      killSandbox(dataDir, "proj_a");
+      await driver.stop("proj_a" as ProjectId);
+      expect([...processesWith(word), ...processesWith(dataDir)]).toEqual([]);
+    });
+
+    it("ends what a process that was killed while it started a sandbox has left, and starts anew", async () => {
+      await driver.ensure(specOf("proj_a"));
+      const record = readRecord(join(dataDir, "sandboxes/proj_a"))!;
+      await driver.stop("proj_a" as ProjectId);
+      writeRecord(join(dataDir, "sandboxes/proj_a"), { ...record, state: "starting", pid: null, pidStart: null });
+      const half = spawn("sh", ["-c", "sleep 100; true", "half-started", ...markOf(options, "proj_a" as ProjectId)]);
+      const ended = new Promise((resolve) => half.on("exit", (_, signal) => resolve(signal)));
+      await driver.ensure(specOf("proj_a"));
+      expect(await ended).toBe("SIGKILL");
     });
 
     it("starts anew for another network when idle, and refuses while a job is active", async () => {

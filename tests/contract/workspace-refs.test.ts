@@ -127,7 +127,13 @@ describe("the host's git", () => {
     mkdirSync(join(hook, ".."), { recursive: true });
     writeFileSync(hook, `#!/bin/sh\ntouch ${marker}\n`);
     chmodSync(hook, 0o755);
-    const env = { ...process.env, GIT_DIR: "/nowhere", GIT_CONFIG_COUNT: "1", GIT_CONFIG_KEY_0: "core.hooksPath", GIT_CONFIG_VALUE_0: "hooks" };
+    const env = {
+      ...process.env,
+      GIT_DIR: "/nowhere",
+      GIT_CONFIG_COUNT: "1",
+      GIT_CONFIG_KEY_0: "core.hooksPath",
+      GIT_CONFIG_VALUE_0: "hooks",
+    };
     const workspace = createWorkspace({ dataDir: fixture.dataDir, env });
     expect(await workspace.moveRef(project, task, main, null)).toBe(true);
     expect(existsSync(marker)).toBe(false);
@@ -140,7 +146,11 @@ describe("the host's git", () => {
     mkdirSync(bin);
     writeFileSync(join(bin, "git"), "#!/bin/sh\necho git version 2.37.9\n", { mode: 0o755 });
     const old = createWorkspace({ dataDir: fixture.dataDir, env: { PATH: bin } });
-    const failure = { code: "environment", remedy: expect.stringContaining("2.38"), message: expect.stringContaining("2.37.9") };
+    const failure = {
+      code: "environment",
+      remedy: expect.stringContaining("2.38"),
+      message: expect.stringContaining("2.37.9"),
+    };
     await expect(old.resolve(project, "refs/heads/main")).rejects.toMatchObject(failure);
   });
 });

@@ -129,7 +129,7 @@ function commitIn(gitDir: string, of: { parent: Sha | null; files: Files; scratc
     }).trim();
   if (of.parent !== null) run(["read-tree", of.parent]);
   for (const [path, text] of Object.entries(of.files)) {
-    if (text === null) run(["update-index", "--force-remove", path]);
+    if (text === null) run(["update-index", "-z", "--index-info"], `0 ${"0".repeat(40)}\t${path}\0`);
     else
       run([
         "update-index",

@@ -1,4 +1,4 @@
-import { chmodSync, mkdirSync, statSync } from "node:fs";
+import { chmodSync, mkdirSync, statSync, symlinkSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
@@ -7,6 +7,7 @@ import { installBinaries } from "../../src/store/embedded/binaries.ts";
 import { databaseFailure } from "../../src/store/embedded/failure.ts";
 import { placeIn } from "../../src/store/embedded/place.ts";
 import { serverUserOf } from "../../src/store/embedded/server-user.ts";
+import { isOurSocketDir, makeSocketDir, removeSocketDir } from "../../src/store/embedded/socket-dir.ts";
 import {
   isRunning,
   serverPid,
@@ -86,6 +87,25 @@ describe("the programs of the embedded Postgres", () => {
       message: expect.stringContaining("others may write"),
       remedy: expect.stringContaining("DATABASE_URL"),
     });
+  });
+});
+
+describe("a socket's folder", () => {
+  it("is trusted only if it is its user's alone", async () => {
+    const user = serverUserOf(join(tmpdir(), "none"));
+    const folder = await makeSocketDir(user);
+    try {
+      expect(isOurSocketDir(folder, user)).toBe(true);
+      expect(isOurSocketDir(folder, { ...user, uid: user.uid + 1 })).toBe(false);
+      chmodSync(folder, 0o770);
+      expect(isOurSocketDir(folder, user)).toBe(false);
+      chmodSync(folder, 0o700);
+      const planted = join(temporaryFolder(), "wavesmith-pg-planted");
+      symlinkSync(folder, planted);
+      expect(isOurSocketDir(planted, user)).toBe(false);
+    } finally {
+      await removeSocketDir(folder);
+    }
   });
 });
 

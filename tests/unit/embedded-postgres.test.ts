@@ -87,11 +87,16 @@ describe("the embedded Postgres of a data directory", () => {
     const copy = join(temporaryFolder(), "copy");
     const original = startUser(dataDir);
     await original.ready();
+    const pid = serverPid(dataDir)!;
     await cp(dataDir, copy, { recursive: true, preserveTimestamps: true });
     const other = startUser(copy);
     await other.ready();
-    expect(serverPid(copy)).not.toBe(serverPid(dataDir));
+    expect(serverPid(copy)).not.toBe(pid);
     await other.ask("close");
+    const next = startUser(dataDir);
+    await next.ready();
+    expect(serverPid(dataDir)).toBe(pid);
+    await next.ask("close");
     await original.ask("close");
   });
 

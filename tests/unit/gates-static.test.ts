@@ -110,7 +110,7 @@ const harmless: [string, string][] = [
   ["crosses", `ghp_${"x".repeat(36)}`],
   ["one letter many times", `sk_live_${"a".repeat(24)}`],
   ["a variable", "const apiKey = process.env.API_KEY;"],
-  ["a template", "password: '${DB_PASSWORD_FROM_VAULT_2}'"],
+  ["a template", `password: '\${DB_PASSWORD_FROM_VAULT_2}'`],
   ["a hint", `api_key = "your-api-key-goes-here-123"`],
   ["an angle", `token = "<put-your-token-here-1>"`],
   ["words", `const secretName = "my-service-database-password";`],
@@ -123,6 +123,7 @@ const harmless: [string, string][] = [
   ],
   ["a header in code", `if (text.startsWith("-----BEGIN PRIVATE KEY-----")) load(text);`],
   ["a hash", `integrity = "sha512-${random}${random}=="`],
+  ["a page's token", `"nextToken": "${random}"`],
   ["a function call", `const token = createToken("user", 1234567890123);`],
   ["a form field", `<input type="password" name="password" placeholder="at least 12 characters">`],
 ];
@@ -158,12 +159,14 @@ describe("secrets", () => {
     expect(await check({ "a.ts": key }, { "b.ts": key }, { renames: { "b.ts": "a.ts" } })).toEqual([]);
     const findings = await check({}, { "tests/auth.test.ts": `const password = "${random.slice(0, 20)}";\n` });
     expect(short(findings)).toEqual(["medium secret tests/auth.test.ts:1"]);
+    const documented = await check({}, { "docs/api.md": `    password: "${random.slice(0, 20)}"\n` });
+    expect(short(documented)).toEqual(["medium secret docs/api.md:1"]);
   });
 });
 
 describe("syntax", () => {
   it.each([
-    ["a.json", '{\n  "a": 1,\n}', 3],
+    ["a.json", '{\n  "a": 1,\n}', 2],
     ["b.json", '{"a": 1,\n"b": }', 2],
     ["a.yaml", "a: 1\nb: [1, 2\nc: 3\n", null],
     ["b.yml", "a: 1\n---\nb:\n\t- x\n", 4],
@@ -188,12 +191,13 @@ describe("syntax", () => {
     ["package.json", '\ufeff{"a":1}'],
     ["k8s.yaml", "a: 1\n---\nb: !Ref thing\n---\nc: !!binary aGk=\n"],
     ["chart/templates/a.yaml", "{{- if .Values.a }}\na: {{ .Values.a }}\n{{- end }}\n"],
-    [".github/workflows/ci.yml", "on: push\njobs:\n  a:\n    steps:\n      - run: echo ${{ github.sha }}\n"],
-    ["a.js", "#!/usr/bin/env node\nexport const A = () => <div>{await x}</div>;\n"],
+    [".github/workflows/ci.yml", `on: push\njobs:\n  a:\n    steps:\n      - run: echo $\{{ github.sha }}\n`],
+    ["a.js", "#!/usr/bin/env node\nexport const A = () => <div>{x}</div>;\nawait A();\n"],
     ["b.cjs", "if (true) return;\nmodule.exports = 1;\n"],
     ["c.ts", "class A { constructor(@Inject() private x: B) {} }\n@dec class B { @dec accessor x = 1 }\n"],
     ["d.mts", "export type A = Awaited<ReturnType<typeof f>>;\nlet x = y satisfies A;\n"],
     ["a.css", "a { color: red; &:hover { color: blue } }\n@media (width > 10px) { b { top: 0 } }\n"],
+    ["e.d.ts", "export const a: number;\nexport declare function f(): void;\n"],
     ["flow.js", "// @flow\nfunction f(x: ?number): string { return ''; }\n"],
   ])("accepts %s", async (path, text) => {
     expect(await check({}, { [path]: text })).toEqual([]);
@@ -202,7 +206,7 @@ describe("syntax", () => {
   it("does not blame a change for a file that was broken before, and weighs fixtures and style sheets less", async () => {
     expect(await check({ "a.json": "{" }, { "a.json": "{{" })).toEqual([]);
     const findings = await check({}, { "test/fixtures/bad.json": "{", "a.css": "a { color: red;\n" });
-    expect(short(findings)).toEqual(["medium syntax-error a.css:1", "low syntax-error test/fixtures/bad.json:1"]);
+    expect(short(findings)).toEqual(["medium syntax-error a.css:2", "low syntax-error test/fixtures/bad.json:1"]);
   });
 });
 
@@ -244,6 +248,13 @@ describe("kinds of files", () => {
       "high dependency-folder web/node_modules:null",
     ]);
     expect(await check({ "node_modules/z.js": "" }, { "node_modules/z.js": "1" })).toEqual([]);
+  });
+
+  it("mentions committed caches once and does not block for them", async () => {
+    const after = { "a/__pycache__/x.pyc": binary(10), "b/__pycache__/y.pyc": binary(10), ".pytest_cache/v": "" };
+    const findings = await check({}, after);
+    expect(short(findings)).toEqual(["medium cache-folder a/__pycache__:null"]);
+    expect(gates.judgeFindings(findings, "high")).toBe("passed");
   });
 
   it("finds added paths that differ only in case", async () => {
@@ -298,7 +309,7 @@ describe("weakened tests", () => {
     [
       "a whole group skipped",
       { [path]: two },
-      { [path]: `describe.skip("x", () => {\n${two}});\n` },
+      { [path]: two.replace('it("a"', 'describe.skip("x", () => {});\nit("a"') },
       "high skipped-test",
     ],
     ["an only", { [path]: two }, { [path]: two.replace('it("b"', 'it.only("b"') }, "high focused-test"],
@@ -411,6 +422,16 @@ describe("weakened tests", () => {
       "a skip that a test quotes",
       { [path]: two },
       { [path]: `${two}it("c", () => { expect(lint('it.skip("x")')).toBe(1); });\n` },
+    ],
+    [
+      "an assertion about a pair",
+      { "tests/test_a.py": "def test_a():\n    assert f()\n" },
+      { "tests/test_a.py": "def test_a():\n    assert f()\n    assert (1, 2) in g()\n" },
+    ],
+    [
+      "an xfail for one platform",
+      { "tests/test_a.py": "def test_a():\n    assert f()\n" },
+      { "tests/test_a.py": "@pytest.mark.xfail(sys.platform == 'win32', reason='x')\ndef test_a():\n    assert f()\n" },
     ],
     ["a regular expression's test", { [path]: two }, { [path]: two.replace("f()", "/x/.test(f())") }],
     ["a deleted helper of tests", { "tests/support/http.ts": "export const a = 1;\n" }, {}],

@@ -2,7 +2,6 @@ import { describe, expect, test } from "vitest";
 import { WavesmithError } from "../../src/domain/errors.ts";
 import { bundleHeader, readBundle } from "../../src/workspace/bundle.ts";
 import { excludedFolders } from "../../src/workspace/excludes.ts";
-import { commitSha } from "../../src/workspace/git.ts";
 import { parseChanges } from "../../src/workspace/history.ts";
 import { parseMergeTree } from "../../src/workspace/join.ts";
 import { isRefName } from "../../src/workspace/refs.ts";
@@ -75,7 +74,15 @@ test("changes are read with renames, binary files and odd names in their places"
     "1\t1\tfile",
   ];
   expect(parseChanges(fields)).toEqual([
-    { path: 'a "quoted"\nname', status: "modified", from: null, addedLines: 3, deletedLines: 1, binary: false, mode: "100755" },
+    {
+      path: 'a "quoted"\nname',
+      status: "modified",
+      from: null,
+      addedLines: 3,
+      deletedLines: 1,
+      binary: false,
+      mode: "100755",
+    },
     { path: "new", status: "renamed", from: "old", addedLines: 2, deletedLines: 2, binary: false, mode: "100644" },
     { path: "link", status: "added", from: null, addedLines: null, deletedLines: null, binary: true, mode: "120000" },
     { path: "file", status: "type-changed", from: null, addedLines: 1, deletedLines: 1, binary: false, mode: "120000" },
@@ -138,11 +145,4 @@ test("what a script prints is read in pairs, values with newlines included", () 
 test("a dependency folder that the base has files under is the project's own", () => {
   expect(excludedFolders(["src", "src/venv", "src/venv/x"])).not.toContain("venv");
   expect(excludedFolders(["src"])).toEqual(expect.arrayContaining(["venv", "node_modules"]));
-});
-
-test("a commit's SHA is computed as git computes it", () => {
-  // `git commit-tree` of the empty tree on a parent of forty ones, by this author at this time, says the same.
-  const parts = { tree: "4b825dc642cb6eb9a060e54bf8d69288fbee4904", parent: sha("1"), message: "Zwölf\n" };
-  const author = { name: "A", email: "a@b" };
-  expect(commitSha({ ...parts, author, date: new Date(1_700_000_000_000) })).toMatch(/^[0-9a-f]{40}$/);
 });

@@ -3,29 +3,32 @@ import type { Finding } from "../../domain/finding.ts";
 import type { StaticCheckRequest } from "../port.ts";
 import { type FileChange, staticFinding } from "./changes.ts";
 
-const installed =
-  /^(.*?(?:^|\/)(?:node_modules|bower_components|__pycache__|\.venv|site-packages|\.pnpm-store|\.yarn\/cache|\.gradle|\.pytest_cache))\//;
+const installed = /^(.*?(?:^|\/)(?:node_modules|bower_components|\.venv|site-packages|\.pnpm-store|\.yarn\/cache))\//;
+const cache = /^(.*?(?:^|\/)(?:__pycache__|\.pytest_cache|\.mypy_cache|\.ruff_cache|\.gradle|\.nyc_output))\//;
 
 /** The dependency or cache folder that a path is in, else null. */
-export function dependencyFolder(path: string): string | null {
-  return installed.exec(path)?.[1] ?? null;
+export function generatedFolder(path: string): string | null {
+  return installed.exec(path)?.[1] ?? cache.exec(path)?.[1] ?? null;
 }
 
-/** Dependency folders that this change put under version control, one finding each. */
-export function dependencyFolders(
+/** Dependency folders that this change put under version control, one finding each; caches, which do no harm, one for all. */
+export function generatedFolders(
   changes: readonly Pick<FileChange, "path" | "deleted">[],
   before: readonly string[],
 ): Finding[] {
-  const known = new Set(before.map(dependencyFolder));
-  const added = new Map<string, number>();
-  for (const change of changes) {
-    const folder = change.deleted ? null : dependencyFolder(change.path);
-    if (folder !== null && !known.has(folder)) added.set(folder, (added.get(folder) ?? 0) + 1);
-  }
-  return [...added].map(([folder, files]) => {
-    const message = `${folder}/ is installed or generated and was committed (${files} files)`;
-    return staticFinding("dependency-folder", "high", message, { file: folder });
-  });
+  const known = new Set(before.map(generatedFolder));
+  const folders = changes.filter((change) => !change.deleted).map((change) => generatedFolder(change.path));
+  const added = [...new Set(folders)].filter((folder) => folder !== null && !known.has(folder)) as string[];
+  const caches = added.filter((folder) => cache.test(`${folder}/`));
+  const findings = added
+    .filter((folder) => !caches.includes(folder))
+    .map((folder) => {
+      const message = `${folder}/ holds installed packages and was committed`;
+      return staticFinding("dependency-folder", "high", message, { file: folder });
+    });
+  if (caches.length === 0) return findings;
+  const message = `caches were committed, such as ${caches[0]}/ (${caches.length} folders)`;
+  return [...findings, staticFinding("cache-folder", "medium", message, { file: caches[0]! })];
 }
 
 /** Added paths that differ from another one only in case: on macOS and Windows one of the two is lost. */

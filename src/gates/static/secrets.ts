@@ -8,15 +8,15 @@ interface SecretKind {
   /** The value is the first group, else the whole match. */
   readonly pattern: RegExp;
   readonly severity: Severity;
-  /** In tests such values are mostly made up. */
-  readonly inTests: Severity;
+  /** In tests and documents, where such values are mostly made up. */
+  readonly inExamples: Severity;
 }
 
-const kind = (what: string, pattern: RegExp, severity: Severity = "critical", inTests = severity): SecretKind => ({
+const kind = (what: string, pattern: RegExp, severity: Severity = "critical", inExamples = severity): SecretKind => ({
   what,
   pattern,
   severity,
-  inTests,
+  inExamples,
 });
 
 const kinds: readonly SecretKind[] = [
@@ -51,7 +51,8 @@ const kinds: readonly SecretKind[] = [
   ),
 ];
 
-const secretName = "(?:api[_-]?key|apikey|secret|token|passw(?:or)?d|passphrase|private[_-]?key|credentials?)";
+const secretName =
+  "(?:api[_-]?key|apikey|secret|(?<!(?:next|page|pagination|continuation|starting|client|request|csrf|xsrf)[_-]?)token|passw(?:or)?d|passphrase|private[_-]?key|credentials?)";
 const assigned = kind(
   "a value that looks like a secret",
   new RegExp(`${secretName}[\\w-]{0,20}["']?\\s{0,5}(?::=|=>|[:=])\\s{0,5}["'\`]([^"'\`\\s]{16,200})["'\`]`, "gi"),
@@ -74,23 +75,29 @@ const locks = /(?:^|\/)(?:package-lock\.json|npm-shrinkwrap\.json|pnpm-lock\.yam
 /** Secrets in added lines. A message shows the first characters and the length, never the value. */
 export function secrets(change: FileChange): Finding[] {
   if (change.after === null) return [];
-  const inTests = isTestFile(change.path) || isFixture(change.path) || /(?:^|\/)(?:tests?|spec)\//.test(change.path);
+  const inExamples = showsExamples(change.path);
   const found = change.added.flatMap(({ line, text }) => {
-    const matches = inLine(text.slice(0, longestScanned), change.path, inTests);
+    const matches = inLine(text.slice(0, longestScanned), change.path, inExamples);
     return matches.map(({ one, value }) => {
       const message = `${change.path} contains ${one.what}: ${masked(value)}`;
-      const severity = inTests ? one.inTests : one.severity;
+      const severity = inExamples ? one.inExamples : one.severity;
       return staticFinding("secret", severity, message, { file: change.path, line });
     });
   });
-  return [...found, ...privateKeys(change, inTests)];
+  return [...found, ...privateKeys(change, inExamples)];
 }
 
-function inLine(text: string, path: string, inTests: boolean): { one: SecretKind; value: string }[] {
+/** Tests and documents are full of made-up keys. */
+function showsExamples(path: string): boolean {
+  if (isTestFile(path) || isFixture(path)) return true;
+  return /(?:^|\/)(?:tests?|spec)\//.test(path) || /\.(?:md|mdx|markdown|rst|adoc)$/i.test(path);
+}
+
+function inLine(text: string, path: string, inExamples: boolean): { one: SecretKind; value: string }[] {
   const found = kinds.flatMap((one) =>
     [...text.matchAll(one.pattern)]
       .map((match) => ({ one, value: match[1] ?? match[0] }))
-      .filter(({ value }) => !isPlaceholder(value) && !(inTests && isSequence(value))),
+      .filter(({ value }) => !isPlaceholder(value) && !(inExamples && isSequence(value))),
   );
   if (found.length > 0 || locks.test(path)) return found;
   const generic = isSettings(path) ? [assigned, assignedBare] : [assigned];
@@ -148,7 +155,7 @@ function entropy(value: string): number {
 const keyHeader = /-----BEGIN (?:[A-Z0-9]+ ){0,3}PRIVATE KEY(?: BLOCK)?-----/;
 
 /** A private key has a body; code that only names the header has none. */
-function privateKeys(change: FileChange, inTests: boolean): Finding[] {
+function privateKeys(change: FileChange, inExamples: boolean): Finding[] {
   const lines = change.after!.split(/\r?\n/);
   return change.added.flatMap(({ line, text }) => {
     const header = keyHeader.exec(text);
@@ -157,7 +164,7 @@ function privateKeys(change: FileChange, inTests: boolean): Finding[] {
     if (!/(?:^|\\n|["'`\s])(?=[^\n]*\d)[A-Za-z0-9+/=]{24,}/.test(body) || placeholder.test(body.slice(0, 200)))
       return [];
     const message = `${change.path} contains a private key`;
-    return [staticFinding("secret", inTests ? "medium" : "critical", message, { file: change.path, line })];
+    return [staticFinding("secret", inExamples ? "medium" : "critical", message, { file: change.path, line })];
   });
 }
 

@@ -4,7 +4,7 @@ import type { StaticCheckRequest } from "../port.ts";
 import { type FileChange, readChanges } from "./changes.ts";
 import { conflictMarkers } from "./conflict-markers.ts";
 import { fileKinds } from "./file-kinds.ts";
-import { caseCollisions, dependencyFolder, dependencyFolders, undeclaredWrites } from "./paths.ts";
+import { caseCollisions, generatedFolder, generatedFolders, undeclaredWrites } from "./paths.ts";
 import { secrets } from "./secrets.ts";
 import { syntax } from "./syntax.ts";
 import { weakenedTests } from "./weakened-tests.ts";
@@ -14,15 +14,15 @@ const mostPerRule = 50;
 /** What a change brought in that needs no model to be seen; the gravest first. What stood before is never reported. */
 export async function staticChecks(request: StaticCheckRequest): Promise<Finding[]> {
   // Installed packages are one finding for their folder, not one for each of their faults.
-  const isInstalled = (path: string) => dependencyFolder(path) !== null;
-  const own = request.changed.filter((file) => !isInstalled(file.path));
-  const installed = request.changed.filter((file) => isInstalled(file.path));
+  const isGenerated = (path: string) => generatedFolder(path) !== null;
+  const own = request.changed.filter((file) => !isGenerated(file.path));
+  const installed = request.changed.filter((file) => isGenerated(file.path));
   const changes = await readChanges(own, request.before, request.after);
   const [before, after] = await Promise.all([request.before.list(), request.after.list()]);
   const findings = [
     ...(await inEachFile(changes)),
     ...weakenedTests(changes.filter((change) => !mayChangeTests(change, request.changes))),
-    ...dependencyFolders(
+    ...generatedFolders(
       installed.map((file) => ({ path: file.path, deleted: file.status === "deleted" })),
       before.map((file) => file.path),
     ),

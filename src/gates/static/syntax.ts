@@ -45,6 +45,7 @@ function parserFor(path: string): Parser | null {
   if (extension === "jsonc" || extension === "json5") return parseLenientJson;
   if (extension === "yaml" || extension === "yml") return parseYaml;
   if (extension === "css") return parseCss;
+  if (/\.d\.[cm]?ts$/.test(name)) return parseDeclarations;
   if (!Object.hasOwn(loaders, extension)) return null;
   return scripts[extension]!;
 }
@@ -52,7 +53,7 @@ function parserFor(path: string): Parser | null {
 /** JSON files whose own tools read comments and trailing commas. */
 function isLenientJson(path: string, name: string): boolean {
   if (/(?:^|\/)\.(?:vscode|devcontainer|zed)\//.test(path)) return true;
-  return /^(?:[tj]sconfig\b.*|\.?(?:eslintrc|babelrc|swcrc|jshintrc|hintrc)(?:\.json)?|(?:biome|deno|turbo|nx|wrangler|typedoc|api-extractor|devcontainer|renovate|language-configuration)\.json|.*\.code-workspace)$/.test(
+  return /^(?:[tj]sconfig\b.*|\.?(?:eslintrc|babelrc|swcrc|jshintrc|hintrc)(?:\.json)?|(?:biome|deno|turbo|nx|wrangler|typedoc|api-extractor|devcontainer|renovate|language-configuration|tsdoc-metadata)\.json|.*\.code-workspace)$/.test(
     name,
   );
 }
@@ -96,6 +97,10 @@ const scripts: Record<string, Parser> = Object.fromEntries(
   ]),
 );
 
+/** A declaration file leaves out what esbuild, which never reads one, asks of code. */
+const parseDeclarations: Parser = async (text) =>
+  await parseScript(text, { loader: "ts" }, /^The constant ".+" must be initialized$/);
+
 async function parseCode(text: string, loader: Loader): Promise<Fault | null> {
   const experimentalDecorators = { tsconfigRaw: { compilerOptions: { experimentalDecorators: true } } };
   const fault = await parseScript(text, { loader, ...(loader === "jsx" ? {} : experimentalDecorators) });
@@ -106,14 +111,15 @@ async function parseCode(text: string, loader: Loader): Promise<Fault | null> {
 }
 
 /** The first error, or for style sheets the first warning about their syntax. */
-async function parseScript(text: string, options: TransformOptions): Promise<Fault | null> {
+async function parseScript(text: string, options: TransformOptions, ignore = /(?!)/): Promise<Fault | null> {
   try {
     const { warnings } = await transform(text, { ...options, logLevel: "silent", target: "esnext" });
     const broken = warnings.find((warning) => warning.id === "css-syntax-error");
     return broken === undefined ? null : { line: broken.location?.line ?? null, message: broken.text };
   } catch (error) {
     if (!isTransformFailure(error)) throw error;
-    const first = error.errors[0];
+    const first = error.errors.find((one) => !ignore.test(one.text));
+    if (first === undefined && error.errors.length > 0) return null;
     return { line: first?.location?.line ?? null, message: first?.text ?? error.message };
   }
 }

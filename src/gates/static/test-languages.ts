@@ -60,9 +60,13 @@ const python: TestLanguage = {
   assertions:
     /^[ \t]*assert\b|\bself\.(?:assert\w+|fail)\s*\(|\bpytest\.(?:raises|warns|fail)\s*\(|\.assert_\w+\s*\(/gm,
   trivial:
-    /^[ \t]*assert\s*\(?\s*(?:True|1|not False|(\d+|"[^"]*"|'[^']*')\s*==\s*\1)\s*\)?\s*(?:,.*)?$|\bself\.assertTrue\(\s*True\s*[,)]/gm,
+    /^[ \t]*assert\s*(?:\(\s*(?:True|1)\s*\)|\s(?:True|1|not False|(\d+|"[^"]*"|'[^']*')\s*==\s*\1))\s*(?:,.*|#.*)?$|\bself\.assertTrue\(\s*True\s*[,)]/gm,
   skips: [
-    { pattern: /@?pytest\.mark\.(?:skip|xfail)\b(?!if)|pytest\.mark\.skipif\(\s*True\b/, what: "is skipped" },
+    {
+      pattern:
+        /pytest\.mark\.(?:skip\b|skipif\(\s*True\b|xfail\b(?!\(\s*(?!(?:reason|raises|strict|run|True)\b)[^)\s]))/,
+      what: "is skipped",
+    },
     { pattern: /@(?:unittest\.)?(?:skip|expectedFailure)\b(?!If|Unless)/, what: "is skipped" },
     {
       pattern: /\bpytest\.(?:skip|xfail)\s*\(|\bself\.skipTest\s*\(|\braise\s+(?:unittest\.)?SkipTest\b/,

@@ -31,10 +31,16 @@ const lockWaitMs = 120_000;
  */
 export function createLocalDriver(given: LocalDriverOptions, program = guestProgram): SandboxDriver {
   const options = (): LocalDriverOptions => ({ ...given, dataDir: madeFolder(given.dataDir) });
+  // From sources it is bundled anew at each call; once is enough.
+  let found: Promise<string> | null = null;
+  const programOnce = () => {
+    found ??= program(join(options().dataDir, "cache"));
+    return found;
+  };
   return {
     name: driverName(given),
     check: () => checkLocal(options()),
-    ensure: async (spec) => ensure(options(), spec, await program(join(options().dataDir, "cache"))),
+    ensure: async (spec) => ensure(options(), spec, await programOnce()),
     find: async (projectId) => {
       const running = await findRunning(options(), placesOf(options().dataDir, projectId));
       // Another driver's sandbox may isolate less than the caller of this one relies on.

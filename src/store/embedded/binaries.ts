@@ -44,9 +44,9 @@ export async function installBinaries(user: ServerUser, cacheDirs = cacheDirsFor
 }
 
 function cacheDirsFor(user: ServerUser): string[] {
-  const shared = join(tmpdir(), `wavesmith-cache-${process.geteuid?.()}`);
-  if (user.switched) return ["/var/cache/wavesmith", shared];
-  return hasName() ? [join(homedir(), ".cache", "wavesmith"), shared] : [shared];
+  const temporary = [tmpdir(), "/var/tmp"].map((folder) => join(folder, `wavesmith-cache-${process.geteuid?.()}`));
+  if (user.switched) return ["/var/cache/wavesmith", ...temporary];
+  return hasName() ? [join(homedir(), ".cache", "wavesmith"), ...temporary] : temporary;
 }
 
 function findSource(): Source {

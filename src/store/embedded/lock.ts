@@ -6,7 +6,9 @@ import { runProgram } from "./run-program.ts";
  * "unsupported": no flock(1) here (macOS); Postgres' own guards against a second server must do.
  */
 export async function tryLock(descriptor: number): Promise<"held" | "busy" | "unsupported"> {
-  const { code } = await runProgram({ argv: ["flock", "-x", "-n", "-E", "75", "3"], descriptor });
+  const { code, spawnError } = await runProgram({ argv: ["flock", "-x", "-n", "-E", "75", "3"], descriptor });
   if (code === 0) return "held";
-  return code === 75 ? "busy" : "unsupported";
+  // A flock that could not be tried for want of processes or descriptors must not count as one there is not.
+  const untried = code === null && spawnError?.code !== "ENOENT";
+  return code === 75 || untried ? "busy" : "unsupported";
 }

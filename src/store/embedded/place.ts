@@ -1,5 +1,6 @@
 import { mkdirSync, realpathSync } from "node:fs";
 import { join, resolve } from "node:path";
+import { messageOf, WavesmithError } from "../../domain/errors.ts";
 
 /** Where an embedded Postgres keeps its things: all of it below one data directory, but for its socket. */
 export interface Place {
@@ -11,9 +12,16 @@ export interface Place {
   readonly lockFile: string;
 }
 
-/** The places below `dataDir`, which is made (mode 0700) if it is not there. */
+/** The places below `dataDir`, which is made (mode 0700) if it is not there. Throws `environment`. */
 export function placeIn(dataDir: string): Place {
-  mkdirSync(resolve(dataDir), { recursive: true, mode: 0o700 });
+  try {
+    mkdirSync(resolve(dataDir), { recursive: true, mode: 0o700 });
+  } catch (error) {
+    throw new WavesmithError("environment", `The data directory cannot be made: ${messageOf(error)}`, {
+      remedy: "choose another one with --data",
+      cause: error,
+    });
+  }
   const root = realpathSync(dataDir);
   return {
     dataDir: root,

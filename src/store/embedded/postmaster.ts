@@ -8,7 +8,7 @@ import { databaseFailure, tailOf } from "./failure.ts";
 import type { Place } from "./place.ts";
 import { cleanEnvironment, identityOf } from "./run-program.ts";
 import type { ServerUser } from "./server-user.ts";
-import { isOurSocketDir, makeSocketDir, removeSocketDir } from "./socket-dir.ts";
+import { isListening, isOurSocketDir, makeSocketDir, removeSocketDir } from "./socket-dir.ts";
 
 const logLimitBytes = 10 * 1024 * 1024;
 export const probePrefix = "wavesmith.probe-";
@@ -75,8 +75,8 @@ export interface StartOptions {
 /** Starts a server, detached: it outlives this process and takes no signal of its terminal. */
 export async function startServer(options: StartOptions): Promise<StartingServer> {
   const { place, binaries, user, lock } = options;
-  const socketDir = await reuseOrMakeSocketDir(options);
-  if (options.alone) await removeTraces(place);
+  if (options.alone) await removeTraces(place, user);
+  const socketDir = await makeSocketDir(user);
   const log = await openLog(place);
   try {
     const from = (await log.stat()).size;
@@ -88,13 +88,14 @@ export async function startServer(options: StartOptions): Promise<StartingServer
       ...identityOf(user),
     });
     let ended: string | null = null;
-    const end = (how: string) => {
-      ended = how;
-      // A killed server's folder is kept for the next one (see below): its pid file still names it.
-      if (readPidFile(place)?.socketDir !== socketDir) void removeSocketDir(socketDir);
-    };
-    child.once("exit", (code, signal) => end(`exit code ${code ?? signal}`));
-    child.once("error", (error) => end(error.message));
+    child.once("exit", (code, signal) => {
+      ended = `exit code ${code ?? signal}`;
+      void removeSocketDir(socketDir);
+    });
+    child.once("error", (error) => {
+      ended = error.message;
+      void removeSocketDir(socketDir);
+    });
     child.unref();
     return { end: async () => (ended === null ? null : reasonFor(ended, place, await tailOf(place.logFile, from))) };
   } finally {
@@ -108,23 +109,22 @@ function argumentsFor(place: Place, socketDir: string): string[] {
 }
 
 async function reasonFor(ended: string, place: Place, output: string): Promise<"again" | Error> {
-  // Another process used it and, as the last one out, stopped it before we could join; or has one of its own.
-  if (ended === "exit code 0" || /lock file ".*" already exists|pre-existing shared memory block/.test(output))
-    return "again";
+  // Another process used it and, as the last one out, stopped it before we could join.
+  if (ended === "exit code 0" || ended === "exit code SIGKILL") return "again";
+  if (/lock file ".*" already exists|pre-existing shared memory block/.test(output)) return "again";
   return databaseFailure(`Postgres for ${place.clusterDir} did not start (${ended})`, place, output);
-}
-
-/** The folder of a server that was killed is used again, so that pools that knew it find the new server. */
-async function reuseOrMakeSocketDir({ place, user, alone }: StartOptions): Promise<string> {
-  const before = alone ? readPidFile(place) : null;
-  return before !== null && isOurSocketDir(before.socketDir, user) ? before.socketDir : makeSocketDir(user);
 }
 
 /**
  * Removes what a killed server left. With the lock held nothing of it lives, whatever process has its number now:
  * Postgres itself, which asks only whether some process has that number, would refuse to start.
  */
-async function removeTraces(place: Place): Promise<void> {
+async function removeTraces(place: Place, user: ServerUser): Promise<void> {
+  const socketDir = readPidFile(place)?.socketDir;
+  // In a copy of a data directory it is that of the original, which may be alive.
+  if (socketDir !== undefined && isOurSocketDir(socketDir, user) && !(await isListening(socketDir))) {
+    await removeSocketDir(socketDir);
+  }
   await rm(join(place.clusterDir, "postmaster.pid"), { force: true });
   for (const name of await readdir(place.clusterDir)) {
     if (name.startsWith(probePrefix)) await rm(join(place.clusterDir, name), { force: true });

@@ -41,13 +41,14 @@ export async function joinServer(options: SessionOptions): Promise<Session | nul
   const running = readPidFile(place);
   if (running === null || !isOurSocketDir(running.socketDir, serverUserOf(place.clusterDir))) return null;
   const client = newClient(running.socketDir, options.applicationName);
+  const ended = new Promise<void>((settle) => client.once("end", settle));
   try {
     await client.connect();
     const server = await identify(client, place, running.socketDir);
     await client.query("select pg_advisory_lock_shared($1)", [lockKeys.users]);
     await ensureDatabase(client);
     await ensureWatchdog(server, options.orphanTimeoutMs);
-    return sessionOver(client, place, server);
+    return sessionOver(client, ended, { place, server });
   } catch (error) {
     await endQuietly(client);
     if (isPassing(error)) return null;
@@ -128,11 +129,15 @@ async function ensureWatchdog(server: RunningServer, orphanTimeoutMs: number): P
   }
 }
 
-function sessionOver(client: Client, place: Place, server: RunningServer): Session {
+function sessionOver(
+  client: Client,
+  ended: Promise<void>,
+  { place, server }: { place: Place; server: RunningServer },
+): Session {
   let leaving = false;
   let alive = true;
   const lost = new Promise<void>((settle) => {
-    client.once("end", () => {
+    void ended.then(() => {
       alive = false;
       if (!leaving) settle();
     });

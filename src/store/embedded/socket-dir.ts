@@ -1,5 +1,6 @@
 import { lstatSync, statSync } from "node:fs";
 import { chown, mkdtemp, rm } from "node:fs/promises";
+import { connect } from "node:net";
 import { tmpdir } from "node:os";
 import { basename, dirname, join } from "node:path";
 import { messageOf, WavesmithError } from "../../domain/errors.ts";
@@ -32,6 +33,18 @@ export function isOurSocketDir(folder: string, user: ServerUser): boolean {
   if (!basename(folder).startsWith(prefix)) return false;
   const found = lstatSync(folder, { throwIfNoEntry: false });
   return found?.isDirectory() === true && found.uid === user.uid && (found.mode & 0o077) === 0;
+}
+
+/** Whether a server listens on the socket in this folder. */
+export function isListening(folder: string): Promise<boolean> {
+  return new Promise((settle) => {
+    const socket = connect(join(folder, ".s.PGSQL.5432"));
+    socket.once("error", () => settle(false));
+    socket.once("connect", () => {
+      socket.destroy();
+      settle(true);
+    });
+  });
 }
 
 /** Removes a socket folder whose server is gone. */

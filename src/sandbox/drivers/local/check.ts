@@ -48,7 +48,7 @@ export async function checkLocal(options: LocalDriverOptions, machine = thisMach
     return asProblems(await tryOut(options, machine, folder));
   } catch (error) {
     const remedy = error instanceof WavesmithError ? error.remedy : null;
-    return [{ what: messageOf(error), remedy: remedy ?? useUnsafe }];
+    return [{ what: messageOf(error), remedy: remedy === null ? useUnsafe : `${remedy}; ${orUnsafe}` }];
   } finally {
     await removeFolder(folder);
   }
@@ -146,7 +146,7 @@ function gitProblem(git: Said): DriverProblem | null {
   const [, major, minor] = /git version (\d+)\.(\d+)/.exec(git.text) ?? [];
   if (git.ok && Number(major) * 1000 + Number(minor) >= 2038) return null;
   const what = git.ok ? `${git.text.trim()} is too old` : `git does not run in the sandbox: ${git.text}`;
-  return { what, remedy: "install git 2.38 or newer where PATH finds it, outside your home's settings folders" };
+  return { what, remedy: "install git 2.38 or newer where PATH finds it" };
 }
 
 const asProblems = (problem: DriverProblem | null): DriverProblem[] => (problem === null ? [] : [problem]);

@@ -109,8 +109,8 @@ async function end(options: LocalDriverOptions, places: Places, record: SandboxR
 function processesOf(options: LocalDriverOptions, places: Places, { projectId, driver }: SandboxRecord): number[] {
   const unsafe = driver === "local-unsafe";
   const marked = findProcesses(markOf({ ...options, unsafe }, projectId));
-  // Without namespaces jobs survive a guest that was killed; their temporary folders tell whose they are.
-  return unsafe ? [...marked, ...findProcessesByEnvironment(`TMPDIR=${places.volume}/`)] : marked;
+  // Without namespaces jobs survive a guest that was killed; the guest has marked them.
+  return unsafe ? [...marked, ...findProcessesByEnvironment("WAVESMITH_VOLUME", places.volume)] : marked;
 }
 
 /** The guest and how it is, or why there is no answer. */

@@ -1,6 +1,6 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { createHash } from "node:crypto";
-import { chmodSync, closeSync, constants, copyFileSync, openSync, realpathSync } from "node:fs";
+import { chmodSync, closeSync, constants, copyFileSync, mkdirSync, openSync, realpathSync } from "node:fs";
 import { join } from "node:path";
 import { WavesmithError } from "../../../domain/errors.ts";
 import type { ProjectId } from "../../../domain/ids.ts";
@@ -37,7 +37,7 @@ export function placesOf(dataDir: string, projectId: ProjectId): Places {
   if (!/^[\w-]+$/.test(projectId)) throw new WavesmithError("internal", `${projectId} is no project's id`);
   const run = join(dataDir, "sandboxes", projectId);
   return {
-    volume: join(dataDir, "volumes", projectId),
+    volume: volumeOf(dataDir, projectId),
     run,
     socket: join(run, "socket"),
     log: join(run, "guest.log"),
@@ -45,12 +45,19 @@ export function placesOf(dataDir: string, projectId: ProjectId): Places {
   };
 }
 
+/** Without links, since processes are known by it; `volumes` may be a link to another disk. */
+function volumeOf(dataDir: string, projectId: ProjectId): string {
+  const volumes = join(dataDir, "volumes");
+  mkdirSync(volumes, { recursive: true, mode: 0o700 });
+  return join(realpathSync(volumes), projectId);
+}
+
 /**
  * Arguments that stand in the command line of this sandbox's own processes and of no others: also not of those of a copy
  * of the data folder.
  */
 export function markOf(options: LocalDriverOptions, projectId: ProjectId): string[] {
-  const volume = join(realpathSync(options.dataDir), "volumes", projectId);
+  const volume = volumeOf(options.dataDir, projectId);
   if (options.unsafe) return ["--root", volume];
   const place = createHash("sha256").update(volume).digest("hex").slice(0, 16);
   return ["--setenv", "WAVESMITH_SANDBOX", `${options.installationId}:${projectId}:${place}`];
@@ -95,8 +102,7 @@ const guestFile = (places: Places): string => join(places.run, "guest.mjs");
 function unsafeCommand({ options, places }: Launch): Command {
   // A socket's path is limited to about 100 bytes; by way of an open folder it is short however deep that lies.
   const folder = process.platform === "linux" ? "/proc/self/fd/3" : places.socket;
-  const root = realpathSync(places.volume);
-  const guest = ["--root", root, "--socket", `${folder}/${socketName}`, "--isolation", "sweep"];
+  const guest = ["--root", places.volume, "--socket", `${folder}/${socketName}`, "--isolation", "sweep"];
   return { program: process.execPath, args: [guestFile(places), ...guest, "--tool-path", options.env.PATH] };
 }
 
@@ -118,8 +124,8 @@ function sandboxCommand({ options, projectId, places, network }: Launch): Comman
       { source: guestFile(places), target: "/opt/wavesmith/guest.mjs" },
     ],
     writable: [
-      { source: realpathSync(places.socket), target: "/run/wavesmith" },
-      { source: realpathSync(places.volume), target: "/workspace" },
+      { source: places.socket, target: "/run/wavesmith" },
+      { source: places.volume, target: "/workspace" },
     ],
     network,
     env: { PATH: tools.path, [markName!]: mark! },

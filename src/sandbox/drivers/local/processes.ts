@@ -32,10 +32,11 @@ export function findProcesses(args: readonly string[]): number[] {
   return allProcesses().filter((pid) => readOrNull(`/proc/${pid}/cmdline`)?.includes(wanted) === true);
 }
 
-/** Process ids with an entry of the environment that begins so, as far as we may read it (Linux only). */
-export function findProcessesByEnvironment(beginning: string): number[] {
+/** Process ids that have this in their environment, as far as we may read it (Linux only). */
+export function findProcessesByEnvironment(name: string, value: string): number[] {
   if (!onLinux) return [];
-  return allProcesses().filter((pid) => `\0${readOrNull(`/proc/${pid}/environ`) ?? ""}`.includes(`\0${beginning}`));
+  const wanted = `\0${name}=${value}\0`;
+  return allProcesses().filter((pid) => `\0${readOrNull(`/proc/${pid}/environ`) ?? ""}`.includes(wanted));
 }
 
 /** Sends SIGKILL; a process that is gone by then is what was wanted. */

@@ -1,0 +1,28 @@
+#!/usr/bin/env node
+// Plain JavaScript that any Node parses, so that an old one is told what it lacks instead of a syntax error.
+import { existsSync } from "node:fs";
+import { fileURLToPath } from "node:url";
+
+const needed = [20, 19];
+const [major, minor] = process.versions.node.split(".").map(Number);
+if (major < needed[0] || (major === needed[0] && minor < needed[1])) {
+  process.stderr.write(
+    `wavesmith needs Node ${needed.join(".")} or newer, and this is ${process.versions.node} (${process.execPath}).\n` +
+      "Install a newer one from https://nodejs.org, or with your version manager: nvm install 22\n",
+  );
+  process.exit(4);
+}
+
+const built = new URL("../dist/src/cli/main.js", import.meta.url);
+const { main } = existsSync(fileURLToPath(built)) ? await import(built.href) : await fromSources();
+await main(process);
+
+/** In a checkout: the sources themselves, through tsx. */
+async function fromSources() {
+  const { register } = await import("tsx/esm/api").catch(() => {
+    process.stderr.write("wavesmith: its packages are not installed. Run: npm ci\n");
+    process.exit(4);
+  });
+  register();
+  return import("../src/cli/main.ts");
+}

@@ -1,0 +1,33 @@
+import { WavesmithError } from "../domain/errors.ts";
+import type { Context } from "./context.ts";
+import type { Store } from "./parts.ts";
+
+/** The id of the build that was named: whole, a beginning of it, or either without `bld_`. Fails with `not-found`. */
+export async function findBuild(store: Store, context: Context, name: string): Promise<string> {
+  const given = name.trim().toLowerCase();
+  const wanted = given.startsWith("bld_") ? given : `bld_${given}`;
+  if ((await store.builds.find({ id: wanted })) !== null) return wanted;
+  const ids = (await store.builds.list({})).map((build) => build.id).filter((id) => id.startsWith(wanted));
+  if (ids.length === 1 && wanted !== "bld_") return ids[0]!;
+  const remedy = `see ${context.hints.command("builds")}`;
+  if (ids.length > 1 && wanted !== "bld_") {
+    throw new WavesmithError("usage", `${name} may be any of ${ids.slice(0, 5).join(", ")}: give more of it`, { remedy });
+  }
+  throw new WavesmithError("not-found", `there is no build ${name} in ${(await context.config()).dataDir}`, { remedy });
+}
+
+/** The build that was named, else the latest one (of the project, when one was named). Fails with `not-found`. */
+export async function findBuildOrLatest(store: Store, context: Context, name: string | undefined): Promise<string> {
+  if (name !== undefined) return findBuild(store, context, name);
+  const { project } = context.options;
+  const { projectIdFor } = await import("../coordinator/start-build.ts");
+  const latest = await store.builds.find(
+    project === undefined ? {} : { projectId: projectIdFor("default", project) },
+    { by: "createdAt", descending: true },
+  );
+  if (latest !== null) return latest.id;
+  const where = project === undefined ? (await context.config()).dataDir : `project ${project}`;
+  throw new WavesmithError("not-found", `there is no build in ${where} yet`, {
+    remedy: context.hints.command("build PLAN"),
+  });
+}

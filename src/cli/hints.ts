@@ -1,0 +1,26 @@
+/** Writes commands as this user would type them. */
+export interface Hints {
+  /** `wavesmith retry bld_x`, with `--data` when it was given. */
+  command(words: string): string;
+  /** Text that names commands of ours, such as the remedy of an error, with these as the user would type them. */
+  rewrite(text: string): string;
+}
+
+/** `npm run wavesmith -- …` for somebody who came that way, since their PATH has no `wavesmith`. */
+export function createHints(options: {
+  environment: Readonly<Record<string, string | undefined>>;
+  data?: string | undefined;
+}): Hints {
+  const script = options.environment.npm_lifecycle_event;
+  const program = script === "wavesmith" || script === "demo" ? "npm run wavesmith --" : "wavesmith";
+  const suffix = options.data === undefined ? "" : ` --data ${shellWord(options.data)}`;
+  return {
+    command: (words) => `${program} ${words}${suffix}`,
+    rewrite: (text) =>
+      text.replace(/\bwavesmith ((?:resume|retry|cancel|status|logs) bld_\w+|builds|doctor)/g, `${program} $1${suffix}`),
+  };
+}
+
+/** A word for a POSIX shell, quoted only when it has to be. */
+export const shellWord = (word: string): string =>
+  /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`;

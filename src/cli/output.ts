@@ -1,0 +1,74 @@
+import { createPaint, type Paint } from "./palette.ts";
+
+/** What of a stream this needs; `process.stdout` is one. */
+export interface OutputStream {
+  write(text: string, done?: () => void): boolean;
+  on(event: "error" | "resize", listener: (error: Error) => void): unknown;
+  readonly isTTY?: boolean;
+  readonly columns?: number;
+  readonly rows?: number;
+}
+
+/** Where a command writes: results to standard output, everything said besides to standard error. */
+export interface Output {
+  /** A terminal that can redraw: not a pipe, not TERM=dumb. */
+  readonly live: boolean;
+  readonly paint: Paint;
+  readonly paintError: Paint;
+  line(text: string): void;
+  /** One JSON object in a line. */
+  json(value: unknown): void;
+  /** As it is, without a line end. */
+  raw(text: string): void;
+  rawError(text: string): void;
+  /** A remark, a warning, a phase; never on standard output. */
+  note(text: string): void;
+  size(): { columns: number; rows: number };
+  onResize(listener: () => void): void;
+  /** Called once when the reader of standard output has gone (`| head`). */
+  onClosed(listener: () => void): void;
+  /** Resolves when everything written has left this process. */
+  drained(): Promise<void>;
+}
+
+export interface OutputOptions {
+  readonly stdout: OutputStream;
+  readonly stderr: OutputStream;
+  readonly environment: Readonly<Record<string, string | undefined>>;
+}
+
+export function createOutput({ stdout, stderr, environment }: OutputOptions): Output {
+  const dumb = environment.TERM === "dumb";
+  const mayColor = !dumb && (environment.NO_COLOR ?? "") === "";
+  let closed = false;
+  const closedListeners: (() => void)[] = [];
+  stdout.on("error", (error) => {
+    if ((error as NodeJS.ErrnoException).code !== "EPIPE") throw error;
+    if (closed) return;
+    closed = true;
+    for (const listener of closedListeners) listener();
+  });
+  stderr.on("error", () => {
+    // Nobody reads what is said besides: that is theirs to choose.
+  });
+  const write = (text: string): void => {
+    if (!closed) stdout.write(text);
+  };
+  return {
+    live: stdout.isTTY === true && !dumb,
+    paint: createPaint(stdout.isTTY === true && mayColor),
+    paintError: createPaint(stderr.isTTY === true && mayColor),
+    line: (text) => write(`${text}\n`),
+    json: (value) => write(`${JSON.stringify(value)}\n`),
+    raw: write,
+    rawError: (text) => void stderr.write(text),
+    note: (text) => void stderr.write(`${text}\n`),
+    size: () => ({ columns: stdout.columns ?? 80, rows: stdout.rows ?? 24 }),
+    onResize: (listener) => void stdout.on("resize", listener),
+    onClosed: (listener) => void closedListeners.push(listener),
+    drained: async () => {
+      if (!closed) await new Promise<void>((done) => stdout.write("", done));
+      await new Promise<void>((done) => stderr.write("", done));
+    },
+  };
+}

@@ -1,0 +1,105 @@
+// The one place where commands reach the parts behind the coordinator; like an entry point it may import everything.
+// Each part is loaded when a command needs it, so that `plan` or a wrong option does not wait for a database driver.
+import { existsSync } from "node:fs";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import type { App } from "../app.ts";
+import type { Config } from "../config.ts";
+import { WavesmithError } from "../domain/errors.ts";
+import type { SandboxDriver } from "../sandbox/port.ts";
+import type { Database } from "../store/connection.ts";
+import type { Store } from "../store/port.ts";
+
+export type { App } from "../app.ts";
+export type { Config } from "../config.ts";
+export type { DriverProblem, SandboxInfo } from "../sandbox/port.ts";
+export type { Database } from "../store/connection.ts";
+export type { LogChunkRow, SandboxRow, Store } from "../store/port.ts";
+
+type Environment = Readonly<Record<string, string | undefined>>;
+
+export async function configFrom(environment: Environment): Promise<Config> {
+  const { loadConfig } = await import("../config.ts");
+  return loadConfig(environment);
+}
+
+/** A plan file, read and checked, with what `build` would refuse of it. */
+export async function readPlan(path: string, environment: Environment) {
+  const [{ loadPlanFile }, { unsupportedFeatures }] = await Promise.all([
+    import("../plan/load-plan.ts"),
+    import("../plan/unsupported.ts"),
+  ]);
+  const parsed = await loadPlanFile(path, { env: environment });
+  return { ...parsed, refused: parsed.plan === null ? [] : unsupportedFeatures(parsed.plan) };
+}
+
+/** What the plan file says, as a value for an event. Call it only for a file that `readPlan` found without faults. */
+export async function rawPlan(path: string): Promise<unknown> {
+  const [{ readFile }, { readPlanText }] = await Promise.all([
+    import("node:fs/promises"),
+    import("../plan/plan-text.ts"),
+  ]);
+  const format = path.toLowerCase().endsWith(".json") ? "json" : "yaml";
+  return readPlanText(await readFile(path, "utf8"), format).value;
+}
+
+/** Everything, wired. */
+export async function openApp(config: Config, warn: (message: string) => void): Promise<App> {
+  const { createApp } = await import("../app.ts");
+  return createApp({ config, warn });
+}
+
+/** Whether this data directory has been used; a server of DATABASE_URL is taken to have been. */
+export const isUsed = (config: Config): boolean =>
+  config.databaseUrl !== null || existsSync(join(config.dataDir, "postgres"));
+
+/** The database alone, for commands that only read: quicker than the whole, and it drives nothing. */
+export async function openStore(
+  config: Config,
+  purpose: string,
+): Promise<{ store: Store; database: Database; close(): Promise<void> }> {
+  const [{ openDatabase }, { migrate }, { createStore }] = await Promise.all([
+    import("../store/connection.ts"),
+    import("../store/migrate.ts"),
+    import("../store/store.ts"),
+  ]);
+  const database = await openDatabase({
+    dataDir: config.dataDir,
+    ...(config.databaseUrl === null ? {} : { databaseUrl: config.databaseUrl }),
+    applicationName: `wavesmith ${purpose} ${process.pid}`,
+  });
+  try {
+    await migrate(database.pool, fileURLToPath(new URL("../../drizzle", import.meta.url)));
+  } catch (error) {
+    await database.close();
+    throw error;
+  }
+  return { store: createStore(database.pool), database, close: () => database.close() };
+}
+
+/** A driver to be tried before there is a database; it must start nothing, for it does not know our installation. */
+export async function driverForTrial(config: Config, name: string): Promise<Pick<SandboxDriver, "check">> {
+  refuseDriver(name);
+  const { createLocalDriver } = await import("../sandbox/drivers/local.ts");
+  return createLocalDriver({
+    unsafe: name === "local-unsafe",
+    dataDir: config.dataDir,
+    installationId: "trial",
+    readOnly: [...config.sandboxReadOnly],
+    env: { PATH: config.environment.PATH ?? "", HOME: config.environment.HOME ?? "" },
+    logger: { warn: () => undefined },
+  } as never);
+}
+
+export const driverNames = ["local", "local-unsafe"] as const;
+
+export function refuseDriver(name: string): void {
+  if ((driverNames as readonly string[]).includes(name)) return;
+  throw new WavesmithError("unsupported", `there is no sandbox driver ${name} in this version`, {
+    remedy: `use --sandbox ${driverNames.join(" or --sandbox ")}`,
+  });
+}
+
+export async function waitForPreview(): Promise<typeof import("../delivery/preview-proxy.ts")> {
+  return import("../delivery/preview-proxy.ts");
+}

@@ -1,0 +1,67 @@
+import type { FindingView, GateView } from "../../coordinator/read-build.ts";
+import type { Evidence } from "../../domain/finding.ts";
+import type { Tone } from "../palette.ts";
+import { count, duration, oneLine } from "../format.ts";
+import type { Line } from "./line.ts";
+
+const tones: Record<string, Tone> = {
+  passed: "good",
+  failed: "bad",
+  inconclusive: "bad",
+  absent: "dim",
+  "not-due": "dim",
+  off: "dim",
+};
+const shownFindings = 10;
+
+/** A judged gate: verdict and evidence, and what it found when it did not pass. */
+export function gateLines(waveNumber: number, gate: GateView): Line[] {
+  const verdict = gate.verdict ?? "inconclusive";
+  const round = gate.round > 1 ? `, round ${gate.round}` : "";
+  const idle = verdict === "absent" || verdict === "not-due" || verdict === "off";
+  const said = idle ? oneLine(gate.reason ?? "") : evidenceText(gate.evidence);
+  const why = idle || verdict === "passed" || gate.reason === null ? "" : ` (${oneLine(gate.reason)})`;
+  const text = `  ${gate.gate} of wave ${waveNumber}${round}: ${verdict}${why}${said === "" ? "" : `: ${said}`}`;
+  const head: Line = { tone: tones[verdict] ?? "plain", text, ...(idle ? { minor: true } : {}) };
+  return verdict === "passed" || idle ? [head] : [head, ...findingLines(gate.findings, "    ")];
+}
+
+/** Command, exit code, tests counted, duration (W6). */
+export function evidenceText(evidence: Evidence | null): string {
+  if (evidence === null) return "no evidence";
+  const parts: string[] = [];
+  if (evidence.command !== null && evidence.command !== "") parts.push(oneLine(evidence.command));
+  if (evidence.timedOut) parts.push("ran out of time");
+  else if (evidence.signal !== null) parts.push(`ended by ${evidence.signal}`);
+  else if (evidence.exitCode !== null) parts.push(`exit ${evidence.exitCode}`);
+  if (evidence.tests !== null) parts.push(testsText(evidence.tests));
+  if (evidence.exitCode === null) parts.push(...evidence.notes.slice(0, 2).map(oneLine));
+  parts.push(duration(evidence.durationMs));
+  return parts.join(", ");
+}
+
+function testsText(tests: NonNullable<Evidence["tests"]>): string {
+  const rest = [
+    ...(tests.failed > 0 ? [`${tests.failed} failed`] : []),
+    ...(tests.skipped > 0 ? [`${tests.skipped} skipped`] : []),
+  ];
+  const estimated = tests.source === "runner" ? "estimated " : "";
+  return `${estimated}${count(tests.total, "test")}${rest.length === 0 ? "" : ` (${rest.join(", ")})`}`;
+}
+
+/** The worst first, with file and line. */
+export function findingLines(findings: readonly FindingView[], indent: string): Line[] {
+  const order = ["critical", "high", "medium", "low"];
+  const sorted = [...findings].sort((left, right) => order.indexOf(left.severity) - order.indexOf(right.severity));
+  const lines: Line[] = sorted.slice(0, shownFindings).map((finding) => ({
+    tone: finding.severity === "low" || finding.severity === "medium" ? "warn" : "bad",
+    text: `${indent}${finding.severity} ${placeOf(finding)}${oneLine(finding.message)}`,
+  }));
+  if (sorted.length <= shownFindings) return lines;
+  return [...lines, { tone: "dim", text: `${indent}and ${count(sorted.length - shownFindings, "finding")} more` }];
+}
+
+function placeOf({ file, line }: FindingView): string {
+  if (file === null) return "";
+  return line === null ? `${oneLine(file)}: ` : `${oneLine(file)}:${line}: `;
+}

@@ -1,0 +1,170 @@
+import type { AttemptView, BuildView, TaskView, WaveView } from "../../coordinator/read-build.ts";
+import { count, duration, harmless, oneLine, shortSha } from "../format.ts";
+import { gateLines } from "./gate-lines.ts";
+import type { Line } from "./line.ts";
+
+// What happened between two looks at a build, as lines. Pure: nothing is missed however long the looks are apart, and
+// nothing is told twice.
+
+interface Told extends Line {
+  readonly at: number;
+}
+
+/** The lines that tell how `before` became `after`, in the order of things. */
+export function narrate(before: BuildView | null, after: BuildView): Line[] {
+  const lines: Line[] = [];
+  for (const wave of after.waves) {
+    const known = before?.waves.find((candidate) => candidate.id === wave.id);
+    lines.push(...waveLines(before, after, known, wave));
+  }
+  lines.push(...skippedLines(before, after));
+  lines.push(...previewLines(before, after));
+  return lines;
+}
+
+function waveLines(before: BuildView | null, after: BuildView, known: WaveView | undefined, wave: WaveView): Line[] {
+  const told: Told[] = [];
+  if (known === undefined) told.push(opened(after, wave));
+  else if (known.status !== wave.status && isEnded(known) && !isEnded(wave)) told.push(reopened(wave));
+  for (const attempt of wave.attempts) {
+    const earlier = known?.attempts.find((candidate) => candidate.id === attempt.id);
+    told.push(...attemptLines(after, wave, earlier, attempt));
+  }
+  told.push(...joinLines(before, after, known, wave));
+  for (const gate of wave.gates) {
+    const earlier = known?.gates.find((candidate) => candidate.id === gate.id);
+    if (gate.status !== "finished" || earlier?.status === "finished") continue;
+    told.push(...gateLines(wave.number, gate).map((line) => ({ ...line, at: time(gate.endedAt, wave) })));
+  }
+  if (isEnded(wave) && (known === undefined || !isEnded(known))) told.push(ended(wave));
+  // Sorting is stable: what has the same moment stays in the order above.
+  return told.sort((left, right) => left.at - right.at);
+}
+
+const isEnded = (wave: WaveView): boolean => ["passed", "blocked", "failed", "cancelled"].includes(wave.status);
+const time = (moment: Date | null, wave: WaveView): number => (moment ?? wave.createdAt).getTime();
+
+function opened(view: BuildView, wave: WaveView): Told {
+  const names = wave.taskKeys.map((key) => `${key} (${taskOf(view, key)?.agent ?? "?"})`);
+  const text = `wave ${wave.number}: ${names.join(", ")}`;
+  return { at: wave.createdAt.getTime(), tone: "strong", text };
+}
+
+const reopened = (wave: WaveView): Told => ({
+  at: wave.createdAt.getTime(),
+  tone: "strong",
+  text: `wave ${wave.number}: opened again`,
+});
+
+function ended(wave: WaveView): Told {
+  const at = time(wave.endedAt, wave) + 1;
+  const took = wave.endedAt === null ? "" : ` after ${duration(wave.endedAt.getTime() - wave.createdAt.getTime())}`;
+  const why = wave.reason === null ? "" : `: ${oneLine(wave.reason)}`;
+  if (wave.status === "passed") {
+    const sha = wave.headSha === null ? "" : ` at ${shortSha(wave.headSha)}`;
+    return { at, tone: "good", text: `wave ${wave.number}: passed${sha}${took}` };
+  }
+  const tone = wave.status === "cancelled" ? "warn" : "bad";
+  return { at, tone, text: `wave ${wave.number}: ${wave.status}${took}${why}` };
+}
+
+const taskOf = (view: BuildView, key: string): TaskView | undefined => view.tasks.find((task) => task.key === key);
+
+/** What an attempt is called: its task, or what it does to the wave's head. */
+export function attemptName(wave: Pick<WaveView, "number">, attempt: AttemptView): string {
+  if (attempt.taskKey !== null) return attempt.taskKey;
+  return attempt.kind === "fix" ? `fix of wave ${wave.number}` : `generated files of wave ${wave.number}`;
+}
+
+function attemptLines(
+  view: BuildView,
+  wave: WaveView,
+  earlier: AttemptView | undefined,
+  attempt: AttemptView,
+): Told[] {
+  const told: Told[] = [];
+  const name = attemptName(wave, attempt);
+  if (attempt.startedAt !== null && (earlier === undefined || earlier.startedAt === null)) {
+    const again = attempt.number > 1 && attempt.kind === "task" ? `, attempt ${attempt.number}` : "";
+    const round = attempt.kind === "fix" ? `, round ${attempt.number} of ${view.build.plan.gates.maxFixRounds}` : "";
+    const text = `  ${name}: started (${attempt.role}${again}${round})`;
+    told.push({ at: attempt.startedAt.getTime(), tone: "dim", text, minor: true });
+  }
+  if (attempt.status === "settled" && earlier?.status !== "settled") {
+    told.push({ at: time(attempt.endedAt, wave), ...settledLine(view, name, attempt) });
+  }
+  return told;
+}
+
+function settledLine(view: BuildView, name: string, attempt: AttemptView): Line {
+  const began = attempt.startedAt ?? attempt.createdAt;
+  const took = attempt.endedAt === null ? "" : duration(attempt.endedAt.getTime() - began.getTime());
+  const why = attempt.reason === null ? "" : `: ${oneLine(attempt.reason)}`;
+  if (attempt.outcome === "succeeded") {
+    const changed = attempt.changed.length === 0 ? "no file changed" : `${count(attempt.changed.length, "file")} changed`;
+    return { tone: "good", text: `  ${name}: done in ${took} (${attempt.role}), ${changed}` };
+  }
+  const next = attempt.taskKey === null ? "" : whatNext(taskOf(view, attempt.taskKey), attempt);
+  const tone = attempt.outcome === "cancelled" || next !== "" ? "warn" : "bad";
+  return { tone, text: `  ${name}: ${attempt.outcome} after ${took} (${attempt.role})${why}${next}` };
+}
+
+/** What becomes of a task whose attempt did not succeed. */
+function whatNext(task: TaskView | undefined, attempt: AttemptView): string {
+  if (task === undefined || attempt.outcome === "cancelled" || attempt.outcome === "over-budget") return "";
+  const isLatest = task.attempts === attempt.number;
+  if (isLatest && !["assigned", "running", "joining", "completed"].includes(task.status)) return "";
+  if (attempt.outcome === "lost") return "; it is done again, no retry spent";
+  return `; it is tried again (retry ${task.retriesUsed} of ${task.definition.retries})`;
+}
+
+function joinLines(
+  before: BuildView | null,
+  after: BuildView,
+  known: WaveView | undefined,
+  wave: WaveView,
+): Told[] {
+  const told: Told[] = [];
+  const settled = Math.max(wave.createdAt.getTime(), ...wave.attempts.flatMap(taskEnd));
+  const conflicts = after.tasks.flatMap((task) => {
+    const earlier = before?.tasks.find((candidate) => candidate.key === task.key)?.conflicts.length ?? 0;
+    return task.conflicts
+      .slice(earlier)
+      .filter((conflict) => conflict.waveNumber === wave.number)
+      .map((conflict) => ({ task, conflict }));
+  });
+  for (const { task, conflict } of conflicts) {
+    const paths = conflict.paths.slice(0, 5).map(harmless).join(", ");
+    const text = `  ${task.key}: conflicts with another task of wave ${wave.number} in ${paths}; it is done again on the joined work`;
+    told.push({ at: settled, tone: "warn", text });
+  }
+  if (wave.headSha !== null && (known === undefined || known.headSha === null)) {
+    const joined = wave.taskKeys.filter((key) => wasJoined(taskOf(after, key), wave)).length;
+    told.push({ at: settled, tone: "plain", text: `  joined: ${count(joined, "task")} of wave ${wave.number}`, minor: true });
+  }
+  return told;
+}
+
+const taskEnd = (attempt: AttemptView): number[] =>
+  attempt.kind === "task" && attempt.endedAt !== null ? [attempt.endedAt.getTime()] : [];
+
+const wasJoined = (task: TaskView | undefined, wave: WaveView): boolean =>
+  task !== undefined &&
+  task.status === "completed" &&
+  task.waveNumber === wave.number &&
+  !task.conflicts.some((conflict) => conflict.waveNumber === wave.number);
+
+function skippedLines(before: BuildView | null, after: BuildView): Line[] {
+  if (before === null) return [];
+  const was = new Map(before.tasks.map((task) => [task.key, task.status]));
+  return after.tasks
+    .filter((task) => task.status === "skipped" && was.get(task.key) !== "skipped")
+    .map((task) => ({ tone: "warn", text: `  ${task.key}: skipped: ${oneLine(task.reason ?? "")}` }));
+}
+
+function previewLines(before: BuildView | null, { preview }: BuildView): Line[] {
+  if (preview === null || preview.status === before?.preview?.status) return [];
+  if (preview.status === "starting") return [{ tone: "dim", text: "preview: starting", minor: true }];
+  if (preview.status !== "dead") return [];
+  return [{ tone: "bad", text: `preview: dead: ${oneLine(preview.reason ?? "")}` }];
+}

@@ -1,0 +1,64 @@
+import type { BuildView, WaveView } from "../../coordinator/read-build.ts";
+
+/** The last line of `build --json` and `resume --json` (contract 2). */
+export interface BuildFinished {
+  readonly type: "build.finished";
+  readonly buildId: string;
+  readonly status: string;
+  readonly waves: readonly WaveResult[];
+  readonly repository: string;
+  readonly head: string | null;
+  readonly durationMs: number;
+}
+
+export interface WaveResult {
+  readonly number: number;
+  readonly status: string;
+  readonly tasks: readonly { id: string; agent: string; status: string; attempts: number }[];
+  readonly gates: readonly { name: string; verdict: string; rounds: number }[];
+  readonly commit: string | null;
+}
+
+export const buildFinished = (view: BuildView, repository: string): BuildFinished => ({
+  type: "build.finished",
+  buildId: view.build.id,
+  status: view.build.status,
+  waves: waveResults(view),
+  repository,
+  head: view.build.headSha,
+  durationMs: elapsedMs(view, new Date()),
+});
+
+/** From its start to its end, or to `now` while it goes on. */
+export function elapsedMs({ build }: BuildView, now: Date): number {
+  const end = build.endedAt ?? now;
+  return Math.max(0, end.getTime() - (build.startedAt ?? build.createdAt).getTime());
+}
+
+export const waveResults = (view: BuildView): WaveResult[] => view.waves.map((wave) => waveResult(view, wave));
+
+function waveResult(view: BuildView, wave: WaveView): WaveResult {
+  return {
+    number: wave.number,
+    status: wave.status,
+    tasks: wave.taskKeys.map((key) => {
+      const task = view.tasks.find((candidate) => candidate.key === key)!;
+      // One that a conflict sent back is told as such here, and by its end in the wave it is in now.
+      const status = task.waveNumber === wave.number ? task.status : "pending";
+      const attempts = wave.attempts.filter((attempt) => attempt.taskKey === key).length;
+      return { id: key, agent: task.agent, status, attempts };
+    }),
+    gates: latestGates(wave).map(({ gate, verdict, rounds }) => ({ name: gate, verdict, rounds })),
+    commit: wave.headSha,
+  };
+}
+
+/** Each gate once, with its last verdict and how often it ran. */
+export function latestGates(wave: WaveView): { gate: string; verdict: string; rounds: number }[] {
+  const latest = new Map<string, { gate: string; verdict: string; rounds: number }>();
+  for (const run of wave.gates) {
+    const rounds = (latest.get(run.gate)?.rounds ?? 0) + 1;
+    latest.set(run.gate, { gate: run.gate, verdict: run.verdict ?? "inconclusive", rounds });
+  }
+  return [...latest.values()];
+}

@@ -1,0 +1,152 @@
+import type { AttemptView, BuildView, GateView, WaveView } from "../../coordinator/read-build.ts";
+import { agentSpecFor } from "../../domain/plan.ts";
+import { count, duration, harmless, oneLine, shortSha } from "../format.ts";
+import { type Hints, shellWord } from "../hints.ts";
+import { evidenceText, findingLines } from "./gate-lines.ts";
+import type { Line } from "./line.ts";
+import { attemptName } from "./narrate.ts";
+import { elapsedMs } from "./result.ts";
+
+const branchOf = (ref: string): string => ref.replace(/^refs\/heads\//, "");
+const blank: Line = { tone: "plain", text: "" };
+
+export interface SummaryOptions {
+  readonly repository: string;
+  readonly hints: Hints;
+  readonly now: Date;
+}
+
+/** The last lines of a build: why it failed, where its work is, and what to type next. */
+export function summary(view: BuildView, options: SummaryOptions): Line[] {
+  const { build } = view;
+  const lines: Line[] = [blank];
+  if (build.status === "failed") lines.push(...failureLines(view), blank);
+  lines.push(statusLine(view, options.now));
+  if (build.headSha !== null) {
+    lines.push({ tone: "plain", text: `head: ${build.headSha}` });
+    lines.push({ tone: "plain", text: `fetch it: git fetch ${shellWord(options.repository)} main` });
+  }
+  if (build.status === "cancelled" || build.status === "failed") lines.push(...keptLines(view, options));
+  lines.push(...nextLines(view, options.hints));
+  return lines;
+}
+
+function statusLine(view: BuildView, now: Date): Line {
+  const { build } = view;
+  const done = view.tasks.filter((task) => task.status === "completed").length;
+  const waves = count(view.waves.filter((wave) => wave.status === "passed").length, "wave");
+  const facts = `${waves} passed, ${done} of ${count(view.tasks.length, "task")} completed, ${duration(elapsedMs(view, now))}`;
+  const why = build.status === "failed" && build.reason !== null ? ` (${oneLine(build.reason)})` : "";
+  const tone = build.status === "completed" ? "good" : build.status === "failed" ? "bad" : "warn";
+  return { tone, text: `build ${build.id} ${build.status}${why}: ${facts}` };
+}
+
+function nextLines({ build }: BuildView, hints: Hints): Line[] {
+  const next = (words: string): Line[] => [{ tone: "strong", text: `next: ${hints.command(words)}` }];
+  if (build.status === "failed" || build.status === "cancelled") return next(`retry ${build.id}`);
+  if (build.status === "completed") return [];
+  return next(`resume ${build.id}`);
+}
+
+/** Work that is on branches and not in main. */
+function keptLines(view: BuildView, { repository }: SummaryOptions): Line[] {
+  const open = view.waves.at(-1);
+  if (open === undefined || open.status === "passed") return [];
+  const branches = open.attempts.flatMap((attempt) => (attempt.commitSha === null ? [] : [branchOf(attempt.ref)]));
+  if (open.headSha !== null) branches.push(`wavesmith/${view.build.id}/wave-${open.number}`);
+  if (branches.length === 0) return [];
+  const shown = branches.slice(-12).map((branch): Line => ({ tone: "plain", text: `  ${branch}` }));
+  const fetch = `git fetch ${shellWord(repository)} ${shellWord(branches.at(-1)!)}`;
+  return [
+    { tone: "plain", text: `work that is not in main is kept on ${count(branches.length, "branch").replace("branchs", "branches")}:` },
+    ...shown,
+    { tone: "plain", text: `fetch one: ${fetch}` },
+  ];
+}
+
+/** The task or gate that failed, its command, its last lines, files and lines. */
+export function failureLines(view: BuildView): Line[] {
+  const wave = view.waves.at(-1);
+  if (wave === undefined) return [];
+  const failed = view.tasks.filter((task) => task.status === "failed");
+  const lines = failed.slice(0, 3).flatMap((task) => {
+    const attempt = view.waves
+      .flatMap((candidate) => candidate.attempts)
+      .findLast((candidate) => candidate.taskKey === task.key && candidate.outcome !== "succeeded");
+    return attempt === undefined ? [] : attemptFailure(view, wave, attempt);
+  });
+  const gate = blockingGate(wave);
+  if (gate !== null) lines.push(...gateFailure(gate, wave));
+  const fix = wave.attempts.findLast((attempt) => attempt.kind !== "task" && attempt.status === "settled");
+  if (wave.status === "blocked" && fix !== undefined && fix.outcome !== "succeeded") {
+    lines.push(...attemptFailure(view, wave, fix));
+  }
+  return lines;
+}
+
+/** The gate whose verdict blocked the wave. */
+export function blockingGate(wave: WaveView): GateView | null {
+  if (wave.status !== "blocked") return null;
+  const bad = wave.gates.filter((gate) => gate.verdict === "failed" || gate.verdict === "inconclusive");
+  return bad.at(-1) ?? null;
+}
+
+function gateFailure(gate: GateView, wave: WaveView): Line[] {
+  const { evidence } = gate;
+  const why = gate.reason === null ? "" : `: ${oneLine(gate.reason)}`;
+  return [
+    { tone: "bad", text: `gate ${gate.gate} of wave ${wave.number} ${gate.verdict}${why}` },
+    { tone: "plain", text: `  ${evidenceText(evidence)}` },
+    ...tailLines(evidence?.outputTail ?? ""),
+    ...findingLines(gate.findings, "  "),
+  ];
+}
+
+function attemptFailure(view: BuildView, wave: WaveView, attempt: AttemptView): Line[] {
+  const name = attemptName(wave, attempt);
+  const command = commandOf(view, attempt);
+  const tail = attempt.outputTail ?? "";
+  const what = attempt.taskKey === null ? name : `task ${name}`;
+  return [
+    { tone: "bad", text: `${what} ${attempt.outcome}: ${oneLine(attempt.reason ?? "no reason was given")}` },
+    ...(command === null ? [] : [{ tone: "plain" as const, text: `  command: ${command}` }]),
+    ...tailLines(tail),
+    ...placesIn(tail).map((place): Line => ({ tone: "bad", text: `  at ${place}` })),
+  ];
+}
+
+/** The acceptance check that did not hold, else the task's script or its agent's command. */
+function commandOf(view: BuildView, attempt: AttemptView): string | null {
+  const task = view.tasks.find((candidate) => candidate.key === attempt.taskKey);
+  const check = /^check (\d+)\b/.exec(attempt.reason ?? "")?.[1];
+  const acceptance = check === undefined ? undefined : task?.definition.acceptance[Number(check) - 1];
+  const command =
+    acceptance?.check ?? task?.definition.run ?? agentSpecFor(view.build.plan, attempt.role)?.command ?? null;
+  return command === null ? null : firstLines(command);
+}
+
+function firstLines(command: string): string {
+  const lines = harmless(command).trimEnd().split("\n");
+  const shown = lines.slice(0, 6).join("\n    ");
+  return lines.length > 6 ? `${shown}\n    … (${lines.length - 6} more lines)` : shown;
+}
+
+function tailLines(output: string): Line[] {
+  const text = harmless(output).trimEnd();
+  if (text === "") return [{ tone: "dim", text: "  (it printed nothing)" }];
+  const lines = text.split("\n").slice(-20);
+  return lines.map((line) => ({ tone: "dim", text: `  │ ${line}` }));
+}
+
+const placePatterns = [
+  /^\s*File "([^"\n]+)", line (\d+)/gm,
+  /(?:^|[\s(])(?:file:\/\/)?((?:\/|\.{1,2}\/)?[\w@.+-]+(?:\/[\w@.+-]+)*\.[A-Za-z]\w*):(\d+)(?::\d+)?/gm,
+];
+
+/** Files and lines that an output names, those of the project rather than of its tools; at most three. */
+export function placesIn(output: string): string[] {
+  const text = harmless(output);
+  const found = placePatterns.flatMap((pattern) => [...text.matchAll(pattern)].map((match) => `${match[1]}:${match[2]}`));
+  const ours = found.filter((place) => !/node:internal|node_modules|\/usr\/|site-packages/.test(place));
+  return [...new Set(ours.map((place) => place.replace(/^.*\/trees\/[^/]+\/[^/]+\//, "")))].slice(0, 3);
+}

@@ -1,0 +1,83 @@
+import type { AttemptView, BuildView, TaskView, WaveView } from "../../coordinator/read-build.ts";
+
+// What a task or a whole build waits for, in words.
+
+export const currentWave = (view: BuildView): WaveView | null => view.waves.at(-1) ?? null;
+
+/** Its attempt that is not over; null when it has none. */
+export function liveAttempt(view: BuildView, taskKey: string): AttemptView | null {
+  const wave = currentWave(view);
+  return wave?.attempts.find((attempt) => attempt.taskKey === taskKey && attempt.status !== "settled") ?? null;
+}
+
+/** What stands between this task and its work; null when it works or is over. */
+export function waitsFor(view: BuildView, task: TaskView): string | null {
+  if (task.status === "pending") return pendingFor(view, task);
+  if (task.status === "joining") return "the other tasks of the wave";
+  if (task.status !== "assigned") return null;
+  const attempt = liveAttempt(view, task.key);
+  if (attempt !== null) return "its tree";
+  return `capacity (${runningCount(view)} at work)`;
+}
+
+const runningCount = (view: BuildView): number =>
+  currentWave(view)?.attempts.filter((attempt) => attempt.status !== "settled").length ?? 0;
+
+function pendingFor(view: BuildView, task: TaskView): string {
+  const states = new Map(view.tasks.map((candidate) => [candidate.key, candidate.status]));
+  const missing = task.definition.dependsOn.filter((key) => {
+    const status = states.get(key);
+    return status !== "completed" && status !== "removed";
+  });
+  if (missing.length > 0) return listed(missing);
+  const wave = currentWave(view);
+  if (wave === null) return "the first wave";
+  if (wave.status === "gating" || wave.status === "fixing") return `the gates of wave ${wave.number}`;
+  return ["passed", "failed"].includes(wave.status) ? "the next wave" : `wave ${wave.number} to pass`;
+}
+
+function listed(keys: readonly string[]): string {
+  const shown = keys.slice(0, 3).join(", ");
+  return keys.length > 3 ? `${shown} and ${keys.length - 3} more` : shown;
+}
+
+/** What a build does now, or waits for. */
+export function phaseOf(view: BuildView): string {
+  const { build } = view;
+  const wave = currentWave(view);
+  switch (build.status) {
+    case "queued":
+      return "waits for its project's turn";
+    case "waiting":
+      return wave === null ? "waits for a person" : `wave ${wave.number} waits for a person`;
+    case "cancelling":
+      return "ending its jobs and keeping their work";
+    case "running":
+      return runningPhase(view, wave);
+    default:
+      return build.status;
+  }
+}
+
+function runningPhase(view: BuildView, wave: WaveView | null): string {
+  if (wave === null) return view.build.headSha === null ? "reading the source" : "opening the sandbox";
+  switch (wave.status) {
+    case "running":
+      return `wave ${wave.number}: tasks at work`;
+    case "joining":
+      return wave.headSha === null ? `wave ${wave.number}: joining branches` : `wave ${wave.number}: making generated files again`;
+    case "gating":
+      return `wave ${wave.number}: ${gateAtWork(wave)}`;
+    case "fixing":
+      return `wave ${wave.number}: fix round ${wave.fixRounds} of ${view.build.plan.gates.maxFixRounds}`;
+    case "passed":
+      return `wave ${wave.number}: delivering`;
+    default:
+      return `wave ${wave.number}: ${wave.status}`;
+  }
+}
+
+function gateAtWork(wave: WaveView): string {
+  const gate = wave.gates.find((candidate) => candidate.status !== "finished");
+  return gate === undefined ? "between gates" : `${gate.gate} gate`;
+}

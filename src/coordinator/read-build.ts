@@ -1,0 +1,188 @@
+import type {
+  AttemptRow,
+  BuildRow,
+  FindingRow,
+  GateRunRow,
+  OutboxRow,
+  PreviewRow,
+  Store,
+  TaskRow,
+  WaveRow,
+} from "../store/port.ts";
+
+// What people and programs look at: a build with its tasks, waves, attempts and gates. Read only.
+
+type Fields<Row, Names extends keyof Row> = { readonly [Name in Names]: Row[Name] };
+
+export type AttemptView = Fields<
+  AttemptRow,
+  | "id"
+  | "kind"
+  | "role"
+  | "number"
+  | "status"
+  | "outcome"
+  | "reason"
+  | "outputTail"
+  | "ref"
+  | "commitSha"
+  | "jobKey"
+  | "createdAt"
+  | "startedAt"
+  | "endedAt"
+> & {
+  /** Null: a fix, or generated files made again. */
+  readonly taskKey: string | null;
+  /** Files it changed, once it was judged. */
+  readonly changed: readonly string[];
+};
+
+export type FindingView = Fields<FindingRow, "rule" | "severity" | "message" | "file" | "line">;
+
+export type GateView = Fields<
+  GateRunRow,
+  "id" | "gate" | "round" | "sha" | "status" | "verdict" | "reason" | "evidence" | "jobKey" | "createdAt" | "endedAt"
+> & { readonly findings: readonly FindingView[] };
+
+export type TaskView = Fields<
+  TaskRow,
+  "key" | "agent" | "definition" | "status" | "attempts" | "retriesUsed" | "conflicts" | "reason" | "endedAt"
+> & {
+  /** The wave it is in or was last in. */
+  readonly waveNumber: number | null;
+};
+
+export type WaveView = Fields<
+  WaveRow,
+  "id" | "number" | "status" | "baseSha" | "headSha" | "fixRounds" | "reason" | "createdAt" | "endedAt"
+> & {
+  /** Its tasks, in plan order; one that a conflict sent back is in a later wave, too. */
+  readonly taskKeys: readonly string[];
+  /** Oldest first. */
+  readonly attempts: readonly AttemptView[];
+  readonly gates: readonly GateView[];
+};
+
+export type PreviewView = Fields<PreviewRow, "waveNumber" | "status" | "port" | "reason">;
+
+export interface BuildView {
+  readonly build: BuildRow;
+  readonly project: string;
+  readonly tasks: readonly TaskView[];
+  readonly waves: readonly WaveView[];
+  readonly preview: PreviewView | null;
+}
+
+export interface BuildReader {
+  /** The build as the database has it now. What cannot have changed since the last call is not read again. */
+  read(): Promise<BuildView>;
+}
+
+const endedWaves: ReadonlySet<string> = new Set(["passed", "blocked", "failed", "cancelled"]);
+
+interface KnownWave {
+  /** What it would have to differ in to be read again, once it has ended. */
+  readonly stamp: string | null;
+  readonly view: WaveView;
+}
+
+/** Reads one build again and again, as cheaply as its size allows. Fails with `not-found`. */
+export function createBuildReader(store: Store, buildId: string): BuildReader {
+  const tasks = new Map<string, TaskRow>();
+  const waves = new Map<string, KnownWave>();
+  let project: string | null = null;
+  let shape = "";
+  return {
+    async read() {
+      const build = await store.builds.get({ id: buildId });
+      project ??= (await store.projects.get({ id: build.projectId })).name;
+      const rows = await store.waves.list({ buildId }, { by: "number" });
+      const now = [build.status, build.epoch, ...rows.map((wave) => `${wave.status}${wave.epoch}`)].join();
+      if (now !== shape) remember(tasks, await store.tasks.list({ buildId }));
+      shape = now;
+      for (const row of rows) {
+        const stamp = endedWaves.has(row.status) ? `${row.status}:${row.epoch}` : null;
+        if (stamp !== null && waves.get(row.id)?.stamp === stamp) continue;
+        waves.set(row.id, { stamp, view: await readWave(store, row, tasks) });
+      }
+      const ordered = [...tasks.values()].sort((left, right) => left.position - right.position);
+      return {
+        build,
+        project,
+        waves: rows.map((row) => waves.get(row.id)!.view),
+        tasks: ordered.map((task) => taskView(task, rows)),
+        preview: build.plan.preview === null ? null : await store.previews.find({ buildId }),
+      };
+    },
+  };
+}
+
+function remember(tasks: Map<string, TaskRow>, rows: readonly TaskRow[]): void {
+  for (const row of rows) tasks.set(row.id, row);
+}
+
+function taskView(task: TaskRow, waves: readonly WaveRow[]): TaskView {
+  return { ...task, waveNumber: waves.find((wave) => wave.id === task.waveId)?.number ?? null };
+}
+
+async function readWave(store: Store, row: WaveRow, tasks: Map<string, TaskRow>): Promise<WaveView> {
+  const ids = (await store.waveTasks.list({ waveId: row.id })).map((member) => member.taskId);
+  remember(tasks, await store.tasks.list({ id: ids }));
+  const members = ids.map((id) => tasks.get(id)!).sort((left, right) => left.position - right.position);
+  const attempts = await store.attempts.list({ waveId: row.id }, { by: "createdAt" });
+  return {
+    ...row,
+    taskKeys: members.map((task) => task.key),
+    attempts: attempts.map((attempt) => ({
+      ...attempt,
+      taskKey: attempt.taskId === null ? null : (tasks.get(attempt.taskId)?.key ?? null),
+      changed: attempt.verdict?.changed ?? [],
+    })),
+    gates: await readGates(store, row.id),
+  };
+}
+
+async function readGates(store: Store, waveId: string): Promise<GateView[]> {
+  const runs = await store.gateRuns.list({ waveId }, { by: "createdAt" });
+  const judged = runs.filter((run) => run.status === "finished").map((run) => run.id);
+  const findings = judged.length === 0 ? [] : await store.findings.list({ gateRunId: judged }, { by: "id" });
+  return runs.map((run) => ({ ...run, findings: findings.filter((finding) => finding.gateRunId === run.id) }));
+}
+
+/** The attempts of a build that are not over: a cheap sign of whether anything moved. */
+export async function liveAttempts(store: Store, buildId: string): Promise<string> {
+  const live = await store.attempts.list({ buildId, status: ["requested", "starting", "running", "finishing"] });
+  return live.map((attempt) => `${attempt.id}${attempt.status}${attempt.fence}`).join();
+}
+
+/** Walks the events of a build in the order of their commits. */
+export interface EventCursor {
+  /** Those that came since the last call. */
+  next(): Promise<OutboxRow[]>;
+}
+
+const windowSize = 32;
+
+/** From its first event, or from now on. */
+export async function createEventCursor(store: Store, buildId: string, from: "first" | "now"): Promise<EventCursor> {
+  const seen = new Set<number>();
+  const next = async (): Promise<OutboxRow[]> => {
+    // An event may be committed after one with a higher number, so the last few are always looked at again.
+    for (let limit = windowSize; ; limit *= 4) {
+      const latest = await store.outbox.list({ buildId }, { by: "seq", descending: true, limit });
+      const fresh = latest.filter((row) => !seen.has(row.seq));
+      if (fresh.length === latest.length && latest.length === limit) continue;
+      for (const row of fresh) seen.add(row.seq);
+      return fresh.reverse();
+    }
+  };
+  if (from === "now") await next();
+  return { next };
+}
+
+/** The other build of the same project that has to end before this one may run; null when it is this one's turn. */
+export async function buildAhead(store: Store, build: Pick<BuildRow, "id" | "projectId">): Promise<BuildRow | null> {
+  const { projectId } = build;
+  const running = await store.builds.find({ projectId, status: ["running", "waiting", "cancelling"] });
+  return running === null || running.id === build.id ? null : running;
+}

@@ -1,0 +1,126 @@
+import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
+import { createServer, type RequestListener, type Server } from "node:http";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { WavesmithError } from "../../src/domain/errors.ts";
+import { createGuestClient } from "../../src/sandbox/guest-client.ts";
+import { connectToSocket } from "../../src/sandbox/guest-socket.ts";
+import type { GuestClient } from "../../src/sandbox/port.ts";
+
+describe("the client of a guest", () => {
+  let folder: string;
+  let server: Server | null = null;
+  beforeEach(() => {
+    folder = mkdtempSync(join(tmpdir(), "wavesmith-guest-test-"));
+  });
+  afterEach(() => {
+    server?.closeAllConnections();
+    server?.close();
+    server = null;
+    rmSync(folder, { recursive: true, force: true });
+  });
+
+  /** A client of something that is no guest. */
+  const clientOf = async (listener: RequestListener): Promise<GuestClient> => {
+    server = createServer(listener);
+    const path = join(folder, "s");
+    await new Promise<void>((resolve) => server?.listen(path, resolve));
+    return createGuestClient({ connect: path, name: "sbx_test" });
+  };
+  const failure = (promise: Promise<unknown>): Promise<WavesmithError> =>
+    promise.then(
+      () => {
+        throw new Error("it did not fail");
+      },
+      (error: unknown) => {
+        if (error instanceof WavesmithError) return error;
+        throw error;
+      },
+    );
+
+  it("says that a guest cannot be reached, and that trying again may help", async () => {
+    const client = createGuestClient({ socketFolder: join(folder, "nowhere"), name: "sbx_test" });
+    const error = await failure(client.health());
+    expect(error).toMatchObject({ code: "sandbox-unavailable", retryable: true });
+    expect(error.message).toMatch(/sbx_test/);
+  });
+
+  it("believes no answer that is not of the protocol", async () => {
+    const answers = ["no json", "[]", '{"protocol":1}', JSON.stringify({ key: "other", status: "passed" })];
+    for (const answer of answers) {
+      const client = await clientOf((_request, response) => response.end(answer));
+      expect((await failure(client.health())).code).toBe("guest-protocol");
+      expect((await failure(client.findJob("key"))).code).toBe("guest-protocol");
+      server?.closeAllConnections();
+      server?.close();
+    }
+  });
+
+  it("reads no answer without bound", async () => {
+    const client = await clientOf((_request, response) => {
+      const more = (): void => {
+        while (!response.destroyed && response.write(Buffer.alloc(65_536, "x")));
+        if (!response.destroyed) response.once("drain", more);
+      };
+      more();
+    });
+    expect((await failure(client.readFile("endless", { maxBytes: 1_000_000 }))).code).toBe("guest-protocol");
+    const read = client.readOutput("key", { offset: 0, limitBytes: 10 });
+    expect((await failure(read)).code).toBe("guest-protocol");
+  });
+
+  it("takes a torn answer for a guest that went away", async () => {
+    const client = await clientOf((_request, response) => {
+      response.writeHead(200, { "content-length": "100" });
+      response.write("half");
+      setImmediate(() => response.destroy());
+    });
+    expect(await failure(client.readFile("torn"))).toMatchObject({ code: "sandbox-unavailable", retryable: true });
+  });
+
+  it("gives up waiting when its caller does", async () => {
+    const client = await clientOf(() => undefined);
+    const caller = new AbortController();
+    const waiting = client.findJob("key", { revision: 1, waitMs: 60_000, signal: caller.signal });
+    caller.abort(new Error("the caller gave up"));
+    await expect(waiting).rejects.toThrow("the caller gave up");
+  });
+
+  it("does not take a refusal without a reason for an answer", async () => {
+    const client = await clientOf((_request, response) => {
+      response.statusCode = 404;
+      response.end("<html>not a guest</html>");
+    });
+    expect((await failure(client.findJob("key"))).code).toBe("guest-protocol");
+    expect((await failure(client.tunnel(80))).code).toBe("guest-protocol");
+  });
+
+  it("asks again when a pooled connection had been closed meanwhile", async () => {
+    let asked = 0;
+    const client = await clientOf((request, response) => {
+      asked += 1;
+      // The first answer leaves the connection open, and the second question on it is met by its end.
+      if (asked === 2) request.socket.destroy();
+      else response.end("content");
+    });
+    await client.readFile("a");
+    expect((await client.readFile("b"))?.toString()).toBe("content");
+    expect(asked).toBe(3);
+  });
+
+  it("reaches a socket whose path is longer than an address may be", async () => {
+    const deep = join(folder, ...Array.from({ length: 6 }, () => "a-folder-with-a-long-name"));
+    mkdirSync(deep, { recursive: true });
+    const path = join(deep, "guest.sock");
+    expect(path.length).toBeGreaterThan(107);
+    server = createServer((_request, response) => response.end("content"));
+    const before = process.cwd();
+    process.chdir(deep);
+    await new Promise<void>((resolve) => server?.listen("guest.sock", resolve));
+    process.chdir(before);
+    const client = createGuestClient({ socketFolder: deep });
+    expect((await client.readFile("a"))?.toString()).toBe("content");
+    (await connectToSocket(path)).destroy();
+  });
+});

@@ -1,0 +1,492 @@
+import { execFileSync } from "node:child_process";
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  truncateSync,
+  writeFileSync,
+} from "node:fs";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { createWorkspace } from "../../src/workspace/workspace.ts";
+import {
+  author,
+  createWorkspaceFixture,
+  gitIn,
+  project,
+  someDate,
+  type WorkspaceFixture,
+  writeFiles,
+} from "../support/workspace-fixture.ts";
+
+const tree = "trees/bld_x/api.1";
+const ref = `refs/heads/wavesmith/${tree}`;
+
+let fixture: WorkspaceFixture;
+let base: string;
+let marker: string;
+beforeEach(async () => {
+  fixture = await createWorkspaceFixture();
+  const main = fixture.git("rev-parse", "refs/heads/main");
+  base = fixture.commit(main, { "a.txt": "one\ntwo\n", "dir/b.txt": "b\n", ".gitignore": "dist/\n*.log\n" });
+  marker = join(fixture.folder, "marker");
+  await fixture.open(tree, base);
+});
+afterEach(() => fixture.dispose());
+
+const at = (...path: string[]) => fixture.at(tree, ...path);
+const keep = () => fixture.keep(tree, base);
+const baseFiles = { "a.txt": "one\ntwo\n", "dir/b.txt": "b\n", ".gitignore": "dist/\n*.log\n" };
+
+async function keptFiles(): Promise<Record<string, string>> {
+  const { commit, refused } = await keep();
+  expect(refused).toEqual([]);
+  return fixture.filesOf(commit!);
+}
+
+describe("keeping a tree", () => {
+  test("commits what changed on its base, under the request's name, date and message", async () => {
+    writeFiles(fixture.at(tree), { "a.txt": "one\n2\n", "new/ü.txt": "new\n", "dir/b.txt": null });
+    const kept = await keep();
+    expect(kept.changed).toEqual([
+      { path: "a.txt", status: "modified", from: null, addedLines: 1, deletedLines: 1, binary: false },
+      { path: "dir/b.txt", status: "deleted", from: null, addedLines: 0, deletedLines: 1, binary: false },
+      { path: "new/ü.txt", status: "added", from: null, addedLines: 1, deletedLines: 0, binary: false },
+    ]);
+    expect(fixture.git("rev-parse", ref, `${ref}^`)).toBe(`${kept.commit}\n${base}`);
+    const seconds = someDate.getTime() / 1000;
+    expect(fixture.git("log", "-1", "--format=%an|%ae|%at|%cn|%ce|%ct|%B", ref)).toBe(
+      `backend|backend@wavesmith.invalid|${seconds}|backend|backend@wavesmith.invalid|${seconds}|Work\n\nTask: api\n`,
+    );
+    expect(fixture.git("fsck", "--strict", "--no-dangling")).toBe("");
+  });
+
+  test("gives null when nothing differs, whatever was touched, and makes no ref", async () => {
+    writeFiles(fixture.at(tree), {
+      "a.txt": "one\ntwo\n",
+      "dist/out": "x",
+      "debug.log": "x",
+      "node_modules/m/x.js": "x",
+    });
+    expect(await keep()).toEqual({ commit: null, changed: [], refused: [] });
+    expect(await fixture.workspace.resolve(project, ref)).toBeNull();
+  });
+
+  test("again gives the same SHA, from another process's workspace and another tree too", async () => {
+    writeFiles(fixture.at(tree), { "a.txt": "changed\n" });
+    const first = await keep();
+    expect(await keep()).toEqual(first);
+    const other = createWorkspace({ dataDir: fixture.dataDir });
+    await fixture.open("trees/bld_x/api.2", base);
+    writeFiles(fixture.at("trees/bld_x/api.2"), { "a.txt": "changed\n" });
+    const request = {
+      projectId: project,
+      guest: fixture.guest,
+      base,
+      message: "Work\n\nTask: api\n",
+      author,
+      date: someDate,
+    };
+    const again = await other.keepTree({ ...request, treePath: "trees/bld_x/api.2", ref: "refs/heads/again" });
+    expect(again.commit).toBe(first.commit);
+  });
+
+  test("twice at once is as good as once", async () => {
+    writeFiles(fixture.at(tree), { "a.txt": "changed\n" });
+    const [one, two] = await Promise.all([keep(), keep()]);
+    expect(one).toEqual(two);
+  });
+
+  test("sees a change of the same length made in the moment the tree was opened", async () => {
+    for (let round = 0; round < 5; round += 1) {
+      const path = `trees/bld_x/racy.${round}`;
+      await fixture.open(path, base);
+      writeFileSync(fixture.at(path, "a.txt"), "ONE\nTWO\n");
+      expect((await fixture.keep(path, base)).commit).not.toBeNull();
+    }
+  });
+
+  test("does not move a ref that holds other work", async () => {
+    writeFiles(fixture.at(tree), { "a.txt": "changed\n" });
+    const { commit } = await keep();
+    writeFiles(fixture.at(tree), { "a.txt": "changed again\n" });
+    await expect(keep()).rejects.toMatchObject({ code: "conflict" });
+    expect(await fixture.workspace.resolve(project, ref)).toBe(commit);
+  });
+
+  test.each(["keep.bundled", "keep.received", "keep.moved"])(
+    "that crashes at %s is done again with the same SHA",
+    async (point) => {
+      writeFiles(fixture.at(tree), { "a.txt": "changed\n" });
+      const reached: string[] = [];
+      const crashPoint = (name: string) => {
+        reached.push(name);
+        if (name === point) throw new Error(`crash at ${name}`);
+      };
+      const crashing = createWorkspace({ dataDir: fixture.dataDir, crashPoint });
+      const request = {
+        projectId: project,
+        guest: fixture.guest,
+        treePath: tree,
+        base,
+        message: "Work\n\nTask: api\n",
+        author,
+        date: someDate,
+        ref,
+      };
+      await expect(crashing.keepTree(request)).rejects.toThrow(`crash at ${point}`);
+      expect(reached.at(-1)).toBe(point);
+      const redone = await keep();
+      expect(await fixture.workspace.resolve(project, ref)).toBe(redone.commit);
+      expect(fixture.filesOf(redone.commit!)["a.txt"]).toBe("changed\n");
+    },
+  );
+
+  test("works after the volume's repository was lost", async () => {
+    writeFiles(fixture.at(tree), { "a.txt": "changed\n" });
+    rmSync(fixture.at("repo"), { recursive: true });
+    expect((await keptFiles())["a.txt"]).toBe("changed\n");
+  });
+
+  test("works without what opening left for it", async () => {
+    writeFiles(fixture.at(tree), { "a.txt": "changed\n" });
+    rmSync(fixture.at("keep"), { recursive: true });
+    expect((await keptFiles())["a.txt"]).toBe("changed\n");
+  });
+
+  test("says when the tree is not there, and never takes that for deletions", async () => {
+    rmSync(fixture.at(tree), { recursive: true });
+    await expect(keep()).rejects.toMatchObject({ code: "not-found" });
+    await expect(keep()).rejects.toMatchObject({ code: "not-found" });
+    expect(await fixture.workspace.resolve(project, ref)).toBeNull();
+  });
+
+  test("takes twenty thousand files, and reads only what changed of them", async () => {
+    const files = Object.fromEntries(
+      Array.from({ length: 20_000 }, (_, index) => [`many/${index % 200}/${index}.txt`, `${index}\n`]),
+    );
+    writeFiles(fixture.at(tree), files);
+    const first = await keep();
+    expect(first.changed).toHaveLength(20_000);
+    await fixture.open("trees/bld_x/api.2", first.commit!);
+    writeFiles(fixture.at("trees/bld_x/api.2"), { "many/7/7.txt": "seven\n" });
+    const second = await fixture.keep("trees/bld_x/api.2", first.commit!);
+    expect(second.changed.map((change) => change.path)).toEqual(["many/7/7.txt"]);
+  });
+});
+
+describe("what an agent's own git did", () => {
+  test("does not matter: commits, branches and resets keep the same work", async () => {
+    writeFiles(fixture.at(tree), { "a.txt": "mine\n" });
+    gitIn(at(), "commit", "-q", "-a", "-m", "Agent's commit");
+    gitIn(at(), "checkout", "-q", "-b", "elsewhere");
+    gitIn(at(), "update-ref", "refs/heads/task", "HEAD~1");
+    gitIn(at(), "commit", "-q", "--amend", "--no-edit", "--author", "Evil <e@v>");
+    writeFiles(fixture.at(tree), { "more.txt": "more\n" });
+    expect(await keptFiles()).toEqual({ ...baseFiles, "a.txt": "mine\n", "more.txt": "more\n" });
+    expect(fixture.git("rev-list", "--count", `${base}..${ref}`)).toBe("1");
+    expect(fixture.git("for-each-ref", "--format=%(refname)")).toBe(`refs/heads/main\n${ref}`);
+  });
+
+  test("does not matter when its .git is gone, or no longer a folder", async () => {
+    writeFiles(fixture.at(tree), { "a.txt": "mine\n" });
+    rmSync(at(".git"), { recursive: true });
+    expect((await keptFiles())["a.txt"]).toBe("mine\n");
+    writeFileSync(at(".git"), "gitdir: /etc\n");
+    expect((await keptFiles())["a.txt"]).toBe("mine\n");
+    rmSync(at(".git"));
+    symlinkSync("/nowhere", at(".git"));
+    expect((await keptFiles())["a.txt"]).toBe("mine\n");
+  });
+
+  test("keeps ignored files that it added by force or committed, and forgets those that are gone", async () => {
+    writeFiles(fixture.at(tree), {
+      "dist/app.js": "app\n",
+      "-rf.log": "log\n",
+      "gone.log": "gone\n",
+      "dist/other": "x",
+      "odd\nname.log": "odd\n",
+    });
+    gitIn(at(), "add", "-f", "--", "dist/app.js", "-rf.log", "gone.log", "odd\nname.log");
+    gitIn(at(), "commit", "-q", "-m", "Ignored ones");
+    rmSync(at("gone.log"));
+    expect(await keptFiles()).toEqual({
+      ...baseFiles,
+      "dist/app.js": "app\n",
+      "-rf.log": "log\n",
+      "odd\nname.log": "odd\n",
+    });
+  });
+
+  test("never fails because of an index that makes no sense", async () => {
+    writeFiles(fixture.at(tree), { "a.txt": "mine\n" });
+    writeFileSync(at(".git/index"), "DIRC nonsense");
+    expect((await keptFiles())["a.txt"]).toBe("mine\n");
+    rmSync(at(".git/index"));
+    symlinkSync("/etc/passwd", at(".git/index"));
+    expect((await keptFiles())["a.txt"]).toBe("mine\n");
+  });
+
+  test("hides nothing with assume-unchanged, skip-worktree, its own excludes or sparse checkouts", async () => {
+    writeFiles(fixture.at(tree), { "a.txt": "mine\n", "new.txt": "new\n" });
+    gitIn(at(), "update-index", "--assume-unchanged", "a.txt");
+    gitIn(at(), "update-index", "--skip-worktree", "dir/b.txt");
+    writeFileSync(at(".git/info/exclude"), "*\n");
+    expect(await keptFiles()).toEqual({ ...baseFiles, "a.txt": "mine\n", "new.txt": "new\n" });
+  });
+
+  test("runs no hook, filter, fsmonitor, diff driver or alias of its making", async () => {
+    const evil = join(fixture.folder, "evil");
+    writeFileSync(evil, `#!/bin/sh\ntouch ${marker}\ncat\n`, { mode: 0o755 });
+    for (const hook of [
+      "pre-commit",
+      "post-commit",
+      "post-checkout",
+      "reference-transaction",
+      "post-index-change",
+      "fsmonitor-watchman",
+    ]) {
+      mkdirSync(at(".git/hooks"), { recursive: true });
+      writeFileSync(at(".git/hooks", hook), readFileSync(evil), { mode: 0o755 });
+    }
+    for (const [name, value] of [
+      ["core.fsmonitor", evil],
+      ["core.hooksPath", at(".git/hooks")],
+      ["filter.evil.clean", evil],
+      ["filter.evil.smudge", evil],
+      ["filter.evil.process", evil],
+      ["diff.evil.command", evil],
+      ["core.sshCommand", evil],
+      ["alias.add", `!${evil}`],
+      ["core.pager", evil],
+      ["core.worktree", fixture.folder],
+    ] as const) {
+      execFileSync("git", ["config", "-f", at(".git/config"), name, value]);
+    }
+    writeFiles(fixture.at(tree), { ".gitattributes": "* filter=evil diff=evil\n", "a.txt": "mine\n" });
+    expect(await keptFiles()).toEqual({
+      ...baseFiles,
+      ".gitattributes": "* filter=evil diff=evil\n",
+      "a.txt": "mine\n",
+    });
+    await fixture.open("trees/bld_x/next.1", fixture.git("rev-parse", ref));
+    expect(existsSync(marker)).toBe(false);
+  });
+});
+
+describe("odd trees", () => {
+  test("names with newlines, quotes, leading dashes and bytes that are no text are kept", async () => {
+    const names = [
+      'say "hi"',
+      "two\nlines",
+      "-rf",
+      "--force",
+      "a\tb",
+      "*",
+      ":(exclude)a",
+      "ü",
+      "back\\slash",
+      " ",
+      "$(touch x)",
+      "'",
+    ];
+    writeFiles(fixture.at(tree), Object.fromEntries(names.map((name) => [name, `${name}!`])));
+    writeFileSync(Buffer.concat([Buffer.from(`${at()}/`), Buffer.from([0xff, 0xfe])]), "bytes");
+    const { commit, changed, refused } = await keep();
+    expect(refused).toEqual([]);
+    expect(changed).toHaveLength(names.length + 1);
+    for (const name of names) {
+      expect((await fixture.workspace.readBlob(project, commit!, name))?.toString()).toBe(`${name}!`);
+    }
+  });
+
+  test("symlinks are kept as links, loops and those that leave the tree included", async () => {
+    symlinkSync("loop", at("loop"));
+    symlinkSync("/etc/passwd", at("absolute"));
+    symlinkSync("../../..", at("dir/up"));
+    rmSync(at("a.txt"));
+    symlinkSync("dir", at("a.txt"));
+    const files = await keptFiles();
+    expect(files).toMatchObject({ loop: "loop", absolute: "/etc/passwd", "dir/up": "../../..", "a.txt": "dir" });
+    expect(
+      (await fixture.workspace.listFiles(project, fixture.git("rev-parse", ref))).filter(
+        (file) => file.mode === "120000",
+      ),
+    ).toHaveLength(4);
+  });
+
+  test("a folder in a file's place and a file in a folder's are kept", async () => {
+    writeFiles(fixture.at(tree), { "a.txt": null, dir: null });
+    writeFiles(fixture.at(tree), { "a.txt/inner": "inner\n", dir: "file\n" });
+    expect(await keptFiles()).toEqual({
+      ".gitignore": baseFiles[".gitignore"],
+      "a.txt/inner": "inner\n",
+      dir: "file\n",
+    });
+  });
+
+  test("bytes are kept as they are, whatever attributes say", async () => {
+    const attributes = "* text eol=crlf ident\n*.u16 working-tree-encoding=UTF-16\n";
+    writeFiles(fixture.at(tree), {
+      ".gitattributes": attributes,
+      "crlf.txt": "a\r\nb\n",
+      "x.u16": "not utf-16 \u0001",
+      id: "$Id: x $\n",
+    });
+    const files = await keptFiles();
+    expect(files).toMatchObject({ "crlf.txt": "a\r\nb\n", "x.u16": "not utf-16 \u0001", id: "$Id: x $\n" });
+    await fixture.open("trees/bld_x/api.2", fixture.git("rev-parse", ref));
+    expect(readFileSync(fixture.at("trees/bld_x/api.2/crlf.txt"), "utf8")).toBe("a\r\nb\n");
+    expect((await fixture.keep("trees/bld_x/api.2", fixture.git("rev-parse", ref))).commit).toBeNull();
+  });
+
+  test("executable bits are kept", async () => {
+    chmodSync(at("a.txt"), 0o755);
+    const { changed } = await keep();
+    expect(changed).toMatchObject([{ path: "a.txt", status: "modified" }]);
+    expect(fixture.git("ls-tree", ref, "a.txt")).toMatch(/^100755/);
+  });
+
+  test("a file above 50 MiB is refused by name, a tracked one keeps its last version, and the rest is kept", async () => {
+    writeFiles(fixture.at(tree), { "big.bin": "", "dist/ignored.bin": "", "ok.txt": "ok\n" });
+    for (const name of ["big.bin", "dist/ignored.bin", "a.txt"]) truncateSync(at(name), 51 * 1024 * 1024);
+    const { commit, refused } = await keep();
+    expect(refused.sort()).toEqual(["a.txt: larger than 50 MiB", "big.bin: larger than 50 MiB"]);
+    expect(fixture.filesOf(commit!)).toEqual({ ...baseFiles, "ok.txt": "ok\n" });
+    expect(statSync(at("big.bin")).size).toBe(51 * 1024 * 1024);
+  });
+
+  test("repositories inside the tree are kept as plain files and named", async () => {
+    const make = (folder: string, files: Record<string, string>, commit: boolean) => {
+      mkdirSync(at(folder), { recursive: true });
+      gitIn(at(folder), "init", "-q");
+      writeFiles(at(folder), files);
+      if (!commit) return;
+      gitIn(at(folder), "add", "-A");
+      gitIn(at(folder), "commit", "-q", "-m", "Inner");
+    };
+    make("lib", { "l.txt": "lib\n", ".gitignore": "*.o\n", "x.o": "o", "big.bin": "" }, true);
+    truncateSync(at("lib/big.bin"), 51 * 1024 * 1024);
+    make("lib/deep", { "d.txt": "deep\n" }, true);
+    make("fresh", { "f.txt": "fresh\n" }, false);
+    make("dist/cloned", { "c.txt": "ignored\n" }, true);
+    make("dir", { "b.txt": "b2\n", "odd\n'name": "odd\n" }, true);
+    make("with\nnewline", { n: "n\n" }, true);
+    const { commit, refused } = await keep();
+    expect(fixture.filesOf(commit!)).toEqual({
+      ...baseFiles,
+      "lib/l.txt": "lib\n",
+      "lib/.gitignore": "*.o\n",
+      "lib/deep/d.txt": "deep\n",
+      "fresh/f.txt": "fresh\n",
+      "dir/b.txt": "b2\n",
+      "dir/odd\n'name": "odd\n",
+      "with\nnewline/n": "n\n",
+    });
+    expect(refused.map((line) => line.slice(0, line.lastIndexOf(": "))).sort()).toEqual([
+      "dir",
+      "fresh",
+      "lib",
+      "lib/big.bin",
+      "lib/deep",
+      "with\nnewline",
+    ]);
+    expect((await keep()).commit).toBe(commit);
+  });
+
+  test("a submodule the agent put into its index by hand never reaches a commit", async () => {
+    writeFiles(fixture.at(tree), { ".gitignore": "!node_modules\n", "node_modules/m/x": "x\n", "a.txt": "mine\n" });
+    gitIn(at("node_modules/m"), "init", "-q");
+    gitIn(at("node_modules/m"), "commit", "-q", "--allow-empty", "-m", "x");
+    const { commit, refused } = await keep();
+    expect(fixture.filesOf(commit!)).toEqual({ ...baseFiles, ".gitignore": "!node_modules\n", "a.txt": "mine\n" });
+    expect(refused).toEqual([expect.stringMatching(/^node_modules\/m: /)]);
+  });
+
+  test("pipes and names that git cannot hold are named, and the rest is kept", async () => {
+    rmSync(at("a.txt"));
+    execFileSync("mkfifo", [at("a.txt"), at("other")]);
+    mkdirSync(at("sub"));
+    writeFiles(fixture.at(tree), { "sub/git~1": "x", "ok.txt": "ok\n" });
+    const { commit, refused } = await keep();
+    expect(fixture.filesOf(commit!)["ok.txt"]).toBe("ok\n");
+    expect(refused.join("\n")).toMatch(/a\.txt: /);
+    expect(refused.join("\n")).toMatch(/sub\/git~1: /);
+  });
+});
+
+// Root reads whatever the mode says, so these need an ordinary user to mean something.
+describe.runIf(process.getuid?.() !== 0)("files without permissions", () => {
+  test("are made readable and kept", async () => {
+    writeFiles(fixture.at(tree), { "shut/in": "in\n", secret: "s\n" });
+    chmodSync(at("secret"), 0o000);
+    chmodSync(at("shut"), 0o000);
+    chmodSync(at("dir"), 0o000);
+    expect(await keptFiles()).toEqual({ ...baseFiles, "shut/in": "in\n", secret: "s\n" });
+  });
+});
+
+describe("a sandbox that lies", () => {
+  test("cannot bring in objects that fsck refuses", async () => {
+    writeFiles(fixture.at(tree), { "a.txt": "mine\n" });
+    const script = `
+      evil=$(printf '100644 .git\\0aaaaaaaaaaaaaaaaaaaa' | git hash-object -t tree -w --literally --stdin)
+      printf '%s' "$evil"`;
+    const real = join(fixture.folder, "bin");
+    mkdirSync(real);
+    const git = execFileSync("sh", ["-c", "command -v git"], { encoding: "utf8" }).trim();
+    writeFileSync(
+      join(real, "git"),
+      `#!/bin/sh\nPATH=${process.env.PATH}\nif [ "$1" = write-tree ]; then ${script}; else exec ${git} "$@"; fi\n`,
+      { mode: 0o755 },
+    );
+    const guest = {
+      ...fixture.guest,
+      exec: (spec: Parameters<typeof fixture.guest.exec>[0]) =>
+        fixture.guest.exec({ ...spec, env: { ...spec.env, PATH: `${real}:${process.env.PATH}` } }),
+    };
+    await expect(fixture.keep(tree, base, { guest })).rejects.toMatchObject({ code: expect.stringMatching(/^git$/) });
+    expect(await fixture.workspace.resolve(project, ref)).toBeNull();
+  });
+
+  test("cannot send another base's work, an empty bundle or none", async () => {
+    writeFiles(fixture.at(tree), { "a.txt": "mine\n" });
+    const answers: (Buffer | null)[] = [Buffer.alloc(0), null, Buffer.from(`# v2 git bundle\n${base} refs/x\n\nPACK`)];
+    for (const answer of answers) {
+      const guest = { ...fixture.guest, readFile: async () => answer };
+      await expect(fixture.keep(tree, base, { guest })).rejects.toMatchObject({ code: "guest-protocol" });
+    }
+    expect(await fixture.workspace.resolve(project, ref)).toBeNull();
+  });
+
+  test("is told in words when its bundle is too large", async () => {
+    writeFiles(fixture.at(tree), { "a.txt": "mine\n" });
+    const guest = {
+      ...fixture.guest,
+      readFile: () => Promise.reject(new Error("413")),
+      stat: async (path: string) => ({
+        path,
+        type: "file" as const,
+        sizeBytes: 300 * 1024 * 1024,
+        mode: 0o644,
+        modifiedAt: "",
+      }),
+    };
+    await expect(fixture.keep(tree, base, { guest })).rejects.toMatchObject({
+      code: "unsupported",
+      message: expect.stringContaining("300 MiB packed"),
+    });
+  });
+});
+
+test("a tree that was moved away and put back is still kept", async () => {
+  writeFiles(fixture.at(tree), { "a.txt": "mine\n" });
+  renameSync(at(), `${at()}.aside`);
+  renameSync(`${at()}.aside`, at());
+  expect((await keptFiles())["a.txt"]).toBe("mine\n");
+});

@@ -1,0 +1,197 @@
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  truncateSync,
+  writeFileSync,
+} from "node:fs";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import {
+  createWorkspaceFixture,
+  gitIn,
+  project,
+  type WorkspaceFixture,
+  writeFiles,
+} from "../support/workspace-fixture.ts";
+
+let fixture: WorkspaceFixture;
+let main: string;
+let base: string;
+beforeEach(async () => {
+  fixture = await createWorkspaceFixture();
+  main = fixture.git("rev-parse", "refs/heads/main");
+  base = fixture.commit(main, { "src/a.txt": "one\n", ".gitattributes": "* text eol=crlf\n", "b.txt": "b\r\n" });
+});
+afterEach(() => fixture.dispose());
+
+const sync = (sha: string) => fixture.workspace.syncVolume(project, fixture.guest, sha);
+const headOfRepo = () => gitIn(fixture.at("repo"), "rev-parse", "HEAD");
+const tree = "trees/bld_x/api.1";
+const bundlesSent = () =>
+  fixture.guest.execs.filter((spec) => spec.argv.some((arg) => arg.endsWith("/sync.bundle"))).length;
+
+describe("the joined tree on the volume", () => {
+  test("follows the authority, and untracked files in it stay", async () => {
+    await sync(base);
+    expect(readFileSync(fixture.at("repo/src/a.txt"), "utf8")).toBe("one\n");
+    writeFiles(fixture.at("repo"), { "notes.txt": "mine", "src/a.txt": "edited by somebody" });
+    const next = fixture.commit(base, { "src/a.txt": null, "src/c.txt": "three\n" });
+    await sync(next);
+    expect(headOfRepo()).toBe(next);
+    expect(existsSync(fixture.at("repo/src/a.txt"))).toBe(false);
+    expect(readFileSync(fixture.at("repo/src/c.txt"), "utf8")).toBe("three\n");
+    expect(readFileSync(fixture.at("repo/notes.txt"), "utf8")).toBe("mine");
+    expect(await fixture.guest.list("sync")).toEqual([]);
+  });
+
+  test("already there costs one command and puts edited and deleted files back", async () => {
+    await sync(base);
+    rmSync(fixture.at("repo/src"), { recursive: true });
+    const before = fixture.guest.execs.length;
+    await sync(base);
+    expect(fixture.guest.execs.length - before).toBe(1);
+    expect(readFileSync(fixture.at("repo/src/a.txt"), "utf8")).toBe("one\n");
+  });
+
+  test("goes back to an older commit, and to one that is not related", async () => {
+    const next = fixture.commit(base, { "src/a.txt": "two\n" });
+    await sync(next);
+    await sync(base);
+    expect(headOfRepo()).toBe(base);
+    const stranger = fixture.commit(null, { z: "z" });
+    await sync(stranger);
+    expect(headOfRepo()).toBe(stranger);
+  });
+
+  test.each<[string, (repo: string) => void]>([
+    ["lost", (repo) => rmSync(repo, { recursive: true })],
+    ["without its .git", (repo) => rmSync(join(repo, ".git"), { recursive: true })],
+    ["a file", (repo) => writeFileSync(join(repo, ".git", "HEAD"), "nonsense")],
+    ["without objects", (repo) => rmSync(join(repo, ".git/objects"), { recursive: true })],
+    ["with a ruined index", (repo) => truncateSync(join(repo, ".git/index"), 20)],
+    ["left locked by a killed git", (repo) => writeFileSync(join(repo, ".git/index.lock"), "")],
+    ["with a config that git refuses", (repo) => writeFileSync(join(repo, ".git/config"), "[core\n")],
+  ])("that is %s is made good again", async (_, ruin) => {
+    await sync(base);
+    ruin(fixture.at("repo"));
+    const next = fixture.commit(base, { "src/a.txt": "two\n" });
+    await sync(next);
+    expect(headOfRepo()).toBe(next);
+    expect(gitIn(fixture.at("repo"), "fsck", "--connectivity-only")).toBe("");
+    expect(readFileSync(fixture.at("repo/src/a.txt"), "utf8")).toBe("two\n");
+    expect(bundlesSent()).toBeLessThanOrEqual(3);
+  });
+
+  test("is synced once at a time, also from many sides", async () => {
+    const heads = Array.from({ length: 5 }, (_, index) => fixture.commit(base, { [`f${index}`]: "x" }));
+    await Promise.all(heads.map(sync));
+    expect(headOfRepo()).toBe(heads.at(-1));
+  });
+
+  test("a commit that the authority has not got is refused", async () => {
+    await expect(sync("1".repeat(40))).rejects.toMatchObject({ code: "not-found" });
+  });
+});
+
+describe("opening a tree", () => {
+  test("gives every byte as it was committed, a clean git status, and one command in the sandbox", async () => {
+    await sync(base);
+    const before = fixture.guest.execs.length;
+    await fixture.open(tree, base);
+    expect(fixture.guest.execs.length - before).toBe(1);
+    expect(fixture.guest.execs.at(-1)?.writable).toEqual([tree, expect.stringMatching(/^keep\/[0-9a-f]+$/)]);
+    expect(readFileSync(fixture.at(tree, "b.txt"), "utf8")).toBe("b\r\n");
+    expect(readFileSync(fixture.at(tree, "src/a.txt"), "utf8")).toBe("one\n");
+    expect(gitIn(fixture.at(tree), "status", "--porcelain")).toBe("");
+    expect(gitIn(fixture.at(tree), "rev-parse", "HEAD", "--abbrev-ref", "HEAD")).toBe(`${base}\ntask`);
+    expect(gitIn(fixture.at(tree), "log", "--format=%H")).toBe(`${base}\n${main}`);
+  });
+
+  test("brings the commit to the volume first when it is missing there", async () => {
+    await fixture.open(tree, base);
+    expect(gitIn(fixture.at(tree), "rev-parse", "HEAD")).toBe(base);
+    const next = fixture.commit(base, { c: "c" });
+    await fixture.open("trees/bld_x/gate-1", next);
+    expect(readFileSync(fixture.at("trees/bld_x/gate-1/c"), "utf8")).toBe("c");
+    await expect(fixture.open(tree, "1".repeat(40))).rejects.toMatchObject({ code: "not-found" });
+  });
+
+  test("rebuilds a volume whose objects are damaged", async () => {
+    await sync(base);
+    rmSync(fixture.at("repo/.git/objects"), { recursive: true });
+    await fixture.open(tree, base);
+    expect(readFileSync(fixture.at(tree, "src/a.txt"), "utf8")).toBe("one\n");
+    expect(gitIn(fixture.at("repo"), "rev-parse", "HEAD")).toBe(base);
+  });
+
+  test("lets an agent commit in its tree without a word to any other", async () => {
+    await fixture.open(tree, base);
+    await fixture.open("trees/bld_x/web.1", base);
+    writeFiles(fixture.at(tree), { "src/a.txt": "two\n" });
+    gitIn(fixture.at(tree), "commit", "-q", "-a", "-m", "Agent's own");
+    gitIn(fixture.at(tree), "branch", "-f", "main", "HEAD");
+    expect(gitIn(fixture.at("trees/bld_x/web.1"), "rev-parse", "HEAD")).toBe(base);
+    expect(gitIn(fixture.at("repo"), "rev-parse", "HEAD")).toBe(base);
+  });
+
+  test("keeps an existing tree when it is to be reused, with the agent's .git gone or not", async () => {
+    await fixture.open(tree, base);
+    writeFiles(fixture.at(tree), { work: "mine" });
+    await fixture.open(tree, base, true);
+    expect(readFileSync(fixture.at(tree, "work"), "utf8")).toBe("mine");
+    rmSync(fixture.at(tree, ".git"), { recursive: true });
+    await fixture.open(tree, base, true);
+    expect(readFileSync(fixture.at(tree, "work"), "utf8")).toBe("mine");
+  });
+
+  test("makes afresh what is not to be reused, and what was left half made", async () => {
+    await fixture.open(tree, base);
+    writeFiles(fixture.at(tree), { work: "mine", "locked/x": "1" });
+    chmodSync(fixture.at(tree, "locked"), 0o500);
+    await fixture.open(tree, base);
+    expect(existsSync(fixture.at(tree, "work"))).toBe(false);
+    rmSync(fixture.at(tree, ".git/wavesmith-opened"));
+    rmSync(fixture.at(tree, "src"), { recursive: true });
+    await fixture.open(tree, base, true);
+    expect(readFileSync(fixture.at(tree, "src/a.txt"), "utf8")).toBe("one\n");
+  });
+
+  test("leaves dependency folders out of what git shows, but not where they are the project's own", async () => {
+    const own = fixture.commit(base, { "src/venv/made.py": "x", "Cargo.toml": "" });
+    await fixture.open(tree, own);
+    writeFiles(fixture.at(tree), {
+      "node_modules/a": "1",
+      "x/__pycache__/b": "1",
+      "target/o": "1",
+      "src/venv/new.py": "1",
+      "x/target": "1",
+    });
+    expect(gitIn(fixture.at(tree), "status", "--porcelain", "-uall")).toBe("?? src/venv/new.py\n?? x/target");
+  });
+
+  test("refuses a path that leaves the volume or is a symlink", async () => {
+    await expect(fixture.open("trees/../../x", base)).rejects.toMatchObject({ code: "sandbox-path" });
+    mkdirSync(fixture.at("trees"), { recursive: true });
+    symlinkSync(fixture.folder, fixture.at("trees/link"));
+    await expect(fixture.open("trees/link", base)).rejects.toMatchObject({ code: "git" });
+    expect(existsSync(join(fixture.folder, ".git"))).toBe(false);
+  });
+});
+
+describe("closing a tree", () => {
+  test("removes it with all that was kept for it, and is safe when it is not there", async () => {
+    await fixture.open(tree, base);
+    writeFiles(fixture.at(tree), { "a/b/c": "1" });
+    await fixture.keep(tree, base);
+    chmodSync(fixture.at(tree, "a/b"), 0o000);
+    await fixture.workspace.closeTree(fixture.guest, tree);
+    await fixture.workspace.closeTree(fixture.guest, tree);
+    expect(existsSync(fixture.at(tree))).toBe(false);
+    expect(await fixture.guest.list("keep")).toEqual([]);
+    await expect(fixture.keep(tree, base)).rejects.toMatchObject({ code: "not-found" });
+  });
+});

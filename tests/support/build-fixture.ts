@@ -1,0 +1,117 @@
+import { execFile } from "node:child_process";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { promisify } from "node:util";
+import { type App, createApp } from "../../src/app.ts";
+import { loadConfig } from "../../src/config.ts";
+import { projectIdFor } from "../../src/coordinator/start-build.ts";
+import { buildIdForEvent } from "../../src/domain/ids.ts";
+import type { BuildRow } from "../../src/store/port.ts";
+import { testDatabase } from "./database.ts";
+import { requires } from "./require.ts";
+
+const run = promisify(execFile);
+const over = new Set(["completed", "failed", "cancelled", "waiting"]);
+
+export interface BuildFixture {
+  readonly app: App;
+  readonly projectId: string;
+  /** Everything the app warned of. */
+  readonly warnings: string[];
+  /** Asks for a build of this plan (as a person writes it); resolves with its id once it is stored. */
+  request(plan: Record<string, unknown>, options?: { eventId?: string; planFolder?: string }): Promise<string>;
+  /** Resolves with the build's row once `holds`, by default once it is over. */
+  until(buildId: string, holds?: (build: BuildRow) => boolean | Promise<boolean>): Promise<BuildRow>;
+  /** A plan to its end. */
+  build(plan: Record<string, unknown>): Promise<BuildRow>;
+  /** Git in the authority repository. */
+  git(...args: string[]): Promise<string>;
+  tasks(buildId: string): Promise<Record<string, string>>;
+  close(): Promise<void>;
+}
+
+export interface FixtureOptions {
+  readonly env?: Record<string, string>;
+  readonly clock?: () => Date;
+  readonly crashPoint?: (name: string) => void | Promise<void>;
+}
+
+/** A whole app on a data directory of its own, with the safest local sandbox this machine has. */
+export async function createBuildFixture(options: FixtureOptions = {}): Promise<BuildFixture> {
+  const dataDir = await mkdtemp(join(tmpdir(), "wavesmith-build-"));
+  const database = await testDatabase();
+  const warnings: string[] = [];
+  const sandbox = requires("bubblewrap") ? "local" : "local-unsafe";
+  const app = await createApp({
+    config: loadConfig({
+      ...process.env,
+      ...options.env,
+      WAVESMITH_DATA: dataDir,
+      DATABASE_URL: database.url,
+      WAVESMITH_SANDBOX: sandbox,
+    }),
+    warn: (message) => warnings.push(message),
+    ...(options.clock === undefined ? {} : { clock: options.clock }),
+    ...(options.crashPoint === undefined ? {} : { crashPoint: options.crashPoint }),
+  });
+  const project = "fixture";
+  const projectId = projectIdFor("default", project);
+  await app.start(new Set([projectId]));
+  let requests = 0;
+  const fixture: BuildFixture = {
+    app,
+    projectId,
+    warnings,
+    async request(plan, { eventId, planFolder } = {}) {
+      requests += 1;
+      const id = eventId ?? `project/build.requested:${requests}:0`;
+      const data = {
+        projectId,
+        project,
+        plan: { name: "fixture", ...plan },
+        ...(planFolder === undefined ? {} : { planFolder }),
+      };
+      await app.send({ name: "project/build.requested", id, data });
+      const buildId = buildIdForEvent(id);
+      await poll(
+        async () => (await app.store.builds.find({ id: buildId })) !== null,
+        `build ${buildId} to be stored`,
+        warnings,
+      );
+      return buildId;
+    },
+    async until(buildId, holds = (build) => over.has(build.status)) {
+      await poll(async () => holds(await app.store.builds.get({ id: buildId })), `build ${buildId}`, warnings);
+      return app.store.builds.get({ id: buildId });
+    },
+    async build(plan) {
+      return fixture.until(await fixture.request(plan));
+    },
+    async git(...args) {
+      const repository = app.ports.workspace.repositoryPath(projectId as never);
+      const { stdout } = await run("git", ["-C", repository, ...args], { maxBuffer: 64 * 1024 * 1024 });
+      return stdout;
+    },
+    async tasks(buildId) {
+      const rows = await app.store.tasks.list({ buildId }, { by: "position" });
+      return Object.fromEntries(rows.map((task) => [task.key, task.status]));
+    },
+    async close() {
+      await app.close();
+      await app.ports.driver(sandbox).remove(projectId as never, { volume: true });
+      await database.close();
+      await rm(dataDir, { recursive: true, force: true });
+    },
+  };
+  return fixture;
+}
+
+/** Waits until something holds; a test that hangs says for what, and what was warned of. */
+async function poll(holds: () => Promise<boolean>, what: string, warnings: readonly string[]): Promise<void> {
+  const deadline = Date.now() + 50_000;
+  while (!(await holds())) {
+    if (Date.now() > deadline) throw new Error(`waited in vain for ${what}; warnings:\n${warnings.join("\n")}`);
+    await new Promise((resolve) => setTimeout(resolve, 50));
+  }
+}

@@ -1,0 +1,28 @@
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { guestProgram } from "../../src/sandbox/guest-program.ts";
+
+describe("the guest's program", () => {
+  let folder: string;
+  beforeEach(() => {
+    folder = mkdtempSync(join(tmpdir(), "wavesmith-guest-test-"));
+  });
+  afterEach(() => rmSync(folder, { recursive: true, force: true }));
+
+  it("is bundled once for each content, also when several ask at once", async () => {
+    const cache = join(folder, "cache");
+    const paths = await Promise.all([guestProgram(cache), guestProgram(cache), guestProgram(cache)]);
+    expect(new Set(paths).size).toBe(1);
+    expect(readdirSync(cache)).toHaveLength(1);
+    expect(await guestProgram(cache)).toBe(paths[0]);
+  });
+
+  it("needs nothing but Node", async () => {
+    const text = readFileSync(await guestProgram(folder), "utf8");
+    const imported = [...text.matchAll(/^import .* from "(.*)";$/gm)].map((found) => found[1] ?? "");
+    expect(imported.length).toBeGreaterThan(5);
+    expect(imported.filter((name) => !name.startsWith("node:"))).toEqual([]);
+  });
+});
