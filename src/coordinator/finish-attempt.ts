@@ -123,7 +123,7 @@ async function guardFix(
   if (attempt.kind !== "fix" || judged.outcome !== "succeeded" || kept?.commit == null) return judged;
   if (mayChangeTests(await waveMembers(ports, wave.id))) return judged;
   const weakened = (await checkFix(ports, build.projectId, attempt, kept)).filter((finding) =>
-    finding.rule.startsWith("test-"),
+    ports.gates.isWeakenedTest(finding),
   );
   if (weakened.length === 0) return judged;
   return {

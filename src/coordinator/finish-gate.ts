@@ -183,19 +183,23 @@ async function judgeChecks(ports: Ports, loaded: LoadedGate, state: JobState | n
   const changed = await ports.workspace.changedFiles(build.projectId as never, wave.baseSha, run.sha);
   const members = tasks.filter((task) => task.waveId === wave.id && task.status === "completed");
   const everyMay = members.length > 0 && members.every((task) => task.definition.mayChangeTests);
+  const attributed = [
+    ...members.map((task) => ({
+      taskKey: task.key,
+      writes: task.definition.writes,
+      mayChangeTests: task.definition.mayChangeTests,
+      files: task.changedFiles,
+    })),
+    ...(await fixChanges(ports, loaded, everyMay)),
+  ];
+  const known = new Set(attributed.flatMap((change) => change.files));
+  // What no attempt changed, a person put on the wave's branch; a person may change tests.
+  const byPerson = changed.map((file) => file.path).filter((path) => !known.has(path));
   const findings = await ports.gates.staticChecks({
     changed,
     before: commitReader(ports, build.projectId, wave.baseSha),
     after: commitReader(ports, build.projectId, run.sha),
-    changes: [
-      ...members.map((task) => ({
-        taskKey: task.key,
-        writes: task.definition.writes,
-        mayChangeTests: task.definition.mayChangeTests,
-        files: task.changedFiles,
-      })),
-      ...(await fixChanges(ports, loaded, everyMay)),
-    ],
+    changes: [...attributed, { taskKey: "person", writes: null, mayChangeTests: true, files: byPerson }],
   });
   const notes = [`${changed.length} changed files checked`];
   if (state !== null) findings.push(...(await sandboxFindings(ports, loaded, state, notes)));

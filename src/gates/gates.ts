@@ -6,8 +6,8 @@ import { judgeCommand } from "./judge-command.ts";
 import type { Gates } from "./port.ts";
 import { parseReview } from "./review.ts";
 import { staticChecks } from "./static/static-checks.ts";
+import { isWeakenedTest } from "./static/weakened-tests.ts";
 import { syntaxChecks, syntaxFindings } from "./syntax-stages.ts";
-import { isTestFile } from "./test-files.ts";
 
 /** The judgement of gates. Holds no state. */
 export function createGates(): Gates {
@@ -20,7 +20,7 @@ export function createGates(): Gates {
     parseReview,
     judgeFindings,
     fingerprint,
-    isTestFile,
+    isWeakenedTest,
   };
 }
 

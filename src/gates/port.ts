@@ -72,6 +72,6 @@ export interface Gates {
   judgeFindings(findings: readonly Finding[], block: Severity): Verdict;
   /** Equal for the same findings, whatever their order, line numbers and run times (W7: the same findings twice end the fixes). */
   fingerprint(findings: readonly Finding[]): string;
-  /** Whether a path is a test file by the usual conventions of its language. */
-  isTestFile(path: string): boolean;
+  /** Whether the finding is of a test that was deleted, reduced, switched off or made empty. */
+  isWeakenedTest(finding: Finding): boolean;
 }

@@ -6,6 +6,7 @@ import { createInterface } from "node:readline";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import type { ProjectId, SandboxId } from "../../src/domain/ids.ts";
 import { markOf } from "../../src/sandbox/drivers/local/launch.ts";
+import { processStart } from "../../src/sandbox/drivers/local/processes.ts";
 import { readRecord, writeRecord } from "../../src/sandbox/drivers/local/record.ts";
 import type { LocalDriverOptions } from "../../src/sandbox/drivers/local.ts";
 import type { ExecResult, GuestClient, JobSpec, JobState, SandboxDriver, SandboxSpec } from "../../src/sandbox/port.ts";
@@ -67,8 +68,10 @@ export function processesWith(word: string): number[] {
 }
 
 /** Kills the process that was started for the sandbox, and nothing else of it. */
-function killSandbox(dataDir: string, projectId: string): void {
-  process.kill(readRecord(join(dataDir, "sandboxes", projectId))!.pid!, "SIGKILL");
+async function killSandbox(dataDir: string, projectId: string): Promise<void> {
+  const { pid } = readRecord(join(dataDir, "sandboxes", projectId))!;
+  process.kill(pid!, "SIGKILL");
+  await until("it is gone", () => processStart(pid!) === null);
 }
 
 interface Answer {
@@ -226,7 +229,7 @@ export function describeSandboxDriver(name: string, maker: DriverMaker): void {
         scriptJob(`setsid sh -c 'while :; do sleep 0.1; done' ${word} & touch up; sleep 100`),
       );
       await until("the job runs", () => guest.stat("up"));
-      killSandbox(dataDir, "proj_a");
+      await killSandbox(dataDir, "proj_a");
       const again = await driver.ensure(specOf("proj_a"));
       expect(again.bootId).not.toBe(bootId);
       expect(processesWith(word)).toEqual([]);
@@ -241,7 +244,7 @@ export function describeSandboxDriver(name: string, maker: DriverMaker): void {
         scriptJob(`setsid sh -c 'while :; do sleep 0.1; done' ${word} & touch up; sleep 100`),
       );
       await until("the job runs", () => guest.stat("up"));
-      killSandbox(dataDir, "proj_a");
+      await killSandbox(dataDir, "proj_a");
       await driver.stop("proj_a" as ProjectId);
       expect([...processesWith(word), ...processesWith(dataDir)]).toEqual([]);
     });

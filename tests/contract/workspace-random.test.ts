@@ -36,7 +36,7 @@ function edited(mark: string, edits: readonly { name: string; kind: string; line
     const before = name in files ? files[name] : name === "new.txt" ? [] : text(name);
     if (!before) continue;
     if (kind === "line")
-      files[name] = before.with(Math.min(line, Math.max(0, before.length - 1)), `${mark} ${name} ${line}\n`);
+      files[name] = [...before.slice(0, line), `${mark} ${name} ${line}\n`, ...before.slice(line + 1)];
     if (kind !== "line" && before.length > 0) files[name] = null;
     if (kind === "rename" && before.length > 0) files[`${mark}-${name.replace("/", "-")}`] = before;
   }

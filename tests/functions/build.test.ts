@@ -214,7 +214,7 @@ describe("a build", () => {
       tasks: [
         {
           id: "a",
-          run: "mkdir test; printf \"const t = require('node:test'); const a = require('node:assert');\\nt('value', () => a.equal(1, 2));\\n\" > test/value.test.js",
+          run: "mkdir test; printf \"const test = require('node:test'); const assert = require('node:assert');\\ntest('value', () => assert.equal(1, 2));\\n\" > test/value.test.js",
         },
       ],
     });

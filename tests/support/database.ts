@@ -63,9 +63,11 @@ afterAll(async () => {
 
 function newPool(url: string): Pool {
   const pool = new Pool({ connectionString: url, options: "-c synchronous_commit=off", max: 10 });
-  pool.on("error", () => {
+  const ignore = () => {
     // A test that ends the server's sessions shows what it wants to show in its queries.
-  });
+  };
+  pool.on("error", ignore);
+  pool.on("connect", (client) => client.on("error", ignore));
   return pool;
 }
 

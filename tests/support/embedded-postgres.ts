@@ -104,11 +104,11 @@ export function isRunning(pid: number): boolean {
   }
 }
 
-/** Waits until the condition holds; fails after ten seconds. */
+/** Waits until the condition holds; fails after half a minute. */
 export async function until(condition: () => boolean | Promise<boolean>): Promise<void> {
-  const deadline = Date.now() + 10_000;
+  const deadline = Date.now() + 30_000;
   while (!(await condition())) {
-    if (Date.now() > deadline) throw new Error(`not within ten seconds: ${condition}`);
+    if (Date.now() > deadline) throw new Error(`not within half a minute: ${condition}`);
     await new Promise((wake) => setTimeout(wake, 20));
   }
 }

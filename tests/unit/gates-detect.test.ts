@@ -5,6 +5,7 @@ import { dirname, join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { createGates } from "../../src/gates/gates.ts";
 import type { CommitReader } from "../../src/gates/port.ts";
+import { isTestFile } from "../../src/gates/test-files.ts";
 import type { StageState } from "../../src/sandbox/port.ts";
 import type { ChangedFile } from "../../src/workspace/port.ts";
 
@@ -116,7 +117,7 @@ describe("test files", () => {
     "UserTest.php",
     "a.bats",
     "e2e/login.ts",
-  ])("%s is one", (path) => expect(gates.isTestFile(path)).toBe(true));
+  ])("%s is one", (path) => expect(isTestFile(path)).toBe(true));
   it.each([
     "src/a.ts",
     "src/contest.ts",
@@ -131,7 +132,7 @@ describe("test files", () => {
     "attest.py",
     "tests/__init__.py",
     "conftest.py",
-  ])("%s is none", (path) => expect(gates.isTestFile(path)).toBe(false));
+  ])("%s is none", (path) => expect(isTestFile(path)).toBe(false));
 });
 
 describe("syntax stages", () => {

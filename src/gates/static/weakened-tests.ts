@@ -15,6 +15,11 @@ interface Contents {
   readonly tables: number;
 }
 
+const rules = new Set(["weakened-test", "deleted-test", "skipped-test", "focused-test", "trivial-assertion"]);
+
+/** Whether a finding is of this file's. */
+export const isWeakenedTest = (finding: Finding): boolean => rules.has(finding.rule);
+
 /** Findings for tests that were deleted, reduced or switched off. `changes`: those whose tasks may not change tests. */
 export function weakenedTests(changes: readonly FileChange[]): Finding[] {
   // Cases that turned up in another file were moved, not dropped.
@@ -79,7 +84,9 @@ function reducedTests(change: FileChange, arrived: ReadonlySet<string>): Finding
   const stayed = new Set(after.names);
   const moved = before.names.filter((name) => !stayed.has(name) && arrived.has(name)).length;
   const lost = before.cases - after.cases - moved;
-  if (gone && !keeps) return before.cases > 0 && lost > 0 ? [deletedFile(change, lost)] : [];
+  // A file whose cases we cannot tell is known by its assertions.
+  const tested = before.cases > 0 ? lost > 0 : before.assertions > 0;
+  if (gone && !keeps) return tested ? [deletedFile(change, lost)] : [];
   // A table of cases in place of single ones cannot be counted, so it is pointed out and does not block.
   const severity = after.tables > before.tables ? "medium" : "high";
   const place = { file: change.path };

@@ -93,6 +93,7 @@ function wantedRecord(options: LocalDriverOptions, spec: SandboxSpec, program: s
     program: createHash("sha256").update(readFileSync(program)).digest("hex").slice(0, 16),
     pid: null,
     pidStart: null,
+    temporary: null,
     machineBoot: machineBootId(),
     bootId: null,
     startedAt: null,

@@ -1,4 +1,5 @@
-import { lstatSync, readFileSync, rmSync } from "node:fs";
+import { lstatSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { messageOf, WavesmithError } from "../../../domain/errors.ts";
@@ -8,13 +9,14 @@ import type { GuestClient } from "../../port.ts";
 import { type LocalDriverOptions, launch, markOf, type Places, socketName } from "./launch.ts";
 import { findProcesses, findProcessesByEnvironment, killProcess, processStart } from "./processes.ts";
 import { isRunning, readRecord, type SandboxRecord, writeRecord } from "./record.ts";
-import { prepareFolder, sandboxUser } from "./volume.ts";
+import { prepareFolder, removeFolder, sandboxUser } from "./volume.ts";
 
 const startLimitMs = 30_000;
 /** How long a guest whose process lives may leave us without an answer, on a machine that is busy. */
 const patienceMs = 20_000;
 const shutdownLimitMs = 10_000;
 const killLimitMs = 15_000;
+const temporaryPrefix = "wavesmith-sandbox-";
 
 export interface Running {
   readonly record: SandboxRecord;
@@ -47,9 +49,12 @@ export async function start(
   const user = options.unsafe ? null : sandboxUser(options.dataDir);
   for (const folder of [places.volume, places.socket]) await prepareFolder(folder, user);
   rmSync(join(places.socket, socketName), { force: true });
-  writeRecord(places.run, wanted);
-  const child = await launch({ options, places, program, projectId: wanted.projectId, network: wanted.network });
-  const begun = { ...wanted, pid: child.pid!, pidStart: processStart(child.pid!) };
+  const temporary = options.unsafe ? mkdtempSync(join(tmpdir(), temporaryPrefix)) : null;
+  const intent = { ...wanted, temporary };
+  writeRecord(places.run, intent);
+  const { projectId, network } = wanted;
+  const child = await launch({ options, places, program, projectId, network, temporary });
+  const begun = { ...intent, pid: child.pid!, pidStart: processStart(child.pid!) };
   writeRecord(places.run, begun);
   const deadline = Date.now() + startLimitMs;
   let answered: Awaited<ReturnType<typeof askHealth>> = "";
@@ -58,7 +63,7 @@ export async function start(
     if (typeof answered !== "string") return { ...answered, record: recordReady(places, begun, answered.health) };
     await delay(15);
   }
-  await end(options, places, wanted);
+  await end(options, places, begun);
   throw new WavesmithError(
     "sandbox-unavailable",
     `the guest of ${wanted.projectId} did not start: ${answered}\n${logTail(places)}`,
@@ -89,6 +94,8 @@ export async function stop(options: LocalDriverOptions, places: Places, record: 
   await end(options, places, record);
 }
 
+const nothingLeft = { state: "stopped", pid: null, pidStart: null, temporary: null } as const;
+
 /** Kills every process of the sandbox; returns once two looks in a row found none. */
 async function end(options: LocalDriverOptions, places: Places, record: SandboxRecord): Promise<void> {
   const deadline = Date.now() + killLimitMs;
@@ -102,8 +109,8 @@ async function end(options: LocalDriverOptions, places: Places, record: SandboxR
     }
   }
   rmSync(join(places.socket, socketName), { force: true });
-  if (readRecord(places.run) !== null)
-    writeRecord(places.run, { ...record, state: "stopped", pid: null, pidStart: null });
+  if (record.temporary?.startsWith(join(tmpdir(), temporaryPrefix))) await removeFolder(record.temporary);
+  if (readRecord(places.run) !== null) writeRecord(places.run, { ...record, ...nothingLeft });
 }
 
 function processesOf(options: LocalDriverOptions, places: Places, { projectId, driver }: SandboxRecord): number[] {

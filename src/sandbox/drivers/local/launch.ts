@@ -68,6 +68,8 @@ export interface Launch {
   readonly projectId: ProjectId;
   readonly places: Places;
   readonly network: Network;
+  /** The guest's folder for temporary files where it has none of its own; short, since sockets are made in it. */
+  readonly temporary: string | null;
   /** The guest's program, one file; copied to the run folder, where whoever it runs as may read it. */
   readonly program: string;
 }
@@ -85,7 +87,7 @@ export async function launch(request: Launch): Promise<ChildProcess> {
     const child = spawn(program, args, {
       cwd: "/",
       detached: true,
-      env: request.options.unsafe ? { PATH: request.options.env.PATH, LANG: "C.UTF-8" } : {},
+      env: request.options.unsafe ? unsafeEnvironment(request) : {},
       stdio: request.options.unsafe ? ["ignore", output, output, folder] : ["ignore", output, output],
     });
     await new Promise<void>((resolve, reject) => child.once("spawn", resolve).once("error", reject));
@@ -104,6 +106,10 @@ function unsafeCommand({ options, places }: Launch): Command {
   const folder = process.platform === "linux" ? "/proc/self/fd/3" : places.socket;
   const guest = ["--root", places.volume, "--socket", `${folder}/${socketName}`, "--isolation", "sweep"];
   return { program: process.execPath, args: [guestFile(places), ...guest, "--tool-path", options.env.PATH] };
+}
+
+function unsafeEnvironment({ options, temporary }: Launch): NodeJS.ProcessEnv {
+  return { PATH: options.env.PATH, LANG: "C.UTF-8", ...(temporary === null ? {} : { TMPDIR: temporary }) };
 }
 
 function sandboxCommand({ options, projectId, places, network }: Launch): Command {

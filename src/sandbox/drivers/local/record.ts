@@ -21,6 +21,8 @@ export interface SandboxRecord {
   readonly pid: number | null;
   readonly pidStart: string | null;
   readonly machineBoot: string;
+  /** Of `local-unsafe`, the folder for temporary files; removed when the sandbox stops. */
+  readonly temporary: string | null;
   /** The guest's, once it answered. */
   readonly bootId: string | null;
   readonly startedAt: string | null;

@@ -1,0 +1,66 @@
+import { createBuildReader, createEventCursor, liveAttempts, type BuildView } from "../coordinator/read-build.ts";
+import { messageOf, WavesmithError } from "../domain/errors.ts";
+import type { Store } from "./parts.ts";
+import type { Presenter } from "./view/presenter.ts";
+
+const pollMs = 120;
+const fullReadMs = 1_000;
+/** How long a database may be away before following gives up. */
+const patienceMs = 60_000;
+
+export interface FollowOptions {
+  readonly store: Store;
+  readonly buildId: string;
+  /** Which events are told: all of the build, or those from now on. */
+  readonly from: "first" | "now";
+  readonly presenter: Pick<Presenter, "event" | "view" | "warn">;
+  /** Asked about once a second; true ends the following early. */
+  readonly until?: () => Promise<boolean>;
+}
+
+export const isOver = (view: BuildView): boolean =>
+  ["completed", "failed", "cancelled", "waiting"].includes(view.build.status);
+
+/** Shows a build until it has ended (or waits for a person) and returns it as it is then. */
+export async function follow(options: FollowOptions): Promise<BuildView> {
+  const { store, buildId, presenter } = options;
+  const reader = createBuildReader(store, buildId);
+  const cursor = await createEventCursor(store, buildId, options.from);
+  let view: BuildView | null = options.from === "now" ? await reader.read() : null;
+  if (view !== null) presenter.view(view, view);
+  let sign = "";
+  let readAt = 0;
+  const step = async (): Promise<boolean> => {
+    const events = await cursor.next();
+    const live = await liveAttempts(store, buildId);
+    const due = Date.now() - readAt >= fullReadMs;
+    if (events.length === 0 && live === sign && !due && view !== null) return false;
+    const before = view;
+    view = await reader.read();
+    sign = live;
+    readAt = Date.now();
+    for (const event of events) presenter.event(event);
+    presenter.view(before, view);
+    if (isOver(view)) for (const event of await cursor.next()) presenter.event(event);
+    return isOver(view) || (due && options.until !== undefined && (await options.until()));
+  };
+  await repeat(step, presenter);
+  return view!;
+}
+
+/** Repeats a look until it says it was the last; a database that is away for a while is waited for. */
+async function repeat(step: () => Promise<boolean>, presenter: Pick<Presenter, "warn">): Promise<void> {
+  let awaySince: number | null = null;
+  for (;;) {
+    try {
+      if (await step()) return;
+      awaySince = null;
+    } catch (error) {
+      if (error instanceof WavesmithError && !error.retryable) throw error;
+      if (awaySince === null) presenter.warn(`the database does not answer, waiting for it: ${messageOf(error)}`);
+      awaySince ??= Date.now();
+      if (Date.now() - awaySince > patienceMs) throw error;
+    }
+    await new Promise((wake) => setTimeout(wake, pollMs));
+  }
+}

@@ -1,0 +1,68 @@
+// Who drives the builds of a project says so with a shared advisory lock of its own session, which ends with it: a
+// kill -9 included. So an interrupted build is told from one that is being worked on.
+import type { Database } from "./parts.ts";
+
+const key = "hashtextextended('wavesmith:serves:' || $1, 0)";
+
+/** This process' mark that it drives a project. */
+export interface Serving {
+  /** Does `work` while nobody else can begin to drive the project; false, and nothing done, when somebody does. */
+  alone(work: () => Promise<void>): Promise<boolean>;
+  /** Takes the mark away. */
+  end(): Promise<void>;
+}
+
+/** Marks the project as driven by this process until `end`. */
+export async function markServed(database: Database, projectId: string): Promise<Serving> {
+  let client = await take(database, projectId);
+  let ending = false;
+  const regain = async (): Promise<void> => {
+    while (!ending) {
+      await new Promise((wake) => setTimeout(wake, 1_000).unref());
+      // Postgres is being started again by whoever drives the build; this only has to come back with it.
+      const again = ending ? null : await take(database, projectId).catch(() => null);
+      if (again === null) continue;
+      client = again;
+      client.once("end", () => void regain());
+      return;
+    }
+  };
+  client.once("end", () => void regain());
+  return {
+    async alone(work) {
+      await client.query(`select pg_advisory_unlock_shared(${key})`, [projectId]);
+      const { rows } = await client.query<{ held: boolean }>(`select pg_try_advisory_lock(${key}) as held`, [projectId]);
+      if (rows[0]?.held !== true) return false;
+      try {
+        await work();
+      } finally {
+        await client.query(`select pg_advisory_unlock(${key})`, [projectId]);
+      }
+      return true;
+    },
+    async end() {
+      ending = true;
+      client.release(true);
+    },
+  };
+}
+
+async function take(database: Database, projectId: string) {
+  const client = await database.pool.connect();
+  await client.query(`select pg_advisory_lock_shared(${key})`, [projectId]);
+  return client;
+}
+
+/** Whether a process that lives drives the builds of this project. */
+export async function isServed(database: Database, projectId: string): Promise<boolean> {
+  const { rows } = await database.pool.query<{ served: boolean }>(
+    `select exists (
+       select 1 from pg_locks
+       where locktype = 'advisory' and granted and objsubid = 1
+         and database = (select oid from pg_database where datname = current_database())
+         and ((classid::bigint << 32) | objid::bigint) = ${key}
+     ) as served`,
+    [projectId],
+  );
+  return rows[0]?.served === true;
+}

@@ -1,0 +1,100 @@
+import type { BuildView } from "../../coordinator/read-build.ts";
+import type { Context } from "../context.ts";
+import type { Line } from "./line.ts";
+import { renderLive, spin } from "./live.ts";
+import { narrate } from "./narrate.ts";
+import { createScreen } from "./screen.ts";
+import { segment } from "./segments.ts";
+
+export interface EventRow {
+  readonly name: string;
+  readonly createdAt: Date;
+  readonly data: Record<string, unknown>;
+}
+
+/** Shows a command at work: as JSON lines, as plain lines, or as a live view. */
+export interface Presenter {
+  /** What the command does now, before there is a build to look at. */
+  phase(text: string): void;
+  lines(lines: readonly Line[]): void;
+  event(event: EventRow): void;
+  view(before: BuildView | null, after: BuildView): void;
+  warn(message: string): void;
+  /** Ends the live view; what is printed after it stays. */
+  close(): void;
+}
+
+export function createPresenter(context: Context): Presenter {
+  if (context.json) return jsonPresenter(context);
+  return context.out.live ? livePresenter(context) : plainPresenter(context);
+}
+
+function jsonPresenter({ out, warn }: Context): Presenter {
+  const nothing = (): void => undefined;
+  return {
+    phase: nothing,
+    lines: nothing,
+    event: ({ name, createdAt, data }) => out.json({ type: name, at: createdAt.toISOString(), ...data }),
+    view: nothing,
+    warn,
+    close: nothing,
+  };
+}
+
+function plainPresenter({ out, warn }: Context): Presenter {
+  const lines = (all: readonly Line[]): void => {
+    for (const { tone, text } of all) out.line(out.paint(tone, text));
+  };
+  return {
+    phase: (text) => out.note(text),
+    lines,
+    event: () => undefined,
+    view: (before, after) => lines(narrate(before, after)),
+    warn,
+    close: () => undefined,
+  };
+}
+
+const frameMs = 100;
+
+function livePresenter({ out, hints }: Context): Presenter {
+  const screen = createScreen(out);
+  let phase: string | null = null;
+  let shown: BuildView | null = null;
+  let frame = 0;
+  const draw = (): void => {
+    const { rows } = out.size();
+    if (shown !== null) screen.show(renderLive(shown, { rows: Math.min(rows - 2, 40), now: new Date(), frame }));
+    else if (phase !== null) screen.show([[segment("accent", spin(frame)), segment("plain", ` ${phase}`)]]);
+  };
+  const timer = setInterval(() => {
+    frame += 1;
+    draw();
+  }, frameMs);
+  timer.unref();
+  out.onResize(draw);
+  const restore = (): void => screen.close();
+  process.once("exit", restore);
+  return {
+    phase(text) {
+      phase = text;
+      draw();
+    },
+    lines: (lines) => screen.log(lines.map(({ tone, text }) => out.paint(tone, text))),
+    event: () => undefined,
+    view(before, after) {
+      shown = after;
+      const told = narrate(before, after).filter((line) => line.minor !== true);
+      if (told.length > 0) screen.log(told.map(({ tone, text }) => out.paint(tone, text)));
+      draw();
+    },
+    warn: (message) => screen.log([out.paint("warn", `warning: ${hints.rewrite(message)}`)]),
+    close() {
+      clearInterval(timer);
+      phase = null;
+      shown = null;
+      screen.close();
+      process.off("exit", restore);
+    },
+  };
+}

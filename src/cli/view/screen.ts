@@ -1,0 +1,58 @@
+import type { Output } from "../output.ts";
+import { cutRow, paintRow, plainText, type Row, widthOf } from "./segments.ts";
+
+/** A region at the bottom of a terminal that is drawn again and again, with a log that scrolls away above it. */
+export interface Screen {
+  /** Shows these rows in place of the ones before. */
+  show(rows: readonly Row[]): void;
+  /** Writes text above the region, for good. */
+  log(lines: readonly string[]): void;
+  /** Takes the region away and gives the cursor back. */
+  close(): void;
+}
+
+const hideCursor = "\x1b[?25l";
+const showCursor = "\x1b[?25h";
+// Terminals that know it show the frame at once; others pass it over.
+const beginFrame = "\x1b[?2026h";
+const endFrame = "\x1b[?2026l";
+const clearLine = "\x1b[K";
+const clearBelow = "\x1b[J";
+
+export function createScreen(out: Pick<Output, "raw" | "size" | "paint">): Screen {
+  let drawn: readonly Row[] = [];
+  let last = "";
+  let open = false;
+
+  /** Moves to where the region begins: rows that a narrower terminal has wrapped since take more than one. */
+  const toStart = (): string => {
+    const { columns } = out.size();
+    const height = drawn.reduce((total, row) => total + Math.max(1, Math.ceil(widthOf(plainText(row)) / columns)), 0);
+    return height === 0 ? "\r" : `\x1b[${height}A\r`;
+  };
+  const draw = (rows: readonly Row[], above: readonly string[]): void => {
+    const { columns, rows: height } = out.size();
+    const fitting = rows.slice(0, Math.max(1, height - 1)).map((row) => cutRow(row, Math.max(1, columns - 1)));
+    const text = fitting.map((row) => `${paintRow(row, out.paint)}${clearLine}\n`).join("");
+    if (above.length === 0 && text === last && open) return;
+    const log = above.map((line) => `${line}${clearLine}\n`).join("");
+    out.raw(`${beginFrame}${open ? "" : hideCursor}${toStart()}${log}${text}${clearBelow}${endFrame}`);
+    drawn = fitting;
+    last = text;
+    open = true;
+  };
+  return {
+    show: (rows) => draw(rows, []),
+    log: (lines) => {
+      if (open) draw(drawn, lines);
+      else out.raw(lines.map((line) => `${line}\n`).join(""));
+    },
+    close: () => {
+      if (!open) return;
+      out.raw(`${toStart()}${clearBelow}${showCursor}`);
+      drawn = [];
+      last = "";
+      open = false;
+    },
+  };
+}
