@@ -15,5 +15,8 @@ export const attemptFinish = (flow: Flow) =>
       await step("close the tree", () => closeAttempt(ports, data));
       return { task: data.taskKey, attempt: data.attempt };
     },
-    failed: ({ data, reason, step }) => step("settle the attempt as lost", () => loseAttempt(flow.ports, data, reason)),
+    failed: async ({ data, reason, step }) => {
+      await step("settle the attempt as lost", () => loseAttempt(flow.ports, data, reason));
+      await step("close the tree", () => closeAttempt(flow.ports, data));
+    },
   });

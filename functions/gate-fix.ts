@@ -1,4 +1,4 @@
-import { loseAttempt } from "../src/coordinator/finish-attempt.ts";
+import { closeAttempt, loseAttempt } from "../src/coordinator/finish-attempt.ts";
 import { claimAttempt, openAttemptTree, startAttemptJob } from "../src/coordinator/start-attempt.ts";
 import type { FixEvent } from "./events.ts";
 import { type Flow, flowFunction } from "./flow.ts";
@@ -16,5 +16,8 @@ export const gateFix = (flow: Flow) =>
       await step("start its job", () => startAttemptJob(ports, data));
       return { gate: data.gate, round: data.round };
     },
-    failed: ({ data, reason, step }) => step("settle the attempt as lost", () => loseAttempt(flow.ports, data, reason)),
+    failed: async ({ data, reason, step }) => {
+      await step("settle the attempt as lost", () => loseAttempt(flow.ports, data, reason));
+      await step("close the tree", () => closeAttempt(flow.ports, data));
+    },
   });

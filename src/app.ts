@@ -83,7 +83,7 @@ async function wire(options: AppOptions, database: Database): Promise<App> {
   let watcher: JobWatcher | null = null;
   const ports: Ports = {
     store,
-    workspace: createWorkspace({ dataDir: config.dataDir, crashPoint }),
+    workspace: createWorkspace({ dataDir: config.dataDir, env: config.environment, crashPoint }),
     gates: createGates(),
     agents: createAgents(),
     driver: drivers(config, installationId, options.warn),
@@ -119,6 +119,10 @@ async function wire(options: AppOptions, database: Database): Promise<App> {
   };
 }
 
+/** What the SDK would print of failed steps is told by our own events and warnings. */
+const silent = (): void => undefined;
+const quiet = { info: silent, warn: silent, error: silent, debug: silent };
+
 async function registerFunctions(engine: Engine, ports: Ports, relay: Relay, config: Config): Promise<void> {
   const inngest = new Inngest({
     id: "wavesmith",
@@ -126,6 +130,8 @@ async function registerFunctions(engine: Engine, ports: Ports, relay: Relay, con
     baseUrl: "http://engine.invalid",
     eventKey: "embedded",
     fetch: engine.fetch,
+    logger: quiet,
+    internalLogger: quiet,
   });
   await engine.register(inngest, createFunctions({ inngest, ports, relay, defaultDriver: config.sandboxDriver }));
 }

@@ -52,7 +52,9 @@ export function createContext(options: GlobalOptions, environment: Environment, 
 function refuseLater({ engine, server, sandbox, data }: GlobalOptions): void {
   if (engine !== undefined && engine !== "embedded") {
     const known = engine === "inngest" ? "comes in a later version" : "is not known";
-    throw new WavesmithError("usage", `--engine ${engine} ${known}`, { remedy: "use --engine embedded, or leave it out" });
+    throw new WavesmithError("usage", `--engine ${engine} ${known}`, {
+      remedy: "use --engine embedded, or leave it out",
+    });
   }
   if (server !== undefined) {
     throw new WavesmithError("usage", "--server comes in a later version", {

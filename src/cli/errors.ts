@@ -28,7 +28,6 @@ const codes: Partial<Record<ErrorCode, number>> = {
   usage: exit.usage,
   unsupported: exit.usage,
   "not-found": exit.usage,
-  conflict: exit.usage,
   environment: exit.environment,
   database: exit.environment,
   "sandbox-unavailable": exit.environment,

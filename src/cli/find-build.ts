@@ -11,7 +11,9 @@ export async function findBuild(store: Store, context: Context, name: string): P
   if (ids.length === 1 && wanted !== "bld_") return ids[0]!;
   const remedy = `see ${context.hints.command("builds")}`;
   if (ids.length > 1 && wanted !== "bld_") {
-    throw new WavesmithError("usage", `${name} may be any of ${ids.slice(0, 5).join(", ")}: give more of it`, { remedy });
+    throw new WavesmithError("usage", `${name} may be any of ${ids.slice(0, 5).join(", ")}: give more of it`, {
+      remedy,
+    });
   }
   throw new WavesmithError("not-found", `there is no build ${name} in ${(await context.config()).dataDir}`, { remedy });
 }
@@ -21,10 +23,10 @@ export async function findBuildOrLatest(store: Store, context: Context, name: st
   if (name !== undefined) return findBuild(store, context, name);
   const { project } = context.options;
   const { projectIdFor } = await import("../coordinator/start-build.ts");
-  const latest = await store.builds.find(
-    project === undefined ? {} : { projectId: projectIdFor("default", project) },
-    { by: "createdAt", descending: true },
-  );
+  const latest = await store.builds.find(project === undefined ? {} : { projectId: projectIdFor("default", project) }, {
+    by: "createdAt",
+    descending: true,
+  });
   if (latest !== null) return latest.id;
   const where = project === undefined ? (await context.config()).dataDir : `project ${project}`;
   throw new WavesmithError("not-found", `there is no build in ${where} yet`, {

@@ -1,4 +1,10 @@
-import { createBuildReader, createEventCursor, liveAttempts, type BuildView } from "../coordinator/read-build.ts";
+import {
+  type BuildView,
+  createBuildReader,
+  createEventCursor,
+  type EventCursor,
+  liveAttempts,
+} from "../coordinator/read-build.ts";
 import { messageOf, WavesmithError } from "../domain/errors.ts";
 import type { Store } from "./parts.ts";
 import type { Presenter } from "./view/presenter.ts";
@@ -11,8 +17,8 @@ const patienceMs = 60_000;
 export interface FollowOptions {
   readonly store: Store;
   readonly buildId: string;
-  /** Which events are told: all of the build, or those from now on. */
-  readonly from: "first" | "now";
+  /** What is told: the whole build, or what comes after where this cursor stands. */
+  readonly from: "first" | EventCursor;
   readonly presenter: Pick<Presenter, "event" | "view" | "warn">;
   /** Asked about once a second; true ends the following early. */
   readonly until?: () => Promise<boolean>;
@@ -25,8 +31,9 @@ export const isOver = (view: BuildView): boolean =>
 export async function follow(options: FollowOptions): Promise<BuildView> {
   const { store, buildId, presenter } = options;
   const reader = createBuildReader(store, buildId);
-  const cursor = await createEventCursor(store, buildId, options.from);
-  let view: BuildView | null = options.from === "now" ? await reader.read() : null;
+  const whole = options.from === "first";
+  const cursor = options.from === "first" ? await createEventCursor(store, buildId, "first") : options.from;
+  let view: BuildView | null = whole ? null : await reader.read();
   if (view !== null) presenter.view(view, view);
   let sign = "";
   let readAt = 0;

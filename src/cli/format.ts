@@ -59,7 +59,10 @@ export function harmless(text: string): string {
 }
 
 /** The same in one line. */
-export const oneLine = (text: string): string => harmless(text).replace(/\s*\n\s*/g, " ").trim();
+export const oneLine = (text: string): string =>
+  harmless(text)
+    .replace(/\s*\n\s*/g, " ")
+    .trim();
 
 /** Columns filled up so that they stand below each other; the last one is left as it is. */
 export function table(rows: readonly (readonly string[])[]): string[] {
@@ -70,7 +73,10 @@ export function table(rows: readonly (readonly string[])[]): string[] {
     });
   }
   return rows.map((row) =>
-    row.map((cell, column) => (column === row.length - 1 ? cell : cell.padEnd(widths[column]!))).join("  ").trimEnd(),
+    row
+      .map((cell, column) => (column === row.length - 1 ? cell : cell.padEnd(widths[column]!)))
+      .join("  ")
+      .trimEnd(),
   );
 }
 

@@ -17,7 +17,10 @@ export function createHints(options: {
   return {
     command: (words) => `${program} ${words}${suffix}`,
     rewrite: (text) =>
-      text.replace(/\bwavesmith ((?:resume|retry|cancel|status|logs) bld_\w+|builds|doctor)/g, `${program} $1${suffix}`),
+      text.replace(
+        /\bwavesmith ((?:resume|retry|cancel|status|logs) bld_\w+|builds|doctor)/g,
+        `${program} $1${suffix}`,
+      ),
   };
 }
 

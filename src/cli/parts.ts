@@ -6,7 +6,7 @@ import { fileURLToPath } from "node:url";
 import type { App } from "../app.ts";
 import type { Config } from "../config.ts";
 import { WavesmithError } from "../domain/errors.ts";
-import type { SandboxDriver } from "../sandbox/port.ts";
+import type { DriverProblem, SandboxDriver } from "../sandbox/port.ts";
 import type { Database } from "../store/connection.ts";
 import type { Store } from "../store/port.ts";
 
@@ -100,6 +100,23 @@ export function refuseDriver(name: string): void {
   });
 }
 
-export async function waitForPreview(): Promise<typeof import("../delivery/preview-proxy.ts")> {
-  return import("../delivery/preview-proxy.ts");
+/** Where the authority repository of a project is. */
+export async function repositoryPath(config: Config, projectId: string): Promise<string> {
+  const { createWorkspace } = await import("../workspace/workspace.ts");
+  return createWorkspace({ dataDir: config.dataDir }).repositoryPath(projectId as never);
+}
+
+/** Fails with `environment` when a driver does not work on this machine, naming each problem and its remedy. */
+export async function requireDriver(config: Config, name: string): Promise<void> {
+  const problems = await (await driverForTrial(config, name)).check();
+  if (problems.length > 0) throw lackingDriver(name, problems);
+}
+
+export function lackingDriver(name: string, problems: readonly DriverProblem[]): WavesmithError {
+  const list = problems.map(({ what, remedy }) => `\n  ${what}\n    remedy: ${remedy}`).join("");
+  const remedy =
+    name === "local"
+      ? "mend the above, or build without isolation, only with plans you trust: --sandbox local-unsafe"
+      : "mend the above";
+  return new WavesmithError("environment", `the sandbox driver ${name} does not work here:${list}`, { remedy });
 }

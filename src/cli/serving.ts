@@ -31,7 +31,9 @@ export async function markServed(database: Database, projectId: string): Promise
   return {
     async alone(work) {
       await client.query(`select pg_advisory_unlock_shared(${key})`, [projectId]);
-      const { rows } = await client.query<{ held: boolean }>(`select pg_try_advisory_lock(${key}) as held`, [projectId]);
+      const { rows } = await client.query<{ held: boolean }>(`select pg_try_advisory_lock(${key}) as held`, [
+        projectId,
+      ]);
       if (rows[0]?.held !== true) return false;
       try {
         await work();

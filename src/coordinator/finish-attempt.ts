@@ -1,5 +1,6 @@
+import { WavesmithError } from "../domain/errors.ts";
 import type { Finding } from "../domain/finding.ts";
-import type { AttemptOutcome } from "../domain/status.ts";
+import type { AttemptOutcome, BuildStatus } from "../domain/status.ts";
 import type { JobState, SandboxEndpoint } from "../sandbox/port.ts";
 import type { AttemptRow, StoreTransaction, TaskRow } from "../store/port.ts";
 import type { KeepResult } from "../workspace/port.ts";
@@ -46,11 +47,14 @@ export async function keepAttempt(ports: Ports, refer: AttemptRefer): Promise<vo
   );
 }
 
+/** An agent that removed all there was: never taken for the wish to delete every file. */
+const emptied: KeepResult = { commit: null, changed: [], refused: ["its tree was emptied"] };
+
 async function keepTree(ports: Ports, endpoint: SandboxEndpoint, loaded: LoadedAttempt): Promise<KeepResult | null> {
   const { attempt, build } = loaded;
   if ((await endpoint.guest.stat(attempt.treePath)) === null) return null;
   await ports.crashPoint("keep.before");
-  const kept = await ports.workspace.keepTree({
+  const keep = ports.workspace.keepTree({
     projectId: build.projectId as never,
     guest: endpoint.guest,
     treePath: attempt.treePath,
@@ -59,6 +63,10 @@ async function keepTree(ports: Ports, endpoint: SandboxEndpoint, loaded: LoadedA
     author: { name: `${attempt.role} agent`, email: agentEmail(attempt.role) },
     date: attempt.createdAt,
     ref: attempt.ref,
+  });
+  const kept = await keep.catch((error: unknown) => {
+    if (error instanceof WavesmithError && error.code === "not-found") return emptied;
+    throw error;
   });
   await ports.crashPoint("keep.after");
   return kept;
@@ -86,9 +94,9 @@ interface Judgement {
   readonly reason: string | null;
 }
 
-function judge({ attempt, task }: LoadedAttempt, state: JobState | null, kept: KeepResult | null): Judgement {
+function judge({ attempt, build, task }: LoadedAttempt, state: JobState | null, kept: KeepResult | null): Judgement {
   if (state === null || state.status === "lost") return { outcome: "lost", reason: "its sandbox died while it ran" };
-  if (state.status === "cancelled") return cancelledAs(state.cancelReason);
+  if (state.status === "cancelled") return cancelledAs(state.cancelReason, build.status);
   const failed = failedStage(state);
   if (failed !== null) {
     const outcome = failed.timedOut ? "timed-out" : "failed";
@@ -101,9 +109,10 @@ function judge({ attempt, task }: LoadedAttempt, state: JobState | null, kept: K
   return { outcome: "succeeded", reason: null };
 }
 
-/** Cancel reasons travel through the guest, so only known ones are believed. */
-function cancelledAs(reason: string | null): Judgement {
+/** A job that was ended though nobody cancelled its build went with its sandbox, which somebody stopped. */
+function cancelledAs(reason: string | null, status: BuildStatus): Judgement {
   if (reason === "over-budget") return { outcome: "over-budget", reason: "the time limit of the plan is used up" };
+  if (status !== "cancelling") return { outcome: "lost", reason: `its sandbox was stopped: ${reason}` };
   return { outcome: "cancelled", reason: reason ?? "cancelled" };
 }
 

@@ -3,6 +3,9 @@ import { advance, emitFor, promoteNext } from "./advance.ts";
 import { stopBuildJobs, stopOverBudget } from "./cancel-build.ts";
 import type { Ports } from "./port.ts";
 
+/** Above every fence, so that an id made here is new. */
+const askAgainEpochs = 1000;
+
 /** A build that has not moved for so long, with nothing at work, is asked on again under a raised epoch (W13). */
 export const stillMs = 120_000;
 
@@ -11,6 +14,7 @@ export async function reconcileBuilds(ports: Ports, projectIds: readonly string[
   for (const projectId of projectIds) {
     const build = await ports.store.builds.find({ projectId, status: ["running", "cancelling"] });
     if (build === null) {
+      if ((await ports.store.builds.find({ projectId, status: "queued" })) === null) continue;
       await ports.store.transaction("promote", (transaction) => promoteNext(transaction, ports, projectId));
       continue;
     }
@@ -44,7 +48,7 @@ async function askAgain(ports: Ports, build: BuildRow): Promise<void> {
     const asked = last.find((row) => isRequest(row.name));
     if (asked === undefined || asked.createdAt > build.movedAt) return;
     const subject = asked.eventId.slice(asked.name.length + 1, asked.eventId.lastIndexOf(":"));
-    await emitFor(transaction, raised!, asked.name, `${subject}`, 1000 + epoch, asked.data);
+    await emitFor(transaction, raised!, asked.name, subject, askAgainEpochs + epoch, asked.data);
   });
 }
 

@@ -111,6 +111,8 @@ const isReady = (build: BuildRow): boolean => build.status === "running" && buil
 
 /** Fails a build that could not be prepared or driven on, with the reason. */
 export async function failBuild(ports: Ports, buildId: string, reason: string): Promise<void> {
+  // A request that could not be read has no build: whoever sent it is told by the failed run.
+  if ((await ports.store.builds.find({ id: buildId })) === null) return;
   await ports.store.transaction("fail-build", async (transaction) => {
     const build = await transaction.lockBuild(buildId);
     if (!["queued", "running", "cancelling"].includes(build.status)) return;

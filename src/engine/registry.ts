@@ -20,12 +20,7 @@ const known = new Set(["id", "name", "triggers", "steps", "concurrency"]);
 
 /** Makes specs of the SDK's registration; refuses by name whatever the engine would have to ignore. */
 export function specsOf(configs: readonly FunctionConfig[]): ReadonlyMap<string, FunctionSpec> {
-  const specs = new Map<string, FunctionSpec>();
-  for (const config of configs) {
-    if (specs.has(config.id)) throw new WavesmithError("usage", `two functions have the id ${config.id}`);
-    specs.set(config.id, specOf(config));
-  }
-  return specs;
+  return new Map(configs.map((config) => [config.id, specOf(config)]));
 }
 
 function specOf(config: FunctionConfig): FunctionSpec {

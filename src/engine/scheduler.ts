@@ -1,4 +1,5 @@
 import { messageOf } from "../domain/errors.ts";
+import { createBell, within } from "./bell.ts";
 import { claimJobs, type Job } from "./claims.ts";
 import type { EngineContext } from "./context.ts";
 import { fireCrons, registerCrons } from "./crons.ts";
@@ -8,6 +9,9 @@ import type { Session } from "./session.ts";
 
 // L1. One loop claims, adopts and fires crons, one after the other: a job leased to this process and not in `inFlight`
 //     is one whose claim was committed but not answered, so the loop may take it back.
+
+// A database that does not answer must not keep a process from ending.
+const releaseTimeoutMs = 2_000;
 
 export interface Scheduler {
   start(partitions: "all" | ReadonlySet<string>): void;
@@ -31,7 +35,7 @@ export function createScheduler({ context, session, work }: SchedulerOptions): S
   const inFlight = new Map<number, Promise<void>>();
   const bell = createBell();
   let partitions: "all" | ReadonlySet<string> = new Set();
-  let running = false;
+  let running: symbol | null = null; // of the loop that may claim
   let loop: Promise<void> = Promise.resolve();
   let renewal: NodeJS.Timeout | undefined;
   let upkeepDueMs = 0;
@@ -56,12 +60,13 @@ export function createScheduler({ context, session, work }: SchedulerOptions): S
     upkeepDueMs = performance.now() + context.pollMs;
   };
 
-  const claim = async () => {
+  const claim = async (mine: symbol) => {
     const limit = context.parallelism - inFlight.size;
     if (limit <= 0) return context.pollMs;
     const { holder, leaseMs } = context;
     const request = { limit, holder, leaseMs, nowMs: context.nowMs(), ...wanted() };
     const jobs = await claimJobs(context.database, request, () => context.crash("engine.claim.before-commit"));
+    if (running !== mine) return 0; // stopped meanwhile: these leases lost their process lock, others adopt them
     jobs.forEach(begin);
     if (jobs.length > 0) await context.crash("engine.claim.after-commit");
     if (jobs.length > 0) return context.pollMs;
@@ -69,10 +74,10 @@ export function createScheduler({ context, session, work }: SchedulerOptions): S
     return Math.min(context.pollMs, Math.max(1, (dueMs ?? Number.POSITIVE_INFINITY) - context.nowMs()));
   };
 
-  const turn = async (): Promise<number> => {
+  const turn = async (mine: symbol): Promise<number> => {
     await session.ensure();
     await upkeep();
-    return await claim();
+    return await claim(mine);
   };
 
   const prepare = async () => {
@@ -81,23 +86,23 @@ export function createScheduler({ context, session, work }: SchedulerOptions): S
     await prune(context.database, context.nowMs() - context.retentionMs);
   };
 
-  const run = async () => {
+  const run = async (mine: symbol) => {
     let prepared = false;
     let troubles = 0;
-    while (running) {
+    while (running === mine) {
       bell.reset();
       try {
         if (!prepared) await prepare();
         prepared = true;
-        const restMs = await turn();
+        const restMs = await turn(mine);
         troubles = 0;
-        if (running) await bell.rung(restMs);
+        if (running === mine) await bell.rung(restMs);
       } catch (error) {
         troubles += 1;
         if (troubles === 1 || !isTransient(error)) {
           context.logger.warn(`the engine could not look for work, and tries again: ${messageOf(error)}`, error);
         }
-        if (running) await bell.rung(Math.min(1_000, 25 * 2 ** Math.min(troubles, 6)));
+        if (running === mine) await bell.rung(Math.min(1_000, 25 * 2 ** Math.min(troubles, 6)));
       }
     }
   };
@@ -115,69 +120,25 @@ export function createScheduler({ context, session, work }: SchedulerOptions): S
     wake: bell.ring,
     start(served) {
       partitions = served;
-      if (running) return;
-      running = true;
+      if (running !== null) return;
+      running = Symbol("loop");
       upkeepDueMs = 0;
       renewal = setInterval(renew, context.leaseMs / 3);
-      loop = run();
+      loop = run(running);
     },
     async stop(graceMs) {
-      running = false;
+      running = null;
       bell.ring();
       const over = AbortSignal.timeout(graceMs);
       await within(over, loop);
       while (inFlight.size > 0 && !over.aborted) await within(over, Promise.race(inFlight.values()));
       clearInterval(renewal);
       try {
-        await releaseJobs(context.database, context.holder);
+        await within(AbortSignal.timeout(releaseTimeoutMs), releaseJobs(context.database, context.holder));
       } catch (error) {
         context.logger.warn(`leases could not be released, others adopt them: ${messageOf(error)}`, error);
       }
-      await session.close();
-    },
-  };
-}
-
-/** Waits for a promise until the signal, whichever comes first. */
-async function within(signal: AbortSignal, promise: Promise<unknown>): Promise<void> {
-  if (signal.aborted) return;
-  let stop: () => void = () => undefined;
-  const aborted = new Promise<void>((resolve) => {
-    stop = resolve;
-    signal.addEventListener("abort", stop, { once: true });
-  });
-  await Promise.race([promise, aborted]);
-  signal.removeEventListener("abort", stop);
-}
-
-interface Bell {
-  ring(): void;
-  /** Forgets earlier rings. */
-  reset(): void;
-  /** Resolves at the next ring, at once if it rang since the reset, or after the time. */
-  rung(timeoutMs: number): Promise<void>;
-}
-
-function createBell(): Bell {
-  let rang = false;
-  let awaken: () => void = () => undefined;
-  return {
-    ring() {
-      rang = true;
-      awaken();
-    },
-    reset() {
-      rang = false;
-    },
-    rung(timeoutMs) {
-      if (rang) return Promise.resolve();
-      return new Promise((resolve) => {
-        const timer = setTimeout(resolve, timeoutMs);
-        awaken = () => {
-          clearTimeout(timer);
-          resolve();
-        };
-      });
+      session.close();
     },
   };
 }

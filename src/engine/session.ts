@@ -13,7 +13,8 @@ export interface Session {
   ensure(): Promise<void>;
   /** Tells other processes that there is work; best effort, they look by themselves too. */
   notify(): void;
-  close(): Promise<void>;
+  /** Frees the lock; `ensure` takes it again. */
+  close(): void;
 }
 
 export interface SessionOptions {
@@ -33,6 +34,7 @@ interface Standing {
 export function createSession(options: SessionOptions): Session {
   const { database, processId } = options;
   let current: Standing | null = null;
+  let closings = 0;
   let wanted = false;
   let telling = false;
 
@@ -77,13 +79,18 @@ export function createSession(options: SessionOptions): Session {
 
   return {
     async ensure() {
-      if (current === null) current = await open();
+      if (current !== null) return;
+      const mine = closings;
+      const opened = await open();
+      if (mine === closings) current = opened;
+      else opened.drop(); // closed meanwhile
     },
     notify() {
       wanted = true;
       if (!telling) void tell();
     },
-    async close() {
+    close() {
+      closings += 1;
       current?.drop();
     },
   };

@@ -287,7 +287,7 @@ class Conductor implements Job {
 
   async #settle(fault: string | null): Promise<void> {
     const problem = fault ?? this.#around.output.problem();
-    await this.#around.input.close();
+    await this.#around.input.close().catch(() => undefined); // Nobody reads it again.
     await this.#around.output.close().catch(() => undefined); // What could not be written is already known as its problem.
     await this.#around.scratch.remove();
     if (problem !== null) this.#blame(problem);

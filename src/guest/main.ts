@@ -117,7 +117,7 @@ async function assemble(settings: Settings): Promise<GuestParts> {
 async function chooseIsolation(settings: Settings, volume: Volume, socketFolder: string): Promise<Isolation> {
   const { toolPath } = settings;
   if (settings.isolation === "sweep") return createSweep({ root: volume.root, toolPath });
-  const bwrap = await findProgram("bwrap", [toolPath, process.env.PATH ?? ""].join(delimiter));
+  const bwrap = await findProgram("bwrap", [toolPath, "/usr/local/bin", "/usr/bin", "/bin"].join(delimiter));
   const { root, own } = volume;
   return createBubblewrap({ bwrap, root, own, hidden: [socketFolder], tools: settings.readOnly, toolPath });
 }

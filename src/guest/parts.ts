@@ -1,11 +1,11 @@
 // What jobs, short commands and archives share.
 import { createHash, randomBytes } from "node:crypto";
-import { mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { lstat, mkdir, mkdtemp, readdir } from "node:fs/promises";
 import { tmpdir } from "node:os";
-import { basename, join } from "node:path";
-import { systemCode } from "./faults.ts";
+import { join } from "node:path";
 import type { Isolation } from "./isolation.ts";
 import type { Pipes } from "./pipes.ts";
+import { isRunning, startTicks } from "./processes.ts";
 import { removeTree } from "./remove-tree.ts";
 import type { Volume } from "./volume.ts";
 
@@ -53,7 +53,7 @@ export interface Scratch {
  * it has to be short, because sockets in it are limited to 107 bytes. What an earlier guest left is removed.
  */
 export async function openScratchSpace(volume: Volume, isolation: "bubblewrap" | "sweep"): Promise<ScratchSpace> {
-  const base = isolation === "bubblewrap" ? await freshFolder(join(volume.own, "scratch")) : await shortFolder(volume);
+  const base = isolation === "bubblewrap" ? await freshFolder(join(volume.own, "scratch")) : await shortFolder();
   return {
     folder: base,
     create: async () => {
@@ -71,19 +71,23 @@ async function freshFolder(path: string): Promise<string> {
   return path;
 }
 
-async function shortFolder(volume: Volume): Promise<string> {
-  const prefix = "wavesmith-guest-";
-  const note = join(volume.own, "scratch-folder");
-  const before = await readFile(note, "utf8").catch((error) => {
-    if (systemCode(error) === "ENOENT") return null;
-    throw error;
-  });
-  // Jobs can write here in this isolation: only what looks like a folder of ours is removed.
-  if (before !== null && basename(before).startsWith(prefix) && before === join(tmpdir(), basename(before))) {
-    await removeTree(before);
+const shortName = /^wavesmith-guest-(\d+)-(\d+)-/;
+
+/** A folder below the system's own for temporary files; those of guests that were killed are removed. */
+async function shortFolder(): Promise<string> {
+  const base = tmpdir();
+  for (const name of await readdir(base)) {
+    const found = shortName.exec(name);
+    if (found !== null && !isAlive(Number(found[1]), found[2] ?? "")) await removeOwn(join(base, name));
   }
-  const path = await mkdtemp(join(tmpdir(), prefix));
-  await rm(note, { force: true });
-  await writeFile(note, path, { mode: 0o600 });
-  return path;
+  return mkdtemp(join(base, `wavesmith-guest-${process.pid}-${startTicks(process.pid) ?? 0}-`));
+}
+
+function isAlive(pid: number, ticks: string): boolean {
+  return isRunning(pid) && (startTicks(pid) ?? ticks) === ticks;
+}
+
+async function removeOwn(path: string): Promise<void> {
+  const found = await lstat(path).catch(() => null); // Another guest removes it at the same time.
+  if (found?.isDirectory() && found.uid === process.getuid?.()) await removeTree(path);
 }

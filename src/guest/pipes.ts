@@ -3,9 +3,11 @@
 import { execFile } from "node:child_process";
 import { randomBytes } from "node:crypto";
 import { closeSync, constants, openSync, rmSync } from "node:fs";
+import { mkdir } from "node:fs/promises";
 import { Socket } from "node:net";
 import { join } from "node:path";
 import { promisify } from "node:util";
+import { systemCode } from "./faults.ts";
 
 const madeAtOnce = 16;
 
@@ -28,6 +30,7 @@ export function createPipes(folder: string, toolPath: string): Pipes {
   const ready: string[] = [];
   const make = async (): Promise<void> => {
     // Many at once, since each call of mkfifo costs as much as starting a program.
+    await mkdir(folder, { recursive: true, mode: 0o700 });
     const paths = Array.from({ length: madeAtOnce }, () => join(folder, `pipe-${randomBytes(8).toString("hex")}`));
     await promisify(execFile)("mkfifo", ["-m", "600", "--", ...paths], { env: { PATH: toolPath } });
     ready.push(...paths);
@@ -39,10 +42,17 @@ export function createPipes(folder: string, toolPath: string): Pipes {
       await make();
     }
   };
-  return {
-    forOutput: async () => usePath(await take(), openForOutput),
-    forInput: async () => usePath(await take(), openForInput),
+  const open = async (use: (path: string) => Pipe): Promise<Pipe> => {
+    try {
+      return usePath(await take(), use);
+    } catch (error) {
+      if (systemCode(error) !== "ENOENT") throw error;
+      // Somebody tidied up the system's folder for temporary files.
+      ready.length = 0;
+      return usePath(await take(), use);
+    }
   };
+  return { forOutput: () => open(openForOutput), forInput: () => open(openForInput) };
 }
 
 /** Closes the program's end here; the stream sees the end once no program holds it. */

@@ -1,5 +1,4 @@
-import { readFileSync } from "node:fs";
-import { readdir, readFile } from "node:fs/promises";
+import { readdirSync, readFileSync } from "node:fs";
 import { constants } from "node:os";
 import { systemCode } from "./faults.ts";
 
@@ -29,6 +28,16 @@ export function startTicks(pid: number): string | null {
   }
 }
 
+/** Whether there is a process of this number, ours or another user's. */
+export function isRunning(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch (error) {
+    return systemCode(error) !== "ESRCH";
+  }
+}
+
 /** Whether a process has children; true where the kernel does not say. */
 export function hasChildren(pid: number): boolean {
   try {
@@ -38,24 +47,21 @@ export function hasChildren(pid: number): boolean {
   }
 }
 
-/** The processes whose environment holds `NAME=VALUE`, `isMatch` deciding on the value. */
-export async function processesWith(name: string, isMatch: (value: string) => boolean): Promise<number[]> {
-  const pids = (await readdir("/proc")).filter((entry) => /^\d+$/.test(entry)).map(Number);
-  const found: number[] = [];
-  for (const pid of pids) {
-    if (pid !== process.pid && (await environmentOf(pid)).some((entry) => matches(entry, name, isMatch)))
-      found.push(pid);
-  }
-  return found;
+/** The processes whose environment holds `name` with a value that matches. Read in one go, so that none slips past. */
+export function processesWith(name: string, isMatch: (value: string) => boolean): number[] {
+  return readdirSync("/proc")
+    .filter((entry) => /^\d+$/.test(entry))
+    .map(Number)
+    .filter((pid) => pid !== process.pid && environmentOf(pid).some((entry) => matches(entry, name, isMatch)));
 }
 
 function matches(entry: string, name: string, isMatch: (value: string) => boolean): boolean {
   return entry.startsWith(`${name}=`) && isMatch(entry.slice(name.length + 1));
 }
 
-async function environmentOf(pid: number): Promise<string[]> {
+function environmentOf(pid: number): string[] {
   try {
-    return (await readFile(`/proc/${pid}/environ`, "latin1")).split("\0");
+    return readFileSync(`/proc/${pid}/environ`, "latin1").split("\0");
   } catch {
     return []; // Gone meanwhile, or another user's: not ours in either case.
   }

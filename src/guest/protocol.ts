@@ -11,7 +11,7 @@
 //   GET    /v1/jobs                                     -> JobState[]
 //   GET    /v1/jobs/KEY?revision=N&waitMs=M             -> JobState; waits until its revision is above N, at most M ms
 //   GET    /v1/jobs/KEY/output?offset=N&limit=B&waitMs=M-> bytes from offset; x-next-offset, x-output-ended: 0|1
-//   POST   /v1/jobs/KEY/stdin?seq=N[&end=1]             <- bytes; a sequence number already taken is acknowledged, not repeated
+//   POST   /v1/jobs/KEY/stdin?seq=N[&end=1]             <- bytes; a sequence number already taken is acknowledged, not repeated; the first may be any, then each one more
 //   POST   /v1/jobs/KEY/cancel                          <- { reason, graceMs } -> JobState once nothing of the job is left
 //   DELETE /v1/jobs/KEY                                 -> 204; forgets an ended job's record and output
 //   POST   /v1/exec                                     <- ExecSpec -> ExecResult (short commands, at most 5 minutes)
@@ -19,9 +19,11 @@
 //   PUT    /v1/archive?path=P                           <- tar stream into a folder
 //   POST   /v1/ports                                    <- { count } -> { ports } free TCP ports, never handed out twice
 //   GET    /v1/tunnel?port=N  (Upgrade: tcp)            -> 101, then raw bytes to 127.0.0.1:N inside the sandbox
-//   POST   /v1/shutdown                                 -> 202; ends every job, then the guest
+//   POST   /v1/shutdown                                 -> 202; ends every job as lost, then the guest
 //
-// Errors: { error: { code, message } } with 4xx/5xx.
+// Errors: { error: { code, message } } with 4xx/5xx. Codes: bad-request, path (leads out of the volume, or is the guest's
+// own), forbidden, not-found, no-route, exists, is-directory, not-empty, changed (412), too-large, running, ended, stdin-gap,
+// stdin-ended, not-started (422: no folder, no sandbox), archive (422), no-listener (502), ending (503), no-space (507), internal.
 
 export const guestProtocolVersion = 1;
 
@@ -39,7 +41,7 @@ export interface GuestHealth {
   /** Where the volume's root is for programs inside the sandbox, such as `/workspace`. */
   readonly workspaceRoot: string;
   readonly activeJobs: number;
-  /** Milliseconds since the last job ended or request came. */
+  /** Milliseconds since the last job ended or request other than for health came; 0 while jobs run. */
   readonly idleMs: number;
 }
 
@@ -81,7 +83,7 @@ export interface StageSpec {
 
 export interface JobSpec {
   readonly stages: readonly StageSpec[];
-  /** Volume paths this job may write; everything else on the volume is read-only to it where the isolation can do that. */
+  /** Volume paths this job may write, made as folders where missing; everything else on the volume is read-only to it where the isolation can do that. */
   readonly writable: readonly string[];
   /** Labels kept with the record: build, attempt, … */
   readonly labels: Readonly<Record<string, string>>;

@@ -97,7 +97,8 @@ async function openInput(around: StageSurroundings, stage: StageSpec): Promise<S
   const pipe = await around.parts.pipes.forInput();
   const started = (launched: Launched): void => {
     closeChildEnd(pipe);
-    void around.input.feed(pipe.stream);
+    // Input that cannot be read back any more ends there for the program.
+    around.input.feed(pipe.stream).catch(() => pipe.stream.destroy());
     void launched.ended.then(() => pipe.stream.destroy());
   };
   return { childEnd: pipe.childEnd, started };

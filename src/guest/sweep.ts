@@ -10,7 +10,7 @@ import { type Ending, type Isolation, type Launch, type Launched, type NoStart, 
 import { processesWith, signal, signalNumber } from "./processes.ts";
 
 const markName = "WAVESMITH_JOB";
-const sweepPauseMs = 10;
+const sweepPauseMs = 5;
 
 export interface SweepOptions {
   /** The volume's root. */
@@ -83,7 +83,7 @@ function signalGroup(child: ChildProcess, name: NodeJS.Signals): void {
 async function endMarked(isMarked: (value: string) => boolean): Promise<void> {
   if (!existsSync("/proc/self/environ")) return;
   for (let emptySweeps = 0; emptySweeps < 2; ) {
-    const found = await processesWith(markName, isMarked);
+    const found = processesWith(markName, isMarked);
     for (const pid of found) signal(pid, "SIGKILL");
     emptySweeps = found.length === 0 ? emptySweeps + 1 : 0;
     if (emptySweeps < 2) await new Promise((resolve) => setTimeout(resolve, sweepPauseMs));

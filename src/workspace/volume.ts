@@ -127,10 +127,11 @@ export function keepFolderOf(treePath: string): string {
 /** Removes a tree, also one whose folders an agent made unreadable; safe when absent. */
 export async function closeTree(guest: GuestClient, treePath: string): Promise<void> {
   const path = assertVolumePath(treePath);
-  await guest.remove(path, { recursive: true }).catch(async () => {
+  const removeTree = () => guest.remove(path, { recursive: true });
+  const tree = removeTree().catch(async () => {
     // What the guest cannot remove as it is, it can once the folders are its own to write again.
     assertDone(await runInSandbox(guest, { script: emptyScript, args: [path], writable: [path] }), `emptying ${path}`);
-    await guest.remove(path, { recursive: true });
+    await removeTree();
   });
-  await guest.remove(keepFolderOf(path), { recursive: true });
+  await Promise.all([tree, guest.remove(keepFolderOf(path), { recursive: true })]);
 }

@@ -15,7 +15,7 @@ import { type Authority, closeTree, openTree, syncVolume } from "./volume.ts";
 export interface WorkspaceOptions {
   /** The repositories are in `<dataDir>/repositories/<projectId>.git`. */
   readonly dataDir: string;
-  /** Read for PATH, TMPDIR, proxies, certificates and the ssh agent only. Default: this process's. */
+  /** Read for PATH, TMPDIR, proxies, certificates and the ssh agent only. Without it git is looked for in /bin and /usr/bin. */
   readonly env?: Readonly<Record<string, string | undefined>>;
   /** Called at named points between steps, so that tests can fail there. */
   readonly crashPoint?: (name: string) => void | Promise<void>;
@@ -28,7 +28,7 @@ const mostBases = 64;
 export function createWorkspace(options: WorkspaceOptions): Workspace {
   const dataDir = resolvePath(options.dataDir);
   const folder = joinPath(dataDir, "repositories");
-  const git = createGit({ home: joinPath(folder, ".home"), env: options.env ?? process.env });
+  const git = createGit({ home: joinPath(folder, ".home"), env: options.env ?? {} });
   const scratch = createScratch(joinPath(folder, ".scratch"));
   const crashPoint = async (name: string) => options.crashPoint?.(name);
   const inTurn = createTurns();

@@ -38,7 +38,7 @@ export async function engineWith(
 }
 
 export interface MortalDatabase extends EngineDatabase {
-  /** Ends everything this handle has, as the death of its process would: its sessions go, no call returns any more. */
+  /** Ends everything this handle has, as the death of its process would: its sessions go, what is under way never returns. */
   die(): void;
 }
 
@@ -48,7 +48,7 @@ export function mortal(pool: Pool): MortalDatabase {
   const clients = new Set<PoolClient>();
   const never = () => new Promise<never>(() => undefined);
   const alive = async <Result>(work: () => Promise<Result>): Promise<Result> => {
-    if (dead) return await never();
+    if (dead) throw Object.assign(new Error("cut off"), { code: "ECONNREFUSED" });
     try {
       return await work();
     } finally {
@@ -60,6 +60,7 @@ export function mortal(pool: Pool): MortalDatabase {
     connect: () =>
       alive(async () => {
         const client = await pool.connect();
+        if (dead) client.release(true);
         clients.add(client);
         return connectionOf(client, alive, () => !dead && clients.delete(client));
       }),

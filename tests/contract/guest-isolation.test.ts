@@ -1,9 +1,9 @@
-import { closeSync, constants, mkdirSync, mkdtempSync, openSync, readdirSync } from "node:fs";
+import { closeSync, constants, mkdirSync, mkdtempSync, openSync, readdirSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { requires } from "../support/require.ts";
-import { type GuestFixture, job, outcome, outputOf, run, shell, startGuest } from "./guest-fixture.ts";
+import { ended, type GuestFixture, job, outcome, outputOf, run, shell, startGuest } from "./guest-fixture.ts";
 
 describe.runIf(requires("bubblewrap"))("what a job in bubblewrap can see and do", () => {
   let guest: GuestFixture;
@@ -118,6 +118,40 @@ describe("a guest that inherits an open folder", () => {
     try {
       await run(guest.client, "descriptors", shell("ls /proc/self/fd"));
       expect((await outputOf(guest.client, "descriptors")).trim().split("\n")).toEqual(["0", "1", "2", "3"]);
+    } finally {
+      await guest.stop();
+    }
+  });
+});
+
+describe("a guest without namespaces", () => {
+  const temporaryFolders = (): string[] => readdirSync(tmpdir()).filter((name) => name.startsWith("wavesmith-guest-"));
+  const of = (guest: GuestFixture): string[] =>
+    temporaryFolders().filter((name) => name.startsWith(`wavesmith-guest-${guest.process.pid}-`));
+
+  it("removes the temporary files of guests that were killed, and of no other", async () => {
+    const killed = await startGuest({ isolation: "sweep" });
+    const living = await startGuest({ isolation: "sweep" });
+    try {
+      expect([of(killed).length, of(living).length]).toEqual([1, 1]);
+      await ended(killed.process, "SIGKILL");
+      const next = await startGuest({ isolation: "sweep" });
+      expect([of(killed).length, of(living).length, of(next).length]).toEqual([0, 1, 1]);
+      await next.stop();
+      expect(of(next)).toEqual([]);
+    } finally {
+      await killed.stop();
+      await living.stop();
+    }
+  });
+
+  it("goes on when somebody tidies up the system's temporary files", async () => {
+    const guest = await startGuest({ isolation: "sweep" });
+    try {
+      await run(guest.client, "before", shell("echo before"));
+      for (const name of of(guest)) rmSync(join(tmpdir(), name), { recursive: true });
+      await run(guest.client, "after", shell("touch $TMPDIR/x ~/y && echo after"));
+      expect(await outputOf(guest.client, "after")).toBe("after\n");
     } finally {
       await guest.stop();
     }

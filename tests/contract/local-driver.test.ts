@@ -70,10 +70,11 @@ describe.runIf(bubblewrap)("inside a local sandbox", () => {
     expect(stdout).toBe("from-the-libother\nplanted-secretread-only\n");
   });
 
-  it("shows no secret of the system, no other process and an empty first environment", async () => {
+  it("is a small machine of its own: no secret of the system, no other process, an empty first environment", async () => {
     expect((await look("find / -xdev '(' -name shadow -o -name .ssh -o -name '*.key' ')' 2>/dev/null")).stdout).toBe(
       "",
     );
+    expect((await look("id -un; hostname; pwd")).stdout).toBe("wavesmith\nwavesmith\n/workspace\n");
     expect(Number((await look("ls -d /proc/[0-9]* | wc -l")).stdout)).toBeLessThan(8);
     expect((await look("tr '\\0' '\\n' </proc/1/environ | grep -v ^PWD=")).stdout).toBe("");
   });

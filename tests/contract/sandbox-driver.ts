@@ -148,10 +148,7 @@ export function describeSandboxDriver(name: string, maker: DriverMaker): void {
 
     it("runs commands in the volume with the programs of PATH", async () => {
       const { guest, workspaceRoot } = await driver.ensure(specOf("proj_a"));
-      const result = await shell(
-        guest,
-        "pwd && node -p 1+1 && git init -q repo && git --version && hostname && id -un",
-      );
+      const result = await shell(guest, "pwd && node -p 1+1 && git init -q repo && git --version && hostname");
       expect(result).toMatchObject({ exitCode: 0 });
       expect(result.stdout.split("\n").slice(0, 2)).toEqual([workspaceRoot, "2"]);
     });

@@ -76,6 +76,7 @@ describe("joining branches", () => {
     let merges = 0;
     const crashing = createWorkspace({
       dataDir: fixture.dataDir,
+      env: process.env,
       crashPoint: () => {
         merges += 1;
         if (merges === 2) throw new Error("crash");

@@ -81,7 +81,7 @@ describe("keeping a tree", () => {
     writeFiles(fixture.at(tree), { "a.txt": "changed\n" });
     const first = await keep();
     expect(await keep()).toEqual(first);
-    const other = createWorkspace({ dataDir: fixture.dataDir });
+    const other = createWorkspace({ dataDir: fixture.dataDir, env: process.env });
     await fixture.open("trees/bld_x/api.2", base);
     writeFiles(fixture.at("trees/bld_x/api.2"), { "a.txt": "changed\n" });
     const request = {
@@ -111,6 +111,22 @@ describe("keeping a tree", () => {
     }
   });
 
+  test("gives the same SHA too for a name that git tidies, and for a message with odd bytes", async () => {
+    writeFiles(fixture.at(tree), { "a.txt": "changed\n" });
+    const more = {
+      author: { name: " The <Agent>. ", email: "a@b" },
+      message: "Zwölf 'quotes' $(id)\n\n-- \u0000 %s\n\n\n",
+    };
+    const first = await fixture.keep(tree, base, more);
+    expect(await fixture.keep(tree, base, more)).toEqual(first);
+    expect(fixture.git("log", "-1", "--format=%an|%s", ref)).toBe("The Agent|Zwölf 'quotes' $(id)");
+  });
+
+  test("leaves what Cargo builds out, and keeps a folder of that name elsewhere", async () => {
+    writeFiles(fixture.at(tree), { "Cargo.toml": "[package]\n", "target/o": "o", "src/target/mine.rs": "mine\n" });
+    expect(await keptFiles()).toEqual({ ...baseFiles, "Cargo.toml": "[package]\n", "src/target/mine.rs": "mine\n" });
+  });
+
   test("does not move a ref that holds other work", async () => {
     writeFiles(fixture.at(tree), { "a.txt": "changed\n" });
     const { commit } = await keep();
@@ -128,7 +144,7 @@ describe("keeping a tree", () => {
         reached.push(name);
         if (name === point) throw new Error(`crash at ${name}`);
       };
-      const crashing = createWorkspace({ dataDir: fixture.dataDir, crashPoint });
+      const crashing = createWorkspace({ dataDir: fixture.dataDir, env: process.env, crashPoint });
       const request = {
         projectId: project,
         guest: fixture.guest,

@@ -202,6 +202,7 @@ test("a prepare that was killed before its end is simply done again", async () =
   let killed = 0;
   const crashing = createWorkspace({
     dataDir: fixture.dataDir,
+    env: process.env,
     crashPoint: (name) => {
       killed += 1;
       throw new Error(`killed at ${name}`);

@@ -40,7 +40,7 @@ describe("moving refs", () => {
   });
 
   test("of many moves at once, from two workspaces, exactly one wins", async () => {
-    const other = createWorkspace({ dataDir: fixture.dataDir });
+    const other = createWorkspace({ dataDir: fixture.dataDir, env: process.env });
     const heads = Array.from({ length: 8 }, (_, index) => fixture.commit(main, { a: `${index}` }));
     const won = await Promise.all(
       heads.map((head, index) => (index % 2 ? other : fixture.workspace).moveRef(project, task, head, null)),

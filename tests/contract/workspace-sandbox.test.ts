@@ -26,7 +26,7 @@ describe.runIf(requires("bubblewrap")).each([true, false])("in a real sandbox (u
   beforeAll(async () => {
     driver = createLocalDriver({ unsafe, dataDir, installationId: "inst_test", readOnly: [], env });
     guest = (await driver.ensure({ projectId, sandboxId: "sbx_test" as SandboxId, network: "none" })).guest;
-    workspace = createWorkspace({ dataDir });
+    workspace = createWorkspace({ dataDir, env: process.env });
     base = await workspace.prepare(projectId, { kind: "empty" }, someDate);
   });
   afterAll(async () => {
@@ -36,8 +36,16 @@ describe.runIf(requires("bubblewrap")).each([true, false])("in a real sandbox (u
 
   /** A job of an agent: it may write its own tree. */
   const inTree = (script: string, path = treePath): Promise<ExecResult> =>
-    guest.exec({ argv: ["sh", "-ec", script], cwd: path, env: {}, writable: [path], timeoutMs: 60_000, maxBytes: 1 << 20 });
-  const open = (path: string, sha: string) => workspace.openTree({ projectId, guest, treePath: path, sha, reuse: false });
+    guest.exec({
+      argv: ["sh", "-ec", script],
+      cwd: path,
+      env: {},
+      writable: [path],
+      timeoutMs: 60_000,
+      maxBytes: 1 << 20,
+    });
+  const open = (path: string, sha: string) =>
+    workspace.openTree({ projectId, guest, treePath: path, sha, reuse: false });
   const keep = (path: string, to: string) =>
     workspace.keepTree({ projectId, guest, treePath: path, base, message: "Work", author, date: someDate, ref: to });
 
@@ -58,7 +66,9 @@ describe.runIf(requires("bubblewrap")).each([true, false])("in a real sandbox (u
     await workspace.syncVolume(projectId, guest, joined.head);
     expect((await guest.readFile("repo/file.txt"))?.toString()).toBe("mine\n");
     await open("trees/bld_x/gate-1", joined.head);
-    expect(await inTree("cat file.txt; git status --porcelain", "trees/bld_x/gate-1")).toMatchObject({ stdout: "mine\n" });
+    expect(await inTree("cat file.txt; git status --porcelain", "trees/bld_x/gate-1")).toMatchObject({
+      stdout: "mine\n",
+    });
     for (const path of [treePath, "trees/bld_x/gate-1"]) await workspace.closeTree(guest, path);
     expect(await guest.stat(treePath)).toBeNull();
   });

@@ -1,7 +1,7 @@
 import { execFile } from "node:child_process";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { basename, join } from "node:path";
 import { promisify } from "node:util";
 import { type App, createApp } from "../../src/app.ts";
 import { loadConfig } from "../../src/config.ts";
@@ -28,6 +28,8 @@ export interface BuildFixture {
   /** Git in the authority repository. */
   git(...args: string[]): Promise<string>;
   tasks(buildId: string): Promise<Record<string, string>>;
+  /** Cuts every connection of the app to its database but the one that does it. */
+  cutConnections(): Promise<{ rowCount: number | null }>;
   close(): Promise<void>;
 }
 
@@ -55,7 +57,7 @@ export async function createBuildFixture(options: FixtureOptions = {}): Promise<
     ...(options.clock === undefined ? {} : { clock: options.clock }),
     ...(options.crashPoint === undefined ? {} : { crashPoint: options.crashPoint }),
   });
-  const project = "fixture";
+  const project = basename(dataDir);
   const projectId = projectIdFor("default", project);
   await app.start(new Set([projectId]));
   let requests = 0;
@@ -97,6 +99,10 @@ export async function createBuildFixture(options: FixtureOptions = {}): Promise<
       const rows = await app.store.tasks.list({ buildId }, { by: "position" });
       return Object.fromEntries(rows.map((task) => [task.key, task.status]));
     },
+    cutConnections: () =>
+      database.pool.query(
+        "select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()",
+      ),
     async close() {
       await app.close();
       await app.ports.driver(sandbox).remove(projectId as never, { volume: true });

@@ -39,7 +39,11 @@ export async function createWorkspaceFixture(
 ): Promise<WorkspaceFixture> {
   const folder = mkdtempSync(join(tmpdir(), "wavesmith-workspace-"));
   const dataDir = join(folder, "data");
-  const workspace = createWorkspace({ dataDir, ...(options.crashPoint && { crashPoint: options.crashPoint }) });
+  const workspace = createWorkspace({
+    dataDir,
+    env: process.env,
+    ...(options.crashPoint && { crashPoint: options.crashPoint }),
+  });
   const guest = await createFakeGuest();
   if (options.prepared !== false) await workspace.prepare(project, { kind: "empty" }, someDate);
   const git = (...args: string[]) => gitIn(workspace.repositoryPath(project), ...args);

@@ -1,7 +1,7 @@
 import type { FindingView, GateView } from "../../coordinator/read-build.ts";
 import type { Evidence } from "../../domain/finding.ts";
-import type { Tone } from "../palette.ts";
 import { count, duration, oneLine } from "../format.ts";
+import type { Tone } from "../palette.ts";
 import type { Line } from "./line.ts";
 
 const tones: Record<string, Tone> = {

@@ -115,7 +115,8 @@ function taskRow(view: BuildView, wave: WaveView, task: TaskView, width: number,
   }
   const waiting = waitsFor(view, task);
   const took = tookOf(wave, task);
-  const rest = waiting === null ? segment("dim", took) : segment("dim", `${took === "" ? "" : `${took}, `}waits for ${waiting}`);
+  const rest =
+    waiting === null ? segment("dim", took) : segment("dim", `${took === "" ? "" : `${took}, `}waits for ${waiting}`);
   return [indent, glyphOf(task.status), ...name, rest];
 }
 
@@ -128,7 +129,9 @@ function tookOf(wave: WaveView, task: TaskView): string {
 function gatesRow(view: BuildView, wave: WaveView, { frame, now }: LiveOptions): Row {
   const row: Segment[] = [segment("plain", "      "), segment("dim", "gates  ")];
   for (const name of gateNames) {
-    const run = wave.gates.findLast((gate) => gate.gate === name && (wave.headSha === null || gate.sha === wave.headSha));
+    const run = wave.gates.findLast(
+      (gate) => gate.gate === name && (wave.headSha === null || gate.sha === wave.headSha),
+    );
     const atWork = run !== undefined && run.status !== "finished";
     const mark = atWork ? segment("accent", spin(frame)) : glyphOf(run?.verdict ?? "");
     const time = atWork ? ` ${clock(now.getTime() - run.createdAt.getTime())}` : "";

@@ -76,12 +76,7 @@ export function attemptName(wave: Pick<WaveView, "number">, attempt: AttemptView
   return attempt.kind === "fix" ? `fix of wave ${wave.number}` : `generated files of wave ${wave.number}`;
 }
 
-function attemptLines(
-  view: BuildView,
-  wave: WaveView,
-  earlier: AttemptView | undefined,
-  attempt: AttemptView,
-): Told[] {
+function attemptLines(view: BuildView, wave: WaveView, earlier: AttemptView | undefined, attempt: AttemptView): Told[] {
   const told: Told[] = [];
   const name = attemptName(wave, attempt);
   if (attempt.startedAt !== null && (earlier === undefined || earlier.startedAt === null)) {
@@ -101,7 +96,8 @@ function settledLine(view: BuildView, name: string, attempt: AttemptView): Line 
   const took = attempt.endedAt === null ? "" : duration(attempt.endedAt.getTime() - began.getTime());
   const why = attempt.reason === null ? "" : `: ${oneLine(attempt.reason)}`;
   if (attempt.outcome === "succeeded") {
-    const changed = attempt.changed.length === 0 ? "no file changed" : `${count(attempt.changed.length, "file")} changed`;
+    const changed =
+      attempt.changed.length === 0 ? "no file changed" : `${count(attempt.changed.length, "file")} changed`;
     return { tone: "good", text: `  ${name}: done in ${took} (${attempt.role}), ${changed}` };
   }
   const next = attempt.taskKey === null ? "" : whatNext(taskOf(view, attempt.taskKey), attempt);
@@ -118,12 +114,7 @@ function whatNext(task: TaskView | undefined, attempt: AttemptView): string {
   return `; it is tried again (retry ${task.retriesUsed} of ${task.definition.retries})`;
 }
 
-function joinLines(
-  before: BuildView | null,
-  after: BuildView,
-  known: WaveView | undefined,
-  wave: WaveView,
-): Told[] {
+function joinLines(before: BuildView | null, after: BuildView, known: WaveView | undefined, wave: WaveView): Told[] {
   const told: Told[] = [];
   const settled = Math.max(wave.createdAt.getTime(), ...wave.attempts.flatMap(taskEnd));
   const conflicts = after.tasks.flatMap((task) => {
@@ -140,7 +131,12 @@ function joinLines(
   }
   if (wave.headSha !== null && (known === undefined || known.headSha === null)) {
     const joined = wave.taskKeys.filter((key) => wasJoined(taskOf(after, key), wave)).length;
-    told.push({ at: settled, tone: "plain", text: `  joined: ${count(joined, "task")} of wave ${wave.number}`, minor: true });
+    told.push({
+      at: settled,
+      tone: "plain",
+      text: `  joined: ${count(joined, "task")} of wave ${wave.number}`,
+      minor: true,
+    });
   }
   return told;
 }

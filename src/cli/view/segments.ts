@@ -9,8 +9,9 @@ export type Row = readonly Segment[];
 
 export const segment = (tone: Tone, text: string): Segment => ({ tone, text });
 
-const wide = /[\u1100-\u115f\u2e80-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff00-\uff60\uffe0-\uffe6\u{1f300}-\u{1faff}]/u;
-const zeroWidth = /[\u0300-\u036f\u200b-\u200f\ufe00-\ufe0f]/u;
+const wide =
+  /[\u1100-\u115f\u2e80-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff00-\uff60\uffe0-\uffe6\u{1f300}-\u{1faff}]/u;
+const zeroWidth = /\p{Mn}|[\u200b-\u200d\ufeff]/u;
 
 /** Columns that a text takes on a terminal. */
 export function widthOf(text: string): number {

@@ -1,6 +1,6 @@
 import type { AttemptView, BuildView, GateView, WaveView } from "../../coordinator/read-build.ts";
 import { agentSpecFor } from "../../domain/plan.ts";
-import { count, duration, harmless, oneLine, shortSha } from "../format.ts";
+import { count, duration, harmless, oneLine } from "../format.ts";
 import { type Hints, shellWord } from "../hints.ts";
 import { evidenceText, findingLines } from "./gate-lines.ts";
 import type { Line } from "./line.ts";
@@ -58,7 +58,10 @@ function keptLines(view: BuildView, { repository }: SummaryOptions): Line[] {
   const shown = branches.slice(-12).map((branch): Line => ({ tone: "plain", text: `  ${branch}` }));
   const fetch = `git fetch ${shellWord(repository)} ${shellWord(branches.at(-1)!)}`;
   return [
-    { tone: "plain", text: `work that is not in main is kept on ${count(branches.length, "branch").replace("branchs", "branches")}:` },
+    {
+      tone: "plain",
+      text: `work that is not in main is kept on ${count(branches.length, "branch").replace("branchs", "branches")}:`,
+    },
     ...shown,
     { tone: "plain", text: `fetch one: ${fetch}` },
   ];
@@ -146,7 +149,9 @@ const placePatterns = [
 /** Files and lines that an output names, those of the project rather than of its tools; at most three. */
 export function placesIn(output: string): string[] {
   const text = harmless(output);
-  const found = placePatterns.flatMap((pattern) => [...text.matchAll(pattern)].map((match) => `${match[1]}:${match[2]}`));
+  const found = placePatterns.flatMap((pattern) =>
+    [...text.matchAll(pattern)].map((match) => `${match[1]}:${match[2]}`),
+  );
   const ours = found.filter((place) => !/node:internal|node_modules|\/usr\/|site-packages/.test(place));
   return [...new Set(ours.map((place) => place.replace(/^.*\/trees\/[^/]+\/[^/]+\//, "")))].slice(0, 3);
 }

@@ -65,7 +65,9 @@ function runningPhase(view: BuildView, wave: WaveView | null): string {
     case "running":
       return `wave ${wave.number}: tasks at work`;
     case "joining":
-      return wave.headSha === null ? `wave ${wave.number}: joining branches` : `wave ${wave.number}: making generated files again`;
+      return wave.headSha === null
+        ? `wave ${wave.number}: joining branches`
+        : `wave ${wave.number}: making generated files again`;
     case "gating":
       return `wave ${wave.number}: ${gateAtWork(wave)}`;
     case "fixing":

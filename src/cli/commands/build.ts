@@ -1,0 +1,131 @@
+import { randomBytes, randomUUID } from "node:crypto";
+import { userInfo } from "node:os";
+import { dirname, resolve } from "node:path";
+import { buildIdForEvent } from "../../domain/ids.ts";
+import type { Plan } from "../../domain/plan.ts";
+import type { Context } from "../context.ts";
+import { driveToEnd } from "../drive.ts";
+import { exit } from "../errors.ts";
+import { type Interrupts, watchInterrupts } from "../interrupts.ts";
+import { driverForTrial, lackingDriver, rawPlan, readPlan } from "../parts.ts";
+import { tellFaults } from "../plan-faults.ts";
+import { openSession, type Session } from "../session.ts";
+import { createPresenter, type Presenter } from "../view/presenter.ts";
+
+export interface BuildOptions {
+  readonly wait: boolean;
+  readonly demo?: boolean;
+}
+
+/** `build PLAN`: runs a build to its end in this process. */
+export async function build(context: Context, file: string, options: BuildOptions): Promise<number> {
+  const { plan, faults, refused, warnings } = await readPlan(file, context.environment);
+  for (const warning of warnings) context.warn(warning);
+  const all = [...faults, ...refused];
+  if (plan === null || all.length > 0) {
+    tellFaults(context, file, all);
+    return exit.usage;
+  }
+  const presenter = createPresenter(context);
+  const interrupts = watchInterrupts(process);
+  context.out.onClosed(() => interrupts.raise());
+  try {
+    return await run({ context, presenter, interrupts, file, plan, options });
+  } finally {
+    presenter.close();
+    interrupts.dispose();
+  }
+}
+
+interface Run {
+  readonly context: Context;
+  readonly presenter: Presenter;
+  readonly interrupts: Interrupts;
+  readonly file: string;
+  readonly plan: Plan;
+  readonly options: BuildOptions;
+}
+
+async function run(given: Run): Promise<number> {
+  const { context, presenter, interrupts } = given;
+  // Both take a moment and neither needs the other.
+  const [driver, session] = await Promise.allSettled([usableDriver(given), openSession(context, presenter)]);
+  if (session.status === "rejected") throw driver.status === "rejected" ? driver.reason : session.reason;
+  try {
+    if (driver.status === "rejected") throw driver.reason;
+    if (interrupts.count > 0) return exit.cancelled;
+    return await request(given, session.value, driver.value);
+  } finally {
+    await session.value.close();
+  }
+}
+
+/** The driver to build with, tried. Fails with `environment`, naming each problem and its remedy. */
+async function usableDriver({ context, presenter, options }: Run): Promise<string> {
+  const config = await context.config();
+  const name = config.sandboxDriver;
+  const problems = await (await driverForTrial(config, name)).check();
+  if (problems.length === 0) return name;
+  if (options.demo !== true || name === "local-unsafe") throw lackingDriver(name, problems);
+  for (const { what, remedy } of problems) presenter.warn(`${what} (${remedy})`);
+  presenter.warn("THE DEMO RUNS WITHOUT ISOLATION (local-unsafe): its agents are ordinary processes of this machine");
+  const unsafe = await (await driverForTrial(config, "local-unsafe")).check();
+  if (unsafe.length > 0) throw lackingDriver("local-unsafe", unsafe);
+  return "local-unsafe";
+}
+
+async function request(given: Run, session: Session, driver: string): Promise<number> {
+  const { context, presenter, interrupts, file, plan, options } = given;
+  const { projectIdFor } = await import("../../coordinator/start-build.ts");
+  const project = projectName(context, plan, options);
+  const projectId = projectIdFor("default", project);
+  const eventId = `project/build.requested:${randomUUID()}:0`;
+  const buildId = buildIdForEvent(eventId);
+  await session.drive(projectId);
+  await session.app.send({
+    name: "project/build.requested",
+    id: eventId,
+    data: {
+      projectId,
+      project,
+      requestedBy: requester(),
+      plan: await rawPlan(file),
+      planFolder: dirname(resolve(file)),
+      sandbox: driver,
+    },
+  });
+  if (context.json) context.out.json({ type: "build.started", buildId, project, projectId });
+  else presenter.lines(openingLines({ buildId, project, file, plan, driver }).map((text) => ({ tone: "plain", text })));
+  presenter.phase("reading the source and opening the sandbox");
+  const noWait = !options.wait;
+  return driveToEnd({ context, session, presenter, interrupts, buildId, from: "first", noWait });
+}
+
+function projectName(context: Context, plan: Plan, options: BuildOptions): string {
+  const name = context.options.project ?? plan.name;
+  return options.demo === true ? `${name}-${randomBytes(4).toString("hex").slice(0, 6)}` : name;
+}
+
+function requester(): string {
+  try {
+    return userInfo().username;
+  } catch {
+    return `uid ${process.getuid?.() ?? "unknown"}`; // A user id without an entry in passwd, as in some containers.
+  }
+}
+
+interface Opening {
+  readonly buildId: string;
+  readonly project: string;
+  readonly file: string;
+  readonly plan: Plan;
+  readonly driver: string;
+}
+
+function openingLines({ buildId, project, file, plan, driver }: Opening): string[] {
+  const isolation = driver === "local-unsafe" ? " (NO ISOLATION: agents are ordinary processes of this machine)" : "";
+  const network = plan.networkAsked
+    ? `network ${plan.network === "none" ? "none" : "open"}`
+    : "network open, since the plan says nothing about it (write `network: none` to close it)";
+  return [`build ${buildId}  project ${project}  plan ${file}`, `sandbox ${driver}${isolation}, ${network}`];
+}

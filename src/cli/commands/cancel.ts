@@ -1,0 +1,64 @@
+import type { BuildView } from "../../coordinator/read-build.ts";
+import type { Context } from "../context.ts";
+import { tellEnd } from "../drive.ts";
+import { exit } from "../errors.ts";
+import { findBuild } from "../find-build.ts";
+import { follow } from "../follow.ts";
+import { openStore, repositoryPath } from "../parts.ts";
+import { isServed } from "../serving.ts";
+import { openSession, type Session } from "../session.ts";
+import { createPresenter, type Presenter } from "../view/presenter.ts";
+
+/** `cancel BUILD`: ends a build wherever it runs, or here when nobody drives it; returns when its work is kept. */
+export async function cancel(context: Context, name: string): Promise<number> {
+  const presenter = createPresenter(context);
+  try {
+    const session = await openSession(context, presenter);
+    try {
+      return await end(context, session, presenter, name);
+    } finally {
+      await session.close();
+    }
+  } finally {
+    presenter.close();
+  }
+}
+
+async function end(context: Context, session: Session, presenter: Presenter, name: string): Promise<number> {
+  const { store, ports } = session.app;
+  const buildId = await findBuild(store, context, name);
+  const { requestCancel } = await import("../../coordinator/cancel-build.ts");
+  const asked = await requestCancel(ports, buildId, "cancelled with `wavesmith cancel`");
+  const { projectId, status } = await store.builds.get({ id: buildId });
+  if (!asked) {
+    if (context.json) context.out.json({ buildId, status });
+    else context.out.line(`build ${buildId} is ${status} already`);
+    return exit.ok;
+  }
+  if (status === "cancelling") presenter.phase("ending the agents and keeping their work");
+  const view = await untilCancelled(session, presenter, { buildId, projectId });
+  presenter.close();
+  if (context.json) context.out.json({ buildId, status: view.build.status });
+  else tellEnd(context, view, await repositoryPath(session.config, projectId));
+  return view.build.status === "cancelled" ? exit.ok : exit.failed;
+}
+
+/** Whoever drives the build does it; when nobody does (any more), this process does. */
+async function untilCancelled(
+  session: Session,
+  presenter: Presenter,
+  { buildId, projectId }: { buildId: string; projectId: string },
+): Promise<BuildView> {
+  const { database, close } = await openStore(session.config, "cancel");
+  try {
+    if (!(await isServed(database, projectId))) await session.drive(projectId);
+    const until = async (): Promise<boolean> => {
+      if (!(await isServed(database, projectId))) await session.drive(projectId);
+      return false;
+    };
+    const quiet = { event: () => undefined, view: () => undefined, warn: presenter.warn };
+    return await follow({ store: session.app.store, buildId, from: "first", presenter: quiet, until });
+  } finally {
+    await close();
+  }
+}

@@ -1,0 +1,132 @@
+import { execFile } from "node:child_process";
+import { existsSync } from "node:fs";
+import { access, constants, mkdtemp, rm, statfs } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import { promisify } from "node:util";
+import { messageOf, WavesmithError } from "../../domain/errors.ts";
+import type { Context } from "../context.ts";
+import { exit } from "../errors.ts";
+import { bytes } from "../format.ts";
+import { type Config, driverForTrial, driverNames, isUsed, openStore } from "../parts.ts";
+
+const run = promisify(execFile);
+const leastFreeBytes = 1024 ** 3;
+const trialLimitMs = 20_000;
+
+export interface Check {
+  readonly name: string;
+  readonly ok: boolean;
+  readonly detail: string;
+  readonly remedy: string | null;
+  /** Without it nothing can be built. */
+  readonly needed: boolean;
+}
+
+/** `doctor`: tries for real what building needs, and says what to do about what does not work. */
+export async function doctor(context: Context): Promise<number> {
+  const config = await context.config();
+  const checks: Check[] = [];
+  for (const look of looks(config)) {
+    const found = await look();
+    checks.push(...found);
+    if (!context.json) for (const check of found) tell(context, check);
+  }
+  const ok = isWell(checks);
+  if (context.json) context.out.json({ ok, checks });
+  else context.out.line(ok ? "This machine can build." : "This machine cannot build yet: see the remedies above.");
+  return ok ? exit.ok : exit.environment;
+}
+
+/** What is needed works, and one sandbox driver at least. */
+export function isWell(checks: readonly Check[]): boolean {
+  const drivers = checks.filter((check) => check.name.startsWith("sandbox "));
+  return checks.every((check) => check.ok || !check.needed) && drivers.some((check) => check.ok);
+}
+
+function tell({ out }: Context, { name, ok, detail, remedy, needed }: Check): void {
+  const mark = ok ? out.paint("good", "✓") : out.paint(needed ? "bad" : "warn", needed ? "✗" : "–");
+  out.line(`${mark} ${name}: ${detail}`);
+  if (remedy !== null) out.line(`    remedy: ${remedy}`);
+}
+
+function looks(config: Config): (() => Promise<Check[]>)[] {
+  return [
+    async () => [{ name: "node", ok: true, detail: process.version, remedy: null, needed: true }],
+    async () => [await git(config)],
+    async () => [await database(config)],
+    ...driverNames.map((name) => async () => [await driver(config, name)]),
+    async () => [await disk(config)],
+    async () => Promise.all(["npm", "python3", "make"].map((tool) => toolCheck(config, tool))),
+  ];
+}
+
+async function versionOf(config: Config, program: string): Promise<string | null> {
+  const env = { PATH: config.environment.PATH ?? "", HOME: config.environment.HOME ?? "" };
+  return run(program, ["--version"], { env, timeout: trialLimitMs }).then(
+    ({ stdout }) => stdout.trim().split("\n")[0] ?? "",
+    () => null, // Not there or not working: for us the same.
+  );
+}
+
+async function git(config: Config): Promise<Check> {
+  const said = await versionOf(config, "git");
+  const [, major, minor] = /(\d+)\.(\d+)/.exec(said ?? "") ?? [];
+  const ok = Number(major) * 1000 + Number(minor) >= 2038;
+  const detail = said ?? "not found on PATH";
+  return { name: "git", ok, detail, remedy: ok ? null : "install git 2.38 or newer", needed: true };
+}
+
+async function database(config: Config): Promise<Check> {
+  const name = "database";
+  const embedded = config.databaseUrl === null;
+  // Where nothing was built yet, nothing is to be left behind either.
+  const trial = isUsed(config) ? null : await mkdtemp(join(tmpdir(), "wavesmith-doctor-"));
+  try {
+    const opened = await openStore(trial === null ? config : { ...config, dataDir: trial }, "doctor");
+    const { rows } = await opened.database.pool.query<{ version: string }>("show server_version");
+    await opened.close();
+    const detail = `${embedded ? "embedded" : "server of DATABASE_URL"}, Postgres ${rows[0]?.version}`;
+    return { name, ok: true, detail, remedy: null, needed: true };
+  } catch (error) {
+    const remedy = error instanceof WavesmithError ? error.remedy : null;
+    return { name, ok: false, detail: messageOf(error), remedy, needed: true };
+  } finally {
+    if (trial !== null) await rm(trial, { recursive: true, force: true });
+  }
+}
+
+async function driver(config: Config, name: string): Promise<Check> {
+  const trial = existsSync(config.dataDir) ? null : await mkdtemp(join(tmpdir(), "wavesmith-doctor-"));
+  try {
+    const tried = await driverForTrial(trial === null ? config : { ...config, dataDir: trial }, name);
+    const problems = await tried.check();
+    const works = name === "local" ? "works (bubblewrap)" : "works, without isolation";
+    const detail = problems.length === 0 ? works : problems.map(({ what }) => what).join("; ");
+    const remedy = problems.length === 0 ? null : problems.map((problem) => problem.remedy).join("; ");
+    return { name: `sandbox ${name}`, ok: problems.length === 0, detail, remedy, needed: false };
+  } finally {
+    if (trial !== null) await rm(trial, { recursive: true, force: true });
+  }
+}
+
+async function disk(config: Config): Promise<Check> {
+  let folder = config.dataDir;
+  while (!existsSync(folder)) folder = dirname(folder);
+  const { bavail, bsize } = await statfs(folder);
+  const free = bavail * bsize;
+  const writable = await access(folder, constants.W_OK).then(
+    () => true,
+    () => false, // Said below.
+  );
+  const ok = writable && free >= leastFreeBytes;
+  const remedy = writable ? `make room, or take another place: --data DIR` : `take a folder of your own: --data DIR`;
+  const detail = writable ? `${bytes(free)} free for ${config.dataDir}` : `${folder} cannot be written`;
+  return { name: "disk", ok, detail, remedy: ok ? null : remedy, needed: true };
+}
+
+async function toolCheck(config: Config, tool: string): Promise<Check> {
+  const said = await versionOf(config, tool);
+  const remedy = said === null ? `install ${tool} if your plans call it` : null;
+  return { name: `tool ${tool}`, ok: said !== null, detail: said ?? "not found", remedy, needed: false };
+}

@@ -1,0 +1,94 @@
+import { WavesmithError } from "../../domain/errors.ts";
+import type { Context } from "../context.ts";
+import { exit } from "../errors.ts";
+import { findBuild } from "../find-build.ts";
+import { harmless } from "../format.ts";
+import { watchInterrupts } from "../interrupts.ts";
+import { createLineSplitter, createLogCursor, type LogSource, logSources } from "../log-reader.ts";
+import type { LogChunkRow, Store } from "../parts.ts";
+import { withStore } from "../reading.ts";
+
+export interface LogsOptions {
+  readonly task?: string;
+  readonly follow?: boolean;
+}
+
+const pollMs = 250;
+
+/** `logs BUILD`: what agents and gates printed, line by line, in the order of time. */
+export function logs(context: Context, name: string, options: LogsOptions): Promise<number> {
+  return withStore(context, "logs", {
+    unused: (config) => {
+      throw new WavesmithError("not-found", `there is no build in ${config.dataDir} yet`, {
+        remedy: context.hints.command("build PLAN"),
+      });
+    },
+    read: async ({ store }) => {
+      const buildId = await findBuild(store, context, name);
+      await refuseUnknownTask(store, buildId, options.task);
+      const stop = watchInterrupts(process);
+      context.out.onClosed(() => stop.raise());
+      try {
+        await print({ context, store, buildId, options, stopped: () => stop.count > 0 });
+      } finally {
+        stop.dispose();
+      }
+      return exit.ok;
+    },
+  });
+}
+
+async function refuseUnknownTask(store: Store, buildId: string, task: string | undefined): Promise<void> {
+  if (task === undefined || (await store.tasks.find({ buildId, key: task })) !== null) return;
+  const keys = (await store.tasks.list({ buildId }, { by: "position" })).map(({ key }) => key);
+  throw new WavesmithError("not-found", `build ${buildId} has no task ${task}`, {
+    remedy: `its tasks are ${keys.slice(0, 30).join(", ")}`,
+  });
+}
+
+interface Printing {
+  readonly context: Context;
+  readonly store: Store;
+  readonly buildId: string;
+  readonly options: LogsOptions;
+  readonly stopped: () => boolean;
+}
+
+async function print({ context, store, buildId, options, stopped }: Printing): Promise<void> {
+  const cursor = createLogCursor(store);
+  const write = createWriter(context);
+  for (;;) {
+    // Asked before the output is read: what ended before was printed before.
+    const { status } = await store.builds.get({ id: buildId });
+    const over = ["completed", "failed", "cancelled"].includes(status);
+    const all = await logSources(store, buildId);
+    const sources = options.task === undefined ? all : all.filter((source) => source.taskKey === options.task);
+    for (const chunk of await cursor.next(sources.map((source) => source.jobKey))) write.chunk(sources, chunk);
+    if (over || options.follow !== true || stopped()) {
+      write.rest(sources);
+      return;
+    }
+    await new Promise((wake) => setTimeout(wake, pollMs));
+  }
+}
+
+function createWriter({ out, json }: Context) {
+  const splitter = createLineSplitter();
+  const line = (label: string, text: string): void => out.line(`${out.paint("accent", `${label}│`)} ${text}`);
+  return {
+    chunk(sources: readonly LogSource[], { jobKey, at, text }: LogChunkRow): void {
+      const source = sources.find((candidate) => candidate.jobKey === jobKey)!;
+      if (json) {
+        out.json({ type: "log", at: at.toISOString(), source: source.label, task: source.taskKey, text });
+        return;
+      }
+      for (const part of splitter.take(jobKey, harmless(text))) line(source.label, part);
+    },
+    rest(sources: readonly LogSource[]): void {
+      for (const { jobKey, label } of sources) {
+        const left = splitter.rest(jobKey);
+        if (left !== null) line(label, left);
+      }
+    },
+  };
+}

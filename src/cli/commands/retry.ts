@@ -1,0 +1,13 @@
+import type { Context } from "../context.ts";
+import { requireDriver } from "../parts.ts";
+import { goOn, type ResumeOptions } from "./resume.ts";
+
+/** `retry BUILD`: new attempts for what failed, then as `resume`. Fails with `conflict` when there is nothing to do again. */
+export function retry(context: Context, name: string, options: ResumeOptions): Promise<number> {
+  return goOn(context, name, options, async ({ app, config }, { build }) => {
+    await requireDriver(config, build.sandboxDriver);
+    const { retryBuild } = await import("../../coordinator/retry-build.ts");
+    await retryBuild(app.ports, build.id);
+    return true;
+  });
+}

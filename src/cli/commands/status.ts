@@ -1,0 +1,32 @@
+import { createBuildReader } from "../../coordinator/read-build.ts";
+import { WavesmithError } from "../../domain/errors.ts";
+import type { Context } from "../context.ts";
+import { exit } from "../errors.ts";
+import { findBuildOrLatest } from "../find-build.ts";
+import { repositoryPath } from "../parts.ts";
+import { withStore } from "../reading.ts";
+import { isServed } from "../serving.ts";
+import { statusJson, statusLines } from "../view/status-lines.ts";
+
+/** `status [BUILD]`: what a build has done, does and waits for. */
+export function status(context: Context, name: string | undefined): Promise<number> {
+  const { out, json, hints } = context;
+  return withStore(context, "status", {
+    unused: (config) => {
+      throw new WavesmithError("not-found", `there is no build in ${config.dataDir} yet`, {
+        remedy: hints.command("build PLAN"),
+      });
+    },
+    read: async ({ store, database, config }) => {
+      const buildId = await findBuildOrLatest(store, context, name);
+      const view = await createBuildReader(store, buildId).read();
+      const goesOn = ["queued", "running", "cancelling"].includes(view.build.status);
+      const interrupted = goesOn && !(await isServed(database, view.build.projectId));
+      const repository = await repositoryPath(config, view.build.projectId);
+      const options = { interrupted, repository, hints, now: new Date() };
+      if (json) out.json(statusJson(view, options));
+      else for (const { tone, text } of statusLines(view, options)) out.line(out.paint(tone, text));
+      return exit.ok;
+    },
+  });
+}

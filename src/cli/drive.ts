@@ -1,0 +1,128 @@
+import { type BuildView, buildAhead, createEventCursor, type EventCursor } from "../coordinator/read-build.ts";
+import { messageOf } from "../domain/errors.ts";
+import type { Context } from "./context.ts";
+import { exit, exitCodeOf } from "./errors.ts";
+import { follow } from "./follow.ts";
+import type { Interrupts } from "./interrupts.ts";
+import { type ShownPreview, showPreview } from "./preview.ts";
+import type { Session } from "./session.ts";
+import type { Presenter } from "./view/presenter.ts";
+import { buildFinished } from "./view/result.ts";
+import { summary } from "./view/summary.ts";
+
+export interface DriveOptions {
+  readonly context: Context;
+  readonly session: Session;
+  readonly presenter: Presenter;
+  readonly interrupts: Interrupts;
+  readonly buildId: string;
+  /** What is told: the whole build, or what comes after where this cursor stands. */
+  readonly from: "first" | EventCursor;
+  /** Ends at once although there is a preview to look at. */
+  readonly noWait: boolean;
+}
+
+/** Drives a build that is stored to its end, shows it, and returns the exit code. Ctrl-C cancels it. */
+export async function driveToEnd(options: DriveOptions): Promise<number> {
+  const { context, session, presenter, interrupts, buildId } = options;
+  let over = false;
+  interrupts.on((count) => {
+    if (over) return;
+    if (count === 1) void cancel(options).catch((error: unknown) => presenter.warn(messageOf(error)));
+    else leave(options);
+  });
+  await untilItsTurn(options);
+  const { store } = session.app;
+  const view = await follow({ store, buildId, from: options.from, presenter });
+  over = true;
+  presenter.close();
+  await finish(options, view, interrupts.count > 0);
+  const repository = session.app.ports.workspace.repositoryPath(view.build.projectId as never);
+  if (context.json) context.out.json(buildFinished(view, repository));
+  return exitCodeOf(view.build.status);
+}
+
+/** Tells of the end of a build that is over, as `build` did. */
+export function tellEnd(context: Context, view: BuildView, repository: string): void {
+  const { out, hints } = context;
+  if (context.json) return;
+  for (const { tone, text } of summary(view, { repository, hints, now: new Date() })) out.line(out.paint(tone, text));
+}
+
+async function cancel({ session, presenter, buildId }: DriveOptions): Promise<void> {
+  const text = "cancelling: ending the agents and keeping their work… (Ctrl-C again leaves at once)";
+  presenter.lines([{ tone: "warn", text }]);
+  const { requestCancel } = await import("../coordinator/cancel-build.ts");
+  const { app } = session;
+  // The request may not have become a build yet.
+  while ((await app.store.builds.find({ id: buildId })) === null) await new Promise((wake) => setTimeout(wake, 50));
+  await requestCancel(app.ports, buildId, "cancelled with Ctrl-C");
+  await app.reconcile();
+}
+
+function leave({ context, presenter, buildId }: DriveOptions): never {
+  presenter.close();
+  const again = context.hints.command(`resume ${buildId}`);
+  context.out.note(`left at once: agents may still be at work. To finish cancelling: ${again}`);
+  process.exit(exit.cancelled);
+}
+
+/** A build waits while another of its project is not over; that one is shown, and driven on if nobody does. */
+async function untilItsTurn({ context, session, presenter, buildId }: DriveOptions): Promise<void> {
+  const { store } = session.app;
+  const deadline = Date.now() + 60_000;
+  for (;;) {
+    const build = await store.builds.find({ id: buildId });
+    if (build !== null && build.status !== "queued") return;
+    const ahead = build === null ? null : await buildAhead(store, build);
+    if (ahead !== null) {
+      const text = `build ${ahead.id} of this project is not finished: it goes first`;
+      if (context.json) context.warn(text);
+      else presenter.lines([{ tone: "warn", text }]);
+      const until = async () => (await store.builds.find({ id: buildId }))?.status !== "queued";
+      const shown = context.json ? { ...presenter, event: () => undefined } : presenter;
+      const from = await createEventCursor(store, ahead.id, "now");
+      await follow({ store, buildId: ahead.id, from, presenter: shown, until });
+    }
+    if (build === null && Date.now() > deadline) {
+      throw new Error(`build ${buildId} was requested a minute ago, and the engine has not taken it up`);
+    }
+    await new Promise((wake) => setTimeout(wake, 50));
+  }
+}
+
+/** The last lines; a completed build's preview is shown, and stays until Ctrl-C on a terminal. */
+async function finish(options: DriveOptions, view: BuildView, interrupted: boolean): Promise<void> {
+  const { context, session, interrupts, buildId } = options;
+  const repository = session.app.ports.workspace.repositoryPath(view.build.projectId as never);
+  tellEnd(context, view, repository);
+  if (view.build.status !== "completed" || view.build.plan.preview === null) return;
+  const stopping = new AbortController();
+  interrupts.on(() => stopping.abort());
+  if (interrupted) stopping.abort();
+  const preview = await showPreview(session.app, view, stopping.signal);
+  try {
+    await look(options, preview, stopping.signal);
+  } finally {
+    if (typeof preview !== "string") await preview.close();
+    const { stopPreview } = await import("../coordinator/preview.ts");
+    await stopPreview(session.app.ports, buildId, "the command that showed it ended");
+  }
+}
+
+async function look(options: DriveOptions, preview: ShownPreview | string, signal: AbortSignal): Promise<void> {
+  const { out, json } = options.context;
+  const say = (text: string): void => (json ? out.note(text) : out.line(text));
+  if (typeof preview === "string") {
+    say(out.paint("warn", `Preview: not shown: ${preview}`));
+    return;
+  }
+  say(`Preview: ${out.paint("accent", preview.url)} (answered ${preview.status})`);
+  const stays = out.live && !json && !options.noWait;
+  if (!stays) {
+    out.note("It is stopped with this command; on a terminal, without --no-wait, it stays until Ctrl-C.");
+    return;
+  }
+  say(out.paint("dim", "It stays until Ctrl-C."));
+  if (!signal.aborted) await new Promise<void>((resolve) => signal.addEventListener("abort", () => resolve()));
+}

@@ -1,0 +1,54 @@
+import { readFileSync } from "node:fs";
+import { CommanderError } from "commander";
+import { describeError, exit, exitCodeForError } from "./errors.ts";
+import { createHints } from "./hints.ts";
+import { createOutput, type Output } from "./output.ts";
+import { createProgram } from "./program.ts";
+
+/** Runs the command line of this process and ends it. */
+export async function main(self: NodeJS.Process): Promise<never> {
+  const out = createOutput({ stdout: self.stdout, stderr: self.stderr, environment: self.env });
+  const code = await runCommand(self.argv.slice(2), out, self.env);
+  await out.drained();
+  self.exit(code);
+}
+
+/** Runs one command; never throws. Returns the exit code (contract 2). */
+export async function runCommand(
+  words: readonly string[],
+  out: Output,
+  environment: Readonly<Record<string, string | undefined>>,
+): Promise<number> {
+  let code: number = exit.ok;
+  const done = (ended: number): void => {
+    code = ended;
+  };
+  const program = createProgram({ out, environment, version: version(), done });
+  try {
+    if (words.length === 0) {
+      program.outputHelp({ error: true });
+      return exit.usage;
+    }
+    await program.parseAsync(words, { from: "user" });
+    return code;
+  } catch (error) {
+    // Commander has said what it had to say.
+    if (!(error instanceof CommanderError)) {
+      const { verbose, data } = program.opts<{ verbose?: boolean; data?: string }>();
+      const hints = createHints({ environment, data });
+      out.note(describeError(error, { verbose: verbose === true, hints }));
+    }
+    return exitCodeForError(error);
+  }
+}
+
+function version(): string {
+  for (const place of ["../../package.json", "../../../package.json"]) {
+    try {
+      return JSON.parse(readFileSync(new URL(place, import.meta.url), "utf8")).version;
+    } catch {
+      // From the built package it is one folder further up.
+    }
+  }
+  return "unknown";
+}

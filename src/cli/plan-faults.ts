@@ -1,0 +1,19 @@
+import type { PlanFault } from "../domain/plan.ts";
+import type { Context } from "./context.ts";
+
+/** `path:line  plan.path  message`, as editors and CI systems know it. */
+export function faultLine(file: string, { line, path, message }: PlanFault): string {
+  const place = line === null ? file : `${file}:${line}`;
+  return [place, path, message].filter((part) => part !== "").join("  ");
+}
+
+/** Tells of every fault of a plan. */
+export function tellFaults({ out, json }: Context, file: string, faults: readonly PlanFault[]): void {
+  if (json) {
+    out.json({ type: "plan.faults", faults });
+    return;
+  }
+  for (const fault of faults) out.note(faultLine(file, fault));
+  const number = faults.length === 1 ? "1 fault" : `${faults.length} faults`;
+  out.note(out.paintError("bad", `${number} in ${file}: nothing was started`));
+}

@@ -1,0 +1,157 @@
+import { Command, CommanderError, type OptionValues } from "commander";
+import { WavesmithError } from "../domain/errors.ts";
+import { type Context, createContext, type GlobalOptions } from "./context.ts";
+import { exit } from "./errors.ts";
+import type { Output } from "./output.ts";
+
+export interface ProgramOptions {
+  readonly out: Output;
+  readonly environment: Readonly<Record<string, string | undefined>>;
+  readonly version: string;
+  /** Told the exit code of the command that ran. */
+  readonly done: (code: number) => void;
+}
+
+type Handler = (context: Context, words: string[], options: OptionValues) => Promise<number>;
+
+/** The command line (contract 2). A command's own code is loaded when it is called. */
+export function createProgram(given: ProgramOptions): Command {
+  const { out } = given;
+  const program = new Command("wavesmith");
+  program
+    .description("Builds software with many agents at once, in waves that pass gates.")
+    .version(given.version)
+    .exitOverride()
+    .configureOutput({
+      writeOut: (text) => out.raw(text),
+      writeErr: (text) => out.rawError(text),
+      outputError: (text, write) => write(text.replace(/^error: /, "wavesmith: ")),
+    })
+    .showHelpAfterError("  (wavesmith --help shows every command and option)")
+    .option("--data <dir>", "data directory: database, repositories, volumes (default: .wavesmith)")
+    .option("--project <name>", "the project (default: the plan's name)")
+    .option("--sandbox <driver>", "where agents run: local or local-unsafe (default: local)")
+    .option("--engine <name>", "what runs the functions: embedded (default)")
+    .option("--server <url>", "a server to work with (comes in a later version)")
+    .option("--json", "print JSON")
+    .option("--verbose", "show where in the code an error comes from");
+  addCommands(program, given);
+  return program;
+}
+
+function addCommands(program: Command, given: ProgramOptions): void {
+  const { out, environment, done } = given;
+  const command = (parent: Command, usage: string, description: string, handler: Handler): Command =>
+    parent
+      .command(usage)
+      .description(description)
+      .action(async (...called: unknown[]) => {
+        const self = called.at(-1) as Command;
+        const context = createContext(self.optsWithGlobals() as GlobalOptions, environment, out);
+        done(await handler(context, self.args, self.opts()));
+      });
+
+  command(program, "build [plan]", "run a plan to its end, with a live view", async (context, [plan], options) => {
+    if (options.brief !== undefined || options.source !== undefined) {
+      throw new WavesmithError("usage", "build --brief comes in a later version", { remedy: "write a plan file" });
+    }
+    if (plan === undefined) {
+      throw new WavesmithError("usage", "build needs a plan file", {
+        remedy: context.hints.command("build plan.yaml"),
+      });
+    }
+    const { build } = await import("./commands/build.ts");
+    return build(context, plan, { wait: options.wait !== false, demo: options.demo === true });
+  })
+    .option("--no-wait", "end at once, although there is a preview to look at")
+    .option("--demo", "a fresh project each time; without bubblewrap it falls back to local-unsafe")
+    .option("--brief <text>", "(comes in a later version)")
+    .option("--source <source>", "(comes in a later version)");
+
+  command(
+    program,
+    "resume <build>",
+    "go on with a build after a kill; shows the end of one that ended",
+    async (context, [name], options) => {
+      const { resume } = await import("./commands/resume.ts");
+      return resume(context, name!, { wait: options.wait !== false });
+    },
+  ).option("--no-wait", "end at once, although there is a preview to look at");
+  command(program, "retry <build>", "new attempts for what failed in a build", async (context, [name], options) => {
+    const { retry } = await import("./commands/retry.ts");
+    return retry(context, name!, { wait: options.wait !== false });
+  }).option("--no-wait", "end at once, although there is a preview to look at");
+  command(
+    program,
+    "plan <plan>",
+    "show waves, critical path and faults of a plan; runs nothing",
+    async (context, [file]) => {
+      const { plan } = await import("./commands/plan.ts");
+      return plan(context, file!);
+    },
+  );
+  command(program, "builds", "list builds, latest first", async (context) => {
+    const { builds } = await import("./commands/builds.ts");
+    return builds(context);
+  });
+  command(
+    program,
+    "status [build]",
+    "what a build has done, does and waits for (default: the latest)",
+    async (context, [name]) => {
+      const { status } = await import("./commands/status.ts");
+      return status(context, name);
+    },
+  );
+  command(program, "logs <build>", "what agents and gates printed", async (context, [name], options) => {
+    const { logs } = await import("./commands/logs.ts");
+    return logs(context, name!, options);
+  })
+    .option("--task <id>", "only this task's")
+    .option("--follow", "go on until the build ends");
+  command(program, "cancel <build>", "end a build and keep its work", async (context, [name]) => {
+    const { cancel } = await import("./commands/cancel.ts");
+    return cancel(context, name!);
+  });
+  addSandboxCommands(program, command);
+  command(program, "doctor", "try what this machine has for drivers, database and plans", async (context) => {
+    const { doctor } = await import("./commands/doctor.ts");
+    return doctor(context);
+  });
+}
+
+function addSandboxCommands(
+  program: Command,
+  command: (parent: Command, usage: string, description: string, handler: Handler) => Command,
+): void {
+  const sandbox = program.command("sandbox").description("the sandboxes of projects");
+  command(sandbox, "ls", "list sandboxes", async (context) => {
+    const { list } = await import("./commands/sandbox.ts");
+    return list(context);
+  });
+  command(
+    sandbox,
+    "exec <project> <command...>",
+    "run a command in a project's sandbox: exec PROJECT -- ls -l",
+    async (context, [project, ...argv]) => {
+      const { exec } = await import("./commands/sandbox.ts");
+      return exec(context, project!, argv);
+    },
+  );
+  command(sandbox, "start <project>", "start a project's sandbox", async (context, [project]) => {
+    const { start } = await import("./commands/sandbox.ts");
+    return start(context, project!);
+  });
+  command(sandbox, "stop <project>", "stop a project's sandbox; its volume stays", async (context, [project]) => {
+    const { stop } = await import("./commands/sandbox.ts");
+    return stop(context, project!);
+  });
+  command(sandbox, "rm <project>", "remove a project's sandbox", async (context, [project], options) => {
+    const { remove } = await import("./commands/sandbox.ts");
+    return remove(context, project!, { volume: options.volume === true });
+  }).option("--volume", "and everything on its volume");
+}
+
+/** Whether commander ended because help or the version was asked for, which it has printed. */
+export const isHelp = (error: unknown): boolean =>
+  error instanceof CommanderError && (error.exitCode === exit.ok || error.code === "commander.help");

@@ -1,0 +1,24 @@
+import type { Context } from "./context.ts";
+import { type Config, type Database, isUsed, openStore, type Store } from "./parts.ts";
+
+export interface Reading {
+  readonly config: Config;
+  readonly store: Store;
+  readonly database: Database;
+}
+
+/** Lends the database to a command that only reads. `unused` answers in a data directory that nothing was ever built in. */
+export async function withStore(
+  context: Context,
+  purpose: string,
+  options: { read: (reading: Reading) => Promise<number>; unused: (config: Config) => number },
+): Promise<number> {
+  const config = await context.config();
+  if (!isUsed(config)) return options.unused(config);
+  const { store, database } = await openStore(config, purpose);
+  try {
+    return await options.read({ config, store, database });
+  } finally {
+    await database.close();
+  }
+}

@@ -1,0 +1,79 @@
+import type { Context } from "./context.ts";
+import { type App, type Config, type Database, isUsed, openApp, openStore, type Store } from "./parts.ts";
+import { markServed, type Serving } from "./serving.ts";
+import type { Presenter } from "./view/presenter.ts";
+
+/** The wired parts in a command that drives builds. */
+export interface Session {
+  readonly app: App;
+  readonly config: Config;
+  /** Drives the builds of this project from now on, until `close`. */
+  drive(projectId: string): Promise<void>;
+  /** Stops driving, then the project's sandbox when nobody else uses it, then the database. */
+  close(): Promise<void>;
+}
+
+/** A second use of the database, which outlasts the app's: it holds the mark and sees the sandbox stopped. */
+interface Mark {
+  readonly store: Store;
+  readonly database: Database;
+  readonly serving: Serving;
+}
+
+/** Opens everything, telling of what takes time. */
+export async function openSession(context: Context, presenter: Presenter): Promise<Session> {
+  const config = await context.config();
+  const app = await opened(config, presenter);
+  let driven: { projectId: string; mark: Promise<Mark> } | null = null;
+  return {
+    app,
+    config,
+    async drive(projectId) {
+      if (driven !== null) return;
+      driven = { projectId, mark: makeMark(config, projectId) };
+      // Whoever needs it waits for it; until then a failure is nobody's.
+      driven.mark.catch(() => undefined);
+      await app.start(new Set([projectId]));
+    },
+    async close() {
+      const ended = app.close();
+      if (driven === null) return ended;
+      const { projectId } = driven;
+      const mark = await driven.mark.finally(() => ended);
+      await ended;
+      try {
+        await mark.serving.alone(() => stopIdleSandbox(app, mark.store, projectId));
+      } finally {
+        await mark.serving.end();
+        await mark.database.close();
+      }
+    },
+  };
+}
+
+async function opened(config: Config, presenter: Presenter): Promise<App> {
+  const first = !isUsed(config);
+  const phase = first
+    ? `first run: making the database in ${config.dataDir} (a few seconds, once)`
+    : "starting the database";
+  const tell = setTimeout(() => presenter.phase(phase), first ? 0 : 2_500);
+  try {
+    return await openApp(config, (message) => presenter.warn(message));
+  } finally {
+    clearTimeout(tell);
+  }
+}
+
+async function makeMark(config: Config, projectId: string): Promise<Mark> {
+  const { store, database } = await openStore(config, "mark");
+  return { store, database, serving: await markServed(database, projectId) };
+}
+
+async function stopIdleSandbox(app: App, store: Store, projectId: string): Promise<void> {
+  const sandbox = await store.sandboxes.find({ projectId, state: ["wanted", "running"] });
+  if (sandbox === null) return;
+  const endpoint = await app.ports.driver(sandbox.driver).find(projectId as never);
+  if (endpoint === null || (await endpoint.guest.health()).activeJobs > 0) return;
+  const { stopSandbox } = await import("../coordinator/stop-sandbox.ts");
+  await stopSandbox({ ...app.ports, store }, sandbox);
+}

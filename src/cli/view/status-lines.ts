@@ -1,0 +1,144 @@
+import type { BuildView, TaskView, WaveView } from "../../coordinator/read-build.ts";
+import { count, duration, oneLine, shortSha } from "../format.ts";
+import { type Hints, shellWord } from "../hints.ts";
+import { gateLines } from "./gate-lines.ts";
+import type { Line } from "./line.ts";
+import { elapsedMs, waveResults } from "./result.ts";
+import { failureLines } from "./summary.ts";
+import { liveAttempt, phaseOf, waitsFor } from "./waiting.ts";
+
+export interface StatusOptions {
+  /** Not over, and no process that lives drives it. */
+  readonly interrupted: boolean;
+  readonly repository: string;
+  readonly hints: Hints;
+  readonly now: Date;
+}
+
+/** A build as it stands, for people. */
+export function statusLines(view: BuildView, options: StatusOptions): Line[] {
+  const { build } = view;
+  return [
+    { tone: "strong", text: `build ${build.id}  project ${view.project}  ${build.status}` },
+    ...stateLines(view, options),
+    ...view.waves.flatMap((wave) => waveLines(view, wave, options.now)),
+    ...restLines(view),
+    ...(view.preview === null ? [] : [previewLine(view.preview)]),
+    ...(build.status === "failed" ? [{ tone: "plain" as const, text: "" }, ...failureLines(view)] : []),
+    ...whereLines(view, options),
+  ];
+}
+
+function stateLines(view: BuildView, { interrupted, hints, now }: StatusOptions): Line[] {
+  const { build } = view;
+  const done = view.tasks.filter((task) => task.status === "completed").length;
+  const facts = `${done} of ${count(view.tasks.length, "task")} completed, ${duration(elapsedMs(view, now))}, sandbox ${build.sandboxDriver}, network ${build.network}`;
+  const lines: Line[] = [{ tone: "plain", text: `  ${facts}` }];
+  if (build.reason !== null) lines.push({ tone: "bad", text: `  ${oneLine(build.reason)}` });
+  if (interrupted) {
+    const text = `  interrupted: no process drives it. Go on: ${hints.command(`resume ${build.id}`)}`;
+    lines.push({ tone: "warn", text });
+  } else if (build.endedAt === null) lines.push({ tone: "accent", text: `  ${phaseOf(view)}` });
+  return lines;
+}
+
+function waveLines(view: BuildView, wave: WaveView, now: Date): Line[] {
+  const took = duration((wave.endedAt ?? now).getTime() - wave.createdAt.getTime());
+  const sha = wave.headSha === null ? "" : ` at ${shortSha(wave.headSha)}`;
+  const fixes = wave.fixRounds === 0 ? "" : `, ${count(wave.fixRounds, "fix round")}`;
+  const why = wave.reason === null ? "" : `: ${oneLine(wave.reason)}`;
+  const tone =
+    wave.status === "passed" ? "good" : wave.status === "blocked" || wave.status === "failed" ? "bad" : "accent";
+  return [
+    { tone, text: `wave ${wave.number}: ${wave.status}${sha}, ${took}${fixes}${why}` },
+    ...wave.taskKeys.map((key) => taskLine(view, wave, view.tasks.find((task) => task.key === key)!)),
+    ...wave.gates.filter((gate) => gate.status === "finished").flatMap((gate) => gateLines(wave.number, gate)),
+  ];
+}
+
+function taskLine(view: BuildView, wave: WaveView, task: TaskView): Line {
+  const inWave = task.waveNumber === wave.number;
+  if (!inWave || task.status === "pending") {
+    return { tone: "warn", text: `  ${task.key} (${task.agent}): conflicted, done again in a later wave` };
+  }
+  const attempts = wave.attempts.filter((attempt) => attempt.taskKey === task.key).length;
+  const tried = attempts > 1 ? `, ${attempts} attempts` : "";
+  const waiting = waitsFor(view, task);
+  const waits = waiting === null ? "" : `, waits for ${waiting}`;
+  const since = liveAttempt(view, task.key)?.startedAt;
+  const time = since == null ? "" : `, for ${duration(Date.now() - since.getTime())}`;
+  const why = task.reason === null || task.status === "completed" ? "" : `: ${oneLine(task.reason)}`;
+  const tone = task.status === "completed" ? "good" : task.status === "failed" ? "bad" : "plain";
+  return { tone, text: `  ${task.key} (${task.agent}): ${task.status}${time}${tried}${waits}${why}` };
+}
+
+/** Tasks that are in no wave yet, or never came into one. */
+function restLines(view: BuildView): Line[] {
+  const rest = view.tasks.filter((task) => !view.waves.some((wave) => wave.taskKeys.includes(task.key)));
+  if (rest.length === 0) return [];
+  const over = view.build.endedAt !== null;
+  return [
+    { tone: "plain", text: over ? "not begun:" : "to come:" },
+    ...rest.map((task): Line => {
+      const waiting = over ? null : waitsFor(view, task);
+      return {
+        tone: "dim",
+        text: `  ${task.key} (${task.agent}): ${task.status}${waiting === null ? "" : `, waits for ${waiting}`}`,
+      };
+    }),
+  ];
+}
+
+function previewLine(preview: NonNullable<BuildView["preview"]>): Line {
+  const why = preview.reason === null ? "" : `: ${oneLine(preview.reason)}`;
+  const tone = preview.status === "dead" ? "bad" : "plain";
+  return { tone, text: `preview of wave ${preview.waveNumber}: ${preview.status}${why}` };
+}
+
+function whereLines({ build }: BuildView, { repository, hints }: StatusOptions): Line[] {
+  const lines: Line[] = [];
+  if (build.headSha !== null) {
+    lines.push({ tone: "plain", text: `head: ${build.headSha}` });
+    lines.push({ tone: "plain", text: `fetch it: git fetch ${shellWord(repository)} main` });
+  }
+  if (build.status === "failed" || build.status === "cancelled") {
+    lines.push({ tone: "strong", text: `next: ${hints.command(`retry ${build.id}`)}` });
+  }
+  return lines;
+}
+
+/** The same for programs. */
+export function statusJson(view: BuildView, { interrupted, repository }: StatusOptions): Record<string, unknown> {
+  const { id, status, reason, createdAt, startedAt, endedAt, sandboxDriver, network, headSha } = view.build;
+  return {
+    buildId: id,
+    project: view.project,
+    status,
+    reason,
+    interrupted,
+    phase: phaseOf(view),
+    createdAt,
+    startedAt,
+    endedAt,
+    sandbox: sandboxDriver,
+    network,
+    waves: waveResults(view).map((result, index) => ({
+      ...result,
+      findings: view.waves[index]!.gates.flatMap((gate) => (gate.verdict === "passed" ? [] : gate.findings)).map(
+        ({ rule, severity, message, file, line }) => ({ rule, severity, message, file, line }),
+      ),
+    })),
+    tasks: view.tasks.map((task) => ({
+      id: task.key,
+      agent: task.agent,
+      status: task.status,
+      wave: task.waveNumber,
+      attempts: task.attempts,
+      reason: task.reason,
+      waitsFor: endedAt === null ? waitsFor(view, task) : null,
+    })),
+    preview: view.preview === null ? null : { wave: view.preview.waveNumber, status: view.preview.status },
+    repository,
+    head: headSha,
+  };
+}

@@ -1,0 +1,239 @@
+import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { basename, dirname, join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { describe, expect, it } from "vitest";
+
+// "Arrows point down", as data. Paths are relative to the repository; `node:` modules may be used everywhere.
+
+/** What a folder may import of the house besides its own files: a folder, or one public file of it. */
+const arrows: Readonly<Record<string, readonly string[]>> = {
+  "src/domain": [],
+  "src/plan": ["src/domain"],
+  "src/store": ["src/domain"],
+  "src/engine": ["src/domain/errors.ts", "src/domain/ids.ts"],
+  "src/guest": [],
+  "src/sandbox": ["src/domain", "src/guest/protocol.ts"],
+  "src/workspace": ["src/domain", "port.ts"],
+  "src/agents": ["src/domain", "port.ts"],
+  "src/gates": ["src/domain", "port.ts"],
+  "src/delivery": ["src/domain", "port.ts"],
+  "src/coordinator": ["src/domain", "src/plan", "port.ts"],
+  functions: ["src/coordinator", "src/domain"],
+  "src/cli": ["src/coordinator", "src/domain"],
+};
+
+/** May import everything: they wire parts together or are started by people. */
+const entryPoints = ["src/app.ts", "src/cli/parts.ts", "bin/wavesmith.js", "scripts/"];
+
+/** `config.ts` stands alone: it is read by app.ts and entry points only. */
+const lonely: Readonly<Record<string, readonly string[]>> = { "src/config.ts": ["src/domain"] };
+
+/** Where a package may be imported: the beginning of a path. One that is not here may be imported nowhere. */
+const packages: Readonly<Record<string, readonly string[]>> = {
+  "drizzle-orm": ["src/store/", "src/engine/tables.ts"],
+  pg: ["src/store/"],
+  inngest: ["functions/", "src/engine/", "src/app.ts"],
+  esbuild: ["src/sandbox/guest-program.ts", "src/gates/static/", "scripts/"],
+  picomatch: ["src/domain/", "src/plan/", "src/gates/", "src/workspace/"],
+  commander: ["src/cli/"],
+  croner: ["src/engine/"],
+  yaml: ["src/plan/", "src/gates/static/", "src/cli/"],
+  graphlib: ["src/domain/"],
+  nanoid: ["src/domain/"],
+  zod: [
+    "src/domain/",
+    "src/plan/",
+    "src/sandbox/",
+    "src/gates/",
+    "src/agents/",
+    "src/engine/",
+    "src/coordinator/",
+    "src/config.ts",
+    // The types of events' data come from their schemas.
+    "functions/events.ts",
+  ],
+  tsx: ["bin/"],
+};
+
+/** The environment is read once, by whoever is started: the command line's entry hands it on, the guest is a program. */
+const environmentReaders = ["src/config.ts", "src/cli/main.ts", "src/guest/main.ts", "bin/", "scripts/"];
+
+const root = fileURLToPath(new URL("..", import.meta.url));
+const files = ["src", "functions", "bin", "scripts"].flatMap((folder) => sourcesIn(folder));
+const imports = files.flatMap(importsOf);
+
+interface Import {
+  readonly from: string;
+  /** A path in the repository, `node:…`, or a package's name. */
+  readonly to: string;
+  readonly line: number;
+}
+
+describe("the house", () => {
+  it("is read whole: every import leads to a file, a package or a module of Node", () => {
+    expect(files.length).toBeGreaterThan(150);
+    expect(imports.length).toBeGreaterThan(500);
+    const lost = imports.filter(({ to }) => isOurs(to) && !existsSync(join(root, to)));
+    expect(lost.map(say)).toEqual([]);
+  });
+
+  it("is read in every way there is to import", () => {
+    const code = [
+      'import a, { type B } from "static";',
+      'import type {\n  C,\n  D,\n} from "type-only";',
+      'import "bare";',
+      'export { e } from "re-exported";',
+      'export * from "everything";',
+      'const f = await import("dynamic");',
+      'let g: import("in-a-type").G;',
+      "await import(computed);",
+    ].join("\n");
+    expect(importsIn(code).map(({ target, computed }) => target ?? computed)).toEqual([
+      "static",
+      "type-only",
+      "bare",
+      "re-exported",
+      "everything",
+      "dynamic",
+      "in-a-type",
+      "computed",
+    ]);
+  });
+
+  it("has a row in the table of arrows for every folder of src", () => {
+    const folders = readdirSync(join(root, "src"), { withFileTypes: true }).filter((entry) => entry.isDirectory());
+    expect(folders.map(({ name }) => `src/${name}`).filter((name) => arrows[name] === undefined)).toEqual([]);
+  });
+
+  it("lets arrows point down only", () => {
+    expect(imports.filter(({ from, to }) => isOurs(to) && !mayImport(from, to)).map(say)).toEqual([]);
+  });
+
+  it("keeps every vendor's package in its place", () => {
+    const strays = imports.filter(({ from, to }) => {
+      if (isOurs(to) || to.startsWith("node:")) return false;
+      return !(packages[to] ?? []).some((place) => from.startsWith(place));
+    });
+    expect(strays.map(say)).toEqual([]);
+  });
+
+  it("names every package it imports in package.json, and imports every one it names there", () => {
+    const { dependencies } = JSON.parse(readFileSync(join(root, "package.json"), "utf8")) as {
+      dependencies: Record<string, string>;
+    };
+    const used = new Set(imports.map(({ to }) => to).filter((to) => !isOurs(to) && !to.startsWith("node:")));
+    expect([...used].sort()).toEqual(Object.keys(dependencies).sort());
+  });
+
+  it("has no circle of imports, type-only ones included", () => {
+    expect(circles()).toEqual([]);
+  });
+
+  it("reads the environment only where it is started", () => {
+    const readers = files.filter((file) => /\bprocess\s*\.\s*env\b/.test(codeOf(file)));
+    const strays = readers.filter((file) => !environmentReaders.some((place) => file.startsWith(place)));
+    expect(strays).toEqual([]);
+  });
+
+  it("has no default exports", () => {
+    expect(files.filter((file) => /^\s*export\s+default\b|\bas\s+default\b/m.test(codeOf(file)))).toEqual([]);
+  });
+
+  it("names no file after nothing in particular", () => {
+    expect(files.filter((file) => /^(?:utils?|helpers?|manager|common|misc)\b/.test(basename(file)))).toEqual([]);
+  });
+});
+
+function mayImport(from: string, to: string): boolean {
+  if (entryPoints.some((place) => from.startsWith(place))) return true;
+  const home = homeOf(from);
+  if (homeOf(to) === home) return true;
+  const allowed = arrows[home] ?? lonely[home] ?? [];
+  return allowed.some((target) => {
+    if (target === "port.ts") return /^src\/[^/]+\/port\.ts$/.test(to);
+    return target.endsWith(".ts") ? to === target : to.startsWith(`${target}/`);
+  });
+}
+
+/** The folder of the house a file belongs to; a file that lies in src itself is its own. */
+function homeOf(path: string): string {
+  const [first, second] = path.split("/");
+  return first === "src" ? `src/${second}` : first!;
+}
+
+function isOurs(to: string): boolean {
+  return /^(?:src|functions|bin|scripts|tests|dist)\//.test(to);
+}
+
+function say({ from, to, line }: Import): string {
+  return `${from}:${line} imports ${to}`;
+}
+
+function sourcesIn(folder: string): string[] {
+  return readdirSync(join(root, folder), { recursive: true, encoding: "utf8" })
+    .filter((name) => /\.[cm]?[jt]s$/.test(name))
+    .map((name) => `${folder}/${name}`)
+    .sort();
+}
+
+/** A file's text with its comments blanked, so that what they say of imports is not taken for one. */
+function codeOf(file: string): string {
+  const text = readFileSync(join(root, file), "utf8");
+  return text.replace(/^\s*\/\/.*$|^\s*\/\*[\s\S]*?\*\//gm, (comment) => comment.replace(/[^\n]/g, " "));
+}
+
+/** Every import of a file. A computed target, which nobody can check, is let pass to entry points alone. */
+function importsOf(from: string): Import[] {
+  return importsIn(codeOf(from)).flatMap(({ target, computed, line }) => {
+    if (target !== undefined) return [{ from, to: resolveTarget(from, target), line }];
+    if (entryPoints.some((place) => from.startsWith(place))) return [];
+    return [{ from, to: `something computed (${computed})`, line }];
+  });
+}
+
+interface Written {
+  readonly target: string | undefined;
+  readonly computed: string | undefined;
+  readonly line: number;
+}
+
+/** Static, type-only, re-exported and dynamic imports, and `import("…")` in types. */
+function importsIn(code: string): Written[] {
+  const pattern =
+    /^[ \t]*(?:import|export)\b[^"'`;()]*?\bfrom\s*["']([^"']+)["']|^[ \t]*import\s*["']([^"']+)["']|\b(?:import|require)\s*\(\s*(?:["'`]([^"'`$]+)["'`]|([^"'`)\s][^)]*))/gm;
+  return [...code.matchAll(pattern)].map((match) => ({
+    target: match[1] ?? match[2] ?? match[3],
+    computed: match[4],
+    line: code.slice(0, match.index).split("\n").length,
+  }));
+}
+
+function resolveTarget(from: string, target: string): string {
+  if (target.startsWith(".")) return join(dirname(from), target);
+  if (target.startsWith("node:")) return target;
+  const [first, second] = target.split("/");
+  return first!.startsWith("@") ? `${first}/${second}` : first!;
+}
+
+/** Every set of files that import each other, each once, as the way round. */
+function circles(): string[] {
+  const targets = new Map<string, string[]>();
+  for (const { from, to } of imports) if (isOurs(to)) targets.set(from, [...(targets.get(from) ?? []), to]);
+  const found: string[] = [];
+  const done = new Set<string>();
+  const way: string[] = [];
+  const visit = (file: string): void => {
+    if (done.has(file)) return;
+    const place = way.indexOf(file);
+    if (place >= 0) {
+      found.push([...way.slice(place), file].join(" -> "));
+      return;
+    }
+    way.push(file);
+    for (const target of targets.get(file) ?? []) visit(target);
+    way.pop();
+    done.add(file);
+  };
+  for (const file of files) visit(file);
+  return found;
+}

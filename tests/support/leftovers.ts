@@ -1,0 +1,72 @@
+import { chmodSync, existsSync, mkdtempSync, readdirSync, readFileSync, readlinkSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { basename, join } from "node:path";
+
+// A run of the tests has a folder for temporary files to itself, which is also how its processes are known among those
+// of other runs. When it is over, nothing of ours may be left: neither files nor processes, however they got away.
+
+const waitMs = 20_000;
+
+/** The cluster that test files share is kept from run to run, and its server may be serving another run by now. */
+const sharedCluster = /node_modules\/\.cache\/wavesmith-tests-/;
+
+let folder = "";
+
+export function setup(): void {
+  // A short name: sockets lie below.
+  folder = mkdtempSync(join(tmpdir(), "wst-"));
+  chmodSync(folder, 0o1777);
+  process.env.TMPDIR = folder;
+}
+
+/** Waits for what is just ending, then fails the run when anything is left. */
+export async function teardown(): Promise<void> {
+  const deadline = Date.now() + waitMs;
+  let left = leftovers();
+  while (left.length > 0 && Date.now() < deadline) {
+    await new Promise((resolve) => setTimeout(resolve, 200));
+    left = leftovers();
+  }
+  if (left.length === 0) {
+    rmSync(folder, { recursive: true, force: true });
+    return;
+  }
+  // Vitest only prints what a teardown throws.
+  process.exitCode = 1;
+  throw new Error(`the tests left behind:\n  ${left.join("\n  ")}`);
+}
+
+function leftovers(): string[] {
+  // macOS has no /proc: there only files are looked for.
+  const processes = existsSync("/proc/self") ? readdirSync("/proc").flatMap(processOfRun) : [];
+  const shared = processes.filter(({ command }) => sharedCluster.test(command));
+  const files = readdirSync(folder)
+    .filter((name) => name.startsWith("wavesmith"))
+    .map((name) => join(folder, name))
+    .filter((path) => !shared.some(({ command }) => command.includes(path)));
+  const strays = processes.filter((one) => !shared.includes(one) && !isOfShared(one, shared));
+  return [...files, ...strays.map(({ pid, command }) => `process ${pid}: ${command.slice(0, 200)}`)];
+}
+
+interface Process {
+  readonly pid: number;
+  readonly parent: number;
+  readonly command: string;
+}
+
+const isOfShared = (one: Process, shared: readonly Process[]): boolean => shared.some(({ pid }) => pid === one.parent);
+
+/** A process that names the run's folder, works in it, has it as its own for temporary files or as a mount. */
+function processOfRun(name: string): Process[] {
+  if (!/^\d+$/.test(name) || Number(name) === process.pid) return [];
+  try {
+    const command = readFileSync(`/proc/${name}/cmdline`, "utf8").replaceAll("\0", " ").trim();
+    const texts = ["environ", "mountinfo"].map((file) => readFileSync(`/proc/${name}/${file}`, "utf8"));
+    const places = [command, readlinkSync(`/proc/${name}/cwd`), ...texts];
+    if (!places.some((text) => text.includes(basename(folder)))) return [];
+    const parent = Number(/^PPid:\s*(\d+)$/m.exec(readFileSync(`/proc/${name}/status`, "utf8"))?.[1]);
+    return [{ pid: Number(name), parent, command }];
+  } catch {
+    return []; // It ended meanwhile, or belongs to somebody else.
+  }
+}
