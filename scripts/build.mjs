@@ -1,0 +1,42 @@
+// Makes dist/, what the npm package runs: the compiled sources, the guest as one file, and the files they read.
+import { spawnSync } from "node:child_process";
+import { cpSync, readdirSync, rmSync } from "node:fs";
+import { createRequire } from "node:module";
+import { dirname, join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { build } from "esbuild";
+
+const root = fileURLToPath(new URL("..", import.meta.url));
+const dist = join(root, "dist");
+
+rmSync(dist, { recursive: true, force: true });
+compile();
+await bundleGuest();
+copyFiles();
+
+function compile() {
+  // Not through .bin: a package manager may have made none.
+  const typescript = dirname(createRequire(import.meta.url).resolve("typescript/package.json"));
+  const tsc = join(typescript, "bin", "tsc");
+  const { status } = spawnSync(process.execPath, [tsc, "-p", "tsconfig.build.json"], { cwd: root, stdio: "inherit" });
+  if (status !== 0) process.exit(status ?? 1);
+}
+
+/** Beside what was compiled, where src/sandbox/guest-program.ts looks for it. */
+async function bundleGuest() {
+  await build({
+    entryPoints: [join(root, "src/guest/main.ts")],
+    outfile: join(dist, "guest.mjs"),
+    bundle: true,
+    format: "esm",
+    platform: "node",
+    target: "node20",
+  });
+}
+
+/** The migrations and prompts lie where the sources have them, seen from the compiled ones. */
+function copyFiles() {
+  cpSync(join(root, "drizzle"), join(dist, "drizzle"), { recursive: true });
+  const prompts = join("src", "agents", "prompts");
+  for (const name of readdirSync(join(root, prompts))) cpSync(join(root, prompts, name), join(dist, prompts, name));
+}
