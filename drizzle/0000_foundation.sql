@@ -1,5 +1,18 @@
 CREATE SCHEMA "engine";
 --> statement-breakpoint
+CREATE TABLE "approvals" (
+	"id" text PRIMARY KEY NOT NULL,
+	"build_id" text NOT NULL,
+	"wave_id" text NOT NULL,
+	"sha" text NOT NULL,
+	"decision" text NOT NULL,
+	"decided_by" text,
+	"reason" text,
+	"created_at" timestamp with time zone DEFAULT now() NOT NULL,
+	CONSTRAINT "approval_decision" CHECK ("decision" in ('approved', 'rejected')),
+	CONSTRAINT "approval_rejected_has_reason" CHECK (decision = 'approved' or reason is not null)
+);
+--> statement-breakpoint
 CREATE TABLE "attempts" (
 	"id" text PRIMARY KEY NOT NULL,
 	"build_id" text NOT NULL,
@@ -17,6 +30,8 @@ CREATE TABLE "attempts" (
 	"ref" text NOT NULL,
 	"job_key" text NOT NULL,
 	"gate_run_id" text,
+	"approval_id" text,
+	"epoch" integer DEFAULT 0 NOT NULL,
 	"paths" jsonb DEFAULT '[]'::jsonb NOT NULL,
 	"reason" text,
 	"output_tail" text,
@@ -233,6 +248,7 @@ CREATE TABLE "waves" (
 	"fix_rounds" integer DEFAULT 0 NOT NULL,
 	"epoch" integer DEFAULT 0 NOT NULL,
 	"approved_sha" text,
+	"rejected_sha" text,
 	"reason" text,
 	"created_at" timestamp with time zone DEFAULT now() NOT NULL,
 	"passed_at" timestamp with time zone,
@@ -304,6 +320,8 @@ CREATE TABLE "engine"."steps" (
 	CONSTRAINT "steps_pk" PRIMARY KEY("run_id","step_id")
 );
 --> statement-breakpoint
+ALTER TABLE "approvals" ADD CONSTRAINT "approvals_build_id_builds_id_fk" FOREIGN KEY ("build_id") REFERENCES "public"."builds"("id") ON DELETE no action ON UPDATE no action;--> statement-breakpoint
+ALTER TABLE "approvals" ADD CONSTRAINT "approvals_wave_id_waves_id_fk" FOREIGN KEY ("wave_id") REFERENCES "public"."waves"("id") ON DELETE no action ON UPDATE no action;--> statement-breakpoint
 ALTER TABLE "attempts" ADD CONSTRAINT "attempts_build_id_builds_id_fk" FOREIGN KEY ("build_id") REFERENCES "public"."builds"("id") ON DELETE no action ON UPDATE no action;--> statement-breakpoint
 ALTER TABLE "attempts" ADD CONSTRAINT "attempts_wave_id_waves_id_fk" FOREIGN KEY ("wave_id") REFERENCES "public"."waves"("id") ON DELETE no action ON UPDATE no action;--> statement-breakpoint
 ALTER TABLE "attempts" ADD CONSTRAINT "attempts_task_id_tasks_id_fk" FOREIGN KEY ("task_id") REFERENCES "public"."tasks"("id") ON DELETE no action ON UPDATE no action;--> statement-breakpoint
@@ -329,6 +347,7 @@ ALTER TABLE "waves" ADD CONSTRAINT "waves_build_id_builds_id_fk" FOREIGN KEY ("b
 ALTER TABLE "engine"."jobs" ADD CONSTRAINT "jobs_run" FOREIGN KEY ("run_id") REFERENCES "engine"."runs"("id") ON DELETE cascade ON UPDATE no action;--> statement-breakpoint
 ALTER TABLE "engine"."pending" ADD CONSTRAINT "pending_run" FOREIGN KEY ("run_id") REFERENCES "engine"."runs"("id") ON DELETE cascade ON UPDATE no action;--> statement-breakpoint
 ALTER TABLE "engine"."steps" ADD CONSTRAINT "steps_run" FOREIGN KEY ("run_id") REFERENCES "engine"."runs"("id") ON DELETE cascade ON UPDATE no action;--> statement-breakpoint
+CREATE INDEX "approvals_by_wave" ON "approvals" USING btree ("wave_id");--> statement-breakpoint
 CREATE UNIQUE INDEX "one_live_attempt_per_task" ON "attempts" USING btree ("task_id") WHERE status <> 'settled' and task_id is not null;--> statement-breakpoint
 CREATE UNIQUE INDEX "one_live_attempt_on_a_wave_head" ON "attempts" USING btree ("wave_id") WHERE status <> 'settled' and task_id is null;--> statement-breakpoint
 CREATE UNIQUE INDEX "one_attempt_per_task_and_number" ON "attempts" USING btree ("task_id","number");--> statement-breakpoint

@@ -11,4 +11,6 @@ export type FixEvent = z.infer<(typeof eventSchemas)["agent/quality.fix"]>;
 export type GateEvent = z.infer<(typeof eventSchemas)["agent/quality.testing"]>;
 export type GateFinished = z.infer<(typeof eventSchemas)["agent/gate.finished"]>;
 export type WavePassed = z.infer<(typeof eventSchemas)["project/wave.passed"]>;
+export type WaveApproved = z.infer<(typeof eventSchemas)["project/wave.approved"]>;
+export type WaveRejected = z.infer<(typeof eventSchemas)["project/wave.rejected"]>;
 export type CancelRequested = z.infer<(typeof eventSchemas)["project/build.cancel-requested"]>;

@@ -8,6 +8,7 @@ import { gateFix } from "./gate-fix.ts";
 import { gateStarts } from "./gate-start.ts";
 import { previewDeploy } from "./preview-deploy.ts";
 import { taskExecute } from "./task-execute.ts";
+import { waveDecides } from "./wave-decide.ts";
 import { waveDeliver } from "./wave-deliver.ts";
 import { waveJoin } from "./wave-join.ts";
 import { waveStart } from "./wave-start.ts";
@@ -22,6 +23,7 @@ export const createFunctions = (flow: Flow): InngestFunction.Any[] => [
   ...gateStarts(flow),
   gateFinish(flow),
   gateFix(flow),
+  ...waveDecides(flow),
   waveDeliver(flow),
   previewDeploy(flow),
   buildCancel(flow),

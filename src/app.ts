@@ -204,7 +204,7 @@ function createDriving(parts: {
       projects = projectIds;
       registration = await ports.store.registerProcess(owner);
       engine.start(projectIds);
-      watcher = watchJobs(ports, { owner, projectIds });
+      watcher = watchJobs(ports, { owner, projectIds, flush: () => relay.flush() });
       timer = setTimeout(tick, 0);
       return watcher;
     },

@@ -25,16 +25,20 @@ export interface DriveOptions {
 /** Drives a build that is stored to its end, shows it, and returns the exit code. Ctrl-C cancels it. */
 export async function driveToEnd(options: DriveOptions): Promise<number> {
   const { context, session, presenter, interrupts, buildId } = options;
-  let over = false;
+  let over: BuildView | null = null;
+  let since = 0;
   interrupts.on((count) => {
-    if (over) return;
+    // At the end the first one ends the preview, and a second one does not wait for what is being put away.
+    if (over !== null) since += 1;
+    if (over !== null && since > 1) process.exit(exitCodeOf(over.build.status));
+    if (over !== null) return;
     if (count === 1) void cancel(options).catch((error: unknown) => presenter.warn(messageOf(error)));
     else leave(options);
   });
   await untilItsTurn(options);
   const { store } = session.app;
   const view = await follow({ store, buildId, from: options.from, presenter });
-  over = true;
+  over = view;
   presenter.close();
   await finish(options, view, interrupts.count > 0);
   const repository = session.app.ports.workspace.repositoryPath(view.build.projectId as never);
@@ -82,7 +86,8 @@ async function untilItsTurn({ context, session, presenter, buildId }: DriveOptio
       const until = async () => (await store.builds.find({ id: buildId }))?.status !== "queued";
       const shown = context.json ? { ...presenter, event: () => undefined } : presenter;
       const from = await createEventCursor(store, ahead.id, "now");
-      await follow({ store, buildId: ahead.id, from, presenter: shown, until });
+      const { build: first } = await follow({ store, buildId: ahead.id, from, presenter: shown, until });
+      presenter.lines([{ tone: "strong", text: `build ${first.id} is ${first.status}; now build ${buildId}` }]);
     }
     if (build === null && Date.now() > deadline) {
       throw new Error(`build ${buildId} was requested a minute ago, and the engine has not taken it up`);
@@ -125,4 +130,5 @@ async function look(options: DriveOptions, preview: ShownPreview | string, signa
   }
   say(out.paint("dim", "It stays until Ctrl-C."));
   if (!signal.aborted) await new Promise<void>((resolve) => signal.addEventListener("abort", () => resolve()));
+  say("\nstopping the preview");
 }

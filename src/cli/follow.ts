@@ -5,7 +5,6 @@ import {
   type EventCursor,
   liveAttempts,
 } from "../coordinator/read-build.ts";
-import { messageOf, WavesmithError } from "../domain/errors.ts";
 import type { Store } from "./parts.ts";
 import type { Presenter } from "./view/presenter.ts";
 
@@ -63,11 +62,22 @@ async function repeat(step: () => Promise<boolean>, presenter: Pick<Presenter, "
       if (await step()) return;
       awaySince = null;
     } catch (error) {
-      if (error instanceof WavesmithError && !error.retryable) throw error;
-      if (awaySince === null) presenter.warn(`the database does not answer, waiting for it: ${messageOf(error)}`);
+      if (!isAway(error)) throw error;
+      if (awaySince === null) presenter.warn("the database does not answer; it is waited for");
       awaySince ??= Date.now();
       if (Date.now() - awaySince > patienceMs) throw error;
     }
     await new Promise((wake) => setTimeout(wake, pollMs));
   }
+}
+
+const awayCodes = /^(ECONNREFUSED|ECONNRESET|ENOENT|EPIPE|08\d{3}|57P0\d)$/;
+
+/** Whether the failure, or what caused it, is a lost connection to the database. */
+export function isAway(error: unknown): boolean {
+  if (!(error instanceof Error)) return false;
+  const { code } = error as NodeJS.ErrnoException;
+  if (code !== undefined && awayCodes.test(code)) return true;
+  if (/Connection terminated|timeout exceeded when trying to connect|not queryable/.test(error.message)) return true;
+  return isAway(error.cause);
 }

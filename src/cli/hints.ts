@@ -17,12 +17,15 @@ export function createHints(options: {
   return {
     command: (words) => `${program} ${words}${suffix}`,
     rewrite: (text) =>
-      text.replace(
-        /\bwavesmith ((?:resume|retry|cancel|status|logs) bld_\w+|builds|doctor)/g,
-        `${program} $1${suffix}`,
+      text.replace(ours, (found, words: string, rest: string) =>
+        suffix !== "" && rest.startsWith(suffix) ? found : `${program} ${words}${suffix}${rest}`,
       ),
   };
 }
+
+/** Commands of ours that messages of other parts name, and the rest of their line. */
+const ours =
+  /(?<!-- )\bwavesmith ((?:resume|retry|cancel|status|logs) bld_\w+|builds|doctor)((?: --data (?:'[^']*'|\S+))?)/g;
 
 /** A word for a POSIX shell, quoted only when it has to be. */
 export const shellWord = (word: string): string =>

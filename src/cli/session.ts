@@ -1,3 +1,4 @@
+import { messageOf } from "../domain/errors.ts";
 import type { Context } from "./context.ts";
 import { type App, type Config, type Database, isUsed, openApp, openStore, type Store } from "./parts.ts";
 import { markServed, type Serving } from "./serving.ts";
@@ -18,6 +19,24 @@ interface Mark {
   readonly store: Store;
   readonly database: Database;
   readonly serving: Serving;
+}
+
+/** Does `work` in a session and closes it; what went wrong at the closing never hides what went wrong before. */
+export async function withSession<T>(
+  context: Context,
+  presenter: Presenter,
+  work: (session: Session) => Promise<T>,
+): Promise<T> {
+  const session = await openSession(context, presenter);
+  let result: T;
+  try {
+    result = await work(session);
+  } catch (error) {
+    await session.close().catch((failure: unknown) => presenter.warn(messageOf(failure)));
+    throw error;
+  }
+  await session.close();
+  return result;
 }
 
 /** Opens everything, telling of what takes time. */
@@ -52,16 +71,9 @@ export async function openSession(context: Context, presenter: Presenter): Promi
 }
 
 async function opened(config: Config, presenter: Presenter): Promise<App> {
-  const first = !isUsed(config);
-  const phase = first
-    ? `first run: making the database in ${config.dataDir} (a few seconds, once)`
-    : "starting the database";
-  const tell = setTimeout(() => presenter.phase(phase), first ? 0 : 2_500);
-  try {
-    return await openApp(config, (message) => presenter.warn(message));
-  } finally {
-    clearTimeout(tell);
-  }
+  const first = `first run: making the database in ${config.dataDir} (a few seconds, once)`;
+  presenter.phase(isUsed(config) ? "starting the database" : first);
+  return openApp(config, (message) => presenter.warn(message));
 }
 
 async function makeMark(config: Config, projectId: string): Promise<Mark> {

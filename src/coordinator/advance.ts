@@ -209,12 +209,17 @@ async function askGate(transaction: StoreTransaction, ports: Ports, state: Build
   });
 }
 
+export interface FixCause {
+  readonly gateRunId: string | null;
+  readonly approvalId: string | null;
+}
+
 /** Adds an attempt on the wave's head: a fix, or generated files made again. */
 export async function addHeadAttempt(
   transaction: StoreTransaction,
   ports: Ports,
   state: { build: BuildRow; wave: WaveRow; baseSha: string },
-  what: { kind: "fix" | "generate"; role: string; gateRunId: string | null; paths: string[] },
+  what: FixCause & { kind: "fix" | "generate"; role: string; paths: string[] },
 ): Promise<{ id: string; number: number }> {
   const { build, wave, baseSha } = state;
   const number = (await transaction.attempts.list({ waveId: wave.id, kind: what.kind })).length + 1;
@@ -233,23 +238,30 @@ export async function addHeadAttempt(
     ref: headAttemptRef(build.id, what.kind, wave.number, number),
     jobKey: `${id}-0`,
     gateRunId: what.gateRunId,
+    approvalId: what.approvalId,
+    epoch: wave.epoch,
     paths: what.paths,
     createdAt: ports.clock.now(),
   });
   return { id, number };
 }
 
-async function askFix(transaction: StoreTransaction, ports: Ports, state: BuildState, gate: GateName): Promise<void> {
+async function askFix(
+  transaction: StoreTransaction,
+  ports: Ports,
+  state: BuildState,
+  gate: GateName | "approval",
+): Promise<void> {
   const { build } = state;
   const wave = state.wave!;
-  const run = state.gateRuns.findLast((candidate) => candidate.gate === gate && candidate.sha === wave.headSha)!;
+  const cause = await causeOfFix(transaction, state, gate);
   const round = wave.fixRounds + 1;
   await transaction.waves.update({ id: wave.id }, { status: "fixing", fixRounds: round });
   const { id, number } = await addHeadAttempt(
     transaction,
     ports,
     { build, wave, baseSha: wave.headSha! },
-    { kind: "fix", role: "fixer", gateRunId: run.id, paths: [] },
+    { kind: "fix", role: "fixer", ...cause, paths: [] },
   );
   await emitFor(transaction, build, "agent/quality.fix", id, 0, {
     waveNumber: wave.number,
@@ -261,6 +273,22 @@ async function askFix(transaction: StoreTransaction, ports: Ports, state: BuildS
     gate,
     round,
   });
+}
+
+/** The gate run, or the rejection, that a fix answers. */
+async function causeOfFix(
+  transaction: StoreTransaction,
+  state: BuildState,
+  gate: GateName | "approval",
+): Promise<FixCause> {
+  const { id: waveId, headSha } = state.wave!;
+  if (gate === "approval") {
+    const by = { by: "createdAt", descending: true } as const;
+    const rejection = await transaction.approvals.find({ waveId, sha: headSha!, decision: "rejected" }, by);
+    return { gateRunId: null, approvalId: rejection!.id };
+  }
+  const run = state.gateRuns.findLast((candidate) => candidate.gate === gate && candidate.sha === headSha)!;
+  return { gateRunId: run.id, approvalId: null };
 }
 
 async function blockWave(
@@ -281,7 +309,7 @@ async function askApproval(transaction: StoreTransaction, state: BuildState): Pr
   const wave = state.wave!;
   await transaction.waves.update({ id: wave.id }, { status: "waiting" });
   await transaction.builds.update({ id: state.build.id }, { status: "waiting" });
-  await emitFor(transaction, state.build, "project/approval.requested", wave.id, wave.epoch, {
+  await emitFor(transaction, state.build, "project/approval.requested", `${wave.id}/${wave.headSha}`, wave.epoch, {
     waveNumber: wave.number,
   });
 }

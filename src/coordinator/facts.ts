@@ -80,12 +80,18 @@ function waveFact(state: BuildState, wave: WaveRow): WaveFact {
     earlierFingerprints: state.gateRuns
       .filter((run) => run.sha !== wave.headSha && run.fingerprint !== null && run.verdict !== "passed")
       .map((run) => run.fingerprint as string),
-    approved: wave.approvedSha !== null && wave.approvedSha === wave.headSha,
+    decision: decisionOn(wave),
   };
 }
 
+function decisionOn(wave: WaveRow): WaveFact["decision"] {
+  if (wave.headSha === null) return null;
+  if (wave.approvedSha === wave.headSha) return "approved";
+  return wave.rejectedSha === wave.headSha ? "rejected" : null;
+}
+
 function fixIsOfThisEpoch(state: BuildState, fix: AttemptRow): boolean {
-  return state.gateRuns.some((run) => run.id === fix.gateRunId);
+  return state.wave !== null && fix.epoch === state.wave.epoch;
 }
 
 /** The state as `nextMove` reads it. */

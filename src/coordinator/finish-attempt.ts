@@ -84,7 +84,7 @@ function commitMessage({ attempt, build, wave, task }: LoadedAttempt): string {
     ...(task === null ? [] : [`Wavesmith-Task: ${task.key}`]),
     `Wavesmith-Agent: ${attempt.role}`,
     `Wavesmith-Attempt: ${attempt.number}`,
-    ...(attempt.kind === "fix" ? [`Fixes: ${attempt.gateRunId}`] : []),
+    ...(attempt.kind === "fix" ? [`Fixes: ${attempt.gateRunId ?? attempt.approvalId}`] : []),
   ];
   return `${titles[attempt.kind]}\n\n${trailers.join("\n")}\n`;
 }
@@ -278,9 +278,14 @@ async function settleHeadAttempt(transaction: StoreTransaction, ports: Ports, at
 async function repeatHeadAttempt(transaction: StoreTransaction, ports: Ports, attempt: AttemptRow): Promise<void> {
   const wave = await transaction.waves.get({ id: attempt.waveId });
   const build = await transaction.builds.get({ id: attempt.buildId });
-  const { kind, role, gateRunId, paths, baseSha } = attempt;
+  const { kind, role, gateRunId, approvalId, paths, baseSha } = attempt;
   if (kind === "task") return;
-  const again = await addHeadAttempt(transaction, ports, { build, wave, baseSha }, { kind, role, gateRunId, paths });
+  const again = await addHeadAttempt(
+    transaction,
+    ports,
+    { build, wave, baseSha },
+    { kind, role, gateRunId, approvalId, paths },
+  );
   await askHeadAttempt(transaction, build, wave.number, { ...again, kind, role });
 }
 

@@ -77,7 +77,13 @@ async function settleJoin(
     await transaction.waves.update({ id: wave.id }, { status: "gating" });
     return;
   }
-  const what = { kind: "generate" as const, role: "integration", gateRunId: null, paths: result.regenerate };
+  const what = {
+    kind: "generate" as const,
+    role: "integration",
+    gateRunId: null,
+    approvalId: null,
+    paths: result.regenerate,
+  };
   const attempt = await addHeadAttempt(transaction, ports, { build, wave, baseSha: result.head }, what);
   await askHeadAttempt(transaction, build, wave.number, { ...attempt, ...what });
 }

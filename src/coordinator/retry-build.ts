@@ -1,4 +1,5 @@
 import { WavesmithError } from "../domain/errors.ts";
+import type { Plan } from "../domain/plan.ts";
 import type { BuildRow, StoreTransaction, WaveRow } from "../store/port.ts";
 import { advance, emitFor } from "./advance.ts";
 import { waveRef } from "./names.ts";
@@ -28,7 +29,6 @@ export async function retryBuild(ports: Ports, buildId: string): Promise<void> {
       status: ["running", "waiting", "cancelling"],
     });
     if (other !== null) throw busy(buildId, other.id);
-    const deadline = build.plan.limits.budget.wallClockMs;
     const [running] = await transaction.builds.update(
       { id: buildId },
       {
@@ -36,7 +36,7 @@ export async function retryBuild(ports: Ports, buildId: string): Promise<void> {
         reason: null,
         endedAt: null,
         epoch: present.epoch + 1,
-        deadlineAt: deadline === null ? null : new Date(ports.clock.now().getTime() + deadline),
+        deadlineAt: deadlineFrom(build.plan, ports.clock.now()),
       },
     );
     await reopenTasks(transaction, buildId);
@@ -45,13 +45,19 @@ export async function retryBuild(ports: Ports, buildId: string): Promise<void> {
   });
 }
 
+/** When the plan's wall-clock budget, counted anew, is used up. */
+export function deadlineFrom(plan: Plan, now: Date): Date | null {
+  const { wallClockMs } = plan.limits.budget;
+  return wallClockMs === null ? null : new Date(now.getTime() + wallClockMs);
+}
+
 const busy = (buildId: string, other: string): WavesmithError =>
   new WavesmithError("conflict", `build ${buildId} cannot run: build ${other} of the same project is not over`, {
     remedy: `wavesmith resume ${other}, or: wavesmith cancel ${other}`,
   });
 
 /** Commits a person put on the wave's branch count, when they descend from its head. */
-async function personsHead(ports: Ports, build: BuildRow, wave: WaveRow): Promise<string | null> {
+export async function personsHead(ports: Ports, build: BuildRow, wave: WaveRow): Promise<string | null> {
   if (wave.headSha === null) return null;
   const projectId = build.projectId as never;
   const branch = await ports.workspace.resolve(projectId, waveRef(build.id, wave.number));
@@ -66,7 +72,7 @@ async function personsHead(ports: Ports, build: BuildRow, wave: WaveRow): Promis
   );
 }
 
-async function reopenTasks(transaction: StoreTransaction, buildId: string): Promise<void> {
+export async function reopenTasks(transaction: StoreTransaction, buildId: string): Promise<void> {
   for (const task of await transaction.tasks.list({ buildId, status: ["failed", "skipped", "cancelled"] })) {
     // Work that was kept and only waited to be joined needs no new attempt, but its wave has to take it in again.
     await transaction.tasks.update(
@@ -76,7 +82,7 @@ async function reopenTasks(transaction: StoreTransaction, buildId: string): Prom
   }
 }
 
-async function reopenWave(
+export async function reopenWave(
   transaction: StoreTransaction,
   build: BuildRow,
   wave: WaveRow,
@@ -107,4 +113,15 @@ async function reopenWave(
     await transaction.tasks.update({ id: task.id }, { status: joinable ? "joining" : "assigned", waveId: wave.id });
   }
   await transaction.waves.update({ id: wave.id }, { status: "running", epoch, reason: null, endedAt: null });
+}
+
+/** Lets a build go on that waits for nobody's decision: one that was rolled back. Safe for any other. */
+export async function resumeWaiting(ports: Ports, buildId: string): Promise<void> {
+  await ports.store.transaction("resume-waiting", async (transaction) => {
+    const build = await transaction.lockBuild(buildId);
+    const wave = await transaction.waves.find({ buildId }, { by: "number", descending: true });
+    if (build.status !== "waiting" || wave?.status === "waiting") return;
+    await transaction.builds.update({ id: buildId }, { status: "running", reason: null });
+    await advance(transaction, ports, buildId);
+  });
 }

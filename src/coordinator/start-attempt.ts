@@ -189,9 +189,9 @@ async function taskPack(ports: Ports, { attempt, build, wave }: LoadedAttempt, t
 }
 
 async function fixPack(ports: Ports, { attempt, build, wave }: LoadedAttempt): Promise<ContextPack> {
-  const { store, agents, workspace } = ports;
-  const run = await store.gateRuns.get({ id: attempt.gateRunId! });
-  const findings = await store.findings.list({ gateRunId: run.id }, { by: "id" });
+  const { agents, workspace } = ports;
+  const cause =
+    attempt.gateRunId === null ? await rejectionOf(ports, attempt) : await gateCause(ports, attempt.gateRunId);
   const members = await waveMembers(ports, wave.id);
   const changed = await workspace.changedFiles(build.projectId as never, wave.baseSha, attempt.baseSha);
   const context: FixContext = {
@@ -199,15 +199,35 @@ async function fixPack(ports: Ports, { attempt, build, wave }: LoadedAttempt): P
     waveNumber: wave.number,
     round: wave.fixRounds,
     maxRounds: build.plan.gates.maxFixRounds,
-    gate: run.gate,
-    findings: findings.map(findingOf),
-    command: run.evidence?.command ?? null,
-    outputTail: run.evidence?.outputTail ?? "",
+    ...cause,
     tasks: members.map((member) => member.definition),
     changedFiles: changed.map((file) => file.path),
     mayChangeTests: mayChangeTests(members),
   };
   return agents.fixPack(context);
+}
+
+type FixFindings = Pick<FixContext, "gate" | "findings" | "command" | "outputTail">;
+
+async function gateCause({ store }: Ports, gateRunId: string): Promise<FixFindings> {
+  const run = await store.gateRuns.get({ id: gateRunId });
+  const findings = await store.findings.list({ gateRunId }, { by: "id" });
+  const { command = null, outputTail = "" } = run.evidence ?? {};
+  return { gate: run.gate, findings: findings.map(findingOf), command, outputTail };
+}
+
+/** What a person who rejected the wave wants changed. */
+async function rejectionOf({ store }: Ports, attempt: AttemptRow): Promise<FixFindings> {
+  const { reason } = await store.approvals.get({ id: attempt.approvalId! });
+  const finding = {
+    rule: "rejected",
+    severity: "high" as const,
+    message: reason ?? "",
+    file: null,
+    line: null,
+    confidence: null,
+  };
+  return { gate: "approval", findings: [finding], command: null, outputTail: "" };
 }
 
 /** For a fix, tests may change only when every task of the wave says so (W7). */

@@ -22,8 +22,15 @@ export interface JobWatcher {
   stop(): Promise<void>;
 }
 
+export interface WatchOptions {
+  readonly owner: string;
+  readonly projectIds: ReadonlySet<string>;
+  /** Sends what a job's end has put into the outbox, so that it need not wait for the reconciler's turn. */
+  readonly flush: () => Promise<void>;
+}
+
 /** Watches the running jobs of the projects this process serves. */
-export function watchJobs(ports: Ports, options: { owner: string; projectIds: ReadonlySet<string> }): JobWatcher {
+export function watchJobs(ports: Ports, options: WatchOptions): JobWatcher {
   const stopping = new AbortController();
   const watched = new Map<string, Promise<void>>();
   let wake: () => void = () => undefined;
@@ -39,6 +46,7 @@ export function watchJobs(ports: Ports, options: { owner: string; projectIds: Re
     for (const lease of leased) {
       const { key } = lease.job;
       const watching = watchJob(ports, lease, stopping.signal)
+        .then((ended) => (ended ? options.flush() : undefined))
         .catch((error: unknown) => giveBack(ports, lease, error))
         .finally(() => watched.delete(key));
       watched.set(key, watching);
@@ -77,7 +85,8 @@ async function giveBack(ports: Ports, lease: JobLease, error: unknown): Promise<
     .catch((failure: unknown) => ports.log.warn(`the lease runs out by itself: ${messageOf(failure)}`));
 }
 
-async function watchJob(ports: Ports, lease: JobLease, signal: AbortSignal): Promise<void> {
+/** True when the job has ended, false when watching stopped. */
+async function watchJob(ports: Ports, lease: JobLease, signal: AbortSignal): Promise<boolean> {
   const { job, fence } = lease;
   const build = await ports.store.builds.get({ id: job.buildId });
   const { guest } = await ensureSandbox(ports, build);
@@ -96,10 +105,11 @@ async function watchJob(ports: Ports, lease: JobLease, signal: AbortSignal): Pro
     if (job.ownerKind === "preview") await previewProgressed(ports, build.id, job.key, known);
     if (known.status !== "running") {
       await endJob(ports, build, lease, known);
-      return;
+      return true;
     }
-    if (!(await waitForNews(guest, job.key, known, copier.offset(), signal))) return;
+    if (!(await waitForNews(guest, job.key, known, copier.offset(), signal))) return false;
   }
+  return false;
 }
 
 /** Resolves when the job has more output or another state; false when watching stops. */

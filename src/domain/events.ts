@@ -65,6 +65,7 @@ export const eventSchemas = {
   "project/wave.approved": wave.extend({ by: z.string().optional() }),
   "project/wave.rejected": wave.extend({ by: z.string().optional(), reason: z.string() }),
   "project/approval.requested": wave,
+  "project/build.rolled-back": wave.extend({ sha: z.string() }),
   "agent/preview.deploy": wave.extend({ sha: z.string() }),
   "agent/pull-request.open": wave.extend({ sha: z.string() }),
   "sandbox/created": sandbox,

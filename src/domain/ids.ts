@@ -20,6 +20,7 @@ const prefixes = {
   wave: "wave",
   attempt: "att",
   "gate-run": "gate",
+  approval: "appr",
   job: "job",
   sandbox: "sbx",
   process: "proc",

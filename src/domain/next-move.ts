@@ -44,7 +44,8 @@ export interface WaveFact {
   readonly fixFailed: string | null;
   /** Fingerprints of earlier failed runs in this wave, on other heads. */
   readonly earlierFingerprints: readonly string[];
-  readonly approved: boolean;
+  /** What a person decided about the present head. */
+  readonly decision: "approved" | "rejected" | null;
 }
 
 export interface BuildFact {
@@ -74,7 +75,7 @@ export type Move =
   | { readonly kind: "withdraw"; readonly tasks: readonly string[] }
   | { readonly kind: "settle-wave" }
   | { readonly kind: "ask-gate"; readonly gate: GateName }
-  | { readonly kind: "ask-fix"; readonly gate: GateName }
+  | { readonly kind: "ask-fix"; readonly gate: GateName | "approval" }
   | { readonly kind: "block-wave"; readonly gate: GateName; readonly reason: string }
   | { readonly kind: "ask-approval" }
   | { readonly kind: "pass-wave" }
@@ -180,8 +181,14 @@ function gatingMove(build: BuildFact, wave: WaveFact): Move {
     if (run.status !== "finished" || run.verdict === null) return wait("gate");
     if (!holds.has(run.verdict)) return failedGateMove(build, wave, run);
   }
-  if (needsApproval(build) && !wave.approved) return { kind: "ask-approval" };
-  return { kind: "pass-wave" };
+  if (!needsApproval(build) || wave.decision === "approved") return { kind: "pass-wave" };
+  return wave.decision === "rejected" ? rejectedMove(build, wave) : { kind: "ask-approval" };
+}
+
+/** A rejected wave that was reopened: its reason goes to the fixer where that can help, else the person is asked again. */
+function rejectedMove(build: BuildFact, wave: WaveFact): Move {
+  const mayFix = build.fixerAvailable && wave.fixFailed === null && wave.fixRounds < build.maxFixRounds;
+  return mayFix && !build.deadlinePassed ? { kind: "ask-fix", gate: "approval" } : { kind: "ask-approval" };
 }
 
 const outOfTime = (gate: GateName): Move => ({

@@ -23,7 +23,6 @@ export function unsupportedFeatures(plan: Plan): PlanFault[] {
   if (plan.networkAsked && (plan.network === "allowlist" || typeof plan.network === "object")) {
     refuse("network", "A network of allowed hosts", "use none or open");
   }
-  if (plan.approval !== "none") refuse("approval", `Approval ${plan.approval}`, "use none");
   if (plan.notify.length > 0) refuse("notify", "Notifying webhooks", "remove notify");
   const { usd, tokens } = plan.limits.budget;
   if (usd !== null) refuse("limits.budget.usd", "A budget in USD", "remove it");

@@ -15,6 +15,7 @@ export type WaveTaskRow = typeof schema.waveTasks.$inferSelect;
 export type AttemptRow = typeof schema.attempts.$inferSelect;
 export type GateRunRow = typeof schema.gateRuns.$inferSelect;
 export type FindingRow = typeof schema.findings.$inferSelect;
+export type ApprovalRow = typeof schema.approvals.$inferSelect;
 export type JobRow = typeof schema.jobs.$inferSelect;
 export type LogChunkRow = typeof schema.logChunks.$inferSelect;
 export type PreviewRow = typeof schema.previews.$inferSelect;
@@ -51,6 +52,7 @@ export interface Tables {
   readonly attempts: Rows<AttemptRow, typeof schema.attempts.$inferInsert>;
   readonly gateRuns: Rows<GateRunRow, typeof schema.gateRuns.$inferInsert>;
   readonly findings: Rows<FindingRow, typeof schema.findings.$inferInsert>;
+  readonly approvals: Rows<ApprovalRow, typeof schema.approvals.$inferInsert>;
   readonly jobs: Rows<JobRow, typeof schema.jobs.$inferInsert>;
   readonly logChunks: Rows<LogChunkRow, typeof schema.logChunks.$inferInsert>;
   readonly previews: Rows<PreviewRow, typeof schema.previews.$inferInsert>;

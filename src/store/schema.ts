@@ -144,8 +144,9 @@ export const waves = pgTable(
     headSha: text("head_sha"),
     fixRounds: integer("fix_rounds").notNull().default(0),
     epoch: integer("epoch").notNull().default(0),
-    /** The head a person approved; another head asks again. */
+    /** The heads a person approved or rejected last; another head asks again. */
     approvedSha: text("approved_sha"),
+    rejectedSha: text("rejected_sha"),
     reason: text("reason"),
     createdAt: created(),
     passedAt: moment("passed_at"),
@@ -266,8 +267,11 @@ export const attempts = pgTable(
     treePath: text("tree_path").notNull(),
     ref: text("ref").notNull(),
     jobKey: text("job_key").notNull().unique(),
-    /** For a fix: the gate run whose findings it mends. */
+    /** For a fix: the gate run whose findings it mends, or the rejection whose reason it heeds. */
     gateRunId: text("gate_run_id"),
+    approvalId: text("approval_id"),
+    /** Its wave's epoch when it was asked for. */
+    epoch: integer("epoch").notNull().default(0),
     /** For generate: the globs to make again. */
     paths: jsonb("paths").$type<string[]>().notNull().default([]),
     reason: text("reason"),
@@ -346,6 +350,30 @@ export const findings = pgTable(
   (table) => [
     index("findings_by_gate_run").on(table.gateRunId),
     check("finding_severity", oneOf("severity", severitySchema.options)),
+  ],
+);
+
+/** What a person decided about a wave's head. */
+export const approvals = pgTable(
+  "approvals",
+  {
+    id: text("id").primaryKey(),
+    buildId: text("build_id")
+      .notNull()
+      .references(() => builds.id),
+    waveId: text("wave_id")
+      .notNull()
+      .references(() => waves.id),
+    sha: text("sha").notNull(),
+    decision: text("decision").$type<"approved" | "rejected">().notNull(),
+    by: text("decided_by"),
+    reason: text("reason"),
+    createdAt: created(),
+  },
+  (table) => [
+    index("approvals_by_wave").on(table.waveId),
+    check("approval_decision", oneOf("decision", ["approved", "rejected"])),
+    check("approval_rejected_has_reason", sql`decision = 'approved' or reason is not null`),
   ],
 );
 

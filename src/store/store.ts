@@ -21,6 +21,7 @@ function tablesOf(db: Db): Tables {
     attempts: rowsOf(db, schema.attempts),
     gateRuns: rowsOf(db, schema.gateRuns),
     findings: rowsOf(db, schema.findings),
+    approvals: rowsOf(db, schema.approvals),
     jobs: rowsOf(db, schema.jobs),
     logChunks: rowsOf(db, schema.logChunks),
     previews: rowsOf(db, schema.previews),

@@ -24,7 +24,7 @@ interface WorldWave {
   fixFailed: boolean;
   gates: { gate: GateName; verdict: Verdict | null; fixable: boolean; fingerprint: string | null }[];
   earlier: string[];
-  approved: boolean;
+  decision: "approved" | "rejected" | null;
 }
 interface World {
   status: BuildFact["status"];
@@ -96,7 +96,7 @@ function applied(world: World, move: Exclude<Move, { kind: "wait" }>): World {
           fixFailed: false,
           gates: [],
           earlier: [],
-          approved: false,
+          decision: null,
         };
         break;
       case "dispatch":
@@ -203,7 +203,7 @@ function waveHappenings(world: World, wave: WorldWave): World[] {
       Object.assign(fixing, {
         fixLive: false,
         status: "gating",
-        approved: false,
+        decision: null,
         gates: [],
         earlier: fixing.gates.flatMap((gate) => gate.fingerprint ?? []),
       });
@@ -217,11 +217,17 @@ function waveHappenings(world: World, wave: WorldWave): World[] {
   if (world.status === "waiting" && wave.status === "waiting") {
     change((next, waiting) => {
       next.status = "running";
-      Object.assign(waiting, { status: "gating", approved: true });
+      Object.assign(waiting, { status: "gating", decision: "approved" });
     });
     change((next, waiting) => {
       next.status = "running";
       waiting.status = "blocked";
+    });
+    // Rejected, then reopened by a retry.
+    change((next, reopened) => {
+      next.status = "running";
+      const fresh = { gates: [], earlier: [], fixRounds: 0, fixFailed: false };
+      Object.assign(reopened, { status: "gating", decision: "rejected", ...fresh });
     });
   }
   return worlds;
@@ -269,7 +275,7 @@ function checkMove(world: World, fact: BuildFact, move: Move): void {
         true,
       );
     }
-    if (fact.approval === "wave") expect(world.wave!.approved, `approval in ${state}`).toBe(true);
+    if (fact.approval === "wave") expect(world.wave!.decision, `approval in ${state}`).toBe("approved");
   }
   if (move.kind === "end-build") {
     expect(fact.liveAttempts, `nothing lives after the end in ${state}`).toBe(0);

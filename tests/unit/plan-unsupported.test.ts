@@ -17,7 +17,6 @@ describe("what build refuses by name in this version", () => {
     ["GitHub", { deliver: { forge: "github", repo: "o/n" } }, ["deliver.forge"]],
     ["an allowlist that was asked for", { network: "allowlist" }, ["network"]],
     ["a list of hosts", { network: { allow: ["example.com"] } }, ["network"]],
-    ["approval", { approval: "wave" }, ["approval"]],
     ["webhooks", { notify: ["https://example.com"] }, ["notify"]],
     [
       "budgets",

@@ -9,7 +9,7 @@ import { exit } from "../errors.ts";
 import { type Interrupts, watchInterrupts } from "../interrupts.ts";
 import { driverForTrial, lackingDriver, rawPlan, readPlan } from "../parts.ts";
 import { tellFaults } from "../plan-faults.ts";
-import { openSession, type Session } from "../session.ts";
+import { type Session, withSession } from "../session.ts";
 import { createPresenter, type Presenter } from "../view/presenter.ts";
 
 export interface BuildOptions {
@@ -48,16 +48,21 @@ interface Run {
 
 async function run(given: Run): Promise<number> {
   const { context, presenter, interrupts } = given;
-  // Both take a moment and neither needs the other.
-  const [driver, session] = await Promise.allSettled([usableDriver(given), openSession(context, presenter)]);
-  if (session.status === "rejected") throw driver.status === "rejected" ? driver.reason : session.reason;
-  try {
-    if (driver.status === "rejected") throw driver.reason;
+  let requested = false;
+  interrupts.on((count) => {
+    if (requested) return;
+    if (count > 1) process.exit(exit.cancelled);
+    presenter.lines([{ tone: "warn", text: "ending, before anything was started (Ctrl-C again leaves at once)" }]);
+  });
+  // Trying the driver and opening the rest both take a moment, and neither needs the other.
+  const trial = usableDriver(given);
+  trial.catch(() => undefined); // It is waited for below.
+  return withSession(context, presenter, async (session) => {
+    const driver = await trial;
     if (interrupts.count > 0) return exit.cancelled;
-    return await request(given, session.value, driver.value);
-  } finally {
-    await session.value.close();
-  }
+    requested = true;
+    return request(given, session, driver);
+  });
 }
 
 /** The driver to build with, tried. Fails with `environment`, naming each problem and its remedy. */
@@ -123,9 +128,13 @@ interface Opening {
 }
 
 function openingLines({ buildId, project, file, plan, driver }: Opening): string[] {
-  const isolation = driver === "local-unsafe" ? " (NO ISOLATION: agents are ordinary processes of this machine)" : "";
-  const network = plan.networkAsked
-    ? `network ${plan.network === "none" ? "none" : "open"}`
-    : "network open, since the plan says nothing about it (write `network: none` to close it)";
-  return [`build ${buildId}  project ${project}  plan ${file}`, `sandbox ${driver}${isolation}, ${network}`];
+  const first = `build ${buildId}  project ${project}  plan ${file}`;
+  if (driver !== "local-unsafe") return [first, `sandbox ${driver}, network ${networkText(plan)}`];
+  const asked = plan.networkAsked && plan.network === "none" ? ", and `network: none` is NOT enforced" : "";
+  return [first, `sandbox local-unsafe: NO ISOLATION, agents are ordinary processes of this machine${asked}`];
+}
+
+function networkText(plan: Plan): string {
+  if (plan.networkAsked) return plan.network === "none" ? "none" : "open";
+  return "open, since the plan says nothing about it (write `network: none` to close it)";
 }

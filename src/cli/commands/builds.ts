@@ -1,7 +1,7 @@
 import { projectIdFor } from "../../coordinator/start-build.ts";
 import type { Context } from "../context.ts";
 import { exit } from "../errors.ts";
-import { ago, duration, shortSha, table } from "../format.ts";
+import { ago, count, duration, shortSha, table } from "../format.ts";
 import { withStore } from "../reading.ts";
 
 const most = 50;
@@ -40,7 +40,7 @@ export function builds(context: Context): Promise<number> {
         id,
         projects.get(projectId) ?? "",
         status,
-        `${plan.tasks.length} tasks`,
+        count(plan.tasks.length, "task"),
         startedAt === null || endedAt === null ? "" : duration(endedAt.getTime() - startedAt.getTime()),
         ago(createdAt, now),
         headSha === null ? "" : shortSha(headSha),

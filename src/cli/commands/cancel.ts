@@ -6,19 +6,14 @@ import { findBuild } from "../find-build.ts";
 import { follow } from "../follow.ts";
 import { openStore, repositoryPath } from "../parts.ts";
 import { isServed } from "../serving.ts";
-import { openSession, type Session } from "../session.ts";
+import { type Session, withSession } from "../session.ts";
 import { createPresenter, type Presenter } from "../view/presenter.ts";
 
 /** `cancel BUILD`: ends a build wherever it runs, or here when nobody drives it; returns when its work is kept. */
 export async function cancel(context: Context, name: string): Promise<number> {
   const presenter = createPresenter(context);
   try {
-    const session = await openSession(context, presenter);
-    try {
-      return await end(context, session, presenter, name);
-    } finally {
-      await session.close();
-    }
+    return await withSession(context, presenter, (session) => end(context, session, presenter, name));
   } finally {
     presenter.close();
   }

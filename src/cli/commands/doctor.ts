@@ -84,7 +84,9 @@ async function database(config: Config): Promise<Check> {
   const trial = isUsed(config) ? null : await mkdtemp(join(tmpdir(), "wavesmith-doctor-"));
   try {
     const opened = await openStore(trial === null ? config : { ...config, dataDir: trial }, "doctor");
-    const { rows } = await opened.database.pool.query<{ version: string }>("show server_version");
+    const { rows } = await opened.database.pool.query<{ version: string }>(
+      "select current_setting('server_version') as version",
+    );
     await opened.close();
     const detail = `${embedded ? "embedded" : "server of DATABASE_URL"}, Postgres ${rows[0]?.version}`;
     return { name, ok: true, detail, remedy: null, needed: true };

@@ -7,7 +7,7 @@ import { findBuild } from "../find-build.ts";
 import { isOver } from "../follow.ts";
 import { watchInterrupts } from "../interrupts.ts";
 import { repositoryPath, requireDriver } from "../parts.ts";
-import { openSession, type Session } from "../session.ts";
+import { type Session, withSession } from "../session.ts";
 import { createPresenter, type Presenter } from "../view/presenter.ts";
 import { buildFinished } from "../view/result.ts";
 import { phaseOf } from "../view/waiting.ts";
@@ -35,20 +35,17 @@ export async function goOn(
   const interrupts = watchInterrupts(process);
   context.out.onClosed(() => interrupts.raise());
   try {
-    const session = await openSession(context, presenter);
-    try {
+    return await withSession(context, presenter, async (session) => {
       const { store } = session.app;
       const buildId = await findBuild(store, context, name);
       const view = await createBuildReader(store, buildId).read();
       const from = await createEventCursor(store, buildId, "now");
       tellStart(context, presenter, view);
-      if (!(await prepare(session, view))) return await tellAgain(context, presenter, session, view);
+      if (!(await prepare(session, view))) return tellAgain(context, presenter, session, view);
       await requireDriver(session.config, view.build.sandboxDriver);
       await session.drive(view.build.projectId);
-      return await driveToEnd({ context, session, presenter, interrupts, buildId, from, noWait: !options.wait });
-    } finally {
-      await session.close();
-    }
+      return driveToEnd({ context, session, presenter, interrupts, buildId, from, noWait: !options.wait });
+    });
   } finally {
     presenter.close();
     interrupts.dispose();

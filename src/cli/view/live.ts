@@ -42,11 +42,11 @@ function glyphOf(status: string): Segment {
 /** At most `rows` rows: header, waves that passed, the current wave in full, what comes after it. */
 export function renderLive(view: BuildView, options: LiveOptions): Row[] {
   const wave = currentWave(view);
-  const head = [headerRow(view, options)];
+  const head = [[], headerRow(view, options)];
   const current = wave === null ? [] : waveRows(view, wave, options);
   const later = laterRows(view);
   const space = options.rows - head.length - current.length;
-  if (space < 0) return [...head, ...current].slice(0, Math.max(1, options.rows));
+  if (space < 0) return [...head.slice(1), ...current].slice(0, Math.max(1, options.rows));
   const past = wave === null ? [] : pastRows(view, wave);
   const shownPast = past.slice(-Math.max(0, Math.min(past.length, space - Math.min(later.length, 4))));
   return [...head, ...(space === 0 ? [] : shownPast), ...current, ...cut(later, space - shownPast.length)].slice(

@@ -41,17 +41,25 @@ function jsonPresenter({ out, warn }: Context): Presenter {
   };
 }
 
+/** A pipe is told what goes on only when nothing has been said for so long. */
+const silenceMs = 1_500;
+
 function plainPresenter({ out, warn }: Context): Presenter {
+  let silence: NodeJS.Timeout | undefined;
   const lines = (all: readonly Line[]): void => {
+    if (all.length > 0) clearTimeout(silence);
     for (const { tone, text } of all) out.line(out.paint(tone, text));
   };
   return {
-    phase: (text) => out.note(text),
+    phase(text) {
+      clearTimeout(silence);
+      silence = setTimeout(() => out.note(text), silenceMs);
+    },
     lines,
     event: () => undefined,
     view: (before, after) => lines(narrate(before, after)),
     warn,
-    close: () => undefined,
+    close: () => clearTimeout(silence),
   };
 }
 

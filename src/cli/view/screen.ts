@@ -21,24 +21,29 @@ const clearBelow = "\x1b[J";
 
 export function createScreen(out: Pick<Output, "raw" | "size" | "paint">): Screen {
   let drawn: readonly Row[] = [];
-  let last = "";
+  let painted: readonly string[] = [];
+  let width = 0;
   let open = false;
 
   /** Moves to where the region begins: rows that a narrower terminal has wrapped since take more than one. */
-  const toStart = (): string => {
-    const { columns } = out.size();
+  const toStart = (columns: number): string => {
     const height = drawn.reduce((total, row) => total + Math.max(1, Math.ceil(widthOf(plainText(row)) / columns)), 0);
     return height === 0 ? "\r" : `\x1b[${height}A\r`;
   };
   const draw = (rows: readonly Row[], above: readonly string[]): void => {
     const { columns, rows: height } = out.size();
     const fitting = rows.slice(0, Math.max(1, height - 1)).map((row) => cutRow(row, Math.max(1, columns - 1)));
-    const text = fitting.map((row) => `${paintRow(row, out.paint)}${clearLine}\n`).join("");
-    if (above.length === 0 && text === last && open) return;
+    const now = fitting.map((row) => paintRow(row, out.paint));
+    // Rows that stand where they stood are passed over: less to send, and nothing to flicker.
+    const inPlace = open && above.length === 0 && width === columns;
+    const changed = now.length !== painted.length || now.some((text, index) => text !== painted[index]);
+    if (inPlace && !changed) return;
+    const text = now.map((row, index) => (inPlace && row === painted[index] ? "\n" : `${row}${clearLine}\n`)).join("");
     const log = above.map((line) => `${line}${clearLine}\n`).join("");
-    out.raw(`${beginFrame}${open ? "" : hideCursor}${toStart()}${log}${text}${clearBelow}${endFrame}`);
+    out.raw(`${beginFrame}${open ? "" : hideCursor}${toStart(columns)}${log}${text}${clearBelow}${endFrame}`);
     drawn = fitting;
-    last = text;
+    painted = now;
+    width = columns;
     open = true;
   };
   return {
@@ -49,9 +54,9 @@ export function createScreen(out: Pick<Output, "raw" | "size" | "paint">): Scree
     },
     close: () => {
       if (!open) return;
-      out.raw(`${toStart()}${clearBelow}${showCursor}`);
+      out.raw(`${toStart(out.size().columns)}${clearBelow}${showCursor}`);
       drawn = [];
-      last = "";
+      painted = [];
       open = false;
     },
   };

@@ -99,7 +99,8 @@ function gateFailure(gate: GateView, wave: WaveView): Line[] {
   const why = gate.reason === null ? "" : `: ${oneLine(gate.reason)}`;
   return [
     { tone: "bad", text: `gate ${gate.gate} of wave ${wave.number} ${gate.verdict}${why}` },
-    { tone: "plain", text: `  ${evidenceText(evidence)}` },
+    ...(evidence?.command ? [{ tone: "plain" as const, text: `  command: ${firstLines(evidence.command)}` }] : []),
+    { tone: "plain", text: `  ${evidenceText(evidence === null ? null : { ...evidence, command: null })}` },
     ...tailLines(evidence?.outputTail ?? ""),
     ...findingLines(gate.findings, "  "),
   ];

@@ -1,0 +1,22 @@
+import { approveWave, rejectWave } from "../src/coordinator/decide-wave.ts";
+import type { WaveApproved, WaveRejected } from "./events.ts";
+import { type Flow, flowFunction } from "./flow.ts";
+
+export const waveDecides = (flow: Flow) => [
+  flowFunction<WaveApproved>(flow, {
+    id: "wave-approve",
+    name: "Wave: a person approved it",
+    trigger: "project/wave.approved",
+    run: ({ data, step }) =>
+      step(`approve wave ${data.waveNumber}`, () => approveWave(flow.ports, data.buildId, { by: data.by ?? null })),
+  }),
+  flowFunction<WaveRejected>(flow, {
+    id: "wave-reject",
+    name: "Wave: a person rejected it",
+    trigger: "project/wave.rejected",
+    run: ({ data, step }) =>
+      step(`reject wave ${data.waveNumber}`, () =>
+        rejectWave(flow.ports, data.buildId, { by: data.by ?? null, reason: data.reason }),
+      ),
+  }),
+];

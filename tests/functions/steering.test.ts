@@ -1,0 +1,155 @@
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { approveWave, rejectWave } from "../../src/coordinator/decide-wave.ts";
+import { editPlan } from "../../src/coordinator/edit-plan.ts";
+import { resumeWaiting, retryBuild } from "../../src/coordinator/retry-build.ts";
+import { rollbackBuild } from "../../src/coordinator/rollback-build.ts";
+import { parsePlanValue } from "../../src/plan/parse-plan.ts";
+import { type BuildFixture, createBuildFixture } from "../support/build-fixture.ts";
+
+const planOf = (value: Record<string, unknown>) =>
+  parsePlanValue({ name: "fixture", ...value }, { baseDir: null, env: {} }).plan!;
+const ada = { by: "Ada" };
+
+describe("steering a build", () => {
+  let fixture: BuildFixture;
+  beforeEach(async () => {
+    fixture = await createBuildFixture();
+  });
+  afterEach(async () => {
+    await fixture.close();
+  });
+  const ports = () => fixture.app.ports;
+  const main = async () => (await fixture.git("ls-tree", "--name-only", "main")).trim().split("\n");
+  const two = [
+    { id: "a", run: "echo a > a" },
+    { id: "b", dependsOn: ["a"], run: "echo b > b" },
+  ];
+
+  it("waits for a person after the gates of every wave, and main moves only once it is approved", async () => {
+    const waiting = await fixture.build({ approval: "wave", tasks: two });
+    expect(waiting.status).toBe("waiting");
+    expect((await fixture.git("ls-tree", "main")).trim()).toBe("");
+    await approveWave(ports(), waiting.id, ada);
+    const second = await fixture.until(waiting.id, (build) => build.status === "waiting");
+    expect(await main()).toEqual(["a"]);
+    await approveWave(ports(), second.id, ada);
+    await approveWave(ports(), second.id, ada);
+    const done = await fixture.until(second.id, (build) => build.status === "completed");
+    expect(done.status).toBe("completed");
+    const approvals = await fixture.app.store.approvals.list({ buildId: done.id }, { by: "createdAt" });
+    expect(approvals.map((row) => [row.decision, row.by])).toEqual([
+      ["approved", "Ada"],
+      ["approved", "Ada"],
+    ]);
+    await expect(approveWave(ports(), done.id, ada)).resolves.toBeUndefined();
+    await expect(rejectWave(ports(), done.id, { ...ada, reason: "too late" })).rejects.toThrow("waits for no decision");
+  });
+
+  it("asks once at the end with `approval: final`, by an event from outside too", async () => {
+    const waiting = await fixture.build({ approval: "final", tasks: two });
+    expect(waiting.status).toBe("waiting");
+    expect(await main()).toEqual(["a"]);
+    const { tenantId, projectId, id: buildId } = waiting;
+    await fixture.app.send({
+      name: "project/wave.approved",
+      id: "by-hand",
+      data: { tenantId, projectId, buildId, waveNumber: 2 },
+    });
+    expect((await fixture.until(buildId, (build) => build.status === "completed")).status).toBe("completed");
+  });
+
+  it("blocks a rejected wave, and a retry gives the reason to the fixer", async () => {
+    const waiting = await fixture.build({
+      approval: "wave",
+      agents: { fixer: { runtime: "command", command: 'grep -q "call it b" && git mv -f a b' } },
+      tasks: [{ id: "a", run: "echo a > a" }],
+    });
+    await rejectWave(ports(), waiting.id, { ...ada, reason: "call it b" });
+    const failed = await fixture.until(waiting.id, (build) => build.status === "failed");
+    expect((await fixture.app.store.waves.get({ buildId: failed.id })).reason).toBe("rejected: call it b");
+    await retryBuild(ports(), failed.id);
+    const again = await fixture.until(failed.id, (build) => build.status === "waiting" || build.status === "failed");
+    expect([again.status, again.reason]).toEqual(["waiting", null]);
+    await approveWave(ports(), again.id, ada);
+    await fixture.until(again.id, (build) => build.status === "completed");
+    expect(await main()).toEqual(["b"]);
+  });
+
+  it("rolls back to a restore point, keeps what was there under a rescue ref, and goes on from it with new wave numbers", async () => {
+    const build = await fixture.build({ tasks: [...two, { id: "c", dependsOn: ["b"], run: "cat a b > c" }] });
+    expect(build.status).toBe("completed");
+    await rollbackBuild(ports(), build.id, 1);
+    await rollbackBuild(ports(), build.id, 1);
+    expect(await main()).toEqual(["a"]);
+    expect((await fixture.git("rev-parse", `refs/rescue/${build.id}/${build.headSha}`)).trim()).toBe(build.headSha);
+    expect((await fixture.app.store.builds.get({ id: build.id })).status).toBe("waiting");
+    expect(await fixture.tasks(build.id)).toEqual({ a: "completed", b: "pending", c: "pending" });
+    await resumeWaiting(ports(), build.id);
+    const done = await fixture.until(build.id, (row) => row.status === "completed" || row.status === "failed");
+    expect([done.status, done.reason]).toEqual(["completed", null]);
+    expect(await main()).toEqual(["a", "b", "c"]);
+    const waves = await fixture.app.store.waves.list({ buildId: build.id }, { by: "number" });
+    expect(waves.map((wave) => wave.status)).toEqual(["passed", "cancelled", "cancelled", "passed", "passed"]);
+  });
+
+  it("refuses to roll back past somebody else's commits, and to a point that is not there", async () => {
+    const build = await fixture.build({ tasks: two });
+    await expect(rollbackBuild(ports(), build.id, 7)).rejects.toThrow("no restore point 7");
+    const identity = ["-c", "user.name=Ada", "-c", "user.email=ada@example.com"];
+    const commit = (await fixture.git(...identity, "commit-tree", "main^{tree}", "-p", "main", "-m", "By hand")).trim();
+    await fixture.git("update-ref", "refs/heads/main", commit);
+    await expect(rollbackBuild(ports(), build.id, 1)).rejects.toThrow("past build");
+    expect((await fixture.git("rev-parse", "main")).trim()).toBe(commit);
+  });
+
+  it("goes on with an edited plan: unchanged work is kept, changed tasks and their dependents run again", async () => {
+    const build = await fixture.build({
+      tasks: [
+        ...two,
+        { id: "c", dependsOn: ["b"], run: "exit 1", retries: 0 },
+        { id: "gone", run: "echo gone > gone" },
+      ],
+    });
+    expect(build.status).toBe("failed");
+    const edit = await editPlan(
+      ports(),
+      build.id,
+      planOf({
+        tasks: [
+          { id: "a", title: "Another title", run: "echo a > a" },
+          { id: "b", dependsOn: ["a"], run: "echo better > b" },
+          { id: "c", dependsOn: ["b"], run: "cat b > c" },
+          { id: "d", run: "echo d > d" },
+        ],
+      }),
+    );
+    expect(edit).toEqual({ added: ["d"], again: ["b", "c"], removed: ["gone"], kept: ["a"] });
+    const done = await fixture.until(build.id, (row) => row.status === "completed" || row.status === "failed");
+    expect([done.status, done.reason]).toEqual(["completed", null]);
+    expect(await fixture.git("show", "main:c")).toBe("better\n");
+    expect(await main()).toEqual(["a", "b", "c", "d", "gone"]);
+    expect(await fixture.tasks(build.id)).toMatchObject({ a: "completed", gone: "removed" });
+    expect((await fixture.app.store.tasks.get({ buildId: build.id, key: "a" })).attempts).toBe(1);
+  });
+
+  it("edits the plan of a blocked wave: gates run again, or its tasks do", async () => {
+    const plan = (command: string, run: string) => ({ gates: { testing: { command } }, tasks: [{ id: "a", run }] });
+    const ok = "echo 1..1; echo ok 1 - fine";
+    const gates = await fixture.build(plan("exit 1", "echo a > a"));
+    expect(gates.status).toBe("failed");
+    await editPlan(ports(), gates.id, planOf(plan(ok, "echo a > a")));
+    expect((await fixture.until(gates.id, (row) => row.status !== "running")).status).toBe("completed");
+    expect((await fixture.app.store.tasks.get({ buildId: gates.id })).attempts).toBe(1);
+    const tasks = await fixture.build(plan(`test $(cat a) = good && { ${ok}; }`, "echo bad > a"));
+    expect(tasks.status).toBe("failed");
+    await editPlan(ports(), tasks.id, planOf(plan(`test $(cat a) = good && { ${ok}; }`, "echo good > a")));
+    expect((await fixture.until(tasks.id, (row) => row.status !== "running")).status).toBe("completed");
+    expect(await fixture.git("show", "main:a")).toBe("good\n");
+  });
+
+  it("edits no plan while the build runs", async () => {
+    const buildId = await fixture.request({ tasks: [{ id: "a", run: "sleep 1; echo a > a" }] });
+    await expect(editPlan(ports(), buildId, planOf({ tasks: two }))).rejects.toThrow("cannot be edited now");
+    await fixture.until(buildId);
+  });
+});

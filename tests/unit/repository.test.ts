@@ -1,0 +1,142 @@
+import { execFileSync } from "node:child_process";
+import { existsSync, readdirSync, readFileSync, statSync } from "node:fs";
+import { dirname, join, relative } from "node:path";
+import { fileURLToPath } from "node:url";
+import { describe, expect, it } from "vitest";
+import { createOutput } from "../../src/cli/output.ts";
+import { createProgram } from "../../src/cli/program.ts";
+
+const root = fileURLToPath(new URL("../..", import.meta.url));
+const read = (path: string) => readFileSync(join(root, path), "utf8");
+const files = committedFiles();
+const pages = files.filter((path) => path.endsWith(".md") && !/\/seed\//.test(path));
+
+/** What is or may be committed; in an unpacked archive, which has no .git, what is no one's leavings. */
+function committedFiles(): string[] {
+  if (existsSync(join(root, ".git"))) {
+    const args = ["ls-files", "-z", "--cached", "--others", "--exclude-standard"];
+    const listed = execFileSync("git", ["-c", "safe.directory=*", ...args], { cwd: root, encoding: "utf8" });
+    return listed.split("\0").filter((path) => path !== "" && existsSync(join(root, path)));
+  }
+  const left = /^(?:node_modules|dist|coverage|\.wavesmith)$/;
+  const walk = (folder: string): string[] =>
+    readdirSync(folder, { withFileTypes: true })
+      .filter((entry) => !left.test(entry.name))
+      .flatMap((entry) => (entry.isDirectory() ? walk(join(folder, entry.name)) : [join(folder, entry.name)]));
+  return walk(root).map((path) => relative(root, path));
+}
+
+describe("the package", () => {
+  const manifest = JSON.parse(read("package.json")) as { files: string[]; bin: Record<string, string> };
+
+  it("has every file it promises, but for dist, which is built", () => {
+    const promised = [...manifest.files, ...Object.values(manifest.bin)].filter((path) => path !== "dist");
+    expect(promised.filter((path) => !existsSync(join(root, path)))).toEqual([]);
+  });
+
+  it("has a lock file in which every package has a version and a checksum, and none its place", () => {
+    const { packages } = JSON.parse(read("package-lock.json")) as {
+      packages: Record<
+        string,
+        { version?: string; integrity?: string; resolved?: string; optionalDependencies?: Record<string, string> }
+      >;
+    };
+    const locked = Object.entries(packages).filter(([path]) => path !== "");
+    expect(locked.filter(([, { version, integrity }]) => version === undefined || integrity === undefined)).toEqual([]);
+    expect(locked.filter(([, { resolved }]) => resolved !== undefined)).toEqual([]);
+    // `npm ci` refuses a lock file that lacks a package for another platform.
+    const wanted = locked.flatMap(([, one]) => Object.keys(one.optionalDependencies ?? {}));
+    const known = new Set(
+      locked.map(([path]) => path.slice(path.lastIndexOf("node_modules/") + "node_modules/".length)),
+    );
+    expect(wanted.filter((name) => !known.has(name))).toEqual([]);
+  });
+});
+
+describe("the README", () => {
+  it("names the commands that there are, and no others", () => {
+    const table = read("README.md").split("## Commands")[1]!.split("\n\n")[2]!;
+    const named = [...table.matchAll(/^\| `(\w+)/gm)].map((match) => match[1]);
+    const silent = { write: () => true, on: () => undefined };
+    const out = createOutput({ stdout: silent, stderr: silent, environment: {} });
+    const program = createProgram({ out, environment: {}, version: "0", done: () => undefined });
+    expect(named).toEqual(program.commands.map((command) => command.name()));
+    const sandbox = program.commands.find((command) => command.name() === "sandbox")!;
+    const row = table.split("\n").find((line) => line.startsWith("| `sandbox"))!;
+    expect(sandbox.commands.map((command) => command.name()).filter((name) => !row.includes(name))).toEqual([]);
+  });
+});
+
+describe("ARCHITECTURE.md", () => {
+  it("names every function of the flow, and every folder of the sources", () => {
+    const page = read("ARCHITECTURE.md");
+    const functions = files
+      .filter((path) => /^functions\/[\w-]+\.ts$/.test(path))
+      .flatMap((path) => [...read(path).matchAll(/\bid: ["`]([\w-]+)/g)].map((match) => match[1]!));
+    expect(functions.length).toBeGreaterThan(10);
+    expect(functions.filter((id) => !page.includes(`\`${id}`))).toEqual([]);
+    const folders = new Set(files.flatMap((path) => /^src\/[\w-]+\//.exec(path) ?? []));
+    expect([...folders].filter((folder) => !page.includes(`\`${folder}\``))).toEqual([]);
+  });
+});
+
+describe("every page", () => {
+  const links = pages.flatMap((page) =>
+    [...proseOf(page).matchAll(/\]\(([^)\s]+)\)/g)].map((match) => ({ page, target: match[1]! })),
+  );
+
+  it("is found", () => {
+    expect(pages).toContain("README.md");
+    expect(links.length).toBeGreaterThan(20);
+  });
+
+  it("has no link that leads nowhere", () => {
+    const dead = links.filter(({ page, target }) => {
+      if (/^[a-z]+:/.test(target)) return false;
+      const [path, anchor] = target.split("#");
+      const file = path === "" ? page : join(dirname(page), path!);
+      if (!existsSync(join(root, file))) return true;
+      return anchor !== undefined && !anchorsOf(file).has(anchor);
+    });
+    expect(dead).toEqual([]);
+  });
+});
+
+/** Without fenced code, in which brackets mean something else. */
+function proseOf(page: string): string {
+  return read(page).replace(/^```[\s\S]*?^```/gm, "");
+}
+
+function anchorsOf(page: string): Set<string> {
+  const headings = [...proseOf(page).matchAll(/^#+ +(.*)$/gm)].map((match) => match[1]!);
+  return new Set(
+    headings.map((heading) =>
+      heading
+        .toLowerCase()
+        .replace(/[^\w\s-]/g, "")
+        .replace(/ /g, "-"),
+    ),
+  );
+}
+
+describe("what is committed", () => {
+  // Written in parts, so that this file does not hold what it looks for.
+  const strange = new RegExp(
+    [
+      ["registry", "npmjs", "org"].join("\\."),
+      ["registry", "yarnpkg", "com"].join("\\."),
+      ["work", "shared"].join("\\/"),
+      ["work", "main"].join("\\/"),
+      `\\b${["fa", "rm"].join("")}\\b`,
+    ].join("|"),
+  );
+
+  it("names no package registry and nothing of the machine it was written on", () => {
+    const largest = 2 * 1024 * 1024;
+    const found = files.filter((path) => {
+      const size = statSync(join(root, path)).size;
+      return size <= largest && strange.test(read(path));
+    });
+    expect(found).toEqual([]);
+  });
+});
