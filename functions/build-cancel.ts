@@ -1,4 +1,4 @@
-import { stopBuildJobs } from "../src/coordinator/cancel-build.ts";
+import { stopBuildJobs, takeCancelRequest } from "../src/coordinator/cancel-build.ts";
 import type { CancelRequested } from "./events.ts";
 import { type Flow, flowFunction } from "./flow.ts";
 
@@ -7,5 +7,8 @@ export const buildCancel = (flow: Flow) =>
     id: "build-cancel",
     name: "Build: cancel",
     trigger: "project/build.cancel-requested",
-    run: ({ data, step }) => step("end its jobs", () => stopBuildJobs(flow.ports, data.buildId)),
+    run: async ({ data, eventId, step }) => {
+      await step("mark the build as being cancelled", () => takeCancelRequest(flow.ports, eventId, data));
+      await step("end its jobs", () => stopBuildJobs(flow.ports, data.buildId));
+    },
   });

@@ -1,4 +1,4 @@
-import { readBuildRequest } from "../src/coordinator/request-build.ts";
+import { readBuildRequest, refuseFromAfar } from "../src/coordinator/request-build.ts";
 import {
   admitBuild,
   failBuild,
@@ -17,9 +17,10 @@ export const buildStart = (flow: Flow) =>
     trigger: "project/build.requested",
     run: async ({ data, eventId, step }) => {
       const { ports } = flow;
-      const buildId = await step("check the plan and store its tasks", () =>
-        storeBuild(ports, readBuildRequest(ports, { id: eventId, data }, flow.defaultDriver)),
-      );
+      const buildId = await step("check the plan and store its tasks", async () => {
+        if (!(await flow.isFromHere(eventId))) refuseFromAfar(data);
+        return storeBuild(ports, readBuildRequest(ports, { id: eventId, data }, flow.defaultDriver));
+      });
       const admitted = await step("wait for the project's turn", () => admitBuild(ports, buildId));
       if (!admitted) return { buildId, queued: true };
       await step("ready the repository", () => prepareRepository(ports, buildId));

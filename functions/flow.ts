@@ -11,6 +11,8 @@ export interface Flow {
   readonly relay: Relay;
   /** The sandbox driver for requests that name none. */
   readonly defaultDriver: string;
+  /** Whether the event with this id was sent by this machine. */
+  readonly isFromHere: (eventId: string) => Promise<boolean>;
 }
 
 type StepTools = GetStepTools<Inngest.Any>;

@@ -13,5 +13,8 @@ export const gateFinish = (flow: Flow) =>
       await step("close the tree", () => closeGate(flow.ports, data));
       return { gate: data.gate };
     },
-    failed: ({ data, step }) => step("settle the gate run as lost", () => loseGate(flow.ports, data)),
+    failed: async ({ data, reason, step }) => {
+      await step("settle the gate run as lost", () => loseGate(flow.ports, data, reason));
+      await step("close the tree", () => closeGate(flow.ports, data));
+    },
   });

@@ -13,7 +13,8 @@ export const gateFix = (flow: Flow) =>
       const claimed = await step("claim the attempt", () => claimAttempt(ports, data));
       if (!claimed) return { gate: data.gate, stale: true };
       await step("open its tree", () => openAttemptTree(ports, data));
-      await step("start its job", () => startAttemptJob(ports, data));
+      const started = await step("start its job", () => startAttemptJob(ports, data));
+      if (!started) await step("close the tree", () => closeAttempt(ports, data));
       return { gate: data.gate, round: data.round };
     },
     failed: async ({ data, reason, step }) => {

@@ -1,4 +1,4 @@
-import { loseGate } from "../src/coordinator/finish-gate.ts";
+import { closeGate, loseGate } from "../src/coordinator/finish-gate.ts";
 import { claimGate, startGateJob } from "../src/coordinator/start-gate.ts";
 import type { GateName } from "../src/domain/status.ts";
 import type { GateEvent } from "./events.ts";
@@ -15,7 +15,10 @@ const gateStart = (flow: Flow, gate: GateName) =>
       await step("start its job on a clean tree", () => startGateJob(flow.ports, data));
       return { gate, sha: data.sha };
     },
-    failed: ({ data, step }) => step("settle the gate run as lost", () => loseGate(flow.ports, data)),
+    failed: async ({ data, reason, step }) => {
+      await step("settle the gate run as lost", () => loseGate(flow.ports, data, reason));
+      await step("close the tree", () => closeGate(flow.ports, data));
+    },
   });
 
 export const gateStarts = (flow: Flow) => [

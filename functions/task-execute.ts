@@ -13,7 +13,8 @@ export const taskExecute = (flow: Flow) =>
       const claimed = await step("claim the attempt", () => claimAttempt(ports, data));
       if (!claimed) return { task: data.taskKey, stale: true };
       await step("open its tree", () => openAttemptTree(ports, data));
-      await step("start its job", () => startAttemptJob(ports, data));
+      const started = await step("start its job", () => startAttemptJob(ports, data));
+      if (!started) await step("close the tree", () => closeAttempt(ports, data));
       return { task: data.taskKey, attempt: data.attempt };
     },
     failed: async ({ data, reason, step }) => {

@@ -1,10 +1,10 @@
 import { createHash } from "node:crypto";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { Inngest } from "inngest";
+import { Inngest, type InngestFunction } from "inngest";
 import { createFunctions } from "../functions/index.ts";
 import { createAgents } from "./agents/agents.ts";
-import type { Config } from "./config.ts";
+import type { Config, InngestSettings } from "./config.ts";
 import type { Ports } from "./coordinator/port.ts";
 import { reconcileBuilds } from "./coordinator/reconcile.ts";
 import { createRelay, type Relay } from "./coordinator/relay.ts";
@@ -12,10 +12,11 @@ import { type JobWatcher, watchJobs } from "./coordinator/watch-jobs.ts";
 import { messageOf, WavesmithError } from "./domain/errors.ts";
 import { type IdSource, randomIds } from "./domain/ids.ts";
 import { createEngine } from "./engine/engine.ts";
-import type { Engine } from "./engine/port.ts";
 import { createGates } from "./gates/gates.ts";
 import { createLocalDriver } from "./sandbox/drivers/local.ts";
 import type { SandboxDriver } from "./sandbox/port.ts";
+import { connectInngest } from "./server/inngest.ts";
+import type { InngestEndpoint, SentEvent } from "./server/port.ts";
 import { type Database, openDatabase } from "./store/connection.ts";
 import { migrate } from "./store/migrate.ts";
 import type { Store } from "./store/port.ts";
@@ -36,10 +37,16 @@ export interface App {
   readonly config: Config;
   readonly ports: Ports;
   readonly store: Store;
-  /** Drives the builds of these projects until `stop`; the set may grow. */
-  start(projectIds: Set<string>): Promise<void>;
-  /** Sends events that a command asks for, such as a build's request. */
-  send(event: { name: string; id: string; data: Record<string, unknown> }): Promise<void>;
+  /** The functions of the flow, in its order. */
+  readonly functions: readonly { readonly id: string; readonly name: string }[];
+  /** Drives the builds of these projects, or of every one, until `close`; a set may grow. */
+  start(projectIds: "all" | Set<string>): Promise<void>;
+  /** Sends events that somebody on this machine asks for, such as a build's request. */
+  send(...events: SentEvent[]): Promise<void>;
+  /** Rejects when the database cannot be reached. */
+  ping(): Promise<void>;
+  /** Where an Inngest server that reaches us at `origin` calls the functions; null with the embedded engine. */
+  inngestEndpoint(origin: string): InngestEndpoint | null;
   /** Sees to cancellations, time limits and lost requests now. */
   reconcile(): Promise<void>;
   close(): Promise<void>;
@@ -70,16 +77,9 @@ async function wire(options: AppOptions, database: Database): Promise<App> {
   const crashPoint = options.crashPoint ?? (() => undefined);
   const store = createStore(database.pool, { crashPoint });
   const installationId = await store.installationId();
-  const engine = createEngine({
-    database: database.pool,
-    partition: (event) => (typeof event.data.projectId === "string" ? event.data.projectId : null),
-    crashPoint,
-    logger: {
-      warn: (message: string) => options.warn(message),
-      error: (message: string) => options.warn(message),
-    } as never,
-  });
-  let served: Set<string> = new Set();
+  const runner =
+    config.engine.kind === "inngest" ? onInngest(config.engine, options.warn) : embedded(options, database);
+  let served: "all" | Set<string> = new Set();
   let watcher: JobWatcher | null = null;
   const ports: Ports = {
     store,
@@ -87,7 +87,7 @@ async function wire(options: AppOptions, database: Database): Promise<App> {
     gates: createGates(),
     agents: createAgents(),
     driver: drivers(config, installationId, options.warn),
-    events: { send: (events) => engine.send(events) },
+    events: { send: (events) => runner.send(events) },
     secrets: secretValues(config.environment),
     environment: config.environment,
     clock: { now: options.clock ?? (() => new Date()) },
@@ -99,18 +99,27 @@ async function wire(options: AppOptions, database: Database): Promise<App> {
       warn: (message, facts) => options.warn(facts === undefined ? message : `${message} ${JSON.stringify(facts)}`),
     },
   };
-  const relay = createRelay(ports, () => [...served]);
-  await registerFunctions(engine, ports, relay, config);
-  const running = createDriving({ database, engine, ports, relay, warn: options.warn });
+  const relay = createRelay(ports, () => (served === "all" ? "all" : [...served]));
+  const isFromHere = isFromHereOf(config, store);
+  const flow = { inngest: runner.client, ports, relay, defaultDriver: config.sandboxDriver, isFromHere };
+  const functions = createFunctions(flow);
+  await runner.use(functions);
+  const running = createDriving({ database, runner, ports, relay, warn: options.warn });
   return {
     config,
     ports,
     store,
+    functions: functions.map((fn) => ({ id: fn.id(), name: fn.name })),
     async start(projectIds) {
       served = projectIds;
       watcher = await running.start(projectIds);
     },
-    send: async (event) => engine.send([event]),
+    async send(...events) {
+      for (const event of events) await rememberSent(config, store, event);
+      await runner.send(events);
+    },
+    ping: async () => void (await database.pool.query("select")),
+    inngestEndpoint: (origin) => runner.endpoint(functions, origin),
     reconcile: () => running.reconcile(),
     async close() {
       await running.stop();
@@ -123,8 +132,24 @@ async function wire(options: AppOptions, database: Database): Promise<App> {
 const silent = (): void => undefined;
 const quiet = { info: silent, warn: silent, error: silent, debug: silent };
 
-async function registerFunctions(engine: Engine, ports: Ports, relay: Relay, config: Config): Promise<void> {
-  const inngest = new Inngest({
+/** What runs the functions: our engine in this process, or an Inngest server that calls us. */
+interface Runner {
+  readonly client: Inngest.Any;
+  use(functions: readonly InngestFunction.Any[]): Promise<void>;
+  send(events: readonly SentEvent[]): Promise<void>;
+  start(projectIds: "all" | ReadonlySet<string>): void;
+  stop(): Promise<void>;
+  endpoint(functions: readonly InngestFunction.Any[], origin: string): InngestEndpoint | null;
+}
+
+function embedded({ warn, crashPoint }: AppOptions, database: Database): Runner {
+  const engine = createEngine({
+    database: database.pool,
+    partition: (event) => (typeof event.data.projectId === "string" ? event.data.projectId : null),
+    crashPoint: crashPoint ?? (() => undefined),
+    logger: { warn: (message: string) => warn(message), error: (message: string) => warn(message) } as never,
+  });
+  const client = new Inngest({
     id: "wavesmith",
     isDev: true,
     baseUrl: "http://engine.invalid",
@@ -133,7 +158,32 @@ async function registerFunctions(engine: Engine, ports: Ports, relay: Relay, con
     logger: quiet,
     internalLogger: quiet,
   });
-  await engine.register(inngest, createFunctions({ inngest, ports, relay, defaultDriver: config.sandboxDriver }));
+  return {
+    client,
+    use: (functions) => engine.register(client, functions),
+    send: (events) => engine.send(events),
+    start: (projectIds) => engine.start(projectIds),
+    stop: () => engine.stop(),
+    endpoint: () => null,
+  };
+}
+
+/** The server calls us as long as `serve` answers: there is nothing to start or stop here. */
+function onInngest(settings: InngestSettings, warn: (message: string) => void): Runner {
+  const { client, send, endpoint } = connectInngest({ ...settings, warn });
+  return { client, use: async () => undefined, send, start: () => undefined, stop: async () => undefined, endpoint };
+}
+
+/** A server that is no dev server has events from anywhere; those sent from here stand in the outbox. */
+const fromAnywhere = ({ engine }: Config): boolean => engine.kind === "inngest" && !engine.isDev;
+
+const isFromHereOf = (config: Config, store: Store) => async (eventId: string) =>
+  !fromAnywhere(config) || (await store.outbox.find({ eventId })) !== null;
+
+async function rememberSent(config: Config, store: Store, { id, name, data }: SentEvent): Promise<void> {
+  if (!fromAnywhere(config)) return;
+  const projectId = String(data.projectId);
+  await store.outbox.insertIfAbsent({ eventId: id, name, data, projectId, buildId: null, sentAt: new Date() });
 }
 
 function drivers(config: Config, installationId: string, warn: (message: string) => void) {
@@ -165,7 +215,7 @@ const secretValues = (environment: Config["environment"]): Ports["secrets"] => (
 });
 
 interface Driving {
-  start(projectIds: Set<string>): Promise<JobWatcher>;
+  start(projectIds: "all" | Set<string>): Promise<JobWatcher>;
   reconcile(): Promise<void>;
   stop(): Promise<void>;
 }
@@ -173,25 +223,31 @@ interface Driving {
 /** The loops of a process that drives builds: engine, watcher, reconciler. */
 function createDriving(parts: {
   database: Database;
-  engine: Engine;
+  runner: Runner;
   ports: Ports;
   relay: Relay;
   warn: (message: string) => void;
 }): Driving {
-  const { database, engine, ports, relay } = parts;
+  const { database, runner, ports, relay } = parts;
   const owner = `proc_${createHash("sha256").update(`${process.pid}:${Date.now()}:${Math.random()}`).digest("hex").slice(0, 16)}`;
   let watcher: JobWatcher | null = null;
   let registration: { release(): Promise<void> } | null = null;
   let timer: NodeJS.Timeout | null = null;
-  let projects: ReadonlySet<string> = new Set();
+  let projects: "all" | ReadonlySet<string> = new Set();
+  let trouble = "";
   let turn: Promise<void> = Promise.resolve();
   const reconcile = async (): Promise<void> => {
-    await reconcileBuilds(ports, [...projects]);
+    await reconcileBuilds(ports, projects);
     await relay.flush();
   };
   const tick = (): void => {
-    turn = reconcile().catch(async (error: unknown) => {
-      parts.warn(`reconciling failed: ${messageOf(error)}`);
+    const settled = (): void => {
+      trouble = "";
+    };
+    turn = reconcile().then(settled, async (error: unknown) => {
+      // It comes back every second until what it is about is over.
+      if (messageOf(error) !== trouble) parts.warn(`reconciling failed: ${messageOf(error)}`);
+      trouble = messageOf(error);
       // A killed Postgres is started again, and the build goes on.
       await database.ensureRunning().catch((failure: unknown) => parts.warn(messageOf(failure)));
     });
@@ -203,7 +259,7 @@ function createDriving(parts: {
     async start(projectIds) {
       projects = projectIds;
       registration = await ports.store.registerProcess(owner);
-      engine.start(projectIds);
+      runner.start(projectIds);
       watcher = watchJobs(ports, { owner, projectIds, flush: () => relay.flush() });
       timer = setTimeout(tick, 0);
       return watcher;
@@ -213,7 +269,7 @@ function createDriving(parts: {
       if (timer !== null) clearTimeout(timer);
       timer = null;
       await turn;
-      await engine.stop();
+      await runner.stop();
       await watcher?.stop();
       await registration?.release();
     },

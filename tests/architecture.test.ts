@@ -33,7 +33,7 @@ const lonely: Readonly<Record<string, readonly string[]>> = { "src/config.ts": [
 const packages: Readonly<Record<string, readonly string[]>> = {
   "drizzle-orm": ["src/store/", "src/engine/tables.ts"],
   pg: ["src/store/"],
-  inngest: ["functions/", "src/engine/", "src/app.ts"],
+  inngest: ["functions/", "src/engine/", "src/server/inngest.ts", "src/app.ts"],
   esbuild: ["src/sandbox/guest-program.ts", "src/gates/static/", "scripts/"],
   picomatch: ["src/domain/", "src/plan/", "src/gates/", "src/workspace/"],
   commander: ["src/cli/"],
@@ -51,6 +51,7 @@ const packages: Readonly<Record<string, readonly string[]>> = {
     "src/agents/",
     "src/engine/",
     "src/coordinator/",
+    "src/server/",
     "src/config.ts",
     // The types of events' data come from their schemas.
     "functions/events.ts",

@@ -1,5 +1,6 @@
 import { resolve } from "node:path";
 import { WavesmithError } from "../domain/errors.ts";
+import { oneLine } from "./format.ts";
 import { createHints, type Hints } from "./hints.ts";
 import type { Output } from "./output.ts";
 import { type Config, configFrom, refuseDriver } from "./parts.ts";
@@ -26,6 +27,8 @@ export interface Context {
   readonly json: boolean;
   /** The settings, with those that were given as options in place of the environment's. */
   config(): Promise<Config>;
+  /** A warning as it is shown; null when the same was shown a moment ago. */
+  warning(message: string): string | null;
   /** Tells of something that went wrong and does not end the command. */
   warn(message: string): void;
 }
@@ -33,6 +36,9 @@ export interface Context {
 export function createContext(options: GlobalOptions, environment: Environment, out: Output): Context {
   refuseLater(options);
   const hints = createHints({ environment, data: options.data });
+  const seldom = createSeldom();
+  const warning = (message: string): string | null =>
+    seldom(options.verbose === true ? message : cut(oneLine(hints.rewrite(message))));
   return {
     options,
     environment,
@@ -44,16 +50,36 @@ export function createContext(options: GlobalOptions, environment: Environment, 
         ...environment,
         ...(options.data === undefined ? {} : { WAVESMITH_DATA: resolve(options.data) }),
         ...(options.sandbox === undefined ? {} : { WAVESMITH_SANDBOX: options.sandbox }),
+        ...(options.engine === undefined ? {} : { WAVESMITH_ENGINE: options.engine }),
       }),
-    warn: (message) => out.note(out.paintError("warn", `warning: ${hints.rewrite(message)}`)),
+    warning,
+    warn: (message) => {
+      const text = warning(message);
+      if (text !== null) out.note(out.paintError("warn", `warning: ${text}`));
+    },
+  };
+}
+
+const sameAgainMs = 30_000;
+const longestWarning = 300;
+
+const cut = (text: string): string => (text.length > longestWarning ? `${text.slice(0, longestWarning)}…` : text);
+
+/** What goes wrong again every second is told twice a minute. */
+function createSeldom(): (text: string) => string | null {
+  const told = new Map<string, number>();
+  return (text) => {
+    const before = told.get(text);
+    if (before !== undefined && Date.now() - before < sameAgainMs) return null;
+    told.set(text, Date.now());
+    return text;
   };
 }
 
 function refuseLater({ engine, server, sandbox, data }: GlobalOptions): void {
-  if (engine !== undefined && engine !== "embedded") {
-    const known = engine === "inngest" ? "comes in a later version" : "is not known";
-    throw new WavesmithError("usage", `--engine ${engine} ${known}`, {
-      remedy: "use --engine embedded, or leave it out",
+  if (engine !== undefined && engine !== "embedded" && engine !== "inngest") {
+    throw new WavesmithError("usage", `there is no engine ${engine}`, {
+      remedy: "use --engine embedded or --engine inngest, or leave it out",
     });
   }
   if (server !== undefined) {

@@ -7,8 +7,10 @@ import type { App } from "../app.ts";
 import type { Config } from "../config.ts";
 import { WavesmithError } from "../domain/errors.ts";
 import type { DriverProblem, SandboxDriver } from "../sandbox/port.ts";
+import type { RunningServer, ServerOptions } from "../server/server.ts";
 import type { Database } from "../store/connection.ts";
 import type { Store } from "../store/port.ts";
+import type { Workspace } from "../workspace/port.ts";
 
 export type { App } from "../app.ts";
 export type { Config } from "../config.ts";
@@ -47,6 +49,12 @@ export async function rawPlan(path: string): Promise<unknown> {
 export async function openApp(config: Config, warn: (message: string) => void): Promise<App> {
   const { createApp } = await import("../app.ts");
   return createApp({ config, warn });
+}
+
+/** The HTTP server over wired parts. */
+export async function startServer(options: ServerOptions): Promise<RunningServer> {
+  const server = await import("../server/server.ts");
+  return server.startServer(options);
 }
 
 /** Whether this data directory has been used; a server of DATABASE_URL is taken to have been. */
@@ -100,10 +108,18 @@ export function refuseDriver(name: string): void {
   });
 }
 
+/** What shows previews. */
+export const previewProxies = () => import("../delivery/preview-proxy.ts");
+
+/** Git alone, for commands that only look. */
+export async function createWorkspaceFor(config: Config): Promise<Workspace> {
+  const { createWorkspace } = await import("../workspace/workspace.ts");
+  return createWorkspace({ dataDir: config.dataDir, env: config.environment });
+}
+
 /** Where the authority repository of a project is. */
 export async function repositoryPath(config: Config, projectId: string): Promise<string> {
-  const { createWorkspace } = await import("../workspace/workspace.ts");
-  return createWorkspace({ dataDir: config.dataDir }).repositoryPath(projectId as never);
+  return (await createWorkspaceFor(config)).repositoryPath(projectId as never);
 }
 
 /** Fails with `environment` when a driver does not work on this machine, naming each problem and its remedy. */

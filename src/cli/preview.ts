@@ -1,5 +1,5 @@
 import type { BuildView } from "../coordinator/read-build.ts";
-import type { App } from "./parts.ts";
+import { type App, previewProxies } from "./parts.ts";
 
 /** How long a preview of a completed build is waited for. */
 const patienceMs = 20_000;
@@ -17,7 +17,7 @@ export async function showPreview(app: App, view: BuildView, signal: AbortSignal
   const deadline = Date.now() + patienceMs;
   const problem = await untilReady(app, buildId, deadline, signal);
   if (problem !== null) return problem;
-  const { openPreviewProxy, statusOf } = await import("../delivery/preview-proxy.ts");
+  const { openPreviewProxy, statusOf } = await previewProxies();
   const proxy = await openPreviewProxy(async () => {
     // One that died was started again behind another port.
     const { port } = await app.store.previews.get({ buildId });

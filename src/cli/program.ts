@@ -31,7 +31,7 @@ export function createProgram(given: ProgramOptions): Command {
     .option("--data <dir>", "data directory: database, repositories, volumes (default: .wavesmith)")
     .option("--project <name>", "the project (default: the plan's name)")
     .option("--sandbox <driver>", "where agents run: local or local-unsafe (default: local)")
-    .option("--engine <name>", "what runs the functions: embedded (default)")
+    .option("--engine <name>", "what runs the functions: embedded (default) or inngest")
     .option("--server <url>", "a server to work with (comes in a later version)")
     .option("--json", "print JSON")
     .option("--verbose", "show where in the code an error comes from");
@@ -74,9 +74,11 @@ function addCommands(program: Command, given: ProgramOptions): void {
     "go on with a build after a kill; shows the end of one that ended",
     async (context, [name], options) => {
       const { resume } = await import("./commands/resume.ts");
-      return resume(context, name!, { wait: options.wait !== false });
+      return resume(context, name!, { wait: options.wait !== false, plan: options.plan });
     },
-  ).option("--no-wait", "end at once, although there is a preview to look at");
+  )
+    .option("--plan <file>", "go on with an edited plan: what did not change is kept")
+    .option("--no-wait", "end at once, although there is a preview to look at");
   command(program, "retry <build>", "new attempts for what failed in a build", async (context, [name], options) => {
     const { retry } = await import("./commands/retry.ts");
     return retry(context, name!, { wait: options.wait !== false });
@@ -113,6 +115,18 @@ function addCommands(program: Command, given: ProgramOptions): void {
     const { cancel } = await import("./commands/cancel.ts");
     return cancel(context, name!);
   });
+  command(
+    program,
+    "serve",
+    "drive every project's builds; HTTP for events and Inngest",
+    async (context, _, options) => {
+      const { serve } = await import("./commands/serve.ts");
+      return serve(context, { port: options.port, host: options.host });
+    },
+  )
+    .option("--port <number>", "where to listen; 0: any free port", "4400")
+    .option("--host <address>", "where to listen; another than this machine's own needs keys", "127.0.0.1");
+  addSteeringCommands(program, command);
   addSandboxCommands(program, command);
   command(program, "doctor", "try what this machine has for drivers, database and plans", async (context) => {
     const { doctor } = await import("./commands/doctor.ts");
@@ -120,10 +134,38 @@ function addCommands(program: Command, given: ProgramOptions): void {
   });
 }
 
-function addSandboxCommands(
-  program: Command,
-  command: (parent: Command, usage: string, description: string, handler: Handler) => Command,
-): void {
+type AddCommand = (parent: Command, usage: string, description: string, handler: Handler) => Command;
+
+function addSteeringCommands(program: Command, command: AddCommand): void {
+  command(program, "init [file]", "write a starter plan (default: plan.yaml)", async (context, [file]) => {
+    const { init } = await import("./commands/init.ts");
+    return init(context, file);
+  });
+  command(program, "diff <build>", "what a build, a task or a wave changed", async (context, [name], options) => {
+    const { diff } = await import("./commands/diff.ts");
+    return diff(context, name!, options);
+  })
+    .option("--task <id>", "only what this task changed")
+    .option("--wave <number>", "only what this wave changed");
+  command(program, "approve <build>", "let the wave that waits for a person pass", async (context, [name]) => {
+    const { approve } = await import("./commands/decide.ts");
+    return approve(context, name!);
+  });
+  command(program, "reject <build>", "block the wave that waits for a person", async (context, [name], options) => {
+    const { reject } = await import("./commands/decide.ts");
+    return reject(context, name!, options.reason);
+  }).option("--reason <text>", "what has to be different; a retry gives it to the fixer");
+  command(program, "rollback <build>", "take main back to the end of a wave", async (context, [name], options) => {
+    const { rollback } = await import("./commands/rollback.ts");
+    return rollback(context, name!, options.wave);
+  }).option("--wave <number>", "the wave; 0 is where the build began");
+  command(program, "shell <build>", "a shell in the build's sandbox", async (context, [name], options) => {
+    const { shell } = await import("./commands/shell.ts");
+    return shell(context, name!, options.task);
+  }).option("--task <id>", "in a tree of what this task last committed");
+}
+
+function addSandboxCommands(program: Command, command: AddCommand): void {
   const sandbox = program.command("sandbox").description("the sandboxes of projects");
   command(sandbox, "ls", "list sandboxes", async (context) => {
     const { list } = await import("./commands/sandbox.ts");

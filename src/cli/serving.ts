@@ -3,6 +3,8 @@
 import type { Database } from "./parts.ts";
 
 const key = "hashtextextended('wavesmith:serves:' || $1, 0)";
+/** What stands for every project: `serve` drives them all. */
+const everyProject = "*";
 
 /** This process' mark that it drives a project. */
 export interface Serving {
@@ -11,6 +13,12 @@ export interface Serving {
   /** Takes the mark away. */
   end(): Promise<void>;
 }
+
+/** Marks every project as driven by this process until `end`. */
+export const markAllServed = (database: Database): Promise<Serving> => markServed(database, everyProject);
+
+/** Whether a process that lives drives the builds of every project. */
+export const isAllServed = (database: Database): Promise<boolean> => isMarked(database, everyProject);
 
 /** Marks the project as driven by this process until `end`. */
 export async function markServed(database: Database, projectId: string): Promise<Serving> {
@@ -36,6 +44,8 @@ export async function markServed(database: Database, projectId: string): Promise
       ]);
       if (rows[0]?.held !== true) return false;
       try {
+        // A `serve` that starts just now makes again what it needs.
+        if (projectId !== everyProject && (await isAllServed(database))) return false;
         await work();
       } finally {
         await client.query(`select pg_advisory_unlock(${key})`, [projectId]);
@@ -57,6 +67,10 @@ async function take(database: Database, projectId: string) {
 
 /** Whether a process that lives drives the builds of this project. */
 export async function isServed(database: Database, projectId: string): Promise<boolean> {
+  return (await isMarked(database, projectId)) || (await isAllServed(database));
+}
+
+async function isMarked(database: Database, projectId: string): Promise<boolean> {
   const { rows } = await database.pool.query<{ served: boolean }>(
     `select exists (
        select 1 from pg_locks

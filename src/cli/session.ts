@@ -1,14 +1,14 @@
-import { messageOf } from "../domain/errors.ts";
+import { messageOf, WavesmithError } from "../domain/errors.ts";
 import type { Context } from "./context.ts";
 import { type App, type Config, type Database, isUsed, openApp, openStore, type Store } from "./parts.ts";
-import { markServed, type Serving } from "./serving.ts";
+import { isAllServed, markServed, type Serving } from "./serving.ts";
 import type { Presenter } from "./view/presenter.ts";
 
 /** The wired parts in a command that drives builds. */
 export interface Session {
   readonly app: App;
   readonly config: Config;
-  /** Drives the builds of this project from now on, until `close`. */
+  /** Drives the builds of this project from now on, until `close`; with an Inngest server it asks for a `serve` that does. */
   drive(projectId: string): Promise<void>;
   /** Stops driving, then the project's sandbox when nobody else uses it, then the database. */
   close(): Promise<void>;
@@ -49,6 +49,7 @@ export async function openSession(context: Context, presenter: Presenter): Promi
     config,
     async drive(projectId) {
       if (driven !== null) return;
+      if (config.engine.kind === "inngest") return requireServe(config);
       driven = { projectId, mark: makeMark(config, projectId) };
       // Whoever needs it waits for it; until then a failure is nobody's.
       driven.mark.catch(() => undefined);
@@ -61,13 +62,26 @@ export async function openSession(context: Context, presenter: Presenter): Promi
       const mark = await driven.mark.finally(() => ended);
       await ended;
       try {
-        await mark.serving.alone(() => stopIdleSandbox(app, mark.store, projectId));
+        await mark.serving.alone(async () => void (await stopIdleSandbox(app, mark.store, projectId)));
       } finally {
         await mark.serving.end();
         await mark.database.close();
       }
     },
   };
+}
+
+/** With an Inngest server the functions are where `serve` is; a command asks and follows. */
+async function requireServe(config: Config): Promise<void> {
+  const { database, close } = await openStore(config, "look");
+  try {
+    if (await isAllServed(database)) return;
+  } finally {
+    await close();
+  }
+  throw new WavesmithError("environment", "with --engine inngest a build runs in `wavesmith serve`, and none runs", {
+    remedy: "start it beside this command, on the same data directory: wavesmith serve --engine inngest",
+  });
 }
 
 async function opened(config: Config, presenter: Presenter): Promise<App> {
@@ -81,11 +95,14 @@ async function makeMark(config: Config, projectId: string): Promise<Mark> {
   return { store, database, serving: await markServed(database, projectId) };
 }
 
-async function stopIdleSandbox(app: App, store: Store, projectId: string): Promise<void> {
+/** Stops a project's sandbox unless jobs are at work in it. */
+export async function stopIdleSandbox(app: App, store: Store, projectId: string): Promise<"stopped" | "at-work"> {
   const sandbox = await store.sandboxes.find({ projectId, state: ["wanted", "running"] });
-  if (sandbox === null) return;
+  if (sandbox === null) return "stopped";
   const endpoint = await app.ports.driver(sandbox.driver).find(projectId as never);
-  if (endpoint === null || (await endpoint.guest.health()).activeJobs > 0) return;
+  if (endpoint === null) return "stopped";
+  if ((await endpoint.guest.health()).activeJobs > 0) return "at-work";
   const { stopSandbox } = await import("../coordinator/stop-sandbox.ts");
   await stopSandbox({ ...app.ports, store }, sandbox);
+  return "stopped";
 }

@@ -26,6 +26,19 @@ export async function requestCancel(ports: Ports, buildId: string, reason: strin
   });
 }
 
+/**
+ * Takes an event that asks for the end of a build. One of our own is the echo of a request that stands in the build's
+ * row already, and may come late, when the build runs again.
+ */
+export async function takeCancelRequest(
+  ports: Ports,
+  eventId: string,
+  { buildId, reason }: { buildId: string; reason?: string | undefined },
+): Promise<void> {
+  if ((await ports.store.outbox.find({ eventId, buildId })) !== null) return;
+  await requestCancel(ports, buildId, reason ?? "cancelled by an event");
+}
+
 async function cancelQueued(
   transaction: StoreTransaction,
   ports: Ports,

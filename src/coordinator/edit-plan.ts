@@ -149,7 +149,7 @@ async function settleOpenWave(
   const members = await transaction.tasks.list({ waveId: wave.id });
   const touched = new Set([...edit.again, ...edit.removed]);
   if (!members.some((task) => touched.has(task.key)) && wave.status !== "cancelled") {
-    await reopenWave(transaction, build, wave, head);
+    await reopenWave(transaction, ports, build, wave, head);
     return;
   }
   const reason = "the plan was edited";

@@ -2,6 +2,7 @@ import type { BuildFact, GateFact, TaskFact, WaveFact } from "../domain/next-mov
 import { agentSpecFor } from "../domain/plan.ts";
 import { createTaskGraph, type TaskGraph } from "../domain/task-graph.ts";
 import { chooseWave } from "../domain/wave-planner.ts";
+import { literalGlob } from "../domain/write-globs.ts";
 import type { AttemptRow, BuildRow, GateRunRow, StoreTransaction, TaskRow, WaveRow } from "../store/port.ts";
 import type { Ports } from "./port.ts";
 
@@ -33,13 +34,11 @@ export async function loadState(transaction: StoreTransaction, build: BuildRow):
 
 /** The paths a task may write as far as is known (W2): declared, plus those that conflicted before; null: unknown. */
 export function effectiveWrites(task: Pick<TaskRow, "definition" | "conflicts">): string[] | null {
-  const learned = task.conflicts.flatMap((conflict) => conflict.paths.map(escapeGlob));
+  const learned = task.conflicts.flatMap((conflict) => conflict.paths.map(literalGlob));
   const declared = task.definition.writes;
   if (declared === null && learned.length === 0) return null;
   return [...(declared ?? []), ...learned];
 }
-
-const escapeGlob = (path: string): string => path.replace(/[\\*?[\]{}()!+@|]/g, "\\$&");
 
 function taskFact(state: BuildState, task: TaskRow): TaskFact {
   return {

@@ -6,6 +6,7 @@ import type { AttemptRow, StoreTransaction, TaskRow } from "../store/port.ts";
 import type { KeepResult } from "../workspace/port.ts";
 import { addHeadAttempt, advance, emitFor } from "./advance.ts";
 import { describeFailure, failedStage, jobStateOf, maskOf, outputTail, stageOutput } from "./job-results.ts";
+import { dropJob } from "./job-stages.ts";
 import { handoverPath, waveRef } from "./names.ts";
 import type { Ports } from "./port.ts";
 import { ensureSandbox } from "./sandboxes.ts";
@@ -260,7 +261,8 @@ async function settleHeadAttempt(transaction: StoreTransaction, ports: Ports, at
     );
     return;
   }
-  const lost = await transaction.attempts.list({ waveId: wave.id, kind: attempt.kind, outcome: "lost" });
+  const { kind, epoch } = attempt;
+  const lost = await transaction.attempts.list({ waveId: wave.id, kind, epoch, outcome: "lost" });
   if (attempt.outcome === "lost" && lost.length <= maxLosses && build.status === "running") {
     await repeatHeadAttempt(transaction, ports, attempt);
     return;
@@ -308,11 +310,17 @@ export async function askHeadAttempt(
   });
 }
 
-/** Removes what the settled attempt left on the volume. */
+/** Removes what the settled attempt left on the volume; work that could not be kept before is kept first (W8). */
 export async function closeAttempt(ports: Ports, refer: AttemptRefer): Promise<void> {
-  const { attempt, build } = await loadAttempt(ports, refer.attemptId);
+  const loaded = await loadAttempt(ports, refer.attemptId);
+  const { attempt, build } = loaded;
   if (attempt.status !== "settled") return;
   const endpoint = await ensureSandbox(ports, build);
+  const hadJob = await dropJob(ports, endpoint, attempt.jobKey);
+  if (hadJob && attempt.commitSha === null) {
+    const kept = await keepTree(ports, endpoint, loaded);
+    await ports.store.attempts.update({ id: attempt.id }, { commitSha: kept?.commit ?? null });
+  }
   await ports.workspace.closeTree(endpoint.guest, attempt.treePath);
   await endpoint.guest.remove(handoverPath(attempt.jobKey), { recursive: true });
   await endpoint.guest.forgetJob(attempt.jobKey);
@@ -320,12 +328,13 @@ export async function closeAttempt(ports: Ports, refer: AttemptRefer): Promise<v
 
 /** Settles an attempt that could not even be started, as lost to infrastructure (W4). */
 export async function loseAttempt(ports: Ports, refer: AttemptRefer, reason: string): Promise<void> {
-  const { attempt } = await loadAttempt(ports, refer.attemptId);
+  const { attempt, build } = await loadAttempt(ports, refer.attemptId);
+  const why = maskOf(ports, build)(reason);
   await ports.store.transaction("lose-attempt", async (transaction) => {
     await transaction.lockBuild(attempt.buildId);
     const [lost] = await transaction.attempts.update(
       { id: attempt.id, fence: refer.fence, status: ["requested", "starting", "running", "finishing"] },
-      { status: "finishing", verdict: { outcome: "lost", reason, summary: null, changed: [] } },
+      { status: "finishing", verdict: { outcome: "lost", reason: why, summary: null, changed: [] } },
     );
     if (lost === undefined) return;
     await settleIn(transaction, ports, refer);

@@ -6,6 +6,7 @@ import type { StoreTransaction } from "../store/port.ts";
 import { advance, emitFor } from "./advance.ts";
 import { commitReader } from "./finish-attempt.ts";
 import { describeFailure, jobStateOf, maskOf, stageOutput } from "./job-results.ts";
+import { dropJob } from "./job-stages.ts";
 import type { Mask } from "./masking.ts";
 import { gateTreePath, handoverPath } from "./names.ts";
 import type { Ports } from "./port.ts";
@@ -15,7 +16,9 @@ import {
   criticChecks,
   type GateRefer,
   type GateWork,
+  gateJobKey,
   gateWork,
+  jobKeysOf,
   type LoadedGate,
   loadGate,
 } from "./start-gate.ts";
@@ -85,14 +88,16 @@ async function settle(ports: Ports, refer: GateRefer, judged: Judged): Promise<v
 }
 
 /** A gate lost to infrastructure is repeated, at most three times (W4, W6). */
-export async function loseGate(ports: Ports, refer: GateRefer): Promise<void> {
+export async function loseGate(ports: Ports, refer: GateRefer, why: string | null = null): Promise<void> {
   const { buildId } = await ports.store.gateRuns.get({ id: refer.gateRunId });
+  const said = why === null ? null : maskOf(ports, await ports.store.builds.get({ id: buildId }))(why);
   await ports.store.transaction("repeat-gate", async (transaction) => {
     const build = await transaction.lockBuild(buildId);
     const run = await transaction.gateRuns.get({ id: refer.gateRunId });
     if (run.fence !== refer.fence || run.status === "finished") return;
     if (run.losses >= maxLosses || build.status !== "running") {
-      const reason = `its sandbox died ${run.losses + 1} times while it ran`;
+      const times = `${run.losses + 1} times`;
+      const reason = said === null ? `its sandbox died ${times} while it ran` : `it was tried ${times}; last: ${said}`;
       await transaction.gateRuns.update(
         { id: run.id },
         { status: "finished", verdict: "inconclusive", reason, endedAt: ports.clock.now() },
@@ -112,7 +117,7 @@ export async function repeatGate(transaction: StoreTransaction, gateRunId: strin
   const fence = run.fence + 1;
   await transaction.gateRuns.update(
     { id: run.id },
-    { status: "requested", fence, losses: run.losses + 1, jobKey: `${run.id}-${fence}` },
+    { status: "requested", fence, losses: run.losses + 1, jobKey: gateJobKey(run.id, fence) },
   );
   await emitFor(transaction, build, `agent/quality.${run.gate}`, run.id, fence, {
     waveNumber: wave.number,
@@ -129,7 +134,11 @@ function mask(cover: Mask, judged: Judged): Judged {
     ...judged,
     reason: judged.reason === null ? null : cover(judged.reason),
     evidence: evidence === null ? null : { ...evidence, outputTail: cover(evidence.outputTail) },
-    findings: judged.findings.map((finding) => ({ ...finding, message: cover(finding.message) })),
+    findings: judged.findings.map((finding) => ({
+      ...finding,
+      message: cover(finding.message),
+      file: finding.file === null ? null : cover(finding.file),
+    })),
   };
 }
 
@@ -365,10 +374,14 @@ async function junitReports(endpoint: SandboxEndpoint, treePath: string, stage: 
 /** Removes what the finished run left on the volume. */
 export async function closeGate(ports: Ports, refer: GateRefer): Promise<void> {
   const { run, build, wave } = await loadGate(ports, refer.gateRunId);
-  if (run.status !== "finished" || run.jobKey === null) return;
-  if ((await ports.store.jobs.find({ key: run.jobKey })) === null) return;
-  const { guest } = await ensureSandbox(ports, build);
-  await ports.workspace.closeTree(guest, gateTreePath(build.id, wave.number, run.gate, run.round));
-  await guest.remove(handoverPath(run.jobKey), { recursive: true });
-  await guest.forgetJob(run.jobKey);
+  if (run.status !== "finished") return;
+  const jobs = await ports.store.jobs.list({ key: jobKeysOf(run) });
+  if (jobs.length === 0) return;
+  const endpoint = await ensureSandbox(ports, build);
+  await ports.workspace.closeTree(endpoint.guest, gateTreePath(build.id, wave.number, run.gate, run.round));
+  for (const { key } of jobs) {
+    await dropJob(ports, endpoint, key);
+    await endpoint.guest.remove(handoverPath(key), { recursive: true });
+    await endpoint.guest.forgetJob(key);
+  }
 }

@@ -103,15 +103,17 @@ function serviceStage(
   return { ...base, background: true, ready };
 }
 
-// Saved beside and renamed, so that a cache entry is whole or absent; a second saver loses and tidies up.
+// Saved beside and renamed, so that a cache entry is whole or absent; a second saver loses and tidies up. Each job has
+// its own process numbers, so they make no name of its own. A setup that makes files which git does not ignore is not
+// saved: a tree filled from the cache would lack them. What cannot be saved is set up again the next time.
 const saveScript = `
-files="$1/files"; work="$1.$$"
 [ -e "$1/complete" ] && exit 0
-mkdir -p "$work/files"
-git ls-files -z --others --ignored --exclude-standard --directory --no-empty-directory |
-  tar --null -cf - -T - | tar -xf - -C "$work/files"
-touch "$work/complete"
-mv -T "$work" "$1" 2>/dev/null || rm -rf "$work"
+made=$(git status --porcelain) && [ -z "$made" ] || exit 0
+mkdir -p "\${1%/*}" && work=$(mktemp -d "$1.XXXXXXXX") || exit 0
+chmod 755 "$work" && mkdir "$work/files" &&
+  git ls-files -z --others --ignored --exclude-standard --directory --no-empty-directory > "$work/list" &&
+  tar --null -cf - -T "$work/list" | tar -xf - -C "$work/files" &&
+  touch "$work/complete" && mv -T "$work" "$1" 2> /dev/null || rm -rf "$work"
 `;
 const restoreScript = `cp -a --reflink=auto "$1/files/." .`;
 
@@ -131,7 +133,8 @@ async function setupStages(frame: JobFrame, env: Record<string, string>): Promis
 }
 
 async function setupHash(frame: JobFrame, setup: NonNullable<Plan["setup"]>): Promise<string> {
-  const hash = createHash("sha256").update(setup.run);
+  const env = Object.entries({ ...frame.plan.env, ...frame.env }).sort();
+  const hash = createHash("sha256").update(JSON.stringify([setup.run, env]));
   for (const path of setup.cache) {
     const blob = await frame.ports.workspace.readBlob(frame.projectId as never, frame.sha, path, {
       maxBytes: 16 * mebibyte,
@@ -166,4 +169,14 @@ export async function startJob(ports: Ports, endpoint: SandboxEndpoint, request:
   await ports.crashPoint("job.after-start");
   await ports.store.jobs.update({ key, status: "intended" }, { status: "running" });
   ports.wakeWatcher();
+}
+
+/** Ends a job whose end nobody will judge, so that nothing of it is left. False when there never was one. */
+export async function dropJob(ports: Ports, { guest }: SandboxEndpoint, key: string): Promise<boolean> {
+  const job = await ports.store.jobs.find({ key });
+  if (job === null || job.status === "ended") return job !== null;
+  const state = await guest.cancelJob(key, { reason: "given up", graceMs: 2_000 });
+  const ended = { status: "ended", state, endedAt: ports.clock.now(), leaseOwner: null, leaseUntil: null } as const;
+  await ports.store.jobs.update({ key, status: ["intended", "running"] }, ended);
+  return true;
 }

@@ -1,4 +1,4 @@
-import type { StoreTransaction, TaskRow, WaveRow } from "../store/port.ts";
+import type { BuildRow, StoreTransaction, TaskRow, WaveRow } from "../store/port.ts";
 import type { JoinResult } from "../workspace/port.ts";
 import { addHeadAttempt, advance, emitFor } from "./advance.ts";
 import { askHeadAttempt } from "./finish-attempt.ts";
@@ -45,11 +45,28 @@ async function joinBranches(ports: Ports, wave: WaveRow, members: readonly TaskR
     message: (branch) =>
       `Join ${branch.taskKey}: ${branch.title}\n\nWavesmith-Build: ${build.id}\nWavesmith-Wave: ${wave.number}\nWavesmith-Task: ${branch.taskKey}\n`,
   });
-  const ref = waveRef(build.id, wave.number);
   await ports.crashPoint("join.before-ref");
-  await ports.workspace.moveRef(projectId, ref, result.head, await ports.workspace.resolve(projectId, ref));
+  const head = await placeBranch(ports, wave, build, result);
   await ports.crashPoint("join.after-ref");
-  return result;
+  return { ...result, head };
+}
+
+/** Puts the wave's branch on what was joined. What a person built on an earlier join of this wave counts; anything else there is rescued. */
+async function placeBranch(
+  ports: Ports,
+  wave: WaveRow,
+  build: BuildRow,
+  { head, joined }: JoinResult,
+): Promise<string> {
+  const { workspace } = ports;
+  const projectId = build.projectId as never;
+  const ref = waveRef(build.id, wave.number);
+  const present = await workspace.resolve(projectId, ref);
+  if (present !== null && joined.length > 0 && (await workspace.isAncestor(projectId, head, present))) return present;
+  if (present !== null && !(await workspace.isAncestor(projectId, present, head)))
+    await workspace.moveRef(projectId, `refs/rescue/${build.id}/${present}`, present, null);
+  await workspace.moveRef(projectId, ref, head, present);
+  return head;
 }
 
 async function settleJoin(
@@ -77,15 +94,19 @@ async function settleJoin(
     await transaction.waves.update({ id: wave.id }, { status: "gating" });
     return;
   }
-  const what = {
-    kind: "generate" as const,
-    role: "integration",
-    gateRunId: null,
-    approvalId: null,
-    paths: result.regenerate,
-  };
-  const attempt = await addHeadAttempt(transaction, ports, { build, wave, baseSha: result.head }, what);
-  await askHeadAttempt(transaction, build, wave.number, { ...attempt, ...what });
+  await askGenerate(transaction, ports, { build, wave, baseSha: result.head }, result.regenerate);
+}
+
+/** Has these generated files made again on the wave's head. */
+export async function askGenerate(
+  transaction: StoreTransaction,
+  ports: Ports,
+  on: { build: BuildRow; wave: WaveRow; baseSha: string },
+  paths: string[],
+): Promise<void> {
+  const what = { kind: "generate" as const, role: "integration", gateRunId: null, approvalId: null, paths };
+  const attempt = await addHeadAttempt(transaction, ports, on, what);
+  await askHeadAttempt(transaction, on.build, on.wave.number, { ...attempt, ...what });
 }
 
 async function completeTask(

@@ -17,9 +17,23 @@ export async function deployPreview(ports: Ports, buildId: string, waveNumber: n
   const before = await ports.store.previews.find({ buildId: build.id });
   if (build.plan.preview === null || wave.headSha === null) return;
   if (before !== null && before.waveNumber > wave.number) return;
-  if (before !== null && before.waveNumber === wave.number && before.status !== "stopped") return;
-  if (before !== null) await stopPreview(ports, build.id, "a newer wave is shown");
+  const again = before !== null && before.waveNumber === wave.number && before.status !== "stopped";
+  if (again && (await hasBegun(ports, before))) return;
+  for (const shown of await shownPreviews(ports, build.projectId)) {
+    await stopPreview(ports, shown.buildId, "a newer wave is shown");
+  }
   await startPreview(ports, build, { waveNumber: wave.number, sha: wave.headSha, start: 1 });
+}
+
+/** Whoever wrote the row may have died before the job it names was started. */
+const hasBegun = async (ports: Ports, { jobKey }: PreviewRow): Promise<boolean> =>
+  (await ports.store.jobs.find({ key: jobKey, status: ["running", "ended"] })) !== null;
+
+/** Those of every build of the project: they all run in its joined tree. */
+async function shownPreviews(ports: Ports, projectId: string): Promise<PreviewRow[]> {
+  const rows = await ports.store.previews.list({ status: ["starting", "ready"] });
+  const builds = await ports.store.builds.list({ projectId, id: rows.map((row) => row.buildId) });
+  return rows.filter((row) => builds.some((build) => build.id === row.buildId));
 }
 
 async function startPreview(
@@ -97,7 +111,7 @@ export async function stopPreview(ports: Ports, buildId: string, reason: string)
   const row = await ports.store.previews.find({ buildId });
   if (row === null || row.status === "stopped" || row.status === "dead") return;
   const build = await ports.store.builds.get({ id: buildId });
-  await ports.store.previews.update({ buildId, jobKey: row.jobKey }, { status: "stopped", reason });
   const { guest } = await ensureSandbox(ports, build);
   await guest.cancelJob(row.jobKey, { reason, graceMs: 2000 });
+  await ports.store.previews.update({ buildId, jobKey: row.jobKey }, { status: "stopped", reason });
 }

@@ -1,4 +1,4 @@
-import type { BuildRow } from "../store/port.ts";
+import type { BuildRow, OutboxRow, StoreTransaction } from "../store/port.ts";
 import { advance, emitFor, promoteNext } from "./advance.ts";
 import { stopBuildJobs, stopOverBudget } from "./cancel-build.ts";
 import type { Ports } from "./port.ts";
@@ -10,8 +10,8 @@ const askAgainEpochs = 1000;
 export const stillMs = 120_000;
 
 /** Sees to the builds of these projects: time limits, cancellations to be finished, lost requests. Safe at any time. */
-export async function reconcileBuilds(ports: Ports, projectIds: readonly string[]): Promise<void> {
-  for (const projectId of projectIds) {
+export async function reconcileBuilds(ports: Ports, projectIds: "all" | ReadonlySet<string>): Promise<void> {
+  for (const projectId of projectIds === "all" ? await ports.store.unfinishedProjects() : projectIds) {
     const build = await ports.store.builds.find({ projectId, status: ["running", "cancelling"] });
     if (build === null) {
       if ((await ports.store.builds.find({ projectId, status: "queued" })) === null) continue;
@@ -26,7 +26,7 @@ export async function reconcileBuilds(ports: Ports, projectIds: readonly string[
 
 async function stands(ports: Ports, build: BuildRow): Promise<boolean> {
   const since = ports.clock.now().getTime() - build.movedAt.getTime();
-  if (since < stillMs || build.status !== "running") return false;
+  if (since < stillMs) return false;
   return (
     (await ports.store.jobs.find({
       buildId: build.id,
@@ -40,16 +40,31 @@ async function stands(ports: Ports, build: BuildRow): Promise<boolean> {
 async function askAgain(ports: Ports, build: BuildRow): Promise<void> {
   await ports.store.transaction("ask-again", async (transaction) => {
     const present = await transaction.lockBuild(build.id);
-    if (present.status !== "running" || present.movedAt > build.movedAt) return;
+    if (present.status !== build.status || present.movedAt > build.movedAt) return;
+    const unanswered = await lastRequests(transaction, build.id);
     const epoch = present.epoch + 1;
     const [raised] = await transaction.builds.update({ id: build.id }, { epoch, movedAt: ports.clock.now() });
     await advance(transaction, ports, build.id);
-    const last = await transaction.outbox.list({ buildId: build.id }, { by: "seq", descending: true, limit: 20 });
-    const asked = last.find((row) => isRequest(row.name));
-    if (asked === undefined || asked.createdAt > build.movedAt) return;
-    const subject = asked.eventId.slice(asked.name.length + 1, asked.eventId.lastIndexOf(":"));
-    await emitFor(transaction, raised!, asked.name, subject, askAgainEpochs + epoch, asked.data);
+    for (const asked of unanswered) {
+      await emitFor(transaction, raised!, asked.name, subjectOf(asked), askAgainEpochs + epoch, asked.data);
+    }
   });
+}
+
+const subjectOf = ({ eventId, name }: OutboxRow): string => eventId.slice(name.length + 1, eventId.lastIndexOf(":"));
+
+/** The last request for each attempt and gate run that is not over; when there is none, the last of the build. */
+async function lastRequests(transaction: StoreTransaction, buildId: string): Promise<OutboxRow[]> {
+  const rows = await transaction.outbox.list({ buildId }, { by: "seq", descending: true, limit: 1000 });
+  const requests = rows.filter((row) => isRequest(row.name));
+  const attempts = await transaction.attempts.list({
+    buildId,
+    status: ["requested", "starting", "running", "finishing"],
+  });
+  const gates = await transaction.gateRuns.list({ buildId, status: ["requested", "running"] });
+  const open = [...attempts, ...gates];
+  if (open.length === 0) return requests.slice(0, 1);
+  return open.flatMap(({ id }) => requests.find((row) => subjectOf(row) === id) ?? []);
 }
 
 const isRequest = (name: string): boolean =>

@@ -15,6 +15,30 @@ const requestSchema = eventSchemas["project/build.requested"].extend({
 /** The network a plan gets in this version: what it asks for, else `open` until the allowlist exists. */
 export const networkOf = (plan: Plan): "none" | "open" => (plan.network === "none" ? "none" : "open");
 
+/**
+ * Refuses what only a request from this machine may say: a folder of ours, a source on our disk, another sandbox than the
+ * one chosen here. Fails with `unsupported`.
+ */
+export function refuseFromAfar(data: Readonly<Record<string, unknown>>): void {
+  const { path, git } = sourceOf(data.plan);
+  const local = typeof git === "string" && !/^(https?|ssh|git):\/\/|^[\w.-]+@[\w.-]+:/.test(git);
+  const said = [
+    ...(data.planFolder === undefined ? [] : ["planFolder"]),
+    ...(data.sandbox === undefined ? [] : ["sandbox"]),
+    ...(path === undefined ? [] : ["plan.source.path"]),
+    ...(local ? ["plan.source.git with a path"] : []),
+  ];
+  if (said.length === 0) return;
+  throw new WavesmithError("unsupported", `a request from another machine cannot say ${said.join(", ")}`, {
+    remedy: "leave it out; `source: { git: https://… }` brings a tree along",
+  });
+}
+
+function sourceOf(plan: unknown): { path?: unknown; git?: unknown } {
+  const { source } = (typeof plan === "object" && plan !== null ? plan : {}) as { source?: unknown };
+  return typeof source === "object" && source !== null ? source : {};
+}
+
 /** Reads a `project/build.requested` event. Fails with `plan-invalid`, naming every fault. */
 export function readBuildRequest(
   ports: Pick<Ports, "environment">,

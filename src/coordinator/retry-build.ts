@@ -2,6 +2,7 @@ import { WavesmithError } from "../domain/errors.ts";
 import type { Plan } from "../domain/plan.ts";
 import type { BuildRow, StoreTransaction, WaveRow } from "../store/port.ts";
 import { advance, emitFor } from "./advance.ts";
+import { askGenerate } from "./join-wave.ts";
 import { waveRef } from "./names.ts";
 import type { Ports } from "./port.ts";
 
@@ -40,7 +41,7 @@ export async function retryBuild(ports: Ports, buildId: string): Promise<void> {
       },
     );
     await reopenTasks(transaction, buildId);
-    if (wave !== null) await reopenWave(transaction, running!, wave, head);
+    if (wave !== null) await reopenWave(transaction, ports, running!, wave, head);
     await advance(transaction, ports, buildId);
   });
 }
@@ -84,12 +85,14 @@ export async function reopenTasks(transaction: StoreTransaction, buildId: string
 
 export async function reopenWave(
   transaction: StoreTransaction,
+  ports: Ports,
   build: BuildRow,
   wave: WaveRow,
   head: string | null,
 ): Promise<void> {
   const epoch = wave.epoch + 1;
-  if (wave.status === "passed" && wave.deliveredAt === null) {
+  const undelivered = wave.status === "passed" && wave.deliveredAt === null;
+  if (undelivered && head === wave.headSha) {
     await transaction.waves.update({ id: wave.id }, { epoch });
     await emitFor(transaction, build, "project/wave.passed", wave.id, epoch, {
       waveNumber: wave.number,
@@ -97,31 +100,43 @@ export async function reopenWave(
     });
     return;
   }
-  if (wave.status !== "blocked" && wave.status !== "cancelled") return;
+  if (!undelivered && wave.status !== "blocked" && wave.status !== "cancelled") return;
   const members = await transaction.waveTasks.list({ waveId: wave.id });
   const ids = members.map((member) => member.taskId);
   if (head !== null) {
-    await transaction.waves.update(
-      { id: wave.id },
-      { status: "gating", headSha: head, epoch, fixRounds: 0, reason: null, endedAt: null },
-    );
+    await reopenHead(transaction, ports, build, { ...wave, headSha: head, epoch });
     return;
   }
   const kept = await transaction.tasks.list({ id: ids, status: "pending" });
   for (const task of kept) {
-    const joinable = task.commitSha !== null && task.waveId === wave.id;
+    const done = { taskId: task.id, waveId: wave.id, outcome: "succeeded", commitSha: task.commitSha } as const;
+    const joinable = (await transaction.attempts.find(done)) !== null;
     await transaction.tasks.update({ id: task.id }, { status: joinable ? "joining" : "assigned", waveId: wave.id });
   }
   await transaction.waves.update({ id: wave.id }, { status: "running", epoch, reason: null, endedAt: null });
 }
 
-/** Lets a build go on that waits for nobody's decision: one that was rolled back. Safe for any other. */
-export async function resumeWaiting(ports: Ports, buildId: string): Promise<void> {
-  await ports.store.transaction("resume-waiting", async (transaction) => {
+/** Goes on from the wave's head: to its gates, or first to the generated files that were not made again (W8). */
+async function reopenHead(transaction: StoreTransaction, ports: Ports, build: BuildRow, wave: WaveRow): Promise<void> {
+  const by = { by: "createdAt", descending: true } as const;
+  const generate = await transaction.attempts.find({ waveId: wave.id, kind: "generate" }, by);
+  const status = generate === null || generate.outcome === "succeeded" ? "gating" : "joining";
+  const { headSha, epoch } = wave;
+  await transaction.waves.update(
+    { id: wave.id },
+    { status, headSha, epoch, fixRounds: 0, reason: null, passedAt: null, endedAt: null },
+  );
+  if (status === "joining") await askGenerate(transaction, ports, { build, wave, baseSha: headSha! }, generate!.paths);
+}
+
+/** Lets a build go on that waits for nobody's decision: one that was rolled back. False, and nothing done, for any other. */
+export async function resumeWaiting(ports: Ports, buildId: string): Promise<boolean> {
+  return ports.store.transaction("resume-waiting", async (transaction) => {
     const build = await transaction.lockBuild(buildId);
     const wave = await transaction.waves.find({ buildId }, { by: "number", descending: true });
-    if (build.status !== "waiting" || wave?.status === "waiting") return;
+    if (build.status !== "waiting" || wave?.status === "waiting") return false;
     await transaction.builds.update({ id: buildId }, { status: "running", reason: null });
     await advance(transaction, ports, buildId);
+    return true;
   });
 }

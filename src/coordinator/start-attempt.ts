@@ -1,5 +1,6 @@
 import type { ContextPack, FixContext, TaskContext } from "../agents/port.ts";
 import { agentSpecFor, type Plan } from "../domain/plan.ts";
+import { matchesAny } from "../domain/write-globs.ts";
 import type { SandboxEndpoint, StageSpec } from "../sandbox/port.ts";
 import type { AttemptRow, BuildRow, FindingRow, TaskRow, WaveRow } from "../store/port.ts";
 import { frameJob, type JobSetting, shell, stage, startJob } from "./job-stages.ts";
@@ -61,11 +62,11 @@ export async function openAttemptTree(ports: Ports, refer: AttemptRefer): Promis
   });
 }
 
-/** Starts the attempt's job: setup, services, the agent, its acceptance checks. */
-export async function startAttemptJob(ports: Ports, refer: AttemptRefer): Promise<void> {
+/** Starts the attempt's job: setup, services, the agent, its acceptance checks. False when it was settled meanwhile. */
+export async function startAttemptJob(ports: Ports, refer: AttemptRefer): Promise<boolean> {
   const loaded = await loadAttempt(ports, refer.attemptId);
   const { attempt, build } = loaded;
-  if (attempt.fence !== refer.fence || attempt.status !== "starting") return;
+  if (attempt.fence !== refer.fence || attempt.status !== "starting") return attempt.status !== "settled";
   const endpoint = await ensureSandbox(ports, build);
   const { stages, setting } = await attemptStages(ports, endpoint, loaded);
   await startJob(ports, endpoint, {
@@ -82,6 +83,7 @@ export async function startAttemptJob(ports: Ports, refer: AttemptRefer): Promis
     { id: attempt.id, fence: refer.fence, status: "starting" },
     { status: "running", startedAt: ports.clock.now() },
   );
+  return true;
 }
 
 async function attemptStages(
@@ -104,7 +106,7 @@ async function attemptStages(
   });
   const base = { env: setting.env, cwd: attempt.treePath };
   if (attempt.kind === "generate") {
-    const again = plan.generated.filter((entry) => attempt.paths.includes(entry.path));
+    const again = plan.generated.filter(({ path }) => attempt.paths.some((made) => matchesAny([path], made)));
     const stages = again.map((entry) =>
       stage({ ...base, name: `generate ${entry.path}`, argv: shell(entry.by), timeoutMs: 15 * 60_000 }),
     );

@@ -116,8 +116,18 @@ export async function failBuild(ports: Ports, buildId: string, reason: string): 
   await ports.store.transaction("fail-build", async (transaction) => {
     const build = await transaction.lockBuild(buildId);
     if (!["queued", "running", "cancelling"].includes(build.status)) return;
+    if (await isAtWork(transaction, buildId)) return; // somebody else has brought it past what failed here
     await endFailed(transaction, ports, build, reason);
   });
+}
+
+async function isAtWork(transaction: StoreTransaction, buildId: string): Promise<boolean> {
+  const live = ["requested", "starting", "running", "finishing"] as const;
+  const gates = ["requested", "running"] as const;
+  return (
+    (await transaction.attempts.find({ buildId, status: [...live] })) !== null ||
+    (await transaction.gateRuns.find({ buildId, status: [...gates] })) !== null
+  );
 }
 
 async function endFailed(transaction: StoreTransaction, ports: Ports, build: BuildRow, reason: string): Promise<void> {

@@ -4,7 +4,7 @@ import type { SandboxEndpoint, StageSpec } from "../sandbox/port.ts";
 import type { BuildRow, GateRunRow, TaskRow, WaveRow } from "../store/port.ts";
 import { advance, emitFor } from "./advance.ts";
 import { commitReader } from "./finish-attempt.ts";
-import { frameJob, type JobSetting, shell, stage, startJob } from "./job-stages.ts";
+import { dropJob, frameJob, type JobSetting, shell, stage, startJob } from "./job-stages.ts";
 import { gateTreePath, handoverPath } from "./names.ts";
 import type { Ports } from "./port.ts";
 import { ensureSandbox } from "./sandboxes.ts";
@@ -32,6 +32,11 @@ export async function loadGate(ports: Ports, gateRunId: string): Promise<LoadedG
   const tasks = await store.tasks.list({ buildId: build.id }, { by: "position" });
   return { run, build, wave, tasks };
 }
+
+export const gateJobKey = (gateRunId: string, fence: number): string => `${gateRunId}-${fence}`;
+/** The keys of all jobs a run may have had: one for each time it was asked for. */
+export const jobKeysOf = ({ id, fence }: Pick<GateRunRow, "id" | "fence">): string[] =>
+  Array.from({ length: fence + 1 }, (_, number) => gateJobKey(id, number));
 
 /** What a gate is to do at this point of its build. */
 export type GateWork =
@@ -181,6 +186,7 @@ async function gateStages(
   const checks = plain ? await criticChecks(ports, loaded) : null;
   if (plain && checks!.length === 0 && criticAgent(build) === null) return null;
   const endpoint = await ensureSandbox(ports, build);
+  for (const key of jobKeysOf(run).slice(0, -1)) await dropJob(ports, endpoint, key);
   await ports.workspace.openTree({
     projectId: build.projectId as never,
     guest: endpoint.guest,

@@ -2,7 +2,7 @@ import { messageOf } from "../domain/errors.ts";
 import type { GuestClient, JobState } from "../sandbox/port.ts";
 import type { BuildRow, JobLease } from "../store/port.ts";
 import { emitFor } from "./advance.ts";
-import { createMask, longestSecret, type Mask } from "./masking.ts";
+import { createMask, createUnfinished, longestSecret } from "./masking.ts";
 import type { Ports } from "./port.ts";
 import { previewEnded, previewProgressed } from "./preview.ts";
 import { ensureSandbox } from "./sandboxes.ts";
@@ -24,7 +24,7 @@ export interface JobWatcher {
 
 export interface WatchOptions {
   readonly owner: string;
-  readonly projectIds: ReadonlySet<string>;
+  readonly projectIds: "all" | ReadonlySet<string>;
   /** Sends what a job's end has put into the outbox, so that it need not wait for the reconciler's turn. */
   readonly flush: () => Promise<void>;
 }
@@ -38,7 +38,7 @@ export function watchJobs(ports: Ports, options: WatchOptions): JobWatcher {
   const look = async (): Promise<void> => {
     await ports.store.renewLeases(options.owner, leaseMs);
     const leased = await ports.store.leaseJobs({
-      projectIds: [...options.projectIds],
+      projectIds: options.projectIds === "all" ? "all" : [...options.projectIds],
       owner: options.owner,
       leaseMs,
       limit: 100,
@@ -91,13 +91,7 @@ async function watchJob(ports: Ports, lease: JobLease, signal: AbortSignal): Pro
   const build = await ports.store.builds.get({ id: job.buildId });
   const { guest } = await ensureSandbox(ports, build);
   const secrets = ports.secrets.values(build.plan.secrets);
-  const copier = createCopier(
-    ports,
-    guest,
-    { key: job.key, fence, offset: job.outputOffset },
-    createMask(secrets),
-    longestSecret(secrets),
-  );
+  const copier = createCopier(ports, guest, { key: job.key, fence, offset: job.outputOffset }, secrets);
   while (!signal.aborted) {
     const state = await guest.findJob(job.key);
     const known = state ?? lostState(job.key);
@@ -107,7 +101,7 @@ async function watchJob(ports: Ports, lease: JobLease, signal: AbortSignal): Pro
       await endJob(ports, build, lease, known);
       return true;
     }
-    if (!(await waitForNews(guest, job.key, known, copier.offset(), signal))) return false;
+    if (!(await waitForNews(guest, job.key, known, copier.seen(), signal))) return false;
   }
   return false;
 }
@@ -151,19 +145,22 @@ const lostState = (key: string): JobState => ({
 interface Copier {
   /** Copies what is there; holds back a tail that may be half a secret, unless the output has ended. */
   copy(ended: boolean): Promise<void>;
-  offset(): number;
+  /** How far it has read, held back or not: only what comes after is news. */
+  seen(): number;
 }
 
 function createCopier(
   ports: Ports,
   guest: GuestClient,
   from: { key: string; fence: number; offset: number },
-  mask: Mask,
-  holdBackBytes: number,
+  secrets: Readonly<Record<string, string>>,
 ): Copier {
+  const mask = createMask(secrets);
+  const cut = createCut(secrets);
   let offset = from.offset;
+  let seen = offset;
   return {
-    offset: () => offset,
+    seen: () => seen,
     async copy(ended) {
       for (;;) {
         const chunk = await guest.readOutput(from.key, { offset, limitBytes: readBytes }).catch((error: unknown) => {
@@ -171,8 +168,9 @@ function createCopier(
           throw error;
         });
         if (chunk === null || chunk.data.length === 0) return;
+        seen = offset + chunk.data.length;
         const whole = ended && chunk.data.length < readBytes;
-        const data = whole ? chunk.data : cutForMasking(chunk.data, holdBackBytes);
+        const data = whole ? chunk.data : cut(chunk.data);
         if (data.length === 0) return;
         await storeChunk(ports, from, offset, mask(data.toString("utf8")), data.length);
         offset += data.length;
@@ -183,10 +181,14 @@ function createCopier(
 }
 
 /** Cuts at the last line end, so that neither a character nor a secret is split; a long line goes on without its tail. */
-function cutForMasking(data: Buffer, holdBackBytes: number): Buffer {
-  const line = data.lastIndexOf(10);
-  if (line >= 0) return data.subarray(0, line + 1);
-  return data.length < 64 * 1024 ? data.subarray(0, 0) : data.subarray(0, Math.max(0, data.length - holdBackBytes));
+function createCut(secrets: Readonly<Record<string, string>>): (data: Buffer) => Buffer {
+  const holdBackBytes = longestSecret(secrets);
+  const unfinished = createUnfinished(secrets);
+  return (data) => {
+    const lines = data.subarray(0, data.lastIndexOf(10) + 1);
+    if (lines.length > 0) return lines.subarray(0, lines.length - unfinished(lines));
+    return data.length < 64 * 1024 ? lines : data.subarray(0, Math.max(0, data.length - holdBackBytes));
+  };
 }
 
 async function storeChunk(
@@ -202,13 +204,7 @@ async function storeChunk(
       { outputOffset: startsAt + bytes },
     );
     if (held === undefined) return; // another watcher has taken over
-    // Postgres stores no NUL.
-    await transaction.logChunks.insertIfAbsent({
-      jobKey: from.key,
-      startsAt,
-      text: text.replaceAll("\0", "�"),
-      at: ports.clock.now(),
-    });
+    await transaction.logChunks.insertIfAbsent({ jobKey: from.key, startsAt, text, at: ports.clock.now() });
   });
 }
 

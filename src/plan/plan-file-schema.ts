@@ -107,7 +107,7 @@ const source = z.union([
   object({ git: line.describe("A URL or a path."), ref: line.optional() }),
 ]);
 const host = z.string().regex(/^(?:\*\.)?[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?(?::\d{1,5})?$/, {
-  error: say("invalid: write a host name such as registry.npmjs.org or *.example.com"),
+  error: say("invalid: write a host name such as packages.example.com or *.example.com"),
 });
 
 export const planFileSchema = object({

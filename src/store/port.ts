@@ -87,11 +87,13 @@ export interface Store extends Tables {
    * that is dead (`alive` false). Each taking raises the job's fence.
    */
   leaseJobs(request: {
-    projectIds: readonly string[];
+    projectIds: readonly string[] | "all";
     owner: string;
     leaseMs: number;
     limit: number;
   }): Promise<JobLease[]>;
+  /** The projects with a build that is queued, running or being cancelled. */
+  unfinishedProjects(): Promise<string[]>;
   /** Renews the leases this owner holds; returns the keys still held. */
   renewLeases(owner: string, leaseMs: number): Promise<string[]>;
   /** Gives the leases of this owner back. */

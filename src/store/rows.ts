@@ -18,6 +18,14 @@ function condition(columns: Record<string, PgColumn>, where: object): SQL | unde
   return and(...parts);
 }
 
+/** Postgres stores neither NUL nor half a character, and what agents and tools print may hold both. */
+function storable<Value>(value: Value): Value {
+  if (typeof value === "string") return value.replace(/[\0\p{Surrogate}]/gu, "\ufffd") as Value;
+  if (Array.isArray(value)) return value.map(storable) as Value;
+  if (value === null || typeof value !== "object" || Object.getPrototypeOf(value) !== Object.prototype) return value;
+  return Object.fromEntries(Object.entries(value).map(([name, inner]) => [name, storable(inner)])) as Value;
+}
+
 /** The rows of one table through a database or a transaction. */
 export function rowsOf<Row extends object, Insert extends object>(db: Db, table: PgTable): Rows<Row, Insert> {
   const columns = getTableColumns(table) as Record<string, PgColumn>;
@@ -44,20 +52,20 @@ export function rowsOf<Row extends object, Insert extends object>(db: Db, table:
       return (
         await db
           .insert(table)
-          .values(row as never)
+          .values(storable(row) as never)
           .returning()
       )[0] as Row;
     },
     async insertMany(rows) {
       // Postgres takes at most 65,535 parameters a statement.
       for (let start = 0; start < rows.length; start += 1000) {
-        await db.insert(table).values(rows.slice(start, start + 1000) as never);
+        await db.insert(table).values(storable(rows.slice(start, start + 1000)) as never);
       }
     },
     async insertIfAbsent(row) {
       const inserted = await db
         .insert(table)
-        .values(row as never)
+        .values(storable(row) as never)
         .onConflictDoNothing()
         .returning();
       return (inserted[0] as Row | undefined) ?? null;
@@ -65,7 +73,7 @@ export function rowsOf<Row extends object, Insert extends object>(db: Db, table:
     async update(where, patch) {
       return (await db
         .update(table)
-        .set(patch as never)
+        .set(storable(patch) as never)
         .where(condition(columns, where))
         .returning()) as Row[];
     },

@@ -100,6 +100,12 @@ export function createStore(
       const rows = await db.execute<{ id: string }>(sql`select id from installations order by created_at, id limit 1`);
       return rows.rows[0]!.id;
     },
+    async unfinishedProjects() {
+      const { rows } = await db.execute<{ project_id: string }>(
+        sql`select distinct project_id from builds where status in ('queued', 'running', 'cancelling')`,
+      );
+      return rows.map((row) => row.project_id);
+    },
     async drainOutbox(projectIds, deliver) {
       return db.transaction(async (tx) => {
         // One process at a time, so that events leave in the order in which they were committed.
@@ -123,12 +129,13 @@ function leases(db: Db): Pick<Store, "leaseJobs" | "renewLeases" | "releaseLease
   const jobs = rowsOf<JobRow, typeof schema.jobs.$inferInsert>(db, schema.jobs);
   return {
     async leaseJobs({ projectIds, owner, leaseMs, limit }) {
+      const mine = projectIds === "all" ? sql`true` : sql`project_id = any(${sql.param([...projectIds])})`;
       // A holder is dead when nobody holds its advisory lock; then its lease need not run out first.
       const taken = await db.execute<{ key: string; fence: number }>(sql`
         update jobs set lease_owner = ${owner}, lease_until = now() + ${`${leaseMs} milliseconds`}::interval, fence = fence + 1
         where key in (
           select key from jobs
-          where status = 'running' and project_id = any(${sql.param([...projectIds])})
+          where status = 'running' and ${mine}
             and (lease_owner is null or lease_until < now() or (lease_owner <> ${owner} and not exists (
               select 1 from pg_locks
               where locktype = 'advisory' and granted and objsubid = 1

@@ -10,6 +10,7 @@ import {
   type Ended,
   leftOnVolume,
   readEnded,
+  untilOver,
 } from "../support/build-checks.ts";
 import { type BuildFixture, createBuildFixture } from "../support/build-fixture.ts";
 import { type RandomPlan, randomPlan, repeat, seedsToTry } from "../support/random-plan.ts";
@@ -25,13 +26,13 @@ describe("a random plan", () => {
     await fixture.close();
   });
 
-  it.each(seedsToTry([1, 2, 3, 4, 5, 6]).map((seed) => ({ seed, again: repeat(seed, "random-plans.test.ts") })))(
+  it.each(seedsToTry([6, 37, 46, 55]).map((seed) => ({ seed, again: repeat(seed, "random-plans.test.ts") })))(
     "ends as its oracle says, with every invariant of waves, attempts and the repository kept: $again",
     { timeout: 120_000 },
     async ({ seed }) => {
       const made = randomPlan(seed);
       const buildId = await fixture.request(made.plan);
-      await untilOver(buildId);
+      await untilOver(fixture, buildId);
       const { store, ports } = fixture.app;
       const ended = await readEnded(store, ports.workspace.repositoryPath(fixture.projectId as never), buildId);
       checkStatuses(made, ended);
@@ -50,15 +51,6 @@ describe("a random plan", () => {
       expect(fixture.warnings).toEqual([]);
     },
   );
-
-  async function untilOver(buildId: string): Promise<void> {
-    const deadline = Date.now() + 110_000;
-    const over = ["completed", "failed"];
-    while (!over.includes((await fixture.app.store.builds.get({ id: buildId })).status)) {
-      if (Date.now() > deadline) throw new Error(`build ${buildId} does not end: ${fixture.warnings.join("\n")}`);
-      await new Promise((resolve) => setTimeout(resolve, 50));
-    }
-  }
 
   async function expectEmptyVolume(buildId: string): Promise<void> {
     const { sandboxDriver } = await fixture.app.store.builds.get({ id: buildId });

@@ -240,3 +240,19 @@ export async function leftOnVolume(guest: GuestClient, buildId: string): Promise
   );
   return found.flat().map((entry) => entry.path);
 }
+
+interface Driven {
+  readonly app: { readonly store: Pick<Store, "builds"> };
+  readonly warnings: readonly string[];
+}
+
+/** The build's row once it has ended or waits; a long build may take longer than the fixture's own patience. */
+export async function untilOver({ app, warnings }: Driven, buildId: string, timeoutMs = 110_000): Promise<BuildRow> {
+  const deadline = Date.now() + timeoutMs;
+  for (;;) {
+    const build = await app.store.builds.get({ id: buildId });
+    if (["completed", "failed", "cancelled", "waiting"].includes(build.status)) return build;
+    if (Date.now() > deadline) throw new Error(`build ${buildId} does not end; warnings:\n${warnings.join("\n")}`);
+    await new Promise((resolve) => setTimeout(resolve, 50));
+  }
+}

@@ -97,8 +97,8 @@ export interface RandomPlanOptions {
   readonly tasks?: readonly [least: number, most: number];
   /** Whether tasks may fail for good. Default true. */
   readonly failures?: boolean;
-  /** Seconds every task takes at least. */
-  readonly pause?: () => number;
+  /** Shell text that every task begins with. */
+  readonly before?: string;
 }
 
 export const generatedPath = "gen/all.txt";
@@ -127,7 +127,7 @@ export function randomPlan(seed: number, options: RandomPlanOptions = {}): Rando
       agents: { "docs-writer": { runtime: "command", command: "false" } },
       ...(withGenerated ? { generated: [{ path: generatedPath, by: generateCommand }] } : {}),
       gates: randomGates(random),
-      tasks: tasks.map((task) => planTask(task, options.pause?.() ?? 0)),
+      tasks: tasks.map((task) => planTask(task, options.before)),
     },
     tasks,
     onTaskFailure,
@@ -216,7 +216,7 @@ function declared(random: Random, effect: Effect): string[] {
   return pathsOf(effect).map((path) => (random.chance(0.2) ? `${path.split("/")[0]}/**` : path));
 }
 
-function planTask(task: RandomTask, pause: number): Record<string, unknown> {
+function planTask(task: RandomTask, before = "true"): Record<string, unknown> {
   return {
     id: task.key,
     title: `Task ${task.key}`,
@@ -224,9 +224,7 @@ function planTask(task: RandomTask, pause: number): Record<string, unknown> {
     dependsOn: task.dependsOn,
     ...(task.writes === null ? {} : { writes: task.writes }),
     retries: task.fate === "fails" ? 0 : 1,
-    run: [...(pause > 0 ? [`sleep ${pause}`] : []), ...fateScript(task), ...task.effects.map(scriptOf), "true"].join(
-      "\n",
-    ),
+    run: [before, ...fateScript(task), ...task.effects.map(scriptOf), "true"].join("\n"),
   };
 }
 

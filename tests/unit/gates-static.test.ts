@@ -99,7 +99,7 @@ const planted: [string, string][] = [
   ["a Google key", `"AIza${random.slice(0, 35)}"`],
   ["an OpenAI key", `OPENAI_API_KEY=sk-proj-${random}`],
   ["an Anthropic key", `sk-ant-api03-${random}`],
-  ["an npm token", `//registry.npmjs.org/:_authToken=npm_${random.slice(0, 36)}`],
+  ["an npm token", `//packages.example.com/:_authToken=npm_${random.slice(0, 36)}`],
   ["a JWT", `"eyJhbGciOiJIUzI1NiIsInR5cCI6.eyJ1c2VyIjoiYWRhIiwicm9sZSI6.${random}"`],
   ["a password in code", `const password = "${random.slice(0, 20)}";`],
   ["an API key in an object", `  "api_key": "${random.slice(0, 32)}",`],

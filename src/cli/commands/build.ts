@@ -1,5 +1,4 @@
 import { randomBytes, randomUUID } from "node:crypto";
-import { userInfo } from "node:os";
 import { dirname, resolve } from "node:path";
 import { buildIdForEvent } from "../../domain/ids.ts";
 import type { Plan } from "../../domain/plan.ts";
@@ -9,6 +8,7 @@ import { exit } from "../errors.ts";
 import { type Interrupts, watchInterrupts } from "../interrupts.ts";
 import { driverForTrial, lackingDriver, rawPlan, readPlan } from "../parts.ts";
 import { tellFaults } from "../plan-faults.ts";
+import { requester } from "../requester.ts";
 import { type Session, withSession } from "../session.ts";
 import { createPresenter, type Presenter } from "../view/presenter.ts";
 
@@ -99,6 +99,7 @@ async function request(given: Run, session: Session, driver: string): Promise<nu
       sandbox: driver,
     },
   });
+  await untilStored(session, buildId);
   if (context.json) context.out.json({ type: "build.started", buildId, project, projectId });
   else presenter.lines(openingLines({ buildId, project, file, plan, driver }).map((text) => ({ tone: "plain", text })));
   presenter.phase("reading the source and opening the sandbox");
@@ -106,17 +107,18 @@ async function request(given: Run, session: Session, driver: string): Promise<nu
   return driveToEnd({ context, session, presenter, interrupts, buildId, from: "first", noWait });
 }
 
+/** What is told of can be gone on with: a build is named once it is in the database, and not before. */
+async function untilStored({ app }: Session, buildId: string): Promise<void> {
+  const deadline = Date.now() + 60_000;
+  while ((await app.store.builds.find({ id: buildId })) === null) {
+    if (Date.now() > deadline) throw new Error(`build ${buildId} was requested a minute ago, and was not taken up`);
+    await new Promise((wake) => setTimeout(wake, 20));
+  }
+}
+
 function projectName(context: Context, plan: Plan, options: BuildOptions): string {
   const name = context.options.project ?? plan.name;
   return options.demo === true ? `${name}-${randomBytes(4).toString("hex").slice(0, 6)}` : name;
-}
-
-function requester(): string {
-  try {
-    return userInfo().username;
-  } catch {
-    return `uid ${process.getuid?.() ?? "unknown"}`; // A user id without an entry in passwd, as in some containers.
-  }
 }
 
 interface Opening {

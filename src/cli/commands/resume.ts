@@ -1,12 +1,14 @@
+import type { PlanEdit } from "../../coordinator/edit-plan.ts";
 import type { BuildView } from "../../coordinator/read-build.ts";
 import { createBuildReader, createEventCursor } from "../../coordinator/read-build.ts";
 import type { Context } from "../context.ts";
 import { driveToEnd, tellEnd } from "../drive.ts";
-import { exitCodeOf } from "../errors.ts";
+import { exit, exitCodeOf } from "../errors.ts";
 import { findBuild } from "../find-build.ts";
 import { isOver } from "../follow.ts";
 import { watchInterrupts } from "../interrupts.ts";
-import { repositoryPath, requireDriver } from "../parts.ts";
+import { readPlan, repositoryPath, requireDriver } from "../parts.ts";
+import { tellFaults } from "../plan-faults.ts";
 import { type Session, withSession } from "../session.ts";
 import { createPresenter, type Presenter } from "../view/presenter.ts";
 import { buildFinished } from "../view/result.ts";
@@ -16,9 +18,44 @@ export interface ResumeOptions {
   readonly wait: boolean;
 }
 
-/** `resume BUILD`: goes on with a build that is not over; of one that is, prints the end again. */
-export function resume(context: Context, name: string, options: ResumeOptions): Promise<number> {
-  return goOn(context, name, options, async (_session, view) => !isOver(view));
+/**
+ * `resume BUILD`: goes on with a build that is not over; of one that is, prints the end again. With `--plan`, a build
+ * that does not run gets an edited plan and goes on with it.
+ */
+export async function resume(
+  context: Context,
+  name: string,
+  options: ResumeOptions & { plan?: string },
+): Promise<number> {
+  const { plan: file, ...rest } = options;
+  if (file === undefined) {
+    return goOn(context, name, rest, async ({ app }, view) => {
+      if (view.build.status !== "waiting") return !isOver(view);
+      const { resumeWaiting } = await import("../../coordinator/retry-build.ts");
+      return resumeWaiting(app.ports, view.build.id);
+    });
+  }
+  const { plan, faults, refused } = await readPlan(file, context.environment);
+  const all = [...faults, ...refused];
+  if (plan === null || all.length > 0) {
+    tellFaults(context, file, all);
+    return exit.usage;
+  }
+  return goOn(context, name, rest, async ({ app }, { build }) => {
+    const { editPlan } = await import("../../coordinator/edit-plan.ts");
+    const edit = await editPlan(app.ports, build.id, plan);
+    tellEdit(context, edit);
+    return true;
+  });
+}
+
+function tellEdit(context: Context, { added, again, removed, kept }: PlanEdit): void {
+  const list = (what: string, keys: readonly string[]): string[] =>
+    keys.length === 0 ? [] : [`${what}: ${keys.join(", ")}`];
+  const parts = [...list("new", added), ...list("runs again", again), ...list("kept", kept)];
+  context.out.note(`the edited plan: ${parts.join("; ")}`);
+  if (removed.length > 0)
+    context.warn(`the edited plan no longer has ${removed.join(", ")}: what they changed stays in the tree`);
 }
 
 /**

@@ -65,7 +65,7 @@ function plainPresenter({ out, warn }: Context): Presenter {
 
 const frameMs = 100;
 
-function livePresenter({ out, hints }: Context): Presenter {
+function livePresenter({ out, warning }: Context): Presenter {
   const screen = createScreen(out);
   let phase: string | null = null;
   let shown: BuildView | null = null;
@@ -96,7 +96,10 @@ function livePresenter({ out, hints }: Context): Presenter {
       if (told.length > 0) screen.log(told.map(({ tone, text }) => out.paint(tone, text)));
       draw();
     },
-    warn: (message) => screen.log([out.paint("warn", `warning: ${hints.rewrite(message)}`)]),
+    warn(message) {
+      const text = warning(message);
+      if (text !== null) screen.log([out.paint("warn", `warning: ${text}`)]);
+    },
     close() {
       clearInterval(timer);
       phase = null;

@@ -41,11 +41,20 @@ function statusLine(view: BuildView, now: Date): Line {
   return { tone, text: `build ${build.id} ${build.status}${why}: ${facts}` };
 }
 
-function nextLines({ build }: BuildView, hints: Hints): Line[] {
+function nextLines(view: BuildView, hints: Hints): Line[] {
+  const { build } = view;
   const next = (words: string): Line[] => [{ tone: "strong", text: `next: ${hints.command(words)}` }];
   if (build.status === "failed" || build.status === "cancelled") return next(`retry ${build.id}`);
   if (build.status === "completed") return [];
-  return next(`resume ${build.id}`);
+  if (build.status !== "waiting" || view.waves.at(-1)?.status !== "waiting") return next(`resume ${build.id}`);
+  const reject = hints.command(`reject ${build.id} --reason "…"`);
+  return [
+    { tone: "plain", text: `look at it: ${hints.command(`diff ${build.id} --wave ${view.waves.at(-1)!.number}`)}` },
+    {
+      tone: "strong",
+      text: `next: ${hints.command(`approve ${build.id}`)}, or ${reject}, then ${hints.command(`resume ${build.id}`)}`,
+    },
+  ];
 }
 
 /** Work that is on branches and not in main. */

@@ -10,7 +10,8 @@ import { homedir, tmpdir } from "node:os";
 import { basename, dirname, join } from "node:path";
 import { messageOf, WavesmithError } from "../../domain/errors.ts";
 import { runProgram } from "./run-program.ts";
-import { hasName, type ServerUser, unsupportedPlatform } from "./server-user.ts";
+import type { ServerUser } from "./server-identity.ts";
+import { hasName, unsupportedPlatform } from "./server-user.ts";
 
 export interface Binaries {
   readonly postgres: string;

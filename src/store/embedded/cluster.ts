@@ -6,7 +6,8 @@ import type { Binaries } from "./binaries.ts";
 import { databaseFailure } from "./failure.ts";
 import type { Place } from "./place.ts";
 import { runProgram } from "./run-program.ts";
-import { hasName, namedUser, type ServerUser } from "./server-user.ts";
+import type { ServerUser } from "./server-identity.ts";
+import { hasName, namedUser } from "./server-user.ts";
 
 const draftPrefix = "postgres.draft-";
 

@@ -7,7 +7,7 @@ import { clusterArgument } from "./cluster.ts";
 import { databaseFailure, tailOf } from "./failure.ts";
 import type { Place } from "./place.ts";
 import { cleanEnvironment, identityOf } from "./run-program.ts";
-import type { ServerUser } from "./server-user.ts";
+import type { ServerUser } from "./server-identity.ts";
 import { isListening, isOurSocketDir, makeSocketDir, removeSocketDir } from "./socket-dir.ts";
 
 const logLimitBytes = 10 * 1024 * 1024;

@@ -1,5 +1,5 @@
 import { type ChildProcess, spawn } from "node:child_process";
-import type { ServerUser } from "./server-user.ts";
+import type { ServerUser } from "./server-identity.ts";
 
 /** Nothing of our own environment reaches Postgres: no preloads, no PG… variables, no secrets. */
 export const cleanEnvironment = {

@@ -2,13 +2,7 @@ import { readFileSync, statSync } from "node:fs";
 import { userInfo } from "node:os";
 import { WavesmithError } from "../../domain/errors.ts";
 import { runProgram } from "./run-program.ts";
-
-/** The user Postgres runs as. `switched`: we are root and become that user, since Postgres refuses root. */
-export interface ServerUser {
-  readonly uid: number;
-  readonly gid: number;
-  readonly switched: boolean;
-}
+import type { ServerUser } from "./server-identity.ts";
 
 // Used by no distribution (systemd's table of uids calls 65520…65533 unused), so that no agent's process shares its
 // files, its signals or its process limit, as one running as "nobody" might.

@@ -4,7 +4,7 @@ import { connect } from "node:net";
 import { tmpdir } from "node:os";
 import { basename, dirname, join } from "node:path";
 import { messageOf, WavesmithError } from "../../domain/errors.ts";
-import type { ServerUser } from "./server-user.ts";
+import type { ServerUser } from "./server-identity.ts";
 
 const prefix = "wavesmith-pg-";
 // A socket's path may have 107 bytes; Postgres adds ".s.PGSQL.5432.lock" to the folder.

@@ -1,0 +1,102 @@
+import { WavesmithError } from "../../domain/errors.ts";
+import type { Context } from "../context.ts";
+import { exit } from "../errors.ts";
+import { type Interrupts, watchInterrupts } from "../interrupts.ts";
+import { type App, type Config, openApp, openStore, startServer } from "../parts.ts";
+import { isServed, markAllServed } from "../serving.ts";
+import { stopIdleSandbox } from "../session.ts";
+
+export interface ServeOptions {
+  readonly port: string;
+  readonly host: string;
+}
+
+/** `serve`: drives the builds of every project and answers HTTP until it is told to stop. */
+export async function serve(context: Context, options: ServeOptions): Promise<number> {
+  const port = portOf(options.port);
+  const config = await context.config();
+  const interrupts = watchInterrupts(process);
+  interrupts.on((count) => {
+    if (count > 1) process.exit(exit.cancelled);
+  });
+  try {
+    const mark = await openStore(config, "serve");
+    try {
+      const app = await openApp(config, (message) => context.warn(message));
+      const serving = await markAllServed(mark.database);
+      try {
+        await run({ context, config, app, interrupts, host: options.host, port });
+      } finally {
+        await app.close();
+        await serving.end();
+      }
+      await settle(context, app, mark);
+    } finally {
+      await mark.close();
+    }
+    return exit.ok;
+  } finally {
+    interrupts.dispose();
+  }
+}
+
+interface Run {
+  readonly context: Context;
+  readonly config: Config;
+  readonly app: App;
+  readonly interrupts: Interrupts;
+  readonly host: string;
+  readonly port: number;
+}
+
+async function run({ context, config, app, interrupts, host, port }: Run): Promise<void> {
+  const { out, json } = context;
+  const { engine } = config;
+  const tell = (message: string): void => (json ? out.json({ type: "serve.told", message }) : out.line(message));
+  const server = await startServer({ app, engine, host, port, tell, warn: (message) => context.warn(message) });
+  try {
+    await app.start("all");
+    const started = { type: "serve.started", url: server.origin, engine: engine.kind, dataDir: config.dataDir };
+    if (json) out.json(started);
+    else for (const line of greeting(config, server.origin)) out.line(line);
+    if (server.isOpen)
+      context.warn(`${host} can be reached from other machines; whoever has the keys can start builds`);
+    if (interrupts.count === 0) await interrupts.next();
+    out.note("stopping: finishing what is under way (Ctrl-C again leaves at once)");
+  } finally {
+    await server.stop();
+  }
+}
+
+function greeting({ engine, dataDir }: Config, origin: string): string[] {
+  const runs =
+    engine.kind === "embedded"
+      ? "the embedded engine runs the functions"
+      : `functions are run by ${engine.baseUrl ?? "Inngest's cloud"}`;
+  const key = engine.eventKey === null || (engine.kind === "inngest" && engine.isDev) ? "local" : "$INNGEST_EVENT_KEY";
+  return [
+    `Wavesmith serves ${origin}: ${runs}; data directory ${dataDir}`,
+    `  start a build   curl -X POST ${origin}/e/${key} -d '{"name":"project/build.requested","data":{"plan":{…}}}'`,
+    `  Inngest         ${origin}/api/inngest`,
+    `  health          ${origin}/healthz  ${origin}/readyz`,
+    "Ctrl-C stops it; jobs in sandboxes go on, and the next serve finds them again.",
+  ];
+}
+
+/** Stops the sandboxes nobody needs; says which go on. */
+async function settle(context: Context, app: App, mark: Awaited<ReturnType<typeof openStore>>): Promise<void> {
+  let left = 0;
+  for (const { projectId } of await mark.store.sandboxes.list({ state: ["wanted", "running"] })) {
+    if (await isServed(mark.database, projectId)) continue;
+    if ((await stopIdleSandbox(app, mark.store, projectId)) === "at-work") left += 1;
+  }
+  if (left === 0) return;
+  const these = left === 1 ? "1 sandbox goes on with its jobs" : `${left} sandboxes go on with their jobs`;
+  context.out.note(`${these}; the next serve, or \`wavesmith resume\` of a build, finds them again`);
+}
+
+function portOf(text: string): number {
+  const port = Number(text);
+  if (/^\d+$/.test(text) && port <= 65_535) return port;
+  throw new WavesmithError("usage", `--port ${text} is no port`, { remedy: "a number from 0 (any free one) to 65535" });
+}

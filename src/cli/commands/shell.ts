@@ -1,0 +1,107 @@
+import { WavesmithError } from "../../domain/errors.ts";
+import type { Context } from "../context.ts";
+import { exit } from "../errors.ts";
+import { findBuild } from "../find-build.ts";
+import type { App } from "../parts.ts";
+import { withSteering } from "../steering.ts";
+
+const dayMs = 24 * 3600 * 1000;
+
+/**
+ * `shell BUILD [--task ID]`: a shell in the build's sandbox, in a tree of its own: of the build's head, or of what the
+ * task last committed. What is done there is thrown away with it.
+ */
+export function shell(context: Context, name: string, taskKey: string | undefined): Promise<number> {
+  return withSteering(context, async ({ app }) => {
+    const buildId = await findBuild(app.store, context, name);
+    const build = await app.store.builds.get({ id: buildId });
+    const sha = await headOf(app, buildId, taskKey);
+    const { ensureSandbox } = await import("../../coordinator/sandboxes.ts");
+    const { guest } = await ensureSandbox(app.ports, build);
+    const treePath = `trees/${buildId}/shell-${process.pid}`;
+    await app.ports.workspace.openTree({ projectId: build.projectId as never, guest, treePath, sha, reuse: false });
+    if (!context.json)
+      context.out.note(`a tree of ${sha.slice(0, 12)} in the sandbox; changes are thrown away at the end`);
+    try {
+      return await converse(guest, treePath);
+    } finally {
+      await app.ports.workspace.closeTree(guest, treePath);
+    }
+  });
+}
+
+async function headOf(app: App, buildId: string, taskKey: string | undefined): Promise<string> {
+  const { headSha } = await app.store.builds.get({ id: buildId });
+  if (taskKey === undefined) {
+    if (headSha === null) throw new WavesmithError("not-found", `build ${buildId} has no tree yet`);
+    return headSha;
+  }
+  const task = await app.store.tasks.find({ buildId, key: taskKey });
+  if (task === null) throw new WavesmithError("not-found", `build ${buildId} has no task ${taskKey}`);
+  const attempts = await app.store.attempts.list({ taskId: task.id }, { by: "number" });
+  const kept = attempts.findLast((attempt) => attempt.commitSha !== null);
+  if (kept === undefined) throw new WavesmithError("not-found", `task ${taskKey} has committed nothing yet`);
+  return kept.commitSha!;
+}
+
+type Guest = Awaited<ReturnType<ReturnType<App["ports"]["driver"]>["ensure"]>>["guest"];
+
+/** Connects this terminal to a shell in the tree; resolves with its exit code. */
+async function converse(guest: Guest, treePath: string): Promise<number> {
+  const { stdin, stdout } = process;
+  const terminal = stdin.isTTY === true && stdout.isTTY === true;
+  const { columns = 80, rows = 24 } = stdout;
+  const start = `stty rows "$1" cols "$2"; exec "$(command -v bash || command -v sh)"`;
+  const plain = ["sh"];
+  // script(1) gives the shell a terminal of its own.
+  const argv = terminal
+    ? ["script", "--quiet", "--return", "--command", `sh -c '${start}' sh ${rows} ${columns}`, "/dev/null"]
+    : plain;
+  const key = `shell-${process.pid}-${Date.now()}`;
+  const stage = { name: "shell", argv, cwd: treePath, env: { TERM: "xterm-256color" }, stdin: null, openStdin: true };
+  const limits = { timeoutMs: dayMs, outputLimitBytes: 64 * 1024 * 1024 };
+  await guest.startJob(key, { stages: [{ ...stage, ...limits }], writable: [treePath], labels: { shell: treePath } });
+  const input = forwardInput(guest, key, terminal);
+  try {
+    await copyOutput(guest, key, stdout);
+    const state = await guest.findJob(key);
+    return state?.stages[0]?.exitCode ?? exit.failed;
+  } finally {
+    input.end();
+    await guest.cancelJob(key, { reason: "the shell was left", graceMs: 500 });
+    await guest.forgetJob(key);
+  }
+}
+
+function forwardInput(guest: Guest, key: string, terminal: boolean): { end(): void } {
+  const { stdin } = process;
+  let seq = 0;
+  let sending: Promise<void> = Promise.resolve();
+  const send = (data: Buffer, end: boolean): void => {
+    const mine = seq++;
+    sending = sending.then(() => guest.writeStdin(key, mine, data, end ? { end } : {})).catch(() => undefined); // the shell has ended; the loop that copies its output tells so
+  };
+  const onData = (data: Buffer): void => send(data, false);
+  const onEnd = (): void => send(Buffer.alloc(0), true);
+  if (terminal) stdin.setRawMode(true);
+  stdin.on("data", onData);
+  stdin.on("end", onEnd);
+  stdin.resume();
+  return {
+    end() {
+      stdin.off("data", onData);
+      stdin.off("end", onEnd);
+      if (terminal) stdin.setRawMode(false);
+      stdin.pause();
+    },
+  };
+}
+
+async function copyOutput(guest: Guest, key: string, stdout: NodeJS.WriteStream): Promise<void> {
+  for (let offset = 0; ; ) {
+    const chunk = await guest.readOutput(key, { offset, limitBytes: 256 * 1024, waitMs: 5_000 });
+    offset = chunk.nextOffset;
+    if (chunk.data.length > 0) stdout.write(chunk.data);
+    else if (chunk.ended) return;
+  }
+}

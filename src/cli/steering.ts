@@ -1,0 +1,28 @@
+import type { Context } from "./context.ts";
+import { type App, type Database, openStore } from "./parts.ts";
+import { withSession } from "./session.ts";
+import { createPresenter } from "./view/presenter.ts";
+
+export interface Steering {
+  readonly app: App;
+  /** For questions about who else is at work. */
+  readonly database: Database;
+}
+
+/** Lends the wired parts to a command that changes a build without driving it, also while another command drives it. */
+export async function withSteering(context: Context, work: (steering: Steering) => Promise<number>): Promise<number> {
+  const presenter = createPresenter(context);
+  try {
+    return await withSession(context, presenter, async ({ app, config }) => {
+      const { database, close } = await openStore(config, "steer");
+      presenter.close();
+      try {
+        return await work({ app, database });
+      } finally {
+        await close();
+      }
+    });
+  } finally {
+    presenter.close();
+  }
+}

@@ -1,0 +1,84 @@
+import { randomUUID } from "node:crypto";
+import { z } from "zod";
+import type { Ports } from "../coordinator/port.ts";
+import { refuseFromAfar } from "../coordinator/request-build.ts";
+import { defaultTenant, projectIdFor } from "../coordinator/start-build.ts";
+import { WavesmithError } from "../domain/errors.ts";
+import { schemaForEvent } from "../domain/events.ts";
+import type { SentEvent } from "./port.ts";
+
+/** The events that people and other systems may send; all others are ours. */
+const fromOutside: ReadonlySet<string> = new Set([
+  "project/build.requested",
+  "project/build.cancel-requested",
+  "project/wave.approved",
+  "project/wave.rejected",
+]);
+
+/** One event as Inngest takes it. */
+const eventSchema = z.object({
+  name: z.string().min(1),
+  id: z.string().min(1).max(200).nullish(),
+  data: z.record(z.string(), z.unknown()).nullish(),
+});
+const bodySchema = z.union([z.array(eventSchema).min(1).max(100), eventSchema.transform((event) => [event])]);
+type Incoming = z.infer<typeof eventSchema>;
+
+export interface IncomingOptions {
+  readonly ports: Pick<Ports, "store">;
+  /** Whether the sender may be on another machine: such a one can name no folder of ours and choose no sandbox. */
+  readonly fromAfar: boolean;
+}
+
+/** Reads the body of `POST /e/:key`: all of its events, or the fault of the first that has one. */
+export async function readIncoming(body: unknown, options: IncomingOptions): Promise<SentEvent[]> {
+  const parsed = bodySchema.safeParse(body);
+  if (!parsed.success) throw new WavesmithError("usage", `not an event or a list of events: ${told(parsed.error)}`);
+  const events: SentEvent[] = [];
+  for (const event of parsed.data) events.push(await complete(event, options));
+  return events;
+}
+
+/** The event with what its sender need not know: its id, its project, its tenant. */
+async function complete(event: Incoming, options: IncomingOptions): Promise<SentEvent> {
+  const { name } = event;
+  if (!fromOutside.has(name)) {
+    const known = schemaForEvent(name) === undefined ? "there is no such event" : "it is sent by Wavesmith alone";
+    throw new WavesmithError("unsupported", `the event ${name} is refused: ${known}`, {
+      remedy: `send one of ${[...fromOutside].join(", ")}`,
+    });
+  }
+  const given = event.data ?? {};
+  const data = name === "project/build.requested" ? requestData(given, options) : await buildData(name, given, options);
+  const checked = schemaForEvent(name)!.safeParse(data);
+  if (!checked.success) throw new WavesmithError("usage", `the data of ${name} is wrong: ${told(checked.error)}`);
+  return { name, id: event.id ?? `${name}:${randomUUID()}:0`, data };
+}
+
+function requestData(given: Record<string, unknown>, { fromAfar }: IncomingOptions): Record<string, unknown> {
+  if (fromAfar) refuseFromAfar(given);
+  if ([given.plan, given.planUrl, given.brief].every((what) => what === undefined)) {
+    throw new WavesmithError("usage", "project/build.requested has neither a plan nor a brief", {
+      remedy: 'send {"data":{"plan":{"name":"…","tasks":[…]}}}',
+    });
+  }
+  const { name } = (given.plan ?? {}) as { name?: unknown };
+  const project = given.project ?? name;
+  // Without a name the plan is faulty, which the build's own check tells with all its other faults.
+  return typeof project === "string" ? { ...given, projectId: projectIdFor(defaultTenant, project) } : given;
+}
+
+async function buildData(
+  name: string,
+  given: Record<string, unknown>,
+  { ports }: IncomingOptions,
+): Promise<Record<string, unknown>> {
+  const { buildId } = given;
+  if (typeof buildId !== "string") throw new WavesmithError("usage", `${name} names no buildId`);
+  const build = await ports.store.builds.find({ id: buildId });
+  if (build === null) throw new WavesmithError("not-found", `there is no build ${buildId}`);
+  return { ...given, tenantId: build.tenantId, projectId: build.projectId, buildId };
+}
+
+const told = (error: z.ZodError): string =>
+  error.issues.map((issue) => `${issue.path.join(".") || "it"}: ${issue.message}`).join("; ");

@@ -1,0 +1,159 @@
+import { spawn } from "node:child_process";
+import { mkdtempSync, readdirSync, readFileSync, readlinkSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { basename, join } from "node:path";
+import { createInterface } from "node:readline";
+import { fileURLToPath } from "node:url";
+import { describe, expect, it } from "vitest";
+import { createApp } from "../../src/app.ts";
+import { loadConfig } from "../../src/config.ts";
+import {
+  checkAttempts,
+  checkDependencies,
+  checkGenerated,
+  checkParallel,
+  checkRepository,
+  checkTree,
+  checkWaves,
+  type Ended,
+  readEnded,
+} from "../support/build-checks.ts";
+import type { BuildProcessInput, BuildProcessLine } from "../support/build-process.ts";
+import { testDatabase } from "../support/database.ts";
+import { createRandom, type Random, randomPlan, repeat, seedsToTry } from "../support/random-plan.ts";
+import { requires } from "../support/require.ts";
+
+// More: WAVESMITH_SEEDS=1-30 npx vitest run tests/e2e/kill.test.ts
+// Odd seeds have an embedded Postgres of their own, even ones a database on a server.
+
+const program = fileURLToPath(new URL("../support/build-process.ts", import.meta.url));
+
+/** Writes down, outside the tree, that this attempt's script ran; then takes a while, so that kills meet it. */
+const before = `sed -n 's/^  "attempt": \\([0-9]*\\),$/'"$WAVESMITH_TASK"' \\1/p' "$WAVESMITH_TASK_FILE" >> ../../../cache/ran
+sleep 0.3`;
+
+describe("a build whose process is killed again and again", () => {
+  it.each(seedsToTry([1, 2]).map((seed) => ({ seed, again: repeat(seed, "kill.test.ts") })))(
+    "comes to the end it would have had, with no finished work done again and nothing left: $again",
+    { timeout: 240_000 },
+    async ({ seed }) => {
+      const dataDir = mkdtempSync(join(tmpdir(), "wavesmith-kill-"));
+      const database = seed % 2 === 0 ? await testDatabase({ migrated: false }) : null;
+      const place = { dataDir, url: database?.url ?? null };
+      const random = createRandom(seed);
+      const made = randomPlan(seed, { tasks: [5, 8], failures: false, before });
+      const project = basename(dataDir).toLowerCase();
+      try {
+        const plan = { name: "killed", ...made.plan };
+        const lines: BuildProcessLine[] = [];
+        const kills = random.between(3, 6);
+        for (let kill = 0; kill < kills; kill += 1) lines.push(...(await runAndKill(random, place, { project, plan })));
+        lines.push(...(await run(place, { project, plan, crashAt: null }, () => undefined)));
+        const started = lines.filter((line) => line.type === "started");
+        expect(new Set(started.map((line) => line.buildId)).size).toBe(1);
+        const end = lines.at(-1)!;
+        expect(end, JSON.stringify(lines, null, 1)).toMatchObject({ type: "ended", status: "completed", reason: null });
+        await expect.poll(() => processesOf(dataDir), { timeout: 20_000 }).toEqual([]);
+        const ended = await readRows(place, started[0]!);
+        checkTree(ended, made.treeOf(new Set(made.tasks.map((task) => task.key))));
+        for (const check of checks) check(ended);
+        expect(ended.tasks.filter((task) => task.losses > 0).map((task) => task.key)).toEqual([]);
+        if (end.type === "ended") expect(end.ran.trim().split("\n").sort()).toEqual(scriptsOf(ended));
+        await expect.poll(() => processesOf(dataDir), { timeout: 20_000 }).toEqual([]);
+      } finally {
+        await database?.close();
+        rmSync(dataDir, { recursive: true, force: true });
+      }
+    },
+  );
+});
+
+const checks = [checkDependencies, checkWaves, checkParallel, checkAttempts, checkRepository, checkGenerated];
+
+/** Each attempt of a task ran its script once. */
+const scriptsOf = ({ attempts, tasks }: Ended): string[] => {
+  const keys = new Map(tasks.map((task) => [task.id, task.key]));
+  return attempts
+    .filter((attempt) => attempt.kind === "task")
+    .map((attempt) => `${keys.get(attempt.taskId!)} ${attempt.number}`)
+    .sort();
+};
+
+interface Place {
+  readonly dataDir: string;
+  /** Null: the embedded Postgres of the data directory. */
+  readonly url: string | null;
+}
+
+type Kill = (line: BuildProcessLine | null, kill: () => void) => void;
+
+/** Kills by the clock since it was spawned or began to drive, or where a crash would be most awkward. */
+function runAndKill(
+  random: Random,
+  place: Place,
+  input: Omit<BuildProcessInput, "crashAt">,
+): Promise<BuildProcessLine[]> {
+  const kind = random.pick(["spawned", "started", "started", "point", "point"]);
+  if (kind === "point") return run(place, { ...input, crashAt: random.between(1, 150) }, () => undefined);
+  const afterMs = kind === "spawned" ? random.between(300, 4_000) : random.between(0, 2_500);
+  return run(place, { ...input, crashAt: null }, (line, kill) => {
+    if ((kind === "spawned" && line === null) || (kind === "started" && line?.type === "started")) {
+      setTimeout(kill, afterMs);
+    }
+  });
+}
+
+/** Runs the process until it ends or is killed; gives what it said. */
+async function run(place: Place, input: BuildProcessInput, on: Kill): Promise<BuildProcessLine[]> {
+  const child = spawn(process.execPath, ["--import", "tsx", program, JSON.stringify(input)], {
+    env: { ...process.env, ...settings(place) },
+    stdio: ["ignore", "pipe", "pipe"],
+  });
+  const lines: BuildProcessLine[] = [];
+  let errors = "";
+  child.stderr.on("data", (data: Buffer) => {
+    errors += data.toString();
+  });
+  on(null, () => child.kill("SIGKILL"));
+  createInterface({ input: child.stdout }).on("line", (text) => {
+    const line = JSON.parse(text) as BuildProcessLine;
+    lines.push(line);
+    on(line, () => child.kill("SIGKILL"));
+  });
+  const [code, signal] = await new Promise<[number | null, string | null]>((resolve) => {
+    // Not `close`: what the killed process started may hold its pipes.
+    child.once("exit", (...how) => resolve(how));
+  });
+  if (code !== 0 && signal !== "SIGKILL") throw new Error(`the process ended with ${code ?? signal}: ${errors}`);
+  return lines;
+}
+
+const settings = ({ dataDir, url }: Place): Record<string, string> => ({
+  WAVESMITH_DATA: dataDir,
+  DATABASE_URL: url ?? "", // An empty one counts as absent.
+  WAVESMITH_SANDBOX: requires("bubblewrap") ? "local" : "local-unsafe",
+});
+
+async function readRows(place: Place, started: { buildId: string; projectId: string }): Promise<Ended> {
+  const config = loadConfig({ ...process.env, ...settings(place) });
+  const app = await createApp({ config, warn: () => undefined });
+  try {
+    return await readEnded(app.store, app.ports.workspace.repositoryPath(started.projectId as never), started.buildId);
+  } finally {
+    await app.close();
+  }
+}
+
+/** Processes that name the data directory, work in it, or have it in their environment or mounts. */
+function processesOf(dataDir: string): string[] {
+  return readdirSync("/proc").flatMap((pid) => {
+    if (!/^\d+$/.test(pid) || Number(pid) === process.pid) return [];
+    try {
+      const texts = ["cmdline", "environ", "mountinfo"].map((file) => readFileSync(`/proc/${pid}/${file}`, "utf8"));
+      const named = [...texts, readlinkSync(`/proc/${pid}/cwd`)].some((text) => text.includes(basename(dataDir)));
+      return named ? [`${pid}: ${texts[0]!.replaceAll("\0", " ").slice(0, 200)}`] : [];
+    } catch {
+      return []; // It has just ended, or is not ours to look into.
+    }
+  });
+}

@@ -1,0 +1,69 @@
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { requestCancel } from "../../src/coordinator/cancel-build.ts";
+import type { BuildRow } from "../../src/store/port.ts";
+import { type BuildFixture, createBuildFixture } from "../support/build-fixture.ts";
+
+// W13: a build in which nothing moves is asked on again, whatever was lost with those who took the requests.
+
+describe("a build whose requests were taken and never answered", () => {
+  let fixture: BuildFixture;
+  beforeEach(async () => {
+    fixture = await createBuildFixture();
+  });
+  afterEach(async () => {
+    await fixture.close();
+  });
+
+  /** Two tasks at work, whose ends were told to somebody who died with them. */
+  async function silence(): Promise<BuildRow> {
+    const { store } = fixture.app;
+    const task = (id: string) => ({
+      id,
+      run: `touch begun; while ! test -e ../../../cache/go; do sleep 0.05; done; echo ${id} > ${id}`,
+    });
+    const buildId = await fixture.request({ limits: { maxParallelTasks: 2 }, tasks: [task("a"), task("b")] });
+    const working = () => store.attempts.list({ buildId, status: "running" });
+    await fixture.until(buildId, async () => (await working()).length === 2);
+    const build = await store.builds.get({ id: buildId });
+    for (const attempt of await working()) {
+      await guestOf(build).then((guest) => guest.cancelJob(attempt.jobKey, { reason: "lost", graceMs: 0 }));
+      const id = `agent/attempt.finished:${attempt.id}:0`;
+      await fixture.until(buildId, async () => (await store.outbox.find({ eventId: id })) !== null);
+    }
+    return build;
+  }
+
+  const guestOf = async (build: BuildRow) =>
+    (await fixture.app.ports.driver(build.sandboxDriver).find(fixture.projectId as never))!.guest;
+
+  it("is asked for the end of each of its attempts, not of the last alone", async () => {
+    const { store } = fixture.app;
+    const { events } = fixture.app.ports;
+    const send = events.send;
+    Object.assign(events, {
+      send: async (all: { name: string; id: string; data: Record<string, unknown> }[]) =>
+        send(all.filter((event) => !/^agent\/attempt\.finished:.*:0$/.test(event.id))),
+    });
+    const build = await silence();
+    await store.builds.update({ id: build.id }, { movedAt: new Date(Date.now() - 600_000) });
+    await (await guestOf(build)).writeFile("cache/go", "");
+    const ended = await fixture.until(build.id);
+    Object.assign(events, { send });
+    expect([ended.status, ended.reason]).toEqual(["completed", null]);
+    const outcomes = (await store.attempts.list({ buildId: build.id })).map((attempt) => attempt.outcome).sort();
+    expect(outcomes.slice(0, 2)).toEqual(["lost", "lost"]);
+  });
+
+  it("is cancelled all the same", async () => {
+    const { events } = fixture.app.ports;
+    const send = events.send;
+    Object.assign(events, {
+      send: async (all: { name: string; id: string; data: Record<string, unknown> }[]) =>
+        send(all.filter((event) => !/^agent\/attempt\.finished:.*:0$/.test(event.id))),
+    });
+    const build = await silence();
+    await requestCancel(fixture.app.ports, build.id, "enough");
+    await fixture.app.store.builds.update({ id: build.id }, { movedAt: new Date(Date.now() - 600_000) });
+    expect((await fixture.until(build.id)).status).toBe("cancelled");
+  });
+});

@@ -1,0 +1,107 @@
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { requestCancel } from "../../src/coordinator/cancel-build.ts";
+import type { GuestClient } from "../../src/sandbox/port.ts";
+import { type BuildFixture, createBuildFixture } from "../support/build-fixture.ts";
+
+// However a build ends, its trees, handovers and job records are gone from the volume.
+
+describe("a build that has ended", () => {
+  let fixture: BuildFixture;
+  let atPoint: (name: string) => void | Promise<void> = () => undefined;
+  beforeEach(async () => {
+    atPoint = () => undefined;
+    fixture = await createBuildFixture({ crashPoint: (name) => atPoint(name) });
+  });
+  afterEach(async () => {
+    await fixture.close();
+  });
+
+  const names = async (guest: GuestClient, path: string): Promise<string[]> =>
+    (await guest.list(path).catch(() => [])).map((entry) => entry.path);
+
+  async function left(buildId: string): Promise<string[]> {
+    const { guest } = (await fixture.app.ports
+      .driver(fixture.app.config.sandboxDriver)
+      .find(fixture.projectId as never))!;
+    const jobs = (await guest.listJobs()).map((job) => `job ${job.key} ${job.status}`);
+    return [
+      ...(await names(guest, `trees/${buildId}`)),
+      ...(await names(guest, "handover")),
+      ...(await names(guest, "keep")),
+      ...jobs,
+    ];
+  }
+
+  async function expectNothingLeft(buildId: string): Promise<void> {
+    let last: string[] = [];
+    const deadline = Date.now() + 10_000;
+    while ((last = await left(buildId)).length > 0 && Date.now() < deadline) {
+      await new Promise((resolve) => setTimeout(resolve, 100));
+    }
+    expect(last).toEqual([]);
+  }
+
+  it("left nothing when it completed, with fixes, a critic and retries", async () => {
+    const build = await fixture.build({
+      agents: {
+        fixer: { runtime: "command", command: "cat >/dev/null; echo good > value" },
+        critic: { runtime: "command", command: 'cat >/dev/null; echo \'{"findings":[]}\' > "$WAVESMITH_RESULT_FILE"' },
+      },
+      gates: {
+        testing: { command: "echo 1..1; grep -q good value && echo ok 1 || { echo not ok 1 - value; exit 1; }" },
+      },
+      tasks: [{ id: "a", run: 'echo bad > value; test "${PWD##*.}" != 1', retries: 1 }],
+    });
+    expect([build.status, build.reason]).toEqual(["completed", null]);
+    await expectNothingLeft(build.id);
+  });
+
+  it("left nothing when it was cancelled while an attempt was being started", async () => {
+    let buildId = "";
+    atPoint = async (name) => {
+      if (name !== "job.before-start") return;
+      atPoint = () => undefined;
+      await requestCancel(fixture.app.ports, buildId, "at once");
+      await fixture.app.reconcile();
+    };
+    buildId = await fixture.request({ tasks: [{ id: "a", run: "sleep 300" }] });
+    expect((await fixture.until(buildId)).status).toBe("cancelled");
+    await expectNothingLeft(buildId);
+  });
+
+  it("left nothing when it was cancelled while an attempt's tree was just open", async () => {
+    let buildId = "";
+    atPoint = async (name) => {
+      if (name !== "sandbox.after-ensure") return;
+      if ((await fixture.app.store.attempts.find({ buildId, status: "starting" })) === null) return;
+      // The second look at the sandbox by the same attempt is for its job: its tree is open.
+      seen += 1;
+      if (seen < 2) return;
+      atPoint = () => undefined;
+      await requestCancel(fixture.app.ports, buildId, "at once");
+      await fixture.app.reconcile();
+    };
+    let seen = 0;
+    buildId = await fixture.request({ tasks: [{ id: "a", run: "sleep 300" }] });
+    expect((await fixture.until(buildId)).status).toBe("cancelled");
+    await expectNothingLeft(buildId);
+  });
+
+  it("left nothing when a gate could not be started, and says why it could not", async () => {
+    let jobs = 0;
+    atPoint = (name) => {
+      if (name !== "job.before-start") return;
+      jobs += 1;
+      if (jobs > 1 && jobs <= 6) throw new Error("no processes to be had");
+    };
+    const build = await fixture.build({
+      agents: {
+        critic: { runtime: "command", command: 'cat >/dev/null; echo \'{"findings":[]}\' > "$WAVESMITH_RESULT_FILE"' },
+      },
+      tasks: [{ id: "a", run: "echo a > a" }],
+    });
+    expect([build.status, build.reason]).toEqual(["completed", null]);
+    expect((await fixture.app.store.gateRuns.get({ buildId: build.id, gate: "critic" })).losses).toBe(1);
+    await expectNothingLeft(build.id);
+  });
+});

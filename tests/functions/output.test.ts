@@ -1,0 +1,91 @@
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { createMask } from "../../src/coordinator/masking.ts";
+import type { SandboxEndpoint } from "../../src/sandbox/port.ts";
+import { type BuildFixture, createBuildFixture } from "../support/build-fixture.ts";
+
+// W12: what an agent printed is data, whatever bytes it is made of, and secrets are masked before it is stored.
+
+const pem = "-----BEGIN KEY-----\nMIIabcdefghijkl\nshort1\nend=\n-----END-----";
+
+describe("output", () => {
+  let fixture: BuildFixture;
+  beforeEach(async () => {
+    fixture = await createBuildFixture({ env: { SIGNING_KEY: pem } });
+  });
+  afterEach(async () => {
+    await fixture.close();
+  });
+
+  it("may hold bytes that Postgres does not store, and characters that are cut in two", async () => {
+    const odd = "node -e \"process.stdout.write('nul:\\0 '+'🦀'.repeat(3001)+'x\\n')\"";
+    const build = await fixture.build({
+      gates: { testing: { command: `${odd}; echo 1..1; echo "not ok 1 - $(${odd})"; exit 1`, minTests: 1 } },
+      tasks: [{ id: "a", run: `${odd}; echo a > a; test "\${PWD##*.}" != 1`, retries: 1 }],
+    });
+    const attempts = await fixture.app.store.attempts.list({ buildId: build.id }, { by: "number" });
+    expect(attempts.map((attempt) => attempt.outcome)).toEqual(["failed", "succeeded"]);
+    expect(attempts[0]!.outputTail).toContain("🦀🦀x");
+    const run = await fixture.app.store.gateRuns.get({ buildId: build.id, gate: "testing" });
+    expect([run.verdict, run.losses]).toEqual(["failed", 0]);
+  });
+
+  it("without a line end is waited for, not asked for again and again", async () => {
+    let reads = 0;
+    const counted = (endpoint: SandboxEndpoint): SandboxEndpoint => ({
+      ...endpoint,
+      guest: {
+        ...endpoint.guest,
+        readOutput: (...args) => {
+          reads += 1;
+          return endpoint.guest.readOutput(...args);
+        },
+      },
+    });
+    const { driver } = fixture.app.ports;
+    Object.assign(fixture.app.ports, {
+      driver: (name: string) => {
+        const real = driver(name);
+        return { ...real, ensure: async (spec: never) => counted(await real.ensure(spec)) };
+      },
+    });
+    const build = await fixture.build({ tasks: [{ id: "a", run: "printf working; sleep 3; echo a > a" }] });
+    expect(build.status).toBe("completed");
+    expect(reads).toBeGreaterThan(0);
+    expect(reads).toBeLessThan(60);
+  });
+
+  it("never shows a secret of several lines, however slowly it is printed", async () => {
+    const build = await fixture.build({
+      secrets: ["SIGNING_KEY"],
+      tasks: [
+        {
+          id: "a",
+          run: 'printf "%s\\n" "$SIGNING_KEY" | while read -r line; do echo "$line"; sleep 0.4; done; echo done; echo a > a',
+        },
+      ],
+    });
+    expect(build.status).toBe("completed");
+    const chunks = await fixture.app.store.logChunks.list({}, { by: "startsAt" });
+    const text = chunks.map((chunk) => chunk.text).join("");
+    expect(text).toContain("done");
+    expect(text).not.toContain("short1");
+    expect(text).not.toContain("end=");
+  });
+});
+
+describe("a mask", () => {
+  const value = "tok-1234567890-abcdefghijklmnopqrstuvwxyz-ABCDEFGHIJKLMNOPQRSTUVWXYZ-0987654321";
+  const mask = createMask({ TOKEN: value, "": "" });
+
+  it("covers base64 wherever the secret lies in what was encoded, also when it is wrapped", () => {
+    for (const before of ["", "x", "xy", "user:"]) {
+      const encoded = Buffer.from(`${before}${value}\n`).toString("base64");
+      expect(mask(encoded), before).toContain("[secret TOKEN]");
+      expect(mask(encoded), before).not.toContain(Buffer.from(value.slice(6, 36)).toString("base64").slice(4, -4));
+      const wrapped = encoded.replace(/.{76}/g, "$&\n");
+      expect(Buffer.from(mask(wrapped), "base64").toString(), before).not.toContain("abcdefghijklmnop");
+    }
+    expect(mask(Buffer.from(value).toString("base64url"))).toContain("[secret TOKEN]");
+    expect(mask(Buffer.from(value).toString("hex"))).toContain("[secret TOKEN]");
+  });
+});

@@ -1,0 +1,59 @@
+import { createApp } from "../../src/app.ts";
+import { loadConfig } from "../../src/config.ts";
+import { projectIdFor } from "../../src/coordinator/start-build.ts";
+import { stopSandbox } from "../../src/coordinator/stop-sandbox.ts";
+import { buildIdForEvent } from "../../src/domain/ids.ts";
+
+// A process that starts a build, or goes on with it, and can be killed at any moment: run with tsx, settings from the
+// environment as for the command line, one JSON argument. Prints a JSON object a line.
+
+export interface BuildProcessInput {
+  readonly project: string;
+  readonly plan: Record<string, unknown>;
+  /** Kills itself when it reaches its so many-th crash point; null: never. */
+  readonly crashAt: number | null;
+}
+
+export type BuildProcessLine =
+  | { readonly type: "started"; readonly buildId: string; readonly projectId: string }
+  | { readonly type: "ended"; readonly status: string; readonly reason: string | null; readonly ran: string }
+  | { readonly type: "warning"; readonly message: string };
+
+const say = (line: BuildProcessLine): void => {
+  process.stdout.write(`${JSON.stringify(line)}\n`);
+};
+const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
+
+async function main(input: BuildProcessInput): Promise<void> {
+  let points = 0;
+  const app = await createApp({
+    config: loadConfig(process.env),
+    warn: (message) => say({ type: "warning", message }),
+    crashPoint: () => {
+      points += 1;
+      if (points === input.crashAt) process.kill(process.pid, "SIGKILL");
+    },
+  });
+  const { project, plan } = input;
+  const projectId = projectIdFor("default", project);
+  const eventId = `project/build.requested:${project}:0`;
+  const buildId = buildIdForEvent(eventId);
+  await app.start(new Set([projectId]));
+  if ((await app.store.builds.find({ id: buildId })) === null) {
+    await app.send({ name: "project/build.requested", id: eventId, data: { projectId, project, plan } });
+  }
+  say({ type: "started", buildId, projectId });
+  let build = await app.store.builds.find({ id: buildId });
+  while (build === null || build.endedAt === null) {
+    await pause(50);
+    build = await app.store.builds.find({ id: buildId });
+  }
+  const sandbox = await app.store.sandboxes.get({ projectId, state: ["wanted", "running", "stopped"] });
+  const endpoint = await app.ports.driver(sandbox.driver).find(projectId as never);
+  const ran = (await endpoint?.guest.readFile("cache/ran"))?.toString() ?? "";
+  await stopSandbox(app.ports, sandbox);
+  await app.close();
+  say({ type: "ended", status: build.status, reason: build.reason, ran });
+}
+
+await main(JSON.parse(process.argv[2]!) as BuildProcessInput);
