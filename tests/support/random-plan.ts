@@ -50,10 +50,6 @@ export function seedsToTry(usual: readonly number[]): number[] {
   });
 }
 
-/** How to repeat a seed: for a test's title or the message of an assertion. */
-export const repeat = (seed: number, file: string): string =>
-  `WAVESMITH_SEEDS=${seed} npx vitest run tests/e2e/${file}`;
-
 export type Fate = "succeeds" | "fails-once" | "fails";
 
 export interface RandomTask {
