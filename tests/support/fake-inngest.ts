@@ -148,28 +148,33 @@ export async function startFakeInngest(options: FakeOptions = {}): Promise<FakeI
     }, retryMs);
   };
 
-  const apply = (job: Job, { status, noRetry, body }: Answer): void => {
-    if (status === 200) return end(job, "completed", body);
-    if (status !== 206) {
-      job.attempt += 1;
-      if (noRetry || job.attempt >= job.fn.maxAttempts) return end(job, "failed", body);
-      return again(job);
-    }
-    const ops = body as Op[];
-    if (ops.length !== 1) throw new Error(`answers ${ops.length} ops, and this server knows steps one after another`);
-    const [op] = ops as [Op];
-    const settle = (value: unknown): void => {
-      job.state.set(op.id, value);
-      job.run.steps.push(op.displayName ?? op.name ?? op.id);
-      job.attempt = 0;
-      due.push(job);
-    };
-    if (op.op === "StepRun") return settle({ data: op.data ?? null });
-    if (op.op === "StepFailed") return settle({ error: op.error });
-    if (op.op !== "StepError") throw new Error(`answers the op ${op.op}`);
+  const settle = (job: Job, op: Op, value: unknown): void => {
+    job.state.set(op.id, value);
+    job.run.steps.push(op.displayName ?? op.name ?? op.id);
+    job.attempt = 0;
+    due.push(job);
+  };
+
+  /** Tries again, or does what is done when every attempt has failed. */
+  const failedAttempt = (job: Job, isFinal: boolean, atLast: () => void): void => {
     job.attempt += 1;
-    if (job.attempt >= job.fn.maxAttempts) return settle({ error: op.error });
-    again(job);
+    if (isFinal || job.attempt >= job.fn.maxAttempts) atLast();
+    else again(job);
+  };
+
+  const apply = (job: Job, { status, noRetry, body }: Answer): void => {
+    if (status === 200) end(job, "completed", body);
+    else if (status === 206) applyOp(job, body as Op[]);
+    else failedAttempt(job, noRetry, () => end(job, "failed", body));
+  };
+
+  const applyOp = (job: Job, ops: readonly Op[]): void => {
+    const [op] = ops;
+    if (op === undefined || ops.length > 1) throw new Error(`${ops.length} ops at once are not known here`);
+    if (op.op === "StepRun") settle(job, op, { data: op.data ?? null });
+    else if (op.op === "StepFailed") settle(job, op, { error: op.error });
+    else if (op.op === "StepError") failedAttempt(job, false, () => settle(job, op, { error: op.error }));
+    else throw new Error(`the op ${op.op} is not known here`);
   };
 
   const end = ({ run }: Job, status: "completed" | "failed", output: unknown): void => {
