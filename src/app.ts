@@ -5,6 +5,7 @@ import { Inngest, type InngestFunction } from "inngest";
 import { createFunctions } from "../functions/index.ts";
 import { createAgents } from "./agents/agents.ts";
 import type { Config, InngestSettings } from "./config.ts";
+import { withCrashPoints } from "./coordinator/crash-points.ts";
 import type { Ports } from "./coordinator/port.ts";
 import { reconcileBuilds } from "./coordinator/reconcile.ts";
 import { createRelay, type Relay } from "./coordinator/relay.ts";
@@ -74,16 +75,16 @@ export async function createApp(options: AppOptions): Promise<App> {
 
 async function wire(options: AppOptions, database: Database): Promise<App> {
   const { config } = options;
-  const crashPoint = options.crashPoint ?? (() => undefined);
-  const store = createStore(database.pool, { crashPoint });
+  const crashes = options.crashPoint === undefined ? {} : { crashPoint: options.crashPoint };
+  const store = createStore(database.pool, crashes);
   const installationId = await store.installationId();
   const runner =
     config.engine.kind === "inngest" ? onInngest(config.engine, options.warn) : embedded(options, database);
   let served: "all" | Set<string> = new Set();
   let watcher: JobWatcher | null = null;
-  const ports: Ports = {
+  const plain: Ports = {
     store,
-    workspace: createWorkspace({ dataDir: config.dataDir, env: config.environment, crashPoint }),
+    workspace: createWorkspace({ dataDir: config.dataDir, env: config.environment, ...crashes }),
     gates: createGates(),
     agents: createAgents(),
     driver: drivers(config, installationId, options.warn),
@@ -94,11 +95,11 @@ async function wire(options: AppOptions, database: Database): Promise<App> {
     ids: options.ids ?? randomIds,
     processors: config.processors,
     wakeWatcher: () => watcher?.wake(),
-    crashPoint,
     log: {
       warn: (message, facts) => options.warn(facts === undefined ? message : `${message} ${JSON.stringify(facts)}`),
     },
   };
+  const ports = options.crashPoint === undefined ? plain : withCrashPoints(plain, options.crashPoint);
   const relay = createRelay(ports, () => (served === "all" ? "all" : [...served]));
   const isFromHere = isFromHereOf(config, store);
   const flow = { inngest: runner.client, ports, relay, defaultDriver: config.sandboxDriver, isFromHere };

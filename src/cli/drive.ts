@@ -25,25 +25,25 @@ export interface DriveOptions {
 /** Drives a build that is stored to its end, shows it, and returns the exit code. Ctrl-C cancels it. */
 export async function driveToEnd(options: DriveOptions): Promise<number> {
   const { context, session, presenter, interrupts, buildId } = options;
-  let over: BuildView | null = null;
-  let since = 0;
+  let end: { code: number; interrupts: number } | null = null;
   interrupts.on((count) => {
-    // At the end the first one ends the preview, and a second one does not wait for what is being put away.
-    if (over !== null) since += 1;
-    if (over !== null && since > 1) process.exit(exitCodeOf(over.build.status));
-    if (over !== null) return;
+    // At the end the first one ends the preview; the next does not wait for what is being put away.
+    if (end !== null && ++end.interrupts > 1) process.exit(end.code);
+    if (end !== null) return;
     if (count === 1) void cancel(options).catch((error: unknown) => presenter.warn(messageOf(error)));
     else leave(options);
   });
   await untilItsTurn(options);
   const { store } = session.app;
   const view = await follow({ store, buildId, from: options.from, presenter });
-  over = view;
+  const code = exitCodeOf(view.build.status);
+  end = { code, interrupts: 0 };
   presenter.close();
   await finish(options, view, interrupts.count > 0);
+  end = { code, interrupts: 1 };
   const repository = session.app.ports.workspace.repositoryPath(view.build.projectId as never);
   if (context.json) context.out.json(buildFinished(view, repository));
-  return exitCodeOf(view.build.status);
+  return code;
 }
 
 /** Tells of the end of a build that is over, as `build` did. */

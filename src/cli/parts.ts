@@ -1,11 +1,11 @@
 // The one place where commands reach the parts behind the coordinator; like an entry point it may import everything.
 // Each part is loaded when a command needs it, so that `plan` or a wrong option does not wait for a database driver.
-import { existsSync } from "node:fs";
-import { join } from "node:path";
+import { accessSync, constants, existsSync, mkdirSync, statSync } from "node:fs";
+import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import type { App } from "../app.ts";
 import type { Config } from "../config.ts";
-import { WavesmithError } from "../domain/errors.ts";
+import { messageOf, WavesmithError } from "../domain/errors.ts";
 import type { DriverProblem, SandboxDriver } from "../sandbox/port.ts";
 import type { RunningServer, ServerOptions } from "../server/server.ts";
 import type { Database } from "../store/connection.ts";
@@ -47,6 +47,7 @@ export async function rawPlan(path: string): Promise<unknown> {
 
 /** Everything, wired. */
 export async function openApp(config: Config, warn: (message: string) => void): Promise<App> {
+  makeDataDir(config);
   const { createApp } = await import("../app.ts");
   return createApp({ config, warn });
 }
@@ -71,6 +72,7 @@ export async function openStore(
     import("../store/migrate.ts"),
     import("../store/store.ts"),
   ]);
+  makeDataDir(config);
   const database = await openDatabase({
     dataDir: config.dataDir,
     ...(config.databaseUrl === null ? {} : { databaseUrl: config.databaseUrl }),
@@ -88,6 +90,7 @@ export async function openStore(
 /** A driver to be tried before there is a database; it must start nothing, for it does not know our installation. */
 export async function driverForTrial(config: Config, name: string): Promise<Pick<SandboxDriver, "check">> {
   refuseDriver(name);
+  makeDataDir(config);
   const { createLocalDriver } = await import("../sandbox/drivers/local.ts");
   return createLocalDriver({
     unsafe: name === "local-unsafe",
@@ -97,6 +100,33 @@ export async function driverForTrial(config: Config, name: string): Promise<Pick
     env: { PATH: config.environment.PATH ?? "", HOME: config.environment.HOME ?? "" },
     logger: { warn: () => undefined },
   } as never);
+}
+
+/** Makes the data directory. Fails with `environment`. */
+function makeDataDir({ dataDir }: Config): void {
+  // Folder by folder: Node's recursive way never ends in /proc.
+  const missing: string[] = [];
+  for (let folder = dataDir; !existsSync(folder) && dirname(folder) !== folder; folder = dirname(folder)) {
+    missing.push(folder);
+  }
+  try {
+    for (const folder of missing.reverse()) makeFolder(folder);
+    if (!statSync(dataDir).isDirectory()) throw new Error("it is not a folder");
+    accessSync(dataDir, constants.W_OK | constants.X_OK);
+  } catch (error) {
+    throw new WavesmithError("environment", `the data directory ${dataDir} cannot be used: ${messageOf(error)}`, {
+      remedy: "take a folder of your own: --data DIR",
+      cause: error,
+    });
+  }
+}
+
+function makeFolder(path: string): void {
+  try {
+    mkdirSync(path, { mode: 0o700 });
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== "EEXIST") throw error; // else another process has made it meanwhile
+  }
 }
 
 export const driverNames = ["local", "local-unsafe"] as const;

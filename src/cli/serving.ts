@@ -5,6 +5,7 @@ import type { Database } from "./parts.ts";
 const key = "hashtextextended('wavesmith:serves:' || $1, 0)";
 /** What stands for every project: `serve` drives them all. */
 const everyProject = "*";
+const regainMs = 1_000;
 
 /** This process' mark that it drives a project. */
 export interface Serving {
@@ -14,55 +15,84 @@ export interface Serving {
   end(): Promise<void>;
 }
 
+interface Connection {
+  query<Row extends object>(text: string, values: unknown[]): Promise<{ rows: Row[] }>;
+  once(event: "end", listener: () => void): unknown;
+  release(destroy: boolean): void;
+}
+
 /** Marks every project as driven by this process until `end`. */
 export const markAllServed = (database: Database): Promise<Serving> => markServed(database, everyProject);
 
 /** Whether a process that lives drives the builds of every project. */
 export const isAllServed = (database: Database): Promise<boolean> => isMarked(database, everyProject);
 
-/** Marks the project as driven by this process until `end`. */
+/** Marks the project as driven by this process until `end`. A mark lost with the database comes back with it. */
 export async function markServed(database: Database, projectId: string): Promise<Serving> {
-  let client = await take(database, projectId);
+  let connection: Connection | null = null;
   let ending = false;
-  const regain = async (): Promise<void> => {
-    while (!ending) {
-      await new Promise((wake) => setTimeout(wake, 1_000).unref());
-      // Postgres is being started again by whoever drives the build; this only has to come back with it.
-      const again = ending ? null : await take(database, projectId).catch(() => null);
-      if (again === null) continue;
-      client = again;
-      client.once("end", () => void regain());
-      return;
+  const hold = async (): Promise<void> => {
+    const taken = await take(database, projectId);
+    if (ending) return taken.release(true);
+    connection = taken;
+    taken.once("end", () => void lost(taken));
+  };
+  const lost = async (dead: Connection): Promise<void> => {
+    if (connection !== dead) return;
+    connection = null;
+    // The pool waits at its end for every connection it lent, dead ones too.
+    dead.release(true);
+    while (!ending && connection === null) {
+      await new Promise((wake) => setTimeout(wake, regainMs).unref());
+      // Whoever drives the build starts Postgres again; until then the next try comes in a second.
+      if (!ending) await hold().catch(() => undefined);
     }
   };
-  client.once("end", () => void regain());
+  await hold();
   return {
     async alone(work) {
-      await client.query(`select pg_advisory_unlock_shared(${key})`, [projectId]);
-      const { rows } = await client.query<{ held: boolean }>(`select pg_try_advisory_lock(${key}) as held`, [
-        projectId,
-      ]);
-      if (rows[0]?.held !== true) return false;
-      try {
-        // A `serve` that starts just now makes again what it needs.
-        if (projectId !== everyProject && (await isAllServed(database))) return false;
-        await work();
-      } finally {
-        await client.query(`select pg_advisory_unlock(${key})`, [projectId]);
-      }
-      return true;
+      return connection === null ? false : whileAlone(database, connection, projectId, work);
     },
     async end() {
       ending = true;
-      client.release(true);
+      const held = connection;
+      connection = null;
+      held?.release(true);
     },
   };
 }
 
-async function take(database: Database, projectId: string) {
-  const client = await database.pool.connect();
-  await client.query(`select pg_advisory_lock_shared(${key})`, [projectId]);
-  return client;
+async function take(database: Database, projectId: string): Promise<Connection> {
+  const connection: Connection = await database.pool.connect();
+  try {
+    await connection.query(`select pg_advisory_lock_shared(${key})`, [projectId]);
+    return connection;
+  } catch (error) {
+    connection.release(true);
+    throw error;
+  }
+}
+
+/** Gives the shared lock up for the exclusive one, which nobody gets while another marks the project. */
+async function whileAlone(
+  database: Database,
+  connection: Connection,
+  projectId: string,
+  work: () => Promise<void>,
+): Promise<boolean> {
+  await connection.query(`select pg_advisory_unlock_shared(${key})`, [projectId]);
+  const { rows } = await connection.query<{ held: boolean }>(`select pg_try_advisory_lock(${key}) as held`, [
+    projectId,
+  ]);
+  if (rows[0]?.held !== true) return false;
+  try {
+    // A `serve` that starts just now makes again what it needs.
+    if (projectId !== everyProject && (await isAllServed(database))) return false;
+    await work();
+  } finally {
+    await connection.query(`select pg_advisory_unlock(${key})`, [projectId]);
+  }
+  return true;
 }
 
 /** Whether a process that lives drives the builds of this project. */

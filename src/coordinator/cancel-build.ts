@@ -1,5 +1,6 @@
 import type { AttemptRow, BuildRow, StoreTransaction } from "../store/port.ts";
 import { advance, emitFor } from "./advance.ts";
+import { overBudget } from "./job-results.ts";
 import type { Ports } from "./port.ts";
 import { stopPreview } from "./preview.ts";
 import { ensureSandbox } from "./sandboxes.ts";
@@ -113,18 +114,14 @@ async function settleNeverStarted(ports: Ports, build: BuildRow, attempts: reado
   }
 }
 
-/** Ends live attempts whose build has used up its wall-clock budget; they settle as over-budget. */
+/** Ends what runs of a build that has used up its wall-clock budget: attempts settle as over-budget, gates without a verdict. */
 export async function stopOverBudget(ports: Ports, buildId: string): Promise<void> {
   const build = await ports.store.builds.get({ id: buildId });
   if (build.status !== "running" || build.deadlineAt === null || build.deadlineAt > ports.clock.now()) return;
   const attempts = await ports.store.attempts.list({ buildId, status: "running" });
-  if (attempts.length > 0)
-    await cancelJobs(
-      ports,
-      build,
-      attempts.map((attempt) => attempt.jobKey),
-      "over-budget",
-    );
+  const gates = await ports.store.gateRuns.list({ buildId, status: "running" });
+  const keys = [...attempts.map((attempt) => attempt.jobKey), ...gates.flatMap((run) => run.jobKey ?? [])];
+  if (keys.length > 0) await cancelJobs(ports, build, keys, overBudget);
   await ports.store.transaction("over-budget", async (transaction) => {
     await transaction.lockBuild(buildId);
     await advance(transaction, ports, buildId);

@@ -30,9 +30,7 @@ export async function moveMain(ports: Ports, buildId: string, waveNumber: number
   const forward = main === null || (await ports.workspace.isAncestor(projectId, main, sha));
   const done = main !== null && (await ports.workspace.isAncestor(projectId, sha, main));
   if (!forward && !done) throw mainMoved(ports, passed, main!);
-  await ports.crashPoint("deliver.before-main");
   if (!done && !(await ports.workspace.moveRef(projectId, mainRef, sha, main))) throw mainMoved(ports, passed, main!);
-  await ports.crashPoint("deliver.after-main");
   const tag = restoreRef(build.id, wave.number);
   await ports.workspace.moveRef(projectId, tag, sha, await ports.workspace.resolve(projectId, tag));
 }

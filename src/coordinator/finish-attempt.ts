@@ -5,7 +5,15 @@ import type { JobState, SandboxEndpoint } from "../sandbox/port.ts";
 import type { AttemptRow, StoreTransaction, TaskRow } from "../store/port.ts";
 import type { KeepResult } from "../workspace/port.ts";
 import { addHeadAttempt, advance, emitFor } from "./advance.ts";
-import { describeFailure, failedStage, jobStateOf, maskOf, outputTail, stageOutput } from "./job-results.ts";
+import {
+  describeFailure,
+  failedStage,
+  jobStateOf,
+  maskOf,
+  outputTail,
+  overBudget,
+  stageOutput,
+} from "./job-results.ts";
 import { dropJob } from "./job-stages.ts";
 import { handoverPath, waveRef } from "./names.ts";
 import type { Ports } from "./port.ts";
@@ -54,7 +62,6 @@ const emptied: KeepResult = { commit: null, changed: [], refused: ["its tree was
 async function keepTree(ports: Ports, endpoint: SandboxEndpoint, loaded: LoadedAttempt): Promise<KeepResult | null> {
   const { attempt, build } = loaded;
   if ((await endpoint.guest.stat(attempt.treePath)) === null) return null;
-  await ports.crashPoint("keep.before");
   const keep = ports.workspace.keepTree({
     projectId: build.projectId as never,
     guest: endpoint.guest,
@@ -69,7 +76,6 @@ async function keepTree(ports: Ports, endpoint: SandboxEndpoint, loaded: LoadedA
     if (error instanceof WavesmithError && error.code === "not-found") return emptied;
     throw error;
   });
-  await ports.crashPoint("keep.after");
   return kept;
 }
 
@@ -112,7 +118,7 @@ function judge({ attempt, build, task }: LoadedAttempt, state: JobState | null, 
 
 /** A job that was ended though nobody cancelled its build went with its sandbox, which somebody stopped. */
 function cancelledAs(reason: string | null, status: BuildStatus): Judgement {
-  if (reason === "over-budget") return { outcome: "over-budget", reason: "the time limit of the plan is used up" };
+  if (reason === overBudget) return { outcome: "over-budget", reason: "the time limit of the plan is used up" };
   if (status !== "cancelling") return { outcome: "lost", reason: `its sandbox was stopped: ${reason}` };
   return { outcome: "cancelled", reason: reason ?? "cancelled" };
 }

@@ -5,7 +5,7 @@ import type { JobState, SandboxEndpoint, StageState } from "../sandbox/port.ts";
 import type { StoreTransaction } from "../store/port.ts";
 import { advance, emitFor } from "./advance.ts";
 import { commitReader } from "./finish-attempt.ts";
-import { describeFailure, jobStateOf, maskOf, stageOutput } from "./job-results.ts";
+import { describeFailure, jobStateOf, maskOf, overBudget, stageOutput } from "./job-results.ts";
 import { dropJob } from "./job-stages.ts";
 import type { Mask } from "./masking.ts";
 import { gateTreePath, handoverPath } from "./names.ts";
@@ -44,6 +44,10 @@ export async function finishGate(ports: Ports, refer: GateRefer): Promise<void> 
     await settle(ports, refer, cancelled);
     return;
   }
+  if (state?.status === "cancelled" && state.cancelReason === overBudget) {
+    await settle(ports, refer, outOfTime);
+    return;
+  }
   if (state !== null && (state.status === "lost" || state.status === "cancelled")) {
     await loseGate(ports, refer);
     return;
@@ -59,6 +63,9 @@ const cancelled: Judged = {
   evidence: null,
   findings: [],
 };
+
+/** A fixer could have gone on, had there been time. */
+const outOfTime: Judged = { ...cancelled, reason: "the time limit of the plan is used up", fixable: true };
 
 async function settle(ports: Ports, refer: GateRefer, judged: Judged): Promise<void> {
   const { buildId } = await ports.store.gateRuns.get({ id: refer.gateRunId });

@@ -5,6 +5,9 @@ import type { Ports } from "./port.ts";
 
 export const maskOf = (ports: Ports, build: BuildRow): Mask => createMask(ports.secrets.values(build.plan.secrets));
 
+/** Why a job was ended: the time limit of its plan. */
+export const overBudget = "over-budget";
+
 /** The end of a job as the guest told it; null when the job never ran. */
 export async function jobStateOf(ports: Ports, jobKey: string): Promise<JobState | null> {
   const job = await ports.store.jobs.find({ key: jobKey });

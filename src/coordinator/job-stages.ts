@@ -164,9 +164,7 @@ export async function startJob(ports: Ports, endpoint: SandboxEndpoint, request:
     status: "intended",
     createdAt: ports.clock.now(),
   });
-  await ports.crashPoint("job.before-start");
   await endpoint.guest.startJob(key, spec);
-  await ports.crashPoint("job.after-start");
   await ports.store.jobs.update({ key, status: "intended" }, { status: "running" });
   ports.wakeWatcher();
 }

@@ -45,9 +45,7 @@ async function joinBranches(ports: Ports, wave: WaveRow, members: readonly TaskR
     message: (branch) =>
       `Join ${branch.taskKey}: ${branch.title}\n\nWavesmith-Build: ${build.id}\nWavesmith-Wave: ${wave.number}\nWavesmith-Task: ${branch.taskKey}\n`,
   });
-  await ports.crashPoint("join.before-ref");
   const head = await placeBranch(ports, wave, build, result);
-  await ports.crashPoint("join.after-ref");
   return { ...result, head };
 }
 

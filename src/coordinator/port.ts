@@ -40,7 +40,5 @@ export interface Ports {
   readonly processors: number;
   /** Called after a job was started, so that its watcher looks at once. */
   readonly wakeWatcher: () => void;
-  /** Named points before and after every commit and outward call; a test may kill the process there. */
-  readonly crashPoint: (name: string) => void | Promise<void>;
   readonly log: Logger;
 }

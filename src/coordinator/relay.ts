@@ -10,17 +10,11 @@ export interface Relay {
 }
 
 /** Sends the outbox of these projects. One drain at a time in a process, so that it never waits for itself. */
-export function createRelay(
-  ports: Pick<Ports, "store" | "events" | "crashPoint">,
-  projects: () => "all" | readonly string[],
-): Relay {
+export function createRelay(ports: Pick<Ports, "store" | "events">, projects: () => "all" | readonly string[]): Relay {
   let last: Promise<void> = Promise.resolve();
   const drain = async (): Promise<void> => {
-    const deliver = async (rows: OutboxRow[]): Promise<void> => {
-      await ports.crashPoint("relay.before-send");
-      await ports.events.send(rows.map(({ name, eventId, data }) => ({ name, id: eventId, data })));
-      await ports.crashPoint("relay.after-send");
-    };
+    const deliver = (rows: OutboxRow[]): Promise<void> =>
+      ports.events.send(rows.map(({ name, eventId, data }) => ({ name, id: eventId, data })));
     while ((await ports.store.drainOutbox(projects(), deliver)) > 0);
   };
   return {

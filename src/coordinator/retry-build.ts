@@ -101,6 +101,7 @@ export async function reopenWave(
     return;
   }
   if (!undelivered && wave.status !== "blocked" && wave.status !== "cancelled") return;
+  if (wave.status === "cancelled" && (await wasTakenBack(transaction, build, wave))) return;
   const members = await transaction.waveTasks.list({ waveId: wave.id });
   const ids = members.map((member) => member.taskId);
   if (head !== null) {
@@ -114,6 +115,12 @@ export async function reopenWave(
     await transaction.tasks.update({ id: task.id }, { status: joinable ? "joining" : "assigned", waveId: wave.id });
   }
   await transaction.waves.update({ id: wave.id }, { status: "running", epoch, reason: null, endedAt: null });
+}
+
+/** A rollback closed it: its tasks run again in a new wave. */
+async function wasTakenBack(transaction: StoreTransaction, build: BuildRow, wave: WaveRow): Promise<boolean> {
+  if (wave.baseSha !== build.headSha) return true;
+  return wave.headSha !== null && (await transaction.tasks.find({ waveId: wave.id, status: "completed" })) === null;
 }
 
 /** Goes on from the wave's head: to its gates, or first to the generated files that were not made again (W8). */

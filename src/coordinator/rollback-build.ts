@@ -1,5 +1,5 @@
 import { WavesmithError } from "../domain/errors.ts";
-import type { BuildRow, StoreTransaction, WaveRow } from "../store/port.ts";
+import type { BuildRow, StoreTransaction, Tables, WaveRow } from "../store/port.ts";
 import { emitFor } from "./advance.ts";
 import { mainRef } from "./names.ts";
 import type { Ports } from "./port.ts";
@@ -24,18 +24,21 @@ export async function rollbackBuild(ports: Ports, buildId: string, waveNumber: n
       },
     );
   }
+  await refuseBesideAnother(ports.store, build);
   await stopPreview(ports, buildId, "the build was rolled back");
   await moveMainBack(ports, build, point.sha);
   await ports.store.transaction("rollback-build", async (transaction) => {
     await transaction.lockProject(build.projectId);
     const present = await transaction.lockBuild(buildId);
-    const other = await transaction.builds.find({
-      projectId: build.projectId,
-      status: ["running", "waiting", "cancelling"],
-    });
-    if (other !== null && other.id !== buildId) throw busyProject(buildId, other.id);
+    await refuseBesideAnother(transaction, build);
     await takeBack(transaction, ports, present, waveNumber, point.sha);
   });
+}
+
+/** Asked before main moves, and again under the lock under which another build would begin. */
+async function refuseBesideAnother({ builds }: Pick<Tables, "builds">, build: BuildRow): Promise<void> {
+  const other = await builds.find({ projectId: build.projectId, status: ["running", "waiting", "cancelling"] });
+  if (other !== null && other.id !== build.id) throw busyProject(build.id, other.id);
 }
 
 const noSuchPoint = (buildId: string, waveNumber: number): WavesmithError =>
@@ -67,14 +70,12 @@ async function moveMainBack(ports: Ports, build: BuildRow, to: string): Promise<
     );
   }
   await ports.workspace.moveRef(projectId, `refs/rescue/${build.id}/${main}`, main, null);
-  await ports.crashPoint("rollback.before-main");
   if (!(await ports.workspace.moveRef(projectId, mainRef, to, main))) {
     throw new WavesmithError("conflict", "main moved while it was taken back", {
       retryable: true,
       remedy: "try again",
     });
   }
-  await ports.crashPoint("rollback.after-main");
 }
 
 async function takeBack(

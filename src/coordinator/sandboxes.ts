@@ -7,13 +7,11 @@ import type { Ports } from "./port.ts";
 /** The running sandbox of a build's project, started or made if need be; its birth and returns are events. */
 export async function ensureSandbox(ports: Ports, build: BuildRow): Promise<SandboxEndpoint> {
   const row = await intendSandbox(ports, build);
-  await ports.crashPoint("sandbox.before-ensure");
   const endpoint = await ports.driver(build.sandboxDriver).ensure({
     projectId: build.projectId as ProjectId,
     sandboxId: row.id as SandboxId,
     network: build.network,
   });
-  await ports.crashPoint("sandbox.after-ensure");
   if (row.state !== "running" || row.bootId !== endpoint.bootId) await recordBoot(ports, build, row, endpoint);
   return endpoint;
 }

@@ -77,10 +77,8 @@ export async function admitBuild(ports: Ports, buildId: string): Promise<boolean
 export async function prepareRepository(ports: Ports, buildId: string): Promise<void> {
   const build = await ports.store.builds.get({ id: buildId });
   if (build.status !== "running" || build.baseSha !== null) return;
-  await ports.crashPoint("prepare.before");
   const projectId = build.projectId as never;
   await ports.workspace.prepare(projectId, build.plan.source, build.createdAt);
-  await ports.crashPoint("prepare.after");
   const main = await ports.workspace.resolve(projectId, mainRef);
   const tag = restoreRef(buildId, 0);
   await ports.workspace.moveRef(projectId, tag, main!, await ports.workspace.resolve(projectId, tag));

@@ -244,7 +244,9 @@ function integrationStages(
     continueOnFailure: true,
   });
   const ready = { http: { port: setting.port, path: preview.healthPath } };
-  return [{ ...boot, background: true, ready }, ...checks];
+  // A job that ends with a background stage would run until that one dies.
+  const answered = stage({ ...base, name: "preview answered", argv: ["true"], timeoutMs: 60_000 });
+  return [{ ...boot, background: true, ready }, ...checks, answered];
 }
 
 /** The critic role's runtime, when the plan declares one for it by name. */

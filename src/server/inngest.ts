@@ -88,7 +88,10 @@ function endpointOf(
     async isKnown() {
       if (!options.isDev) return true; // these keep what they were told
       // It may name our address in its own way, 127.0.0.1 as localhost.
-      const apps = await fetch(new URL("/dev", options.baseUrl!), { signal: AbortSignal.timeout(answerMs) });
+      const signal = AbortSignal.timeout(answerMs);
+      const apps = await fetch(new URL("/dev", options.baseUrl!), { signal }).catch((error: unknown) => {
+        throw away(options, "does not answer any more", error);
+      });
       return (await apps.text()).includes(`:${url.port}${inngestPath}`);
     },
   };

@@ -4,7 +4,7 @@ import { drizzle } from "drizzle-orm/node-postgres";
 import type { Pool } from "pg";
 import { WavesmithError } from "../domain/errors.ts";
 import { type IdSource, randomIds } from "../domain/ids.ts";
-import type { JobLease, JobRow, OutboxRow, Store, StoreTransaction, Tables } from "./port.ts";
+import type { JobLease, JobRow, OutboxRow, Rows, Store, StoreTransaction, Tables } from "./port.ts";
 import { type Db, rowsOf } from "./rows.ts";
 import * as schema from "./schema.ts";
 
@@ -72,6 +72,12 @@ export function createStore(
 ): Store {
   const db = drizzle(pool);
   const crashPoint = options.crashPoint ?? (() => undefined);
+  const commit = async <Result>(name: string, work: () => Promise<Result>): Promise<Result> => {
+    await crashPoint(`${name}.before-commit`);
+    const result = await work();
+    await crashPoint(`${name}.after-commit`);
+    return result;
+  };
   const transaction: Store["transaction"] = async (name, work) => {
     for (let attempt = 1; ; attempt += 1) {
       try {
@@ -88,10 +94,10 @@ export function createStore(
     }
   };
   return {
-    ...tablesOf(db),
+    ...(options.crashPoint === undefined ? tablesOf(db) : committing(tablesOf(db), commit)),
     transaction,
     ...processRegistry(pool),
-    ...leases(db),
+    ...leases(db, commit),
     async installationId() {
       await db
         .insert(schema.installations)
@@ -107,7 +113,7 @@ export function createStore(
       return rows.map((row) => row.project_id);
     },
     async drainOutbox(projectIds, deliver) {
-      return db.transaction(async (tx) => {
+      const sent = await db.transaction(async (tx) => {
         // One process at a time, so that events leave in the order in which they were committed.
         await tx.execute(sql`select pg_advisory_xact_lock(${outboxLock})`);
         const mine = projectIds === "all" ? sql`true` : sql`project_id = any(${sql.param([...projectIds])})`;
@@ -119,19 +125,42 @@ export function createStore(
         const seqs = unsent.rows.map((row) => Number(row.seq));
         await deliver(await outbox.list({ seq: seqs }, { by: "seq" }));
         await outbox.update({ seq: seqs }, { sentAt: new Date() });
+        await crashPoint("outbox.drain.before-commit");
         return seqs.length;
       });
+      if (sent > 0) await crashPoint("outbox.drain.after-commit");
+      return sent;
     },
   };
 }
 
-function leases(db: Db): Pick<Store, "leaseJobs" | "renewLeases" | "releaseLeases"> {
+type Commit = <Result>(name: string, work: () => Promise<Result>) => Promise<Result>;
+
+/** Tables whose single statements, each a commit of its own, have crash points around them. */
+function committing(tables: Tables, commit: Commit): Tables {
+  const wrapped = Object.entries(tables as unknown as Record<string, Rows<object, object>>).map(([name, rows]) => {
+    const { insert, insertMany, insertIfAbsent, update, remove } = rows;
+    const own: Rows<object, object> = {
+      ...rows,
+      insert: (row) => commit(`${name}.insert`, () => insert(row)),
+      insertMany: (all) => commit(`${name}.insertMany`, () => insertMany(all)),
+      insertIfAbsent: (row) => commit(`${name}.insertIfAbsent`, () => insertIfAbsent(row)),
+      update: (where, patch) => commit(`${name}.update`, () => update(where, patch)),
+      remove: (where) => commit(`${name}.remove`, () => remove(where)),
+    };
+    return [name, own];
+  });
+  return Object.fromEntries(wrapped) as Tables;
+}
+
+function leases(db: Db, commit: Commit): Pick<Store, "leaseJobs" | "renewLeases" | "releaseLeases"> {
   const jobs = rowsOf<JobRow, typeof schema.jobs.$inferInsert>(db, schema.jobs);
   return {
     async leaseJobs({ projectIds, owner, leaseMs, limit }) {
       const mine = projectIds === "all" ? sql`true` : sql`project_id = any(${sql.param([...projectIds])})`;
       // A holder is dead when nobody holds its advisory lock; then its lease need not run out first.
-      const taken = await db.execute<{ key: string; fence: number }>(sql`
+      const take = () =>
+        db.execute<{ key: string; fence: number }>(sql`
         update jobs set lease_owner = ${owner}, lease_until = now() + ${`${leaseMs} milliseconds`}::interval, fence = fence + 1
         where key in (
           select key from jobs
@@ -143,18 +172,23 @@ function leases(db: Db): Pick<Store, "leaseJobs" | "renewLeases" | "releaseLease
             )))
           order by created_at limit ${limit} for update skip locked
         ) returning key, fence`);
+      const taken = await commit("leases.take", take);
       const leased: JobLease[] = [];
       for (const row of taken.rows) leased.push({ job: await jobs.get({ key: row.key }), fence: row.fence });
       return leased;
     },
     async renewLeases(owner, leaseMs) {
-      const held = await db.execute<{ key: string }>(sql`
+      const renew = () =>
+        db.execute<{ key: string }>(sql`
         update jobs set lease_until = now() + ${`${leaseMs} milliseconds`}::interval
         where lease_owner = ${owner} and status = 'running' and lease_until > now() returning key`);
+      const held = await commit("leases.renew", renew);
       return held.rows.map((row) => row.key);
     },
     async releaseLeases(owner) {
-      await db.execute(sql`update jobs set lease_owner = null, lease_until = null where lease_owner = ${owner}`);
+      await commit("leases.release", () =>
+        db.execute(sql`update jobs set lease_owner = null, lease_until = null where lease_owner = ${owner}`),
+      );
     },
   };
 }

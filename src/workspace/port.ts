@@ -64,6 +64,9 @@ export interface JoinResult {
   readonly regenerate: string[];
 }
 
+/** Crash points inside the verbs, besides those around them. */
+export const workspaceCrashPoints = ["prepare.made", "keep.bundled", "keep.received", "keep.moved", "join.merged"];
+
 /**
  * Git: the bare repository outside the sandbox is the authority; trees on the volume are opened from it.
  * Every verb is idempotent; refs move by compare-and-swap only; host git touches only the authority.

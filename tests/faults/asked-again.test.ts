@@ -25,11 +25,16 @@ describe("a build whose requests were taken and never answered", () => {
     const working = () => store.attempts.list({ buildId, status: "running" });
     await fixture.until(buildId, async () => (await working()).length === 2);
     const build = await store.builds.get({ id: buildId });
+    const { events } = fixture.app.ports;
+    const { send } = events;
+    const taken: typeof send = async (all) => send(all.filter(({ name }) => name !== "agent/attempt.finished"));
+    Object.assign(events, { send: taken });
     for (const attempt of await working()) {
       await guestOf(build).then((guest) => guest.cancelJob(attempt.jobKey, { reason: "lost", graceMs: 0 }));
       const id = `agent/attempt.finished:${attempt.id}:0`;
-      await fixture.until(buildId, async () => (await store.outbox.find({ eventId: id })) !== null);
+      await fixture.until(buildId, async () => (await store.outbox.find({ eventId: id }))?.sentAt != null);
     }
+    Object.assign(events, { send });
     return build;
   }
 
@@ -38,29 +43,16 @@ describe("a build whose requests were taken and never answered", () => {
 
   it("is asked for the end of each of its attempts, not of the last alone", async () => {
     const { store } = fixture.app;
-    const { events } = fixture.app.ports;
-    const send = events.send;
-    Object.assign(events, {
-      send: async (all: { name: string; id: string; data: Record<string, unknown> }[]) =>
-        send(all.filter((event) => !/^agent\/attempt\.finished:.*:0$/.test(event.id))),
-    });
     const build = await silence();
     await store.builds.update({ id: build.id }, { movedAt: new Date(Date.now() - 600_000) });
     await (await guestOf(build)).writeFile("cache/go", "");
     const ended = await fixture.until(build.id);
-    Object.assign(events, { send });
     expect([ended.status, ended.reason]).toEqual(["completed", null]);
     const outcomes = (await store.attempts.list({ buildId: build.id })).map((attempt) => attempt.outcome).sort();
     expect(outcomes.slice(0, 2)).toEqual(["lost", "lost"]);
   });
 
   it("is cancelled all the same", async () => {
-    const { events } = fixture.app.ports;
-    const send = events.send;
-    Object.assign(events, {
-      send: async (all: { name: string; id: string; data: Record<string, unknown> }[]) =>
-        send(all.filter((event) => !/^agent\/attempt\.finished:.*:0$/.test(event.id))),
-    });
     const build = await silence();
     await requestCancel(fixture.app.ports, build.id, "enough");
     await fixture.app.store.builds.update({ id: build.id }, { movedAt: new Date(Date.now() - 600_000) });

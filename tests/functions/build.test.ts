@@ -297,7 +297,7 @@ describe("a build", () => {
     });
     await fixture.until(buildId, async () => {
       const endpoint = await fixture.app.ports
-        .driver("local")
+        .driver((await fixture.app.store.builds.get({ id: buildId })).sandboxDriver)
         .find(fixture.projectId as never)
         .catch(() => null);
       return (await endpoint?.guest.readFile(`trees/${buildId}/slow.1/begun.txt`)) != null;
@@ -384,14 +384,26 @@ describe("a build", () => {
   });
 
   it("ends a build whose wall-clock budget is used up, keeping its work", async () => {
-    const build = await fixture.build({
-      limits: { budget: { wallClock: "2s" } },
-      tasks: [{ id: "slow", run: "echo w > w; sleep 300" }],
-    });
-    expect(build.status).toBe("failed");
-    const [attempt] = await fixture.app.store.attempts.list({ buildId: build.id });
-    expect(attempt!.outcome).toBe("over-budget");
-    expect(await fixture.git("show", `wavesmith/${build.id}/task/slow/1:w`)).toBe("w\n");
+    let late = 0;
+    const timed = await createBuildFixture({ clock: () => new Date(Date.now() + late) });
+    try {
+      const buildId = await timed.request({
+        limits: { budget: { wallClock: "1h" } },
+        tasks: [{ id: "slow", run: "echo w > w; sleep 300" }],
+      });
+      await timed.until(buildId, async (build) => {
+        const endpoint = await timed.app.ports.driver(build.sandboxDriver).find(timed.projectId as never);
+        return (await endpoint?.guest.readFile(`trees/${buildId}/slow.1/w`)) != null;
+      });
+      late = 3_601_000;
+      const build = await timed.until(buildId);
+      expect([build.status, build.reason]).toEqual(["failed", "the time limit of the plan is used up"]);
+      const [attempt] = await timed.app.store.attempts.list({ buildId });
+      expect(attempt!.outcome).toBe("over-budget");
+      expect(await timed.git("show", `wavesmith/${buildId}/task/slow/1:w`)).toBe("w\n");
+    } finally {
+      await timed.close();
+    }
   });
 
   it("times a task out, escapees included, and says so", async () => {

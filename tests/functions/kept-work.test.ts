@@ -38,7 +38,7 @@ describe("the work of a build", () => {
   it("stays on the volume, then on its branch, when it could not be brought out at first", async () => {
     let failures = 5;
     atPoint = (name) => {
-      if (name !== "keep.before" || failures === 0) return;
+      if (name !== "workspace.keepTree.before" || failures === 0) return;
       failures -= 1;
       throw new Error("no room");
     };
@@ -56,12 +56,12 @@ describe("the work of a build", () => {
   it("is not written by two jobs when the one who started the first gave up on it", async () => {
     let failures = 5;
     atPoint = (name) => {
-      if (name !== "job.after-start" || failures === 0) return;
+      if (name !== "guest.startJob.after" || failures === 0) return;
       failures -= 1;
       throw new Error("the database was away");
     };
     const build = await fixture.build({
-      tasks: [{ id: "a", run: 'test "${PWD##*.}" != 1 || { echo begun > begun; sleep 300; }; echo a > a' }],
+      tasks: [{ id: "a", run: 'test "$(basename $PWD)" != a.1 || { echo begun > begun; sleep 300; }; echo a > a' }],
     });
     expect([build.status, build.reason]).toEqual(["completed", null]);
     const jobs = await fixture.app.store.jobs.list({ buildId: build.id });
@@ -117,7 +117,7 @@ describe("the work of a build", () => {
   it("counts what a person put on a branch whose join was cancelled, and loses nothing of theirs", async () => {
     let buildId = "";
     atPoint = async (name) => {
-      if (name !== "join.after-ref") return;
+      if (name !== "workspace.moveRef.wave.after") return;
       atPoint = () => undefined;
       await requestCancel(fixture.app.ports, buildId, "in the middle of a join");
     };

@@ -33,10 +33,11 @@ describe("a build that has ended", () => {
   }
 
   async function expectNothingLeft(buildId: string): Promise<void> {
-    let last: string[] = [];
     const deadline = Date.now() + 10_000;
-    while ((last = await left(buildId)).length > 0 && Date.now() < deadline) {
+    let last = await left(buildId);
+    while (last.length > 0 && Date.now() < deadline) {
       await new Promise((resolve) => setTimeout(resolve, 100));
+      last = await left(buildId);
     }
     expect(last).toEqual([]);
   }
@@ -50,7 +51,7 @@ describe("a build that has ended", () => {
       gates: {
         testing: { command: "echo 1..1; grep -q good value && echo ok 1 || { echo not ok 1 - value; exit 1; }" },
       },
-      tasks: [{ id: "a", run: 'echo bad > value; test "${PWD##*.}" != 1', retries: 1 }],
+      tasks: [{ id: "a", run: 'echo bad > value; test "$(basename $PWD)" != a.1', retries: 1 }],
     });
     expect([build.status, build.reason]).toEqual(["completed", null]);
     await expectNothingLeft(build.id);
@@ -59,7 +60,7 @@ describe("a build that has ended", () => {
   it("left nothing when it was cancelled while an attempt was being started", async () => {
     let buildId = "";
     atPoint = async (name) => {
-      if (name !== "job.before-start") return;
+      if (name !== "guest.startJob.before") return;
       atPoint = () => undefined;
       await requestCancel(fixture.app.ports, buildId, "at once");
       await fixture.app.reconcile();
@@ -72,7 +73,7 @@ describe("a build that has ended", () => {
   it("left nothing when it was cancelled while an attempt's tree was just open", async () => {
     let buildId = "";
     atPoint = async (name) => {
-      if (name !== "sandbox.after-ensure") return;
+      if (name !== "driver.ensure.after") return;
       if ((await fixture.app.store.attempts.find({ buildId, status: "starting" })) === null) return;
       // The second look at the sandbox by the same attempt is for its job: its tree is open.
       seen += 1;
@@ -90,7 +91,7 @@ describe("a build that has ended", () => {
   it("left nothing when a gate could not be started, and says why it could not", async () => {
     let jobs = 0;
     atPoint = (name) => {
-      if (name !== "job.before-start") return;
+      if (name !== "guest.startJob.before") return;
       jobs += 1;
       if (jobs > 1 && jobs <= 6) throw new Error("no processes to be had");
     };

@@ -20,7 +20,7 @@ describe("output", () => {
     const odd = "node -e \"process.stdout.write('nul:\\0 '+'🦀'.repeat(3001)+'x\\n')\"";
     const build = await fixture.build({
       gates: { testing: { command: `${odd}; echo 1..1; echo "not ok 1 - $(${odd})"; exit 1`, minTests: 1 } },
-      tasks: [{ id: "a", run: `${odd}; echo a > a; test "\${PWD##*.}" != 1`, retries: 1 }],
+      tasks: [{ id: "a", run: `${odd}; echo a > a; test "$(basename $PWD)" != a.1`, retries: 1 }],
     });
     const attempts = await fixture.app.store.attempts.list({ buildId: build.id }, { by: "number" });
     expect(attempts.map((attempt) => attempt.outcome)).toEqual(["failed", "succeeded"]);

@@ -55,7 +55,7 @@ describe("the setup cache", () => {
   it("is not shared by tasks whose environment differs", async () => {
     const build = await fixture.build({
       limits: { maxParallelTasks: 1 },
-      setup: { run: 'mkdir node_modules; echo "${MODE:-none}" > node_modules/mode', cache: ["x"] },
+      setup: { run: 'mkdir node_modules; echo "$MODE" > node_modules/mode', cache: ["x"] },
       tasks: ["prod", "test"].map((id) => ({ id, env: { MODE: id }, run: `cat node_modules/mode > ${id}` })),
     });
     expect([build.status, build.reason]).toEqual(["completed", null]);

@@ -90,6 +90,8 @@ async function settle(context: Context, app: App, mark: Awaited<ReturnType<typeo
     if (await isServed(mark.database, projectId)) continue;
     if ((await stopIdleSandbox(app, mark.store, projectId)) === "at-work") left += 1;
   }
+  const unfinished = (await mark.store.unfinishedProjects()).length;
+  if (unfinished > 0) context.out.note(`projects with a build that is not over: ${unfinished}`);
   if (left === 0) return;
   const these = left === 1 ? "1 sandbox goes on with its jobs" : `${left} sandboxes go on with their jobs`;
   context.out.note(`${these}; the next serve, or \`wavesmith resume\` of a build, finds them again`);

@@ -15,8 +15,9 @@ export interface RunningServer {
 export function stopSql({ pid, socketDir }: RunningServer): string {
   const waiting = `n=0; while [ -e ${socketDir}/.s.PGSQL.5432.lock ] && [ $n -lt 100 ]; do n=$((n+1)); sleep 0.1; done`;
   // Descriptor 3 is the lock file's: this shell is not one of the processes that keep it locked.
-  // It ignores the signal that the server sends to the process groups of its sessions.
-  const command = `(trap "" TERM; kill -INT ${pid}; ${waiting}; rmdir ${socketDir}) </dev/null >/dev/null 2>&1 3>&- &`;
+  // It ignores the signal that the server sends to the process groups of its sessions; so does the shell that starts it,
+  // which may not have exited yet and would then count as a program that failed.
+  const command = `trap "" TERM; (kill -INT ${pid}; ${waiting}; rmdir ${socketDir}) </dev/null >/dev/null 2>&1 3>&- &`;
   return `copy (select where false) to program '${command}'`;
 }
 

@@ -1,0 +1,68 @@
+import type { Inngest } from "inngest";
+import { commitRow, withDatabase } from "./database.ts";
+import { interleaved, median } from "./measure.ts";
+import type { Benchmark } from "./target.ts";
+import { withEngine } from "./world.ts";
+
+/** Two functions: one tells when it begins, the other has many steps and tells when it has ended. */
+function functionsOf(client: Inngest.Any, told: (id: string) => void, steps: number) {
+  const starts = client.createFunction(
+    { id: "starts", retries: 0, triggers: [{ event: "bench/start" }] },
+    async ({ event }) => told(event.id!),
+  );
+  const sequence = client.createFunction(
+    { id: "sequence", retries: 0, triggers: [{ event: "bench/sequence" }] },
+    async ({ event, step }) => {
+      for (let at = 0; at < steps; at += 1) await step.run(`step ${at}`, () => at);
+      told(event.id!);
+    },
+  );
+  return [starts, sequence];
+}
+
+export const engineSteps: Benchmark = {
+  name: "engine-steps",
+  about: "the embedded engine: how soon a function starts, and what each step of a long one takes",
+  run: ({ smoke }) =>
+    withDatabase(async (database) => {
+      const [starts, steps, rounds] = smoke ? [3, 10, 1] : [100, 200, 9];
+      const waiting = new Map<string, () => void>();
+      const functions = (client: Inngest.Any) => functionsOf(client, (id) => waiting.get(id)?.(), steps);
+      return withEngine(database, functions, async (engine) => {
+        let sent = 0;
+        const sendAndAwait = async (name: string): Promise<number> => {
+          sent += 1;
+          const id = `${name}:${sent}`;
+          const begun = performance.now();
+          const ended = new Promise<void>((resolve) => waiting.set(id, resolve));
+          await engine.send([{ name, id, data: {} }]);
+          await ended;
+          return performance.now() - begun;
+        };
+        const commits = async (): Promise<void> => {
+          for (let at = 0; at < steps; at += 1) await commitRow(database);
+        };
+        await sendAndAwait("bench/sequence");
+        await commits();
+        const begins: number[] = [];
+        for (let at = 0; at < starts; at += 1) {
+          begins.push(await sendAndAwait("bench/start"));
+          await engine.idle();
+        }
+        const { ours, floor } = await interleaved(rounds, {
+          ours: () => sendAndAwait("bench/sequence"),
+          floor: commits,
+        });
+        return [
+          { what: "event sent until its function starts", ours: median(begins), unit: "ms", floor: null, limit: 5 },
+          {
+            what: `one step of a function of ${steps}`,
+            ours: ours / steps,
+            unit: "ms",
+            floor: { what: "one committed row", value: floor / steps },
+            limit: 3,
+          },
+        ];
+      });
+    }),
+};

@@ -1,0 +1,62 @@
+// Runs benchmarks: `npm run bench`, `npm run bench -- tasks start-up`, `-- --list`, `-- --smoke`, `-- --json FILE`.
+import { writeFile } from "node:fs/promises";
+import { availableParallelism } from "node:os";
+import { parseArgs } from "node:util";
+import { engineFanOut } from "./engine-fan-out.ts";
+import { engineSteps } from "./engine-steps.ts";
+import { processorShare } from "./measure.ts";
+import { plans } from "./plans.ts";
+import { startUp } from "./start-up.ts";
+import type { Benchmark, Finding } from "./target.ts";
+import { tasks } from "./tasks.ts";
+
+const benchmarks: readonly Benchmark[] = [plans, engineSteps, engineFanOut, tasks, startUp];
+
+const { values, positionals } = parseArgs({
+  allowPositionals: true,
+  options: { list: { type: "boolean" }, smoke: { type: "boolean" }, json: { type: "string" } },
+});
+const unknown = positionals.find((name) => !benchmarks.some((benchmark) => benchmark.name === name));
+if (unknown !== undefined) {
+  process.stderr.write(
+    `there is no benchmark ${unknown}; there are: ${benchmarks.map(({ name }) => name).join(", ")}\n`,
+  );
+  process.exit(2);
+}
+const chosen = positionals.length === 0 ? benchmarks : benchmarks.filter(({ name }) => positionals.includes(name));
+if (values.list === true) {
+  for (const { name, about } of benchmarks) process.stdout.write(`${name.padEnd(16)} ${about}\n`);
+} else {
+  await runAll(chosen, values.smoke === true, values.json ?? null);
+}
+
+async function runAll(which: readonly Benchmark[], smoke: boolean, jsonFile: string | null): Promise<void> {
+  const findings: (Finding & { benchmark: string; processorShare: number })[] = [];
+  process.stdout.write(`Node ${process.version}, ${availableParallelism()} processors${smoke ? ", smoke only" : ""}\n`);
+  process.stdout.write(`| what | ours | compared with | ratio | target | verdict |\n|---|---|---|---|---|---|\n`);
+  for (const benchmark of which) {
+    const before = processorShare();
+    const found = await benchmark.run({ smoke });
+    const share = (before + processorShare()) / 2;
+    for (const finding of found) {
+      findings.push({ benchmark: benchmark.name, processorShare: share, ...finding });
+      process.stdout.write(`${row(finding, smoke)}\n`);
+    }
+    process.stdout.write(`<!-- ${benchmark.name}: a busy loop got ${Math.round(share * 100)} % of a processor -->\n`);
+  }
+  if (jsonFile !== null) await writeFile(jsonFile, `${JSON.stringify(findings, null, 2)}\n`);
+}
+
+function row(finding: Finding, smoke: boolean): string {
+  const { what, ours, unit, floor, limit } = finding;
+  const ratio = floor === null ? null : ours / floor.value;
+  const target = limit === null ? "" : ratio === null ? `≤ ${limit} ${unit}` : `≤ ${limit}×`;
+  const verdict = limit === null || smoke ? "" : (ratio ?? ours) <= limit ? "held" : "**missed**";
+  const compared = floor === null ? "" : `${floor.what}: ${amount(floor.value)} ${unit}`;
+  const cells = [what, `${amount(ours)} ${unit}`, compared, ratio === null ? "" : `${amount(ratio)}×`, target, verdict];
+  return `| ${cells.join(" | ")} |`;
+}
+
+function amount(value: number): string {
+  return value >= 100 ? value.toFixed(0) : value.toPrecision(3);
+}

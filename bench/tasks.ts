@@ -1,0 +1,94 @@
+import { execFile } from "node:child_process";
+
+import { promisify } from "node:util";
+import { createApp } from "../src/app.ts";
+import { loadConfig } from "../src/config.ts";
+import { projectIdFor } from "../src/coordinator/start-build.ts";
+import { buildIdForEvent } from "../src/domain/ids.ts";
+import { withFolder } from "./database.ts";
+import { interleaved } from "./measure.ts";
+import type { Benchmark, Finding } from "./target.ts";
+
+// What a person would write who did by hand what a wave does: a tree of its own for each task, its program, a commit,
+// and a join of each branch. One after another, and without a sandbox.
+const byHand = `set -eu
+export GIT_AUTHOR_NAME=hand GIT_AUTHOR_EMAIL=hand@bench.invalid GIT_COMMITTER_NAME=hand GIT_COMMITTER_EMAIL=hand@bench.invalid
+git init -q --initial-branch=main joined
+git -C joined commit -q --allow-empty -m begin
+n=0
+while [ $n -lt "$1" ]; do
+  git clone -q --shared joined tree-$n 2> /dev/null
+  (cd tree-$n && git checkout -q -b task && sh -e -c "echo $n > file-$n" && git add -A && git commit -q -m "task $n")
+  n=$((n+1))
+done
+n=0
+while [ $n -lt "$1" ]; do
+  git -C joined fetch -q ../tree-$n task
+  git -C joined merge -q --no-ff -m "join $n" FETCH_HEAD
+  rm -rf tree-$n
+  n=$((n+1))
+done
+`;
+
+export const tasks: Benchmark = {
+  name: "tasks",
+  about: "a wave of `run:` tasks that each write one file: tree, job, commit, join, gates and delivery",
+  async run({ smoke }) {
+    const [count, rounds] = smoke ? [3, 1] : [200, 5];
+    const { ours, hand } = await interleaved(rounds, {
+      ours: () => build(count),
+      hand: () => withFolder((cwd) => runByHand(cwd, count)),
+    });
+    const finding: Finding = {
+      what: `${count} tasks that do next to nothing, in one wave`,
+      ours,
+      unit: "ms",
+      floor: { what: "a shell script that does the same one after another", value: hand },
+      limit: 1.5,
+    };
+    return [finding];
+  },
+};
+
+async function runByHand(cwd: string, count: number): Promise<void> {
+  // Data loss of a script is its own affair; ours is told to be as careless where git's files can be made again.
+  await promisify(execFile)("sh", ["-c", byHand, "by-hand", String(count)], { cwd, maxBuffer: 1 << 26 });
+}
+
+/** From the build's request to its end, in ms; opening the app comes before. */
+function build(count: number): Promise<number> {
+  return withFolder(async (dataDir) => {
+    const config = loadConfig({ ...process.env, WAVESMITH_DATA: dataDir, DATABASE_URL: "" });
+    const app = await createApp({ config, warn: (message) => process.stderr.write(`${message}\n`) });
+    const projectId = projectIdFor("default", "bench");
+    try {
+      await app.start(new Set([projectId]));
+      const id = "project/build.requested:bench:0";
+      const plan = planOf(count);
+      const begun = performance.now();
+      await app.send({ name: "project/build.requested", id, data: { projectId, project: "bench", plan } });
+      const status = await endOf(app, buildIdForEvent(id));
+      const took = performance.now() - begun;
+      if (status !== "completed") throw new Error(`the build of ${count} tasks is ${status}`);
+      return took;
+    } finally {
+      await app.close();
+      await app.ports.driver(config.sandboxDriver).remove(projectId as never, { volume: true });
+    }
+  });
+}
+
+const planOf = (count: number) => ({
+  name: "bench",
+  limits: { tasksPerAgentPerWave: count },
+  tasks: Array.from({ length: count }, (_, n) => ({ id: `t-${n}`, run: `echo ${n} > file-${n}` })),
+});
+
+async function endOf(app: Awaited<ReturnType<typeof createApp>>, buildId: string): Promise<string> {
+  const over = new Set(["completed", "failed", "cancelled", "waiting"]);
+  for (;;) {
+    const found = await app.store.builds.find({ id: buildId });
+    if (found !== null && over.has(found.status)) return found.status;
+    await new Promise((resolve) => setTimeout(resolve, 50));
+  }
+}

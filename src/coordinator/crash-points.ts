@@ -1,0 +1,128 @@
+import type { SandboxDriver, SandboxEndpoint } from "../sandbox/port.ts";
+import { workspaceCrashPoints } from "../workspace/port.ts";
+import type { Ports } from "./port.ts";
+
+// Every place where a crash is interesting has a name: before and after each commit, and before and after each call
+// that changes something outside the database. Tests kill the process there, or act there. The engine's are its own.
+
+/** Called at every crash point; a test kills the process there, throws, or does something else meanwhile. */
+export type CrashPoint = (name: string) => void | Promise<void>;
+
+/** The calls of a build that leave this process and change something. */
+const calls = {
+  workspace: ["prepare", "syncVolume", "openTree", "closeTree", "keepTree", "join"],
+  guest: ["writeFile", "remove", "startJob", "cancelJob", "forgetJob", "exec", "unpack", "allocatePorts"],
+  driver: ["ensure", "stop", "remove"],
+  events: ["send"],
+} as const;
+
+/** What `moveRef` is called for: each ref moves at another step of a wave. */
+const refKinds = { "refs/heads/main": "main", "refs/tags/": "restore-point", "refs/rescue/": "rescue", "": "wave" };
+const refKind = (ref: string): string => Object.entries(refKinds).find(([prefix]) => ref.startsWith(prefix))![1];
+
+/** Transactions of the verbs, by name; the store adds `.before-commit` and `.after-commit`. */
+const transactions = [
+  "admit-build",
+  "after-stop",
+  "ask-again",
+  "claim-attempt",
+  "claim-gate",
+  "deliver-wave",
+  "edit-plan",
+  "end-job",
+  "fail-build",
+  "fail-delivery",
+  "finish-gate",
+  "gate-without-job",
+  "join-wave",
+  "lose-attempt",
+  "over-budget",
+  "prepare-build",
+  "preview-intend",
+  "promote",
+  "repeat-gate",
+  "request-cancel",
+  "resume-waiting",
+  "retry-build",
+  "rollback-build",
+  "sandbox-boot",
+  "sandbox-intend",
+  "sandbox-stop",
+  "settle-attempt",
+  "settle-unstarted",
+  "start-wave",
+  "store-build",
+  "store-output",
+  "wave-approved",
+  "wave-rejected",
+] as const;
+
+/** Commits of the store that are no verb's transaction: single statements, the outbox, leases. */
+const commits = [
+  "attempts.update",
+  "jobs.insertIfAbsent",
+  "jobs.update",
+  "previews.update",
+  "sandboxes.update",
+  "outbox.drain",
+  "leases.take",
+  "leases.renew",
+  "leases.release",
+] as const;
+
+const beforeAndAfter = (names: readonly string[], suffix = ""): string[] =>
+  names.flatMap((name) => [`${name}.before${suffix}`, `${name}.after${suffix}`]);
+
+/** The names of all crash points but the engine's. */
+export const crashPoints: readonly string[] = [
+  ...beforeAndAfter([...transactions, ...commits], "-commit"),
+  ...Object.entries(calls).flatMap(([part, methods]) => beforeAndAfter(methods.map((method) => `${part}.${method}`))),
+  ...beforeAndAfter(Object.values(refKinds).map((kind) => `workspace.moveRef.${kind}`)),
+  ...workspaceCrashPoints,
+];
+
+/** The same ports, with a crash point before and after every call that changes something outside the database. */
+export function withCrashPoints(ports: Ports, crashPoint: CrashPoint): Ports {
+  const endpoint = (found: SandboxEndpoint): SandboxEndpoint => ({
+    ...found,
+    guest: around("guest", found.guest, calls.guest, crashPoint),
+  });
+  const driver = (name: string): SandboxDriver => {
+    const made = around("driver", ports.driver(name), calls.driver, crashPoint);
+    return {
+      ...made,
+      ensure: async (spec) => endpoint(await made.ensure(spec)),
+      find: async (projectId) => {
+        const found = await made.find(projectId);
+        return found === null ? null : endpoint(found);
+      },
+    };
+  };
+  const { moveRef } = ports.workspace;
+  const workspace = {
+    ...around("workspace", ports.workspace, calls.workspace, crashPoint),
+    moveRef: (...args: Parameters<typeof moveRef>) =>
+      between(`workspace.moveRef.${refKind(args[1])}`, crashPoint, () => moveRef(...args)),
+  };
+  return { ...ports, workspace, driver, events: around("events", ports.events, calls.events, crashPoint) };
+}
+
+async function between<Result>(name: string, crashPoint: CrashPoint, call: () => Promise<Result>): Promise<Result> {
+  await crashPoint(`${name}.before`);
+  const result = await call();
+  await crashPoint(`${name}.after`);
+  return result;
+}
+
+function around<Port extends object>(
+  part: string,
+  port: Port,
+  methods: readonly (keyof Port & string)[],
+  crashPoint: CrashPoint,
+): Port {
+  const wrapped = methods.map((method) => {
+    const call = port[method] as (...args: unknown[]) => Promise<unknown>;
+    return [method, (...args: unknown[]) => between(`${part}.${method}`, crashPoint, () => call(...args))];
+  });
+  return { ...port, ...Object.fromEntries(wrapped) };
+}

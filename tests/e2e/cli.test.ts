@@ -1,0 +1,185 @@
+import { type ChildProcess, execFileSync, spawn } from "node:child_process";
+import { mkdtempSync, realpathSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { requires } from "../support/require.ts";
+
+// The real command line on a data directory of its own: real database, sandbox, git and processes.
+
+const root = fileURLToPath(new URL("../..", import.meta.url));
+const diamond = join(root, "examples/diamond/plan.yaml");
+const driver = requires("bubblewrap") ? "local" : "local-unsafe";
+const limitMs = 120_000;
+
+let folder = "";
+let data = "";
+const children = new Set<ChildProcess>();
+
+beforeAll(() => {
+  folder = realpathSync(mkdtempSync(join(tmpdir(), "wavesmith-cli-")));
+  data = join(folder, "data");
+});
+afterAll(() => {
+  for (const child of children) child.kill("SIGKILL");
+  rmSync(folder, { recursive: true, force: true, maxRetries: 5, retryDelay: 200 });
+});
+
+interface Running {
+  readonly child: ChildProcess;
+  readonly stdout: () => string;
+  readonly stderr: () => string;
+  readonly ended: Promise<number | null>;
+}
+
+function start(...words: string[]): Running {
+  const env = { PATH: process.env.PATH, HOME: process.env.HOME, WAVESMITH_SANDBOX: driver };
+  const args = [join(root, "bin/wavesmith.js"), ...words, "--data", data];
+  const child = spawn(process.execPath, args, { cwd: folder, env, stdio: ["ignore", "pipe", "pipe"] });
+  children.add(child);
+  const said = { stdout: "", stderr: "" };
+  child.stdout!.on("data", (chunk: Buffer) => (said.stdout += chunk));
+  child.stderr!.on("data", (chunk: Buffer) => (said.stderr += chunk));
+  const ended = new Promise<number | null>((resolve) => {
+    child.once("close", (code) => {
+      children.delete(child);
+      resolve(code);
+    });
+  });
+  return { child, stdout: () => said.stdout, stderr: () => said.stderr, ended };
+}
+
+async function run(...words: string[]) {
+  const running = start(...words);
+  const code = await running.ended;
+  return { code, stdout: running.stdout(), stderr: running.stderr() };
+}
+
+async function until(running: Running, text: string): Promise<void> {
+  const deadline = Date.now() + 60_000;
+  while (!running.stdout().includes(text)) {
+    if (Date.now() > deadline || running.child.exitCode !== null) {
+      throw new Error(`it never said ${text}:\n${running.stdout()}\n${running.stderr()}`);
+    }
+    await new Promise((wake) => setTimeout(wake, 50));
+  }
+}
+
+function plan(name: string, tasks: Record<string, unknown>[]): string {
+  const path = join(folder, `${name}.json`);
+  writeFileSync(path, JSON.stringify({ name, network: "none", tasks }));
+  return path;
+}
+
+const buildIdIn = (text: string): string => /bld_\w+/.exec(text)![0];
+const objects = (text: string): Record<string, unknown>[] =>
+  text
+    .trimEnd()
+    .split("\n")
+    .map((line) => JSON.parse(line));
+
+describe("wavesmith, as a user types it", { timeout: limitMs }, () => {
+  let first = "";
+
+  it("builds a plan in plain lines, build id first, and ends with how to fetch the result", async () => {
+    const { code, stdout } = await run("build", diamond);
+    expect(code).toBe(0);
+    const lines = stdout.trimEnd().split("\n");
+    first = buildIdIn(lines[0]!);
+    expect(lines).toContain("wave 2: count (default), sort (default)");
+    expect(lines.at(-3)).toMatch(new RegExp(`^build ${first} completed: 3 waves passed, 4 of 4 tasks completed`));
+    const head = /^head: ([0-9a-f]{40})$/.exec(lines.at(-2)!)![1]!;
+    const [, repository] = /^fetch it: git fetch (\S+) main$/.exec(lines.at(-1)!)!;
+    const git = (...args: string[]) => execFileSync("git", ["-C", repository!, ...args], { encoding: "utf8" });
+    expect(git("rev-parse", "main").trim()).toBe(head);
+    expect(git("show", "main:report.txt")).toContain("8 words, 5 of them different:");
+  });
+
+  it("prints nothing but JSON with --json: started, events, finished", async () => {
+    const { code, stdout } = await run("build", diamond, "--json", "--project", "other");
+    expect(code).toBe(0);
+    const said = objects(stdout);
+    expect(said[0]).toMatchObject({ type: "build.started" });
+    expect(said.at(-1)).toMatchObject({ type: "build.finished", status: "completed", buildId: said[0]!.buildId });
+    const types = said.map((object) => object.type);
+    expect(types.filter((type) => type === "project/wave.passed")).toHaveLength(3);
+    expect(types.filter((type) => type === "agent/task.completed")).toHaveLength(4);
+    expect(types.at(-2)).toBe("project/build.completed");
+    for (const event of said.slice(1, -1)) {
+      expect(event).toMatchObject({ at: expect.any(String), buildId: said[0]!.buildId });
+    }
+  });
+
+  it("tells of a build afterwards: status, builds, logs, and its end again with resume", async () => {
+    expect((await run("status", first)).stdout).toContain("words (default): completed");
+    expect(objects((await run("builds", "--json")).stdout)[0]).toMatchObject({ builds: [{}, { id: first }] });
+    expect(await run("logs", first, "--task", "nope")).toMatchObject({ code: 2 });
+    const again = await run("resume", first.slice(0, 12));
+    expect(again.code).toBe(0);
+    expect(again.stdout).toContain(`build ${first} completed`);
+    expect(await run("status", "bld_nope")).toMatchObject({ code: 2 });
+  });
+
+  it("ends with exit 1 and all that is needed to go on when a task fails", async () => {
+    const path = plan("failing", [
+      { id: "bad", run: "echo before; echo broken at lib/x.js:7 >&2; exit 3", retries: 0 },
+    ]);
+    const { code, stdout } = await run("build", path);
+    expect(code).toBe(1);
+    const id = buildIdIn(stdout);
+    expect(stdout).toContain("task bad failed: run exited with 3");
+    expect(stdout).toContain("  │ broken at lib/x.js:7\n  at lib/x.js:7\n");
+    expect(stdout.trimEnd().split("\n").at(-1)).toBe(`next: wavesmith retry ${id} --data ${data}`);
+  });
+
+  it("cancels at one Ctrl-C: agents gone, work kept on a branch, exit 3", async () => {
+    const build = start("build", plan("slow", [{ id: "long", run: "echo begun > file.txt; exec sleep 4242" }]));
+    await until(build, "long: started");
+    build.child.kill("SIGINT");
+    expect(await build.ended).toBe(3);
+    const id = buildIdIn(build.stdout());
+    expect(build.stdout()).toContain(`  wavesmith/${id}/task/long/1\n`);
+    expect(sleepers()).toEqual([]);
+  });
+
+  it("says that a build was interrupted by kill -9, and goes on with it to the end", async () => {
+    const path = plan("killed", [
+      { id: "one", run: "sleep 4; echo one > one.txt" },
+      { id: "two", dependsOn: ["one"], run: "cp one.txt two.txt" },
+    ]);
+    const build = start("build", path);
+    await until(build, "one: started");
+    build.child.kill("SIGKILL");
+    await build.ended;
+    const id = buildIdIn(build.stdout());
+    expect((await run("status", id)).stdout).toContain(
+      `interrupted: no process drives it. Go on: wavesmith resume ${id}`,
+    );
+    const resumed = await run("resume", id);
+    expect(resumed).toMatchObject({ code: 0 });
+    expect(resumed.stdout).toContain("two: done");
+  });
+
+  it("lists sandboxes, runs commands in them with their exit codes, and removes them", async () => {
+    const listed = objects((await run("sandbox", "ls", "--json")).stdout)[0]!.sandboxes as { state: string }[];
+    expect(new Set(listed.map((sandbox) => sandbox.state))).toEqual(new Set(["stopped"]));
+    const ran = await run("sandbox", "exec", "diamond", "--", "sh", "-c", "cat count.txt; echo said >&2; exit 7");
+    expect(ran).toMatchObject({ code: 7, stdout: "8\n" });
+    expect(ran.stderr).toContain("said");
+    expect(await run("sandbox", "rm", "diamond", "--volume")).toMatchObject({ code: 0 });
+    expect(await run("sandbox", "stop", "diamond")).toMatchObject({ code: 2 });
+  });
+
+  it("finds in its doctor that this machine can build", async () => {
+    const { code, stdout } = await run("doctor", "--json");
+    expect(code).toBe(0);
+    expect(objects(stdout)[0]).toMatchObject({ ok: true });
+  });
+});
+
+/** Our agents that still sleep, on this machine. */
+function sleepers(): string[] {
+  const listed = execFileSync("ps", ["-eo", "pid,args"], { encoding: "utf8" });
+  return listed.split("\n").filter((line) => /\bsleep 4242$/.test(line));
+}

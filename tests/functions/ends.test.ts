@@ -1,0 +1,66 @@
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { requestCancel } from "../../src/coordinator/cancel-build.ts";
+import { retryBuild } from "../../src/coordinator/retry-build.ts";
+import { type BuildFixture, createBuildFixture } from "../support/build-fixture.ts";
+
+describe("the end of a build", () => {
+  let fixture: BuildFixture;
+  beforeEach(async () => {
+    fixture = await createBuildFixture();
+  });
+  afterEach(async () => {
+    await fixture.close();
+  });
+
+  it("comes with its time limit also while a gate runs, and a retry has the time anew", async () => {
+    const build = await fixture.build({
+      limits: { budget: { wallClock: "6s" } },
+      gates: { testing: { command: "test -e ../../../cache/go || sleep 300; echo 1..1; echo ok 1" } },
+      tasks: [{ id: "a", run: "echo a > a" }],
+    });
+    expect(build.status).toBe("failed");
+    expect((await fixture.app.store.waves.get({ buildId: build.id })).reason).toContain("time limit");
+    const { guest } = (await fixture.app.ports.driver(build.sandboxDriver).find(fixture.projectId as never))!;
+    await guest.writeFile("cache/go", "");
+    await retryBuild(fixture.app.ports, build.id);
+    const again = await fixture.until(build.id);
+    expect(again.reason ?? "").not.toContain("in a way that no fixer can mend");
+    expect((await fixture.app.store.attempts.list({ buildId: build.id })).length).toBe(1);
+  });
+
+  it("lets the next build of the project run, whether it was cancelled or failed", async () => {
+    const slow = await fixture.request({ tasks: [{ id: "slow", run: "sleep 300" }] });
+    const bad = await fixture.request({ tasks: [{ id: "bad", run: "exit 1", retries: 0 }] });
+    const never = await fixture.request({ tasks: [{ id: "never", run: "true", changes: "optional" }] });
+    const last = await fixture.request({ tasks: [{ id: "last", run: "echo l > l" }] });
+    await fixture.until(slow, (row) => row.status === "running");
+    expect(await requestCancel(fixture.app.ports, never, "not this one")).toBe(true);
+    await requestCancel(fixture.app.ports, slow, "enough");
+    expect((await fixture.until(last)).status).toBe("completed");
+    const { builds } = fixture.app.store;
+    const ends = await Promise.all([slow, bad, never].map(async (id) => (await builds.get({ id })).status));
+    expect(ends).toEqual(["cancelled", "failed", "cancelled"]);
+  });
+
+  it("is not held up by gates that are due with a task that was skipped", async () => {
+    const build = await fixture.build({
+      onTaskFailure: "continue",
+      gates: {
+        testing: { command: "echo 1..1; echo ok 1", from: "after-bad" },
+        integration: { command: "test -e good", when: "final" },
+      },
+      tasks: [
+        { id: "bad", run: "exit 1", retries: 0 },
+        { id: "after-bad", dependsOn: ["bad"], run: "true" },
+        { id: "good", run: "echo g > good" },
+      ],
+    });
+    expect([build.status, build.reason]).toEqual(["failed", "failed: bad"]);
+    const runs = await fixture.app.store.gateRuns.list({ buildId: build.id }, { by: "createdAt" });
+    expect(runs.map((run) => [run.gate, run.verdict])).toEqual([
+      ["testing", "not-due"],
+      ["critic", "passed"],
+      ["integration", "passed"],
+    ]);
+  });
+});

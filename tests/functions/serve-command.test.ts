@@ -1,0 +1,177 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+import { fileURLToPath } from "node:url";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { createApp } from "../../src/app.ts";
+import { loadConfig } from "../../src/config.ts";
+import { buildIdForEvent } from "../../src/domain/ids.ts";
+import type { Store } from "../../src/store/port.ts";
+import { createStore } from "../../src/store/store.ts";
+import { type TestDatabase, testDatabase } from "../support/database.ts";
+import { type FakeInngest, startFakeInngest } from "../support/fake-inngest.ts";
+import { requires } from "../support/require.ts";
+
+const bin = fileURLToPath(new URL("../../bin/wavesmith.js", import.meta.url));
+const sandbox = requires("bubblewrap") ? "local" : "local-unsafe";
+const over = ["completed", "failed", "cancelled", "waiting"];
+
+interface Serve {
+  readonly url: string;
+  readonly notes: string[];
+  readonly process: ChildProcess;
+  /** Resolves with the exit code. */
+  readonly ended: Promise<number | null>;
+}
+
+describe("wavesmith serve", () => {
+  let dataDir: string;
+  let database: TestDatabase;
+  let store: Store;
+  let inngest: FakeInngest | null;
+  const running: Serve[] = [];
+
+  beforeEach(async () => {
+    dataDir = await mkdtemp(join(tmpdir(), "wavesmith-serve-"));
+    database = await testDatabase();
+    store = createStore(database.pool);
+    inngest = null;
+  });
+  afterEach(async () => {
+    for (const serve of running.splice(0)) {
+      serve.process.kill("SIGKILL");
+      await serve.ended;
+    }
+    await removeSandboxes();
+    await inngest?.close();
+    await database.close();
+    await rm(dataDir, { recursive: true, force: true });
+  });
+
+  const environment = (extra: Record<string, string> = {}) => ({
+    ...process.env,
+    DATABASE_URL: database.url,
+    WAVESMITH_DATA: dataDir,
+    WAVESMITH_SANDBOX: sandbox,
+    ...extra,
+  });
+
+  async function removeSandboxes(): Promise<void> {
+    const projects = await store.projects.list({});
+    if (projects.length === 0) return;
+    const app = await createApp({ config: loadConfig(environment()), warn: () => undefined });
+    for (const { id } of projects) await app.ports.driver(sandbox).remove(id as never, { volume: true });
+    await app.close();
+  }
+
+  function run(
+    words: string[],
+    extra: Record<string, string> = {},
+  ): { process: ChildProcess; ended: Promise<number | null> } {
+    const child = spawn(process.execPath, [bin, ...words], {
+      env: environment(extra),
+      stdio: ["ignore", "pipe", "pipe"],
+    });
+    return { process: child, ended: new Promise((resolve) => child.once("exit", resolve)) };
+  }
+
+  async function serve(extra: Record<string, string> = {}): Promise<Serve> {
+    const child = run(["serve", "--port", "0", "--json"], extra);
+    const notes: string[] = [];
+    createInterface(child.process.stderr!).on("line", (line) => notes.push(line));
+    const url = await new Promise<string>((resolve, reject) => {
+      createInterface(child.process.stdout!).on("line", (line) => {
+        const said = JSON.parse(line) as { type: string; url: string };
+        if (said.type === "serve.started") resolve(said.url);
+      });
+      void child.ended.then((code) => reject(new Error(`serve ended with ${code}: ${notes.join("\n")}`)));
+    });
+    const started = { ...child, url, notes };
+    running.push(started);
+    return started;
+  }
+
+  async function request(url: string, id: string, plan: object): Promise<string> {
+    const body = JSON.stringify({ name: "project/build.requested", id, data: { plan } });
+    const response = await fetch(`${url}/e/local`, { method: "POST", body });
+    expect(response.status).toBe(200);
+    return buildIdForEvent(id);
+  }
+
+  const statusOf = async (buildId: string) => (await store.builds.find({ id: buildId }))?.status ?? "";
+  const untilOver = (buildId: string) =>
+    expect
+      .poll(() => statusOf(buildId), { timeout: 45_000, interval: 100 })
+      .toSatisfy((status) => over.includes(status as string));
+
+  it("drives the builds of every project, without being told of any", async () => {
+    const { url, process: child, ended } = await serve();
+    const plan = (name: string) => ({ name, tasks: [{ id: "a", run: `echo ${name} > a.txt` }] });
+    const ids = await Promise.all(["north", "south"].map((name) => request(url, name, plan(name))));
+    for (const id of ids) await untilOver(id);
+    expect(await Promise.all(ids.map(statusOf))).toEqual(["completed", "completed"]);
+    child.kill("SIGTERM");
+    expect(await ended).toBe(0);
+    expect(await store.sandboxes.list({ state: "running" }), "idle sandboxes end with it").toEqual([]);
+  });
+
+  it("leaves jobs at work when it is stopped, says so, and the next one goes on with them", async () => {
+    const first = await serve();
+    const plan = {
+      name: "long",
+      tasks: [
+        { id: "a", run: "echo once >> a.txt; until [ -e ../../../repo/go ]; do sleep 0.1; done" },
+        { id: "b", dependsOn: ["a"], run: "cp a.txt b.txt" },
+      ],
+    };
+    const buildId = await request(first.url, "long", plan);
+    await expect
+      .poll(async () => (await store.attempts.find({ buildId }))?.status, { timeout: 30_000 })
+      .toBe("running");
+    first.process.kill("SIGINT");
+    expect(await first.ended).toBe(0);
+    expect(first.notes.join("\n")).toMatch(/1 sandbox goes on with its jobs; the next serve/);
+    expect(await store.jobs.list({ status: "running", leaseOwner: null }), "its leases are released").toHaveLength(1);
+    const second = await serve();
+    await release(buildId);
+    await untilOver(buildId);
+    expect(await statusOf(buildId)).toBe("completed");
+    expect(await store.attempts.list({ buildId }), "nothing was done twice").toHaveLength(2);
+    second.process.kill("SIGTERM");
+    expect(await second.ended).toBe(0);
+  });
+
+  /** Lets task `a` end, which waits for a file in the joined tree. */
+  async function release(buildId: string): Promise<void> {
+    const { projectId } = await store.builds.get({ id: buildId });
+    const project = await store.projects.get({ id: projectId });
+    const { ended } = run(["sandbox", "exec", project.name, "--", "touch", "go"]);
+    expect(await ended).toBe(0);
+  }
+
+  it("is asked for by build --engine inngest, which then follows the build to its end", async () => {
+    inngest = await startFakeInngest();
+    const extra = { INNGEST_DEV: inngest.url };
+    const plan = fileURLToPath(new URL("../../examples/diamond/plan.yaml", import.meta.url));
+    const alone = run(["build", plan, "--json", "--engine", "inngest"], extra);
+    let said = "";
+    alone.process.stderr!.on("data", (chunk) => {
+      said += chunk;
+    });
+    expect(await alone.ended).toBe(4);
+    expect(said).toMatch(/wavesmith serve --engine inngest/);
+    await serve(extra);
+    await expect.poll(() => inngest!.registrations, { timeout: 20_000 }).toBeGreaterThan(0);
+    const build = run(["build", plan, "--json", "--engine", "inngest"], extra);
+    const lines: string[] = [];
+    createInterface(build.process.stdout!).on("line", (line) => lines.push(line));
+    expect(await build.ended).toBe(0);
+    expect(JSON.parse(lines.at(-1)!)).toMatchObject({ type: "build.finished", status: "completed" });
+    await inngest.idle();
+    expect(inngest.faults).toEqual([]);
+    const tasks = inngest.runs.filter(({ functionId }) => functionId === "wavesmith-task-execute");
+    expect(tasks).toHaveLength(4);
+  });
+});

@@ -1,0 +1,275 @@
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { requestCancel, takeCancelRequest } from "../../src/coordinator/cancel-build.ts";
+import { retryBuild } from "../../src/coordinator/retry-build.ts";
+import { buildIdForEvent } from "../../src/domain/ids.ts";
+import type { ServedEngine } from "../../src/server/port.ts";
+import { type RunningServer, startServer } from "../../src/server/server.ts";
+import { type BuildFixture, createBuildFixture } from "../support/build-fixture.ts";
+import { type FakeInngest, startFakeInngest } from "../support/fake-inngest.ts";
+
+const plan = { name: "served", tasks: [{ id: "a", run: "echo a > a.txt" }] };
+
+/** With `fetch` nobody can say another Host, which is what this is about. */
+async function statusFor(origin: string, headers: Record<string, string>): Promise<number> {
+  const { request } = await import("node:http");
+  return new Promise((resolve, reject) => {
+    request(`${origin}/healthz`, { headers }, (response) => {
+      response.resume();
+      resolve(response.statusCode ?? 0);
+    })
+      .on("error", reject)
+      .end();
+  });
+}
+
+describe("serve with the embedded engine", () => {
+  let fixture: BuildFixture;
+  let server: RunningServer;
+  const warnings: string[] = [];
+  const start = (engine: ServedEngine, host = "127.0.0.1") =>
+    startServer({
+      app: fixture.app,
+      engine,
+      host,
+      port: 0,
+      tell: () => undefined,
+      warn: (message) => warnings.push(message),
+    });
+  const post = async (body: unknown, key = "local") => {
+    const response = await fetch(`${server.origin}/e/${key}`, {
+      method: "POST",
+      body: typeof body === "string" ? body : JSON.stringify(body),
+    });
+    return { status: response.status, body: (await response.json()) as Record<string, unknown> };
+  };
+
+  beforeEach(async () => {
+    fixture = await createBuildFixture();
+    server = await start({ kind: "embedded", eventKey: null });
+  });
+  afterEach(async () => {
+    await server.stop();
+    await fixture.close();
+  });
+
+  it("runs a build that nothing but an HTTP request asked for, once however often it comes", async () => {
+    // The fixture drives one project, and this is the event's word for it.
+    const project = (await projectName(fixture)) ?? "";
+    const event = { name: "project/build.requested", id: "by-curl", data: { project, plan } };
+    expect(await post(event)).toEqual({ status: 200, body: { ids: ["by-curl"], status: 200 } });
+    expect((await post([event, event])).body.ids).toEqual(["by-curl", "by-curl"]);
+    const buildId = buildIdForEvent("by-curl");
+    await expect.poll(() => fixture.app.store.builds.find({ id: buildId }), { timeout: 20_000 }).not.toBeNull();
+    expect((await fixture.until(buildId)).status).toBe("completed");
+    expect(await fixture.app.store.builds.list({})).toHaveLength(1);
+  });
+
+  it("takes a cancellation that names the build alone", async () => {
+    const buildId = await fixture.request({ tasks: [{ id: "long", run: "sleep 600" }] });
+    await fixture.until(buildId, (build) => build.status === "running");
+    const { status, body } = await post({
+      name: "project/build.cancel-requested",
+      data: { buildId, reason: "enough" },
+    });
+    expect([status, (body.ids as string[]).length]).toEqual([200, 1]);
+    expect((await fixture.until(buildId)).status).toBe("cancelled");
+    // The echo of that request, delivered once more when the build runs again, ends nothing.
+    const { ports, store } = fixture.app;
+    const echo = await store.outbox.find({ buildId, name: "project/build.cancel-requested" });
+    await retryBuild(ports, buildId);
+    await takeCancelRequest(ports, echo!.eventId, { buildId });
+    expect((await store.builds.get({ id: buildId })).status).toBe("running");
+    await requestCancel(ports, buildId, "the test is over");
+    await fixture.until(buildId);
+  });
+
+  it("refuses by name what may not come from outside, and sends nothing of such a list", async () => {
+    const wanted = { name: "project/build.requested", id: "kept-back", data: { plan } };
+    const cases: [unknown, number, RegExp][] = [
+      [[wanted, { name: "agent/wave.start", data: {} }], 400, /agent\/wave\.start is refused: it is sent by Wavesmith/],
+      [{ name: "agent/wave.begin", data: {} }, 400, /there is no such event/],
+      [{ name: "inngest/function.failed", data: {} }, 400, /is refused/],
+      [{ name: "project/build.requested", data: {} }, 400, /neither a plan nor a brief/],
+      [{ name: "project/build.requested", data: { plan, project: 7 } }, 400, /project: /],
+      [{ name: "project/build.cancel-requested", data: { buildId: "bld_none" } }, 404, /no build bld_none/],
+      [{ name: "project/wave.rejected", data: {} }, 400, /names no buildId/],
+      [{ data: {} }, 400, /not an event/],
+      ["[]", 400, /not an event/],
+      ["{", 400, /no JSON/],
+      [`"${"x".repeat(5 * 1024 * 1024)}"`, 413, /larger than/],
+    ];
+    for (const [body, status, message] of cases) {
+      const answer = await post(body);
+      expect([answer.status, answer.body.status]).toEqual([status, status]);
+      expect(answer.body.error).toMatch(message);
+    }
+    await fixture.app.ports.store.transaction("look", async () => undefined);
+    expect(await fixture.app.store.builds.list({})).toEqual([]);
+  });
+
+  it("answers to this machine's own name and pages alone", async () => {
+    const { port } = new URL(server.origin);
+    expect(await statusFor(server.origin, { host: `localhost:${port}` })).toBe(200);
+    expect(await statusFor(server.origin, { host: "[::1]:1" })).toBe(200);
+    expect(await statusFor(server.origin, { host: `attacker.example:${port}` })).toBe(403);
+    expect(await statusFor(server.origin, { host: `127.0.0.1.attacker.example:${port}` })).toBe(403);
+    expect(await statusFor(server.origin, { host: "localhost", origin: "http://localhost:3000" })).toBe(200);
+    expect(await statusFor(server.origin, { host: "localhost", origin: "https://attacker.example" })).toBe(403);
+    expect(await statusFor(server.origin, { host: "localhost", origin: "null" })).toBe(403);
+  });
+
+  it("asks for the key when there is one, and lets no stranger choose folders or sandboxes", async () => {
+    await server.stop();
+    server = await start({ kind: "embedded", eventKey: "s3cret" });
+    const request = (data: object) => ({ name: "project/build.requested", id: "afar", data: { plan, ...data } });
+    expect((await post(request({}), "guess")).status).toBe(401);
+    for (const said of [
+      { planFolder: "/etc" },
+      { sandbox: "local-unsafe" },
+      { plan: { ...plan, source: { path: "/etc" } } },
+      { plan: { ...plan, source: { git: "/srv/secret.git" } } },
+    ]) {
+      const { status, body } = await post(request(said), "s3cret");
+      expect([status, body.code]).toEqual([400, "unsupported"]);
+    }
+    expect((await post(request({ plan: { ...plan, tasks: [] } }), "s3cret")).status).toBe(200);
+    expect(await statusFor(server.origin, { host: "builds.example.com" }), "whoever has the key may call it so").toBe(
+      200,
+    );
+  });
+
+  it("refuses to be reachable from other machines without a key", async () => {
+    await expect(start({ kind: "embedded", eventKey: null }, "0.0.0.0")).rejects.toThrow(
+      /reachable from other machines/,
+    );
+    const dev = {
+      kind: "inngest",
+      isDev: true,
+      baseUrl: "http://127.0.0.1:1",
+      eventKey: "k",
+      serveOrigin: null,
+    } as const;
+    await expect(start(dev, "0.0.0.0")).rejects.toThrow(/calls are not signed/);
+  });
+
+  it("does not let its functions be called over HTTP, and says which there are", async () => {
+    const url = `${server.origin}/api/inngest`;
+    expect((await fetch(url, { method: "POST", body: "{}" })).status).toBe(405);
+    expect((await fetch(url, { method: "PUT" })).status).toBe(405);
+    const { functions } = (await (await fetch(url)).json()) as { functions: { id: string; name: string }[] };
+    expect(functions).toContainEqual({ id: "wave-join", name: "Wave: join its branches" });
+  });
+
+  it("is ready when the database answers, and lives anyway", async () => {
+    expect((await fetch(`${server.origin}/healthz`)).status).toBe(200);
+    const ready = await fetch(`${server.origin}/readyz`);
+    expect([ready.status, await ready.json()]).toEqual([
+      200,
+      { status: "ready", database: "ok", engine: "embedded", functions: "running" },
+    ]);
+    await server.stop();
+    const away = { ...fixture.app, ping: () => Promise.reject(new Error("gone")) };
+    server = await startServer({
+      app: away,
+      engine: { kind: "embedded", eventKey: null },
+      host: "127.0.0.1",
+      port: 0,
+      tell: () => undefined,
+      warn: () => undefined,
+    });
+    expect((await fetch(`${server.origin}/readyz`)).status).toBe(503);
+    expect((await fetch(`${server.origin}/healthz`)).status).toBe(200);
+  });
+});
+
+describe("serve with an Inngest server", () => {
+  let inngest: FakeInngest;
+  let fixture: BuildFixture;
+  let server: RunningServer;
+  const told: string[] = [];
+  const warnings: string[] = [];
+  const start = async (env: Record<string, string>) => {
+    fixture = await createBuildFixture({ env });
+    server = await startServer({
+      app: fixture.app,
+      engine: fixture.app.config.engine,
+      host: "127.0.0.1",
+      port: 0,
+      tell: (message) => told.push(message),
+      warn: (message) => warnings.push(message),
+      registerEveryMs: 50,
+    });
+  };
+  const readiness = async () => (await fetch(`${server.origin}/readyz`)).status;
+  afterEach(async () => {
+    await server.stop();
+    await fixture.close();
+    await inngest.close();
+    told.length = 0;
+    warnings.length = 0;
+  });
+
+  it("tells a dev server of its functions, and again when that has forgotten them", async () => {
+    inngest = await startFakeInngest();
+    await start({ INNGEST_DEV: inngest.url });
+    await expect.poll(readiness, { timeout: 20_000 }).toBe(200);
+    expect(told).toEqual([`${inngest.url} knows the functions at ${server.origin}/api/inngest`]);
+    inngest.forget();
+    await expect.poll(() => inngest.registrations, { timeout: 20_000 }).toBe(2);
+  });
+
+  it("says once that the server does not answer, and is not ready until it does", async () => {
+    inngest = await startFakeInngest();
+    const { url } = inngest;
+    await inngest.close();
+    await start({ INNGEST_DEV: url });
+    await expect.poll(() => warnings.length, { timeout: 20_000 }).toBe(1);
+    expect(warnings[0]).toMatch(new RegExp(`Inngest at ${url} could not be told.*npx inngest-cli dev`));
+    expect(await readiness()).toBe(503);
+    await expect(fixture.request({ tasks: [] })).rejects.toThrow(/did not take an event/);
+  });
+
+  it("runs a build on a server with keys, and refuses calls that are not signed with them", async () => {
+    const keys = { signing: "signkey-test-0123456789abcdef", event: "event-key" };
+    inngest = await startFakeInngest({ keys });
+    await start({
+      INNGEST_DEV: "0",
+      INNGEST_BASE_URL: inngest.url,
+      INNGEST_EVENT_KEY: keys.event,
+      INNGEST_SIGNING_KEY: keys.signing,
+    });
+    await expect.poll(readiness, { timeout: 20_000 }).toBe(200);
+    const url = `${server.origin}/api/inngest`;
+    const call = `${url}?fnId=wavesmith-build-start&stepId=step`;
+    for (const method of ["GET", "PUT", "POST"]) {
+      const body = method === "GET" ? undefined : JSON.stringify({ event: {}, events: [{}], steps: {}, ctx: {} });
+      const response = await fetch(call, { method, ...(body === undefined ? {} : { body }) });
+      expect([method, response.status]).toEqual([method, 401]);
+    }
+    const build = await fixture.build({ tasks: [{ id: "a", run: "echo a > a.txt" }] });
+    expect(build.status).toBe("completed");
+    expect(inngest.faults).toEqual([]);
+  });
+
+  it("refuses folders and sandboxes that an event names which came through the server from elsewhere", async () => {
+    const keys = { signing: "signkey-test-0123456789abcdef", event: "event-key" };
+    inngest = await startFakeInngest({ keys });
+    await start({
+      INNGEST_BASE_URL: inngest.url,
+      INNGEST_EVENT_KEY: keys.event,
+      INNGEST_SIGNING_KEY: keys.signing,
+    });
+    await expect.poll(readiness, { timeout: 20_000 }).toBe(200);
+    const event = { name: "project/build.requested", id: "x", data: { plan, planFolder: "/etc" } };
+    await fetch(`${inngest.url}/e/${keys.event}`, { method: "POST", body: JSON.stringify(event) });
+    await inngest.idle();
+    expect(JSON.stringify(inngest.runs[0]?.output)).toContain("cannot say planFolder");
+    expect(await fixture.app.store.builds.list({})).toEqual([]);
+  });
+});
+
+/** The one whose id the fixture drives. */
+async function projectName({ app }: BuildFixture): Promise<string | undefined> {
+  const { dataDir } = app.config;
+  return dataDir.split("/").at(-1);
+}

@@ -1,0 +1,379 @@
+import { getTableColumns, SQL } from "drizzle-orm";
+import { getTableConfig, type PgTable } from "drizzle-orm/pg-core";
+import { WavesmithError } from "../../src/domain/errors.ts";
+import type { JobLease, JobRow, OutboxRow, Rows, Store, StoreTransaction, Tables } from "../../src/store/port.ts";
+import * as schema from "../../src/store/schema.ts";
+
+// The store's port in memory, for tests that need thousands of builds: keys, defaults and checks are read from the same
+// schema as the tables in Postgres. Transactions run one after another, and one that fails leaves nothing.
+// tests/contract/store.test.ts holds it and the real store to the same promises.
+
+type AnyRow = Record<string, unknown>;
+
+/** Where the conditions of partial indexes and checks are SQL, they are said here again; a name that is not here is a fault. */
+const partial: Record<string, (row: AnyRow) => boolean> = {
+  one_sandbox_per_project: (row) => row.state !== "removed",
+  one_running_build_per_project: (row) => ["running", "waiting", "cancelling"].includes(String(row.status)),
+  one_live_wave_per_build: (row) => ["running", "joining", "gating", "fixing", "waiting"].includes(String(row.status)),
+  one_live_attempt_per_task: (row) => row.status !== "settled" && row.taskId !== null,
+  one_live_attempt_on_a_wave_head: (row) => row.status !== "settled" && row.taskId === null,
+  one_attempt_per_task_and_number: (row) => row.taskId !== null,
+  one_live_gate_per_wave: (row) => row.status !== "finished",
+};
+
+const ended = new Set<unknown>(["completed", "failed", "cancelled"]);
+const checks: Record<string, (row: AnyRow) => boolean> = {
+  build_ended: (row) => ended.has(row.status) === (row.endedAt !== null),
+  build_completed_has_head: (row) => row.status !== "completed" || row.headSha !== null,
+  wave_passed_has_sha: (row) => row.status !== "passed" || (row.headSha !== null && row.passedAt !== null),
+  wave_delivered_was_passed: (row) => row.deliveredAt === null || row.status === "passed",
+  task_in_wave: (row) =>
+    !["assigned", "running", "joining", "completed"].includes(String(row.status)) || row.waveId !== null,
+  no_self_dependency: (row) => row.taskId !== row.dependsOnId,
+  attempt_settled: (row) => (row.status === "settled") === (row.outcome !== null),
+  attempt_kind: (row) => (row.kind === "task") === (row.taskId !== null),
+  gate_finished: (row) => (row.status === "finished") === (row.verdict !== null),
+  gate_passed_has_evidence: (row) => row.verdict !== "passed" || row.evidence !== null,
+  approval_rejected_has_reason: (row) => row.decision === "approved" || row.reason !== null,
+};
+/** Lists of words, which TypeScript checks here. */
+const enumerations =
+  /^(build|wave|task|attempt|job)_(status|outcome|owner)$|^(sandbox_state|gate_name|gate_verdict|finding_severity|approval_decision)$/;
+
+interface Unique {
+  readonly name: string;
+  readonly columns: readonly string[];
+  readonly holds: (row: AnyRow) => boolean;
+}
+
+interface Shape {
+  readonly name: string;
+  readonly defaults: Readonly<Record<string, unknown>>;
+  readonly serial: string | null;
+  readonly moments: readonly string[];
+  readonly uniques: readonly Unique[];
+  readonly checks: readonly { name: string; holds: (row: AnyRow) => boolean }[];
+}
+
+const tables = {
+  tenants: schema.tenants,
+  projects: schema.projects,
+  sandboxes: schema.sandboxes,
+  builds: schema.builds,
+  tasks: schema.tasks,
+  dependencies: schema.dependencies,
+  waves: schema.waves,
+  waveTasks: schema.waveTasks,
+  attempts: schema.attempts,
+  gateRuns: schema.gateRuns,
+  findings: schema.findings,
+  approvals: schema.approvals,
+  jobs: schema.jobs,
+  logChunks: schema.logChunks,
+  previews: schema.previews,
+  restorePoints: schema.restorePoints,
+  outbox: schema.outbox,
+} satisfies Record<keyof Tables, PgTable>;
+
+const shapes = Object.fromEntries(Object.entries(tables).map(([name, table]) => [name, shapeOf(table)])) as Record<
+  keyof Tables,
+  Shape
+>;
+
+function shapeOf(table: PgTable): Shape {
+  const config = getTableConfig(table);
+  const columns = Object.entries(getTableColumns(table));
+  const keyOf = new Map(columns.map(([key, column]) => [column.name, key]));
+  const keysOf = (list: readonly { name?: string }[]) => list.map((column) => keyOf.get(column.name!)!);
+  const always = () => true;
+  const uniques = [
+    ...columns
+      .filter(([, column]) => column.primary || column.isUnique)
+      .map(([key]) => ({ name: `${config.name}.${key}`, columns: [key], holds: always })),
+    ...config.primaryKeys.map((key) => ({ name: key.getName(), columns: keysOf(key.columns), holds: always })),
+    ...config.uniqueConstraints.map((key) => ({
+      name: key.name ?? config.name,
+      columns: keysOf(key.columns),
+      holds: always,
+    })),
+    ...config.indexes
+      .filter((index) => index.config.unique)
+      .map(({ config: { name, columns } }) => ({
+        name: name!,
+        columns: keysOf(columns as { name?: string }[]),
+        holds: partial[name!] ?? unknown(`index ${name}`),
+      })),
+  ];
+  return {
+    name: config.name,
+    defaults: Object.fromEntries(
+      columns.map(([key, column]) => [key, column.default instanceof SQL ? null : (column.default ?? null)]),
+    ),
+    moments: columns.filter(([, column]) => column.default instanceof SQL).map(([key]) => key),
+    serial: columns.find(([, column]) => column.columnType.startsWith("PgBigSerial"))?.[0] ?? null,
+    uniques,
+    checks: config.checks
+      .filter(({ name }) => !enumerations.test(name))
+      .map(({ name }) => ({ name, holds: checks[name] ?? unknown(`check ${name}`) })),
+  };
+}
+
+function unknown(what: string): never {
+  throw new Error(`tests/support/memory-store.ts does not know the ${what}`);
+}
+
+/** What the stores of several processes share. */
+export interface MemoryDatabase {
+  /** One process's way to it. */
+  connect(process?: MemoryProcess): Store;
+  /** The rows as they are, for whoever checks them. */
+  readonly rows: { readonly [Name in keyof Tables]: () => readonly AnyRow[] };
+}
+
+export interface MemoryProcess {
+  /** Awaited before every statement or transaction; a test decides there who goes on. */
+  readonly turn?: (name: string) => Promise<void>;
+  /** Called in a transaction before it is committed, and after a statement of its own. */
+  readonly committing?: (name: string) => void;
+}
+
+export function createMemoryDatabase(options: {
+  now: () => Date;
+  isAlive?: (owner: string) => boolean;
+}): MemoryDatabase {
+  const data = Object.fromEntries(Object.keys(tables).map((name) => [name, [] as AnyRow[]])) as Record<
+    keyof Tables,
+    AnyRow[]
+  >;
+  const serials: Record<string, number> = {};
+  let undo: Map<keyof Tables, AnyRow[]> | null = null;
+
+  /** The rows to write to; a transaction remembers how they were. */
+  const written = (name: keyof Tables): AnyRow[] => {
+    if (undo !== null && !undo.has(name)) undo.set(name, [...data[name]]);
+    return data[name];
+  };
+  const rows = (name: keyof Tables) =>
+    rowsOf(shapes[name], { read: () => data[name], written, name, serials, options });
+  const atomically = async <T>(work: () => Promise<T>): Promise<T> => {
+    if (undo !== null) throw new Error("a statement outside the transaction that is under way");
+    undo = new Map();
+    try {
+      return await work();
+    } catch (error) {
+      for (const [name, before] of undo) data[name] = before;
+      throw error;
+    } finally {
+      undo = null;
+    }
+  };
+  return {
+    rows: Object.fromEntries(Object.keys(tables).map((name) => [name, () => data[name as keyof Tables]])) as never,
+    connect: (process = {}) => storeOf({ data, rows, atomically, options }, process),
+  };
+}
+
+interface Shared {
+  readonly data: Record<keyof Tables, AnyRow[]>;
+  readonly rows: (name: keyof Tables) => Rows<AnyRow, AnyRow>;
+  atomically<T>(work: () => Promise<T>): Promise<T>;
+  readonly options: { readonly now: () => Date; readonly isAlive?: (owner: string) => boolean };
+}
+
+function storeOf({ rows, atomically, options }: Shared, process: MemoryProcess): Store {
+  const { turn = async () => undefined, committing = () => undefined } = process;
+  const alone = <T>(name: string, work: () => Promise<T>): Promise<T> =>
+    turn(name).then(() =>
+      atomically(async () => {
+        const result = await work();
+        committing(name);
+        return result;
+      }),
+    );
+  const inside = Object.fromEntries(
+    Object.keys(tables).map((name) => [name, rows(name as keyof Tables)]),
+  ) as unknown as Tables;
+  const outside = Object.fromEntries(
+    Object.entries(inside).map(([name, own]) => [
+      name,
+      Object.fromEntries(
+        Object.entries(own as Record<string, (...args: unknown[]) => Promise<unknown>>).map(([method, call]) => [
+          method,
+          (...args: unknown[]) => alone(`${name}.${method}`, () => call(...args)),
+        ]),
+      ),
+    ]),
+  ) as unknown as Tables;
+  const transaction: StoreTransaction = {
+    ...inside,
+    lockBuild: (id) => inside.builds.get({ id }),
+    lockProject: (id) => inside.projects.get({ id }),
+    async emit({ id: eventId, name, data, projectId, buildId }) {
+      await inside.outbox.insertIfAbsent({ eventId, name, data, projectId, buildId });
+    },
+  };
+  const ofProjects = (projectIds: readonly string[] | "all") => (row: { projectId: string }) =>
+    projectIds === "all" || projectIds.includes(row.projectId);
+  return {
+    ...outside,
+    transaction: (name, work) => alone(name, () => work(transaction)),
+    installationId: async () => "inst_memory",
+    unfinishedProjects: () =>
+      alone("unfinishedProjects", async () => {
+        const found = await inside.builds.list({ status: ["queued", "running", "cancelling"] });
+        return [...new Set(found.map((build) => build.projectId))];
+      }),
+    leaseJobs: ({ projectIds, owner, leaseMs, limit }) =>
+      alone("leases.take", async () => {
+        const now = options.now();
+        const free = (job: JobRow): boolean =>
+          job.leaseOwner === null ||
+          (job.leaseUntil !== null && job.leaseUntil < now) ||
+          (job.leaseOwner !== owner && options.isAlive?.(job.leaseOwner) === false);
+        const running = await inside.jobs.list({ status: "running" }, { by: "createdAt" });
+        const leased: JobLease[] = [];
+        for (const job of running.filter(ofProjects(projectIds)).filter(free).slice(0, limit)) {
+          const lease = { leaseOwner: owner, leaseUntil: new Date(now.getTime() + leaseMs), fence: job.fence + 1 };
+          const [taken] = await inside.jobs.update({ key: job.key }, lease);
+          leased.push({ job: taken!, fence: taken!.fence });
+        }
+        return leased;
+      }),
+    renewLeases: (owner, leaseMs) =>
+      alone("leases.renew", async () => {
+        const now = options.now();
+        const own = await inside.jobs.list({ leaseOwner: owner, status: "running" });
+        const keys = own.filter((job) => job.leaseUntil !== null && job.leaseUntil > now).map((job) => job.key);
+        await inside.jobs.update({ key: keys }, { leaseUntil: new Date(now.getTime() + leaseMs) });
+        return keys;
+      }),
+    releaseLeases: (owner) =>
+      alone("leases.release", async () => {
+        await inside.jobs.update({ leaseOwner: owner }, { leaseOwner: null, leaseUntil: null });
+      }),
+    async drainOutbox(projectIds, deliver) {
+      const unsent = await alone("outbox.drain", async () =>
+        (await inside.outbox.list({ sentAt: null }, { by: "seq" })).filter(ofProjects(projectIds)).slice(0, 200),
+      );
+      if (unsent.length === 0) return 0;
+      await deliver(unsent);
+      await outside.outbox.update({ seq: unsent.map((row: OutboxRow) => row.seq) }, { sentAt: options.now() });
+      return unsent.length;
+    },
+    registerProcess: async () => ({ release: async () => undefined }),
+  };
+}
+
+interface Held {
+  readonly name: keyof Tables;
+  readonly read: () => readonly AnyRow[];
+  readonly written: (name: keyof Tables) => AnyRow[];
+  readonly serials: Record<string, number>;
+  readonly options: { readonly now: () => Date };
+}
+
+function rowsOf(shape: Shape, held: Held): Rows<AnyRow, AnyRow> {
+  const list: Rows<AnyRow, AnyRow>["list"] = async (where, order) => {
+    const found = held.read().filter(matching(shape, where));
+    if (order !== undefined) found.sort((one, other) => compare(one[order.by], other[order.by]));
+    if (order?.descending === true) found.reverse();
+    return order?.limit === undefined ? found : found.slice(0, order.limit);
+  };
+  const put = (row: AnyRow): AnyRow => {
+    const made = withDefaults(shape, held, row);
+    refuse(shape, made, held.read());
+    held.written(held.name).push(made);
+    return made;
+  };
+  return {
+    list,
+    find: async (where, order) => (await list(where, order))[0] ?? null,
+    async get(where) {
+      const [row] = await list(where);
+      if (row !== undefined) return row;
+      throw new WavesmithError("not-found", `there is no row in ${shape.name} with ${JSON.stringify(where)}`);
+    },
+    insert: async (row) => put(row),
+    async insertMany(all) {
+      for (const row of all) put(row);
+    },
+    insertIfAbsent: async (row) => {
+      const made = withDefaults(shape, held, row);
+      if (conflicting(shape, made, held.read()) !== null) return null;
+      return put(made);
+    },
+    async update(where, patch) {
+      const own = held.written(held.name);
+      const set = Object.fromEntries(Object.entries(patch).filter(([, value]) => value !== undefined));
+      const changed: AnyRow[] = [];
+      const matches = matching(shape, where);
+      own.forEach((row, index) => {
+        if (!matches(row)) return;
+        const next = { ...row, ...set };
+        own[index] = next;
+        changed.push(next);
+      });
+      for (const row of changed) refuse(shape, row, own);
+      return changed;
+    },
+    async remove(where) {
+      const own = held.written(held.name);
+      const matches = matching(shape, where);
+      const left = own.filter((row) => !matches(row));
+      const removed = own.length - left.length;
+      own.splice(0, own.length, ...left);
+      return removed;
+    },
+  };
+}
+
+function matching(shape: Shape, where: object): (row: AnyRow) => boolean {
+  const parts = Object.entries(where).filter(([, value]) => value !== undefined);
+  for (const [name] of parts) if (!(name in shape.defaults)) throw new WavesmithError("internal", `no column ${name}`);
+  return (row) =>
+    parts.every(([name, value]) => {
+      // As in SQL, nothing is equal to null but `is null`.
+      if (value === null) return row[name] === null;
+      return Array.isArray(value) ? row[name] !== null && value.includes(row[name]) : row[name] === value;
+    });
+}
+
+function withDefaults(shape: Shape, held: Held, row: AnyRow): AnyRow {
+  const made: AnyRow = { ...shape.defaults };
+  for (const name of shape.moments) made[name] = held.options.now();
+  for (const [name, value] of Object.entries(row)) if (value !== undefined) made[name] = value;
+  if (shape.serial !== null && made[shape.serial] === null) {
+    held.serials[shape.name] = (held.serials[shape.name] ?? 0) + 1;
+    made[shape.serial] = held.serials[shape.name];
+  }
+  return made;
+}
+
+function conflicting(shape: Shape, row: AnyRow, rows: readonly AnyRow[]): string | null {
+  for (const { name, columns, holds } of shape.uniques) {
+    if (!holds(row) || columns.some((column) => row[column] === null)) continue;
+    const same = (other: AnyRow) =>
+      other !== row && holds(other) && columns.every((column) => other[column] === row[column]);
+    if (rows.some(same)) return name;
+  }
+  return null;
+}
+
+function refuse(shape: Shape, row: AnyRow, rows: readonly AnyRow[]): void {
+  const taken = conflicting(shape, row, rows);
+  if (taken !== null)
+    throw new Error(`duplicate key value violates unique constraint "${taken}": ${JSON.stringify(row)}`);
+  for (const { name, holds } of shape.checks) {
+    if (!holds(row)) throw new Error(`new row for "${shape.name}" violates check "${name}": ${JSON.stringify(row)}`);
+  }
+}
+
+function compare(one: unknown, other: unknown): number {
+  if (one === other) return 0;
+  if (one === null || other === null) return one === null ? 1 : -1; // Postgres puts nulls last
+  const [left, right] = [one, other].map((value) => (value instanceof Date ? value.getTime() : value)) as [
+    never,
+    never,
+  ];
+  return left < right ? -1 : left > right ? 1 : 0;
+}

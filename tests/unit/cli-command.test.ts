@@ -1,0 +1,266 @@
+import { describe, expect, it } from "vitest";
+import { isWell } from "../../src/cli/commands/doctor.ts";
+import { describeError, exitCodeForError, exitCodeOf } from "../../src/cli/errors.ts";
+import { isAway } from "../../src/cli/follow.ts";
+import { ago, bytes, clock, count, duration, harmless, table } from "../../src/cli/format.ts";
+import { createHints, shellWord } from "../../src/cli/hints.ts";
+import { watchInterrupts } from "../../src/cli/interrupts.ts";
+import { createLineSplitter } from "../../src/cli/log-reader.ts";
+import { runCommand } from "../../src/cli/main.ts";
+import { createOutput } from "../../src/cli/output.ts";
+import { buildFinished } from "../../src/cli/view/result.ts";
+import { statusJson, statusLines } from "../../src/cli/view/status-lines.ts";
+import { WavesmithError } from "../../src/domain/errors.ts";
+import { attempt, gate, moment, view, wave } from "./cli-views.ts";
+
+/** Runs the command line in this process, with what it wrote. */
+async function run(...words: string[]): Promise<{ code: number; stdout: string; stderr: string }> {
+  const written = { stdout: "", stderr: "" };
+  const stream = (name: keyof typeof written) => ({
+    write: (text: string, done?: () => void) => {
+      written[name] += text;
+      done?.();
+      return true;
+    },
+    on: () => undefined,
+  });
+  const out = createOutput({ stdout: stream("stdout"), stderr: stream("stderr"), environment: {} });
+  return { code: await runCommand(words, out, {}), ...written };
+}
+
+describe("the command line", () => {
+  it.each([
+    [["buidl"], /unknown command 'buidl'\n\(Did you mean build\?\)/],
+    [["status", "--jsn"], /unknown option '--jsn'\n\(Did you mean --json\?\)/],
+    [["build"], /build needs a plan file/],
+    [["build", "x.yaml", "--brief", "a shop"], /--brief comes in a later version/],
+    [["builds", "--server", "http://x"], /--server comes in a later version/],
+    [["builds", "--sandbox", "moon"], /there is no sandbox driver moon/],
+    [["builds", "--engine", "steam"], /steam/],
+    [["logs"], /missing required argument/],
+  ])("refuses %j with exit 2 and says why", async (words, why) => {
+    const { code, stdout, stderr } = await run(...words);
+    expect({ code, stdout }).toEqual({ code: 2, stdout: "" });
+    expect(stderr).toMatch(why);
+  });
+
+  it("shows its help on standard output with exit 0, and on standard error with exit 2 when no command was given", async () => {
+    expect(await run("--help")).toMatchObject({ code: 0, stderr: "" });
+    expect(await run()).toMatchObject({ code: 2, stdout: "" });
+  });
+
+  it("takes global options before and after the command", async () => {
+    const before = await run("--data", "/nowhere/at-all", "builds", "--json");
+    const after = await run("builds", "--json", "--data", "/nowhere/at-all");
+    expect(before).toEqual({ code: 0, stdout: '{"builds":[]}\n', stderr: "" });
+    expect(after).toEqual(before);
+  });
+
+  it("prints waves, critical path and faults of a plan as JSON", async () => {
+    const { code, stdout } = await run("plan", "examples/diamond/plan.yaml", "--json");
+    expect(code).toBe(0);
+    expect(JSON.parse(stdout)).toEqual({
+      waves: [
+        { number: 1, tasks: ["words"] },
+        { number: 2, tasks: ["count", "sort"] },
+        { number: 3, tasks: ["report"] },
+      ],
+      criticalPath: ["words", "count", "report"],
+      faults: [],
+    });
+  });
+
+  it("ends with exit 2 and the faults when a plan cannot be read", async () => {
+    const { code, stdout } = await run("plan", "no-such-plan.yaml", "--json");
+    expect(code).toBe(2);
+    expect(JSON.parse(stdout)).toMatchObject({ waves: [], criticalPath: [], faults: [{ code: "missing-file" }] });
+    expect(await run("build", "no-such-plan.yaml")).toMatchObject({ code: 2, stdout: "" });
+  });
+});
+
+describe("exit codes", () => {
+  it("follow the contract", () => {
+    expect(["completed", "failed", "cancelled", "waiting"].map((status) => exitCodeOf(status as never))).toEqual([
+      0, 1, 3, 5,
+    ]);
+    const of = (code: string) => exitCodeForError(new WavesmithError(code as never, "x"));
+    expect(["plan-invalid", "usage", "unsupported", "not-found"].map(of)).toEqual([2, 2, 2, 2]);
+    expect(["environment", "database", "sandbox-unavailable"].map(of)).toEqual([4, 4, 4]);
+    expect(["git", "internal", "conflict"].map(of)).toEqual([1, 1, 1]);
+    expect(exitCodeForError(new Error("x"))).toBe(1);
+  });
+
+  it("of doctor: what is needed works, and one sandbox driver", () => {
+    const check = (name: string, ok: boolean, needed: boolean) => ({ name, ok, needed, detail: "", remedy: null });
+    const node = check("node", true, true);
+    expect(isWell([node, check("sandbox local", false, false), check("sandbox local-unsafe", true, false)])).toBe(true);
+    expect(isWell([node, check("sandbox local", false, false)])).toBe(false);
+    expect(isWell([check("git", false, true), check("sandbox local", true, false)])).toBe(false);
+  });
+});
+
+describe("errors and hints", () => {
+  const hints = createHints({ environment: {}, data: "my data" });
+
+  it("are one line and a remedy, with commands as the user would type them; a stack only when asked for", () => {
+    const error = new WavesmithError("conflict", "it is running", { remedy: "wavesmith resume bld_1" });
+    expect(describeError(error, { verbose: false, hints })).toBe(
+      "wavesmith: it is running\n  remedy: wavesmith resume bld_1 --data 'my data'",
+    );
+    expect(describeError(error, { verbose: true, hints })).toContain("WavesmithError: it is running\n    at ");
+  });
+
+  it("name the data directory once, and npm's way for somebody who came by npm", () => {
+    expect(hints.rewrite(hints.command("retry bld_1"))).toBe("wavesmith retry bld_1 --data 'my data'");
+    const npm = createHints({ environment: { npm_lifecycle_event: "demo" } });
+    expect(npm.command("retry bld_1")).toBe("npm run wavesmith -- retry bld_1");
+    expect(npm.rewrite("wavesmith resume bld_1, or: wavesmith cancel bld_2")).toBe(
+      "npm run wavesmith -- resume bld_1, or: npm run wavesmith -- cancel bld_2",
+    );
+    expect(npm.rewrite(npm.command("retry bld_1"))).toBe("npm run wavesmith -- retry bld_1");
+  });
+
+  it("quote words for a shell only where they have to be", () => {
+    expect(["a/b-c.git", "two words", "it's"].map(shellWord)).toEqual(["a/b-c.git", "'two words'", "'it'\\''s'"]);
+  });
+});
+
+describe("Ctrl-C", () => {
+  function source() {
+    const listeners = new Map<string, () => void>();
+    const on = (signal: string, listener: () => void) => listeners.set(signal, listener);
+    return { on, off: () => undefined, send: (signal: string) => listeners.get(signal)!() };
+  }
+
+  it("counts once when npm hands on what the terminal has sent already, and twice when typed twice", () => {
+    let now = 0;
+    const signals = source();
+    const interrupts = watchInterrupts(signals, () => now);
+    const counted: number[] = [];
+    interrupts.on((count) => counted.push(count));
+    signals.send("SIGINT");
+    now = 20;
+    signals.send("SIGINT");
+    now = 900;
+    signals.send("SIGHUP");
+    expect(counted).toEqual([1, 2]);
+  });
+
+  it("is told to whoever begins to listen after it", () => {
+    const signals = source();
+    const interrupts = watchInterrupts(signals);
+    signals.send("SIGTERM");
+    const counted: number[] = [];
+    interrupts.on((count) => counted.push(count));
+    expect(counted).toEqual([1]);
+  });
+});
+
+describe("a build as JSON", () => {
+  const conflicted = [{ waveNumber: 1, paths: ["x"], detail: "" }];
+  const done = view({
+    build: { status: "completed", endedAt: moment(30), headSha: "e".repeat(40) },
+    tasks: {
+      db: { status: "completed", waveNumber: 1, attempts: 2 },
+      api: { status: "completed", waveNumber: 2, attempts: 2, conflicts: conflicted },
+    },
+    waves: [
+      wave({
+        status: "passed",
+        headSha: "c".repeat(40),
+        taskKeys: ["db", "api"],
+        attempts: [attempt({ outcome: "failed" }), attempt({ number: 2 }), attempt({ taskKey: "api" })],
+        gates: [gate({ verdict: "failed" }), gate({ round: 2 }), gate({ gate: "critic", verdict: "off" })],
+      }),
+      wave({
+        number: 2,
+        status: "passed",
+        headSha: "e".repeat(40),
+        taskKeys: ["api"],
+        attempts: [attempt({ taskKey: "api", number: 2 })],
+      }),
+    ],
+  });
+
+  it("ends with exactly what the contract says", () => {
+    expect(buildFinished(done, "/r.git")).toEqual({
+      type: "build.finished",
+      buildId: "bld_1",
+      status: "completed",
+      waves: [
+        {
+          number: 1,
+          status: "passed",
+          tasks: [
+            { id: "db", agent: "database", status: "completed", attempts: 2 },
+            { id: "api", agent: "backend", status: "pending", attempts: 1 },
+          ],
+          gates: [
+            { name: "testing", verdict: "passed", rounds: 2 },
+            { name: "critic", verdict: "off", rounds: 1 },
+          ],
+          commit: "c".repeat(40),
+        },
+        {
+          number: 2,
+          status: "passed",
+          tasks: [{ id: "api", agent: "backend", status: "completed", attempts: 1 }],
+          gates: [],
+          commit: "e".repeat(40),
+        },
+      ],
+      repository: "/r.git",
+      head: "e".repeat(40),
+      durationMs: 30_000,
+    });
+  });
+
+  it("says in its status whether it was interrupted and what to type then", () => {
+    const options = { interrupted: true, repository: "/r", hints: createHints({ environment: {} }), now: moment(9) };
+    const lines = statusLines(view(), options).map((line) => line.text);
+    expect(lines).toContain("  interrupted: no process drives it. Go on: wavesmith resume bld_1");
+    expect(statusJson(view(), options)).toMatchObject({ interrupted: true, status: "running", buildId: "bld_1" });
+  });
+});
+
+describe("small things", () => {
+  it("write durations, clocks, sizes, counts and tables for people", () => {
+    expect([400, 9_940, 9_990, 59_400, 125_000, 3_720_000].map(duration)).toEqual([
+      "0.4s",
+      "9.9s",
+      "10s",
+      "59s",
+      "2m 05s",
+      "1h 02m",
+    ]);
+    expect([7_000, 754_000, 3_723_000].map(clock)).toEqual(["0:07", "12:34", "1:02:03"]);
+    expect([12, 2048, 5 * 1024 ** 3].map(bytes)).toEqual(["12 B", "2.0 KiB", "5.0 GiB"]);
+    expect([count(1, "task"), count(2, "task")]).toEqual(["1 task", "2 tasks"]);
+    expect(ago(moment(0), new Date(moment(0).getTime() + 7_300_000))).toBe("2 hours ago");
+    expect(
+      table([
+        ["a", "b"],
+        ["long", "c"],
+      ]),
+    ).toEqual(["a     b", "long  c"]);
+  });
+
+  it("take control characters and escapes out of what others wrote, and keep its lines", () => {
+    expect(harmless("a\x1b[31mb\x1b[0m\r\nc\x07\td\x9bK")).toBe("ab\nc\td");
+  });
+
+  it("put lines together that came in pieces", () => {
+    const splitter = createLineSplitter();
+    expect(splitter.take("a", "one\ntw")).toEqual(["one"]);
+    expect(splitter.take("b", "other\n")).toEqual(["other"]);
+    expect(splitter.take("a", "o\n\nthr")).toEqual(["two", ""]);
+    expect([splitter.rest("a"), splitter.rest("b")]).toEqual(["thr", null]);
+  });
+
+  it("tell a lost connection to the database from a query that is wrong", () => {
+    const caused = (code: string) => new Error("Failed query", { cause: Object.assign(new Error("x"), { code }) });
+    expect(["ECONNREFUSED", "57P01", "ENOENT"].map((code) => isAway(caused(code)))).toEqual([true, true, true]);
+    expect(["42703", "23505"].map((code) => isAway(caused(code)))).toEqual([false, false]);
+    expect(isAway(new Error("Connection terminated unexpectedly"))).toBe(true);
+  });
+});

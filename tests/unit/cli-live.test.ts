@@ -1,0 +1,105 @@
+import { describe, expect, it } from "vitest";
+import { createPaint } from "../../src/cli/palette.ts";
+import { renderLive } from "../../src/cli/view/live.ts";
+import { createScreen } from "../../src/cli/view/screen.ts";
+import { cutRow, plainText, segment, widthOf } from "../../src/cli/view/segments.ts";
+import { phaseOf } from "../../src/cli/view/waiting.ts";
+import type { BuildView } from "../../src/coordinator/read-build.ts";
+import { attempt, gate, moment, view, wave } from "./cli-views.ts";
+
+const rows = (given: BuildView, height = 40): string[] =>
+  renderLive(given, { rows: height, now: moment(20), frame: 0 }).map((row) => plainText(row).trimEnd());
+
+const inWave2 = view({
+  tasks: {
+    db: { status: "completed", waveNumber: 1, attempts: 1 },
+    api: { status: "running", waveNumber: 2, attempts: 2 },
+    ui: { status: "assigned", waveNumber: 2 },
+  },
+  waves: [
+    wave({ status: "passed", headSha: "c".repeat(40), endedAt: moment(5), attempts: [attempt({})] }),
+    wave({
+      number: 2,
+      createdAt: moment(6),
+      taskKeys: ["api", "ui"],
+      attempts: [
+        attempt({ taskKey: "api", number: 1, outcome: "failed" }),
+        attempt({ taskKey: "api", number: 2, status: "running", outcome: null, startedAt: moment(13), endedAt: null }),
+      ],
+    }),
+  ],
+});
+
+describe("the live view", () => {
+  it("shows waves and tasks, elapsed times, and what each task waits for", () => {
+    expect(rows(inWave2)).toEqual([
+      "",
+      "⠋ shop  bld_1  1/4 tasks  0:20  wave 2: tasks at work",
+      "  ✓ wave 1  db  5.0s",
+      "  ⠋ wave 2",
+      "      ⠋ api  backend         0:07  attempt 2",
+      "      · ui   frontend        waits for capacity (1 at work)",
+      "      gates  · testing   · critic   · integration",
+      "      · docs  default         waits for api, ui",
+    ]);
+  });
+
+  it("says that tasks wait for the gates of the wave before them", () => {
+    const gating = view({
+      tasks: { db: { status: "completed", waveNumber: 1 } },
+      waves: [wave({ status: "gating", headSha: "a".repeat(40), gates: [gate({ status: "running", verdict: null })] })],
+    });
+    expect(phaseOf(gating)).toBe("wave 1: testing gate");
+    expect(rows(gating)).toContain("      · api   backend         waits for the gates of wave 1");
+    expect(rows(gating)).toContain("      gates  ⠋ testing 0:16   · critic   · integration");
+  });
+
+  it("fits into a terminal of any height", () => {
+    for (let height = 1; height < 12; height += 1) expect(rows(inWave2, height).length).toBeLessThanOrEqual(height);
+    expect(rows(inWave2, 3)[0]).toContain("shop");
+  });
+});
+
+describe("the region of a terminal", () => {
+  function terminal(columns: number) {
+    const written: string[] = [];
+    const size = { columns, rows: 10 };
+    const out = { raw: (text: string) => void written.push(text), size: () => size, paint: createPaint(false) };
+    return { screen: createScreen(out), written, size };
+  }
+
+  it("writes nothing when nothing has changed, and only what has when something did", () => {
+    const { screen, written } = terminal(40);
+    screen.show([[segment("plain", "first")], [segment("plain", "second")]]);
+    screen.show([[segment("plain", "first")], [segment("plain", "second")]]);
+    expect(written).toHaveLength(1);
+    screen.show([[segment("plain", "first")], [segment("plain", "third")]]);
+    expect(written[1]).not.toContain("first");
+    expect(written[1]).toContain("third");
+  });
+
+  it("goes up by as many rows as a narrower terminal has made of what it drew", () => {
+    const { screen, written, size } = terminal(40);
+    screen.show([[segment("plain", "x".repeat(39))]]);
+    size.columns = 20;
+    screen.show([[segment("plain", "x".repeat(39))]]);
+    expect(written[1]).toContain("\x1b[2A");
+  });
+
+  it("prints the log above the region and gives the cursor back at the end", () => {
+    const { screen, written } = terminal(40);
+    screen.show([[segment("plain", "region")]]);
+    screen.log(["happened"]);
+    expect(written[1]!.indexOf("happened")).toBeLessThan(written[1]!.indexOf("region"));
+    screen.close();
+    expect(written.at(-1)).toContain("\x1b[?25h");
+    screen.close();
+    expect(written).toHaveLength(3);
+  });
+
+  it("cuts rows so that they never wrap, also where characters are wide", () => {
+    expect(plainText(cutRow([segment("plain", "abc"), segment("dim", "defgh")], 6))).toBe("abcde…");
+    expect(widthOf("日本")).toBe(4);
+    expect(widthOf(plainText(cutRow([segment("plain", "日本語です")], 5)))).toBeLessThanOrEqual(5);
+  });
+});

@@ -1,0 +1,132 @@
+import type { AttemptView, BuildView, GateView, TaskView, WaveView } from "../../src/coordinator/read-build.ts";
+import { parsePlanValue } from "../../src/plan/parse-plan.ts";
+
+// Views of a small build, made by hand: what a test does not speak of has a plain value.
+
+export const moment = (seconds: number): Date => new Date(Date.UTC(2026, 0, 1, 12, 0, seconds));
+
+export const plan = parsePlanValue(
+  {
+    name: "shop",
+    tasks: [
+      { id: "db", agent: "database", run: "make db" },
+      { id: "api", agent: "backend", dependsOn: ["db"], run: "make api", acceptance: [{ check: "test -f api" }] },
+      { id: "ui", agent: "frontend", dependsOn: ["db"], run: "make ui" },
+      { id: "docs", agent: "default", dependsOn: ["api", "ui"], run: "make docs" },
+    ],
+  },
+  { baseDir: null, env: {} },
+).plan!;
+
+export function attempt(given: Partial<AttemptView>): AttemptView {
+  const { taskKey = "db", number = 1 } = given;
+  return {
+    id: `att-${taskKey}-${number}`,
+    kind: "task",
+    role: "database",
+    number,
+    status: "settled",
+    outcome: "succeeded",
+    reason: null,
+    outputTail: "",
+    ref: `refs/heads/wavesmith/bld_1/task/${taskKey}/${number}`,
+    commitSha: null,
+    jobKey: `job-${taskKey}-${number}`,
+    createdAt: moment(0),
+    startedAt: moment(1),
+    endedAt: moment(3),
+    taskKey,
+    changed: ["a.txt"],
+    ...given,
+  };
+}
+
+export function gate(given: Partial<GateView>): GateView {
+  const { gate: name = "testing", round = 1 } = given;
+  return {
+    id: `gate-${name}-${round}`,
+    gate: name,
+    round,
+    sha: "a".repeat(40),
+    status: "finished",
+    verdict: "passed",
+    reason: null,
+    evidence: {
+      sha: "a".repeat(40),
+      command: "npm test",
+      exitCode: 0,
+      signal: null,
+      timedOut: false,
+      durationMs: 3200,
+      outputTail: "ok",
+      tests: { total: 12, passed: 12, failed: 0, skipped: 0, source: "tap" },
+      notes: [],
+    },
+    jobKey: null,
+    createdAt: moment(4),
+    endedAt: moment(6),
+    findings: [],
+    ...given,
+  };
+}
+
+export function wave(given: Partial<WaveView>): WaveView {
+  const { number = 1 } = given;
+  return {
+    id: `wave-${number}`,
+    number,
+    status: "running",
+    baseSha: "b".repeat(40),
+    headSha: null,
+    fixRounds: 0,
+    reason: null,
+    createdAt: moment(0),
+    endedAt: null,
+    taskKeys: ["db"],
+    attempts: [],
+    gates: [],
+    ...given,
+  };
+}
+
+export interface BuildGiven {
+  readonly build?: Partial<BuildView["build"]>;
+  readonly tasks?: Readonly<Record<string, Partial<TaskView>>>;
+  readonly waves?: readonly WaveView[];
+  readonly preview?: BuildView["preview"];
+}
+
+export function view(given: BuildGiven = {}): BuildView {
+  return {
+    build: {
+      id: "bld_1",
+      projectId: "proj_1",
+      status: "running",
+      plan,
+      sandboxDriver: "local",
+      network: "open",
+      headSha: "b".repeat(40),
+      reason: null,
+      createdAt: moment(0),
+      startedAt: moment(0),
+      endedAt: null,
+      ...given.build,
+    } as BuildView["build"],
+    project: "shop",
+    tasks: plan.tasks.map((definition) => ({
+      key: definition.key,
+      agent: definition.agent,
+      definition,
+      status: "pending",
+      attempts: 0,
+      retriesUsed: 0,
+      conflicts: [],
+      reason: null,
+      endedAt: null,
+      waveNumber: null,
+      ...given.tasks?.[definition.key],
+    })),
+    waves: given.waves ?? [],
+    preview: given.preview ?? null,
+  };
+}
