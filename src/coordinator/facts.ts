@@ -13,7 +13,8 @@ export interface BuildState {
   /** The latest wave. */
   readonly wave: WaveRow | null;
   readonly liveAttempts: readonly AttemptRow[];
-  readonly waveAttempts: readonly AttemptRow[];
+  /** The wave's fixes, oldest first. */
+  readonly fixes: readonly AttemptRow[];
   /** Runs of the wave's gates in its present epoch, oldest first. */
   readonly gateRuns: readonly GateRunRow[];
 }
@@ -26,10 +27,10 @@ export async function loadState(transaction: StoreTransaction, build: BuildRow):
     buildId,
     status: ["requested", "starting", "running", "finishing"],
   });
-  if (wave === null) return { build, tasks, wave, liveAttempts, waveAttempts: [], gateRuns: [] };
-  const waveAttempts = await transaction.attempts.list({ waveId: wave.id }, { by: "createdAt" });
+  if (wave === null) return { build, tasks, wave, liveAttempts, fixes: [], gateRuns: [] };
+  const fixes = await transaction.attempts.list({ waveId: wave.id, kind: "fix" }, { by: "createdAt" });
   const gateRuns = await transaction.gateRuns.list({ waveId: wave.id, epoch: wave.epoch }, { by: "round" });
-  return { build, tasks, wave, liveAttempts, waveAttempts, gateRuns };
+  return { build, tasks, wave, liveAttempts, fixes, gateRuns };
 }
 
 /** The paths a task may write as far as is known (W2): declared, plus those that conflicted before; null: unknown. */
@@ -63,8 +64,7 @@ function gateFacts(state: BuildState, wave: WaveRow): GateFact[] {
 }
 
 function waveFact(state: BuildState, wave: WaveRow): WaveFact {
-  const fixes = state.waveAttempts.filter((attempt) => attempt.kind === "fix" && attempt.outcome !== null);
-  const lastFix = fixes.at(-1);
+  const lastFix = state.fixes.findLast((attempt) => attempt.outcome !== null);
   const fixedNothing =
     lastFix !== undefined && lastFix.baseSha === wave.headSha && lastFix.number > 0 && fixIsOfThisEpoch(state, lastFix);
   return {

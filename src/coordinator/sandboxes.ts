@@ -18,10 +18,13 @@ export async function ensureSandbox(ports: Ports, build: BuildRow): Promise<Sand
 
 /** Intent before anything is made (W9). */
 async function intendSandbox(ports: Ports, build: BuildRow): Promise<SandboxRow> {
+  const live = { projectId: build.projectId, state: ["wanted", "running", "stopped"] as const };
+  // Every step of every task asks: the lock is only for whoever has to write.
+  const known = await ports.store.sandboxes.find(live);
+  if (known !== null && known.driver === build.sandboxDriver) return known;
   return ports.store.transaction("sandbox-intend", async (transaction) => {
     await transaction.lockProject(build.projectId);
-    const live = { projectId: build.projectId, state: ["wanted", "running", "stopped"] as const };
-    const present = await transaction.sandboxes.find({ projectId: live.projectId, state: [...live.state] });
+    const present = await transaction.sandboxes.find(live);
     if (present !== null && present.driver === build.sandboxDriver) return present;
     if (present !== null)
       await transaction.sandboxes.update({ id: present.id }, { state: "removed", removedAt: ports.clock.now() });

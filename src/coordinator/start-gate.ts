@@ -194,7 +194,6 @@ async function gateStages(
     sha: run.sha,
     reuse: false,
   });
-  const commands = work.kind === "command" ? [work.command, ...integrationCommands(loaded)] : [];
   const setting = await frameJob({
     ports,
     endpoint,
@@ -202,7 +201,8 @@ async function gateStages(
     projectId: build.projectId,
     sha: run.sha,
     treePath,
-    mentions: commands,
+    // What `npm test` needs cannot be told from its name; the critic's checks need nothing.
+    mentions: plain ? [] : null,
   });
   const base = { env: setting.env, cwd: treePath };
   if (work.kind === "checks")
@@ -214,14 +214,6 @@ async function gateStages(
   const rest = run.gate === "integration" ? integrationStages(loaded, setting, treePath, work.timeoutMs) : [];
   return { endpoint, setting, own: [...main.map((spec) => ({ ...spec, continueOnFailure: true })), ...rest] };
 }
-
-const integrationCommands = ({ run, build, tasks }: LoadedGate): string[] =>
-  run.gate !== "integration"
-    ? []
-    : [
-        ...(previewIsDue(build, tasks) ? [build.plan.preview!.command] : []),
-        ...acceptanceChecks(tasks).map(({ check }) => check),
-      ];
 
 /** Boot of the preview, then every acceptance check again. */
 function integrationStages(

@@ -208,7 +208,7 @@ async function storeChunk(
   });
 }
 
-async function endJob(ports: Ports, build: BuildRow, { job, fence }: JobLease, state: JobState): Promise<void> {
+export async function endJob(ports: Ports, build: BuildRow, { job, fence }: JobLease, state: JobState): Promise<void> {
   const ended = await ports.store.transaction("end-job", async (transaction) => {
     const [row] = await transaction.jobs.update(
       { key: job.key, fence, status: "running" },

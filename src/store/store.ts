@@ -1,19 +1,30 @@
 import { createHash } from "node:crypto";
-import { sql } from "drizzle-orm";
+import { and, inArray, isNull, sql } from "drizzle-orm";
 import { drizzle } from "drizzle-orm/node-postgres";
 import type { Pool } from "pg";
 import { WavesmithError } from "../domain/errors.ts";
 import { type IdSource, randomIds } from "../domain/ids.ts";
-import type { JobLease, JobRow, OutboxRow, Rows, Store, StoreTransaction, Tables } from "./port.ts";
-import { type Db, rowsOf } from "./rows.ts";
+import { createKeptPlans, type KeptColumn } from "./kept-column.ts";
+import type {
+  BuildRow,
+  JobLease,
+  JobRow,
+  OutboxRow,
+  ProjectRow,
+  Rows,
+  Store,
+  StoreTransaction,
+  Tables,
+} from "./port.ts";
+import { type Db, type Keeping, rowsOf } from "./rows.ts";
 import * as schema from "./schema.ts";
 
-function tablesOf(db: Db): Tables {
+function tablesOf(db: Db, plans: Keeping) {
   return {
     tenants: rowsOf(db, schema.tenants),
-    projects: rowsOf(db, schema.projects),
+    projects: rowsOf<ProjectRow, typeof schema.projects.$inferInsert>(db, schema.projects),
     sandboxes: rowsOf(db, schema.sandboxes),
-    builds: rowsOf(db, schema.builds),
+    builds: rowsOf<BuildRow, typeof schema.builds.$inferInsert>(db, schema.builds, plans),
     tasks: rowsOf(db, schema.tasks),
     dependencies: rowsOf(db, schema.dependencies),
     waves: rowsOf(db, schema.waves),
@@ -27,25 +38,15 @@ function tablesOf(db: Db): Tables {
     previews: rowsOf(db, schema.previews),
     restorePoints: rowsOf(db, schema.restorePoints),
     outbox: rowsOf(db, schema.outbox),
-  };
+  } satisfies Tables;
 }
 
-function transactionOf(db: Db): StoreTransaction {
-  const tables = tablesOf(db);
-  const lock = async (table: "builds" | "projects", id: string): Promise<void> => {
-    const found = await db.execute(sql`select 1 from ${sql.identifier(table)} where id = ${id} for update`);
-    if (found.rows.length === 0) throw new WavesmithError("not-found", `there is no ${table.slice(0, -1)} ${id}`);
-  };
+function transactionOf(db: Db, column: KeptColumn): StoreTransaction {
+  const tables = tablesOf(db, { column, mayKeep: false });
   return {
     ...tables,
-    async lockBuild(id) {
-      await lock("builds", id);
-      return tables.builds.get({ id });
-    },
-    async lockProject(id) {
-      await lock("projects", id);
-      return tables.projects.get({ id });
-    },
+    lockBuild: (id) => tables.builds.lock({ id }),
+    lockProject: (id) => tables.projects.lock({ id }),
     async emit(event) {
       const { id: eventId, name, data, projectId, buildId } = event;
       await tables.outbox.insertIfAbsent({ eventId, name, data, projectId, buildId });
@@ -71,6 +72,8 @@ export function createStore(
   options: { crashPoint?: (name: string) => void | Promise<void>; ids?: IdSource } = {},
 ): Store {
   const db = drizzle(pool);
+  const plans = createKeptPlans();
+  const tables = tablesOf(db, { column: plans, mayKeep: true });
   const crashPoint = options.crashPoint ?? (() => undefined);
   const commit = async <Result>(name: string, work: () => Promise<Result>): Promise<Result> => {
     await crashPoint(`${name}.before-commit`);
@@ -82,7 +85,7 @@ export function createStore(
     for (let attempt = 1; ; attempt += 1) {
       try {
         const result = await db.transaction(async (tx) => {
-          const value = await work(transactionOf(tx as unknown as Db));
+          const value = await work(transactionOf(tx as unknown as Db, plans));
           await crashPoint(`${name}.before-commit`);
           return value;
         });
@@ -94,7 +97,7 @@ export function createStore(
     }
   };
   return {
-    ...(options.crashPoint === undefined ? tablesOf(db) : committing(tablesOf(db), commit)),
+    ...(options.crashPoint === undefined ? tables : committing(tables, commit)),
     transaction,
     ...processRegistry(pool),
     ...leases(db, commit),
@@ -113,18 +116,19 @@ export function createStore(
       return rows.map((row) => row.project_id);
     },
     async drainOutbox(projectIds, deliver) {
+      const { outbox } = schema;
+      const ofThese = projectIds === "all" ? undefined : inArray(outbox.projectId, [...projectIds]);
+      const unsent = and(isNull(outbox.sentAt), ofThese);
+      // Most looks find nothing, and those need no lock.
+      if ((await db.select({ seq: outbox.seq }).from(outbox).where(unsent).limit(1)).length === 0) return 0;
       const sent = await db.transaction(async (tx) => {
         // One process at a time, so that events leave in the order in which they were committed.
         await tx.execute(sql`select pg_advisory_xact_lock(${outboxLock})`);
-        const mine = projectIds === "all" ? sql`true` : sql`project_id = any(${sql.param([...projectIds])})`;
-        const unsent = await tx.execute<{ seq: string }>(
-          sql`select seq from outbox where sent_at is null and ${mine} order by seq limit 200`,
-        );
-        if (unsent.rows.length === 0) return 0;
-        const outbox = rowsOf<OutboxRow, typeof schema.outbox.$inferInsert>(tx as unknown as Db, schema.outbox);
-        const seqs = unsent.rows.map((row) => Number(row.seq));
-        await deliver(await outbox.list({ seq: seqs }, { by: "seq" }));
-        await outbox.update({ seq: seqs }, { sentAt: new Date() });
+        const rows = await tx.select().from(outbox).where(unsent).orderBy(outbox.seq).limit(200);
+        if (rows.length === 0) return 0;
+        await deliver(rows);
+        const seqs = rows.map((row) => row.seq);
+        await tx.update(outbox).set({ sentAt: new Date() }).where(inArray(outbox.seq, seqs));
         await crashPoint("outbox.drain.before-commit");
         return seqs.length;
       });

@@ -35,7 +35,7 @@ interface Running {
 
 function start(...words: string[]): Running {
   const env = { PATH: process.env.PATH, HOME: process.env.HOME, WAVESMITH_SANDBOX: driver };
-  const args = [join(root, "bin/wavesmith.js"), ...words, "--data", data];
+  const args = [join(root, "bin/wavesmith.js"), "--data", data, ...words];
   const child = spawn(process.execPath, args, { cwd: folder, env, stdio: ["ignore", "pipe", "pipe"] });
   children.add(child);
   const said = { stdout: "", stderr: "" };

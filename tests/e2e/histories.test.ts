@@ -15,7 +15,7 @@ const root = fileURLToPath(new URL("../..", import.meta.url));
 describe("a git history turned into a plan", () => {
   it.each(seedsToTry([1, 2]).map((seed) => ({ seed })))(
     "ends with the very tree of its last commit, odd names, modes, links and binaries included: WAVESMITH_SEEDS=$seed",
-    { timeout: 120_000 },
+    { timeout: 300_000 },
     async ({ seed }) => {
       const folder = mkdtempSync(join(tmpdir(), "wavesmith-history-"));
       try {
@@ -29,7 +29,7 @@ describe("a git history turned into a plan", () => {
     },
   );
 
-  it("ends with the very tree of this repository's last commit", { timeout: 240_000 }, async (context) => {
+  it("ends with the very tree of this repository's last commit", { timeout: 600_000 }, async (context) => {
     const commits = ownHistory();
     if (commits === null) return context.skip();
     const most = Math.min(40, Number(process.env.WAVESMITH_HISTORY ?? 8));
@@ -54,7 +54,8 @@ function ownHistory(): string[] | null {
 async function expectSameTree(repository: string, options: HistoryOptions): Promise<void> {
   const fixture = await createBuildFixture();
   try {
-    const build = await untilOver(fixture, await fixture.request(historyPlan(repository, options)));
+    const buildId = await fixture.request(historyPlan(repository, options));
+    const build = await untilOver(fixture, buildId, 60_000 + options.commits.length * 10_000);
     const failed = await fixture.app.store.attempts.list({ buildId: build.id, outcome: ["failed", "refused", "lost"] });
     const said = failed.map(({ ref, reason, outputTail }) => `${ref}: ${reason}\n${outputTail}`);
     expect([build.status, build.reason], said.join("\n")).toEqual(["completed", null]);

@@ -39,7 +39,7 @@ export async function teardown(): Promise<void> {
 function leftovers(): string[] {
   // macOS has no /proc: there only files are looked for.
   const processes = existsSync("/proc/self") ? readdirSync("/proc").flatMap(processOfRun) : [];
-  const shared = processes.filter(({ command }) => sharedCluster.test(command));
+  const shared = processes.filter(({ command, cwd }) => sharedCluster.test(`${command} ${cwd}`));
   const files = readdirSync(folder)
     .filter((name) => name.startsWith("wavesmith"))
     .map((name) => join(folder, name))
@@ -52,6 +52,7 @@ interface Process {
   readonly pid: number;
   readonly parent: number;
   readonly command: string;
+  readonly cwd: string;
 }
 
 const isOfShared = (one: Process, shared: readonly Process[]): boolean => shared.some(({ pid }) => pid === one.parent);
@@ -62,10 +63,11 @@ function processOfRun(name: string): Process[] {
   try {
     const command = readFileSync(`/proc/${name}/cmdline`, "utf8").replaceAll("\0", " ").trim();
     const texts = ["environ", "mountinfo"].map((file) => readFileSync(`/proc/${name}/${file}`, "utf8"));
-    const places = [command, readlinkSync(`/proc/${name}/cwd`), ...texts];
+    const cwd = readlinkSync(`/proc/${name}/cwd`);
+    const places = [command, cwd, ...texts];
     if (!places.some((text) => text.includes(basename(folder)))) return [];
     const parent = Number(/^PPid:\s*(\d+)$/m.exec(readFileSync(`/proc/${name}/status`, "utf8"))?.[1]);
-    return [{ pid: Number(name), parent, command }];
+    return [{ pid: Number(name), parent, command, cwd }];
   } catch {
     return []; // It ended meanwhile, or belongs to somebody else.
   }

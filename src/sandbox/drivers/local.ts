@@ -32,9 +32,9 @@ const lockWaitMs = 120_000;
 export function createLocalDriver(given: LocalDriverOptions, program = guestProgram): SandboxDriver {
   const options = (): LocalDriverOptions => ({ ...given, dataDir: madeFolder(given.dataDir) });
   // From sources it is bundled anew at each call; once is enough.
-  let found: Promise<string> | null = null;
+  let found: Promise<Program> | null = null;
   const programOnce = () => {
-    found ??= program(join(options().dataDir, "cache"));
+    found ??= program(join(options().dataDir, "cache")).then(identified);
     return found;
   };
   return {
@@ -64,7 +64,17 @@ function madeFolder(dataDir: string): string {
   return realpathSync(resolve(dataDir));
 }
 
-async function ensure(options: LocalDriverOptions, spec: SandboxSpec, program: string): Promise<SandboxEndpoint> {
+interface Program {
+  readonly path: string;
+  /** Tells whether a running guest is of the same program. */
+  readonly hash: string;
+}
+
+function identified(path: string): Program {
+  return { path, hash: createHash("sha256").update(readFileSync(path)).digest("hex").slice(0, 16) };
+}
+
+async function ensure(options: LocalDriverOptions, spec: SandboxSpec, program: Program): Promise<SandboxEndpoint> {
   const places = placesOf(options.dataDir, spec.projectId);
   const wanted = wantedRecord(options, spec, program);
   const found = await findRunning(options, places);
@@ -77,11 +87,11 @@ async function ensure(options: LocalDriverOptions, spec: SandboxSpec, program: s
       if (running.health.activeJobs > 0) throw inUse(running, differing);
     }
     await stop(options, places, running?.record ?? ours(options, readRecord(places.run)) ?? wanted);
-    return endpointOf(await start(options, places, wanted, program));
+    return endpointOf(await start(options, places, wanted, program.path));
   });
 }
 
-function wantedRecord(options: LocalDriverOptions, spec: SandboxSpec, program: string): SandboxRecord {
+function wantedRecord(options: LocalDriverOptions, spec: SandboxSpec, program: Program): SandboxRecord {
   return {
     state: "starting",
     driver: driverName(options),
@@ -90,7 +100,7 @@ function wantedRecord(options: LocalDriverOptions, spec: SandboxSpec, program: s
     sandboxId: spec.sandboxId,
     network: spec.network,
     protocol: guestProtocolVersion,
-    program: createHash("sha256").update(readFileSync(program)).digest("hex").slice(0, 16),
+    program: program.hash,
     pid: null,
     pidStart: null,
     temporary: null,

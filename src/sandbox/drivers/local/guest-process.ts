@@ -29,7 +29,7 @@ export async function findRunning(options: LocalDriverOptions, places: Places): 
   for (const deadline = Date.now() + patienceMs; ; await delay(50)) {
     const record = readRecord(places.run);
     if (record === null || record.installationId !== options.installationId || !isRunning(record)) return null;
-    const answered = await askHealth(places);
+    const answered = await askHealth(places, record);
     if (typeof answered !== "string") return { ...answered, record };
     if (Date.now() > deadline) {
       options.logger?.warn(`the guest of ${record.projectId} (process ${record.pid}) does not answer: ${answered}`);
@@ -59,7 +59,7 @@ export async function start(
   const deadline = Date.now() + startLimitMs;
   let answered: Awaited<ReturnType<typeof askHealth>> = "";
   while (child.exitCode === null && child.signalCode === null && Date.now() < deadline) {
-    answered = await askHealth(places);
+    answered = await askHealth(places, begun);
     if (typeof answered !== "string") return { ...answered, record: recordReady(places, begun, answered.health) };
     await delay(15);
   }
@@ -82,7 +82,7 @@ function recordReady(places: Places, begun: SandboxRecord, { bootId, startedAt }
 
 /** Asks the guest to end its jobs and itself, ends what does not, and returns once no process of the sandbox is left. */
 export async function stop(options: LocalDriverOptions, places: Places, record: SandboxRecord): Promise<void> {
-  const answered = isRunning(record) ? await askHealth(places) : "";
+  const answered = isRunning(record) ? await askHealth(places, record) : "";
   if (typeof answered !== "string") {
     const asked = answered.guest.shutdown().catch((error) => {
       options.logger?.warn(`the guest of ${record.projectId} did not shut down by itself: ${messageOf(error)}`);
@@ -120,13 +120,25 @@ function processesOf(options: LocalDriverOptions, places: Places, { projectId, d
   return unsafe ? [...marked, ...findProcessesByEnvironment("WAVESMITH_VOLUME", places.volume)] : marked;
 }
 
+// One client for as long as the guest lives: its connections are kept, and every step of every task asks for it.
+const clients = new Map<string, { readonly process: string; readonly guest: GuestClient }>();
+
+function clientOf(places: Places, { pid, pidStart }: SandboxRecord): GuestClient {
+  const process = `${pid} ${pidStart}`;
+  const known = clients.get(places.socket);
+  if (known?.process === process) return known.guest;
+  const guest = createGuestClient({ socketFolder: places.socket });
+  clients.set(places.socket, { process, guest });
+  return guest;
+}
+
 /** The guest and how it is, or why there is no answer. */
-async function askHealth(places: Places): Promise<Omit<Running, "record"> | string> {
+async function askHealth(places: Places, record: SandboxRecord): Promise<Omit<Running, "record"> | string> {
   try {
     // Whoever could put a link here would make us speak to another program's socket.
     if (!lstatSync(places.socket).isDirectory() || !lstatSync(join(places.socket, socketName)).isSocket())
       return "no socket";
-    const guest = createGuestClient({ socketFolder: places.socket });
+    const guest = clientOf(places, record);
     return { guest, health: await guest.health(AbortSignal.timeout(5000)) };
   } catch (error) {
     return messageOf(error);

@@ -1,0 +1,43 @@
+import { describe, expect, it } from "vitest";
+import { loadConfig } from "../../src/config.ts";
+
+const keys = { INNGEST_EVENT_KEY: "event", INNGEST_SIGNING_KEY: "signkey-test-abcdef" };
+const engine = (env: Record<string, string>) => loadConfig(env).engine;
+
+describe("the choice of the engine", () => {
+  it("is the embedded one unless something says otherwise", () => {
+    expect(engine({})).toEqual({ kind: "embedded", eventKey: null });
+    expect(engine({ INNGEST_DEV: "0" }).kind).toBe("embedded");
+    expect(engine({ INNGEST_EVENT_KEY: "event" })).toEqual({ kind: "embedded", eventKey: "event" });
+    expect(engine({ ...keys, INNGEST_DEV: "1", WAVESMITH_ENGINE: "embedded" }).kind).toBe("embedded");
+  });
+
+  it("is a dev server when INNGEST_DEV or --engine inngest alone says so", () => {
+    const usual = { kind: "inngest", isDev: true, baseUrl: "http://127.0.0.1:8288", eventKey: "dev", signingKey: null };
+    expect(engine({ INNGEST_DEV: "1" })).toMatchObject(usual);
+    expect(engine({ WAVESMITH_ENGINE: "inngest" })).toMatchObject(usual);
+    expect(engine({ INNGEST_DEV: "http://localhost:9000" })).toMatchObject({
+      isDev: true,
+      baseUrl: "http://localhost:9000",
+    });
+    expect(engine({ INNGEST_DEV: "1", ...keys })).toMatchObject({ isDev: true });
+  });
+
+  it("is the cloud or a self-hosted server with both keys", () => {
+    expect(engine(keys)).toMatchObject({ kind: "inngest", isDev: false, baseUrl: null, eventKey: "event" });
+    expect(engine({ ...keys, INNGEST_DEV: "false", INNGEST_BASE_URL: "http://inngest:8288" })).toMatchObject({
+      isDev: false,
+      baseUrl: "http://inngest:8288",
+    });
+  });
+
+  it("is never a server without keys that was not said to be a dev server", () => {
+    const half = { WAVESMITH_ENGINE: "inngest" };
+    expect(() => engine({ ...half, INNGEST_EVENT_KEY: "event" })).toThrow(/needs INNGEST_SIGNING_KEY/);
+    expect(() => engine({ ...half, INNGEST_BASE_URL: "http://inngest:8288" })).toThrow(
+      /INNGEST_SIGNING_KEY and INNGEST_EVENT_KEY/,
+    );
+    expect(() => engine({ ...half, INNGEST_DEV: "0" })).toThrow(/needs/);
+    expect(() => engine({ INNGEST_DEV: "yes" })).toThrow(/INNGEST_DEV/);
+  });
+});

@@ -1,0 +1,187 @@
+import { WavesmithError } from "../../src/domain/errors.ts";
+import type { GuestClient, JobSpec, JobState, SandboxDriver, StageState } from "../../src/sandbox/port.ts";
+
+// The port of sandboxes without processes: a job is a record that the simulation ends when it likes. A machine may die
+// and come back, with its volume or without; then its running jobs are lost, and clients of the one before fail.
+
+export interface FakeTree {
+  readonly files: Map<string, string>;
+  /** Not merely made as a folder for a job to write to. */
+  readonly isOpened: boolean;
+}
+
+export interface FakeVolume {
+  readonly trees: Map<string, FakeTree>;
+  readonly files: Map<string, string>;
+  readonly jobs: Map<string, FakeJob>;
+  repo: string | null;
+}
+
+export interface FakeJob {
+  readonly spec: JobSpec;
+  state: JobState;
+}
+
+export interface FakeMachine {
+  readonly projectId: string;
+  boot: number;
+  isUp: boolean;
+  volume: FakeVolume;
+}
+
+/** A client that knows its machine. */
+export interface FakeGuest extends GuestClient {
+  volume(): FakeVolume;
+}
+
+export type Machines = Map<string, FakeMachine>;
+
+const emptyVolume = (): FakeVolume => ({ trees: new Map(), files: new Map(), jobs: new Map(), repo: null });
+
+/** Its running jobs are lost; without its volume everything on it is. */
+export function killMachine(machine: FakeMachine, { withVolume }: { withVolume: boolean }): void {
+  machine.isUp = false;
+  for (const job of machine.volume.jobs.values()) if (job.state.status === "running") endJob(job, "lost", null);
+  if (withVolume) machine.volume = emptyVolume();
+}
+
+/** Ends a job; the stages before `failing` passed, it failed, and those after it never ran. Null: none failed. */
+export function endJob(job: FakeJob, status: JobState["status"], failing: number | null, reason = ""): void {
+  const at = failing ?? (status === "passed" ? job.spec.stages.length : 0);
+  const stages = job.state.stages.map((stage, index): StageState => {
+    if (index < at) return { ...stage, status: "passed", exitCode: 0 };
+    return index === failing ? { ...stage, status: "failed", exitCode: 1 } : { ...stage, status: "skipped" };
+  });
+  const cancelReason = status === "cancelled" ? reason : null;
+  job.state = { ...job.state, status, stages, cancelReason, endedAt: "", revision: job.state.revision + 1 };
+}
+
+export function createFakeDriver(machines: Machines, turn: (name: string) => Promise<void>): SandboxDriver {
+  const endpoint = (machine: FakeMachine, sandboxId: string) => ({
+    sandboxId: sandboxId as never,
+    guest: createFakeGuest(machine, turn),
+    workspaceRoot: "/workspace",
+    bootId: `boot-${machine.boot}`,
+  });
+  return {
+    name: "local",
+    check: async () => [],
+    async ensure({ projectId, sandboxId }) {
+      await turn("driver.ensure");
+      const machine = machines.get(projectId) ?? { projectId, boot: 0, isUp: false, volume: emptyVolume() };
+      machines.set(projectId, machine);
+      if (!machine.isUp) Object.assign(machine, { isUp: true, boot: machine.boot + 1 });
+      return endpoint(machine, sandboxId);
+    },
+    async find(projectId) {
+      const machine = machines.get(projectId);
+      return machine?.isUp === true ? endpoint(machine, "sbx_found") : null;
+    },
+    list: async () => [],
+    async stop(projectId) {
+      await turn("driver.stop");
+      const machine = machines.get(projectId);
+      if (machine !== undefined) killMachine(machine, { withVolume: false });
+    },
+    async remove(projectId) {
+      await turn("driver.remove");
+      const machine = machines.get(projectId);
+      if (machine !== undefined) killMachine(machine, { withVolume: true });
+    },
+  };
+}
+
+function createFakeGuest(machine: FakeMachine, turn: (name: string) => Promise<void>): FakeGuest {
+  const { boot } = machine;
+  const volume = (): FakeVolume => {
+    if (machine.isUp && machine.boot === boot) return machine.volume;
+    throw new WavesmithError("sandbox-unavailable", `sandbox ${machine.projectId} died`, { retryable: true });
+  };
+  const doing = async (name: string): Promise<FakeVolume> => {
+    await turn(`guest.${name}`);
+    return volume();
+  };
+  const not = (): never => {
+    throw new Error("no simulation needs this");
+  };
+  return {
+    volume,
+    health: not,
+    async readFile(path) {
+      const text = volume().files.get(path);
+      return text === undefined ? null : Buffer.from(text);
+    },
+    async writeFile(path, data) {
+      (await doing(`writeFile ${path}`)).files.set(path, String(data));
+    },
+    async remove(path) {
+      const { files } = await doing(`remove ${path}`);
+      for (const file of files.keys()) if (file.startsWith(`${path}/`)) files.delete(file);
+    },
+    async stat(path) {
+      const isThere = volume().trees.has(path) || volume().files.has(path);
+      return isThere ? { path, type: "directory", sizeBytes: 0, mode: 0o755, modifiedAt: "" } : null;
+    },
+    list: not,
+    async startJob(key, spec) {
+      const { jobs, trees } = await doing(`startJob ${key}`);
+      const known = jobs.get(key);
+      if (known !== undefined) return known.state;
+      // A guest makes what a job may write as folders.
+      for (const path of spec.writable)
+        if (path.startsWith("trees/") && !trees.has(path)) trees.set(path, { files: new Map(), isOpened: false });
+      const job = { spec, state: firstState(key, spec) };
+      jobs.set(key, job);
+      return job.state;
+    },
+    findJob: async (key) => volume().jobs.get(key)?.state ?? null,
+    listJobs: async () => [...volume().jobs.values()].map((job) => job.state),
+    readOutput: async (_key, { offset }) => ({ data: Buffer.alloc(0), nextOffset: offset, ended: true }),
+    writeStdin: not,
+    async cancelJob(key, { reason }) {
+      const { jobs } = await doing(`cancelJob ${key}`);
+      const spec = { stages: [], writable: [], labels: {} };
+      const job = jobs.get(key) ?? { spec, state: firstState(key, spec) };
+      jobs.set(key, job);
+      if (job.state.status === "running") endJob(job, "cancelled", null, reason);
+      return job.state;
+    },
+    async forgetJob(key) {
+      const { jobs } = await doing(`forgetJob ${key}`);
+      if (jobs.get(key)?.state.status === "running") throw new WavesmithError("conflict", `job ${key} still runs`);
+      jobs.delete(key);
+    },
+    exec: not,
+    pack: not,
+    unpack: not,
+    allocatePorts: async (count) => Array.from({ length: count }, (_, index) => 4000 + index),
+    tunnel: not,
+    shutdown: not,
+  };
+}
+
+const firstState = (key: string, spec: JobSpec): JobState => ({
+  key,
+  status: "running",
+  revision: 1,
+  stages: spec.stages.map(({ name }) => ({
+    name,
+    status: "pending",
+    startedAt: null,
+    endedAt: null,
+    durationMs: 0,
+    exitCode: null,
+    signal: null,
+    timedOut: false,
+    outOfMemory: false,
+    truncated: false,
+    outputStart: null,
+    outputEnd: null,
+    error: null,
+  })),
+  createdAt: "",
+  endedAt: null,
+  cancelReason: null,
+  outputBytes: 0,
+  labels: spec.labels,
+});

@@ -1,0 +1,149 @@
+import type { Random } from "../support/random-plan.ts";
+import type { FakeJob, FakeTree, FakeVolume } from "./fake-sandbox.ts";
+import { endJob } from "./fake-sandbox.ts";
+
+// Plans of a seed, and what their tasks, gates and fixers do to a tree when the simulation ends their jobs.
+
+export interface Behaviour {
+  /** What its own file says, and its line in a shared one. */
+  readonly text: string;
+  readonly fate: "succeeds" | "fails-once" | "fails";
+  readonly changesNothing: boolean;
+  /** A file several tasks add a line to. */
+  readonly shared: string | null;
+  /** It leaves something behind that the testing gate does not let pass. */
+  readonly leavesBug: boolean;
+  readonly generates: boolean;
+}
+
+export interface SimulatedPlan {
+  /** As a person writes it. */
+  readonly plan: Record<string, unknown>;
+  readonly behaviours: ReadonlyMap<string, Behaviour>;
+  /** Whether it may fail although nobody cancels it and nothing dies. */
+  readonly mayFail: boolean;
+}
+
+export const generated = "gen/all";
+const roles = ["backend", "frontend", "default"];
+
+export function simulatedPlan(random: Random, name: string): SimulatedPlan {
+  const size = random.between(1, 7);
+  const unlucky = random.chance(0.25);
+  const buggy = random.chance(0.3);
+  const fixer = random.chance(0.8);
+  const withGenerated = random.chance(0.3);
+  const behaviours = new Map<string, Behaviour>();
+  const tasks = Array.from({ length: size }, (_, index) => {
+    const key = `t${index}`;
+    const earlier = Array.from({ length: index }, (_, before) => `t${before}`);
+    const dependsOn = random.chance(0.4) ? [] : random.some(earlier, random.between(1, 2));
+    const behaviour: Behaviour = {
+      text: `${name} ${key}`,
+      fate: random.chance(0.15) ? "fails-once" : unlucky && random.chance(0.2) ? "fails" : "succeeds",
+      changesNothing: random.chance(0.08),
+      shared: random.chance(0.4) ? `shared/${random.between(1, 2)}` : null,
+      leavesBug: buggy && random.chance(0.4),
+      generates: withGenerated && random.chance(0.6),
+    };
+    behaviours.set(key, behaviour);
+    const writes = [`own/${key}`, `bug/${key}`, generated, ...(behaviour.shared === null ? [] : [behaviour.shared])];
+    const declares = random.chance(0.4) ? { writes } : {};
+    const retries = behaviour.fate === "fails-once" ? random.between(1, 2) : random.between(0, 1);
+    const changes = behaviour.changesNothing ? "optional" : "required";
+    return { id: key, agent: random.pick(roles), dependsOn, retries, changes, ...declares, run: "true" };
+  });
+  const fates = [...behaviours.values()];
+  const off = { testing: false, critic: false, integration: false };
+  const gates = buggy || random.chance(0.5) ? { ...off, testing: { command: "test" } } : off;
+  const integration = random.chance(0.3) ? { command: "integrate" } : false;
+  return {
+    plan: {
+      name,
+      limits: { tasksPerAgentPerWave: random.between(1, 3), maxParallelTasks: random.between(1, 3) },
+      onTaskFailure: random.chance(0.5) ? "stop" : "continue",
+      approval: random.pick(["none", "none", "none", "final", "wave"]),
+      ...(fixer ? { agents: { fixer: { runtime: "command", command: "true" } } } : {}),
+      ...(withGenerated ? { generated: [{ path: generated, by: "true" }] } : {}),
+      gates: { ...gates, integration, maxFixRounds: random.between(1, 3) },
+      tasks,
+    },
+    behaviours,
+    mayFail: fates.some(({ fate }) => fate === "fails") || fates.some(({ leavesBug }) => leavesBug),
+  };
+}
+
+/** What a job is for, as its labels and the rows tell. */
+export type Work =
+  | { readonly kind: "task"; readonly key: string; readonly attempt: number; readonly behaviour: Behaviour }
+  | { readonly kind: "fix"; readonly id: string }
+  | { readonly kind: "generate" }
+  | { readonly kind: "gate" };
+
+/** Lets a running job do its work and end. */
+export function finishJob(random: Random, volume: FakeVolume, job: FakeJob, work: Work): void {
+  const cwd = job.spec.stages.at(-1)?.cwd;
+  const tree = cwd === undefined ? undefined : volume.trees.get(cwd);
+  if (tree === undefined) {
+    endJob(job, "failed", 0);
+    return;
+  }
+  if (doWork(random, tree, work)) endJob(job, "passed", null);
+  else endJob(job, "failed", 0);
+}
+
+function doWork(random: Random, { files }: FakeTree, work: Work): boolean {
+  const bugs = [...files.keys()].filter((path) => path.startsWith("bug/"));
+  switch (work.kind) {
+    case "gate":
+      return bugs.length === 0;
+    case "generate":
+      files.set(generated, ownOf(files));
+      return true;
+    case "fix":
+      for (const path of random.some(bugs, random.between(0, bugs.length + 1))) files.delete(path);
+      if (bugs.length === 0) files.set(`note/${work.id}`, "heeded");
+      return random.chance(0.9);
+    case "task":
+      return doTask(files, work);
+  }
+}
+
+function doTask(files: Map<string, string>, { key, attempt, behaviour }: Extract<Work, { kind: "task" }>): boolean {
+  const { text, fate, changesNothing, shared, leavesBug, generates } = behaviour;
+  if (fate === "fails" || (fate === "fails-once" && attempt === 1)) {
+    files.set("junk", key);
+    return false;
+  }
+  if (changesNothing) return true;
+  files.set(`own/${key}`, text);
+  if (shared !== null) files.set(shared, `${files.get(shared) ?? ""}${text}\n`);
+  if (leavesBug) files.set(`bug/${key}`, "bug");
+  if (generates) files.set(generated, ownOf(files));
+  return true;
+}
+
+const ownOf = (files: ReadonlyMap<string, string>): string =>
+  [...files.keys()]
+    .filter((path) => path.startsWith("own/"))
+    .sort()
+    .join();
+
+/** What must be in the tree once these tasks are in it; lines of shared files come in any order. */
+export function expectedTree(behaviours: ReadonlyMap<string, Behaviour>): Record<string, string> {
+  const expected: Record<string, string> = {};
+  for (const [key, { text, changesNothing, shared }] of behaviours) {
+    if (changesNothing) continue;
+    expected[`own/${key}`] = text;
+    if (shared !== null) expected[shared] = sortedLines(`${expected[shared] ?? ""}${text}\n`);
+  }
+  return expected;
+}
+
+/** The tree without what fixers and generators leave. */
+export function comparableTree(tree: ReadonlyMap<string, string>): Record<string, string> {
+  const kept = [...tree].filter(([path]) => path.startsWith("own/") || path.startsWith("shared/") || path === "junk");
+  return Object.fromEntries(kept.map(([path, text]) => [path, path.startsWith("shared/") ? sortedLines(text) : text]));
+}
+
+const sortedLines = (text: string): string => text.split("\n").filter(Boolean).sort().join("\n").concat("\n");

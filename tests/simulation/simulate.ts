@@ -1,0 +1,474 @@
+import { createAgents } from "../../src/agents/agents.ts";
+import { requestCancel } from "../../src/coordinator/cancel-build.ts";
+import { approveWave, rejectWave } from "../../src/coordinator/decide-wave.ts";
+import type { Ports } from "../../src/coordinator/port.ts";
+import { reconcileBuilds } from "../../src/coordinator/reconcile.ts";
+import { resumeWaiting, retryBuild } from "../../src/coordinator/retry-build.ts";
+import { rollbackBuild } from "../../src/coordinator/rollback-build.ts";
+import { projectIdFor } from "../../src/coordinator/start-build.ts";
+import { endJob as tellEnd } from "../../src/coordinator/watch-jobs.ts";
+import { messageOf, WavesmithError } from "../../src/domain/errors.ts";
+import { buildIdForEvent, type IdSource } from "../../src/domain/ids.ts";
+import type { Gates } from "../../src/gates/port.ts";
+import type {
+  ApprovalRow,
+  AttemptRow,
+  BuildRow,
+  GateRunRow,
+  JobLease,
+  JobRow,
+  TaskRow,
+  WaveRow,
+} from "../../src/store/port.ts";
+import { createMemoryDatabase } from "../support/memory-store.ts";
+import { createRandom } from "../support/random-plan.ts";
+import { bindFunctions, createEventRunner, type EventRunner, type Participant } from "./event-runner.ts";
+import { createFakeGit, createFakeWorkspace } from "./fake-git.ts";
+import { createFakeDriver, type FakeJob, killMachine, type Machines } from "./fake-sandbox.ts";
+import { createWatch } from "./invariants.ts";
+import { comparableTree, expectedTree, finishJob, type SimulatedPlan, simulatedPlan, type Work } from "./plans.ts";
+import { createTurns, type Orchestrator, settled } from "./turns.ts";
+
+// One world from one number: builds of a project, one to three orchestrators on one database, and everything that can
+// come between them. The verbs and functions are the real ones; what they work with is not.
+
+export interface Simulated {
+  readonly steps: number;
+  readonly statuses: readonly string[];
+  readonly happened: Readonly<Record<string, number>>;
+}
+
+/** What a seed may do besides letting things go their way. */
+interface Weather {
+  readonly drops: number;
+  readonly repeats: number;
+  readonly forgets: number;
+  readonly deaths: number;
+  readonly takeovers: number;
+  readonly machineDeaths: number;
+  readonly volumeLosses: number;
+  readonly cancels: number;
+  readonly retries: number;
+  readonly rollbacks: number;
+}
+
+const maxSteps = 60_000;
+const project = "simulated";
+const projectId = projectIdFor("default", project);
+
+/** Runs the world of a seed to its end. Fails with what broke, and the last things that happened. */
+export async function simulate(seed: number): Promise<Simulated> {
+  const world = createWorld(seed);
+  try {
+    for (let step = 0; step < maxSteps; step += 1) {
+      world.tick();
+      if (!(await world.goOn())) return { steps: step, ...world.end() };
+      world.refuse();
+    }
+    throw new Error(`it does not end within ${maxSteps} steps`);
+  } catch (error) {
+    throw new Error(`seed ${seed}: ${messageOf(error)}\n${world.trace.join("\n")}`, { cause: error });
+  }
+}
+
+function createWorld(seed: number) {
+  const random = createRandom(seed);
+  const some = (probability: number, most: number) => (random.chance(probability) ? random.between(1, most) : 0);
+  const weather: Weather = {
+    drops: random.chance(0.3) ? 0.05 : 0,
+    repeats: random.chance(0.6) ? 0.2 : 0,
+    forgets: random.chance(0.5) ? 0.1 : 0,
+    deaths: some(0.5, 4),
+    takeovers: some(0.3, 4),
+    machineDeaths: some(0.3, 2),
+    volumeLosses: some(0.1, 1),
+    cancels: some(0.25, 2),
+    retries: random.between(0, 3),
+    rollbacks: some(0.15, 1),
+  };
+  const left = { ...weather };
+  const happened: Record<string, number> = {};
+  const trace: string[] = [];
+  const say = (what: string, detail = ""): void => {
+    happened[what] = (happened[what] ?? 0) + 1;
+    trace.push(`${what} ${detail}`);
+    if (trace.length > 150) trace.shift();
+  };
+
+  let now = Date.UTC(2026, 0, 1);
+  const orchestrators = new Map<string, Participant>();
+  const database = createMemoryDatabase({ now: () => new Date(now), isAlive: (owner) => orchestrators.has(owner) });
+  const rows = <Row>(name: keyof typeof database.rows): Row[] => [...database.rows[name]()] as Row[];
+  const git = createFakeGit();
+  const machines: Machines = new Map();
+  const turns = createTurns();
+  const watch = createWatch(database, git);
+  const faults: string[] = [];
+  const held = new Map<string, JobLease[]>();
+  const telling = new Set<string>();
+
+  const plans = new Map<string, SimulatedPlan>();
+  const runner: EventRunner = createEventRunner(random, weather, () => [...anybody().handlers.values()]);
+
+  let made = 0;
+  const join = (): void => {
+    made += 1;
+    const self: Orchestrator = { name: `o${made}`, isAlive: true };
+    const turn = (name: string) =>
+      /\.(find|get|list)$|unfinished/.test(name) && !random.chance(0.1) ? Promise.resolve() : turns.wait(self, name);
+    const committing = (name: string): void => {
+      const broken = watch.look(name);
+      if (broken !== null) faults.push(broken);
+    };
+    const ports: Ports = {
+      store: database.connect({ turn, committing }),
+      workspace: createFakeWorkspace(git, turn),
+      gates: fakeGates,
+      agents,
+      driver: () => createFakeDriver(machines, turn),
+      events: { send: async (events) => runner.send(events) },
+      secrets: { values: () => ({}) },
+      environment: {},
+      clock: { now: () => new Date(now) },
+      ids: nextId,
+      processors: 2,
+      wakeWatcher: () => undefined,
+      log: { warn: (message) => say("warning", message) },
+    };
+    orchestrators.set(self.name, { self, ports, handlers: bindFunctions(ports), turn });
+    held.set(self.name, []);
+  };
+  let ids = 0;
+  const nextId: IdSource = (kind) => {
+    ids += 1;
+    return `${kind.replace("-", "")}_${ids}`;
+  };
+  const anybody = (): Participant => random.pick([...orchestrators.values()]);
+
+  const count = random.between(1, 3);
+  for (let index = 0; index < count; index += 1) join();
+  const builds = random.chance(0.25) ? 2 : 1;
+  for (let index = 0; index < builds; index += 1) {
+    const planned = simulatedPlan(random, `plan${index}`);
+    const id = `project/build.requested:${index}:0`;
+    plans.set(buildIdForEvent(id), planned);
+    runner.send([{ name: "project/build.requested", id, data: { project, projectId, plan: planned.plan } }]);
+    if (runner.dropped > 0) faults.push("");
+  }
+  faults.length = 0;
+
+  /** Does something beside the flow, as a person or a loop of the process would; what it may not do is no fault. */
+  const aside = (what: string, by: Participant, work: (ports: Ports) => Promise<unknown>): void => {
+    say(what, by.self.name);
+    work(by.ports).catch((error: unknown) => {
+      const expected = error instanceof WavesmithError && ["conflict", "not-found"].includes(error.code);
+      if (!expected && !(error instanceof WavesmithError && error.retryable))
+        faults.push(`${what}: ${messageOf(error)}`);
+    });
+  };
+
+  const workOf = (job: FakeJob, key: string): Work => {
+    const row = rows<JobRow>("jobs").find((candidate) => candidate.key === key)!;
+    if (row.ownerKind !== "attempt") return { kind: "gate" };
+    const attempt = rows<AttemptRow>("attempts").find(({ id }) => id === row.ownerId)!;
+    if (attempt.kind !== "task") return { kind: attempt.kind, id: attempt.id };
+    const task = rows<TaskRow>("tasks").find(({ id }) => id === attempt.taskId)!;
+    const behaviour = plans.get(job.spec.labels.build!)!.behaviours.get(task.key)!;
+    return { kind: "task", key: task.key, attempt: attempt.number, behaviour };
+  };
+
+  const machine = () => machines.get(projectId);
+  const runningJobs = (): [string, FakeJob][] =>
+    machine()?.isUp === true ? [...machine()!.volume.jobs].filter(([, job]) => job.state.status === "running") : [];
+  /** Leases whose job has ended, or is not known to a guest that is there. */
+  const toTell = (): [Participant, JobLease][] =>
+    [...orchestrators.values()].flatMap((by) =>
+      held
+        .get(by.self.name)!
+        .filter((lease) => !telling.has(`${by.self.name} ${lease.job.key} ${lease.fence}`))
+        .filter(({ job }) => machine()?.volume.jobs.get(job.key)?.state.status !== "running")
+        .map((lease): [Participant, JobLease] => [by, lease]),
+    );
+  const unwatched = (): boolean =>
+    rows<JobRow>("jobs").some(
+      ({ status, leaseOwner, leaseUntil }) =>
+        status === "running" &&
+        (leaseOwner === null || !orchestrators.has(leaseOwner) || (leaseUntil !== null && leaseUntil.getTime() < now)),
+    );
+  const all = () => rows<BuildRow>("builds");
+  const find = (...statuses: BuildRow["status"][]) => all().find((build) => statuses.includes(build.status));
+
+  const look = (by: Participant): void => {
+    aside("looks for jobs", by, async ({ store }) => {
+      const own = held.get(by.self.name)!;
+      const request = { projectIds: "all" as const, owner: by.self.name, leaseMs: 15_000, limit: 3 };
+      own.push(...(await store.leaseJobs(request)));
+    });
+  };
+  const tell = ([by, lease]: [Participant, JobLease]): void => {
+    const mark = `${by.self.name} ${lease.job.key} ${lease.fence}`;
+    telling.add(mark);
+    aside("tells an end", by, async (ports) => {
+      const build = await ports.store.builds.get({ id: lease.job.buildId });
+      const state = machine()?.volume.jobs.get(lease.job.key)?.state ?? lostState(lease.job.key);
+      await tellEnd(ports, build, lease, state);
+      await reconcileNothingButSend(ports);
+      held.set(
+        by.self.name,
+        held.get(by.self.name)!.filter((other) => other !== lease),
+      );
+      telling.delete(mark);
+    });
+  };
+  const reconcileNothingButSend = (ports: Ports) =>
+    ports.store.drainOutbox("all", async (events) =>
+      runner.send(events.map(({ name, eventId, data }) => ({ name, id: eventId, data }))),
+    );
+  const reconciling = new Set<string>();
+  const reconcile = (by: Participant): void => {
+    if (reconciling.has(by.self.name)) return;
+    reconciling.add(by.self.name);
+    aside("reconciles", by, async (ports) => {
+      try {
+        await reconcileBuilds(ports, "all");
+        await reconcileNothingButSend(ports);
+      } finally {
+        reconciling.delete(by.self.name);
+      }
+    });
+  };
+  const die = (): void => {
+    const { self } = anybody();
+    say("an orchestrator dies", self.name);
+    self.isAlive = false;
+    orchestrators.delete(self.name);
+    turns.forget(self);
+    runner.leave(self);
+    join();
+  };
+  const takeOver = (): void => {
+    const run = random.pick(runner.busy as never[]) as (typeof runner.busy)[number];
+    const by = anybody();
+    say("a run is taken over", `${run.functionId} by ${by.self.name}`);
+    runner.take(run, by);
+  };
+  const loseMachine = (withVolume: boolean): void => {
+    say(withVolume ? "a volume is lost" : "a sandbox dies");
+    killMachine(machine()!, { withVolume });
+  };
+  const rolledBack = new Set<string>();
+
+  /** Everything that could happen now, with how often it should. */
+  const choices = (): [number, () => unknown][] => {
+    const waiting = find("waiting");
+    const stopped = find("failed", "cancelled");
+    const done = find("completed");
+    const active = find("running", "queued");
+    const free = find("running", "waiting", "cancelling", "queued") === undefined;
+    const wave = waiting === undefined ? undefined : latestWave(waiting.id);
+    const calm = turns.waiting === 0 && runner.idle.length === 0;
+    const entries: [boolean, number, () => unknown][] = [
+      [turns.waiting > 0, 30, async () => say("turn", await turns.give(random))],
+      [runner.idle.length > 0, 12, () => begin()],
+      [runningJobs().length > 0, calm ? 6 : 2, () => finish()],
+      [toTell().length > 0, calm ? 20 : 2, () => tell(random.pick(toTell()))],
+      [unwatched(), calm ? 20 : 2, () => look(anybody())],
+      [true, 0.3, () => reconcile(anybody())],
+      [left.deaths > 0, 0.4, () => use("deaths", die)],
+      [left.takeovers > 0 && runner.busy.length > 0, 0.5, () => use("takeovers", takeOver)],
+      [left.machineDeaths > 0 && machine()?.isUp === true, 0.3, () => use("machineDeaths", () => loseMachine(false))],
+      [left.volumeLosses > 0 && machine()?.isUp === true, 0.2, () => use("volumeLosses", () => loseMachine(true))],
+      [
+        left.cancels > 0 && active !== undefined,
+        0.3,
+        () => use("cancels", () => aside("cancel", anybody(), (ports) => requestCancel(ports, active!.id, "enough"))),
+      ],
+      [
+        waiting !== undefined && wave?.status === "waiting",
+        2,
+        () => aside("decision", anybody(), (ports) => decide(ports, waiting!.id)),
+      ],
+      [
+        waiting !== undefined && wave?.status !== "waiting",
+        2,
+        () => aside("resume", anybody(), (ports) => resumeWaiting(ports, waiting!.id)),
+      ],
+      [
+        left.retries > 0 && stopped !== undefined && free,
+        1,
+        () => use("retries", () => aside("retry", anybody(), (ports) => retryBuild(ports, stopped!.id))),
+      ],
+      [
+        left.rollbacks > 0 && done !== undefined && free,
+        1,
+        () => use("rollbacks", () => aside("rollback", anybody(), (ports) => rollback(ports, done!.id))),
+      ],
+    ];
+    return entries.flatMap(([possible, weight, act]) => (possible ? [[weight, act] as [number, () => unknown]] : []));
+  };
+  const use = (name: keyof Weather, act: () => void): void => {
+    left[name] -= 1;
+    act();
+  };
+  const begin = (): void => {
+    const run = random.pick([...runner.idle]);
+    const by = anybody();
+    say("a run", `${run.functionId} ${run.event.id} by ${by.self.name}`);
+    runner.take(run, by);
+  };
+  const finish = (): void => {
+    const [key, job] = random.pick(runningJobs());
+    finishJob(random, machine()!.volume, job, workOf(job, key));
+    say("a job ends", `${key} ${job.state.status}`);
+  };
+  const decide = (ports: Ports, buildId: string): Promise<void> =>
+    random.chance(0.75)
+      ? approveWave(ports, buildId, { by: null })
+      : rejectWave(ports, buildId, { by: null, reason: "not good enough" });
+  const rollback = async (ports: Ports, buildId: string): Promise<void> => {
+    rolledBack.add(buildId);
+    const last = latestWave(buildId)!.number;
+    await rollbackBuild(ports, buildId, random.between(0, last));
+  };
+  const latestWave = (buildId: string): WaveRow | undefined =>
+    rows<WaveRow>("waves")
+      .filter((wave) => wave.buildId === buildId)
+      .sort((one, other) => other.number - one.number)[0];
+
+  let stillRounds = 0;
+  let lastProgress = 0;
+  const quiet = (): boolean =>
+    turns.waiting === 0 && runner.idle.length === 0 && runner.busy.length === 0 && runningJobs().length === 0;
+  const isOver = (): boolean =>
+    quiet() && all().length === plans.size && find("running", "queued", "cancelling", "waiting") === undefined;
+
+  return {
+    trace,
+    tick: () => {
+      now += 1;
+    },
+    refuse: () => {
+      if (faults.length > 0) throw new Error(faults[0]);
+    },
+    /** Lets one thing happen; false when nothing is left to happen. */
+    async goOn(): Promise<boolean> {
+      if (isOver() && !unwatched() && toTell().length === 0 && (left.retries === 0 || random.chance(0.5))) return false;
+      const isStill = quiet() && !unwatched() && toTell().length === 0 && find("waiting") === undefined;
+      if (isStill) {
+        const progress = database.rows.outbox().length;
+        stillRounds = progress === lastProgress ? stillRounds + 1 : 0;
+        lastProgress = progress;
+        if (stillRounds > 50) throw new Error(`nothing moves: ${all().map(({ status }) => status)}`);
+        now += random.between(5_000, 130_000);
+        say("time passes");
+        reconcile(anybody());
+      }
+      const possible = choices();
+      let mark = (random.between(0, 1e6) / 1e6) * possible.reduce((sum, [weight]) => sum + weight, 0);
+      const chosen = possible.find(([weight]) => {
+        mark -= weight;
+        return mark <= 0;
+      });
+      await (chosen ?? possible[0]!)[1]();
+      await settled();
+      return true;
+    },
+    end() {
+      const problems = atTheEnd({ rows, git, machine: machine(), plans, weather, rolledBack });
+      if (problems.length > 0) throw new Error(problems.join("\n"));
+      return { statuses: all().map(({ status }) => status), happened };
+    },
+  };
+}
+
+interface Ended {
+  rows<Row>(name: "approvals" | "builds" | "attempts" | "gateRuns" | "jobs" | "tasks" | "waves"): Row[];
+  readonly git: ReturnType<typeof createFakeGit>;
+  readonly machine: ReturnType<Machines["get"]>;
+  readonly plans: ReadonlyMap<string, SimulatedPlan>;
+  readonly weather: Weather;
+  readonly rolledBack: ReadonlySet<string>;
+}
+
+/** What must be so once nothing happens any more. */
+function atTheEnd({ rows, git, machine, plans, weather, rolledBack }: Ended): string[] {
+  const problems: string[] = [];
+  const attempts = rows<AttemptRow>("attempts");
+  for (const build of rows<BuildRow>("builds")) {
+    const { behaviours, mayFail } = plans.get(build.id)!;
+    const refused = rows<ApprovalRow>("approvals").some(({ decision }) => decision === "rejected");
+    const excused = mayFail || refused || weather.cancels > 0;
+    if (build.status !== "completed" && !excused) problems.push(`it ended ${build.status}: ${build.reason}`);
+    if (build.status !== "completed") continue;
+    const tree = comparableTree(git.commits.get(build.headSha!)!.tree);
+    const expected = plans.size === 1 ? expectedTree(behaviours) : tree;
+    if (JSON.stringify(sorted(tree)) !== JSON.stringify(sorted(expected)))
+      problems.push(`its tree is ${JSON.stringify(tree)} instead of ${JSON.stringify(expected)}`);
+    for (const task of rows<TaskRow>("tasks").filter((row) => row.buildId === build.id && !rolledBack.has(build.id))) {
+      const good = attempts.filter((attempt) => attempt.taskId === task.id && attempt.outcome === "succeeded").length;
+      if (good !== task.conflicts.length + 1) problems.push(`task ${task.key} was done ${good} times`);
+    }
+  }
+  const last = rows<BuildRow>("builds").findLast(({ status }) => status === "completed");
+  const main = git.refs.get(`${projectId} refs/heads/main`);
+  if (plans.size === 1 && last !== undefined && main !== last.headSha) problems.push(`main is ${main}`);
+  for (const run of rows<GateRunRow>("gateRuns"))
+    if (run.status !== "finished") problems.push(`gate ${run.id} is open`);
+  for (const job of rows<JobRow>("jobs")) if (job.status !== "ended") problems.push(`job ${job.key} is ${job.status}`);
+  const { trees, files, jobs } = machine!.volume;
+  for (const path of trees.keys()) problems.push(`tree ${path} is left`);
+  for (const path of files.keys()) problems.push(`file ${path} is left`);
+  for (const [key, { state }] of jobs) problems.push(`job ${key} is left, ${state.status}`);
+  return problems;
+}
+
+const sorted = (tree: Record<string, string>) => Object.entries(tree).sort();
+
+const lostState = (key: string) => ({
+  key,
+  status: "lost" as const,
+  revision: 0,
+  stages: [],
+  createdAt: "",
+  endedAt: null,
+  cancelReason: null,
+  outputBytes: 0,
+  labels: {},
+});
+
+const agents = createAgents();
+
+/** Judges by how a stage ended, and finds nothing on its own. */
+const fakeGates: Gates = {
+  detectTests: async () => null,
+  staticChecks: async () => [],
+  syntaxChecks: () => [],
+  syntaxFindings: () => [],
+  judgeCommand: ({ sha, command, stage }) => {
+    const passed = stage.status === "passed";
+    const evidence = {
+      sha,
+      command,
+      exitCode: stage.exitCode,
+      signal: null,
+      timedOut: false,
+      durationMs: 1,
+      outputTail: "",
+      tests: null,
+      notes: [],
+    };
+    const finding = {
+      rule: "test-failure",
+      severity: "high" as const,
+      message: `it fails on ${sha}`,
+      file: null,
+      line: null,
+      confidence: null,
+    };
+    return { verdict: passed ? "passed" : "failed", evidence, findings: passed ? [] : [finding], reason: null };
+  },
+  parseReview: () => [],
+  judgeFindings: (findings) => (findings.length > 0 ? "failed" : "passed"),
+  fingerprint: (findings) => JSON.stringify(findings),
+  isWeakenedTest: () => false,
+};

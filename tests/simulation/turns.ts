@@ -1,0 +1,42 @@
+import type { Random } from "../support/random-plan.ts";
+
+// Who goes on is decided by the seed: whoever wants to do something outside itself waits for a turn, and one turn is
+// given at a time. What it leads to runs to the next wish for a turn before anything else happens.
+
+/** A process that drives builds; once it is dead, nothing of it ever goes on. */
+export interface Orchestrator {
+  readonly name: string;
+  isAlive: boolean;
+}
+
+export interface Turns {
+  /** Resolves when it is this one's turn; never when its orchestrator dies first. */
+  wait(of: Orchestrator, what: string): Promise<void>;
+  readonly waiting: number;
+  /** Gives one of those who wait its turn, and lets it run as far as it comes. */
+  give(random: Random): Promise<string>;
+  /** Everything of a dead orchestrator is forgotten. */
+  forget(of: Orchestrator): void;
+}
+
+export function createTurns(): Turns {
+  let open: { of: Orchestrator; what: string; resume: () => void }[] = [];
+  return {
+    wait: (of, what) => new Promise((resume) => open.push({ of, what, resume })),
+    get waiting() {
+      return open.length;
+    },
+    async give(random) {
+      const [chosen] = open.splice(random.between(0, open.length - 1), 1);
+      chosen!.resume();
+      await settled();
+      return `${chosen!.of.name} ${chosen!.what}`;
+    },
+    forget(of) {
+      open = open.filter((turn) => turn.of !== of);
+    },
+  };
+}
+
+/** Resolves once everything that can go on without a turn has done so. */
+export const settled = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
