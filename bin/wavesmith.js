@@ -17,8 +17,19 @@ const built = new URL("../dist/src/cli/main.js", import.meta.url);
 const { main } = existsSync(fileURLToPath(built)) ? await import(built.href) : await fromSources();
 await main(process);
 
-/** In a checkout: the sources themselves, through tsx. */
+/** In a checkout: the sources themselves, bundled, or through tsx where no bundle can be kept. */
 async function fromSources() {
+  try {
+    const { bundleSources } = await import("../scripts/bundle-sources.mjs");
+    const bundle = await bundleSources();
+    if (process.argv.includes("--verbose")) process.setSourceMapsEnabled(true);
+    return await import(bundle);
+  } catch {
+    return throughTsx(); // It says what is wrong with the sources, or that packages are missing.
+  }
+}
+
+async function throughTsx() {
   const { register } = await import("tsx/esm/api").catch(() => {
     process.stderr.write("wavesmith: its packages are not installed. Run: npm ci\n");
     process.exit(4);

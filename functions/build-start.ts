@@ -1,4 +1,4 @@
-import { readBuildRequest, refuseFromAfar } from "../src/coordinator/request-build.ts";
+import { readBuildRequest } from "../src/coordinator/request-build.ts";
 import {
   admitBuild,
   failBuild,
@@ -18,8 +18,8 @@ export const buildStart = (flow: Flow) =>
     run: async ({ data, eventId, step }) => {
       const { ports } = flow;
       const buildId = await step("check the plan and store its tasks", async () => {
-        if (!(await flow.isFromHere(eventId))) refuseFromAfar(data);
-        return storeBuild(ports, readBuildRequest(ports, { id: eventId, data }, flow.defaultDriver));
+        const request = { id: eventId, data: await flow.vetted(eventId, data) };
+        return storeBuild(ports, readBuildRequest(ports, request, flow.defaultDriver));
       });
       const admitted = await step("wait for the project's turn", () => admitBuild(ports, buildId));
       if (!admitted) return { buildId, queued: true };

@@ -11,8 +11,8 @@ export interface Flow {
   readonly relay: Relay;
   /** The sandbox driver for requests that name none. */
   readonly defaultDriver: string;
-  /** Whether the event with this id was sent by this machine. */
-  readonly isFromHere: (eventId: string) => Promise<boolean>;
+  /** What a request asks for: as a command of this machine sent it, else without what only such a one may say. */
+  readonly vetted: (eventId: string, data: Record<string, unknown>) => Promise<Record<string, unknown>>;
 }
 
 type StepTools = GetStepTools<Inngest.Any>;

@@ -2,6 +2,7 @@ import { createHash } from "node:crypto";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { Inngest, type InngestFunction } from "inngest";
+import type { Flow } from "../functions/flow.ts";
 import { createFunctions } from "../functions/index.ts";
 import { createAgents } from "./agents/agents.ts";
 import type { Config, InngestSettings } from "./config.ts";
@@ -9,6 +10,7 @@ import { withCrashPoints } from "./coordinator/crash-points.ts";
 import type { Ports } from "./coordinator/port.ts";
 import { reconcileBuilds } from "./coordinator/reconcile.ts";
 import { createRelay, type Relay } from "./coordinator/relay.ts";
+import { refuseForEvents } from "./coordinator/request-build.ts";
 import { type JobWatcher, watchJobs } from "./coordinator/watch-jobs.ts";
 import { messageOf, WavesmithError } from "./domain/errors.ts";
 import { type IdSource, randomIds } from "./domain/ids.ts";
@@ -101,8 +103,13 @@ async function wire(options: AppOptions, database: Database): Promise<App> {
   };
   const ports = options.crashPoint === undefined ? plain : withCrashPoints(plain, options.crashPoint);
   const relay = createRelay(ports, () => (served === "all" ? "all" : [...served]));
-  const isFromHere = isFromHereOf(config, store);
-  const flow = { inngest: runner.client, ports, relay, defaultDriver: config.sandboxDriver, isFromHere };
+  const flow = {
+    inngest: runner.client,
+    ports,
+    relay,
+    defaultDriver: config.sandboxDriver,
+    vetted: vettedBy(config, store),
+  };
   const functions = createFunctions(flow);
   await runner.use(functions);
   const running = createDriving({ database, runner, ports, relay, warn: options.warn });
@@ -175,14 +182,22 @@ function onInngest(settings: InngestSettings, warn: (message: string) => void): 
   return { client, use: async () => undefined, send, start: () => undefined, stop: async () => undefined, endpoint };
 }
 
-/** A server that is no dev server has events from anywhere; those sent from here stand in the outbox. */
-const fromAnywhere = ({ engine }: Config): boolean => engine.kind === "inngest" && !engine.isDev;
-
-const isFromHereOf = (config: Config, store: Store) => async (eventId: string) =>
-  !fromAnywhere(config) || (await store.outbox.find({ eventId })) !== null;
+/**
+ * An Inngest server has events from anywhere, and a dev server's calls are not even signed: what only commands of this
+ * machine may say counts as it stands in the outbox. The embedded engine has events from us alone.
+ */
+const vettedBy =
+  (config: Config, store: Store): Flow["vetted"] =>
+  async (eventId, data) => {
+    if (config.engine.kind === "embedded") return data;
+    const sent = await store.outbox.find({ eventId, name: "project/build.requested" });
+    if (sent !== null) return sent.data;
+    refuseForEvents(data);
+    return data;
+  };
 
 async function rememberSent(config: Config, store: Store, { id, name, data }: SentEvent): Promise<void> {
-  if (!fromAnywhere(config)) return;
+  if (config.engine.kind === "embedded") return;
   const projectId = String(data.projectId);
   await store.outbox.insertIfAbsent({ eventId: id, name, data, projectId, buildId: null, sentAt: new Date() });
 }

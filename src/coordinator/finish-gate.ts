@@ -302,7 +302,7 @@ async function judgeJob(
 ): Promise<Judged> {
   const endpoint = await ensureSandbox(ports, build);
   const cover = maskOf(ports, build);
-  const treePath = gateTreePath(build.id, wave.number, run.gate, run.round);
+  const treePath = gateTreePath(wave.number, run);
   const results: { stage: StageState; result: GateResult }[] = [];
   for (const stage of state.stages) {
     if (stage.status === "skipped" || stage.name === "save setup cache") continue;
@@ -383,11 +383,11 @@ export async function closeGate(ports: Ports, refer: GateRefer): Promise<void> {
   const { run, build, wave } = await loadGate(ports, refer.gateRunId);
   if (run.status !== "finished") return;
   const jobs = await ports.store.jobs.list({ key: jobKeysOf(run) });
-  if (jobs.length === 0) return;
+  if (jobs.length === 0 && run.losses === 0) return; // there was nothing to run
   const endpoint = await ensureSandbox(ports, build);
-  await ports.workspace.closeTree(endpoint.guest, gateTreePath(build.id, wave.number, run.gate, run.round));
-  for (const { key } of jobs) {
+  for (const [fence, key] of jobKeysOf(run).entries()) {
     await dropJob(ports, endpoint, key);
+    await ports.workspace.closeTree(endpoint.guest, gateTreePath(wave.number, { ...run, fence }));
     await endpoint.guest.remove(handoverPath(key), { recursive: true });
     await endpoint.guest.forgetJob(key);
   }

@@ -4,8 +4,11 @@ export const taskTreePath = (buildId: string, taskKey: string, attempt: number):
   `trees/${buildId}/${taskKey}.${attempt}`;
 export const headTreePath = (buildId: string, kind: string, waveNumber: number, attempt: number): string =>
   `trees/${buildId}/${kind}-${waveNumber}.${attempt}`;
-export const gateTreePath = (buildId: string, waveNumber: number, gate: string, round: number): string =>
-  `trees/${buildId}/gate-${waveNumber}-${gate}-${round}`;
+/** One for each time the run was asked for: what an earlier job did to its tree is no longer clean. */
+export const gateTreePath = (
+  waveNumber: number,
+  { buildId, gate, round, fence }: { buildId: string; gate: string; round: number; fence: number },
+): string => `trees/${buildId}/gate-${waveNumber}-${gate}-${round}.${fence}`;
 /** The task and result files of one job. */
 export const handoverPath = (jobKey: string): string => `handover/${jobKey}`;
 

@@ -16,10 +16,11 @@ const requestSchema = eventSchemas["project/build.requested"].extend({
 export const networkOf = (plan: Plan): "none" | "open" => (plan.network === "none" ? "none" : "open");
 
 /**
- * Refuses what only a request from this machine may say: a folder of ours, a source on our disk, another sandbox than the
- * one chosen here. Fails with `unsupported`.
+ * Refuses what only a command of this machine may say: a folder of ours, a source on our disk, another sandbox than the
+ * one chosen here. An agent in a sandbox with an open network can send events, too, and must not get out by that.
+ * Fails with `unsupported`.
  */
-export function refuseFromAfar(data: Readonly<Record<string, unknown>>): void {
+export function refuseForEvents(data: Readonly<Record<string, unknown>>): void {
   const { path, git } = sourceOf(data.plan);
   const local = typeof git === "string" && !/^(https?|ssh|git):\/\/|^[\w.-]+@[\w.-]+:/.test(git);
   const said = [
@@ -29,8 +30,9 @@ export function refuseFromAfar(data: Readonly<Record<string, unknown>>): void {
     ...(local ? ["plan.source.git with a path"] : []),
   ];
   if (said.length === 0) return;
-  throw new WavesmithError("unsupported", `a request from another machine cannot say ${said.join(", ")}`, {
-    remedy: "leave it out; `source: { git: https://… }` brings a tree along",
+  throw new WavesmithError("unsupported", `a request by event cannot say ${said.join(", ")}`, {
+    remedy:
+      "leave it out, bring the tree along with `source: { git: https://… }`, or use `wavesmith build` on this machine",
   });
 }
 

@@ -48,7 +48,7 @@ export async function claimAttempt(ports: Ports, { attemptId, fence }: AttemptRe
   });
 }
 
-/** Opens the attempt's clean tree at its base; an attempt that is being started again gets a fresh one. */
+/** Opens the attempt's clean tree at its base; one that is there already is its own, and may have its job at work in it. */
 export async function openAttemptTree(ports: Ports, refer: AttemptRefer): Promise<void> {
   const { attempt, build } = await loadAttempt(ports, refer.attemptId);
   if (attempt.fence !== refer.fence || attempt.status !== "starting") return;
@@ -58,7 +58,7 @@ export async function openAttemptTree(ports: Ports, refer: AttemptRefer): Promis
     guest: endpoint.guest,
     treePath: attempt.treePath,
     sha: attempt.baseSha,
-    reuse: false,
+    reuse: true,
   });
 }
 

@@ -142,7 +142,7 @@ export async function startGateJob(ports: Ports, refer: GateRefer): Promise<void
     await finishAtOnce(ports, loaded);
     return;
   }
-  const treePath = gateTreePath(build.id, wave.number, run.gate, run.round);
+  const treePath = gateTreePath(wave.number, run);
   const { endpoint, setting, own } = stages;
   await startJob(ports, endpoint, {
     key: run.jobKey!,
@@ -181,7 +181,7 @@ async function gateStages(
   work: Exclude<GateWork, { kind: "verdict" }>,
 ): Promise<GateStages | null> {
   const { run, build, wave } = loaded;
-  const treePath = gateTreePath(build.id, wave.number, run.gate, run.round);
+  const treePath = gateTreePath(wave.number, run);
   const plain = run.gate === "critic";
   const checks = plain ? await criticChecks(ports, loaded) : null;
   if (plain && checks!.length === 0 && criticAgent(build) === null) return null;
@@ -192,7 +192,8 @@ async function gateStages(
     guest: endpoint.guest,
     treePath,
     sha: run.sha,
-    reuse: false,
+    // Whoever takes the same request twice must not take the tree from under the job of the first.
+    reuse: true,
   });
   const setting = await frameJob({
     ports,
@@ -258,7 +259,7 @@ async function criticStages(
   checks: Awaited<ReturnType<typeof criticChecks>>,
 ): Promise<StageSpec[]> {
   const { run, build, wave } = loaded;
-  const treePath = gateTreePath(build.id, wave.number, run.gate, run.round);
+  const treePath = gateTreePath(wave.number, run);
   const syntax = checks.map((check) =>
     stage({
       name: check.name,

@@ -54,11 +54,13 @@ export interface Served {
 
 const served = `function_id = ANY($1::text[]) AND ($2::text[] IS NULL OR partition IS NULL OR partition = ANY($2::text[]))`;
 
-/** When the next free job of those served is due, in ms since 1970; null when there is none. */
-export async function nextDueMs(on: Queryable, what: Served, afterMs: number): Promise<number | null> {
+/** When the first free job of those served is due, in ms since 1970, of those due after a moment if given; null: there is none. */
+export async function nextDueMs(on: Queryable, what: Served, afterMs: number | null): Promise<number | null> {
   const { rows } = await on.query(
-    prepared(`SELECT min(due_at) AS due_at FROM engine.jobs WHERE holder IS NULL AND due_at > $3 AND ${served}`),
-    [what.functionIds, what.partitions, new Date(afterMs)],
+    prepared(
+      `SELECT min(due_at) AS due_at FROM engine.jobs WHERE holder IS NULL AND ($3::timestamptz IS NULL OR due_at > $3) AND ${served}`,
+    ),
+    [what.functionIds, what.partitions, afterMs === null ? null : new Date(afterMs)],
   );
   return rows[0]?.due_at instanceof Date ? rows[0].due_at.getTime() : null;
 }

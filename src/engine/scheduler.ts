@@ -60,18 +60,26 @@ export function createScheduler({ context, session, work }: SchedulerOptions): S
     upkeepDueMs = performance.now() + context.pollMs;
   };
 
+  /** How long until a free job is due, of those due after this moment if given; at most until the next poll. */
+  const restOf = async (afterMs: number | null): Promise<number> => {
+    const dueMs = await nextDueMs(context.database, wanted(), afterMs);
+    return Math.min(context.pollMs, Math.max(0, (dueMs ?? Number.POSITIVE_INFINITY) - context.nowMs()));
+  };
+
   const claim = async (mine: symbol) => {
     const limit = context.parallelism - inFlight.size;
     if (limit <= 0) return context.pollMs;
     const { holder, leaseMs } = context;
+    // Many looks find nothing: those take no lock that others wait for.
+    const restMs = await restOf(null);
+    if (restMs > 0) return restMs;
     const request = { limit, holder, leaseMs, nowMs: context.nowMs(), ...wanted() };
     const jobs = await claimJobs(context.database, request, () => context.crash("engine.claim.before-commit"));
     if (running !== mine) return 0; // stopped meanwhile: these leases lost their process lock, others adopt them
     jobs.forEach(begin);
     if (jobs.length > 0) await context.crash("engine.claim.after-commit");
     if (jobs.length > 0) return context.pollMs;
-    const dueMs = await nextDueMs(context.database, wanted(), request.nowMs);
-    return Math.min(context.pollMs, Math.max(1, (dueMs ?? Number.POSITIVE_INFINITY) - context.nowMs()));
+    return Math.max(1, await restOf(request.nowMs));
   };
 
   const turn = async (mine: symbol): Promise<number> => {

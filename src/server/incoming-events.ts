@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { z } from "zod";
 import type { Ports } from "../coordinator/port.ts";
-import { refuseFromAfar } from "../coordinator/request-build.ts";
+import { refuseForEvents } from "../coordinator/request-build.ts";
 import { defaultTenant, projectIdFor } from "../coordinator/start-build.ts";
 import { WavesmithError } from "../domain/errors.ts";
 import { schemaForEvent } from "../domain/events.ts";
@@ -26,8 +26,6 @@ type Incoming = z.infer<typeof eventSchema>;
 
 export interface IncomingOptions {
   readonly ports: Pick<Ports, "store">;
-  /** Whether the sender may be on another machine: such a one can name no folder of ours and choose no sandbox. */
-  readonly fromAfar: boolean;
 }
 
 /** Reads the body of `POST /e/:key`: all of its events, or the fault of the first that has one. */
@@ -49,14 +47,14 @@ async function complete(event: Incoming, options: IncomingOptions): Promise<Sent
     });
   }
   const given = event.data ?? {};
-  const data = name === "project/build.requested" ? requestData(given, options) : await buildData(name, given, options);
+  const data = name === "project/build.requested" ? requestData(given) : await buildData(name, given, options);
   const checked = schemaForEvent(name)!.safeParse(data);
   if (!checked.success) throw new WavesmithError("usage", `the data of ${name} is wrong: ${told(checked.error)}`);
   return { name, id: event.id ?? `${name}:${randomUUID()}:0`, data };
 }
 
-function requestData(given: Record<string, unknown>, { fromAfar }: IncomingOptions): Record<string, unknown> {
-  if (fromAfar) refuseFromAfar(given);
+function requestData(given: Record<string, unknown>): Record<string, unknown> {
+  refuseForEvents(given);
   if ([given.plan, given.planUrl, given.brief].every((what) => what === undefined)) {
     throw new WavesmithError("usage", "project/build.requested has neither a plan nor a brief", {
       remedy: 'send {"data":{"plan":{"name":"…","tasks":[…]}}}',

@@ -114,7 +114,7 @@ function createRoutes({ app, engine, warn }: ServerOptions, view: EngineView): H
     if (keyed && !sameKey(req.param("key"), engine.eventKey!)) {
       return problem(401, "unauthorized", "the event key is not that of this server");
     }
-    const events = await readIncoming(parseJson(await req.text()), { ports: app.ports, fromAfar: keyed });
+    const events = await readIncoming(parseJson(await req.text()), { ports: app.ports });
     await app.send(...events);
     return json({ ids: events.map((event) => event.id), status: 200 });
   });

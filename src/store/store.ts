@@ -2,20 +2,9 @@ import { createHash } from "node:crypto";
 import { and, inArray, isNull, sql } from "drizzle-orm";
 import { drizzle } from "drizzle-orm/node-postgres";
 import type { Pool } from "pg";
-import { WavesmithError } from "../domain/errors.ts";
 import { type IdSource, randomIds } from "../domain/ids.ts";
 import { createKeptPlans, type KeptColumn } from "./kept-column.ts";
-import type {
-  BuildRow,
-  JobLease,
-  JobRow,
-  OutboxRow,
-  ProjectRow,
-  Rows,
-  Store,
-  StoreTransaction,
-  Tables,
-} from "./port.ts";
+import type { BuildRow, JobLease, JobRow, ProjectRow, Rows, Store, StoreTransaction, Tables } from "./port.ts";
 import { type Db, type Keeping, rowsOf } from "./rows.ts";
 import * as schema from "./schema.ts";
 

@@ -73,6 +73,10 @@ ${emptyFolder}
 ${makeRepository}
 tree=$PWD/$1 keep=$PWD/$2
 if [ -L "$tree" ]; then echo "$1 is a symlink" >&2; exit 3; fi
+# Two who open the same tree go one after the other, so that the second finds it whole.
+mkdir -p "$keep"
+exec 9< "$keep"
+if [ "$4" = 1 ] && command -v flock > /dev/null; then flock -w 240 9; fi
 for entry in "$tree"/* "$tree"/.[!.]* "$tree"/..?*; do
   if [ ! -e "$entry" ] && [ ! -L "$entry" ]; then continue; fi
   if [ "$4" = 1 ] && { [ ! -e "$tree/.git/wavesmith-opening" ] || [ -e "$tree/.git/wavesmith-opened" ]; }; then exit 0; fi

@@ -75,7 +75,13 @@ export function bindFunctions(ports: Ports): ReadonlyMap<string, Handler> {
     ): Handler => ({ id: options.id, trigger: options.triggers[0]!.event, run, failed: options.onFailure }),
   };
   const relay = createRelay(ports, () => "all");
-  const flow = { inngest, ports, relay, defaultDriver: "local", isFromHere: async () => true };
+  const flow = {
+    inngest,
+    ports,
+    relay,
+    defaultDriver: "local",
+    vetted: async (_id: string, data: Record<string, unknown>) => data,
+  };
   const handlers = createFunctions(flow as never) as unknown as Handler[];
   return new Map(handlers.map((handler) => [handler.id, handler]));
 }
@@ -100,7 +106,8 @@ export function createEventRunner(random: Random, delivery: Delivery, handlers: 
         if (known.has(event.id) && !random.chance(delivery.repeats)) continue;
         known.add(event.id);
         const listeners = handlers().filter((handler) => hears(handler, event.name));
-        if (listeners.length > 0 && dropped < 3 && random.chance(delivery.drops)) {
+        const isAsked = event.name !== "project/build.requested"; // nobody could ask again
+        if (isAsked && listeners.length > 0 && dropped < 3 && random.chance(delivery.drops)) {
           dropped += 1;
           continue;
         }

@@ -83,8 +83,9 @@ export function createFakeWorkspace(git: FakeGit, turn: (name: string) => Promis
       await turn("workspace.syncVolume");
       guestOf(guest).volume().repo = sha;
     },
-    async openTree({ guest, treePath, sha }) {
+    async openTree({ guest, treePath, sha, reuse }) {
       await turn(`workspace.openTree ${treePath}`);
+      if (reuse && guestOf(guest).volume().trees.get(treePath)?.isOpened) return;
       guestOf(guest)
         .volume()
         .trees.set(treePath, { files: new Map(treeOf(sha)), isOpened: true });

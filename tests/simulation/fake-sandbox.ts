@@ -36,7 +36,7 @@ export interface FakeGuest extends GuestClient {
 
 export type Machines = Map<string, FakeMachine>;
 
-const emptyVolume = (): FakeVolume => ({ trees: new Map(), files: new Map(), jobs: new Map(), repo: null });
+export const emptyVolume = (): FakeVolume => ({ trees: new Map(), files: new Map(), jobs: new Map(), repo: null });
 
 /** Its running jobs are lost; without its volume everything on it is. */
 export function killMachine(machine: FakeMachine, { withVolume }: { withVolume: boolean }): void {

@@ -28,7 +28,8 @@ export async function teardown(): Promise<void> {
     left = leftovers();
   }
   if (left.length === 0) {
-    rmSync(folder, { recursive: true, force: true });
+    // Another run may be using the shared server that was started in this one, through its socket here.
+    if (!isLent()) rmSync(folder, { recursive: true, force: true });
     return;
   }
   // Vitest only prints what a teardown throws.
@@ -36,12 +37,18 @@ export async function teardown(): Promise<void> {
   throw new Error(`the tests left behind:\n  ${left.join("\n  ")}`);
 }
 
+const isLent = (): boolean =>
+  existsSync("/proc/self") &&
+  readdirSync("/proc")
+    .flatMap(processOfRun)
+    .some(({ command, cwd }) => sharedCluster.test(`${command} ${cwd}`));
+
 function leftovers(): string[] {
   // macOS has no /proc: there only files are looked for.
   const processes = existsSync("/proc/self") ? readdirSync("/proc").flatMap(processOfRun) : [];
   const shared = processes.filter(({ command, cwd }) => sharedCluster.test(`${command} ${cwd}`));
   const files = readdirSync(folder)
-    .filter((name) => name.startsWith("wavesmith"))
+    .filter((name) => name.startsWith("wavesmith") && !(shared.length > 0 && name.startsWith("wavesmith-pg-")))
     .map((name) => join(folder, name))
     .filter((path) => !shared.some(({ command }) => command.includes(path)));
   const strays = processes.filter((one) => !shared.includes(one) && !isOfShared(one, shared));
