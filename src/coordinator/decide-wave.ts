@@ -7,16 +7,20 @@ import type { Ports } from "./port.ts";
 
 export interface Decision {
   readonly by: string | null;
+  /** What an event is about: one about another wave or another head came late, and changes nothing. */
+  readonly about?: { readonly waveNumber: number; readonly sha: string | null };
 }
 
 /** Lets the waiting wave pass. Saying it again changes nothing. Fails with `conflict` when nothing waits. */
-export async function approveWave(ports: Ports, buildId: string, { by }: Decision): Promise<void> {
-  await decide(ports, buildId, "approved", async (transaction, build, wave) => {
+export async function approveWave(ports: Ports, buildId: string, decision: Decision): Promise<void> {
+  const { by } = decision;
+  await decide(ports, buildId, { ...decision, is: "approved" }, async (transaction, build, wave) => {
     await transaction.approvals.insert({ ...row(ports, wave), decision: "approved", by });
     await transaction.waves.update({ id: wave.id }, { status: "gating", approvedSha: wave.headSha });
     await transaction.builds.update({ id: buildId }, { status: "running" });
     await emitFor(transaction, build, "project/wave.approved", `${wave.id}/${wave.headSha}`, wave.epoch, {
       waveNumber: wave.number,
+      sha: wave.headSha,
       ...(by === null ? {} : { by }),
     });
   });
@@ -26,9 +30,10 @@ export async function approveWave(ports: Ports, buildId: string, { by }: Decisio
 export async function rejectWave(
   ports: Ports,
   buildId: string,
-  { by, reason }: Decision & { reason: string },
+  decision: Decision & { reason: string },
 ): Promise<void> {
-  await decide(ports, buildId, "rejected", async (transaction, build, wave) => {
+  const { by, reason } = decision;
+  await decide(ports, buildId, { ...decision, is: "rejected" }, async (transaction, build, wave) => {
     await transaction.approvals.insert({ ...row(ports, wave), decision: "rejected", by, reason });
     await transaction.waves.update(
       { id: wave.id },
@@ -37,6 +42,7 @@ export async function rejectWave(
     await transaction.builds.update({ id: buildId }, { status: "running" });
     await emitFor(transaction, build, "project/wave.rejected", `${wave.id}/${wave.headSha}`, wave.epoch, {
       waveNumber: wave.number,
+      sha: wave.headSha,
       reason,
       ...(by === null ? {} : { by }),
     });
@@ -51,21 +57,26 @@ const row = (ports: Ports, wave: WaveRow) => ({
   createdAt: ports.clock.now(),
 });
 
+const isAbout = (wave: WaveRow | null, about: NonNullable<Decision["about"]>): boolean =>
+  wave !== null && wave.number === about.waveNumber && (about.sha === null || about.sha === wave.headSha);
+
 async function decide(
   ports: Ports,
   buildId: string,
-  decision: "approved" | "rejected",
+  decision: Decision & { is: "approved" | "rejected" },
   write: (transaction: StoreTransaction, build: BuildRow, wave: WaveRow) => Promise<void>,
 ): Promise<void> {
-  await ports.store.transaction(`wave-${decision}`, async (transaction) => {
+  await ports.store.transaction(`wave-${decision.is}`, async (transaction) => {
     const build = await transaction.lockBuild(buildId);
     const wave = await transaction.waves.find({ buildId }, { by: "number", descending: true });
+    const { about } = decision;
+    if (about !== undefined && !isAbout(wave, about)) return;
     if (wave?.status === "waiting" && build.status === "waiting") {
       await write(transaction, build, wave);
       await advance(transaction, ports, buildId);
       return;
     }
-    const said = decision === "approved" ? wave?.approvedSha : wave?.rejectedSha;
+    const said = decision.is === "approved" ? wave?.approvedSha : wave?.rejectedSha;
     if (wave !== null && wave.headSha !== null && said === wave.headSha) return;
     throw new WavesmithError("conflict", `build ${buildId} is ${build.status} and waits for no decision`, {
       remedy: `wavesmith status ${buildId}`,

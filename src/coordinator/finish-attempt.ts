@@ -325,7 +325,8 @@ export async function closeAttempt(ports: Ports, refer: AttemptRefer): Promise<v
   const hadJob = await dropJob(ports, endpoint, attempt.jobKey);
   if (hadJob && attempt.commitSha === null) {
     const kept = await keepTree(ports, endpoint, loaded);
-    await ports.store.attempts.update({ id: attempt.id }, { commitSha: kept?.commit ?? null });
+    if (kept?.commit != null)
+      await ports.store.attempts.update({ id: attempt.id, commitSha: null }, { commitSha: kept.commit });
   }
   await ports.workspace.closeTree(endpoint.guest, attempt.treePath);
   await endpoint.guest.remove(handoverPath(attempt.jobKey), { recursive: true });

@@ -28,12 +28,21 @@ export function refuseForEvents(data: Readonly<Record<string, unknown>>): void {
     ...(data.sandbox === undefined ? [] : ["sandbox"]),
     ...(path === undefined ? [] : ["plan.source.path"]),
     ...(local ? ["plan.source.git with a path"] : []),
+    ...ownSettings(data.plan).map((name) => `plan.secrets ${name}`),
   ];
   if (said.length === 0) return;
   throw new WavesmithError("unsupported", `a request by event cannot say ${said.join(", ")}`, {
     remedy:
       "leave it out, bring the tree along with `source: { git: https://… }`, or use `wavesmith build` on this machine",
   });
+}
+
+/** Our own keys and addresses, which nobody outside may have handed to an agent. */
+function ownSettings(plan: unknown): string[] {
+  const { secrets } = (typeof plan === "object" && plan !== null ? plan : {}) as { secrets?: unknown };
+  return Array.isArray(secrets)
+    ? secrets.map(String).filter((name) => /^(WAVESMITH_|INNGEST_|DATABASE_URL$)/.test(name))
+    : [];
 }
 
 function sourceOf(plan: unknown): { path?: unknown; git?: unknown } {

@@ -100,7 +100,7 @@ export async function reopenWave(
     });
     return;
   }
-  if (!undelivered && wave.status !== "blocked" && wave.status !== "cancelled") return;
+  if (!undelivered && !["blocked", "cancelled", "waiting"].includes(wave.status)) return;
   if (wave.status === "cancelled" && (await wasTakenBack(transaction, build, wave))) return;
   const members = await transaction.waveTasks.list({ waveId: wave.id });
   const ids = members.map((member) => member.taskId);

@@ -24,9 +24,11 @@ export interface LoadedAttempt {
 export async function loadAttempt(ports: Ports, attemptId: string): Promise<LoadedAttempt> {
   const { store } = ports;
   const attempt = await store.attempts.get({ id: attemptId });
-  const build = await store.builds.get({ id: attempt.buildId });
-  const wave = await store.waves.get({ id: attempt.waveId });
-  const task = attempt.taskId === null ? null : await store.tasks.get({ id: attempt.taskId });
+  const [build, wave, task] = await Promise.all([
+    store.builds.get({ id: attempt.buildId }),
+    store.waves.get({ id: attempt.waveId }),
+    attempt.taskId === null ? null : store.tasks.get({ id: attempt.taskId }),
+  ]);
   return { attempt, build, wave, task };
 }
 
@@ -52,14 +54,16 @@ export async function claimAttempt(ports: Ports, { attemptId, fence }: AttemptRe
 export async function openAttemptTree(ports: Ports, refer: AttemptRefer): Promise<void> {
   const { attempt, build } = await loadAttempt(ports, refer.attemptId);
   if (attempt.fence !== refer.fence || attempt.status !== "starting") return;
-  const endpoint = await ensureSandbox(ports, build);
-  await ports.workspace.openTree({
-    projectId: build.projectId as never,
-    guest: endpoint.guest,
-    treePath: attempt.treePath,
-    sha: attempt.baseSha,
-    reuse: true,
-  });
+  await openTree(ports, await ensureSandbox(ports, build), attempt, build.projectId);
+}
+
+async function openTree(
+  ports: Ports,
+  { guest }: SandboxEndpoint,
+  { treePath, baseSha: sha }: AttemptRow,
+  projectId: string,
+): Promise<void> {
+  await ports.workspace.openTree({ projectId: projectId as never, guest, treePath, sha, reuse: true });
 }
 
 /** Starts the attempt's job: setup, services, the agent, its acceptance checks. False when it was settled meanwhile. */
@@ -68,6 +72,8 @@ export async function startAttemptJob(ports: Ports, refer: AttemptRefer): Promis
   const { attempt, build } = loaded;
   if (attempt.fence !== refer.fence || attempt.status !== "starting") return attempt.status !== "settled";
   const endpoint = await ensureSandbox(ports, build);
+  // A volume that was lost since then took the tree along, and a job must not begin in an empty folder.
+  if ((await endpoint.guest.stat(attempt.treePath)) === null) await openTree(ports, endpoint, attempt, build.projectId);
   const { stages, setting } = await attemptStages(ports, endpoint, loaded);
   await startJob(ports, endpoint, {
     key: attempt.jobKey,

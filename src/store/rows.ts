@@ -1,6 +1,6 @@
-import { and, asc, desc, eq, getTableColumns, inArray, isNull, type SQL } from "drizzle-orm";
+import { and, asc, desc, eq, getTableColumns, getTableName, inArray, isNull, type SQL } from "drizzle-orm";
 import type { NodePgDatabase, NodePgQueryResultHKT } from "drizzle-orm/node-postgres";
-import { getTableConfig, type PgColumn, type PgDatabase, type PgTable } from "drizzle-orm/pg-core";
+import type { PgColumn, PgDatabase, PgTable } from "drizzle-orm/pg-core";
 import { WavesmithError } from "../domain/errors.ts";
 import type { KeptColumn } from "./kept-column.ts";
 import type { Rows, Where } from "./port.ts";
@@ -59,7 +59,7 @@ export function rowsOf<Row extends object, Insert extends object>(
   keeping: Keeping | null = null,
 ): LockableRows<Row, Insert> {
   const columns = getTableColumns(table) as Record<string, PgColumn>;
-  const name = getTableConfig(table).name;
+  const name = getTableName(table);
   const light = Object.fromEntries(Object.entries(columns).filter(([column]) => column !== keeping?.column.name));
   const select = async (which: typeof columns, where: Where<Row>, order?: Order<Row>): Promise<Row[]> => {
     let query = db.select(which).from(table).where(condition(columns, where)).$dynamic();

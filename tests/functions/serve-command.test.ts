@@ -102,9 +102,22 @@ describe("wavesmith serve", () => {
 
   const statusOf = async (buildId: string) => (await store.builds.find({ id: buildId }))?.status ?? "";
   const untilOver = (buildId: string) =>
-    expect
-      .poll(() => statusOf(buildId), { timeout: 45_000, interval: 100 })
-      .toSatisfy((status) => over.includes(status as string));
+    until(async () => over.includes(await statusOf(buildId)), `build ${buildId} to be over`);
+
+  /** Waits until something holds; a test that hangs says for what, how far the builds are and what `serve` warned of. */
+  async function until(holds: () => Promise<boolean>, what: string): Promise<void> {
+    const deadline = Date.now() + 50_000;
+    while (!(await holds())) {
+      if (Date.now() > deadline) {
+        const builds = (await store.builds.list({})).map(({ id, status, headSha }) => `${id} ${status} ${headSha}`);
+        const unsent = (await store.outbox.list({ sentAt: null })).map(({ eventId }) => eventId);
+        const runs = await database.pool.query("select function_id, status, output from engine.runs");
+        const facts = JSON.stringify({ builds, unsent, runs: runs.rows, notes: running.map(({ notes }) => notes) });
+        throw new Error(`waited in vain for ${what}: ${facts}`);
+      }
+      await new Promise((wake) => setTimeout(wake, 100));
+    }
+  }
 
   it("drives the builds of every project, without being told of any", async () => {
     const { url, process: child, ended } = await serve();
@@ -127,9 +140,7 @@ describe("wavesmith serve", () => {
       ],
     };
     const buildId = await request(first.url, "long", plan);
-    await expect
-      .poll(async () => (await store.attempts.find({ buildId }))?.status, { timeout: 30_000 })
-      .toBe("running");
+    await until(async () => (await store.attempts.find({ buildId }))?.status === "running", "the task to run");
     first.process.kill("SIGINT");
     expect(await first.ended).toBe(0);
     expect(first.notes.join("\n")).toMatch(/1 sandbox goes on with its jobs; the next serve/);

@@ -29,6 +29,11 @@ describe("steering a build", () => {
     const waiting = await fixture.build({ approval: "wave", tasks: two });
     expect(waiting.status).toBe("waiting");
     expect((await fixture.git("ls-tree", "main")).trim()).toBe("");
+    await approveWave(ports(), waiting.id, { ...ada, about: { waveNumber: 2, sha: null } });
+    await approveWave(ports(), waiting.id, { ...ada, about: { waveNumber: 1, sha: "another" } });
+    expect((await fixture.app.store.builds.get({ id: waiting.id })).status, "late or early words change nothing").toBe(
+      "waiting",
+    );
     await approveWave(ports(), waiting.id, ada);
     const second = await fixture.until(waiting.id, (build) => build.status === "waiting");
     expect(await main()).toEqual(["a"]);

@@ -1,3 +1,4 @@
+import type { PlanTask } from "../../src/domain/plan.ts";
 import type { Random } from "../support/random-plan.ts";
 import type { FakeJob, FakeTree, FakeVolume } from "./fake-sandbox.ts";
 import { endJob } from "./fake-sandbox.ts";
@@ -19,7 +20,7 @@ export interface Behaviour {
 export interface SimulatedPlan {
   /** As a person writes it. */
   readonly plan: Record<string, unknown>;
-  readonly behaviours: ReadonlyMap<string, Behaviour>;
+  readonly behaviours: Map<string, Behaviour>;
   /** Whether it may fail although nobody cancels it and nothing dies. */
   readonly mayFail: boolean;
 }
@@ -60,7 +61,11 @@ export function simulatedPlan(random: Random, name: string): SimulatedPlan {
   return {
     plan: {
       name,
-      limits: { tasksPerAgentPerWave: random.between(1, 3), maxParallelTasks: random.between(1, 3) },
+      limits: {
+        tasksPerAgentPerWave: random.between(1, 3),
+        maxParallelTasks: random.between(1, 3),
+        ...(random.chance(0.15) ? { budget: { wallClock: "10m" } } : {}),
+      },
       onTaskFailure: random.chance(0.5) ? "stop" : "continue",
       approval: random.pick(["none", "none", "none", "final", "wave"]),
       ...(fixer ? { agents: { fixer: { runtime: "command", command: "true" } } } : {}),
@@ -71,6 +76,15 @@ export function simulatedPlan(random: Random, name: string): SimulatedPlan {
     behaviours,
     mayFail: fates.some(({ fate }) => fate === "fails") || fates.some(({ leavesBug }) => leavesBug),
   };
+}
+
+/** A task that an edited plan has more than this one. */
+export function addedTask({ behaviours }: SimulatedPlan, tasks: readonly PlanTask[]): PlanTask {
+  const last = tasks.at(-1)!;
+  const key = `t${tasks.length}`;
+  const own = { fate: "succeeds", changesNothing: false, shared: null, leavesBug: false, generates: false } as const;
+  behaviours.set(key, { ...own, text: `added ${key}` });
+  return { ...last, key, position: tasks.length, dependsOn: [last.key], writes: null, changes: "required" };
 }
 
 /** What a job is for, as its labels and the rows tell. */
@@ -116,8 +130,9 @@ function doTask(files: Map<string, string>, { key, attempt, behaviour }: Extract
     return false;
   }
   if (changesNothing) return true;
-  files.set(`own/${key}`, text);
-  if (shared !== null) files.set(shared, `${files.get(shared) ?? ""}${text}\n`);
+  files.set(`own/${key}`, `${text}#${attempt}`); // another time it changes something, too
+  const lines = shared === null ? "" : (files.get(shared) ?? "");
+  if (shared !== null && !lines.includes(`${text}\n`)) files.set(shared, `${lines}${text}\n`);
   if (leavesBug) files.set(`bug/${key}`, "bug");
   if (generates) files.set(generated, ownOf(files));
   return true;
@@ -143,7 +158,9 @@ export function expectedTree(behaviours: ReadonlyMap<string, Behaviour>): Record
 /** The tree without what fixers and generators leave. */
 export function comparableTree(tree: ReadonlyMap<string, string>): Record<string, string> {
   const kept = [...tree].filter(([path]) => path.startsWith("own/") || path.startsWith("shared/") || path === "junk");
-  return Object.fromEntries(kept.map(([path, text]) => [path, path.startsWith("shared/") ? sortedLines(text) : text]));
+  return Object.fromEntries(
+    kept.map(([path, text]) => [path, path.startsWith("shared/") ? sortedLines(text) : text.replace(/#.*/, "")]),
+  );
 }
 
 const sortedLines = (text: string): string => text.split("\n").filter(Boolean).sort().join("\n").concat("\n");

@@ -1,6 +1,7 @@
 import { createAgents } from "../../src/agents/agents.ts";
 import { requestCancel } from "../../src/coordinator/cancel-build.ts";
 import { approveWave, rejectWave } from "../../src/coordinator/decide-wave.ts";
+import { editPlan } from "../../src/coordinator/edit-plan.ts";
 import type { Ports } from "../../src/coordinator/port.ts";
 import { reconcileBuilds } from "../../src/coordinator/reconcile.ts";
 import { resumeWaiting, retryBuild } from "../../src/coordinator/retry-build.ts";
@@ -26,7 +27,15 @@ import { bindFunctions, createEventRunner, type EventRunner, type Participant } 
 import { createFakeGit, createFakeWorkspace } from "./fake-git.ts";
 import { createFakeDriver, emptyVolume, type FakeJob, killMachine, type Machines } from "./fake-sandbox.ts";
 import { createWatch } from "./invariants.ts";
-import { comparableTree, expectedTree, finishJob, type SimulatedPlan, simulatedPlan, type Work } from "./plans.ts";
+import {
+  addedTask,
+  comparableTree,
+  expectedTree,
+  finishJob,
+  type SimulatedPlan,
+  simulatedPlan,
+  type Work,
+} from "./plans.ts";
 import { createTurns, type Orchestrator, settled } from "./turns.ts";
 
 // One world from one number: builds of a project, one to three orchestrators on one database, and everything that can
@@ -50,6 +59,10 @@ interface Weather {
   readonly cancels: number;
   readonly retries: number;
   readonly rollbacks: number;
+  readonly edits: number;
+  /** How often the database or the sandbox cannot be reached. */
+  readonly outages: number;
+  readonly timeJumps: number;
 }
 
 const maxSteps = 60_000;
@@ -85,6 +98,9 @@ function createWorld(seed: number) {
     cancels: some(0.25, 2),
     retries: random.between(0, 3),
     rollbacks: some(0.15, 1),
+    edits: some(0.15, 1),
+    outages: random.chance(0.2) ? random.pick([0.005, 0.02, 0.1]) : 0,
+    timeJumps: some(0.4, 6),
   };
   const left = { ...weather };
   const happened: Record<string, number> = {};
@@ -92,7 +108,7 @@ function createWorld(seed: number) {
   const say = (what: string, detail = ""): void => {
     happened[what] = (happened[what] ?? 0) + 1;
     trace.push(`${what} ${detail}`);
-    if (trace.length > 400) trace.shift();
+    if (trace.length > Number(process.env.WAVESMITH_TRACE ?? 200)) trace.shift();
   };
 
   let now = Date.UTC(2026, 0, 1);
@@ -114,8 +130,12 @@ function createWorld(seed: number) {
   const join = (): void => {
     made += 1;
     const self: Orchestrator = { name: `o${made}`, isAlive: true };
-    const turn = (name: string) =>
-      /\.(find|get|list)$|unfinished/.test(name) && !random.chance(0.1) ? Promise.resolve() : turns.wait(self, name);
+    const turn = async (name: string): Promise<void> => {
+      if (/\.(find|get|list)$|unfinished/.test(name) && !random.chance(0.1)) return;
+      await turns.wait(self, name);
+      if (!name.includes(": ") && random.chance(weather.outages))
+        throw new WavesmithError("database", `${name} could not be reached`, { retryable: true });
+    };
     const committing = (name: string): void => {
       const broken = watch.look(name);
       if (broken !== null) faults.push(broken);
@@ -254,7 +274,19 @@ function createWorld(seed: number) {
     say(withVolume ? "a volume is lost" : "a sandbox dies");
     killMachine(machine()!, { withVolume });
   };
-  const rolledBack = new Set<string>();
+  const jump = (): void => {
+    now += random.pick([20_000, 150_000]);
+    say("a long time passes");
+  };
+  /** Somebody puts another task into the plan, or changes one. */
+  const edit = (ports: Ports, build: BuildRow): Promise<unknown> => {
+    takenBack.add(build.id);
+    const tasks = random.chance(0.5)
+      ? build.plan.tasks.map((task, index) => (index === 0 ? { ...task, timeoutMs: task.timeoutMs + 1 } : task))
+      : [...build.plan.tasks, addedTask(plans.get(build.id)!, build.plan.tasks)];
+    return editPlan(ports, build.id, { ...build.plan, tasks });
+  };
+  const takenBack = new Set<string>();
 
   /** Everything that could happen now, with how often it should. */
   const choices = (): [number, () => unknown][] => {
@@ -280,6 +312,12 @@ function createWorld(seed: number) {
         left.cancels > 0 && active !== undefined,
         0.3,
         () => use("cancels", () => aside("cancel", anybody(), (ports) => requestCancel(ports, active!.id, "enough"))),
+      ],
+      [left.timeJumps > 0, 0.3, () => use("timeJumps", jump)],
+      [
+        left.edits > 0 && (stopped ?? done ?? waiting) !== undefined && find("running", "queued") === undefined,
+        0.5,
+        () => use("edits", () => aside("edit", anybody(), (ports) => edit(ports, (stopped ?? done ?? waiting)!))),
       ],
       [
         waiting !== undefined && wave?.status === "waiting",
@@ -324,7 +362,7 @@ function createWorld(seed: number) {
       ? approveWave(ports, buildId, { by: null })
       : rejectWave(ports, buildId, { by: null, reason: "not good enough" });
   const rollback = async (ports: Ports, buildId: string): Promise<void> => {
-    rolledBack.add(buildId);
+    takenBack.add(buildId);
     const last = latestWave(buildId)!.number;
     await rollbackBuild(ports, buildId, random.between(0, last));
   };
@@ -373,7 +411,7 @@ function createWorld(seed: number) {
       return true;
     },
     end() {
-      const problems = atTheEnd({ rows, git, machine: machine(), plans, weather, rolledBack });
+      const problems = atTheEnd({ rows, git, machine: machine(), plans, weather, takenBack });
       if (problems.length > 0) throw new Error(problems.join("\n"));
       return { statuses: all().map(({ status }) => status), happened };
     },
@@ -386,24 +424,27 @@ interface Ended {
   readonly machine: ReturnType<Machines["get"]>;
   readonly plans: ReadonlyMap<string, SimulatedPlan>;
   readonly weather: Weather;
-  readonly rolledBack: ReadonlySet<string>;
+  readonly takenBack: ReadonlySet<string>;
 }
 
 /** What must be so once nothing happens any more. */
-function atTheEnd({ rows, git, machine, plans, weather, rolledBack }: Ended): string[] {
+function atTheEnd({ rows, git, machine, plans, weather, takenBack }: Ended): string[] {
   const problems: string[] = [];
   const attempts = rows<AttemptRow>("attempts");
   for (const build of rows<BuildRow>("builds")) {
     const { behaviours, mayFail } = plans.get(build.id)!;
     const refused = rows<ApprovalRow>("approvals").some(({ decision }) => decision === "rejected");
-    const excused = mayFail || refused || weather.cancels > 0;
+    // Another build may have moved main on from where the edited one ended.
+    const passedBy = plans.size > 1 && takenBack.size > 0;
+    const excused =
+      mayFail || passedBy || refused || weather.cancels > 0 || weather.outages > 0 || weather.timeJumps > 0;
     if (build.status !== "completed" && !excused) problems.push(`it ended ${build.status}: ${build.reason}`);
     if (build.status !== "completed") continue;
     const tree = comparableTree(git.commits.get(build.headSha!)!.tree);
     const expected = plans.size === 1 ? expectedTree(behaviours) : tree;
     if (JSON.stringify(sorted(tree)) !== JSON.stringify(sorted(expected)))
       problems.push(`its tree is ${JSON.stringify(tree)} instead of ${JSON.stringify(expected)}`);
-    for (const task of rows<TaskRow>("tasks").filter((row) => row.buildId === build.id && !rolledBack.has(build.id))) {
+    for (const task of rows<TaskRow>("tasks").filter((row) => row.buildId === build.id && !takenBack.has(build.id))) {
       const good = attempts.filter((attempt) => attempt.taskId === task.id && attempt.outcome === "succeeded").length;
       if (good !== task.conflicts.length + 1) problems.push(`task ${task.key} was done ${good} times`);
     }
@@ -417,7 +458,9 @@ function atTheEnd({ rows, git, machine, plans, weather, rolledBack }: Ended): st
   const { trees, files, jobs } = machine?.volume ?? emptyVolume();
   for (const path of trees.keys()) problems.push(`tree ${path} is left`);
   for (const path of files.keys()) problems.push(`file ${path} is left`);
-  for (const [key, { state }] of jobs) problems.push(`job ${key} is left, ${state.status}`);
+  // A key that was cancelled before its job was started stays, so that it never starts.
+  for (const [key, { state, spec }] of jobs)
+    if (spec.stages.length > 0) problems.push(`job ${key} is left, ${state.status}`);
   return problems;
 }
 

@@ -155,8 +155,13 @@ export function createMemoryDatabase(options: {
   };
   const rows = (name: keyof Tables) =>
     rowsOf(shapes[name], { read: () => data[name], written, name, serials, options });
-  const atomically = async <T>(work: () => Promise<T>): Promise<T> => {
-    if (undo !== null) throw new Error("a statement outside the transaction that is under way");
+  let last: Promise<unknown> = Promise.resolve();
+  const atomically = <T>(work: () => Promise<T>): Promise<T> => {
+    const mine = last.then(() => alone(work));
+    last = mine.catch(() => undefined); // told to whoever asked for it
+    return mine;
+  };
+  const alone = async <T>(work: () => Promise<T>): Promise<T> => {
     undo = new Map();
     try {
       return await work();
@@ -199,7 +204,12 @@ function storeOf({ rows, atomically, options }: Shared, process: MemoryProcess):
       Object.fromEntries(
         Object.entries(own as Record<string, (...args: unknown[]) => Promise<unknown>>).map(([method, call]) => [
           method,
-          (...args: unknown[]) => alone(`${name}.${method}`, () => call(...args)),
+          /^(find|get|list)$/.test(method)
+            ? async (...args: unknown[]) => {
+                await turn(`${name}.${method}`);
+                return call(...args);
+              }
+            : (...args: unknown[]) => alone(`${name}.${method}`, () => call(...args)),
         ]),
       ),
     ]),

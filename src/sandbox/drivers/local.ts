@@ -14,7 +14,7 @@ import { guestProtocolVersion } from "../../guest/protocol.ts";
 import { guestProgram } from "../guest-program.ts";
 import type { SandboxDriver, SandboxEndpoint, SandboxInfo, SandboxSpec } from "../port.ts";
 import { checkLocal } from "./local/check.ts";
-import { findRunning, type Running, start, stop } from "./local/guest-process.ts";
+import { findAnswering, findRunning, type Running, start, stop } from "./local/guest-process.ts";
 import { type LocalDriverOptions, placesOf } from "./local/launch.ts";
 import { withLock } from "./local/lock.ts";
 import { machineBootId } from "./local/processes.ts";
@@ -77,7 +77,7 @@ function identified(path: string): Program {
 async function ensure(options: LocalDriverOptions, spec: SandboxSpec, program: Program): Promise<SandboxEndpoint> {
   const places = placesOf(options.dataDir, spec.projectId);
   const wanted = wantedRecord(options, spec, program);
-  const found = await findRunning(options, places);
+  const found = findAnswering(options, places) ?? (await findRunning(options, places));
   if (found !== null && differences(found.record, wanted).length === 0) return endpointOf(found);
   return withLock(places.lock, lockWaitMs, async () => {
     const running = await findRunning(options, places);

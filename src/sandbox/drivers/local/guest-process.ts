@@ -16,6 +16,7 @@ const startLimitMs = 30_000;
 const patienceMs = 20_000;
 const shutdownLimitMs = 10_000;
 const killLimitMs = 15_000;
+const recentMs = 1_000;
 const temporaryPrefix = "wavesmith-sandbox-";
 
 export interface Running {
@@ -121,15 +122,30 @@ function processesOf(options: LocalDriverOptions, places: Places, { projectId, d
 }
 
 // One client for as long as the guest lives: its connections are kept, and every step of every task asks for it.
-const clients = new Map<string, { readonly process: string; readonly guest: GuestClient }>();
+const clients = new Map<string, KnownGuest>();
 
-function clientOf(places: Places, { pid, pidStart }: SandboxRecord): GuestClient {
+interface KnownGuest {
+  readonly process: string;
+  readonly guest: GuestClient;
+  answered: { readonly health: GuestHealth; readonly atMs: number } | null;
+}
+
+function knownGuest(places: Places, { pid, pidStart }: SandboxRecord): KnownGuest {
   const process = `${pid} ${pidStart}`;
   const known = clients.get(places.socket);
-  if (known?.process === process) return known.guest;
-  const guest = createGuestClient({ socketFolder: places.socket });
-  clients.set(places.socket, { process, guest });
-  return guest;
+  if (known?.process === process) return known;
+  const made: KnownGuest = { process, guest: createGuestClient({ socketFolder: places.socket }), answered: null };
+  clients.set(places.socket, made);
+  return made;
+}
+
+/** The sandbox that runs by its record and has answered us within the last second: how busy it is may have changed. */
+export function findAnswering(options: LocalDriverOptions, places: Places): Running | null {
+  const record = readRecord(places.run);
+  if (record === null || record.installationId !== options.installationId || !isRunning(record)) return null;
+  const { guest, answered } = knownGuest(places, record);
+  if (answered === null || performance.now() - answered.atMs > recentMs) return null;
+  return { record, guest, health: answered.health };
 }
 
 /** The guest and how it is, or why there is no answer. */
@@ -138,8 +154,11 @@ async function askHealth(places: Places, record: SandboxRecord): Promise<Omit<Ru
     // Whoever could put a link here would make us speak to another program's socket.
     if (!lstatSync(places.socket).isDirectory() || !lstatSync(join(places.socket, socketName)).isSocket())
       return "no socket";
-    const guest = clientOf(places, record);
-    return { guest, health: await guest.health(AbortSignal.timeout(5000)) };
+    const known = knownGuest(places, record);
+    const { guest } = known;
+    const health = await guest.health(AbortSignal.timeout(5000));
+    known.answered = { health, atMs: performance.now() };
+    return { guest, health };
   } catch (error) {
     return messageOf(error);
   }
