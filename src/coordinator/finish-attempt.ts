@@ -151,6 +151,7 @@ async function guardFix(
 async function checkFix(ports: Ports, projectId: string, attempt: AttemptRow, kept: KeepResult): Promise<Finding[]> {
   return ports.gates.staticChecks({
     changed: kept.changed,
+    secrets: {},
     before: commitReader(ports, projectId, attempt.baseSha),
     after: commitReader(ports, projectId, kept.commit!),
     changes: [{ taskKey: "fix", writes: null, mayChangeTests: false, files: kept.changed.map((file) => file.path) }],

@@ -213,6 +213,7 @@ async function judgeChecks(ports: Ports, loaded: LoadedGate, state: JobState | n
   const byPerson = changed.map((file) => file.path).filter((path) => !known.has(path));
   const findings = await ports.gates.staticChecks({
     changed,
+    secrets: ports.secrets.values(build.plan.secrets),
     before: commitReader(ports, build.projectId, wave.baseSha),
     after: commitReader(ports, build.projectId, run.sha),
     changes: [...attributed, { taskKey: "person", writes: null, mayChangeTests: true, files: byPerson }],

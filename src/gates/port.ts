@@ -19,6 +19,8 @@ export interface DetectedTests {
 export interface StaticCheckRequest {
   /** What changed between the wave's base and its head. */
   readonly changed: readonly ChangedFile[];
+  /** Values of the secrets the agents were given, by name: none may be in a file. */
+  readonly secrets: Readonly<Record<string, string>>;
   readonly before: CommitReader;
   readonly after: CommitReader;
   /** What each joined task (or fix) changed, with what it had declared. */

@@ -362,6 +362,17 @@ describe("a build", () => {
     expect(rows).not.toContain(Buffer.from("tok-1234567890").toString("base64"));
   });
 
+  it("lets no secret's value into main", async () => {
+    const build = await fixture.build({
+      secrets: ["DEPLOY_TOKEN"],
+      tasks: [{ id: "a", run: 'echo "key=$DEPLOY_TOKEN" > notes.txt' }],
+    });
+    expect(build.status).toBe("failed");
+    expect((await fixture.git("ls-tree", "--name-only", "main")).trim()).toBe("");
+    const [finding] = await fixture.app.store.findings.list({});
+    expect(finding).toMatchObject({ rule: "secret", severity: "critical", file: "notes.txt", line: 1 });
+  });
+
   it("gives each tree its own ports, starts the services it mentions, and fills setup from the cache", async () => {
     const serve =
       "node -e \"require('http').createServer((q,s)=>s.end('db')).listen(process.env.PORT_DB,'127.0.0.1')\"";

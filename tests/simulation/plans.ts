@@ -79,12 +79,19 @@ export function simulatedPlan(random: Random, name: string): SimulatedPlan {
 }
 
 /** A task that an edited plan has more than this one. */
-export function addedTask({ behaviours }: SimulatedPlan, tasks: readonly PlanTask[]): PlanTask {
+export function addedTask(tasks: readonly PlanTask[]): { task: PlanTask; behaviour: Behaviour } {
   const last = tasks.at(-1)!;
   const key = `t${tasks.length}`;
+  const task = {
+    ...last,
+    key,
+    position: tasks.length,
+    dependsOn: [last.key],
+    writes: null,
+    changes: "required",
+  } as const;
   const own = { fate: "succeeds", changesNothing: false, shared: null, leavesBug: false, generates: false } as const;
-  behaviours.set(key, { ...own, text: `added ${key}` });
-  return { ...last, key, position: tasks.length, dependsOn: [last.key], writes: null, changes: "required" };
+  return { task: { ...task, dependsOn: [last.key] }, behaviour: { ...own, text: `added ${key}` } };
 }
 
 /** What a job is for, as its labels and the rows tell. */

@@ -279,12 +279,13 @@ function createWorld(seed: number) {
     say("a long time passes");
   };
   /** Somebody puts another task into the plan, or changes one. */
-  const edit = (ports: Ports, build: BuildRow): Promise<unknown> => {
-    takenBack.add(build.id);
-    const tasks = random.chance(0.5)
-      ? build.plan.tasks.map((task, index) => (index === 0 ? { ...task, timeoutMs: task.timeoutMs + 1 } : task))
-      : [...build.plan.tasks, addedTask(plans.get(build.id)!, build.plan.tasks)];
-    return editPlan(ports, build.id, { ...build.plan, tasks });
+  const edit = async (ports: Ports, { id, plan }: BuildRow): Promise<void> => {
+    takenBack.add(id);
+    const again = plan.tasks.map((task, index) => (index === 0 ? { ...task, timeoutMs: task.timeoutMs + 1 } : task));
+    const { task, behaviour } = addedTask(plan.tasks);
+    const adds = random.chance(0.5);
+    await editPlan(ports, id, { ...plan, tasks: adds ? [...plan.tasks, task] : again });
+    if (adds) plans.get(id)!.behaviours.set(task.key, behaviour);
   };
   const takenBack = new Set<string>();
 

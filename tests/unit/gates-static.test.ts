@@ -43,6 +43,7 @@ async function check(
   };
   return await gates.staticChecks({
     changed,
+    secrets: {},
     before: reader(before),
     after: reader(after),
     changes: [change],
@@ -469,5 +470,20 @@ describe("findings", () => {
     const findings = await check({}, { ...after, "z.txt": "<<<<<<< a\n=======\n>>>>>>> b\n" });
     expect(findings).toHaveLength(51);
     expect(findings[0]!.rule).toBe("conflict-marker");
+  });
+});
+
+describe("secrets that agents were given", () => {
+  const given = { secrets: { DEPLOY_TOKEN: "plain-words-here" } };
+
+  it("are found in a file, as they are and in base64, and are not shown", async () => {
+    const base64 = Buffer.from(given.secrets.DEPLOY_TOKEN).toString("base64");
+    const findings = await check({}, { "a.txt": "x\nkey=plain-words-here\n", "b.txt": `${base64}\n` }, given);
+    expect(short(findings)).toEqual(["critical secret a.txt:2", "critical secret b.txt:1"]);
+    expect(JSON.stringify(findings)).not.toContain("plain-words-here");
+  });
+
+  it("are no finding where they stood before", async () => {
+    expect(await check({ "a.txt": "plain-words-here\n" }, { "a.txt": "plain-words-here\nmore\n" }, given)).toEqual([]);
   });
 });

@@ -171,3 +171,21 @@ function privateKeys(change: FileChange, inExamples: boolean): Finding[] {
 function masked(value: string): string {
   return `${value.slice(0, 4)}… (${value.length} characters)`;
 }
+
+/** Values shorter than this are as likely to be ordinary text. */
+const shortest = 6;
+
+/** Findings for the value of a secret that was handed to the agents, as it is or in base64. */
+export function givenSecrets(change: FileChange, given: Readonly<Record<string, string>>): Finding[] {
+  const known = Object.entries(given).filter(([, value]) => value.length >= shortest);
+  return known.flatMap(([name, value]) => {
+    const forms = [
+      ...value.split("\n").filter((line) => line.length >= shortest),
+      Buffer.from(value).toString("base64"),
+    ];
+    const hit = change.added.find(({ text }) => forms.some((form) => text.includes(form)));
+    if (hit === undefined) return [];
+    const message = `the value of the secret ${name} is written into the file`;
+    return [staticFinding("secret", "critical", message, { file: change.path, line: hit.line })];
+  });
+}

@@ -5,7 +5,7 @@ import { type FileChange, readChanges } from "./changes.ts";
 import { conflictMarkers } from "./conflict-markers.ts";
 import { fileKinds } from "./file-kinds.ts";
 import { caseCollisions, generatedFolder, generatedFolders, undeclaredWrites } from "./paths.ts";
-import { secrets } from "./secrets.ts";
+import { givenSecrets, secrets } from "./secrets.ts";
 import { syntax } from "./syntax.ts";
 import { weakenedTests } from "./weakened-tests.ts";
 
@@ -20,7 +20,7 @@ export async function staticChecks(request: StaticCheckRequest): Promise<Finding
   const changes = await readChanges(own, request.before, request.after);
   const [before, after] = await Promise.all([request.before.list(), request.after.list()]);
   const findings = [
-    ...(await inEachFile(changes)),
+    ...(await inEachFile(changes, request.secrets)),
     ...weakenedTests(changes.filter((change) => !mayChangeTests(change, request.changes))),
     ...generatedFolders(
       installed.map((file) => ({ path: file.path, deleted: file.status === "deleted" })),
@@ -35,13 +35,13 @@ export async function staticChecks(request: StaticCheckRequest): Promise<Finding
   return limited(findings.sort(byGravity));
 }
 
-async function inEachFile(changes: readonly FileChange[]): Promise<Finding[]> {
+async function inEachFile(changes: readonly FileChange[], given: StaticCheckRequest["secrets"]): Promise<Finding[]> {
   const findings: Finding[] = [];
   for (const change of changes) {
     const conflicts = conflictMarkers(change);
     // A file with conflict markers cannot be parsed either; one cause, one finding.
     const broken = conflicts.length > 0 ? [] : await syntax(change);
-    findings.push(...conflicts, ...secrets(change), ...broken, ...fileKinds(change));
+    findings.push(...conflicts, ...secrets(change), ...givenSecrets(change, given), ...broken, ...fileKinds(change));
   }
   return findings;
 }
