@@ -1,9 +1,8 @@
 import type { Inngest } from "inngest";
-import { createCaller } from "../src/engine/caller.ts";
 import { commitRow, withDatabase } from "./database.ts";
 import { interleaved } from "./measure.ts";
 import type { Benchmark } from "./target.ts";
-import { clientWith, withEngine } from "./world.ts";
+import { createBareCalls, withEngine } from "./world.ts";
 
 const keys = 4;
 const limit = 3;
@@ -24,29 +23,6 @@ function oneStep(client: Inngest.Any, ended: () => void) {
   );
 }
 
-/** The SDK alone: each run is one call of its handler, with what it asks of its server answered at once. */
-async function createBareCalls() {
-  const client = clientWith(async () => new Response(null, { status: 200 }));
-  const functions = [oneStep(client, () => undefined)];
-  const caller = createCaller(client, functions);
-  await caller.configs();
-  const job = {
-    generation: 1,
-    functionId: "bench-one-step",
-    kind: "call" as const,
-    stepId: null,
-    attempt: 0,
-    partition: null,
-    forcePlan: false,
-    steps: [],
-  };
-  return async (id: number): Promise<void> => {
-    const event = { name: "bench/one", id: `bare:${id}`, data: { key: `key-${id % keys}` }, ts: Date.now() };
-    const { status } = await caller.call({ ...job, id, runId: `run_${id}`, event }, 1);
-    if (status !== 206) throw new Error(`a bare call was answered with ${status}`);
-  };
-}
-
 export const engineFanOut: Benchmark = {
   name: "engine-fan-out",
   about: "the embedded engine: many one-step runs under four concurrency keys with limit 3",
@@ -59,7 +35,7 @@ export const engineFanOut: Benchmark = {
         left -= 1;
         if (left === 0) allEnded();
       };
-      const bareCall = await createBareCalls();
+      const bareCall = await createBareCalls("bench/one", (client) => oneStep(client, () => undefined));
       return withEngine(
         database,
         (client) => [oneStep(client, ended)],
@@ -79,12 +55,12 @@ export const engineFanOut: Benchmark = {
             await engine.idle();
           };
           const bare = async (): Promise<void> => {
-            for (let id = 0; id < runs; id += 1) await bareCall(id);
+            for (let id = 0; id < runs; id += 1) await bareCall({ key: `key-${id % keys}` });
           };
           const commits = async (): Promise<void> => {
             for (let at = 0; at < runs; at += 1) await commitRow(database);
           };
-          await bareCall(0);
+          await bareCall({ key: "key-0" });
           const { ours, calls, rows } = await interleaved(rounds, { ours: fanOut, calls: bare, rows: commits });
           return [
             {

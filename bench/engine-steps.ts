@@ -1,23 +1,23 @@
-import type { Inngest } from "inngest";
+import type { Inngest, InngestFunction } from "inngest";
 import { commitRow, withDatabase } from "./database.ts";
 import { interleaved, median } from "./measure.ts";
 import type { Benchmark } from "./target.ts";
-import { withEngine } from "./world.ts";
+import { createBareCalls, withEngine } from "./world.ts";
 
 /** Two functions: one tells when it begins, the other has many steps and tells when it has ended. */
 function functionsOf(client: Inngest.Any, told: (id: string) => void, steps: number) {
-  const starts = client.createFunction(
+  const starts: InngestFunction.Any = client.createFunction(
     { id: "starts", retries: 0, triggers: [{ event: "bench/start" }] },
     async ({ event }) => told(event.id!),
   );
-  const sequence = client.createFunction(
+  const sequence: InngestFunction.Any = client.createFunction(
     { id: "sequence", retries: 0, triggers: [{ event: "bench/sequence" }] },
     async ({ event, step }) => {
       for (let at = 0; at < steps; at += 1) await step.run(`step ${at}`, () => at);
       told(event.id!);
     },
   );
-  return [starts, sequence];
+  return [starts, sequence] as const;
 }
 
 export const engineSteps: Benchmark = {
@@ -27,7 +27,11 @@ export const engineSteps: Benchmark = {
     withDatabase(async (database) => {
       const [starts, steps, rounds] = smoke ? [3, 10, 1] : [100, 200, 9];
       const waiting = new Map<string, () => void>();
-      const functions = (client: Inngest.Any) => functionsOf(client, (id) => waiting.get(id)?.(), steps);
+      const bareCall = await createBareCalls(
+        "bench/sequence",
+        (client) => functionsOf(client, () => undefined, steps)[1],
+      );
+      const functions = (client: Inngest.Any) => [...functionsOf(client, (id) => waiting.get(id)?.(), steps)];
       return withEngine(database, functions, async (engine) => {
         let sent = 0;
         const sendAndAwait = async (name: string): Promise<number> => {
@@ -49,9 +53,10 @@ export const engineSteps: Benchmark = {
           begins.push(await sendAndAwait("bench/start"));
           await engine.idle();
         }
-        const { ours, floor } = await interleaved(rounds, {
+        const { ours, floor, bare } = await interleaved(rounds, {
           ours: () => sendAndAwait("bench/sequence"),
           floor: commits,
+          bare: () => bareCall({}),
         });
         return [
           { what: "event sent until its function starts", ours: median(begins), unit: "ms", floor: null, limit: 5 },
@@ -61,6 +66,13 @@ export const engineSteps: Benchmark = {
             unit: "ms",
             floor: { what: "one committed row", value: floor / steps },
             limit: 3,
+          },
+          {
+            what: "the same",
+            ours: ours / steps,
+            unit: "ms",
+            floor: { what: "the SDK's own time for a step, and one committed row", value: (floor + bare) / steps },
+            limit: null,
           },
         ];
       });

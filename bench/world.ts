@@ -1,4 +1,5 @@
 import { Inngest, type InngestFunction } from "inngest";
+import { createCaller } from "../src/engine/caller.ts";
 import { createEngine } from "../src/engine/engine.ts";
 import type { Engine } from "../src/engine/port.ts";
 import type { Database } from "../src/store/connection.ts";
@@ -33,4 +34,21 @@ export async function withEngine<Result>(
   } finally {
     await engine.stop();
   }
+}
+
+/** The SDK alone, started by events of this name: a run is one call of its handler, and what it asks of its server is answered at once. */
+export async function createBareCalls(name: string, make: (client: Inngest.Any) => InngestFunction.Any) {
+  const client = clientWith(async () => new Response(null, { status: 200 }));
+  const made = make(client);
+  const caller = createCaller(client, [made]);
+  await caller.configs();
+  const plain = { generation: 1, kind: "call", stepId: null, attempt: 0, partition: null, forcePlan: false } as const;
+  let calls = 0;
+  return async (data: Record<string, unknown>): Promise<void> => {
+    calls += 1;
+    const event = { name, id: `bare:${calls}`, data, ts: Date.now() };
+    const job = { ...plain, id: calls, runId: `run_${calls}`, functionId: `bench-${made.id()}`, event, steps: [] };
+    const { status } = await caller.call(job, 1);
+    if (status !== 206) throw new Error(`a bare call was answered with ${status}`);
+  };
 }

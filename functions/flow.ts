@@ -2,6 +2,7 @@ import type { GetStepTools, Inngest, InngestFunction } from "inngest";
 import { NonRetriableError } from "inngest";
 import type { Ports } from "../src/coordinator/port.ts";
 import type { Relay } from "../src/coordinator/relay.ts";
+import { isDiskFull } from "../src/domain/disk-full.ts";
 import { messageOf, WavesmithError } from "../src/domain/errors.ts";
 
 /** What every function of the flow is made with. */
@@ -11,6 +12,8 @@ export interface Flow {
   readonly relay: Relay;
   /** The sandbox driver for requests that name none. */
   readonly defaultDriver: string;
+  /** Whether the disk of the data directory is full now. */
+  readonly diskFull: () => boolean;
   /** What a request asks for: as a command of this machine sent it, else without what only such a one may say. */
   readonly vetted: (eventId: string, data: Record<string, unknown>) => Promise<Record<string, unknown>>;
 }
@@ -30,25 +33,45 @@ export interface FlowFunction<Data> {
 export type Verbs = <Result>(name: string, verb: () => Promise<Result>) => Promise<Result>;
 
 const verbs =
-  (step: StepTools): Verbs =>
+  (step: StepTools, flow: Flow): Verbs =>
   async (name, verb) =>
     (await step.run(name, async () => {
       try {
-        return await verb();
+        return await withRoom(verb, flow);
       } catch (error) {
         throw forInngest(error);
       }
     })) as Awaited<ReturnType<typeof verb>>;
 
+const roomWaitMs = 60 * 60_000;
+
+/** A full disk is waited for: verbs can be done again, and retries would be used up in seconds. */
+async function withRoom<Result>(verb: () => Promise<Result>, flow: Flow): Promise<Result> {
+  const deadline = Date.now() + roomWaitMs;
+  for (let delayMs = 500; ; delayMs = Math.min(delayMs * 2, 5_000)) {
+    try {
+      return await verb();
+    } catch (error) {
+      // A program that could not write says so in many ways, so the disk is asked as well.
+      if (!isDiskFull(error) && (isFinal(error) || !flow.diskFull())) throw error;
+      if (Date.now() > deadline) throw error;
+      flow.ports.log.warn(`no space left on device: ${messageOf(error)}`);
+      await new Promise((resolve) => setTimeout(resolve, delayMs).unref());
+    }
+  }
+}
+
 /** Our errors in Inngest's terms: final, or worth a retry. */
 function forInngest(error: unknown): unknown {
-  const final = error instanceof WavesmithError && !error.retryable && finalCodes.has(error.code);
-  if (!final) return error;
+  if (!isFinal(error)) return error;
   const remedy = error.remedy === null ? "" : ` (${error.remedy})`;
   return new NonRetriableError(`${error.message}${remedy}`, { cause: error });
 }
 
 const finalCodes: ReadonlySet<string> = new Set(["plan-invalid", "usage", "unsupported", "conflict", "environment"]);
+
+const isFinal = (error: unknown): error is WavesmithError =>
+  error instanceof WavesmithError && !error.retryable && finalCodes.has(error.code);
 
 const retries = 4 as const;
 
@@ -67,12 +90,16 @@ export function flowFunction<Data>(flow: Flow, options: FlowFunction<Data>): Inn
         flow.ports.log.warn(`${options.name} failed for good: ${messageOf(error)}`, { event: original.id });
         if (options.failed === undefined) return;
         const context = { data: original.data as Data, eventId: String(original.id), reason: messageOf(error) };
-        await options.failed({ ...context, step: verbs(step) });
+        await options.failed({ ...context, step: verbs(step, flow) });
         await send(step);
       },
     },
     async ({ event, step }) => {
-      const result = await options.run({ data: event.data as Data, eventId: String(event.id), step: verbs(step) });
+      const result = await options.run({
+        data: event.data as Data,
+        eventId: String(event.id),
+        step: verbs(step, flow),
+      });
       await send(step);
       return result;
     },

@@ -12,6 +12,8 @@ import { reconcileBuilds } from "./coordinator/reconcile.ts";
 import { createRelay, type Relay } from "./coordinator/relay.ts";
 import { refuseForEvents } from "./coordinator/request-build.ts";
 import { type JobWatcher, watchJobs } from "./coordinator/watch-jobs.ts";
+import { createDiskRoom, type DiskRoom } from "./disk-room.ts";
+import { isDiskFull } from "./domain/disk-full.ts";
 import { messageOf, WavesmithError } from "./domain/errors.ts";
 import { type IdSource, randomIds } from "./domain/ids.ts";
 import { createEngine } from "./engine/engine.ts";
@@ -52,6 +54,10 @@ export interface App {
   inngestEndpoint(origin: string): InngestEndpoint | null;
   /** Sees to cancellations, time limits and lost requests now. */
   reconcile(): Promise<void>;
+  /** That the disk of the data directory is full, in words; null when it is not. */
+  diskTrouble(): string | null;
+  /** Ends the project's sandbox and lets none begin, without the database and without room on the disk. */
+  abandon(projectId: string): Promise<void>;
   close(): Promise<void>;
 }
 
@@ -75,21 +81,24 @@ export async function createApp(options: AppOptions): Promise<App> {
   }
 }
 
-async function wire(options: AppOptions, database: Database): Promise<App> {
-  const { config } = options;
+async function wire(given: AppOptions, database: Database): Promise<App> {
+  const { config } = given;
+  const room = createDiskRoom(config.dataDir, given.warn);
+  const options = { ...given, warn: (message: string) => room.warn(message) };
   const crashes = options.crashPoint === undefined ? {} : { crashPoint: options.crashPoint };
   const store = createStore(database.pool, crashes);
   const installationId = await store.installationId();
   const runner =
-    config.engine.kind === "inngest" ? onInngest(config.engine, options.warn) : embedded(options, database);
+    config.engine.kind === "inngest" ? onInngest(config.engine, options.warn) : embedded(options, database, room);
   let served: "all" | Set<string> = new Set();
   let watcher: JobWatcher | null = null;
+  const sandboxes = drivers(config, installationId, options.warn);
   const plain: Ports = {
     store,
     workspace: createWorkspace({ dataDir: config.dataDir, env: config.environment, ...crashes }),
     gates: createGates(),
     agents: createAgents(),
-    driver: drivers(config, installationId, options.warn),
+    driver: sandboxes.driver,
     events: { send: (events) => runner.send(events) },
     secrets: secretValues(config.environment),
     environment: config.environment,
@@ -108,11 +117,12 @@ async function wire(options: AppOptions, database: Database): Promise<App> {
     ports,
     relay,
     defaultDriver: config.sandboxDriver,
+    diskFull: () => room.trouble() !== null,
     vetted: vettedBy(config, store),
   };
   const functions = createFunctions(flow);
   await runner.use(functions);
-  const running = createDriving({ database, runner, ports, relay, warn: options.warn });
+  const running = createDriving({ database, runner, ports, relay, warn: room.warn });
   return {
     config,
     ports,
@@ -121,6 +131,8 @@ async function wire(options: AppOptions, database: Database): Promise<App> {
     async start(projectIds) {
       served = projectIds;
       watcher = await running.start(projectIds);
+      // It is only a precaution: a build goes on without it.
+      void room.reserve().catch((error: unknown) => room.warn(`no room is kept back: ${messageOf(error)}`, error));
     },
     async send(...events) {
       for (const event of events) await rememberSent(config, store, event);
@@ -129,6 +141,8 @@ async function wire(options: AppOptions, database: Database): Promise<App> {
     ping: async () => void (await database.pool.query("select")),
     inngestEndpoint: (origin) => runner.endpoint(functions, origin),
     reconcile: () => running.reconcile(),
+    diskTrouble: () => room.trouble(),
+    abandon: (projectId) => sandboxes.abandon(projectId),
     async close() {
       await running.stop();
       await database.close();
@@ -150,12 +164,13 @@ interface Runner {
   endpoint(functions: readonly InngestFunction.Any[], origin: string): InngestEndpoint | null;
 }
 
-function embedded({ warn, crashPoint }: AppOptions, database: Database): Runner {
+function embedded({ crashPoint }: AppOptions, database: Database, room: DiskRoom): Runner {
+  const warn = (message: string, error?: unknown): void => room.warn(message, error);
   const engine = createEngine({
     database: database.pool,
     partition: (event) => (typeof event.data.projectId === "string" ? event.data.projectId : null),
     crashPoint: crashPoint ?? (() => undefined),
-    logger: { warn: (message: string) => warn(message), error: (message: string) => warn(message) } as never,
+    logger: { warn, error: warn } as never,
   });
   const client = new Inngest({
     id: "wavesmith",
@@ -204,7 +219,8 @@ async function rememberSent(config: Config, store: Store, { id, name, data }: Se
 
 function drivers(config: Config, installationId: string, warn: (message: string) => void) {
   const made = new Map<string, SandboxDriver>();
-  return (name: string): SandboxDriver => {
+  let abandoned = false;
+  const driver = (name: string): SandboxDriver => {
     if (name !== "local" && name !== "local-unsafe") {
       throw new WavesmithError("unsupported", `there is no sandbox driver ${name}`, {
         remedy: "use --sandbox local or --sandbox local-unsafe",
@@ -212,7 +228,7 @@ function drivers(config: Config, installationId: string, warn: (message: string)
     }
     const known = made.get(name);
     if (known !== undefined) return known;
-    const driver = createLocalDriver({
+    const local = createLocalDriver({
       unsafe: name === "local-unsafe",
       dataDir: config.dataDir,
       installationId,
@@ -220,8 +236,24 @@ function drivers(config: Config, installationId: string, warn: (message: string)
       env: { PATH: config.environment.PATH ?? "", HOME: config.environment.HOME ?? "" },
       logger: { warn },
     } as never);
-    made.set(name, driver);
-    return driver;
+    const ensure: SandboxDriver["ensure"] = async (spec) => {
+      if (!abandoned) return local.ensure(spec);
+      throw new WavesmithError("sandbox-unavailable", "the build is being interrupted: no sandbox is started");
+    };
+    made.set(name, { ...local, ensure });
+    return { ...local, ensure };
+  };
+  return {
+    driver,
+    async abandon(projectId: string): Promise<void> {
+      abandoned = true;
+      for (const local of made.values()) {
+        // The guest ends its jobs and itself without writing anything; `stop` sees to what is left, for which it takes a lock.
+        const endpoint = await local.find(projectId as never).catch(() => null);
+        await endpoint?.guest.shutdown().catch((error: unknown) => warn(`the guest did not end: ${messageOf(error)}`));
+        await local.stop(projectId as never).catch((error: unknown) => warn(messageOf(error)));
+      }
+    },
   };
 }
 
@@ -242,7 +274,7 @@ function createDriving(parts: {
   runner: Runner;
   ports: Ports;
   relay: Relay;
-  warn: (message: string) => void;
+  warn: (message: string, error?: unknown) => void;
 }): Driving {
   const { database, runner, ports, relay } = parts;
   const owner = `proc_${createHash("sha256").update(`${process.pid}:${Date.now()}:${Math.random()}`).digest("hex").slice(0, 16)}`;
@@ -262,7 +294,8 @@ function createDriving(parts: {
     };
     turn = reconcile().then(settled, async (error: unknown) => {
       // It comes back every second until what it is about is over.
-      if (messageOf(error) !== trouble) parts.warn(`reconciling failed: ${messageOf(error)}`);
+      if (isDiskFull(error) || messageOf(error) !== trouble)
+        parts.warn(`reconciling failed: ${messageOf(error)}`, error);
       trouble = messageOf(error);
       // A killed Postgres is started again, and the build goes on.
       await database.ensureRunning().catch((failure: unknown) => parts.warn(messageOf(failure)));

@@ -60,6 +60,24 @@ export function createContext(options: GlobalOptions, environment: Environment, 
   };
 }
 
+/** As many characters as a plan's name. */
+export const longestProject = 80;
+
+function refuseProject(name: string): void {
+  const why =
+    name.trim() === ""
+      ? "is empty"
+      : name.length > longestProject
+        ? `is longer than ${longestProject} characters`
+        : /\p{Cc}/u.test(name)
+          ? "has control characters in it"
+          : null;
+  if (why === null) return;
+  throw new WavesmithError("usage", `the name of --project ${why}`, {
+    remedy: "give the project a name, or leave it out: it is the plan's then",
+  });
+}
+
 const sameAgainMs = 30_000;
 const longestWarning = 300;
 
@@ -76,7 +94,7 @@ function createSeldom(): (text: string) => string | null {
   };
 }
 
-function refuseLater({ engine, server, sandbox, data }: GlobalOptions): void {
+function refuseLater({ engine, server, sandbox, data, project }: GlobalOptions): void {
   if (engine !== undefined && engine !== "embedded" && engine !== "inngest") {
     throw new WavesmithError("usage", `there is no engine ${engine}`, {
       remedy: "use --engine embedded or --engine inngest, or leave it out",
@@ -89,4 +107,5 @@ function refuseLater({ engine, server, sandbox, data }: GlobalOptions): void {
   }
   if (data === "") throw new WavesmithError("usage", "--data needs a folder", { remedy: "--data .wavesmith" });
   if (sandbox !== undefined) refuseDriver(sandbox);
+  if (project !== undefined) refuseProject(project);
 }

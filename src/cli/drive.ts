@@ -1,10 +1,11 @@
 import { type BuildView, buildAhead, createEventCursor, type EventCursor } from "../coordinator/read-build.ts";
-import { messageOf } from "../domain/errors.ts";
+import { isDiskFull } from "../domain/disk-full.ts";
+import { messageOf, WavesmithError } from "../domain/errors.ts";
 import type { Context } from "./context.ts";
 import { exit, exitCodeOf } from "./errors.ts";
 import { follow } from "./follow.ts";
 import type { Interrupts } from "./interrupts.ts";
-import { type ShownPreview, showPreview } from "./preview.ts";
+import { type ShownPreview, showPreview, watchPreview } from "./preview.ts";
 import type { Session } from "./session.ts";
 import type { Presenter } from "./view/presenter.ts";
 import { buildFinished } from "./view/result.ts";
@@ -24,18 +25,23 @@ export interface DriveOptions {
 
 /** Drives a build that is stored to its end, shows it, and returns the exit code. Ctrl-C cancels it. */
 export async function driveToEnd(options: DriveOptions): Promise<number> {
-  const { context, session, presenter, interrupts, buildId } = options;
+  const { context, session, presenter, interrupts } = options;
   let end: { code: number; interrupts: number } | null = null;
+  let giveUp: (error: unknown) => void = () => undefined;
+  const interrupted = new Promise<never>((_, reject) => {
+    giveUp = reject;
+  });
   interrupts.on((count) => {
     // At the end the first one ends the preview; the next does not wait for what is being put away.
     if (end !== null && ++end.interrupts > 1) process.exit(end.code);
     if (end !== null) return;
-    if (count === 1) void cancel(options).catch((error: unknown) => presenter.warn(messageOf(error)));
-    else leave(options);
+    if (count > 1) return leave(options);
+    untilFull(options).catch(giveUp);
+    void cancel(options).catch((error: unknown) => {
+      if (!isDiskFull(error)) presenter.warn(messageOf(error));
+    });
   });
-  await untilItsTurn(options);
-  const { store } = session.app;
-  const view = await follow({ store, buildId, from: options.from, presenter });
+  const view = await Promise.race([interrupted, shown(options)]);
   const code = exitCodeOf(view.build.status);
   end = { code, interrupts: 0 };
   presenter.close();
@@ -44,6 +50,27 @@ export async function driveToEnd(options: DriveOptions): Promise<number> {
   const repository = session.app.ports.workspace.repositoryPath(view.build.projectId as never);
   if (context.json) context.out.json(buildFinished(view, repository));
   return code;
+}
+
+async function shown(options: DriveOptions): Promise<BuildView> {
+  const { session, presenter, buildId, from } = options;
+  await untilItsTurn(options);
+  return follow({ store: session.app.store, buildId, from, presenter });
+}
+
+const cancelMs = 4_000;
+
+/** Watches over a cancel: rejects when the disk is full, on which it cannot be recorded; never resolves. */
+async function untilFull({ session, buildId }: DriveOptions): Promise<never> {
+  for (;;) {
+    await new Promise((wake) => setTimeout(wake, cancelMs).unref());
+    const trouble = session.app.diskTrouble();
+    if (trouble === null) continue;
+    throw new WavesmithError("environment", `${trouble}: the build is interrupted, and its agents are ended`, {
+      remedy: `free some room, then go on with it: wavesmith resume ${buildId}`,
+      cause: new Error("no space left on device"),
+    });
+  }
 }
 
 /** Tells of the end of a build that is over, as `build` did. */
@@ -84,7 +111,11 @@ async function untilItsTurn({ context, session, presenter, buildId }: DriveOptio
       if (context.json) context.warn(text);
       else presenter.lines([{ tone: "warn", text }]);
       const until = async () => (await store.builds.find({ id: buildId }))?.status !== "queued";
-      const shown = context.json ? { ...presenter, event: () => undefined } : presenter;
+      const shown: Presenter = {
+        ...presenter,
+        event: () => undefined,
+        view: (before, after) => presenter.view(before, after, `[${ahead.id}] `),
+      };
       const from = await createEventCursor(store, ahead.id, "now");
       const { build: first } = await follow({ store, buildId: ahead.id, from, presenter: shown, until });
       presenter.lines([{ tone: "strong", text: `build ${first.id} is ${first.status}; now build ${buildId}` }]);
@@ -122,13 +153,16 @@ async function look(options: DriveOptions, preview: ShownPreview | string, signa
     say(out.paint("warn", `Preview: not shown: ${preview}`));
     return;
   }
-  say(`Preview: ${out.paint("accent", preview.url)} (answered ${preview.status})`);
   const stays = out.live && !json && !options.noWait;
   if (!stays) {
-    out.note("It is stopped with this command; on a terminal, without --no-wait, it stays until Ctrl-C.");
+    say(`Preview answered ${preview.status} at ${preview.url}; it was stopped with this command`);
+    out.note("On a terminal, without --no-wait, it stays until Ctrl-C.");
     return;
   }
+  say(`Preview: ${out.paint("accent", preview.url)} (answered ${preview.status})`);
   say(out.paint("dim", "It stays until Ctrl-C."));
-  if (!signal.aborted) await new Promise<void>((resolve) => signal.addEventListener("abort", () => resolve()));
-  say("\nstopping the preview");
+  const { store } = options.session.app;
+  const find = () => store.previews.find({ buildId: options.buildId });
+  const gone = await watchPreview({ find, say: (text) => say(out.paint("dim", text)), signal });
+  say(gone === null ? "\nstopping the preview" : out.paint("warn", `preview stopped: ${gone}`));
 }

@@ -1,4 +1,5 @@
 import { CommanderError } from "commander";
+import { isDiskFull } from "../domain/disk-full.ts";
 import { type ErrorCode, messageOf, WavesmithError } from "../domain/errors.ts";
 import type { BuildStatus } from "../domain/status.ts";
 import type { Hints } from "./hints.ts";
@@ -35,17 +36,40 @@ const codes: Partial<Record<ErrorCode, number>> = {
 
 export function exitCodeForError(error: unknown): number {
   if (error instanceof CommanderError) return error.exitCode === 0 ? exit.ok : exit.usage;
-  return error instanceof WavesmithError ? (codes[error.code] ?? exit.failed) : exit.failed;
+  if (error instanceof WavesmithError) return codes[error.code] ?? exit.failed;
+  return isDiskFull(error) ? exit.environment : exit.failed;
 }
 
 /** An error as a user reads it: what went wrong, what to do about it; where in our code only when asked for. */
 export function describeError(error: unknown, options: { verbose: boolean; hints: Hints }): string {
-  const lines = [`wavesmith: ${options.hints.rewrite(messageOf(error))}`];
-  if (error instanceof WavesmithError) {
-    if (error.remedy !== null) lines.push(`  remedy: ${options.hints.rewrite(error.remedy)}`);
+  const shown = error instanceof WavesmithError || !isDiskFull(error) ? error : diskFull(error);
+  const lines = [`wavesmith: ${options.hints.rewrite(messageOf(shown))}`];
+  if (shown instanceof WavesmithError) {
+    if (shown.remedy !== null) lines.push(`  remedy: ${options.hints.rewrite(shown.remedy)}`);
   } else if (!options.verbose) lines.push("  this is a fault of Wavesmith's own; --verbose shows where it is");
   if (options.verbose) lines.push(...stackOf(error));
   return lines.join("\n");
+}
+
+/** An error as a line of JSON; nothing thrown may be left out, so what is not ours is `internal`. */
+export function errorJson(error: unknown, hints: Hints): Record<string, unknown> {
+  if (error instanceof CommanderError) {
+    return { type: "error", code: "usage", message: error.message.replace(/^error: /, ""), remedy: null };
+  }
+  const shown = error instanceof WavesmithError || !isDiskFull(error) ? error : diskFull(error);
+  const { code, remedy } = shown instanceof WavesmithError ? shown : { code: "internal", remedy: null };
+  const message = hints.rewrite(messageOf(shown));
+  return { type: "error", code, message, remedy: remedy === null ? null : hints.rewrite(remedy) };
+}
+
+/** The innermost message says what there was no room for; a query around it is nothing to its reader. */
+function diskFull(error: unknown): WavesmithError {
+  let inner = error;
+  while (inner instanceof Error && isDiskFull(inner.cause)) inner = inner.cause;
+  return new WavesmithError("environment", `a disk is full: ${messageOf(inner)}`, {
+    remedy: "free some room, then go on with the build: wavesmith resume",
+    cause: error,
+  });
 }
 
 function stackOf(error: unknown): string[] {

@@ -5,6 +5,7 @@ import {
   type EventCursor,
   liveAttempts,
 } from "../coordinator/read-build.ts";
+import { isDiskFull } from "../domain/disk-full.ts";
 import type { Store } from "./parts.ts";
 import type { Presenter } from "./view/presenter.ts";
 
@@ -62,7 +63,12 @@ async function repeat(step: () => Promise<boolean>, presenter: Pick<Presenter, "
       if (await step()) return;
       awaySince = null;
     } catch (error) {
-      if (!isAway(error)) throw error;
+      if (!isAway(error) && !isDiskFull(error)) throw error;
+      if (isDiskFull(error)) {
+        // Said by whoever drives the build; it waits for room as long as nobody ends it.
+        await new Promise((wake) => setTimeout(wake, fullReadMs));
+        continue;
+      }
       if (awaySince === null) presenter.warn("the database does not answer; it is waited for");
       awaySince ??= Date.now();
       if (Date.now() - awaySince > patienceMs) throw error;

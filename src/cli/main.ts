@@ -1,9 +1,9 @@
 import { readFileSync } from "node:fs";
 import { CommanderError } from "commander";
-import { describeError, exit, exitCodeForError } from "./errors.ts";
+import { describeError, errorJson, exit, exitCodeForError } from "./errors.ts";
 import { createHints } from "./hints.ts";
 import { createOutput, type Output } from "./output.ts";
-import { createProgram } from "./program.ts";
+import { createProgram, isHelp, withCommandApart } from "./program.ts";
 
 /** Runs the command line of this process and ends it. */
 export async function main(self: NodeJS.Process): Promise<never> {
@@ -24,22 +24,28 @@ export async function runCommand(
     code = ended;
   };
   const program = createProgram({ out, environment, version: version(), done });
+  const apart = withCommandApart(program, words);
   try {
     if (words.length === 0) {
       program.outputHelp({ error: true });
       return exit.usage;
     }
-    await program.parseAsync(words, { from: "user" });
+    await program.parseAsync(apart, { from: "user" });
     return code;
   } catch (error) {
+    const { verbose, data } = program.opts<{ verbose?: boolean; data?: string }>();
+    const hints = createHints({ environment, data });
     // Commander has said what it had to say.
-    if (!(error instanceof CommanderError)) {
-      const { verbose, data } = program.opts<{ verbose?: boolean; data?: string }>();
-      const hints = createHints({ environment, data });
-      out.note(describeError(error, { verbose: verbose === true, hints }));
-    }
+    if (!(error instanceof CommanderError)) out.note(describeError(error, { verbose: verbose === true, hints }));
+    if (asksForJson(apart) && !isHelp(error)) out.json(errorJson(error, hints));
     return exitCodeForError(error);
   }
+}
+
+/** Also where an option beside it is wrong, and commander has read none. */
+function asksForJson(words: readonly string[]): boolean {
+  const end = words.indexOf("--");
+  return words.slice(0, end === -1 ? words.length : end).includes("--json");
 }
 
 function version(): string {

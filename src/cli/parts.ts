@@ -58,9 +58,28 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
   return server.startServer(options);
 }
 
-/** Whether this data directory has been used; a server of DATABASE_URL is taken to have been. */
-export const isUsed = (config: Config): boolean =>
-  config.databaseUrl !== null || existsSync(join(config.dataDir, "postgres"));
+/**
+ * Whether this data directory has been used; a server of DATABASE_URL is taken to have been. Fails with `environment`
+ * when the directory is there and cannot be read.
+ */
+export function isUsed({ databaseUrl, dataDir }: Config): boolean {
+  if (databaseUrl !== null) return true;
+  try {
+    const found = statSync(dataDir, { throwIfNoEntry: false });
+    if (found === undefined) return false;
+    if (!found.isDirectory()) throw new Error("it is not a folder");
+    accessSync(dataDir, constants.R_OK | constants.X_OK);
+  } catch (error) {
+    throw unusable(dataDir, error);
+  }
+  return existsSync(join(dataDir, "postgres"));
+}
+
+const unusable = (dataDir: string, error: unknown): WavesmithError =>
+  new WavesmithError("environment", `the data directory ${dataDir} cannot be used: ${messageOf(error)}`, {
+    remedy: "take a folder of your own: --data DIR",
+    cause: error,
+  });
 
 /** The database alone, for commands that only read: quicker than the whole, and it drives nothing. */
 export async function openStore(
@@ -114,10 +133,7 @@ function makeDataDir({ dataDir }: Config): void {
     if (!statSync(dataDir).isDirectory()) throw new Error("it is not a folder");
     accessSync(dataDir, constants.W_OK | constants.X_OK);
   } catch (error) {
-    throw new WavesmithError("environment", `the data directory ${dataDir} cannot be used: ${messageOf(error)}`, {
-      remedy: "take a folder of your own: --data DIR",
-      cause: error,
-    });
+    throw unusable(dataDir, error);
   }
 }
 
@@ -152,17 +168,42 @@ export async function repositoryPath(config: Config, projectId: string): Promise
   return (await createWorkspaceFor(config)).repositoryPath(projectId as never);
 }
 
+/** What the git on PATH lacks; empty when builds can work with it. */
+export async function checkGit(config: Config): Promise<DriverProblem[]> {
+  const git = await import("../workspace/git.ts");
+  return (await git.checkGit(config.environment)).map((problem) => ({ ...problem, lacks: "git" as const }));
+}
+
+/** Fails with `environment` when git is not there or too old: nothing can be built without it, in no sandbox. */
+export async function requireGit(config: Config): Promise<void> {
+  const problems = await checkGit(config);
+  if (problems.length > 0) throw lackingMachine(problems);
+}
+
 /** Fails with `environment` when a driver does not work on this machine, naming each problem and its remedy. */
 export async function requireDriver(config: Config, name: string): Promise<void> {
   const problems = await (await driverForTrial(config, name)).check();
   if (problems.length > 0) throw lackingDriver(name, problems);
 }
 
+/** What another driver would not help against. */
+function lackingMachine(problems: readonly DriverProblem[]): WavesmithError {
+  const join = (part: (problem: DriverProblem) => string) => problems.map(part).join("; ");
+  return new WavesmithError(
+    "environment",
+    join(({ what }) => what),
+    { remedy: join(({ remedy }) => remedy) },
+  );
+}
+
 export function lackingDriver(name: string, problems: readonly DriverProblem[]): WavesmithError {
+  const elsewhere = problems.filter(({ lacks }) => lacks === "disk" || (lacks === "git" && name === "local-unsafe"));
+  if (elsewhere.length > 0) return lackingMachine(elsewhere);
   const list = problems.map(({ what, remedy }) => `\n  ${what}\n    remedy: ${remedy}`).join("");
+  const isNamed = problems.some(({ remedy }) => remedy.includes("local-unsafe"));
   const remedy =
-    name === "local"
+    name === "local" && !isNamed
       ? "mend the above, or build without isolation, only with plans you trust: --sandbox local-unsafe"
-      : "mend the above";
+      : "as it says above; without isolation only with plans you trust";
   return new WavesmithError("environment", `the sandbox driver ${name} does not work here:${list}`, { remedy });
 }

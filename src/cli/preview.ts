@@ -1,4 +1,7 @@
-import type { BuildView } from "../coordinator/read-build.ts";
+import type { BuildView, PreviewView } from "../coordinator/read-build.ts";
+import { messageOf } from "../domain/errors.ts";
+import { isAway } from "./follow.ts";
+import { oneLine } from "./format.ts";
 import { type App, previewProxies } from "./parts.ts";
 
 /** How long a preview of a completed build is waited for. */
@@ -47,3 +50,48 @@ async function untilReady(app: App, buildId: string, deadline: number, signal: A
 }
 
 const pause = (): Promise<void> => new Promise((wake) => setTimeout(wake, pollMs));
+
+export interface WatchedPreview {
+  find(): Promise<PreviewView | null>;
+  say(text: string): void;
+  readonly signal: AbortSignal;
+  /** Between two looks, in milliseconds. */
+  readonly everyMs?: number;
+}
+
+/**
+ * Watches a shown preview until the signal (then null) or until it is over (then why). One that died and is started
+ * again is told of and watched on: its address stays.
+ */
+export async function watchPreview({ find, say, signal, everyMs = 1_000 }: WatchedPreview): Promise<string | null> {
+  let starting = false;
+  while (!signal.aborted) {
+    const preview = await find().catch((error: unknown) => {
+      if (isAway(error)) return messageOf(error);
+      throw error;
+    });
+    if (preview === null) return "there is none any more";
+    if (typeof preview === "string") return `the database does not answer (${oneLine(preview)})`;
+    if (preview.status === "dead" || preview.status === "stopped") {
+      return preview.reason === null ? `it is ${preview.status}` : oneLine(preview.reason);
+    }
+    if (preview.status === "starting" && !starting) say("The preview has died; it is started again.");
+    if (preview.status === "ready" && starting) say("It answers again, at the same address.");
+    starting = preview.status === "starting";
+    await aborted(signal, everyMs);
+  }
+  return null;
+}
+
+/** Resolves when the signal comes, at the latest after so many milliseconds. */
+function aborted(signal: AbortSignal, ms: number): Promise<void> {
+  return new Promise((resolve) => {
+    const done = (): void => {
+      clearTimeout(timer);
+      signal.removeEventListener("abort", done);
+      resolve();
+    };
+    const timer = setTimeout(done, ms);
+    signal.addEventListener("abort", done);
+  });
+}

@@ -194,6 +194,31 @@ function addSandboxCommands(program: Command, command: AddCommand): void {
   }).option("--volume", "and everything on its volume");
 }
 
+/**
+ * The words with a `--` before the command of `sandbox exec PROJECT COMMAND…`, whose options are its own. Ours stand
+ * before it.
+ */
+export function withCommandApart(program: Command, words: readonly string[]): string[] {
+  let at = 0;
+  for (const expected of ["sandbox", "exec", null]) {
+    at = afterOptions(program, words, at);
+    if (words[at] === undefined || (expected !== null && words[at] !== expected)) return [...words];
+    at += 1;
+  }
+  at = afterOptions(program, words, at);
+  const next = words[at];
+  if (next === undefined || ["--", "--help", "-h"].includes(next)) return [...words];
+  return [...words.slice(0, at), "--", ...words.slice(at)];
+}
+
+/** The first place from `at` on where no option of all commands stands. */
+function afterOptions(program: Command, words: readonly string[], at: number): number {
+  const word = words[at] ?? "";
+  const found = program.options.find(({ long }) => word === long || word.startsWith(`${long}=`));
+  if (found === undefined || found.long === "--version") return at;
+  return afterOptions(program, words, word === found.long && found.required ? at + 2 : at + 1);
+}
+
 /** Whether commander ended because help or the version was asked for, which it has printed. */
 export const isHelp = (error: unknown): boolean =>
   error instanceof CommanderError && (error.exitCode === exit.ok || error.code === "commander.help");

@@ -1,3 +1,5 @@
+import { setTimeout as delay } from "node:timers/promises";
+import { isDiskFull } from "../domain/disk-full.ts";
 import { messageOf, WavesmithError } from "../domain/errors.ts";
 import type { Context } from "./context.ts";
 import { type App, type Config, type Database, isUsed, openApp, openStore, type Store } from "./parts.ts";
@@ -10,6 +12,8 @@ export interface Session {
   readonly config: Config;
   /** Drives the builds of this project from now on, until `close`; with an Inngest server it asks for a `serve` that does. */
   drive(projectId: string): Promise<void>;
+  /** Ends what runs although nothing can be recorded, as on a full disk; takes some seconds at most. */
+  abandon(): Promise<void>;
   /** Stops driving, then the project's sandbox when nobody else uses it, then the database. */
   close(): Promise<void>;
 }
@@ -32,7 +36,8 @@ export async function withSession<T>(
   try {
     result = await work(session);
   } catch (error) {
-    await session.close().catch((failure: unknown) => presenter.warn(messageOf(failure)));
+    const end = isDiskFull(error) ? session.abandon() : session.close();
+    await end.catch((failure: unknown) => presenter.warn(messageOf(failure)));
     throw error;
   }
   await session.close();
@@ -44,7 +49,7 @@ export async function openSession(context: Context, presenter: Presenter): Promi
   const config = await context.config();
   const app = await opened(config, presenter);
   let driven: { projectId: string; mark: Promise<Mark> } | null = null;
-  return {
+  const session: Session = {
     app,
     config,
     async drive(projectId) {
@@ -54,6 +59,11 @@ export async function openSession(context: Context, presenter: Presenter): Promi
       // Whoever needs it waits for it; until then a failure is nobody's.
       driven.mark.catch(() => undefined);
       await app.start(new Set([projectId]));
+    },
+    async abandon() {
+      if (driven !== null) await atMost(abandonMs, app.abandon(driven.projectId));
+      // What hangs on the database ends with this process; Postgres stops by itself once nobody uses it.
+      await atMost(closeMs, session.close());
     },
     async close() {
       const ended = app.close();
@@ -69,6 +79,16 @@ export async function openSession(context: Context, presenter: Presenter): Promi
       }
     },
   };
+  return session;
+}
+
+const abandonMs = 6_000;
+const closeMs = 4_000;
+
+async function atMost(ms: number, work: Promise<void>): Promise<void> {
+  const over = new AbortController();
+  const late = delay(ms, undefined, { signal: over.signal }).catch(() => undefined); // Over before it was late.
+  await Promise.race([work, late]).finally(() => over.abort());
 }
 
 /** With an Inngest server the functions are where `serve` is; a command asks and follows. */

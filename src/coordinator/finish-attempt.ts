@@ -1,4 +1,4 @@
-import { WavesmithError } from "../domain/errors.ts";
+import { isDiskFull, saysDiskFull } from "../domain/disk-full.ts";
 import type { Finding } from "../domain/finding.ts";
 import type { AttemptOutcome, BuildStatus } from "../domain/status.ts";
 import type { JobState, SandboxEndpoint } from "../sandbox/port.ts";
@@ -15,6 +15,7 @@ import {
   stageOutput,
 } from "./job-results.ts";
 import { dropJob } from "./job-stages.ts";
+import { type Keeping, keepTree, keepWork } from "./keep-work.ts";
 import { handoverPath, waveRef } from "./names.ts";
 import type { Ports } from "./port.ts";
 import { ensureSandbox } from "./sandboxes.ts";
@@ -24,7 +25,6 @@ import { type AttemptRefer, type LoadedAttempt, loadAttempt, mayChangeTests, wav
 // W8. Work is kept on a ref of the authority before the tree that holds it is removed.
 
 const maxLosses = 3;
-const agentEmail = (role: string): string => `${role}@agents.wavesmith.invalid`;
 
 /** Commits what the attempt's tree holds and puts it on the attempt's ref; whatever the outcome, nothing is thrown away. */
 export async function keepAttempt(ports: Ports, refer: AttemptRefer): Promise<void> {
@@ -32,12 +32,14 @@ export async function keepAttempt(ports: Ports, refer: AttemptRefer): Promise<vo
   const { attempt, build } = loaded;
   if (attempt.fence !== refer.fence || !["running", "starting", "finishing"].includes(attempt.status)) return;
   const endpoint = await ensureSandbox(ports, build);
-  const kept = await keepTree(ports, endpoint, loaded);
   const mask = maskOf(ports, build);
   const state = await jobStateOf(ports, attempt.jobKey);
-  const judged = judge(loaded, state, kept);
-  const guarded = await guardFix(ports, loaded, kept, judged);
+  const keeping = await keepWork(ports, endpoint, loaded, state !== null && failedStage(state) !== null);
+  const { kept, noRoom } = keeping;
+  if (noRoom !== null) ports.log.warn(`the disk had no room for all of the work of ${attempt.treePath}: ${noRoom}`);
   const tail = state === null ? "" : await tailOf(endpoint, attempt, state, mask);
+  const judged = judge(loaded, { state, keeping, tail });
+  const guarded = await guardFix(ports, loaded, kept, judged);
   const handedIn = await endpoint.guest
     .readFile(`${handoverPath(attempt.jobKey)}/result.json`, { maxBytes: 256 * 1024 })
     .catch(
@@ -56,59 +58,30 @@ export async function keepAttempt(ports: Ports, refer: AttemptRefer): Promise<vo
   );
 }
 
-/** An agent that removed all there was: never taken for the wish to delete every file. */
-const emptied: KeepResult = { commit: null, changed: [], refused: ["its tree was emptied"] };
-
-async function keepTree(ports: Ports, endpoint: SandboxEndpoint, loaded: LoadedAttempt): Promise<KeepResult | null> {
-  const { attempt, build } = loaded;
-  if ((await endpoint.guest.stat(attempt.treePath)) === null) return null;
-  const keep = ports.workspace.keepTree({
-    projectId: build.projectId as never,
-    guest: endpoint.guest,
-    treePath: attempt.treePath,
-    base: attempt.baseSha,
-    message: commitMessage(loaded),
-    author: { name: `${attempt.role} agent`, email: agentEmail(attempt.role) },
-    date: attempt.createdAt,
-    ref: attempt.ref,
-  });
-  const kept = await keep.catch((error: unknown) => {
-    if (error instanceof WavesmithError && error.code === "not-found") return emptied;
-    throw error;
-  });
-  return kept;
-}
-
-function commitMessage({ attempt, build, wave, task }: LoadedAttempt): string {
-  const titles = {
-    task: task?.definition.title ?? "",
-    fix: `Fix wave ${wave.number}`,
-    generate: "Make generated files again",
-  };
-  const trailers = [
-    `Wavesmith-Build: ${build.id}`,
-    `Wavesmith-Wave: ${wave.number}`,
-    ...(task === null ? [] : [`Wavesmith-Task: ${task.key}`]),
-    `Wavesmith-Agent: ${attempt.role}`,
-    `Wavesmith-Attempt: ${attempt.number}`,
-    ...(attempt.kind === "fix" ? [`Fixes: ${attempt.gateRunId ?? attempt.approvalId}`] : []),
-  ];
-  return `${titles[attempt.kind]}\n\n${trailers.join("\n")}\n`;
-}
-
 interface Judgement {
   readonly outcome: AttemptOutcome;
   readonly reason: string | null;
 }
 
-function judge({ attempt, build, task }: LoadedAttempt, state: JobState | null, kept: KeepResult | null): Judgement {
+interface Evidence {
+  readonly state: JobState | null;
+  readonly keeping: Keeping;
+  /** The last lines of the output of the stage that failed. */
+  readonly tail: string;
+}
+
+function judge({ attempt, build, task }: LoadedAttempt, { state, keeping, tail }: Evidence): Judgement {
+  const { kept, noRoom } = keeping;
   if (state === null || state.status === "lost") return { outcome: "lost", reason: "its sandbox died while it ran" };
   if (state.status === "cancelled") return cancelledAs(state.cancelReason, build.status);
   const failed = failedStage(state);
   if (failed !== null) {
     const outcome = failed.timedOut ? "timed-out" : "failed";
-    return { outcome, reason: `${describeFailure(failed)}${checkText(failed.name, task)}` };
+    const reason = `${describeFailure(failed)}${checkText(failed.name, task)}`;
+    const full = noRoom !== null || saysDiskFull(`${failed.error ?? ""}\n${tail}`);
+    return { outcome, reason: full ? `the disk is full: ${[reason, noRoom ?? []].flat().join("; ")}` : reason };
   }
+  if (noRoom !== null) return { outcome: "failed", reason: `no room on the disk to keep its work: ${noRoom}` };
   if (kept === null) return { outcome: "lost", reason: "its tree is gone" };
   if (kept.refused.length > 0) return { outcome: "refused", reason: `cannot be kept: ${kept.refused.join("; ")}` };
   const mustChange = attempt.kind === "fix" || task?.definition.changes === "required";
@@ -325,7 +298,14 @@ export async function closeAttempt(ports: Ports, refer: AttemptRefer): Promise<v
   const endpoint = await ensureSandbox(ports, build);
   const hadJob = await dropJob(ports, endpoint, attempt.jobKey);
   if (hadJob && attempt.commitSha === null) {
-    const kept = await keepTree(ports, endpoint, loaded);
+    const kept = await keepTree(ports, endpoint, loaded).catch((error: unknown) => {
+      if (!isDiskFull(error)) throw error;
+      ports.log.warn(
+        `no room to keep the work of an attempt; it is left in ${attempt.treePath} of its sandbox's volume`,
+      );
+      return "no-room" as const;
+    });
+    if (kept === "no-room") return;
     if (kept?.commit != null)
       await ports.store.attempts.update({ id: attempt.id, commitSha: null }, { commitSha: kept.commit });
   }

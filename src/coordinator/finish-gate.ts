@@ -218,7 +218,7 @@ async function judgeChecks(ports: Ports, loaded: LoadedGate, state: JobState | n
     after: commitReader(ports, build.projectId, run.sha),
     changes: [...attributed, { taskKey: "person", writes: null, mayChangeTests: true, files: byPerson }],
   });
-  const notes = [`${changed.length} changed files checked`];
+  const notes = [`${counted(changed.length, "changed file")} checked`];
   if (state !== null) findings.push(...(await sandboxFindings(ports, loaded, state, notes)));
   const verdict = ports.gates.judgeFindings(findings, settings.block);
   const evidence = {
@@ -235,6 +235,7 @@ async function judgeChecks(ports: Ports, loaded: LoadedGate, state: JobState | n
   };
 }
 
+const counted = (number: number, noun: string): string => `${number} ${noun}${number === 1 ? "" : "s"}`;
 const elapsed = (from: Date, to: Date): number => to.getTime() - from.getTime();
 
 async function fixChanges(ports: Ports, { build, wave }: LoadedGate, everyMay: boolean) {
@@ -285,7 +286,7 @@ async function reviewFindings(
   if (file === null) return complain("the critic agent handed in no findings file (WAVESMITH_RESULT_FILE)");
   try {
     const findings = ports.gates.parseReview(file.toString("utf8"));
-    notes.push(`${findings.length} findings by the critic agent`);
+    notes.push(`${counted(findings.length, "finding")} by the critic agent`);
     return findings;
   } catch (error) {
     return complain(
@@ -341,7 +342,7 @@ function combine(
   };
   const notes = [
     ...evidence.notes,
-    `${ran.length - bad.length} of ${ran.length} stages held: ${ran.map((stage) => stage.name).join(", ")}`,
+    `${ran.length - bad.length} of ${counted(ran.length, "stage")} held: ${ran.map((stage) => stage.name).join(", ")}`,
   ];
   const findings = bad.flatMap(({ stage, result }) => result.findings.map((finding) => labelled(stage, finding)));
   if (worst === undefined)

@@ -1,3 +1,4 @@
+import { saysDiskFull } from "../domain/disk-full.ts";
 import type { JobState, SandboxEndpoint, StageState } from "../sandbox/port.ts";
 import type { BuildRow } from "../store/port.ts";
 import { createMask, type Mask } from "./masking.ts";
@@ -51,6 +52,7 @@ export const failedStage = (state: JobState): StageState | null =>
 export function describeFailure(stage: StageState): string {
   if (stage.timedOut) return `${stage.name} ran out of time`;
   if (stage.outOfMemory) return `${stage.name} ran out of memory`;
+  if (stage.error !== null && saysDiskFull(stage.error)) return `${stage.name} was ended: ${stage.error}`;
   if (stage.error !== null) return `${stage.name} could not run: ${stage.error}`;
   if (stage.signal !== null) return `${stage.name} was ended by ${stage.signal}`;
   return `${stage.name} exited with ${stage.exitCode}`;

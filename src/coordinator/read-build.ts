@@ -54,7 +54,7 @@ export type TaskView = Fields<
 
 export type WaveView = Fields<
   WaveRow,
-  "id" | "number" | "status" | "baseSha" | "headSha" | "fixRounds" | "reason" | "createdAt" | "endedAt"
+  "id" | "number" | "status" | "baseSha" | "headSha" | "fixRounds" | "epoch" | "reason" | "createdAt" | "endedAt"
 > & {
   /** Its tasks, in plan order; one that a conflict sent back is in a later wave, too. */
   readonly taskKeys: readonly string[];

@@ -31,7 +31,8 @@ async function stands(ports: Ports, build: BuildRow): Promise<boolean> {
     (await ports.store.jobs.find({
       buildId: build.id,
       ownerKind: ["attempt", "gate"],
-      status: ["intended", "running"],
+      // One that is only intended may be what somebody left behind who was to start it.
+      status: "running",
     })) === null
   );
 }
@@ -64,7 +65,10 @@ async function lastRequests(transaction: StoreTransaction, buildId: string): Pro
   const gates = await transaction.gateRuns.list({ buildId, status: ["requested", "running"] });
   const open = [...attempts, ...gates];
   if (open.length === 0) return requests.slice(0, 1);
-  return open.flatMap(({ id }) => requests.find((row) => subjectOf(row) === id) ?? []);
+  // A request under an older fence may have come after the one that counts, and nobody answers it (W4).
+  const asks = ({ id, fence }: (typeof open)[number]) =>
+    requests.find((row) => subjectOf(row) === id && row.data.fence === fence) ?? [];
+  return open.flatMap(asks);
 }
 
 const isRequest = (name: string): boolean =>

@@ -1,4 +1,5 @@
-import { messageOf } from "../domain/errors.ts";
+import { isDiskFull } from "../domain/disk-full.ts";
+import { messageOf, WavesmithError } from "../domain/errors.ts";
 import type { GuestClient, JobState } from "../sandbox/port.ts";
 import type { BuildRow, JobLease } from "../store/port.ts";
 import { emitFor } from "./advance.ts";
@@ -59,7 +60,7 @@ export function watchJobs(ports: Ports, options: WatchOptions): JobWatcher {
         wake = resolve;
         setTimeout(resolve, pollMs).unref();
       });
-      await look().catch((error: unknown) => ports.log.warn(`looking for jobs failed: ${messageOf(error)}`));
+      await look().catch((error: unknown) => ports.log.warn(`looking for jobs failed: ${reasonOf(error)}`));
       await woken;
     }
   })();
@@ -76,13 +77,18 @@ export function watchJobs(ports: Ports, options: WatchOptions): JobWatcher {
   };
 }
 
+/** Of a failed query the database's own words, so that a full disk is recognised. */
+const reasonOf = (error: unknown): string => (isDiskFull(error) ? "no space left on device" : messageOf(error));
+
 /** A watch that failed (the sandbox or the database was away) is taken up again at the next look. */
 async function giveBack(ports: Ports, lease: JobLease, error: unknown): Promise<void> {
-  ports.log.warn(`watching job ${lease.job.key} was interrupted: ${messageOf(error)}`);
+  const isGone = error instanceof WavesmithError && error.code === "sandbox-unavailable";
+  const why = isGone ? "its sandbox has ended or does not answer; it is looked for again" : reasonOf(error);
+  ports.log.warn(`watching job ${lease.job.key} was interrupted: ${why}`);
   await new Promise((resolve) => setTimeout(resolve, pollMs));
   await ports.store.jobs
     .update({ key: lease.job.key, fence: lease.fence }, { leaseOwner: null })
-    .catch((failure: unknown) => ports.log.warn(`the lease runs out by itself: ${messageOf(failure)}`));
+    .catch((failure: unknown) => ports.log.warn(`the lease runs out by itself: ${reasonOf(failure)}`));
 }
 
 /** True when the job has ended, false when watching stopped. */

@@ -17,12 +17,12 @@ export function prepared(text: string): EngineStatement {
 
 // Codes of node and of Postgres (appendix A of its manual) that say "not now" rather than "not this".
 const transientCodes =
-  /^(?:ECONNREFUSED|ECONNRESET|ECONNABORTED|ENOENT|EPIPE|ETIMEDOUT|08\w{3}|57P0[1-5]|53300|40001|40P01|55P03)$/;
+  /^(?:ECONNREFUSED|ECONNRESET|ECONNABORTED|ENOENT|EPIPE|ETIMEDOUT|08\w{3}|57P0[1-5]|53100|53300|40001|40P01|55P03)$/;
 // node-postgres gives these no code.
 const transientMessages =
   /Connection terminated|timeout exceeded when trying to connect|Client has encountered a connection error/;
 
-/** Whether the same statement may succeed later: the connection or the server went away, or a deadlock was resolved. */
+/** Whether the same statement may succeed later: the connection or the server went away, its disk is full, or a deadlock was resolved. */
 export function isTransient(error: unknown): boolean {
   if (!(error instanceof Error)) return false;
   if (error instanceof AggregateError) return error.errors.some(isTransient);

@@ -104,12 +104,13 @@ function applyOps(run: RunView, job: JobView, answer: OpsAnswer, settings: Trans
       retry = nextAttempt(job, answer.response, settings);
       if (retry === null) steps.push({ stepId: op.id, value: { error: op.error ?? null } });
     } else if (op.op === "RunComplete") end = { status: "completed", result: op.data ?? null };
-    else jobs.push(jobOf(op, settings.nowMs));
+    // One that asks to be called again is, by `settled`, once and when no step is open (T2).
+    else if (op.op !== "DiscoveryRequest") jobs.push(jobOf(op, settings.nowMs));
   }
   if (end !== null) return { ...ended(end), steps };
   if (retry !== null) return { ...unchanged(run), steps, removePending: steps.map((step) => step.stepId), retry };
   const addPending = jobs.flatMap((next) => next.stepId ?? []).filter((id) => !run.pending.includes(id));
-  const fresh = jobs.filter((next) => next.stepId === null || addPending.includes(next.stepId));
+  const fresh = jobs.filter((next) => next.stepId !== null && addPending.includes(next.stepId));
   // The step this job was for counts as ended even when the answer does not mention it (T3): it is planned again.
   const endedSteps = [...new Set([...steps.map((step) => step.stepId), ...(job.stepId === null ? [] : [job.stepId])])];
   return settled(run, { steps, addPending, jobs: fresh, ended: endedSteps, nowMs: settings.nowMs });
@@ -127,7 +128,7 @@ interface Progress {
 function settled(run: RunView, progress: Progress): Transition {
   const open = new Set([...run.pending, ...progress.addPending]);
   for (const id of progress.ended) open.delete(id);
-  const goesOn = open.size === 0 && !progress.jobs.some((job) => job.stepId === null);
+  const goesOn = open.size === 0;
   const next: NewJob = { kind: "call", stepId: null, dueMs: progress.nowMs };
   return {
     steps: progress.steps,
@@ -142,7 +143,7 @@ function settled(run: RunView, progress: Progress): Transition {
 
 function jobOf(op: Op, nowMs: number): NewJob {
   if (op.op === "Sleep") return { kind: "timer", stepId: op.id, dueMs: sleepEndMs(op.name ?? "", nowMs) };
-  return { kind: "call", stepId: op.op === "StepPlanned" ? op.id : null, dueMs: nowMs };
+  return { kind: "call", stepId: op.id, dueMs: nowMs };
 }
 
 const known = new Set([

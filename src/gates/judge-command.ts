@@ -36,7 +36,9 @@ function notesOf(request: CommandVerdictRequest, tests: TestCounts | null): stri
   const notes: string[] = [];
   if (tests?.source === "runner") notes.push("the number of tests is estimated from the runner's summary");
   if (tests !== null && tests.failed > 0 && request.stage.exitCode === 0) {
-    notes.push(`the command ended with 0 although ${tests.failed} tests are reported as failed`);
+    notes.push(
+      `the command ended with 0 although ${tests.failed === 1 ? "1 test is" : `${tests.failed} tests are`} reported as failed`,
+    );
   }
   if (request.stage.truncated) notes.push("the output was cut in its middle");
   if (request.stage.outOfMemory) notes.push("a process of the command was killed for want of memory");
@@ -104,13 +106,13 @@ function foundNoTests(request: CommandVerdictRequest): boolean {
 function lackOfTests(tests: TestCounts | null, minTests: number | null): string | null {
   if (tests === null) {
     if (minTests === null || minTests === 0) return null;
-    return `no count of tests was found and at least ${minTests} must run: let the command print TAP or its runner's summary, or write a JUnit XML report`;
+    return `no count of tests was found and at least ${minTests} must run: let the command print TAP or its runner's summary, or write a JUnit XML report; for a command that counts none set gates.testing.minTests: 0`;
   }
   const ran = tests.total - tests.skipped;
   const required = minTests ?? 1;
   if (ran >= required) return null;
-  const skipped = tests.skipped > 0 ? `, ${tests.skipped} were skipped` : "";
-  return `${ran} tests ran${skipped}, at least ${required} must`;
+  const skipped = tests.skipped > 0 ? `, ${tests.skipped} ${tests.skipped === 1 ? "was" : "were"} skipped` : "";
+  return `${ran} ${ran === 1 ? "test" : "tests"} ran${skipped}, at least ${required} must`;
 }
 
 function tooFewTests(evidence: Evidence, lack: string): GateResult {

@@ -1,4 +1,4 @@
-import { builtInRoles } from "../domain/plan.ts";
+import { builtInRoles, type Plan } from "../domain/plan.ts";
 import type { FaultSink } from "./fault-sink.ts";
 import { asRecord, asText, type LooseTask, own } from "./loose.ts";
 import { didYouMean } from "./suggest.ts";
@@ -61,4 +61,15 @@ function checkRole(
     const message = `The role ${role} has no runtime: declare agents.${role} or agents.default, or do the task with \`run\`.`;
     sink.add("no-runtime", path, message);
   }
+}
+
+/** Warns of tasks whose acceptance is words alone, when no critic agent reads them. */
+export function uncheckedAcceptance(plan: Plan): string[] {
+  if (Object.hasOwn(plan.agents, "critic") && plan.gates.critic !== false) return [];
+  return plan.tasks
+    .filter(({ acceptance }) => acceptance.length > 0 && acceptance.every((entry) => entry.check === null))
+    .map(
+      ({ key }) =>
+        `The acceptance of task ${key} is checked by nobody: it has no \`check\`, and no agent \`critic\` reads its text.`,
+    );
 }

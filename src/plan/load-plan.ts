@@ -11,7 +11,8 @@ export async function loadPlanFile(path: string, options: { readonly env: Enviro
     text = await readFile(file, "utf8");
   } catch (error) {
     const message = `The plan ${path} cannot be read: ${reason((error as NodeJS.ErrnoException).code)}.`;
-    return { plan: null, graph: null, warnings: [], faults: [{ code: "missing-file", path: "", line: null, message }] };
+    const faults = [{ code: "missing-file", path: "", line: null, message }];
+    return { plan: null, outline: null, graph: null, warnings: [], faults };
   }
   const format = file.toLowerCase().endsWith(".json") ? "json" : "yaml";
   return parsePlan(text, { format, baseDir: dirname(file), env: options.env });

@@ -95,7 +95,6 @@ function normaliseTask(task: TaskOfFile, position: number, files: PlanFiles): Pl
 }
 
 function normaliseAcceptance(entry: NonNullable<TaskOfFile["acceptance"]>[number]): Acceptance {
-  if (typeof entry === "string") return { text: entry, check: null };
   return { text: entry.text ?? entry.check ?? "", check: entry.check ?? null };
 }
 

@@ -3,7 +3,7 @@ import type { TaskGraph } from "../domain/task-graph.ts";
 import { checkEnvironment, type Environment } from "./check-environment.ts";
 import { checkPaths } from "./check-paths.ts";
 import { checkReferences } from "./check-references.ts";
-import { checkWork } from "./check-work.ts";
+import { checkWork, uncheckedAcceptance } from "./check-work.ts";
 import { cleanValue } from "./clean-value.ts";
 import { createFaultSink, type FaultSink } from "./fault-sink.ts";
 import { looseTasks } from "./loose.ts";
@@ -22,6 +22,8 @@ export interface ParseOptions {
 export interface ParsedPlan {
   /** Null when there are faults. */
   readonly plan: Plan | null;
+  /** The plan to look at: also there when nothing but values of secrets is missing. */
+  readonly outline: Plan | null;
   /** The plan's graph, made while checking; null when there are faults. */
   readonly graph: TaskGraph | null;
   /** Everything that is wrong, in the order of lines. */
@@ -42,10 +44,12 @@ export function parsePlanValue(value: unknown, options: ParseOptions): ParsedPla
   return parseRead({ value, faults: [], warnings: [], sourceAt: () => null }, sink, options);
 }
 
+const nothing = { plan: null, outline: null, graph: null } as const;
+
 function parseRead(read: Omit<ReadText, "locate">, sink: FaultSink, options: ParseOptions): ParsedPlan {
   const warnings = [...read.warnings];
   for (const fault of read.faults) sink.report(fault);
-  if (read.value === undefined) return { plan: null, graph: null, faults: sink.list(), warnings };
+  if (read.value === undefined) return { ...nothing, faults: sink.list(), warnings };
   const value = cleanValue(read.value, sink);
   const parsed = planFileSchema.safeParse(value);
   if (!parsed.success) reportSchemaIssues(parsed.error.issues, value, sink);
@@ -55,6 +59,11 @@ function parseRead(read: Omit<ReadText, "locate">, sink: FaultSink, options: Par
   const files = checkPaths(value, tasks, options.baseDir, sink);
   checkEnvironment(value, tasks, options.env, read.sourceAt, sink);
   const faults = sink.list();
-  if (!parsed.success || faults.length > 0) return { plan: null, graph: null, faults, warnings };
-  return { plan: normalisePlan(parsed.data, files, options.baseDir), graph, faults, warnings };
+  if (!parsed.success || faults.some((fault) => fault.code !== "missing-secret")) {
+    return { ...nothing, faults, warnings };
+  }
+  const outline = normalisePlan(parsed.data, files, options.baseDir);
+  warnings.push(...uncheckedAcceptance(outline));
+  if (faults.length > 0) return { ...nothing, outline, faults, warnings };
+  return { plan: outline, outline, graph, faults, warnings };
 }

@@ -8,10 +8,13 @@ import { durationPattern, maxDurationMs, parseDuration } from "./durations.ts";
 /** What zod is to say of a wrong value: a fault code, a colon, a sentence. schema-faults.ts takes it apart. */
 const say = (message: string) => (): string => message;
 
-/** A strict object. For an unknown key zod is to say which keys there are: schema-faults.ts suggests the nearest. */
-function object<Shape extends z.ZodRawShape>(shape: Shape) {
+/** A strict object. For an unknown key zod is to say which keys there are: schema-faults.ts suggests the nearest; of something else than an object it says `otherwise`. */
+function object<Shape extends z.ZodRawShape>(shape: Shape, otherwise?: string) {
   const known = Object.keys(shape).join(" ");
-  return z.strictObject(shape, { error: (issue) => (issue.code === "unrecognized_keys" ? known : undefined) });
+  return z.strictObject(shape, {
+    error: (issue) =>
+      issue.code === "unrecognized_keys" ? known : issue.code === "invalid_type" ? otherwise : undefined,
+  });
 }
 
 const text = z
@@ -49,10 +52,13 @@ const env = z.record(
 const fileReference = object({ file: text.describe("A file beside the plan, read when the plan is.") });
 const globs = z.array(text.describe("A picomatch glob within the project; escape brackets to mean them literally."));
 
-const acceptance = z.union([
-  text,
-  object({ text: text.optional(), check: text.optional().describe("A shell command; exit 0: it holds.") }),
-]);
+const acceptance = object(
+  {
+    text: text.optional().describe("For agents and the critic to read; nothing runs it."),
+    check: text.optional().describe("A shell command; exit 0: it holds."),
+  },
+  "wrong-type: write { check: … } for a command, or { text: … } for the critic's eyes",
+);
 
 const agent = object({
   runtime: z.enum(["command", "acp", "builtin"], {

@@ -68,12 +68,38 @@ function fromJson(text: string, document: Document.Parsed, lines: LineCounter): 
   try {
     value = JSON.parse(text);
   } catch (error) {
-    const offset = /at position (\d+)/.exec(messageOf(error))?.[1];
-    const line = lines.linePos(offset === undefined ? text.length : Number(offset)).line;
-    return unreadable([{ code: "syntax", path: [], line, message: `This is not JSON: ${messageOf(error)}.` }]);
+    const line = lines.linePos(Math.min(jsonFault(text), text.trimEnd().length)).line;
+    // Some engines quote the text around the fault, line ends and all: the line says where it is.
+    const said = messageOf(error).replace(
+      /, (?:\.\.\.)?".*"(?:\.\.\.)? is not valid JSON$|( in JSON)? at position.*$/s,
+      "",
+    );
+    return unreadable([{ code: "syntax", path: [], line, message: `This is not JSON: ${said.replace(/\s+/g, " ")}.` }]);
   }
   // The syntax tree only serves for lines and repeated keys here: what JSON allows is JSON's to say.
   return { value, ...placesIn(document, lines), faults: repeatedKeys(document, lines), warnings: [] };
+}
+
+/** Where text stops being the beginning of JSON. */
+function jsonFault(text: string): number {
+  let good = 0;
+  let bad = text.length + 1;
+  while (bad - good > 1) {
+    const middle = Math.floor((good + bad) / 2);
+    if (mayGoOn(text.slice(0, middle))) good = middle;
+    else bad = middle;
+  }
+  return good;
+}
+
+function mayGoOn(text: string): boolean {
+  try {
+    JSON.parse(text);
+    return true;
+  } catch (error) {
+    const position = /at position (\d+)/.exec(messageOf(error))?.[1];
+    return position === undefined ? /Unexpected end/.test(messageOf(error)) : Number(position) >= text.length;
+  }
 }
 
 function fromYaml(document: Document.Parsed, lines: LineCounter): ReadText {
@@ -88,15 +114,31 @@ function fromYaml(document: Document.Parsed, lines: LineCounter): ReadText {
 
 function syntaxFaults(document: Document.Parsed, lines: LineCounter): TextFault[] {
   const errors = document.errors.filter((error) => error.code !== "DUPLICATE_KEY");
-  return errors.map((error) => ({
-    code: "syntax" as const,
-    path: [],
-    line: lines.linePos(error.pos[0]).line,
-    message:
-      error.code === "MULTIPLE_DOCS"
-        ? "One file holds one plan: remove the second `---` document."
-        : `${error.message.replace(/[.:]$/, "")}.`,
-  }));
+  return errors.map((error) => {
+    const opening = openingOf(document, error);
+    const line = lines.linePos(opening ?? error.pos[0]).line;
+    return { code: "syntax" as const, path: [], line, message: syntaxMessage(error, opening !== null) };
+  });
+}
+
+function syntaxMessage(error: Document.Parsed["errors"][number], isOpenQuote: boolean): string {
+  if (isOpenQuote) return "The quote that opens in this line is never closed.";
+  return error.code === "MULTIPLE_DOCS"
+    ? "One file holds one plan: remove the second `---` document."
+    : `${error.message.replace(/[.:]$/, "")}.`;
+}
+
+/** Where the quote opens that is missed where the text ends; null for every other error. */
+function openingOf(document: Document.Parsed, error: Document.Parsed["errors"][number]): number | null {
+  if (error.code !== "MISSING_CHAR" || !error.message.includes("quote")) return null;
+  let opening: number | null = null;
+  visit(document, {
+    Scalar(_, { type, range }) {
+      const quoted = type === "QUOTE_DOUBLE" || type === "QUOTE_SINGLE";
+      if (quoted && range != null && range[0] <= error.pos[0]) opening = Math.max(opening ?? 0, range[0]);
+    },
+  });
+  return opening;
 }
 
 function repeatedKeys(document: Document.Parsed, lines: LineCounter): TextFault[] {

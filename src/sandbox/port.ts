@@ -69,8 +69,10 @@ export interface SandboxEndpoint {
 
 export interface SandboxInfo {
   readonly projectId: ProjectId;
-  readonly sandboxId: SandboxId;
-  readonly state: "running" | "stopped";
+  /** Null when it was removed. */
+  readonly sandboxId: SandboxId | null;
+  /** `removed`: only its volume is left. */
+  readonly state: "running" | "stopped" | "removed";
   readonly startedAt: string | null;
   readonly volumePath: string | null;
   readonly diskBytes: number | null;
@@ -80,6 +82,8 @@ export interface SandboxInfo {
 export interface DriverProblem {
   readonly what: string;
   readonly remedy: string;
+  /** What of the machine is at fault rather than the driver: another driver would lack it too. */
+  readonly lacks?: "git" | "disk";
 }
 
 export interface SandboxDriver {

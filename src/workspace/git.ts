@@ -6,7 +6,8 @@ import { WavesmithError } from "../domain/errors.ts";
 
 /** The oldest git whose `merge-tree --write-tree` and `cat-file -z` are there. */
 const oldestGit = [2, 38] as const;
-const gitRemedy = "install git 2.38 or newer (Debian 12, Ubuntu 24.04, `brew install git`) and put it on PATH";
+const gitRemedy =
+  "install git 2.38 or newer and put it on PATH: `apt-get install git` (Debian 12, Ubuntu 24.04 or newer), `dnf install git`, `brew install git`";
 
 // Settings of every host git. What a user, a system or a repository configured must not change what git does here,
 // and nothing git starts by itself (hooks, gc, maintenance) may run.
@@ -87,6 +88,19 @@ export function createGit(options: { home: string; env: Readonly<Record<string, 
   };
 }
 
+/** What the git on PATH lacks, and what to do about it; empty when it is one that builds can work with. */
+export async function checkGit(
+  env: Readonly<Record<string, string | undefined>>,
+): Promise<{ what: string; remedy: string }[]> {
+  try {
+    checkVersion(await spawnGit(["--version"], baseEnvironment({ home: "/", env }), {}));
+    return [];
+  } catch (error) {
+    if (!(error instanceof WavesmithError)) throw error;
+    return [{ what: error.message, remedy: error.remedy ?? gitRemedy }];
+  }
+}
+
 const passedOn =
   /^(PATH|TMPDIR|SSH_AUTH_SOCK|GIT_SSL_CAINFO|SSL_CERT_(FILE|DIR)|CURL_CA_BUNDLE|(https?|all|no)_proxy|(HTTPS?|ALL|NO)_PROXY)$/;
 
@@ -134,9 +148,11 @@ function spawnGit(args: readonly string[], env: Record<string, string>, options:
     });
     // git may end before it has read all of its input; its exit code says what that means.
     child.stdin?.on("error", () => undefined);
-    child.on("error", (cause) =>
-      reject(new WavesmithError("environment", "git could not be started", { remedy: gitRemedy, cause })),
-    );
+    child.on("error", (cause) => {
+      const isMissing = (cause as NodeJS.ErrnoException).code === "ENOENT";
+      const what = isMissing ? "git is not installed, or not on PATH" : `git could not be started: ${cause.message}`;
+      reject(new WavesmithError("environment", what, { remedy: gitRemedy, cause }));
+    });
     child.on("close", (code) => resolve({ exitCode: code ?? -1, stdout: Buffer.concat(chunks), stderr, cut }));
     child.stdin?.end(options.input ?? "");
   });
@@ -144,9 +160,14 @@ function spawnGit(args: readonly string[], env: Record<string, string>, options:
 
 function checkVersion(result: GitResult): void {
   const said = result.stdout.toString("utf8").trim();
-  const [, major, minor] = /git version (\d+)\.(\d+)/.exec(said) ?? [];
+  const [, version, major, minor] = /git version ((\d+)\.(\d+)\S*)/.exec(said) ?? [];
   const enough = Number(major) > oldestGit[0] || (Number(major) === oldestGit[0] && Number(minor) >= oldestGit[1]);
-  if (!enough) throw new WavesmithError("environment", `git is too old: ${said}`, { remedy: gitRemedy });
+  if (enough) return;
+  const what =
+    version === undefined
+      ? `git --version does not say its version: ${result.stderr.trim() || said || `exit code ${result.exitCode}`}`
+      : `git ${version} is too old, ${oldestGit.join(".")} or newer is needed`;
+  throw new WavesmithError("environment", what, { remedy: gitRemedy });
 }
 
 function failure(args: readonly string[], options: GitOptions, result: GitResult): WavesmithError {

@@ -273,7 +273,9 @@ export function describeSandboxDriver(name: string, maker: DriverMaker): void {
         "mkdir -p mod/deep && echo 1 >mod/deep/file && ln -s / mod/link && chmod 444 mod/deep/file && chmod 555 mod/deep mod",
       );
       await driver.remove("proj_a" as ProjectId, { volume: false });
-      expect(await driver.list()).toEqual([]);
+      expect(await driver.list()).toMatchObject([
+        { projectId: "proj_a", sandboxId: null, state: "removed", volumePath: join(dataDir, "volumes/proj_a") },
+      ]);
       const again = await driver.ensure(specOf("proj_a"));
       expect((await again.guest.readFile("mod/deep/file"))?.toString()).toBe("1\n");
       await driver.remove("proj_a" as ProjectId, { volume: true });

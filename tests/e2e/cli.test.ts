@@ -167,8 +167,34 @@ describe("wavesmith, as a user types it", { timeout: limitMs }, () => {
     const ran = await run("sandbox", "exec", "diamond", "--", "sh", "-c", "cat count.txt; echo said >&2; exit 7");
     expect(ran).toMatchObject({ code: 7, stdout: "8\n" });
     expect(ran.stderr).toContain("said");
-    expect(await run("sandbox", "rm", "diamond", "--volume")).toMatchObject({ code: 0 });
+    const typed = start("sandbox", "exec", "diamond", "cat", "-u");
+    expect(await typed.ended).toBe(0);
+    const words = ["--data", data, "sandbox", "exec", "diamond", "cat", "-u"];
+    const given = execFileSync(process.execPath, [join(root, "bin/wavesmith.js"), ...words], {
+      input: "typed\n",
+      env: { PATH: process.env.PATH, HOME: process.env.HOME },
+    });
+    expect(given.toString()).toBe("typed\n");
+  });
+
+  it("lists a sandbox removed without its volume, starts it again with its files whole, and removes the volume later", async () => {
+    const diamonds = async () => {
+      const [listed] = objects((await run("sandbox", "ls", "--json")).stdout);
+      return (listed!.sandboxes as { project: string; state: string; diskBytes: number | null }[]).filter(
+        ({ project }) => project === "diamond",
+      );
+    };
+    const kept = [{ state: "removed, volume kept", diskBytes: expect.any(Number) }];
+    expect(await run("sandbox", "rm", "diamond")).toMatchObject({ code: 0 });
+    expect(await diamonds()).toMatchObject(kept);
+    expect(await run("sandbox", "start", "diamond")).toMatchObject({ code: 0 });
+    expect(await diamonds()).toMatchObject([{ state: "running" }]);
+    expect(await run("sandbox", "exec", "diamond", "cat", "count.txt")).toMatchObject({ code: 0, stdout: "8\n" });
+    expect(await run("sandbox", "rm", "diamond")).toMatchObject({ code: 0 });
     expect(await run("sandbox", "stop", "diamond")).toMatchObject({ code: 2 });
+    expect(await run("sandbox", "rm", "diamond", "--volume")).toMatchObject({ code: 0 });
+    expect(await diamonds()).toEqual([]);
+    expect(await run("sandbox", "rm", "diamond", "--volume")).toMatchObject({ code: 2 });
   });
 
   it("finds in its doctor that this machine can build", async () => {

@@ -227,18 +227,19 @@ function createWorld(seed: number) {
     const mark = `${by.self.name} ${lease.job.key} ${lease.fence}`;
     telling.add(mark);
     aside("tells an end", by, async (ports) => {
-      const build = await ports.store.builds.get({ id: lease.job.buildId });
-      const state = machine()?.volume.jobs.get(lease.job.key)?.state ?? lostState(lease.job.key);
-      await tellEnd(ports, build, lease, state);
-      await reconcileNothingButSend(ports);
-      held.set(
-        by.self.name,
-        held.get(by.self.name)!.filter((other) => other !== lease),
-      );
-      telling.delete(mark);
+      try {
+        const build = await ports.store.builds.get({ id: lease.job.buildId });
+        const state = machine()?.volume.jobs.get(lease.job.key)?.state ?? lostState(lease.job.key);
+        await tellEnd(ports, build, lease, state);
+        const own = held.get(by.self.name)!;
+        own.splice(own.indexOf(lease), 1);
+        await sendOutbox(ports);
+      } finally {
+        telling.delete(mark);
+      }
     });
   };
-  const reconcileNothingButSend = (ports: Ports) =>
+  const sendOutbox = (ports: Ports) =>
     ports.store.drainOutbox("all", async (events) =>
       runner.send(events.map(({ name, eventId, data }) => ({ name, id: eventId, data }))),
     );
@@ -249,7 +250,7 @@ function createWorld(seed: number) {
     aside("reconciles", by, async (ports) => {
       try {
         await reconcileBuilds(ports, "all");
-        await reconcileNothingButSend(ports);
+        await sendOutbox(ports);
       } finally {
         reconciling.delete(by.self.name);
       }
@@ -372,6 +373,12 @@ function createWorld(seed: number) {
       .filter((wave) => wave.buildId === buildId)
       .sort((one, other) => other.number - one.number)[0];
 
+  const openRows = (): string => {
+    const over = new Set<unknown>(["ended", "settled", "finished", "passed", "completed"]);
+    const names = ["builds", "waves", "tasks", "attempts", "gateRuns", "jobs"] as const;
+    const open = names.flatMap((name) => rows<{ id?: string; key?: string; status: string }>(name));
+    return open.flatMap(({ id, key, status }) => (over.has(status) ? [] : [`${id ?? key} ${status}`])).join(", ");
+  };
   let stillRounds = 0;
   let lastProgress = 0;
   const quiet = (): boolean =>
@@ -395,7 +402,7 @@ function createWorld(seed: number) {
         const progress = database.rows.outbox().length;
         stillRounds = progress === lastProgress ? stillRounds + 1 : 0;
         lastProgress = progress;
-        if (stillRounds > 50) throw new Error(`nothing moves: ${all().map(({ status }) => status)}`);
+        if (stillRounds > 50) throw new Error(`nothing moves: ${openRows()}`);
         now += random.between(5_000, 130_000);
         say("time passes");
         reconcile(anybody());
@@ -412,7 +419,15 @@ function createWorld(seed: number) {
       return true;
     },
     end() {
-      const problems = atTheEnd({ rows, git, machine: machine(), plans, weather, takenBack });
+      const problems = atTheEnd({
+        rows,
+        git,
+        machine: machine(),
+        plans,
+        weather,
+        takenBack,
+        gaveUp: (happened.warning ?? 0) > 0,
+      });
       if (problems.length > 0) throw new Error(problems.join("\n"));
       return { statuses: all().map(({ status }) => status), happened };
     },
@@ -426,10 +441,12 @@ interface Ended {
   readonly plans: ReadonlyMap<string, SimulatedPlan>;
   readonly weather: Weather;
   readonly takenBack: ReadonlySet<string>;
+  /** Some function failed for good. */
+  readonly gaveUp: boolean;
 }
 
 /** What must be so once nothing happens any more. */
-function atTheEnd({ rows, git, machine, plans, weather, takenBack }: Ended): string[] {
+function atTheEnd({ rows, git, machine, plans, weather, takenBack, gaveUp }: Ended): string[] {
   const problems: string[] = [];
   const attempts = rows<AttemptRow>("attempts");
   for (const build of rows<BuildRow>("builds")) {
@@ -437,8 +454,7 @@ function atTheEnd({ rows, git, machine, plans, weather, takenBack }: Ended): str
     const refused = rows<ApprovalRow>("approvals").some(({ decision }) => decision === "rejected");
     // Another build may have moved main on from where the edited one ended.
     const passedBy = plans.size > 1 && takenBack.size > 0;
-    const excused =
-      mayFail || passedBy || refused || weather.cancels > 0 || weather.outages > 0 || weather.timeJumps > 0;
+    const excused = mayFail || passedBy || refused || weather.cancels > 0 || weather.outages > 0;
     if (build.status !== "completed" && !excused) problems.push(`it ended ${build.status}: ${build.reason}`);
     if (build.status !== "completed") continue;
     const tree = comparableTree(git.commits.get(build.headSha!)!.tree);
@@ -457,6 +473,8 @@ function atTheEnd({ rows, git, machine, plans, weather, takenBack }: Ended): str
     if (run.status !== "finished") problems.push(`gate ${run.id} is open`);
   for (const job of rows<JobRow>("jobs")) if (job.status !== "ended") problems.push(`job ${job.key} is ${job.status}`);
   const { trees, files, jobs } = machine?.volume ?? emptyVolume();
+  // What a function that failed for good was to close is left.
+  if (gaveUp) return problems;
   for (const path of trees.keys()) problems.push(`tree ${path} is left`);
   for (const path of files.keys()) problems.push(`file ${path} is left`);
   // A key that was cancelled before its job was started stays, so that it never starts.

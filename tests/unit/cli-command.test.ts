@@ -1,3 +1,6 @@
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { isWell } from "../../src/cli/commands/doctor.ts";
 import { describeError, exitCodeForError, exitCodeOf } from "../../src/cli/errors.ts";
@@ -8,6 +11,7 @@ import { watchInterrupts } from "../../src/cli/interrupts.ts";
 import { createLineSplitter } from "../../src/cli/log-reader.ts";
 import { runCommand } from "../../src/cli/main.ts";
 import { createOutput } from "../../src/cli/output.ts";
+import { watchPreview } from "../../src/cli/preview.ts";
 import { buildFinished } from "../../src/cli/view/result.ts";
 import { statusJson, statusLines } from "../../src/cli/view/status-lines.ts";
 import { WavesmithError } from "../../src/domain/errors.ts";
@@ -68,6 +72,26 @@ describe("the command line", () => {
       criticalPath: ["words", "count", "report"],
       faults: [],
     });
+  });
+
+  it("shows the waves of a plan whose secrets have no value, names them, and ends with exit 2", async () => {
+    const folder = mkdtempSync(join(tmpdir(), "wavesmith-cli-"));
+    const file = join(folder, "plan.yaml");
+    writeFileSync(file, 'name: p\nsecrets: [NOT_SET_ANYWHERE]\ntasks:\n  - { id: a, run: "true" }\n');
+    try {
+      const shown = await run("plan", file);
+      expect(shown.code).toBe(2);
+      expect(shown.stdout).toMatch(/wave 1 {2}a[\s\S]*NOT_SET_ANYWHERE has no value/);
+      const { code, stdout } = await run("plan", file, "--json");
+      expect(code).toBe(2);
+      expect(JSON.parse(stdout)).toMatchObject({
+        waves: [{ number: 1, tasks: ["a"] }],
+        faults: [{ code: "missing-secret" }],
+      });
+      expect(await run("build", file)).toMatchObject({ code: 2, stdout: "" });
+    } finally {
+      rmSync(folder, { recursive: true });
+    }
   });
 
   it("ends with exit 2 and the faults when a plan cannot be read", async () => {
@@ -146,6 +170,17 @@ describe("Ctrl-C", () => {
     expect(counted).toEqual([1, 2]);
   });
 
+  it("counts two presses 300 ms apart", () => {
+    let now = 0;
+    const signals = source();
+    const interrupts = watchInterrupts(signals, () => now);
+    for (const at of [0, 299, 300]) {
+      now = at;
+      signals.send("SIGINT");
+    }
+    expect(interrupts.count).toBe(2);
+  });
+
   it("is told to whoever begins to listen after it", () => {
     const signals = source();
     const interrupts = watchInterrupts(signals);
@@ -220,6 +255,41 @@ describe("a build as JSON", () => {
     const lines = statusLines(view(), options).map((line) => line.text);
     expect(lines).toContain("  interrupted: no process drives it. Go on: wavesmith resume bld_1");
     expect(statusJson(view(), options)).toMatchObject({ interrupted: true, status: "running", buildId: "bld_1" });
+  });
+});
+
+describe("a preview that is shown", () => {
+  const watch = async (...states: { status: string; port?: number; reason?: string | null }[]) => {
+    const said: string[] = [];
+    const find = async () => ({ waveNumber: 1, port: 1, reason: null, ...states.shift()! }) as never;
+    const signal = new AbortController().signal;
+    return { why: await watchPreview({ find, say: (text) => said.push(text), signal, everyMs: 1 }), said };
+  };
+
+  it("is over when somebody stopped it, and says why", async () => {
+    expect(await watch({ status: "ready" }, { status: "stopped", reason: "the sandbox was stopped" })).toEqual({
+      why: "the sandbox was stopped",
+      said: [],
+    });
+    expect(await watch({ status: "dead" })).toEqual({ why: "it is dead", said: [] });
+  });
+
+  it("is watched on, and said so, when it died and is started again", async () => {
+    const { why, said } = await watch(
+      { status: "ready" },
+      { status: "starting", port: 2 },
+      { status: "ready", port: 2 },
+      { status: "stopped" },
+    );
+    expect({ why, told: said.length }).toEqual({ why: "it is stopped", told: 2 });
+  });
+
+  it("stays until the signal", async () => {
+    const stopping = new AbortController();
+    const find = async () => ({ waveNumber: 1, port: 1, reason: null, status: "ready" }) as never;
+    const watched = watchPreview({ find, say: () => undefined, signal: stopping.signal });
+    stopping.abort();
+    expect(await watched).toBe(null);
   });
 });
 

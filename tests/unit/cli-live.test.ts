@@ -60,6 +60,42 @@ describe("the live view", () => {
   });
 });
 
+interface Visible {
+  readonly lines: readonly string[];
+  readonly row: number;
+  readonly column: number;
+}
+
+/** What a terminal of this size shows after this output: the few sequences that the screen uses, and wrapping. */
+function emulate(text: string, size: { columns: number; rows: number }, before?: Visible): Visible {
+  const lines = Array.from({ length: size.rows }, (_, index) => before?.lines[index] ?? "");
+  let { row, column } = before ?? { row: 0, column: 0 };
+  const down = (): void => {
+    if (row < size.rows - 1) row += 1;
+    else lines.push(...lines.splice(0, 1).map(() => ""));
+  };
+  for (const [found, numbers, command] of text.matchAll(/\x1b\[([?\d;]*)([A-Za-z])|[^\x1b]/g)) {
+    if (command === "A") row = Math.max(0, row - Number(numbers));
+    else if (command === "H") [row, column] = [Number(/^\d*/.exec(numbers!)![0] || 1) - 1, 0];
+    else if (command === "K" && numbers === "2") lines[row] = "";
+    else if (command === "K") lines[row] = lines[row]!.slice(0, column);
+    else if (command === "J") lines.fill("", row + 1).splice(row, 1, lines[row]!.slice(0, column));
+    else if (found === "\r") column = 0;
+    else if (found === "\n") {
+      down();
+      column = 0;
+    } else if (command === undefined) {
+      if (column === size.columns) {
+        down();
+        column = 0;
+      }
+      lines[row] = lines[row]!.padEnd(column).slice(0, column) + found + lines[row]!.slice(column + 1);
+      column += 1;
+    }
+  }
+  return { lines: lines.slice(0, lines.findLastIndex((line) => line !== "") + 1), row, column };
+}
+
 describe("the region of a terminal", () => {
   function terminal(columns: number) {
     const written: string[] = [];
@@ -78,12 +114,35 @@ describe("the region of a terminal", () => {
     expect(written[1]).toContain("third");
   });
 
-  it("goes up by as many rows as a narrower terminal has made of what it drew", () => {
+  it.each([
+    ["narrower", 20],
+    ["wider", 80],
+  ])("draws everything anew on a terminal that became %s, whatever that made of its rows", (_name, columns) => {
     const { screen, written, size } = terminal(40);
-    screen.show([[segment("plain", "x".repeat(39))]]);
-    size.columns = 20;
-    screen.show([[segment("plain", "x".repeat(39))]]);
-    expect(written[1]).toContain("\x1b[2A");
+    screen.log(["one", "two", "three ".repeat(4).trim()]);
+    screen.show([[segment("plain", "x".repeat(39))], [segment("plain", "end")]]);
+    const visible = emulate(written.join(""), { columns: 40, rows: 10 });
+    expect(visible.lines).toEqual(["one", "two", "three three three three", "x".repeat(39), "end"]);
+    size.columns = columns;
+    // What the terminal made of it, and where it left the cursor, is not for us to know.
+    const torn = { lines: Array.from({ length: 10 }, (_, row) => `torn ${row}`), row: 4, column: 0 };
+    screen.show([[segment("plain", "x".repeat(39))], [segment("plain", "end")]]);
+    const after = emulate(written.at(-1)!, size, torn);
+    const row = columns === 20 ? `${"x".repeat(18)}…` : "x".repeat(39);
+    const three = columns === 20 ? ["three three three th", "ree"] : ["three three three three"];
+    expect(after.lines).toEqual(["one", "two", ...three, row, "end"]);
+    screen.log(["four"]);
+    expect(emulate(written.at(-1)!, size, after).lines).toEqual(["one", "two", ...three, "four", row, "end"]);
+  });
+
+  it("shows as much of the log again as there is room for", () => {
+    const { screen, written, size } = terminal(40);
+    screen.log(Array.from({ length: 30 }, (_, line) => `line ${line}`));
+    screen.show([[segment("plain", "region")]]);
+    size.columns = 50;
+    screen.show([[segment("plain", "region")]]);
+    const { lines } = emulate(written.at(-1)!, size);
+    expect(lines).toEqual([...Array.from({ length: 8 }, (_, line) => `line ${line + 22}`), "region"]);
   });
 
   it("prints the log above the region and gives the cursor back at the end", () => {

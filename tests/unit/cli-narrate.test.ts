@@ -122,6 +122,27 @@ describe("the last lines of a build", () => {
     expect(lines.at(-1)).toBe("next: wavesmith retry bld_1 --data /d");
   });
 
+  it("count of a wave that was opened again only the time it was at work, and say what a build's time is", () => {
+    const gates = [
+      gate({ verdict: "failed", endedAt: moment(6) }),
+      gate({ round: 2, createdAt: moment(50), endedAt: moment(52) }),
+    ];
+    const again = wave({ status: "passed", epoch: 1, endedAt: moment(52), attempts: [attempt({})], gates });
+    expect(text(null, view({ waves: [again] })).at(-1)).toBe("wave 1: passed after 7.0s");
+    const done = view({ build: { status: "completed", epoch: 1, endedAt: moment(52) }, waves: [again] });
+    expect(words(done).join("\n")).toContain("52s since it was first started");
+  });
+
+  it.each([
+    ["too-few-tests", /minTests: 0.*resume bld_1 --plan EDITED/],
+    ["command-not-found", /resume bld_1 --plan EDITED/],
+  ])("of a gate that could not judge (%s) name the way by an edited plan, too", (rule, way) => {
+    const findings = [{ rule, severity: "high" as const, message: "x", file: null, line: null }];
+    const blocked = wave({ status: "blocked", gates: [gate({ verdict: "inconclusive", findings })] });
+    const lines = words(view({ build: { status: "failed", endedAt: moment(9) }, waves: [blocked] }));
+    expect(lines.slice(-2)).toEqual(["next: wavesmith retry bld_1 --data /d", expect.stringMatching(way)]);
+  });
+
   it("of a blocked wave name the gate, its command and its findings", () => {
     const findings = [{ rule: "test-failure", severity: "high" as const, message: "broken", file: "a.js", line: 3 }];
     const blocked = wave({ status: "blocked", gates: [gate({ verdict: "failed", reason: "exit 1", findings })] });

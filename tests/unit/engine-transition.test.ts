@@ -166,6 +166,19 @@ describe("an answer the engine does not know", () => {
   });
 });
 
+describe("an answer that asks to be called again", () => {
+  const again = (id: string) => op("DiscoveryRequest", id);
+
+  it("is called once, however often it asks", () => {
+    expect(applyResponse(run, job, ops(again("a"), again("b")), settings).jobs).toEqual([plain]);
+  });
+
+  it("is called when the last open step has ended, not before", () => {
+    const open = { ...run, forcePlan: true, pending: ["a"] };
+    expect(applyResponse(open, job, ops(again("b")), settings).jobs).toEqual([]);
+  });
+});
+
 describe("the end of a sleep", () => {
   it("goes on, unless other steps are open", () => {
     const open = { ...run, forcePlan: true, pending: ["nap", "a"] };
@@ -218,6 +231,7 @@ describe("no run", () => {
           expect(calls.length).toBe(open.size === 0 ? 1 : 0);
         },
       ),
+      { numRuns: 2_000 },
     );
   });
 });

@@ -66,7 +66,7 @@ describe("judging a command", () => {
   });
 
   it("says how to give a count when it found none", () => {
-    expect(judge("done\n").evidence.notes.join()).toMatch(/TAP.*JUnit/);
+    expect(judge("done\n").evidence.notes.join()).toMatch(/TAP.*JUnit.*gates\.testing\.minTests: 0/);
   });
 
   it("asks for no count where none is needed", () => {
@@ -109,6 +109,14 @@ describe("judging a command", () => {
     expect(judge("", { exitCode: 3 }).findings).toHaveLength(1);
     const result = judge("working\nthe index is stale\n\nnpm error code 3\nnpm error path /x\n", { exitCode: 3 });
     expect(result.findings).toMatchObject([{ rule: "command-failed", message: "the index is stale" }]);
+  });
+
+  it("gives make's own words beside the last line, which may be the echo of a command", () => {
+    const made = "make: *** [Makefile:2: test] Error 1";
+    const message = (output: string) => judge(output, { exitCode: 2 }).findings[0]!.message;
+    expect(message(`./check.sh\n${made}\n`)).toBe(`./check.sh (${made})`);
+    expect(message(`./check.sh\nthe index is stale\n${made}\n`)).toBe(`the index is stale (${made})`);
+    expect(message(`${made}\n`)).toBe(made);
   });
 
   it("keeps the last 20 lines, at most 4 KiB, without colours and cut between characters", () => {

@@ -1,5 +1,15 @@
+import { chmodSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { checkLocal, denialRemedy, installCommand, type Machine } from "../../src/sandbox/drivers/local/check.ts";
+import {
+  checkLocal,
+  denialRemedy,
+  deniedUser,
+  fileProblem,
+  installCommand,
+  type Machine,
+} from "../../src/sandbox/drivers/local/check.ts";
 
 const machine = (given: Partial<Machine> = {}): Machine => ({
   platform: "linux",
@@ -33,6 +43,54 @@ describe("what is said of a machine on which bubblewrap does not work", () => {
 
   it("names the container around us when nothing else denies them", () => {
     expect(denialRemedy(machine({ inContainer: true }))).toContain("seccomp=unconfined");
+  });
+
+  it("says that the system or a container denies namespaces when no setting tells, and points at no circle", () => {
+    expect(denialRemedy(machine())).toMatch(/the container around us denies user namespaces/);
+    expect(denialRemedy(machine())).not.toContain("bwrap");
+  });
+
+  it("says what bubblewrap printed and which setting denies it, and leaves the way without isolation to its caller", async () => {
+    const dataDir = mkdtempSync(join(tmpdir(), "wavesmith-check-"));
+    try {
+      for (const name of ["bwrap", "unshare"]) {
+        writeFileSync(
+          join(dataDir, name),
+          "#!/bin/sh\necho 'bwrap: No permissions to create a new namespace' >&2; exit 1\n",
+        );
+        chmodSync(join(dataDir, name), 0o755);
+      }
+      const env = { PATH: `${dataDir}:${process.env.PATH}`, HOME: "/" };
+      const options = { unsafe: false, dataDir, installationId: "i", readOnly: [], env };
+      const denies = { ...withSetting("kernel/unprivileged_userns_clone", "0"), isRoot: process.geteuid?.() === 0 };
+      const [problem] = await checkLocal(options, denies);
+      expect(problem?.what).toBe("bubblewrap cannot make a sandbox: bwrap: No permissions to create a new namespace");
+      expect(problem?.remedy).toContain("sysctl -w kernel.unprivileged_userns_clone=1");
+      expect(problem?.remedy).not.toContain("local-unsafe");
+    } finally {
+      rmSync(dataDir, { recursive: true });
+    }
+  });
+
+  it("takes root that may not give files away for a namespace that denies it, and no other failure of chown", () => {
+    const failed = (stderr: string) =>
+      Object.assign(new Error("Command failed"), { cmd: "chown -RPh 1:1 -- /v", stderr });
+    expect(deniedUser(failed("chown: changing ownership of '/v': Invalid argument\n"))).toMatch(
+      /user namespace.*Invalid/,
+    );
+    expect(deniedUser(failed("chown: /v: Input/output error"))).toBeNull();
+    expect(deniedUser(new Error("Invalid argument"))).toBeNull();
+  });
+
+  it("tells a full disk or a place that cannot be written from a driver that does not work", () => {
+    const failed = (code: string) => Object.assign(new Error(`${code}: refused`), { code, path: "/data/check-x" });
+    expect(fileProblem(failed("ENOSPC"), "/data")).toMatchObject({
+      what: "there is no room on the disk of /data",
+      lacks: "disk",
+    });
+    expect(fileProblem({ stderr: "mkdir: No space left on device" }, "/data")).toMatchObject({ lacks: "disk" });
+    expect(fileProblem(failed("EROFS"), "/data")?.what).toContain("/data/check-x cannot be written");
+    expect(fileProblem(failed("ENOENT"), "/data")).toBeNull();
   });
 
   it("names the driver without isolation on a system other than Linux", async () => {

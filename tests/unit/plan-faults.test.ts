@@ -215,3 +215,34 @@ describe("a plan with faults", () => {
     expect(directory.faults[0]?.message).toContain("it is a folder");
   });
 });
+
+describe("what is easily written wrong", () => {
+  it("names the line in which an open quote begins", () => {
+    const { faults } = parse('name: p\ntasks:\n  - id: a\n    run: "echo hi\n  - id: b\n    run: ls\n');
+    expect(faults).toMatchObject([{ code: "syntax", line: 4, message: expect.stringContaining("quote") }]);
+  });
+
+  it.each([
+    ['{"name": "p",\n "tasks": [],\n}\n', 3],
+    ['{"name": "p"\n "tasks": []}\n', 2],
+    ['{"name": "p",\n "tasks": [\n', 2],
+    ['{"name": "p",\n"tasks": [}\n]}', 2],
+  ])("names the line of what is no JSON in %j, in one line", (text, line) => {
+    const { faults } = parse(text, "json");
+    expect(faults).toMatchObject([{ code: "syntax", line }]);
+    expect(faults[0]!.message).not.toMatch(/\n|position/);
+  });
+
+  it("does not take words for an acceptance check", () => {
+    expect(faultsOf(withTask("    acceptance: [npm test]\n"))).toMatchObject([
+      { code: "wrong-type", path: "tasks[0].acceptance[0]", line: 5, message: expect.stringContaining("{ check: … }") },
+    ]);
+  });
+
+  it("warns of an acceptance in words that nobody reads", () => {
+    const words = withTask("    acceptance: [{ text: is friendly }]\n");
+    expect(parse(words).warnings).toEqual([expect.stringContaining("task a is checked by nobody")]);
+    expect(parse(`${words}agents: { critic: { runtime: command, command: x } }\n`).warnings).toEqual([]);
+    expect(parse(withTask("    acceptance: [{ text: is friendly, check: ls }]\n")).warnings).toEqual([]);
+  });
+});

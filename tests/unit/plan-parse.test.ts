@@ -113,7 +113,7 @@ tasks:
   - id: api
     agent: backend
     instructions: { file: prompts/api.md }
-    acceptance: [answers, { check: npm test }, { text: is fast, check: npm run bench }]
+    acceptance: [{ text: answers }, { check: npm test }, { text: is fast, check: npm run bench }]
     changes: optional
 `);
     expect(plan?.tasks[0]).toMatchObject({

@@ -1,12 +1,13 @@
 import { randomBytes, randomUUID } from "node:crypto";
 import { dirname, resolve } from "node:path";
+import { WavesmithError } from "../../domain/errors.ts";
 import { buildIdForEvent } from "../../domain/ids.ts";
 import type { Plan } from "../../domain/plan.ts";
-import type { Context } from "../context.ts";
+import { type Context, longestProject } from "../context.ts";
 import { driveToEnd } from "../drive.ts";
 import { exit } from "../errors.ts";
 import { type Interrupts, watchInterrupts } from "../interrupts.ts";
-import { driverForTrial, lackingDriver, rawPlan, readPlan } from "../parts.ts";
+import { driverForTrial, lackingDriver, rawPlan, readPlan, requireGit } from "../parts.ts";
 import { tellFaults } from "../plan-faults.ts";
 import { requester } from "../requester.ts";
 import { type Session, withSession } from "../session.ts";
@@ -26,11 +27,13 @@ export async function build(context: Context, file: string, options: BuildOption
     tellFaults(context, file, all);
     return exit.usage;
   }
+  const project = projectName(context, plan, options);
+  await requireGit(await context.config());
   const presenter = createPresenter(context);
   const interrupts = watchInterrupts(process);
   context.out.onClosed(() => interrupts.raise());
   try {
-    return await run({ context, presenter, interrupts, file, plan, options });
+    return await run({ context, presenter, interrupts, file, plan, project, options });
   } finally {
     presenter.close();
     interrupts.dispose();
@@ -43,6 +46,7 @@ interface Run {
   readonly interrupts: Interrupts;
   readonly file: string;
   readonly plan: Plan;
+  readonly project: string;
   readonly options: BuildOptions;
 }
 
@@ -71,7 +75,8 @@ async function usableDriver({ context, presenter, options }: Run): Promise<strin
   const name = config.sandboxDriver;
   const problems = await (await driverForTrial(config, name)).check();
   if (problems.length === 0) return name;
-  if (options.demo !== true || name === "local-unsafe") throw lackingDriver(name, problems);
+  const isElsewhere = problems.some(({ lacks }) => lacks === "disk");
+  if (options.demo !== true || name === "local-unsafe" || isElsewhere) throw lackingDriver(name, problems);
   for (const { what, remedy } of problems) presenter.warn(`${what} (${remedy})`);
   presenter.warn("THE DEMO RUNS WITHOUT ISOLATION (local-unsafe): its agents are ordinary processes of this machine");
   const unsafe = await (await driverForTrial(config, "local-unsafe")).check();
@@ -80,9 +85,8 @@ async function usableDriver({ context, presenter, options }: Run): Promise<strin
 }
 
 async function request(given: Run, session: Session, driver: string): Promise<number> {
-  const { context, presenter, interrupts, file, plan, options } = given;
+  const { context, presenter, interrupts, file, plan, project, options } = given;
   const { projectIdFor } = await import("../../coordinator/start-build.ts");
-  const project = projectName(context, plan, options);
   const projectId = projectIdFor("default", project);
   const eventId = `project/build.requested:${randomUUID()}:0`;
   const buildId = buildIdForEvent(eventId);
@@ -117,8 +121,15 @@ async function untilStored({ app }: Session, buildId: string): Promise<void> {
 }
 
 function projectName(context: Context, plan: Plan, options: BuildOptions): string {
-  const name = context.options.project ?? plan.name;
-  return options.demo === true ? `${name}-${randomBytes(4).toString("hex").slice(0, 6)}` : name;
+  const { project } = context.options;
+  if (project?.includes("/")) {
+    throw new WavesmithError("usage", `--project ${project} has a slash in it`, {
+      remedy: "name the project without it",
+    });
+  }
+  const name = project ?? plan.name;
+  if (options.demo !== true) return name;
+  return `${name.slice(0, longestProject - 7)}-${randomBytes(4).toString("hex").slice(0, 6)}`;
 }
 
 interface Opening {

@@ -8,7 +8,7 @@ import { messageOf, WavesmithError } from "../../domain/errors.ts";
 import type { Context } from "../context.ts";
 import { exit } from "../errors.ts";
 import { bytes } from "../format.ts";
-import { type Config, driverForTrial, driverNames, isUsed, openStore } from "../parts.ts";
+import { type Config, checkGit, type DriverProblem, driverForTrial, driverNames, isUsed, openStore } from "../parts.ts";
 
 const run = promisify(execFile);
 const leastFreeBytes = 1024 ** 3;
@@ -70,19 +70,18 @@ async function versionOf(config: Config, program: string): Promise<string | null
 }
 
 async function git(config: Config): Promise<Check> {
-  const said = await versionOf(config, "git");
-  const [, major, minor] = /(\d+)\.(\d+)/.exec(said ?? "") ?? [];
-  const ok = Number(major) * 1000 + Number(minor) >= 2038;
-  const detail = said ?? "not found on PATH";
-  return { name: "git", ok, detail, remedy: ok ? null : "install git 2.38 or newer", needed: true };
+  const [problem] = await checkGit(config);
+  const detail = problem?.what ?? (await versionOf(config, "git")) ?? "";
+  return { name: "git", ok: problem === undefined, detail, remedy: problem?.remedy ?? null, needed: true };
 }
 
 async function database(config: Config): Promise<Check> {
   const name = "database";
   const embedded = config.databaseUrl === null;
   // Where nothing was built yet, nothing is to be left behind either.
-  const trial = isUsed(config) ? null : await mkdtemp(join(tmpdir(), "wavesmith-doctor-"));
+  let trial: string | null = null;
   try {
+    trial = isUsed(config) ? null : await mkdtemp(join(tmpdir(), "wavesmith-doctor-"));
     const opened = await openStore(trial === null ? config : { ...config, dataDir: trial }, "doctor");
     const { rows } = await opened.database.pool.query<{ version: string }>(
       "select current_setting('server_version') as version",
@@ -102,14 +101,25 @@ async function driver(config: Config, name: string): Promise<Check> {
   const trial = existsSync(config.dataDir) ? null : await mkdtemp(join(tmpdir(), "wavesmith-doctor-"));
   try {
     const tried = await driverForTrial(trial === null ? config : { ...config, dataDir: trial }, name);
-    const problems = await tried.check();
-    const works = name === "local" ? "works (bubblewrap)" : "works, without isolation";
-    const detail = problems.length === 0 ? works : problems.map(({ what }) => what).join("; ");
-    const remedy = problems.length === 0 ? null : problems.map((problem) => problem.remedy).join("; ");
-    return { name: `sandbox ${name}`, ok: problems.length === 0, detail, remedy, needed: false };
+    // A git that lacks is told of above, once.
+    const gitLacks = (await checkGit(config)).length > 0;
+    const found = await tried.check();
+    return driverCheck(name, gitLacks ? found.filter(({ lacks }) => lacks !== "git") : found, gitLacks);
+  } catch (error) {
+    if (!(error instanceof WavesmithError)) throw error;
+    return { name: `sandbox ${name}`, ok: false, detail: error.message, remedy: error.remedy, needed: false };
   } finally {
     if (trial !== null) await rm(trial, { recursive: true, force: true });
   }
+}
+
+/** A sandbox is of no use without git: it never counts as working then. */
+export function driverCheck(name: string, problems: readonly DriverProblem[], gitLacks: boolean): Check {
+  const works = name === "local" ? "works (bubblewrap)" : "works, without isolation";
+  const detail =
+    problems.map(({ what }) => what).join("; ") || (gitLacks ? "cannot be used without git, see above" : works);
+  const remedy = problems.map((problem) => problem.remedy).join("; ") || null;
+  return { name: `sandbox ${name}`, ok: problems.length === 0 && !gitLacks, detail, remedy, needed: false };
 }
 
 async function disk(config: Config): Promise<Check> {

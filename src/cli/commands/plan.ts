@@ -7,24 +7,26 @@ import { count, table } from "../format.ts";
 import { readPlan } from "../parts.ts";
 import { faultLine } from "../plan-faults.ts";
 
-/** `plan PLAN`: shows the waves it would run, the critical path and the faults; runs nothing. */
+/** `plan PLAN`: shows the waves it would run, the critical path and the faults; runs nothing. A plan that only lacks values of secrets is shown, too. */
 export async function plan(context: Context, file: string): Promise<number> {
-  const { plan: read, graph, faults, refused, warnings } = await readPlan(file, context.environment);
+  const { outline: read, graph, faults, refused, warnings } = await readPlan(file, context.environment);
   for (const warning of warnings) context.warn(warning);
   if (read === null) {
     tellFaults(context, file, faults);
     return exit.usage;
   }
+  const code = faults.length > 0 ? exit.usage : exit.ok;
   const known = graph ?? createTaskGraph(read.tasks);
   const waves = planWaves(read, known);
   const criticalPath = known.criticalPath();
   if (context.json) {
-    context.out.json({ waves: waves.map(({ number, tasks }) => ({ number, tasks })), criticalPath, faults: [] });
-    return exit.ok;
+    context.out.json({ waves: waves.map(({ number, tasks }) => ({ number, tasks })), criticalPath, faults });
+    return code;
   }
   for (const line of describe(read, waves, criticalPath)) context.out.line(line);
   for (const line of refusals(file, refused)) context.out.line(context.out.paint("warn", line));
-  return exit.ok;
+  if (faults.length > 0) tellFaults(context, file, faults);
+  return code;
 }
 
 function tellFaults({ out, json }: Context, file: string, faults: readonly PlanFault[]): void {

@@ -7,7 +7,7 @@ import { exit, exitCodeOf } from "../errors.ts";
 import { findBuild } from "../find-build.ts";
 import { isOver } from "../follow.ts";
 import { watchInterrupts } from "../interrupts.ts";
-import { readPlan, repositoryPath, requireDriver } from "../parts.ts";
+import { readPlan, repositoryPath, requireDriver, requireGit } from "../parts.ts";
 import { tellFaults } from "../plan-faults.ts";
 import { type Session, withSession } from "../session.ts";
 import { createPresenter, type Presenter } from "../view/presenter.ts";
@@ -27,9 +27,9 @@ export async function resume(
   name: string,
   options: ResumeOptions & { plan?: string },
 ): Promise<number> {
-  const { plan: file, ...rest } = options;
+  const { plan: file, wait } = options;
   if (file === undefined) {
-    return goOn(context, name, rest, async ({ app }, view) => {
+    return goOn(context, name, { wait, doing: "going on" }, async ({ app }, view) => {
       if (view.build.status !== "waiting") return !isOver(view);
       const { resumeWaiting } = await import("../../coordinator/retry-build.ts");
       return resumeWaiting(app.ports, view.build.id);
@@ -41,7 +41,7 @@ export async function resume(
     tellFaults(context, file, all);
     return exit.usage;
   }
-  return goOn(context, name, rest, async ({ app }, { build }) => {
+  return goOn(context, name, { wait, doing: "going on with the edited plan" }, async ({ app }, { build }) => {
     const { editPlan } = await import("../../coordinator/edit-plan.ts");
     const edit = await editPlan(app.ports, build.id, plan);
     tellEdit(context, edit);
@@ -60,14 +60,15 @@ function tellEdit(context: Context, { added, again, removed, kept }: PlanEdit): 
 
 /**
  * Opens everything, finds the build and asks `prepare` whether there is something to go on with: then it is driven to
- * its end, else its end is told.
+ * its end, said to be `doing` that, else its end is told.
  */
 export async function goOn(
   context: Context,
   name: string,
-  options: ResumeOptions,
+  options: ResumeOptions & { readonly doing: string },
   prepare: (session: Session, view: BuildView) => Promise<boolean>,
 ): Promise<number> {
+  await requireGit(await context.config());
   const presenter = createPresenter(context);
   const interrupts = watchInterrupts(process);
   context.out.onClosed(() => interrupts.raise());
@@ -77,8 +78,9 @@ export async function goOn(
       const buildId = await findBuild(store, context, name);
       const view = await createBuildReader(store, buildId).read();
       const from = await createEventCursor(store, buildId, "now");
-      tellStart(context, presenter, view);
-      if (!(await prepare(session, view))) return tellAgain(context, presenter, session, view);
+      const goes = await prepare(session, view);
+      tellStart(context, presenter, view, goes && view.build.status !== "cancelling" ? options.doing : phaseOf(view));
+      if (!goes) return tellAgain(context, presenter, session, view);
       await requireDriver(session.config, view.build.sandboxDriver);
       await session.drive(view.build.projectId);
       return driveToEnd({ context, session, presenter, interrupts, buildId, from, noWait: !options.wait });
@@ -89,10 +91,10 @@ export async function goOn(
   }
 }
 
-function tellStart(context: Context, presenter: Presenter, view: BuildView): void {
+function tellStart(context: Context, presenter: Presenter, view: BuildView, doing: string): void {
   const { id, projectId } = view.build;
   if (context.json) context.out.json({ type: "build.started", buildId: id, project: view.project, projectId });
-  else presenter.lines([{ tone: "plain", text: `build ${id}  project ${view.project}  ${phaseOf(view)}` }]);
+  else presenter.lines([{ tone: "plain", text: `build ${id}  project ${view.project}  ${doing}` }]);
 }
 
 async function tellAgain(context: Context, presenter: Presenter, session: Session, view: BuildView): Promise<number> {

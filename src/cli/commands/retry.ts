@@ -4,7 +4,7 @@ import { goOn, type ResumeOptions } from "./resume.ts";
 
 /** `retry BUILD`: new attempts for what failed, then as `resume`. Fails with `conflict` when there is nothing to do again. */
 export function retry(context: Context, name: string, options: ResumeOptions): Promise<number> {
-  return goOn(context, name, options, async ({ app, config }, { build }) => {
+  return goOn(context, name, { ...options, doing: "retrying" }, async ({ app, config }, { build }) => {
     await requireDriver(config, build.sandboxDriver);
     const { retryBuild } = await import("../../coordinator/retry-build.ts");
     await retryBuild(app.ports, build.id);

@@ -1,8 +1,8 @@
 import type { BuildView, TaskView, WaveView } from "../../coordinator/read-build.ts";
 import { gateNames } from "../../domain/status.ts";
-import { clock, duration } from "../format.ts";
+import { clock, count, duration } from "../format.ts";
 import type { Tone } from "../palette.ts";
-import { elapsedMs } from "./result.ts";
+import { elapsedMs, waveMs } from "./result.ts";
 import { type Row, type Segment, segment } from "./segments.ts";
 import { currentWave, liveAttempt, phaseOf, waitsFor } from "./waiting.ts";
 
@@ -67,7 +67,7 @@ function headerRow(view: BuildView, { now, frame }: LiveOptions): Row {
     segment("accent", spin(frame)),
     segment("strong", ` ${view.project}`),
     segment("dim", `  ${view.build.id}`),
-    segment("plain", `  ${done}/${view.tasks.length} tasks  ${clock(elapsedMs(view, now))}  `),
+    segment("plain", `  ${done}/${count(view.tasks.length, "task")}  ${clock(elapsedMs(view, now))}  `),
     segment("accent", phaseOf(view)),
   ];
 }
@@ -80,7 +80,7 @@ function pastRows(view: BuildView, current: WaveView): Row[] {
       glyphOf(wave.status),
       segment("plain", ` wave ${wave.number}  `),
       segment("dim", wave.taskKeys.join(" ")),
-      segment("dim", wave.endedAt === null ? "" : `  ${duration(wave.endedAt.getTime() - wave.createdAt.getTime())}`),
+      segment("dim", wave.endedAt === null ? "" : `  ${duration(waveMs(wave, wave.endedAt))}`),
     ]);
 }
 

@@ -2,6 +2,7 @@ import type { AttemptView, BuildView, TaskView, WaveView } from "../../coordinat
 import { count, duration, harmless, oneLine, shortSha } from "../format.ts";
 import { gateLines } from "./gate-lines.ts";
 import type { Line } from "./line.ts";
+import { waveMs } from "./result.ts";
 
 // What happened between two looks at a build, as lines. Pure: nothing is missed however long the looks are apart, and
 // nothing is told twice.
@@ -58,7 +59,7 @@ const reopened = (wave: WaveView): Told => ({
 
 function ended(wave: WaveView): Told {
   const at = time(wave.endedAt, wave) + 1;
-  const took = wave.endedAt === null ? "" : ` after ${duration(wave.endedAt.getTime() - wave.createdAt.getTime())}`;
+  const took = wave.endedAt === null ? "" : ` after ${duration(waveMs(wave, wave.endedAt))}`;
   const why = wave.reason === null ? "" : `: ${oneLine(wave.reason)}`;
   if (wave.status === "passed") {
     const sha = wave.headSha === null ? "" : ` at ${shortSha(wave.headSha)}`;

@@ -18,7 +18,8 @@ export interface Presenter {
   phase(text: string): void;
   lines(lines: readonly Line[]): void;
   event(event: EventRow): void;
-  view(before: BuildView | null, after: BuildView): void;
+  /** `label` begins every line: whose lines they are, when it is not the command's own build. */
+  view(before: BuildView | null, after: BuildView, label?: string): void;
   warn(message: string): void;
   /** Ends the live view; what is printed after it stays. */
   close(): void;
@@ -41,6 +42,9 @@ function jsonPresenter({ out, warn }: Context): Presenter {
   };
 }
 
+const labelled = (lines: readonly Line[], label = ""): Line[] =>
+  lines.map((line) => ({ ...line, text: `${label}${line.text}` }));
+
 /** A pipe is told what goes on only when nothing has been said for so long. */
 const silenceMs = 1_500;
 
@@ -57,7 +61,7 @@ function plainPresenter({ out, warn }: Context): Presenter {
     },
     lines,
     event: () => undefined,
-    view: (before, after) => lines(narrate(before, after)),
+    view: (before, after, label) => lines(labelled(narrate(before, after), label)),
     warn,
     close: () => clearTimeout(silence),
   };
@@ -90,9 +94,9 @@ function livePresenter({ out, warning }: Context): Presenter {
     },
     lines: (lines) => screen.log(lines.map(({ tone, text }) => out.paint(tone, text))),
     event: () => undefined,
-    view(before, after) {
+    view(before, after, label) {
       shown = after;
-      const told = narrate(before, after).filter((line) => line.minor !== true);
+      const told = labelled(narrate(before, after), label).filter((line) => line.minor !== true);
       if (told.length > 0) screen.log(told.map(({ tone, text }) => out.paint(tone, text)));
       draw();
     },

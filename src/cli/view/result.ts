@@ -1,4 +1,5 @@
 import type { BuildView, WaveView } from "../../coordinator/read-build.ts";
+import { duration } from "../format.ts";
 
 /** The last line of `build --json` and `resume --json` (contract 2). */
 export interface BuildFinished {
@@ -33,6 +34,28 @@ export const buildFinished = (view: BuildView, repository: string): BuildFinishe
 export function elapsedMs({ build }: BuildView, now: Date): number {
   const end = build.endedAt ?? now;
   return Math.max(0, end.getTime() - (build.startedAt ?? build.createdAt).getTime());
+}
+
+/** The same in words. Of a build that ran more than once the time between counts, too: it is said so. */
+export function elapsedText(view: BuildView, now: Date): string {
+  const elapsed = duration(elapsedMs(view, now));
+  return view.build.epoch === 0 ? elapsed : `${elapsed} since it was first started`;
+}
+
+/** How long a wave took. Of one that was opened again only the time in which something of it was at work counts. */
+export function waveMs(wave: WaveView, now: Date): number {
+  const until = (wave.endedAt ?? now).getTime();
+  if (wave.epoch === 0) return until - wave.createdAt.getTime();
+  const work = [...wave.attempts, ...wave.gates]
+    .map(({ createdAt, endedAt }) => [createdAt.getTime(), Math.min(until, (endedAt ?? now).getTime())] as const)
+    .sort(([left], [right]) => left - right);
+  let total = 0;
+  let counted = 0;
+  for (const [from, to] of work) {
+    total += Math.max(0, to - Math.max(from, counted));
+    counted = Math.max(counted, to);
+  }
+  return total;
 }
 
 export const waveResults = (view: BuildView): WaveResult[] => view.waves.map((wave) => waveResult(view, wave));

@@ -1,3 +1,4 @@
+import { stripVTControlCharacters } from "node:util";
 import type { Output } from "../output.ts";
 import { cutRow, paintRow, plainText, type Row, widthOf } from "./segments.ts";
 
@@ -18,12 +19,34 @@ const beginFrame = "\x1b[?2026h";
 const endFrame = "\x1b[?2026l";
 const clearLine = "\x1b[K";
 const clearBelow = "\x1b[J";
+/** Lines of the log kept to be shown again; more than any terminal is high. */
+const keptLines = 300;
+
+/**
+ * Empties what is visible, line by line, and goes to its top. To clear it at once would make some terminals push it all
+ * into their memory once more, where what they had wrapped would stay.
+ */
+const wipe = (rows: number): string =>
+  `${Array.from({ length: rows }, (_, row) => `\x1b[${row + 1};1H\x1b[2K`).join("")}\x1b[H`;
+
+/** The last lines that fit into so many rows. */
+function lastLines(lines: readonly string[], rows: number, columns: number): readonly string[] {
+  let from = lines.length;
+  let left = rows;
+  while (from > 0) {
+    left -= Math.max(1, Math.ceil(widthOf(stripVTControlCharacters(lines[from - 1]!)) / columns));
+    if (left < 0) break;
+    from -= 1;
+  }
+  return lines.slice(from);
+}
 
 export function createScreen(out: Pick<Output, "raw" | "size" | "paint">): Screen {
   let drawn: readonly Row[] = [];
   let painted: readonly string[] = [];
   let width = 0;
   let open = false;
+  let logged: readonly string[] = [];
 
   /** Moves to where the region begins: rows that a narrower terminal has wrapped since take more than one. */
   const toStart = (columns: number): string => {
@@ -39,8 +62,14 @@ export function createScreen(out: Pick<Output, "raw" | "size" | "paint">): Scree
     const changed = now.length !== painted.length || now.some((text, index) => text !== painted[index]);
     if (inPlace && !changed) return;
     const text = now.map((row, index) => (inPlace && row === painted[index] ? "\n" : `${row}${clearLine}\n`)).join("");
-    const log = above.map((line) => `${line}${clearLine}\n`).join("");
-    out.raw(`${beginFrame}${open ? "" : hideCursor}${toStart(columns)}${log}${text}${clearBelow}${endFrame}`);
+    // What a terminal makes of wrapped rows when its width changes, and when it tells, differs: all is drawn anew.
+    const anew = open && width !== columns;
+    const lines = anew ? lastLines(logged, height - fitting.length - 1, columns) : above;
+    const start = anew ? wipe(height) : toStart(columns);
+    const log = lines.map((line) => `${line}${clearLine}\n`).join("");
+    // A row that was wrapped once stays joined to the next until it is cleared as a whole: before, not after.
+    const fresh = inPlace ? "" : clearBelow;
+    out.raw(`${beginFrame}${open ? "" : hideCursor}${start}${fresh}${log}${text}${clearBelow}${endFrame}`);
     drawn = fitting;
     painted = now;
     width = columns;
@@ -49,6 +78,7 @@ export function createScreen(out: Pick<Output, "raw" | "size" | "paint">): Scree
   return {
     show: (rows) => draw(rows, []),
     log: (lines) => {
+      logged = [...logged, ...lines].slice(-keptLines);
       if (open) draw(drawn, lines);
       else out.raw(lines.map((line) => `${line}\n`).join(""));
     },

@@ -3,7 +3,7 @@ import { count, duration, oneLine, shortSha } from "../format.ts";
 import { type Hints, shellWord } from "../hints.ts";
 import { gateLines } from "./gate-lines.ts";
 import type { Line } from "./line.ts";
-import { elapsedMs, waveResults } from "./result.ts";
+import { elapsedText, waveMs, waveResults } from "./result.ts";
 import { failureLines } from "./summary.ts";
 import { liveAttempt, phaseOf, waitsFor } from "./waiting.ts";
 
@@ -32,7 +32,7 @@ export function statusLines(view: BuildView, options: StatusOptions): Line[] {
 function stateLines(view: BuildView, { interrupted, hints, now }: StatusOptions): Line[] {
   const { build } = view;
   const done = view.tasks.filter((task) => task.status === "completed").length;
-  const facts = `${done} of ${count(view.tasks.length, "task")} completed, ${duration(elapsedMs(view, now))}, sandbox ${build.sandboxDriver}, network ${build.network}`;
+  const facts = `${done} of ${count(view.tasks.length, "task")} completed, ${elapsedText(view, now)}, sandbox ${build.sandboxDriver}, network ${build.network}`;
   const lines: Line[] = [{ tone: "plain", text: `  ${facts}` }];
   if (build.reason !== null) lines.push({ tone: "bad", text: `  ${oneLine(build.reason)}` });
   if (interrupted) {
@@ -43,7 +43,7 @@ function stateLines(view: BuildView, { interrupted, hints, now }: StatusOptions)
 }
 
 function waveLines(view: BuildView, wave: WaveView, now: Date): Line[] {
-  const took = duration((wave.endedAt ?? now).getTime() - wave.createdAt.getTime());
+  const took = duration(waveMs(wave, now));
   const sha = wave.headSha === null ? "" : ` at ${shortSha(wave.headSha)}`;
   const fixes = wave.fixRounds === 0 ? "" : `, ${count(wave.fixRounds, "fix round")}`;
   const why = wave.reason === null ? "" : `: ${oneLine(wave.reason)}`;

@@ -1,11 +1,11 @@
 import type { AttemptView, BuildView, GateView, WaveView } from "../../coordinator/read-build.ts";
 import { agentSpecFor } from "../../domain/plan.ts";
-import { count, duration, harmless, oneLine } from "../format.ts";
+import { count, harmless, oneLine } from "../format.ts";
 import { type Hints, shellWord } from "../hints.ts";
 import { evidenceText, findingLines } from "./gate-lines.ts";
 import type { Line } from "./line.ts";
 import { attemptName } from "./narrate.ts";
-import { elapsedMs } from "./result.ts";
+import { elapsedText } from "./result.ts";
 
 const branchOf = (ref: string): string => ref.replace(/^refs\/heads\//, "");
 const blank: Line = { tone: "plain", text: "" };
@@ -35,7 +35,7 @@ function statusLine(view: BuildView, now: Date): Line {
   const { build } = view;
   const done = view.tasks.filter((task) => task.status === "completed").length;
   const waves = count(view.waves.filter((wave) => wave.status === "passed").length, "wave");
-  const facts = `${waves} passed, ${done} of ${count(view.tasks.length, "task")} completed, ${duration(elapsedMs(view, now))}`;
+  const facts = `${waves} passed, ${done} of ${count(view.tasks.length, "task")} completed, ${elapsedText(view, now)}`;
   const why = build.status === "failed" && build.reason !== null ? ` (${oneLine(build.reason)})` : "";
   const tone = build.status === "completed" ? "good" : build.status === "failed" ? "bad" : "warn";
   return { tone, text: `build ${build.id} ${build.status}${why}: ${facts}` };
@@ -44,7 +44,9 @@ function statusLine(view: BuildView, now: Date): Line {
 function nextLines(view: BuildView, hints: Hints): Line[] {
   const { build } = view;
   const next = (words: string): Line[] => [{ tone: "strong", text: `next: ${hints.command(words)}` }];
-  if (build.status === "failed" || build.status === "cancelled") return next(`retry ${build.id}`);
+  if (build.status === "failed" || build.status === "cancelled") {
+    return [...next(`retry ${build.id}`), ...planLines(view, hints)];
+  }
   if (build.status === "completed") return [];
   if (build.status !== "waiting" || view.waves.at(-1)?.status !== "waiting") return next(`resume ${build.id}`);
   const reject = hints.command(`reject ${build.id} --reason "…"`);
@@ -55,6 +57,20 @@ function nextLines(view: BuildView, hints: Hints): Line[] {
       text: `next: ${hints.command(`approve ${build.id}`)}, or ${reject}, then ${hints.command(`resume ${build.id}`)}`,
     },
   ];
+}
+
+/** A gate that could not judge fails again as long as the plan asks for the same: what to change in it. */
+function planLines(view: BuildView, hints: Hints): Line[] {
+  const wave = view.waves.at(-1);
+  const gate = wave === undefined ? null : blockingGate(wave);
+  const has = (rule: string): boolean => gate?.findings.some((finding) => finding.rule === rule) ?? false;
+  const edited = hints.command(`resume ${view.build.id} --plan EDITED`);
+  if (has("too-few-tests")) {
+    const ways = "let the command print TAP or write a JUnit report, or set gates.testing.minTests: 0";
+    return [{ tone: "strong", text: `  or, with the plan edited (${ways}): ${edited}` }];
+  }
+  if (!has("command-not-found")) return [];
+  return [{ tone: "strong", text: `  or, with a command in the plan that is there: ${edited}` }];
 }
 
 /** Work that is on branches and not in main. */

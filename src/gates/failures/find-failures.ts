@@ -73,7 +73,13 @@ function unique(findings: readonly Finding[]): Finding[] {
 const noise =
   /^(?:npm (?:ERR!|error|warn|notice)|make(?:\[\d+\])?: \*\*\*|error Command failed with exit code|info Visit https:\/\/yarnpkg|.?ELIFECYCLE|> |Node\.js v\d|[\W_]*$)/i;
 
+const makeFault = /^make(?:\[\d+\])?: \*\*\* .*Error \d+/;
+
 function lastMeaningfulLine(lines: readonly string[]): string {
-  const last = lines.findLast((line) => line.trim() !== "" && !noise.test(line.trim()));
-  return last ?? lines.findLast((line) => line.trim() !== "") ?? "the command failed and printed nothing";
+  const said = lines.filter((line) => line.trim() !== "");
+  const last = said.findLast((line) => !noise.test(line.trim()));
+  const made = said.findLast((line) => makeFault.test(line));
+  // make prints the commands it runs: its last line may be the mere echo of one, so what make says of it stands beside.
+  if (last !== undefined) return made === undefined ? last : `${last.trim()} (${made.trim()})`;
+  return said.at(-1) ?? "the command failed and printed nothing";
 }

@@ -6,7 +6,7 @@
 // L3. Stopped means that no process has the sandbox's mark. In bubblewrap that includes the first process of its pid
 //     namespace, which the kernel lets end only after everything in it, the jobs' own namespaces included.
 import { createHash } from "node:crypto";
-import { existsSync, mkdirSync, readFileSync, realpathSync } from "node:fs";
+import { existsSync, mkdirSync, readdirSync, readFileSync, realpathSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { WavesmithError } from "../../domain/errors.ts";
 import type { ProjectId } from "../../domain/ids.ts";
@@ -146,8 +146,33 @@ async function stopped(options: LocalDriverOptions, projectId: ProjectId, then: 
 }
 
 async function list(options: LocalDriverOptions): Promise<SandboxInfo[]> {
-  const records = listRecords(join(options.dataDir, "sandboxes")).filter((record) => ours(options, record) !== null);
-  return Promise.all(records.map((record) => infoOf(options, record)));
+  const records = listRecords(join(options.dataDir, "sandboxes"));
+  const recorded = new Set<string>(records.map(({ projectId }) => projectId));
+  const left = volumesOf(options).filter((projectId) => !recorded.has(projectId));
+  const infos = records.filter((record) => ours(options, record) !== null).map((record) => infoOf(options, record));
+  return Promise.all([...infos, ...left.map((projectId) => leftOf(options, projectId))]);
+}
+
+function volumesOf({ dataDir }: LocalDriverOptions): ProjectId[] {
+  const volumes = join(dataDir, "volumes");
+  if (!existsSync(volumes)) return [];
+  const entries = readdirSync(volumes, { withFileTypes: true });
+  return entries
+    .filter((entry) => entry.isDirectory() && /^[\w-]+$/.test(entry.name))
+    .map(({ name }) => name as ProjectId);
+}
+
+/** The volume of a sandbox that was removed without it. */
+async function leftOf(options: LocalDriverOptions, projectId: ProjectId): Promise<SandboxInfo> {
+  const { volume } = placesOf(options.dataDir, projectId);
+  return {
+    projectId,
+    sandboxId: null,
+    state: "removed",
+    startedAt: null,
+    volumePath: volume,
+    diskBytes: await diskBytes(volume),
+  };
 }
 
 async function infoOf(options: LocalDriverOptions, record: SandboxRecord): Promise<SandboxInfo> {

@@ -2,6 +2,7 @@ import { execFile } from "node:child_process";
 import { existsSync, mkdtempSync, readFileSync, realpathSync } from "node:fs";
 import { join } from "node:path";
 import { promisify } from "node:util";
+import { isDiskFull, saysDiskFull } from "../../../domain/disk-full.ts";
 import { messageOf, WavesmithError } from "../../../domain/errors.ts";
 import type { DriverProblem } from "../../port.ts";
 import { type Command, findProgram, outerCommand, outerCommandFor, showEtc } from "./bubblewrap.ts";
@@ -12,7 +13,6 @@ import { prepareFolder, removeFolder, sandboxUser } from "./volume.ts";
 const run = promisify(execFile);
 const trialLimitMs = 20_000;
 const useUnsafe = "do without isolation: --sandbox local-unsafe";
-const orUnsafe = `or ${useUnsafe}`;
 
 /** What is said of this machine; read from it unless a test says otherwise. */
 export interface Machine {
@@ -43,15 +43,38 @@ export async function checkLocal(options: LocalDriverOptions, machine = thisMach
   }
   const missing = missingPrograms(options, machine);
   if (missing.length > 0) return missing;
-  const folder = mkdtempSync(join(options.dataDir, "check-"));
+  let folder: string | null = null;
   try {
+    folder = mkdtempSync(join(options.dataDir, "check-"));
     return asProblems(await tryOut(options, machine, folder));
   } catch (error) {
-    const remedy = error instanceof WavesmithError ? error.remedy : null;
-    return [{ what: messageOf(error), remedy: remedy === null ? useUnsafe : `${remedy}; ${orUnsafe}` }];
+    return [fileProblem(error, options.dataDir) ?? otherProblem(error)];
   } finally {
-    await removeFolder(folder);
+    if (folder !== null) await removeFolder(folder);
   }
+}
+
+function otherProblem(error: unknown): DriverProblem {
+  const remedy = error instanceof WavesmithError ? error.remedy : null;
+  return { what: messageOf(error), remedy: remedy ?? useUnsafe };
+}
+
+/** What a disk refused while something was tried, which no other driver would change; null when it was not a disk. */
+export function fileProblem(error: unknown, dataDir: string): DriverProblem | null {
+  const { code, path, stderr } = error as { code?: unknown; path?: string; stderr?: string };
+  if (isDiskFull(error) || saysDiskFull(stderr ?? "")) {
+    return {
+      what: `there is no room on the disk of ${dataDir}`,
+      remedy: "make room, or take another place: --data DIR",
+      lacks: "disk",
+    };
+  }
+  if (path === undefined || !["EACCES", "EPERM", "EROFS"].includes(String(code))) return null;
+  return {
+    what: `${path} cannot be written: ${messageOf(error)}`,
+    remedy: "take a folder of your own on a disk that can be written: --data DIR",
+    lacks: "disk",
+  };
 }
 
 function missingPrograms(options: LocalDriverOptions, machine: Machine): DriverProblem[] {
@@ -60,7 +83,7 @@ function missingPrograms(options: LocalDriverOptions, machine: Machine): DriverP
     .filter((name) => findProgram(name, options.env.PATH) === null)
     .map((name) => {
       const install = installCommand(name === "bwrap" ? "bubblewrap" : "util-linux", machine);
-      return { what: `${name} is not installed`, remedy: `${install}; ${orUnsafe}` };
+      return { what: `${name} is not installed`, remedy: install };
     });
 }
 
@@ -78,11 +101,18 @@ export function installCommand(name: string, { osRelease, isRoot }: Machine): st
 
 async function tryOut(options: LocalDriverOptions, machine: Machine, folder: string): Promise<DriverProblem | null> {
   const volume = join(folder, "volume");
-  await prepareFolder(volume, sandboxUser(options.dataDir));
+  try {
+    await prepareFolder(volume, sandboxUser(options.dataDir));
+  } catch (error) {
+    const said = deniedUser(error);
+    if (said === null) throw error;
+    return denied("bubblewrap cannot make a sandbox of a user of its own", said, machine);
+  }
   const sandboxed = trialIn(options, folder, volume);
   const tries = async (what: string, ...command: string[]): Promise<DriverProblem | null> => {
     const outcome = await said(...sandboxed(command));
-    return outcome.ok ? null : { what: `${what}: ${outcome.text}`, remedy: `${denialRemedy(machine)}; ${orUnsafe}` };
+    if (outcome.ok) return null;
+    return fileProblem({ stderr: outcome.text }, options.dataDir) ?? denied(what, outcome.text, machine);
   };
   const node = realpathSync(process.execPath);
   const job =
@@ -124,29 +154,45 @@ function trialIn(
   };
 }
 
+const denied = (what: string, said: string, machine: Machine): DriverProblem => ({
+  what: `${what}: ${said}`,
+  remedy: denialRemedy(machine),
+});
+
+/** What `chown` said when root here may not give files to another user, as in a container without more users; else null. */
+export function deniedUser(error: unknown): string | null {
+  const { cmd, stderr } = error as { cmd?: string; stderr?: string };
+  if (!cmd?.startsWith("chown ")) return null;
+  return /Invalid argument|Operation not permitted/.exec(stderr ?? "") === null
+    ? null
+    : `this is a user namespace in which root cannot give files to another user (${stderr!.trim().split("\n")[0]})`;
+}
+
 /** Which setting of the system denies namespaces, and what to type. */
 export function denialRemedy({ setting, inContainer, isRoot }: Machine): string {
   const sudo = isRoot ? "" : "sudo ";
-  if (setting("/proc/sys/user/max_user_namespaces") === "0") return `${sudo}sysctl -w user.max_user_namespaces=15000`;
+  if (setting("/proc/sys/user/max_user_namespaces") === "0") {
+    return `user.max_user_namespaces is 0, which denies user namespaces: ${sudo}sysctl -w user.max_user_namespaces=15000`;
+  }
   if (setting("/proc/sys/kernel/unprivileged_userns_clone") === "0") {
-    return `${sudo}sysctl -w kernel.unprivileged_userns_clone=1`;
+    return `kernel.unprivileged_userns_clone is 0, which denies user namespaces: ${sudo}sysctl -w kernel.unprivileged_userns_clone=1`;
   }
   if (setting("/proc/sys/kernel/apparmor_restrict_unprivileged_userns") === "1") {
     const profile = "abi <abi/4.0>,\\nprofile bwrap /usr/bin/bwrap flags=(unconfined) { userns, }\\n";
     const load = `printf '${profile}' | ${sudo}tee /etc/apparmor.d/bwrap && ${sudo}apparmor_parser -r /etc/apparmor.d/bwrap`;
-    return `AppArmor denies it; allow it to bubblewrap: ${load} (or to all: ${sudo}sysctl -w kernel.apparmor_restrict_unprivileged_userns=0)`;
+    return `AppArmor denies it (kernel.apparmor_restrict_unprivileged_userns is 1); allow it to bubblewrap: ${load} (or to all: ${sudo}sysctl -w kernel.apparmor_restrict_unprivileged_userns=0)`;
   }
   if (inContainer) {
     return "the container around us denies it; start that with --security-opt seccomp=unconfined --security-opt systempaths=unconfined";
   }
-  return "see `bwrap --unshare-user --unshare-pid --ro-bind / / --proc /proc true`";
+  return "the system or the container around us denies user namespaces, and no setting we can read says which: allow them to whoever runs this";
 }
 
 function gitProblem(git: Said): DriverProblem | null {
   const [, major, minor] = /git version (\d+)\.(\d+)/.exec(git.text) ?? [];
   if (git.ok && Number(major) * 1000 + Number(minor) >= 2038) return null;
   const what = git.ok ? `${git.text.trim()} is too old` : `git does not run in the sandbox: ${git.text}`;
-  return { what, remedy: "install git 2.38 or newer where PATH finds it" };
+  return { what, remedy: "install git 2.38 or newer where PATH finds it", lacks: "git" };
 }
 
 const asProblems = (problem: DriverProblem | null): DriverProblem[] => (problem === null ? [] : [problem]);

@@ -1,0 +1,14 @@
+const diskFullCodes = new Set(["ENOSPC", "EDQUOT", "53100"]); // of the system, and of Postgres (disk_full)
+const diskFullText = /No space left on device|Disk quota exceeded|\bENOSPC\b|\bEDQUOT\b/i;
+
+/** Whether a text, such as a program's output, says that a disk is full. */
+export const saysDiskFull = (text: string): boolean => diskFullText.test(text);
+
+/** Whether an error, or what caused it, is that a disk is full (or a quota used up). */
+export function isDiskFull(error: unknown): boolean {
+  if (!(error instanceof Error)) return false;
+  if (error instanceof AggregateError && error.errors.some(isDiskFull)) return true;
+  const { code } = error as { code?: unknown };
+  if (typeof code === "string" && diskFullCodes.has(code)) return true;
+  return saysDiskFull(error.message) || isDiskFull(error.cause);
+}

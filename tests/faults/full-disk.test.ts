@@ -1,0 +1,167 @@
+import { type ChildProcess, spawn, spawnSync } from "node:child_process";
+import {
+  closeSync,
+  mkdtempSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  readlinkSync,
+  rmSync,
+  writeFileSync,
+  writeSync,
+} from "node:fs";
+import { statfs } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { requires } from "../support/require.ts";
+
+// The whole program on a small disk of its own, its Postgres on it too.
+
+const program = fileURLToPath(new URL("../../bin/wavesmith.js", import.meta.url));
+const sizeMiB = 150;
+
+/** Mounts an empty small disk; null where that is not allowed. */
+function mountSmallDisk(): string | null {
+  const folder = mkdtempSync(join(tmpdir(), "wavesmith-full-"));
+  const options = ["-t", "tmpfs", "-o", `size=${sizeMiB}m,mode=755`, "tmpfs", folder];
+  if (spawnSync("mount", options, { stdio: "ignore" }).status === 0) return folder;
+  rmSync(folder, { recursive: true });
+  return null;
+}
+
+function unmount(folder: string): void {
+  spawnSync("umount", ["--lazy", folder], { stdio: "ignore" });
+  rmSync(folder, { recursive: true });
+}
+
+function mayMount(): boolean {
+  const folder = mountSmallDisk();
+  if (folder !== null) unmount(folder);
+  else console.warn("SKIPPED: a small disk cannot be mounted here (it needs root)");
+  return folder !== null;
+}
+
+const sandbox = requires("bubblewrap") ? "local" : "local-unsafe";
+
+describe.runIf(mayMount())(
+  "a disk that becomes full during a build",
+  () => {
+    let disk = "";
+    let running: ChildProcess | null = null;
+    let stopFilling = (): void => undefined;
+    beforeEach(() => {
+      disk = mountSmallDisk()!;
+    });
+    afterEach(() => {
+      stopFilling();
+      running?.kill("SIGKILL");
+      for (const pid of processes()) process.kill(pid, "SIGKILL");
+      unmount(disk);
+    });
+
+    const data = () => join(disk, "data");
+    const freeMiB = async () => {
+      const { bavail, bsize } = await statfs(disk);
+      return (bavail * bsize) / 1_048_576;
+    };
+
+    /** What is at work in the data directory: sandboxes and Postgres, whose arguments or working folder name it. */
+    const processes = (): number[] =>
+      readdirSync("/proc").flatMap((pid) => {
+        if (!/^\d+$/.test(pid)) return [];
+        try {
+          const words = readFileSync(`/proc/${pid}/cmdline`, "utf8") + readlinkSync(`/proc/${pid}/cwd`);
+          return words.includes(data()) ? [Number(pid)] : [];
+        } catch {
+          return []; // it has just ended
+        }
+      });
+
+    function start(...words: string[]) {
+      const env = { ...process.env, DATABASE_URL: "", WAVESMITH_SANDBOX: sandbox };
+      const child = spawn(process.execPath, [program, "--data", data(), ...words], { env, cwd: disk });
+      running = child;
+      let text = "";
+      const take = (chunk: Buffer): void => {
+        text += chunk.toString();
+      };
+      child.stdout.on("data", take);
+      child.stderr.on("data", take);
+      const code = new Promise<number | null>((resolve) => child.once("close", resolve));
+      const said = async (what: string) => expect.poll(() => text, { timeout: 25_000, interval: 50 }).toContain(what);
+      return { child, code, said, text: () => text };
+    }
+
+    function plan(tasks: Record<string, unknown>[]): string {
+      const file = join(disk, "plan.json");
+      writeFileSync(file, JSON.stringify({ name: "small", tasks }));
+      return file;
+    }
+    const pair = () =>
+      plan([
+        { id: "one", run: "echo 1 > one; sleep 2" },
+        { id: "two", dependsOn: ["one"], run: "echo 2 > two" },
+      ]);
+
+    /** Fills the disk from outside, and whatever room is made, until it is told to stop. */
+    function fill(): void {
+      const path = join(disk, "filler");
+      const file = openSync(path, "a");
+      const block = Buffer.alloc(4096);
+      const timer = setInterval(() => {
+        try {
+          for (;;) writeSync(file, block);
+        } catch {
+          // full, as is wanted
+        }
+      }, 20);
+      stopFilling = () => {
+        clearInterval(timer);
+        closeSync(file);
+        rmSync(path);
+        stopFilling = () => undefined;
+      };
+    }
+
+    it("is the failure of the task that fills it, and its room comes back", async () => {
+      const file = plan([{ id: "fill", run: "dd if=/dev/urandom of=big.bin bs=1M count=400", retries: 0 }]);
+      const build = start("build", file, "--no-wait");
+      expect([await build.code, build.text()]).toEqual([1, expect.stringMatching(/fill: failed .*the disk is full/)]);
+      expect(build.text()).not.toMatch(/lost|Failed query|fault of Wavesmith/);
+      expect(await freeMiB()).toBeGreaterThan(sizeMiB / 3);
+      expect(processes()).toEqual([]);
+    });
+
+    it("is waited for: the build goes on by itself once there is room", async () => {
+      const build = start("build", pair(), "--no-wait");
+      await build.said("one: started");
+      fill();
+      await build.said("the build waits");
+      stopFilling();
+      expect([await build.code, build.text()]).toEqual([0, expect.stringContaining("completed")]);
+      expect(build.text().split("the build waits")).toHaveLength(2);
+    });
+
+    it("does not keep SIGTERM from ending all there is, and the build can be resumed", async () => {
+      const build = start("build", pair(), "--no-wait");
+      await build.said("one: started");
+      fill();
+      await build.said("the build waits");
+      const asked = Date.now();
+      build.child.kill("SIGTERM");
+      expect(await build.code).toBe(4);
+      expect(Date.now() - asked).toBeLessThan(15_000);
+      expect(build.text()).toMatch(/is full .*the build is interrupted/);
+      expect(build.text()).not.toMatch(/Failed query|fault of Wavesmith/);
+      expect(processes().filter((pid) => readFileSync(`/proc/${pid}/comm`, "utf8").startsWith("bwrap"))).toEqual([]);
+      stopFilling();
+      const id = /build (bld_\w+)/.exec(build.text())![1]!;
+      const again = start("resume", id, "--no-wait");
+      expect([await again.code, again.text()]).toEqual([0, expect.stringContaining("completed")]);
+      expect(processes()).toEqual([]);
+    });
+  },
+  60_000,
+);

@@ -1,0 +1,183 @@
+import { writeSync } from "node:fs";
+import { Pool } from "pg";
+import { type App, createApp } from "../../src/app.ts";
+import { loadConfig } from "../../src/config.ts";
+import { requestCancel } from "../../src/coordinator/cancel-build.ts";
+import { approveWave, rejectWave } from "../../src/coordinator/decide-wave.ts";
+import { editPlan } from "../../src/coordinator/edit-plan.ts";
+import { resumeWaiting, retryBuild } from "../../src/coordinator/retry-build.ts";
+import { rollbackBuild } from "../../src/coordinator/rollback-build.ts";
+import { projectIdFor } from "../../src/coordinator/start-build.ts";
+import { removeSandbox, stopSandbox } from "../../src/coordinator/stop-sandbox.ts";
+import { WavesmithError } from "../../src/domain/errors.ts";
+import { buildIdForEvent } from "../../src/domain/ids.ts";
+import { parsePlanValue } from "../../src/plan/parse-plan.ts";
+import type { BuildRow } from "../../src/store/port.ts";
+import { crashPlan, editedCrashPlan } from "./crash-plan.ts";
+
+// One process of a build that goes through everything: it starts the build or goes on with it, says what a person would
+// say, has misfortunes of its own, and kills itself at the first crash point of those it is given. What is to be done
+// next is read from the database alone, so that any process can go on for any other. Prints a JSON object a line.
+
+export interface CrashProcessInput {
+  readonly project: string;
+  /** Dies at the first of these to be reached for the `occurrence`-th time; none: lives to the end. */
+  readonly points: readonly string[];
+  readonly occurrence: number;
+}
+
+export type CrashProcessLine =
+  | { readonly type: "killed"; readonly point: string }
+  | {
+      readonly type: "ended";
+      readonly status: string;
+      readonly reason: string | null;
+      readonly fired: readonly string[];
+    }
+  | { readonly type: "warning"; readonly message: string };
+
+/** The rows of the engine, which has no reader of its own. */
+const engine = new Pool({ connectionString: process.env.DATABASE_URL, max: 1 });
+
+/** At once, although the process dies with the next instruction. */
+const say = (line: CrashProcessLine): void => void writeSync(1, `${JSON.stringify(line)}\n`);
+const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
+
+async function main({ project, points, occurrence }: CrashProcessInput): Promise<void> {
+  const fired = new Map<string, number>();
+  const projectId = projectIdFor("default", project);
+  const eventId = `project/build.requested:${project}:0`;
+  const buildId = buildIdForEvent(eventId);
+  let misfortune: (point: string) => Promise<void> = async () => undefined;
+  const app = await createApp({
+    config: loadConfig(process.env),
+    warn: (message) => say({ type: "warning", message }),
+    crashPoint: (point) => {
+      fired.set(point, (fired.get(point) ?? 0) + 1);
+      if (points.includes(point) && fired.get(point) === occurrence) {
+        say({ type: "killed", point });
+        process.kill(process.pid, "SIGKILL");
+      }
+      return misfortune(point);
+    },
+  });
+  misfortune = misfortunes(app, buildId);
+  await app.start(new Set([projectId]));
+  if ((await app.store.builds.find({ id: buildId })) === null) {
+    const data = { projectId, project, plan: crashPlan };
+    await app.send({ name: "project/build.requested", id: eventId, data });
+  }
+  let build: BuildRow | null = null;
+  for (;;) {
+    build = await app.store.builds.find({ id: buildId });
+    if (build !== null && (await isOver(app, build))) break;
+    if (build !== null) await steer(app, build).catch(unlessTooLate);
+    await pause(25);
+  }
+  const sandbox = await app.store.sandboxes.find({ projectId, state: ["wanted", "running", "stopped"] });
+  if (sandbox !== null) {
+    await stopSandbox(app.ports, sandbox);
+    await removeSandbox(app.ports, sandbox, { volume: false });
+  }
+  await app.reconcile(); // what stopping has told is sent, too
+  await app.close();
+  await engine.end();
+  say({ type: "ended", status: build.status, reason: build.reason, fired: [...fired.keys()] });
+}
+
+/** What a person wants may have come to pass, or have become impossible, since he looked. */
+function unlessTooLate(error: unknown): void {
+  if (!(error instanceof WavesmithError) || error.code !== "conflict") throw error;
+}
+
+const told = async (app: App, buildId: string, name: string): Promise<number> =>
+  (await app.store.outbox.list({ buildId, name })).length;
+
+/** Completed, rolled back, completed again, edited, completed once more, and its functions done with what they do last. */
+async function isOver(app: App, build: BuildRow): Promise<boolean> {
+  if (build.status !== "completed" || !isEdited(build)) return false;
+  const jobs = await app.store.jobs.list({ buildId: build.id, ownerKind: ["attempt", "gate"], status: ["running"] });
+  const preview = await app.store.previews.find({ buildId: build.id });
+  if (jobs.length > 0 || preview?.status !== "ready") return false;
+  const open = await engine.query("select from engine.runs where status = 'running'");
+  return open.rowCount === 0;
+}
+
+const isEdited = ({ plan }: BuildRow): boolean => plan.tasks.some((task) => task.key === "late");
+
+async function steer(app: App, build: BuildRow): Promise<void> {
+  const { ports, store } = app;
+  const { id, status } = build;
+  if (status === "failed" || status === "cancelled") return retryBuild(ports, id);
+  if (status === "running") {
+    const slow = await store.tasks.find({ buildId: id, key: "slow" });
+    const working = await store.attempts.find({ taskId: slow!.id, number: 1, status: "running" });
+    if (working !== null) await requestCancel(ports, id, "too slow");
+  }
+  if (status === "waiting" && !(await resumeWaiting(ports, id))) {
+    if ((await store.approvals.find({ buildId: id, decision: "rejected" })) !== null)
+      return approveWave(ports, id, { by: null });
+    return rejectWave(ports, id, { by: null, reason: "say why" });
+  }
+  if (status !== "completed") return;
+  if ((await told(app, id, "project/build.rolled-back")) === 0) return rollbackBuild(ports, id, 1);
+  if (isEdited(build)) return;
+  const { plan } = parsePlanValue(editedCrashPlan, { baseDir: null, env: {} });
+  await editPlan(ports, id, plan!);
+}
+
+/** What goes wrong once in the life of the build, whoever drives it. */
+function misfortunes(app: App, buildId: string): (point: string) => Promise<void> {
+  const { store, ports } = app;
+  const refuse = (what: string): never => {
+    throw new WavesmithError("conflict", what);
+  };
+  const failedOf = async (reason: string): Promise<boolean> =>
+    (await store.outbox.list({ buildId, name: "project/build.failed" })).some(({ data }) =>
+      String(data.reason).includes(reason),
+    );
+  const acts: Record<string, () => Promise<unknown>> = {
+    "store-build.after-commit": () => app.reconcile(),
+    "prepare-build.after-commit": async () => {
+      if ((await store.builds.get({ id: buildId })).epoch > 0) return;
+      await store.builds.update({ id: buildId }, { movedAt: new Date(0) });
+      await app.reconcile();
+    },
+    "workspace.openTree.before": async () => {
+      if ((await told(app, buildId, "project/build.cancel-requested")) > 0) return;
+      await requestCancel(ports, buildId, "not yet");
+      await app.reconcile();
+    },
+    "workspace.keepTree.before": async () => {
+      const lost = await store.attempts.find({ buildId, outcome: "lost" });
+      if (lost === null) refuse("the work cannot be kept");
+    },
+    "claim-gate.after-commit": async () => {
+      const runs = await store.gateRuns.list({ buildId });
+      if (runs.every((run) => run.losses === 0)) refuse("the gate cannot be started");
+    },
+    "workspace.join.before": async () => {
+      if (!(await failedOf("cannot be joined"))) refuse("it cannot be joined");
+    },
+    "workspace.moveRef.main.before": async () => {
+      if (!(await failedOf("cannot be delivered"))) refuse("it cannot be delivered");
+    },
+    "join-wave.after-commit": async () => {
+      const [build, late] = [await store.builds.get({ id: buildId }), await failedOf("time limit")];
+      if (late || build.headSha === build.baseSha) return;
+      await store.builds.update({ id: buildId }, { deadlineAt: new Date(0) });
+      await app.reconcile();
+    },
+  };
+  let depth = 0;
+  return async (point) => {
+    const act = acts[point];
+    if (act === undefined || depth > 0) return;
+    depth += 1;
+    await act().finally(() => {
+      depth -= 1;
+    });
+  };
+}
+
+await main(JSON.parse(process.argv[2]!) as CrashProcessInput);

@@ -1,0 +1,181 @@
+import { chmodSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { driverCheck } from "../../src/cli/commands/doctor.ts";
+import { readInput } from "../../src/cli/input.ts";
+import { runCommand } from "../../src/cli/main.ts";
+import { createOutput } from "../../src/cli/output.ts";
+import { lackingDriver } from "../../src/cli/parts.ts";
+import { createProgram, withCommandApart } from "../../src/cli/program.ts";
+import { checkGit } from "../../src/workspace/git.ts";
+
+// What a machine lacks, and what commands say and leave behind then.
+
+let folder = "";
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), "wavesmith-environment-"));
+});
+afterEach(() => rmSync(folder, { recursive: true, force: true }));
+
+function sink() {
+  const written = { stdout: "", stderr: "" };
+  const stream = (name: keyof typeof written) => ({
+    write: (text: string, done?: () => void) => {
+      written[name] += text;
+      done?.();
+      return true;
+    },
+    on: () => undefined,
+  });
+  const out = createOutput({ stdout: stream("stdout"), stderr: stream("stderr"), environment: {} });
+  return { out, written };
+}
+
+async function run(environment: Record<string, string>, ...words: string[]) {
+  const { out, written } = sink();
+  return { code: await runCommand(words, out, environment), ...written };
+}
+
+/** A folder for PATH with a git that says it is of this version. */
+function gitOf(version: string): string {
+  writeFileSync(join(folder, "git"), `#!/bin/sh\necho "git version ${version}"\n`);
+  chmodSync(join(folder, "git"), 0o755);
+  return folder;
+}
+
+describe("git", () => {
+  it("is told from one that is too old and from one that is not there, with how to install it", async () => {
+    expect(await checkGit({ PATH: gitOf("2.38.1") })).toEqual([]);
+    expect(await checkGit({ PATH: gitOf("2.30.2") })).toEqual([
+      {
+        what: "git 2.30.2 is too old, 2.38 or newer is needed",
+        remedy: expect.stringContaining("apt-get install git"),
+      },
+    ]);
+    expect(await checkGit({ PATH: join(folder, "nothing") })).toMatchObject([
+      { what: "git is not installed, or not on PATH" },
+    ]);
+  });
+
+  it.each([
+    ["build", "examples/diamond/plan.yaml"],
+    ["resume", "bld_1"],
+    ["retry", "bld_1"],
+  ])("ends %s with exit 4 before anything is made when it is lacking", async (command, argument) => {
+    const data = join(folder, "data");
+    const ended = await run({ PATH: join(folder, "nothing") }, command, argument, "--data", data);
+    expect(ended).toMatchObject({ code: 4, stdout: "" });
+    expect(ended.stderr).toMatch(/git is not installed, or not on PATH\n {2}remedy: install git 2\.38/);
+    expect(ended.stderr).not.toContain("local-unsafe");
+    expect(() => mkdirSync(data)).not.toThrow();
+  });
+
+  it("makes no sandbox driver look as if it could build, nor its own fault that driver's", () => {
+    expect(driverCheck("local", [], true)).toMatchObject({ ok: false, detail: expect.stringContaining("git") });
+    expect(driverCheck("local", [], false)).toMatchObject({ ok: true, remedy: null });
+    expect(driverCheck("local", [{ what: "no bwrap", remedy: "get it" }], true)).toMatchObject({ detail: "no bwrap" });
+  });
+});
+
+describe("a driver that does not work", () => {
+  const naming = (text: string): number => text.split("--sandbox local-unsafe").length - 1;
+
+  it("has the way without isolation named once", () => {
+    const of = (remedy: string) => lackingDriver("local", [{ what: "x", remedy }]);
+    const text = (error: ReturnType<typeof of>) => `${error.message}\n${error.remedy}`;
+    expect(naming(text(of("sysctl -w a=1")))).toBe(1);
+    expect(naming(text(of("do without isolation: --sandbox local-unsafe")))).toBe(1);
+  });
+
+  it("is not what a full disk is called", () => {
+    const error = lackingDriver("local", [{ what: "no room on the disk of /d", remedy: "make room", lacks: "disk" }]);
+    expect(error).toMatchObject({ code: "environment", message: "no room on the disk of /d", remedy: "make room" });
+  });
+});
+
+describe("a data directory that cannot be used", () => {
+  it.each([["builds"], ["status"], ["sandbox", "ls"]])("ends %s with exit 4", async (...words) => {
+    const file = join(folder, "file");
+    writeFileSync(file, "");
+    const ended = await run({}, ...words, "--data", file);
+    expect(ended).toMatchObject({ code: 4, stdout: "" });
+    expect(ended.stderr).toContain(`the data directory ${file} cannot be used: it is not a folder`);
+    expect((await run({}, ...words, "--data", join(file, "below"))).code).toBe(4);
+  });
+
+  it.skipIf(process.geteuid?.() === 0)("ends builds with exit 4 when it may not be read", async () => {
+    chmodSync(folder, 0o300);
+    expect(await run({}, "builds", "--data", folder)).toMatchObject({ code: 4 });
+    chmodSync(folder, 0o700);
+  });
+});
+
+describe("a failure under --json", () => {
+  it("is a line of JSON on standard output besides the text", async () => {
+    const file = join(folder, "file");
+    writeFileSync(file, "");
+    const ended = await run({}, "builds", "--json", "--data", file);
+    expect(JSON.parse(ended.stdout)).toEqual({
+      type: "error",
+      code: "environment",
+      message: expect.stringContaining("cannot be used"),
+      remedy: expect.stringContaining("--data DIR"),
+    });
+    expect(ended.stderr).toContain("cannot be used");
+  });
+
+  it("is one also when the command line is wrong", async () => {
+    const ended = await run({}, "builds", "--jso", "--json");
+    expect(JSON.parse(ended.stdout)).toMatchObject({ type: "error", code: "usage" });
+    expect((await run({}, "builds", "--help", "--json")).stdout).not.toContain('"type"');
+  });
+});
+
+describe("the name of a project", () => {
+  it.each(["", "  ", "a\nb", "x".repeat(81)])("is refused when it is %j", async (name) => {
+    const data = join(folder, "data");
+    for (const words of [["builds"], ["build", "examples/diamond/plan.yaml"]]) {
+      expect(await run({}, ...words, "--project", name, "--data", data)).toMatchObject({ code: 2, stdout: "" });
+    }
+  });
+
+  it("is refused with a slash where it is given to a new project", async () => {
+    const words = ["build", "examples/diamond/plan.yaml", "--project", "a/b", "--data", join(folder, "data")];
+    expect(await run({ PATH: process.env.PATH! }, ...words)).toMatchObject({ code: 2, stdout: "" });
+  });
+});
+
+describe("a command in a sandbox", () => {
+  const program = createProgram({ out: sink().out, environment: {}, version: "0", done: () => undefined });
+  const apart = (text: string): string => withCommandApart(program, text.split(" ")).join(" ");
+
+  it("has its own options, and ours stand before it", () => {
+    expect(apart("sandbox exec shop ls -la --data x")).toBe("sandbox exec shop -- ls -la --data x");
+    expect(apart("--data d sandbox --json exec shop --data=e node --version")).toBe(
+      "--data d sandbox --json exec shop --data=e -- node --version",
+    );
+    for (const left of ["sandbox exec shop -- ls -l", "sandbox exec shop --data d -- ls", "sandbox exec shop --help"]) {
+      expect(apart(left)).toBe(left);
+    }
+    expect(apart("build sandbox exec a -b")).toBe("build sandbox exec a -b");
+  });
+
+  async function* chunks(...parts: Buffer[]) {
+    yield* parts;
+  }
+  const read = (...parts: Buffer[]) => readInput(chunks(...parts), () => undefined);
+
+  it("gets everything of standard input, a character cut in two by it whole", async () => {
+    const text = Buffer.from("größe\n");
+    expect(await read(text.subarray(0, 3), text.subarray(3))).toBe("größe\n");
+  });
+
+  it("gets nothing of a terminal, and neither what is no text nor more than 16 MiB", async () => {
+    const terminal = Object.assign(chunks(Buffer.from("typed")), { isTTY: true });
+    expect(await readInput(terminal, () => undefined)).toBe("");
+    await expect(read(Buffer.from([0xff]))).rejects.toMatchObject({ code: "usage" });
+    const half = Buffer.alloc(9 * 1024 * 1024, "a");
+    await expect(read(half, half)).rejects.toMatchObject({ code: "usage" });
+  });
+});
