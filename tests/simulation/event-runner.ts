@@ -80,6 +80,7 @@ export function bindFunctions(ports: Ports): ReadonlyMap<string, Handler> {
     ports,
     relay,
     defaultDriver: "local",
+    diskFull: () => false,
     vetted: async (_id: string, data: Record<string, unknown>) => data,
   };
   const handlers = createFunctions(flow as never) as unknown as Handler[];

@@ -454,8 +454,12 @@ function atTheEnd({ rows, git, machine, plans, weather, takenBack, gaveUp }: End
     const refused = rows<ApprovalRow>("approvals").some(({ decision }) => decision === "rejected");
     // Another build may have moved main on from where the edited one ended.
     const passedBy = plans.size > 1 && takenBack.size > 0;
-    const excused = mayFail || passedBy || refused || weather.cancels > 0 || weather.outages > 0;
-    if (build.status !== "completed" && !excused) problems.push(`it ended ${build.status}: ${build.reason}`);
+    const tooLate = build.plan.limits.budget.wallClockMs !== null;
+    const excused = mayFail || passedBy || tooLate || refused || weather.cancels > 0 || weather.outages > 0;
+    if (build.status !== "completed" && !excused) {
+      const said = rows<WaveRow>("waves").flatMap((wave) => wave.reason ?? []);
+      problems.push(`it ended ${build.status}: ${build.reason} (${said.join(", ")})`);
+    }
     if (build.status !== "completed") continue;
     const tree = comparableTree(git.commits.get(build.headSha!)!.tree);
     const expected = plans.size === 1 ? expectedTree(behaviours) : tree;

@@ -1,7 +1,7 @@
 import { rmSync, statfsSync } from "node:fs";
 import { rename, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { isDiskFull, saysDiskFull } from "./domain/disk-full.ts";
+import { isDiskFull, saysDiskFull } from "../domain/disk-full.ts";
 
 // A disk that becomes full under a build: said once instead of by everything that fails of it, and met with a reserve,
 // so that what there is to record of it can still be recorded.
