@@ -52,7 +52,7 @@ export async function join(
     }
     joining.joined.push(branch);
   }
-  await proveJoined(joining, head);
+  await proveJoined(joining, head, reach.wasOutside);
   return {
     head,
     joined: joining.joined.map((branch) => branch.taskKey),
@@ -76,6 +76,7 @@ async function readReach(joining: Joining) {
   const outside = new Set(parents.keys());
   return {
     isInHead: (commit: Sha) => !outside.has(commit),
+    wasOutside: (commit: Sha) => parents.has(commit),
     addToHead(commit: Sha) {
       const todo = [commit];
       for (let next = todo.pop(); next !== undefined; next = todo.pop()) {
@@ -186,10 +187,16 @@ async function touchedBy(
   return splitZ((await git.run(args, { gitDir })).stdout);
 }
 
-async function proveJoined(joining: Joining, head: Sha): Promise<void> {
-  if (joining.joined.length === 0) return;
-  const input = [`^${head}`, ...joining.joined.map((branch) => branch.commit), ""].join("\n");
-  const missing = await joining.git.text(["rev-list", "-n", "1", "--stdin"], { gitDir: joining.gitDir, input });
-  if (missing === "") return;
-  throw new WavesmithError("internal", `commit ${missing} of a joined branch is not in the joined head ${head}`);
+/**
+ * Lists what the head has above the base. Asked the other way round (which of these commits is not in the head), git
+ * gives up early where merges are dated before what they merge, as ours are, and names commits that are in it.
+ */
+async function proveJoined(joining: Joining, head: Sha, wasOutside: (commit: Sha) => boolean): Promise<void> {
+  const added = joining.joined.filter((branch) => wasOutside(branch.commit));
+  if (added.length === 0) return;
+  const args = ["rev-list", head, `^${joining.request.base}`];
+  const present = new Set((await joining.git.text(args, { gitDir: joining.gitDir })).split("\n"));
+  const missing = added.find((branch) => !present.has(branch.commit));
+  if (missing === undefined) return;
+  throw new WavesmithError("internal", `commit ${missing.commit} of a joined branch is not in the joined head ${head}`);
 }

@@ -51,6 +51,15 @@ describe("joining branches", () => {
     expect(fixture.git("rev-list", "--merges", "--count", `${base}..${result.head}`)).toBe("3");
   });
 
+  test("joins many branches that were all committed after the date it gives the merges", async () => {
+    const root = fixture.git("rev-parse", "refs/heads/main");
+    const branches = Array.from({ length: 12 }, (_, n) => branch(`t-${n}`, { [`file-${n}`]: `${n}` }, root));
+    const before = new Date("2020-01-01T00:00:00Z");
+    const result = await fixture.join(root, branches, { date: before });
+    expect(result.joined).toHaveLength(12);
+    expect(Object.keys(fixture.filesOf(result.head))).toHaveLength(12);
+  });
+
   test("moves no ref and gives the same head again, in this process and in another", async () => {
     const branches = [branch("x", { "a.txt": lines([0, "X"]) }), branch("y", { "b.txt": lines([3, "Y"]) })];
     const refs = fixture.git("for-each-ref");

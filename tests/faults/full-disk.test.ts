@@ -131,7 +131,7 @@ describe.runIf(mayMount())(
       expect([await build.code, build.text()]).toEqual([1, expect.stringMatching(/fill: failed .*the disk is full/)]);
       expect(build.text()).not.toMatch(/lost|Failed query|fault of Wavesmith/);
       expect(await freeMiB()).toBeGreaterThan(sizeMiB / 3);
-      expect(processes()).toEqual([]);
+      await expect.poll(() => processes(), { timeout: 10_000 }).toEqual([]);
     });
 
     it("is waited for: the build goes on by itself once there is room", async () => {
