@@ -57,6 +57,8 @@ export async function markServed(database: Database, projectId: string): Promise
       ending = true;
       const held = connection;
       connection = null;
+      // Unlocked before the connection goes: its end reaches the server later, and until then the mark would still be seen.
+      await held?.query("select pg_advisory_unlock_all()", []).catch(() => undefined); // gone, and the mark with it
       held?.release(true);
     },
   };
