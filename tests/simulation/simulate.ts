@@ -6,36 +6,19 @@ import type { Ports } from "../../src/coordinator/port.ts";
 import { reconcileBuilds } from "../../src/coordinator/reconcile.ts";
 import { resumeWaiting, retryBuild } from "../../src/coordinator/retry-build.ts";
 import { rollbackBuild } from "../../src/coordinator/rollback-build.ts";
-import { projectIdFor } from "../../src/coordinator/start-build.ts";
 import { endJob as tellEnd } from "../../src/coordinator/watch-jobs.ts";
 import { messageOf, WavesmithError } from "../../src/domain/errors.ts";
 import { buildIdForEvent, type IdSource } from "../../src/domain/ids.ts";
-import type { Gates } from "../../src/gates/port.ts";
-import type {
-  ApprovalRow,
-  AttemptRow,
-  BuildRow,
-  GateRunRow,
-  JobLease,
-  JobRow,
-  TaskRow,
-  WaveRow,
-} from "../../src/store/port.ts";
+import type { AttemptRow, BuildRow, JobLease, JobRow, TaskRow, WaveRow } from "../../src/store/port.ts";
 import { createMemoryDatabase } from "../support/memory-store.ts";
 import { createRandom } from "../support/random-plan.ts";
+import { atTheEnd, project, projectId, type Weather } from "./end.ts";
 import { bindFunctions, createEventRunner, type EventRunner, type Participant } from "./event-runner.ts";
+import { fakeGates } from "./fake-gates.ts";
 import { createFakeGit, createFakeWorkspace } from "./fake-git.ts";
-import { createFakeDriver, emptyVolume, type FakeJob, killMachine, type Machines } from "./fake-sandbox.ts";
+import { createFakeDriver, type FakeJob, killMachine, type Machines } from "./fake-sandbox.ts";
 import { createWatch } from "./invariants.ts";
-import {
-  addedTask,
-  comparableTree,
-  expectedTree,
-  finishJob,
-  type SimulatedPlan,
-  simulatedPlan,
-  type Work,
-} from "./plans.ts";
+import { addedTask, finishJob, type SimulatedPlan, simulatedPlan, type Work } from "./plans.ts";
 import { createTurns, type Orchestrator, settled } from "./turns.ts";
 
 // One world from one number: builds of a project, one to three orchestrators on one database, and everything that can
@@ -47,27 +30,20 @@ export interface Simulated {
   readonly happened: Readonly<Record<string, number>>;
 }
 
-/** What a seed may do besides letting things go their way. */
-interface Weather {
-  readonly drops: number;
-  readonly repeats: number;
-  readonly forgets: number;
-  readonly deaths: number;
-  readonly takeovers: number;
-  readonly machineDeaths: number;
-  readonly volumeLosses: number;
-  readonly cancels: number;
-  readonly retries: number;
-  readonly rollbacks: number;
-  readonly edits: number;
-  /** How often the database or the sandbox cannot be reached. */
-  readonly outages: number;
-  readonly timeJumps: number;
-}
+const agents = createAgents();
+const lostState = (key: string) => ({
+  key,
+  status: "lost" as const,
+  revision: 0,
+  stages: [],
+  createdAt: "",
+  endedAt: null,
+  cancelReason: null,
+  outputBytes: 0,
+  labels: {},
+});
 
 const maxSteps = 60_000;
-const project = "simulated";
-const projectId = projectIdFor("default", project);
 
 /** Runs the world of a seed to its end. Fails with what broke, and the last things that happened. */
 export async function simulate(seed: number): Promise<Simulated> {
@@ -438,109 +414,3 @@ function createWorld(seed: number) {
     },
   };
 }
-
-interface Ended {
-  rows<Row>(name: "approvals" | "builds" | "attempts" | "gateRuns" | "jobs" | "tasks" | "waves"): Row[];
-  readonly git: ReturnType<typeof createFakeGit>;
-  readonly machine: ReturnType<Machines["get"]>;
-  readonly plans: ReadonlyMap<string, SimulatedPlan>;
-  readonly weather: Weather;
-  readonly takenBack: ReadonlySet<string>;
-  readonly halfDone: ReadonlySet<string>;
-  /** Some function failed for good. */
-  readonly gaveUp: boolean;
-}
-
-/** What must be so once nothing happens any more. */
-function atTheEnd({ rows, git, machine, plans, weather, takenBack, halfDone, gaveUp }: Ended): string[] {
-  const problems: string[] = [];
-  const attempts = rows<AttemptRow>("attempts");
-  for (const build of rows<BuildRow>("builds")) {
-    const { behaviours, mayFail } = plans.get(build.id)!;
-    const refused = rows<ApprovalRow>("approvals").some(({ decision }) => decision === "rejected");
-    // Another build may have moved main on from where the edited one ended.
-    const passedBy = (plans.size > 1 && takenBack.size > 0) || halfDone.size > 0;
-    const tooLate = build.plan.limits.budget.wallClockMs !== null;
-    const excused = mayFail || passedBy || tooLate || refused || weather.cancels > 0 || weather.outages > 0;
-    if (build.status !== "completed" && !excused) {
-      const said = rows<WaveRow>("waves").flatMap((wave) => wave.reason ?? []);
-      problems.push(`it ended ${build.status}: ${build.reason} (${said.join(", ")})`);
-    }
-    if (build.status !== "completed") continue;
-    const tree = comparableTree(git.commits.get(build.headSha!)!.tree);
-    const expected = plans.size === 1 ? expectedTree(behaviours) : tree;
-    if (JSON.stringify(sorted(tree)) !== JSON.stringify(sorted(expected)))
-      problems.push(`its tree is ${JSON.stringify(tree)} instead of ${JSON.stringify(expected)}`);
-    for (const task of rows<TaskRow>("tasks").filter((row) => row.buildId === build.id && !takenBack.has(build.id))) {
-      const good = attempts.filter((attempt) => attempt.taskId === task.id && attempt.outcome === "succeeded").length;
-      if (good !== task.conflicts.length + 1) problems.push(`task ${task.key} was done ${good} times`);
-    }
-  }
-  const last = rows<BuildRow>("builds").findLast(({ status }) => status === "completed");
-  const main = git.refs.get(`${projectId} refs/heads/main`);
-  const isElsewhere = plans.size > 1 || halfDone.size > 0;
-  if (!isElsewhere && last !== undefined && main !== last.headSha) problems.push(`main is ${main}`);
-  for (const run of rows<GateRunRow>("gateRuns"))
-    if (run.status !== "finished") problems.push(`gate ${run.id} is open`);
-  for (const job of rows<JobRow>("jobs")) if (job.status !== "ended") problems.push(`job ${job.key} is ${job.status}`);
-  const { trees, files, jobs } = machine?.volume ?? emptyVolume();
-  // What a function that failed for good was to close is left.
-  if (gaveUp) return problems;
-  for (const path of trees.keys()) problems.push(`tree ${path} is left`);
-  for (const path of files.keys()) problems.push(`file ${path} is left`);
-  // A key that was cancelled before its job was started stays, so that it never starts.
-  for (const [key, { state, spec }] of jobs)
-    if (spec.stages.length > 0) problems.push(`job ${key} is left, ${state.status}`);
-  return problems;
-}
-
-const sorted = (tree: Record<string, string>) => Object.entries(tree).sort();
-
-const lostState = (key: string) => ({
-  key,
-  status: "lost" as const,
-  revision: 0,
-  stages: [],
-  createdAt: "",
-  endedAt: null,
-  cancelReason: null,
-  outputBytes: 0,
-  labels: {},
-});
-
-const agents = createAgents();
-
-/** Judges by how a stage ended, and finds nothing on its own. */
-const fakeGates: Gates = {
-  detectTests: async () => null,
-  staticChecks: async () => [],
-  syntaxChecks: () => [],
-  syntaxFindings: () => [],
-  judgeCommand: ({ sha, command, stage }) => {
-    const passed = stage.status === "passed";
-    const evidence = {
-      sha,
-      command,
-      exitCode: stage.exitCode,
-      signal: null,
-      timedOut: false,
-      durationMs: 1,
-      outputTail: "",
-      tests: null,
-      notes: [],
-    };
-    const finding = {
-      rule: "test-failure",
-      severity: "high" as const,
-      message: `it fails on ${sha}`,
-      file: null,
-      line: null,
-      confidence: null,
-    };
-    return { verdict: passed ? "passed" : "failed", evidence, findings: passed ? [] : [finding], reason: null };
-  },
-  parseReview: () => [],
-  judgeFindings: (findings) => (findings.length > 0 ? "failed" : "passed"),
-  fingerprint: (findings) => JSON.stringify(findings),
-  isWeakenedTest: () => false,
-};

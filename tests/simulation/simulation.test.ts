@@ -2,22 +2,46 @@ import { describe, expect, it } from "vitest";
 import { seedsToTry } from "../support/random-plan.ts";
 import { simulate } from "./simulate.ts";
 
-// A seed that failed, again:  WAVESMITH_SEEDS=1234 npx vitest run tests/simulation
-// More than a normal run has: WAVESMITH_SEEDS=1-20000 npx vitest run tests/simulation
+// The seed that failed, again:  WAVESMITH_SEEDS=1234 npx vitest run tests/simulation
+// More than a normal run has:   WAVESMITH_SEEDS=1-20000 npx vitest run tests/simulation
+// With all that happened:       WAVESMITH_TRACE=100000 WAVESMITH_SEEDS=1234 npx vitest run tests/simulation
+
+const usual = Array.from({ length: 1_000 }, (_, index) => index + 1);
 
 describe("builds in a world decided by a number", () => {
   it("end, or say what they need, and keep every invariant", { timeout: 3_600_000 }, async () => {
-    const seeds = seedsToTry(Array.from({ length: 1_000 }, (_, index) => index + 1));
-    const failed: string[] = [];
-    const statuses: Record<string, number> = {};
+    const seeds = seedsToTry(usual);
+    const happened: Record<string, number> = {};
+    const failed: Error[] = [];
     for (const seed of seeds) {
-      const ended = await simulate(seed).catch((error: Error) => {
-        failed.push(error.message);
-        return null;
-      });
-      for (const status of ended?.statuses ?? []) statuses[status] = (statuses[status] ?? 0) + 1;
+      const ended = await simulate(seed).catch((error: Error) => void failed.push(error));
+      for (const [what, times] of Object.entries(ended?.happened ?? {})) happened[what] = (happened[what] ?? 0) + times;
+      for (const status of ended?.statuses ?? []) happened[status] = (happened[status] ?? 0) + 1;
       if (failed.length >= 5) break;
     }
-    expect(failed.map((message) => message.split("\n")[0])).toEqual([]);
+    const others = failed.slice(1).map((error) => error.message.split("\n")[0]);
+    if (failed.length > 0) throw new Error([...others, failed[0]!.message].join("\n"), { cause: failed[0] });
+    if (seeds.length === usual.length) expect(misfortunes.filter((what) => !((happened[what] ?? 0) >= 10))).toEqual([]);
+  });
+
+  it("go the same way again with the same number", { timeout: 60_000 }, async () => {
+    expect(await simulate(7)).toEqual(await simulate(7));
   });
 });
+
+/** What must have come up in many a world. */
+const misfortunes = [
+  "an orchestrator dies",
+  "a run is taken over",
+  "a sandbox dies",
+  "a volume is lost",
+  "a long time passes",
+  "cancel",
+  "retry",
+  "rollback",
+  "edit",
+  "decision",
+  "completed",
+  "failed",
+  "cancelled",
+];

@@ -1,10 +1,11 @@
-import { writeSync } from "node:fs";
+import { readdirSync, readFileSync, writeSync } from "node:fs";
 import { Pool } from "pg";
 import { type App, createApp } from "../../src/app.ts";
 import { loadConfig } from "../../src/config.ts";
 import { requestCancel } from "../../src/coordinator/cancel-build.ts";
 import { approveWave, rejectWave } from "../../src/coordinator/decide-wave.ts";
 import { editPlan } from "../../src/coordinator/edit-plan.ts";
+import { stopPreview } from "../../src/coordinator/preview.ts";
 import { resumeWaiting, retryBuild } from "../../src/coordinator/retry-build.ts";
 import { rollbackBuild } from "../../src/coordinator/rollback-build.ts";
 import { projectIdFor } from "../../src/coordinator/start-build.ts";
@@ -24,6 +25,8 @@ export interface CrashProcessInput {
   /** Dies at the first of these to be reached for the `occurrence`-th time; none: lives to the end. */
   readonly points: readonly string[];
   readonly occurrence: number;
+  /** The sandbox: its guest is killed at each of the points instead, and this process lives on. */
+  readonly victim: "process" | "sandbox";
 }
 
 export type CrashProcessLine =
@@ -36,14 +39,14 @@ export type CrashProcessLine =
     }
   | { readonly type: "warning"; readonly message: string };
 
-/** The rows of the engine, which has no reader of its own. */
-const engine = new Pool({ connectionString: process.env.DATABASE_URL, max: 1 });
+/** Beside the app: the rows of the engine have no reader of their own, and time passes without a crash point. */
+const database = new Pool({ connectionString: process.env.DATABASE_URL, max: 1 });
 
 /** At once, although the process dies with the next instruction. */
 const say = (line: CrashProcessLine): void => void writeSync(1, `${JSON.stringify(line)}\n`);
 const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
 
-async function main({ project, points, occurrence }: CrashProcessInput): Promise<void> {
+async function main({ project, points, occurrence, victim }: CrashProcessInput): Promise<void> {
   const fired = new Map<string, number>();
   const projectId = projectIdFor("default", project);
   const eventId = `project/build.requested:${project}:0`;
@@ -56,7 +59,8 @@ async function main({ project, points, occurrence }: CrashProcessInput): Promise
       fired.set(point, (fired.get(point) ?? 0) + 1);
       if (points.includes(point) && fired.get(point) === occurrence) {
         say({ type: "killed", point });
-        process.kill(process.pid, "SIGKILL");
+        if (victim === "process") process.kill(process.pid, "SIGKILL");
+        killGuests(projectId);
       }
       return misfortune(point);
     },
@@ -74,15 +78,21 @@ async function main({ project, points, occurrence }: CrashProcessInput): Promise
     if (build !== null) await steer(app, build).catch(unlessTooLate);
     await pause(25);
   }
-  const sandbox = await app.store.sandboxes.find({ projectId, state: ["wanted", "running", "stopped"] });
-  if (sandbox !== null) {
-    await stopSandbox(app.ports, sandbox);
-    await removeSandbox(app.ports, sandbox, { volume: false });
-  }
+  await stopAll(app, build);
   await app.reconcile(); // what stopping has told is sent, too
   await app.close();
-  await engine.end();
+  await database.end();
   say({ type: "ended", status: build.status, reason: build.reason, fired: [...fired.keys()] });
+}
+
+/** The preview first, as its watcher would start it again, and the sandbox with it. */
+async function stopAll(app: App, { id: buildId, projectId }: BuildRow): Promise<void> {
+  await stopPreview(app.ports, buildId, "it is enough");
+  while ((await app.store.jobs.find({ buildId, status: "running" })) !== null) await pause(25);
+  const sandbox = await app.store.sandboxes.find({ projectId, state: ["wanted", "running", "stopped"] });
+  if (sandbox === null) return;
+  await stopSandbox(app.ports, sandbox);
+  await removeSandbox(app.ports, sandbox, { volume: false });
 }
 
 /** What a person wants may have come to pass, or have become impossible, since he looked. */
@@ -93,13 +103,27 @@ function unlessTooLate(error: unknown): void {
 const told = async (app: App, buildId: string, name: string): Promise<number> =>
   (await app.store.outbox.list({ buildId, name })).length;
 
+/** Kills the guest of the project's sandbox, found by the mark in its environment; there may be none just now. */
+function killGuests(projectId: string): void {
+  for (const pid of readdirSync("/proc").filter((name) => /^\d+$/.test(name))) {
+    try {
+      const command = readFileSync(`/proc/${pid}/cmdline`, "utf8");
+      const isGuest = command.includes("guest.mjs\0--root") && !command.includes("bwrap");
+      if (!isGuest || !readFileSync(`/proc/${pid}/environ`, "utf8").includes(`:${projectId}:`)) continue;
+      process.kill(Number(pid), "SIGKILL");
+    } catch {
+      // It has just ended, or is not ours to look into.
+    }
+  }
+}
+
 /** Completed, rolled back, completed again, edited, completed once more, and its functions done with what they do last. */
 async function isOver(app: App, build: BuildRow): Promise<boolean> {
   if (build.status !== "completed" || !isEdited(build)) return false;
   const jobs = await app.store.jobs.list({ buildId: build.id, ownerKind: ["attempt", "gate"], status: ["running"] });
   const preview = await app.store.previews.find({ buildId: build.id });
-  if (jobs.length > 0 || preview?.status !== "ready") return false;
-  const open = await engine.query("select from engine.runs where status = 'running'");
+  if (jobs.length > 0 || !["ready", "stopped"].includes(preview?.status ?? "")) return false;
+  const open = await database.query("select from engine.runs where status = 'running'");
   return open.rowCount === 0;
 }
 
@@ -140,7 +164,7 @@ function misfortunes(app: App, buildId: string): (point: string) => Promise<void
     "store-build.after-commit": () => app.reconcile(),
     "prepare-build.after-commit": async () => {
       if ((await store.builds.get({ id: buildId })).epoch > 0) return;
-      await store.builds.update({ id: buildId }, { movedAt: new Date(0) });
+      await database.query("update builds set moved_at = to_timestamp(0) where id = $1", [buildId]);
       await app.reconcile();
     },
     "workspace.openTree.before": async () => {
@@ -165,7 +189,7 @@ function misfortunes(app: App, buildId: string): (point: string) => Promise<void
     "join-wave.after-commit": async () => {
       const [build, late] = [await store.builds.get({ id: buildId }), await failedOf("time limit")];
       if (late || build.headSha === build.baseSha) return;
-      await store.builds.update({ id: buildId }, { deadlineAt: new Date(0) });
+      await database.query("update builds set deadline_at = to_timestamp(0) where id = $1", [buildId]);
       await app.reconcile();
     },
   };

@@ -1,0 +1,36 @@
+import type { Gates } from "../../src/gates/port.ts";
+
+/** Judges by how a stage ended, and finds nothing on its own. */
+export const fakeGates: Gates = {
+  detectTests: async () => null,
+  staticChecks: async () => [],
+  syntaxChecks: () => [],
+  syntaxFindings: () => [],
+  judgeCommand: ({ sha, command, stage }) => {
+    const passed = stage.status === "passed";
+    const evidence = {
+      sha,
+      command,
+      exitCode: stage.exitCode,
+      signal: null,
+      timedOut: false,
+      durationMs: 1,
+      outputTail: "",
+      tests: null,
+      notes: [],
+    };
+    const finding = {
+      rule: "test-failure",
+      severity: "high" as const,
+      message: `it fails on ${sha}`,
+      file: null,
+      line: null,
+      confidence: null,
+    };
+    return { verdict: passed ? "passed" : "failed", evidence, findings: passed ? [] : [finding], reason: null };
+  },
+  parseReview: () => [],
+  judgeFindings: (findings) => (findings.length > 0 ? "failed" : "passed"),
+  fingerprint: (findings) => JSON.stringify(findings),
+  isWeakenedTest: () => false,
+};
