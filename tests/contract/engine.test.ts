@@ -502,7 +502,9 @@ describe("retention", () => {
     await engine.stop();
     nowMs += 5_000;
     engine.start("all");
-    await until(async () => (await runsOf("app-f")).length === 0);
+    const eventsWithData = "SELECT 1 FROM engine.events WHERE data IS NOT NULL";
+    await until(async () => (await pool.query(eventsWithData)).rowCount === 0);
+    expect(await runsOf("app-f")).toEqual([]);
     await engine.send([event("a/b", "1")]);
     await engine.idle();
     expect(log).toEqual(["ran"]);
