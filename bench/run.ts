@@ -6,11 +6,12 @@ import { engineFanOut } from "./engine-fan-out.ts";
 import { engineSteps } from "./engine-steps.ts";
 import { processorShare } from "./measure.ts";
 import { plans } from "./plans.ts";
+import { sandboxGuest } from "./sandbox-guest.ts";
 import { startUp } from "./start-up.ts";
 import type { Benchmark, Finding } from "./target.ts";
 import { tasks } from "./tasks.ts";
 
-const benchmarks: readonly Benchmark[] = [plans, engineSteps, engineFanOut, tasks, startUp];
+const benchmarks: readonly Benchmark[] = [plans, engineSteps, engineFanOut, tasks, startUp, sandboxGuest];
 
 const { values, positionals } = parseArgs({
   allowPositionals: true,

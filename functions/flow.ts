@@ -34,14 +34,41 @@ export type Verbs = <Result>(name: string, verb: () => Promise<Result>) => Promi
 
 const verbs =
   (step: StepTools, flow: Flow): Verbs =>
-  async (name, verb) =>
-    (await step.run(name, async () => {
-      try {
-        return await withRoom(verb, flow);
-      } catch (error) {
-        throw forInngest(error);
-      }
-    })) as Awaited<ReturnType<typeof verb>>;
+  async (name, verb) => {
+    for (let turn = 1; ; turn += 1) {
+      const answer = await step.run(turn === 1 ? name : `${name} (${turn})`, async () => {
+        try {
+          return await withRoom(verb, flow);
+        } catch (error) {
+          if (isFull(error) && turn < mostTurns) return { [fullKey]: error.retryAfterMs };
+          throw forInngest(error);
+        }
+      });
+      const retryAfterMs = fullness(answer);
+      if (retryAfterMs === null) return answer as Awaited<ReturnType<typeof verb>>;
+      // Between two tries nothing of this process is held, so that what is at work can end and make room.
+      await step.sleep(`wait for a sandbox (${name}, ${turn})`, waitMs(turn, retryAfterMs));
+    }
+  };
+
+/** What a step answers that could not be done because there was no room for one more sandbox. */
+const fullKey = "wavesmith/full";
+/** With the waits below ten hours; a function may have a thousand steps, and two go into each turn. */
+const mostTurns = 450;
+/** Below the time after which the reconciler asks again on behalf of a build that stands still. */
+const longestWaitMs = 90_000;
+
+const isFull = (error: unknown): error is WavesmithError & { retryAfterMs: number } =>
+  error instanceof WavesmithError && error.code === "capacity" && error.retryAfterMs !== null;
+
+function fullness(answer: unknown): number | null {
+  if (typeof answer !== "object" || answer === null || !(fullKey in answer)) return null;
+  return Number(answer[fullKey]);
+}
+
+/** As soon as was said in the first minutes, then less and less often. */
+const waitMs = (turn: number, retryAfterMs: number): number =>
+  Math.min(longestWaitMs, Math.max(retryAfterMs, retryAfterMs * Math.floor(turn / 12)));
 
 const roomWaitMs = 60 * 60_000;
 
@@ -74,6 +101,24 @@ const isFinal = (error: unknown): error is WavesmithError =>
   error instanceof WavesmithError && !error.retryable && finalCodes.has(error.code);
 
 const retries = 4 as const;
+
+export interface CronFunction {
+  readonly id: string;
+  readonly name: string;
+  /** In UTC. */
+  readonly cron: string;
+  readonly run: (context: { step: Verbs }) => Promise<unknown>;
+}
+
+/** Something that is done again and again; a time that failed is made good by the next one. */
+export function cronFunction(flow: Flow, options: CronFunction): InngestFunction.Any {
+  const { id, name, cron } = options;
+  return flow.inngest.createFunction({ id, name, retries: 0, triggers: [{ cron }] }, async ({ step }) => {
+    const result = await options.run({ step: verbs(step, flow) });
+    await step.run("send events", () => flow.relay.flush());
+    return result;
+  });
+}
 
 /** Binds a trigger and steps to verbs. Every function ends by sending the events its verbs have committed. */
 export function flowFunction<Data>(flow: Flow, options: FlowFunction<Data>): InngestFunction.Any {

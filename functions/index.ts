@@ -7,13 +7,17 @@ import { gateFinish } from "./gate-finish.ts";
 import { gateFix } from "./gate-fix.ts";
 import { gateStarts } from "./gate-start.ts";
 import { previewDeploy } from "./preview-deploy.ts";
+import { sandboxHealth } from "./sandbox-health.ts";
+import { sandboxIdle } from "./sandbox-idle.ts";
+import { sandboxReconcile } from "./sandbox-reconcile.ts";
+import { snapshotRetention } from "./snapshot-retention.ts";
 import { taskExecute } from "./task-execute.ts";
 import { waveDecides } from "./wave-decide.ts";
 import { waveDeliver } from "./wave-deliver.ts";
 import { waveJoin } from "./wave-join.ts";
 import { waveStart } from "./wave-start.ts";
 
-/** Every function of the flow of a build, in the order of the flow. */
+/** Every function: those of the flow of a build in its order, then those that come round by the clock. */
 export const createFunctions = (flow: Flow): InngestFunction.Any[] => [
   buildStart(flow),
   waveStart(flow),
@@ -27,4 +31,8 @@ export const createFunctions = (flow: Flow): InngestFunction.Any[] => [
   waveDeliver(flow),
   previewDeploy(flow),
   buildCancel(flow),
+  sandboxHealth(flow),
+  sandboxIdle(flow),
+  sandboxReconcile(flow),
+  snapshotRetention(flow),
 ];

@@ -1,4 +1,4 @@
-import { deployPreview } from "../src/coordinator/preview.ts";
+import { deployPreview, dropPreview, failPreview } from "../src/coordinator/preview.ts";
 import type { WavePassed } from "./events.ts";
 import { type Flow, flowFunction } from "./flow.ts";
 
@@ -11,4 +11,9 @@ export const previewDeploy = (flow: Flow) =>
       step(`start the preview of wave ${data.waveNumber}`, () =>
         deployPreview(flow.ports, data.buildId, data.waveNumber),
       ),
+    failed: async ({ data, reason, step }) => {
+      const { buildId, waveNumber } = data;
+      const begun = await step("say that it is dead", () => failPreview(flow.ports, buildId, waveNumber, reason));
+      if (begun !== null) await step("end what runs of it", () => dropPreview(flow.ports, buildId, begun));
+    },
   });

@@ -34,9 +34,10 @@ async function bundleGuest() {
   });
 }
 
-/** The migrations and prompts lie where the sources have them, seen from the compiled ones. */
+/** The migrations, the image's recipe and prompts lie where the sources have them, seen from the compiled ones. */
 function copyFiles() {
-  cpSync(join(root, "drizzle"), join(dist, "drizzle"), { recursive: true });
+  for (const folder of ["drizzle", "sandbox-image"])
+    cpSync(join(root, folder), join(dist, folder), { recursive: true });
   const prompts = join("src", "agents", "prompts");
   for (const name of readdirSync(join(root, prompts))) cpSync(join(root, prompts, name), join(dist, prompts, name));
 }

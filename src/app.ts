@@ -1,4 +1,5 @@
 import { createHash } from "node:crypto";
+import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { Inngest, type InngestFunction } from "inngest";
@@ -17,8 +18,16 @@ import { messageOf, WavesmithError } from "./domain/errors.ts";
 import { type IdSource, randomIds } from "./domain/ids.ts";
 import { createEngine } from "./engine/engine.ts";
 import { createGates } from "./gates/gates.ts";
+import { createCassette } from "./models/cassette.ts";
+import { createModels } from "./models/models.ts";
+import type { Models } from "./models/port.ts";
+import { readPrices } from "./models/prices.ts";
+import { createDockerDriver } from "./sandbox/drivers/docker.ts";
 import { createLocalDriver } from "./sandbox/drivers/local.ts";
+import { createEgressDenials } from "./sandbox/egress/denials.ts";
+import { machineRoom } from "./sandbox/machine.ts";
 import type { SandboxDriver } from "./sandbox/port.ts";
+import { createDirectorySnapshots } from "./sandbox/snapshots/directory.ts";
 import { connectInngest } from "./server/inngest.ts";
 import type { InngestEndpoint, SentEvent } from "./server/port.ts";
 import { type Database, openDatabase } from "./store/connection.ts";
@@ -35,6 +44,8 @@ export interface AppOptions {
   readonly clock?: () => Date;
   readonly ids?: IdSource;
   readonly crashPoint?: (name: string) => void | Promise<void>;
+  /** How long sandboxes and the embedded Postgres live on when everybody who used them was killed. */
+  readonly orphanLimitMs?: number;
 }
 
 /** The parts, wired together: what every command works with. */
@@ -71,6 +82,7 @@ export async function createApp(options: AppOptions): Promise<App> {
     dataDir: config.dataDir,
     ...(config.databaseUrl === null ? {} : { databaseUrl: config.databaseUrl }),
     applicationName: `wavesmith ${process.pid}`,
+    ...(options.orphanLimitMs === undefined ? {} : { orphanTimeoutMs: options.orphanLimitMs }),
   });
   try {
     await migrate(database.pool, join(packageRoot, "drizzle"));
@@ -92,13 +104,18 @@ async function wire(given: AppOptions, database: Database): Promise<App> {
     config.engine.kind === "inngest" ? onInngest(config.engine, options.warn) : embedded(options, database, room);
   let served: "all" | Set<string> = new Set();
   let watcher: JobWatcher | null = null;
-  const sandboxes = drivers(config, installationId, options.warn);
+  const sandboxes = drivers(options, installationId);
   const plain: Ports = {
     store,
     workspace: createWorkspace({ dataDir: config.dataDir, env: config.environment, ...crashes }),
     gates: createGates(),
     agents: createAgents(),
+    models: await openModels(options, store),
     driver: sandboxes.driver,
+    egress: createEgressDenials(config.dataDir),
+    snapshots: createDirectorySnapshots(join(config.dataDir, "snapshots")),
+    machine: { room: () => machineRoom(config.dataDir) },
+    sandboxPolicy: config.sandboxPolicy,
     events: { send: (events) => runner.send(events) },
     secrets: secretValues(config.environment),
     environment: config.environment,
@@ -143,11 +160,23 @@ async function wire(given: AppOptions, database: Database): Promise<App> {
     reconcile: () => running.reconcile(),
     diskTrouble: () => room.trouble(),
     abandon: (projectId) => sandboxes.abandon(projectId),
-    async close() {
-      await running.stop();
-      await database.close();
-    },
+    close: () => running.stop().finally(() => database.close()),
   };
+}
+
+async function openModels({ config, ids, clock, warn }: AppOptions, store: Store): Promise<Models> {
+  const { cassette, pricesFile, providers } = config.models;
+  // A replay asks nobody, so it needs no key.
+  const unasked = (["anthropic", "openai", "compatible"] as const).map((name) => ({ name, baseUrl: "", headers: {} }));
+  return createModels({
+    store,
+    ids: ids ?? randomIds,
+    now: clock ?? (() => new Date()),
+    providers: cassette?.mode === "replay" ? unasked : providers,
+    prices: pricesFile === null ? [] : readPrices(await readFile(pricesFile, "utf8"), pricesFile),
+    cassette: cassette === null ? null : createCassette(cassette.folder, cassette.mode),
+    warn,
+  });
 }
 
 /** What the SDK would print of failed steps is told by our own events and warnings. */
@@ -217,44 +246,55 @@ async function rememberSent(config: Config, store: Store, { id, name, data }: Se
   await store.outbox.insertIfAbsent({ eventId: id, name, data, projectId, buildId: null, sentAt: new Date() });
 }
 
-function drivers(config: Config, installationId: string, warn: (message: string) => void) {
+function drivers(options: AppOptions, installationId: string) {
+  const { warn } = options;
   const made = new Map<string, SandboxDriver>();
   let abandoned = false;
   const driver = (name: string): SandboxDriver => {
-    if (name !== "local" && name !== "local-unsafe") {
-      throw new WavesmithError("unsupported", `there is no sandbox driver ${name}`, {
-        remedy: "use --sandbox local or --sandbox local-unsafe",
-      });
-    }
     const known = made.get(name);
     if (known !== undefined) return known;
-    const local = createLocalDriver({
-      unsafe: name === "local-unsafe",
-      dataDir: config.dataDir,
-      installationId,
-      readOnly: [...config.sandboxReadOnly],
-      env: { PATH: config.environment.PATH ?? "", HOME: config.environment.HOME ?? "" },
-      logger: { warn },
-    } as never);
+    const plain = createDriver(name, options, installationId);
     const ensure: SandboxDriver["ensure"] = async (spec) => {
-      if (!abandoned) return local.ensure(spec);
+      if (!abandoned) return plain.ensure(spec);
       throw new WavesmithError("sandbox-unavailable", "the build is being interrupted: no sandbox is started");
     };
-    made.set(name, { ...local, ensure });
-    return { ...local, ensure };
+    made.set(name, { ...plain, ensure });
+    return { ...plain, ensure };
   };
   return {
     driver,
     async abandon(projectId: string): Promise<void> {
       abandoned = true;
-      for (const local of made.values()) {
+      for (const one of made.values()) {
         // The guest ends its jobs and itself without writing anything; `stop` sees to what is left, for which it takes a lock.
-        const endpoint = await local.find(projectId as never).catch(() => null);
+        const endpoint = await one.find(projectId as never).catch(() => null);
         await endpoint?.guest.shutdown().catch((error: unknown) => warn(`the guest did not end: ${messageOf(error)}`));
-        await local.stop(projectId as never).catch((error: unknown) => warn(messageOf(error)));
+        await one.stop(projectId as never).catch((error: unknown) => warn(messageOf(error)));
       }
     },
   };
+}
+
+function createDriver(
+  name: string,
+  { config, warn, orphanLimitMs }: AppOptions,
+  installationId: string,
+): SandboxDriver {
+  const { dataDir, environment } = config;
+  const silence = orphanLimitMs === undefined ? {} : { silenceMs: orphanLimitMs };
+  const common = { dataDir, installationId, logger: { warn }, ...silence };
+  if (name === "docker") return createDockerDriver({ ...common, environment });
+  if (name === "local" || name === "local-unsafe") {
+    return createLocalDriver({
+      ...common,
+      unsafe: name === "local-unsafe",
+      readOnly: [...config.sandboxReadOnly],
+      env: { PATH: environment.PATH ?? "", HOME: environment.HOME ?? "" },
+    });
+  }
+  throw new WavesmithError("unsupported", `there is no sandbox driver ${name}`, {
+    remedy: "use --sandbox local, --sandbox docker or --sandbox local-unsafe",
+  });
 }
 
 const secretValues = (environment: Config["environment"]): Ports["secrets"] => ({
@@ -318,9 +358,9 @@ function createDriving(parts: {
       if (timer !== null) clearTimeout(timer);
       timer = null;
       await turn;
-      await runner.stop();
-      await watcher?.stop();
-      await registration?.release();
+      // Each whatever became of the one before: on a full disk none of them can give back what it holds.
+      const stopped = runner.stop().finally(() => watcher?.stop());
+      await stopped.finally(() => registration?.release());
     },
   };
 }

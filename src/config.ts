@@ -2,8 +2,19 @@ import { availableParallelism } from "node:os";
 import { delimiter, resolve } from "node:path";
 import { z } from "zod";
 import { WavesmithError } from "./domain/errors.ts";
+import type { SandboxPolicy } from "./domain/sandbox.ts";
 
 // The only reader of the process environment. Every setting is a row of the README's table and of .env.example.
+
+const unitsMs: Readonly<Record<string, number>> = { m: 60_000, h: 3_600_000, d: 86_400_000 };
+const unitsBytes: Readonly<Record<string, number>> = { MB: 1024 ** 2, GB: 1024 ** 3 };
+
+/** `30m`, `2h`, `7d`: a time of at least a minute. */
+const period = z.string().regex(/^[1-9]\d{0,5}[mhd]$/, "must be a time such as 30m, 2h or 7d");
+const periodOrNever = z.union([period, z.enum(["never", "0"])], {
+  error: "must be a time such as 30m, 2h or 7d, or never",
+});
+const size = z.string().regex(/^\d{1,6}(MB|GB)$/, "must be a size such as 512MB or 2GB");
 
 const settingsSchema = z.object({
   WAVESMITH_DATA: z.string().min(1).default(".wavesmith").describe("data directory: database, repositories, volumes"),
@@ -13,13 +24,40 @@ const settingsSchema = z.object({
     .optional()
     .describe("a Postgres server to use instead of the embedded one"),
   WAVESMITH_SANDBOX: z
-    .enum(["local", "local-unsafe"])
+    .enum(["local", "docker", "local-unsafe"])
     .default("local")
     .describe("`sandbox.driver`: where agents run when --sandbox says nothing"),
   WAVESMITH_SANDBOX_READ_ONLY: z
     .string()
     .default("")
     .describe("`sandbox.readOnly`: further folders that sandboxes may read, separated like PATH"),
+  WAVESMITH_SANDBOX_IDLE: periodOrNever
+    .default("2h")
+    .describe("a sandbox in which nothing has been at work for so long is stopped, its volume kept; or `never`"),
+  WAVESMITH_SANDBOX_IDLE_SNAPSHOT: z
+    .enum(["0", "1"])
+    .default("0")
+    .describe("`1`: a snapshot is taken before a sandbox is stopped for being idle"),
+  WAVESMITH_SANDBOX_TTL: periodOrNever
+    .default("never")
+    .describe("a sandbox older than this is removed once it is idle, its volume kept; or `never`"),
+  WAVESMITH_SANDBOX_MAX: z
+    .string()
+    .regex(/^([1-9]\d{0,3}|none)$/, "must be a number from 1 to 9999, or none")
+    .default("16")
+    .describe("how many sandboxes of a tenant run at once, further builds waiting; or `none`"),
+  WAVESMITH_SANDBOX_OVERCOMMIT: z
+    .string()
+    .regex(/^[1-9]\d{0,2}$/, "must be a number from 1 to 999")
+    .default("8")
+    .describe("how many processors sandboxes may be promised for each one there is"),
+  WAVESMITH_SANDBOX_RESERVE_MEMORY: size
+    .default("256MB")
+    .describe("memory of the machine that no further sandbox is started into"),
+  WAVESMITH_SANDBOX_RESERVE_DISK: size
+    .default("512MB")
+    .describe("room on the disk of the data directory that no further sandbox is started into"),
+  WAVESMITH_SNAPSHOT_KEEP: period.default("30d").describe("how long a snapshot is kept"),
   WAVESMITH_ENGINE: z
     .enum(["embedded", "inngest"])
     .optional()
@@ -54,6 +92,49 @@ const settingsSchema = z.object({
     .regex(/^https?:\/\//, "must begin with http:// or https://")
     .optional()
     .describe("where Inngest reaches `serve`, when that is not the address it listens on"),
+  ANTHROPIC_API_KEY: z
+    .string()
+    .optional()
+    .describe("a key for models of Anthropic; like every key it stays here, and agents call our proxy"),
+  CLAUDE_CODE_OAUTH_TOKEN: z
+    .string()
+    .optional()
+    .describe(
+      "a subscription's token (`claude setup-token`) instead of a key; what its calls cost is unknown, so limit tokens or time",
+    ),
+  ANTHROPIC_BASE_URL: z
+    .string()
+    .regex(/^https?:\/\//, "must begin with http:// or https://")
+    .optional()
+    .describe("another place that speaks Anthropic's messages"),
+  OPENAI_API_KEY: z.string().optional().describe("a key for models of OpenAI"),
+  OPENAI_BASE_URL: z
+    .string()
+    .regex(/^https?:\/\//, "must begin with http:// or https://")
+    .optional()
+    .describe("another place that speaks OpenAI's responses and chat completions"),
+  WAVESMITH_COMPATIBLE_URL: z
+    .string()
+    .regex(/^https?:\/\//, "must begin with http:// or https://")
+    .optional()
+    .describe(
+      "the models of `compatible:NAME`: any place that speaks chat completions, such as http://127.0.0.1:11434/v1 (Ollama, vLLM, llama.cpp)",
+    ),
+  WAVESMITH_COMPATIBLE_KEY: z
+    .string()
+    .optional()
+    .describe("the key for `WAVESMITH_COMPATIBLE_URL`, where it asks for one"),
+  WAVESMITH_PRICES: z
+    .string()
+    .optional()
+    .describe(
+      "a JSON file of what models cost, before what we know: a list of `{ provider, model, input, cached, cacheWrite, output }` in USD per million tokens",
+    ),
+  WAVESMITH_CASSETTE: z
+    .string()
+    .regex(/^(record|replay):.+/, "must be record:FOLDER or replay:FOLDER")
+    .optional()
+    .describe("`record:FOLDER` keeps every answer of a model there, `replay:FOLDER` builds again with those alone"),
 });
 export type SettingName = keyof typeof settingsSchema.shape;
 
@@ -75,12 +156,28 @@ export interface InngestSettings {
 
 export type EngineSettings = { readonly kind: "embedded"; readonly eventKey: string | null } | InngestSettings;
 
+/** A provider of models, and what it takes to sign in there. */
+export interface ModelProviderSettings {
+  readonly name: "anthropic" | "openai" | "compatible";
+  /** Paths such as `/v1/messages` follow. */
+  readonly baseUrl: string;
+  readonly headers: Readonly<Record<string, string>>;
+}
+
+export interface ModelSettings {
+  readonly providers: readonly ModelProviderSettings[];
+  readonly pricesFile: string | null;
+  readonly cassette: { readonly mode: "record" | "replay"; readonly folder: string } | null;
+}
+
 export interface Config {
   readonly dataDir: string;
   readonly databaseUrl: string | null;
-  readonly sandboxDriver: "local" | "local-unsafe";
+  readonly sandboxDriver: "local" | "docker" | "local-unsafe";
   readonly sandboxReadOnly: readonly string[];
+  readonly sandboxPolicy: SandboxPolicy;
   readonly engine: EngineSettings;
+  readonly models: ModelSettings;
   readonly processors: number;
   /** Where the values of secrets and PATH come from. */
   readonly environment: Readonly<Record<string, string | undefined>>;
@@ -114,10 +211,74 @@ export function loadConfig(env: Readonly<Record<string, string | undefined>>): C
     databaseUrl: data.DATABASE_URL ?? null,
     sandboxDriver: data.WAVESMITH_SANDBOX,
     sandboxReadOnly: data.WAVESMITH_SANDBOX_READ_ONLY.split(delimiter).filter((path) => path !== ""),
+    sandboxPolicy: sandboxPolicy(data),
     engine: engineSettings(data),
+    models: modelSettings(data),
     processors: availableParallelism(),
     environment: env,
   };
+}
+
+function sandboxPolicy(data: z.infer<typeof settingsSchema>): SandboxPolicy {
+  const { WAVESMITH_SANDBOX_MAX: most } = data;
+  return {
+    idleMs: milliseconds(data.WAVESMITH_SANDBOX_IDLE),
+    ttlMs: milliseconds(data.WAVESMITH_SANDBOX_TTL),
+    snapshotWhenIdle: data.WAVESMITH_SANDBOX_IDLE_SNAPSHOT === "1",
+    snapshotKeepMs: milliseconds(data.WAVESMITH_SNAPSHOT_KEEP)!,
+    maxRunningPerTenant: most === "none" ? null : Number(most),
+    cpuOvercommit: Number(data.WAVESMITH_SANDBOX_OVERCOMMIT),
+    reserveMemoryBytes: bytes(data.WAVESMITH_SANDBOX_RESERVE_MEMORY),
+    reserveDiskBytes: bytes(data.WAVESMITH_SANDBOX_RESERVE_DISK),
+  };
+}
+
+/** Null: never. */
+const milliseconds = (text: string): number | null =>
+  text === "never" || text === "0" ? null : Number(text.slice(0, -1)) * unitsMs[text.slice(-1)]!;
+const bytes = (text: string): number => Number(text.slice(0, -2)) * unitsBytes[text.slice(-2)]!;
+
+const withoutSlash = (url: string): string => url.replace(/\/+$/, "");
+/** Paths begin with the version: `/v1` at the end of an address would be there twice. */
+const withoutVersion = (url: string): string => withoutSlash(url).replace(/\/v1$/, "");
+
+function modelSettings(data: z.infer<typeof settingsSchema>): ModelSettings {
+  const [, mode, folder] = /^(record|replay):(.+)$/.exec(data.WAVESMITH_CASSETTE ?? "") ?? [];
+  return {
+    providers: [...anthropicProvider(data), ...openaiProvider(data), ...compatibleProvider(data)],
+    pricesFile: data.WAVESMITH_PRICES === undefined ? null : resolve(data.WAVESMITH_PRICES),
+    cassette: mode === undefined ? null : { mode: mode as "record" | "replay", folder: resolve(folder!) },
+  };
+}
+
+type Data = z.infer<typeof settingsSchema>;
+
+function anthropicProvider(data: Data): ModelProviderSettings[] {
+  const { ANTHROPIC_API_KEY: key, CLAUDE_CODE_OAUTH_TOKEN: token } = data;
+  if (key === undefined && token === undefined) return [];
+  const baseUrl = withoutVersion(data.ANTHROPIC_BASE_URL ?? "https://api.anthropic.com");
+  // A subscription is signed in to in another way, and says so.
+  const signIn =
+    key === undefined
+      ? { authorization: `Bearer ${token}`, "anthropic-beta": "oauth-2025-04-20" }
+      : { "x-api-key": key };
+  return [
+    { name: "anthropic", baseUrl, headers: { "anthropic-version": "2023-06-01", ...signIn } as Record<string, string> },
+  ];
+}
+
+function openaiProvider(data: Data): ModelProviderSettings[] {
+  const { OPENAI_API_KEY: key } = data;
+  if (key === undefined) return [];
+  const baseUrl = withoutVersion(data.OPENAI_BASE_URL ?? "https://api.openai.com");
+  return [{ name: "openai", baseUrl, headers: { authorization: `Bearer ${key}` } }];
+}
+
+function compatibleProvider(data: Data): ModelProviderSettings[] {
+  const { WAVESMITH_COMPATIBLE_URL: url, WAVESMITH_COMPATIBLE_KEY: key } = data;
+  if (url === undefined) return [];
+  const headers = key === undefined ? {} : { authorization: `Bearer ${key}` };
+  return [{ name: "compatible", baseUrl: withoutVersion(url), headers }];
 }
 
 const devServerUrl = "http://127.0.0.1:8288";

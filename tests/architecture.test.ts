@@ -12,9 +12,12 @@ const arrows: Readonly<Record<string, readonly string[]>> = {
   "src/store": ["src/domain"],
   "src/engine": ["src/domain/errors.ts", "src/domain/ids.ts"],
   "src/guest": [],
-  "src/sandbox": ["src/domain", "src/guest/protocol.ts"],
+  "src/agent-host": [],
+  "src/builtin-agent": [],
+  "src/sandbox": ["src/domain", "src/guest/protocol.ts", "src/guest/mux.ts"],
   "src/workspace": ["src/domain", "port.ts"],
-  "src/agents": ["src/domain", "port.ts"],
+  "src/agents": ["src/domain", "src/agent-host/protocol.ts", "port.ts"],
+  "src/models": ["src/domain", "port.ts"],
   "src/gates": ["src/domain", "port.ts"],
   "src/delivery": ["src/domain", "port.ts"],
   "src/coordinator": ["src/domain", "src/plan", "port.ts"],
@@ -34,6 +37,8 @@ const packages: Readonly<Record<string, readonly string[]>> = {
   "drizzle-orm": ["src/store/", "src/engine/tables.ts"],
   pg: ["src/store/"],
   inngest: ["functions/", "src/engine/", "src/server/inngest.ts", "src/app.ts"],
+  dockerode: ["src/sandbox/drivers/docker.ts", "src/sandbox/drivers/docker/"],
+  "tar-stream": ["src/sandbox/drivers/docker/"],
   esbuild: ["src/sandbox/guest-program.ts", "src/gates/static/", "scripts/"],
   picomatch: ["src/domain/", "src/plan/", "src/gates/", "src/workspace/"],
   commander: ["src/cli/"],
@@ -43,7 +48,16 @@ const packages: Readonly<Record<string, readonly string[]>> = {
   yaml: ["src/plan/", "src/gates/static/", "src/cli/"],
   graphlib: ["src/domain/"],
   nanoid: ["src/domain/"],
+  "@agentclientprotocol/sdk": ["src/agent-host/acp.ts", "src/builtin-agent/"],
+  "@modelcontextprotocol/sdk": ["src/agent-host/submit-result.ts", "src/builtin-agent/result-tool.ts"],
+  ai: ["src/builtin-agent/"],
+  "@ai-sdk/anthropic": ["src/builtin-agent/models.ts"],
+  "@ai-sdk/openai": ["src/builtin-agent/models.ts"],
+  "@ai-sdk/openai-compatible": ["src/builtin-agent/models.ts"],
   zod: [
+    "src/agent-host/",
+    "src/builtin-agent/",
+    "src/models/",
     "src/domain/",
     "src/plan/",
     "src/sandbox/",
@@ -60,7 +74,14 @@ const packages: Readonly<Record<string, readonly string[]>> = {
 };
 
 /** The environment is read once, by whoever is started: the command line's entry hands it on, the guest is a program. */
-const environmentReaders = ["src/config.ts", "src/cli/main.ts", "src/guest/main.ts", "bin/", "scripts/"];
+const environmentReaders = [
+  "src/config.ts",
+  "src/cli/main.ts",
+  "src/guest/main.ts",
+  "src/agent-host/main.ts",
+  "bin/",
+  "scripts/",
+];
 
 const root = fileURLToPath(new URL("..", import.meta.url));
 const files = ["src", "functions", "bin", "scripts"].flatMap((folder) => sourcesIn(folder));

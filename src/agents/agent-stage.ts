@@ -1,4 +1,5 @@
 import { z } from "zod";
+import type { AgentHostRequest } from "../agent-host/protocol.ts";
 import { WavesmithError } from "../domain/errors.ts";
 import type { StageSpec } from "../sandbox/port.ts";
 import type { AgentStageRequest } from "./port.ts";
@@ -7,27 +8,65 @@ const outputLimitBytes = 8 * 1024 * 1024;
 /** Linux refuses a longer single argument (MAX_ARG_STRLEN). */
 const longestScriptBytes = 128 * 1024 - 1;
 
+/** After so long without a word from it an agent is taken for stuck; a model may think, and a provider be busy, for long. */
+const idleMs = 15 * 60_000;
+const graceMs = 10_000;
+
 /**
  * The stage that runs an agent. A `run:` script runs with `sh -e`, so that a failing line in its middle fails the task
- * as it would in a CI system; a command gets the prompt on its stdin. Fails with `unsupported` for other runtimes.
+ * as it would in a CI system; a command gets the prompt on its stdin. Fails with `unsupported` without a runtime.
  */
 export function agentStage(request: AgentStageRequest): StageSpec {
-  const program = request.run === null ? commandProgram(request) : scriptProgram(request.run, request);
+  const program = request.run === null ? agentProgram(request) : scriptProgram(request.run, request);
   return {
     ...program,
     cwd: request.treePath,
-    env: { ...request.env, ...contractEnvironment(request) },
+    env: { ...request.env, ...contractEnvironment(request), ...modelEnvironment(request) },
     timeoutMs: request.timeoutMs,
     outputLimitBytes,
   };
 }
 
-function scriptProgram(run: string, request: AgentStageRequest): Pick<StageSpec, "name" | "argv" | "stdin"> {
+function scriptProgram(run: string, request: AgentStageRequest): Program {
   refuseLong(run, "`run:` script", request.role);
   return { name: "run", argv: ["sh", "-e", "-c", run], stdin: null };
 }
 
-function commandProgram({ spec, role, pack }: AgentStageRequest): Pick<StageSpec, "name" | "argv" | "stdin"> {
+type Program = Pick<StageSpec, "name" | "argv" | "stdin">;
+
+function agentProgram(request: AgentStageRequest): Program {
+  const { spec } = request;
+  if (spec?.runtime === "builtin") return hostProgram(request, 'exec node "$WAVESMITH_PROGRAMS/builtin-agent.mjs"');
+  if (spec?.runtime === "acp" && spec.command !== null) return hostProgram(request, spec.command);
+  return commandProgram(request);
+}
+
+/** The agent host, which drives an agent of the Agent Client Protocol from inside the sandbox. */
+function hostProgram(request: AgentStageRequest, command: string): Program {
+  refuseLong(command, "command", request.role);
+  const inSandbox = (path: string) => `${request.workspaceRoot}/${path}`;
+  const asked: AgentHostRequest = {
+    command,
+    prompt: request.pack.prompt,
+    cwd: inSandbox(request.treePath),
+    home: inSandbox(request.homePath),
+    model: request.spec?.model ?? null,
+    result:
+      request.resultSchema === null ? null : { schema: request.resultSchema, file: inSandbox(request.resultFilePath) },
+    readable: [request.workspaceRoot],
+    readOnly: request.readOnly,
+    idleMs,
+    graceMs,
+  };
+  const script = 'exec node "$WAVESMITH_PROGRAMS/agent-host.mjs"';
+  return { name: "agent", argv: ["sh", "-c", script], stdin: JSON.stringify(asked) };
+}
+
+/** A script of the plan's needs no model. */
+const modelEnvironment = ({ run, modelToken }: AgentStageRequest): Record<string, string> =>
+  run === null ? { WAVESMITH_MODEL_TOKEN: modelToken } : {};
+
+function commandProgram({ spec, role, pack }: AgentStageRequest): Program {
   if (spec === null) {
     throw new WavesmithError("unsupported", `the role ${role} has no runtime`, {
       remedy: `give the plan \`agents: { ${role}: { runtime: command, command: "…" } }\`, or a \`default\``,
@@ -37,7 +76,7 @@ function commandProgram({ spec, role, pack }: AgentStageRequest): Pick<StageSpec
     const lack =
       spec.runtime === "command"
         ? "has the runtime command and no command"
-        : `wants the runtime ${spec.runtime}, which is not here yet`;
+        : `has the runtime ${spec.runtime} and no command`;
     throw new WavesmithError("unsupported", `the role ${role} ${lack}`, {
       remedy: `use \`agents: { ${role}: { runtime: command, command: "…" } }\``,
     });

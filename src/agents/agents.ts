@@ -1,3 +1,4 @@
+import { agentEndOf, agentText } from "./agent-output.ts";
 import { parseResult } from "./agent-result.ts";
 import { agentStage } from "./agent-stage.ts";
 import { fixPack, reviewPack, taskPack } from "./context-pack.ts";
@@ -12,6 +13,8 @@ export function createAgents(): Agents {
     fixPack: (context) => fixPack(prompts, context),
     reviewPack: (context) => reviewPack(prompts, context),
     agentStage,
+    endOf: agentEndOf,
+    readable: agentText,
     parseResult,
   };
 }

@@ -1,7 +1,10 @@
+import type { AgentEnd } from "../agent-host/protocol.ts";
 import type { Finding } from "../domain/finding.ts";
 import type { AgentSpec, Plan, PlanTask } from "../domain/plan.ts";
 import type { GateName } from "../domain/status.ts";
 import type { StageSpec } from "../sandbox/port.ts";
+
+export type { AgentEnd } from "../agent-host/protocol.ts";
 
 export interface DependencySummary {
   readonly key: string;
@@ -68,6 +71,14 @@ export interface AgentStageRequest {
   readonly workspaceRoot: string;
   readonly env: Readonly<Record<string, string>>;
   readonly timeoutMs: number;
+  /** For agents of the Agent Client Protocol: where their configuration and sessions lie on the volume. */
+  readonly homePath: string;
+  /** What the agent shows to the model proxy. */
+  readonly modelToken: string;
+  /** What the role hands in, as a JSON schema; null: it need not. */
+  readonly resultSchema: unknown;
+  /** The role must change nothing. */
+  readonly readOnly: boolean;
 }
 
 /** What an agent may hand in through WAVESMITH_RESULT_FILE; every field optional, anything else is kept out. */
@@ -79,8 +90,12 @@ export interface Agents {
   taskPack(context: TaskContext): ContextPack;
   fixPack(context: FixContext): ContextPack;
   reviewPack(context: ReviewContext): ContextPack;
-  /** The job stage that runs the agent (runtime `command`, or a `run:` script). Fails with `unsupported` for other runtimes. */
+  /** The job stage that runs the agent, whatever its runtime, or a `run:` script. Fails with `unsupported` without a runtime. */
   agentStage(request: AgentStageRequest): StageSpec;
+  /** How an agent of the Agent Client Protocol ended, from the output of its stage; null when it never said. */
+  endOf(output: string): { readonly end: AgentEnd; readonly detail: string } | null;
+  /** Output of a stage as a person reads it. */
+  readable(output: string): string;
   /** Reads a result file leniently: bad JSON or a foreign shape gives no summary, never a failure. */
   parseResult(text: string | null): AgentResult;
 }

@@ -32,6 +32,7 @@ const codes: Partial<Record<ErrorCode, number>> = {
   environment: exit.environment,
   database: exit.environment,
   "sandbox-unavailable": exit.environment,
+  capacity: exit.environment,
 };
 
 export function exitCodeForError(error: unknown): number {

@@ -2,7 +2,7 @@ import { createPaint, type Paint } from "./palette.ts";
 
 /** What of a stream this needs; `process.stdout` is one. */
 export interface OutputStream {
-  write(text: string, done?: () => void): boolean;
+  write(text: string | Uint8Array, done?: () => void): boolean;
   on(event: "error" | "resize", listener: (error: Error) => void): unknown;
   readonly isTTY?: boolean;
   readonly columns?: number;
@@ -19,8 +19,8 @@ export interface Output {
   /** One JSON object in a line. */
   json(value: unknown): void;
   /** As it is, without a line end. */
-  raw(text: string): void;
-  rawError(text: string): void;
+  raw(text: string | Uint8Array): void;
+  rawError(text: string | Uint8Array): void;
   /** A remark, a warning, a phase; never on standard output. */
   note(text: string): void;
   size(): { columns: number; rows: number };
@@ -51,7 +51,7 @@ export function createOutput({ stdout, stderr, environment }: OutputOptions): Ou
   stderr.on("error", () => {
     // Nobody reads what is said besides: that is theirs to choose.
   });
-  const write = (text: string): void => {
+  const write = (text: string | Uint8Array): void => {
     if (!closed) stdout.write(text);
   };
   return {

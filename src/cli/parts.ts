@@ -1,11 +1,14 @@
 // The one place where commands reach the parts behind the coordinator; like an entry point it may import everything.
 // Each part is loaded when a command needs it, so that `plan` or a wrong option does not wait for a database driver.
 import { accessSync, constants, existsSync, mkdirSync, statSync } from "node:fs";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import type { App } from "../app.ts";
 import type { Config } from "../config.ts";
 import { messageOf, WavesmithError } from "../domain/errors.ts";
+import type { BuiltImage, ImageProgress, ImageRequest } from "../sandbox/drivers/docker/image.ts";
 import type { DriverProblem, SandboxDriver } from "../sandbox/port.ts";
 import type { RunningServer, ServerOptions } from "../server/server.ts";
 import type { Database } from "../store/connection.ts";
@@ -14,9 +17,17 @@ import type { Workspace } from "../workspace/port.ts";
 
 export type { App } from "../app.ts";
 export type { Config } from "../config.ts";
-export type { DriverProblem, SandboxInfo } from "../sandbox/port.ts";
+export type { BuiltImage, ImageProgress } from "../sandbox/drivers/docker/image.ts";
+export type {
+  DriverProblem,
+  GuestClient,
+  SandboxEndpoint,
+  SandboxInfo,
+  SandboxUsage,
+  StageSpec,
+} from "../sandbox/port.ts";
 export type { Database } from "../store/connection.ts";
-export type { LogChunkRow, SandboxRow, Store } from "../store/port.ts";
+export type { LogChunkRow, SandboxRow, SnapshotRow, Store } from "../store/port.ts";
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
@@ -108,6 +119,10 @@ export async function openStore(
 
 /** A driver to be tried before there is a database; it must start nothing, for it does not know our installation. */
 export async function driverForTrial(config: Config, name: string): Promise<Pick<SandboxDriver, "check">> {
+  if (name === "docker") {
+    const { checkDocker } = await import("../sandbox/drivers/docker/check.ts");
+    return { check: () => checkDocker({ environment: config.environment }) };
+  }
   refuseDriver(name);
   makeDataDir(config);
   const { createLocalDriver } = await import("../sandbox/drivers/local.ts");
@@ -145,13 +160,37 @@ function makeFolder(path: string): void {
   }
 }
 
-export const driverNames = ["local", "local-unsafe"] as const;
+export const driverNames = ["local", "docker", "local-unsafe"] as const;
 
 export function refuseDriver(name: string): void {
   if ((driverNames as readonly string[]).includes(name)) return;
   throw new WavesmithError("unsupported", `there is no sandbox driver ${name} in this version`, {
     remedy: `use --sandbox ${driverNames.join(" or --sandbox ")}`,
   });
+}
+
+export interface SandboxImageRequest extends Omit<ImageRequest, "guestPath"> {
+  readonly onProgress: (progress: ImageProgress) => void;
+  readonly signal: AbortSignal;
+}
+
+/** Builds the image of Docker sandboxes. Fails with `environment` when there is no engine, or with the step that failed. */
+export async function buildSandboxImage(config: Config, request: SandboxImageRequest): Promise<BuiltImage> {
+  const [{ connectEngine, engineProblem }, { buildImage }, { guestProgram }] = await Promise.all([
+    import("../sandbox/drivers/docker/engine.ts"),
+    import("../sandbox/drivers/docker/image.ts"),
+    import("../sandbox/guest-program.ts"),
+  ]);
+  const problem = await engineProblem(config.environment);
+  if (problem !== null) throw lackingMachine([problem]);
+  const folder = await mkdtemp(join(tmpdir(), "wavesmith-image-"));
+  try {
+    const { onProgress, signal, ...recipe } = request;
+    const guestPath = await guestProgram(folder);
+    return await buildImage(connectEngine(config.environment), { ...recipe, guestPath }, { onProgress, signal });
+  } finally {
+    await rm(folder, { recursive: true, force: true });
+  }
 }
 
 /** What shows previews. */
@@ -199,6 +238,8 @@ function lackingMachine(problems: readonly DriverProblem[]): WavesmithError {
 export function lackingDriver(name: string, problems: readonly DriverProblem[]): WavesmithError {
   const elsewhere = problems.filter(({ lacks }) => lacks === "disk" || (lacks === "git" && name === "local-unsafe"));
   if (elsewhere.length > 0) return lackingMachine(elsewhere);
+  // Each is about the engine or its image, and says so.
+  if (name === "docker") return lackingMachine(problems);
   const list = problems.map(({ what, remedy }) => `\n  ${what}\n    remedy: ${remedy}`).join("");
   const isNamed = problems.some(({ remedy }) => remedy.includes("local-unsafe"));
   const remedy =

@@ -30,7 +30,7 @@ export function createProgram(given: ProgramOptions): Command {
     .showHelpAfterError("  (wavesmith --help shows every command and option)")
     .option("--data <dir>", "data directory: database, repositories, volumes (default: .wavesmith)")
     .option("--project <name>", "the project (default: the plan's name)")
-    .option("--sandbox <driver>", "where agents run: local or local-unsafe (default: local)")
+    .option("--sandbox <driver>", "where agents run: local, docker or local-unsafe (default: local)")
     .option("--engine <name>", "what runs the functions: embedded (default) or inngest")
     .option("--server <url>", "a server to work with (comes in a later version)")
     .option("--json", "print JSON")
@@ -176,7 +176,7 @@ function addSandboxCommands(program: Command, command: AddCommand): void {
     "exec <project> <command...>",
     "run a command in a project's sandbox: exec PROJECT -- ls -l",
     async (context, [project, ...argv]) => {
-      const { exec } = await import("./commands/sandbox.ts");
+      const { exec } = await import("./commands/sandbox-exec.ts");
       return exec(context, project!, argv);
     },
   );
@@ -192,6 +192,29 @@ function addSandboxCommands(program: Command, command: AddCommand): void {
     const { remove } = await import("./commands/sandbox.ts");
     return remove(context, project!, { volume: options.volume === true });
   }).option("--volume", "and everything on its volume");
+  command(sandbox, "snapshot [project]", "keep a copy of a project's volume", async (context, [project], options) => {
+    const { snapshot } = await import("./commands/sandbox-snapshot.ts");
+    return snapshot(context, project, options);
+  })
+    .option("--list", "show the snapshots there are, of one project or of all")
+    .option("--format <name>", "tar.zst or tar.gz (default: the best there is)");
+  command(
+    sandbox,
+    "restore <project> [snapshot]",
+    "put a snapshot in place of a project's volume (default: the latest)",
+    async (context, [project, id]) => {
+      const { restore } = await import("./commands/sandbox-snapshot.ts");
+      return restore(context, project!, id);
+    },
+  );
+  const image = sandbox.command("image").description("the image of Docker sandboxes");
+  command(image, "build", "make the image that --sandbox docker starts", async (context, _, options) => {
+    const { buildImage } = await import("./commands/sandbox-image.ts");
+    return buildImage(context, options);
+  })
+    .option("--base <image>", "the Debian or Ubuntu to build on (default: node:20-bookworm-slim)")
+    .option("--ca <folder>", "certificates in PEM that everything in the image is to trust")
+    .option("--chromium", "with a browser, about 350 MB more");
 }
 
 /**

@@ -63,7 +63,7 @@ async function apply(
       return startWaveMove(transaction, ports, state, move, options);
     case "dispatch":
       await dispatch(transaction, ports, state, move.tasks);
-      return true;
+      return false; // what is at work is waited for next
     case "withdraw":
       await updateTasks(transaction, state, move.tasks, { status: "pending" });
       return true;
@@ -348,7 +348,9 @@ async function endBuild(
 ): Promise<void> {
   const { build } = state;
   const now = ports.clock.now();
-  await transaction.builds.update({ id: build.id }, { status, reason, endedAt: now });
+  // A cancelled build keeps the reason for which its end was asked for.
+  const why = status === "cancelled" ? build.reason : reason;
+  await transaction.builds.update({ id: build.id }, { status, reason: why, endedAt: now });
   if (status === "cancelled") {
     const open = state.tasks.filter((task) => task.status === "pending").map((task) => task.id);
     await transaction.tasks.update({ id: open }, { status: "cancelled", endedAt: now });

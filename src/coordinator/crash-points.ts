@@ -12,7 +12,8 @@ export type CrashPoint = (name: string) => void | Promise<void>;
 const calls = {
   workspace: ["prepare", "syncVolume", "openTree", "closeTree", "keepTree", "join"],
   guest: ["writeFile", "remove", "startJob", "cancelJob", "forgetJob", "exec", "unpack", "allocatePorts"],
-  driver: ["ensure", "stop", "remove"],
+  driver: ["ensure", "stop", "remove", "pack", "restore"],
+  snapshots: ["put", "remove"],
   events: ["send"],
 } as const;
 
@@ -32,6 +33,7 @@ const transactions = [
   "end-job",
   "fail-build",
   "fail-delivery",
+  "fail-preview",
   "finish-gate",
   "gate-without-job",
   "join-wave",
@@ -46,7 +48,12 @@ const transactions = [
   "retry-build",
   "rollback-build",
   "sandbox-boot",
+  "sandbox-idle",
   "sandbox-intend",
+  "sandbox-lost",
+  "sandbox-remove",
+  "sandbox-restore",
+  "sandbox-restored",
   "sandbox-stop",
   "settle-attempt",
   "settle-unstarted",
@@ -64,6 +71,8 @@ const commits = [
   "jobs.update",
   "previews.update",
   "sandboxes.update",
+  "snapshots.insert",
+  "snapshots.update",
   "outbox.drain",
   "leases.take",
   "leases.renew",
@@ -104,7 +113,8 @@ export function withCrashPoints(ports: Ports, crashPoint: CrashPoint): Ports {
     moveRef: (...args: Parameters<typeof moveRef>) =>
       between(`workspace.moveRef.${refKind(args[1])}`, crashPoint, () => moveRef(...args)),
   };
-  return { ...ports, workspace, driver, events: around("events", ports.events, calls.events, crashPoint) };
+  const snapshots = around("snapshots", ports.snapshots, calls.snapshots, crashPoint);
+  return { ...ports, workspace, driver, snapshots, events: around("events", ports.events, calls.events, crashPoint) };
 }
 
 async function between<Result>(name: string, crashPoint: CrashPoint, call: () => Promise<Result>): Promise<Result> {

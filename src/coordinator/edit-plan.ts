@@ -1,5 +1,6 @@
 import { isDeepStrictEqual } from "node:util";
 import { WavesmithError } from "../domain/errors.ts";
+import { networkOf } from "../domain/network.ts";
 import type { Plan, PlanTask } from "../domain/plan.ts";
 import { createTaskGraph } from "../domain/task-graph.ts";
 import type { BuildRow, StoreTransaction, TaskRow } from "../store/port.ts";
@@ -61,6 +62,7 @@ export async function editPlan(ports: Ports, buildId: string, edited: Plan): Pro
       { id: buildId },
       {
         plan: edited,
+        network: networkOf(edited).mode,
         status: "running",
         reason: null,
         endedAt: null,

@@ -1,15 +1,24 @@
 import type { BuildFact, GateFact, TaskFact, WaveFact } from "../domain/next-move.ts";
-import { agentSpecFor } from "../domain/plan.ts";
+import { agentSpecFor, type Plan } from "../domain/plan.ts";
 import { createTaskGraph, type TaskGraph } from "../domain/task-graph.ts";
 import { chooseWave } from "../domain/wave-planner.ts";
 import { literalGlob } from "../domain/write-globs.ts";
 import type { AttemptRow, BuildRow, GateRunRow, StoreTransaction, TaskRow, WaveRow } from "../store/port.ts";
 import type { Ports } from "./port.ts";
 
+// F1. A wave's tasks settle one by one, and each settling reads the state: so what it reads of a running wave are the
+//     tasks in play, not all of the plan. All that nextMove asks about a running wave must be in there.
+
+const taskColumns = ["id", "key", "position", "agent", "status", "waveId", "attempts", "conflicts"] as const;
+
+/** A task as the database has it; its definition is the plan's. */
+export type TaskState = Pick<TaskRow, (typeof taskColumns)[number]>;
+
 /** A build as the database has it now. */
 export interface BuildState {
   readonly build: BuildRow;
-  readonly tasks: readonly TaskRow[];
+  /** Of a running wave those in play alone (F1), else all of the plan. */
+  readonly tasks: readonly TaskState[];
   /** The latest wave. */
   readonly wave: WaveRow | null;
   readonly liveAttempts: readonly AttemptRow[];
@@ -21,33 +30,73 @@ export interface BuildState {
 
 export async function loadState(transaction: StoreTransaction, build: BuildRow): Promise<BuildState> {
   const buildId = build.id;
-  const tasks = await transaction.tasks.list({ buildId }, { by: "position" });
   const wave = await transaction.waves.find({ buildId }, { by: "number", descending: true });
   const liveAttempts = await transaction.attempts.list({
     buildId,
     status: ["requested", "starting", "running", "finishing"],
   });
-  if (wave === null) return { build, tasks, wave, liveAttempts, fixes: [], gateRuns: [] };
+  const state = { build, wave, liveAttempts, fixes: [], gateRuns: [] };
+  const inPlay = await tasksInPlay(transaction, state);
+  if (inPlay !== null) return { ...state, tasks: inPlay };
+  const tasks = await transaction.tasks.pick({ buildId }, taskColumns, { by: "position" });
+  if (wave === null) return { ...state, tasks };
   const fixes = await transaction.attempts.list({ waveId: wave.id, kind: "fix" }, { by: "createdAt" });
   const gateRuns = await transaction.gateRuns.list({ waveId: wave.id, epoch: wave.epoch }, { by: "round" });
-  return { build, tasks, wave, liveAttempts, fixes, gateRuns };
+  return { ...state, tasks, fixes, gateRuns };
+}
+
+/** Tasks that are handed out or about to be; null when more is to be known, such as what is behind a failed one. */
+async function tasksInPlay(
+  transaction: StoreTransaction,
+  { build, wave, liveAttempts }: Pick<BuildState, "build" | "wave" | "liveAttempts">,
+): Promise<TaskState[] | null> {
+  if (build.status !== "running" || wave?.status !== "running") return null;
+  const status = ["assigned", "running", "failed", "skipped"] as const;
+  const tasks = await transaction.tasks.pick({ buildId: build.id, status }, taskColumns, { by: "position" });
+  if (tasks.some((task) => task.status === "failed" || task.status === "skipped")) return null;
+  const ids = new Set(tasks.map((task) => task.id));
+  return liveAttempts.every(({ taskId }) => taskId === null || ids.has(taskId)) ? tasks : null;
+}
+
+/** What a plan says of its tasks; kept with the plan, of which all reads of a build's row share one. */
+interface PlanTasks {
+  readonly byKey: ReadonlyMap<string, Plan["tasks"][number]>;
+  readonly graph: () => TaskGraph;
+}
+
+const planTasks = new WeakMap<Plan, PlanTasks>();
+
+function tasksOf(plan: Plan): PlanTasks {
+  const known = planTasks.get(plan);
+  if (known !== undefined) return known;
+  let graph: TaskGraph | null = null;
+  const made: PlanTasks = {
+    byKey: new Map(plan.tasks.map((task) => [task.key, task])),
+    graph: () => {
+      graph ??= createTaskGraph(plan.tasks);
+      return graph;
+    },
+  };
+  planTasks.set(plan, made);
+  return made;
 }
 
 /** The paths a task may write as far as is known (W2): declared, plus those that conflicted before; null: unknown. */
-export function effectiveWrites(task: Pick<TaskRow, "definition" | "conflicts">): string[] | null {
+function effectiveWrites(task: TaskState, definition: Plan["tasks"][number]): string[] | null {
   const learned = task.conflicts.flatMap((conflict) => conflict.paths.map(literalGlob));
-  const declared = task.definition.writes;
+  const declared = definition.writes;
   if (declared === null && learned.length === 0) return null;
   return [...(declared ?? []), ...learned];
 }
 
-function taskFact(state: BuildState, task: TaskRow): TaskFact {
+function taskFact(state: BuildState, task: TaskState): TaskFact {
   return {
     key: task.key,
     position: task.position,
     agent: task.agent,
     status: task.status,
-    dependsOn: task.definition.dependsOn,
+    // One that was taken out of the plan waits for nothing.
+    dependsOn: tasksOf(state.build.plan).byKey.get(task.key)?.dependsOn ?? [],
     inWave: state.wave !== null && task.waveId === state.wave.id,
     live: state.liveAttempts.some((attempt) => attempt.taskId === task.id),
   };
@@ -97,11 +146,7 @@ function fixIsOfThisEpoch(state: BuildState, fix: AttemptRow): boolean {
 export function factsOf(state: BuildState, ports: Pick<Ports, "clock" | "processors">): BuildFact {
   const { build, tasks, wave } = state;
   const { plan } = build;
-  let graph: TaskGraph | null = null;
-  const remainingPath = (key: string): number => {
-    graph ??= createTaskGraph(tasks.map((task) => task.definition));
-    return graph.remainingPath(key);
-  };
+  const remainingPath = (key: string): number => tasksOf(plan).graph().remainingPath(key);
   const byKey = new Map(tasks.map((task) => [task.key, task]));
   return {
     status: build.status,
@@ -118,7 +163,12 @@ export function factsOf(state: BuildState, ports: Pick<Ports, "clock" | "process
       chooseWave({
         ready: keys.map((key) => {
           const task = byKey.get(key)!;
-          return { key, agent: task.agent, position: task.position, effectiveWrites: effectiveWrites(task) };
+          return {
+            key,
+            agent: task.agent,
+            position: task.position,
+            effectiveWrites: effectiveWrites(task, tasksOf(plan).byKey.get(key)!),
+          };
         }),
         remainingPath,
         tasksPerAgentPerWave: plan.limits.tasksPerAgentPerWave,

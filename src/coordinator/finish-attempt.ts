@@ -1,3 +1,4 @@
+import type { AgentEnd } from "../agents/port.ts";
 import { isDiskFull, saysDiskFull } from "../domain/disk-full.ts";
 import type { Finding } from "../domain/finding.ts";
 import type { AttemptOutcome, BuildStatus } from "../domain/status.ts";
@@ -5,6 +6,7 @@ import type { JobState, SandboxEndpoint } from "../sandbox/port.ts";
 import type { AttemptRow, StoreTransaction, TaskRow } from "../store/port.ts";
 import type { KeepResult } from "../workspace/port.ts";
 import { addHeadAttempt, advance, emitFor } from "./advance.ts";
+import { withDenials } from "./denials.ts";
 import {
   describeFailure,
   failedStage,
@@ -37,9 +39,10 @@ export async function keepAttempt(ports: Ports, refer: AttemptRefer): Promise<vo
   const keeping = await keepWork(ports, endpoint, loaded, state !== null && failedStage(state) !== null);
   const { kept, noRoom } = keeping;
   if (noRoom !== null) ports.log.warn(`the disk had no room for all of the work of ${attempt.treePath}: ${noRoom}`);
-  const tail = state === null ? "" : await tailOf(endpoint, attempt, state, mask);
-  const judged = judge(loaded, { state, keeping, tail });
-  const guarded = await guardFix(ports, loaded, kept, judged);
+  const output = state === null ? "" : await lastOutput(endpoint, attempt, state, mask);
+  const tail = outputTail(ports.agents.readable(output));
+  const judged = judge(loaded, { state, keeping, tail, ended: ports.agents.endOf(output) });
+  const guarded = await guardFix(ports, loaded, kept, await explained(ports, loaded, judged));
   const handedIn = await endpoint.guest
     .readFile(`${handoverPath(attempt.jobKey)}/result.json`, { maxBytes: 256 * 1024 })
     .catch(
@@ -68,16 +71,19 @@ interface Evidence {
   readonly keeping: Keeping;
   /** The last lines of the output of the stage that failed. */
   readonly tail: string;
+  /** How an agent that speaks the Agent Client Protocol says it ended. */
+  readonly ended: ReturnType<Ports["agents"]["endOf"]>;
 }
 
-function judge({ attempt, build, task }: LoadedAttempt, { state, keeping, tail }: Evidence): Judgement {
+function judge({ attempt, build, task }: LoadedAttempt, { state, keeping, tail, ended }: Evidence): Judgement {
   const { kept, noRoom } = keeping;
   if (state === null || state.status === "lost") return { outcome: "lost", reason: "its sandbox died while it ran" };
   if (state.status === "cancelled") return cancelledAs(state.cancelReason, build.status);
   const failed = failedStage(state);
   if (failed !== null) {
-    const outcome = failed.timedOut ? "timed-out" : "failed";
-    const reason = `${describeFailure(failed)}${checkText(failed.name, task)}`;
+    const said = failed.name === "agent" && !failed.timedOut ? ended : null;
+    const outcome = failed.timedOut ? "timed-out" : said === null ? "failed" : outcomeOfEnd(said.end);
+    const reason = said === null ? `${describeFailure(failed)}${checkText(failed.name, task)}` : endText(said);
     const full = noRoom !== null || saysDiskFull(`${failed.error ?? ""}\n${tail}`);
     return { outcome, reason: full ? `the disk is full: ${[reason, noRoom ?? []].flat().join("; ")}` : reason };
   }
@@ -87,6 +93,14 @@ function judge({ attempt, build, task }: LoadedAttempt, { state, keeping, tail }
   const mustChange = attempt.kind === "fix" || task?.definition.changes === "required";
   if (kept.commit === null && mustChange) return { outcome: "failed", reason: "it finished without changing a file" };
   return { outcome: "succeeded", reason: null };
+}
+
+/** A program that could not reach a host seldom says which. */
+async function explained(ports: Ports, { attempt, build }: LoadedAttempt, judged: Judgement): Promise<Judgement> {
+  const { outcome, reason } = judged;
+  if (reason === null || (outcome !== "failed" && outcome !== "timed-out")) return judged;
+  const since = attempt.startedAt ?? attempt.createdAt;
+  return { outcome, reason: await withDenials(ports, build, { reason, since }) };
 }
 
 /** A job that was ended though nobody cancelled its build went with its sandbox, which somebody stopped. */
@@ -139,7 +153,16 @@ export function commitReader(ports: Pick<Ports, "workspace">, projectId: string,
   };
 }
 
-async function tailOf(
+/** What an agent's own end counts as. That it finished is never one: its checks and its diff decide (W5). */
+function outcomeOfEnd(end: AgentEnd): AttemptOutcome {
+  if (end === "refused" || end === "over-budget") return end;
+  return end === "stalled" ? "timed-out" : "failed";
+}
+
+const endText = ({ end, detail }: { end: AgentEnd; detail: string }): string =>
+  `the agent ended: ${end.replaceAll("-", " ")}${detail === "" ? "" : `: ${detail}`}`;
+
+async function lastOutput(
   endpoint: SandboxEndpoint,
   attempt: AttemptRow,
   state: JobState,
@@ -147,7 +170,7 @@ async function tailOf(
 ): Promise<string> {
   const stage = failedStage(state) ?? state.stages.findLast((candidate) => candidate.outputStart !== null);
   if (stage === undefined || state.status === "lost") return "";
-  return outputTail(await stageOutput(endpoint, attempt.jobKey, stage, mask));
+  return stageOutput(endpoint, attempt.jobKey, stage, mask);
 }
 
 /** Settles the attempt and whatever follows from it, in one commit. */

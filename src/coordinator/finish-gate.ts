@@ -4,6 +4,7 @@ import type { GateResult } from "../gates/port.ts";
 import type { JobState, SandboxEndpoint, StageState } from "../sandbox/port.ts";
 import type { StoreTransaction } from "../store/port.ts";
 import { advance, emitFor } from "./advance.ts";
+import { withDenials } from "./denials.ts";
 import { commitReader } from "./finish-attempt.ts";
 import { describeFailure, jobStateOf, maskOf, overBudget, stageOutput } from "./job-results.ts";
 import { dropJob } from "./job-stages.ts";
@@ -52,8 +53,15 @@ export async function finishGate(ports: Ports, refer: GateRefer): Promise<void> 
     await loseGate(ports, refer);
     return;
   }
-  const judged = mask(maskOf(ports, build), await judgeGate(ports, loaded, state));
-  await settle(ports, refer, judged);
+  const judged = await explained(ports, loaded, await judgeGate(ports, loaded, state));
+  await settle(ports, refer, mask(maskOf(ports, build), judged));
+}
+
+/** A program that could not reach a host seldom says which. */
+async function explained(ports: Ports, { run, build }: LoadedGate, judged: Judged): Promise<Judged> {
+  const { verdict, reason, evidence } = judged;
+  if (reason === null || evidence === null || (verdict !== "failed" && verdict !== "inconclusive")) return judged;
+  return { ...judged, reason: await withDenials(ports, build, { reason, since: run.createdAt }) };
 }
 
 const cancelled: Judged = {

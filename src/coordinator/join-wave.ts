@@ -79,7 +79,7 @@ async function settleJoin(
   const build = await transaction.builds.get({ id: wave.buildId });
   for (const task of members) {
     const conflict = conflicts.get(task.key);
-    if (conflict === undefined) await completeTask(transaction, ports, wave, task, result.head);
+    if (conflict === undefined) await completeTask(transaction, ports, { build, wave, task }, result.head);
     else await sendBack(transaction, wave, task, conflict);
   }
   if (joined.length === 0) {
@@ -110,15 +110,13 @@ export async function askGenerate(
 async function completeTask(
   transaction: StoreTransaction,
   ports: Ports,
-  wave: WaveRow,
-  task: TaskRow,
+  { build, wave, task }: { build: BuildRow; wave: WaveRow; task: TaskRow },
   head: string,
 ): Promise<void> {
   await transaction.tasks.update(
     { id: task.id, status: "joining" },
     { status: "completed", endedAt: ports.clock.now() },
   );
-  const build = await transaction.builds.get({ id: wave.buildId });
   await emitFor(transaction, build, "agent/task.completed", task.id, task.epoch, {
     waveNumber: wave.number,
     taskId: task.id,

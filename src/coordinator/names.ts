@@ -12,6 +12,9 @@ export const gateTreePath = (
 /** The task and result files of one job. */
 export const handoverPath = (jobKey: string): string => `handover/${jobKey}`;
 
+/** Configuration and sessions of the agent that does a task, a fix or a review; kept between its attempts. */
+export const homePath = (buildId: string, subject: string): string => `homes/${buildId}/${subject}`;
+
 export const mainRef = "refs/heads/main";
 export const waveRef = (buildId: string, waveNumber: number): string =>
   `refs/heads/wavesmith/${buildId}/wave-${waveNumber}`;

@@ -1,7 +1,9 @@
 import type { Agents } from "../agents/port.ts";
 import type { IdSource } from "../domain/ids.ts";
+import type { MachineRoom, SandboxPolicy } from "../domain/sandbox.ts";
 import type { Gates } from "../gates/port.ts";
-import type { SandboxDriver } from "../sandbox/port.ts";
+import type { Models } from "../models/port.ts";
+import type { EgressDenials, SandboxDriver, SnapshotStore } from "../sandbox/port.ts";
 import type { Store } from "../store/port.ts";
 import type { Workspace } from "../workspace/port.ts";
 
@@ -20,6 +22,11 @@ export interface SecretValues {
   values(names: readonly string[]): Record<string, string>;
 }
 
+/** The machine sandboxes run on. */
+export interface Machine {
+  room(): Promise<MachineRoom>;
+}
+
 export interface Logger {
   warn(message: string, facts?: Record<string, unknown>): void;
 }
@@ -30,7 +37,12 @@ export interface Ports {
   readonly workspace: Workspace;
   readonly gates: Gates;
   readonly agents: Agents;
+  readonly models: Models;
   readonly driver: (name: string) => SandboxDriver;
+  readonly snapshots: SnapshotStore;
+  readonly egress: EgressDenials;
+  readonly machine: Machine;
+  readonly sandboxPolicy: SandboxPolicy;
   readonly events: EventSender;
   readonly secrets: SecretValues;
   readonly environment: Readonly<Record<string, string | undefined>>;

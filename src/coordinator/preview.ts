@@ -1,33 +1,45 @@
-import type { JobState } from "../sandbox/port.ts";
-import type { BuildRow, PreviewRow } from "../store/port.ts";
+import type { GuestClient, JobState } from "../sandbox/port.ts";
+import type { BuildRow, PreviewRow, StoreTransaction } from "../store/port.ts";
+import { emitFor } from "./advance.ts";
+import { maskOf } from "./job-results.ts";
 import { frameJob, shell, stage, startJob } from "./job-stages.ts";
 import type { Ports } from "./port.ts";
 import { ensureSandbox } from "./sandboxes.ts";
 
 // A preview runs in the joined tree of the volume. It is shown only after it has answered; one that dies is started
-// again three times, then said to be dead.
+// again three times, then said to be dead. That it is to be started again is an event of the commit that ends its job,
+// so that it is, although whoever saw it die dies as well.
 
 const maxStarts = 4;
 const bootTimeoutMs = 120_000;
 
-/** Starts the preview of a delivered wave, in place of the one before. */
+/**
+ * Starts the preview of a delivered wave, in place of the one before, or again when it died. Safe to call twice; one
+ * that was stopped meanwhile stays so.
+ */
 export async function deployPreview(ports: Ports, buildId: string, waveNumber: number): Promise<void> {
   const wave = await ports.store.waves.get({ buildId, number: waveNumber });
   const build = await ports.store.builds.get({ id: wave.buildId });
   const before = await ports.store.previews.find({ buildId: build.id });
   if (build.plan.preview === null || wave.headSha === null) return;
   if (before !== null && before.waveNumber > wave.number) return;
-  const again = before !== null && before.waveNumber === wave.number && before.status !== "stopped";
-  if (again && (await hasBegun(ports, before))) return;
+  const own = before?.waveNumber === wave.number ? before : null;
+  const start = own === null ? 1 : await nextStart(ports, own);
+  if (start === null) return;
   for (const shown of await shownPreviews(ports, build.projectId)) {
-    await stopPreview(ports, shown.buildId, "a newer wave is shown");
+    if (shown.buildId !== own?.buildId) await stopPreview(ports, shown.buildId, "a newer wave is shown");
   }
-  await startPreview(ports, build, { waveNumber: wave.number, sha: wave.headSha, start: 1 });
+  const replaced = own ?? (await ports.store.previews.find({ buildId: build.id }));
+  await startPreview(ports, build, { waveNumber: wave.number, sha: wave.headSha, start, replaced });
 }
 
-/** Whoever wrote the row may have died before the job it names was started. */
-const hasBegun = async (ports: Ports, { jobKey }: PreviewRow): Promise<boolean> =>
-  (await ports.store.jobs.find({ key: jobKey, status: ["running", "ended"] })) !== null;
+/** Which start of this preview is due; null when none is. Whoever wrote its row may have died before its job began. */
+async function nextStart(ports: Ports, { status, jobKey, starts }: PreviewRow): Promise<number | null> {
+  if (status === "dead" || status === "stopped") return null;
+  const job = await ports.store.jobs.find({ key: jobKey });
+  if (job?.status === "running") return null;
+  return job?.status === "ended" ? starts + 1 : starts;
+}
 
 /** Those of every build of the project: they all run in its joined tree. */
 async function shownPreviews(ports: Ports, projectId: string): Promise<PreviewRow[]> {
@@ -39,25 +51,25 @@ async function shownPreviews(ports: Ports, projectId: string): Promise<PreviewRo
 async function startPreview(
   ports: Ports,
   build: BuildRow,
-  what: { waveNumber: number; sha: string; start: number },
+  what: { waveNumber: number; sha: string; start: number; replaced: PreviewRow | null },
 ): Promise<void> {
   const preview = build.plan.preview!;
   const endpoint = await ensureSandbox(ports, build);
+  const { waveNumber, sha, start, replaced } = what;
+  if (replaced !== null) await endPreviewJob(ports, endpoint.guest, replaced.jobKey, "it is started again");
   const setting = await frameJob({
     ports,
     endpoint,
     plan: build.plan,
     projectId: build.projectId,
-    sha: what.sha,
+    sha,
     treePath: "repo",
     mentions: [preview.command],
   });
-  const key = `preview-${build.id}-${what.waveNumber}-${what.start}-${setting.port}`;
-  const row = { waveNumber: what.waveNumber, sha: what.sha, port: setting.port, starts: what.start, jobKey: key };
-  await ports.store.transaction("preview-intend", async (transaction) => {
-    await transaction.previews.insertIfAbsent({ buildId: build.id, status: "starting", ...row });
-    await transaction.previews.update({ buildId: build.id }, { status: "starting", reason: null, ...row });
-  });
+  // A new one each time: that of a start which was given up never starts.
+  const key = `preview-${build.id}-${waveNumber}-${ports.ids("job")}`;
+  const row = { waveNumber, sha, port: setting.port, starts: start, jobKey: key };
+  if (!(await intendPreview(ports, replaced, { buildId: build.id, ...row }))) return;
   const boot = stage({
     name: "preview",
     argv: shell(preview.command),
@@ -69,13 +81,48 @@ async function startPreview(
   await startJob(ports, endpoint, {
     key,
     build,
-    owner: { kind: "preview", id: build.id, fence: what.start },
+    owner: { kind: "preview", id: build.id, fence: start },
     spec: {
       stages: [...setting.stages, { ...boot, background: true, ready }],
       writable: setting.writable,
-      labels: { build: build.id, preview: String(what.waveNumber) },
+      labels: { build: build.id, preview: String(waveNumber) },
     },
   });
+}
+
+/**
+ * Writes down which job is the preview. False when meanwhile its wave was taken back, its build cancelled, or the row it
+ * replaces changed: then somebody else has started or stopped it.
+ */
+async function intendPreview(
+  ports: Ports,
+  replaced: PreviewRow | null,
+  row: Omit<PreviewRow, "status" | "reason">,
+): Promise<boolean> {
+  const { buildId, waveNumber } = row;
+  return ports.store.transaction("preview-intend", async (transaction) => {
+    const build = await transaction.lockBuild(buildId);
+    const wave = await transaction.waves.get({ buildId, number: waveNumber });
+    if (wave.status !== "passed" || build.status === "cancelling" || build.status === "cancelled") {
+      const stopped = { status: "stopped", reason: `wave ${waveNumber} is not shown any more` } as const;
+      await transaction.previews.update({ buildId, waveNumber, status: ["starting", "ready"] }, stopped);
+      return false;
+    }
+    const present = await transaction.previews.find({ buildId });
+    if (present?.jobKey !== replaced?.jobKey || present?.status !== replaced?.status) return false;
+    await transaction.previews.insertIfAbsent({ ...row, status: "starting" });
+    await transaction.previews.update({ buildId }, { ...row, status: "starting", reason: null });
+    return true;
+  });
+}
+
+/** Ends a preview's job. Only a running one has a watcher that tells its end: of one that was just intended it is told here. */
+async function endPreviewJob(ports: Ports, guest: GuestClient, key: string, reason: string): Promise<void> {
+  const job = await ports.store.jobs.find({ key });
+  if (job?.status === "ended") return;
+  const state = await guest.cancelJob(key, { reason, graceMs: 2000 });
+  const ended = { status: "ended", state, endedAt: ports.clock.now() } as const;
+  await ports.store.jobs.update({ key, status: "intended" }, ended);
 }
 
 /** The preview's row follows its job: ready once it answered. */
@@ -84,26 +131,62 @@ export async function previewProgressed(ports: Ports, buildId: string, jobKey: s
   await ports.store.previews.update({ buildId, jobKey, status: "starting" }, { status: "ready" });
 }
 
-/** The preview's job ended: stopped by us, started again, or dead. */
-export async function previewEnded(ports: Ports, buildId: string, jobKey: string, state: JobState): Promise<void> {
-  const row = await ports.store.previews.find({ buildId, jobKey });
-  if (row === null || row.status === "stopped" || row.status === "dead") return;
-  const build = await ports.store.builds.get({ id: buildId });
+/** The preview's job ended: stopped by us, to be started again, or dead. Belongs in the commit that ends the job. */
+export async function settlePreview(
+  transaction: StoreTransaction,
+  build: BuildRow,
+  jobKey: string,
+  state: JobState,
+): Promise<void> {
+  const row = await transaction.previews.find({ buildId: build.id, jobKey, status: ["starting", "ready"] });
+  if (row === null) return;
+  const set = (patch: Partial<PreviewRow>) => transaction.previews.update({ buildId: build.id, jobKey }, patch);
   if (state.status === "cancelled") {
-    await ports.store.previews.update({ buildId, jobKey }, { status: "stopped", reason: state.cancelReason });
+    await set({ status: "stopped", reason: state.cancelReason });
     return;
   }
   if (row.starts >= maxStarts) {
-    await ports.store.previews.update({ buildId, jobKey }, { status: "dead", reason: whyDead(row, state) });
+    await set({ status: "dead", reason: whyDead(row, state) });
     return;
   }
-  await startPreview(ports, build, { waveNumber: row.waveNumber, sha: row.sha, start: row.starts + 1 });
+  await set({ status: "starting" });
+  const { waveNumber, sha } = row;
+  await emitFor(transaction, build, "agent/preview.deploy", jobKey, row.starts, { waveNumber, sha });
 }
 
 function whyDead(row: PreviewRow, state: JobState): string {
   const stage = state.stages.findLast((candidate) => candidate.status === "failed");
-  const last = stage === undefined ? state.status : (stage.error ?? `exit ${stage.exitCode ?? stage.signal}`);
-  return `it died ${row.starts} times, last: ${stage?.name ?? "job"} ${last}`;
+  const end = stage?.exitCode ?? stage?.signal ?? null;
+  const last = stage === undefined ? `its job was ${state.status}` : (stage.error ?? stage.name);
+  return `it died ${row.starts} times, last: ${last}${end === null ? "" : ` (exit ${end})`}`;
+}
+
+/** Says of a preview that could not be started that it is dead, and why. Returns the key of what may run of it. */
+export async function failPreview(
+  ports: Ports,
+  buildId: string,
+  waveNumber: number,
+  reason: string,
+): Promise<string | null> {
+  const said = maskOf(ports, await ports.store.builds.get({ id: buildId }))(reason);
+  return ports.store.transaction("fail-preview", async (transaction) => {
+    await transaction.lockBuild(buildId);
+    const { headSha } = await transaction.waves.get({ buildId, number: waveNumber });
+    const present = await transaction.previews.find({ buildId });
+    if (present !== null && present.waveNumber > waveNumber) return null;
+    if (present?.waveNumber === waveNumber && present.status !== "starting") return null;
+    const never = { waveNumber, sha: headSha ?? "", port: 0, starts: 0, jobKey: `preview-${buildId}-${waveNumber}` };
+    const dead = { status: "dead", reason: `it could not be started: ${said}`, ...never } as const;
+    await transaction.previews.insertIfAbsent({ buildId, ...dead });
+    await transaction.previews.update({ buildId }, dead);
+    return present?.jobKey ?? null;
+  });
+}
+
+/** Ends what runs under the key of a preview that was given up. */
+export async function dropPreview(ports: Ports, buildId: string, jobKey: string): Promise<void> {
+  const { guest } = await ensureSandbox(ports, await ports.store.builds.get({ id: buildId }));
+  await endPreviewJob(ports, guest, jobKey, "it could not be started");
 }
 
 /** Stops a build's preview; safe when there is none. */
@@ -112,6 +195,6 @@ export async function stopPreview(ports: Ports, buildId: string, reason: string)
   if (row === null || row.status === "stopped" || row.status === "dead") return;
   const build = await ports.store.builds.get({ id: buildId });
   const { guest } = await ensureSandbox(ports, build);
-  await guest.cancelJob(row.jobKey, { reason, graceMs: 2000 });
+  await endPreviewJob(ports, guest, row.jobKey, reason);
   await ports.store.previews.update({ buildId, jobKey: row.jobKey }, { status: "stopped", reason });
 }

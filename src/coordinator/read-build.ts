@@ -71,6 +71,8 @@ export interface BuildView {
   readonly tasks: readonly TaskView[];
   readonly waves: readonly WaveView[];
   readonly preview: PreviewView | null;
+  /** Why its sandbox waits to be started; null when it does not. */
+  readonly waitsForSandbox: string | null;
 }
 
 export interface BuildReader {
@@ -112,9 +114,14 @@ export function createBuildReader(store: Store, buildId: string): BuildReader {
         waves: rows.map((row) => waves.get(row.id)!.view),
         tasks: ordered.map((task) => taskView(task, rows)),
         preview: build.plan.preview === null ? null : await store.previews.find({ buildId }),
+        waitsForSandbox: build.status === "running" ? await whySandboxWaits(store, build.projectId) : null,
       };
     },
   };
+}
+
+async function whySandboxWaits(store: Store, projectId: string): Promise<string | null> {
+  return (await store.sandboxes.find({ projectId, state: "wanted" }))?.reason ?? null;
 }
 
 function remember(tasks: Map<string, TaskRow>, rows: readonly TaskRow[]): void {

@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { WavesmithError } from "../domain/errors.ts";
 import { eventSchemas } from "../domain/events.ts";
-import type { Plan } from "../domain/plan.ts";
+import { networkOf } from "../domain/network.ts";
 import { parsePlanValue } from "../plan/parse-plan.ts";
 import { unsupportedFeatures } from "../plan/unsupported.ts";
 import type { Ports } from "./port.ts";
@@ -11,9 +11,6 @@ const requestSchema = eventSchemas["project/build.requested"].extend({
   /** The folder that relative paths of the plan start from; only requests from this machine name one. */
   planFolder: z.string().optional(),
 });
-
-/** The network a plan gets in this version: what it asks for, else `open` until the allowlist exists. */
-export const networkOf = (plan: Plan): "none" | "open" => (plan.network === "none" ? "none" : "open");
 
 /**
  * Refuses what only a command of this machine may say: a folder of ours, a source on our disk, another sandbox than the
@@ -73,6 +70,6 @@ export function readBuildRequest(
     requestedBy: data.requestedBy ?? null,
     plan,
     sandboxDriver: data.sandbox ?? defaultDriver,
-    network: networkOf(plan),
+    network: networkOf(plan).mode,
   };
 }

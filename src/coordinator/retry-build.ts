@@ -57,12 +57,17 @@ const busy = (buildId: string, other: string): WavesmithError =>
     remedy: `wavesmith resume ${other}, or: wavesmith cancel ${other}`,
   });
 
-/** Commits a person put on the wave's branch count, when they descend from its head. */
+/** Commits a person put on the wave's branch count, when they descend from its head and it is not delivered. */
 export async function personsHead(ports: Ports, build: BuildRow, wave: WaveRow): Promise<string | null> {
   if (wave.headSha === null) return null;
   const projectId = build.projectId as never;
   const branch = await ports.workspace.resolve(projectId, waveRef(build.id, wave.number));
   if (branch === null || branch === wave.headSha) return wave.headSha;
+  if (wave.status === "passed" && wave.deliveredAt !== null) {
+    const what = `wavesmith/${build.id}/wave-${wave.number} was moved to ${branch.slice(0, 12)} after its wave was delivered`;
+    ports.log.warn(`${what}: that is not taken in. Merge it into main once the build is over`);
+    return wave.headSha;
+  }
   if (await ports.workspace.isAncestor(projectId, wave.headSha, branch)) return branch;
   throw new WavesmithError(
     "conflict",

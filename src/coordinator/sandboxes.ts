@@ -1,53 +1,102 @@
+import { messageOf } from "../domain/errors.ts";
 import type { ProjectId, SandboxId } from "../domain/ids.ts";
-import type { SandboxEndpoint } from "../sandbox/port.ts";
+import { usualLimits } from "../domain/sandbox.ts";
+import type { SandboxDriver, SandboxEndpoint } from "../sandbox/port.ts";
 import type { BuildRow, SandboxRow } from "../store/port.ts";
-import { emitFor } from "./advance.ts";
+import { admitSandbox } from "./admit-sandbox.ts";
+import { noteLoss, whyGone } from "./lose-sandbox.ts";
+import { networkPolicyOf } from "./network-policy.ts";
 import type { Ports } from "./port.ts";
+import { bootSubject, presentStates, tellSandbox, withSandboxAlone } from "./sandbox-events.ts";
 
-/** The running sandbox of a build's project, started or made if need be; its birth and returns are events. */
+// S1. A row says `running` from before its sandbox is given to anybody until the commit in which somebody decides to
+//     stop it. Whoever stops one first takes that word away, on the condition that its `usedAt` is the one he judged by;
+//     whoever uses one renews `usedAt` on the condition that the word still stands. So of a use and a stop that meet,
+//     one sees the other: the stop does not come to pass, or the use finds no word and starts the sandbox again.
+// S2. Starting, stopping, removing and replacing happen under a lock of the project, so that a start waits for a stop
+//     that is under way.
+
+/** So old a use has to be to be written down again: most steps then write nothing. */
+const touchMs = 10_000;
+
+/**
+ * The running sandbox of a build's project, started or made if need be; its birth, its losses and returns are events.
+ * Fails with `capacity`, retryable, when one would have to be started and there is no room for it.
+ */
 export async function ensureSandbox(ports: Ports, build: BuildRow): Promise<SandboxEndpoint> {
-  const row = await intendSandbox(ports, build);
-  const endpoint = await ports.driver(build.sandboxDriver).ensure({
-    projectId: build.projectId as ProjectId,
-    sandboxId: row.id as SandboxId,
-    network: build.network,
-  });
-  if (row.state !== "running" || row.bootId !== endpoint.bootId) await recordBoot(ports, build, row, endpoint);
+  const { projectId, sandboxDriver } = build;
+  const row = await ports.store.sandboxes.find({ projectId, state: "running", driver: sandboxDriver });
+  if (row !== null && (await isThere(ports, row)) && (await use(ports, row))) return taken(ports, build, row);
+  const started = await withSandboxAlone(ports, projectId, () => startSandbox(ports, build));
+  return started!;
+}
+
+/** Writes down that it is being used; false when somebody has decided to stop it (S1). */
+async function use(ports: Ports, { id, bootId, usedAt }: SandboxRow): Promise<boolean> {
+  const now = ports.clock.now();
+  if (now.getTime() - usedAt.getTime() < touchMs) return true;
+  return (await ports.store.sandboxes.update({ id, bootId, state: "running" }, { usedAt: now })).length > 0;
+}
+
+/** Whether what runs is what the row tells of. */
+async function isThere(ports: Ports, row: SandboxRow): Promise<boolean> {
+  const found = await driverOf(ports, row).find(row.projectId as ProjectId);
+  return found !== null && found.bootId === row.bootId;
+}
+
+const driverOf = (ports: Ports, { driver }: Pick<SandboxRow, "driver">): SandboxDriver => ports.driver(driver);
+
+/** A sandbox that runs, as the build wants it: of another network, say, it is started anew. */
+async function taken(ports: Ports, build: BuildRow, row: SandboxRow): Promise<SandboxEndpoint> {
+  const endpoint = await ensured(ports, build, row);
+  if (endpoint.bootId !== row.bootId) await recordBoot(ports, row, endpoint);
   return endpoint;
 }
 
-/** Intent before anything is made (W9). */
-async function intendSandbox(ports: Ports, build: BuildRow): Promise<SandboxRow> {
-  const live = { projectId: build.projectId, state: ["wanted", "running", "stopped"] as const };
-  // Every step of every task asks: the lock is only for whoever has to write.
-  const known = await ports.store.sandboxes.find(live);
-  if (known !== null && known.driver === build.sandboxDriver) return known;
-  return ports.store.transaction("sandbox-intend", async (transaction) => {
-    await transaction.lockProject(build.projectId);
-    const present = await transaction.sandboxes.find(live);
-    if (present !== null && present.driver === build.sandboxDriver) return present;
-    if (present !== null)
-      await transaction.sandboxes.update({ id: present.id }, { state: "removed", removedAt: ports.clock.now() });
-    const row = await transaction.sandboxes.insert({
-      id: ports.ids("sandbox"),
-      projectId: build.projectId,
-      driver: build.sandboxDriver,
-      state: "wanted",
-    });
-    await emitFor(transaction, build, "sandbox/created", row.id, 0, { sandboxId: row.id, driver: row.driver });
-    return row;
+const ensured = (ports: Ports, build: BuildRow, row: SandboxRow): Promise<SandboxEndpoint> =>
+  driverOf(ports, row).ensure({
+    projectId: build.projectId as ProjectId,
+    sandboxId: row.id as SandboxId,
+    tenantId: build.tenantId,
+    network: networkPolicyOf(build),
+    limits: row.limits ?? usualLimits,
   });
+
+async function startSandbox(ports: Ports, build: BuildRow): Promise<SandboxEndpoint> {
+  const { projectId, sandboxDriver: driver } = build;
+  const present = await ports.store.sandboxes.find({ projectId, driver, state: presentStates });
+  if (present?.state === "running") {
+    if (await isThere(ports, present)) return taken(ports, build, present);
+    await noteLoss(ports, present, await whyGone(ports, present));
+  }
+  const row = await admitSandbox(ports, build);
+  const endpoint = await ensured(ports, build, row).catch(async (error: unknown) => {
+    const stopped = { state: "stopped", reason: `not started: ${messageOf(error)}` } as const;
+    await ports.store.sandboxes.update({ id: row.id, state: "wanted" }, stopped);
+    throw error;
+  });
+  await recordBoot(ports, row, endpoint);
+  return endpoint;
 }
 
-async function recordBoot(ports: Ports, build: BuildRow, row: SandboxRow, endpoint: SandboxEndpoint): Promise<void> {
+/** Writes down which boot of the sandbox runs, and tells of its start; of an earlier boot that was replaced, its end. */
+export async function recordBoot(
+  ports: Ports,
+  row: SandboxRow,
+  { bootId }: Pick<SandboxEndpoint, "bootId">,
+): Promise<void> {
   await ports.store.transaction("sandbox-boot", async (transaction) => {
-    await transaction.sandboxes.update(
-      { id: row.id },
-      { state: "running", bootId: endpoint.bootId, usedAt: ports.clock.now() },
+    const now = ports.clock.now();
+    const running = { bootId, state: "running", startedAt: now, usedAt: now, checkedAt: now } as const;
+    const [started] = await transaction.sandboxes.update(
+      { id: row.id, bootId: row.bootId, state: presentStates },
+      { ...running, stoppedAt: null, reason: null },
     );
-    await emitFor(transaction, build, "sandbox/started", `${row.id}/${endpoint.bootId}`, 0, {
-      sandboxId: row.id,
-      driver: row.driver,
-    });
+    if (started === undefined) return; // another has written it down
+    if (row.state === "running" && row.bootId !== bootId) {
+      const subject = bootSubject(row);
+      await tellSandbox(transaction, row, { name: "sandbox/stopped", subject, facts: { reason: "replaced" } });
+    }
+    await tellSandbox(transaction, started, { name: "sandbox/started", subject: bootSubject(started) });
   });
 }

@@ -2,9 +2,9 @@ import type { ContextPack, FixContext, TaskContext } from "../agents/port.ts";
 import { agentSpecFor, type Plan } from "../domain/plan.ts";
 import { matchesAny } from "../domain/write-globs.ts";
 import type { SandboxEndpoint, StageSpec } from "../sandbox/port.ts";
-import type { AttemptRow, BuildRow, FindingRow, TaskRow, WaveRow } from "../store/port.ts";
+import type { AttemptInContext, AttemptRow, FindingRow, TaskRow } from "../store/port.ts";
 import { frameJob, type JobSetting, shell, stage, startJob } from "./job-stages.ts";
-import { handoverPath } from "./names.ts";
+import { handoverPath, homePath } from "./names.ts";
 import type { Ports } from "./port.ts";
 import { ensureSandbox } from "./sandboxes.ts";
 
@@ -14,23 +14,10 @@ export interface AttemptRefer {
   readonly fence: number;
 }
 
-export interface LoadedAttempt {
-  readonly attempt: AttemptRow;
-  readonly build: BuildRow;
-  readonly wave: WaveRow;
-  readonly task: TaskRow | null;
-}
+export type LoadedAttempt = AttemptInContext;
 
-export async function loadAttempt(ports: Ports, attemptId: string): Promise<LoadedAttempt> {
-  const { store } = ports;
-  const attempt = await store.attempts.get({ id: attemptId });
-  const [build, wave, task] = await Promise.all([
-    store.builds.get({ id: attempt.buildId }),
-    store.waves.get({ id: attempt.waveId }),
-    attempt.taskId === null ? null : store.tasks.get({ id: attempt.taskId }),
-  ]);
-  return { attempt, build, wave, task };
-}
+export const loadAttempt = (ports: Pick<Ports, "store">, attemptId: string): Promise<LoadedAttempt> =>
+  ports.store.attemptInContext(attemptId);
 
 /** Takes an attempt that was asked for. False when it is not ours to start: settled, fenced off or already running. */
 export async function claimAttempt(ports: Ports, { attemptId, fence }: AttemptRefer): Promise<boolean> {
@@ -81,7 +68,7 @@ export async function startAttemptJob(ports: Ports, refer: AttemptRefer): Promis
     owner: { kind: "attempt", id: attempt.id, fence: attempt.fence },
     spec: {
       stages: [...setting.stages, ...stages],
-      writable: [...setting.writable, handoverPath(attempt.jobKey)],
+      writable: [...setting.writable, handoverPath(attempt.jobKey), homeOf(loaded)],
       labels: { build: build.id, attempt: attempt.id },
     },
   });
@@ -164,8 +151,16 @@ async function agentStageOf(
     workspaceRoot: endpoint.workspaceRoot,
     env: setting.env,
     timeoutMs: task?.definition.timeoutMs ?? fixTimeoutMs(build.plan),
+    homePath: homeOf(loaded),
+    modelToken: await ports.models.tokenFor("attempt", attempt.id, attempt.fence),
+    resultSchema: null,
+    readOnly: false,
   });
 }
+
+/** Fixes of one wave share a home: the next round knows what the one before tried. */
+const homeOf = ({ attempt, build, wave, task }: LoadedAttempt): string =>
+  homePath(build.id, task?.key ?? `${attempt.kind}-${wave.number}`);
 
 /** A fixer may take as long as the longest task of the plan. */
 const fixTimeoutMs = (plan: Plan): number => Math.max(...plan.tasks.map((task) => task.timeoutMs));

@@ -1,4 +1,5 @@
 import { type BuildId, buildIdForEvent, derivedId } from "../domain/ids.ts";
+import type { NetworkMode } from "../domain/network.ts";
 import type { Plan } from "../domain/plan.ts";
 import type { BuildRow, StoreTransaction } from "../store/port.ts";
 import { advance, emitFor, promoteNext } from "./advance.ts";
@@ -18,7 +19,8 @@ export interface BuildRequest {
   readonly requestedBy: string | null;
   readonly plan: Plan;
   readonly sandboxDriver: string;
-  readonly network: "none" | "open";
+  /** Which hosts an allowlist holds, the plan says. */
+  readonly network: NetworkMode;
 }
 
 /** Stores a build and its tasks, queued behind other builds of its project. A request seen before stores nothing. */

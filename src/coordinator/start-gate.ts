@@ -5,7 +5,7 @@ import type { BuildRow, GateRunRow, TaskRow, WaveRow } from "../store/port.ts";
 import { advance, emitFor } from "./advance.ts";
 import { commitReader } from "./finish-attempt.ts";
 import { dropJob, frameJob, type JobSetting, shell, stage, startJob } from "./job-stages.ts";
-import { gateTreePath, handoverPath } from "./names.ts";
+import { gateTreePath, handoverPath, homePath } from "./names.ts";
 import type { Ports } from "./port.ts";
 import { ensureSandbox } from "./sandboxes.ts";
 import { waveMembers } from "./start-attempt.ts";
@@ -150,7 +150,7 @@ export async function startGateJob(ports: Ports, refer: GateRefer): Promise<void
     owner: { kind: "gate", id: run.id, fence: run.fence },
     spec: {
       stages: [...setting.stages, ...own],
-      writable: [...setting.writable, handoverPath(run.jobKey!)],
+      writable: [...setting.writable, handoverPath(run.jobKey!), criticHome(loaded)],
       labels: { build: build.id, gate: run.id, tree: treePath },
     },
   });
@@ -251,6 +251,9 @@ export async function criticChecks(ports: Ports, { run, build, wave }: LoadedGat
   return ports.gates.syntaxChecks(changed);
 }
 
+/** The critic of a wave looks at each new head with what it said of the one before in mind. */
+const criticHome = ({ build, wave }: LoadedGate): string => homePath(build.id, `critic-${wave.number}`);
+
 async function criticStages(
   ports: Ports,
   endpoint: SandboxEndpoint,
@@ -294,6 +297,10 @@ async function criticStages(
     workspaceRoot: endpoint.workspaceRoot,
     env: setting.env,
     timeoutMs: 20 * 60_000,
+    homePath: criticHome(loaded),
+    modelToken: await ports.models.tokenFor("gate", run.id, run.fence),
+    resultSchema: ports.gates.reviewSchema,
+    readOnly: true,
   });
   return [...syntax, { ...review, continueOnFailure: true }];
 }

@@ -5,7 +5,7 @@ import type { BuildRow, JobLease } from "../store/port.ts";
 import { emitFor } from "./advance.ts";
 import { createMask, createUnfinished, longestSecret } from "./masking.ts";
 import type { Ports } from "./port.ts";
-import { previewEnded, previewProgressed } from "./preview.ts";
+import { previewProgressed, settlePreview } from "./preview.ts";
 import { ensureSandbox } from "./sandboxes.ts";
 
 // The watcher of jobs. A job outlives whoever started it; its watcher holds a lease with a fence, copies its output to
@@ -215,16 +215,15 @@ async function storeChunk(
 }
 
 export async function endJob(ports: Ports, build: BuildRow, { job, fence }: JobLease, state: JobState): Promise<void> {
-  const ended = await ports.store.transaction("end-job", async (transaction) => {
+  await ports.store.transaction("end-job", async (transaction) => {
     const [row] = await transaction.jobs.update(
       { key: job.key, fence, status: "running" },
       { status: "ended", state, endedAt: ports.clock.now(), leaseOwner: null, leaseUntil: null },
     );
-    if (row === undefined) return false;
+    if (row === undefined) return;
+    if (job.ownerKind === "preview") await settlePreview(transaction, build, job.key, state);
     if (job.ownerKind === "attempt") {
-      const attempt = await transaction.attempts.get({ id: job.ownerId });
-      const wave = await transaction.waves.get({ id: attempt.waveId });
-      const task = attempt.taskId === null ? null : await transaction.tasks.get({ id: attempt.taskId });
+      const { attempt, wave, task } = await transaction.attemptInContext(job.ownerId);
       await emitFor(transaction, build, "agent/attempt.finished", attempt.id, job.ownerFence, {
         waveNumber: wave.number,
         attemptId: attempt.id,
@@ -248,7 +247,5 @@ export async function endJob(ports: Ports, build: BuildRow, { job, fence }: JobL
         jobKey: job.key,
       });
     }
-    return true;
   });
-  if (ended && job.ownerKind === "preview") await previewEnded(ports, build.id, job.key, state);
 }

@@ -10,6 +10,8 @@ export type ErrorCode =
   | "sandbox-unavailable"
   | "sandbox-path"
   | "guest-protocol"
+  | "archive"
+  | "capacity"
   | "git"
   | "database"
   | "engine"
@@ -18,6 +20,8 @@ export type ErrorCode =
 export interface WavesmithErrorOptions {
   /** Whether doing the same again later may succeed. Default false. */
   readonly retryable?: boolean;
+  /** When that may be, at the earliest; given with `capacity`. */
+  readonly retryAfterMs?: number;
   /** What the reader can do about it, one line. */
   readonly remedy?: string;
   readonly cause?: unknown;
@@ -27,6 +31,7 @@ export interface WavesmithErrorOptions {
 export class WavesmithError extends Error {
   readonly code: ErrorCode;
   readonly retryable: boolean;
+  readonly retryAfterMs: number | null;
   readonly remedy: string | null;
 
   constructor(code: ErrorCode, message: string, options: WavesmithErrorOptions = {}) {
@@ -34,6 +39,7 @@ export class WavesmithError extends Error {
     this.name = "WavesmithError";
     this.code = code;
     this.retryable = options.retryable ?? false;
+    this.retryAfterMs = options.retryAfterMs ?? null;
     this.remedy = options.remedy ?? null;
   }
 }

@@ -23,7 +23,9 @@ const attemptRef = wave.extend({
   attempt: z.number().int(),
   fence: z.number().int(),
 });
+/** `buildId`: of the build that was under way, if one was. */
 const sandbox = buildBase.partial({ buildId: true }).extend({ sandboxId: z.string(), driver: z.string() });
+const sandboxEnd = sandbox.extend({ reason: z.string() });
 
 export const eventSchemas = {
   "project/build.requested": z.object({
@@ -70,9 +72,9 @@ export const eventSchemas = {
   "agent/pull-request.open": wave.extend({ sha: z.string() }),
   "sandbox/created": sandbox,
   "sandbox/started": sandbox,
-  "sandbox/stopped": sandbox,
-  "sandbox/lost": sandbox,
-  "sandbox/restored": sandbox,
+  "sandbox/stopped": sandboxEnd,
+  "sandbox/lost": sandboxEnd,
+  "sandbox/restored": sandbox.extend({ snapshotId: z.string() }),
   "ci/check.completed": z.object({
     projectId: z.string().optional(),
     sha: z.string(),

@@ -23,6 +23,8 @@ const prefixes = {
   approval: "appr",
   job: "job",
   sandbox: "sbx",
+  snapshot: "snap",
+  "model-call": "call",
   process: "proc",
   installation: "inst",
 } as const;

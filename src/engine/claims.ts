@@ -1,4 +1,4 @@
-import { inTransaction, prepared } from "./database.ts";
+import { inTransaction, prepared, type Queryable } from "./database.ts";
 import type { StoredEvent } from "./event-store.ts";
 import type { EngineConnection, EngineDatabase, EngineResult, EngineRow } from "./port.ts";
 import { processLockSpace } from "./session.ts";
@@ -6,6 +6,7 @@ import type { StepResult } from "./transition.ts";
 
 // C1. Leases are taken under one advisory lock, so the count of taken slots that a claim sees is the true one;
 //     everything else only ever frees slots.
+//     A job without slots is no concern of that count, and needs no such lock.
 // C2. Leases run on the database's clock, everything else on the engine's.
 
 /** Serialises claims; the other key space is that of processes. */
@@ -55,6 +56,34 @@ export function claimJobs(
   });
 }
 
+/**
+ * Leases due jobs that have no concurrency keys in order of their time, in one statement; null when there is none. Only
+ * where no function has a limit: else it would pass jobs by that came before.
+ */
+export async function claimUnlimited(on: Queryable, request: ClaimRequest): Promise<Job[] | null> {
+  const { rows } = await on.query(
+    prepared(`WITH due AS (
+       SELECT id FROM engine.jobs WHERE ${dueText} AND slots = '{}'
+       ORDER BY due_at, id LIMIT $4 FOR UPDATE SKIP LOCKED
+     ), leased AS (
+       UPDATE engine.jobs SET holder = $5, generation = generation + 1,
+              lease_until = clock_timestamp() + $6 * interval '1 millisecond'
+       FROM due WHERE jobs.id = due.id RETURNING jobs.*
+     ) ${leasedText}`),
+    [new Date(request.nowMs), request.functionIds, request.partitions, request.limit, request.holder, request.leaseMs],
+  );
+  return rows.length === 0 ? null : rows.map(jobOf);
+}
+
+const dueText = `holder IS NULL AND due_at <= $1 AND function_id = ANY($2::text[])
+  AND ($3::text[] IS NULL OR partition IS NULL OR partition = ANY($3::text[]))`;
+
+/** What `leased` jobs are, with all that their calls need. */
+const leasedText = `SELECT leased.id, leased.generation, leased.run_id, leased.function_id, leased.kind, leased.step_id,
+    leased.attempt, leased.partition, runs.event, runs.force_plan,
+    (SELECT json_agg(json_build_array(step_id, value) ORDER BY seq) FROM engine.steps WHERE run_id = runs.id) AS steps
+  FROM leased JOIN engine.runs ON runs.id = leased.run_id ORDER BY leased.due_at, leased.id`;
+
 async function pickJobs(connection: EngineConnection, request: ClaimRequest, slots: Slots): Promise<number[]> {
   const picked: number[] = [];
   // Every further round leaves out at least one key that the round before filled, so there are few.
@@ -62,9 +91,7 @@ async function pickJobs(connection: EngineConnection, request: ClaimRequest, slo
     const wanted = request.limit - picked.length;
     const { rows } = await connection.query(
       prepared(`SELECT id, slots FROM engine.jobs
-       WHERE holder IS NULL AND due_at <= $1 AND function_id = ANY($2::text[])
-         AND ($3::text[] IS NULL OR partition IS NULL OR partition = ANY($3::text[]))
-         AND NOT slots && $4::text[] AND NOT id = ANY($5::bigint[])
+       WHERE ${dueText} AND NOT slots && $4::text[] AND NOT id = ANY($5::bigint[])
        ORDER BY due_at, id LIMIT $6 FOR UPDATE SKIP LOCKED`),
       [new Date(request.nowMs), request.functionIds, request.partitions, slots.full(), picked, wanted],
     );
@@ -80,11 +107,7 @@ async function leaseJobs(connection: EngineConnection, request: ClaimRequest, id
        UPDATE engine.jobs SET holder = $2, generation = generation + 1,
               lease_until = clock_timestamp() + $3 * interval '1 millisecond'
        WHERE id = ANY($1::bigint[]) RETURNING *
-     )
-     SELECT leased.id, leased.generation, leased.run_id, leased.function_id, leased.kind, leased.step_id,
-            leased.attempt, leased.partition, runs.event, runs.force_plan,
-            (SELECT json_agg(json_build_array(step_id, value) ORDER BY seq) FROM engine.steps WHERE run_id = runs.id) AS steps
-     FROM leased JOIN engine.runs ON runs.id = leased.run_id ORDER BY leased.due_at, leased.id`),
+     ) ${leasedText}`),
     [ids, request.holder, request.leaseMs],
   );
   return rows.map(jobOf);

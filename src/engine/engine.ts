@@ -10,7 +10,7 @@ import { isTransient, withDatabase } from "./database.ts";
 import { dispatchOf, writeDispatch } from "./dispatch.ts";
 import { isBusy } from "./leases.ts";
 import type { Engine, EngineDatabase, EngineEvent } from "./port.ts";
-import type { Checkpoint } from "./protocol.ts";
+import type { CallResponse, Checkpoint } from "./protocol.ts";
 import { type FunctionSpec, specsOf } from "./registry.ts";
 import { respond, specOf } from "./respond.ts";
 import { createScheduler } from "./scheduler.ts";
@@ -69,10 +69,11 @@ export function createEngine(options: EngineOptions): Engine {
   };
   const work = async (job: Job) => {
     try {
-      await runJob(context, job, registration().caller);
-      announce();
+      const more = await runJob(context, job, registration().caller);
+      if (more) announce();
     } catch (error) {
       context.logger.error(`${job.functionId} (${job.runId}) is left for adoption: ${messageOf(error)}`, error);
+      scheduler.wake();
     }
   };
   const scheduler = createScheduler({ context, session, work });
@@ -140,16 +141,18 @@ function contextOf(options: EngineOptions, specs: EngineContext["specs"], goOn: 
   };
 }
 
-async function runJob(context: EngineContext, job: Job, caller: Caller): Promise<void> {
-  if (job.kind === "timer") {
-    await respond(context, job, null);
-  } else {
-    await context.crash("engine.call.before");
-    const response = await caller.call(job, specOf(context, job).maxAttempts);
-    await context.crash("engine.call.after");
-    await respond(context, job, response);
-  }
-  await context.crash("engine.respond.after-commit");
+/** Returns whether there may be something to claim now that there was not before. */
+async function runJob(context: EngineContext, job: Job, caller: Caller): Promise<boolean> {
+  const respondWith = async (response: CallResponse | null) => {
+    const more = await respond(context, job, response);
+    await context.crash("engine.respond.after-commit");
+    return more;
+  };
+  if (job.kind === "timer") return respondWith(null);
+  await context.crash("engine.call.before");
+  const response = await caller.call(job, specOf(context, job).maxAttempts);
+  await context.crash("engine.call.after");
+  return respondWith(response);
 }
 
 async function saveCheckpoint(context: EngineContext, runId: string, checkpoint: Checkpoint): Promise<boolean> {

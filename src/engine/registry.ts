@@ -12,6 +12,7 @@ export interface FunctionSpec {
   readonly matches: (event: EngineEvent) => boolean;
   /** The concurrency keys a call for this event takes, each `<limit> <key>`. */
   readonly slots: (event: EngineEvent) => string[];
+  readonly isLimited: boolean;
 }
 
 // What the SDK documents for a function that does not say: 3 retries.
@@ -36,6 +37,7 @@ function specOf(config: FunctionConfig): FunctionSpec {
     crons: triggers.flatMap((trigger) => trigger.cron ?? []),
     matches: (event) => triggers.some((trigger) => trigger.matches?.(event) ?? false),
     slots: (event) => slots.map((slot) => slot.of(event)),
+    isLimited: slots.length > 0,
   };
 }
 

@@ -15,10 +15,11 @@ export const fenceOf = (context: EngineContext, job: Job): Fence => ({
 
 /**
  * Writes what the end of a job changes, in one commit; waits for the database if it is away. An answer that the
- * database refuses to store counts as an error of the attempt. A stale job changes nothing.
+ * database refuses to store counts as an error of the attempt. A stale job changes nothing. Returns whether there may
+ * be something to claim now that there was not before.
  */
-export async function respond(context: EngineContext, job: Job, response: CallResponse | null): Promise<void> {
-  const current = await withDatabase(async () => {
+export async function respond(context: EngineContext, job: Job, response: CallResponse | null): Promise<boolean> {
+  const written = await withDatabase(async () => {
     try {
       return await writeAnswer(context, job, response);
     } catch (error) {
@@ -28,11 +29,16 @@ export async function respond(context: EngineContext, job: Job, response: CallRe
       return await writeAnswer(context, job, { status: 500, noRetry: false, retryAfter: null, body: refused });
     }
   }, context.goOn);
-  if (!current)
+  if (written === null)
     context.logger.warn(`a late answer of ${job.functionId} (${job.runId}) was dropped: its lease was taken over`);
+  return written === null || givesWork(written) || specOf(context, job).isLimited;
 }
 
-async function writeAnswer(context: EngineContext, job: Job, response: CallResponse | null): Promise<boolean> {
+const givesWork = ({ transition, dispatch }: Answer): boolean =>
+  transition.jobs.length > 0 || transition.retry !== null || dispatch.runs.length > 0;
+
+/** What was written; null when the job is stale. */
+async function writeAnswer(context: EngineContext, job: Job, response: CallResponse | null): Promise<Answer | null> {
   // A plain call is the only job of its run: nothing is pending, and the job's own fence is lock enough.
   if (response !== null && job.stepId === null) {
     const answer = answerOf(context, job, response, { forcePlan: job.forcePlan, pending: [] });
@@ -41,7 +47,7 @@ async function writeAnswer(context: EngineContext, job: Job, response: CallRespo
   }
   return await inTransaction(context.database, "BEGIN", async (on) => {
     const run = await lockRun(on, job.runId);
-    return run !== null && (await write(context, on, job, answerOf(context, job, response, run)));
+    return run === null ? null : await write(context, on, job, answerOf(context, job, response, run));
   });
 }
 
@@ -69,7 +75,7 @@ function answerOf(
   return { transition, dispatch: end === null ? { events: [], runs: [] } : lifecycleOf(context, job, end) };
 }
 
-async function write(context: EngineContext, on: Queryable, job: Job, answer: Answer): Promise<boolean> {
+async function write(context: EngineContext, on: Queryable, job: Job, answer: Answer): Promise<Answer | null> {
   const { transition, dispatch } = answer;
   const slots = specOf(context, job).slots(job.event);
   await context.crash("engine.respond.before-commit");
@@ -79,8 +85,9 @@ async function write(context: EngineContext, on: Queryable, job: Job, answer: An
     nowMs: context.nowMs(),
     slots,
   });
-  if (current) await writeDispatch(context, on, dispatch);
-  return current;
+  if (!current) return null;
+  await writeDispatch(context, on, dispatch);
+  return answer;
 }
 
 /** Only functions that are registered are claimed. */

@@ -1,6 +1,6 @@
 import { messageOf } from "../domain/errors.ts";
 import { createBell, within } from "./bell.ts";
-import { claimJobs, type Job } from "./claims.ts";
+import { type ClaimRequest, claimJobs, claimUnlimited, type Job } from "./claims.ts";
 import type { EngineContext } from "./context.ts";
 import { fireCrons, registerCrons } from "./crons.ts";
 import { isTransient } from "./database.ts";
@@ -26,7 +26,7 @@ export interface Scheduler {
 export interface SchedulerOptions {
   readonly context: EngineContext;
   readonly session: Session;
-  /** Does a job and writes its answer; must not throw. */
+  /** Does a job, writes its answer and wakes this when there is more to claim; must not throw. */
   readonly work: (job: Job) => Promise<void>;
 }
 
@@ -45,8 +45,9 @@ export function createScheduler({ context, session, work }: SchedulerOptions): S
 
   const begin = (job: Job) => {
     const done = work(job).finally(() => {
+      // Else whoever had something for us has rung.
+      if (inFlight.size >= context.parallelism) bell.ring();
       inFlight.delete(job.id);
-      bell.ring();
     });
     inFlight.set(job.id, done);
   };
@@ -66,6 +67,12 @@ export function createScheduler({ context, session, work }: SchedulerOptions): S
     return Math.min(context.pollMs, Math.max(0, (dueMs ?? Number.POSITIVE_INFINITY) - context.nowMs()));
   };
 
+  const claimAtOnce = async (request: ClaimRequest): Promise<Job[] | null> => {
+    if ([...context.specs().values()].some((spec) => spec.isLimited)) return null;
+    await context.crash("engine.claim.before-commit");
+    return claimUnlimited(context.database, request);
+  };
+
   const claim = async (mine: symbol) => {
     const limit = context.parallelism - inFlight.size;
     if (limit <= 0) return context.pollMs;
@@ -74,11 +81,14 @@ export function createScheduler({ context, session, work }: SchedulerOptions): S
     const restMs = await restOf(null);
     if (restMs > 0) return restMs;
     const request = { limit, holder, leaseMs, nowMs: context.nowMs(), ...wanted() };
-    const jobs = await claimJobs(context.database, request, () => context.crash("engine.claim.before-commit"));
+    const jobs =
+      (await claimAtOnce(request)) ??
+      (await claimJobs(context.database, request, () => context.crash("engine.claim.before-commit")));
     if (running !== mine) return 0; // stopped meanwhile: these leases lost their process lock, others adopt them
     jobs.forEach(begin);
     if (jobs.length > 0) await context.crash("engine.claim.after-commit");
-    if (jobs.length > 0) return context.pollMs;
+    // As many as were asked for: there may be more, and who has ended meanwhile has not rung for them.
+    if (jobs.length > 0) return jobs.length === limit ? 0 : context.pollMs;
     return Math.max(1, await restOf(request.nowMs));
   };
 

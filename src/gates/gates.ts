@@ -4,7 +4,7 @@ import { detectTests } from "./detect-tests.ts";
 import { fingerprint } from "./fingerprint.ts";
 import { judgeCommand } from "./judge-command.ts";
 import type { Gates } from "./port.ts";
-import { parseReview } from "./review.ts";
+import { parseReview, reviewJsonSchema } from "./review.ts";
 import { staticChecks } from "./static/static-checks.ts";
 import { isWeakenedTest } from "./static/weakened-tests.ts";
 import { syntaxChecks, syntaxFindings } from "./syntax-stages.ts";
@@ -18,6 +18,7 @@ export function createGates(): Gates {
     syntaxFindings,
     judgeCommand,
     parseReview,
+    reviewSchema: reviewJsonSchema,
     judgeFindings,
     fingerprint,
     isWeakenedTest,

@@ -70,6 +70,8 @@ export interface Gates {
   judgeCommand(request: CommandVerdictRequest): GateResult;
   /** Findings a critic agent wrote to its result file; throws `usage` with what is wrong when it is not of the schema. */
   parseReview(resultFile: string): Finding[];
+  /** What a critic hands in, as a JSON schema. */
+  readonly reviewSchema: unknown;
   /** `failed` when a finding is at or above `block`. */
   judgeFindings(findings: readonly Finding[], block: Severity): Verdict;
   /** Equal for the same findings, whatever their order, line numbers and run times (W7: the same findings twice end the fixes). */

@@ -20,6 +20,31 @@ const reviewSchema = z.object({
   /** The critic's own opinion; the gate's verdict follows from the findings. */
   verdict: z.string().nullish(),
 });
+/** The same for an agent that is told what to hand in. */
+export const reviewJsonSchema = {
+  type: "object",
+  properties: {
+    findings: {
+      type: "array",
+      items: {
+        type: "object",
+        properties: {
+          title: { type: "string", minLength: 1 },
+          body: { type: "string" },
+          severity: { enum: ["low", "medium", "high", "critical"] },
+          confidence: { type: "number", minimum: 0, maximum: 1 },
+          file: { type: "string", description: "path in the repository" },
+          line: { type: "integer", minimum: 1 },
+          category: { type: "string" },
+        },
+        required: ["title", "severity"],
+      },
+    },
+    verdict: { type: "string" },
+  },
+  required: ["findings"],
+} as const;
+
 type Reviewed = z.infer<typeof reviewSchema>["findings"][number];
 
 /** Below this a finding is kept and cannot block. */

@@ -6,7 +6,15 @@ import { type ChildProcess, execFile, spawn } from "node:child_process";
 import { promisify } from "node:util";
 import { messageOf } from "./faults.ts";
 import { createGraceTimer } from "./grace.ts";
-import { type Ending, type Isolation, type Launch, type Launched, type NoStart, noStart } from "./isolation.ts";
+import {
+  type Ending,
+  environmentFor,
+  type Isolation,
+  type Launch,
+  type Launched,
+  type NoStart,
+  noStart,
+} from "./isolation.ts";
 import { hasChildren, signal, signalOfExitCode, startTicks } from "./processes.ts";
 import { isWithin } from "./volume.ts";
 
@@ -23,6 +31,8 @@ export interface BubblewrapOptions {
   /** Folders with tools that stay visible where `hidden` or the private /tmp would cover them. */
   readonly tools: readonly string[];
   readonly toolPath: string;
+  /** Environment for every launch. */
+  readonly env: Readonly<Record<string, string>>;
 }
 
 interface FirstProcess {
@@ -58,13 +68,8 @@ function launchArguments(options: BubblewrapOptions, launch: Launch): string[] {
   const hidden = options.hidden.filter((folder) => !isWithin("/tmp", folder) && !isWithin(own, folder));
   const covered = (tool: string): boolean => ["/tmp", ...hidden].some((folder) => isWithin(folder, tool));
   const parentsFirst = [...launch.writable].sort((a, b) => a.length - b.length);
-  const environment = {
-    PATH: options.toolPath,
-    HOME: "/tmp/home",
-    TMPDIR: "/tmp",
-    LANG: "C.UTF-8",
-    ...launch.env,
-  };
+  const base = { PATH: options.toolPath, HOME: "/tmp/home", TMPDIR: "/tmp", LANG: "C.UTF-8" };
+  const environment = environmentFor(base, options.env, launch.env);
   return [
     ...["--ro-bind", "/", "/", "--proc", "/proc", "--dev", "/dev", "--bind", launch.scratch, "/tmp"],
     ...hidden.flatMap((folder) => ["--tmpfs", folder]),

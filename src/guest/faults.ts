@@ -26,6 +26,7 @@ const faultsBySystemCode: Readonly<Record<string, readonly [number, string]>> = 
   ENOSPC: [507, "no-space"],
   EDQUOT: [507, "no-space"],
   EFBIG: [507, "no-space"],
+  EAGAIN: [503, "no-process"],
   ENOENT: [404, "not-found"],
   EACCES: [403, "forbidden"],
   EPERM: [403, "forbidden"],

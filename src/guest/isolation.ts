@@ -51,6 +51,20 @@ export interface Isolation {
   explainNoStart(launch: Pick<Launch, "argv" | "cwd">, ending: Ending, output: string): NoStart;
 }
 
+/**
+ * The environment of a launch: what the isolation gives, what every program of this sandbox gets, and what the caller
+ * asks for, which wins. A name of the caller's also wins over the same one in the other case, as of a proxy.
+ */
+export function environmentFor(
+  base: Readonly<Record<string, string>>,
+  shared: Readonly<Record<string, string>>,
+  asked: Readonly<Record<string, string>>,
+): Record<string, string> {
+  const taken = new Set(Object.keys(asked).map((name) => name.toLowerCase()));
+  const left = Object.entries(shared).filter(([name]) => !taken.has(name.toLowerCase()));
+  return { ...base, ...Object.fromEntries(left), ...asked };
+}
+
 /** As shells say it: 127 not found, 126 not executable; null with an error otherwise. */
 export interface NoStart {
   readonly exitCode: 126 | 127 | null;
@@ -63,6 +77,9 @@ export function noStart(argv: readonly string[], reason: string): NoStart {
   if (/ENOENT|No such file or directory/.test(reason)) return { exitCode: 127, error: `${command}: command not found` };
   if (/EACCES|ENOEXEC|Permission denied|Exec format error|Is a directory/.test(reason)) {
     return { exitCode: 126, error: `${command}: cannot be executed` };
+  }
+  if (/EAGAIN|Resource temporarily unavailable/.test(reason)) {
+    return { exitCode: null, error: `${command} could not be started: the sandbox has no process left to give` };
   }
   return { exitCode: null, error: `${command} could not be started: ${reason.trim()}` };
 }

@@ -244,7 +244,8 @@ class Conductor implements Job {
       exitCode: end.exitCode,
       signal: end.signal,
       timedOut: active.intent === "timeout",
-      outOfMemory: end.outOfMemory,
+      // What we ended ourselves did not end for want of memory.
+      outOfMemory: active.intent === null && end.outOfMemory,
       truncated: end.output.truncated,
       outputStart: end.output.start,
       outputEnd: end.output.end,

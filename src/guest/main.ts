@@ -1,48 +1,46 @@
-// The guest: the small server inside every sandbox. Started as
-//   node guest.mjs --root VOLUME --socket PATH --isolation bubblewrap|sweep --tool-path PATH [--read-only DIR]... [--silence-ms N]
+// The guest: the small server inside every sandbox, and the programs `pack` and `unpack`, which make an archive of a
+// volume and a volume of an archive (pack.ts, unpack.ts). The server is started as
+//   node guest.mjs --root VOLUME --socket PATH --isolation bubblewrap|sweep --tool-path PATH
+//     [--mux-socket PATH]       listens there, too, for connections of many channels (mux.ts)
+//     [--contained]             sweep only: the guest has this pid namespace to itself, as in a container
+//     [--network none|allowlist|open] [--egress DIR]   the way out (egress.ts); default open
+//     [--read-only DIR]...      bubblewrap only: folders with tools that stay visible
+//     [--silence-ms N]
 // it prints one line of JSON, {"ready":true,...}, once it listens, and ends on SIGTERM, on POST /v1/shutdown and after a
 // long silence. Whatever of it cannot start ends it with exit code 1 and the reason on stderr.
 import { randomBytes } from "node:crypto";
 import { closeSync, readdirSync, readFileSync } from "node:fs";
 import { access, constants, readdir, realpath, rm } from "node:fs/promises";
 import { delimiter, dirname, join, resolve } from "node:path";
-import { parseArgs } from "node:util";
 import { createBubblewrap } from "./bubblewrap.ts";
+import { type ContactLog, createContact } from "./contact.ts";
+import { openEgress, trustEnvironment } from "./egress.ts";
 import { messageOf } from "./faults.ts";
 import { createFiles, incomingPrefix } from "./files.ts";
 import type { Isolation } from "./isolation.ts";
 import { ownGraceMs } from "./job.ts";
 import { type Jobs, openJobs } from "./jobs.ts";
+import { type MuxServer, serveMux } from "./mux-server.ts";
+import { createMemoryWatch } from "./out-of-memory.ts";
+import { pack } from "./pack.ts";
 import { commandOwner, type GuestParts, openScratchSpace, ownerOf } from "./parts.ts";
 import { createPipes } from "./pipes.ts";
 import { createPorts } from "./ports.ts";
-import { type GuestHealth, guestProtocolVersion, guestSilenceLimitMs } from "./protocol.ts";
+import { type GuestHealth, guestProtocolVersion } from "./protocol.ts";
 import { createGuestServer, listenOn } from "./server.ts";
+import { readSettings, type Settings } from "./settings.ts";
 import { createSweep } from "./sweep.ts";
+import { unpack } from "./unpack.ts";
 import { openVolume, type Volume } from "./volume.ts";
 
-interface Settings {
-  readonly root: string;
-  readonly socket: string;
-  readonly isolation: "bubblewrap" | "sweep";
-  readonly toolPath: string;
-  readonly readOnly: readonly string[];
-  readonly silenceMs: number;
-}
-
-/** When somebody last spoke to the guest, and when the last of it was more than a heartbeat. */
-interface Contact {
-  spokenAt: number;
-  workedAt: number;
-}
-
-async function main(): Promise<void> {
-  // Whoever started the guest may be gone; it has nothing more to say to them.
-  for (const stream of [process.stdout, process.stderr]) stream.on("error", () => undefined);
-  const settings = readSettings();
-  const parts = await assemble(settings);
+async function serve(args: readonly string[]): Promise<void> {
+  const settings = readSettings(args);
+  const egress = settings.egress === null ? null : await openEgress(settings.egress, settings.network);
+  // On a machine of its own programs trust what that trusts; elsewhere they get nothing but what they are given.
+  const trust = egress === null && !settings.contained ? {} : trustEnvironment(process.env);
+  const parts = await assemble(settings, { ...trust, ...egress?.env });
   const jobs = await openJobs(parts);
-  const contact: Contact = { spokenAt: Date.now(), workedAt: Date.now() };
+  const contact = createContact();
   const bootId = randomBytes(12).toString("hex");
   const startedAt = new Date().toISOString();
   const health = (): GuestHealth => ({
@@ -53,20 +51,17 @@ async function main(): Promise<void> {
     isolation: settings.isolation,
     workspaceRoot: parts.volume.root,
     activeJobs: jobs.activeCount(),
-    idleMs: jobs.activeCount() > 0 ? 0 : Math.max(0, Date.now() - Math.max(contact.workedAt, jobs.lastEndedAt())),
+    idleMs: jobs.activeCount() > 0 ? 0 : Math.min(contact.idleMs(), Math.max(0, Date.now() - jobs.lastEndedAt())),
+    egress: egress?.ports ?? null,
   });
   const shutdown = once(() => {
-    end(parts, jobs, server).then(() => process.exit(0), fail);
+    egress?.close();
+    end(parts, jobs, { server, mux }).then(() => process.exit(0), fail);
   });
   const context = { parts, files: createFiles(parts.volume), jobs, ports: createPorts(), health, shutdown };
-  const server = createGuestServer({
-    context,
-    onContact: ({ isHealth }) => {
-      contact.spokenAt = Date.now();
-      if (!isHealth) contact.workedAt = contact.spokenAt;
-    },
-  });
+  const server = createGuestServer({ context, contact });
   await listenOn(server, settings.socket);
+  const mux = settings.muxSocket === null ? null : await serveMux(server, settings.muxSocket);
   // After listening, because the socket's path may lead through a folder that is open as one of them.
   closeInheritedDescriptors();
   for (const name of ["SIGTERM", "SIGINT"] as const) process.on(name, shutdown);
@@ -77,28 +72,7 @@ async function main(): Promise<void> {
   );
 }
 
-function readSettings(): Settings {
-  const { values } = parseArgs({
-    options: {
-      root: { type: "string" },
-      socket: { type: "string" },
-      isolation: { type: "string" },
-      "tool-path": { type: "string" },
-      "read-only": { type: "string", multiple: true },
-      "silence-ms": { type: "string" },
-    },
-  });
-  const { root, socket, isolation } = values;
-  const toolPath = values["tool-path"];
-  const silenceMs = Number(values["silence-ms"] ?? guestSilenceLimitMs);
-  if (root === undefined || socket === undefined || toolPath === undefined)
-    throw new Error("--root, --socket and --tool-path are needed");
-  if (isolation !== "bubblewrap" && isolation !== "sweep") throw new Error("--isolation must be bubblewrap or sweep");
-  if (!(silenceMs > 0)) throw new Error("--silence-ms must be a number above 0");
-  return { root, socket, isolation, toolPath, readOnly: values["read-only"] ?? [], silenceMs };
-}
-
-async function assemble(settings: Settings): Promise<GuestParts> {
+async function assemble(settings: Settings, env: Readonly<Record<string, string>>): Promise<GuestParts> {
   const volume = await openVolume(settings.root);
   for (const name of await readdir(volume.own)) {
     if (name.startsWith(incomingPrefix)) await rm(join(volume.own, name), { force: true });
@@ -107,19 +81,23 @@ async function assemble(settings: Settings): Promise<GuestParts> {
   const scratch = await openScratchSpace(volume, settings.isolation);
   return {
     volume,
-    isolation: await chooseIsolation(settings, volume, socketFolder),
+    isolation: await chooseIsolation(settings, { volume, socketFolder, env }),
     pipes: createPipes(scratch.folder, settings.toolPath),
     scratch,
+    memory: createMemoryWatch(),
     now: () => new Date(),
   };
 }
 
-async function chooseIsolation(settings: Settings, volume: Volume, socketFolder: string): Promise<Isolation> {
-  const { toolPath } = settings;
-  if (settings.isolation === "sweep") return createSweep({ root: volume.root, toolPath });
+async function chooseIsolation(
+  settings: Settings,
+  { volume, socketFolder, env }: { volume: Volume; socketFolder: string; env: Readonly<Record<string, string>> },
+): Promise<Isolation> {
+  const { toolPath, contained } = settings;
+  if (settings.isolation === "sweep") return createSweep({ root: volume.root, toolPath, env, contained });
   const bwrap = await findProgram("bwrap", [toolPath, "/usr/local/bin", "/usr/bin", "/bin"].join(delimiter));
   const { root, own } = volume;
-  return createBubblewrap({ bwrap, root, own, hidden: [socketFolder], tools: settings.readOnly, toolPath });
+  return createBubblewrap({ bwrap, root, own, hidden: [socketFolder], tools: settings.readOnly, toolPath, env });
 }
 
 async function findProgram(name: string, path: string): Promise<string> {
@@ -134,19 +112,25 @@ async function findProgram(name: string, path: string): Promise<string> {
   throw new Error(`there is no ${name} in ${path}`);
 }
 
-function endAfterSilence(contact: Contact, silenceMs: number, shutdown: () => void): void {
+function endAfterSilence(contact: ContactLog, silenceMs: number, shutdown: () => void): void {
   const check = (): void => {
-    if (Date.now() - contact.spokenAt >= silenceMs) shutdown();
+    if (contact.silentMs() >= silenceMs) shutdown();
   };
   setInterval(check, Math.max(10, Math.min(silenceMs / 4, 30_000))).unref();
 }
 
 /** Ends every job, answers who still waits, and goes. */
-async function end(parts: GuestParts, jobs: Jobs, server: ReturnType<typeof createGuestServer>): Promise<void> {
+async function end(
+  parts: GuestParts,
+  jobs: Jobs,
+  { server, mux }: { server: ReturnType<typeof createGuestServer>; mux: MuxServer | null },
+): Promise<void> {
   await jobs.endAll(ownGraceMs);
   server.close();
+  mux?.close();
   await new Promise((done) => setTimeout(done, 100));
   server.closeAllConnections();
+  mux?.closeAll();
   // Commands ended with their connections; this sees to it where no namespace does.
   await parts.isolation.endLeftovers(ownerOf(parts.volume, commandOwner));
   await parts.scratch.remove();
@@ -184,4 +168,9 @@ function fail(error: unknown): void {
   process.stderr.write(`guest: ${messageOf(error)}\n`, () => process.exit(1));
 }
 
-main().catch(fail);
+// Whoever started the guest may be gone; it has nothing more to say to them.
+for (const stream of [process.stdout, process.stderr]) stream.on("error", () => undefined);
+const [program = "", ...rest] = process.argv.slice(2);
+const begun =
+  program === "pack" ? pack(rest, process.env) : program === "unpack" ? unpack(rest) : serve(process.argv.slice(2));
+begun.catch(fail);

@@ -4,6 +4,7 @@ import { lstat, mkdir, mkdtemp, readdir } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Isolation } from "./isolation.ts";
+import type { MemoryWatch } from "./out-of-memory.ts";
 import type { Pipes } from "./pipes.ts";
 import { isRunning, startTicks } from "./processes.ts";
 import { removeTree } from "./remove-tree.ts";
@@ -14,6 +15,7 @@ export interface GuestParts {
   readonly isolation: Isolation;
   readonly pipes: Pipes;
   readonly scratch: ScratchSpace;
+  readonly memory: MemoryWatch;
   readonly now: () => Date;
 }
 

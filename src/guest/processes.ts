@@ -1,6 +1,7 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { constants } from "node:os";
 import { systemCode } from "./faults.ts";
+import type { ProcessFacts } from "./strays.ts";
 
 /** Sends a signal to a process, or to a group when `pid` is negative; false when there is none such. */
 export function signal(pid: number, name: NodeJS.Signals): boolean {
@@ -16,12 +17,16 @@ export function signal(pid: number, name: NodeJS.Signals): boolean {
 
 /** When a process started, in the kernel's ticks: with the pid it names one process for ever. Null when it is gone or a zombie. */
 export function startTicks(pid: number): string | null {
+  const fields = statOf(pid);
+  return fields === null || fields[0] === "Z" || fields[0] === "X" ? null : (fields[19] ?? null);
+}
+
+/** What the kernel says of a process, from its state on; null when it is gone. */
+function statOf(pid: number): string[] | null {
   try {
     // The second field is the command in brackets and may hold anything, spaces and brackets too.
-    const fields = readFileSync(`/proc/${pid}/stat`, "latin1")
-      .replace(/^.*\) /s, "")
-      .split(" ");
-    return fields[0] === "Z" || fields[0] === "X" ? null : (fields[19] ?? null);
+    const text = readFileSync(`/proc/${pid}/stat`, "latin1");
+    return text.slice(text.lastIndexOf(") ") + 2).split(" ");
   } catch (error) {
     if (systemCode(error) === "ENOENT" || systemCode(error) === "ESRCH") return null;
     throw error;
@@ -47,16 +52,43 @@ export function hasChildren(pid: number): boolean {
   }
 }
 
-/** The processes whose environment holds `name` with a value that matches. Read in one go, so that none slips past. */
-export function processesWith(name: string, isMatch: (value: string) => boolean): number[] {
+/** Every living process but our own; zombies are none. `markName` is the variable of the environment that marks. */
+export function lookAtProcesses(markName: string): ProcessFacts[] {
   return readdirSync("/proc")
-    .filter((entry) => /^\d+$/.test(entry))
-    .map(Number)
-    .filter((pid) => pid !== process.pid && environmentOf(pid).some((entry) => matches(entry, name, isMatch)));
+    .filter((entry) => /^\d+$/.test(entry) && Number(entry) !== process.pid)
+    .flatMap((entry) => factsOf(Number(entry), markName));
 }
 
-function matches(entry: string, name: string, isMatch: (value: string) => boolean): boolean {
-  return entry.startsWith(`${name}=`) && isMatch(entry.slice(name.length + 1));
+/** What is known of one process, also of a zombie; nothing when it is gone. */
+export function factsOf(pid: number, markName: string, withZombies = false): ProcessFacts[] {
+  const fields = statOf(pid);
+  const [state = "X", parent, , session] = fields ?? [];
+  if (fields === null || state === "X" || (state === "Z" && !withZombies)) return [];
+  let mark: string | null | undefined;
+  return [
+    {
+      pid,
+      parent: Number(parent),
+      session: Number(session),
+      ticks: Number(fields[19]),
+      mark: () => {
+        mark = mark === undefined ? markOf(pid, markName) : mark;
+        return mark;
+      },
+    },
+  ];
+}
+
+/** The guest's own process and those above it, up to init. */
+export function ownLineage(): Set<number> {
+  const lineage = new Set<number>();
+  for (let pid = process.pid; pid > 0 && !lineage.has(pid); pid = Number(statOf(pid)?.[1] ?? 0)) lineage.add(pid);
+  return lineage;
+}
+
+function markOf(pid: number, name: string): string | null {
+  const entry = environmentOf(pid).find((each) => each.startsWith(`${name}=`));
+  return entry === undefined ? null : entry.slice(name.length + 1);
 }
 
 function environmentOf(pid: number): string[] {

@@ -1,4 +1,5 @@
-// The guest protocol, version 1: HTTP/1.1 over a byte stream (a unix socket on the host for `local`).
+// The guest protocol, version 1: HTTP/1.1 over a byte stream: a unix socket, or one of the channels
+// of a stream that carries many (mux.ts).
 // The guest serves one volume. All paths are relative to the volume's root, use "/" and never leave it.
 //
 //   GET    /v1/health                                   -> GuestHealth (also the heartbeat: any request counts)
@@ -23,7 +24,8 @@
 //
 // Errors: { error: { code, message } } with 4xx/5xx. Codes: bad-request, path (leads out of the volume, or is the guest's
 // own), forbidden, not-found, no-route, exists, is-directory, not-empty, changed (412), too-large, running, ended, stdin-gap,
-// stdin-ended, not-started (422: no folder, no sandbox), archive (422), no-listener (502), ending (503), no-space (507), internal.
+// stdin-ended, not-started (422: no folder, no sandbox), archive (422), no-listener (502), ending (503),
+// no-process (503: the sandbox has as many as it may have), no-space (507), internal.
 
 export const guestProtocolVersion = 1;
 
@@ -41,8 +43,13 @@ export interface GuestHealth {
   /** Where the volume's root is for programs inside the sandbox, such as `/workspace`. */
   readonly workspaceRoot: string;
   readonly activeJobs: number;
-  /** Milliseconds since the last job ended or request other than for health came; 0 while jobs run. */
+  /**
+   * Milliseconds since anything was done here: 0 while jobs, short commands or other requests run or tunnels are open;
+   * asking for health is nothing.
+   */
   readonly idleMs: number;
+  /** The ports on loopback that lead out of the sandbox (`--egress`); null where there are none. */
+  readonly egress: { readonly proxyPort: number | null; readonly modelPort: number } | null;
 }
 
 export interface FileStat {

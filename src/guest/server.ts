@@ -2,7 +2,7 @@
 
 import { unlink } from "node:fs/promises";
 import { createServer, type IncomingMessage, type Server } from "node:http";
-import { connect } from "node:net";
+import { connect, type Server as StreamServer } from "node:net";
 import type { Duplex } from "node:stream";
 import { faultOf, GuestFault, systemCode } from "./faults.ts";
 import { sendFault } from "./http.ts";
@@ -12,30 +12,41 @@ import { parsePort } from "./validate.ts";
 
 const keepAliveMs = 5 * 60_000;
 
+/** Who speaks to the guest, and how long ago somebody did. */
+export interface Contact {
+  /** Somebody asked something, or sent bytes. Health is a sign of life and no work. */
+  spoken(isWork: boolean): void;
+  /** Work begins; to be called when it is over. */
+  begin(): () => void;
+}
+
 export interface ServerOptions {
   readonly context: RouteContext;
-  /** Called for every request, when it comes and when it is done. */
-  readonly onContact: (what: { isHealth: boolean }) => void;
+  /** Told of every request and tunnel. */
+  readonly contact: Contact;
 }
 
 /** The HTTP server of the protocol; not listening yet. */
-export function createGuestServer({ context, onContact }: ServerOptions): Server {
+export function createGuestServer({ context, contact }: ServerOptions): Server {
   const server = createServer((request, response) => {
     const { segments, query } = takeApart(request);
-    const isHealth = segments[1] === "health";
-    onContact({ isHealth });
+    const isWork = segments[1] !== "health";
+    contact.spoken(isWork);
+    const over = isWork ? contact.begin() : null;
     const gone = new AbortController();
     response.on("close", () => {
       gone.abort();
-      onContact({ isHealth });
+      over?.();
+      contact.spoken(isWork);
     });
     answer(context, { request, response, query, signal: gone.signal }, segments).catch((error) =>
       sendFault(request, response, error),
     );
   });
   server.on("upgrade", (request: IncomingMessage, socket: Duplex, head: Buffer) => {
-    onContact({ isHealth: false });
-    socket.on("data", () => onContact({ isHealth: false }));
+    contact.spoken(true);
+    socket.on("data", () => contact.spoken(true));
+    socket.on("close", contact.begin());
     upgrade(request, socket, head).catch((error) => refuse(socket, error));
   });
   server.keepAliveTimeout = keepAliveMs;
@@ -45,7 +56,7 @@ export function createGuestServer({ context, onContact }: ServerOptions): Server
 }
 
 /** Listens on a unix socket. Fails when another guest listens there; a socket nobody answers on is replaced. */
-export async function listenOn(server: Server, path: string): Promise<void> {
+export async function listenOn(server: StreamServer, path: string): Promise<void> {
   if (await isAnswered(path)) throw new Error(`another guest listens on ${path}`);
   await unlink(path).catch((error) => {
     if (systemCode(error) !== "ENOENT") throw error;

@@ -5,7 +5,6 @@ import { unlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { JobInput } from "./input.ts";
 import type { Launched } from "./isolation.ts";
-import { outOfMemoryKills } from "./out-of-memory.ts";
 import type { JobOutput, StageOutput } from "./output.ts";
 import { type GuestParts, nextMarker, type Scratch } from "./parts.ts";
 import { closeChildEnd } from "./pipes.ts";
@@ -41,8 +40,8 @@ export interface StageEnd {
 export async function startStage(around: StageSurroundings, stage: StageSpec): Promise<StageRun> {
   const { parts } = around;
   const cwd = await parts.volume.locate(stage.cwd);
-  const killsBefore = await outOfMemoryKills();
   const output = await parts.pipes.forOutput();
+  const ranOutOfMemory = await parts.memory.begin();
   try {
     const input = await openInput(around, stage);
     const launched = parts.isolation.launch({
@@ -56,8 +55,9 @@ export async function startStage(around: StageSurroundings, stage: StageSpec): P
     });
     input.started(launched);
     const collected = around.output.collect(output.stream, stage.outputLimitBytes, launched.ended);
-    return { done: endOf(around, { argv: stage.argv, cwd }, launched, collected, killsBefore), stop: launched.stop };
+    return { done: endOf(around, { argv: stage.argv, cwd }, launched, collected, ranOutOfMemory), stop: launched.stop };
   } catch (error) {
+    await ranOutOfMemory(null);
     output.stream.destroy();
     throw error;
   } finally {
@@ -70,13 +70,11 @@ async function endOf(
   command: { argv: readonly string[]; cwd: string },
   launched: Launched,
   collected: Promise<StageOutput>,
-  killsBefore: number | null,
+  ranOutOfMemory: (exitCode: number | null) => Promise<boolean>,
 ): Promise<StageEnd> {
   const ending = await launched.ended;
   const output = await collected;
-  const killsAfter = await outOfMemoryKills();
-  const wasKilled = ending.exitCode === 137;
-  const outOfMemory = wasKilled && killsBefore !== null && killsAfter !== null && killsAfter > killsBefore;
+  const outOfMemory = await ranOutOfMemory(ending.exitCode);
   if (ending.ran) return { exitCode: ending.exitCode, signal: ending.signal, outOfMemory, output, error: null };
   const { exitCode, error } = around.parts.isolation.explainNoStart(command, ending, output.head);
   return { exitCode, signal: null, outOfMemory, output, error };

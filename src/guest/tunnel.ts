@@ -1,6 +1,7 @@
 import { connect, type Socket } from "node:net";
 import type { Duplex } from "node:stream";
 import { GuestFault } from "./faults.ts";
+import { joinConnections } from "./join.ts";
 
 const connectMs = 10_000;
 
@@ -8,15 +9,9 @@ const connectMs = 10_000;
 export async function openTunnel(port: number, caller: Duplex, head: Buffer): Promise<void> {
   // A server on "localhost" may listen on one of the two only.
   const server = await connectTo(port, "127.0.0.1").catch(() => connectTo(port, "::1"));
-  // A side that fails is gone for good; what the other one has sent before still arrives.
-  caller.on("error", () => caller.destroy());
-  server.on("error", () => server.destroy());
-  caller.on("close", () => server.destroySoon());
-  server.on("close", () => caller.end());
   caller.write("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: tcp\r\n\r\n");
   if (head.length > 0) server.write(head);
-  caller.pipe(server);
-  server.pipe(caller);
+  joinConnections(caller, server);
 }
 
 function connectTo(port: number, host: string): Promise<Socket> {

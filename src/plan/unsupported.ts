@@ -20,9 +20,6 @@ export function unsupportedFeatures(plan: Plan): PlanFault[] {
   }
   if (plan.isolation === "shared") refuse("isolation", "Isolation shared", "use worktree");
   if (plan.deliver.forge === "github") refuse("deliver.forge", "Delivery to GitHub", "use forge local");
-  if (plan.networkAsked && (plan.network === "allowlist" || typeof plan.network === "object")) {
-    refuse("network", "A network of allowed hosts", "use none or open");
-  }
   if (plan.notify.length > 0) refuse("notify", "Notifying webhooks", "remove notify");
   const { usd, tokens } = plan.limits.budget;
   if (usd !== null) refuse("limits.budget.usd", "A budget in USD", "remove it");

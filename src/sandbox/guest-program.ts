@@ -29,7 +29,11 @@ export async function guestProgram(cacheDir: string): Promise<string> {
 export async function bundle(entry: string): Promise<Uint8Array> {
   try {
     const { build } = await import("esbuild");
-    const options = { bundle: true, format: "esm", platform: "node", target: "node20", write: false } as const;
+    // Libraries of the older kind call `require`, which modules do not have.
+    const banner = {
+      js: 'import { createRequire as makeRequire } from "node:module"; const require = makeRequire(import.meta.url);',
+    };
+    const options = { bundle: true, format: "esm", platform: "node", target: "node20", write: false, banner } as const;
     const result = await build({ ...options, entryPoints: [entry], logLevel: "silent" });
     const [file] = result.outputFiles;
     if (file === undefined) throw new Error("esbuild gave no output");

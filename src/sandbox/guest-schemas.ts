@@ -4,6 +4,7 @@ import type { ExecResult, FileStat, GuestErrorBody, GuestHealth, JobState } from
 
 const text = z.string().max(100_000);
 const whole = z.number().int().nonnegative();
+const port = z.number().int().min(1).max(65_535);
 
 export const healthSchema: z.ZodType<GuestHealth> = z.object({
   protocol: whole,
@@ -14,6 +15,8 @@ export const healthSchema: z.ZodType<GuestHealth> = z.object({
   workspaceRoot: z.string().startsWith("/").max(4_096),
   activeJobs: whole,
   idleMs: z.number().nonnegative(),
+  // A guest of an earlier version says nothing of it.
+  egress: z.object({ proxyPort: port.nullable(), modelPort: port }).nullable().default(null),
 });
 
 export const fileStatSchema: z.ZodType<FileStat> = z
@@ -69,7 +72,7 @@ export const execResultSchema: z.ZodType<ExecResult> = z.object({
   durationMs: z.number().nonnegative(),
 });
 
-export const portsSchema = z.object({ ports: z.array(z.number().int().min(1).max(65_535)) });
+export const portsSchema = z.object({ ports: z.array(port) });
 
 export const errorSchema: z.ZodType<GuestErrorBody> = z.object({
   error: z.object({ code: z.string().max(100), message: z.string().max(10_000) }),

@@ -1,5 +1,7 @@
 import type { Duplex, Readable } from "node:stream";
 import type { ProjectId, SandboxId } from "../domain/ids.ts";
+import type { NetworkMode, NetworkPolicy } from "../domain/network.ts";
+import type { SandboxLimits } from "../domain/sandbox.ts";
 import type { ExecResult, ExecSpec, FileStat, GuestHealth, JobSpec, JobState } from "../guest/protocol.ts";
 
 export type {
@@ -51,12 +53,13 @@ export interface GuestClient {
   shutdown(): Promise<void>;
 }
 
-export type Network = "none" | "open";
-
 export interface SandboxSpec {
   readonly projectId: ProjectId;
   readonly sandboxId: SandboxId;
-  readonly network: Network;
+  /** Whom it belongs to; a label of what is made. */
+  readonly tenantId: string;
+  readonly network: NetworkPolicy;
+  readonly limits: SandboxLimits;
 }
 
 export interface SandboxEndpoint {
@@ -74,9 +77,47 @@ export interface SandboxInfo {
   /** `removed`: only its volume is left. */
   readonly state: "running" | "stopped" | "removed";
   readonly startedAt: string | null;
+  /** A folder of this machine, or the volume's name with its driver; null when there is none. */
   readonly volumePath: string | null;
   readonly diskBytes: number | null;
+  /** Whether a sandbox that is not running ended because its memory was used up. */
+  readonly outOfMemory: boolean;
 }
+
+/** What a running sandbox uses now; null where the driver cannot tell. */
+export interface SandboxUsage {
+  /** Processors in use, averaged over about a second. */
+  readonly cpus: number | null;
+  readonly memoryBytes: number | null;
+  readonly processes: number | null;
+  readonly diskBytes: number | null;
+}
+
+/** How far a driver keeps what a sandbox is limited to: by the kernel, by looking now and then, or not. */
+export type Enforcement = "hard" | "watched" | "none";
+
+/** What a driver can promise on this machine; what it cannot is said where it matters, never passed over. */
+export interface DriverCapabilities {
+  readonly isolation: "container" | "bubblewrap" | "none";
+  readonly cpu: Enforcement;
+  readonly memory: Enforcement;
+  readonly processes: Enforcement;
+  readonly disk: Enforcement;
+  /** The network policies that are enforced. */
+  readonly network: readonly NetworkMode[];
+  /** How volumes can be packed here, the best first. */
+  readonly archives: readonly ArchiveFormat[];
+}
+
+/** What befell a sandbox without our doing. */
+export interface SandboxChange {
+  readonly projectId: ProjectId;
+  readonly sandboxId: SandboxId;
+  readonly change: "started" | "ended" | "out-of-memory" | "removed";
+}
+
+/** How a volume is packed: tar with zstd, or with gzip. */
+export type ArchiveFormat = "tar.zst" | "tar.gz";
 
 /** Why a driver cannot work on this machine; `remedy` is what to type. */
 export interface DriverProblem {
@@ -86,17 +127,56 @@ export interface DriverProblem {
   readonly lacks?: "git" | "disk";
 }
 
+export type DriverName = "local" | "local-unsafe" | "docker";
+
 export interface SandboxDriver {
-  readonly name: "local" | "local-unsafe";
+  readonly name: DriverName;
   /** Tries the driver for real (not only whether files exist); empty when it works here. */
   check(): Promise<DriverProblem[]>;
-  /** Returns the running sandbox of this project, starting or creating it first if need be. Safe to call from many processes at once. */
+  capabilities(): Promise<DriverCapabilities>;
+  /**
+   * Returns the running sandbox of this project, starting or creating it first if need be; one that does not answer is
+   * replaced, its volume kept. Safe to call from many processes at once.
+   */
   ensure(spec: SandboxSpec): Promise<SandboxEndpoint>;
   /** The running sandbox of this project, else null; starts nothing. */
   find(projectId: ProjectId): Promise<SandboxEndpoint | null>;
   list(): Promise<SandboxInfo[]>;
+  /** Takes about a second: never a heartbeat. Null when it does not run. */
+  usage(projectId: ProjectId): Promise<SandboxUsage | null>;
   /** Stops compute and keeps the volume; over when every process of it is confirmed gone. Safe to call twice. */
   stop(projectId: ProjectId): Promise<void>;
   /** Stops, then removes the sandbox, and its volume when asked. Safe to call twice. */
   remove(projectId: ProjectId, options: { volume: boolean }): Promise<void>;
+  /**
+   * The volume as an archive, from a running or a stopped sandbox, without what the guest keeps of its jobs. An error of
+   * the stream means that the archive is not whole.
+   */
+  pack(projectId: ProjectId, format: ArchiveFormat): Promise<Readable>;
+  /**
+   * Unpacks an archive into a new volume, inside the sandbox's isolation, and puts it in the old one's place, which is
+   * removed; the sandbox is stopped. Fails with `archive` and changes nothing when the archive is broken, or has links
+   * that lead out, paths with `..`, or devices.
+   */
+  restore(projectId: ProjectId, archive: Readable, format: ArchiveFormat): Promise<void>;
+  /** What happens to sandboxes of this installation from now on, until the signal; may miss some: a hint to look. */
+  watch(signal: AbortSignal): AsyncIterable<SandboxChange>;
+}
+
+/** What the programs in sandboxes were not let to. */
+export interface EgressDenials {
+  /** Hosts that a plan could allow and that were denied since then, the most often asked for first, as a plan writes them. */
+  denied(projectId: ProjectId, since: Date): Promise<readonly string[]>;
+}
+
+/** Where snapshots of volumes are kept. */
+export interface SnapshotStore {
+  /** Keeps the stream under this id, whole or not at all; `sha256` is of the bytes kept. */
+  put(snapshotId: string, format: ArchiveFormat, archive: Readable): Promise<{ sizeBytes: number; sha256: string }>;
+  /** The bytes kept, failing at their end when their checksum is not this. Fails with `not-found`. */
+  get(snapshotId: string, format: ArchiveFormat, sha256: string): Promise<Readable>;
+  /** Safe to call twice. */
+  remove(snapshotId: string): Promise<void>;
+  /** Everything there is, whole or begun. */
+  list(): Promise<{ snapshotId: string; sizeBytes: number; isWhole: boolean }[]>;
 }

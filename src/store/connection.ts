@@ -22,6 +22,8 @@ export interface DatabaseOptions {
   readonly databaseUrl?: string;
   /** What the server's list of connections calls this process. */
   readonly applicationName: string;
+  /** How long an embedded Postgres lives on whose last user was killed. Default one minute. */
+  readonly orphanTimeoutMs?: number;
 }
 
 /** Opens the database: the server of `databaseUrl`, or else the embedded one of the data directory. Throws `database` or `environment`. */
@@ -30,11 +32,13 @@ export function openDatabase(options: DatabaseOptions): Promise<Database> {
   return databaseUrl === undefined ? openEmbeddedDatabase(options) : openServer(databaseUrl, options.applicationName);
 }
 
-async function openEmbeddedDatabase({ dataDir, applicationName }: DatabaseOptions): Promise<Database> {
+async function openEmbeddedDatabase(options: DatabaseOptions): Promise<Database> {
+  const { dataDir, applicationName, orphanTimeoutMs } = options;
   const onRestart = (socketDir: string) => {
     pool.options.host = socketDir;
   };
-  const server = await openEmbedded({ dataDir, applicationName, onRestart });
+  const limit = orphanTimeoutMs === undefined ? {} : { orphanTimeoutMs };
+  const server = await openEmbedded({ dataDir, applicationName, onRestart, ...limit });
   const who = { user: embeddedDatabase, database: embeddedDatabase, applicationName };
   const pool = hardened(new Pool(connectionTo(server.socketDir(), who)));
   return {

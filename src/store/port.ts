@@ -7,6 +7,7 @@ export type { AttemptKind, TaskConflict } from "./schema.ts";
 export type TenantRow = typeof schema.tenants.$inferSelect;
 export type ProjectRow = typeof schema.projects.$inferSelect;
 export type SandboxRow = typeof schema.sandboxes.$inferSelect;
+export type SnapshotRow = typeof schema.snapshots.$inferSelect;
 export type BuildRow = typeof schema.builds.$inferSelect;
 export type TaskRow = typeof schema.tasks.$inferSelect;
 export type DependencyRow = typeof schema.dependencies.$inferSelect;
@@ -20,6 +21,8 @@ export type JobRow = typeof schema.jobs.$inferSelect;
 export type LogChunkRow = typeof schema.logChunks.$inferSelect;
 export type PreviewRow = typeof schema.previews.$inferSelect;
 export type RestorePointRow = typeof schema.restorePoints.$inferSelect;
+export type BuildSpendingRow = typeof schema.buildSpending.$inferSelect;
+export type ModelCallRow = typeof schema.modelCalls.$inferSelect;
 export type OutboxRow = typeof schema.outbox.$inferSelect;
 
 /** Equality on each named column; an array means "one of"; null means "is null". */
@@ -31,6 +34,12 @@ export interface Rows<Row, Insert> {
   /** Fails with `not-found`. */
   get(where: Where<Row>): Promise<Row>;
   list(where: Where<Row>, order?: { by: keyof Row & string; descending?: boolean; limit?: number }): Promise<Row[]>;
+  /** `list`, of these columns alone. */
+  pick<Key extends keyof Row & string>(
+    where: Where<Row>,
+    columns: readonly Key[],
+    order?: { by: keyof Row & string; descending?: boolean; limit?: number },
+  ): Promise<Pick<Row, Key>[]>;
   insert(row: Insert): Promise<Row>;
   insertMany(rows: readonly Insert[]): Promise<void>;
   /** Null when a row with such a key is there already. */
@@ -44,6 +53,7 @@ export interface Tables {
   readonly tenants: Rows<TenantRow, typeof schema.tenants.$inferInsert>;
   readonly projects: Rows<ProjectRow, typeof schema.projects.$inferInsert>;
   readonly sandboxes: Rows<SandboxRow, typeof schema.sandboxes.$inferInsert>;
+  readonly snapshots: Rows<SnapshotRow, typeof schema.snapshots.$inferInsert>;
   readonly builds: Rows<BuildRow, typeof schema.builds.$inferInsert>;
   readonly tasks: Rows<TaskRow, typeof schema.tasks.$inferInsert>;
   readonly dependencies: Rows<DependencyRow, typeof schema.dependencies.$inferInsert>;
@@ -57,14 +67,36 @@ export interface Tables {
   readonly logChunks: Rows<LogChunkRow, typeof schema.logChunks.$inferInsert>;
   readonly previews: Rows<PreviewRow, typeof schema.previews.$inferInsert>;
   readonly restorePoints: Rows<RestorePointRow, typeof schema.restorePoints.$inferInsert>;
+  readonly buildSpending: Rows<BuildSpendingRow, typeof schema.buildSpending.$inferInsert>;
+  readonly modelCalls: Rows<ModelCallRow, typeof schema.modelCalls.$inferInsert>;
   readonly outbox: Rows<OutboxRow, typeof schema.outbox.$inferInsert>;
 }
 
-export interface StoreTransaction extends Tables {
+/** An attempt and what it belongs to; `task` is null for one on a wave's head. */
+export interface AttemptInContext {
+  readonly attempt: AttemptRow;
+  readonly build: BuildRow;
+  readonly wave: WaveRow;
+  readonly task: TaskRow | null;
+}
+
+/** Reading several tables at once. */
+export interface Joined {
+  /** Fails with `not-found`. */
+  attemptInContext(attemptId: string): Promise<AttemptInContext>;
+}
+
+export interface StoreTransaction extends Tables, Joined {
   /** The build's row, locked until the transaction ends: every verb that changes a build takes it first. */
   lockBuild(id: BuildId | string): Promise<BuildRow>;
   /** Locks a project's row: who may run is decided under it. */
   lockProject(id: ProjectId | string): Promise<ProjectRow>;
+  /** Locks a tenant's row: how many sandboxes it may run is decided under it. */
+  lockTenant(id: string): Promise<TenantRow>;
+  /** One transaction at a time decides what of the machine is promised to one more sandbox. */
+  lockMachine(): Promise<void>;
+  /** What a build has spent on models, locked until the transaction ends (W10). */
+  lockSpending(buildId: BuildId | string): Promise<BuildSpendingRow>;
   /** Writes an event to the outbox; an id that is there already is left alone (W13). */
   emit(event: DomainEvent & { readonly projectId: string; readonly buildId: string | null }): Promise<void>;
 }
@@ -74,14 +106,21 @@ export interface JobLease {
   readonly fence: number;
 }
 
-export interface Store extends Tables {
+export interface Store extends Tables, Joined {
   /**
    * Runs `work` in one transaction; repeats it on a serialisation failure or deadlock, so it must have no other effects.
    * `name` names the crash points before and after the commit.
    */
   transaction<T>(name: string, work: (transaction: StoreTransaction) => Promise<T>): Promise<T>;
+  /**
+   * Does `work` while nobody else, in any process, does something under this name; waits for its turn, or returns null at
+   * once without `wait`. Ends with its holder, a killed one included. Not a transaction: what `work` commits stays.
+   */
+  alone<T>(name: string, work: () => Promise<T>, options: { wait: boolean }): Promise<T | null>;
   /** This installation's id, made at first use: it labels everything we make (W9). */
   installationId(): Promise<string>;
+  /** What signs the tokens of agents, the same in every process; `fresh` becomes it at first use. */
+  modelSecret(fresh: string): Promise<string>;
   /**
    * Takes the leases of running jobs of these projects that nobody watches: never leased, run out, or held by a process
    * that is dead (`alive` false). Each taking raises the job's fence.

@@ -1,33 +1,25 @@
-import { and, asc, desc, eq, getTableColumns, getTableName, inArray, isNull, type SQL } from "drizzle-orm";
-import type { NodePgDatabase, NodePgQueryResultHKT } from "drizzle-orm/node-postgres";
-import type { PgColumn, PgDatabase, PgTable } from "drizzle-orm/pg-core";
+import type { PgTable } from "drizzle-orm/pg-core";
+import type { Pool, PoolClient } from "pg";
 import { WavesmithError } from "../domain/errors.ts";
 import type { KeptColumn } from "./kept-column.ts";
 import type { Rows, Where } from "./port.ts";
+import {
+  type ColumnShape,
+  columnOf,
+  createValues,
+  insertText,
+  prepared,
+  readRows,
+  setText,
+  shapeOf,
+  type Values,
+  whereText,
+} from "./statements.ts";
 
 type Order<Row> = NonNullable<Parameters<Rows<Row, never>["list"]>[1]>;
 
-export type Db = NodePgDatabase<Record<string, never>> | PgDatabase<NodePgQueryResultHKT, Record<string, never>>;
-
-function condition(columns: Record<string, PgColumn>, where: object): SQL | undefined {
-  const parts = Object.entries(where)
-    .filter(([, value]) => value !== undefined)
-    .map(([name, value]) => {
-      const column = columns[name];
-      if (column === undefined) throw new WavesmithError("internal", `no column ${name}`);
-      if (value === null) return isNull(column);
-      return Array.isArray(value) ? inArray(column, value) : eq(column, value);
-    });
-  return and(...parts);
-}
-
-/** Postgres stores neither NUL nor half a character, and what agents and tools print may hold both. */
-function storable<Value>(value: Value): Value {
-  if (typeof value === "string") return value.replace(/[\0\p{Surrogate}]/gu, "\ufffd") as Value;
-  if (Array.isArray(value)) return value.map(storable) as Value;
-  if (value === null || typeof value !== "object" || Object.getPrototypeOf(value) !== Object.prototype) return value;
-  return Object.fromEntries(Object.entries(value).map(([name, inner]) => [name, storable(inner)])) as Value;
-}
+/** A pool, or the client of a transaction. */
+export type Queryable = Pick<Pool | PoolClient, "query">;
 
 /** Rows with the kept value in its place; null when one of them is not kept. */
 function wholeRows<Row extends object>(rows: readonly Row[], keeping: Keeping | null): Row[] | null {
@@ -44,6 +36,13 @@ function keepValues<Row extends object>(rows: readonly Row[], column: KeptColumn
 export interface LockableRows<Row, Insert> extends Rows<Row, Insert> {
   /** `get` that locks the row until the transaction ends. */
   lock(where: Where<Row>): Promise<Row>;
+  /** For statements on several tables: the columns to read, as those of this alias. */
+  readonly joining: {
+    readonly count: number;
+    columns(alias: string): string;
+    /** A row that was read so; null when the table has none. */
+    read(values: readonly unknown[]): Promise<Row | null>;
+  };
 }
 
 /** A column left out of most reads, and whether what is read through this handle may be kept. */
@@ -52,81 +51,113 @@ export interface Keeping {
   readonly mayKeep: boolean;
 }
 
-/** The rows of one table through a database or a transaction. */
+/** Columns to read, and the list of them in SQL. */
+interface Selection {
+  readonly columns: readonly ColumnShape[];
+  readonly text: string;
+}
+
+const selectionOf = (columns: readonly ColumnShape[]): Selection => ({
+  columns,
+  text: columns.map((column) => column.quoted).join(", "),
+});
+
+/** The rows of one table through a pool or a transaction's client. */
 export function rowsOf<Row extends object, Insert extends object>(
-  db: Db,
+  on: Queryable,
   table: PgTable,
   keeping: Keeping | null = null,
 ): LockableRows<Row, Insert> {
-  const columns = getTableColumns(table) as Record<string, PgColumn>;
-  const name = getTableName(table);
-  const light = Object.fromEntries(Object.entries(columns).filter(([column]) => column !== keeping?.column.name));
-  const select = async (which: typeof columns, where: Where<Row>, order?: Order<Row>): Promise<Row[]> => {
-    let query = db.select(which).from(table).where(condition(columns, where)).$dynamic();
-    if (order !== undefined) {
-      query = query.orderBy(order.descending === true ? desc(columns[order.by]!) : asc(columns[order.by]!));
-      if (order.limit !== undefined) query = query.limit(order.limit);
-    }
-    return (await query) as Row[];
+  const shape = shapeOf(table);
+  const all = [...shape.columns.values()];
+  const whole = selectionOf(all);
+  const light = keeping === null ? whole : selectionOf(all.filter(({ key }) => key !== keeping.column.name));
+
+  const run = async (text: string, values: Values, read: Selection | null): Promise<Row[]> => {
+    const { rows } = await on.query<unknown[]>({ ...prepared(text), values: values.list, rowMode: "array" });
+    return read === null ? [] : readRows<Row>(read.columns, rows);
   };
+  const select = (read: Selection, where: Where<Row>, order?: Order<Row>): Promise<Row[]> => {
+    const values = createValues();
+    let text = `select ${read.text} from ${shape.quoted}${whereText(shape, where, values)}`;
+    if (order !== undefined) {
+      text += ` order by ${columnOf(shape, order.by).quoted}${order.descending === true ? " desc" : ""}`;
+      if (order.limit !== undefined) text += ` limit ${values.add(order.limit)}`;
+    }
+    return run(text, values, read);
+  };
+  const insert = (row: Insert, whenThere: string): Promise<Row[]> => {
+    const values = createValues();
+    const text = `insert into ${shape.quoted}${insertText(shape, [row], values)}${whenThere} returning ${whole.text}`;
+    return run(text, values, whole);
+  };
+
   const list: Rows<Row, Insert>["list"] = async (where, order) => {
-    const whole = wholeRows(await select(light, where, order), keeping);
-    if (whole !== null) return whole;
-    const rows = await select(columns, where, order);
+    const found = wholeRows(await select(light, where, order), keeping);
+    if (found !== null) return found;
+    const rows = await select(whole, where, order);
     if (keeping?.mayKeep) keepValues(rows, keeping.column);
     return rows;
   };
+  const pick: Rows<Row, Insert>["pick"] = async (where, keys, order) =>
+    select(selectionOf(keys.map((key) => columnOf(shape, key))), where, order);
   const find: Rows<Row, Insert>["find"] = async (where, order) => (await list(where, order))[0] ?? null;
+  const missing = (where: Where<Row>) =>
+    new WavesmithError("not-found", `there is no row in ${shape.name} with ${JSON.stringify(where)}`);
   return {
     list,
+    pick,
     find,
-    async get(where: Where<Row>) {
+    joining: {
+      count: light.columns.length,
+      columns: (alias) => light.columns.map((column) => `${alias}.${column.quoted}`).join(", "),
+      async read(values) {
+        if (values.every((value) => value === null)) return null;
+        const [row] = readRows<Row>(light.columns, [values]);
+        return wholeRows([row!], keeping)?.[0] ?? find({ id: (row as { id: string }).id } as never);
+      },
+    },
+    async get(where) {
       const row = await find(where);
-      if (row === null)
-        throw new WavesmithError("not-found", `there is no row in ${name} with ${JSON.stringify(where)}`);
+      if (row === null) throw missing(where);
       return row;
     },
     async lock(where) {
-      const rows = (await db.select(light).from(table).where(condition(columns, where)).for("update")) as Row[];
-      const whole = wholeRows(rows, keeping) ?? (await select(columns, where));
-      if (whole[0] === undefined)
-        throw new WavesmithError("not-found", `there is no row in ${name} with ${JSON.stringify(where)}`);
-      return whole[0];
+      const values = createValues();
+      const text = `select ${light.text} from ${shape.quoted}${whereText(shape, where, values)} for update`;
+      const rows = await run(text, values, light);
+      const [row] = wholeRows(rows, keeping) ?? (await select(whole, where));
+      if (row === undefined) throw missing(where);
+      return row;
     },
     async insert(row) {
-      return (
-        await db
-          .insert(table)
-          .values(storable(row) as never)
-          .returning()
-      )[0] as Row;
+      return (await insert(row, ""))[0]!;
     },
     async insertMany(rows) {
       // Postgres takes at most 65,535 parameters a statement.
       for (let start = 0; start < rows.length; start += 1000) {
-        await db.insert(table).values(storable(rows.slice(start, start + 1000)) as never);
+        const values = createValues();
+        const text = `insert into ${shape.quoted}${insertText(shape, rows.slice(start, start + 1000), values)}`;
+        await on.query(text, values.list);
       }
     },
     async insertIfAbsent(row) {
-      const inserted = await db
-        .insert(table)
-        .values(storable(row) as never)
-        .onConflictDoNothing()
-        .returning();
-      return (inserted[0] as Row | undefined) ?? null;
+      return (await insert(row, " on conflict do nothing"))[0] ?? null;
     },
     async update(where, patch) {
-      const changed = db
-        .update(table)
-        .set(storable(patch) as never)
-        .where(condition(columns, where));
-      if (keeping === null || keeping.column.name in patch) return (await changed.returning()) as Row[];
-      const rows = (await changed.returning(light)) as Row[];
+      const read = keeping === null || keeping.column.name in patch ? whole : light;
+      const values = createValues();
+      const set = setText(shape, patch, values);
+      const text = `update ${shape.quoted}${set}${whereText(shape, where, values)} returning ${read.text}`;
+      const rows = await run(text, values, read);
+      if (read === whole) return rows;
       // What is not kept yet is read: the rows are ours to the end of the transaction, or as they are a moment later.
       return wholeRows(rows, keeping) ?? list({ id: rows.map((row) => (row as { id: string }).id) } as never);
     },
     async remove(where) {
-      return (await db.delete(table).where(condition(columns, where)).returning()).length;
+      const values = createValues();
+      const text = `delete from ${shape.quoted}${whereText(shape, where, values)}`;
+      return (await on.query({ ...prepared(text), values: values.list })).rowCount ?? 0;
     },
   };
 }

@@ -15,7 +15,11 @@ import {
   uniqueIndex,
 } from "drizzle-orm/pg-core";
 import type { Evidence } from "../domain/finding.ts";
+import { type ModelCallStatus, modelCallStatuses } from "../domain/models.ts";
+import type { NetworkMode, NetworkPolicy } from "../domain/network.ts";
 import type { Plan, PlanTask } from "../domain/plan.ts";
+import type { SandboxLimits, SandboxState, SnapshotState } from "../domain/sandbox.ts";
+import { sandboxStates, snapshotStates } from "../domain/sandbox.ts";
 import type {
   AttemptOutcome,
   AttemptStatus,
@@ -47,6 +51,8 @@ const oneOf = (column: string, values: readonly string[]) =>
 
 export const installations = pgTable("installations", {
   id: text("id").primaryKey(),
+  /** Signs what agents show to the model proxy; made at first use. */
+  modelSecret: text("model_secret"),
   createdAt: created(),
 });
 
@@ -77,15 +83,55 @@ export const sandboxes = pgTable(
       .notNull()
       .references(() => projects.id),
     driver: text("driver").notNull(),
-    state: text("state").$type<"wanted" | "running" | "stopped" | "removed">().notNull(),
+    /** `lost`: it ran, and is not there any more; its next use makes it again. */
+    state: text("state").$type<SandboxState>().notNull(),
     bootId: text("boot_id"),
+    network: jsonb("network").$type<NetworkPolicy>(),
+    limits: jsonb("limits").$type<SandboxLimits>(),
     createdAt: created(),
+    startedAt: moment("started_at"),
+    /** When a job, a command or a preview was last seen at work in it. */
     usedAt: moment("used_at").notNull().defaultNow(),
+    checkedAt: moment("checked_at"),
+    stoppedAt: moment("stopped_at"),
+    /** Why it is not running: `idle`, `expired`, `asked`, out of memory, … */
+    reason: text("reason"),
     removedAt: moment("removed_at"),
   },
   (table) => [
     uniqueIndex("one_sandbox_per_project").on(table.projectId).where(sql`state <> 'removed'`),
-    check("sandbox_state", oneOf("state", ["wanted", "running", "stopped", "removed"])),
+    check("sandbox_state", oneOf("state", sandboxStates)),
+  ],
+);
+
+/** Packed volumes; the bytes lie in the snapshot store. */
+export const snapshots = pgTable(
+  "snapshots",
+  {
+    id: text("id").primaryKey(),
+    projectId: text("project_id")
+      .notNull()
+      .references(() => projects.id),
+    /** Of which sandbox; its row stays when it is removed. */
+    sandboxId: text("sandbox_id")
+      .notNull()
+      .references(() => sandboxes.id),
+    /** `writing`: intended or under way; what a dead process left so is `failed`. */
+    state: text("state").$type<SnapshotState>().notNull(),
+    reason: text("reason").$type<"asked" | "idle">().notNull(),
+    format: text("format").$type<"tar.zst" | "tar.gz">().notNull(),
+    sizeBytes: bigint("size_bytes", { mode: "number" }),
+    sha256: text("sha256"),
+    error: text("error"),
+    createdAt: created(),
+    endedAt: moment("ended_at"),
+    /** After this the retention cron removes it. */
+    expiresAt: moment("expires_at").notNull(),
+  },
+  (table) => [
+    index("snapshots_by_project").on(table.projectId, table.createdAt),
+    check("snapshot_state", oneOf("state", snapshotStates)),
+    check("snapshot_kept_has_checksum", sql`state <> 'kept' or (sha256 is not null and size_bytes is not null)`),
   ],
 );
 
@@ -107,7 +153,7 @@ export const builds = pgTable(
     status: text("status").$type<BuildStatus>().notNull(),
     plan: jsonb("plan").$type<Plan>().notNull(),
     sandboxDriver: text("sandbox_driver").notNull(),
-    network: text("network").$type<"none" | "open">().notNull(),
+    network: text("network").$type<NetworkMode>().notNull(),
     /** Restore point 0: where the build began. */
     baseSha: text("base_sha"),
     headSha: text("head_sha"),
@@ -452,6 +498,54 @@ export const restorePoints = pgTable(
     createdAt: created(),
   },
   (table) => [primaryKey({ columns: [table.buildId, table.waveNumber] })],
+);
+
+/** What a build has spent on models, and what its calls under way may still spend; changed under its row's lock (W10). */
+export const buildSpending = pgTable("build_spending", {
+  buildId: text("build_id")
+    .primaryKey()
+    .references(() => builds.id),
+  reservedTokens: bigint("reserved_tokens", { mode: "number" }).notNull().default(0),
+  spentTokens: bigint("spent_tokens", { mode: "number" }).notNull().default(0),
+  reservedMicroUsd: bigint("reserved_micro_usd", { mode: "number" }).notNull().default(0),
+  spentMicroUsd: bigint("spent_micro_usd", { mode: "number" }).notNull().default(0),
+  /** Calls of models whose price nobody knows: what they cost is in no sum. */
+  unpricedCalls: integer("unpriced_calls").notNull().default(0),
+});
+
+/** Every call of a model: written before it is made, with the most it may cost. */
+export const modelCalls = pgTable(
+  "model_calls",
+  {
+    id: text("id").primaryKey(),
+    buildId: text("build_id")
+      .notNull()
+      .references(() => builds.id),
+    /** Who made it: an attempt, or the critic of a gate. */
+    ownerKind: text("owner_kind").$type<"attempt" | "gate">().notNull(),
+    ownerId: text("owner_id").notNull(),
+    provider: text("provider").notNull(),
+    model: text("model").notNull(),
+    status: text("status").$type<ModelCallStatus>().notNull(),
+    reservedTokens: bigint("reserved_tokens", { mode: "number" }).notNull(),
+    /** Null: the model's price is unknown. */
+    reservedMicroUsd: bigint("reserved_micro_usd", { mode: "number" }),
+    inputTokens: bigint("input_tokens", { mode: "number" }),
+    cachedTokens: bigint("cached_tokens", { mode: "number" }),
+    outputTokens: bigint("output_tokens", { mode: "number" }),
+    microUsd: bigint("micro_usd", { mode: "number" }),
+    httpStatus: integer("http_status"),
+    error: text("error"),
+    startedAt: moment("started_at").notNull().defaultNow(),
+    endedAt: moment("ended_at"),
+  },
+  (table) => [
+    index("model_calls_by_owner").on(table.ownerId),
+    index("model_calls_by_build").on(table.buildId, table.startedAt),
+    index("model_calls_open").on(table.buildId).where(sql`status = 'open'`),
+    check("model_call_status", oneOf("status", modelCallStatuses)),
+    check("model_call_ended", sql`(status = 'open') = (ended_at is null)`),
+  ],
 );
 
 /** Facts and requests, in the order they were committed: sent to the engine once, read by live views for ever. */

@@ -1,18 +1,20 @@
 import { createHash } from "node:crypto";
-import { and, inArray, isNull, sql } from "drizzle-orm";
-import { drizzle } from "drizzle-orm/node-postgres";
-import type { Pool } from "pg";
+import type { Pool, PoolClient } from "pg";
+import { WavesmithError } from "../domain/errors.ts";
 import { type IdSource, randomIds } from "../domain/ids.ts";
 import { createKeptPlans, type KeptColumn } from "./kept-column.ts";
-import type { BuildRow, JobLease, JobRow, ProjectRow, Rows, Store, StoreTransaction, Tables } from "./port.ts";
-import { type Db, type Keeping, rowsOf } from "./rows.ts";
+import { createLocks } from "./locks.ts";
+import type { AttemptInContext, BuildRow, JobRow, ProjectRow, Rows, Store, StoreTransaction, Tables } from "./port.ts";
+import { type Keeping, type Queryable, rowsOf } from "./rows.ts";
 import * as schema from "./schema.ts";
+import { prepared } from "./statements.ts";
 
-function tablesOf(db: Db, plans: Keeping) {
+function tablesOf(db: Queryable, plans: Keeping | null) {
   return {
     tenants: rowsOf(db, schema.tenants),
     projects: rowsOf<ProjectRow, typeof schema.projects.$inferInsert>(db, schema.projects),
     sandboxes: rowsOf(db, schema.sandboxes),
+    snapshots: rowsOf(db, schema.snapshots),
     builds: rowsOf<BuildRow, typeof schema.builds.$inferInsert>(db, schema.builds, plans),
     tasks: rowsOf(db, schema.tasks),
     dependencies: rowsOf(db, schema.dependencies),
@@ -26,21 +28,52 @@ function tablesOf(db: Db, plans: Keeping) {
     logChunks: rowsOf(db, schema.logChunks),
     previews: rowsOf(db, schema.previews),
     restorePoints: rowsOf(db, schema.restorePoints),
+    buildSpending: rowsOf(db, schema.buildSpending),
+    modelCalls: rowsOf(db, schema.modelCalls),
     outbox: rowsOf(db, schema.outbox),
   } satisfies Tables;
 }
 
-function transactionOf(db: Db, column: KeptColumn): StoreTransaction {
+function transactionOf(db: Queryable, column: KeptColumn, onEmit: () => void): StoreTransaction {
   const tables = tablesOf(db, { column, mayKeep: false });
   return {
     ...tables,
+    attemptInContext: (id) => attemptInContext(db, tables, id),
     lockBuild: (id) => tables.builds.lock({ id }),
     lockProject: (id) => tables.projects.lock({ id }),
+    lockTenant: (id) => tables.tenants.lock({ id }),
+    lockMachine: async () => void (await db.query("select pg_advisory_xact_lock($1)", [machineLock.toString()])),
+    async lockSpending(buildId) {
+      await tables.buildSpending.insertIfAbsent({ buildId });
+      return tables.buildSpending.lock({ buildId });
+    },
     async emit(event) {
       const { id: eventId, name, data, projectId, buildId } = event;
+      onEmit();
       await tables.outbox.insertIfAbsent({ eventId, name, data, projectId, buildId });
     },
   };
+}
+
+/** One statement for what would be four: every step of a task begins with it. */
+async function attemptInContext(
+  db: Queryable,
+  { attempts, builds, waves, tasks }: ReturnType<typeof tablesOf>,
+  id: string,
+): Promise<AttemptInContext> {
+  const parts = [attempts, builds, waves, tasks].map(({ joining }, index) => joining.columns(`t${index}`));
+  const text = `select ${parts.join(", ")} from attempts t0 join builds t1 on t1.id = t0.build_id
+    join waves t2 on t2.id = t0.wave_id left join tasks t3 on t3.id = t0.task_id where t0.id = $1`;
+  const { rows } = await db.query<unknown[]>({ ...prepared(text), values: [id], rowMode: "array" });
+  if (rows[0] === undefined) throw new WavesmithError("not-found", `there is no attempt ${id}`);
+  const left = [...rows[0]];
+  const [attempt, build, wave, task] = [
+    await attempts.joining.read(left.splice(0, attempts.joining.count)),
+    await builds.joining.read(left.splice(0, builds.joining.count)),
+    await waves.joining.read(left.splice(0, waves.joining.count)),
+    await tasks.joining.read(left),
+  ];
+  return { attempt: attempt!, build: build!, wave: wave!, task };
 }
 
 /** A number for Postgres advisory locks from a name. */
@@ -49,20 +82,45 @@ export function advisoryKey(name: string): bigint {
 }
 
 const outboxLock = advisoryKey("wavesmith:outbox");
+const machineLock = advisoryKey("wavesmith:machine");
 const repeatable = new Set(["40001", "40P01"]);
 const codeOf = (error: unknown): string | undefined => {
   const { code, cause } = error as { code?: string; cause?: unknown };
   return code ?? (cause === undefined ? undefined : codeOf(cause));
 };
 
+/** Runs `work` between `begin` and `commit` on a client of its own; whatever it throws rolls back. */
+async function inTransaction<Result>(
+  pool: Pool,
+  work: (client: PoolClient) => Promise<Result>,
+  begin = "begin",
+): Promise<Result> {
+  const client = await pool.connect();
+  let broken: Error | undefined;
+  try {
+    await client.query(begin);
+    const result = await work(client);
+    await client.query("commit");
+    return result;
+  } catch (error) {
+    // A client that cannot roll back is thrown away, which rolls back as well.
+    await client.query("rollback").catch((failure: Error) => {
+      broken = failure;
+    });
+    throw error;
+  } finally {
+    client.release(broken);
+  }
+}
+
 /** The store over a pool whose database is migrated. */
 export function createStore(
   pool: Pool,
   options: { crashPoint?: (name: string) => void | Promise<void>; ids?: IdSource } = {},
 ): Store {
-  const db = drizzle(pool);
   const plans = createKeptPlans();
-  const tables = tablesOf(db, { column: plans, mayKeep: true });
+  const unsent = createUnsent();
+  const tables = tablesOf(pool, { column: plans, mayKeep: true });
   const crashPoint = options.crashPoint ?? (() => undefined);
   const commit = async <Result>(name: string, work: () => Promise<Result>): Promise<Result> => {
     await crashPoint(`${name}.before-commit`);
@@ -72,9 +130,13 @@ export function createStore(
   };
   const transaction: Store["transaction"] = async (name, work) => {
     for (let attempt = 1; ; attempt += 1) {
+      let emits = false;
+      const onEmit = () => {
+        emits = true;
+      };
       try {
-        const result = await db.transaction(async (tx) => {
-          const value = await work(transactionOf(tx as unknown as Db, plans));
+        const result = await inTransaction(pool, async (client) => {
+          const value = await work(transactionOf(client, plans, onEmit));
           await crashPoint(`${name}.before-commit`);
           return value;
         });
@@ -82,48 +144,113 @@ export function createStore(
         return result;
       } catch (error) {
         if (attempt >= 5 || !repeatable.has(codeOf(error) ?? "")) throw error;
+      } finally {
+        // Also of one that failed: its commit may have succeeded unheard.
+        if (emits) unsent.expect();
       }
     }
   };
   return {
     ...(options.crashPoint === undefined ? tables : committing(tables, commit)),
     transaction,
+    attemptInContext: (id) => attemptInContext(pool, tables, id),
     ...processRegistry(pool),
-    ...leases(db, commit),
+    ...createLocks(pool, (name) => advisoryKey(`wavesmith:alone:${name}`)),
+    ...leases(pool, commit),
+    drainOutbox: drainOf(pool, unsent, crashPoint),
     async installationId() {
-      await db
-        .insert(schema.installations)
-        .values({ id: (options.ids ?? randomIds)("installation") })
-        .onConflictDoNothing();
-      const rows = await db.execute<{ id: string }>(sql`select id from installations order by created_at, id limit 1`);
-      return rows.rows[0]!.id;
+      const id = (options.ids ?? randomIds)("installation");
+      await pool.query("insert into installations (id) values ($1) on conflict do nothing", [id]);
+      const { rows } = await pool.query<{ id: string }>("select id from installations order by created_at, id limit 1");
+      return rows[0]!.id;
+    },
+    async modelSecret(fresh) {
+      await this.installationId();
+      const { rows } = await pool.query<{ model_secret: string }>(
+        `update installations set model_secret = coalesce(model_secret, $1)
+         where id = (select id from installations order by created_at, id limit 1) returning model_secret`,
+        [fresh],
+      );
+      return rows[0]!.model_secret;
     },
     async unfinishedProjects() {
-      const { rows } = await db.execute<{ project_id: string }>(
-        sql`select distinct project_id from builds where status in ('queued', 'running', 'cancelling')`,
+      const { rows } = await pool.query<{ project_id: string }>(
+        "select distinct project_id from builds where status in ('queued', 'running', 'cancelling')",
       );
       return rows.map((row) => row.project_id);
     },
-    async drainOutbox(projectIds, deliver) {
-      const { outbox } = schema;
-      const ofThese = projectIds === "all" ? undefined : inArray(outbox.projectId, [...projectIds]);
-      const unsent = and(isNull(outbox.sentAt), ofThese);
-      // Most looks find nothing, and those need no lock.
-      if ((await db.select({ seq: outbox.seq }).from(outbox).where(unsent).limit(1)).length === 0) return 0;
-      const sent = await db.transaction(async (tx) => {
-        // One process at a time, so that events leave in the order in which they were committed.
-        await tx.execute(sql`select pg_advisory_xact_lock(${outboxLock})`);
-        const rows = await tx.select().from(outbox).where(unsent).orderBy(outbox.seq).limit(200);
-        if (rows.length === 0) return 0;
-        await deliver(rows);
-        const seqs = rows.map((row) => row.seq);
-        await tx.update(outbox).set({ sentAt: new Date() }).where(inArray(outbox.seq, seqs));
-        await crashPoint("outbox.drain.before-commit");
-        return seqs.length;
-      });
+  };
+}
+
+const lookAgainMs = 500;
+const mostAtOnce = 200;
+
+/** Whether a look at the outbox can be spared: this process sends what it emits, and looks for what others left. */
+interface Unsent {
+  /** This process has committed events. */
+  expect(): void;
+  /** Whether to look; from then on there is none, until `expect` or for half a second. */
+  shouldLook(projectIds: readonly string[] | "all"): "surely" | "perhaps" | "no";
+}
+
+function createUnsent(): Unsent {
+  let expected = true;
+  let seen = "";
+  let seenMs = 0;
+  return {
+    expect() {
+      expected = true;
+    },
+    shouldLook(projectIds) {
+      const these = JSON.stringify(projectIds);
+      const should = expected
+        ? "surely"
+        : these !== seen || performance.now() > seenMs + lookAgainMs
+          ? "perhaps"
+          : "no";
+      if (should === "no") return should;
+      seen = these;
+      seenMs = performance.now();
+      expected = false;
+      return should;
+    },
+  };
+}
+
+function drainOf(
+  pool: Pool,
+  expected: Unsent,
+  crashPoint: (name: string) => void | Promise<void>,
+): Store["drainOutbox"] {
+  const looking = tablesOf(pool, null).outbox;
+  // Each statement sees what was committed before it, so the look comes after the lock. One process at a time, so that
+  // events leave in the order in which they were committed.
+  const begin = `begin; select pg_advisory_xact_lock(${outboxLock})`;
+  return async (projectIds, deliver) => {
+    const should = expected.shouldLook(projectIds);
+    if (should === "no") return 0;
+    const unsent = { sentAt: null, ...(projectIds === "all" ? {} : { projectId: [...projectIds] }) };
+    const drain = async (client: PoolClient): Promise<number> => {
+      const { outbox } = tablesOf(client, null);
+      const rows = await outbox.list(unsent, { by: "seq", limit: mostAtOnce });
+      if (rows.length === 0) return 0;
+      await deliver(rows);
+      const seqs = rows.map((row) => row.seq);
+      await outbox.update({ seq: seqs }, { sentAt: new Date() });
+      await crashPoint("outbox.drain.before-commit");
+      return seqs.length;
+    };
+    try {
+      // Looks on a mere chance find nothing mostly, and those need no lock.
+      if (should === "perhaps" && (await looking.pick(unsent, ["seq"], { by: "seq", limit: 1 })).length === 0) return 0;
+      const sent = await inTransaction(pool, drain, begin);
+      if (sent === mostAtOnce) expected.expect();
       if (sent > 0) await crashPoint("outbox.drain.after-commit");
       return sent;
-    },
+    } catch (error) {
+      expected.expect();
+      throw error;
+    }
   };
 }
 
@@ -146,42 +273,46 @@ function committing(tables: Tables, commit: Commit): Tables {
   return Object.fromEntries(wrapped) as Tables;
 }
 
-function leases(db: Db, commit: Commit): Pick<Store, "leaseJobs" | "renewLeases" | "releaseLeases"> {
-  const jobs = rowsOf<JobRow, typeof schema.jobs.$inferInsert>(db, schema.jobs);
+/** A holder is dead when nobody holds its advisory lock; then its lease need not run out first. */
+const takeLeases = `
+  update jobs set lease_owner = $2, lease_until = now() + $3 * interval '1 millisecond', fence = fence + 1
+  where key in (
+    select key from jobs
+    where status = 'running' and ($1::text[] is null or project_id = any($1))
+      and (lease_owner is null or lease_until < now() or (lease_owner <> $2 and not exists (
+        select 1 from pg_locks
+        where locktype = 'advisory' and granted and objsubid = 1
+          and ((classid::bigint << 32) | objid::bigint) = ('x' || substr(encode(sha256(lease_owner::bytea), 'hex'), 1, 16))::bit(64)::bigint
+      )))
+    order by created_at limit $4 for update skip locked
+  ) returning key, fence`;
+
+const renewLeases = `
+  update jobs set lease_until = now() + $2 * interval '1 millisecond'
+  where lease_owner = $1 and status = 'running' and lease_until > now() returning key`;
+
+function leases(pool: Pool, commit: Commit): Pick<Store, "leaseJobs" | "renewLeases" | "releaseLeases"> {
+  const jobs = rowsOf<JobRow, typeof schema.jobs.$inferInsert>(pool, schema.jobs);
   return {
     async leaseJobs({ projectIds, owner, leaseMs, limit }) {
-      const mine = projectIds === "all" ? sql`true` : sql`project_id = any(${sql.param([...projectIds])})`;
-      // A holder is dead when nobody holds its advisory lock; then its lease need not run out first.
-      const take = () =>
-        db.execute<{ key: string; fence: number }>(sql`
-        update jobs set lease_owner = ${owner}, lease_until = now() + ${`${leaseMs} milliseconds`}::interval, fence = fence + 1
-        where key in (
-          select key from jobs
-          where status = 'running' and ${mine}
-            and (lease_owner is null or lease_until < now() or (lease_owner <> ${owner} and not exists (
-              select 1 from pg_locks
-              where locktype = 'advisory' and granted and objsubid = 1
-                and ((classid::bigint << 32) | objid::bigint) = ('x' || substr(encode(sha256(lease_owner::bytea), 'hex'), 1, 16))::bit(64)::bigint
-            )))
-          order by created_at limit ${limit} for update skip locked
-        ) returning key, fence`);
-      const taken = await commit("leases.take", take);
-      const leased: JobLease[] = [];
-      for (const row of taken.rows) leased.push({ job: await jobs.get({ key: row.key }), fence: row.fence });
-      return leased;
+      const values = [projectIds === "all" ? null : [...projectIds], owner, leaseMs, limit];
+      const taken = await commit("leases.take", () =>
+        pool.query<{ key: string; fence: number }>({ ...prepared(takeLeases), values }),
+      );
+      if (taken.rows.length === 0) return [];
+      const rows = await jobs.list({ key: taken.rows.map((row) => row.key) }, { by: "createdAt" });
+      const fences = new Map(taken.rows.map((row) => [row.key, row.fence]));
+      return rows.map((job) => ({ job, fence: fences.get(job.key)! }));
     },
     async renewLeases(owner, leaseMs) {
-      const renew = () =>
-        db.execute<{ key: string }>(sql`
-        update jobs set lease_until = now() + ${`${leaseMs} milliseconds`}::interval
-        where lease_owner = ${owner} and status = 'running' and lease_until > now() returning key`);
-      const held = await commit("leases.renew", renew);
+      const held = await commit("leases.renew", () =>
+        pool.query<{ key: string }>({ ...prepared(renewLeases), values: [owner, leaseMs] }),
+      );
       return held.rows.map((row) => row.key);
     },
     async releaseLeases(owner) {
-      await commit("leases.release", () =>
-        db.execute(sql`update jobs set lease_owner = null, lease_until = null where lease_owner = ${owner}`),
-      );
+      const release = "update jobs set lease_owner = null, lease_until = null where lease_owner = $1";
+      await commit("leases.release", () => pool.query(release, [owner]));
     },
   };
 }

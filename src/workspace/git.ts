@@ -1,8 +1,9 @@
-import { spawn } from "node:child_process";
+import { type ChildProcessWithoutNullStreams, spawn } from "node:child_process";
 import { createHash } from "node:crypto";
 import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { WavesmithError } from "../domain/errors.ts";
+import { type Conversation, createConversation } from "./conversation.ts";
 
 /** The oldest git whose `merge-tree --write-tree` and `cat-file -z` are there. */
 const oldestGit = [2, 38] as const;
@@ -58,6 +59,8 @@ export interface Git {
   run(args: readonly string[], options?: GitOptions): Promise<GitResult>;
   /** Standard output as text, without the newline at its end. */
   text(args: readonly string[], options?: GitOptions): Promise<string>;
+  /** A git of these arguments that reads questions from its standard input; the same one for the same arguments. */
+  converse(gitDir: string, args: readonly string[]): Conversation;
 }
 
 /** `home` is a private folder; of `env` only what finding programs and reaching a network takes is passed on. */
@@ -70,20 +73,35 @@ export function createGit(options: { home: string; env: Readonly<Record<string, 
     await writeFile(join(options.home, ".gitconfig"), "[safe]\n\tdirectory = *\n");
     checkVersion(await spawnGit(["--version"], base, {}));
   };
-  const run = async (args: readonly string[], given: GitOptions = {}): Promise<GitResult> => {
+  const whenReady = async () => {
     ready ??= makeReady();
     await ready.catch((error) => {
       ready = null;
       throw error;
     });
+  };
+  const run = async (args: readonly string[], given: GitOptions = {}): Promise<GitResult> => {
+    await whenReady();
     const env = { ...base, ...(given.gitDir === undefined ? {} : { GIT_DIR: given.gitDir }), ...given.env };
     const more = (given.config ?? []).flatMap((setting) => ["-c", setting]);
     const result = await spawnGit([...settings, ...more, ...args], env, given);
     if (!result.cut && !(given.answers ?? [0]).includes(result.exitCode)) throw failure(args, given, result);
     return result;
   };
+  const conversations = new Map<string, Conversation>();
+  const converse = (gitDir: string, args: readonly string[]): Conversation => {
+    const key = JSON.stringify([gitDir, ...args]);
+    const begin = async (): Promise<ChildProcessWithoutNullStreams> => {
+      await whenReady();
+      return spawn("git", [...settings, ...args], { env: { ...base, GIT_DIR: gitDir }, stdio: "pipe", cwd: "/" });
+    };
+    const made = conversations.get(key) ?? createConversation(begin);
+    conversations.set(key, made);
+    return made;
+  };
   return {
     run,
+    converse,
     text: async (args, given) => (await run(args, given)).stdout.toString("utf8").replace(/\n$/, ""),
   };
 }

@@ -1,3 +1,4 @@
+import { randomBytes } from "node:crypto";
 import { WavesmithError } from "../domain/errors.ts";
 import { assertSha, type Git, splitZ } from "./git.ts";
 import type { ChangedFile, Sha } from "./port.ts";
@@ -24,22 +25,41 @@ const statuses: Readonly<Record<string, ChangedFile["status"]>> = {
 export interface RawChange extends ChangedFile {
   /** Git's file mode after the change; `160000` is a repository inside the tree. */
   readonly mode: string;
+  /** The object after the change. */
+  readonly blob: Sha;
 }
+
+const changeFormat = ["-r", "-M", "-z", "--raw", "--numstat"];
 
 /** What differs between two commits, renames found, in git's order of paths. */
 export async function changesBetween(git: Git, gitDir: string, from: Sha, to: Sha): Promise<RawChange[]> {
-  const args = ["diff-tree", "-r", "-M", "-z", "--no-commit-id", "--raw", "--numstat", assertSha(from), assertSha(to)];
+  const args = ["diff-tree", ...changeFormat, "--no-commit-id", assertSha(from), assertSha(to)];
   return parseChanges(splitZ((await git.run(args, { gitDir })).stdout));
 }
 
-/** Reads `diff-tree -z --raw --numstat`: first every raw record, then the counts in the same order. */
+/** `changesBetween` a commit and the one before it, for whoever asks it of many commits. */
+export async function changesOf(git: Git, gitDir: string, before: Sha, commit: Sha): Promise<RawChange[]> {
+  const end = endMark();
+  // git says a line that begins with no SHA back at once, and then has said all before it.
+  const question = `${assertSha(commit)} ${assertSha(before)}\n${end}\n`;
+  const said = await git.converse(gitDir, ["diff-tree", "--stdin", ...changeFormat]).ask(question, `${end}\n`);
+  const [header, ...fields] = splitZ(said);
+  // Of a commit it lacks it says nothing, as of one that changes nothing: that is asked in a way that can fail.
+  if (header !== commit) return changesBetween(git, gitDir, before, commit);
+  return parseChanges(fields);
+}
+
+/** What no path and no file holds by chance or by intent. */
+const endMark = (): string => `~${randomBytes(12).toString("hex")}`;
+
+/** Reads `diff-tree -z --raw --numstat`: first every raw record, then the counts, if asked for, in the same order. */
 export function parseChanges(fields: readonly string[]): RawChange[] {
-  const raws: { status: string; mode: string; path: string; from: string | null }[] = [];
+  const raws: { status: string; mode: string; blob: Sha; path: string; from: string | null }[] = [];
   let at = 0;
   while (fields[at]?.startsWith(":")) {
-    const [, mode = "", , , status = ""] = fields[at]!.split(" ");
+    const [, mode = "", , blob = "", status = ""] = fields[at]!.split(" ");
     const renamed = status.startsWith("R") || status.startsWith("C");
-    raws.push({ status, mode, path: fields[at + (renamed ? 2 : 1)]!, from: renamed ? fields[at + 1]! : null });
+    raws.push({ status, mode, blob, path: fields[at + (renamed ? 2 : 1)]!, from: renamed ? fields[at + 1]! : null });
     at += renamed ? 3 : 2;
   }
   return raws.map((raw) => {
@@ -53,6 +73,7 @@ export function parseChanges(fields: readonly string[]): RawChange[] {
       deletedLines: deleted === "-" ? null : Number(deleted),
       binary: added === "-",
       mode: raw.mode,
+      blob: raw.blob,
     };
   });
 }
@@ -61,7 +82,7 @@ export async function changedFiles(git: Git, gitDir: string, from: Sha, to: Sha)
   return (await changesBetween(git, gitDir, from, to)).map(withoutMode);
 }
 
-export function withoutMode({ mode: _, ...change }: RawChange): ChangedFile {
+export function withoutMode({ mode: _, blob: __, ...change }: RawChange): ChangedFile {
   return change;
 }
 
@@ -109,13 +130,20 @@ export async function readBlob(
 ): Promise<Buffer | null> {
   const name = `${assertSha(request.sha)}:${request.path}`;
   if (request.path === "" || name.includes("\0")) return null;
-  const most = request.maxBytes ?? mebibyte;
-  const options = { gitDir, input: `${name}\0`, maxBytes: most + 128 };
-  const { stdout } = await git.run(["cat-file", "--batch", "-z"], options);
-  const header = /^([0-9a-f]{40}) (\w+) (\d+)\n/.exec(stdout.subarray(0, 128).toString("latin1"));
-  if (header === null || header[2] !== "blob" || Number(header[3]) > most) return null;
-  const start = header[0].length;
-  return Buffer.from(stdout.subarray(start, start + Number(header[3])));
+  const header = await askObject(git, gitDir, `info ${name}`);
+  const [, sha, type, size] = /^([0-9a-f]{40}) (\w+) (\d+)\n$/.exec(header.toString("latin1")) ?? [];
+  if (type !== "blob" || Number(size) > (request.maxBytes ?? mebibyte)) return null;
+  const answer = await askObject(git, gitDir, `contents ${sha}`);
+  const start = answer.indexOf(10) + 1;
+  return Buffer.from(answer.subarray(start, start + Number(size)));
+}
+
+/** One command of `cat-file --batch-command`. */
+function askObject(git: Git, gitDir: string, command: string): Promise<Buffer> {
+  const end = endMark();
+  return git
+    .converse(gitDir, ["cat-file", "--batch-command", "-z"])
+    .ask(`${command}\0info ${end}\0`, `${end} missing\n`);
 }
 
 /** The tree of a commit. */

@@ -4,6 +4,7 @@ import picomatch from "picomatch";
 import { WavesmithError } from "../domain/errors.ts";
 import { assertSha, type Git, identityEnvironment, splitZ } from "./git.ts";
 import type { JoinBranch, JoinRequest, JoinResult, Sha } from "./port.ts";
+import { createUnion } from "./union.ts";
 import type { Authority } from "./volume.ts";
 
 // J1. A branch is joined only when all of it merged cleanly, or all that did not is declared generated; else its commit
@@ -35,23 +36,39 @@ export async function join(
   const isGenerated = request.generated.length === 0 ? () => false : picomatch([...request.generated], { dot: true });
   const joining: Joining = { ...authority, request, isGenerated, joined: [] };
   const reach = await readReach(joining);
+  const messageOf = (branch: JoinBranch) => messageText(request, branch);
+  const union = await createUnion({ ...authority, request, messageOf, parents: reach.parents });
   const conflicts: JoinResult["conflicts"] = [];
   const regenerate = new Set<string>();
   let head = assertSha(request.base);
+  const writeUnion = async () => {
+    for (const commit of await union.write(head)) {
+      head = assertSha(commit);
+      await crashPoint("join.merged");
+    }
+  };
   for (const branch of request.branches) {
     if (!reach.isInHead(branch.commit)) {
-      const merge = await tryMerge(joining, head, branch);
-      if (merge.tree === null) {
-        conflicts.push({ taskKey: branch.taskKey, paths: merge.paths, detail: await explain(joining, merge, branch) });
-        continue;
+      if (union.takes(branch)) union.add(branch);
+      else {
+        await writeUnion();
+        const merge = await tryMerge(joining, head, branch);
+        if (merge.tree === null) {
+          const detail = await explain(joining, merge, branch);
+          conflicts.push({ taskKey: branch.taskKey, paths: merge.paths, detail });
+          continue;
+        }
+        head = await commitMerge(joining, { tree: merge.tree, head, branch });
+        union.merged(branch);
+        for (const path of merge.paths) regenerate.add(path);
+        await crashPoint("join.merged");
       }
-      head = await commitMerge(joining, { tree: merge.tree, head, branch });
       reach.addToHead(branch.commit);
-      for (const path of merge.paths) regenerate.add(path);
-      await crashPoint("join.merged");
+      if (union.isFull) await writeUnion();
     }
     joining.joined.push(branch);
   }
+  await writeUnion();
   await proveJoined(joining, head, reach.wasOutside);
   return {
     head,
@@ -75,6 +92,7 @@ async function readReach(joining: Joining) {
   }
   const outside = new Set(parents.keys());
   return {
+    parents,
     isInHead: (commit: Sha) => !outside.has(commit),
     wasOutside: (commit: Sha) => parents.has(commit),
     addToHead(commit: Sha) {
@@ -154,9 +172,12 @@ async function takeHeadsSide(joining: Joining, merge: { tree: Sha; head: Sha; pa
 async function commitMerge(joining: Joining, merge: { tree: Sha; head: Sha; branch: JoinBranch }): Promise<Sha> {
   const { git, gitDir, request } = joining;
   const args = ["commit-tree", merge.tree, "-p", merge.head, "-p", merge.branch.commit];
-  const input = `${request.message(merge.branch).replaceAll("\0", "").trimEnd()}\n`;
+  const input = messageText(request, merge.branch);
   return assertSha(await git.text(args, { gitDir, env: identityEnvironment(request.author, request.date), input }));
 }
+
+const messageText = (request: JoinRequest, branch: JoinBranch): string =>
+  `${request.message(branch).replaceAll("\0", "").trimEnd()}\n`;
 
 /** What conflicted and with whose work, for the one who does the task again. */
 async function explain(joining: Joining, merge: Merge, branch: JoinBranch): Promise<string> {

@@ -4,7 +4,7 @@ import type { ExecResult, GuestClient } from "../sandbox/port.ts";
 import { receiveBundle } from "./bundle.ts";
 import { exactBytes, excludeRules } from "./excludes.ts";
 import { assertSha, commitSha, identityEnvironment, shaPattern } from "./git.ts";
-import { changesBetween, type RawChange, withoutMode } from "./history.ts";
+import { changesOf, type RawChange, withoutMode } from "./history.ts";
 import {
   addNestedScript,
   addScript,
@@ -174,7 +174,7 @@ async function receiveTree(keeping: Keeping, tree: Sha): Promise<{ commit: Sha; 
   const tip = await receiveBundle(git, gitDir, { data, base: request.base });
   await keeping.crashPoint("keep.received");
   const commit = await makeCommit(keeping, tree, tip);
-  return { commit, changed: await changesBetween(git, gitDir, request.base, commit) };
+  return { commit, changed: await changesOf(git, gitDir, request.base, commit) };
 }
 
 /** The commit around the tree: the sandbox's when that is exactly the one it should have made, else made here. */

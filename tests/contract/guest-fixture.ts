@@ -28,6 +28,10 @@ export interface FixtureOptions {
   /** Starts the guest in an outer bubblewrap, as the driver `local` does, its volume a tmpfs of this size. */
   readonly tmpfsBytes?: number;
   readonly folder?: string;
+  /** What the guest is started by, such as a program that makes a namespace. */
+  readonly starter?: readonly string[];
+  /** Further arguments of the guest. */
+  readonly args?: readonly string[];
   /** The socket's folder, open: the guest gets it as descriptor 3 and reaches the socket through it. */
   readonly inherited?: number;
 }
@@ -67,7 +71,17 @@ function plainCommand(options: FixtureOptions, { folder, program }: { folder: st
   const silence = options.silenceMs === undefined ? [] : ["--silence-ms", String(options.silenceMs)];
   const socket = options.inherited === undefined ? "run/guest.sock" : "/proc/self/fd/3/guest.sock";
   const places = ["--root", join(folder, "volume"), "--socket", socket];
-  return [process.execPath, program, ...places, "--isolation", options.isolation, "--tool-path", toolPath, ...silence];
+  return [
+    process.execPath,
+    program,
+    ...places,
+    "--isolation",
+    options.isolation,
+    "--tool-path",
+    toolPath,
+    ...silence,
+    ...(options.args ?? []),
+  ];
 }
 
 function outerCommand(options: FixtureOptions, { folder, program }: { folder: string; program: string }): string[] {

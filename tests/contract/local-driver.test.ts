@@ -1,26 +1,65 @@
-import { chmodSync, chownSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
+import { spawn } from "node:child_process";
+import { chmodSync, chownSync, existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { ProjectId } from "../../src/domain/ids.ts";
+import { markOf } from "../../src/sandbox/drivers/local/launch.ts";
+import { processStart } from "../../src/sandbox/drivers/local/processes.ts";
+import { readRecord, writeRecord } from "../../src/sandbox/drivers/local/record.ts";
 import { createLocalDriver, type LocalDriverOptions } from "../../src/sandbox/drivers/local.ts";
 import type { SandboxDriver } from "../../src/sandbox/port.ts";
 import { requires } from "../support/require.ts";
-import { anotherProcess, describeSandboxDriver, processesWith, scriptJob, shell, specOf } from "./sandbox-driver.ts";
+import {
+  anotherProcess,
+  type DriverHarness,
+  describeSandboxDriver,
+  processesWith,
+  scriptJob,
+  shell,
+  specOf,
+  until,
+} from "./sandbox-driver.ts";
 
 const env = { PATH: process.env.PATH ?? "", HOME: process.env.HOME ?? "/" };
-const makerOf = (unsafe: boolean) => ({
-  make(dataDir: string) {
-    const options: LocalDriverOptions = { unsafe, dataDir, installationId: "inst_test", readOnly: [], env };
-    return { driver: createLocalDriver(options), process: options };
+const optionsOf = (unsafe: boolean, dataDir: string): LocalDriverOptions => ({
+  unsafe,
+  dataDir,
+  installationId: "inst_test",
+  readOnly: [],
+  env,
+});
+
+const harnessOf = (unsafe: boolean): DriverHarness => ({
+  make: (dataDir) => {
+    const options = optionsOf(unsafe, dataDir);
+    return { driver: createLocalDriver(options), choice: { kind: "local", options } };
   },
+  kill: async (dataDir, projectId) => {
+    const { pid } = readRecord(join(dataDir, "sandboxes", projectId))!;
+    process.kill(pid!, "SIGKILL");
+    await until("it is gone", () => processStart(pid!) === null);
+  },
+  halfStart: async (dataDir, projectId) => {
+    const record = readRecord(join(dataDir, "sandboxes", projectId))!;
+    writeRecord(join(dataDir, "sandboxes", projectId), { ...record, state: "starting", pid: null, pidStart: null });
+    const mark = markOf(optionsOf(unsafe, dataDir), projectId);
+    const half = spawn("sh", ["-c", "sleep 100; true", "half-started", ...mark]);
+    const ended = new Promise<void>((resolve) => half.on("exit", () => resolve()));
+    return { gone: () => ended };
+  },
+  volumePath: (dataDir, projectId) => join(dataDir, "volumes", projectId),
+  left: async (dataDir) => [
+    ...(existsSync(join(dataDir, "volumes")) ? readdirSync(join(dataDir, "volumes")) : []),
+    ...processesWith(dataDir).map((pid) => `process ${pid}`),
+  ],
 });
 
 const bubblewrap = requires("bubblewrap");
-if (bubblewrap) describeSandboxDriver("local", makerOf(false));
-describeSandboxDriver("local-unsafe", makerOf(true));
+if (bubblewrap) describeSandboxDriver("local", harnessOf(false));
+describeSandboxDriver("local-unsafe", harnessOf(true));
 
 describe.runIf(bubblewrap)("inside a local sandbox", () => {
   const root = mkdtempSync(join(tmpdir(), "wavesmith-inside-"));
@@ -133,7 +172,8 @@ describe.runIf(bubblewrap && process.geteuid?.() === 0)("a local sandbox of an o
       env: settings,
     };
     const prefix = ["setpriv", "--reuid", "1234", "--regid", "1234", "--clear-groups"];
-    const request = { options, projectId: "proj_a", network: "none", remove: true } as const;
+    const driver = { kind: "local", options } as const;
+    const request = { driver, projectId: "proj_a", network: "none", remove: true } as const;
     const script = "mkdir -p mod/a && chmod 555 mod/a mod && echo made > file && stat -c %U file && cat file";
     try {
       const answer = await anotherProcess({ ...request, exec: ["sh", "-c", script] }, prefix, settings).answer;

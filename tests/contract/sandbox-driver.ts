@@ -1,26 +1,50 @@
 import { spawn } from "node:child_process";
+import { randomBytes } from "node:crypto";
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
+import { Readable } from "node:stream";
+import { gzipSync } from "node:zlib";
+import { pack as tarPack } from "tar-stream";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import type { ProjectId, SandboxId } from "../../src/domain/ids.ts";
-import { markOf } from "../../src/sandbox/drivers/local/launch.ts";
-import { processStart } from "../../src/sandbox/drivers/local/processes.ts";
-import { readRecord, writeRecord } from "../../src/sandbox/drivers/local/record.ts";
-import type { LocalDriverOptions } from "../../src/sandbox/drivers/local.ts";
-import type { ExecResult, GuestClient, JobSpec, JobState, SandboxDriver, SandboxSpec } from "../../src/sandbox/port.ts";
-import type { ProcessRequest } from "./sandbox-process.ts";
+import { usualLimits } from "../../src/domain/sandbox.ts";
+import type {
+  ArchiveFormat,
+  ExecResult,
+  GuestClient,
+  JobSpec,
+  JobState,
+  SandboxChange,
+  SandboxDriver,
+  SandboxSpec,
+} from "../../src/sandbox/port.ts";
+import type { DriverChoice, ProcessRequest } from "./sandbox-process.ts";
 
-export interface DriverMaker {
-  /** A driver on a data folder; `process` is what another process needs to make the same one. */
-  make(dataDir: string): { driver: SandboxDriver; process: LocalDriverOptions };
+/** What the suite needs to know of a driver besides its port. */
+export interface DriverHarness {
+  /** A driver on a data folder, and how another process makes the same one. */
+  make(dataDir: string): { driver: SandboxDriver; choice: DriverChoice };
+  /** Kills a sandbox's first process, as a fault of the machine would; resolves when it is gone. */
+  kill(dataDir: string, projectId: ProjectId): Promise<void>;
+  /**
+   * Of a sandbox that was stopped, leaves what a process leaves that is killed while it starts it; `gone` resolves when
+   * that is no more.
+   */
+  halfStart(dataDir: string, projectId: ProjectId): Promise<{ gone(): Promise<void> }>;
+  /** Where the port says that a project's first volume is. */
+  volumePath(dataDir: string, projectId: ProjectId): string;
+  /** What there is of the sandboxes of a data folder, volumes included; nothing when all were removed. */
+  left(dataDir: string): Promise<string[]>;
 }
 
-export const specOf = (projectId: string, network: SandboxSpec["network"] = "none"): SandboxSpec => ({
+export const specOf = (projectId: string, mode: SandboxSpec["network"]["mode"] = "none"): SandboxSpec => ({
   projectId: projectId as ProjectId,
   sandboxId: `sbx_${projectId}` as SandboxId,
-  network,
+  tenantId: "ten_test",
+  network: { mode, hosts: [] },
+  limits: usualLimits,
 });
 
 /** Runs a shell script in the sandbox, with the whole volume writable. */
@@ -67,13 +91,6 @@ export function processesWith(word: string): number[] {
     });
 }
 
-/** Kills the process that was started for the sandbox, and nothing else of it. */
-async function killSandbox(dataDir: string, projectId: string): Promise<void> {
-  const { pid } = readRecord(join(dataDir, "sandboxes", projectId))!;
-  process.kill(pid!, "SIGKILL");
-  await until("it is gone", () => processStart(pid!) === null);
-}
-
 interface Answer {
   readonly bootId: string;
   readonly exec: ExecResult | null;
@@ -106,48 +123,88 @@ export function anotherProcess(
   return { answer, kill: () => child.kill("SIGKILL") && ended };
 }
 
-/** What every driver on this machine promises. `maker` makes drivers that share what lies in a data folder. */
-export function describeSandboxDriver(name: string, maker: DriverMaker): void {
+/** A job that only an end from outside ends, with a process that has left its group; `word` is in that one's command line. */
+const escaping = (word: string): JobSpec =>
+  scriptJob(`setsid sh -c 'trap "" TERM; while :; do sleep 0.1; done' ${word} & touch up; sleep 100`);
+
+const uniqueWord = (what: string): string => `${what}-${process.pid}-${randomBytes(6).toString("hex")}`;
+
+async function whole(stream: Readable): Promise<Buffer> {
+  const chunks: Buffer[] = [];
+  for await (const chunk of stream) chunks.push(chunk as Buffer);
+  return Buffer.concat(chunks);
+}
+
+/** An archive with one entry that no honest one has. */
+async function hostileArchive(header: {
+  name: string;
+  type: "file" | "symlink" | "character-device";
+  linkname?: string;
+}) {
+  const tar = tarPack();
+  tar.entry({ name: "harmless" }, "fine");
+  tar.entry(header, header.type === "file" ? "out" : "");
+  tar.finalize();
+  return gzipSync(await whole(tar as unknown as Readable));
+}
+
+/** What every driver promises, on whatever machine. The harness makes drivers that share what lies in a data folder. */
+export function describeSandboxDriver(name: string, harness: DriverHarness): void {
   describe(`the sandbox driver ${name}`, () => {
     let dataDir = "";
     let driver: SandboxDriver;
-    let options: LocalDriverOptions;
+    let choice: DriverChoice;
+    // Where names are of the whole machine, other runs have theirs.
+    let projectId: ProjectId;
     beforeEach(() => {
       dataDir = mkdtempSync(join(tmpdir(), "wavesmith-driver-"));
-      ({ driver, process: options } = maker.make(dataDir));
+      projectId = `proj_${randomBytes(8).toString("hex")}` as ProjectId;
+      ({ driver, choice } = harness.make(dataDir));
     });
     afterEach(async () => {
       for (const sandbox of await driver.list()) await driver.remove(sandbox.projectId, { volume: true });
+      expect(await harness.left(dataDir)).toEqual([]);
       rmSync(dataDir, { recursive: true, force: true });
       expect(processesWith(dataDir)).toEqual([]);
     });
+
+    const isContained = () => name !== "local-unsafe";
+    const start = (mode: SandboxSpec["network"]["mode"] = "none") => driver.ensure(specOf(projectId, mode));
 
     it("finds nothing wrong with a machine on which it works", async () => {
       expect(await driver.check()).toEqual([]);
     });
 
+    it("says what it can promise here", async () => {
+      const { network, archives, isolation } = await driver.capabilities();
+      expect(network).toContain("open");
+      expect(archives).toContain("tar.gz");
+      expect(isolation === "none").toBe(!isContained());
+    });
+
     it("gives the same running sandbox when asked twice, also by another driver object", async () => {
-      const first = await driver.ensure(specOf("proj_a"));
-      const again = await driver.ensure(specOf("proj_a"));
-      const other = await maker.make(dataDir).driver.find("proj_a" as ProjectId);
+      const first = await start();
+      const again = await start();
+      const other = await harness.make(dataDir).driver.find(projectId);
       expect([again.bootId, other?.bootId]).toEqual([first.bootId, first.bootId]);
-      expect(again.sandboxId).toBe("sbx_proj_a");
+      expect(again.sandboxId).toBe(`sbx_${projectId}`);
     });
 
     it("starts one sandbox when several processes ask at once", async () => {
-      const request: ProcessRequest = { options, projectId: "proj_a", network: "none" };
+      const request: ProcessRequest = { driver: choice, projectId, network: "none" };
       const answers = await Promise.all([1, 2, 3].map(() => anotherProcess(request).answer));
       expect(new Set(answers.map((answer) => answer.bootId)).size).toBe(1);
-      expect((await driver.find("proj_a" as ProjectId))?.bootId).toBe(answers[0]!.bootId);
+      expect((await driver.find(projectId))?.bootId).toBe(answers[0]!.bootId);
     });
 
     it("starts nothing when it only looks", async () => {
-      expect(await driver.find("proj_a" as ProjectId)).toBeNull();
+      expect(await driver.find(projectId)).toBeNull();
+      expect(await driver.usage(projectId)).toBeNull();
       expect(await driver.list()).toEqual([]);
     });
 
     it("runs commands in the volume with the programs of PATH", async () => {
-      const { guest, workspaceRoot } = await driver.ensure(specOf("proj_a"));
+      const { guest, workspaceRoot } = await start();
       const result = await shell(guest, "pwd && node -p 1+1 && git init -q repo && git --version && hostname");
       expect(result).toMatchObject({ exitCode: 0 });
       expect(result.stdout.split("\n").slice(0, 2)).toEqual([workspaceRoot, "2"]);
@@ -155,33 +212,28 @@ export function describeSandboxDriver(name: string, maker: DriverMaker): void {
 
     it("passes nothing of the orchestrator's environment on", async () => {
       const env = { ...process.env, PLANTED_TOKEN: "hunter2" };
-      const request: ProcessRequest = {
-        options,
-        projectId: "proj_a",
-        network: "none",
-        exec: ["sh", "-c", "env; cat /proc/[0-9]*/environ"],
-      };
-      const { exec } = await anotherProcess({ ...request, exec: ["sh", "-c", "env"] }, [], env).answer;
+      const request: ProcessRequest = { driver: choice, projectId, network: "none", exec: ["sh", "-c", "env"] };
+      const { exec } = await anotherProcess(request, [], env).answer;
       expect(exec?.stdout).toMatch(/^PATH=/m);
       expect(exec?.stdout).not.toMatch(/PLANTED|hunter2/);
     });
 
     it("keeps the volume's files over a stop and a start", async () => {
-      const { guest, bootId } = await driver.ensure(specOf("proj_a"));
+      const { guest, bootId } = await start();
       await guest.writeFile("notes/kept.txt", "kept");
-      await driver.stop("proj_a" as ProjectId);
-      expect(await driver.find("proj_a" as ProjectId)).toBeNull();
-      const again = await driver.ensure(specOf("proj_a"));
+      await driver.stop(projectId);
+      expect(await driver.find(projectId)).toBeNull();
+      const again = await start();
       expect(again.bootId).not.toBe(bootId);
       expect((await again.guest.readFile("notes/kept.txt"))?.toString()).toBe("kept");
     });
 
     it("finds the jobs of an orchestrator that was killed", async () => {
       const job = { key: "job-1", spec: scriptJob("until [ -e go ]; do sleep 0.05; done; echo went") };
-      const starter = anotherProcess({ options, projectId: "proj_a", network: "none", job, hang: true });
+      const starter = anotherProcess({ driver: choice, projectId, network: "none", job, hang: true });
       expect((await starter.answer).job?.status).toBe("running");
       await starter.kill();
-      const found = await driver.find("proj_a" as ProjectId);
+      const found = await driver.find(projectId);
       expect((await found!.guest.findJob("job-1"))?.status).toBe("running");
       await found!.guest.writeFile("go", "");
       const ended = await until("the job passes", async () => {
@@ -191,113 +243,218 @@ export function describeSandboxDriver(name: string, maker: DriverMaker): void {
       expect(ended.status).toBe("passed");
     });
 
-    it("leaves nothing of a job that was cancelled, escapees included", async () => {
-      const { guest } = await driver.ensure(specOf("proj_a"));
-      const word = `escapee-${process.pid}-${Date.now()}`;
-      await guest.startJob(
-        "job-1",
-        scriptJob(`setsid sh -c 'trap "" TERM; while :; do sleep 0.1; done' ${word} & touch up; sleep 100`),
-      );
+    it("ends a job that is cancelled, escapees included, and nothing else of its sandbox", async () => {
+      const { guest, bootId } = await start();
+      const word = uniqueWord("escapee");
+      await guest.startJob("bystander", scriptJob("until [ -e go ]; do sleep 0.05; done"));
+      await guest.startJob("job-1", escaping(word));
       await until("the escapee runs", async () => (await guest.stat("up")) !== null && processesWith(word).length > 0);
       const ended = await guest.cancelJob("job-1", { reason: "test", graceMs: 100 });
       expect(ended.status).toBe("cancelled");
       expect(processesWith(word)).toEqual([]);
+      expect((await guest.findJob("bystander"))?.status).toBe("running");
+      expect((await driver.find(projectId))?.bootId).toBe(bootId);
+    });
+
+    it("leaves nothing of a job that ran out of time, escapees included", async () => {
+      const { guest } = await start();
+      const word = uniqueWord("late");
+      const spec = escaping(word);
+      await guest.startJob("job-1", { ...spec, stages: spec.stages.map((stage) => ({ ...stage, timeoutMs: 1_500 })) });
+      const ended = await until("the job ends", async () => {
+        const state = await guest.findJob("job-1");
+        return state?.status === "running" ? null : state;
+      });
+      expect(ended).toMatchObject({ status: "failed", stages: [{ timedOut: true }] });
+      expect(processesWith(word)).toEqual([]);
     });
 
     it("leaves no process after a stop, and stops twice", async () => {
-      const { guest } = await driver.ensure(specOf("proj_a"));
-      const word = `survivor-${process.pid}-${Date.now()}`;
-      await guest.startJob(
-        "job-1",
-        scriptJob(`setsid sh -c 'while :; do sleep 0.1; done' ${word} & touch up; sleep 100`),
-      );
+      const { guest } = await start();
+      const word = uniqueWord("survivor");
+      await guest.startJob("job-1", escaping(word));
       await until("the job runs", () => guest.stat("up"));
-      await driver.stop("proj_a" as ProjectId);
+      await driver.stop(projectId);
       expect([...processesWith(word), ...processesWith(dataDir)]).toEqual([]);
-      await driver.stop("proj_a" as ProjectId);
-      expect(await driver.list()).toMatchObject([{ projectId: "proj_a", sandboxId: "sbx_proj_a", state: "stopped" }]);
+      await driver.stop(projectId);
+      expect(await driver.list()).toMatchObject([{ projectId, sandboxId: `sbx_${projectId}`, state: "stopped" }]);
     });
 
     it("starts a new sandbox after the old one was killed, and ends what that left", async () => {
-      const { guest, bootId } = await driver.ensure(specOf("proj_a"));
-      const word = `orphan-${process.pid}-${Date.now()}`;
-      await guest.startJob(
-        "job-1",
-        scriptJob(`setsid sh -c 'while :; do sleep 0.1; done' ${word} & touch up; sleep 100`),
-      );
+      const { guest, bootId } = await start();
+      const word = uniqueWord("orphan");
+      await guest.startJob("job-1", escaping(word));
       await until("the job runs", () => guest.stat("up"));
-      await killSandbox(dataDir, "proj_a");
-      const again = await driver.ensure(specOf("proj_a"));
+      await harness.kill(dataDir, projectId);
+      const again = await start();
       expect(again.bootId).not.toBe(bootId);
       expect(processesWith(word)).toEqual([]);
       expect((await again.guest.findJob("job-1"))?.status).toBe("lost");
     });
 
     it("ends at a stop what a sandbox that was killed has left", async () => {
-      const { guest } = await driver.ensure(specOf("proj_a"));
-      const word = `orphan-${process.pid}-${Date.now()}`;
-      await guest.startJob(
-        "job-1",
-        scriptJob(`setsid sh -c 'while :; do sleep 0.1; done' ${word} & touch up; sleep 100`),
-      );
+      const { guest } = await start();
+      const word = uniqueWord("orphan");
+      await guest.startJob("job-1", escaping(word));
       await until("the job runs", () => guest.stat("up"));
-      await killSandbox(dataDir, "proj_a");
-      await driver.stop("proj_a" as ProjectId);
+      await harness.kill(dataDir, projectId);
+      await driver.stop(projectId);
       expect([...processesWith(word), ...processesWith(dataDir)]).toEqual([]);
     });
 
     it("ends what a process that was killed while it started a sandbox has left, and starts anew", async () => {
-      await driver.ensure(specOf("proj_a"));
-      const record = readRecord(join(dataDir, "sandboxes/proj_a"))!;
-      await driver.stop("proj_a" as ProjectId);
-      writeRecord(join(dataDir, "sandboxes/proj_a"), { ...record, state: "starting", pid: null, pidStart: null });
-      const half = spawn("sh", ["-c", "sleep 100; true", "half-started", ...markOf(options, "proj_a" as ProjectId)]);
-      const ended = new Promise((resolve) => half.on("exit", (_, signal) => resolve(signal)));
-      await driver.ensure(specOf("proj_a"));
-      expect(await ended).toBe("SIGKILL");
+      await start();
+      await driver.stop(projectId);
+      const half = await harness.halfStart(dataDir, projectId);
+      const { guest } = await start();
+      await half.gone();
+      expect((await shell(guest, "echo up")).stdout).toBe("up\n");
     });
 
     it("starts anew for another network when idle, and refuses while a job is active", async () => {
-      const { guest, bootId } = await driver.ensure(specOf("proj_a", "none"));
+      const { guest, bootId } = await start("none");
       await guest.startJob("job-1", scriptJob("sleep 100"));
-      await expect(driver.ensure(specOf("proj_a", "open"))).rejects.toMatchObject({ code: "conflict" });
+      await expect(start("open")).rejects.toMatchObject({ code: "conflict" });
       await guest.cancelJob("job-1", { reason: "test", graceMs: 0 });
-      const open = await driver.ensure(specOf("proj_a", "open"));
+      const open = await until("it is idle", () =>
+        // How busy it is may be known from a second ago.
+        start("open").catch((error: { code?: string }) => (error.code === "conflict" ? null : Promise.reject(error))),
+      );
       expect(open.bootId).not.toBe(bootId);
     });
 
     it("keeps the volume of a removed sandbox unless asked, and removes what jobs made read-only", async () => {
-      const { guest } = await driver.ensure(specOf("proj_a"));
+      const { guest } = await start();
       await shell(
         guest,
         "mkdir -p mod/deep && echo 1 >mod/deep/file && ln -s / mod/link && chmod 444 mod/deep/file && chmod 555 mod/deep mod",
       );
-      await driver.remove("proj_a" as ProjectId, { volume: false });
-      expect(await driver.list()).toMatchObject([
-        { projectId: "proj_a", sandboxId: null, state: "removed", volumePath: join(dataDir, "volumes/proj_a") },
-      ]);
-      const again = await driver.ensure(specOf("proj_a"));
+      await driver.remove(projectId, { volume: false });
+      const volumePath = harness.volumePath(dataDir, projectId);
+      expect(await driver.list()).toMatchObject([{ projectId, sandboxId: null, state: "removed", volumePath }]);
+      const again = await start();
       expect((await again.guest.readFile("mod/deep/file"))?.toString()).toBe("1\n");
-      await driver.remove("proj_a" as ProjectId, { volume: true });
-      expect(readdirSync(join(dataDir, "volumes"))).toEqual([]);
-      await driver.remove("proj_a" as ProjectId, { volume: true });
+      await driver.remove(projectId, { volume: true });
+      expect(await driver.list()).toEqual([]);
+      expect(await harness.left(dataDir)).toEqual([]);
+      await driver.remove(projectId, { volume: true });
     });
 
-    it("says how much a volume takes", async () => {
-      const { guest } = await driver.ensure(specOf("proj_a"));
+    it("says how much a volume takes, and what a sandbox uses", async () => {
+      const { guest } = await start();
       await guest.writeFile("big", Buffer.alloc(300_000, 1));
       const [info] = await driver.list();
-      expect(info).toMatchObject({ state: "running", volumePath: join(dataDir, "volumes/proj_a") });
+      expect(info).toMatchObject({ state: "running", volumePath: harness.volumePath(dataDir, projectId) });
       expect(info!.diskBytes).toBeGreaterThan(300_000);
+      const usage = await driver.usage(projectId);
+      expect(usage!.diskBytes).toBeGreaterThan(300_000);
+      expect(usage!.processes).toBeGreaterThan(0);
+      expect(usage!.memoryBytes).toBeGreaterThan(1_000_000);
+      expect(usage!.cpus).toBeGreaterThanOrEqual(0);
+      await driver.stop(projectId);
+      expect(await driver.usage(projectId)).toBeNull();
+    });
+
+    it("tells what befalls its sandboxes", async () => {
+      const over = new AbortController();
+      const seen: SandboxChange[] = [];
+      const watching = (async () => {
+        for await (const change of driver.watch(over.signal)) seen.push(change);
+      })();
+      const has = (change: SandboxChange["change"]) =>
+        seen.some((one) => one.projectId === projectId && one.change === change);
+      try {
+        await start();
+        await until("its start is told", () => has("started"));
+        await harness.kill(dataDir, projectId);
+        await until("its end is told", () => has("ended"));
+      } finally {
+        over.abort();
+        await watching;
+      }
+    });
+
+    const fill = `mkdir -p "a b/c" .hidden && printf 'x%.0s' $(seq 1000) > "a b/c/file" && echo '#!/bin/sh' > run && chmod 755 run &&
+      ln -s c/file "a b/inner" && echo 1 > .hidden/one && chmod 600 .hidden/one && head -c 3000000 /dev/urandom > big`;
+    const listing = `find . -name .guest -prune -o '(' -type f -o -type l ')' -printf '%P %m %l\n' | sort && find . -name .guest -prune -o -type f -print0 | sort -z | xargs -0 sha256sum`;
+
+    it.each<ArchiveFormat>(["tar.zst", "tar.gz"])("gives back with a %s what was on the volume", async (format) => {
+      if (!(await driver.capabilities()).archives.includes(format)) return;
+      const { guest, bootId } = await start();
+      expect(await shell(guest, fill)).toMatchObject({ exitCode: 0 });
+      const { stdout: before } = await shell(guest, listing);
+      const archive = await whole(await driver.pack(projectId, format));
+      expect((await driver.find(projectId))?.bootId).toBe(bootId);
+      await shell(guest, "rm -rf 'a b' run && echo 2 > .hidden/one && touch new");
+      await driver.restore(projectId, Readable.from([archive]), format);
+      expect(await driver.find(projectId)).toBeNull();
+      expect((await shell((await start()).guest, listing)).stdout).toBe(before);
+      await driver.stop(projectId);
+      const again = await whole(await driver.pack(projectId, format));
+      expect(again.length).toBeGreaterThan(3_000_000);
+    });
+
+    it("restores a volume more than once, and removes each that was overtaken", async () => {
+      const { guest } = await start();
+      await guest.writeFile("file", "one");
+      const one = await whole(await driver.pack(projectId, "tar.gz"));
+      await guest.writeFile("file", "two");
+      const two = await whole(await driver.pack(projectId, "tar.gz"));
+      for (const [archive, text] of [
+        [one, "one"],
+        [two, "two"],
+        [one, "one"],
+      ] as const) {
+        await driver.restore(projectId, Readable.from([archive]), "tar.gz");
+        expect((await (await start()).guest.readFile("file"))?.toString()).toBe(text);
+      }
+      expect((await driver.list()).length).toBe(1);
+    });
+
+    it("changes nothing when an archive is not whole, or not an archive", async () => {
+      const { guest, bootId } = await start();
+      await shell(guest, fill);
+      const archive = await whole(await driver.pack(projectId, "tar.gz"));
+      for (const broken of [archive.subarray(0, archive.length / 2), Buffer.from("no archive"), Buffer.alloc(0)]) {
+        await expect(driver.restore(projectId, Readable.from([broken]), "tar.gz")).rejects.toMatchObject({
+          code: "archive",
+        });
+      }
+      const breaking = Readable.from(
+        (async function* () {
+          yield archive.subarray(0, 100_000);
+          throw new Error("the store went away");
+        })(),
+      );
+      await expect(driver.restore(projectId, breaking, "tar.gz")).rejects.toThrow();
+      expect((await driver.find(projectId))?.bootId).toBe(bootId);
+      expect(await guest.stat("a b/c/file")).not.toBeNull();
+    });
+
+    it("refuses archives that lead out of the volume", async () => {
+      await start();
+      const hostile = [
+        { name: "../escape", type: "file" },
+        { name: "/tmp/escape", type: "file" },
+        { name: "link", type: "symlink", linkname: "../../etc" },
+        { name: "device", type: "character-device" },
+      ] as const;
+      for (const header of hostile) {
+        const archive = Readable.from([await hostileArchive(header)]);
+        await expect(driver.restore(projectId, archive, "tar.gz"), header.name).rejects.toMatchObject({
+          code: "archive",
+        });
+      }
+      expect(await (await start()).guest.stat("harmless")).toBeNull();
     });
 
     it("works in a deep folder with spaces below one that only its owner may pass", async () => {
       const closed = join(dataDir, "closed home");
       mkdirSync(closed, { mode: 0o700 });
-      const { driver: deep } = maker.make(join(closed, ...Array(8).fill("a folder with spaces")));
-      const { guest } = await deep.ensure(specOf("proj_a"));
+      const { driver: deep } = harness.make(join(closed, ...Array(8).fill("a folder with spaces")));
+      const { guest } = await deep.ensure(specOf(projectId));
       expect(await shell(guest, "echo fine > file && cat file")).toMatchObject({ stdout: "fine\n", exitCode: 0 });
-      await deep.remove("proj_a" as ProjectId, { volume: true });
+      await deep.remove(projectId, { volume: true });
     });
   });
 }

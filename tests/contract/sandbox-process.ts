@@ -1,13 +1,21 @@
-// A process of its own that uses a local driver, for the contract suite: node --import tsx sandbox-process.ts REQUEST.
+// A process of its own that uses a driver, for the contract suite: node --import tsx sandbox-process.ts REQUEST.
 // Prints one line of JSON with what it got; `hang` leaves it alive afterwards, to be killed.
 import type { ProjectId, SandboxId } from "../../src/domain/ids.ts";
+import type { NetworkMode } from "../../src/domain/network.ts";
+import { usualLimits } from "../../src/domain/sandbox.ts";
+import { createDockerDriver, type DockerDriverOptions } from "../../src/sandbox/drivers/docker.ts";
 import { createLocalDriver, type LocalDriverOptions } from "../../src/sandbox/drivers/local.ts";
-import type { JobSpec, Network } from "../../src/sandbox/port.ts";
+import type { JobSpec, SandboxDriver } from "../../src/sandbox/port.ts";
+
+/** What another process needs to make the same driver. */
+export type DriverChoice =
+  | { readonly kind: "local"; readonly options: LocalDriverOptions }
+  | { readonly kind: "docker"; readonly options: DockerDriverOptions };
 
 export interface ProcessRequest {
-  readonly options: LocalDriverOptions;
+  readonly driver: DriverChoice;
   readonly projectId: string;
-  readonly network: Network;
+  readonly network: NetworkMode;
   readonly exec?: readonly string[];
   readonly job?: { readonly key: string; readonly spec: JobSpec };
   readonly hang?: boolean;
@@ -16,14 +24,24 @@ export interface ProcessRequest {
 }
 
 async function answer(request: ProcessRequest): Promise<object> {
-  const driver = createLocalDriver(request.options);
+  const driver = driverOf(request.driver);
   const projectId = request.projectId as ProjectId;
   const sandboxId = `sbx_${request.projectId}` as SandboxId;
-  const { guest, bootId } = await driver.ensure({ projectId, sandboxId, network: request.network });
+  const { guest, bootId } = await driver.ensure({
+    projectId,
+    sandboxId,
+    tenantId: "ten_test",
+    network: { mode: request.network, hosts: [] },
+    limits: usualLimits,
+  });
   const exec = request.exec === undefined ? null : await guest.exec(execSpec(request.exec));
   const job = request.job === undefined ? null : await guest.startJob(request.job.key, request.job.spec);
   if (request.remove) await driver.remove(projectId, { volume: true });
   return { bootId, exec, job, problems: request.remove ? await driver.check() : [] };
+}
+
+function driverOf({ kind, options }: DriverChoice): SandboxDriver {
+  return kind === "docker" ? createDockerDriver(options) : createLocalDriver(options);
 }
 
 function execSpec(argv: readonly string[]) {

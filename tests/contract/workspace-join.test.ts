@@ -51,6 +51,40 @@ describe("joining branches", () => {
     expect(fixture.git("rev-list", "--merges", "--count", `${base}..${result.head}`)).toBe("3");
   });
 
+  test("writes for branches that touch different files what merging them one after the other writes", async () => {
+    const odd = ['say "hi"', "back\\slash", "two\nlines", "ümlaut/\u{1f600}", "-dash", " space ", "tab\there"];
+    const branches = [
+      ...odd.map((name, n) => branch(`odd-${n}`, { [name]: name, [`src/${n}/deep/er.ts`]: "x" })),
+      branch("edit", { "a.txt": lines([0, "X"]) }),
+      branch("same", { "a.txt": lines([11, "Y"]), fresh: "f" }),
+      branch("later", { later: "l" }),
+      branch("remove", { "b.txt": null }),
+      branch("last", { last: "l" }),
+    ];
+    const result = await fixture.join(base, branches);
+    expect(result.joined).toEqual(branches.map(({ taskKey }) => taskKey));
+    const identity = { NAME: author.name, EMAIL: author.email, DATE: `@${someDate.getTime() / 1000} +0000` };
+    const env = Object.fromEntries(
+      Object.entries(identity).flatMap(([key, value]) =>
+        ["AUTHOR", "COMMITTER"].map((who) => [`GIT_${who}_${key}`, value]),
+      ),
+    );
+    const plumb = (args: string[], input = "") => {
+      const gitDir = fixture.workspace.repositoryPath(project);
+      return spawnSync("git", ["--git-dir", gitDir, ...args], {
+        encoding: "utf8",
+        input,
+        env: { ...process.env, ...env },
+      }).stdout.trim();
+    };
+    const head = branches.reduce((before, { taskKey, commit }) => {
+      const tree = plumb(["merge-tree", "--write-tree", before, commit]);
+      return plumb(["commit-tree", tree, "-p", before, "-p", commit], `Join ${taskKey}\n`);
+    }, base);
+    expect(result.head).toBe(head);
+    expect(fixture.git("for-each-ref", "refs/wavesmith")).toBe("");
+  });
+
   test("joins many branches that were all committed after the date it gives the merges", async () => {
     const root = fixture.git("rev-parse", "refs/heads/main");
     const branches = Array.from({ length: 12 }, (_, n) => branch(`t-${n}`, { [`file-${n}`]: `${n}` }, root));

@@ -9,6 +9,7 @@ import type { Workspace } from "../../src/workspace/port.ts";
 import { createWorkspace } from "../../src/workspace/workspace.ts";
 import { requires } from "../support/require.ts";
 import { author, someDate } from "../support/workspace-fixture.ts";
+import { specOf } from "./sandbox-driver.ts";
 
 const projectId = "proj_sandboxed" as ProjectId;
 const treePath = "trees/bld_x/api.1";
@@ -25,7 +26,7 @@ describe.runIf(requires("bubblewrap")).each([true, false])("in a real sandbox (u
 
   beforeAll(async () => {
     driver = createLocalDriver({ unsafe, dataDir, installationId: "inst_test", readOnly: [], env });
-    guest = (await driver.ensure({ projectId, sandboxId: "sbx_test" as SandboxId, network: "none" })).guest;
+    guest = (await driver.ensure({ ...specOf(projectId), sandboxId: "sbx_test" as SandboxId })).guest;
     workspace = createWorkspace({ dataDir, env: process.env });
     base = await workspace.prepare(projectId, { kind: "empty" }, someDate);
   });

@@ -1,5 +1,5 @@
 import { spawn } from "node:child_process";
-import { mkdtempSync, readdirSync, readFileSync, readlinkSync, rmSync } from "node:fs";
+import { mkdtempSync, readdirSync, readFileSync, readlinkSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { basename, join } from "node:path";
 import { createInterface } from "node:readline";
@@ -7,6 +7,7 @@ import { fileURLToPath } from "node:url";
 import { describe, expect, it } from "vitest";
 import { createApp } from "../../src/app.ts";
 import { loadConfig } from "../../src/config.ts";
+import { eventually, processesSaying, sleepToken } from "../contract/guest-fixture.ts";
 import {
   checkAttempts,
   checkDependencies,
@@ -66,6 +67,46 @@ describe("a build whose process is killed again and again", () => {
       }
     },
   );
+
+  it("ends by itself when nobody goes on with it, sandbox and database too, and goes on whenever somebody does", {
+    timeout: 240_000,
+  }, async () => {
+    const dataDir = mkdtempSync(join(tmpdir(), "wavesmith-kill-"));
+    const place = { dataDir, url: null };
+    const wait = "while ! test -e ../../../cache/go; do sleep 0.05; done";
+    const token = sleepToken();
+    const escapees = () => processesSaying(`sleep\0${token}`);
+    const plan = {
+      name: "killed",
+      limits: { maxParallelTasks: 2 },
+      tasks: [
+        { id: "one", run: `${before}; echo 1 > one` },
+        { id: "two", dependsOn: ["one"], run: `${before}; setsid sleep ${token} & ${wait}; cat one > two`, retries: 0 },
+      ],
+    };
+    const input = { project: basename(dataDir).toLowerCase(), plan, crashAt: null };
+    try {
+      const lines = await run(place, { ...input, orphanLimitMs: 3_000 }, (line, kill) => {
+        if (line?.type === "started") void eventually(() => escapees().length > 0, "it escaped").finally(kill);
+      });
+      await expect.poll(() => processesOf(dataDir), { timeout: 60_000 }).toEqual([]);
+      expect(escapees()).toEqual([]);
+      const started = lines.find((line) => line.type === "started")!;
+      writeFileSync(join(dataDir, "volumes", started.projectId, "cache", "go"), "");
+      const end = (await run(place, input, () => undefined)).at(-1)!;
+      expect(end).toMatchObject({ type: "ended", status: "completed", reason: null });
+      if (end.type === "ended") expect(end.ran).toBe("one 1\ntwo 1\ntwo 2\n");
+      const ended = await readRows(place, started);
+      for (const check of checks) check(ended);
+      expect(ended.tasks.map(({ key, losses, retriesUsed }) => [key, losses, retriesUsed])).toEqual([
+        ["one", 0, 0],
+        ["two", 1, 0],
+      ]);
+      await expect.poll(() => processesOf(dataDir), { timeout: 20_000 }).toEqual([]);
+    } finally {
+      rmSync(dataDir, { recursive: true, force: true });
+    }
+  });
 });
 
 const checks = [checkDependencies, checkWaves, checkParallel, checkAttempts, checkRepository, checkGenerated];

@@ -15,6 +15,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { processesSaying, sleepToken } from "../contract/guest-fixture.ts";
 import { requires } from "../support/require.ts";
 
 // The whole program on a small disk of its own, its Postgres on it too.
@@ -165,6 +166,37 @@ describe.runIf(mayMount())(
       expect(again.text()).toMatch(/build bld_\w+ (completed|cancelled)/);
       await expect.poll(() => processes(), { timeout: 10_000 }).toEqual([]);
     });
+
+    it("does not keep `serve` from ending at SIGTERM, and the build can be resumed", async () => {
+      const token = sleepToken();
+      const tasks = [
+        { id: "one", run: `echo 1 > one; timeout 2 sleep ${token} || true` },
+        { id: "two", dependsOn: ["one"], run: "echo 2 > two" },
+      ];
+      const plan = { name: "small", tasks };
+      const first = start("serve", "--port", "0");
+      await ask(first, { name: "project/build.requested", id: "full", data: { plan } });
+      await expect.poll(() => processesSaying(token), { timeout: 20_000 }).not.toEqual([]);
+      fill();
+      await first.said("is full");
+      await expect.poll(() => processesSaying(token), { timeout: 20_000 }).toEqual([]);
+      first.child.kill("SIGTERM");
+      expect([await first.code, first.text()]).toEqual([0, expect.stringContaining("stopping")]);
+      expect(first.text()).not.toMatch(/Failed query|fault of Wavesmith/);
+      expect(processes("bwrap")).toEqual([]);
+      stopFilling();
+      const list = start("builds", "--json");
+      expect(await list.code).toBe(0);
+      const again = start("resume", JSON.parse(list.text()).builds[0].id, "--no-wait");
+      expect([await again.code, again.text()]).toEqual([0, expect.stringMatching(/build bld_\w+ completed/)]);
+    });
+
+    async function ask(serving: ReturnType<typeof start>, event: object): Promise<void> {
+      await serving.said("http://127.0.0.1:");
+      const [url] = /http:\/\/127\.0\.0\.1:\d+/.exec(serving.text())!;
+      const answer = await fetch(`${url}/e/local`, { method: "POST", body: JSON.stringify(event) });
+      expect(answer.status).toBe(200);
+    }
   },
   60_000,
 );

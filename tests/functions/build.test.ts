@@ -2,6 +2,7 @@ import { execFileSync } from "node:child_process";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { requestCancel } from "../../src/coordinator/cancel-build.ts";
 import { retryBuild } from "../../src/coordinator/retry-build.ts";
+import { processesSaying, sleepToken } from "../contract/guest-fixture.ts";
 import { type BuildFixture, createBuildFixture } from "../support/build-fixture.ts";
 
 const write = (path: string, text: string): string => `printf '%s\\n' '${text}' > ${path}`;
@@ -132,15 +133,16 @@ describe("a build", () => {
   });
 
   it("does a conflicting task again on the new base, with the conflict in its context, until everything is in", async () => {
-    const append = (name: string) => ({ id: name, run: `sleep 0.1; echo ${name} >> list.txt` });
+    const names = ["a", "b", "c", "d", "e"];
     const build = await fixture.build({
-      limits: { maxParallelTasks: 3 },
-      tasks: [append("a"), append("b"), append("c")],
+      limits: { maxParallelTasks: 5, tasksPerAgentPerWave: 5 },
+      tasks: names.map((name) => ({ id: name, run: `echo ${name} >> list.txt`, retries: 0 })),
     });
     expect([build.status, build.reason]).toEqual(["completed", null]);
-    expect((await fixture.git("show", "main:list.txt")).trim().split("\n").sort()).toEqual(["a", "b", "c"]);
+    expect((await fixture.git("show", "main:list.txt")).trim().split("\n").sort()).toEqual(names);
     const tasks = await fixture.app.store.tasks.list({ buildId: build.id }, { by: "position" });
-    expect(tasks.map((task) => task.retriesUsed)).toEqual([0, 0, 0]);
+    // Once it is known where they conflict, they are planned into waves of their own (W2).
+    expect(tasks.map((task) => [task.attempts, task.retriesUsed])).toEqual([1, 2, 2, 2, 2].map((tries) => [tries, 0]));
     expect(tasks[1]!.conflicts[0]).toMatchObject({ waveNumber: 1, paths: ["list.txt"] });
   });
 
@@ -288,10 +290,11 @@ describe("a build", () => {
   });
 
   it("cancels: processes are gone, the work so far is kept on its branch", async () => {
+    const token = sleepToken();
     const buildId = await fixture.request({
       limits: { maxParallelTasks: 2 },
       tasks: [
-        { id: "slow", run: "echo begun > begun.txt; setsid sleep 300 & sleep 300" },
+        { id: "slow", run: `echo begun > begun.txt; setsid sleep ${token} & sleep ${token}` },
         { id: "after", dependsOn: ["slow"], run: "true" },
       ],
     });
@@ -304,7 +307,8 @@ describe("a build", () => {
     });
     expect(await requestCancel(fixture.app.ports, buildId, "no longer wanted")).toBe(true);
     const build = await fixture.until(buildId);
-    expect(build.status).toBe("cancelled");
+    expect([build.status, build.reason]).toEqual(["cancelled", "no longer wanted"]);
+    expect(processesSaying(token)).toEqual([]);
     expect(await fixture.tasks(buildId)).toEqual({ slow: "cancelled", after: "cancelled" });
     expect(await fixture.git("show", `wavesmith/${buildId}/task/slow/1:begun.txt`)).toBe("begun\n");
     const [attempt] = await fixture.app.store.attempts.list({ buildId });
@@ -414,8 +418,11 @@ describe("a build", () => {
   });
 
   it("times a task out, escapees included, and says so", async () => {
-    const build = await fixture.build({ tasks: [{ id: "hang", run: "sleep 300", timeout: "500ms", retries: 0 }] });
+    const token = sleepToken();
+    const run = `setsid sleep ${token} & sleep ${token}`;
+    const build = await fixture.build({ tasks: [{ id: "hang", run, timeout: "500ms", retries: 0 }] });
     expect(build.status).toBe("failed");
+    expect(processesSaying(token)).toEqual([]);
     expect((await fixture.app.store.tasks.get({ buildId: build.id })).reason).toContain("ran out of time");
   });
 });

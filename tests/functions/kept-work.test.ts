@@ -114,6 +114,28 @@ describe("the work of a build", () => {
     expect(judged, "a verdict counts for its commit alone").toHaveLength(1);
   });
 
+  it("says what it does not take in: a person's commits on the branch of a delivered wave", async () => {
+    const b = "test -e ../../../cache/go && echo b > b";
+    const failed = await fixture.build({
+      tasks: [
+        { id: "a", run: "echo a > a" },
+        { id: "b", run: b, retries: 0 },
+      ],
+    });
+    expect([failed.status, failed.reason]).toEqual(["failed", "task b failed"]);
+    const branch = `refs/heads/wavesmith/${failed.id}/wave-1`;
+    const commit = commitByHand("theirs", branch);
+    git(["update-ref", branch, commit]);
+    await (await guestOf()).writeFile("cache/go", "");
+    await retryBuild(fixture.app.ports, failed.id);
+    const build = await fixture.until(failed.id);
+    expect([build.status, build.reason]).toEqual(["completed", null]);
+    expect(fixture.warnings.join("\n")).toMatch(
+      `wave-1 was moved to ${commit.slice(0, 12)} after its wave was delivered`,
+    );
+    expect(git(["rev-parse", branch]), "it stays where they put it").toBe(commit);
+  });
+
   it("counts what a person put on a branch whose join was cancelled, and loses nothing of theirs", async () => {
     let buildId = "";
     atPoint = async (name) => {

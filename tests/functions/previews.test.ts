@@ -1,7 +1,11 @@
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { deployPreview, stopPreview } from "../../src/coordinator/preview.ts";
+import { WavesmithError } from "../../src/domain/errors.ts";
 import { type BuildFixture, createBuildFixture } from "../support/build-fixture.ts";
 
 const serve = `node -e "require('http').createServer((q,s)=>s.end('up')).listen(process.env.PORT,'127.0.0.1')"`;
+// Shown, it is in `repo`, beside the caches; a gate's boot of it is not.
+const diesOnce = "if [ -d ../cache ] && mkdir ../cache/died 2> /dev/null; then exit 1; fi";
 
 describe("a preview", () => {
   let fixture: BuildFixture;
@@ -15,6 +19,7 @@ describe("a preview", () => {
   });
 
   const statusOf = async (buildId: string) => (await fixture.app.store.previews.find({ buildId }))?.status ?? null;
+  const jobsOf = () => fixture.app.store.jobs.list({ ownerKind: "preview" }, { by: "createdAt" });
   const plan = (id: string) => ({ preview: { command: serve }, tasks: [{ id, run: `echo ${id} > ${id}` }] });
 
   it("gives way to that of a later build of the project, which runs in the same tree", async () => {
@@ -37,5 +42,63 @@ describe("a preview", () => {
     const build = await fixture.build(plan("a"));
     expect(build.status).toBe("completed");
     await fixture.until(build.id, async () => (await statusOf(build.id)) === "ready");
+  });
+
+  it("leaves no job behind when whoever was to start it died before the job ran", async () => {
+    atPoint = async (name) => {
+      if (name !== "jobs.insertIfAbsent.after-commit") return;
+      if ((await jobsOf()).length === 0) return;
+      atPoint = () => undefined;
+      throw new Error("killed");
+    };
+    const build = await fixture.build(plan("a"));
+    await fixture.until(build.id, async () => (await statusOf(build.id)) === "ready");
+    expect((await jobsOf()).map((job) => job.status)).toEqual(["ended", "running"]);
+  });
+
+  it("is started again after it died, although whoever saw it die died as well", async () => {
+    atPoint = async (name) => {
+      if (name !== "end-job.after-commit") return;
+      if ((await jobsOf()).every((job) => job.status !== "ended")) return;
+      atPoint = () => undefined;
+      throw new Error("killed");
+    };
+    const build = await fixture.build({ ...plan("a"), preview: { command: `${diesOnce}; exec ${serve}` } });
+    await fixture.until(build.id, async () => (await statusOf(build.id)) === "ready");
+    expect((await jobsOf()).map((job) => job.status)).toEqual(["ended", "running"]);
+    expect(await fixture.app.store.previews.get({ buildId: build.id })).toMatchObject({ starts: 2, reason: null });
+  });
+
+  it("is dead once it has died four times, and says how", async () => {
+    const command = `if [ -d ../cache ]; then exit 7; fi; exec ${serve}`;
+    const build = await fixture.build({ ...plan("a"), preview: { command } });
+    await fixture.until(build.id, async () => (await statusOf(build.id)) === "dead");
+    const { reason, starts } = await fixture.app.store.previews.get({ buildId: build.id });
+    expect([reason, starts]).toEqual(["it died 4 times, last: preview ended before the job did (exit 7)", 4]);
+    expect((await jobsOf()).map((job) => job.status)).toEqual(["ended", "ended", "ended", "ended"]);
+  });
+
+  it("that cannot be started says why, and the next wave's is started", async () => {
+    atPoint = (name) => {
+      if (name === "preview-intend.before-commit") throw new WavesmithError("conflict", "there is no port left");
+    };
+    const first = await fixture.build(plan("a"));
+    expect(first.status).toBe("completed");
+    await fixture.until(first.id, async () => (await statusOf(first.id)) === "dead");
+    const { reason } = await fixture.app.store.previews.get({ buildId: first.id });
+    expect(reason).toBe("it could not be started: there is no port left");
+    atPoint = () => undefined;
+    const second = await fixture.build(plan("b"));
+    await fixture.until(second.id, async () => (await statusOf(second.id)) === "ready");
+  });
+
+  it("that was stopped stays so when its request comes once more", async () => {
+    const build = await fixture.build(plan("a"));
+    await fixture.until(build.id, async () => (await statusOf(build.id)) === "ready");
+    await stopPreview(fixture.app.ports, build.id, "it is enough");
+    await deployPreview(fixture.app.ports, build.id, 1);
+    await fixture.until(build.id, async () => (await jobsOf()).every((job) => job.status === "ended"));
+    expect(await fixture.app.store.previews.get({ buildId: build.id })).toMatchObject({ status: "stopped", starts: 1 });
+    expect(await jobsOf()).toHaveLength(1);
   });
 });

@@ -1,6 +1,7 @@
 import { afterEach, describe, expect, it } from "vitest";
 import { requestCancel } from "../../src/coordinator/cancel-build.ts";
-import { retryBuild } from "../../src/coordinator/retry-build.ts";
+import { resumeWaiting, retryBuild } from "../../src/coordinator/retry-build.ts";
+import { rollbackBuild } from "../../src/coordinator/rollback-build.ts";
 import { type RunningServer, startServer } from "../../src/server/server.ts";
 import type { BuildRow } from "../../src/store/port.ts";
 import { type BuildFixture, createBuildFixture } from "../support/build-fixture.ts";
@@ -125,6 +126,26 @@ describe("a build under the embedded engine and under an Inngest server", () => 
       return fixture.until(failed.id);
     });
     expect(inngest).toEqual(embedded);
+  });
+
+  it("ends alike: a task that conflicts and is done again, rolled back and done once more: each under an id of its own", {
+    timeout: 180_000,
+  }, async () => {
+    const { embedded, inngest, server } = await both(async ({ fixture }) => {
+      const append = (name: string) => ({ id: name, run: `echo ${name} >> list.txt`, retries: 0 });
+      const plan = { limits: { maxParallelTasks: 2 }, tasks: [append("a"), append("b")] };
+      const done = await fixture.build(plan);
+      expect([done.status, done.reason]).toEqual(["completed", null]);
+      await rollbackBuild(fixture.app.ports, done.id, 1);
+      await resumeWaiting(fixture.app.ports, done.id);
+      return fixture.until(done.id);
+    });
+    expect(inngest).toEqual(embedded);
+    expect([embedded.status, embedded.attempts.length]).toEqual(["completed", 4]);
+    await server.idle();
+    const asked = server.events.filter(({ name }) => /^agent\/(wave|execution|quality)\./.test(name));
+    expect(asked.filter(({ name }) => name.startsWith("agent/execution."))).toHaveLength(4);
+    expect(new Set(asked.map(({ name, id }) => `${name} ${id}`)).size).toBe(asked.length);
   });
 
   it("ends alike: cancelled while a task runs", async () => {

@@ -70,9 +70,9 @@ const maxTries = 5;
 export function bindFunctions(ports: Ports): ReadonlyMap<string, Handler> {
   const inngest = {
     createFunction: (
-      options: { id: string; triggers: { event: string }[]; onFailure: Handler["failed"] },
+      options: { id: string; triggers: { event?: string }[]; onFailure: Handler["failed"] },
       run: Handler["run"],
-    ): Handler => ({ id: options.id, trigger: options.triggers[0]!.event, run, failed: options.onFailure }),
+    ) => ({ id: options.id, trigger: options.triggers[0]!.event, run, failed: options.onFailure }),
   };
   const relay = createRelay(ports, () => "all");
   const flow = {
@@ -84,7 +84,8 @@ export function bindFunctions(ports: Ports): ReadonlyMap<string, Handler> {
     vetted: async (_id: string, data: Record<string, unknown>) => data,
   };
   const handlers = createFunctions(flow as never) as unknown as Handler[];
-  return new Map(handlers.map((handler) => [handler.id, handler]));
+  // What comes round by the clock is no part of a build's flow.
+  return new Map(handlers.filter(({ trigger }) => trigger !== undefined).map((handler) => [handler.id, handler]));
 }
 
 const hears = ({ trigger }: Handler, name: string): boolean =>

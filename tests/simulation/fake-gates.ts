@@ -29,6 +29,7 @@ export const fakeGates: Gates = {
     };
     return { verdict: passed ? "passed" : "failed", evidence, findings: passed ? [] : [finding], reason: null };
   },
+  reviewSchema: {},
   parseReview: () => [],
   judgeFindings: (findings) => (findings.length > 0 ? "failed" : "passed"),
   fingerprint: (findings) => JSON.stringify(findings),

@@ -1,5 +1,12 @@
 import { WavesmithError } from "../../src/domain/errors.ts";
-import type { GuestClient, JobSpec, JobState, SandboxDriver, StageState } from "../../src/sandbox/port.ts";
+import type {
+  GuestClient,
+  JobSpec,
+  JobState,
+  SandboxDriver,
+  SnapshotStore,
+  StageState,
+} from "../../src/sandbox/port.ts";
 
 // The port of sandboxes without processes: a job is a record that the simulation ends when it likes. A machine may die
 // and come back, with its volume or without; then its running jobs are lost, and clients of the one before fail.
@@ -56,6 +63,12 @@ export function endJob(job: FakeJob, status: JobState["status"], failing: number
   job.state = { ...job.state, status, stages, cancelReason, endedAt: "", revision: job.state.revision + 1 };
 }
 
+const not = (): never => {
+  throw new Error("no simulation needs this");
+};
+
+export const noSnapshots: SnapshotStore = { put: not, get: not, remove: not, list: not };
+
 export function createFakeDriver(machines: Machines, turn: (name: string) => Promise<void>): SandboxDriver {
   const endpoint = (machine: FakeMachine, sandboxId: string) => ({
     sandboxId: sandboxId as never,
@@ -78,6 +91,11 @@ export function createFakeDriver(machines: Machines, turn: (name: string) => Pro
       return machine?.isUp === true ? endpoint(machine, "sbx_found") : null;
     },
     list: async () => [],
+    capabilities: not,
+    usage: not,
+    pack: not,
+    restore: not,
+    watch: not,
     async stop(projectId) {
       await turn("driver.stop");
       const machine = machines.get(projectId);
@@ -100,9 +118,6 @@ function createFakeGuest(machine: FakeMachine, turn: (name: string) => Promise<v
   const doing = async (name: string): Promise<FakeVolume> => {
     await turn(`guest.${name}`);
     return volume();
-  };
-  const not = (): never => {
-    throw new Error("no simulation needs this");
   };
   return {
     volume,

@@ -1,4 +1,5 @@
 import { createAgents } from "../../src/agents/agents.ts";
+import { loadConfig } from "../../src/config.ts";
 import { requestCancel } from "../../src/coordinator/cancel-build.ts";
 import { approveWave, rejectWave } from "../../src/coordinator/decide-wave.ts";
 import { editPlan } from "../../src/coordinator/edit-plan.ts";
@@ -16,7 +17,7 @@ import { atTheEnd, project, projectId, type Weather } from "./end.ts";
 import { bindFunctions, createEventRunner, type EventRunner, type Participant } from "./event-runner.ts";
 import { fakeGates } from "./fake-gates.ts";
 import { createFakeGit, createFakeWorkspace } from "./fake-git.ts";
-import { createFakeDriver, type FakeJob, killMachine, type Machines } from "./fake-sandbox.ts";
+import { createFakeDriver, type FakeJob, killMachine, type Machines, noSnapshots } from "./fake-sandbox.ts";
 import { createWatch } from "./invariants.ts";
 import { addedTask, finishJob, type SimulatedPlan, simulatedPlan, type Work } from "./plans.ts";
 import { createTurns, type Orchestrator, settled } from "./turns.ts";
@@ -117,11 +118,21 @@ function createWorld(seed: number) {
       if (broken !== null) faults.push(broken);
     };
     const ports: Ports = {
-      store: database.connect({ turn, committing }),
+      store: database.connect({ turn, committing, owner: self.name }),
       workspace: createFakeWorkspace(git, turn),
       gates: fakeGates,
       agents,
+      models: {
+        tokenFor: async () => "wst_simulated",
+        listen: async () => ({ close: async () => undefined }),
+        lacks: () => null,
+        isPriced: () => true,
+      },
       driver: () => createFakeDriver(machines, turn),
+      snapshots: noSnapshots,
+      egress: { denied: async () => [] },
+      machine: { room: async () => ({ memoryBytes: Number.MAX_SAFE_INTEGER, diskBytes: Number.MAX_SAFE_INTEGER }) },
+      sandboxPolicy: loadConfig({}).sandboxPolicy,
       events: { send: async (events) => runner.send(events) },
       secrets: { values: () => ({}) },
       environment: {},

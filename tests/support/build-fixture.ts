@@ -38,6 +38,10 @@ export interface FixtureOptions {
   readonly env?: Record<string, string>;
   readonly clock?: () => Date;
   readonly crashPoint?: (name: string) => void | Promise<void>;
+  /** Default: the safest that works here. */
+  readonly sandbox?: "local" | "local-unsafe" | "docker";
+  /** How long a test waits for one thing; default 50 s. */
+  readonly patienceMs?: number;
 }
 
 /** A whole app on a data directory of its own, with the safest local sandbox this machine has. */
@@ -45,7 +49,7 @@ export async function createBuildFixture(options: FixtureOptions = {}): Promise<
   const dataDir = await mkdtemp(join(tmpdir(), "wavesmith-build-"));
   const database = await testDatabase();
   const warnings: string[] = [];
-  const sandbox = requires("bubblewrap") ? "local" : "local-unsafe";
+  const sandbox = options.sandbox ?? (requires("bubblewrap") ? "local" : "local-unsafe");
   const app = await createApp({
     config: loadConfig({
       ...process.env,
@@ -62,6 +66,7 @@ export async function createBuildFixture(options: FixtureOptions = {}): Promise<
   const projectId = projectIdFor("default", project);
   await app.start(new Set([projectId]));
   let requests = 0;
+  const poll = (holds: () => Promise<boolean>, what: string) => waitFor(holds, { what, warnings, ...options });
   const fixture: BuildFixture = {
     app,
     projectId,
@@ -77,15 +82,11 @@ export async function createBuildFixture(options: FixtureOptions = {}): Promise<
       };
       await app.send({ name: "project/build.requested", id, data });
       const buildId = buildIdForEvent(id);
-      await poll(
-        async () => (await app.store.builds.find({ id: buildId })) !== null,
-        `build ${buildId} to be stored`,
-        warnings,
-      );
+      await poll(async () => (await app.store.builds.find({ id: buildId })) !== null, `build ${buildId} to be stored`);
       return buildId;
     },
     async until(buildId, holds = (build) => over.has(build.status)) {
-      await poll(async () => holds(await app.store.builds.get({ id: buildId })), `build ${buildId}`, warnings);
+      await poll(async () => holds(await app.store.builds.get({ id: buildId })), `build ${buildId}`);
       return app.store.builds.get({ id: buildId });
     },
     async build(plan) {
@@ -115,8 +116,11 @@ export async function createBuildFixture(options: FixtureOptions = {}): Promise<
 }
 
 /** Waits until something holds; a test that hangs says for what, and what was warned of. */
-async function poll(holds: () => Promise<boolean>, what: string, warnings: readonly string[]): Promise<void> {
-  const deadline = Date.now() + 50_000;
+async function waitFor(
+  holds: () => Promise<boolean>,
+  { what, warnings, patienceMs = 50_000 }: { what: string; warnings: readonly string[]; patienceMs?: number },
+): Promise<void> {
+  const deadline = Date.now() + patienceMs;
   // A test may cut the connections by which it looks: the next look has a new one.
   const look = () => holds().catch((error: unknown) => (isAway(error) ? false : Promise.reject(error)));
   while (!(await look())) {

@@ -12,6 +12,8 @@ export interface BuildProcessInput {
   readonly plan: Record<string, unknown>;
   /** Kills itself when it reaches its so many-th crash point; null: never. */
   readonly crashAt: number | null;
+  /** How long sandbox and database live on when nobody is left who uses them; else as long as they usually do. */
+  readonly orphanLimitMs?: number;
 }
 
 export type BuildProcessLine =
@@ -29,6 +31,7 @@ async function main(input: BuildProcessInput): Promise<void> {
   const app = await createApp({
     config: loadConfig(process.env),
     warn: (message) => say({ type: "warning", message }),
+    ...(input.orphanLimitMs === undefined ? {} : { orphanLimitMs: input.orphanLimitMs }),
     crashPoint: () => {
       points += 1;
       if (points === input.crashAt) process.kill(process.pid, "SIGKILL");

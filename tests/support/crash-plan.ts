@@ -1,5 +1,5 @@
 // A small plan that goes through all there is: waves, a conflict done again, generated files, a retry, findings that a
-// fixer mends, a rejection, a preview. tests/support/crash-process.ts adds what people do and what goes wrong.
+// fixer mends, a rejection, a preview that dies once. tests/support/crash-process.ts adds what people do and what goes wrong.
 
 const isFirst = `grep -q '"attempt": 1,' "$WAVESMITH_TASK_FILE"`;
 const generate = "cat own/* > all.txt";
@@ -18,6 +18,10 @@ const tasks = [
   { id: "then", agent: "backend", dependsOn: ["one"], run: own("then") },
 ];
 
+// Shown, it is in `repo`, beside the caches; a gate's boot of it is not.
+const diesOnce = "if [ -d ../cache ] && mkdir ../cache/died 2> /dev/null; then exit 1; fi";
+const serve = `exec node -e "require('http').createServer((q,s)=>s.end('up')).listen(process.env.PORT,'127.0.0.1')"`;
+
 export const crashPlan = {
   name: "crash",
   approval: "wave",
@@ -27,9 +31,7 @@ export const crashPlan = {
   },
   generated: [{ path: "all.txt", by: generate }],
   gates: { testing: { command: "test ! -e bug; echo 1..1; echo ok 1 - no bug" }, critic: false },
-  preview: {
-    command: `exec node -e "require('http').createServer((q,s)=>s.end('up')).listen(process.env.PORT,'127.0.0.1')"`,
-  },
+  preview: { command: `${diesOnce}; ${serve}` },
   tasks,
 };
 

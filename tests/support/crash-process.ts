@@ -1,4 +1,5 @@
-import { readdirSync, readFileSync, writeSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync, writeSync } from "node:fs";
+import { join } from "node:path";
 import { Pool } from "pg";
 import { type App, createApp } from "../../src/app.ts";
 import { loadConfig } from "../../src/config.ts";
@@ -30,7 +31,7 @@ export interface CrashProcessInput {
 }
 
 export type CrashProcessLine =
-  | { readonly type: "killed"; readonly point: string }
+  | { readonly type: "killed"; readonly point: string; readonly fired: readonly string[] }
   | {
       readonly type: "ended";
       readonly status: string;
@@ -58,7 +59,7 @@ async function main({ project, points, occurrence, victim }: CrashProcessInput):
     crashPoint: (point) => {
       fired.set(point, (fired.get(point) ?? 0) + 1);
       if (points.includes(point) && fired.get(point) === occurrence) {
-        say({ type: "killed", point });
+        say({ type: "killed", point, fired: [...fired.keys()] });
         if (victim === "process") process.kill(process.pid, "SIGKILL");
         killGuests(projectId);
       }
@@ -66,6 +67,7 @@ async function main({ project, points, occurrence, victim }: CrashProcessInput):
     },
   });
   misfortune = misfortunes(app, buildId);
+  process.once("SIGTERM", () => void standing(app, buildId).then((message) => say({ type: "warning", message })));
   await app.start(new Set([projectId]));
   if ((await app.store.builds.find({ id: buildId })) === null) {
     const data = { projectId, project, plan: crashPlan };
@@ -127,7 +129,29 @@ async function isOver(app: App, build: BuildRow): Promise<boolean> {
   return open.rowCount === 0;
 }
 
+/** What a build that does not come to its end waits for: asked for by SIGTERM, before it is killed. */
+async function standing({ store }: App, buildId: string): Promise<string> {
+  const open = await database.query("select function_id from engine.runs where status = 'running'");
+  const { status, reason } = await store.builds.get({ id: buildId });
+  const attempts = await store.attempts.list({ buildId, status: ["requested", "starting", "running", "finishing"] });
+  return JSON.stringify({
+    build: { status, reason },
+    attempts: attempts.map(({ treePath, status }) => ({ treePath, status })),
+    gates: (await store.gateRuns.list({ buildId, status: ["requested", "running"] })).map(({ gate }) => gate),
+    jobs: (await store.jobs.list({ buildId, status: ["intended", "running"] })).map(({ key, status }) => [key, status]),
+    preview: await store.previews.find({ buildId }),
+    functions: open.rows.map((row: { function_id: string }) => row.function_id),
+  });
+}
+
 const isEdited = ({ plan }: BuildRow): boolean => plan.tasks.some((task) => task.key === "late");
+
+/** Whether the preview of the last wave answers, or is known not to. */
+async function isPreviewSettled({ store }: App, buildId: string): Promise<boolean> {
+  const last = await store.waves.find({ buildId }, { by: "number", descending: true });
+  const preview = await store.previews.find({ buildId, waveNumber: last!.number, status: ["ready", "dead"] });
+  return preview !== null;
+}
 
 async function steer(app: App, build: BuildRow): Promise<void> {
   const { ports, store } = app;
@@ -143,11 +167,18 @@ async function steer(app: App, build: BuildRow): Promise<void> {
       return approveWave(ports, id, { by: null });
     return rejectWave(ports, id, { by: null, reason: "say why" });
   }
-  if (status !== "completed") return;
+  if (status !== "completed" || !(await isPreviewSettled(app, id))) return;
   if ((await told(app, id, "project/build.rolled-back")) === 0) return rollbackBuild(ports, id, 1);
   if (isEdited(build)) return;
   const { plan } = parsePlanValue(editedCrashPlan, { baseDir: null, env: {} });
   await editPlan(ports, id, plan!);
+}
+
+/** Whether it may be a settled attempt's tree that is kept, before it is removed: were that refused, it would stay. */
+async function isClosing({ store, config }: App, buildId: string): Promise<boolean> {
+  const { projectId } = await store.builds.get({ id: buildId });
+  const settled = await store.attempts.list({ buildId, status: "settled" });
+  return settled.some(({ treePath }) => existsSync(join(config.dataDir, "volumes", projectId, treePath)));
 }
 
 /** What goes wrong once in the life of the build, whoever drives it. */
@@ -174,7 +205,7 @@ function misfortunes(app: App, buildId: string): (point: string) => Promise<void
     },
     "workspace.keepTree.before": async () => {
       const lost = await store.attempts.find({ buildId, outcome: "lost" });
-      if (lost === null) refuse("the work cannot be kept");
+      if (lost === null && !(await isClosing(app, buildId))) refuse("the work cannot be kept");
     },
     "claim-gate.after-commit": async () => {
       const runs = await store.gateRuns.list({ buildId });
@@ -185,6 +216,10 @@ function misfortunes(app: App, buildId: string): (point: string) => Promise<void
     },
     "workspace.moveRef.main.before": async () => {
       if (!(await failedOf("cannot be delivered"))) refuse("it cannot be delivered");
+    },
+    "preview-intend.before-commit": async () => {
+      const previews = await store.previews.list({ buildId });
+      if (previews.length === 0) refuse("the preview cannot be started");
     },
     "join-wave.after-commit": async () => {
       const [build, late] = [await store.builds.get({ id: buildId }), await failedOf("time limit")];

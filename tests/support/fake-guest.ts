@@ -43,6 +43,7 @@ export async function createFakeGuest(options: { root?: string } = {}): Promise<
       workspaceRoot: root,
       activeJobs: 0,
       idleMs: 0,
+      egress: null,
     }),
     readFile: async (path, limits = {}) => {
       const data = await readFile(at(path)).catch(nullWhenAbsent);

@@ -1,9 +1,11 @@
 import { chmodSync, existsSync, mkdtempSync, readdirSync, readFileSync, readlinkSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { basename, join } from "node:path";
+import { lookForDocker, type Made, madeInDocker } from "./docker.ts";
 
 // A run of the tests has a folder for temporary files to itself, which is also how its processes are known among those
-// of other runs. When it is over, nothing of ours may be left: neither files nor processes, however they got away.
+// of other runs. When it is over, nothing of ours may be left: neither files nor processes, however they got away, nor
+// containers and volumes of Docker.
 
 const waitMs = 20_000;
 
@@ -11,21 +13,26 @@ const waitMs = 20_000;
 const sharedCluster = /node_modules\/\.cache\/wavesmith-tests-/;
 
 let folder = "";
+/** What Docker had before. */
+let before: ReadonlyMap<string, Made> = new Map();
 
-export function setup(): void {
+export async function setup(): Promise<void> {
+  // First: the bundler that it calls lives as long as this process does, and is not of the run.
+  await lookForDocker();
   // A short name: sockets lie below.
   folder = mkdtempSync(join(tmpdir(), "wst-"));
   chmodSync(folder, 0o1777);
   process.env.TMPDIR = folder;
+  before = await madeInDocker(folder);
 }
 
 /** Waits for what is just ending, then fails the run when anything is left. */
 export async function teardown(): Promise<void> {
   const deadline = Date.now() + waitMs;
-  let left = leftovers();
+  let left = await everyLeftover();
   while (left.length > 0 && Date.now() < deadline) {
     await new Promise((resolve) => setTimeout(resolve, 200));
-    left = leftovers();
+    left = await everyLeftover();
   }
   if (left.length === 0) {
     // Another run may be using the shared server that was started in this one, through its socket here.
@@ -35,6 +42,18 @@ export async function teardown(): Promise<void> {
   // Vitest only prints what a teardown throws.
   process.exitCode = 1;
   throw new Error(`the tests left behind:\n  ${left.join("\n  ")}`);
+}
+
+const everyLeftover = async (): Promise<string[]> => [...leftovers(), ...(await leftInDocker())];
+
+/**
+ * What Docker has now and had not before. An engine may serve other runs at the same time, so only where everything is
+ * required, which is where a run is alone, does what may be another's count.
+ */
+async function leftInDocker(): Promise<string[]> {
+  const isAlone = process.env.WAVESMITH_REQUIRE === "all";
+  const made = [...(await madeInDocker(folder))].filter(([key]) => !before.has(key));
+  return made.filter(([, { isOurs }]) => isOurs || isAlone).map(([, { what }]) => what);
 }
 
 const isLent = (): boolean =>

@@ -34,11 +34,12 @@ const checks: Record<string, (row: AnyRow) => boolean> = {
   attempt_kind: (row) => (row.kind === "task") === (row.taskId !== null),
   gate_finished: (row) => (row.status === "finished") === (row.verdict !== null),
   gate_passed_has_evidence: (row) => row.verdict !== "passed" || row.evidence !== null,
+  snapshot_kept_has_checksum: (row) => row.state !== "kept" || (row.sha256 !== null && row.sizeBytes !== null),
   approval_rejected_has_reason: (row) => row.decision === "approved" || row.reason !== null,
 };
 /** Lists of words, which TypeScript checks here. */
 const enumerations =
-  /^(build|wave|task|attempt|job)_(status|outcome|owner)$|^(sandbox_state|gate_name|gate_verdict|finding_severity|approval_decision)$/;
+  /^(build|wave|task|attempt|job)_(status|outcome|owner)$|^(sandbox_state|snapshot_state|snapshot_reason|snapshot_format|gate_name|gate_verdict|finding_severity|approval_decision)$/;
 
 interface Unique {
   readonly name: string;
@@ -59,6 +60,7 @@ const tables = {
   tenants: schema.tenants,
   projects: schema.projects,
   sandboxes: schema.sandboxes,
+  snapshots: schema.snapshots,
   builds: schema.builds,
   tasks: schema.tasks,
   dependencies: schema.dependencies,
@@ -72,6 +74,8 @@ const tables = {
   logChunks: schema.logChunks,
   previews: schema.previews,
   restorePoints: schema.restorePoints,
+  buildSpending: schema.buildSpending,
+  modelCalls: schema.modelCalls,
   outbox: schema.outbox,
 } satisfies Record<keyof Tables, PgTable>;
 
@@ -135,6 +139,12 @@ export interface MemoryProcess {
   readonly turn?: (name: string) => Promise<void>;
   /** Called in a transaction before it is committed, and after a statement of its own. */
   readonly committing?: (name: string) => void;
+  /** Whose it is: what a dead one held alone is free. */
+  readonly owner?: string;
+}
+
+interface Holder {
+  readonly owner: string | undefined;
 }
 
 export function createMemoryDatabase(options: {
@@ -155,6 +165,7 @@ export function createMemoryDatabase(options: {
   };
   const rows = (name: keyof Tables) =>
     rowsOf(shapes[name], { read: () => data[name], written, name, serials, options });
+  const holders = new Map<string, Holder>();
   let last: Promise<unknown> = Promise.resolve();
   const atomically = <T>(work: () => Promise<T>): Promise<T> => {
     const mine = last.then(() => alone(work));
@@ -174,7 +185,7 @@ export function createMemoryDatabase(options: {
   };
   return {
     rows: Object.fromEntries(Object.keys(tables).map((name) => [name, () => data[name as keyof Tables]])) as never,
-    connect: (process = {}) => storeOf({ data, rows, atomically, options }, process),
+    connect: (process = {}) => storeOf({ data, rows, atomically, holders, options }, process),
   };
 }
 
@@ -182,10 +193,14 @@ interface Shared {
   readonly data: Record<keyof Tables, AnyRow[]>;
   readonly rows: (name: keyof Tables) => Rows<AnyRow, AnyRow>;
   atomically<T>(work: () => Promise<T>): Promise<T>;
+  /** Who does something alone, by its name. */
+  readonly holders: Map<string, Holder>;
   readonly options: { readonly now: () => Date; readonly isAlive?: (owner: string) => boolean };
 }
 
-function storeOf({ rows, atomically, options }: Shared, process: MemoryProcess): Store {
+const breath = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
+
+function storeOf({ rows, atomically, holders, options }: Shared, process: MemoryProcess): Store {
   const { turn = async () => undefined, committing = () => undefined } = process;
   const alone = <T>(name: string, work: () => Promise<T>): Promise<T> =>
     turn(name).then(() =>
@@ -204,7 +219,7 @@ function storeOf({ rows, atomically, options }: Shared, process: MemoryProcess):
       Object.fromEntries(
         Object.entries(own as Record<string, (...args: unknown[]) => Promise<unknown>>).map(([method, call]) => [
           method,
-          /^(find|get|list)$/.test(method)
+          /^(find|get|list|pick)$/.test(method)
             ? async (...args: unknown[]) => {
                 await turn(`${name}.${method}`);
                 return call(...args);
@@ -214,10 +229,25 @@ function storeOf({ rows, atomically, options }: Shared, process: MemoryProcess):
       ),
     ]),
   ) as unknown as Tables;
+  const attemptInContext: Store["attemptInContext"] = async (id) => {
+    const attempt = await inside.attempts.get({ id });
+    return {
+      attempt,
+      build: await inside.builds.get({ id: attempt.buildId }),
+      wave: await inside.waves.get({ id: attempt.waveId }),
+      task: attempt.taskId === null ? null : await inside.tasks.get({ id: attempt.taskId }),
+    };
+  };
   const transaction: StoreTransaction = {
     ...inside,
+    attemptInContext,
     lockBuild: (id) => inside.builds.get({ id }),
     lockProject: (id) => inside.projects.get({ id }),
+    lockTenant: (id) => inside.tenants.get({ id }),
+    lockMachine: async () => undefined, // transactions run one after another
+    async lockSpending(buildId) {
+      return (await inside.buildSpending.insertIfAbsent({ buildId })) ?? inside.buildSpending.get({ buildId });
+    },
     async emit({ id: eventId, name, data, projectId, buildId }) {
       await inside.outbox.insertIfAbsent({ eventId, name, data, projectId, buildId });
     },
@@ -227,7 +257,26 @@ function storeOf({ rows, atomically, options }: Shared, process: MemoryProcess):
   return {
     ...outside,
     transaction: (name, work) => alone(name, () => work(transaction)),
+    async attemptInContext(id) {
+      await turn("attempts.inContext");
+      return attemptInContext(id);
+    },
+    async alone(name, work, { wait }) {
+      const self: Holder = { owner: process.owner };
+      const isFree = ({ owner }: Holder): boolean => owner !== undefined && options.isAlive?.(owner) === false;
+      for (let holder = holders.get(name); holder !== undefined && !isFree(holder); holder = holders.get(name)) {
+        if (!wait) return null;
+        await (process.turn ?? breath)(`wait for ${name}`);
+      }
+      holders.set(name, self);
+      try {
+        return await work();
+      } finally {
+        if (holders.get(name) === self) holders.delete(name);
+      }
+    },
     installationId: async () => "inst_memory",
+    modelSecret: async (fresh) => fresh,
     unfinishedProjects: () =>
       alone("unfinishedProjects", async () => {
         const found = await inside.builds.list({ status: ["queued", "running", "cancelling"] });
@@ -297,6 +346,7 @@ function rowsOf(shape: Shape, held: Held): Rows<AnyRow, AnyRow> {
   };
   return {
     list,
+    pick: (where, _columns, order) => list(where, order) as never,
     find: async (where, order) => (await list(where, order))[0] ?? null,
     async get(where) {
       const [row] = await list(where);

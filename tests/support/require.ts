@@ -1,15 +1,22 @@
 import { spawnSync } from "node:child_process";
 
-export type Requirement = "bubblewrap" | "docker" | "postgres-server" | "chromium";
+export type Requirement = "bubblewrap" | "docker" | "docker-compose" | "postgres-server" | "chromium";
 
 const probes: Record<Requirement, () => boolean> = {
   // Namespaces may be denied although the program is there, so it is tried.
   bubblewrap: () =>
     spawnSync("bwrap", ["--unshare-user", "--unshare-pid", "--ro-bind", "/", "/", "true"], { stdio: "ignore" })
       .status === 0,
-  docker: () => spawnSync("docker", ["info"], { stdio: "ignore" }).status === 0,
+  docker: () => dockerLack() === null,
+  "docker-compose": () => spawnSync("docker-compose", ["version"], { stdio: "ignore" }).status === 0,
   "postgres-server": () => process.env.WAVESMITH_TEST_DATABASE_URL !== undefined,
   chromium: () => spawnSync("chromium", ["--version"], { stdio: "ignore" }).status === 0,
+};
+
+/** What Docker lacks was found out before the run (docker.ts): one look for all of its files. Empty: nothing. */
+const dockerLack = (): string | null => {
+  const lack = process.env.WAVESMITH_TEST_DOCKER_LACKS ?? "nobody has looked whether Docker is there";
+  return lack === "" ? null : lack;
 };
 
 const found = new Map<Requirement, boolean>();
@@ -24,7 +31,8 @@ export function requires(...what: Requirement[]): boolean {
     return !found.get(name);
   });
   if (lacking.length === 0) return true;
-  const message = `this machine lacks ${lacking.join(", ")}`;
+  const why = lacking.includes("docker") ? `: ${dockerLack()}` : "";
+  const message = `this machine lacks ${lacking.join(", ")}${why}`;
   if (process.env.WAVESMITH_REQUIRE === "all") throw new Error(`WAVESMITH_REQUIRE=all, but ${message}`);
   console.warn(`SKIPPED: ${message}`);
   return false;

@@ -285,6 +285,10 @@ describe("an agent's stage", () => {
     workspaceRoot: "/workspace",
     env: { NODE_ENV: "test", WAVESMITH_ROLE: "spoofed" },
     timeoutMs: 5_000,
+    homePath: "homes/bld_1/api",
+    modelToken: "wst_1",
+    resultSchema: null,
+    readOnly: false,
     ...over,
   });
 
@@ -305,8 +309,37 @@ describe("an agent's stage", () => {
       WAVESMITH_WORKSPACE: "/workspace/trees/bld_1/api.1",
       WAVESMITH_ROLE: "backend",
       WAVESMITH_TASK: "api",
+      WAVESMITH_MODEL_TOKEN: "wst_1",
     });
   });
+
+  it.each([
+    ["acp", { runtime: "acp", command: "exec my-agent --acp", model: null }, "exec my-agent --acp"],
+    [
+      "builtin",
+      { runtime: "builtin", command: null, model: "openai:m" },
+      'exec node "$WAVESMITH_PROGRAMS/builtin-agent.mjs"',
+    ],
+  ] as const)(
+    "drives an agent of the runtime %s by the agent host, which gets everything on stdin",
+    (_name, spec, command) => {
+      const stage = agents.agentStage(request({ spec, resultSchema: { type: "object" }, readOnly: true }));
+      expect(stage).toMatchObject({
+        name: "agent",
+        argv: ["sh", "-c", 'exec node "$WAVESMITH_PROGRAMS/agent-host.mjs"'],
+      });
+      expect(JSON.parse(stage.stdin ?? "")).toMatchObject({
+        command,
+        prompt: expect.stringContaining("# Task: The API"),
+        cwd: "/workspace/trees/bld_1/api.1",
+        home: "/workspace/homes/bld_1/api",
+        model: spec.model,
+        result: { schema: { type: "object" }, file: "/workspace/trees/bld_1/.api.1/result.json" },
+        readOnly: true,
+      });
+      expect(stage.stdin).not.toContain("wst_1");
+    },
+  );
 
   it("runs a script instead of a runtime, and names no task for a fix", () => {
     const stage = agents.agentStage(request({ spec: null, run: "echo hi", pack: agents.fixPack(fixContext()) }));
@@ -315,8 +348,7 @@ describe("an agent's stage", () => {
   });
 
   it.each([
-    ["acp", { spec: { runtime: "acp", command: "agent", model: null } }],
-    ["builtin", { spec: { runtime: "builtin", command: null, model: "m" } }],
+    ["acp without a command", { spec: { runtime: "acp", command: null, model: null } }],
     ["none", { spec: null }],
     ["a script longer than the system takes", { run: "#".repeat(200_000) }],
   ] as const)("is refused for the runtime %s, with a remedy", (_name, over) => {

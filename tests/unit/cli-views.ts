@@ -95,6 +95,7 @@ export interface BuildGiven {
   readonly tasks?: Readonly<Record<string, Partial<TaskView>>>;
   readonly waves?: readonly WaveView[];
   readonly preview?: BuildView["preview"];
+  readonly waitsForSandbox?: string;
 }
 
 export function view(given: BuildGiven = {}): BuildView {
@@ -130,5 +131,6 @@ export function view(given: BuildGiven = {}): BuildView {
     })),
     waves: given.waves ?? [],
     preview: given.preview ?? null,
+    waitsForSandbox: given.waitsForSandbox ?? null,
   };
 }

@@ -31,7 +31,7 @@ describe("the settings", () => {
   });
 
   it("are refused with every problem at once, and without showing a password", () => {
-    const wrong = { DATABASE_URL: "mysql://root:hunter2@db/x", WAVESMITH_SANDBOX: "docker" };
+    const wrong = { DATABASE_URL: "mysql://root:hunter2@db/x", WAVESMITH_SANDBOX: "vagrant" };
     const load = () => loadConfig(wrong);
     expect(load).toThrow(/DATABASE_URL.*WAVESMITH_SANDBOX/s);
     expect(load).not.toThrow(/hunter2/);

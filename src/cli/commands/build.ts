@@ -2,6 +2,7 @@ import { randomBytes, randomUUID } from "node:crypto";
 import { dirname, resolve } from "node:path";
 import { WavesmithError } from "../../domain/errors.ts";
 import { buildIdForEvent } from "../../domain/ids.ts";
+import { type NetworkPolicy, networkOf } from "../../domain/network.ts";
 import type { Plan } from "../../domain/plan.ts";
 import { type Context, longestProject } from "../context.ts";
 import { driveToEnd } from "../drive.ts";
@@ -142,12 +143,14 @@ interface Opening {
 
 function openingLines({ buildId, project, file, plan, driver }: Opening): string[] {
   const first = `build ${buildId}  project ${project}  plan ${file}`;
-  if (driver !== "local-unsafe") return [first, `sandbox ${driver}, network ${networkText(plan)}`];
-  const asked = plan.networkAsked && plan.network === "none" ? ", and `network: none` is NOT enforced" : "";
-  return [first, `sandbox local-unsafe: NO ISOLATION, agents are ordinary processes of this machine${asked}`];
+  const network = networkOf(plan);
+  if (driver !== "local-unsafe") return [first, `sandbox ${driver}, network ${networkText(network)}`];
+  const not = network.mode === "open" ? "" : `, and network ${network.mode} is NOT enforced`;
+  return [first, `sandbox local-unsafe: NO ISOLATION, agents are ordinary processes of this machine${not}`];
 }
 
-function networkText(plan: Plan): string {
-  if (plan.networkAsked) return plan.network === "none" ? "none" : "open";
-  return "open, since the plan says nothing about it (write `network: none` to close it)";
+function networkText({ mode, hosts }: NetworkPolicy): string {
+  if (mode !== "allowlist") return mode;
+  const named = hosts.length === 0 ? "" : `, and ${hosts.join(", ")}`;
+  return `allowlist: the usual package registries and forges${named}`;
 }

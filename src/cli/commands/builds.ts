@@ -6,7 +6,7 @@ import { withStore } from "../reading.ts";
 
 const most = 50;
 
-/** `builds`: the latest builds, newest first. */
+/** `builds`: the latest builds, newest first; says so when there are older ones. */
 export function builds(context: Context): Promise<number> {
   const { out, json, hints, options } = context;
   return withStore(context, "builds", {
@@ -17,7 +17,9 @@ export function builds(context: Context): Promise<number> {
     },
     read: async ({ store, config }) => {
       const where = options.project === undefined ? {} : { projectId: projectIdFor("default", options.project) };
-      const rows = await store.builds.list(where, { by: "createdAt", descending: true, limit: most });
+      const found = await store.builds.list(where, { by: "createdAt", descending: true, limit: most + 1 });
+      const rows = found.slice(0, most);
+      const more = found.length > most;
       const projects = new Map((await store.projects.list({})).map(({ id, name }) => [id, name]));
       if (json) {
         out.json({
@@ -32,6 +34,7 @@ export function builds(context: Context): Promise<number> {
             startedAt,
             endedAt,
           })),
+          more,
         });
         return exit.ok;
       }
@@ -47,6 +50,8 @@ export function builds(context: Context): Promise<number> {
       ]);
       if (lines.length === 0) out.line(`no builds in ${config.dataDir}`);
       for (const line of table(lines)) out.line(line);
+      if (more)
+        out.note(`these are the latest ${most}; of older ones ask by their id: ${hints.command("status BUILD")}`);
       return exit.ok;
     },
   });

@@ -44,10 +44,10 @@ export function isWell(checks: readonly Check[]): boolean {
   return checks.every((check) => check.ok || !check.needed) && drivers.some((check) => check.ok);
 }
 
-function tell({ out }: Context, { name, ok, detail, remedy, needed }: Check): void {
+function tell({ out, hints }: Context, { name, ok, detail, remedy, needed }: Check): void {
   const mark = ok ? out.paint("good", "✓") : out.paint(needed ? "bad" : "warn", needed ? "✗" : "–");
   out.line(`${mark} ${name}: ${detail}`);
-  if (remedy !== null) out.line(`    remedy: ${remedy}`);
+  if (remedy !== null) out.line(`    remedy: ${hints.rewrite(remedy)}`);
 }
 
 function looks(config: Config): (() => Promise<Check[]>)[] {
@@ -115,7 +115,7 @@ async function driver(config: Config, name: string): Promise<Check> {
 
 /** A sandbox is of no use without git: it never counts as working then. */
 export function driverCheck(name: string, problems: readonly DriverProblem[], gitLacks: boolean): Check {
-  const works = name === "local" ? "works (bubblewrap)" : "works, without isolation";
+  const works = `works${{ local: " (bubblewrap)", docker: " (containers)" }[name] ?? ", without isolation"}`;
   const detail =
     problems.map(({ what }) => what).join("; ") || (gitLacks ? "cannot be used without git, see above" : works);
   const remedy = problems.map((problem) => problem.remedy).join("; ") || null;

@@ -1,3 +1,4 @@
+import { isDiskFull } from "../../domain/disk-full.ts";
 import { WavesmithError } from "../../domain/errors.ts";
 import type { Context } from "../context.ts";
 import { exit } from "../errors.ts";
@@ -27,7 +28,10 @@ export async function serve(context: Context, options: ServeOptions): Promise<nu
       try {
         await run({ context, config, app, interrupts, host: options.host, port });
       } finally {
-        await app.close();
+        await app.close().catch((error: unknown) => {
+          if (!isDiskFull(error)) throw error;
+          context.warn("the disk is full: what this process was at work on is given back when its leases run out");
+        });
         await serving.end();
       }
       await settle(context, app, mark);

@@ -13,7 +13,7 @@ interface Told extends Line {
 
 /** The lines that tell how `before` became `after`, in the order of things. */
 export function narrate(before: BuildView | null, after: BuildView): Line[] {
-  const lines: Line[] = [];
+  const lines: Line[] = sandboxLines(before, after);
   for (const wave of after.waves) {
     const known = before?.waves.find((candidate) => candidate.id === wave.id);
     lines.push(...waveLines(before, after, known, wave));
@@ -21,6 +21,14 @@ export function narrate(before: BuildView | null, after: BuildView): Line[] {
   lines.push(...skippedLines(before, after));
   lines.push(...previewLines(before, after));
   return lines;
+}
+
+/** A build that waits for room is not to look as if it hung. */
+function sandboxLines(before: BuildView | null, { build, waitsForSandbox: why }: BuildView): Line[] {
+  const known = before?.waitsForSandbox ?? null;
+  if (why === known || build.status !== "running") return [];
+  if (why === null) return [{ tone: "plain", text: "there is room for its sandbox: it goes on" }];
+  return [{ tone: "warn", text: `no room for its sandbox, which is waited for: ${oneLine(why)}` }];
 }
 
 function waveLines(before: BuildView | null, after: BuildView, known: WaveView | undefined, wave: WaveView): Line[] {

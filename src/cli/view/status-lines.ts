@@ -32,7 +32,10 @@ export function statusLines(view: BuildView, options: StatusOptions): Line[] {
 function stateLines(view: BuildView, { interrupted, hints, now }: StatusOptions): Line[] {
   const { build } = view;
   const done = view.tasks.filter((task) => task.status === "completed").length;
-  const facts = `${done} of ${count(view.tasks.length, "task")} completed, ${elapsedText(view, now)}, sandbox ${build.sandboxDriver}, network ${build.network}`;
+  const tasks = `${done} of ${count(view.tasks.length, "task")} completed`;
+  const isEnforced = build.network === "open" || build.sandboxDriver !== "local-unsafe";
+  const network = `network ${build.network}${isEnforced ? "" : " (not enforced)"}`;
+  const facts = `${tasks}, ${elapsedText(view, now)}, sandbox ${build.sandboxDriver}, ${network}`;
   const lines: Line[] = [{ tone: "plain", text: `  ${facts}` }];
   if (build.reason !== null) lines.push({ tone: "bad", text: `  ${oneLine(build.reason)}` });
   if (interrupted) {

@@ -6,20 +6,27 @@
 // L3. Stopped means that no process has the sandbox's mark. In bubblewrap that includes the first process of its pid
 //     namespace, which the kernel lets end only after everything in it, the jobs' own namespaces included.
 import { createHash } from "node:crypto";
-import { existsSync, mkdirSync, readdirSync, readFileSync, realpathSync } from "node:fs";
+import { existsSync, mkdirSync, readFileSync, realpathSync } from "node:fs";
 import { join, resolve } from "node:path";
+import type { Readable } from "node:stream";
 import { WavesmithError } from "../../domain/errors.ts";
 import type { ProjectId } from "../../domain/ids.ts";
 import { guestProtocolVersion } from "../../guest/protocol.ts";
+import { removeEgress, startEgress, stopEgress } from "../egress/egress.ts";
 import { guestProgram } from "../guest-program.ts";
-import type { SandboxDriver, SandboxEndpoint, SandboxInfo, SandboxSpec } from "../port.ts";
+import type { ArchiveFormat, DriverCapabilities, SandboxDriver, SandboxEndpoint, SandboxSpec } from "../port.ts";
+import { type ArchiveWork, archiveFormats, packFolder, unpackFolder } from "./local/archive.ts";
 import { checkLocal } from "./local/check.ts";
 import { findAnswering, findRunning, type Running, start, stop } from "./local/guest-process.ts";
 import { type LocalDriverOptions, placesOf } from "./local/launch.ts";
+import { listSandboxes } from "./local/list.ts";
 import { withLock } from "./local/lock.ts";
 import { machineBootId } from "./local/processes.ts";
-import { isRunning, listRecords, readRecord, type SandboxRecord } from "./local/record.ts";
-import { diskBytes, removeFolder } from "./local/volume.ts";
+import { readRecord, type SandboxRecord } from "./local/record.ts";
+import { finishRestores, takePlace, unpackingFolder } from "./local/restore.ts";
+import { usageOf } from "./local/usage.ts";
+import { prepareFolder, removeFolder, sandboxUser } from "./local/volume.ts";
+import { watchRecords } from "./local/watch.ts";
 
 export type { LocalDriverOptions } from "./local/launch.ts";
 
@@ -40,22 +47,41 @@ export function createLocalDriver(given: LocalDriverOptions, program = guestProg
   return {
     name: driverName(given),
     check: () => checkLocal(options()),
+    capabilities: async () => capabilitiesOf(given),
     ensure: async (spec) => ensure(options(), spec, await programOnce()),
     find: async (projectId) => {
       const running = await findRunning(options(), placesOf(options().dataDir, projectId));
       // Another driver's sandbox may isolate less than the caller of this one relies on.
       return running === null || running.record.driver !== driverName(given) ? null : endpointOf(running);
     },
-    list: () => list(options()),
+    list: () => listSandboxes(options()),
+    usage: (projectId) => usageOf(options(), projectId),
     stop: (projectId) => stopped(options(), projectId, async () => undefined),
     remove: (projectId, { volume }) =>
       stopped(options(), projectId, async () => {
         const places = placesOf(options().dataDir, projectId);
+        await finishRestores(places);
         if (volume) await removeFolder(places.volume);
         await removeFolder(places.run);
+        await removeEgress({ ...options(), projectId });
       }),
+    pack: async (projectId, format) => pack(await workOn(options(), projectId, format, programOnce)),
+    restore: async (projectId, archive, format) =>
+      restore(await workOn(options(), projectId, format, programOnce), projectId, archive),
+    watch: (signal) => watchRecords(options(), signal),
   };
 }
+
+/** No part of this isolation limits what a sandbox uses, so nothing is claimed. */
+const capabilitiesOf = (options: LocalDriverOptions): DriverCapabilities => ({
+  isolation: options.unsafe ? "none" : "bubblewrap",
+  cpu: "none",
+  memory: "none",
+  processes: "none",
+  disk: "none",
+  network: options.unsafe ? ["open"] : ["none", "allowlist", "open"],
+  archives: archiveFormats(options),
+});
 
 const driverName = ({ unsafe }: LocalDriverOptions) => (unsafe ? "local-unsafe" : "local");
 
@@ -78,17 +104,47 @@ async function ensure(options: LocalDriverOptions, spec: SandboxSpec, program: P
   const places = placesOf(options.dataDir, spec.projectId);
   const wanted = wantedRecord(options, spec, program);
   const found = findAnswering(options, places) ?? (await findRunning(options, places));
-  if (found !== null && differences(found.record, wanted).length === 0) return endpointOf(found);
+  const given = async (running: Running) => {
+    await openWay(options, spec);
+    return endpointOf(running);
+  };
+  if (found !== null && differences(found.record, wanted).length === 0) return given(found);
   return withLock(places.lock, lockWaitMs, async () => {
     const running = await findRunning(options, places);
     if (running !== null) {
       const differing = differences(running.record, wanted);
-      if (differing.length === 0) return endpointOf(running);
+      if (differing.length === 0) return given(running);
       if (running.health.activeJobs > 0) throw inUse(running, differing);
     }
     await stop(options, places, running?.record ?? ours(options, readRecord(places.run)) ?? wanted);
-    return endpointOf(await start(options, places, wanted, program.path));
+    await finishRestores(places);
+    return given(await begin(options, spec, wanted, program));
   });
+}
+
+async function begin(
+  options: LocalDriverOptions,
+  spec: SandboxSpec,
+  wanted: SandboxRecord,
+  program: Program,
+): Promise<Running> {
+  const egress = await openWay(options, spec);
+  try {
+    return await start(options, placesOf(options.dataDir, spec.projectId), wanted, { program: program.path, egress });
+  } catch (error) {
+    await stopEgress({ ...options, projectId: spec.projectId });
+    throw error;
+  }
+}
+
+/** The way out for what the spec allows, with the proxy behind it at work; null where nothing stands in the way. */
+async function openWay(options: LocalDriverOptions, { projectId, network }: SandboxSpec): Promise<string | null> {
+  const { dataDir, installationId } = options;
+  if (!options.unsafe && network.mode !== "open") {
+    return (await startEgress({ dataDir, installationId, projectId, policy: network })).folder;
+  }
+  await stopEgress({ dataDir, installationId, projectId });
+  return null;
 }
 
 function wantedRecord(options: LocalDriverOptions, spec: SandboxSpec, program: Program): SandboxRecord {
@@ -112,10 +168,18 @@ function wantedRecord(options: LocalDriverOptions, spec: SandboxSpec, program: P
 
 /** In what the running sandbox is not the one that is wanted, in words. */
 function differences(running: SandboxRecord, wanted: SandboxRecord): string[] {
-  const compared = ["driver", "network", "protocol", "program"] as const;
-  return compared
-    .filter((key) => running[key] !== wanted[key])
-    .map((key) => `${key} ${running[key]} instead of ${wanted[key]}`);
+  // Which hosts may be reached is the proxy's to know, and may change while the sandbox runs.
+  const compared = ({ driver, network, protocol, program }: SandboxRecord) => ({
+    driver,
+    network: network.mode,
+    protocol,
+    program,
+  });
+  const now = Object.entries(compared(wanted));
+  return Object.entries(compared(running)).flatMap(([key, value], index) => {
+    const [, other] = now[index]!;
+    return value === other ? [] : [`${key} ${value} instead of ${other}`];
+  });
 }
 
 function inUse({ record, health }: Running, differing: readonly string[]): WavesmithError {
@@ -137,53 +201,41 @@ function ours(options: LocalDriverOptions, record: SandboxRecord | null): Sandbo
 
 async function stopped(options: LocalDriverOptions, projectId: ProjectId, then: () => Promise<void>): Promise<void> {
   const places = placesOf(options.dataDir, projectId);
-  if (!existsSync(places.run) && !existsSync(places.volume)) return;
+  if (!existsSync(places.run) && !existsSync(places.volume)) return removeEgress({ ...options, projectId });
   await withLock(places.lock, lockWaitMs, async () => {
     const record = ours(options, readRecord(places.run));
     if (record !== null) await stop(options, places, record);
+    await stopEgress({ ...options, projectId });
     await then();
   });
 }
 
-async function list(options: LocalDriverOptions): Promise<SandboxInfo[]> {
-  const records = listRecords(join(options.dataDir, "sandboxes"));
-  const recorded = new Set<string>(records.map(({ projectId }) => projectId));
-  const left = volumesOf(options).filter((projectId) => !recorded.has(projectId));
-  const infos = records.filter((record) => ours(options, record) !== null).map((record) => infoOf(options, record));
-  return Promise.all([...infos, ...left.map((projectId) => leftOf(options, projectId))]);
+async function workOn(
+  options: LocalDriverOptions,
+  projectId: ProjectId,
+  format: ArchiveFormat,
+  program: () => Promise<Program>,
+): Promise<Omit<ArchiveWork, "folder">> {
+  return { options, places: placesOf(options.dataDir, projectId), format, program: (await program()).path };
 }
 
-function volumesOf({ dataDir }: LocalDriverOptions): ProjectId[] {
-  const volumes = join(dataDir, "volumes");
-  if (!existsSync(volumes)) return [];
-  const entries = readdirSync(volumes, { withFileTypes: true });
-  return entries
-    .filter((entry) => entry.isDirectory() && /^[\w-]+$/.test(entry.name))
-    .map(({ name }) => name as ProjectId);
+/** What a restore that died half-way has left is seen to first, so that there is one volume to pack. */
+async function pack(work: Omit<ArchiveWork, "folder">): Promise<Readable> {
+  const { places } = work;
+  if (!existsSync(places.volume)) await withLock(places.lock, lockWaitMs, () => finishRestores(places));
+  if (existsSync(places.volume)) return packFolder({ ...work, folder: places.volume });
+  throw new WavesmithError("not-found", `there is no volume ${places.volume}`);
 }
 
-/** The volume of a sandbox that was removed without it. */
-async function leftOf(options: LocalDriverOptions, projectId: ProjectId): Promise<SandboxInfo> {
-  const { volume } = placesOf(options.dataDir, projectId);
-  return {
-    projectId,
-    sandboxId: null,
-    state: "removed",
-    startedAt: null,
-    volumePath: volume,
-    diskBytes: await diskBytes(volume),
-  };
-}
-
-async function infoOf(options: LocalDriverOptions, record: SandboxRecord): Promise<SandboxInfo> {
-  const { volume } = placesOf(options.dataDir, record.projectId);
-  const running = isRunning(record);
-  return {
-    projectId: record.projectId,
-    sandboxId: record.sandboxId,
-    state: running ? "running" : "stopped",
-    startedAt: running ? record.startedAt : null,
-    volumePath: existsSync(volume) ? volume : null,
-    diskBytes: existsSync(volume) ? await diskBytes(volume) : null,
-  };
+async function restore(work: Omit<ArchiveWork, "folder">, projectId: ProjectId, archive: Readable): Promise<void> {
+  const { options, places } = work;
+  const folder = unpackingFolder(places);
+  try {
+    await prepareFolder(folder, options.unsafe ? null : sandboxUser(options.dataDir));
+    await unpackFolder({ ...work, folder }, archive);
+    await stopped(options, projectId, () => takePlace(places, folder));
+  } finally {
+    archive.destroy();
+    await removeFolder(folder);
+  }
 }

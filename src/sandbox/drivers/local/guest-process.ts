@@ -44,7 +44,7 @@ export async function start(
   options: LocalDriverOptions,
   places: Places,
   wanted: SandboxRecord,
-  program: string,
+  { program, egress }: { readonly program: string; readonly egress: string | null },
 ): Promise<Running> {
   await prepareFolder(places.run, null);
   const user = options.unsafe ? null : sandboxUser(options.dataDir);
@@ -54,7 +54,7 @@ export async function start(
   const intent = { ...wanted, temporary };
   writeRecord(places.run, intent);
   const { projectId, network } = wanted;
-  const child = await launch({ options, places, program, projectId, network, temporary });
+  const child = await launch({ options, places, program, projectId, network: network.mode, egress, temporary });
   const begun = { ...intent, pid: child.pid!, pidStart: processStart(child.pid!) };
   writeRecord(places.run, begun);
   const deadline = Date.now() + startLimitMs;
@@ -114,7 +114,12 @@ async function end(options: LocalDriverOptions, places: Places, record: SandboxR
   if (readRecord(places.run) !== null) writeRecord(places.run, { ...record, ...nothingLeft });
 }
 
-function processesOf(options: LocalDriverOptions, places: Places, { projectId, driver }: SandboxRecord): number[] {
+/** What runs of the sandbox, as far as it is marked; what those have started comes on top. */
+export function processesOf(
+  options: LocalDriverOptions,
+  places: Places,
+  { projectId, driver }: SandboxRecord,
+): number[] {
   const unsafe = driver === "local-unsafe";
   const marked = findProcesses(markOf({ ...options, unsafe }, projectId));
   // Without namespaces jobs survive a guest that was killed; the guest has marked them.

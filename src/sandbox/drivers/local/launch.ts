@@ -1,12 +1,12 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { createHash } from "node:crypto";
-import { chmodSync, closeSync, constants, copyFileSync, mkdirSync, openSync, realpathSync } from "node:fs";
+import { chmodSync, closeSync, constants, copyFileSync, existsSync, mkdirSync, openSync, realpathSync } from "node:fs";
 import { join } from "node:path";
 import { WavesmithError } from "../../../domain/errors.ts";
 import type { ProjectId } from "../../../domain/ids.ts";
-import type { Network } from "../../port.ts";
-import { type Command, findProgram, outerCommand, outerCommandFor, showEtc } from "./bubblewrap.ts";
-import { findTools } from "./tool-roots.ts";
+import type { NetworkMode } from "../../../domain/network.ts";
+import { type Command, findProgram, type OuterSandbox, outerCommand, outerCommandFor, showEtc } from "./bubblewrap.ts";
+import { findTools, type Tools } from "./tool-roots.ts";
 import { sandboxUser } from "./volume.ts";
 
 export interface LocalDriverOptions {
@@ -18,6 +18,8 @@ export interface LocalDriverOptions {
   readonly readOnly: readonly string[];
   readonly env: { readonly PATH: string; readonly HOME: string };
   readonly logger?: { warn(message: string): void };
+  /** How long a guest lives on to which nobody speaks (W9); the guest's own limit when absent. */
+  readonly silenceMs?: number;
 }
 
 /** Where everything of one project's sandbox lies on the host. */
@@ -67,7 +69,9 @@ export interface Launch {
   readonly options: LocalDriverOptions;
   readonly projectId: ProjectId;
   readonly places: Places;
-  readonly network: Network;
+  readonly network: NetworkMode;
+  /** The folder by which the sandbox reaches what it may, shown read-only; null with an open network. */
+  readonly egress: string | null;
   /** The guest's folder for temporary files where it has none of its own; short, since sockets are made in it. */
   readonly temporary: string | null;
   /** The guest's program, one file; copied to the run folder, where whoever it runs as may read it. */
@@ -105,53 +109,76 @@ function unsafeCommand({ options, places }: Launch): Command {
   // A socket's path is limited to about 100 bytes; by way of an open folder it is short however deep that lies.
   const folder = process.platform === "linux" ? "/proc/self/fd/3" : places.socket;
   const guest = ["--root", places.volume, "--socket", `${folder}/${socketName}`, "--isolation", "sweep"];
-  return { program: process.execPath, args: [guestFile(places), ...guest, "--tool-path", options.env.PATH] };
+  const rest = ["--tool-path", options.env.PATH, ...silence(options)];
+  return { program: process.execPath, args: [guestFile(places), ...guest, ...rest] };
 }
+
+const silence = ({ silenceMs }: LocalDriverOptions): string[] =>
+  silenceMs === undefined ? [] : ["--silence-ms", String(silenceMs)];
 
 function unsafeEnvironment({ options, temporary }: Launch): NodeJS.ProcessEnv {
   return { PATH: options.env.PATH, LANG: "C.UTF-8", ...(temporary === null ? {} : { TMPDIR: temporary }) };
 }
 
-function sandboxCommand({ options, projectId, places, network }: Launch): Command {
-  const tools = findTools({
-    ...options.env,
-    readOnly: options.readOnly,
-    dataDir: realpathSync(options.dataDir),
-    execPath: process.execPath,
-  });
+function sandboxCommand({ options, projectId, places, network, egress }: Launch): Command {
+  const tools = toolsFor(options);
   const guest = ["--root", "/workspace", "--socket", `/run/wavesmith/${socketName}`, "--isolation", "bubblewrap"];
   const visible = tools.shown.flatMap(({ target }) => ["--read-only", target]);
   const [, markName, mark] = markOf(options, projectId);
-  const sandbox = {
+  const way = egress === null ? [] : [{ source: egress, target: egressInside }];
+  return commandFor(options, {
     bwrap: requireProgram("bwrap", options),
-    shown: [
-      ...showEtc(join(places.run, "etc")),
-      ...tools.shown,
-      { source: guestFile(places), target: "/opt/wavesmith/guest.mjs" },
-    ],
+    shown: [...showEtc(join(places.run, "etc")), ...tools.shown, shownProgram(guestFile(places)), ...way],
     writable: [
       { source: places.socket, target: "/run/wavesmith" },
       { source: places.volume, target: "/workspace" },
     ],
     network,
-    env: { PATH: tools.path, [markName!]: mark! },
+    env: { PATH: tools.path, [markName!]: mark!, ...trustedCertificates() },
     cwd: "/workspace",
     command: [
-      realpathSync(process.execPath),
-      "/opt/wavesmith/guest.mjs",
+      ...guestInside(),
       ...guest,
+      "--network",
+      network,
+      ...(egress === null ? [] : ["--egress", egressInside]),
       "--tool-path",
       tools.path,
       ...visible,
+      ...silence(options),
     ],
-  };
+  });
+}
+
+const egressInside = "/run/wavesmith-egress";
+const programInside = "/opt/wavesmith/guest.mjs";
+
+export const shownProgram = (source: string) => ({ source, target: programInside });
+
+/** The guest's program, run by our own node. */
+export const guestInside = (): string[] => [realpathSync(process.execPath), programInside];
+
+export function toolsFor(options: LocalDriverOptions): Tools {
+  const { env, readOnly, dataDir } = options;
+  return findTools({ ...env, readOnly, dataDir: realpathSync(dataDir), execPath: process.execPath });
+}
+
+/** The command that starts a sandbox, as whoever it has to belong to here. */
+export function commandFor(options: LocalDriverOptions, sandbox: OuterSandbox): Command {
   const user = sandboxUser(options.dataDir);
   if (user === null) return outerCommand(sandbox);
   const command = outerCommandFor(user, sandbox);
   return { ...command, program: requireProgram(command.program, options) };
 }
 
-function requireProgram(name: string, { env }: LocalDriverOptions): string {
+/** What this system trusts, for programs that bring a list of their own: a company's own authority is in the system's. */
+function trustedCertificates(): Record<string, string> {
+  const bundles = ["/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/cert.pem"];
+  const bundle = bundles.find((path) => existsSync(path));
+  return bundle === undefined ? {} : { NODE_EXTRA_CA_CERTS: bundle, REQUESTS_CA_BUNDLE: bundle };
+}
+
+export function requireProgram(name: string, { env }: LocalDriverOptions): string {
   const found = findProgram(name, env.PATH);
   if (found !== null) return found;
   throw new WavesmithError("environment", `the sandbox driver local needs ${name}, which is not on PATH`, {

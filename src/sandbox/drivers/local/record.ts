@@ -1,7 +1,8 @@
 import { readdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { ProjectId, SandboxId } from "../../../domain/ids.ts";
-import type { Network, SandboxDriver } from "../../port.ts";
+import type { NetworkPolicy } from "../../../domain/network.ts";
+import type { SandboxDriver } from "../../port.ts";
 import { machineBootId, processStart } from "./processes.ts";
 
 /**
@@ -14,7 +15,7 @@ export interface SandboxRecord {
   readonly installationId: string;
   readonly projectId: ProjectId;
   readonly sandboxId: SandboxId;
-  readonly network: Network;
+  readonly network: NetworkPolicy;
   readonly protocol: number;
   /** Hash of the guest's program: another version of us would speak to a guest it does not know. */
   readonly program: string;

@@ -1,0 +1,338 @@
+// Everything of the Agent Client Protocol (v1): the only file that knows its types.
+import { existsSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import {
+  type ClientConnection,
+  client,
+  methods,
+  type NewSessionRequest,
+  ndJsonStream,
+  PROTOCOL_VERSION,
+  RequestError,
+  type RequestPermissionRequest,
+  type RequestPermissionResponse,
+  type SessionConfigOption,
+  type SessionUpdate,
+  type StopReason,
+  type ToolCallContent,
+  type ToolCallUpdate,
+} from "@agentclientprotocol/sdk";
+import type { AgentProcess } from "./agent-process.ts";
+import type { Events } from "./events.ts";
+import { createLoopWatch } from "./loops.ts";
+import { type Decision, decide } from "./permission.ts";
+import type { AgentEnd, AgentHostRequest } from "./protocol.ts";
+
+/** How a prompt's turn ended. */
+export interface Turn {
+  readonly end: AgentEnd;
+  readonly detail: string;
+}
+
+/** A session with an agent. */
+export interface Session {
+  /** Sends a prompt; over when the agent has ended its turn. Never throws for what the agent does. */
+  prompt(text: string): Promise<Turn>;
+  /** Asks the agent to end its turn. */
+  cancel(): Promise<void>;
+  close(): void;
+}
+
+export interface SessionOptions {
+  readonly request: AgentHostRequest;
+  readonly agent: AgentProcess;
+  readonly events: Events;
+  /** The MCP server by which results are handed in; null: none. */
+  readonly resultServer: { readonly command: string; readonly args: readonly string[] } | null;
+  /** Called at every word of the agent's. */
+  readonly onSign: () => void;
+  /** Called when the agent goes round in circles. */
+  readonly onLoop: (what: string) => void;
+}
+
+/** Speaks to an agent: a session of its own, or the one it had in an earlier attempt. Rejects with `AgentFault`. */
+export async function openSession(options: SessionOptions): Promise<Session> {
+  const { request, events } = options;
+  const updates = createUpdates(options);
+  const connection = connect(options, updates);
+  const { agent } = connection;
+  const asked = <Result>(work: Promise<Result>): Promise<Result> => orExit(work, options.agent);
+  try {
+    const about = await asked(
+      agent.request(methods.agent.initialize, {
+        protocolVersion: PROTOCOL_VERSION,
+        clientCapabilities: { fs: { readTextFile: false, writeTextFile: false }, terminal: false },
+        clientInfo: { name: "wavesmith", version: "1" },
+      }),
+    );
+    const setting: NewSessionRequest = { cwd: request.cwd, mcpServers: mcpServers(options) };
+    const earlier = about.agentCapabilities?.loadSession === true ? earlierSession(request.home) : null;
+    const found = earlier === null ? null : await asked(load(connection, updates, { ...setting, sessionId: earlier }));
+    const session = found ?? (await asked(agent.request(methods.agent.session.new, setting)));
+    const sessionId = found === null ? (session as { sessionId: string }).sessionId : earlier!;
+    rememberSession(request.home, sessionId);
+    const model = await asked(chooseModel(connection, sessionId, session.configOptions ?? [], request.model));
+    const name = about.agentInfo?.title ?? about.agentInfo?.name ?? "an ACP agent";
+    events.tell({
+      kind: "session",
+      agent: `${name} ${about.agentInfo?.version ?? ""}`.trim(),
+      resumed: found !== null,
+      model,
+    });
+    return {
+      async prompt(text) {
+        const turn = agent.request(methods.agent.session.prompt, { sessionId, prompt: [{ type: "text", text }] });
+        return asked(turn).then(({ stopReason }) => turnOf(stopReason), turnOfFault);
+      },
+      cancel: () => agent.notify(methods.agent.session.cancel, { sessionId }),
+      close: () => connection.close(),
+    };
+  } catch (error) {
+    connection.close();
+    throw error instanceof AgentFault ? error : faultOf(error);
+  }
+}
+
+/** What an agent did wrong, as an end. */
+export class AgentFault extends Error {
+  readonly turn: Turn;
+  constructor(turn: Turn) {
+    super(turn.detail);
+    this.turn = turn;
+  }
+}
+
+function connect(options: SessionOptions, updates: Updates): ClientConnection {
+  const { agent, onSign } = options;
+  const app = client({ name: "wavesmith" })
+    .onNotification(methods.client.session.update, ({ params }) => {
+      onSign();
+      updates.take(params.update);
+    })
+    .onRequest(methods.client.session.requestPermission, ({ params }) => {
+      onSign();
+      return answerPermission(params, options, updates);
+    })
+    // Nobody is there to be asked: what a person must decide goes into the plan.
+    .onRequest(methods.client.elicitation.create, () => ({ action: "decline" as const }));
+  return app.connect(ndJsonStream(agent.input, agent.output, { maxMessageBytes: 100 * 1024 * 1024 }));
+}
+
+const mcpServers = ({ resultServer }: SessionOptions): NewSessionRequest["mcpServers"] =>
+  resultServer === null
+    ? []
+    : [{ name: "wavesmith", command: resultServer.command, args: [...resultServer.args], env: [] }];
+
+/** Null when the agent does not have it any more: a new one is opened. History it repeats is not told again. */
+async function load(
+  connection: ClientConnection,
+  updates: Updates,
+  setting: NewSessionRequest & { sessionId: string },
+) {
+  updates.mute(true);
+  try {
+    return (await connection.agent.request(methods.agent.session.load, setting)) ?? {};
+  } catch (error) {
+    if (error instanceof RequestError) return null;
+    throw error;
+  } finally {
+    updates.mute(false);
+  }
+}
+
+const sessionFile = (home: string): string => join(home, "wavesmith-session");
+
+const earlierSession = (home: string): string | null =>
+  existsSync(sessionFile(home)) ? readFileSync(sessionFile(home), "utf8") : null;
+
+const rememberSession = (home: string, sessionId: string): void =>
+  writeFileSync(sessionFile(home), sessionId, { mode: 0o600 });
+
+/** Takes the model that was asked for, where the agent lets us choose; the name it then has. */
+async function chooseModel(
+  { agent }: ClientConnection,
+  sessionId: string,
+  offered: readonly SessionConfigOption[],
+  wanted: string | null,
+): Promise<string | null> {
+  const option = offered.find(({ category, type }) => category === "model" && type === "select");
+  if (option === undefined || option.type !== "select") return wanted;
+  const name = wanted?.slice(wanted.indexOf(":") + 1) ?? null;
+  const values = option.options.flatMap((entry) => ("options" in entry ? entry.options : [entry]));
+  const match = values.find(({ value }) => name !== null && (value === name || value.endsWith(`/${name}`)));
+  if (match === undefined || match.value === option.currentValue) return wanted ?? String(option.currentValue);
+  await agent.request(methods.agent.session.setConfigOption, { sessionId, configId: option.id, value: match.value });
+  return match.value;
+}
+
+/** Chooses by the kind of an option, never by its place: agents list `allow_always` first. */
+function answerPermission(
+  { toolCall, options }: RequestPermissionRequest,
+  { request, events }: SessionOptions,
+  updates: Updates,
+): RequestPermissionResponse {
+  const known = updates.known(toolCall);
+  const asked = { action: known.action, paths: pathsOf(toolCall) };
+  const decision: Decision = decide(asked, { ...request, tree: request.cwd });
+  const wanted = decision.allowed ? "allow_once" : "reject_once";
+  const option =
+    options.find(({ kind }) => kind === wanted) ??
+    (decision.allowed ? undefined : options.find(({ kind }) => kind === "reject_always"));
+  const { title, action } = known;
+  const reason = option === undefined && decision.allowed ? "it cannot be allowed for once" : decision.reason;
+  events.tell({
+    kind: "permission",
+    title,
+    action,
+    allowed: decision.allowed && option !== undefined,
+    reason,
+  });
+  if (option === undefined) return { outcome: { outcome: "cancelled" } };
+  return { outcome: { outcome: "selected", optionId: option.optionId } };
+}
+
+const turns: Readonly<Record<StopReason, Turn>> = {
+  end_turn: { end: "finished", detail: "" },
+  max_tokens: { end: "limit", detail: "the model's answer reached its limit of tokens" },
+  max_turn_requests: { end: "limit", detail: "the agent reached its limit of requests" },
+  refusal: { end: "refused", detail: "the model refused" },
+  cancelled: { end: "cancelled", detail: "cancelled" },
+};
+
+const turnOf = (stopReason: StopReason): Turn =>
+  turns[stopReason] ?? { end: "protocol-error", detail: `it ended with ${stopReason}` };
+
+const turnOfFault = (error: unknown): Turn => (error instanceof AgentFault ? error : faultOf(error)).turn;
+
+/** What the model proxy says when a budget is used up. */
+const budgetWords = /wavesmith: over budget/;
+const signInWords = /\b(401|unauthori[sz]ed|not (logged|signed) in|authentication|api key|log ?in)\b/i;
+
+/** An error of the protocol as an end: which errors mean what differs from agent to agent. */
+export function faultOf(error: unknown): AgentFault {
+  const message = error instanceof Error ? error.message : String(error);
+  const data = error instanceof RequestError && error.data !== undefined ? ` ${JSON.stringify(error.data)}` : "";
+  const detail = `${message}${data}`.slice(0, 2_000);
+  if (budgetWords.test(detail)) return new AgentFault({ end: "over-budget", detail });
+  if (!(error instanceof RequestError)) return new AgentFault({ end: "protocol-error", detail });
+  if (error.code === -32000 || signInWords.test(detail)) return new AgentFault({ end: "not-signed-in", detail });
+  const isOurs = error.code === -32700 || error.code === -32600 || error.code === -32601 || error.code === -32602;
+  return new AgentFault({ end: isOurs ? "protocol-error" : "model-error", detail });
+}
+
+/** Rejects when the agent's process ends first: no answer will come then. */
+async function orExit<Result>(work: Promise<Result>, agent: AgentProcess): Promise<Result> {
+  const ended = agent.exit.then(({ code, signal }): never => {
+    const words = agent.lastWords();
+    const detail = `it ended with ${signal ?? `exit code ${code}`}${words === "" ? "" : `: ${words.slice(-500)}`}`;
+    throw new AgentFault({ end: code === 127 ? "not-installed" : "crashed", detail });
+  });
+  ended.catch(() => undefined); // Told through the race, or of no interest any more.
+  const told = work.catch(async (error: unknown) => {
+    // A connection that closed says less than the exit that follows it.
+    if (!(error instanceof RequestError))
+      await Promise.race([ended, new Promise((done) => setTimeout(done, exitWaitMs))]);
+    throw error;
+  });
+  return Promise.race([told, ended]);
+}
+
+const exitWaitMs = 2_000;
+
+interface Known {
+  title: string;
+  action: string;
+  status: string;
+  paths: string[];
+}
+
+interface Updates {
+  take(update: SessionUpdate): void;
+  mute(muted: boolean): void;
+  known(call: ToolCallUpdate): Known;
+}
+
+/** Turns updates into events of ours, in the order they come. */
+function createUpdates({ events, onLoop }: SessionOptions): Updates {
+  const calls = new Map<string, Known>();
+  const loops = createLoopWatch();
+  let muted = false;
+  const known = (call: ToolCallUpdate): Known => {
+    const before = calls.get(call.toolCallId);
+    const paths = pathsOf(call);
+    const now: Known = {
+      title: call.title ?? before?.title ?? call.name ?? "a tool",
+      action: call.kind ?? before?.action ?? "other",
+      status: call.status ?? before?.status ?? "pending",
+      paths: paths.length > 0 ? paths : (before?.paths ?? []),
+    };
+    calls.set(call.toolCallId, now);
+    return now;
+  };
+  const tool = (call: ToolCallUpdate): void => {
+    const before = calls.get(call.toolCallId);
+    const now = known(call);
+    const news = before === undefined || before.status !== now.status || before.title !== now.title;
+    if (news) events.tell({ kind: "tool", id: call.toolCallId, ...now });
+    for (const diff of diffsOf(call.content ?? [])) events.tell(diff);
+    if (call.rawInput === undefined) return;
+    const loop = loops({ id: call.toolCallId, title: now.title, input: call.rawInput });
+    if (loop !== null) onLoop(loop);
+  };
+  const take = (update: SessionUpdate): void => {
+    switch (update.sessionUpdate) {
+      case "agent_message_chunk":
+      case "agent_thought_chunk": {
+        const kind = update.sessionUpdate === "agent_message_chunk" ? "message" : "thought";
+        if (update.content.type === "text") events.say(kind, update.content.text);
+        break;
+      }
+      case "tool_call":
+      case "tool_call_update":
+        tool(update);
+        break;
+      case "plan":
+        events.tell({ kind: "plan", entries: update.entries.map(({ content: text, status }) => ({ text, status })) });
+        break;
+      case "usage_update": {
+        const usd = update.cost?.currency === "USD" ? update.cost.amount : null;
+        events.tell({ kind: "usage", used: update.used, size: update.size, usd });
+        break;
+      }
+      case "notice":
+        events.tell({ kind: "notice", text: `${update.title} ${update.description ?? ""}`.trim() });
+        break;
+      default:
+        break; // Modes, commands and titles change nothing here.
+    }
+  };
+  return {
+    known,
+    mute(value) {
+      muted = value;
+    },
+    take(update) {
+      if (!muted) take(update);
+    },
+  };
+}
+
+/** Every path a call names: where it says it works, what its diffs change, and the usual names of its input. */
+function pathsOf({ locations, content, rawInput }: ToolCallUpdate): string[] {
+  const input = typeof rawInput === "object" && rawInput !== null ? (rawInput as Record<string, unknown>) : {};
+  const named = ["path", "file_path", "filePath", "abs_path", "notebook_path"].map((key) => input[key]);
+  const diffs = (content ?? []).flatMap((part) => (part.type === "diff" ? [part.path] : []));
+  const all = [...(locations ?? []).map(({ path }) => path), ...diffs, ...named];
+  return [...new Set(all.filter((path): path is string => typeof path === "string" && path !== ""))];
+}
+
+function* diffsOf(content: readonly ToolCallContent[]) {
+  for (const part of content) {
+    if (part.type !== "diff") continue;
+    const before = new Set((part.oldText ?? "").split("\n"));
+    const after = new Set(part.newText.split("\n"));
+    const added = [...after].filter((line) => !before.has(line)).length;
+    const removed = [...before].filter((line) => !after.has(line)).length;
+    yield { kind: "diff" as const, path: part.path, added, removed };
+  }
+}

@@ -1,0 +1,98 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { Readable, Writable } from "node:stream";
+
+/** How the agent's process ended. */
+export interface Exit {
+  readonly code: number | null;
+  readonly signal: string | null;
+}
+
+export interface AgentProcess {
+  readonly output: ReadableStream<Uint8Array>;
+  readonly input: WritableStream<Uint8Array>;
+  readonly exit: Promise<Exit>;
+  /** The last of what it printed on stderr. */
+  lastWords(): string;
+  /** Ends it and everything it started: asks, and kills after `graceMs`. */
+  end(graceMs: number): Promise<void>;
+}
+
+const lastWordsBytes = 4_096;
+
+/**
+ * Starts an agent in a process group of its own. `noise` is told what it prints besides messages: stderr, and lines of
+ * stdout that are none.
+ */
+export function startAgent(
+  command: string,
+  options: { cwd: string; env: Record<string, string>; noise: (text: string) => void },
+): AgentProcess {
+  const child = spawn("sh", ["-c", command], {
+    cwd: options.cwd,
+    env: options.env,
+    detached: true,
+    stdio: ["pipe", "pipe", "pipe"],
+  });
+  let words = "";
+  child.stderr.setEncoding("utf8").on("data", (text: string) => {
+    words = (words + text).slice(-lastWordsBytes);
+    options.noise(text);
+  });
+  // It may end with a message half written; its exit tells what happened.
+  child.stdin.on("error", () => undefined);
+  const exit = new Promise<Exit>((resolve) => {
+    child.once("error", () => resolve({ code: 127, signal: null }));
+    child.once("exit", (code, signal) => resolve({ code, signal }));
+  });
+  return {
+    output: messagesOnly(Readable.toWeb(child.stdout) as ReadableStream<Uint8Array>, options.noise),
+    input: Writable.toWeb(child.stdin) as WritableStream<Uint8Array>,
+    exit,
+    lastWords: () => words.trim(),
+    end: (graceMs) => endGroup(child, exit, graceMs),
+  };
+}
+
+/** Lines that can be messages of JSON-RPC; everything else is noise, which agents do print. */
+function messagesOnly(stream: ReadableStream<Uint8Array>, noise: (text: string) => void): ReadableStream<Uint8Array> {
+  const decoder = new TextDecoder();
+  const encoder = new TextEncoder();
+  let rest: string[] = [];
+  const pass = (line: string, controller: TransformStreamDefaultController<Uint8Array>): void => {
+    if (/^\s*\{/.test(line) && line.includes('"jsonrpc"')) controller.enqueue(encoder.encode(`${line}\n`));
+    else if (line.trim() !== "") noise(line);
+  };
+  return stream.pipeThrough(
+    new TransformStream<Uint8Array, Uint8Array>({
+      transform(chunk, controller) {
+        const [first = "", ...others] = decoder.decode(chunk, { stream: true }).split("\n");
+        // A message may be of many megabytes: its pieces are joined once, at its end.
+        rest.push(first);
+        for (const line of others) {
+          pass(rest.join(""), controller);
+          rest = [line];
+        }
+      },
+      flush: (controller) => pass(rest.join(""), controller),
+    }),
+  );
+}
+
+async function endGroup(child: ChildProcess, exit: Promise<Exit>, graceMs: number): Promise<void> {
+  if (child.pid === undefined) return;
+  signalGroup(child.pid, "SIGTERM");
+  const deadline = Date.now() + graceMs;
+  while (Date.now() < deadline && signalGroup(child.pid, 0)) await new Promise((done) => setTimeout(done, 50));
+  // Adapters end before the native program they started: the group is what counts.
+  signalGroup(child.pid, "SIGKILL");
+  await exit;
+}
+
+/** False when nothing of the group is left. */
+function signalGroup(pid: number, signal: NodeJS.Signals | 0): boolean {
+  try {
+    return process.kill(-pid, signal);
+  } catch {
+    return false; // It is gone.
+  }
+}

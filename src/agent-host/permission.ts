@@ -1,0 +1,65 @@
+import { realpathSync } from "node:fs";
+import { dirname, isAbsolute, join, relative, resolve } from "node:path";
+
+/** What an agent asks leave for. */
+export interface Asked {
+  readonly action: string;
+  /** As the agent wrote them; relative ones start at the tree. */
+  readonly paths: readonly string[];
+}
+
+export interface Policy {
+  readonly tree: string;
+  readonly home: string;
+  readonly readable: readonly string[];
+  readonly readOnly: boolean;
+}
+
+export interface Decision {
+  readonly allowed: boolean;
+  readonly reason: string;
+}
+
+const changing = new Set(["edit", "delete", "move"]);
+
+/**
+ * Whether an action may be done, once. Changes: in the tree alone, and none for a role that only reads. Commands run in
+ * the sandbox anyway and are held by it, not by this.
+ */
+export function decide({ action, paths }: Asked, policy: Policy): Decision {
+  const writes = changing.has(action);
+  if (action === "switch_mode") return { allowed: false, reason: "its mode is ours to choose" };
+  if (writes && policy.readOnly) return { allowed: false, reason: "this role changes nothing" };
+  const roots = writes ? [policy.tree] : [policy.tree, policy.home, ...policy.readable];
+  for (const path of paths) {
+    const place = real(isAbsolute(path) ? path : resolve(policy.tree, path));
+    if (place === null || !roots.some((root) => isWithin(place, root))) {
+      return { allowed: false, reason: `${path} is outside of ${writes ? "its tree" : "what it may read"}` };
+    }
+  }
+  if (writes && paths.some((path) => isGit(resolve(policy.tree, path), policy.tree)))
+    return { allowed: false, reason: "git's own files are not changed by hand" };
+  return { allowed: true, reason: writes ? "in its tree" : "allowed in the sandbox" };
+}
+
+function isWithin(path: string, root: string): boolean {
+  const way = relative(real(root) ?? root, path);
+  return way === "" || (!way.startsWith("..") && !isAbsolute(way));
+}
+
+const isGit = (path: string, tree: string): boolean => relative(tree, path).split("/")[0] === ".git";
+
+/** Where a path leads, links of its existing part followed; null when it cannot be told. */
+function real(path: string): string | null {
+  let existing = path;
+  let rest = "";
+  for (;;) {
+    try {
+      return join(realpathSync(existing), rest);
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== "ENOENT" || dirname(existing) === existing) return null;
+      rest = join(existing.slice(dirname(existing).length), rest);
+      existing = dirname(existing);
+    }
+  }
+}

@@ -1,0 +1,57 @@
+import { readFileSync, renameSync, writeFileSync } from "node:fs";
+import { Server } from "@modelcontextprotocol/sdk/server/index.js";
+import { StdioServerTransport } from "@modelcontextprotocol/sdk/server/stdio.js";
+import { CallToolRequestSchema, ListToolsRequestSchema } from "@modelcontextprotocol/sdk/types.js";
+import { z } from "zod";
+
+/** What of a result is not of the schema, one line each; empty when it is. */
+export function resultProblems(schema: unknown, result: unknown): string[] {
+  const parsed = z.fromJSONSchema(schema as Parameters<typeof z.fromJSONSchema>[0]).safeParse(result);
+  if (parsed.success) return [];
+  return parsed.error.issues
+    .slice(0, 10)
+    .map(({ path, message }) => `${path.length === 0 ? "the result" : path.join(".")}: ${message}`);
+}
+
+/** Reads a result file. `problems` is null when there is no file yet. */
+export function readResult(schema: unknown, file: string): { problems: string[] | null } {
+  let text: string;
+  try {
+    text = readFileSync(file, "utf8");
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === "ENOENT") return { problems: null };
+    throw error;
+  }
+  try {
+    return { problems: resultProblems(schema, JSON.parse(text)) };
+  } catch (error) {
+    return { problems: [`it is not JSON: ${(error as Error).message}`] };
+  }
+}
+
+/** Serves the tool `submit_result` on stdin and stdout until the agent closes them. */
+export async function serveSubmitResult(schemaFile: string, resultFile: string): Promise<void> {
+  const schema = JSON.parse(readFileSync(schemaFile, "utf8"));
+  const server = new Server({ name: "wavesmith", version: "1" }, { capabilities: { tools: {} } });
+  server.setRequestHandler(ListToolsRequestSchema, () => ({
+    tools: [
+      {
+        name: "submit_result",
+        description: "Hands in your result. Call it once, at the end, with everything the schema asks for.",
+        inputSchema: schema,
+      },
+    ],
+  }));
+  server.setRequestHandler(CallToolRequestSchema, ({ params }) => {
+    if (params.name !== "submit_result") return answer(`there is no tool ${params.name}`, true);
+    const problems = resultProblems(schema, params.arguments);
+    if (problems.length > 0) return answer(`not taken, mend this and call again:\n${problems.join("\n")}`, true);
+    // Whole or not at all: it is read as soon as it is there.
+    writeFileSync(`${resultFile}.tmp`, JSON.stringify(params.arguments));
+    renameSync(`${resultFile}.tmp`, resultFile);
+    return answer("taken: your work is done", false);
+  });
+  await server.connect(new StdioServerTransport());
+}
+
+const answer = (text: string, isError: boolean) => ({ content: [{ type: "text" as const, text }], isError });

@@ -1,0 +1,104 @@
+import { resolve } from "node:path";
+import type { Context } from "../context.ts";
+import { exit } from "../errors.ts";
+import { bytes, duration, oneLine } from "../format.ts";
+import { watchInterrupts } from "../interrupts.ts";
+import type { Output } from "../output.ts";
+import { type BuiltImage, buildSandboxImage, type ImageProgress } from "../parts.ts";
+
+export interface ImageOptions {
+  readonly base?: string;
+  readonly ca?: string;
+  readonly chromium?: boolean;
+}
+
+/** `sandbox image build`: makes the image of Docker sandboxes, showing each step. Ctrl-C ends the engine's build, too. */
+export async function buildImage(context: Context, options: ImageOptions): Promise<number> {
+  const config = await context.config();
+  const begun = Date.now();
+  const steps = context.json ? asJson(context.out) : context.out.live ? asLive(context.out) : asLines(context.out);
+  const abort = new AbortController();
+  const interrupts = watchInterrupts(process);
+  interrupts.on(() => abort.abort());
+  try {
+    const image = await buildSandboxImage(config, {
+      base: options.base ?? null,
+      certificates: options.ca === undefined ? null : resolve(options.ca),
+      chromium: options.chromium === true,
+      onProgress: steps.tell,
+      signal: abort.signal,
+    });
+    steps.end();
+    tell(context, image, Date.now() - begun);
+    return exit.ok;
+  } catch (error) {
+    steps.end();
+    if (!abort.signal.aborted) throw error;
+    context.out.note("interrupted: no image was made");
+    return exit.cancelled;
+  } finally {
+    interrupts.dispose();
+  }
+}
+
+function tell({ out, json }: Context, image: BuiltImage, tookMs: number): void {
+  if (json) {
+    out.json({ type: "image", ...image });
+    return;
+  }
+  const { versions } = image;
+  out.line(`${image.unchanged ? "unchanged" : "made"}: ${image.image} in ${duration(tookMs)}`);
+  out.line(`  id        ${image.id}`);
+  out.line(`  size      ${bytes(image.sizeBytes)}`);
+  out.line(`  inside    Node ${versions.node}, git ${versions.git}, Python ${versions.python}`);
+  out.line(`  guest     protocol ${image.protocol}`);
+}
+
+/** Shows what an image's build tells, until `end`. */
+interface Steps {
+  readonly tell: (progress: ImageProgress) => void;
+  readonly end: () => void;
+}
+
+const asJson = (out: Output): Steps => ({ tell: (progress) => out.json(progress), end: () => undefined });
+
+/** The instructions that take time; the others only note something. */
+const isWork = (instruction: string): boolean => /^(?:FROM|RUN|COPY|ADD) /.test(instruction);
+
+/** Each step when it begins. */
+const asLines = (out: Output): Steps => ({
+  tell: (progress) => {
+    if (progress.type !== "step" || !isWork(progress.instruction)) return;
+    out.line(`step ${progress.step}/${progress.steps}: ${oneLine(progress.instruction).slice(0, 160)}`);
+  },
+  end: () => undefined,
+});
+
+/** Each step when it has ended, and below them what the running one says. */
+function asLive(out: Output): Steps {
+  let step: { title: string; begun: number; cached: boolean } | null = null;
+  const cut = (text: string): string => text.slice(0, Math.max(20, out.size().columns - 1));
+  const clear = "\r\x1b[K";
+  const settle = (mark: string): void => {
+    if (step === null) return;
+    const took = step.cached ? "cached" : duration(Date.now() - step.begun);
+    out.raw(clear);
+    out.line(`${mark} ${cut(`${step.title.slice(0, out.size().columns - 16)}  ${took}`)}`);
+    step = null;
+  };
+  return {
+    tell: (progress) => {
+      if (progress.type === "cached") {
+        if (step !== null) step.cached = true;
+      } else if (progress.type === "output") {
+        out.raw(`${clear}${out.paint("dim", cut(`  ${oneLine(progress.text)}`))}`);
+      } else {
+        settle(out.paint("good", "✓"));
+        const title = `${progress.step}/${progress.steps} ${oneLine(progress.instruction)}`;
+        if (isWork(progress.instruction)) step = { title, begun: Date.now(), cached: false };
+        if (step !== null) out.raw(`${clear}${cut(`… ${title}`)}`);
+      }
+    },
+    end: () => settle(" "),
+  };
+}

@@ -1,0 +1,160 @@
+import { WavesmithError } from "../../domain/errors.ts";
+import type { Context } from "../context.ts";
+import { exit as exits } from "../errors.ts";
+import { withApp, withSandbox } from "../find-sandbox.ts";
+import { bytes, duration, oneLine, table } from "../format.ts";
+import { type App, isUsed, type SandboxRow, type SnapshotRow } from "../parts.ts";
+
+export interface SnapshotCommand {
+  readonly format?: string;
+  readonly list?: boolean;
+}
+
+/** `sandbox snapshot PROJECT [--format tar.gz]`, and with `--list` those there are, of one project or of all. */
+export function snapshot(context: Context, name: string | undefined, options: SnapshotCommand): Promise<number> {
+  if (options.list === true) return list(context, name);
+  if (name === undefined) {
+    throw new WavesmithError("usage", "snapshot needs a project", {
+      remedy: `${context.hints.command("sandbox snapshot PROJECT")}; ${context.hints.command("sandbox snapshot --list")} shows those there are`,
+    });
+  }
+  const format = formatOf(options.format);
+  return withSandbox(context, name, (app, sandbox) => take(context, app, { name, sandbox, format }), {
+    orVolume: true,
+  });
+}
+
+function formatOf(text: string | undefined): SnapshotRow["format"] | undefined {
+  if (text === undefined || text === "tar.zst" || text === "tar.gz") return text;
+  throw new WavesmithError("usage", `--format ${text} is no format of snapshots`, { remedy: "tar.zst or tar.gz" });
+}
+
+async function take(
+  context: Context,
+  app: App,
+  { name, sandbox, format }: { name: string; sandbox: SandboxRow; format: SnapshotRow["format"] | undefined },
+): Promise<number> {
+  const { takeSnapshot } = await import("../../coordinator/snapshots.ts");
+  const begun = Date.now();
+  const progress = createProgress(context);
+  const options = { reason: "asked", onProgress: (done: number) => progress.tell("packed", done) } as const;
+  const row = await takeSnapshot(app.ports, sandbox, {
+    ...options,
+    ...(format === undefined ? {} : { format }),
+  }).finally(progress.end);
+  if (context.json) context.out.json({ snapshot: described(row, name) });
+  else {
+    const until = row.expiresAt.toISOString().slice(0, 10);
+    context.out.line(`${row.id}: ${bytes(row.sizeBytes!)} in ${duration(Date.now() - begun)}, kept until ${until}`);
+    context.out.line(`  put it back: ${context.hints.command(`sandbox restore ${name} ${row.id}`)}`);
+  }
+  return exits.ok;
+}
+
+async function list(context: Context, name: string | undefined): Promise<number> {
+  if (name !== undefined)
+    return withSandbox(context, name, (app, { projectId }) => tellAll(context, app, projectId), { orRecord: true });
+  if (isUsed(await context.config())) return withApp(context, (app) => tellAll(context, app, null));
+  if (context.json) context.out.json({ snapshots: [] });
+  else context.out.line("no snapshots");
+  return exits.ok;
+}
+
+async function tellAll(context: Context, app: App, projectId: string | null): Promise<number> {
+  const where = projectId === null ? {} : { projectId };
+  const states = ["writing", "kept", "failed"] as const;
+  const rows = await app.store.snapshots.list({ ...where, state: states }, { by: "createdAt" });
+  const projects = new Map((await app.store.projects.list({})).map(({ id, name }) => [id, name]));
+  const all = rows.map((row) => described(row, projects.get(row.projectId) ?? row.projectId));
+  if (context.json) {
+    context.out.json({ snapshots: all });
+    return exits.ok;
+  }
+  if (all.length === 0) context.out.line("no snapshots");
+  const lines = all.map((one) => [
+    oneLine(one.project),
+    one.id,
+    one.error === null ? one.state : `${one.state} (${oneLine(one.error).slice(0, 60)})`,
+    `${one.createdAt.slice(0, 19)}Z`,
+    one.reason,
+    one.sizeBytes === null ? "-" : bytes(one.sizeBytes),
+    one.state === "kept" ? `until ${one.expiresAt.slice(0, 10)}` : "",
+  ]);
+  for (const line of all.length === 0 ? [] : table([heads, ...lines])) context.out.line(line);
+  return exits.ok;
+}
+
+const heads = ["PROJECT", "SNAPSHOT", "STATE", "TAKEN", "BECAUSE", "SIZE", "KEPT"];
+
+const described = (row: SnapshotRow, project: string) => ({
+  id: row.id,
+  project,
+  projectId: row.projectId,
+  sandboxId: row.sandboxId,
+  state: row.state,
+  reason: row.reason,
+  format: row.format,
+  sizeBytes: row.sizeBytes,
+  sha256: row.sha256,
+  error: row.error,
+  createdAt: row.createdAt.toISOString(),
+  expiresAt: row.expiresAt.toISOString(),
+});
+
+/** `sandbox restore PROJECT [SNAPSHOT]`: puts a snapshot, else the latest one, in place of the volume. */
+export function restore(context: Context, name: string, snapshotId: string | undefined): Promise<number> {
+  const work = async (app: App, { projectId }: SandboxRow): Promise<number> => {
+    const row = await chosen(context, app, { name, projectId, snapshotId });
+    const { restoreSnapshot } = await import("../../coordinator/restore-snapshot.ts");
+    const progress = createProgress(context, row.sizeBytes);
+    await restoreSnapshot(app.ports, row, { onProgress: progress.tell }).finally(progress.end);
+    if (context.json) context.out.json({ restored: described(row, name) });
+    else {
+      context.out.line(
+        `the volume of ${name} is what it was at ${row.createdAt.toISOString().slice(0, 19)}Z (${row.id})`,
+      );
+      context.out.line(
+        `  the sandbox is stopped; its next use starts it: ${context.hints.command(`sandbox start ${name}`)}`,
+      );
+    }
+    return exits.ok;
+  };
+  return withSandbox(context, name, work, { orRecord: true });
+}
+
+async function chosen(
+  context: Context,
+  { store }: App,
+  { name, projectId, snapshotId }: { name: string; projectId: string; snapshotId: string | undefined },
+): Promise<SnapshotRow> {
+  const which = snapshotId === undefined ? { projectId, state: "kept" as const } : { projectId, id: snapshotId };
+  const row = await store.snapshots.find(which, { by: "createdAt", descending: true });
+  if (row !== null) return row;
+  const what = snapshotId === undefined ? `no snapshot of ${name} is kept` : `${name} has no snapshot ${snapshotId}`;
+  throw new WavesmithError("not-found", what, {
+    remedy: `see ${context.hints.command(`sandbox snapshot ${name} --list`)}`,
+  });
+}
+
+const tellMs = 200;
+const tellPlainMs = 5_000;
+
+/** Bytes as they go: in one line of a terminal, now and then in a pipe, not at all for programs. */
+function createProgress({ out, json }: Context, total: number | null = null) {
+  let toldAt = Date.now();
+  let isShown = false;
+  return {
+    tell(what: string, done: number): void {
+      const now = Date.now();
+      if (json || now - toldAt < (out.live ? tellMs : tellPlainMs)) return;
+      toldAt = now;
+      const text = `${what} ${bytes(done)}${total === null ? "" : ` of ${bytes(total)}`}`;
+      if (!out.live) out.note(text);
+      else out.rawError(`\r\x1b[K${text}`);
+      isShown = out.live;
+    },
+    end(): void {
+      if (isShown) out.rawError("\r\x1b[K");
+    },
+  };
+}

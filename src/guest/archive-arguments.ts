@@ -1,0 +1,20 @@
+import { parseArgs } from "node:util";
+
+const formats = ["tar.zst", "tar.gz"] as const;
+export type ArchiveFormat = (typeof formats)[number];
+
+/** What `pack` and `unpack` are told. Fails naming the argument that is missing or wrong. */
+export function readArchiveArguments(args: readonly string[]): {
+  root: string;
+  format: ArchiveFormat;
+  maxBytes: number;
+} {
+  const text = { type: "string" } as const;
+  const { values } = parseArgs({ args: [...args], options: { root: text, format: text, "max-bytes": text } });
+  const format = formats.find((name) => name === values.format);
+  const maxBytes = Number(values["max-bytes"] ?? Number.MAX_SAFE_INTEGER);
+  if (values.root === undefined) throw new Error("--root is needed");
+  if (format === undefined) throw new Error(`--format must be one of ${formats.join(", ")}`);
+  if (!Number.isSafeInteger(maxBytes) || maxBytes < 0) throw new Error("--max-bytes must be a number from 0 up");
+  return { root: values.root, format, maxBytes };
+}

@@ -1,0 +1,95 @@
+import type { ModelUsage } from "../domain/models.ts";
+
+export type ModelOwnerKind = "attempt" | "gate";
+
+/** Whose call it is: an attempt, or the critic of a gate, under the fence that made it live. */
+export interface ModelOwner {
+  readonly kind: ModelOwnerKind;
+  readonly id: string;
+  readonly buildId: string;
+  /** The same whenever the build is run again, such as `api #1`: what a cassette knows its calls by. */
+  readonly name: string;
+  readonly budget: { readonly tokens: number | null; readonly usd: number | null };
+}
+
+/** A call that is to be made, at its worst. */
+export interface Reservation {
+  readonly owner: ModelOwner;
+  readonly provider: string;
+  readonly model: string;
+  readonly inputTokens: number;
+  /** What the agent asked for; less may be granted. */
+  readonly outputTokens: number;
+}
+
+export type Granted =
+  | { readonly callId: string; readonly outputTokens: number }
+  /** Over budget. */
+  | { readonly callId: null; readonly reason: string };
+
+export interface Settlement {
+  readonly status: "done" | "failed" | "cut";
+  /** Null: the provider did not say. A call that was cut is then counted at its worst, a failed one as nothing. */
+  readonly usage: ModelUsage | null;
+  readonly httpStatus: number | null;
+  readonly error: string | null;
+}
+
+/** What is spent, in the database (W10). */
+export interface ModelLedger {
+  /** Null when nobody live is called that any more. */
+  findOwner(kind: ModelOwnerKind, id: string, fence: number): Promise<ModelOwner | null>;
+  /** Reserves the worst case in one row-locked update, before the call is made. */
+  reserve(reservation: Reservation): Promise<Granted>;
+  /** Puts what it really took in the reservation's place. Once for each call. */
+  settle(callId: string, settlement: Settlement): Promise<void>;
+}
+
+/** A provider and how we sign in there. */
+export interface ModelProvider {
+  readonly name: "anthropic" | "openai" | "compatible";
+  /** Without a trailing slash; paths such as `/v1/messages` follow. */
+  readonly baseUrl: string;
+  /** Sent instead of what the agent sent. */
+  readonly headers: Readonly<Record<string, string>>;
+}
+
+/** Calls and answers on disk, by which a build runs again without a provider. */
+export interface Cassette {
+  /** The answer to the same call, or null: it is made. Fails when a replay has no such call. */
+  find(call: CassetteCall): Promise<CassetteAnswer | null>;
+  keep(call: CassetteCall, answer: CassetteAnswer): Promise<void>;
+}
+
+export interface CassetteCall {
+  readonly owner: string;
+  readonly provider: string;
+  readonly path: string;
+  readonly body: unknown;
+}
+
+export interface CassetteAnswer {
+  readonly status: number;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: string;
+}
+
+/** The model proxy of one sandbox. */
+export interface ModelProxy {
+  /** Ends what it answers, and takes no more. */
+  close(): Promise<void>;
+}
+
+export interface Models {
+  /** What an agent of this owner shows to the proxy: dead when the owner is settled or fenced off. */
+  tokenFor(kind: ModelOwnerKind, id: string, fence: number): Promise<string>;
+  /**
+   * Answers calls on this socket, until closed; waits while another live process does. Whoever can open the socket may
+   * call, so every call shows its token.
+   */
+  listen(socketPath: string): Promise<ModelProxy>;
+  /** What is missing to use this model, in one line; null when nothing is. */
+  lacks(model: string | null): string | null;
+  /** Whether what this model costs is known. */
+  isPriced(model: string): boolean;
+}

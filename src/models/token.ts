@@ -1,0 +1,28 @@
+import { createHmac, timingSafeEqual } from "node:crypto";
+import type { ModelOwnerKind } from "./port.ts";
+
+export interface TokenClaims {
+  readonly kind: ModelOwnerKind;
+  readonly id: string;
+  readonly fence: number;
+}
+
+/** A token that follows from its owner and fence, so that starting a job again gives the same; nothing is stored. */
+export function tokenOf(secret: string, { kind, id, fence }: TokenClaims): string {
+  const claims = `${kind}.${id}.${fence}`;
+  return `wst_${claims}.${macOf(secret, claims)}`;
+}
+
+/** The claims of a token that we made; null for every other. That its owner is live is for the caller to see. */
+export function readToken(secret: string, token: string): TokenClaims | null {
+  const match = /^wst_((attempt|gate)\.([\w-]+)\.(\d{1,9}))\.([\w-]+)$/.exec(token);
+  if (match === null) return null;
+  const [, claims, kind, id, fence, mac] = match;
+  const wanted = Buffer.from(macOf(secret, claims!));
+  const given = Buffer.from(mac!);
+  if (wanted.length !== given.length || !timingSafeEqual(wanted, given)) return null;
+  return { kind: kind as ModelOwnerKind, id: id!, fence: Number(fence) };
+}
+
+const macOf = (secret: string, claims: string): string =>
+  createHmac("sha256", secret).update(`wavesmith model token ${claims}`).digest("base64url");

@@ -1,0 +1,139 @@
+import { StringDecoder } from "node:string_decoder";
+import { z } from "zod";
+import type { ModelUsage } from "../domain/models.ts";
+
+// What providers say a call took, in the three forms they say it: Anthropic messages, OpenAI chat completions, OpenAI
+// responses; in a whole answer, or in the events of a stream.
+
+const count = z.number().int().nonnegative().nullish();
+
+const anthropicSchema = z.object({
+  input_tokens: count,
+  cache_read_input_tokens: count,
+  cache_creation_input_tokens: count,
+  output_tokens: count,
+});
+const chatSchema = z.object({
+  prompt_tokens: z.number().int().nonnegative(),
+  completion_tokens: z.number().int().nonnegative(),
+  prompt_tokens_details: z.object({ cached_tokens: count }).nullish(),
+});
+const responsesSchema = z.object({
+  input_tokens: z.number().int().nonnegative(),
+  output_tokens: z.number().int().nonnegative(),
+  input_tokens_details: z.object({ cached_tokens: count }),
+});
+
+/** Reads an answer as it passes by; never changes or holds it up. */
+export interface UsageReader {
+  take(chunk: Buffer): void;
+  /** What was said so far; null when nothing was. */
+  usage(): ModelUsage | null;
+  /** Whether the answer came to its proper end. */
+  isWhole(): boolean;
+}
+
+const longestLine = 8 * 1024 * 1024;
+
+/** A reader for an answer of this content type. */
+export function createUsageReader(contentType: string): UsageReader {
+  const found: Found = { usage: null, ended: false };
+  return /event-stream/.test(contentType) ? streamReader(found) : wholeReader(found);
+}
+
+interface Found {
+  usage: ModelUsage | null;
+  ended: boolean;
+}
+
+function streamReader(found: Found): UsageReader {
+  const decoder = new StringDecoder("utf8");
+  let rest = "";
+  const line = (text: string): void => {
+    if (!text.startsWith("data:")) return;
+    const data = text.slice(5).trim();
+    if (data === "[DONE]") found.ended = true;
+    else if (/"(usage|type)"/.test(data)) readEvent(data, found);
+  };
+  return {
+    take(chunk) {
+      const lines = (rest + decoder.write(chunk)).split(/\r?\n/);
+      rest = lines.pop() ?? "";
+      if (rest.length > longestLine) rest = ""; // No event with a usage is that long.
+      lines.forEach(line);
+    },
+    usage: () => found.usage,
+    isWhole: () => found.ended,
+  };
+}
+
+function wholeReader(found: Found): UsageReader {
+  const chunks: Buffer[] = [];
+  let sizeBytes = 0;
+  const read = (): void => {
+    if (chunks.length === 0 || sizeBytes > 4 * longestLine) return;
+    readEvent(Buffer.concat(chunks.splice(0)).toString("utf8"), found);
+  };
+  return {
+    take(chunk) {
+      sizeBytes += chunk.length;
+      if (sizeBytes <= 4 * longestLine) chunks.push(chunk);
+    },
+    usage() {
+      read();
+      return found.usage;
+    },
+    isWhole: () => true,
+  };
+}
+
+function readEvent(text: string, found: Found): void {
+  const event = parseJson(text);
+  if (event === null) return;
+  const { type } = event;
+  if (type === "message_stop" || type === "response.completed" || type === "response.incomplete") found.ended = true;
+  for (const holder of [event, event.message, event.response]) {
+    if (typeof holder !== "object" || holder === null || !("usage" in holder)) continue;
+    found.usage = merged(found.usage, usageOf(holder.usage));
+  }
+}
+
+function parseJson(text: string): Record<string, unknown> | null {
+  try {
+    const value: unknown = JSON.parse(text);
+    return typeof value === "object" && value !== null ? (value as Record<string, unknown>) : null;
+  } catch {
+    return null; // Not for us to judge: the agent gets it as it is.
+  }
+}
+
+function usageOf(value: unknown): ModelUsage | null {
+  const chat = chatSchema.safeParse(value);
+  if (chat.success) {
+    const { prompt_tokens: inputTokens, completion_tokens: outputTokens, prompt_tokens_details: details } = chat.data;
+    return { inputTokens, outputTokens, cachedTokens: details?.cached_tokens ?? 0, cacheWriteTokens: 0 };
+  }
+  const responses = responsesSchema.safeParse(value);
+  if (responses.success) {
+    const { input_tokens: inputTokens, output_tokens: outputTokens, input_tokens_details: details } = responses.data;
+    return { inputTokens, outputTokens, cachedTokens: details.cached_tokens ?? 0, cacheWriteTokens: 0 };
+  }
+  const anthropic = anthropicSchema.safeParse(value);
+  if (!anthropic.success) return null;
+  const cachedTokens = anthropic.data.cache_read_input_tokens ?? 0;
+  const cacheWriteTokens = anthropic.data.cache_creation_input_tokens ?? 0;
+  // What is read from and written to the cache comes on top there.
+  const inputTokens = (anthropic.data.input_tokens ?? 0) + cachedTokens + cacheWriteTokens;
+  return { inputTokens, cachedTokens, cacheWriteTokens, outputTokens: anthropic.data.output_tokens ?? 0 };
+}
+
+/** Counts grow in the course of a stream; a later event may leave out what an earlier one said. */
+function merged(before: ModelUsage | null, now: ModelUsage | null): ModelUsage | null {
+  if (before === null || now === null) return now ?? before;
+  return {
+    inputTokens: Math.max(before.inputTokens, now.inputTokens),
+    cachedTokens: Math.max(before.cachedTokens, now.cachedTokens),
+    cacheWriteTokens: Math.max(before.cacheWriteTokens, now.cacheWriteTokens),
+    outputTokens: Math.max(before.outputTokens, now.outputTokens),
+  };
+}

@@ -1,0 +1,131 @@
+// Packing and unpacking volumes: in a container of its own without a network, so that a volume can be packed while its
+// sandbox runs or is stopped, and an archive that means harm meets nothing but a new volume.
+import { PassThrough, type Readable } from "node:stream";
+import { pipeline } from "node:stream/promises";
+import type Docker from "dockerode";
+import { messageOf, WavesmithError } from "../../../domain/errors.ts";
+import type { ArchiveFormat } from "../../port.ts";
+import { archiveContainer, type Making } from "./container-spec.ts";
+import { StandardStreams } from "./demux.ts";
+import type { Engine } from "./engine-calls.ts";
+import { having, type Labels, label, role } from "./names.ts";
+import { isAliveMaker, ourselves } from "./volumes.ts";
+
+export interface ArchiveWork {
+  readonly image: string;
+  readonly volume: string;
+  readonly format: ArchiveFormat;
+  /** Of the files that are unpacked. */
+  readonly maxBytes: number;
+  /** Installation and project. */
+  readonly labels: Labels;
+  readonly making: Making;
+}
+
+const endLimitMs = 60_000;
+
+/** The volume as an archive. An error of the stream means that it is not whole; a stream that is destroyed ends the work. */
+export async function packVolume(engine: Engine, work: ArchiveWork): Promise<Readable> {
+  const running = await begin(engine, work, "pack");
+  const archive = new PassThrough();
+  const finish = async (): Promise<void> => {
+    try {
+      await pipeline(running.streams, archive, { end: false });
+      const code = await running.exitCode();
+      if (code !== 0) throw failure(`the volume ${work.volume} could not be packed`, said(running.streams, code));
+      archive.end();
+    } catch (error) {
+      archive.destroy(
+        error instanceof WavesmithError ? error : failure("the volume could not be packed", messageOf(error)),
+      );
+    } finally {
+      await running.remove().catch((error: unknown) => archive.destroy(error as Error));
+    }
+  };
+  void finish();
+  return archive;
+}
+
+/** Unpacks the archive into the volume. Fails with `archive`, leaving what it has made so far to the caller. */
+export async function unpackVolume(engine: Engine, work: ArchiveWork, archive: Readable): Promise<void> {
+  const running = await begin(engine, work, "unpack");
+  try {
+    running.streams.resume();
+    const fed = await pipeline(archive, running.streams, { end: false }).then(
+      () => null,
+      (error: NodeJS.ErrnoException) => error,
+    );
+    // What was not given to the end must not be taken for an archive that happens to end there.
+    if (fed !== null && !isRefusal(fed))
+      throw fed instanceof WavesmithError ? fed : failure("it broke off", fed.message);
+    running.streams.end();
+    const code = await running.exitCode();
+    if (code !== 0 || fed !== null) throw failure("the archive could not be unpacked", said(running.streams, code));
+  } finally {
+    archive.destroy();
+    await running.remove();
+  }
+}
+
+/** The program inside stopped reading, and its last words say why. */
+const isRefusal = ({ code }: NodeJS.ErrnoException): boolean =>
+  code === "EPIPE" || code === "ECONNRESET" || code === "ERR_STREAM_PREMATURE_CLOSE";
+
+const said = (streams: StandardStreams, code: number): string => streams.complaint() || `exit code ${code}`;
+
+const failure = (what: string, why: string): WavesmithError =>
+  new WavesmithError("archive", `${what}: ${why.trim()}`, { remedy: "take another snapshot" });
+
+interface Running {
+  readonly streams: StandardStreams;
+  /** Once its output has ended. */
+  exitCode(): Promise<number>;
+  remove(): Promise<void>;
+}
+
+async function begin(engine: Engine, work: ArchiveWork, verb: "pack" | "unpack"): Promise<Running> {
+  const labels = { ...work.labels, [label.maker]: ourselves() };
+  const created = await engine.call(`make a container to ${verb} ${work.volume}`, (docker, limited) =>
+    docker.createContainer({ ...archiveContainer({ ...work, verb }, labels, work.making), ...limited }),
+  );
+  const { id } = created;
+  const remove = () => removeContainer(engine, id);
+  try {
+    const attached = { stream: true, stdin: verb === "unpack", stdout: true, stderr: true, hijack: true };
+    const socket = await engine.hijack(`${verb} ${work.volume}`, (docker, limited) =>
+      docker.getContainer(id).attach({ ...attached, ...limited } as Docker.ContainerAttachOptions),
+    );
+    const streams = new StandardStreams(socket);
+    await engine.call(`${verb} ${work.volume}`, (docker, limited) => docker.getContainer(id).start(limited));
+    const exitCode = async () => (await waitFor(engine, id)).StatusCode;
+    return { streams, exitCode, remove };
+  } catch (error) {
+    await remove();
+    throw error;
+  }
+}
+
+const waitFor = (engine: Engine, id: string): Promise<{ StatusCode: number }> =>
+  engine.call("wait for a container to end", (docker, limited) => docker.getContainer(id).wait(limited), {
+    limitMs: endLimitMs,
+  });
+
+async function removeContainer(engine: Engine, id: string): Promise<void> {
+  const gone = () => undefined;
+  await engine.call(
+    "remove a container",
+    (docker, limited) => docker.getContainer(id).remove({ force: true, ...limited }),
+    { on: { 404: gone, 409: gone }, limitMs: endLimitMs },
+  );
+}
+
+/** Removes the containers in which volumes were packed by processes that are dead now; with `all`, by living ones, too. */
+export async function removeArchiveContainers(engine: Engine, labels: Labels, all: boolean): Promise<void> {
+  const filters = JSON.stringify(having({ ...labels, [label.role]: role.archive }));
+  const found = await engine.call("list containers", (docker, limited) =>
+    docker.listContainers({ all: true, filters, ...limited }),
+  );
+  for (const { Id, Labels } of found) {
+    if (all || !isAliveMaker(Labels[label.maker])) await removeContainer(engine, Id);
+  }
+}

@@ -1,0 +1,118 @@
+import type { Readable } from "node:stream";
+import type Docker from "dockerode";
+import { messageOf } from "../../../domain/errors.ts";
+import type { DriverProblem } from "../../port.ts";
+import { connectEngine, engineProblem } from "./engine.ts";
+import { imageName, imageProblem, trialLabels } from "./image.ts";
+
+const bootLimitMs = 60_000;
+
+export interface CheckOptions {
+  readonly environment: Readonly<Record<string, string | undefined>>;
+  /** Another image than the one of this version. */
+  readonly image?: string;
+}
+
+/** Tries the engine, the image and a container up to its guest's first word; empty when all of it works. */
+export async function checkDocker({ environment, image = imageName() }: CheckOptions): Promise<DriverProblem[]> {
+  const engine = await engineProblem(environment);
+  if (engine !== null) return [engine];
+  const docker = connectEngine(environment);
+  try {
+    await removeOldTrials(docker);
+    const problem = (await imageProblem(docker, image)) ?? (await trialProblem(docker, image));
+    return problem === null ? [] : [problem];
+  } catch (error) {
+    return [{ what: `the Docker engine refused: ${messageOf(error).trim()}`, remedy: "see the log of dockerd" }];
+  }
+}
+
+/** Those whose makers were killed. */
+async function removeOldTrials(docker: Docker): Promise<void> {
+  const label = Object.entries(trialLabels).map(([name, value]) => `${name}=${value}`);
+  for (const { Id, Created } of await docker.listContainers({ all: true, filters: { label } })) {
+    if (Date.now() - Created * 1000 < 10 * bootLimitMs) continue;
+    // Another process may be at it.
+    await docker.getContainer(Id).remove({ force: true, v: true }).catch(ignoreGone);
+  }
+}
+
+function ignoreGone(error: unknown): void {
+  const { statusCode } = error as { statusCode?: number };
+  if (statusCode !== 404 && statusCode !== 409) throw error;
+}
+
+/** A sandbox as the driver makes them, but of nobody and without a volume; gone when this returns. */
+async function trialProblem(docker: Docker, image: string): Promise<DriverProblem | null> {
+  const own = "uid=10001,gid=10001,mode=0700,nosuid,nodev";
+  const container = await docker.createContainer({
+    Image: image,
+    User: "10001:10001",
+    Tty: true, // One stream of lines, and nothing to take apart.
+    Labels: trialLabels,
+    HostConfig: {
+      Init: true,
+      NetworkMode: "none",
+      CapDrop: ["ALL"],
+      SecurityOpt: ["no-new-privileges"],
+      ReadonlyRootfs: true,
+      Memory: 256 * 1024 ** 2,
+      PidsLimit: 64,
+      Tmpfs: { "/tmp": "nosuid,nodev", "/run/wavesmith": own, "/home/agent": own, "/workspace": own },
+    },
+  });
+  try {
+    await container.start();
+    return await bootProblem(container, image);
+  } finally {
+    await container.remove({ force: true, v: true });
+  }
+}
+
+async function bootProblem(container: Docker.Container, image: string): Promise<DriverProblem | null> {
+  const log = (await container.logs({ follow: true, stdout: true, stderr: true })) as unknown as Readable;
+  const timer = setTimeout(() => log.destroy(new Error(`nothing for ${bootLimitMs / 1000} s`)), bootLimitMs);
+  let text = "";
+  try {
+    for await (const chunk of log.setEncoding("utf8")) {
+      text += chunk;
+      if (text.includes('{"ready":true')) return null;
+    }
+    return bootFailure(text, image);
+  } catch (error) {
+    return bootFailure(`${text}${messageOf(error)}`, image);
+  } finally {
+    clearTimeout(timer);
+    log.destroy();
+  }
+}
+
+/** What a container that did not come up said: the phase that failed, else its last line. */
+export function bootFailure(log: string, image: string): DriverProblem {
+  const lines = log.split(/\r?\n/).filter((line) => line.trim() !== "");
+  const failed = lines.map(phaseOf).find((phase) => phase?.ok === false);
+  if (failed?.phase !== undefined) {
+    const { phase, message = "it failed", remedy = "wavesmith sandbox image build" } = failed;
+    return { what: `a trial sandbox of ${image} ended in its boot phase "${phase}": ${message}`, remedy };
+  }
+  const last = lines.at(-1) ?? "it said nothing";
+  return {
+    what: `a trial sandbox of ${image} did not come up: ${last}`,
+    remedy: "build the image again: wavesmith sandbox image build",
+  };
+}
+
+interface Phase {
+  readonly phase?: string;
+  readonly ok?: boolean;
+  readonly message?: string;
+  readonly remedy?: string;
+}
+
+function phaseOf(line: string): Phase | null {
+  try {
+    return JSON.parse(line) as Phase;
+  } catch {
+    return null; // Not a line of the entrypoint's.
+  }
+}

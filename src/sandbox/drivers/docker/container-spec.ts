@@ -1,0 +1,167 @@
+// The hardening profile: how containers of sandboxes are made, and those that pack and unpack their volumes. Every line of
+// it is proved from the inside by tests/contract/docker-driver.test.ts.
+import { createHash } from "node:crypto";
+import type Docker from "dockerode";
+import type { ArchiveFormat, SandboxSpec } from "../../port.ts";
+import { containerName, type Labels, label, role } from "./names.ts";
+
+/** Whom everything in a sandbox runs as; the image has no name for anybody with more rights. */
+const user = "10001:10001";
+const workspace = "/workspace";
+export const muxSocket = "/run/wavesmith/mux.sock";
+const egressInside = "/run/wavesmith-egress";
+const toolPath = "/usr/local/bin:/usr/bin:/bin";
+const mebibyte = 1024 ** 2;
+const openFiles = 16_384;
+
+/** By what a container was made: when any of it changes, it is made anew. */
+export interface Wants {
+  /** Its id: another build of the image is another sandbox. */
+  readonly image: string;
+  readonly network: SandboxSpec["network"]["mode"];
+  readonly limits: SandboxSpec["limits"];
+  /** The host's folder by which it reaches what it may. */
+  readonly egress: string;
+  /** Of this profile. */
+  readonly profile: typeof profileVersion;
+}
+
+export const profileVersion = 1;
+
+/** What this engine can do, and what it is told besides. */
+export interface Making {
+  readonly installationId: string;
+  readonly processors: number;
+  /** Whether open files are limited here; an engine that has less itself gives what it has. */
+  readonly limitsFiles: boolean;
+  readonly silenceMs: number | null;
+}
+
+export const specHash = (wants: Wants): string =>
+  createHash("sha256").update(JSON.stringify(wants)).digest("hex").slice(0, 16);
+
+type Create = Docker.ContainerCreateOptions;
+
+/** A project's sandbox on this volume. */
+export function sandboxContainer(spec: SandboxSpec, wants: Wants, volume: string, making: Making): Create {
+  const { limits } = wants;
+  const labels: Labels = {
+    [label.installation]: making.installationId,
+    [label.project]: spec.projectId,
+    [label.tenant]: spec.tenantId,
+    [label.sandbox]: spec.sandboxId,
+    [label.spec]: specHash(wants),
+    [label.wants]: JSON.stringify(wants),
+  };
+  return {
+    ...common(wants.image, labels),
+    name: containerName(spec.projectId),
+    Cmd: guestArguments(wants, making),
+    StopTimeout: stopSeconds,
+    HostConfig: {
+      ...confined(making, limits),
+      // With `allowlist` the proxy's socket is the only way out.
+      NetworkMode: wants.network === "open" ? "bridge" : "none",
+      Mounts: [
+        { Type: "volume", Source: volume, Target: workspace, ReadOnly: false },
+        {
+          Type: "bind",
+          Source: wants.egress,
+          Target: egressInside,
+          ReadOnly: true,
+          BindOptions: { Propagation: "rprivate" },
+        },
+      ],
+      Tmpfs: writableFolders(limits.memoryBytes),
+      LogConfig: { Type: "json-file", Config: { "max-size": "1m", "max-file": "2" } },
+    },
+  };
+}
+
+/** How long the guest may take to end its jobs and itself. */
+export const stopSeconds = 10;
+
+const guestArguments = ({ network }: Wants, { silenceMs }: Making): string[] => [
+  ...["--root", workspace],
+  ...["--socket", "/run/wavesmith/guest.sock", "--mux-socket", muxSocket],
+  ...["--isolation", "sweep", "--contained"],
+  ...["--network", network, "--egress", egressInside],
+  ...["--tool-path", toolPath],
+  ...(silenceMs === null ? [] : ["--silence-ms", String(silenceMs)]),
+];
+
+/** A container that packs a volume to its standard output, or unpacks its standard input into one. */
+export function archiveContainer(
+  work: { verb: "pack" | "unpack"; image: string; volume: string; format: ArchiveFormat; maxBytes: number },
+  labels: Labels,
+  making: Making,
+): Create {
+  const { verb, image, volume, format, maxBytes } = work;
+  const limits = { memoryBytes: 1024 * mebibyte, processes: 64, cpus: 2 };
+  return {
+    ...common(image, { ...labels, [label.role]: role.archive }),
+    Entrypoint: ["node", "/opt/wavesmith/guest.mjs"],
+    Cmd: [verb, "--root", workspace, "--format", format, ...(verb === "pack" ? [] : ["--max-bytes", String(maxBytes)])],
+    AttachStdin: verb === "unpack",
+    OpenStdin: verb === "unpack",
+    StdinOnce: verb === "unpack",
+    AttachStdout: true,
+    AttachStderr: true,
+    HostConfig: {
+      ...confined(making, limits),
+      NetworkMode: "none",
+      Mounts: [{ Type: "volume", Source: volume, Target: workspace, ReadOnly: verb === "pack" }],
+      Tmpfs: { "/tmp": tmpfs(64 * mebibyte) },
+      // The engine would write every byte of the archive to its log.
+      LogConfig: { Type: "none", Config: {} },
+    },
+  };
+}
+
+const common = (image: string, labels: Labels): Create => ({
+  Image: image,
+  User: user,
+  Hostname: "wavesmith",
+  Tty: false,
+  Labels: { ...labels },
+});
+
+function confined(
+  { processors, limitsFiles }: Making,
+  limits: { memoryBytes: number; processes: number; cpus: number },
+): Docker.HostConfig & { CgroupnsMode: string } {
+  return {
+    Init: true,
+    Privileged: false,
+    CapDrop: ["ALL"],
+    // The default seccomp profile is the engine's own; it holds unless something here says otherwise.
+    SecurityOpt: ["no-new-privileges"],
+    ReadonlyRootfs: true,
+    IpcMode: "private",
+    CgroupnsMode: "private",
+    ShmSize: 64 * mebibyte,
+    PidsLimit: limits.processes,
+    Memory: limits.memoryBytes,
+    MemorySwap: limits.memoryBytes, // Both together: no swap.
+    NanoCpus: Math.round(Math.min(limits.cpus, processors) * 1e9),
+    Ulimits: [
+      { Name: "core", Soft: 0, Hard: 0 },
+      ...(limitsFiles ? [{ Name: "nofile", Soft: openFiles, Hard: openFiles }] : []),
+    ],
+    RestartPolicy: { Name: "no" },
+  };
+}
+
+/** What can be written besides the volume; it counts as memory, and ends with the container. */
+function writableFolders(memoryBytes: number): Record<string, string> {
+  const own = "uid=10001,gid=10001,mode=0700";
+  return {
+    // Builds run programs that they have made there.
+    "/tmp": tmpfs(memoryBytes / 2, "exec,mode=1777"),
+    "/home/agent": tmpfs(memoryBytes / 4, `exec,${own}`),
+    "/run/wavesmith": tmpfs(mebibyte, `noexec,${own}`),
+  };
+}
+
+const tmpfs = (sizeBytes: number, more = "noexec,mode=1777"): string =>
+  `rw,nosuid,nodev,${more},size=${Math.floor(sizeBytes)}`;

@@ -1,0 +1,164 @@
+// One project's container: what there is of it, and what is done to it.
+import { setTimeout as delay } from "node:timers/promises";
+import type Docker from "dockerode";
+import { WavesmithError } from "../../../domain/errors.ts";
+import type { ProjectId, SandboxId } from "../../../domain/ids.ts";
+import { stopSeconds, type Wants } from "./container-spec.ts";
+import type { Engine } from "./engine-calls.ts";
+import { containerName, label } from "./names.ts";
+
+export interface Container {
+  readonly id: string;
+  readonly projectId: ProjectId;
+  readonly sandboxId: SandboxId;
+  readonly tenantId: string;
+  /** Runs, be it paused. */
+  readonly isRunning: boolean;
+  readonly isPaused: boolean;
+  /** It is being removed, or the engine failed to. */
+  readonly isDying: boolean;
+  /** Tells one start of it from the next. */
+  readonly startedAt: string;
+  readonly outOfMemory: boolean;
+  readonly spec: string;
+  readonly wants: Wants | null;
+}
+
+/** Waits for the guest's own end, and then for the engine's. */
+const stopLimitMs = (stopSeconds + 50) * 1_000;
+const removalLimitMs = 60_000;
+
+/** The project's container; null without one. Fails with `conflict` when another installation has it. */
+export async function findContainer(
+  engine: Engine,
+  projectId: ProjectId,
+  installationId: string,
+): Promise<Container | null> {
+  const name = containerName(projectId);
+  const found = await engine.call(
+    `look at the container ${name}`,
+    (docker, limited) => docker.getContainer(name).inspect(limited),
+    { on: { 404: () => null } },
+  );
+  if (found === null) return null;
+  if (found.Config.Labels?.[label.installation] === installationId) return containerOf(projectId, found);
+  throw new WavesmithError("conflict", `the Docker container ${name} belongs to another installation of Wavesmith`, {
+    remedy: `give this project another name (--project), or, if nobody needs it: docker rm -f ${name}`,
+  });
+}
+
+function containerOf(projectId: ProjectId, { Id, State, Config }: Docker.ContainerInspectInfo): Container {
+  const labels = Config.Labels;
+  return {
+    id: Id,
+    projectId,
+    sandboxId: (labels[label.sandbox] ?? "") as SandboxId,
+    tenantId: labels[label.tenant] ?? "",
+    isRunning: State.Running && !State.Dead,
+    isPaused: State.Paused,
+    isDying: State.Dead || State.Status === "removing",
+    startedAt: State.StartedAt,
+    outOfMemory: State.OOMKilled && !State.Running,
+    spec: labels[label.spec] ?? "",
+    wants: wantsOf(labels[label.wants]),
+  };
+}
+
+function wantsOf(text: string | undefined): Wants | null {
+  try {
+    return text === undefined ? null : (JSON.parse(text) as Wants);
+  } catch {
+    return null; // Of another version: then everything differs.
+  }
+}
+
+/** Makes the container; false when another process was quicker. */
+export async function createContainer(
+  engine: Engine,
+  options: Docker.ContainerCreateOptions,
+  noImage: () => Promise<WavesmithError>,
+): Promise<boolean> {
+  const made = await engine.call(
+    `make the container ${options.name}`,
+    (docker, limited) => docker.createContainer({ ...options, ...limited }),
+    { on: { 404: () => "no image" as const, 409: () => "there" as const } },
+  );
+  if (made === "no image") throw await noImage();
+  return made !== "there";
+}
+
+/** Starts it, if it does not run already. What the engine says when that cannot be done is thrown. */
+export async function startContainer(engine: Engine, id: string): Promise<void> {
+  const runs = () => undefined;
+  await engine.call("start a sandbox", async (docker, limited) => void (await docker.getContainer(id).start(limited)), {
+    on: { 304: runs },
+    limitMs: stopLimitMs,
+  });
+}
+
+/** Asks its guest to end, and kills what has not ended by then; over when nothing of it runs. Safe to do twice. */
+export async function stopContainer(engine: Engine, container: Container): Promise<void> {
+  const over = () => undefined;
+  const { id } = container;
+  if (container.isPaused) await resumeContainer(engine, id);
+  await engine.call(
+    "stop a sandbox",
+    async (docker, limited) => void (await docker.getContainer(id).stop({ t: stopSeconds, ...limited })),
+    { on: { 304: over, 404: over }, limitMs: stopLimitMs },
+  );
+}
+
+/** Goes on with what somebody paused by hand. */
+export async function resumeContainer(engine: Engine, id: string): Promise<void> {
+  const runs = () => undefined;
+  await engine.call(
+    "resume a sandbox that is paused",
+    async (docker, limited) => void (await docker.getContainer(id).unpause(limited)),
+    { on: { 404: runs, 409: runs, 500: runs } },
+  );
+}
+
+/** Kills it and returns once there is none of this id. Its volume stays. Safe to do twice. */
+export async function removeContainer(engine: Engine, id: string): Promise<void> {
+  for (const deadline = Date.now() + removalLimitMs; ; await delay(50)) {
+    const isGone = await engine.call(
+      "remove a sandbox",
+      async (docker, limited) => {
+        await docker.getContainer(id).remove({ force: true, ...limited });
+        return true;
+      },
+      // 409: somebody else removes it just now, which takes its time.
+      { on: { 404: () => true, 409: () => false }, limitMs: stopLimitMs },
+    );
+    if (isGone) return;
+    if (Date.now() > deadline) {
+      throw new WavesmithError("sandbox-unavailable", `the container ${id.slice(0, 12)} is not removed by the engine`, {
+        retryable: true,
+        remedy: `remove it by hand: docker rm -f ${id.slice(0, 12)}`,
+      });
+    }
+  }
+}
+
+const logBytes = 2_000;
+
+/** The last that it said. */
+export async function lastWords(engine: Engine, id: string): Promise<string> {
+  const text = await engine.call(
+    "show a sandbox's log",
+    (docker, limited) => docker.getContainer(id).logs({ stdout: true, stderr: true, tail: 20, ...limited }),
+    { on: { 404: () => Buffer.alloc(0), 409: () => Buffer.alloc(0) } },
+  );
+  return unframed(Buffer.from(text as unknown as Uint8Array))
+    .slice(-logBytes)
+    .trim();
+}
+
+/** Both outputs come in frames: eight bytes, of which the last four are a length. */
+function unframed(log: Buffer): string {
+  let text = "";
+  for (let at = 0; at + 8 <= log.length; at += 8 + log.readUInt32BE(at + 4)) {
+    text += log.toString("utf8", at + 8, at + 8 + log.readUInt32BE(at + 4));
+  }
+  return text;
+}

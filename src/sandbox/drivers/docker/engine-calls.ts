@@ -1,0 +1,116 @@
+// Every word to the engine goes through here: each has a deadline of its own, and what it says becomes an error of ours.
+import { Agent } from "node:http";
+import type { Socket } from "node:net";
+import type Docker from "dockerode";
+import { messageOf, WavesmithError } from "../../../domain/errors.ts";
+import { connectEngine, engineProblem, socketPath } from "./engine.ts";
+
+type Environment = Readonly<Record<string, string | undefined>>;
+
+const answerLimitMs = 30_000;
+/** How the system says that nobody answers, or that nobody may ask. */
+const silences = new Set(["ENOENT", "ENOTDIR", "ECONNREFUSED", "EACCES", "EPERM", "ECONNRESET", "EPIPE"]);
+
+/** To be handed to the library with every call: ends the request when its time is over. */
+export interface Limited {
+  readonly abortSignal: AbortSignal;
+}
+
+export interface CallOptions<Other> {
+  readonly limitMs?: number;
+  /** What these answers of the engine mean, which are no failures to the caller. */
+  readonly on?: Readonly<Record<number, (said: string) => Other>>;
+}
+
+export interface Engine {
+  readonly docker: Docker;
+  readonly socketPath: string;
+  /**
+   * One request. Fails with `sandbox-unavailable`, retryable, when the engine is away or says nothing in time, and with
+   * `environment` when it refuses. `what` names the request for messages.
+   */
+  call<Result, Other = never>(
+    what: string,
+    act: (docker: Docker, limited: Limited) => Promise<Result>,
+    options?: CallOptions<Other>,
+  ): Promise<Result | Other>;
+  /** One request that turns its connection into a stream, which has no deadline any more. */
+  hijack(what: string, act: (docker: Docker, limited: Limited) => Promise<NodeJS.ReadWriteStream>): Promise<Socket>;
+}
+
+/** The engine of this machine. Connects to nothing yet. */
+export function openEngine(environment: Environment): Engine {
+  const docker = connectEngine(environment);
+  // Connections that are kept would break with the engine, and the next request with them.
+  (docker.modem as { agent?: Agent }).agent = new Agent({ keepAlive: false });
+  const path = socketPath(environment);
+  const call: Engine["call"] = async (what, act, { limitMs = answerLimitMs, on = {} } = {}) => {
+    try {
+      return await within(limitMs, (abortSignal) => act(docker, { abortSignal }));
+    } catch (error) {
+      const meant = on[statusOf(error) ?? 0];
+      if (meant !== undefined) return meant(messageOf(error));
+      throw await translated(error, what, { path, environment });
+    }
+  };
+  return {
+    docker,
+    socketPath: path,
+    call,
+    // The signal ends the request only as long as there is no stream, which is what the deadline is for.
+    hijack: async (what, act) => (await call(what, act)) as unknown as Socket,
+  };
+}
+
+export const statusOf = (error: unknown): number | undefined => (error as { statusCode?: number }).statusCode;
+
+class TooLate extends Error {}
+
+async function within<Result>(limitMs: number, act: (signal: AbortSignal) => Promise<Result>): Promise<Result> {
+  const over = new AbortController();
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => {
+      reject(new TooLate(`it says nothing for ${limitMs / 1000} s`));
+      over.abort();
+    }, limitMs);
+  });
+  const asked = act(over.signal);
+  asked.catch(() => undefined); // When it was too late, nobody waits for it any more.
+  try {
+    return await Promise.race([asked, late]);
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+async function translated(
+  error: unknown,
+  what: string,
+  { path, environment }: { path: string; environment: Environment },
+): Promise<WavesmithError> {
+  if (error instanceof WavesmithError) return error;
+  const said = messageOf(error)
+    .replace(/^\(HTTP code \d+\) /, "")
+    .trim();
+  if (statusOf(error) !== undefined) return refused(what, said);
+  const { code } = error as { code?: string };
+  const problem = silences.has(code ?? "") ? await engineProblem(environment) : null;
+  const why = problem?.what ?? `the Docker engine at ${path} does not answer (${what}): ${said}`;
+  return new WavesmithError("sandbox-unavailable", why, {
+    retryable: true,
+    remedy: problem?.remedy ?? "see whether it is well: docker info; else restart it: systemctl restart docker",
+    cause: error,
+  });
+}
+
+function refused(what: string, said: string): WavesmithError {
+  // What the engine itself could not do may go well the next time.
+  const isFull = /no space left on device/i.test(said);
+  return new WavesmithError("environment", `the Docker engine could not ${what}: ${said}`, {
+    retryable: true,
+    remedy: isFull
+      ? "free space on the disk that holds Docker's data (docker system df)"
+      : "see the engine's log: journalctl -u docker",
+  });
+}

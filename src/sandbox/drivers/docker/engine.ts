@@ -1,0 +1,118 @@
+import { existsSync } from "node:fs";
+import { Agent } from "node:http";
+import { join } from "node:path";
+import Docker from "dockerode";
+import { messageOf, WavesmithError } from "../../../domain/errors.ts";
+import type { DriverProblem } from "../../port.ts";
+import { findProgram } from "../local/bubblewrap.ts";
+import { installCommand, type Machine, thisMachine } from "../local/check.ts";
+
+type Environment = Readonly<Record<string, string | undefined>>;
+
+/** The API of Engine 20.10, the oldest that sandboxes are tried on. */
+const leastApi = [1, 41] as const;
+const answerLimitMs = 20_000;
+
+/**
+ * The engine of this machine: at the socket of DOCKER_HOST, else where Docker puts it. Connects to nothing yet. Fails
+ * with `unsupported` for an engine behind a network, which could not see the folder of a sandbox's egress.
+ */
+export function connectEngine(environment: Environment): Docker {
+  return new Docker({
+    socketPath: socketPath(environment),
+    // The library would take one from the variables of this process, and let it win over the socket.
+    host: undefined,
+    // A connection kept from before the engine was started again fails the first request after it.
+    agent: new Agent({ keepAlive: false }),
+  } as Docker.DockerOptions);
+}
+
+/** Where the engine's socket is looked for. Fails with `unsupported`, see `connectEngine`. */
+export function socketPath(environment: Environment): string {
+  const { DOCKER_HOST: host, XDG_RUNTIME_DIR: runtimeDir, HOME: home } = environment;
+  if (host === undefined || host === "" || host === "unix://") {
+    const usual = "/var/run/docker.sock";
+    const rootless = [
+      ...(runtimeDir ? [join(runtimeDir, "docker.sock")] : []),
+      ...(home ? [join(home, ".docker/run/docker.sock")] : []),
+    ];
+    return [usual, ...rootless].find((path) => existsSync(path)) ?? usual;
+  }
+  if (host.startsWith("unix://")) return host.slice("unix://".length);
+  throw new WavesmithError("unsupported", `DOCKER_HOST is ${host}, and sandboxes need an engine on this machine`, {
+    remedy: "unset DOCKER_HOST, or set it to a socket: unix:///var/run/docker.sock",
+  });
+}
+
+/** Why the engine cannot be used, with what to type; null when it answers and is new enough. */
+export async function engineProblem(
+  environment: Environment,
+  { machine = thisMachine(), limitMs = answerLimitMs } = {},
+): Promise<DriverProblem | null> {
+  let path: string;
+  try {
+    path = socketPath(environment);
+  } catch (error) {
+    if (!(error instanceof WavesmithError)) throw error;
+    return { what: error.message, remedy: error.remedy ?? "unset DOCKER_HOST" };
+  }
+  try {
+    return versionProblem(await withLimit(connectEngine(environment).version(), limitMs), path);
+  } catch (error) {
+    return silence(error, path, { environment, machine });
+  }
+}
+
+/** What an engine of this version lacks; null when nothing. */
+export function versionProblem(version: Docker.DockerVersion, path: string): DriverProblem | null {
+  const [major = 0, minor = 0] = version.ApiVersion.split(".").map(Number);
+  if (major < leastApi[0] || (major === leastApi[0] && minor < leastApi[1])) {
+    return {
+      what: `the Docker engine at ${path} is ${version.Version}, which is too old`,
+      remedy: "install Docker Engine 20.10 or newer",
+    };
+  }
+  if (version.Os === "linux") return null;
+  return {
+    what: `the Docker engine at ${path} runs containers of ${version.Os}, and sandboxes are of Linux`,
+    remedy: "switch the engine to Linux containers",
+  };
+}
+
+/** Why nobody answers, as the system says it. */
+function silence(error: unknown, path: string, where: { environment: Environment; machine: Machine }): DriverProblem {
+  const { machine, environment } = where;
+  const sudo = machine.isRoot ? "" : "sudo ";
+  const start =
+    machine.platform === "linux" ? `${sudo}systemctl start docker (or ${sudo}service docker start)` : "start Docker";
+  const { code } = error as { code?: unknown };
+  if (code === "ENOENT" || code === "ENOTDIR") {
+    const installed = ["dockerd", "docker"].some((name) => findProgram(name, environment.PATH ?? "") !== null);
+    const debian = /^ID(_LIKE)?=.*(debian|ubuntu)/m.test(machine.osRelease);
+    return {
+      what: `no Docker engine runs here: there is no socket ${path}`,
+      remedy: installed ? start : installCommand(debian ? "docker.io" : "docker", machine),
+    };
+  }
+  if (code === "ECONNREFUSED") return { what: `no Docker engine listens at ${path} any more`, remedy: start };
+  if (code === "EACCES" || code === "EPERM") {
+    return {
+      what: `this user may not use the Docker engine at ${path}`,
+      remedy: "sudo usermod -aG docker $USER, then log in again (whoever may use Docker is as good as root)",
+    };
+  }
+  return { what: `the Docker engine at ${path} does not answer: ${messageOf(error)}`, remedy: `restart it: ${start}` };
+}
+
+/** An engine that accepts and says nothing is one that does not answer. */
+async function withLimit<T>(asked: Promise<T>, limitMs: number): Promise<T> {
+  let timer: NodeJS.Timeout | undefined;
+  const limit = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => reject(new Error(`nothing for ${limitMs / 1000} s`)), limitMs);
+  });
+  try {
+    return await Promise.race([asked, limit]);
+  } finally {
+    clearTimeout(timer);
+  }
+}

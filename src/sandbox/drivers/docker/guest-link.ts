@@ -1,0 +1,81 @@
+// The way to a guest: one `docker exec` of this process per sandbox, and as many connections over it as are needed. It is
+// made when it is first used, and again when it broke.
+import { messageOf, WavesmithError } from "../../../domain/errors.ts";
+import { createGuestClient } from "../../guest-client.ts";
+import { connectMux, type MuxConnection } from "../../mux.ts";
+import type { GuestClient, GuestHealth } from "../../port.ts";
+import { muxSocket } from "./container-spec.ts";
+import { StandardStreams } from "./demux.ts";
+import type { Engine } from "./engine-calls.ts";
+
+export interface GuestLink {
+  readonly guest: GuestClient;
+  /** The last answer about its health, and when it came. */
+  answered: { readonly health: GuestHealth; readonly atMs: number } | null;
+  close(): void;
+}
+
+/** While a sandbox starts, its guest is waited for inside, which is quicker than asking the engine again and again. */
+const tries = { count: 1_500, seconds: 0.02 } as const;
+
+/** The link to the guest of one start of a container. `name` is the sandbox's, for messages. */
+export function createGuestLink(engine: Engine, containerId: string, name: string): GuestLink {
+  let current: Promise<MuxConnection> | null = null;
+  let isClosed = false;
+  const connection = (): Promise<MuxConnection> => {
+    if (current !== null) return current;
+    const made = connectTo(engine, containerId, name);
+    const forget = (): void => {
+      if (current === made) current = null;
+    };
+    current = made;
+    made.then(({ closed }) => closed.then(forget), forget);
+    return made;
+  };
+  return {
+    answered: null,
+    guest: createGuestClient({
+      name,
+      connect: async () => {
+        if (isClosed)
+          throw new WavesmithError("sandbox-unavailable", `sandbox ${name} was stopped`, { retryable: true });
+        return (await connection()).open();
+      },
+    }),
+    close() {
+      isClosed = true;
+      current?.then(
+        (open) => open.close(),
+        () => undefined, // There is nothing to close.
+      );
+    },
+  };
+}
+
+async function connectTo(engine: Engine, containerId: string, name: string): Promise<MuxConnection> {
+  const exec = await engine.call(`enter the container of ${name}`, (docker, limited) =>
+    docker.getContainer(containerId).exec({
+      Cmd: ["socat", "-b65536", "-", `UNIX-CONNECT:${muxSocket},retry=${tries.count},interval=${tries.seconds}`],
+      AttachStdin: true,
+      AttachStdout: true,
+      AttachStderr: true,
+      Tty: false,
+      ...limited,
+    }),
+  );
+  const socket = await engine.hijack(`enter the container of ${name}`, (_, limited) =>
+    exec.start({ hijack: true, stdin: true, Tty: false, ...limited } as Parameters<typeof exec.start>[0]),
+  );
+  const streams = new StandardStreams(socket);
+  const mux = connectMux(streams);
+  return {
+    ...mux,
+    open: () =>
+      mux.open().catch((error: unknown) => {
+        const said = streams.complaint();
+        throw said === ""
+          ? error
+          : new WavesmithError("sandbox-unavailable", `${messageOf(error)}: ${said}`, { retryable: true });
+      }),
+  };
+}

@@ -1,0 +1,280 @@
+import { createHash } from "node:crypto";
+import { readFileSync } from "node:fs";
+import { readdir, readFile } from "node:fs/promises";
+import { extname, join } from "node:path";
+import { Readable } from "node:stream";
+import { fileURLToPath } from "node:url";
+import type Docker from "dockerode";
+import { type Pack, pack } from "tar-stream";
+import { messageOf, WavesmithError } from "../../../domain/errors.ts";
+import { guestProtocolVersion } from "../../../guest/protocol.ts";
+import type { DriverProblem } from "../../port.ts";
+
+const buildCommand = "wavesmith sandbox image build";
+
+const protocolLabel = "io.wavesmith.guest-protocol";
+/** Tells two guests of one protocol apart, for whoever works on the guest. */
+export const guestHashLabel = "io.wavesmith.guest-hash";
+
+/** Of containers that only try something and belong to no installation. */
+export const trialLabels = { "io.wavesmith.installation": "trial" };
+
+/** The image of the sandboxes that this version of ours starts. */
+export const imageName = (): string => `wavesmith-sandbox:${ownVersion()}`;
+
+function ownVersion(): string {
+  // From the built package it is one folder further up.
+  for (const place of ["../../../../package.json", "../../../../../package.json"]) {
+    try {
+      return JSON.parse(readFileSync(new URL(place, import.meta.url), "utf8")).version;
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== "ENOENT") throw error;
+    }
+  }
+  throw new WavesmithError("environment", "the package.json of wavesmith is gone", { remedy: "install it again" });
+}
+
+/** Why sandboxes cannot be started from the image, with what to type; null when they can. */
+export async function imageProblem(docker: Docker, image: string): Promise<DriverProblem | null> {
+  try {
+    const { Config } = await docker.getImage(image).inspect();
+    const protocol = Config.Labels?.[protocolLabel];
+    if (protocol === String(guestProtocolVersion)) return null;
+    const other = protocol === undefined ? "names no guest's protocol" : `has a guest of protocol ${protocol}`;
+    return { what: `the image ${image} ${other}, and ${guestProtocolVersion} is needed`, remedy: buildCommand };
+  } catch (error) {
+    if ((error as { statusCode?: number }).statusCode !== 404) throw error;
+    return { what: `the image ${image} is not on this machine`, remedy: buildCommand };
+  }
+}
+
+export interface ImageRequest {
+  /** The guest as one file. */
+  readonly guestPath: string;
+  /** The image to build on; null: the one the Dockerfile names. */
+  readonly base: string | null;
+  /** A folder with certificates (`.crt`, `.pem`) that everything in the image is to trust. */
+  readonly certificates: string | null;
+  readonly chromium: boolean;
+  /** What it is to be called when not as the image that this version starts. */
+  readonly image?: string;
+}
+
+/** What is told while an image is built. */
+export type ImageProgress =
+  | { readonly type: "step"; readonly step: number; readonly steps: number; readonly instruction: string }
+  | { readonly type: "cached"; readonly step: number }
+  | { readonly type: "output"; readonly text: string };
+
+export interface BuiltImage {
+  readonly image: string;
+  readonly id: string;
+  readonly sizeBytes: number;
+  /** Whether the very same image was there before. */
+  readonly unchanged: boolean;
+  readonly protocol: number;
+  readonly versions: { readonly node: string; readonly git: string; readonly python: string };
+}
+
+/**
+ * Builds the sandboxes' image with the engine's own builder. Ends the build when the signal does. Fails with
+ * `environment`, naming the step and its last lines.
+ */
+export async function buildImage(
+  docker: Docker,
+  request: ImageRequest,
+  options: { readonly onProgress: (progress: ImageProgress) => void; readonly signal?: AbortSignal },
+): Promise<BuiltImage> {
+  const { image = imageName() } = request;
+  const before = await idOf(docker, image);
+  const guest = await readFile(request.guestPath);
+  const stream = await docker.buildImage(await contextOf(request, guest), {
+    t: image,
+    rm: true,
+    forcerm: true,
+    buildargs: {
+      ...(request.base === null ? {} : { BASE: request.base }),
+      ...(request.chromium ? { CHROMIUM: "1" } : {}),
+      VERSION: ownVersion(),
+      GUEST_PROTOCOL: String(guestProtocolVersion),
+      GUEST_HASH: guestHash(guest),
+    },
+    ...(options.signal === undefined ? {} : { abortSignal: options.signal }),
+  });
+  await follow(stream as Readable, options.onProgress);
+  const { Id: id, Size: sizeBytes } = await docker.getImage(image).inspect();
+  if (before !== null && before !== id) await removeUnused(docker, before);
+  const versions = await versionsIn(docker, id);
+  return { image, id, sizeBytes, unchanged: id === before, protocol: guestProtocolVersion, versions };
+}
+
+/** What `guestHashLabel` says of an image with this guest. */
+export const guestHash = (guest: Uint8Array): string => createHash("sha256").update(guest).digest("hex").slice(0, 16);
+
+async function idOf(docker: Docker, image: string): Promise<string | null> {
+  try {
+    return (await docker.getImage(image).inspect()).Id;
+  } catch (error) {
+    if ((error as { statusCode?: number }).statusCode === 404) return null;
+    throw error;
+  }
+}
+
+/** The image that had the name before; it stays while it has other names, and while containers need it. */
+async function removeUnused(docker: Docker, id: string): Promise<void> {
+  try {
+    const old = docker.getImage(id);
+    if ((await old.inspect()).RepoTags?.length) return;
+    await old.remove();
+  } catch (error) {
+    const { statusCode } = error as { statusCode?: number };
+    if (statusCode !== 409 && statusCode !== 404) throw error;
+  }
+}
+
+// --- What is built -----------------------------------------------------------------------------------------------------
+
+/** Beside the sources, or where the built package has it. */
+const recipeFolder = fileURLToPath(new URL("../../../../sandbox-image", import.meta.url));
+
+/** The files of the build, the same to the bit wherever they come from, so that the engine knows its layers again. */
+async function contextOf(request: ImageRequest, guest: Buffer): Promise<Readable> {
+  const tar = pack();
+  for (const name of (await readdir(recipeFolder)).sort()) {
+    addFile(tar, name, await readFile(join(recipeFolder, name)), name === "Dockerfile" ? 0o644 : 0o755);
+  }
+  addFile(tar, "guest.mjs", guest, 0o644);
+  tar.entry({ ...plain, name: "ca/", type: "directory", mode: 0o755 });
+  if (request.certificates !== null) {
+    for (const { name, text } of await certificatesOf(request.certificates)) addFile(tar, `ca/${name}`, text, 0o644);
+  }
+  tar.finalize();
+  // The library's own stream is not one of Node's.
+  return Readable.from(tar);
+}
+
+const plain = { uid: 0, gid: 0, mtime: new Date(0) } as const;
+
+function addFile(tar: Pack, name: string, content: Buffer | string, mode: number): void {
+  tar.entry({ ...plain, name, mode }, content);
+}
+
+/** Every certificate of the folder, named as Debian wants it. Fails with `usage` when there is none. */
+async function certificatesOf(folder: string): Promise<{ name: string; text: string }[]> {
+  const names = await readdir(folder).catch((error: unknown) => {
+    throw wrongFolder(`the certificates in ${folder} cannot be read: ${messageOf(error)}`);
+  });
+  const found = [];
+  for (const name of names.filter((name) => [".crt", ".pem", ".cer"].includes(extname(name))).sort()) {
+    const text = await readFile(join(folder, name), "utf8");
+    if (!text.includes("-----BEGIN CERTIFICATE-----"))
+      throw wrongFolder(`${join(folder, name)} is no certificate in PEM`);
+    const plainName = name.replace(/[^\w.-]/g, "_");
+    found.push({ name: plainName.endsWith(".crt") ? plainName : `${plainName}.crt`, text });
+  }
+  if (found.length === 0) throw wrongFolder(`there is no certificate in ${folder}`);
+  return found;
+}
+
+const wrongFolder = (what: string): WavesmithError =>
+  new WavesmithError("usage", what, {
+    remedy: "give a folder with certificates in PEM, as *.crt or *.pem: --ca FOLDER",
+  });
+
+// --- What the engine tells ---------------------------------------------------------------------------------------------
+
+interface EngineLine {
+  readonly stream?: string;
+  readonly status?: string;
+  readonly id?: string;
+  readonly progress?: string;
+  readonly error?: string;
+}
+
+const keptLines = 20;
+
+/** Tells what the engine's build does. Fails unless the engine says that it is done. */
+async function follow(stream: Readable, onProgress: (progress: ImageProgress) => void): Promise<void> {
+  let step = { number: 0, of: 0, instruction: "" };
+  let last: string[] = [];
+  let done = false;
+  for await (const said of linesOf(stream)) {
+    if (said.error !== undefined) throw buildFailed(step, said.error, last);
+    for (const text of textsOf(said)) {
+      const begun = /^Step (\d+)\/(\d+) : (.*)$/.exec(text);
+      if (begun !== null) {
+        step = { number: Number(begun[1]), of: Number(begun[2]), instruction: begun[3]! };
+        last = [];
+        onProgress({ type: "step", step: step.number, steps: step.of, instruction: step.instruction });
+      } else if (text === " ---> Using cache") onProgress({ type: "cached", step: step.number });
+      else if (text.startsWith("Successfully built ")) done = true;
+      else if (!/^ ---> |^Removing intermediate container |^Successfully tagged /.test(text)) {
+        last = [...last, text].slice(-keptLines);
+        onProgress({ type: "output", text });
+      }
+    }
+  }
+  if (!done) throw buildFailed(step, "the engine ended before the build did", last);
+}
+
+/** A stream that breaks off fails, which one of `readline` would not. */
+async function* linesOf(stream: Readable): AsyncIterable<EngineLine> {
+  let rest = "";
+  for await (const chunk of stream.setEncoding("utf8")) {
+    const lines = (rest + chunk).split("\n");
+    rest = lines.pop()!;
+    for (const line of lines) if (line.trim() !== "") yield JSON.parse(line);
+  }
+  if (rest.trim() !== "") yield JSON.parse(rest);
+}
+
+/** What it says in lines, without empty ones; of a download only what begins and ends. */
+function textsOf({ stream, status, id, progress }: EngineLine): string[] {
+  if (stream !== undefined) return stream.split(/[\r\n]+/).filter((text) => text.trim() !== "");
+  if (status === undefined || progress) return [];
+  return [id === undefined ? status : `${id}: ${status}`];
+}
+
+function buildFailed(
+  step: { number: number; of: number; instruction: string },
+  why: string,
+  last: string[],
+): WavesmithError {
+  const lines = last.map((text) => `\n  ${text}`).join("");
+  const isBase = step.instruction.startsWith("FROM ");
+  const what = `step ${step.number} of ${step.of} (${step.instruction.slice(0, 200)}) failed: ${why.trim()}${lines}`;
+  return new WavesmithError("environment", `the sandbox's image could not be built: ${what}`, {
+    remedy: isBase
+      ? `name a base that this machine has or can fetch, a Debian or Ubuntu: ${buildCommand} --base IMAGE`
+      : `see what the step says; behind a proxy that opens TLS its certificates are needed: ${buildCommand} --ca FOLDER`,
+  });
+}
+
+// --- What came of it ---------------------------------------------------------------------------------------------------
+
+/** Asks the programs in the image, in a container that is gone afterwards. */
+async function versionsIn(docker: Docker, image: string): Promise<BuiltImage["versions"]> {
+  const script = "node --version && git --version && python3 --version";
+  const container = await docker.createContainer({
+    Image: image,
+    Entrypoint: ["/bin/sh", "-c", script],
+    Cmd: [],
+    Tty: true, // One stream, and nothing to take apart.
+    Labels: trialLabels,
+    HostConfig: { NetworkMode: "none", CapDrop: ["ALL"] },
+  });
+  try {
+    await container.start();
+    const { StatusCode } = await container.wait();
+    const text = (await container.logs({ stdout: true, stderr: true })).toString("utf8");
+    const [node, git, python] = text.split("\n").map((line) => /\d[\w.+-]*/.exec(line)?.[0]);
+    if (StatusCode !== 0 || !node || !git || !python) {
+      throw new WavesmithError("environment", `the image was built, and its programs do not run: ${text.trim()}`, {
+        remedy: `take another base: ${buildCommand} --base IMAGE`,
+      });
+    }
+    return { node, git, python };
+  } finally {
+    await container.remove({ force: true });
+  }
+}

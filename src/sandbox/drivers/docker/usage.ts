@@ -1,0 +1,110 @@
+import type { Socket } from "node:net";
+import type { SandboxUsage } from "../../port.ts";
+import { StandardStreams } from "./demux.ts";
+import type { Engine } from "./engine-calls.ts";
+
+/** What we read of the engine's statistics; those of cgroup v1 and v2 have different names for the same. */
+interface Statistics {
+  readonly cpu_stats?: Cpu;
+  readonly precpu_stats?: Cpu;
+  readonly memory_stats?: { readonly usage?: number; readonly stats?: Readonly<Record<string, number>> };
+  readonly pids_stats?: { readonly current?: number; readonly limit?: number };
+}
+
+interface Cpu {
+  readonly cpu_usage?: { readonly total_usage?: number };
+  readonly system_cpu_usage?: number;
+  readonly online_cpus?: number;
+}
+
+const diskLimitSeconds = 3;
+
+/** Over about a second, since the engine looks twice. */
+export async function usageOf(engine: Engine, containerId: string): Promise<Omit<SandboxUsage, "diskBytes">> {
+  const found = await statistics(engine, containerId, false);
+  return { cpus: cpusOf(found), memoryBytes: memoryOf(found), processes: found.pids_stats?.current ?? null };
+}
+
+/** How many processes there are, and how many there may be; at once. */
+export async function processesOf(
+  engine: Engine,
+  containerId: string,
+): Promise<{ current: number; limit: number } | null> {
+  const { current, limit } = (await statistics(engine, containerId, true)).pids_stats ?? {};
+  return current === undefined || limit === undefined || limit === 0 ? null : { current, limit };
+}
+
+async function statistics(engine: Engine, containerId: string, atOnce: boolean): Promise<Statistics> {
+  const options = { stream: false, ...(atOnce ? { "one-shot": true } : {}) } as { stream: false };
+  return (await engine.call("tell what a sandbox uses", (docker, limited) =>
+    docker.getContainer(containerId).stats({ ...options, ...limited }),
+  )) as Statistics;
+}
+
+function cpusOf({ cpu_stats: now, precpu_stats: before }: Statistics): number | null {
+  const used = (now?.cpu_usage?.total_usage ?? Number.NaN) - (before?.cpu_usage?.total_usage ?? Number.NaN);
+  const passed = (now?.system_cpu_usage ?? Number.NaN) - (before?.system_cpu_usage ?? Number.NaN);
+  const cpus = (used / passed) * (now?.online_cpus ?? 1);
+  return Number.isFinite(cpus) ? Math.max(0, cpus) : null;
+}
+
+/** Without what the kernel would give back at once. */
+function memoryOf({ memory_stats: memory }: Statistics): number | null {
+  if (memory?.usage === undefined) return null;
+  const spare = memory.stats?.total_inactive_file ?? memory.stats?.inactive_file ?? 0;
+  return Math.max(0, memory.usage - spare);
+}
+
+/**
+ * What the volume of a running sandbox takes; null when counting takes more than three seconds. Not by way of the guest,
+ * for which this would be work.
+ */
+export async function diskBytes(engine: Engine, containerId: string): Promise<number | null> {
+  const streams = await count(engine, containerId);
+  if (streams === null) return null;
+  const late = setTimeout(() => streams.destroy(), 2 * diskLimitSeconds * 1000);
+  try {
+    const kibibytes = Number.parseInt(await beginningOf(streams), 10);
+    return Number.isNaN(kibibytes) ? null : kibibytes * 1024;
+  } finally {
+    clearTimeout(late);
+    streams.destroy();
+  }
+}
+
+/** Null when the container ends just now, or has no room for one more process. */
+async function count(engine: Engine, containerId: string): Promise<StandardStreams | null> {
+  const what = "count what a volume takes";
+  const on = { 400: () => null, 404: () => null, 409: () => null, 500: () => null };
+  const options = {
+    Cmd: ["timeout", String(diskLimitSeconds), "du", "-sk", "/workspace"],
+    AttachStdout: true,
+    AttachStderr: true,
+  };
+  const exec = await engine.call(
+    what,
+    (docker, limited) => docker.getContainer(containerId).exec({ ...options, ...limited }),
+    { on },
+  );
+  if (exec === null) return null;
+  const start = { hijack: true, stdin: false };
+  const socket = await engine.call(
+    what,
+    (_, limited) => exec.start({ ...start, ...limited } as Parameters<typeof exec.start>[0]),
+    { on },
+  );
+  return socket === null ? null : new StandardStreams(socket as unknown as Socket);
+}
+
+async function beginningOf(streams: StandardStreams): Promise<string> {
+  let text = "";
+  try {
+    for await (const chunk of streams) {
+      text += (chunk as Buffer).toString("latin1");
+      if (text.length > 100) break;
+    }
+  } catch {
+    return ""; // It took too long, or the engine went: then it is not known.
+  }
+  return text;
+}

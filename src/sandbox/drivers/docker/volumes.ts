@@ -1,0 +1,187 @@
+// Volumes. Docker cannot rename one, so a restored volume keeps the name it was made with, and a mark says that it is the
+// project's now.
+//
+// V1. A project's volume is the one that the mark of the highest generation names; without a mark, the one of the usual name.
+// V2. A mark is a volume of its own, empty, with labels: making one is a single act of the engine, which is done or not.
+// V3. A volume that is not the project's is nobody's, unless the process that is filling it lives.
+// V4. Marks are removed after the volumes they have overtaken, and the newest one after everything else: what was
+//     overtaken never becomes the project's again.
+import { randomBytes } from "node:crypto";
+import type Docker from "dockerode";
+import { WavesmithError } from "../../../domain/errors.ts";
+import type { ProjectId } from "../../../domain/ids.ts";
+import { machineBootId, processStart } from "../local/processes.ts";
+import type { Engine } from "./engine-calls.ts";
+import { having, type Labels, label, role, volumeName } from "./names.ts";
+
+export interface Volumes {
+  /** The name of the project's volume, which need not be there. */
+  current(projectId: ProjectId): Promise<string>;
+  /** Makes it if need be; its name. Fails with `conflict` when another installation has one of that name. */
+  ensure(projectId: ProjectId, owner: Owner): Promise<string>;
+  /** A new one, to be filled by this process. */
+  begin(projectId: ProjectId, owner: Owner): Promise<string>;
+  /** Makes a filled one the project's (V2), and removes the one before. */
+  takePlace(projectId: ProjectId, name: string): Promise<void>;
+  /** Removes what is nobody's (V3). */
+  tidy(projectId: ProjectId): Promise<void>;
+  removeAll(projectId: ProjectId): Promise<void>;
+  remove(name: string): Promise<void>;
+  /** Of every project with a volume, its name. */
+  list(): Promise<ReadonlyMap<ProjectId, string>>;
+  /** Whether the engine keeps a volume to its size. */
+  isLimited(): Promise<boolean>;
+}
+
+export interface Owner {
+  readonly tenantId: string;
+  readonly diskBytes: number;
+}
+
+type Found = Pick<Docker.VolumeInspectInfo, "Name" | "Labels">;
+
+export function createVolumes(engine: Engine, installationId: string): Volumes {
+  let limited: Promise<boolean> | null = null;
+  const isLimited = (): Promise<boolean> => {
+    limited ??= trySize(engine, installationId);
+    limited.catch(() => {
+      limited = null;
+    });
+    return limited;
+  };
+  const own = (more: Labels = {}): Promise<Found[]> => find(engine, { [label.installation]: installationId, ...more });
+  const make = async (name: string, labels: Labels, sizeBytes: number | null): Promise<string> => {
+    const found = await create(engine, name, { ...labels, [label.installation]: installationId }, sizeBytes);
+    if (found.Labels?.[label.installation] !== installationId) throw foreign(name);
+    return name;
+  };
+  const sizeOf = async ({ diskBytes }: Owner) => ((await isLimited()) ? diskBytes : null);
+  const remove = (name: string) => removeVolume(engine, name);
+  const volumes: Volumes = {
+    isLimited,
+    remove,
+    current: async (projectId) => currentOf(projectId, await own({ [label.project]: projectId })),
+    ensure: async (projectId, owner) => {
+      const labels = labelsOf(projectId, owner, {});
+      return make(await volumes.current(projectId), labels, await sizeOf(owner));
+    },
+    begin: async (projectId, owner) => {
+      const name = `${volumeName(projectId)}_${randomBytes(5).toString("hex")}`;
+      return make(name, labelsOf(projectId, owner, { [label.maker]: ourselves() }), await sizeOf(owner));
+    },
+    takePlace: async (projectId, name) => {
+      const marks = (await own({ [label.project]: projectId })).filter(isMark);
+      const generation = Math.max(0, ...marks.map(generationOf)) + 1;
+      const labels = { [label.project]: projectId, [label.role]: role.mark, [label.volume]: name };
+      const markName = `wavesmith_restored_${projectId}_${generation}`;
+      await make(markName, { ...labels, [label.generation]: String(generation) }, null);
+      await volumes.tidy(projectId);
+    },
+    tidy: async (projectId) => {
+      const found = await own({ [label.project]: projectId });
+      const current = currentOf(projectId, found);
+      const over = found.filter((one) => !isMark(one) && one.Name !== current && !isBeingFilled(one, found));
+      for (const { Name } of over) await remove(Name);
+      const marks = found.filter(isMark).sort(byGeneration);
+      for (const { Name } of marks.slice(0, -1)) await remove(Name); // V4
+    },
+    removeAll: async (projectId) => {
+      const found = await own({ [label.project]: projectId });
+      const others = found.filter((one) => !isMark(one) && !isBeingFilled(one, found));
+      for (const { Name } of [...others, ...found.filter(isMark).sort(byGeneration)]) await remove(Name);
+    },
+    list: async () => {
+      const found = await own();
+      const projects = new Set(
+        found.filter((one) => !isMark(one)).map((one) => one.Labels[label.project] as ProjectId),
+      );
+      const there = new Set(found.map(({ Name }) => Name));
+      const names = [...projects].map((projectId) => {
+        const ofProject = found.filter((one) => one.Labels[label.project] === projectId);
+        return [projectId, currentOf(projectId, ofProject)] as const;
+      });
+      return new Map(names.filter(([, name]) => there.has(name)));
+    },
+  };
+  return volumes;
+}
+
+const labelsOf = (projectId: ProjectId, { tenantId }: Owner, more: Labels): Labels => ({
+  [label.project]: projectId,
+  [label.tenant]: tenantId,
+  [label.role]: role.volume,
+  ...more,
+});
+
+const isMark = (volume: Found): boolean => volume.Labels?.[label.role] === role.mark;
+const generationOf = ({ Labels }: Found): number => Number(Labels?.[label.generation] ?? 0);
+const byGeneration = (one: Found, other: Found): number => generationOf(one) - generationOf(other);
+
+function currentOf(projectId: ProjectId, found: readonly Found[]): string {
+  const newest = found.filter(isMark).sort(byGeneration).at(-1);
+  return newest?.Labels[label.volume] ?? volumeName(projectId);
+}
+
+/** Tells this process from every other one, also from one that has its number later. */
+export const ourselves = (): string => `${process.pid}/${processStart(process.pid)}/${machineBootId()}`;
+
+/** One with a mark is filled, also by a process that lives on. */
+const isBeingFilled = ({ Name, Labels }: Found, all: readonly Found[]): boolean =>
+  isAliveMaker(Labels?.[label.maker]) && !all.some((one) => isMark(one) && one.Labels[label.volume] === Name);
+
+/** Whether the process that wrote `ourselves` down is still there. */
+export function isAliveMaker(maker: string | undefined): boolean {
+  const [pid, start, boot] = maker?.split("/") ?? [];
+  return boot !== undefined && boot === machineBootId() && processStart(Number(pid)) === start;
+}
+
+async function find(engine: Engine, labels: Labels): Promise<Found[]> {
+  const { Volumes: found } = await engine.call("list its volumes", (docker, limited) =>
+    docker.listVolumes({ filters: JSON.stringify(having(labels)), ...limited } as Docker.VolumeListOptions),
+  );
+  return found ?? [];
+}
+
+async function create(engine: Engine, name: string, labels: Labels, sizeBytes: number | null): Promise<Found> {
+  const size = sizeBytes === null ? {} : { DriverOpts: { size: String(sizeBytes) } };
+  return engine.call(`make the volume ${name}`, async (docker, limited) => {
+    // One of this name is left as it is, with its labels.
+    await docker.createVolume({ Name: name, Driver: "local", Labels: { ...labels }, ...size, ...limited });
+    return docker.getVolume(name).inspect(limited);
+  });
+}
+
+/** Safe to do twice. A container that has it mounted and ends just now is waited for. */
+async function removeVolume(engine: Engine, name: string): Promise<void> {
+  const gone = () => undefined;
+  await engine.call(
+    `remove the volume ${name}`,
+    async (docker, limited) => void (await docker.getVolume(name).remove(limited)),
+    { on: { 404: gone }, limitMs: 120_000 },
+  );
+}
+
+/** A quota for a volume needs a file system of the engine's that has them (XFS with pquota); only trying tells. */
+async function trySize(engine: Engine, installationId: string): Promise<boolean> {
+  const name = `wavesmith_trial_${randomBytes(6).toString("hex")}`;
+  const labels = { [label.installation]: installationId, [label.role]: role.archive };
+  const made = await engine.call(
+    "try a quota",
+    (docker, limited) =>
+      docker.createVolume({
+        Name: name,
+        Driver: "local",
+        Labels: labels,
+        DriverOpts: { size: "16777216" },
+        ...limited,
+      }),
+    { on: { 400: () => null, 500: () => null } },
+  );
+  await removeVolume(engine, name);
+  return made !== null;
+}
+
+const foreign = (name: string): WavesmithError =>
+  new WavesmithError("conflict", `the Docker volume ${name} belongs to another installation of Wavesmith`, {
+    remedy: `give this project another name (--project), or, if nobody needs it: docker volume rm ${name}`,
+  });

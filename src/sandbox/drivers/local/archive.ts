@@ -1,0 +1,128 @@
+// Packing and unpacking volumes: the guest's program does it, in a sandbox of its own that reaches nothing but the volume.
+import { type ChildProcess, spawn } from "node:child_process";
+import { join } from "node:path";
+import { PassThrough, type Readable } from "node:stream";
+import { pipeline } from "node:stream/promises";
+import { messageOf, WavesmithError } from "../../../domain/errors.ts";
+import { usualLimits } from "../../../domain/sandbox.ts";
+import type { ArchiveFormat } from "../../port.ts";
+import { type Command, findProgram, showEtc } from "./bubblewrap.ts";
+import {
+  commandFor,
+  guestInside,
+  type LocalDriverOptions,
+  type Places,
+  requireProgram,
+  shownProgram,
+  toolsFor,
+} from "./launch.ts";
+import { prepareFolder } from "./volume.ts";
+
+export interface ArchiveWork {
+  readonly options: LocalDriverOptions;
+  readonly places: Places;
+  /** The guest's program on the host. */
+  readonly program: string;
+  readonly format: ArchiveFormat;
+  /** The folder that is packed, or unpacked into. */
+  readonly folder: string;
+}
+
+const complaintBytes = 4_000;
+
+/** How volumes can be packed with the programs of this PATH, the best first. */
+export const archiveFormats = ({ env }: LocalDriverOptions): ArchiveFormat[] =>
+  findProgram("zstd", env.PATH) === null ? ["tar.gz"] : ["tar.zst", "tar.gz"];
+
+/** The folder as an archive. An error of the stream means that it is not whole; a stream that is destroyed ends the work. */
+export async function packFolder(work: ArchiveWork): Promise<Readable> {
+  const child = await begin(work, "pack");
+  const archive = new PassThrough();
+  const complaint = complaintOf(child);
+  archive.on("close", () => child.kill("SIGKILL"));
+  child.on("close", (code, signal) => {
+    if (code === 0) {
+      if (complaint() !== "") work.options.logger?.warn(`packing ${work.folder}: ${complaint().trim()}`);
+      archive.end();
+      return;
+    }
+    archive.destroy(failure(`the volume ${work.folder} could not be packed`, complaint() || `${code ?? signal}`));
+  });
+  child.stdout!.on("error", (error) => archive.destroy(error));
+  child.stdout!.pipe(archive, { end: false });
+  return archive;
+}
+
+/** Unpacks the archive into the folder. Fails with `archive`, leaving what it has made so far to the caller. */
+export async function unpackFolder(work: ArchiveWork, archive: Readable): Promise<void> {
+  const child = await begin(work, "unpack");
+  const complaint = complaintOf(child);
+  child.stdout!.resume();
+  const ended = new Promise<number | string>((resolve) =>
+    child.on("close", (code, signal) => resolve(code ?? signal ?? "")),
+  );
+  const fed = await pipeline(archive, child.stdin!).then(
+    () => null,
+    (error: NodeJS.ErrnoException) => error,
+  );
+  // What was not given to the end must not be taken for an archive that happens to end there.
+  if (fed !== null && fed.code !== "EPIPE") child.kill("SIGKILL");
+  const code = await ended;
+  if (fed !== null && fed.code !== "EPIPE" && fed instanceof WavesmithError) throw fed;
+  const why = complaint() || (fed === null ? `exit code ${code}` : messageOf(fed));
+  if (code !== 0 || fed !== null) throw failure("the archive could not be unpacked", why);
+}
+
+const failure = (what: string, why: string): WavesmithError =>
+  new WavesmithError("archive", `${what}: ${why.trim()}`, { remedy: "take another snapshot" });
+
+async function begin(work: ArchiveWork, verb: "pack" | "unpack"): Promise<ChildProcess> {
+  await prepareFolder(work.places.run, null);
+  const { program, args } = work.options.unsafe ? plainCommand(work, verb) : sandboxedCommand(work, verb);
+  const child = spawn(program, args, {
+    cwd: "/",
+    env: work.options.unsafe ? { PATH: work.options.env.PATH, LANG: "C.UTF-8" } : {},
+    stdio: [verb === "pack" ? "ignore" : "pipe", "pipe", "pipe"],
+  });
+  await new Promise<void>((resolve, reject) => child.once("spawn", resolve).once("error", reject));
+  return child;
+}
+
+const verbArguments = (verb: string, root: string, format: string): string[] => [
+  ...[verb, "--root", root, "--format", format],
+  ...(verb === "unpack" ? ["--max-bytes", String(usualLimits.diskBytes)] : []),
+];
+
+function plainCommand({ program, folder, format }: ArchiveWork, verb: string): Command {
+  return { program: process.execPath, args: [program, ...verbArguments(verb, folder, format)] };
+}
+
+function sandboxedCommand(work: ArchiveWork, verb: "pack" | "unpack"): Command {
+  const { options, places, program, folder, format } = work;
+  const tools = toolsFor(options);
+  const volume = { source: folder, target: "/workspace" };
+  return commandFor(options, {
+    bwrap: requireProgram("bwrap", options),
+    shown: [
+      ...showEtc(join(places.run, "etc-archive")),
+      ...tools.shown,
+      shownProgram(program),
+      ...(verb === "pack" ? [volume] : []),
+    ],
+    writable: verb === "unpack" ? [volume] : [],
+    network: "none",
+    env: { PATH: tools.path },
+    cwd: "/",
+    command: [...guestInside(), ...verbArguments(verb, "/workspace", format)],
+    endsWithUs: true,
+  });
+}
+
+/** The last it said on its standard error. */
+function complaintOf(child: ChildProcess): () => string {
+  let text = "";
+  child.stderr!.on("data", (chunk: Buffer) => {
+    text = (text + chunk.toString("utf8")).slice(-complaintBytes);
+  });
+  return () => text;
+}

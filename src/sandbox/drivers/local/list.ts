@@ -1,0 +1,55 @@
+import { existsSync, readdirSync } from "node:fs";
+import { join } from "node:path";
+import type { ProjectId } from "../../../domain/ids.ts";
+import type { SandboxInfo } from "../../port.ts";
+import { type LocalDriverOptions, placesOf } from "./launch.ts";
+import { isRunning, listRecords, type SandboxRecord } from "./record.ts";
+import { diskBytes } from "./volume.ts";
+
+/** The sandboxes of this installation in its data folder, and the volumes that are left of removed ones. */
+export async function listSandboxes(options: LocalDriverOptions): Promise<SandboxInfo[]> {
+  const records = listRecords(join(options.dataDir, "sandboxes"));
+  const recorded = new Set<string>(records.map(({ projectId }) => projectId));
+  const left = volumesOf(options).filter((projectId) => !recorded.has(projectId));
+  const infos = records
+    .filter((record) => record.installationId === options.installationId)
+    .map((record) => infoOf(options, record));
+  return Promise.all([...infos, ...left.map((projectId) => leftOf(options, projectId))]);
+}
+
+function volumesOf({ dataDir }: LocalDriverOptions): ProjectId[] {
+  const volumes = join(dataDir, "volumes");
+  if (!existsSync(volumes)) return [];
+  const entries = readdirSync(volumes, { withFileTypes: true });
+  return entries
+    .filter((entry) => entry.isDirectory() && /^[\w-]+$/.test(entry.name))
+    .map(({ name }) => name as ProjectId);
+}
+
+/** The volume of a sandbox that was removed without it. */
+async function leftOf(options: LocalDriverOptions, projectId: ProjectId): Promise<SandboxInfo> {
+  const { volume } = placesOf(options.dataDir, projectId);
+  return {
+    projectId,
+    sandboxId: null,
+    state: "removed",
+    startedAt: null,
+    volumePath: volume,
+    diskBytes: await diskBytes(volume),
+    outOfMemory: false,
+  };
+}
+
+async function infoOf(options: LocalDriverOptions, record: SandboxRecord): Promise<SandboxInfo> {
+  const { volume } = placesOf(options.dataDir, record.projectId);
+  const running = isRunning(record);
+  return {
+    projectId: record.projectId,
+    sandboxId: record.sandboxId,
+    state: running ? "running" : "stopped",
+    startedAt: running ? record.startedAt : null,
+    volumePath: existsSync(volume) ? volume : null,
+    diskBytes: existsSync(volume) ? await diskBytes(volume) : null,
+    outOfMemory: false,
+  };
+}

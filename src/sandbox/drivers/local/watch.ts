@@ -1,0 +1,42 @@
+import { join } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
+import type { SandboxChange } from "../../port.ts";
+import type { LocalDriverOptions } from "./launch.ts";
+import { isRunning, listRecords, type SandboxRecord } from "./record.ts";
+
+const lookMs = 1_000;
+
+type Seen = ReadonlyMap<string, { readonly record: SandboxRecord; readonly boot: string | null }>;
+
+/** What is seen to have happened between one look and the next. */
+export async function* watchRecords(options: LocalDriverOptions, signal: AbortSignal): AsyncGenerator<SandboxChange> {
+  for (let before = look(options); !signal.aborted; ) {
+    await delay(lookMs, undefined, { signal }).catch(() => undefined); // Aborted: the loop ends.
+    if (signal.aborted) return;
+    const now = look(options);
+    yield* changes(before, now);
+    before = now;
+  }
+}
+
+function look({ dataDir, installationId }: LocalDriverOptions): Seen {
+  const records = listRecords(join(dataDir, "sandboxes")).filter((record) => record.installationId === installationId);
+  return new Map(
+    records.map((record) => [record.projectId, { record, boot: isRunning(record) ? record.bootId : null }]),
+  );
+}
+
+function changes(before: Seen, now: Seen): SandboxChange[] {
+  const found: SandboxChange[] = [];
+  const tell = ({ projectId, sandboxId }: SandboxRecord, change: SandboxChange["change"]) =>
+    found.push({ projectId, sandboxId, change });
+  for (const [projectId, was] of before) {
+    const is = now.get(projectId);
+    if (is === undefined) tell(was.record, "removed");
+    else if (was.boot !== null && is.boot !== was.boot) tell(was.record, "ended");
+  }
+  for (const [projectId, { record, boot }] of now) {
+    if (boot !== null && boot !== before.get(projectId)?.boot) tell(record, "started");
+  }
+  return found;
+}

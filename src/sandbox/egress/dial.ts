@@ -1,0 +1,74 @@
+import { lookup } from "node:dns/promises";
+import { connect, type Socket } from "node:net";
+import { messageOf } from "../../domain/errors.ts";
+import type { Refusal, Rules } from "./rules.ts";
+import { type Target, targetText } from "./target.ts";
+
+/** The addresses of a name. */
+export type Lookup = (host: string) => Promise<readonly string[]>;
+
+export const systemLookup: Lookup = async (host) =>
+  (await lookup(host, { all: true, verbatim: true })).map(({ address }) => address);
+
+/** Why there is no connection although the host may be reached. */
+export interface NoConnection {
+  readonly status: 502 | 504;
+  readonly line: string;
+}
+
+export type Dialled = { readonly socket: Socket } | { readonly refusal: Refusal } | { readonly failure: NoConnection };
+
+export interface DialOptions {
+  readonly rules: Rules;
+  readonly lookup: Lookup;
+  readonly connectMs: number;
+}
+
+/** Asks for the host's addresses once, and connects to one of those that were checked: a second answer changes nothing. */
+export async function dial(target: Target, { rules, lookup, connectMs }: DialOptions): Promise<Dialled> {
+  const unlisted = rules.refuse(target);
+  if (unlisted !== null) return { refusal: unlisted };
+  let addresses: readonly string[];
+  try {
+    addresses = target.isAddress ? [target.host] : await lookup(target.host);
+  } catch (error) {
+    return { failure: { status: 502, line: `${target.host} has no address: ${codeOf(error)}` } };
+  }
+  const permitted = rules.permitted(target, addresses);
+  if ("line" in permitted) return { refusal: permitted };
+  return connectToAny(permitted, target, connectMs);
+}
+
+/** One after the other, each with its share of the time at the most. */
+async function connectToAny(addresses: readonly string[], target: Target, connectMs: number): Promise<Dialled> {
+  const shareMs = Math.max(1_000, connectMs / addresses.length);
+  let last: unknown = null;
+  for (const address of addresses.slice(0, 8)) {
+    try {
+      return { socket: await connectTo(address, target.port, shareMs) };
+    } catch (error) {
+      last = error;
+    }
+  }
+  const timedOut = codeOf(last) === "ETIMEDOUT";
+  const line = `${targetText(target)} is allowed and does not answer: ${codeOf(last)}`;
+  return { failure: { status: timedOut ? 504 : 502, line } };
+}
+
+function connectTo(host: string, port: number, timeoutMs: number): Promise<Socket> {
+  return new Promise((resolve, reject) => {
+    const socket = connect({ host, port, allowHalfOpen: true, noDelay: true, autoSelectFamily: false });
+    const timer = setTimeout(() => {
+      socket.destroy(Object.assign(new Error("timed out"), { code: "ETIMEDOUT" }));
+    }, timeoutMs);
+    socket.once("error", reject);
+    socket.once("close", () => clearTimeout(timer));
+    socket.once("connect", () => {
+      clearTimeout(timer);
+      socket.off("error", reject);
+      resolve(socket);
+    });
+  });
+}
+
+const codeOf = (error: unknown): string => (error as NodeJS.ErrnoException | null)?.code ?? messageOf(error);

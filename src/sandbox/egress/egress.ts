@@ -1,0 +1,285 @@
+// The proxy processes of this machine's sandboxes, from the side of whoever starts sandboxes.
+//
+// G1. One process per project, started, changed and ended under the project's egress lock, which dies with its holder.
+// G2. The record says `starting` before the process is made (W9), and its command line carries the mark by which it is
+//     found when its id was never written down. Only processes with that mark are ended.
+// G3. The folder that is shown in the sandbox stays the same one over every start: a sandbox that runs has it mounted.
+import { spawn } from "node:child_process";
+import { createHash } from "node:crypto";
+import {
+  chmodSync,
+  closeSync,
+  mkdirSync,
+  openSync,
+  readFileSync,
+  realpathSync,
+  renameSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
+import { connect } from "node:net";
+import { join } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
+import { WavesmithError } from "../../domain/errors.ts";
+import type { ProjectId } from "../../domain/ids.ts";
+import type { NetworkPolicy } from "../../domain/network.ts";
+import { withLock } from "../drivers/local/lock.ts";
+import { findProcesses, killProcess, machineBootId, processStart } from "../drivers/local/processes.ts";
+import { sandboxUser } from "../drivers/local/volume.ts";
+import { type EgressProgram, egressProgram } from "./program.ts";
+import {
+  aliveName,
+  decisionsName,
+  folderName,
+  hashOf,
+  outputName,
+  type PolicyFile,
+  policyName,
+  proxyName,
+  recordName,
+} from "./state.ts";
+
+const lockWaitMs = 60_000;
+const startLimitMs = 30_000;
+const endLimitMs = 15_000;
+
+export interface EgressPlace {
+  readonly dataDir: string;
+  readonly installationId: string;
+  readonly projectId: ProjectId;
+}
+
+export interface EgressRequest extends EgressPlace {
+  readonly policy: NetworkPolicy;
+  /** How long the proxy lives without a sandbox, before its first and after its last; for tests. */
+  readonly firstMs?: number;
+  readonly lostMs?: number;
+}
+
+interface EgressRecord {
+  readonly state: "starting" | "running";
+  readonly installationId: string;
+  readonly projectId: ProjectId;
+  /** Its hash: another version of us has another one, and starts the proxy anew. */
+  readonly program: string;
+  readonly policy: string;
+  readonly pid: number | null;
+  readonly pidStart: string | null;
+  readonly machineBoot: string;
+}
+
+/**
+ * Makes the folder that a sandbox with this policy is shown, with the proxy at work behind it where the mode is `allowlist`,
+ * and without one where it is not. Idempotent, and safe from many processes at once; a policy that changed holds from then
+ * on, and connections that are open stay.
+ */
+export async function startEgress(request: EgressRequest): Promise<{ folder: string }> {
+  const state = stateOf(request);
+  const folder = join(state, folderName);
+  if (request.policy.mode !== "allowlist") {
+    await stopEgress(request);
+    makeFolders(state);
+    return { folder };
+  }
+  const program = await programOnce(realpathSync(request.dataDir));
+  const policy = hashOf(request.policy);
+  const asWanted = (record: EgressRecord | null) =>
+    record !== null && isRunning(record) && record.program === program.hash && record.policy === policy;
+  if (asWanted(readRecord(state))) return { folder };
+  await withLock(lockOf(request), lockWaitMs, async () => {
+    const record = readRecord(state);
+    if (asWanted(record)) return;
+    makeFolders(state);
+    writePolicy(state, { policy: request.policy, hash: policy });
+    if (record !== null && isRunning(record) && record.program === program.hash) {
+      await change(state, { ...record, policy });
+      return;
+    }
+    await end(request);
+    await start(request, state, program);
+  });
+  return { folder };
+}
+
+/** Ends the proxy of a sandbox that was stopped. Safe to call twice; what was decided can be read afterwards. */
+export async function stopEgress(place: EgressPlace): Promise<void> {
+  if (ownerOf(place) !== place.installationId) return;
+  await withLock(lockOf(place), lockWaitMs, async () => {
+    if (ownerOf(place) === place.installationId) await end(place);
+  });
+}
+
+/** Ends the proxy and removes everything that was kept of it. Safe to call twice. */
+export async function removeEgress(place: EgressPlace): Promise<void> {
+  await stopEgress(place);
+  if (ownerOf(place) !== null) return; // Another installation's, or started again by now.
+  rmSync(stateOf(place), { recursive: true, force: true });
+}
+
+/** The installation whose proxy is recorded; null when none is. */
+const ownerOf = (place: EgressPlace): string | null => readRecord(stateOf(place))?.installationId ?? null;
+
+export function stateOf({ dataDir, projectId }: Pick<EgressPlace, "dataDir" | "projectId">): string {
+  if (!/^[\w-]+$/.test(projectId)) throw new WavesmithError("internal", `${projectId} is no project's id`);
+  return join(realpathSync(dataDir), "egress", projectId);
+}
+
+/** Where the decisions of a project's proxy are written. */
+export const decisionsOf = (place: Pick<EgressPlace, "dataDir" | "projectId">): string =>
+  join(stateOf(place), decisionsName);
+
+const lockOf = ({ dataDir, projectId }: EgressPlace): string =>
+  join(realpathSync(dataDir), "locks", `egress-${projectId}`);
+
+/** Stands in the command line of this project's proxy, and of no other data folder's. */
+function markOf(place: EgressPlace): string[] {
+  const where = createHash("sha256").update(stateOf(place)).digest("hex").slice(0, 16);
+  return ["--mark", `${place.installationId}:${place.projectId}:${where}`];
+}
+
+const programs = new Map<string, Promise<EgressProgram>>();
+
+/** From sources it is bundled anew at each call; once is enough. */
+function programOnce(dataDir: string): Promise<EgressProgram> {
+  const found = programs.get(dataDir) ?? egressProgram(join(dataDir, "cache"));
+  programs.set(dataDir, found);
+  found.catch(() => programs.delete(dataDir));
+  return found;
+}
+
+/** The state folder is closed to others; what is in it for the sandbox is open, since a container's user is another one. */
+function makeFolders(state: string): void {
+  mkdirSync(state, { recursive: true, mode: 0o700 });
+  mkdirSync(join(state, folderName), { recursive: true });
+  chmodSync(join(state, folderName), 0o755);
+}
+
+/** In place: the process has it open, and may not pass the folders above any more. */
+function writePolicy(state: string, policy: PolicyFile): void {
+  writeFileSync(join(state, policyName), `${JSON.stringify(policy)}\n`, { mode: 0o600 });
+}
+
+async function start(request: EgressRequest, state: string, program: EgressProgram): Promise<void> {
+  const { installationId, projectId } = request;
+  const intent: EgressRecord = {
+    state: "starting",
+    installationId,
+    projectId,
+    program: program.hash,
+    policy: hashOf(request.policy),
+    pid: null,
+    pidStart: null,
+    machineBoot: machineBootId(),
+  };
+  writeRecord(state, intent);
+  const child = launch(request, state, program.path);
+  const failed = new Promise<never>((_, reject) => child.once("error", reject));
+  await Promise.race([failed, new Promise((done) => child.once("spawn", done))]);
+  failed.catch(() => undefined); // Only its start could fail.
+  child.unref();
+  const record: EgressRecord = { ...intent, pid: child.pid!, pidStart: processStart(child.pid!) };
+  writeRecord(state, record);
+  const isOver = () => child.exitCode !== null || child.signalCode !== null;
+  if (await untilHolds(state, record.policy, isOver)) {
+    writeRecord(state, { ...record, state: "running" });
+    return;
+  }
+  await end(request);
+  throw unavailable(projectId, `did not start: ${readFileSync(join(state, outputName), "utf8").slice(-1000)}`);
+}
+
+function launch(request: EgressRequest, state: string, program: string) {
+  const user = sandboxUser(realpathSync(request.dataDir));
+  const args = [program, "--state", state, ...markOf(request)];
+  if (user !== null) args.push("--uid", String(user.uid), "--gid", String(user.gid));
+  if (request.firstMs !== undefined) args.push("--first-ms", String(request.firstMs));
+  if (request.lostMs !== undefined) args.push("--lost-ms", String(request.lostMs));
+  const output = openSync(join(state, outputName), "w", 0o600);
+  try {
+    return spawn(process.execPath, args, { cwd: "/", detached: true, env: {}, stdio: ["ignore", output, output] });
+  } finally {
+    closeSync(output);
+  }
+}
+
+/** Has the running process read the policy that was written; says so when it holds. */
+async function change(state: string, record: EgressRecord): Promise<void> {
+  const { pid, projectId } = record;
+  for (const deadline = Date.now() + startLimitMs; ; ) {
+    if (!isRunning(record) || Date.now() > deadline) throw unavailable(projectId, "did not take up its new policy");
+    process.kill(pid!, "SIGHUP");
+    if ((await policyInForce(state)) === record.policy) break;
+    await delay(20);
+  }
+  writeRecord(state, record);
+}
+
+async function untilHolds(state: string, policy: string, isOver: () => boolean): Promise<boolean> {
+  for (const deadline = Date.now() + startLimitMs; !isOver() && Date.now() < deadline; await delay(15)) {
+    if ((await policyInForce(state)) === policy) return true;
+  }
+  return false;
+}
+
+/** The hash of the policy that the process goes by; null when it does not answer. */
+function policyInForce(state: string): Promise<string | null> {
+  const folder = openSync(join(state, folderName), "r");
+  // A socket's path is limited to about 100 bytes; by way of an open folder it is short.
+  const path = process.platform === "linux" ? `/proc/self/fd/${folder}` : join(state, folderName);
+  return new Promise<string | null>((resolve) => {
+    let text = "";
+    const socket = connect(`${path}/${aliveName}`);
+    socket.setTimeout(5_000, () => socket.destroy());
+    socket.on("error", () => undefined); // "close" follows: it does not listen yet, or any more.
+    socket.on("data", (chunk) => {
+      text += chunk.toString("utf8");
+      if (text.includes("\n")) socket.destroy();
+    });
+    socket.on("close", () => resolve(/^\{"policy":"([0-9a-f]{16})"\}\n/.exec(text)?.[1] ?? null));
+  }).finally(() => closeSync(folder));
+}
+
+/** Kills what runs of the proxy, recorded or not; returns once nothing of it is left. Under the lock. */
+async function end(place: EgressPlace): Promise<void> {
+  const state = stateOf(place);
+  for (const deadline = Date.now() + endLimitMs; ; await delay(10)) {
+    const left = findProcesses(markOf(place));
+    left.forEach(killProcess);
+    if (left.length === 0) break;
+    if (Date.now() > deadline) throw unavailable(place.projectId, `does not end: process ${left.join(", ")}`);
+  }
+  for (const name of [proxyName, aliveName]) rmSync(join(state, folderName, name), { force: true });
+  rmSync(join(state, recordName), { force: true });
+}
+
+const unavailable = (projectId: string, what: string): WavesmithError =>
+  new WavesmithError("sandbox-unavailable", `the egress proxy of ${projectId} ${what}`, {
+    retryable: true,
+    remedy: "try again, or see what `wavesmith doctor` says",
+  });
+
+function isRunning({ state, pid, pidStart, machineBoot }: EgressRecord): boolean {
+  return (
+    state === "running" &&
+    pid !== null &&
+    pidStart !== null &&
+    machineBoot === machineBootId() &&
+    processStart(pid) === pidStart
+  );
+}
+
+function readRecord(state: string): EgressRecord | null {
+  try {
+    return JSON.parse(readFileSync(join(state, recordName), "utf8")) as EgressRecord;
+  } catch (error) {
+    // Cut short by a power failure: nothing of that boot runs any more.
+    if (error instanceof SyntaxError || (error as NodeJS.ErrnoException).code === "ENOENT") return null;
+    throw error;
+  }
+}
+
+function writeRecord(state: string, record: EgressRecord): void {
+  const draft = join(state, `${recordName}.${process.pid}`);
+  writeFileSync(draft, `${JSON.stringify(record, null, 2)}\n`, { mode: 0o600 });
+  renameSync(draft, join(state, recordName));
+}

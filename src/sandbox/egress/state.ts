@@ -1,0 +1,21 @@
+import { createHash } from "node:crypto";
+import type { NetworkPolicy } from "../../domain/network.ts";
+
+// The names of what lies in the state folder of one sandbox's proxy.
+
+/** Shown in the sandbox, read-only; beside it lies what is nobody's business there. */
+export const folderName = "folder";
+export const proxyName = "proxy.sock";
+export const aliveName = "alive.sock";
+export const policyName = "policy.json";
+export const decisionsName = "decisions.jsonl";
+export const recordName = "record.json";
+export const outputName = "egress.log";
+
+export interface PolicyFile {
+  readonly policy: NetworkPolicy;
+  readonly hash: string;
+}
+
+export const hashOf = (policy: NetworkPolicy): string =>
+  createHash("sha256").update(JSON.stringify(policy)).digest("hex").slice(0, 16);

@@ -1,0 +1,39 @@
+import { isIPv4, isIPv6 } from "node:net";
+
+/** Where a request wants to go. */
+export interface Target {
+  /** Lower case, without a trailing dot; an IPv6 address without brackets. */
+  readonly host: string;
+  readonly port: number;
+  readonly isAddress: boolean;
+}
+
+const label = /^[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?$/;
+
+/**
+ * Reads `host`, `host:port` or `[address]:port`; null when it is anything else. An IPv4 address counts in its dotted form
+ * alone: what a resolver would read as one (`2130706433`, `0x7f.1`, `0177.0.0.1`) is no host name either.
+ */
+export function parseTarget(text: string, usualPort: number | null): Target | null {
+  const parts = /^(?:\[([0-9a-f:.]+)\]|([^:[\]@/\\?#\s]+))(?::(\d{1,5}))?$/i.exec(text);
+  if (parts === null) return null;
+  const [, address, name, digits] = parts;
+  const port = digits === undefined ? usualPort : Number(digits);
+  if (port === null || port < 1 || port > 65_535) return null;
+  if (address !== undefined) return isIPv6(address) ? { host: address.toLowerCase(), port, isAddress: true } : null;
+  const host = name!.toLowerCase().replace(/\.$/, "");
+  if (isIPv4(host)) return { host, port, isAddress: true };
+  return isName(host) ? { host, port, isAddress: false } : null;
+}
+
+function isName(host: string): boolean {
+  const labels = host.split(".");
+  if (host.length > 253 || !labels.every((one) => label.test(one))) return false;
+  return !/^(?:\d+|0x[0-9a-f]*)$/.test(labels.at(-1)!);
+}
+
+/** How a target is written: the port only where it must be said. */
+export function targetText({ host, port }: Target, usualPorts: readonly number[] = []): string {
+  const name = isIPv6(host) ? `[${host}]` : host;
+  return usualPorts.includes(port) ? name : `${name}:${port}`;
+}

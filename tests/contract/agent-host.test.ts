@@ -1,0 +1,145 @@
+import { existsSync, readFileSync, rmSync, symlinkSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, it } from "vitest";
+import type { AgentHostRequest } from "../../src/agent-host/protocol.ts";
+import { commandOf, endOf, hostFixture } from "../support/agent-host.ts";
+
+const { folder, requestOf, start } = hostFixture(commandOf("scripted-agent"));
+
+const host = (prompt: string, more: Partial<AgentHostRequest> = {}, env: Record<string, string> = {}) =>
+  start(requestOf(prompt, more), env).ended;
+
+describe("the agent host", () => {
+  it("tells what an agent plans, says, does and uses, and that it finished", async () => {
+    const ended = await host("plan a|b\nthink hm\nsay hello\nwrite made.txt text\nusage 10 100 0.5");
+    expect(ended.code).toBe(0);
+    expect(readFileSync(join(folder(), "tree/made.txt"), "utf8")).toBe("text");
+    const kinds = ended.events.map(({ kind }) => kind);
+    expect(kinds).toEqual(expect.arrayContaining(["session", "plan", "thought", "message", "tool", "diff", "usage"]));
+    expect(ended.events).toContainEqual(expect.objectContaining({ kind: "session", agent: "scripted 1.0.0" }));
+    expect(ended.events).toContainEqual(expect.objectContaining({ kind: "usage", used: 10, size: 100, usd: 0.5 }));
+    expect(ended.events.at(-1)).toMatchObject({ wavesmith: 1, kind: "end", end: "finished" });
+  });
+
+  it("allows what is in the tree for once, by the kind of the option and not by its place", async () => {
+    const ended = await host("write made.txt text");
+    expect(ended.said).toContain("chose once");
+    expect(ended.events).toContainEqual(expect.objectContaining({ kind: "permission", allowed: true }));
+  });
+
+  it.each(["../outside.txt", "lure/outside.txt", "/etc/passwd-of-ours", ".git/hooks/pre-commit"])(
+    "rejects an edit of %s, and tells it",
+    async (path) => {
+      symlinkSync(folder(), join(folder(), "tree/lure"));
+      const ended = await host(`write ${path} text`);
+      expect(ended.said).toContain("chose no");
+      expect(ended.events).toContainEqual(expect.objectContaining({ kind: "permission", allowed: false }));
+      expect(existsSync(join(folder(), "outside.txt"))).toBe(false);
+    },
+  );
+
+  it("refuses every edit of a role that only reads", async () => {
+    expect((await host("write made.txt text", { readOnly: true })).said).toContain("chose no");
+  });
+
+  it("survives what an agent prints besides its messages", async () => {
+    const ended = await host('noise hello there\nnoise {"half": \nsay fine');
+    expect(ended).toMatchObject({ code: 0, said: "fine" });
+    expect(ended.noise).toContain("| hello there");
+  });
+
+  it.each([
+    ["refuse", 10, "refused"],
+    ["limit", 12, "limit"],
+    ["crash", 13, "crashed"],
+    ["fail -32603 model said 400", 15, "model-error"],
+    ["fail -32602 what is this", 14, "protocol-error"],
+    ["fail -32603 401 unauthorized", 18, "not-signed-in"],
+    ["fail -32603 wavesmith: over budget", 19, "over-budget"],
+    ["loop 10", 16, "stalled"],
+  ])("ends with a code of its own after %s", async (prompt, code, end) => {
+    const ended = await host(prompt);
+    expect(endOf(ended)).toMatchObject({ end });
+    expect(ended.code).toBe(code);
+  });
+
+  it("says what an agent's last words were when it crashed", async () => {
+    expect(endOf(await host("crash"))).toMatchObject({ detail: expect.stringContaining("scripted: crashing") });
+  });
+
+  it("says that an agent is not installed, or not signed in", async () => {
+    expect((await host("", { command: "exec no-such-agent" })).code).toBe(127);
+    expect((await host("", {}, { SCRIPTED_SIGN_IN: "1" })).code).toBe(18);
+  });
+
+  it("ends an agent from which no word comes, also one that does not listen", async () => {
+    expect(endOf(await host("hang", { idleMs: 1_500 }))).toMatchObject({ end: "stalled" });
+    expect(endOf(await host("deaf", { idleMs: 1_500, graceMs: 200 }))).toMatchObject({ end: "stalled" });
+  });
+
+  it("cancels on SIGTERM, and leaves nothing of the agent", async () => {
+    const { child, ended, until } = start(requestOf("run echo $PPID > agent.pid\nsay ready\nhang"));
+    await until("ready");
+    child.kill("SIGTERM");
+    expect(endOf(await ended)).toMatchObject({ end: "cancelled" });
+    const pid = Number(readFileSync(join(folder(), "tree/agent.pid"), "utf8"));
+    expect(existsSync(`/proc/${pid}`)).toBe(false);
+  });
+
+  it("takes up the session of an earlier attempt, and does not tell its history again", async () => {
+    await host("say attempt {prompts}");
+    const again = await host("say attempt {prompts}");
+    expect(again.said).toBe("attempt 2");
+    expect(again.events).toContainEqual(expect.objectContaining({ kind: "session", resumed: true }));
+  });
+
+  it("opens a new session when the agent has forgotten the earlier one", async () => {
+    await host("say one");
+    rmSync(join(folder(), "home/scripted-sessions.json"));
+    expect(await host("say attempt {prompts}")).toMatchObject({ code: 0, said: "attempt 1" });
+  });
+
+  it("gives the agent a home of its own, the proxy's address and token, and nothing of npm's", async () => {
+    const env = { WAVESMITH_MODEL_URL: "http://127.0.0.1:1", WAVESMITH_MODEL_TOKEN: "wst_x", npm_config_registry: "x" };
+    const names = ["HOME", "ANTHROPIC_BASE_URL", "ANTHROPIC_AUTH_TOKEN", "OPENAI_BASE_URL", "npm_config_registry"];
+    const ended = await host(names.map((name) => `env ${name}\nsay ,`).join("\n"), {}, env);
+    expect(ended.said).toBe(
+      `HOME=${folder()}/home,ANTHROPIC_BASE_URL=http://127.0.0.1:1/anthropic,ANTHROPIC_AUTH_TOKEN=wst_x,` +
+        "OPENAI_BASE_URL=http://127.0.0.1:1/openai/v1,npm_config_registry=,",
+    );
+  });
+
+  it("tells a thousand updates without losing one", async () => {
+    const { said } = await host("flood 1000");
+    expect(said.split("\n")).toEqual(Array.from({ length: 1_000 }, (_, at) => `update ${at}`));
+  });
+});
+
+describe("a role that hands in a result", () => {
+  const schema = {
+    type: "object",
+    properties: { findings: { type: "array", items: { type: "string" } } },
+    required: ["findings"],
+  };
+  const result = () => ({ schema, file: join(folder(), "out/result.json") });
+  const handedIn = () => JSON.parse(readFileSync(join(folder(), "out/result.json"), "utf8"));
+
+  it("does so by the tool submit_result, which refuses what is not of the schema", async () => {
+    const ended = await host('submit {"findings": 1}\nsubmit {"findings": ["one"]}', { result: result() });
+    expect(ended.code).toBe(0);
+    expect(ended.said).toContain("not taken");
+    expect(handedIn()).toEqual({ findings: ["one"] });
+  });
+
+  it("may write the result file instead", async () => {
+    const ended = await host(`run echo '{"findings":[]}' > ../out/result.json`, { result: result() });
+    expect(ended.code).toBe(0);
+    expect(handedIn()).toEqual({ findings: [] });
+  });
+
+  it("is asked again at most twice, and ends without a result", async () => {
+    const ended = await host("say asked {prompts}", { result: result() });
+    expect(ended.code).toBe(17);
+    expect(endOf(ended)).toMatchObject({ detail: "You have not handed in your result." });
+  });
+});

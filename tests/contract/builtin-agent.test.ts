@@ -1,0 +1,157 @@
+import { execFileSync } from "node:child_process";
+import { existsSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import type { AgentHostRequest } from "../../src/agent-host/protocol.ts";
+import { commandOf, endOf, hostFixture } from "../support/agent-host.ts";
+import {
+  type FakeAnswer,
+  type FakeProviders,
+  type FakeRequest,
+  startFakeProviders,
+} from "../support/fake-providers.ts";
+
+const { folder, requestOf, start } = hostFixture(commandOf("builtin-agent"));
+
+let providers: FakeProviders;
+let answers: (request: FakeRequest) => FakeAnswer | Promise<FakeAnswer>;
+beforeEach(async () => {
+  answers = () => ({ text: "done" });
+  providers = await startFakeProviders((request) => answers(request));
+  execFileSync("git", ["init", "-q", tree()]);
+});
+afterEach(() => providers.close());
+
+const tree = () => join(folder(), "tree");
+const file = (name: string) => readFileSync(join(tree(), name), "utf8");
+const env = () => ({ WAVESMITH_MODEL_URL: providers.url, WAVESMITH_MODEL_TOKEN: "wst_test" });
+const build = (prompt: string, more: Partial<AgentHostRequest> = {}) =>
+  start(requestOf(prompt, { model: "anthropic:claude-test", ...more }), env()).ended;
+
+/** Answers with these tool calls one after another, then in words. */
+const calling = (...calls: { name: string; input: unknown }[]) => {
+  answers = ({ number }) => {
+    const tool = calls[number - 1];
+    return tool === undefined ? { text: "all done" } : { tools: [tool] };
+  };
+};
+/** What the model was told of its tool calls, all of them. */
+const toldModel = () => JSON.stringify(providers.requests.at(-1)?.body);
+
+describe("the built-in agent", () => {
+  it.each(["anthropic:claude-test", "openai:gpt-test", "compatible:llama-test"])(
+    "works with %s: writes, reads, edits, lists, searches and runs in its tree",
+    async (model) => {
+      calling(
+        { name: "write_file", input: { path: "src/a.txt", content: "one\ntwo\n" } },
+        { name: "edit_file", input: { path: "src/a.txt", old: "two", new: "three" } },
+        { name: "read_file", input: { path: "src/a.txt" } },
+        { name: "list_files", input: {} },
+        { name: "search", input: { pattern: "thr.e" } },
+        { name: "exec", input: { command: "echo ran; exit 3" } },
+      );
+      const ended = await build("make it", { model });
+      expect(endOf(ended)).toMatchObject({ end: "finished" });
+      expect(file("src/a.txt")).toBe("one\nthree\n");
+      expect(ended.said).toContain("all done");
+      for (const part of ["one\\\\nthree", "src/a.txt:2:three", "ran\\\\n\\\\n[exit code 3]"]) {
+        expect(toldModel()).toContain(part.replaceAll("\\\\", "\\"));
+      }
+      expect(ended.events).toContainEqual(expect.objectContaining({ kind: "diff", added: 1, removed: 1 }));
+      expect(providers.requests[0]?.headers.authorization).toBe("Bearer wst_test");
+    },
+  );
+
+  it("never overwrites what somebody else changed since it read it", async () => {
+    writeFileSync(join(tree(), "shared.txt"), "one\n");
+    answers = ({ number }) => {
+      if (number === 1) return { tools: [{ name: "read_file", input: { path: "shared.txt" } }] };
+      if (number === 2) {
+        writeFileSync(join(tree(), "shared.txt"), "one\nof somebody else\n");
+        return { tools: [{ name: "edit_file", input: { path: "shared.txt", old: "one", new: "mine" } }] };
+      }
+      return { text: "well" };
+    };
+    await build("change it");
+    expect(file("shared.txt")).toBe("one\nof somebody else\n");
+    expect(toldModel()).toContain("was changed by somebody else since you read it");
+  });
+
+  it.each([
+    ["a file it has not read", { path: "known.txt", content: "x" }, "before you change it"],
+    ["a file outside of its tree", { path: "../out.txt", content: "x" }, "outside of your tree"],
+    ["a hook of git", { path: ".git/hooks/pre-commit", content: "x" }, "git's own files"],
+  ])("does not write %s, and tells the model why", async (_what, input, why) => {
+    writeFileSync(join(tree(), "known.txt"), "known");
+    calling({ name: "write_file", input });
+    expect((await build("write")).code).toBe(0);
+    expect(toldModel()).toContain(why);
+    expect(file("known.txt")).toBe("known");
+    expect(existsSync(join(folder(), "out.txt"))).toBe(false);
+  });
+
+  it("changes nothing in a role that only reads", async () => {
+    calling({ name: "write_file", input: { path: "a.txt", content: "x" } });
+    await build("write", { readOnly: true });
+    expect(existsSync(join(tree(), "a.txt"))).toBe(false);
+    expect(toldModel()).toContain("it was not allowed");
+  });
+
+  it("ends a command that takes too long, with all it started", async () => {
+    calling({ name: "exec", input: { command: "echo begun; sleep 999 & sleep 999", timeoutSeconds: 1 } });
+    await build("run");
+    expect(toldModel()).toContain("begun\\n\\n[ended after 1 s]");
+  });
+
+  it.each([
+    [400, "model-error"],
+    [401, "not-signed-in"],
+    [500, "model-error"],
+  ])("says so when the model answers %i", async (status, end) => {
+    answers = () => ({ status, message: "as the provider says" });
+    expect(endOf(await build("work"))).toMatchObject({ end, detail: expect.stringContaining(String(status)) });
+  });
+
+  it("says so when the budget is used up", async () => {
+    answers = () => ({ status: 402, message: "wavesmith: over budget: 10 of 10 tokens are spent" });
+    expect(endOf(await build("work"))).toMatchObject({ end: "over-budget" });
+  });
+
+  it("tells the model of tool calls that make no sense, and goes on", async () => {
+    calling({ name: "no_such_tool", input: {} }, { name: "read_file", input: { wrong: 1 } });
+    expect(endOf(await build("work"))).toMatchObject({ end: "finished" });
+  });
+
+  it("says that a model is missing, or a name is none", async () => {
+    expect(endOf(await build("work", { model: null }))).toMatchObject({ detail: expect.stringContaining("no model") });
+    expect(endOf(await build("work", { model: "claude" }))).toMatchObject({
+      detail: expect.stringContaining("provider:model"),
+    });
+  });
+
+  it("goes on with an earlier session, and knows what was said", async () => {
+    answers = () => ({ text: "remember the blue house" });
+    await build("first");
+    await build("second");
+    expect(toldModel()).toContain("remember the blue house");
+  });
+
+  it("hands in a result by the tool it is given", async () => {
+    const result = {
+      schema: { type: "object", properties: { n: { type: "integer" } }, required: ["n"] },
+      file: join(folder(), "result.json"),
+    };
+    calling({ name: "submit_result", input: { n: "x" } }, { name: "submit_result", input: { n: 1 } });
+    expect((await build("give", { result })).code).toBe(0);
+    expect(JSON.parse(readFileSync(result.file, "utf8"))).toEqual({ n: 1 });
+  });
+
+  it("keeps a long conversation within the model's window", async () => {
+    writeFileSync(join(tree(), "long.txt"), `${"word ".repeat(30_000)}\n`);
+    answers = ({ number }) =>
+      number <= 12 ? { tools: [{ name: "read_file", input: { path: "long.txt", lines: number } }] } : { text: "done" };
+    await build("read a lot");
+    expect(toldModel().length).toBeLessThan(200_000 * 3.5);
+    expect(toldModel()).toContain("left out to save room");
+  });
+});

@@ -1,0 +1,286 @@
+import { execFileSync } from "node:child_process";
+import { randomBytes } from "node:crypto";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { createServer } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { PassThrough } from "node:stream";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import type { ProjectId } from "../../src/domain/ids.ts";
+import { StandardStreams } from "../../src/sandbox/drivers/docker/demux.ts";
+import { createDockerDriver } from "../../src/sandbox/drivers/docker.ts";
+import type { SandboxDriver, SandboxSpec } from "../../src/sandbox/port.ts";
+import {
+  containerOf,
+  dockerHarness,
+  dockerOptions,
+  engine,
+  leftInDocker,
+  smallLimits,
+} from "../support/docker-harness.ts";
+import { requires } from "../support/require.ts";
+import { describeSandboxDriver, scriptJob, shell, specOf, until } from "./sandbox-driver.ts";
+
+const docker = requires("docker");
+if (docker) describeSandboxDriver("docker", dockerHarness);
+
+const newProject = (): ProjectId => `proj_${randomBytes(8).toString("hex")}` as ProjectId;
+
+describe.runIf(docker)("inside a Docker sandbox", () => {
+  const dataDir = mkdtempSync(join(tmpdir(), "wavesmith-docker-"));
+  const projectId = newProject();
+  let driver: SandboxDriver;
+  beforeAll(() => {
+    driver = createDockerDriver(dockerOptions(dataDir));
+  });
+  afterAll(async () => {
+    for (const info of await driver.list()) await driver.remove(info.projectId, { volume: true });
+    expect(await leftInDocker(dockerOptions(dataDir))).toEqual([]);
+    rmSync(dataDir, { recursive: true, force: true });
+  });
+
+  const spec = (): SandboxSpec => ({ ...specOf(projectId), limits: smallLimits });
+  const look = async (script: string) => (await shell((await driver.ensure(spec())).guest, script)).stdout;
+  const mounted = async () =>
+    (await look("cat /proc/mounts")).split("\n").map((line) => {
+      const [source, place = "", type, options = ""] = line.split(" ");
+      return { source, place, type, options: options.split(",") };
+    });
+
+  it("runs everything as a user that is a number and has no rights", async () => {
+    expect(await look("id -u; id -g; id -G")).toBe("10001\n10001\n10001\n");
+    const owners = await look("stat -c %u /proc/[0-9]* | sort -u");
+    expect(owners).toBe("10001\n");
+  });
+
+  it("has no capability in any set, can gain none, and is under a seccomp filter", async () => {
+    const status = await look("cat /proc/self/status");
+    const sets = [...status.matchAll(/^Cap(?:Inh|Prm|Eff|Bnd|Amb):\s*(\w+)$/gm)].map(([, bits]) => bits);
+    expect(sets).toEqual(Array(5).fill("0000000000000000"));
+    expect(status).toMatch(/^NoNewPrivs:\s*1$/m);
+    expect(status).toMatch(/^Seccomp:\s*2$/m);
+    expect(await look("unshare -U true 2>&1 || echo refused; mount -t tmpfs none /mnt 2>&1 || echo refused")).toMatch(
+      /refused[\s\S]*refused/,
+    );
+  });
+
+  it("has a root that cannot be written, and folders in memory with a size and without devices or rights", async () => {
+    expect(await look("touch /x /usr/x /etc/x /opt/wavesmith/x 2>&1; ls /x /usr/x /etc/x 2>/dev/null")).toMatch(
+      /Read-only file system/,
+    );
+    const places = await mounted();
+    expect(places.find(({ place }) => place === "/")?.options).toContain("ro");
+    for (const place of ["/tmp", "/home/agent", "/run/wavesmith"]) {
+      const found = places.find((one) => one.place === place);
+      expect(found, place).toMatchObject({ type: "tmpfs" });
+      expect(found!.options).toEqual(expect.arrayContaining(["nosuid", "nodev", expect.stringMatching(/^size=\d+k$/)]));
+    }
+    expect(await look("dd if=/dev/zero of=/run/wavesmith/full bs=1M count=4 2>&1; rm /run/wavesmith/full")).toMatch(
+      /No space left/,
+    );
+  });
+
+  it("shows nothing of the host but the egress folder, which cannot be written", async () => {
+    const fromDisks = (await mounted()).filter(({ source }) => source?.startsWith("/dev/"));
+    const places = fromDisks.map(({ place }) => place).sort();
+    expect(places).toEqual([
+      "/etc/hostname",
+      "/etc/hosts",
+      "/etc/resolv.conf",
+      "/run/wavesmith-egress",
+      "/usr/sbin/docker-init",
+      "/workspace",
+    ]);
+    const writable = fromDisks.filter(({ options }) => options.includes("rw")).map(({ place }) => place);
+    expect(writable).toEqual(["/workspace"]);
+    expect(
+      await look("touch /run/wavesmith-egress/x 2>&1; ln -s /var/run/docker.sock /run/wavesmith-egress/y 2>&1"),
+    ).toMatch(/Read-only[\s\S]*Read-only/);
+  });
+
+  it("has no way to Docker", async () => {
+    expect(
+      await look("ls /var/run/docker.sock /run/docker.sock 2>&1; find / -xdev -name 'docker*.sock' 2>/dev/null"),
+    ).not.toMatch(/^\/.*docker.*sock$/m);
+    const { HostConfig } = await containerOf(projectId).inspect();
+    expect(HostConfig.Binds ?? []).toEqual([]);
+    expect(HostConfig).toMatchObject({ Privileged: false, PidMode: "", UTSMode: "", UsernsMode: "" });
+    expect(HostConfig.Devices ?? []).toEqual([]);
+  });
+
+  it("shares no namespace with the host", async () => {
+    for (const kind of ["pid", "net", "ipc", "uts", "mnt", "cgroup"]) {
+      const ours = execFileSync("readlink", [`/proc/self/ns/${kind}`], { encoding: "utf8" });
+      expect(await look(`readlink /proc/self/ns/${kind}`), kind).not.toBe(ours);
+    }
+    expect(Number(await look("ls -d /proc/[0-9]* | wc -l"))).toBeLessThan(15);
+    expect(await look("cat /proc/1/comm")).toBe("docker-init\n");
+    expect(await look("cat /proc/net/route | wc -l; ls /sys/class/net")).toBe("1\nlo\n");
+  });
+
+  it("is kept to its limits by the kernel", async () => {
+    const cgroup = async (v1: string, v2: string) =>
+      (await look(`cat /sys/fs/cgroup/${v1} 2>/dev/null || cat /sys/fs/cgroup/${v2}`)).trim();
+    expect(await cgroup("memory/memory.limit_in_bytes", "memory.max")).toBe(String(smallLimits.memoryBytes));
+    expect(await cgroup("pids/pids.max", "pids.max")).toBe(String(smallLimits.processes));
+    expect(await cgroup("cpu/cpu.cfs_quota_us", "cpu.max")).toMatch(/^100000\b/);
+    const swap = await cgroup("memory/memory.memsw.limit_in_bytes", "memory.swap.max");
+    expect([String(smallLimits.memoryBytes), "0"]).toContain(swap);
+    expect(await look("ulimit -Hc; ulimit -Sc")).toBe("0\n0\n");
+    expect(Number(await look("ulimit -Hn"))).toBeLessThanOrEqual(16_384);
+    expect(await look("df -k /dev/shm | tail -1 | awk '{print $2}'")).toBe("65536\n");
+  });
+
+  it("says so when a job used up the memory, and lives on", async () => {
+    const { guest, bootId } = await driver.ensure(spec());
+    const eat = "const a=[]; for(;;) a.push(Buffer.alloc(16<<20, 1))";
+    await guest.startJob("hungry", {
+      ...scriptJob(""),
+      stages: scriptJob("").stages.map((stage) => ({ ...stage, argv: ["node", "-e", eat] })),
+    });
+    const ended = await until("it ends", async () => {
+      const state = await guest.findJob("hungry");
+      return state?.status === "running" ? null : state;
+    });
+    expect(ended.stages[0]).toMatchObject({ outOfMemory: true });
+    expect((await driver.find(projectId))?.bootId).toBe(bootId);
+  });
+
+  it("stands a fork bomb, and says that processes ran out to whoever cannot enter", async () => {
+    const { guest, bootId } = await driver.ensure(spec());
+    const bomb = [
+      "import os, time",
+      "while True:",
+      "  try:",
+      "    if os.fork() == 0: time.sleep(300)",
+      "  except OSError: time.sleep(0.01)",
+    ].join("\n");
+    await guest.startJob("bomb", scriptJob(`python3 -c '${bomb}'`));
+    await until("processes run out", async () => {
+      const usage = await driver.usage(projectId);
+      return usage !== null && usage.processes! >= smallLimits.processes - 2;
+    });
+    const other = createDockerDriver(dockerOptions(dataDir));
+    await expect(other.ensure(spec())).rejects.toThrow(/out of processes/);
+    expect((await guest.cancelJob("bomb", { reason: "test", graceMs: 0 })).status).toBe("cancelled");
+    expect((await driver.ensure(spec())).bootId).toBe(bootId);
+  });
+
+  it("never touches what another installation made", async () => {
+    await driver.ensure(spec());
+    const stranger = createDockerDriver({ ...dockerOptions(dataDir), installationId: "inst_stranger" });
+    await expect(stranger.ensure(spec())).rejects.toMatchObject({ code: "conflict" });
+    await expect(stranger.remove(projectId, { volume: true })).rejects.toMatchObject({ code: "conflict" });
+    expect(await stranger.list()).toEqual([]);
+    expect(await driver.find(projectId)).not.toBeNull();
+  });
+
+  it("is started by the engine's own runtime", async () => {
+    const { HostConfig } = await containerOf(projectId).inspect();
+    expect(HostConfig.Runtime).toBe(((await engine().info()) as { DefaultRuntime: string }).DefaultRuntime);
+  });
+});
+
+describe("the streams of a container", () => {
+  const frame = (kind: number, text: string | Buffer): Buffer => {
+    const header = Buffer.alloc(8);
+    header.writeUInt8(kind, 0);
+    header.writeUInt32BE(Buffer.byteLength(text), 4);
+    return Buffer.concat([header, Buffer.from(text)]);
+  };
+  const socketOf = (stream: PassThrough) => stream as unknown as ConstructorParameters<typeof StandardStreams>[0];
+
+  it("are taken apart wherever their pieces are cut", async () => {
+    const whole = Buffer.concat([frame(1, "one "), frame(2, "complaint"), frame(1, ""), frame(1, "two")]);
+    for (const size of [1, 3, 8, 13, whole.length]) {
+      const socket = new PassThrough();
+      const streams = new StandardStreams(socketOf(socket));
+      for (let at = 0; at < whole.length; at += size) socket.write(whole.subarray(at, at + size));
+      socket.end();
+      let text = "";
+      for await (const chunk of streams) text += String(chunk);
+      expect([text, streams.complaint()]).toEqual(["one two", "complaint"]);
+    }
+  });
+
+  it("are read no further than somebody reads on", async () => {
+    const socket = new PassThrough({ highWaterMark: 1024 });
+    const streams = new StandardStreams(socketOf(socket));
+    let written = 0;
+    while (socket.write(frame(1, Buffer.alloc(64 * 1024)))) written += 1;
+    for (let turn = 0; turn < 20; turn += 1) await new Promise(setImmediate);
+    expect(streams.readableLength).toBeLessThanOrEqual(256 * 1024);
+    expect(written).toBeLessThan(10);
+    streams.destroy();
+  });
+});
+
+describe("without an engine that answers", () => {
+  const folder = mkdtempSync(join(tmpdir(), "wavesmith-engineless-"));
+  afterAll(() => rmSync(folder, { recursive: true, force: true }));
+  const driverAt = (path: string) =>
+    createDockerDriver({
+      dataDir: folder,
+      installationId: "inst_none",
+      environment: { DOCKER_HOST: `unix://${path}` },
+    });
+
+  it("says that there is none, and what to type", async () => {
+    const driver = driverAt(join(folder, "nothing.sock"));
+    const failure = await driver.find(newProject()).catch((error: unknown) => error);
+    expect(failure).toMatchObject({ code: "sandbox-unavailable", retryable: true });
+    expect(failure).toMatchObject({
+      message: expect.stringContaining("nothing.sock"),
+      remedy: expect.stringMatching(/docker/),
+    });
+    expect(await driver.check()).toHaveLength(1);
+  });
+
+  it.runIf(process.geteuid?.() === 0)("says that this user may not use it, and what to type", () => {
+    const path = join(folder, "closed.sock");
+    const server = createServer();
+    server.listen(path);
+    try {
+      const program = join(folder, "ask.mjs");
+      const source = new URL("../../src/sandbox/drivers/docker/engine.ts", import.meta.url).href;
+      writeFileSync(
+        program,
+        `import(${JSON.stringify(source)}).then(async ({ engineProblem }) => console.log(JSON.stringify(await engineProblem({ DOCKER_HOST: ${JSON.stringify(`unix://${path}`)} }))))`,
+      );
+      execFileSync("chmod", ["755", folder]);
+      execFileSync("chmod", ["600", path]);
+      const prefix = [
+        "--reuid",
+        "1234",
+        "--regid",
+        "1234",
+        "--clear-groups",
+        process.execPath,
+        "--import",
+        "tsx",
+        program,
+      ];
+      const told = execFileSync("setpriv", prefix, { encoding: "utf8", cwd: process.cwd() });
+      expect(JSON.parse(told)).toMatchObject({
+        what: expect.stringContaining("may not use"),
+        remedy: expect.stringContaining("docker"),
+      });
+    } finally {
+      server.close();
+    }
+  });
+
+  it("gives up on one that hangs, and names it", async () => {
+    const path = join(folder, "mute.sock");
+    const server = createServer((socket) => void socket.on("error", () => undefined));
+    await new Promise<void>((resolve) => server.listen(path, resolve));
+    try {
+      const failure = await driverAt(path)
+        .find(newProject())
+        .catch((error: unknown) => error);
+      expect(failure).toMatchObject({ code: "sandbox-unavailable", message: expect.stringContaining(path) });
+    } finally {
+      server.close();
+    }
+  }, 90_000);
+});

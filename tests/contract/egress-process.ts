@@ -1,0 +1,8 @@
+// A process of its own that starts a sandbox's proxy: node --import tsx egress-process.ts REQUEST. Prints the folder.
+import { setInterval } from "node:timers";
+import { type EgressRequest, startEgress } from "../../src/sandbox/egress/egress.ts";
+
+const { hang, ...request } = JSON.parse(process.argv[2]!) as EgressRequest & { hang?: boolean };
+const { folder } = await startEgress(request);
+process.stdout.write(`${folder}\n`);
+if (hang) setInterval(() => undefined, 1000);

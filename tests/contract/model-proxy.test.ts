@@ -1,0 +1,299 @@
+import { mkdtempSync, readdirSync, rmSync } from "node:fs";
+import { request } from "node:http";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { randomIds } from "../../src/domain/ids.ts";
+import { createCassette } from "../../src/models/cassette.ts";
+import { createModels } from "../../src/models/models.ts";
+import type { Cassette, ModelProvider, ModelProxy, Models } from "../../src/models/port.ts";
+import type { Store } from "../../src/store/port.ts";
+import { createStore } from "../../src/store/store.ts";
+import { testDatabase } from "../support/database.ts";
+import {
+  type FakeAnswer,
+  type FakeProviders,
+  type FakeRequest,
+  startFakeProviders,
+} from "../support/fake-providers.ts";
+
+let folder: string;
+let store: Store;
+let providers: FakeProviders;
+let models: Models;
+let proxies: ModelProxy[];
+let warnings: string[];
+let answers: (request: FakeRequest) => FakeAnswer | Promise<FakeAnswer>;
+
+beforeEach(async () => {
+  folder = mkdtempSync(join(tmpdir(), "wavesmith-models-"));
+  store = createStore((await testDatabase()).pool);
+  answers = () => ({ text: "hello" });
+  providers = await startFakeProviders((asked) => answers(asked));
+  proxies = [];
+  warnings = [];
+  models = await open();
+  await liveAttempt();
+});
+afterEach(async () => {
+  for (const proxy of proxies) await proxy.close();
+  await providers.close();
+  rmSync(folder, { recursive: true, force: true });
+});
+
+const socket = () => join(folder, "model.sock");
+
+async function open(more: { cassette?: Cassette; providers?: ModelProvider[] } = {}): Promise<Models> {
+  const made = createModels({
+    store,
+    ids: randomIds,
+    now: () => new Date(),
+    prices: [{ provider: "anthropic", model: "priced", input: 10, cached: 1, cacheWrite: 10, output: 100 }],
+    cassette: more.cassette ?? null,
+    providers: more.providers ?? [
+      {
+        name: "anthropic",
+        baseUrl: providers.url,
+        headers: { "x-api-key": "real-key", "anthropic-version": "2023-06-01" },
+      },
+      { name: "openai", baseUrl: providers.url, headers: { authorization: "Bearer real-key" } },
+    ],
+    warn: (message) => warnings.push(message),
+  });
+  proxies.push(await made.listen(socket()));
+  return made;
+}
+
+/** A running build with this budget, and one live attempt. */
+async function liveAttempt(budget: { tokens: number | null; usd: number | null } = { tokens: null, usd: null }) {
+  const plan = { limits: { budget: { ...budget, wallClockMs: null } } } as never;
+  await store.tenants.insertIfAbsent({ id: "ten", name: "t" });
+  await store.projects.insertIfAbsent({ id: "proj", tenantId: "ten", name: "p" });
+  const base = { tenantId: "ten", projectId: "proj", sandboxDriver: "local", network: "none" as const };
+  await store.builds.insertIfAbsent({ id: "bld", eventId: "e", status: "running", plan, ...base });
+  await store.builds.update({ id: "bld" }, { plan });
+  await store.waves.insertIfAbsent({ id: "wave", buildId: "bld", number: 1, status: "running", baseSha: "0" });
+  const attempt = { buildId: "bld", waveId: "wave", kind: "fix" as const, role: "fixer", number: 1, baseSha: "0" };
+  await store.attempts.insertIfAbsent({
+    ...attempt,
+    id: "att",
+    fence: 3,
+    status: "running",
+    treePath: "trees/x",
+    ref: "refs/heads/x",
+    jobKey: "job",
+    paths: [],
+  } as never);
+}
+
+interface Answered {
+  readonly status: number;
+  readonly text: string;
+}
+
+async function call(
+  path: string,
+  body: object | null,
+  options: { token?: string; header?: string } = {},
+): Promise<Answered> {
+  const token = options.token ?? (await models.tokenFor("attempt", "att", 3));
+  const header = options.header ?? "authorization";
+  const headers = { [header]: header === "authorization" ? `Bearer ${token}` : token, cookie: "agent-secret" };
+  return new Promise((resolve, reject) => {
+    const dial = (): void => {
+      const outgoing = request(
+        { socketPath: socket(), path, method: body === null ? "GET" : "POST", headers },
+        (reply) => {
+          let text = "";
+          reply.setEncoding("utf8").on("data", (chunk: string) => {
+            text += chunk;
+          });
+          reply.on("end", () => resolve({ status: reply.statusCode ?? 0, text }));
+          reply.on("error", () => resolve({ status: reply.statusCode ?? 0, text: `${text}(cut)` }));
+        },
+      );
+      // A proxy begins to listen, and ends, in its own time.
+      outgoing.on("error", (error: NodeJS.ErrnoException) =>
+        ["ENOENT", "ECONNREFUSED", "EPIPE", "ECONNRESET"].includes(error.code ?? "")
+          ? setTimeout(dial, 20)
+          : reject(error),
+      );
+      outgoing.end(body === null ? undefined : JSON.stringify(body));
+    };
+    dial();
+  });
+}
+
+const message = (more: object = {}) => ({ model: "priced", max_tokens: 1_000, messages: [], ...more });
+const spending = () => store.buildSpending.get({ buildId: "bld" });
+
+describe("the model proxy", () => {
+  it.each([
+    ["/anthropic/v1/messages", "authorization"],
+    ["/anthropic/v1/messages", "x-api-key"],
+    ["/openai/v1/chat/completions", "authorization"],
+    ["/openai/v1/responses", "authorization"],
+  ])("passes %s on with our key (the agent's token as %s), whole and streamed, and counts it", async (path, header) => {
+    answers = () => ({ text: "hello", inputTokens: 100, cachedTokens: 40, outputTokens: 7 });
+    for (const stream of [false, true]) {
+      const { status, text } = await call(path, message({ stream }), { header });
+      expect(status).toBe(200);
+      expect(text).toContain("hello");
+    }
+    for (const asked of providers.requests) {
+      expect(JSON.stringify(asked.headers)).not.toMatch(/wst_|agent-secret/);
+      expect(asked.headers["x-api-key"] ?? asked.headers.authorization).toContain("real-key");
+    }
+    const calls = await store.modelCalls.list({});
+    const counted = { status: "done", inputTokens: 100, cachedTokens: 40, outputTokens: 7, ownerId: "att" };
+    expect(calls).toEqual([expect.objectContaining(counted), expect.objectContaining(counted)]);
+    expect(await spending()).toMatchObject({ reservedTokens: 0, spentTokens: 214, reservedMicroUsd: 0 });
+  });
+
+  it("knows what a call cost, and that it does not when the price is unknown", async () => {
+    answers = () => ({ inputTokens: 100, cachedTokens: 40, outputTokens: 7 });
+    await call("/anthropic/v1/messages", message());
+    expect(await spending()).toMatchObject({ spentMicroUsd: 60 * 10 + 40 * 1 + 7 * 100, unpricedCalls: 0 });
+    await call("/anthropic/v1/messages", message({ model: "nobody-knows" }));
+    expect(await spending()).toMatchObject({ spentMicroUsd: 1_340, spentTokens: 214, unpricedCalls: 1 });
+    expect((await store.modelCalls.list({ model: "nobody-knows" }))[0]).toMatchObject({ microUsd: null });
+  });
+
+  it.each([
+    ["an invented one", "wst_attempt.att.3.AAAA"],
+    ["none", ""],
+  ])("refuses %s as a token", async (_what, token) => {
+    expect((await call("/anthropic/v1/messages", message(), { token })).status).toBe(401);
+    expect(providers.requests).toEqual([]);
+  });
+
+  it("refuses a token whose attempt is settled, fenced off or of a build that ended", async () => {
+    const token = await models.tokenFor("attempt", "att", 3);
+    expect((await call("/anthropic/v1/messages", message(), { token })).status).toBe(200);
+    await store.attempts.update({ id: "att" }, { fence: 4 });
+    expect((await call("/anthropic/v1/messages", message(), { token })).status).toBe(401);
+    const next = await models.tokenFor("attempt", "att", 4);
+    expect((await call("/anthropic/v1/messages", message(), { token: next })).status).toBe(200);
+    await store.builds.update({ id: "bld" }, { status: "failed", endedAt: new Date() });
+    expect((await call("/anthropic/v1/messages", message(), { token: next })).status).toBe(401);
+  });
+
+  it("passes no other path on, and asks for no key that is not there", async () => {
+    expect((await call("/anthropic/v1/organizations", null)).status).toBe(404);
+    expect((await call("/anthropic/../v1/messages", message())).status).toBe(404);
+    const { status, text } = await call("/compatible/v1/chat/completions", message());
+    expect({ status, text }).toMatchObject({ status: 401, text: expect.stringContaining("no key for compatible") });
+    expect((await call("/openai/v1/models", null)).status).toBe(200);
+    expect(await store.modelCalls.list({})).toEqual([]);
+  });
+
+  it.each([400, 401, 500])("passes %i on, and counts nothing", async (status) => {
+    answers = () => ({ status, message: "what the provider says" });
+    expect(await call("/anthropic/v1/messages", message())).toMatchObject({
+      status,
+      text: expect.stringContaining("what the provider says"),
+    });
+    expect(await spending()).toMatchObject({ reservedTokens: 0, spentTokens: 0 });
+    expect((await store.modelCalls.list({}))[0]).toMatchObject({ status: "failed", httpStatus: status });
+  });
+
+  it("lets every call of a busy provider wait instead of failing", async () => {
+    answers = ({ number }) => (number === 1 ? { status: 429, headers: { "retry-after": "0.3" } } : { text: "later" });
+    const both = await Promise.all([1, 2].map(() => call("/anthropic/v1/messages", message())));
+    expect(both.map(({ status }) => status)).toEqual([200, 200]);
+    expect(warnings).toEqual(["anthropic answers 429: its calls wait for 1 s"]);
+  });
+
+  it("passes a stream that is cut on as cut, and counts what was said of it", async () => {
+    answers = () => ({ text: "half of it", cut: true, inputTokens: 100, outputTokens: 50 });
+    expect((await call("/anthropic/v1/messages", message({ stream: true }))).text).toContain("(cut)");
+    expect((await store.modelCalls.list({}))[0]).toMatchObject({ status: "cut", inputTokens: 100 });
+    expect(await spending()).toMatchObject({ reservedTokens: 0, spentTokens: 101 });
+  });
+
+  it("counts a call that was cut before anything was said at its worst", async () => {
+    answers = () => ({ raw: "{}" });
+    await call("/anthropic/v1/messages", message());
+    const [made] = await store.modelCalls.list({});
+    expect(await spending()).toMatchObject({ reservedTokens: 0, spentTokens: made?.reservedTokens });
+  });
+});
+
+describe("a budget", () => {
+  it("is never exceeded by calls made at the same time: each reserves its worst case before", async () => {
+    await liveAttempt({ tokens: 5_000, usd: null });
+    answers = ({ body }) => ({ inputTokens: 20, outputTokens: body.max_tokens });
+    const calls = await Promise.all(
+      Array.from({ length: 10 }, () => call("/anthropic/v1/messages", message({ max_tokens: 1_500 }))),
+    );
+    const statuses = calls.map(({ status }) => status);
+    expect(new Set(statuses)).toEqual(new Set([200, 402]));
+    expect((await spending()).spentTokens).toBeLessThanOrEqual(5_000);
+    expect(calls.find(({ status }) => status === 402)?.text).toContain("wavesmith: over budget");
+    // Then it is over for good.
+    while ((await call("/anthropic/v1/messages", message({ max_tokens: 1_500 }))).status === 200);
+    expect((await spending()).spentTokens).toBeGreaterThan(4_500);
+  });
+
+  it("holds an answer to what is left", async () => {
+    await liveAttempt({ tokens: 2_000, usd: null });
+    await call("/anthropic/v1/messages", message({ max_tokens: 100_000 }));
+    expect(providers.requests[0]?.body.max_tokens).toBeLessThan(2_000);
+    expect(providers.requests[0]?.body.max_tokens).toBeGreaterThan(1_500);
+  });
+
+  it("in USD refuses a model of unknown price, and holds one whose price is known", async () => {
+    await liveAttempt({ tokens: null, usd: 0.05 });
+    const unknown = await call("/anthropic/v1/messages", message({ model: "nobody-knows" }));
+    expect(unknown).toMatchObject({ status: 402, text: expect.stringContaining("price of anthropic:nobody-knows") });
+    await call("/anthropic/v1/messages", message({ max_tokens: 100_000 }));
+    expect(providers.requests[0]?.body.max_tokens).toBeLessThanOrEqual(500);
+  });
+
+  it("gets back what calls of attempts that are gone had reserved", async () => {
+    await liveAttempt({ tokens: 4_000, usd: null });
+    await store.modelCalls.insert({
+      id: "call_lost",
+      buildId: "bld",
+      ownerKind: "attempt",
+      ownerId: "att_gone",
+      provider: "anthropic",
+      model: "priced",
+      status: "open",
+      reservedTokens: 1_000,
+      reservedMicroUsd: 0,
+    });
+    await store.buildSpending.insertIfAbsent({ buildId: "bld" });
+    await store.buildSpending.update({ buildId: "bld" }, { reservedTokens: 1_000 });
+    await call("/anthropic/v1/messages", message());
+    expect((await store.modelCalls.get({ id: "call_lost" })).status).toBe("cut");
+    expect(await spending()).toMatchObject({ reservedTokens: 0, spentTokens: 1_015 });
+  });
+});
+
+describe("a cassette", () => {
+  it("lets the same calls be answered without a provider", async () => {
+    const tape = join(folder, "tape");
+    await proxies.pop()?.close();
+    models = await open({ cassette: createCassette(tape, "record") });
+    answers = ({ number }) => ({ text: `answer ${number}` });
+    const path = "/anthropic/v1/messages";
+    const recorded = [await call(path, message()), await call(path, message({ stream: true }))];
+    expect(readdirSync(tape)).toHaveLength(1);
+    await proxies.pop()?.close();
+    const nowhere = [{ name: "anthropic" as const, baseUrl: "http://127.0.0.1:1", headers: {} }];
+    models = await open({ cassette: createCassette(tape, "replay"), providers: nowhere });
+    expect([await call(path, message()), await call(path, message({ stream: true }))]).toEqual(recorded);
+    expect((await call(path, message())).status).toBe(502);
+    expect(warnings.join()).toContain("has no such call of wave 1 fix #1");
+  });
+});
+
+describe("several processes", () => {
+  it("share the socket: one answers, and another takes over when it is gone", async () => {
+    await call("/openai/v1/models", null);
+    await open();
+    await proxies[0]?.close();
+    expect((await call("/openai/v1/models", null)).status).toBe(200);
+  });
+});

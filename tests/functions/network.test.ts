@@ -1,0 +1,40 @@
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { type BuildFixture, createBuildFixture } from "../support/build-fixture.ts";
+import { requires } from "../support/require.ts";
+
+describe.runIf(requires("bubblewrap"))("the network of a build", () => {
+  let fixture: BuildFixture;
+  beforeAll(async () => {
+    fixture = await createBuildFixture({ sandbox: "local" });
+  });
+  afterAll(() => fixture.close());
+  const gates = { testing: false, critic: false, integration: false, maxFixRounds: 0 };
+
+  it("is an allowlist when the plan says nothing, and a failure names the hosts that were denied meanwhile", async () => {
+    // As quiet as programs often are about why they could not fetch something.
+    const run = "curl -s --fail https://denied.example/x > fetched";
+    const build = await fixture.build({ gates, tasks: [{ id: "fetch", run, retries: 0 }] });
+    expect(build).toMatchObject({ status: "failed", network: "allowlist" });
+    const attempt = await fixture.app.store.attempts.get({ buildId: build.id });
+    expect(attempt.reason).toMatch(
+      /^run exited with \d+; meanwhile the network denied denied\.example \(if it is needed: network: \{ allow: \["denied\.example"\] \} in the plan\)$/,
+    );
+  });
+
+  it("of a gate that fails is told in the same way", async () => {
+    const testing = { command: "curl -s --fail http://gate.example:8080/ || { echo 'not ok 1'; exit 1; }" };
+    const tasks = [{ id: "write", run: "echo 1 > file" }];
+    const build = await fixture.build({ network: "allowlist", gates: { ...gates, testing }, tasks });
+    const run = await fixture.app.store.gateRuns.get({ buildId: build.id, gate: "testing" });
+    expect(run.reason).toMatch(/the network denied gate\.example:8080 \(if it is needed: .*\["gate\.example:8080"\]/);
+  });
+
+  it("says nothing of the network when a failure had nothing to do with it", async () => {
+    const build = await fixture.build({
+      network: { allow: ["x.example"] },
+      gates,
+      tasks: [{ id: "fail", run: "exit 3", retries: 0 }],
+    });
+    expect((await fixture.app.store.attempts.get({ buildId: build.id })).reason).toBe("run exited with 3");
+  });
+});

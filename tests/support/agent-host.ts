@@ -1,0 +1,100 @@
+import { spawn } from "node:child_process";
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { afterAll, afterEach, beforeAll, beforeEach } from "vitest";
+import type { AgentEvent, AgentHostRequest } from "../../src/agent-host/protocol.ts";
+import { bundle } from "../../src/sandbox/guest-program.ts";
+
+// The agent host and agents, as they are in a sandbox: one file each.
+
+const programs = mkdtempSync(join(tmpdir(), "wavesmith-programs-"));
+const sources = {
+  "agent-host": "../../src/agent-host/main.ts",
+  "builtin-agent": "../../src/builtin-agent/main.ts",
+  "scripted-agent": "./scripted-agent.ts",
+};
+const programOf = (name: keyof typeof sources): string => join(programs, `${name}.mjs`);
+
+/** A command line that starts an agent. */
+export const commandOf = (name: "builtin-agent" | "scripted-agent"): string =>
+  `exec '${process.execPath}' '${programOf(name)}'`;
+
+export interface Ended {
+  readonly code: number | null;
+  readonly events: AgentEvent[];
+  readonly noise: string;
+  readonly said: string;
+}
+
+export interface HostFixture {
+  /** With `tree`, and what the test makes. */
+  folder(): string;
+  requestOf(prompt: string, more?: Partial<AgentHostRequest>): AgentHostRequest;
+  start(
+    request: AgentHostRequest,
+    env?: Record<string, string>,
+  ): { child: ReturnType<typeof spawn>; ended: Promise<Ended>; until(text: string): Promise<void> };
+}
+
+/** Bundles the programs for the tests of this file, and gives each a folder of its own. */
+export function hostFixture(command: string): HostFixture {
+  let folder = "";
+  beforeAll(async () => {
+    for (const [name, source] of Object.entries(sources)) {
+      const code = await bundle(fileURLToPath(new URL(source, import.meta.url)));
+      writeFileSync(programOf(name as keyof typeof sources), code);
+    }
+  });
+  afterAll(() => rmSync(programs, { recursive: true, force: true }));
+  beforeEach(() => {
+    folder = mkdtempSync(join(tmpdir(), "wavesmith-host-"));
+    mkdirSync(join(folder, "tree"));
+  });
+  afterEach(() => rmSync(folder, { recursive: true, force: true }));
+  return {
+    folder: () => folder,
+    requestOf: (prompt, more = {}) => ({
+      command,
+      prompt,
+      cwd: join(folder, "tree"),
+      home: join(folder, "home"),
+      model: null,
+      result: null,
+      readable: [],
+      readOnly: false,
+      idleMs: 60_000,
+      graceMs: 500,
+      ...more,
+    }),
+    start,
+  };
+}
+
+const start: HostFixture["start"] = (request, env = {}) => {
+  const child = spawn(process.execPath, [programOf("agent-host")], {
+    cwd: request.cwd,
+    env: { PATH: process.env.PATH ?? "", ...env },
+    stdio: ["pipe", "pipe", "inherit"],
+  });
+  let output = "";
+  child.stdout.setEncoding("utf8").on("data", (text: string) => {
+    output += text;
+  });
+  child.stdin.end(JSON.stringify(request));
+  const ended = new Promise<Ended>((resolve) => child.once("close", (code) => resolve(readOutput(code, output))));
+  const until = async (text: string): Promise<void> => {
+    while (!output.includes(text)) await new Promise((done) => child.stdout.once("data", done));
+  };
+  return { child, ended, until };
+};
+
+function readOutput(code: number | null, output: string): Ended {
+  const lines = output.split("\n").filter((line) => line !== "");
+  const events = lines.filter((line) => line.startsWith("{")).map((line) => JSON.parse(line) as AgentEvent);
+  const said = events.flatMap((event) => (event.kind === "message" ? [event.text] : [])).join("\n");
+  return { code, events, noise: lines.filter((line) => !line.startsWith("{")).join("\n"), said };
+}
+
+export const endOf = ({ events }: Ended) => events.find((event) => event.kind === "end");

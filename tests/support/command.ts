@@ -1,0 +1,134 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import {
+  existsSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  readlinkSync,
+  realpathSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
+import { tmpdir } from "node:os";
+import { basename, join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { requires } from "./require.ts";
+
+const program = fileURLToPath(new URL("../../bin/wavesmith.js", import.meta.url));
+
+export interface Command {
+  readonly child: ChildProcess;
+  /** What it wrote on both streams until now. */
+  text(): string;
+  /** Resolves once it has written this; fails when it ends without. */
+  said(what: string): Promise<void>;
+  /** Its exit code; null when a signal ended it. */
+  readonly ended: Promise<number | null>;
+}
+
+export interface CommandPlace {
+  readonly folder: string;
+  readonly data: string;
+  /** Writes a plan file; gives its path. */
+  plan(name: string, tasks: Record<string, unknown>[], rest?: Record<string, unknown>): string;
+  /** Starts the real `wavesmith`, with an embedded Postgres. */
+  start(...words: string[]): Command;
+  /** Runs it to its end. */
+  run(...words: string[]): Promise<{ code: number | null; text: string }>;
+  /** The process number of the data directory's Postgres. */
+  postgres(): number;
+  /** Ends what still runs of the commands, and removes everything. */
+  close(): void;
+}
+
+/** A data directory on which the real command works. */
+export function createCommandPlace(): CommandPlace {
+  const folder = realpathSync(mkdtempSync(join(tmpdir(), "wavesmith-command-")));
+  const data = join(folder, "data");
+  const running = new Set<ChildProcess>();
+  const env = {
+    PATH: process.env.PATH,
+    HOME: process.env.HOME,
+    TMPDIR: tmpdir(),
+    WAVESMITH_SANDBOX: requires("bubblewrap") ? "local" : "local-unsafe",
+  };
+  const place: CommandPlace = {
+    folder,
+    data,
+    plan(name, tasks, rest = {}) {
+      const path = join(folder, `${name}.json`);
+      writeFileSync(path, JSON.stringify({ name, network: "none", ...rest, tasks }));
+      return path;
+    },
+    start(...words) {
+      const child = spawn(process.execPath, [program, "--data", data, ...words], { cwd: folder, env });
+      running.add(child);
+      return watched(child, () => running.delete(child));
+    },
+    async run(...words) {
+      const command = place.start(...words);
+      return { code: await command.ended, text: command.text() };
+    },
+    postgres: () => Number.parseInt(readFileSync(join(data, "postgres", "postmaster.pid"), "utf8"), 10),
+    close() {
+      for (const child of running) child.kill("SIGKILL");
+      // A test that failed has left its sandboxes and its Postgres at work.
+      for (const pid of processesOf(folder)) endNow(pid);
+      rmSync(folder, { recursive: true, force: true, maxRetries: 5, retryDelay: 200 });
+    },
+  };
+  return place;
+}
+
+/** Processes that name the folder, work in it, or have it in their environment or mounts. */
+function processesOf(folder: string): number[] {
+  if (!existsSync("/proc/self")) return []; // macOS
+  return readdirSync("/proc").flatMap((name) => {
+    if (!/^\d+$/.test(name) || Number(name) === process.pid) return [];
+    try {
+      const texts = ["cmdline", "environ", "mountinfo"].map((file) => readFileSync(`/proc/${name}/${file}`, "utf8"));
+      const places = [...texts, readlinkSync(`/proc/${name}/cwd`)];
+      return places.some((text) => text.includes(basename(folder))) ? [Number(name)] : [];
+    } catch {
+      return []; // It has just ended, or is not ours to look into.
+    }
+  });
+}
+
+function endNow(pid: number): void {
+  try {
+    process.kill(pid, "SIGKILL");
+  } catch {
+    // It went with another one.
+  }
+}
+
+function watched(child: ChildProcess, onEnd: () => void): Command {
+  let text = "";
+  for (const stream of [child.stdout!, child.stderr!]) {
+    stream.on("data", (chunk: Buffer) => {
+      text += chunk.toString();
+    });
+  }
+  const ended = new Promise<number | null>((resolve) => {
+    child.once("close", (code) => {
+      onEnd();
+      resolve(code);
+    });
+  });
+  const said = async (what: string): Promise<void> => {
+    const deadline = Date.now() + 60_000;
+    while (!text.includes(what)) {
+      if (Date.now() > deadline || child.exitCode !== null) throw new Error(`it never said ${what}:\n${text}`);
+      await new Promise((wake) => setTimeout(wake, 25));
+    }
+  };
+  return { child, text: () => text, said, ended };
+}
+
+/** The most memory a process has had at once, in MiB; null when it is gone or this system does not tell. */
+export function peakMemoryMiB(pid: number): number | null {
+  const file = `/proc/${pid}/status`;
+  const found = existsSync(file) ? /^VmHWM:\s*(\d+) kB$/m.exec(readFileSync(file, "utf8")) : null;
+  return found === null ? null : Number(found[1]) / 1024;
+}

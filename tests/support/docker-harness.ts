@@ -1,0 +1,62 @@
+// What tests of the Docker driver need besides it: its things in the engine, and faults of them.
+import { basename } from "node:path";
+import type Docker from "dockerode";
+import type { ProjectId } from "../../src/domain/ids.ts";
+import { usualLimits } from "../../src/domain/sandbox.ts";
+import { connectEngine } from "../../src/sandbox/drivers/docker/engine.ts";
+import { createDockerDriver, type DockerDriverOptions } from "../../src/sandbox/drivers/docker.ts";
+import type { DriverHarness } from "../contract/sandbox-driver.ts";
+
+export const engine = (): Docker => connectEngine(process.env);
+
+/** An installation of its own for each data folder: the engine is everybody's. */
+export const dockerOptions = (dataDir: string): DockerDriverOptions => ({
+  dataDir,
+  installationId: `inst_${basename(dataDir).replace(/\W/g, "").toLowerCase()}`,
+  environment: { PATH: process.env.PATH, HOME: process.env.HOME, DOCKER_HOST: process.env.DOCKER_HOST },
+});
+
+/** What the engine has of the installation of a data folder. */
+export async function leftInDocker({ installationId }: Pick<DockerDriverOptions, "installationId">): Promise<string[]> {
+  const filters = { label: [`io.wavesmith.installation=${installationId}`] };
+  const containers = await engine().listContainers({ all: true, filters });
+  const { Volumes } = await engine().listVolumes({ filters: JSON.stringify(filters) as never });
+  return [...containers.map(({ Names }) => `container ${Names.join()}`), ...(Volumes ?? []).map(({ Name }) => Name)];
+}
+
+export const containerOf = (projectId: ProjectId): Docker.Container => engine().getContainer(`wavesmith_${projectId}`);
+
+export const dockerHarness: DriverHarness = {
+  make: (dataDir) => {
+    const options = dockerOptions(dataDir);
+    return { driver: createDockerDriver(options), choice: { kind: "docker", options } };
+  },
+  kill: async (_dataDir, projectId) => {
+    await containerOf(projectId).kill();
+    await containerOf(projectId).wait();
+  },
+  // Between making the container and starting it; the one there was is gone.
+  halfStart: async (dataDir, projectId) => {
+    await containerOf(projectId).remove({ force: true });
+    const { installationId } = dockerOptions(dataDir);
+    const half = await engine().createContainer({
+      name: `wavesmith_${projectId}`,
+      Image: (await engine().listImages()).find(({ RepoTags }) => RepoTags?.[0]?.startsWith("wavesmith-sandbox:"))!.Id,
+      Labels: {
+        "io.wavesmith.installation": installationId,
+        "io.wavesmith.project": projectId,
+        "io.wavesmith.sandbox": `sbx_${projectId}`,
+      },
+    });
+    return {
+      gone: async () => {
+        const found = await half.inspect().catch((error: { statusCode?: number }) => error.statusCode);
+        if (found !== 404) throw new Error("the half-made container is still there");
+      },
+    };
+  },
+  volumePath: (_dataDir, projectId) => `docker:wavesmith_workspace_${projectId}`,
+  left: (dataDir) => leftInDocker(dockerOptions(dataDir)),
+};
+
+export const smallLimits = { ...usualLimits, cpus: 1, memoryBytes: 256 * 1024 ** 2, processes: 64 };

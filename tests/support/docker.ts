@@ -1,0 +1,50 @@
+import type Docker from "dockerode";
+import { connectEngine, engineProblem } from "../../src/sandbox/drivers/docker/engine.ts";
+import { guestHash, guestHashLabel, imageName, imageProblem } from "../../src/sandbox/drivers/docker/image.ts";
+import { bundle } from "../../src/sandbox/guest-program.ts";
+
+/** Looks for an engine, and for an image with the guest of these sources, once for a run: `requires("docker")` reads it. */
+export async function lookForDocker(): Promise<void> {
+  process.env.WAVESMITH_TEST_DOCKER_LACKS = (await findLack()) ?? "";
+}
+
+async function findLack(): Promise<string | null> {
+  const make = "make the image with .ci/sandbox-image (or: npm run wavesmith -- sandbox image build)";
+  const engine = await engineProblem(process.env);
+  if (engine !== null) return `${engine.what}; ${engine.remedy}`;
+  const docker = connectEngine(process.env);
+  const problem = await imageProblem(docker, imageName());
+  if (problem !== null) return `${problem.what}; ${make}`;
+  const { Config } = await docker.getImage(imageName()).inspect();
+  const current = guestHash(await bundle(new URL("../../src/guest/main.ts", import.meta.url).pathname));
+  if (Config.Labels?.[guestHashLabel] === current) return null;
+  const stale = `the guest in ${imageName()} is not that of these sources; ${make}`;
+  if (process.env.WAVESMITH_REQUIRE === "all") return stale;
+  // Whoever works on something else need not make the image again for it.
+  console.warn(`WARNING: ${stale}`);
+  return null;
+}
+
+/** Something of a sandbox's that the engine has. */
+export interface Made {
+  readonly what: string;
+  /** Whether it is certainly of the run with this folder for temporary files; a volume does not tell. */
+  readonly isOurs: boolean;
+}
+
+/** Every container and volume of sandboxes, whosoever; none where no engine answers. */
+export async function madeInDocker(folder: string): Promise<Map<string, Made>> {
+  const made = new Map<string, Made>();
+  if ((await engineProblem(process.env)) !== null) return made;
+  const docker = connectEngine(process.env);
+  const filters = { label: ["io.wavesmith.installation"] };
+  for (const container of await docker.listContainers({ all: true, filters })) {
+    made.set(container.Id, {
+      what: `container ${container.Names.join(" ")} (${container.State})`,
+      isOurs: container.Mounts.some(({ Source }) => Source?.startsWith(`${folder}/`)),
+    });
+  }
+  const { Volumes } = (await docker.listVolumes({ filters })) as { Volumes: Docker.VolumeInspectInfo[] | null };
+  for (const { Name } of Volumes ?? []) made.set(`volume ${Name}`, { what: `volume ${Name}`, isOurs: false });
+  return made;
+}

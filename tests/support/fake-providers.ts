@@ -1,0 +1,239 @@
+import { createServer, type IncomingHttpHeaders, type ServerResponse } from "node:http";
+import type { AddressInfo } from "node:net";
+
+// Model providers on loopback that speak the real protocols (Anthropic messages, OpenAI chat completions and responses,
+// whole and streamed) and answer what a test tells them to.
+
+export interface FakeRequest {
+  readonly path: string;
+  readonly headers: IncomingHttpHeaders;
+  // biome-ignore lint/suspicious/noExplicitAny: what agents send is looked at field by field.
+  readonly body: any;
+  /** From 1, over all requests. */
+  readonly number: number;
+}
+
+export interface FakeAnswer {
+  readonly text?: string;
+  readonly tools?: readonly { readonly name: string; readonly input: unknown }[];
+  readonly inputTokens?: number;
+  readonly cachedTokens?: number;
+  readonly outputTokens?: number;
+  /** An error instead of an answer. */
+  readonly status?: number;
+  readonly headers?: Readonly<Record<string, string>>;
+  readonly message?: string;
+  /** The connection is cut in the middle of the stream. */
+  readonly cut?: boolean;
+  /** Sent instead of the answer, as it is. */
+  readonly raw?: string;
+}
+
+export interface FakeProviders {
+  /** Takes the paths of every protocol. */
+  readonly url: string;
+  readonly requests: FakeRequest[];
+  close(): Promise<void>;
+}
+
+/** Starts a server that answers with what `answer` gives. */
+export async function startFakeProviders(
+  answer: (request: FakeRequest) => FakeAnswer | Promise<FakeAnswer>,
+): Promise<FakeProviders> {
+  const requests: FakeRequest[] = [];
+  const server = createServer(async (incoming, response) => {
+    const chunks: Buffer[] = [];
+    for await (const chunk of incoming as AsyncIterable<Buffer>) chunks.push(chunk);
+    const text = Buffer.concat(chunks).toString("utf8");
+    const path = (incoming.url ?? "").split("?")[0] ?? "";
+    const number = requests.length + 1;
+    const request = { path, headers: incoming.headers, body: text === "" ? null : JSON.parse(text), number };
+    requests.push(request);
+    try {
+      reply(request, await answer(request), response);
+    } catch (error) {
+      response.writeHead(500).end(String(error));
+    }
+  });
+  await new Promise<void>((done) => server.listen(0, "127.0.0.1", done));
+  return {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    requests,
+    close: () =>
+      new Promise((done) => {
+        server.close(() => done());
+        server.closeAllConnections();
+      }),
+  };
+}
+
+function reply(request: FakeRequest, answer: FakeAnswer, response: ServerResponse): void {
+  const { path, body } = request;
+  if (answer.status !== undefined && answer.status >= 400) {
+    response.writeHead(answer.status, { "content-type": "application/json", ...answer.headers });
+    const message = answer.message ?? `fake ${answer.status}`;
+    response.end(JSON.stringify({ type: "error", error: { type: "fake_error", message } }));
+    return;
+  }
+  if (answer.raw !== undefined) {
+    response.writeHead(200, { "content-type": "application/json" }).end(answer.raw);
+    return;
+  }
+  const speak = path.endsWith("/messages") ? anthropic : path.endsWith("/responses") ? responses : chat;
+  if (path.endsWith("/models") || path.endsWith("/count_tokens")) {
+    response.writeHead(200, { "content-type": "application/json" });
+    response.end(JSON.stringify(path.endsWith("/models") ? { data: [{ id: "fake" }] } : { input_tokens: 1 }));
+    return;
+  }
+  const { whole, events } = speak(body, answer);
+  if (body?.stream !== true) {
+    response.writeHead(200, { "content-type": "application/json" }).end(JSON.stringify(whole));
+    return;
+  }
+  response.writeHead(200, { "content-type": "text/event-stream" });
+  const lines = events.map((event) => {
+    const name = (event as { type?: string }).type;
+    const data = typeof event === "string" ? event : JSON.stringify(event);
+    return `${name === undefined || path.endsWith("/completions") ? "" : `event: ${name}\n`}data: ${data}\n\n`;
+  });
+  const sent = answer.cut === true ? lines.slice(0, Math.ceil(lines.length / 2)) : lines;
+  for (const line of sent) response.write(line);
+  if (answer.cut === true) response.socket?.end();
+  else response.end();
+}
+
+interface Spoken {
+  readonly whole: object;
+  readonly events: readonly (object | string)[];
+}
+
+const id = (kind: string, at = 0): string => `${kind}_fake_${at}`;
+
+function anthropic(body: { model: string }, answer: FakeAnswer): Spoken {
+  const { text, tools = [], inputTokens = 10, cachedTokens = 0, outputTokens = 5 } = answer;
+  const content = [
+    ...(text === undefined ? [] : [{ type: "text", text }]),
+    ...tools.map(({ name, input }, at) => ({ type: "tool_use", id: id("toolu", at), name, input })),
+  ];
+  const stop = tools.length > 0 ? "tool_use" : "end_turn";
+  const input = { input_tokens: inputTokens - cachedTokens, cache_read_input_tokens: cachedTokens };
+  const message = { id: id("msg"), type: "message", role: "assistant", model: body.model, stop_sequence: null };
+  const blocks = content.flatMap((block, index) => {
+    const start = block.type === "text" ? { type: "text", text: "" } : { ...block, input: {} };
+    const delta =
+      "text" in block
+        ? { type: "text_delta", text: block.text }
+        : { type: "input_json_delta", partial_json: JSON.stringify("input" in block ? block.input : {}) };
+    return [
+      { type: "content_block_start", index, content_block: start },
+      { type: "content_block_delta", index, delta },
+      { type: "content_block_stop", index },
+    ];
+  });
+  return {
+    whole: { ...message, content, stop_reason: stop, usage: { ...input, output_tokens: outputTokens } },
+    events: [
+      {
+        type: "message_start",
+        message: { ...message, content: [], stop_reason: null, usage: { ...input, output_tokens: 1 } },
+      },
+      ...blocks,
+      {
+        type: "message_delta",
+        delta: { stop_reason: stop, stop_sequence: null },
+        usage: { output_tokens: outputTokens },
+      },
+      { type: "message_stop" },
+    ],
+  };
+}
+
+function chat(body: { model: string; stream_options?: { include_usage?: boolean } }, answer: FakeAnswer): Spoken {
+  const { text = null, tools = [], inputTokens = 10, cachedTokens = 0, outputTokens = 5 } = answer;
+  const calls = tools.map(({ name, input }, index) => ({
+    index,
+    id: id("call", index),
+    type: "function",
+    function: { name, arguments: JSON.stringify(input) },
+  }));
+  const finish = calls.length > 0 ? "tool_calls" : "stop";
+  const usage = {
+    prompt_tokens: inputTokens,
+    completion_tokens: outputTokens,
+    total_tokens: inputTokens + outputTokens,
+    prompt_tokens_details: { cached_tokens: cachedTokens },
+  };
+  const base = { id: id("chatcmpl"), created: 1, model: body.model };
+  const message = { role: "assistant", content: text, ...(calls.length === 0 ? {} : { tool_calls: calls }) };
+  const chunk = { ...base, object: "chat.completion.chunk" };
+  return {
+    whole: {
+      ...base,
+      object: "chat.completion",
+      choices: [{ index: 0, message, finish_reason: finish }],
+      usage,
+    },
+    events: [
+      { ...chunk, choices: [{ index: 0, delta: message, finish_reason: null }] },
+      { ...chunk, choices: [{ index: 0, delta: {}, finish_reason: finish }] },
+      ...(body.stream_options?.include_usage === true ? [{ ...chunk, choices: [], usage }] : []),
+      "[DONE]",
+    ],
+  };
+}
+
+function responses(body: { model: string }, answer: FakeAnswer): Spoken {
+  const { text, tools = [], inputTokens = 10, cachedTokens = 0, outputTokens = 5 } = answer;
+  const items = [
+    ...(text === undefined
+      ? []
+      : [
+          {
+            type: "message",
+            id: id("msg"),
+            role: "assistant",
+            status: "completed",
+            content: [{ type: "output_text", text, annotations: [] }],
+          },
+        ]),
+    ...tools.map(({ name, input }, at) => ({
+      type: "function_call",
+      id: id("fc", at),
+      call_id: id("call", at),
+      name,
+      arguments: JSON.stringify(input),
+      status: "completed",
+    })),
+  ];
+  const usage = {
+    input_tokens: inputTokens,
+    input_tokens_details: { cached_tokens: cachedTokens },
+    output_tokens: outputTokens,
+    output_tokens_details: { reasoning_tokens: 0 },
+    total_tokens: inputTokens + outputTokens,
+  };
+  const base = { id: id("resp"), object: "response", created_at: 1, model: body.model, error: null };
+  const whole = { ...base, status: "completed", output: items, usage };
+  return {
+    whole,
+    events: [
+      { type: "response.created", response: { ...base, status: "in_progress", output: [], usage: null } },
+      ...items.flatMap((item, output_index) => [
+        { type: "response.output_item.added", output_index, item: { ...item, status: "in_progress" } },
+        ...("content" in item
+          ? [
+              {
+                type: "response.output_text.delta",
+                item_id: item.id,
+                output_index,
+                content_index: 0,
+                delta: item.content[0]?.text ?? "",
+              },
+            ]
+          : []),
+        { type: "response.output_item.done", output_index, item },
+      ]),
+      { type: "response.completed", response: whole },
+    ],
+  };
+}

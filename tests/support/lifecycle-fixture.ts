@@ -1,0 +1,278 @@
+import { Readable } from "node:stream";
+import { loadConfig } from "../../src/config.ts";
+import type { Ports } from "../../src/coordinator/port.ts";
+import { ensureSandbox } from "../../src/coordinator/sandboxes.ts";
+import { messageOf, WavesmithError } from "../../src/domain/errors.ts";
+import { randomIds } from "../../src/domain/ids.ts";
+import type { MachineRoom, SandboxPolicy } from "../../src/domain/sandbox.ts";
+import { parsePlanValue } from "../../src/plan/parse-plan.ts";
+import type {
+  GuestClient,
+  SandboxDriver,
+  SandboxEndpoint,
+  SandboxInfo,
+  SnapshotStore,
+} from "../../src/sandbox/port.ts";
+import { openDatabase } from "../../src/store/connection.ts";
+import type { BuildRow, SandboxRow } from "../../src/store/port.ts";
+import { createStore } from "../../src/store/store.ts";
+import { testDatabase } from "./database.ts";
+
+// Sandboxes without processes, over the port of drivers, with the real database: for what is decided about their lives.
+
+/** A sandbox of the fake machine. */
+export interface FakeSandbox {
+  readonly projectId: string;
+  sandboxId: string;
+  bootId: string;
+  state: "running" | "stopped";
+  startedAt: string;
+  outOfMemory: boolean;
+  activeJobs: number;
+  /** By the test's clock. */
+  workedAt: number;
+  isSilent: boolean;
+}
+
+/** What drivers of several processes share: the machine. */
+export interface FakeHost {
+  readonly sandboxes: Map<string, FakeSandbox>;
+  readonly volumes: Map<string, string>;
+  /** What was done, such as `stop proj_a`. */
+  readonly calls: string[];
+  /** Awaited within each call that changes something, before it has an effect. */
+  meanwhile: (call: string) => Promise<void> | void;
+  mostRunning: number;
+}
+
+export interface Lifecycle {
+  readonly host: FakeHost;
+  readonly warnings: string[];
+  /** The ports of one process; with `other` those of a second one, on connections of its own. */
+  ports(changes?: { policy?: Partial<SandboxPolicy>; other?: boolean; snapshots?: SnapshotStore }): Ports;
+  room: { -readonly [Name in keyof MachineRoom]: MachineRoom[Name] };
+  pass(ms: number): void;
+  /** A build of this project, which is under way. */
+  build(project: string, tenant?: string): Promise<BuildRow>;
+  /** Its sandbox, started, and its row. */
+  start(build: BuildRow): Promise<SandboxRow>;
+  row(projectId: string): Promise<SandboxRow>;
+  /** Names and reasons of the events told of sandboxes, in order. */
+  told(): Promise<string[]>;
+  close(): Promise<void>;
+}
+
+export const minute = 60_000;
+export const hour = 60 * minute;
+
+export async function createLifecycle(): Promise<Lifecycle> {
+  const database = await testDatabase();
+  const second = await openDatabase({ dataDir: "", databaseUrl: database.url, applicationName: "second process" });
+  let now = Date.now();
+  const host: FakeHost = {
+    sandboxes: new Map(),
+    volumes: new Map(),
+    calls: [],
+    meanwhile: () => undefined,
+    mostRunning: 0,
+  };
+  const warnings: string[] = [];
+  const driver = createFakeDriver(host, () => now);
+  const stores = { first: createStore(database.pool), second: createStore(second.pool) };
+  const store = stores.first;
+  const lifecycle: Lifecycle = {
+    host,
+    warnings,
+    room: { memoryBytes: 64 * 1024 ** 3, diskBytes: 64 * 1024 ** 3 },
+    ports: ({ policy = {}, other = false, snapshots = memorySnapshots() } = {}) =>
+      ({
+        store: other ? stores.second : stores.first,
+        driver: () => driver,
+        snapshots,
+        machine: { room: async () => lifecycle.room },
+        sandboxPolicy: { ...loadConfig({}).sandboxPolicy, ...policy },
+        clock: { now: () => new Date(now) },
+        ids: randomIds,
+        processors: 8,
+        log: { warn: (message: string) => warnings.push(message) },
+      }) as unknown as Ports,
+    pass: (ms) => {
+      now += ms;
+    },
+    async build(project, tenant = "a") {
+      const tenantId = `ten_${tenant}`;
+      const projectId = `proj_${project}`;
+      await store.tenants.insertIfAbsent({ id: tenantId, name: tenant });
+      await store.projects.insertIfAbsent({ id: projectId, tenantId, name: project });
+      const { plan } = parsePlanValue({ name: project, tasks: [{ id: "a", run: "true" }] }, { baseDir: null, env: {} });
+      return store.builds.insert({
+        id: `bld_${project}`,
+        tenantId,
+        projectId,
+        eventId: `event ${project}`,
+        status: "running",
+        plan: plan!,
+        sandboxDriver: "local",
+        network: "none",
+      });
+    },
+    async start(build) {
+      await ensureSandbox(lifecycle.ports(), build);
+      return lifecycle.row(build.projectId);
+    },
+    row: async (projectId) => (await store.sandboxes.find({ projectId }, { by: "createdAt", descending: true }))!,
+    async told() {
+      const rows = await store.outbox.list({}, { by: "seq" });
+      return rows
+        .filter(({ name }) => name.startsWith("sandbox/"))
+        .map(({ name, data }) => (data.reason === undefined ? name : `${name}: ${String(data.reason)}`));
+    },
+    async close() {
+      await second.close();
+      await database.close();
+    },
+  };
+  return lifecycle;
+}
+
+let boots = 0;
+
+function createFakeDriver(host: FakeHost, now: () => number): SandboxDriver {
+  const endpoint = (sandbox: FakeSandbox): SandboxEndpoint => ({
+    sandboxId: sandbox.sandboxId as never,
+    guest: guestOf(host, sandbox, now),
+    workspaceRoot: "/workspace",
+    bootId: sandbox.bootId,
+  });
+  const call = async (what: string): Promise<void> => {
+    await host.meanwhile(what);
+    host.calls.push(what);
+  };
+  const running = () => [...host.sandboxes.values()].filter(({ state }) => state === "running");
+  return {
+    name: "local",
+    check: async () => [],
+    capabilities: async () => ({ archives: ["tar.zst", "tar.gz"] }) as never,
+    async ensure({ projectId, sandboxId }) {
+      const known = host.sandboxes.get(projectId);
+      if (known?.state === "running") return endpoint(known);
+      await call(`start ${projectId}`);
+      const fresh: FakeSandbox = {
+        projectId,
+        sandboxId,
+        bootId: `boot${++boots}`,
+        state: "running",
+        startedAt: new Date(now()).toISOString(),
+        outOfMemory: false,
+        activeJobs: 0,
+        workedAt: now(),
+        isSilent: false,
+      };
+      host.sandboxes.set(projectId, fresh);
+      if (!host.volumes.has(projectId)) host.volumes.set(projectId, "");
+      host.mostRunning = Math.max(host.mostRunning, running().length);
+      return endpoint(fresh);
+    },
+    async find(projectId) {
+      const known = host.sandboxes.get(projectId);
+      return known?.state === "running" ? endpoint(known) : null;
+    },
+    list: async () => {
+      const infos = [...host.sandboxes.values()].map((sandbox): SandboxInfo => ({ ...infoOf(host, sandbox) }));
+      return infos;
+    },
+    usage: async () => null,
+    async stop(projectId) {
+      await call(`stop ${projectId}`);
+      const known = host.sandboxes.get(projectId);
+      if (known !== undefined) known.state = "stopped";
+    },
+    async remove(projectId, { volume }) {
+      await call(`remove ${projectId}`);
+      host.sandboxes.delete(projectId);
+      if (volume) host.volumes.delete(projectId);
+    },
+    async pack(projectId) {
+      await call(`pack ${projectId}`);
+      return Readable.from([Buffer.from(host.volumes.get(projectId) ?? "")]);
+    },
+    async restore(projectId, archive) {
+      const parts: Buffer[] = [];
+      for await (const part of archive) parts.push(part as Buffer);
+      await call(`restore ${projectId}`);
+      const known = host.sandboxes.get(projectId);
+      if (known !== undefined) known.state = "stopped";
+      host.volumes.set(projectId, Buffer.concat(parts).toString());
+    },
+    watch: () => {
+      throw new Error("nobody watches here");
+    },
+  };
+}
+
+const infoOf = (host: FakeHost, { projectId, sandboxId, state, startedAt, outOfMemory }: FakeSandbox): SandboxInfo => ({
+  projectId: projectId as never,
+  sandboxId: sandboxId as never,
+  state,
+  startedAt: state === "running" ? startedAt : null,
+  volumePath: host.volumes.has(projectId) ? `/volumes/${projectId}` : null,
+  diskBytes: null,
+  outOfMemory,
+});
+
+function guestOf(host: FakeHost, sandbox: FakeSandbox, now: () => number): GuestClient {
+  const { bootId } = sandbox;
+  const alive = (): void => {
+    if (sandbox.isSilent) throw new Error("no answer");
+    const { state } = sandbox;
+    if (state === "running" && sandbox.bootId === bootId && host.sandboxes.get(sandbox.projectId) === sandbox) return;
+    throw new WavesmithError("sandbox-unavailable", `sandbox ${sandbox.sandboxId} ended`, { retryable: true });
+  };
+  const guest: Pick<GuestClient, "health" | "startJob"> = {
+    async health() {
+      alive();
+      const idleMs = sandbox.activeJobs > 0 ? 0 : now() - sandbox.workedAt;
+      return { bootId, activeJobs: sandbox.activeJobs, idleMs } as never;
+    },
+    async startJob() {
+      alive();
+      sandbox.activeJobs += 1;
+      sandbox.workedAt = now();
+      return {} as never;
+    },
+  };
+  return guest as GuestClient;
+}
+
+/** A store of snapshots in memory. */
+export function memorySnapshots(): SnapshotStore & { readonly kept: Map<string, Buffer> } {
+  const kept = new Map<string, Buffer>();
+  return {
+    kept,
+    async put(snapshotId, _format, archive) {
+      const parts: Buffer[] = [];
+      for await (const part of archive) parts.push(part as Buffer);
+      kept.set(snapshotId, Buffer.concat(parts));
+      return { sizeBytes: kept.get(snapshotId)!.length, sha256: "right" };
+    },
+    async get(snapshotId) {
+      const bytes = kept.get(snapshotId);
+      if (bytes === undefined) throw new WavesmithError("not-found", `no snapshot ${snapshotId}`);
+      return Readable.from([bytes]);
+    },
+    async remove(snapshotId) {
+      kept.delete(snapshotId);
+    },
+    list: async () => [...kept].map(([snapshotId, { length }]) => ({ snapshotId, sizeBytes: length, isWhole: true })),
+  };
+}
+
+/** The failure of something that is to fail. */
+export async function failureOf(work: Promise<unknown>): Promise<WavesmithError> {
+  const error = await work.then(
+    () => null,
+    (thrown: unknown) => thrown,
+  );
+  if (error instanceof WavesmithError) return error;
+  throw new Error(`it was to fail with an error of ours: ${error === null ? "it did not fail" : messageOf(error)}`);
+}

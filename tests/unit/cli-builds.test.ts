@@ -1,0 +1,75 @@
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { runCommand } from "../../src/cli/main.ts";
+import { createOutput } from "../../src/cli/output.ts";
+import { projectIdFor } from "../../src/coordinator/start-build.ts";
+import { createStore } from "../../src/store/store.ts";
+import { type TestDatabase, testDatabase } from "../support/database.ts";
+
+describe("the list of builds", () => {
+  let database: TestDatabase;
+  let folder = "";
+  beforeAll(async () => {
+    folder = mkdtempSync(join(tmpdir(), "wavesmith-builds-"));
+    database = await testDatabase();
+    const store = createStore(database.pool);
+    await store.tenants.insert({ id: "ten_1", name: "one" });
+    for (const [name, count] of [
+      ["many", 51],
+      ["few", 50],
+    ] as const) {
+      const projectId = projectIdFor("default", name);
+      await store.projects.insert({ id: projectId, tenantId: "ten_1", name });
+      const numbers = Array.from({ length: count }, (_, index) => index + 1);
+      await store.builds.insertMany(
+        numbers.map((number) => ({
+          id: `bld_${name}${number}`,
+          tenantId: "ten_1",
+          projectId,
+          eventId: `${name} ${number}`,
+          status: "queued" as const,
+          plan: { tasks: [] } as never,
+          sandboxDriver: "local",
+          network: "none" as const,
+          createdAt: new Date(number * 1000),
+        })),
+      );
+    }
+  });
+  afterAll(async () => {
+    await database.close();
+    rmSync(folder, { recursive: true, force: true });
+  });
+
+  async function builds(...words: string[]): Promise<{ stdout: string; stderr: string }> {
+    const written = { stdout: "", stderr: "" };
+    const stream = (name: keyof typeof written) => ({
+      write: (text: string, done?: () => void) => {
+        written[name] += text;
+        done?.();
+        return true;
+      },
+      on: () => undefined,
+    });
+    const out = createOutput({ stdout: stream("stdout"), stderr: stream("stderr"), environment: {} });
+    const environment = { DATABASE_URL: database.url, WAVESMITH_DATA: folder };
+    expect(await runCommand(["builds", ...words], out, environment)).toBe(0);
+    return written;
+  }
+
+  it("is of the latest fifty, newest first, and says when there are older ones", async () => {
+    const { stdout, stderr } = await builds("--project", "many");
+    const ids = stdout.match(/bld_\w+/g)!;
+    expect([ids.length, ids[0], ids.at(-1)]).toEqual([50, "bld_many51", "bld_many2"]);
+    expect(stderr).toMatch(/the latest 50; of older ones ask by their id: wavesmith status BUILD/);
+    expect(JSON.parse((await builds("--project", "many", "--json")).stdout)).toMatchObject({ more: true });
+  });
+
+  it("says nothing of older ones when there are none", async () => {
+    const { stdout, stderr } = await builds("--project", "few");
+    expect([stdout.trimEnd().split("\n").length, stderr]).toEqual([50, ""]);
+    expect(JSON.parse((await builds("--project", "few", "--json")).stdout)).toMatchObject({ more: false });
+  });
+});

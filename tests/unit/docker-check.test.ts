@@ -1,0 +1,159 @@
+import { chmodSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { createHints } from "../../src/cli/hints.ts";
+import { driverForTrial } from "../../src/cli/parts.ts";
+import { loadConfig } from "../../src/config.ts";
+import { bootFailure, checkDocker } from "../../src/sandbox/drivers/docker/check.ts";
+import { engineProblem, socketPath } from "../../src/sandbox/drivers/docker/engine.ts";
+import { imageName } from "../../src/sandbox/drivers/docker/image.ts";
+import type { Machine } from "../../src/sandbox/drivers/local/check.ts";
+import { fakeEngine, json, silentEngine } from "../support/fake-docker-engine.ts";
+
+// What is said of a machine on which Docker does not work: one line each, with what to type.
+
+let folder = "";
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), "wavesmith-engine-"));
+});
+afterEach(() => rmSync(folder, { recursive: true, force: true }));
+
+const machine: Machine = {
+  platform: "linux",
+  isRoot: false,
+  setting: () => null,
+  osRelease: "ID=debian\n",
+  inContainer: false,
+};
+const at = (name: string) => ({ DOCKER_HOST: `unix://${join(folder, name)}`, PATH: folder });
+const version = (given: object = {}) =>
+  json({ Version: "24.0.7", ApiVersion: "1.43", MinAPIVersion: "1.12", Os: "linux", ...given });
+
+describe("the Docker engine", () => {
+  it("is looked for where DOCKER_HOST says, and never on another machine", async () => {
+    expect(socketPath({ DOCKER_HOST: "unix:///run/user/1000/docker.sock" })).toBe("/run/user/1000/docker.sock");
+    expect(() => socketPath({ DOCKER_HOST: "tcp://build-farm:2376" })).toThrow(/build-farm.*on this machine/);
+    expect(await engineProblem({ DOCKER_HOST: "ssh://me@build-farm" })).toMatchObject({
+      what: expect.stringContaining("ssh://me@build-farm"),
+      remedy: expect.stringContaining("unset DOCKER_HOST"),
+    });
+  });
+
+  it("that is not there is told, with how to install or to start it", async () => {
+    const problem = await engineProblem(at("none.sock"), { machine: { ...machine, osRelease: "ID=fedora\n" } });
+    expect(problem?.what).toBe(`no Docker engine runs here: there is no socket ${join(folder, "none.sock")}`);
+    expect(problem?.remedy).toMatch(/^sudo (dnf install docker|systemctl start docker)/);
+  });
+
+  it("that has died is told from one that was never there", async () => {
+    // A socket whose listener was killed refuses as a plain file does.
+    writeFileSync(join(folder, "file.sock"), "");
+    const problem = await engineProblem(at("file.sock"), { machine });
+    expect(problem).toEqual({
+      what: `no Docker engine listens at ${join(folder, "file.sock")} any more`,
+      remedy: "sudo systemctl start docker (or sudo service docker start)",
+    });
+  });
+
+  // Root may use any socket, so it tries as somebody else.
+  it("that this user may not use is told, with how to be allowed to", async () => {
+    const engine = await fakeEngine(folder, { "GET /version": version() });
+    chmodSync(join(folder, "docker.sock"), 0o000);
+    chmodSync(folder, 0o755);
+    const root = process.geteuid?.() === 0;
+    if (root) process.seteuid?.(65534);
+    try {
+      const problem = await engineProblem(engine.environment, { machine });
+      expect(problem?.what).toMatch(/^this user may not use the Docker engine at \//);
+      expect(problem?.remedy).toMatch(/^sudo usermod -aG docker \$USER, then log in again/);
+    } finally {
+      if (root) process.seteuid?.(0);
+      await engine.close();
+    }
+  });
+
+  it("that accepts and says nothing is one that does not answer", async () => {
+    const silent = await silentEngine(folder);
+    const problem = await engineProblem({ DOCKER_HOST: `unix://${silent.path}` }, { machine, limitMs: 50 });
+    silent.close();
+    expect(problem?.what).toMatch(/does not answer: nothing for 0\.05 s/);
+  });
+
+  it.each([
+    [{ Version: "19.03.15", ApiVersion: "1.40" }, /is 19\.03\.15, which is too old/, /20\.10 or newer/],
+    [{ Os: "windows" }, /runs containers of windows/, /Linux containers/],
+  ])("that cannot run sandboxes is told: %j", async (given, what, remedy) => {
+    const engine = await fakeEngine(folder, { "GET /version": version(given) });
+    const problem = await engineProblem(engine.environment, { machine });
+    await engine.close();
+    expect(problem?.what).toMatch(what);
+    expect(problem?.remedy).toMatch(remedy);
+  });
+
+  it("that is new enough is no problem", async () => {
+    for (const ApiVersion of ["1.41", "1.51", "2.0"]) {
+      const engine = await fakeEngine(folder, { "GET /version": version({ ApiVersion }) });
+      expect(await engineProblem(engine.environment, { machine })).toBeNull();
+      await engine.close();
+    }
+  });
+});
+
+describe("the image", () => {
+  const check = async (labels: Record<string, string> | null) => {
+    const routes = { "GET /version": version(), "GET /containers/json": json([]) };
+    const image = labels === null ? {} : { [`GET /images/${imageName()}/json`]: json({ Config: { Labels: labels } }) };
+    const engine = await fakeEngine(folder, { ...routes, ...image });
+    try {
+      return await checkDocker({ environment: engine.environment });
+    } finally {
+      await engine.close();
+    }
+  };
+
+  it("that is not there is told, with the command that makes it", async () => {
+    expect(await check(null)).toEqual([
+      { what: `the image ${imageName()} is not on this machine`, remedy: "wavesmith sandbox image build" },
+    ]);
+  });
+
+  it("with the guest of another version is refused, with the command that makes it anew", async () => {
+    const [older] = await check({ "io.wavesmith.guest-protocol": "0" });
+    expect(older?.what).toMatch(/has a guest of protocol 0, and \d+ is needed$/);
+    expect(older?.remedy).toBe("wavesmith sandbox image build");
+    expect((await check({}))[0]?.what).toMatch(/names no guest's protocol/);
+  });
+
+  it("is told of as the user types it", () => {
+    const hints = createHints({ environment: { npm_lifecycle_event: "wavesmith" } });
+    expect(hints.rewrite("build it again: wavesmith sandbox image build --base X")).toBe(
+      "build it again: npm run wavesmith -- sandbox image build --base X",
+    );
+  });
+});
+
+describe("a trial sandbox", () => {
+  const said = (phase: object) => `{"phase":"user","ok":true}\r\n${JSON.stringify(phase)}\r\n`;
+
+  it("that ended in a boot phase is told with that phase's own remedy", () => {
+    const phase = { phase: "folders", ok: false, message: "/tmp cannot be written", remedy: "mount a tmpfs at /tmp" };
+    expect(bootFailure(said(phase), "img:1")).toEqual({
+      what: 'a trial sandbox of img:1 ended in its boot phase "folders": /tmp cannot be written',
+      remedy: "mount a tmpfs at /tmp",
+    });
+  });
+
+  it("that failed otherwise is told with its last words", () => {
+    const log = `${said({ phase: "guest", ok: true })}guest: there is no bwrap\n`;
+    expect(bootFailure(log, "img:1").what).toBe("a trial sandbox of img:1 did not come up: guest: there is no bwrap");
+    expect(bootFailure("", "img:1").what).toMatch(/it said nothing$/);
+  });
+
+  it("is what doctor and build try when the driver is docker", async () => {
+    const config = loadConfig({ DOCKER_HOST: `unix://${join(folder, "none.sock")}`, WAVESMITH_DATA: folder });
+    expect(await (await driverForTrial(config, "docker")).check()).toMatchObject([
+      { what: expect.stringContaining("no Docker engine runs here") },
+    ]);
+  });
+});
