@@ -2,6 +2,7 @@
 import { writeFile } from "node:fs/promises";
 import { availableParallelism } from "node:os";
 import { parseArgs } from "node:util";
+import { docker } from "./docker.ts";
 import { engineFanOut } from "./engine-fan-out.ts";
 import { engineSteps } from "./engine-steps.ts";
 import { processorShare } from "./measure.ts";
@@ -11,7 +12,7 @@ import { startUp } from "./start-up.ts";
 import type { Benchmark, Finding } from "./target.ts";
 import { tasks } from "./tasks.ts";
 
-const benchmarks: readonly Benchmark[] = [plans, engineSteps, engineFanOut, tasks, startUp, sandboxGuest];
+const benchmarks: readonly Benchmark[] = [plans, engineSteps, engineFanOut, tasks, startUp, sandboxGuest, docker];
 
 const { values, positionals } = parseArgs({
   allowPositionals: true,

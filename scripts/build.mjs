@@ -1,4 +1,4 @@
-// Makes dist/, what the npm package runs: the compiled sources, the guest as one file, and the files they read.
+// Makes dist/, what the npm package runs: the compiled sources, what runs inside sandboxes as one file each, and the files they read.
 import { spawnSync } from "node:child_process";
 import { cpSync, readdirSync, rmSync } from "node:fs";
 import { createRequire } from "node:module";
@@ -9,9 +9,14 @@ import { build } from "esbuild";
 const root = fileURLToPath(new URL("..", import.meta.url));
 const dist = join(root, "dist");
 
+// Libraries of the older kind call `require`, which modules do not have.
+const banner = {
+  js: 'import { createRequire as makeRequire } from "node:module"; const require = makeRequire(import.meta.url);',
+};
+
 rmSync(dist, { recursive: true, force: true });
 compile();
-await bundleGuest();
+await bundlePrograms();
 copyFiles();
 
 function compile() {
@@ -22,16 +27,19 @@ function compile() {
   if (status !== 0) process.exit(status ?? 1);
 }
 
-/** Beside what was compiled, where src/sandbox/guest-program.ts looks for it. */
-async function bundleGuest() {
-  await build({
-    entryPoints: [join(root, "src/guest/main.ts")],
-    outfile: join(dist, "guest.mjs"),
-    bundle: true,
-    format: "esm",
-    platform: "node",
-    target: "node20",
-  });
+/** Beside what was compiled, where src/sandbox/guest-program.ts looks for them. */
+async function bundlePrograms() {
+  for (const name of ["guest", "agent-host", "builtin-agent"]) {
+    await build({
+      entryPoints: [join(root, "src", name, "main.ts")],
+      outfile: join(dist, `${name}.mjs`),
+      bundle: true,
+      format: "esm",
+      platform: "node",
+      target: "node20",
+      banner,
+    });
+  }
 }
 
 /** The migrations, the image's recipe and prompts lie where the sources have them, seen from the compiled ones. */

@@ -46,8 +46,14 @@ async function make(folder) {
     sourcemap: true,
     plugins: [{ name: "places", setup: keepPlaces }],
   });
-  // Beside it, where the bundled src/sandbox/guest-program.ts looks first.
-  await build({ ...common, entryPoints: [join(root, "src/guest/main.ts")], outfile: join(draft, "guest.mjs") });
+  // Beside it, where the bundled src/sandbox/guest-program.ts looks first. Their libraries call `require`.
+  const banner = {
+    js: 'import { createRequire as makeRequire } from "node:module"; const require = makeRequire(import.meta.url);',
+  };
+  for (const name of ["guest", "agent-host", "builtin-agent"]) {
+    const entryPoints = [join(root, "src", name, "main.ts")];
+    await build({ ...common, banner, entryPoints, outfile: join(draft, `${name}.mjs`) });
+  }
   try {
     renameSync(draft, folder);
   } catch (error) {

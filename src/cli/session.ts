@@ -123,7 +123,7 @@ export async function stopIdleSandbox(app: App, store: Store, projectId: string)
   if (endpoint === null) return "stopped";
   if ((await endpoint.guest.health()).activeJobs > 0) return "at-work";
   const { stopSandbox } = await import("../coordinator/stop-sandbox.ts");
-  await stopSandbox({ ...app.ports, store }, sandbox).catch((error: unknown) => {
+  await stopSandbox({ ...app.ports, store }, sandbox, "no longer used").catch((error: unknown) => {
     if (!isDiskFull(error)) throw error;
     return app.abandon(projectId); // It ends all the same, though nothing can be recorded.
   });

@@ -10,7 +10,7 @@ import { guestFolder } from "./volume.ts";
 const mostTold = 50;
 const mostSaidBytes = 4_000;
 
-const compressors: Readonly<Record<ArchiveFormat, string>> = { "tar.zst": "zstd -3 -T2 -q", "tar.gz": "gzip -1" };
+const compressors: Readonly<Record<ArchiveFormat, string>> = { "tar.zst": "zstd -3 -q", "tar.gz": "gzip -1" };
 
 type Environment = Readonly<Record<string, string | undefined>>;
 

@@ -8,6 +8,13 @@ const mostHoles = 1_000_000;
 /** Why an archive is not unpacked. */
 export class ArchiveFault extends Error {
   override readonly name = "ArchiveFault";
+  /** The archive ended before its end, or was none: what it came out of may know why. */
+  readonly isPerhapsCut: boolean;
+
+  constructor(message: string, options: { isPerhapsCut?: boolean } = {}) {
+    super(message);
+    this.isPerhapsCut = options.isPerhapsCut ?? false;
+  }
 }
 
 export interface TarEntry {
@@ -215,7 +222,7 @@ async function exactly(source: ByteSource, sizeBytes: number): Promise<Buffer> {
 }
 
 function truncated(): ArchiveFault {
-  return new ArchiveFault("the archive is truncated");
+  return new ArchiveFault("the archive is truncated", { isPerhapsCut: true });
 }
 
 /** A name as it can be printed. */

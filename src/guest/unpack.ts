@@ -42,22 +42,19 @@ const setidBits = 0o6000;
 /** Unpacks stdin. Fails with the reason. */
 export async function unpack(args: readonly string[]): Promise<void> {
   const { root, format, maxBytes } = readArchiveArguments(args);
-  const { stream, ended } = decompressed(format);
+  const { stream, ended, kill } = decompressed(format);
   const source = createByteSource(stream);
-  // Its own words say more than that the archive is truncated, which follows from them.
-  const failed = ended.then((problem) => (problem === null ? null : new ArchiveFault(problem)));
   try {
     await unpackFrom(source, realpathSync(root), maxBytes);
     await drain(source);
   } catch (error) {
-    stream.destroy();
-    const said = await failed;
-    throw said !== null && error instanceof ArchiveFault && /truncated|no tar archive/.test(error.message)
-      ? said
-      : error;
+    // Where its output ended too soon its own words say why; else it would go on for as long as there is something to read.
+    const said = error instanceof ArchiveFault && error.isPerhapsCut ? await ended : null;
+    kill();
+    throw said === null ? error : new ArchiveFault(said);
   }
-  const said = await failed;
-  if (said !== null) throw said;
+  const said = await ended;
+  if (said !== null) throw new ArchiveFault(said);
 }
 
 async function unpackFrom(source: ByteSource, root: string, maxBytes: number): Promise<void> {
@@ -201,7 +198,7 @@ const decompressors: Readonly<Record<ArchiveFormat, readonly [string, ...string[
 };
 
 /** Stdin decompressed, and what went wrong once it is over; null when nothing did. */
-function decompressed(format: ArchiveFormat): { stream: Readable; ended: Promise<string | null> } {
+function decompressed(format: ArchiveFormat): { stream: Readable; ended: Promise<string | null>; kill: () => void } {
   const [program, ...args] = decompressors[format];
   const child = spawn(program, args, { stdio: ["inherit", "pipe", "pipe"] });
   let said = "";
@@ -214,7 +211,7 @@ function decompressed(format: ArchiveFormat): { stream: Readable; ended: Promise
       resolve(code === 0 ? null : `it is not whole, or no ${format}: ${said.trim() || program}`),
     );
   });
-  return { stream: child.stdout, ended };
+  return { stream: child.stdout, ended, kill: () => child.kill("SIGKILL") };
 }
 
 function reasonOf(error: unknown): string {

@@ -1,12 +1,20 @@
 import { createHash, randomBytes } from "node:crypto";
-import { access, mkdir, rename, writeFile } from "node:fs/promises";
+import { readdirSync, statSync } from "node:fs";
+import { access, constants, mkdir, rename, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { messageOf, WavesmithError } from "../domain/errors.ts";
 
+/** What runs inside sandboxes, each one file, and the sources it is made of. */
+export const sandboxPrograms = {
+  guest: "../guest/main.ts",
+  "agent-host": "../agent-host/main.ts",
+  "builtin-agent": "../builtin-agent/main.ts",
+} as const;
+
 /**
- * The path of the guest as one file: the built package's own, else bundled from its sources into `cacheDir`, once for
- * each content. Two processes may ask at once.
+ * The path of the guest as one file, with the agents' programs beside it: the built package's own, else bundled from
+ * their sources, once for each content: into the checkout's cache, or into `cacheDir`. Two processes may ask at once.
  */
 export async function guestProgram(cacheDir: string): Promise<string> {
   // A built package has it as dist/guest.mjs, with this module in dist/ or a folder or two below.
@@ -14,18 +22,54 @@ export async function guestProgram(cacheDir: string): Promise<string> {
     const built = fileURLToPath(new URL(relative, import.meta.url));
     if (await isThere(built)) return built;
   }
-  const code = await bundle(fileURLToPath(new URL("../guest/main.ts", import.meta.url)));
-  const hash = createHash("sha256").update(code).digest("hex").slice(0, 16);
-  const path = join(cacheDir, `guest-${hash}.mjs`);
-  if (await isThere(path)) return path;
-  await mkdir(cacheDir, { recursive: true });
-  const temporary = `${path}.${randomBytes(6).toString("hex")}.tmp`;
-  await writeFile(temporary, code, { mode: 0o644 });
-  await rename(temporary, path);
-  return path;
+  const name = `programs-${sourcesHash()}`;
+  const folder = (await inCheckout(name)) ?? join(cacheDir, name);
+  if (!(await isThere(folder))) await make(folder);
+  return join(folder, "guest.mjs");
 }
 
-/** Bundles the guest: Node's own modules are all it needs. */
+/** The checkout's own cache serves every data directory; null where it cannot be written. */
+async function inCheckout(name: string): Promise<string | null> {
+  const folder = fileURLToPath(new URL("../../node_modules/.cache/wavesmith-programs", import.meta.url));
+  if (await isThere(join(folder, name))) return join(folder, name);
+  return mkdir(folder, { recursive: true })
+    .then(() => access(folder, constants.W_OK))
+    .then(
+      () => join(folder, name),
+      () => null, // Somebody else's, or read-only: the data directory has a place.
+    );
+}
+
+/** Of what the programs are made of, by the times of the files: reading and bundling them takes ten times longer. */
+function sourcesHash(): string {
+  const hash = createHash("sha256");
+  const look = (path: string): void => {
+    const { mtimeMs, size } = statSync(path);
+    hash.update(`${path} ${mtimeMs} ${size}\n`);
+  };
+  for (const entry of Object.values(sandboxPrograms)) {
+    const folder = fileURLToPath(new URL(".", new URL(entry, import.meta.url)));
+    for (const name of readdirSync(folder).sort()) look(join(folder, name));
+  }
+  look(fileURLToPath(new URL("../../package-lock.json", import.meta.url)));
+  return hash.digest("hex").slice(0, 16);
+}
+
+async function make(folder: string): Promise<void> {
+  const draft = `${folder}.${randomBytes(6).toString("hex")}.tmp`;
+  await mkdir(draft, { recursive: true });
+  for (const [name, entry] of Object.entries(sandboxPrograms)) {
+    const code = await bundle(fileURLToPath(new URL(entry, import.meta.url)));
+    await writeFile(join(draft, `${name}.mjs`), code, { mode: 0o644 });
+  }
+  await rename(draft, folder).catch(async (error: unknown) => {
+    // Another process was quicker.
+    await rm(draft, { recursive: true, force: true });
+    if (!(await isThere(folder))) throw error;
+  });
+}
+
+/** Bundles a program with everything it needs but Node's own modules. */
 export async function bundle(entry: string): Promise<Uint8Array> {
   try {
     const { build } = await import("esbuild");
@@ -39,7 +83,7 @@ export async function bundle(entry: string): Promise<Uint8Array> {
     if (file === undefined) throw new Error("esbuild gave no output");
     return file.contents;
   } catch (error) {
-    throw new WavesmithError("environment", `the guest could not be bundled from ${entry}: ${messageOf(error)}`, {
+    throw new WavesmithError("environment", `the program could not be bundled from ${entry}: ${messageOf(error)}`, {
       remedy: "npm ci",
       cause: error,
     });

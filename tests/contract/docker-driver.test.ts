@@ -27,10 +27,11 @@ if (docker) describeSandboxDriver("docker", dockerHarness);
 const newProject = (): ProjectId => `proj_${randomBytes(8).toString("hex")}` as ProjectId;
 
 describe.runIf(docker)("inside a Docker sandbox", () => {
-  const dataDir = mkdtempSync(join(tmpdir(), "wavesmith-docker-"));
+  let dataDir = "";
   const projectId = newProject();
   let driver: SandboxDriver;
   beforeAll(() => {
+    dataDir = mkdtempSync(join(tmpdir(), "wavesmith-docker-"));
     driver = createDockerDriver(dockerOptions(dataDir));
   });
   afterAll(async () => {
@@ -146,7 +147,7 @@ describe.runIf(docker)("inside a Docker sandbox", () => {
     expect((await driver.find(projectId))?.bootId).toBe(bootId);
   });
 
-  it("stands a fork bomb, and says that processes ran out to whoever cannot enter", async () => {
+  it("stands a fork bomb: others still get in, and end it", async () => {
     const { guest, bootId } = await driver.ensure(spec());
     const bomb = [
       "import os, time",
@@ -161,8 +162,9 @@ describe.runIf(docker)("inside a Docker sandbox", () => {
       return usage !== null && usage.processes! >= smallLimits.processes - 2;
     });
     const other = createDockerDriver(dockerOptions(dataDir));
-    await expect(other.ensure(spec())).rejects.toThrow(/out of processes/);
-    expect((await guest.cancelJob("bomb", { reason: "test", graceMs: 0 })).status).toBe("cancelled");
+    const found = await other.ensure(spec());
+    expect(found.bootId).toBe(bootId);
+    expect((await found.guest.cancelJob("bomb", { reason: "test", graceMs: 0 })).status).toBe("cancelled");
     expect((await driver.ensure(spec())).bootId).toBe(bootId);
   });
 
@@ -216,7 +218,10 @@ describe("the streams of a container", () => {
 });
 
 describe("without an engine that answers", () => {
-  const folder = mkdtempSync(join(tmpdir(), "wavesmith-engineless-"));
+  let folder = "";
+  beforeAll(() => {
+    folder = mkdtempSync(join(tmpdir(), "wavesmith-engineless-"));
+  });
   afterAll(() => rmSync(folder, { recursive: true, force: true }));
   const driverAt = (path: string) =>
     createDockerDriver({

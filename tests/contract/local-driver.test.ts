@@ -46,7 +46,7 @@ const harnessOf = (unsafe: boolean): DriverHarness => ({
     const record = readRecord(join(dataDir, "sandboxes", projectId))!;
     writeRecord(join(dataDir, "sandboxes", projectId), { ...record, state: "starting", pid: null, pidStart: null });
     const mark = markOf(optionsOf(unsafe, dataDir), projectId);
-    const half = spawn("sh", ["-c", "sleep 100; true", "half-started", ...mark]);
+    const half = spawn("sh", ["-c", "while :; do sleep 0.1; done", "half-started", ...mark]);
     const ended = new Promise<void>((resolve) => half.on("exit", () => resolve()));
     return { gone: () => ended };
   },

@@ -1,5 +1,5 @@
 import { spawnSync } from "node:child_process";
-import { mkdtempSync, rmSync } from "node:fs";
+import { chmodSync, chownSync, mkdtempSync, rmSync } from "node:fs";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { networkInterfaces, tmpdir } from "node:os";
@@ -14,7 +14,7 @@ import { readDecisions } from "../../src/sandbox/egress/decisions.ts";
 import { decisionsOf, startEgress } from "../../src/sandbox/egress/egress.ts";
 import type { GuestClient, SandboxDriver, SandboxSpec } from "../../src/sandbox/port.ts";
 import { requires } from "../support/require.ts";
-import { processesWith, scriptJob, shell, specOf, until } from "./sandbox-driver.ts";
+import { anotherProcess, processesWith, scriptJob, shell, specOf, until } from "./sandbox-driver.ts";
 
 const env = { PATH: process.env.PATH ?? "", HOME: process.env.HOME ?? "/" };
 const projectId = "proj_a" as ProjectId;
@@ -174,5 +174,27 @@ describe.runIf(requires("bubblewrap"))("the network of a local sandbox", () => {
     expect(await unsafe.capabilities()).toMatchObject({ isolation: "none", network: ["open"] });
     expect(processesWith(join(dataDir, "egress"))).toEqual([]);
     await unsafe.remove(projectId, { volume: true });
+  });
+});
+
+describe.runIf(requires("bubblewrap") && process.geteuid?.() === 0)("the network of an ordinary user's sandbox", () => {
+  it("has its proxy, too, in a home that only its owner may pass", async () => {
+    const home = mkdtempSync(join(tmpdir(), "wavesmith-user-"));
+    chmodSync(home, 0o700);
+    chownSync(home, 1234, 1234);
+    const settings = { PATH: "/usr/local/bin:/usr/bin:/bin", HOME: home };
+    const dataDir = join(home, "x", ".wavesmith");
+    const options = { unsafe: false, dataDir, installationId: "inst_u", readOnly: [], env: settings };
+    const chosen = { kind: "local", options } as const;
+    const request = { driver: chosen, projectId: "proj_a", network: "allowlist", remove: true } as const;
+    const prefix = ["setpriv", "--reuid", "1234", "--regid", "1234", "--clear-groups"];
+    try {
+      const exec = ["curl", "-sS", "http://example.org/"];
+      const answer = await anotherProcess({ ...request, exec }, prefix, settings).answer;
+      expect(answer.exec?.stdout).toMatch(/^example\.org is not among the hosts/);
+      await until("nothing is left", () => processesWith(home).length === 0);
+    } finally {
+      rmSync(home, { recursive: true, force: true });
+    }
   });
 });

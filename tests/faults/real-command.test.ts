@@ -19,16 +19,23 @@ describe("the command, on a bad day", { timeout: 180_000 }, () => {
   const wait = "while ! test -e ../../../cache/go; do sleep 0.05; done";
 
   /** Two tasks, the first of which waits until `letGo`. */
-  const waiting = (name: string) =>
-    place.plan(name, [
+  const waiting = (name: string) => {
+    projects += 1;
+    return place.plan(name, [
       { id: "first", run: `echo ran >> ../../../cache/ran; ${wait}; echo ${name} > first`, retries: 0 },
       { id: "second", dependsOn: ["first"], run: "cp first second" },
     ]);
+  };
+  let projects = 0;
+  const caches = () =>
+    readdirSync(join(place.data, "volumes")).map((name) => join(place.data, "volumes", name, "cache"));
+  /** Resolves once the scripts of all that were started are at work. */
+  const atWork = () =>
+    expect
+      .poll(() => caches().filter((cache) => existsSync(join(cache, "ran"))).length, { timeout: 60_000 })
+      .toBe(projects);
   const letGo = (): void => {
-    for (const project of readdirSync(join(place.data, "volumes"))) {
-      const cache = join(place.data, "volumes", project, "cache");
-      if (existsSync(cache)) writeFileSync(join(cache, "go"), "");
-    }
+    for (const cache of caches()) writeFileSync(join(cache, "go"), "");
   };
   async function completed(command: Command, name: string): Promise<void> {
     expect([await command.ended, command.text()]).toEqual([0, expect.stringContaining("2 of 2 tasks completed")]);
@@ -65,6 +72,7 @@ secrets: [NOT_SET_ANYWHERE]
     const names = ["north", "south"];
     const builds = names.map((name) => place.start("build", waiting(name)));
     await Promise.all(builds.map((build) => build.said("first: started")));
+    await atWork();
     const looks = await Promise.all([
       place.run("status"),
       place.run("builds"),
@@ -80,6 +88,7 @@ secrets: [NOT_SET_ANYWHERE]
   it("goes on when Postgres is killed in mid-wave: nothing is lost, and no work is done again", async () => {
     const build = place.start("build", waiting("east"));
     await build.said("first: started");
+    await atWork();
     const pid = place.postgres();
     process.kill(pid, "SIGKILL");
     await expect.poll(() => existsSync(`/proc/${pid}`)).toBe(false);

@@ -1,21 +1,16 @@
 import { spawn } from "node:child_process";
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { copyFileSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterAll, afterEach, beforeAll, beforeEach } from "vitest";
 import type { AgentEvent, AgentHostRequest } from "../../src/agent-host/protocol.ts";
-import { bundle } from "../../src/sandbox/guest-program.ts";
+import { bundle, guestProgram } from "../../src/sandbox/guest-program.ts";
 
 // The agent host and agents, as they are in a sandbox: one file each.
 
 const programs = mkdtempSync(join(tmpdir(), "wavesmith-programs-"));
-const sources = {
-  "agent-host": "../../src/agent-host/main.ts",
-  "builtin-agent": "../../src/builtin-agent/main.ts",
-  "scripted-agent": "./scripted-agent.ts",
-};
-const programOf = (name: keyof typeof sources): string => join(programs, `${name}.mjs`);
+const programOf = (name: string): string => join(programs, `${name}.mjs`);
 
 /** A command line that starts an agent. */
 export const commandOf = (name: "builtin-agent" | "scripted-agent"): string =>
@@ -42,10 +37,10 @@ export interface HostFixture {
 export function hostFixture(command: string): HostFixture {
   let folder = "";
   beforeAll(async () => {
-    for (const [name, source] of Object.entries(sources)) {
-      const code = await bundle(fileURLToPath(new URL(source, import.meta.url)));
-      writeFileSync(programOf(name as keyof typeof sources), code);
-    }
+    const made = dirname(await guestProgram(programs));
+    for (const name of ["agent-host", "builtin-agent"]) copyFileSync(join(made, `${name}.mjs`), programOf(name));
+    const scripted = await bundle(fileURLToPath(new URL("./scripted-agent.ts", import.meta.url)));
+    writeFileSync(programOf("scripted-agent"), scripted);
   });
   afterAll(() => rmSync(programs, { recursive: true, force: true }));
   beforeEach(() => {

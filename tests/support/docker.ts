@@ -1,7 +1,14 @@
+import { tmpdir } from "node:os";
 import type Docker from "dockerode";
 import { connectEngine, engineProblem } from "../../src/sandbox/drivers/docker/engine.ts";
-import { guestHash, guestHashLabel, imageName, imageProblem } from "../../src/sandbox/drivers/docker/image.ts";
-import { bundle } from "../../src/sandbox/guest-program.ts";
+import {
+  guestHashLabel,
+  imageName,
+  imageProblem,
+  programsHash,
+  readPrograms,
+} from "../../src/sandbox/drivers/docker/image.ts";
+import { guestProgram } from "../../src/sandbox/guest-program.ts";
 
 /** Looks for an engine, and for an image with the guest of these sources, once for a run: `requires("docker")` reads it. */
 export async function lookForDocker(): Promise<void> {
@@ -16,7 +23,7 @@ async function findLack(): Promise<string | null> {
   const problem = await imageProblem(docker, imageName());
   if (problem !== null) return `${problem.what}; ${make}`;
   const { Config } = await docker.getImage(imageName()).inspect();
-  const current = guestHash(await bundle(new URL("../../src/guest/main.ts", import.meta.url).pathname));
+  const current = programsHash(await readPrograms(await guestProgram(tmpdir())));
   if (Config.Labels?.[guestHashLabel] === current) return null;
   const stale = `the guest in ${imageName()} is not that of these sources; ${make}`;
   if (process.env.WAVESMITH_REQUIRE === "all") return stale;

@@ -34,12 +34,13 @@ const checks: Record<string, (row: AnyRow) => boolean> = {
   attempt_kind: (row) => (row.kind === "task") === (row.taskId !== null),
   gate_finished: (row) => (row.status === "finished") === (row.verdict !== null),
   gate_passed_has_evidence: (row) => row.verdict !== "passed" || row.evidence !== null,
+  model_call_ended: (row) => (row.status === "open") === (row.endedAt === null),
   snapshot_kept_has_checksum: (row) => row.state !== "kept" || (row.sha256 !== null && row.sizeBytes !== null),
   approval_rejected_has_reason: (row) => row.decision === "approved" || row.reason !== null,
 };
 /** Lists of words, which TypeScript checks here. */
 const enumerations =
-  /^(build|wave|task|attempt|job)_(status|outcome|owner)$|^(sandbox_state|snapshot_state|snapshot_reason|snapshot_format|gate_name|gate_verdict|finding_severity|approval_decision)$/;
+  /^(build|wave|task|attempt|job|model_call)_(status|outcome|owner)$|^(sandbox_state|snapshot_state|snapshot_reason|snapshot_format|gate_name|gate_verdict|finding_severity|approval_decision)$/;
 
 interface Unique {
   readonly name: string;

@@ -33,9 +33,9 @@ const version = (given: object = {}) =>
 describe("the Docker engine", () => {
   it("is looked for where DOCKER_HOST says, and never on another machine", async () => {
     expect(socketPath({ DOCKER_HOST: "unix:///run/user/1000/docker.sock" })).toBe("/run/user/1000/docker.sock");
-    expect(() => socketPath({ DOCKER_HOST: "tcp://build-farm:2376" })).toThrow(/build-farm.*on this machine/);
-    expect(await engineProblem({ DOCKER_HOST: "ssh://me@build-farm" })).toMatchObject({
-      what: expect.stringContaining("ssh://me@build-farm"),
+    expect(() => socketPath({ DOCKER_HOST: "tcp://build-host:2376" })).toThrow(/build-host.*on this machine/);
+    expect(await engineProblem({ DOCKER_HOST: "ssh://me@build-host" })).toMatchObject({
+      what: expect.stringContaining("ssh://me@build-host"),
       remedy: expect.stringContaining("unset DOCKER_HOST"),
     });
   });

@@ -77,13 +77,15 @@ const asLines = (out: Output): Steps => ({
 /** Each step when it has ended, and below them what the running one says. */
 function asLive(out: Output): Steps {
   let step: { title: string; begun: number; cached: boolean } | null = null;
-  const cut = (text: string): string => text.slice(0, Math.max(20, out.size().columns - 1));
+  // Some terminals have no width to tell.
+  const width = (): number => Math.max(40, out.size().columns);
+  const cut = (text: string): string => text.slice(0, width() - 1);
   const clear = "\r\x1b[K";
   const settle = (mark: string): void => {
     if (step === null) return;
     const took = step.cached ? "cached" : duration(Date.now() - step.begun);
     out.raw(clear);
-    out.line(`${mark} ${cut(`${step.title.slice(0, out.size().columns - 16)}  ${took}`)}`);
+    out.line(`${mark} ${step.title.slice(0, width() - 16)}  ${took}`);
     step = null;
   };
   return {

@@ -41,7 +41,7 @@ import { type Engine, openEngine } from "./docker/engine-calls.ts";
 import { createGuestLink, type GuestLink } from "./docker/guest-link.ts";
 import { imageName, imageProblem } from "./docker/image.ts";
 import { having, label } from "./docker/names.ts";
-import { diskBytes, processesOf, usageOf } from "./docker/usage.ts";
+import { diskBytes, usageOf } from "./docker/usage.ts";
 import { createVolumes, type Volumes } from "./docker/volumes.ts";
 import { watchContainers } from "./docker/watch.ts";
 import { withLock } from "./local/lock.ts";
@@ -64,8 +64,6 @@ const startLimitMs = 120_000;
 const patienceMs = 20_000;
 const answerMs = 5_000;
 const recentMs = 1_000;
-/** So many processes at least it takes to enter a container. */
-const processesToEnter = 16;
 
 /** Everything the driver works with. */
 interface House {
@@ -182,7 +180,6 @@ async function findRunning(house: House, projectId: ProjectId, isRecentEnough = 
     const answered = await askHealth(house, container, isRecentEnough);
     if (typeof answered !== "string") return { container, ...answered };
     if (Date.now() > deadline) {
-      await refuseIfCrowded(house, container);
       house.options.logger?.warn(`the guest of ${projectId} does not answer: ${answered}`);
       return null;
     }
@@ -217,17 +214,6 @@ function linkTo({ links, engine }: House, { projectId, id, startedAt }: Containe
   const link = createGuestLink(engine, id, projectId);
   links.set(projectId, { start, link });
   return link;
-}
-
-/** A sandbox that nobody can enter because it has used up its processes is not dead: others may be at work in it. */
-async function refuseIfCrowded({ engine }: House, { id, projectId }: Container): Promise<void> {
-  const processes = await processesOf(engine, id);
-  if (processes === null || processes.current < processes.limit - processesToEnter) return;
-  const what = `the sandbox of ${projectId} is out of processes: ${processes.current} of ${processes.limit} run`;
-  throw new WavesmithError("sandbox-unavailable", what, {
-    retryable: true,
-    remedy: "cancel the job that starts so many, or end them all: wavesmith sandbox stop",
-  });
 }
 
 function endpointOf({ container, guest, health }: Running): SandboxEndpoint {

@@ -1,13 +1,14 @@
 import { createHash } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { readdir, readFile } from "node:fs/promises";
-import { extname, join } from "node:path";
+import { dirname, extname, join } from "node:path";
 import { Readable } from "node:stream";
 import { fileURLToPath } from "node:url";
 import type Docker from "dockerode";
 import { type Pack, pack } from "tar-stream";
 import { messageOf, WavesmithError } from "../../../domain/errors.ts";
 import { guestProtocolVersion } from "../../../guest/protocol.ts";
+import { sandboxPrograms } from "../../guest-program.ts";
 import type { DriverProblem } from "../../port.ts";
 
 const buildCommand = "wavesmith sandbox image build";
@@ -87,8 +88,8 @@ export async function buildImage(
 ): Promise<BuiltImage> {
   const { image = imageName() } = request;
   const before = await idOf(docker, image);
-  const guest = await readFile(request.guestPath);
-  const stream = await docker.buildImage(await contextOf(request, guest), {
+  const programs = await readPrograms(request.guestPath);
+  const stream = await docker.buildImage(await contextOf(request, programs), {
     t: image,
     rm: true,
     forcerm: true,
@@ -97,7 +98,7 @@ export async function buildImage(
       ...(request.chromium ? { CHROMIUM: "1" } : {}),
       VERSION: ownVersion(),
       GUEST_PROTOCOL: String(guestProtocolVersion),
-      GUEST_HASH: guestHash(guest),
+      GUEST_HASH: programsHash(programs),
     },
     ...(options.signal === undefined ? {} : { abortSignal: options.signal }),
   });
@@ -108,8 +109,19 @@ export async function buildImage(
   return { image, id, sizeBytes, unchanged: id === before, protocol: guestProtocolVersion, versions };
 }
 
-/** What `guestHashLabel` says of an image with this guest. */
-export const guestHash = (guest: Uint8Array): string => createHash("sha256").update(guest).digest("hex").slice(0, 16);
+/** The guest and what lies beside it, by file name. */
+export async function readPrograms(guestPath: string): Promise<Map<string, Buffer>> {
+  const names = Object.keys(sandboxPrograms).map((name) => `${name}.mjs`);
+  const read = names.map(async (name) => [name, await readFile(join(dirname(guestPath), name))] as const);
+  return new Map(await Promise.all(read));
+}
+
+/** What `guestHashLabel` says of an image with these programs. */
+export function programsHash(programs: ReadonlyMap<string, Uint8Array>): string {
+  const hash = createHash("sha256");
+  for (const [name, code] of programs) hash.update(`${name} ${code.length}\n`).update(code);
+  return hash.digest("hex").slice(0, 16);
+}
 
 async function idOf(docker: Docker, image: string): Promise<string | null> {
   try {
@@ -138,12 +150,12 @@ async function removeUnused(docker: Docker, id: string): Promise<void> {
 const recipeFolder = fileURLToPath(new URL("../../../../sandbox-image", import.meta.url));
 
 /** The files of the build, the same to the bit wherever they come from, so that the engine knows its layers again. */
-async function contextOf(request: ImageRequest, guest: Buffer): Promise<Readable> {
+async function contextOf(request: ImageRequest, programs: ReadonlyMap<string, Buffer>): Promise<Readable> {
   const tar = pack();
   for (const name of (await readdir(recipeFolder)).sort()) {
     addFile(tar, name, await readFile(join(recipeFolder, name)), name === "Dockerfile" ? 0o644 : 0o755);
   }
-  addFile(tar, "guest.mjs", guest, 0o644);
+  for (const [name, code] of programs) addFile(tar, name, code, 0o644);
   tar.entry({ ...plain, name: "ca/", type: "directory", mode: 0o755 });
   if (request.certificates !== null) {
     for (const { name, text } of await certificatesOf(request.certificates)) addFile(tar, `ca/${name}`, text, 0o644);

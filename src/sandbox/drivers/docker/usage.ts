@@ -8,7 +8,7 @@ interface Statistics {
   readonly cpu_stats?: Cpu;
   readonly precpu_stats?: Cpu;
   readonly memory_stats?: { readonly usage?: number; readonly stats?: Readonly<Record<string, number>> };
-  readonly pids_stats?: { readonly current?: number; readonly limit?: number };
+  readonly pids_stats?: { readonly current?: number };
 }
 
 interface Cpu {
@@ -21,24 +21,10 @@ const diskLimitSeconds = 3;
 
 /** Over about a second, since the engine looks twice. */
 export async function usageOf(engine: Engine, containerId: string): Promise<Omit<SandboxUsage, "diskBytes">> {
-  const found = await statistics(engine, containerId, false);
-  return { cpus: cpusOf(found), memoryBytes: memoryOf(found), processes: found.pids_stats?.current ?? null };
-}
-
-/** How many processes there are, and how many there may be; at once. */
-export async function processesOf(
-  engine: Engine,
-  containerId: string,
-): Promise<{ current: number; limit: number } | null> {
-  const { current, limit } = (await statistics(engine, containerId, true)).pids_stats ?? {};
-  return current === undefined || limit === undefined || limit === 0 ? null : { current, limit };
-}
-
-async function statistics(engine: Engine, containerId: string, atOnce: boolean): Promise<Statistics> {
-  const options = { stream: false, ...(atOnce ? { "one-shot": true } : {}) } as { stream: false };
-  return (await engine.call("tell what a sandbox uses", (docker, limited) =>
-    docker.getContainer(containerId).stats({ ...options, ...limited }),
+  const found = (await engine.call("tell what a sandbox uses", (docker, limited) =>
+    docker.getContainer(containerId).stats({ stream: false, ...limited }),
   )) as Statistics;
+  return { cpus: cpusOf(found), memoryBytes: memoryOf(found), processes: found.pids_stats?.current ?? null };
 }
 
 function cpusOf({ cpu_stats: now, precpu_stats: before }: Statistics): number | null {

@@ -1,0 +1,140 @@
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { stopIdleSandboxes } from "../../src/coordinator/idle-sandboxes.ts";
+import { createBuildReader } from "../../src/coordinator/read-build.ts";
+import { restoreSnapshot } from "../../src/coordinator/restore-snapshot.ts";
+import { ensureSandbox } from "../../src/coordinator/sandboxes.ts";
+import { takeSnapshot } from "../../src/coordinator/snapshots.ts";
+import { stopSandbox } from "../../src/coordinator/stop-sandbox.ts";
+import { checkSandboxes } from "../../src/coordinator/watch-sandboxes.ts";
+import { processesSaying, sleepToken } from "../contract/guest-fixture.ts";
+import { type BuildFixture, createBuildFixture } from "../support/build-fixture.ts";
+
+// Real sandboxes, and what is decided about their lives.
+
+let fixture: BuildFixture;
+const ports = () => fixture.app.ports;
+const hour = 3_600_000;
+
+const plan = { tasks: [{ id: "one", run: "echo 1 > one.txt" }] };
+
+/** The project's sandbox, idle for so long as a test wants it to have been. */
+async function readySandbox() {
+  const build = await fixture.build(plan);
+  expect([build.status, build.reason]).toEqual(["completed", null]);
+  const { guest, bootId } = await ensureSandbox(ports(), build);
+  return { build, guest, bootId, row: await ports().store.sandboxes.get({ projectId: fixture.projectId }) };
+}
+
+const later = () => {
+  const now = ports().clock.now().getTime() + hour;
+  return { ...ports(), clock: { now: () => new Date(now) }, sandboxPolicy: { ...ports().sandboxPolicy, idleMs: 1 } };
+};
+
+describe("a sandbox that nobody uses", () => {
+  beforeEach(async () => {
+    fixture = await createBuildFixture();
+  });
+  afterEach(() => fixture.close());
+
+  it("is stopped, found by nobody, and started again by its next use with its files whole", async () => {
+    const { build, guest, bootId, row } = await readySandbox();
+    await guest.writeFile("repo/kept.txt", "kept");
+    const idle = later();
+    await expect.poll(async () => (await stopIdleSandboxes(idle)).stopped, { timeout: 30_000 }).toEqual([row.id]);
+    expect(
+      await ports()
+        .driver(row.driver)
+        .find(fixture.projectId as never),
+    ).toBeNull();
+    await expect(guest.health()).rejects.toMatchObject({ code: "sandbox-unavailable" });
+    const again = await ensureSandbox(ports(), build);
+    expect(again.bootId).not.toBe(bootId);
+    expect(String(await again.guest.readFile("repo/kept.txt"))).toBe("kept");
+    expect(String(await again.guest.readFile("repo/one.txt"))).toBe("1\n");
+  });
+
+  it("is not stopped under a job, and a job that is cancelled ends alone", async () => {
+    const { guest, bootId } = await readySandbox();
+    const [one, other] = [sleepToken(), sleepToken()];
+    const start = (key: string, token: string) =>
+      guest.startJob(key, {
+        stages: [
+          {
+            name: "agent",
+            argv: ["sh", "-c", `setsid sleep ${token} & wait`],
+            cwd: "repo",
+            env: {},
+            stdin: null,
+            timeoutMs: hour,
+            outputLimitBytes: 1000,
+          },
+        ],
+        writable: [],
+        labels: {},
+      });
+    await Promise.all([start("one", one), start("other", other)]);
+    const alive = () => [one, other].map((token) => processesSaying(`sleep\0${token}`).length > 0);
+    await expect.poll(alive, { timeout: 30_000 }).toEqual([true, true]);
+    expect(await stopIdleSandboxes(later())).toEqual({ stopped: [], removed: [] });
+    await guest.cancelJob("one", { reason: "asked", graceMs: 100 });
+    expect(alive()).toEqual([false, true]);
+    expect((await guest.health()).bootId).toBe(bootId);
+    await guest.cancelJob("other", { reason: "asked", graceMs: 100 });
+  });
+
+  it("is packed and put back, over what was done since", async () => {
+    const { build, guest, row } = await readySandbox();
+    const kept = await takeSnapshot(ports(), row, { reason: "asked" });
+    await guest.writeFile("repo/one.txt", "spoilt");
+    await guest.writeFile("repo/more.txt", "more");
+    await restoreSnapshot(ports(), kept);
+    const again = await ensureSandbox(ports(), build);
+    expect(String(await again.guest.readFile("repo/one.txt"))).toBe("1\n");
+    expect(await again.guest.stat("repo/more.txt")).toBeNull();
+  });
+
+  it("is lost when it is killed, which is told once", async () => {
+    await readySandbox();
+    process.kill(await outerPid(), "SIGKILL");
+    await expect.poll(async () => (await checkSandboxes(ports())).lost, { timeout: 60_000 }).toBe(1);
+    const told = await ports().store.outbox.list({ name: "sandbox/lost" });
+    expect(told).toMatchObject([{ data: { reason: "ended" } }]);
+  });
+
+  /** Of the process that the sandbox's record names. */
+  async function outerPid(): Promise<number> {
+    const { readRecord } = await import("../../src/sandbox/drivers/local/record.ts");
+    const { placesOf } = await import("../../src/sandbox/drivers/local/launch.ts");
+    return readRecord(placesOf(fixture.app.config.dataDir, fixture.projectId as never).run)!.pid!;
+  }
+});
+
+describe("a build for whose sandbox there is no room", () => {
+  beforeEach(async () => {
+    fixture = await createBuildFixture({ env: { WAVESMITH_SANDBOX_MAX: "1" } });
+  });
+  afterEach(() => fixture.close());
+
+  it("waits and says so, starts nothing, and goes on when there is room", { timeout: 120_000 }, async () => {
+    const { store } = ports();
+    const first = await fixture.build(plan);
+    await stopSandbox(ports(), await store.sandboxes.get({ projectId: fixture.projectId }));
+    // Another project's sandbox, which takes the only place.
+    await store.projects.insert({ id: "proj_other", tenantId: first.tenantId, name: "other" });
+    const other = { id: "sbx_other", projectId: "proj_other", driver: "local" };
+    await store.sandboxes.insert({ ...other, state: "wanted" });
+    const buildId = await fixture.request(plan);
+    const reader = createBuildReader(store, buildId);
+    const why = "1 of this tenant's sandboxes run, of at most 1";
+    await expect.poll(async () => (await reader.read()).waitsForSandbox, { timeout: 60_000 }).toBe(why);
+    expect((await store.builds.get({ id: buildId })).status).toBe("running");
+    expect(
+      await ports()
+        .driver(first.sandboxDriver)
+        .find(fixture.projectId as never),
+    ).toBeNull();
+    await store.sandboxes.update({ id: "sbx_other" }, { state: "removed" });
+    expect(await fixture.until(buildId)).toMatchObject({ status: "completed", reason: null });
+    expect((await reader.read()).waitsForSandbox).toBeNull();
+  });
+});
