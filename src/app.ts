@@ -160,7 +160,11 @@ async function wire(given: AppOptions, database: Database): Promise<App> {
     reconcile: () => running.reconcile(),
     diskTrouble: () => room.trouble(),
     abandon: (projectId) => sandboxes.abandon(projectId),
-    close: () => running.stop().finally(() => database.close()),
+    close: () =>
+      running
+        .stop()
+        .finally(() => plain.models.close())
+        .finally(() => database.close()),
   };
 }
 

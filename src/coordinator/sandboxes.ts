@@ -53,14 +53,18 @@ async function taken(ports: Ports, build: BuildRow, row: SandboxRow): Promise<Sa
   return endpoint;
 }
 
-const ensured = (ports: Ports, build: BuildRow, row: SandboxRow): Promise<SandboxEndpoint> =>
-  driverOf(ports, row).ensure({
+async function ensured(ports: Ports, build: BuildRow, row: SandboxRow): Promise<SandboxEndpoint> {
+  const endpoint = await driverOf(ports, row).ensure({
     projectId: build.projectId as ProjectId,
     sandboxId: row.id as SandboxId,
     tenantId: build.tenantId,
     network: networkPolicyOf(build),
     limits: row.limits ?? usualLimits,
   });
+  // From wherever a build is driven its agents' calls of models are answered.
+  ports.models.listen(endpoint.modelSocket);
+  return endpoint;
+}
 
 async function startSandbox(ports: Ports, build: BuildRow): Promise<SandboxEndpoint> {
   const { projectId, sandboxDriver: driver } = build;

@@ -68,6 +68,8 @@ export interface SandboxEndpoint {
   /** Where the volume is for programs inside the sandbox, without a trailing slash. */
   readonly workspaceRoot: string;
   readonly bootId: string;
+  /** A socket on this host, made by whoever answers: what programs inside send to $WAVESMITH_MODEL_URL arrives there. */
+  readonly modelSocket: string;
 }
 
 export interface SandboxInfo {

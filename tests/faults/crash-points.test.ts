@@ -26,7 +26,8 @@ import { requires } from "../support/require.ts";
 
 const program = fileURLToPath(new URL("../support/crash-process.ts", import.meta.url));
 /** Points that the build need not pass: crons come by the clock, and no snapshot is taken and no idle sandbox stopped. */
-const besideBuild = /^(engine\.cron|snapshots|driver\.(pack|restore)|sandbox-(idle|lost|restored?))\./;
+const besideBuild =
+  /^(engine\.cron|snapshots|reserve-model-call|settle-model-call|modelCalls|buildSpending|driver\.(pack|restore)|sandbox-(idle|lost|restored?))\./;
 const allPoints: readonly string[] = [...crashPoints, ...engineCrashPoints];
 const everyPoint = allPoints.filter((point) => !besideBuild.test(point));
 /** Calls during which a sandbox may die. */

@@ -75,6 +75,7 @@ export function createFakeDriver(machines: Machines, turn: (name: string) => Pro
     guest: createFakeGuest(machine, turn),
     workspaceRoot: "/workspace",
     bootId: `boot-${machine.boot}`,
+    modelSocket: "/nowhere/model.sock",
   });
   return {
     name: "local",

@@ -143,6 +143,7 @@ function createFakeDriver(host: FakeHost, now: () => number): SandboxDriver {
     guest: guestOf(host, sandbox, now),
     workspaceRoot: "/workspace",
     bootId: sandbox.bootId,
+    modelSocket: "/nowhere/model.sock",
   });
   const call = async (what: string): Promise<void> => {
     await host.meanwhile(what);

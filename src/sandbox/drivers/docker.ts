@@ -14,7 +14,7 @@ import { messageOf, WavesmithError } from "../../domain/errors.ts";
 import type { ProjectId } from "../../domain/ids.ts";
 import { usualLimits } from "../../domain/sandbox.ts";
 import { guestProtocolVersion } from "../../guest/protocol.ts";
-import { removeEgress, startEgress, stopEgress } from "../egress/egress.ts";
+import { modelSocketOf, removeEgress, startEgress, stopEgress } from "../egress/egress.ts";
 import type {
   DriverCapabilities,
   GuestClient,
@@ -106,7 +106,7 @@ export function createDockerDriver(given: DockerDriverOptions): SandboxDriver {
     ensure: (spec) => ensure(house(), spec),
     find: async (projectId) => {
       const running = await findRunning(house(), projectId);
-      return running === null ? null : endpointOf(running);
+      return running === null ? null : endpointOf(house(), running);
     },
     list: () => list(house()),
     usage: (projectId) => usage(house(), projectId),
@@ -216,9 +216,10 @@ function linkTo({ links, engine }: House, { projectId, id, startedAt }: Containe
   return link;
 }
 
-function endpointOf({ container, guest, health }: Running): SandboxEndpoint {
+function endpointOf({ options }: House, { container, guest, health }: Running): SandboxEndpoint {
   const workspaceRoot = health.workspaceRoot.replace(/\/+$/, "");
-  return { sandboxId: container.sandboxId, guest, workspaceRoot, bootId: health.bootId };
+  const modelSocket = modelSocketOf({ dataDir: options.dataDir, projectId: container.projectId });
+  return { sandboxId: container.sandboxId, guest, workspaceRoot, bootId: health.bootId, modelSocket };
 }
 
 // --- One that is wanted ------------------------------------------------------------------------------------------------
@@ -226,15 +227,15 @@ function endpointOf({ container, guest, health }: Running): SandboxEndpoint {
 async function ensure(house: House, spec: SandboxSpec): Promise<SandboxEndpoint> {
   const wants = await wantsOf(house, spec);
   const found = await findRunning(house, spec.projectId);
-  if (found !== null && serves(found, wants)) return endpointOf(found);
+  if (found !== null && serves(found, wants)) return endpointOf(house, found);
   return alone(house, spec.projectId, async () => {
     // How busy it is decides now.
     const running = await findRunning(house, spec.projectId, false);
     if (running !== null) {
-      if (serves(running, wants)) return endpointOf(running);
+      if (serves(running, wants)) return endpointOf(house, running);
       if (running.health.activeJobs > 0) throw inUse(running, wants);
     }
-    return endpointOf(await begin(house, spec, wants));
+    return endpointOf(house, await begin(house, spec, wants));
   });
 }
 

@@ -11,8 +11,9 @@ import { join, resolve } from "node:path";
 import type { Readable } from "node:stream";
 import { WavesmithError } from "../../domain/errors.ts";
 import type { ProjectId } from "../../domain/ids.ts";
+import type { NetworkPolicy } from "../../domain/network.ts";
 import { guestProtocolVersion } from "../../guest/protocol.ts";
-import { removeEgress, startEgress, stopEgress } from "../egress/egress.ts";
+import { modelSocketOf, removeEgress, startEgress, stopEgress } from "../egress/egress.ts";
 import { guestProgram } from "../guest-program.ts";
 import type { ArchiveFormat, DriverCapabilities, SandboxDriver, SandboxEndpoint, SandboxSpec } from "../port.ts";
 import { type ArchiveWork, archiveFormats, packFolder, unpackFolder } from "./local/archive.ts";
@@ -52,7 +53,7 @@ export function createLocalDriver(given: LocalDriverOptions, program = guestProg
     find: async (projectId) => {
       const running = await findRunning(options(), placesOf(options().dataDir, projectId));
       // Another driver's sandbox may isolate less than the caller of this one relies on.
-      return running === null || running.record.driver !== driverName(given) ? null : endpointOf(running);
+      return running === null || running.record.driver !== driverName(given) ? null : endpointOf(options(), running);
     },
     list: () => listSandboxes(options()),
     usage: (projectId) => usageOf(options(), projectId),
@@ -106,7 +107,7 @@ async function ensure(options: LocalDriverOptions, spec: SandboxSpec, program: P
   const found = findAnswering(options, places) ?? (await findRunning(options, places));
   const given = async (running: Running) => {
     await openWay(options, spec);
-    return endpointOf(running);
+    return endpointOf(options, running);
   };
   if (found !== null && differences(found.record, wanted).length === 0) return given(found);
   return withLock(places.lock, lockWaitMs, async () => {
@@ -137,14 +138,13 @@ async function begin(
   }
 }
 
-/** The way out for what the spec allows, with the proxy behind it at work; null where nothing stands in the way. */
-async function openWay(options: LocalDriverOptions, { projectId, network }: SandboxSpec): Promise<string | null> {
-  const { dataDir, installationId } = options;
-  if (!options.unsafe && network.mode !== "open") {
-    return (await startEgress({ dataDir, installationId, projectId, policy: network })).folder;
-  }
-  await stopEgress({ dataDir, installationId, projectId });
-  return null;
+/** The folder by which the sandbox reaches models, and what else its spec allows by the proxy behind it. */
+async function openWay(options: LocalDriverOptions, { projectId, network }: SandboxSpec): Promise<string> {
+  const { dataDir, installationId, silenceMs } = options;
+  // Where guests end early when nobody speaks to them, what is there for them does so, too.
+  const early = silenceMs === undefined ? {} : { lostMs: Math.min(silenceMs, 30_000), firstMs: silenceMs + 15_000 };
+  const policy: NetworkPolicy = options.unsafe ? { mode: "open", hosts: [] } : network;
+  return (await startEgress({ dataDir, installationId, projectId, policy, ...early })).folder;
 }
 
 function wantedRecord(options: LocalDriverOptions, spec: SandboxSpec, program: Program): SandboxRecord {
@@ -190,9 +190,10 @@ function inUse({ record, health }: Running, differing: readonly string[]): Waves
   });
 }
 
-function endpointOf({ record, guest, health }: Running): SandboxEndpoint {
+function endpointOf(options: LocalDriverOptions, { record, guest, health }: Running): SandboxEndpoint {
   const workspaceRoot = health.workspaceRoot.replace(/\/+$/, "");
-  return { sandboxId: record.sandboxId, guest, workspaceRoot, bootId: health.bootId };
+  const modelSocket = modelSocketOf({ dataDir: options.dataDir, projectId: record.projectId });
+  return { sandboxId: record.sandboxId, guest, workspaceRoot, bootId: health.bootId, modelSocket };
 }
 
 function ours(options: LocalDriverOptions, record: SandboxRecord | null): SandboxRecord | null {

@@ -13,7 +13,7 @@ import {
   type LocalDriverOptions,
   type Places,
   requireProgram,
-  shownProgram,
+  shownPrograms,
   toolsFor,
 } from "./launch.ts";
 import { prepareFolder } from "./volume.ts";
@@ -106,7 +106,7 @@ function sandboxedCommand(work: ArchiveWork, verb: "pack" | "unpack"): Command {
     shown: [
       ...showEtc(join(places.run, "etc-archive")),
       ...tools.shown,
-      shownProgram(program),
+      shownPrograms(program),
       ...(verb === "pack" ? [volume] : []),
     ],
     writable: verb === "unpack" ? [volume] : [],
