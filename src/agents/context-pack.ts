@@ -1,7 +1,7 @@
-import type { Plan, PlanTask } from "../domain/plan.ts";
+import { type Plan, type PlanTask, promptFor } from "../domain/plan.ts";
 import type { ContextPack, FixContext, ReviewContext, TaskContext } from "./port.ts";
 import { cut, type Prompts, render } from "./prompt.ts";
-import { dataRule, reviewRules, workRules } from "./rules.ts";
+import { handInReview, reviewRules, workRules } from "./rules.ts";
 import * as section from "./sections.ts";
 
 /** The task file, version 1: what the prompt says, as data. Every key is always there; what does not apply is null or empty. */
@@ -37,7 +37,7 @@ interface TaskFile {
 export function taskPack(prompts: Prompts, context: TaskContext): ContextPack {
   const { plan, task } = context;
   const rules = workRules({ mayChangeTests: task.mayChangeTests, committed: "task" });
-  const prompt = render(prompts.task, {
+  const prompt = render(promptFor(plan, task.agent) ?? prompts.task, {
     title: task.title,
     role: task.agent,
     plan: plan.name,
@@ -72,7 +72,7 @@ export function taskPack(prompts: Prompts, context: TaskContext): ContextPack {
 export function fixPack(prompts: Prompts, context: FixContext): ContextPack {
   const { plan, gate } = context;
   const rules = workRules({ mayChangeTests: context.mayChangeTests, committed: "fix" });
-  const prompt = render(prompts.fix, {
+  const prompt = render(promptFor(plan, "fixer") ?? prompts.fix, {
     gate,
     role: "fixer",
     plan: plan.name,
@@ -103,7 +103,7 @@ export function fixPack(prompts: Prompts, context: FixContext): ContextPack {
 
 export function reviewPack(prompts: Prompts, context: ReviewContext): ContextPack {
   const { plan } = context;
-  const prompt = render(prompts.review, {
+  const prompt = render(promptFor(plan, "critic") ?? prompts.review, {
     wave: String(context.waveNumber),
     role: "critic",
     plan: plan.name,
@@ -112,7 +112,7 @@ export function reviewPack(prompts: Prompts, context: ReviewContext): ContextPac
     tasks: section.tasks(context.tasks),
     changedFiles: section.changedFiles(context.changedFiles),
     diff: section.diff(context.diff),
-    data: dataRule,
+    handIn: handInReview,
   });
   const file: TaskFile = {
     ...emptyFile(plan, context.waveNumber),

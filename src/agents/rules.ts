@@ -20,11 +20,37 @@ export function workRules(options: { mayChangeTests: boolean; committed: "task" 
 }
 
 export function reviewRules(): string[] {
-  return [
-    "Change no file of the tree.",
-    "Write your findings as JSON to the file named by `WAVESMITH_RESULT_FILE`, and exit with 0.",
-    dataRule,
-  ];
+  return ["Change no file of the tree.", handIn("your findings"), dataRule];
 }
 
-export { dataRule };
+/** How a result is handed in: by the tool where the agent has it, else by the file. */
+function handIn(what: string): string {
+  return `Hand in ${what} with the tool \`submit_result\` if you have it, else as JSON in the file named by the environment variable \`WAVESMITH_RESULT_FILE\`, and exit with 0.`;
+}
+
+const reviewExample = {
+  summary: "one or two sentences",
+  findings: [
+    {
+      title: "what is wrong, in one sentence",
+      body: "why, and what would happen",
+      severity: "low | medium | high | critical",
+      confidence: 0.9,
+      category: "correctness",
+      file: "path/in/the/repository",
+      line: 12,
+    },
+  ],
+};
+
+/** The last part of a critic's prompt. */
+export const handInReview = handInSection(
+  "your findings",
+  reviewExample,
+  "A finding blocks only at a file and line that this wave changed. An empty list says that nothing was found.",
+);
+
+function handInSection(what: string, example: object, more: string): string {
+  const shape = `\`\`\`json\n${JSON.stringify(example, null, 2)}\n\`\`\``;
+  return `## How to hand in ${what}\n\n${handIn(what)}\n\n${shape}\n\n${more} ${dataRule}`;
+}

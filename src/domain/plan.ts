@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { promptKindOf } from "./prompts.ts";
 import { severitySchema } from "./status.ts";
 
 // The plan as the rest of the house sees it: every default filled in, every duration in milliseconds, every
@@ -10,6 +11,8 @@ export const agentSpecSchema = z.object({
   /** A shell command line (runtimes command and acp). */
   command: z.string().nullable(),
   model: z.string().nullable(),
+  /** A prompt of the project's own in place of ours; absent in plans stored by earlier versions. */
+  prompt: z.string().nullable().optional(),
 });
 export type AgentSpec = z.infer<typeof agentSpecSchema>;
 
@@ -118,6 +121,16 @@ export function agentSpecFor(plan: Pick<Plan, "agents">, role: string): AgentSpe
     (Object.hasOwn(plan.agents, "default") ? plan.agents.default : undefined) ??
     null
   );
+}
+
+/**
+ * The project's own prompt for what a role does, else null. That of `default` is for tasks alone: what a fixer or a critic
+ * is asked is another question.
+ */
+export function promptFor(plan: Pick<Plan, "agents">, role: string): string | null {
+  const stands = Object.hasOwn(plan.agents, role) ? role : "default";
+  if (promptKindOf(role) !== promptKindOf(stands)) return null;
+  return (Object.hasOwn(plan.agents, stands) ? plan.agents[stands]?.prompt : null) ?? null;
 }
 
 /** A fault of a plan file: where it is and what is wrong. Faults are data; a plan with faults starts nothing. */

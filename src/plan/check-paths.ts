@@ -83,6 +83,9 @@ interface FileReference {
 function fileReferences(plan: unknown, tasks: readonly LooseTask[]): FileReference[] {
   const places: (readonly [unknown, PlanPath])[] = [
     ...asList(asRecord(plan).context).map((entry, index) => [entry, ["context", index]] as const),
+    ...Object.entries(asRecord(asRecord(plan).agents)).map(
+      ([role, agent]) => [asRecord(agent).prompt, ["agents", role, "prompt"]] as const,
+    ),
     ...tasks.map((task) => [task.fields.instructions, ["tasks", task.index, "instructions"]] as const),
   ];
   return places.flatMap(([entry, path]) => {

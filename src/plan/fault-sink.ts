@@ -27,6 +27,7 @@ export type FaultCode =
   | "escaping-file"
   | "missing-source"
   | "unknown-task"
+  | "bad-prompt"
   | "unsupported";
 
 /** Keys and indexes from the top of the plan. */

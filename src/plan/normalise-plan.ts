@@ -20,6 +20,7 @@ export function normalisePlan(file: PlanFile, files: PlanFiles, baseDir: string 
       runtime: agent.runtime,
       command: agent.command ?? null,
       model: agent.model ?? null,
+      prompt: typeof agent.prompt === "object" ? files.get(agent.prompt.file)! : (agent.prompt ?? null),
     })),
     context: (file.context ?? []).map((entry, index) =>
       "file" in entry

@@ -2,6 +2,7 @@ import type { Plan, PlanFault } from "../domain/plan.ts";
 import type { TaskGraph } from "../domain/task-graph.ts";
 import { checkEnvironment, type Environment } from "./check-environment.ts";
 import { checkPaths } from "./check-paths.ts";
+import { checkPrompts } from "./check-prompts.ts";
 import { checkReferences } from "./check-references.ts";
 import { checkWork, uncheckedAcceptance } from "./check-work.ts";
 import { cleanValue } from "./clean-value.ts";
@@ -57,6 +58,7 @@ function parseRead(read: Omit<ReadText, "locate">, sink: FaultSink, options: Par
   const graph = checkReferences(value, tasks, sink, warnings);
   checkWork(value, tasks, sink);
   const files = checkPaths(value, tasks, options.baseDir, sink);
+  checkPrompts(value, files, sink);
   checkEnvironment(value, tasks, options.env, read.sourceAt, sink);
   const faults = sink.list();
   if (!parsed.success || faults.some((fault) => fault.code !== "missing-secret")) {

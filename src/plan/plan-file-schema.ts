@@ -67,6 +67,7 @@ const agent = object({
   }),
   command: text.optional().describe("The shell command line of runtimes command and acp."),
   model: line.optional().describe("provider:model"),
+  prompt: z.union([text, fileReference]).optional().describe("In place of our prompt; see docs/agents.md."),
 });
 
 const task = object({

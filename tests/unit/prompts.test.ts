@@ -1,0 +1,103 @@
+import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { createAgents } from "../../src/agents/agents.ts";
+import { loadPrompts } from "../../src/agents/prompt.ts";
+import { type Plan, promptFor } from "../../src/domain/plan.ts";
+import { type PromptKind, placeholderFaults, promptPlaceholders } from "../../src/domain/prompts.ts";
+import { parsePlanValue } from "../../src/plan/parse-plan.ts";
+
+let folder: string;
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), "wavesmith-prompts-"));
+  mkdirSync(join(folder, "plans"));
+});
+afterEach(() => rmSync(folder, { recursive: true, force: true }));
+
+const parse = (agents: Record<string, object>) =>
+  parsePlanValue(
+    { name: "p", tasks: [{ id: "a", agent: "backend", instructions: "Serve." }], agents },
+    { baseDir: join(folder, "plans"), env: {} },
+  );
+const planOf = (agents: Record<string, object>): Plan => {
+  const { plan, faults } = parse(agents);
+  expect(faults).toEqual([]);
+  return plan!;
+};
+const command = { runtime: "command", command: "agent" };
+const file = (name: string, text: string) => {
+  writeFileSync(join(folder, "plans", name), text);
+  return { prompt: { file: name } };
+};
+const packOf = (plan: Plan) =>
+  createAgents().taskPack({
+    plan,
+    task: plan.tasks[0]!,
+    attempt: 1,
+    waveNumber: 1,
+    dependencies: [],
+    previousFailure: null,
+    conflicts: [],
+  });
+
+/** A template that asks for every part of its kind. */
+const everyPart = (kind: PromptKind): string =>
+  [...promptPlaceholders[kind].required, ...promptPlaceholders[kind].optional]
+    .map((name) => `${name}: {{${name}}}`)
+    .join("\n");
+
+describe("prompts of a project's own", () => {
+  it("come from a file beside the plan and stand in for ours", () => {
+    const plan = planOf({ backend: { ...command, ...file("backend.md", "Ours:\n{{instructions}}\n\n{{rules}}\n") } });
+    expect(packOf(plan).prompt).toMatch(/^Ours:\nServe\.\n\n## Rules/);
+  });
+
+  it("may stand in the plan itself, and be those of the role default", () => {
+    const plan = planOf({ default: { ...command, prompt: "Short: {{instructions}} {{rules}}" } });
+    expect(packOf(plan).prompt).toMatch(/^Short: Serve\./);
+    expect(promptFor(plan, "anything")).toContain("Short");
+    for (const role of ["fixer", "critic"]) expect(promptFor(plan, role), `${role} is asked otherwise`).toBeNull();
+  });
+
+  it("are not taken from elsewhere: outside the plan's folder, or through a link out of it", () => {
+    writeFileSync(join(folder, "outside.md"), "{{instructions}}{{rules}}");
+    symlinkSync(join(folder, "outside.md"), join(folder, "plans", "link.md"));
+    for (const name of ["../outside.md", "link.md"]) {
+      expect(parse({ backend: { ...command, prompt: { file: name } } }).faults).toMatchObject([
+        { code: "escaping-file", path: "agents.backend.prompt.file" },
+      ]);
+    }
+  });
+
+  it("are refused with the plan when they ask for what nobody gives or lack what they need", () => {
+    const { faults } = parse({
+      backend: { ...command, prompt: "{{instruction}} {{rules}}" },
+      fixer: { ...command, prompt: "{{rules}} {{findings}} {{instructions}}" },
+      critic: { ...command, prompt: "{{diff}}" },
+    });
+    expect(faults.map(({ code, path, message }) => `${code} ${path} ${message}`)).toEqual([
+      "bad-prompt agents.backend.prompt There is no part {{instruction}} in the prompt of the role backend, did you mean instructions?",
+      "bad-prompt agents.backend.prompt The prompt of the role backend lacks {{instructions}}: put it where that part belongs.",
+      expect.stringContaining("There is no part {{instructions}} in the prompt of the role fixer: there are findings"),
+      "bad-prompt agents.critic.prompt The prompt of the role critic lacks {{handIn}}: put it where that part belongs.",
+    ]);
+  });
+
+  it("may ask for every part there is, and ours keep to the same parts", () => {
+    const prompts = loadPrompts();
+    for (const kind of ["task", "fix", "review"] as const) {
+      expect(placeholderFaults(kind, prompts[kind]), kind).toEqual({ unknown: [], missing: [] });
+    }
+    const roles = { backend: "task", fixer: "fix", critic: "review" } as const;
+    const plan = planOf(
+      Object.fromEntries(Object.entries(roles).map(([role, kind]) => [role, { ...command, prompt: everyPart(kind) }])),
+    );
+    const agents = createAgents();
+    const wave = { plan, waveNumber: 1, tasks: plan.tasks, changedFiles: ["a"] };
+    expect(packOf(plan).prompt).toContain("instructions: Serve.");
+    const fix = { round: 1, maxRounds: 2, gate: "testing", findings: [], command: null, outputTail: "" } as const;
+    expect(agents.fixPack({ ...wave, ...fix, mayChangeTests: false }).prompt).toContain("gate: testing");
+    expect(agents.reviewPack({ ...wave, diff: "+a" }).prompt).toContain("+a");
+  });
+});
