@@ -11,9 +11,15 @@ import {
   type FakeRequest,
   startFakeProviders,
 } from "../support/fake-providers.ts";
+import { requires } from "../support/require.ts";
 
 // Agents of the Agent Client Protocol in whole builds: the scripted one as any other agent would be, and the built-in one
 // with a model on loopback.
+
+const sandboxes = [
+  ...(requires("bubblewrap") ? (["local"] as const) : (["local-unsafe"] as const)),
+  ...(requires("docker") ? (["docker"] as const) : []),
+];
 
 let programs: string;
 let folder: string;
@@ -34,10 +40,14 @@ beforeEach(async () => {
   copyFileSync(join(programs, "agent.mjs"), join(folder, "seed/agent.mjs"));
   answers = () => ({ text: "done" });
   providers = await startFakeProviders((request) => answers(request));
+});
+
+async function openFixture(sandbox: (typeof sandboxes)[number] = sandboxes[0]!): Promise<void> {
   fixture = await createBuildFixture({
+    sandbox,
     env: { ANTHROPIC_API_KEY: "real-key", ANTHROPIC_BASE_URL: providers.url, OPENAI_API_KEY: "" },
   });
-});
+}
 afterEach(async () => {
   await fixture.close();
   await providers.close();
@@ -61,7 +71,9 @@ async function build(fields: Record<string, unknown>) {
 }
 const attempts = (buildId: string) => fixture.app.store.attempts.list({ buildId }, { by: "createdAt" });
 
-describe("an agent of the Agent Client Protocol", () => {
+describe.each(sandboxes)("an agent of the Agent Client Protocol (%s)", (sandbox) => {
+  beforeEach(() => openFixture(sandbox));
+
   it("does a task: asks, writes in its tree, and its diff is what counts", async () => {
     const { id, status, reason } = await build({
       agents: { backend: scripted },
@@ -75,8 +87,12 @@ describe("an agent of the Agent Client Protocol", () => {
     expect(attempt?.outputTail).toContain("at work");
     expect(attempt?.outputTail).toContain("not allowed: Write ../../outside.txt");
   });
+});
 
-  it("has not finished because it says so, and goes on with its session in the next attempt", async () => {
+describe("an agent's end", () => {
+  beforeEach(() => openFixture());
+
+  it("proves nothing: it goes on with its session in the next attempt", async () => {
     const { id, status } = await build({
       agents: { backend: scripted },
       tasks: [task("api", "say prompt {prompts}", { retries: 1 })],
@@ -92,14 +108,16 @@ describe("an agent of the Agent Client Protocol", () => {
     ["refuse", "refused", "the agent ended: refused"],
     ["crash", "failed", "scripted: crashing"],
     ["fail -32603 model said 400", "failed", "the agent ended: model error: model said 400"],
-  ])("that ends by %s fails its attempt, and says how", async (instructions, outcome, reason) => {
+  ])("by %s fails its attempt, and says how", async (instructions, outcome, reason) => {
     const { id } = await build({ agents: { backend: scripted }, tasks: [task("api", instructions, { retries: 0 })] });
     const [attempt] = await attempts(id);
     expect(attempt).toMatchObject({ outcome, reason: expect.stringContaining(reason) });
   });
 });
 
-describe("the built-in agent", () => {
+describe.each(sandboxes)("the built-in agent (%s)", (sandbox) => {
+  beforeEach(() => openFixture(sandbox));
+
   it("builds with a model it reaches by the proxy alone, and what it spent is known", async () => {
     answers = ({ number }) =>
       number === 1
@@ -122,8 +140,12 @@ describe("the built-in agent", () => {
       unpricedCalls: 0,
     });
   });
+});
 
-  it("is ended when the budget of the plan is used up, which says so", async () => {
+describe("a budget", () => {
+  beforeEach(() => openFixture());
+
+  it("that is used up ends the agent and the build, which say so", async () => {
     answers = () => ({ tools: [{ name: "list_files", input: {} }], inputTokens: 900, outputTokens: 600 });
     const { id, status } = await build({
       limits: { budget: { tokens: 20_000 } },

@@ -75,7 +75,8 @@ function launch(folder: string, socket: string): ChildProcess {
   const rest = ["--host", `unix://${socket}`, "--pidfile", join(folder, "docker.pid"), "--bridge", "none"];
   try {
     const args = [...roots, ...rest, "--iptables=false", "--ip-forward=false", "--ip-masq=false"];
-    return spawn("dockerd", args, { stdio: ["ignore", log, log] });
+    // In a network of its own: with `--bridge none` it would remove the bridge of the machine's engine.
+    return spawn("unshare", ["--net", "dockerd", ...args], { stdio: ["ignore", log, log] });
   } finally {
     closeSync(log);
   }
