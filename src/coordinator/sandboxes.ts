@@ -1,13 +1,13 @@
 import { messageOf } from "../domain/errors.ts";
 import type { ProjectId, SandboxId } from "../domain/ids.ts";
-import { usualLimits } from "../domain/sandbox.ts";
 import type { SandboxDriver, SandboxEndpoint } from "../sandbox/port.ts";
 import type { BuildRow, SandboxRow } from "../store/port.ts";
 import { admitSandbox } from "./admit-sandbox.ts";
+import { recordBoot } from "./boot-sandbox.ts";
 import { noteLoss, whyGone } from "./lose-sandbox.ts";
 import { networkPolicyOf } from "./network-policy.ts";
 import type { Ports } from "./port.ts";
-import { bootSubject, presentStates, tellSandbox, withSandboxAlone } from "./sandbox-events.ts";
+import { presentStates, withSandboxAlone } from "./sandbox-events.ts";
 
 // S1. A row says `running` from before its sandbox is given to anybody until the commit in which somebody decides to
 //     stop it. Whoever stops one first takes that word away, on the condition that its `usedAt` is the one he judged by;
@@ -59,7 +59,7 @@ async function ensured(ports: Ports, build: BuildRow, row: SandboxRow): Promise<
     sandboxId: row.id as SandboxId,
     tenantId: build.tenantId,
     network: networkPolicyOf(build),
-    limits: row.limits ?? usualLimits,
+    limits: row.limits ?? ports.sandboxPolicy.limits,
   });
   // From wherever a build is driven its agents' calls of models are answered.
   ports.models.listen(endpoint.modelSocket);
@@ -81,26 +81,4 @@ async function startSandbox(ports: Ports, build: BuildRow): Promise<SandboxEndpo
   });
   await recordBoot(ports, row, endpoint);
   return endpoint;
-}
-
-/** Writes down which boot of the sandbox runs, and tells of its start; of an earlier boot that was replaced, its end. */
-export async function recordBoot(
-  ports: Ports,
-  row: SandboxRow,
-  { bootId }: Pick<SandboxEndpoint, "bootId">,
-): Promise<void> {
-  await ports.store.transaction("sandbox-boot", async (transaction) => {
-    const now = ports.clock.now();
-    const running = { bootId, state: "running", startedAt: now, usedAt: now, checkedAt: now } as const;
-    const [started] = await transaction.sandboxes.update(
-      { id: row.id, bootId: row.bootId, state: presentStates },
-      { ...running, stoppedAt: null, reason: null },
-    );
-    if (started === undefined) return; // another has written it down
-    if (row.state === "running" && row.bootId !== bootId) {
-      const subject = bootSubject(row);
-      await tellSandbox(transaction, row, { name: "sandbox/stopped", subject, facts: { reason: "replaced" } });
-    }
-    await tellSandbox(transaction, started, { name: "sandbox/started", subject: bootSubject(started) });
-  });
 }
