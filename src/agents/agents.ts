@@ -1,7 +1,7 @@
 import { agentEndOf, agentText } from "./agent-output.ts";
 import { parseResult } from "./agent-result.ts";
 import { agentStage } from "./agent-stage.ts";
-import { fixPack, reviewPack, taskPack } from "./context-pack.ts";
+import { fixPack, reviewPack, secondLookPack, taskPack } from "./context-pack.ts";
 import type { Agents } from "./port.ts";
 import { loadPrompts } from "./prompt.ts";
 
@@ -12,6 +12,7 @@ export function createAgents(): Agents {
     taskPack: (context) => taskPack(prompts, context),
     fixPack: (context) => fixPack(prompts, context),
     reviewPack: (context) => reviewPack(prompts, context),
+    secondLookPack: (context) => secondLookPack(prompts, context),
     agentStage,
     endOf: agentEndOf,
     readable: agentText,

@@ -1,13 +1,13 @@
 import { type Plan, type PlanTask, promptFor } from "../domain/plan.ts";
-import type { ContextPack, FixContext, ReviewContext, TaskContext } from "./port.ts";
+import type { ContextPack, FixContext, ReviewContext, SecondLookContext, TaskContext } from "./port.ts";
 import { cut, type Prompts, render } from "./prompt.ts";
-import { handInReview, reviewRules, workRules } from "./rules.ts";
+import { handInReview, handInSecondLook, reviewRules, secondLookRules, workRules } from "./rules.ts";
 import * as section from "./sections.ts";
 
 /** The task file, version 1: what the prompt says, as data. Every key is always there; what does not apply is null or empty. */
 interface TaskFile {
   readonly version: 1;
-  readonly kind: "task" | "fix" | "review";
+  readonly kind: "task" | "fix" | "review" | "second-look";
   readonly role: string;
   readonly plan: { readonly name: string; readonly description: string | null; readonly context: Plan["context"] };
   /** The task to do; null for a fix or a review. */
@@ -122,6 +122,32 @@ export function reviewPack(prompts: Prompts, context: ReviewContext): ContextPac
     changedFiles: context.changedFiles,
     diff: context.diff,
     rules: reviewRules(),
+  };
+  return { prompt, taskFile: toJson(file) };
+}
+
+/** A fresh session's look at what another one found: the project's own prompt for its critic is not asked again. */
+export function secondLookPack(prompts: Prompts, context: SecondLookContext): ContextPack {
+  const { plan, findings } = context;
+  const prompt = render(prompts["second-look"], {
+    wave: String(context.waveNumber),
+    role: "critic",
+    plan: plan.name,
+    about: section.about(plan),
+    findings: section.numberedFindings(findings),
+    tasks: section.tasks(context.tasks),
+    diff: section.diff(context.diff),
+    handIn: handInSecondLook,
+  });
+  const file: TaskFile = {
+    ...emptyFile(plan, context.waveNumber),
+    kind: "second-look",
+    role: "critic",
+    findings,
+    tasks: context.tasks.map(taskData),
+    changedFiles: context.changedFiles,
+    diff: context.diff,
+    rules: secondLookRules(),
   };
   return { prompt, taskFile: toJson(file) };
 }

@@ -51,6 +51,11 @@ export interface ReviewContext {
   readonly diff: string;
 }
 
+export interface SecondLookContext extends ReviewContext {
+  /** What the first look found and would block: the agent says of each, by its number from 1, whether it holds. */
+  readonly findings: readonly Finding[];
+}
+
 /** What an agent is given: the prompt for its stdin and the same as data for WAVESMITH_TASK_FILE. */
 export interface ContextPack {
   readonly prompt: string;
@@ -90,6 +95,7 @@ export interface Agents {
   taskPack(context: TaskContext): ContextPack;
   fixPack(context: FixContext): ContextPack;
   reviewPack(context: ReviewContext): ContextPack;
+  secondLookPack(context: SecondLookContext): ContextPack;
   /** The job stage that runs the agent, whatever its runtime, or a `run:` script. Fails with `unsupported` without a runtime. */
   agentStage(request: AgentStageRequest): StageSpec;
   /** How an agent of the Agent Client Protocol ended, from the output of its stage; null when it never said. */

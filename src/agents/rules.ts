@@ -28,6 +28,10 @@ function handIn(what: string): string {
   return `Hand in ${what} with the tool \`submit_result\` if you have it, else as JSON in the file named by the environment variable \`WAVESMITH_RESULT_FILE\`, and exit with 0.`;
 }
 
+export function secondLookRules(): string[] {
+  return ["Change no file of the tree.", handIn("your verdicts"), dataRule];
+}
+
 const reviewExample = {
   summary: "one or two sentences",
   findings: [
@@ -48,6 +52,13 @@ export const handInReview = handInSection(
   "your findings",
   reviewExample,
   "A finding blocks only at a file and line that this wave changed. An empty list says that nothing was found.",
+);
+
+/** The last part of the prompt for a second look. */
+export const handInSecondLook = handInSection(
+  "your verdicts",
+  { verdicts: [{ finding: 1, confirmed: true, reason: "why, in one sentence" }] },
+  "One for each finding, by its number; what you do not confirm cannot block.",
 );
 
 function handInSection(what: string, example: object, more: string): string {

@@ -79,6 +79,15 @@ export function findings(list: readonly Finding[]): string {
   return fence("findings", lines.join("\n"));
 }
 
+/** Findings by number, from 1, with all they say: somebody else is to judge them. */
+export function numberedFindings(list: readonly Finding[]): string {
+  const lines = list.map((finding, index) => {
+    const place = finding.file === null ? "" : ` ${finding.file}${finding.line === null ? "" : `:${finding.line}`}`;
+    return `${index + 1}. [${finding.severity}]${place} ${finding.rule}: ${oneLine(cut(finding.message, 4_000))}`;
+  });
+  return fence("findings", lines.join("\n"));
+}
+
 export function command(line: string | null, outputTail: string): string {
   const parts: string[] = [];
   if (line !== null) parts.push(`The gate ran ${code(line)}. Run it again before you finish.`);

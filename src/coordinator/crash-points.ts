@@ -26,6 +26,7 @@ const transactions = [
   "admit-build",
   "after-stop",
   "ask-again",
+  "ask-second-look",
   "claim-attempt",
   "claim-gate",
   "deliver-wave",

@@ -1,9 +1,10 @@
 import type { Evidence, Finding } from "../domain/finding.ts";
 import type { Verdict } from "../domain/status.ts";
-import type { GateResult } from "../gates/port.ts";
+import type { GateResult, SortedReview } from "../gates/port.ts";
 import type { JobState, SandboxEndpoint, StageState } from "../sandbox/port.ts";
-import type { StoreTransaction } from "../store/port.ts";
+import type { GateRunRow, StoreTransaction } from "../store/port.ts";
 import { advance, emitFor } from "./advance.ts";
+import { criticAgent, judgeReview, type Reviewed } from "./critic-review.ts";
 import { withDenials } from "./denials.ts";
 import { commitReader } from "./finish-attempt.ts";
 import { describeFailure, jobStateOf, maskOf, overBudget, stageOutput } from "./job-results.ts";
@@ -13,7 +14,7 @@ import { gateTreePath, handoverPath } from "./names.ts";
 import type { Ports } from "./port.ts";
 import { ensureSandbox } from "./sandboxes.ts";
 import {
-  criticAgent,
+  abandonGate,
   criticChecks,
   type GateRefer,
   type GateWork,
@@ -33,6 +34,8 @@ interface Judged {
   readonly fixable: boolean;
   readonly evidence: Evidence | null;
   readonly findings: Finding[];
+  /** Those of the findings that count, where others are kept and cannot block. */
+  readonly blocking?: readonly Finding[];
 }
 
 /** Judges a gate run whose job has ended (or that had none) and settles what follows, in one commit. */
@@ -53,8 +56,13 @@ export async function finishGate(ports: Ports, refer: GateRefer): Promise<void> 
     await loseGate(ports, refer);
     return;
   }
-  const judged = await explained(ports, loaded, await judgeGate(ports, loaded, state));
-  await settle(ports, refer, mask(maskOf(ports, build), judged));
+  const outcome = await judgeGate(ports, loaded, state);
+  if ("askAgain" in outcome) {
+    await askSecondLook(ports, loaded, outcome.askAgain);
+    return;
+  }
+  const judged = await explained(ports, loaded, outcome);
+  await settle(ports, refer, maskJudged(maskOf(ports, build), judged));
 }
 
 /** A program that could not reach a host seldom says which. */
@@ -79,14 +87,14 @@ async function settle(ports: Ports, refer: GateRefer, judged: Judged): Promise<v
   const { buildId } = await ports.store.gateRuns.get({ id: refer.gateRunId });
   await ports.store.transaction("finish-gate", async (transaction) => {
     await transaction.lockBuild(buildId);
-    const { findings, ...row } = judged;
+    const { findings, blocking: counting = findings, ...row } = judged;
     const blocking = judged.verdict === "failed" || judged.verdict === "inconclusive";
     const [finished] = await transaction.gateRuns.update(
       { id: refer.gateRunId, fence: refer.fence, status: ["requested", "running"] },
       {
         ...row,
         status: "finished",
-        fingerprint: blocking ? ports.gates.fingerprint(findings) : null,
+        fingerprint: blocking ? ports.gates.fingerprint(counting) : null,
         endedAt: ports.clock.now(),
       },
     );
@@ -124,15 +132,24 @@ export async function loseGate(ports: Ports, refer: GateRefer, why: string | nul
   });
 }
 
-/** Asks for the same run again under a higher fence. */
+/** Asks for the same run again, which was lost. */
 export async function repeatGate(transaction: StoreTransaction, gateRunId: string): Promise<void> {
   const run = await transaction.gateRuns.get({ id: gateRunId });
+  await raiseGate(transaction, run, { losses: run.losses + 1 });
+}
+
+/** Asks for a run under a higher fence, with a job and a tree of its own. */
+async function raiseGate(
+  transaction: StoreTransaction,
+  run: GateRunRow,
+  patch: Partial<Pick<GateRunRow, "losses" | "evidence">>,
+): Promise<void> {
   const build = await transaction.builds.get({ id: run.buildId });
   const wave = await transaction.waves.get({ id: run.waveId });
   const fence = run.fence + 1;
   await transaction.gateRuns.update(
     { id: run.id },
-    { status: "requested", fence, losses: run.losses + 1, jobKey: gateJobKey(run.id, fence) },
+    { ...patch, status: "requested", fence, jobKey: gateJobKey(run.id, fence) },
   );
   await emitFor(transaction, build, `agent/quality.${run.gate}`, run.id, fence, {
     waveNumber: wave.number,
@@ -143,21 +160,51 @@ export async function repeatGate(transaction: StoreTransaction, gateRunId: strin
   });
 }
 
-function mask(cover: Mask, judged: Judged): Judged {
-  const { evidence } = judged;
+/**
+ * Asks for the run again, to have what would block looked at by a fresh session. The first look's findings stay with the
+ * run, so that whatever is lost from here on costs only the second.
+ */
+async function askSecondLook(ports: Ports, { run, build }: LoadedGate, found: SortedReview): Promise<void> {
+  const cover = maskOf(ports, build);
+  const firstLook = {
+    candidates: found.candidates.map((finding) => maskFinding(cover, finding)),
+    aside: found.aside.map((finding) => maskFinding(cover, finding)),
+  };
+  await ports.store.transaction("ask-second-look", async (transaction) => {
+    const { status } = await transaction.lockBuild(build.id);
+    const present = await transaction.gateRuns.get({ id: run.id });
+    if (present.fence !== run.fence || present.status === "finished") return;
+    if (status !== "running") {
+      await abandonGate(transaction, ports, run.id);
+      await advance(transaction, ports, build.id);
+      return;
+    }
+    await raiseGate(transaction, present, { evidence: { ...noEvidence(run.sha, []), firstLook } });
+  });
+}
+
+function maskJudged(cover: Mask, judged: Judged): Judged {
+  const { evidence, blocking } = judged;
   return {
     ...judged,
     reason: judged.reason === null ? null : cover(judged.reason),
     evidence: evidence === null ? null : { ...evidence, outputTail: cover(evidence.outputTail) },
-    findings: judged.findings.map((finding) => ({
-      ...finding,
-      message: cover(finding.message),
-      file: finding.file === null ? null : cover(finding.file),
-    })),
+    findings: judged.findings.map((finding) => maskFinding(cover, finding)),
+    ...(blocking === undefined ? {} : { blocking: blocking.map((finding) => maskFinding(cover, finding)) }),
   };
 }
 
-async function judgeGate(ports: Ports, loaded: LoadedGate, state: JobState | null): Promise<Judged> {
+const maskFinding = (cover: Mask, finding: Finding): Finding => ({
+  ...finding,
+  message: cover(finding.message),
+  file: finding.file === null ? null : cover(finding.file),
+});
+
+async function judgeGate(
+  ports: Ports,
+  loaded: LoadedGate,
+  state: JobState | null,
+): Promise<Judged | { readonly askAgain: SortedReview }> {
   const work = await gateWork(ports, loaded);
   if (work.kind === "verdict") return judgeIdle(ports, loaded, work);
   if (work.kind === "checks") return judgeChecks(ports, loaded, state);
@@ -200,7 +247,11 @@ async function judgeIdle(
   return { verdict: "inconclusive", reason: message, fixable: true, evidence, findings: [finding] };
 }
 
-async function judgeChecks(ports: Ports, loaded: LoadedGate, state: JobState | null): Promise<Judged> {
+async function judgeChecks(
+  ports: Ports,
+  loaded: LoadedGate,
+  state: JobState | null,
+): Promise<Judged | { readonly askAgain: SortedReview }> {
   const { run, build, wave, tasks } = loaded;
   const settings = build.plan.gates.critic;
   if (settings === false) throw new Error("the critic is switched off");
@@ -227,8 +278,12 @@ async function judgeChecks(ports: Ports, loaded: LoadedGate, state: JobState | n
     changes: [...attributed, { taskKey: "person", writes: null, mayChangeTests: true, files: byPerson }],
   });
   const notes = [`${counted(changed.length, "changed file")} checked`];
-  if (state !== null) findings.push(...(await sandboxFindings(ports, loaded, state, notes)));
-  const verdict = ports.gates.judgeFindings(findings, settings.block);
+  if (state !== null) findings.push(...(await syntaxFindings(ports, loaded, state)));
+  const review = state === null || criticAgent(build) === null ? null : await reviewed(ports, loaded, state);
+  if (review?.askAgain != null) return { askAgain: review.askAgain };
+  notes.push(...(review?.notes ?? []));
+  const blocking = [...findings, ...(review?.blocking ?? [])];
+  const verdict = ports.gates.judgeFindings(blocking, settings.block);
   const evidence = {
     ...noEvidence(run.sha, notes),
     command: "static checks",
@@ -239,7 +294,8 @@ async function judgeChecks(ports: Ports, loaded: LoadedGate, state: JobState | n
     reason: verdict === "failed" ? `findings at or above ${settings.block}` : null,
     fixable: true,
     evidence,
-    findings,
+    findings: [...blocking, ...(review?.aside ?? [])],
+    blocking,
   };
 }
 
@@ -260,8 +316,8 @@ async function fixChanges(ports: Ports, { build, wave }: LoadedGate, everyMay: b
   return changes;
 }
 
-/** Findings of the syntax checks and of the critic's agent, which ran in the sandbox. */
-async function sandboxFindings(ports: Ports, loaded: LoadedGate, state: JobState, notes: string[]): Promise<Finding[]> {
+/** Findings of the syntax checks that ran in the sandbox. */
+async function syntaxFindings(ports: Ports, loaded: LoadedGate, state: JobState): Promise<Finding[]> {
   const { run, build } = loaded;
   const endpoint = await ensureSandbox(ports, build);
   const cover = maskOf(ports, build);
@@ -271,37 +327,11 @@ async function sandboxFindings(ports: Ports, loaded: LoadedGate, state: JobState
     if (stage === undefined || stage.status !== "failed") continue;
     found.push(...ports.gates.syntaxFindings(check, stage, await stageOutput(endpoint, run.jobKey!, stage, cover)));
   }
-  if (criticAgent(build) !== null) found.push(...(await reviewFindings(ports, endpoint, run.jobKey!, state, notes)));
   return found;
 }
 
-async function reviewFindings(
-  ports: Ports,
-  endpoint: SandboxEndpoint,
-  jobKey: string,
-  state: JobState,
-  notes: string[],
-): Promise<Finding[]> {
-  const complain = (message: string): Finding[] => [
-    { rule: "review-missing", severity: "high", message, file: null, line: null, confidence: null },
-  ];
-  const stage = state.stages.find((candidate) => candidate.name === "agent");
-  if (stage?.status !== "passed")
-    return complain(
-      `the critic agent did not finish: ${stage === undefined ? "never started" : describeFailure(stage)}`,
-    );
-  const file = await endpoint.guest.readFile(`${handoverPath(jobKey)}/result.json`, { maxBytes: 1024 * 1024 });
-  if (file === null) return complain("the critic agent handed in no findings file (WAVESMITH_RESULT_FILE)");
-  try {
-    const findings = ports.gates.parseReview(file.toString("utf8"));
-    notes.push(`${counted(findings.length, "finding")} by the critic agent`);
-    return findings;
-  } catch (error) {
-    return complain(
-      `the critic agent's findings file cannot be read: ${error instanceof Error ? error.message : error}`,
-    );
-  }
-}
+const reviewed = async (ports: Ports, loaded: LoadedGate, state: JobState): Promise<Reviewed> =>
+  judgeReview(ports, await ensureSandbox(ports, loaded.build), loaded, state);
 
 /** Testing and integration: every command of the job is judged, and all of them have to hold. */
 async function judgeJob(

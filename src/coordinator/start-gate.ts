@@ -1,14 +1,13 @@
-import { agentSpecFor } from "../domain/plan.ts";
 import type { Verdict } from "../domain/status.ts";
 import type { SandboxEndpoint, StageSpec } from "../sandbox/port.ts";
 import type { BuildRow, GateRunRow, TaskRow, WaveRow } from "../store/port.ts";
 import { advance, emitFor } from "./advance.ts";
+import { criticAgent, criticHome, reviewStage } from "./critic-review.ts";
 import { commitReader } from "./finish-attempt.ts";
 import { dropJob, frameJob, type JobSetting, shell, stage, startJob } from "./job-stages.ts";
-import { gateTreePath, handoverPath, homePath } from "./names.ts";
+import { gateTreePath, handoverPath } from "./names.ts";
 import type { Ports } from "./port.ts";
 import { ensureSandbox } from "./sandboxes.ts";
-import { waveMembers } from "./start-attempt.ts";
 
 // W6. Gates run on a clean tree of one SHA that nobody writes to, and a verdict counts for that SHA alone.
 
@@ -242,17 +241,10 @@ function integrationStages(
   return [{ ...boot, background: true, ready }, ...checks, answered];
 }
 
-/** The critic role's runtime, when the plan declares one for it by name. */
-export const criticAgent = (build: BuildRow) =>
-  Object.hasOwn(build.plan.agents, "critic") ? agentSpecFor(build.plan, "critic") : null;
-
 export async function criticChecks(ports: Ports, { run, build, wave }: LoadedGate) {
   const changed = await ports.workspace.changedFiles(build.projectId as never, wave.baseSha, run.sha);
   return ports.gates.syntaxChecks(changed);
 }
-
-/** The critic of a wave looks at each new head with what it said of the one before in mind. */
-const criticHome = ({ build, wave }: LoadedGate): string => homePath(build.id, `critic-${wave.number}`);
 
 async function criticStages(
   ports: Ports,
@@ -275,32 +267,5 @@ async function criticStages(
   );
   const spec = criticAgent(build);
   if (spec === null) return syntax;
-  const projectId = build.projectId as never;
-  const changed = await ports.workspace.changedFiles(projectId, wave.baseSha, run.sha);
-  const pack = ports.agents.reviewPack({
-    plan: build.plan,
-    waveNumber: wave.number,
-    tasks: (await waveMembers(ports, wave.id)).map((task) => task.definition),
-    changedFiles: changed.map((file) => file.path),
-    diff: await ports.workspace.diff(projectId, wave.baseSha, run.sha, { maxBytes: 256 * 1024 }),
-  });
-  const folder = handoverPath(run.jobKey!);
-  await endpoint.guest.writeFile(`${folder}/task.json`, pack.taskFile);
-  const review = ports.agents.agentStage({
-    spec,
-    run: null,
-    role: "critic",
-    pack,
-    treePath,
-    taskFilePath: `${folder}/task.json`,
-    resultFilePath: `${folder}/result.json`,
-    workspaceRoot: endpoint.workspaceRoot,
-    env: setting.env,
-    timeoutMs: 20 * 60_000,
-    homePath: criticHome(loaded),
-    modelToken: await ports.models.tokenFor("gate", run.id, run.fence),
-    resultSchema: ports.gates.reviewSchema,
-    readOnly: true,
-  });
-  return [...syntax, { ...review, continueOnFailure: true }];
+  return [...syntax, await reviewStage(ports, endpoint, loaded, { spec, env: setting.env })];
 }

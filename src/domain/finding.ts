@@ -38,5 +38,13 @@ export const evidenceSchema = z.object({
     .nullable(),
   /** Further lines for people, such as "18 of 20 checks passed". */
   notes: z.array(z.string()),
+  /** Of a critic's run that is not over: what its first look found and a second one is asked about. */
+  firstLook: z
+    .object({
+      /** These would block. */
+      candidates: z.array(findingSchema),
+      aside: z.array(findingSchema),
+    })
+    .optional(),
 });
 export type Evidence = z.infer<typeof evidenceSchema>;

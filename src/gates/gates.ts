@@ -5,6 +5,8 @@ import { fingerprint } from "./fingerprint.ts";
 import { judgeCommand } from "./judge-command.ts";
 import type { Gates } from "./port.ts";
 import { parseReview, reviewJsonSchema } from "./review.ts";
+import { setAside, sortReview } from "./review-scope.ts";
+import { parseSecondLook, secondLookJsonSchema } from "./second-look.ts";
 import { staticChecks } from "./static/static-checks.ts";
 import { isWeakenedTest } from "./static/weakened-tests.ts";
 import { syntaxChecks, syntaxFindings } from "./syntax-stages.ts";
@@ -19,6 +21,10 @@ export function createGates(): Gates {
     judgeCommand,
     parseReview,
     reviewSchema: reviewJsonSchema,
+    sortReview,
+    parseSecondLook,
+    secondLookSchema: secondLookJsonSchema,
+    setAside,
     judgeFindings,
     fingerprint,
     isWeakenedTest,

@@ -2,6 +2,11 @@ import type { Evidence, Finding } from "../domain/finding.ts";
 import type { Severity, Verdict } from "../domain/status.ts";
 import type { StageState } from "../sandbox/port.ts";
 import type { ChangedFile } from "../workspace/port.ts";
+import type { ReviewScope, SortedReview } from "./review-scope.ts";
+import type { SecondVerdict } from "./second-look.ts";
+
+export type { ReviewScope, SortedReview } from "./review-scope.ts";
+export type { SecondVerdict } from "./second-look.ts";
 
 /** Reads files of one commit; nothing of a live tree. */
 export interface CommitReader {
@@ -72,6 +77,14 @@ export interface Gates {
   parseReview(resultFile: string): Finding[];
   /** What a critic hands in, as a JSON schema. */
   readonly reviewSchema: unknown;
+  /** Sorts a critic's findings by whether they may block; the others are kept and say why not. */
+  sortReview(findings: readonly Finding[], scope: ReviewScope): Promise<SortedReview>;
+  /** What a second look says of each finding it was asked about, in their order; throws `usage` when it cannot be read. */
+  parseSecondLook(resultFile: string, asked: readonly Finding[]): SecondVerdict[];
+  /** What a second look hands in, as a JSON schema. */
+  readonly secondLookSchema: unknown;
+  /** A finding that is kept and cannot block, saying why. */
+  setAside(finding: Finding, why: string): Finding;
   /** `failed` when a finding is at or above `block`. */
   judgeFindings(findings: readonly Finding[], block: Severity): Verdict;
   /** Equal for the same findings, whatever their order, line numbers and run times (W7: the same findings twice end the fixes). */

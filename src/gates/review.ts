@@ -48,30 +48,30 @@ export const reviewJsonSchema = {
 type Reviewed = z.infer<typeof reviewSchema>["findings"][number];
 
 /** Below this a finding is kept and cannot block. */
-const leastConfidence = 0.5;
+export const leastConfidence = 0.5;
 
 /** Findings of a critic's result file. Fails with `usage` and every problem of the file when it is not of the schema. */
 export function parseReview(resultFile: string): Finding[] {
-  const parsed = reviewSchema.safeParse(readJson(resultFile));
-  if (parsed.success) return parsed.data.findings.map(toFinding);
-  const problems = parsed.error.issues.map((issue) => `${issue.path.join(".") || "the file"}: ${issue.message}`);
-  throw notOfTheSchema(problems.slice(0, 10).join("; "));
+  return readResult(resultFile, reviewSchema, reviewRemedy).findings.map(toFinding);
 }
 
-function readJson(text: string): unknown {
+const reviewRemedy =
+  'write { "findings": [{ "title", "body", "severity": "low|medium|high|critical", "confidence", "file", "line" }] }';
+
+/** A result file as its schema has it. Fails with `usage`, every problem and the remedy. */
+export function readResult<Result>(text: string, schema: z.ZodType<Result>, remedy: string): Result {
+  const refuse = (problem: string, cause?: unknown) =>
+    new WavesmithError("usage", `the critic's result file cannot be read: ${problem}`, { remedy, cause });
+  let value: unknown;
   try {
-    return JSON.parse(text.replace(/^\uFEFF/, ""));
+    value = JSON.parse(text.replace(/^\uFEFF/, ""));
   } catch (cause) {
-    throw notOfTheSchema("it is not JSON", cause);
+    throw refuse("it is not JSON", cause);
   }
-}
-
-function notOfTheSchema(problem: string, cause?: unknown): WavesmithError {
-  return new WavesmithError("usage", `the critic's result file cannot be read: ${problem}`, {
-    remedy:
-      'write { "findings": [{ "title", "body", "severity": "low|medium|high|critical", "confidence", "file", "line" }] }',
-    cause,
-  });
+  const parsed = schema.safeParse(value);
+  if (parsed.success) return parsed.data;
+  const problems = parsed.error.issues.map((issue) => `${issue.path.join(".") || "the file"}: ${issue.message}`);
+  throw refuse(problems.slice(0, 10).join("; "));
 }
 
 function toFinding(reviewed: Reviewed): Finding {

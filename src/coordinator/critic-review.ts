@@ -1,0 +1,191 @@
+import { WavesmithError } from "../domain/errors.ts";
+import type { Finding } from "../domain/finding.ts";
+import { type AgentSpec, agentSpecFor } from "../domain/plan.ts";
+import { atLeast } from "../domain/status.ts";
+import type { SortedReview } from "../gates/port.ts";
+import type { JobState, SandboxEndpoint, StageSpec } from "../sandbox/port.ts";
+import type { BuildRow, GateRunRow, WaveRow } from "../store/port.ts";
+import { describeFailure, maskOf } from "./job-results.ts";
+import type { Mask } from "./masking.ts";
+import { gateTreePath, handoverPath, homePath } from "./names.ts";
+import type { Ports } from "./port.ts";
+import { waveMembers } from "./start-attempt.ts";
+
+// The critic's agent looks at most twice, each time in a job, a tree and a session of its own: first for findings, then,
+// if some of them would block, at those alone. What the first look found is kept with the run between the two, so that
+// it is looked at again after whatever was lost meanwhile.
+
+const agentTimeoutMs = 20 * 60_000;
+const diffBytes = 256 * 1024;
+const fileDiffBytes = 16 * 1024 * 1024;
+/** Nobody reads more, and each costs a look. */
+const mostCandidates = 100;
+
+/** A run of the critic's gate. */
+export interface CriticRun {
+  readonly run: GateRunRow;
+  readonly build: BuildRow;
+  readonly wave: WaveRow;
+}
+
+/** The critic role's runtime, when the plan declares one for it by name. */
+export const criticAgent = (build: BuildRow): AgentSpec | null =>
+  Object.hasOwn(build.plan.agents, "critic") ? agentSpecFor(build.plan, "critic") : null;
+
+const counted = (number: number, noun: string): string => `${number} ${noun}${number === 1 ? "" : "s"}`;
+
+const firstLookOf = ({ run }: CriticRun): SortedReview | null => run.evidence?.firstLook ?? null;
+
+/** For its first look the critic of a wave has in mind what it said of the head before; a second one knows nothing of it. */
+export const criticHome = (loaded: CriticRun): string => {
+  const { run, build, wave } = loaded;
+  const home = `critic-${wave.number}`;
+  return homePath(build.id, firstLookOf(loaded) === null ? home : `${home}-again-${run.round}.${run.fence}`);
+};
+
+/** The stage in which the critic's agent looks at the wave's change, or again at what would block. */
+export async function reviewStage(
+  ports: Ports,
+  endpoint: SandboxEndpoint,
+  loaded: CriticRun,
+  { spec, env }: { readonly spec: AgentSpec; readonly env: Readonly<Record<string, string>> },
+): Promise<StageSpec> {
+  const { run, wave } = loaded;
+  const pack = await reviewPack(ports, loaded);
+  const folder = handoverPath(run.jobKey!);
+  await endpoint.guest.writeFile(`${folder}/task.json`, pack.taskFile);
+  const review = ports.agents.agentStage({
+    spec,
+    run: null,
+    role: "critic",
+    pack,
+    treePath: gateTreePath(wave.number, run),
+    taskFilePath: `${folder}/task.json`,
+    resultFilePath: `${folder}/result.json`,
+    workspaceRoot: endpoint.workspaceRoot,
+    env,
+    timeoutMs: agentTimeoutMs,
+    homePath: criticHome(loaded),
+    modelToken: await ports.models.tokenFor("gate", run.id, run.fence),
+    resultSchema: firstLookOf(loaded) === null ? ports.gates.reviewSchema : ports.gates.secondLookSchema,
+    readOnly: true,
+  });
+  return { ...review, continueOnFailure: true };
+}
+
+async function reviewPack(ports: Ports, loaded: CriticRun) {
+  const { run, build, wave } = loaded;
+  const projectId = build.projectId as never;
+  const changed = await ports.workspace.changedFiles(projectId, wave.baseSha, run.sha);
+  const context = {
+    plan: build.plan,
+    waveNumber: wave.number,
+    tasks: (await waveMembers(ports, wave.id)).map((task) => task.definition),
+    changedFiles: changed.map((file) => file.path),
+    diff: await ports.workspace.diff(projectId, wave.baseSha, run.sha, { maxBytes: diffBytes }),
+  };
+  const firstLook = firstLookOf(loaded);
+  if (firstLook === null) return ports.agents.reviewPack(context);
+  return ports.agents.secondLookPack({ ...context, findings: firstLook.candidates });
+}
+
+export interface Reviewed {
+  /** They count against the wave. */
+  readonly blocking: Finding[];
+  /** They are kept and cannot block. */
+  readonly aside: Finding[];
+  /** What a second look is to be asked about; null when nothing is left to be asked. */
+  readonly askAgain: SortedReview | null;
+  readonly notes: string[];
+}
+
+/** What the critic's agent found, once its job has ended. An agent that handed in nothing readable is itself a finding. */
+export async function judgeReview(
+  ports: Ports,
+  endpoint: SandboxEndpoint,
+  loaded: CriticRun,
+  state: JobState,
+): Promise<Reviewed> {
+  const handedIn = await resultFile(endpoint, loaded.run.jobKey!, state, maskOf(ports, loaded.build));
+  const firstLook = firstLookOf(loaded);
+  try {
+    if ("lack" in handedIn) return complain(ports, loaded, handedIn.lack);
+    return firstLook === null
+      ? await firstReview(ports, loaded, handedIn.text)
+      : secondReview(ports, firstLook, handedIn.text);
+  } catch (error) {
+    if (!(error instanceof WavesmithError && error.code === "usage")) throw error;
+    return complain(ports, loaded, error.message);
+  }
+}
+
+async function resultFile(
+  { guest }: SandboxEndpoint,
+  jobKey: string,
+  state: JobState,
+  mask: Mask,
+): Promise<{ text: string } | { lack: string }> {
+  const stage = state.stages.find((candidate) => candidate.name === "agent");
+  if (stage?.status !== "passed") {
+    const why = stage === undefined ? "never started" : describeFailure(stage);
+    return { lack: `the critic agent did not finish: ${why}` };
+  }
+  const file = await guest.readFile(`${handoverPath(jobKey)}/result.json`, { maxBytes: 1024 * 1024 });
+  if (file === null) return { lack: "the critic agent handed in no findings file (WAVESMITH_RESULT_FILE)" };
+  return { text: mask(file.toString("utf8")) };
+}
+
+/** A look that failed is not one that found nothing: the gate does not pass by it. */
+function complain({ gates }: Ports, loaded: CriticRun, message: string): Reviewed {
+  const firstLook = firstLookOf(loaded);
+  const { critic } = loaded.build.plan.gates;
+  const block = critic === false || firstLook === null || atLeast("high", critic.block) ? "high" : critic.block;
+  const where = firstLook === null ? "" : "in its second look, ";
+  const waiting = firstLook?.candidates.map((finding) => gates.setAside(finding, "not looked at again")) ?? [];
+  const finding = { rule: "review-missing", severity: block, file: null, line: null, confidence: null };
+  return {
+    blocking: [{ ...finding, message: `${where}${message}` }],
+    aside: [...waiting, ...(firstLook?.aside ?? [])],
+    askAgain: null,
+    notes: [],
+  };
+}
+
+async function firstReview(ports: Ports, { run, build, wave }: CriticRun, text: string): Promise<Reviewed> {
+  const { critic } = build.plan.gates;
+  if (critic === false) throw new Error("the critic is switched off");
+  const projectId = build.projectId as never;
+  const found = ports.gates.parseReview(text);
+  const sorted = await ports.gates.sortReview(found, {
+    block: critic.block,
+    changed: await ports.workspace.changedFiles(projectId, wave.baseSha, run.sha),
+    diffOf: ({ path, from }) =>
+      ports.workspace.diff(projectId, wave.baseSha, run.sha, {
+        maxBytes: fileDiffBytes,
+        paths: from === null ? [path] : [from, path],
+      }),
+  });
+  const candidates = sorted.candidates.slice(0, mostCandidates);
+  const tooMany = sorted.candidates.slice(mostCandidates);
+  const aside = [
+    ...sorted.aside,
+    ...tooMany.map((finding) => ports.gates.setAside(finding, `beyond the first ${mostCandidates}`)),
+  ];
+  const askAgain = candidates.length === 0 ? null : { candidates, aside };
+  return { blocking: [], aside, askAgain, notes: [`${counted(found.length, "finding")} by the critic agent`] };
+}
+
+function secondReview({ gates }: Ports, { candidates, aside }: SortedReview, text: string): Reviewed {
+  const verdicts = gates.parseSecondLook(text, candidates);
+  const confirmed = candidates.filter((_, index) => verdicts[index]!.confirmed);
+  const others = candidates.flatMap((finding, index) => {
+    const { confirmed: holds, reason } = verdicts[index]!;
+    if (holds) return [];
+    return [gates.setAside(finding, `not confirmed by a second look${reason === null ? "" : ` (${reason})`}`)];
+  });
+  const all = candidates.length + aside.length;
+  const notes = [
+    `${counted(all, "finding")} by the critic agent, ${confirmed.length} of ${candidates.length} confirmed by a second look`,
+  ];
+  return { blocking: confirmed, aside: [...others, ...aside], askAgain: null, notes };
+}

@@ -1,0 +1,66 @@
+import { z } from "zod";
+import type { Finding } from "../domain/finding.ts";
+import { parseReview, readResult } from "./review.ts";
+
+const secondLookSchema = z.object({
+  verdicts: z.array(
+    z.object({ finding: z.number().int().positive(), confirmed: z.boolean(), reason: z.string().nullish() }),
+  ),
+});
+
+/** What a second look hands in, as a JSON schema. */
+export const secondLookJsonSchema = {
+  type: "object",
+  properties: {
+    verdicts: {
+      type: "array",
+      items: {
+        type: "object",
+        properties: {
+          finding: { type: "integer", minimum: 1, description: "the finding's number" },
+          confirmed: { type: "boolean" },
+          reason: { type: "string" },
+        },
+        required: ["finding", "confirmed"],
+      },
+    },
+  },
+  required: ["verdicts"],
+} as const;
+
+export interface SecondVerdict {
+  readonly confirmed: boolean;
+  readonly reason: string | null;
+}
+
+/**
+ * What a second look says of each finding it was asked about; of one it does not mention, that it is not confirmed. A
+ * program that always reports what it finds may do just that: what it reports again is confirmed. Fails with `usage`.
+ */
+export function parseSecondLook(resultFile: string, asked: readonly Finding[]): SecondVerdict[] {
+  if (reportsFindings(resultFile)) {
+    const again = parseReview(resultFile);
+    return asked.map((finding) => ({ confirmed: again.some((one) => isSame(one, finding)), reason: null }));
+  }
+  const { verdicts } = readResult(resultFile, secondLookSchema, secondLookRemedy);
+  return asked.map((_, index) => {
+    const verdict = verdicts.findLast(({ finding }) => finding === index + 1);
+    const reason = verdict?.reason?.trim() ?? "";
+    return { confirmed: verdict?.confirmed ?? false, reason: reason === "" ? null : reason };
+  });
+}
+
+const secondLookRemedy = 'write { "verdicts": [{ "finding": 1, "confirmed": true, "reason" }] }, one for each finding';
+
+const reportSchema = z.looseObject({ findings: z.array(z.unknown()), verdicts: z.undefined().optional() });
+
+function reportsFindings(text: string): boolean {
+  try {
+    return reportSchema.safeParse(JSON.parse(text.replace(/^\uFEFF/, ""))).success;
+  } catch {
+    return false; // Said by whoever reads it as verdicts.
+  }
+}
+
+const isSame = (one: Finding, other: Finding): boolean =>
+  one.rule === other.rule && one.file === other.file && one.message === other.message;

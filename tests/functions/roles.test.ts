@@ -1,0 +1,152 @@
+import { copyFileSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { bundle } from "../../src/sandbox/guest-program.ts";
+import { type BuildFixture, createBuildFixture } from "../support/build-fixture.ts";
+import {
+  type FakeAnswer,
+  type FakeProviders,
+  type FakeRequest,
+  startFakeProviders,
+} from "../support/fake-providers.ts";
+
+// The critic and the fixer in whole builds, whatever their runtime. The scripted agent does what each line of its prompt
+// says: a role's own prompt tells it what, and the plan's description in the second look, whose prompt is ours.
+
+let programs: string;
+let folder: string;
+let fixture: BuildFixture;
+let providers: FakeProviders;
+let answers: (request: FakeRequest) => FakeAnswer;
+
+beforeAll(async () => {
+  programs = mkdtempSync(join(tmpdir(), "wavesmith-scripted-"));
+  const code = await bundle(fileURLToPath(new URL("../support/scripted-agent.ts", import.meta.url)));
+  writeFileSync(join(programs, "agent.mjs"), code);
+});
+afterAll(() => rmSync(programs, { recursive: true, force: true }));
+beforeEach(async () => {
+  folder = mkdtempSync(join(tmpdir(), "wavesmith-roles-"));
+  mkdirSync(join(folder, "seed"));
+  copyFileSync(join(programs, "agent.mjs"), join(folder, "seed/agent.mjs"));
+  writeFileSync(join(folder, "seed/old.txt"), "stood before\n");
+  answers = () => ({ text: "done" });
+  providers = await startFakeProviders((request) => answers(request));
+  fixture = await createBuildFixture({ env: { ANTHROPIC_API_KEY: "real-key", ANTHROPIC_BASE_URL: providers.url } });
+});
+afterEach(async () => {
+  await fixture.close();
+  await providers.close();
+  rmSync(folder, { recursive: true, force: true });
+});
+
+const scripted = { runtime: "acp", command: "exec node agent.mjs" };
+const builtin = { runtime: "builtin", model: "anthropic:claude-sonnet-4-5" };
+const critic = (fields: object) => ({
+  source: { path: "seed" },
+  gates: { testing: false, integration: false, maxFixRounds: 0 },
+  network: "none",
+  tasks: [{ id: "a", run: "printf 'one\\ntwo\\n' > new.txt" }],
+  ...fields,
+});
+async function build(plan: Record<string, unknown>) {
+  const { id } = await fixture.until(await fixture.request(plan, { planFolder: folder }));
+  const { store } = fixture.app;
+  const runs = await store.gateRuns.list({ buildId: id, gate: "critic" }, { by: "createdAt" });
+  const found = await store.findings.list({ gateRunId: runs.map((run) => run.id) }, { by: "id" });
+  return {
+    status: (await store.builds.get({ id })).status,
+    verdicts: runs.map(({ verdict }) => verdict),
+    notes: runs.flatMap(({ evidence }) => evidence?.notes ?? []),
+    findings: found.map(({ severity, message }) => `${severity}: ${message}`),
+    jobs: (await store.jobs.list({ ownerId: runs.map((run) => run.id) })).length,
+    runs,
+    id,
+  };
+}
+const loses = { title: "Loses data", severity: "high", confidence: 0.9, file: "new.txt", line: 2 };
+const elsewhere = { title: "Old fault", severity: "critical", confidence: 0.9, file: "old.txt", line: 1 };
+const handIn = (result: object) => `submit ${JSON.stringify(result)}`;
+const verdicts = (...confirmed: boolean[]) =>
+  confirmed.map((one, index) => ({ finding: index + 1, confirmed: one, reason: one ? "seen" : "the caller checks" }));
+
+describe("a critic of the Agent Client Protocol", () => {
+  const agents = (findings: object[]) => ({
+    critic: { ...scripted, prompt: `${handIn({ findings })}\n{{diff}}\n{{handIn}}` },
+  });
+
+  it("blocks a wave by what a second look confirms, and keeps what lies outside of the change", async () => {
+    const ended = await build(
+      critic({ agents: agents([loses, elsewhere]), description: handIn({ verdicts: verdicts(true) }) }),
+    );
+    expect(ended).toMatchObject({ status: "failed", verdicts: ["failed"], jobs: 2 });
+    expect(ended.findings).toEqual([
+      "high: Loses data",
+      "low: outside of what this wave changed, so it cannot block (said to be critical): Old fault",
+    ]);
+    expect(ended.notes).toContain("2 findings by the critic agent, 1 of 1 confirmed by a second look");
+  });
+
+  it("cannot block by what a second look does not confirm, whatever the level", async () => {
+    const plan = critic({ agents: agents([loses]), description: handIn({ verdicts: verdicts(false) }) });
+    const ended = await build({ ...plan, gates: { ...plan.gates, critic: { block: "low" } } });
+    expect(ended).toMatchObject({ status: "completed", verdicts: ["passed"], jobs: 2 });
+    expect(ended.findings).toEqual([
+      "low: not confirmed by a second look (the caller checks), so it cannot block (said to be high): Loses data",
+    ]);
+  });
+
+  it("is not asked twice when nothing would block", async () => {
+    const ended = await build(critic({ agents: agents([{ ...loses, severity: "medium" }, elsewhere]) }));
+    expect(ended).toMatchObject({ status: "completed", verdicts: ["passed"], jobs: 1 });
+    expect(ended.findings).toHaveLength(2);
+  });
+
+  it("whose second look fails does not let the wave pass", async () => {
+    const plan = critic({ agents: agents([{ ...loses, severity: "critical" }]), description: "crash" });
+    const ended = await build({ ...plan, gates: { ...plan.gates, critic: { block: "critical" } } });
+    expect(ended).toMatchObject({ status: "failed", verdicts: ["failed"] });
+    expect(ended.findings[0]).toMatch(/^critical: in its second look, the critic agent did not finish/);
+    expect(ended.findings[1]).toMatch(/^low: not looked at again/);
+  });
+});
+
+describe("a critic of another runtime", () => {
+  it("is a program that says the same again, which confirms it", async () => {
+    const says = `cat > /dev/null; echo '${JSON.stringify({ findings: [loses, elsewhere] })}' > "$WAVESMITH_RESULT_FILE"`;
+    const ended = await build(critic({ agents: { critic: { runtime: "command", command: says } } }));
+    expect(ended).toMatchObject({ status: "failed", verdicts: ["failed"], jobs: 2 });
+    expect(ended.findings[0]).toBe("high: Loses data");
+  });
+
+  it("is a program that tells the looks apart by its task file", async () => {
+    writeFileSync(
+      join(folder, "seed/critic.mjs"),
+      `import { readFileSync, writeFileSync } from "node:fs";
+       const { kind, findings } = JSON.parse(readFileSync(process.env.WAVESMITH_TASK_FILE, "utf8"));
+       const result = kind === "second-look" ? { verdicts: findings.map((_, at) => ({ finding: at + 1, confirmed: false })) }
+         : { findings: [${JSON.stringify(loses)}] };
+       writeFileSync(process.env.WAVESMITH_RESULT_FILE, JSON.stringify(result));`,
+    );
+    const ended = await build(critic({ agents: { critic: { runtime: "command", command: "node critic.mjs" } } }));
+    expect(ended).toMatchObject({ status: "completed", verdicts: ["passed"], jobs: 2 });
+  });
+
+  it("is the built-in agent, whose second look is a session that knows nothing of the first", async () => {
+    const asked: string[] = [];
+    answers = ({ body }) => {
+      const said = JSON.stringify(body.messages);
+      if (said.includes("tool_result")) return { text: "done" };
+      asked.push(said);
+      const input = said.includes("A second look") ? { verdicts: verdicts(true) } : { findings: [loses] };
+      return { tools: [{ name: "submit_result", input }] };
+    };
+    const ended = await build(critic({ agents: { critic: builtin } }));
+    expect(ended).toMatchObject({ status: "failed", verdicts: ["failed"], jobs: 2 });
+    expect(asked).toHaveLength(2);
+    expect(asked[1]).toContain("1. [high] new.txt:2 review: Loses data");
+    expect(asked[1]).not.toContain("Review of wave");
+  });
+});
