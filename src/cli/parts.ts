@@ -205,6 +205,9 @@ async function npmRegistry({ environment }: Config): Promise<string | null> {
   );
 }
 
+/** What a person reads of a line of output, in which agents tell what they do; null when there is nothing to tell. */
+export const agentLines = async () => (await import("../agents/agent-output.ts")).agentLine;
+
 /** What shows previews. */
 export const previewProxies = () => import("../delivery/preview-proxy.ts");
 

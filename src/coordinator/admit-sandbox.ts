@@ -4,6 +4,7 @@ import type { BuildRow, SandboxRow, StoreTransaction } from "../store/port.ts";
 import { networkPolicyOf } from "./network-policy.ts";
 import type { Ports } from "./port.ts";
 import { bootSubject, presentStates, tellSandbox } from "./sandbox-events.ts";
+import { mebibytes } from "./volume-limit.ts";
 import { forgetGone } from "./watch-sandboxes.ts";
 
 // Whether one more sandbox may run is decided in the transaction that says it is to run, under the tenant's row and one
@@ -129,5 +130,3 @@ function whyNoRoom(ports: Ports, others: readonly SandboxRow[], room: MachineRoo
     return `${mebibytes(room.diskBytes)} of disk are left, and ${mebibytes(reserveDiskBytes)} are kept free`;
   return null;
 }
-
-const mebibytes = (bytes: number): string => `${Math.max(0, Math.floor(bytes / 1024 ** 2))} MiB`;

@@ -21,7 +21,14 @@ import { type Keeping, keepTree, keepWork } from "./keep-work.ts";
 import { handoverPath, waveRef } from "./names.ts";
 import type { Ports } from "./port.ts";
 import { ensureSandbox } from "./sandboxes.ts";
-import { type AttemptRefer, type LoadedAttempt, loadAttempt, mayChangeTests, waveMembers } from "./start-attempt.ts";
+import {
+  type AttemptRefer,
+  homesOf,
+  type LoadedAttempt,
+  loadAttempt,
+  mayChangeTests,
+  waveMembers,
+} from "./start-attempt.ts";
 
 // W5. An agent's claim to be finished proves nothing: exit status, acceptance checks and the diff in git decide.
 // W8. Work is kept on a ref of the authority before the tree that holds it is removed.
@@ -334,6 +341,10 @@ export async function closeAttempt(ports: Ports, refer: AttemptRefer): Promise<v
   }
   await ports.workspace.closeTree(endpoint.guest, attempt.treePath);
   await endpoint.guest.remove(handoverPath(attempt.jobKey), { recursive: true });
+  // Another attempt may go on with the session of one that failed.
+  if (attempt.outcome === "succeeded") {
+    for (const home of homesOf(loaded)) await endpoint.guest.remove(home, { recursive: true });
+  }
   await endpoint.guest.forgetJob(attempt.jobKey);
 }
 

@@ -26,7 +26,9 @@ const touchMs = 10_000;
 export async function ensureSandbox(ports: Ports, build: BuildRow): Promise<SandboxEndpoint> {
   const { projectId, sandboxDriver } = build;
   const row = await ports.store.sandboxes.find({ projectId, state: "running", driver: sandboxDriver });
-  if (row !== null && (await isThere(ports, row)) && (await use(ports, row))) return taken(ports, build, row);
+  // One of another network is replaced, which is done under the lock (S2).
+  const serves = row !== null && row.network?.mode === networkPolicyOf(build).mode;
+  if (serves && (await isThere(ports, row)) && (await use(ports, row))) return taken(ports, build, row);
   const started = await withSandboxAlone(ports, projectId, () => startSandbox(ports, build));
   return started!;
 }
@@ -50,6 +52,9 @@ const driverOf = (ports: Ports, { driver }: Pick<SandboxRow, "driver">): Sandbox
 async function taken(ports: Ports, build: BuildRow, row: SandboxRow): Promise<SandboxEndpoint> {
   const endpoint = await ensured(ports, build, row);
   if (endpoint.bootId !== row.bootId) await recordBoot(ports, row, endpoint);
+  const network = networkPolicyOf(build);
+  if (row.network?.mode !== network.mode)
+    await ports.store.sandboxes.update({ id: row.id, bootId: endpoint.bootId, state: "running" }, { network });
   return endpoint;
 }
 

@@ -185,20 +185,6 @@ describe.runIf(docker)("inside a Docker sandbox", () => {
     expect((await driver.find(projectId))?.bootId).toBe(bootId);
   });
 
-  it("says of a sandbox that the lack of memory ended that this was why", async () => {
-    const { guest } = await driver.ensure(spec());
-    // The guest itself is what the kernel takes when nothing else is big.
-    const lame = "echo 1000 > /proc/$(pgrep -o -f guest.mjs)/oom_score_adj";
-    const eat = "node -e 'const a=[]; for(;;) a.push(Buffer.alloc(16<<20, 1))'";
-    await guest.startJob("hungry", scriptJob(`${lame}; ${eat}`)).catch(() => undefined);
-    const [info] = await until("it ended", async () => {
-      const found = (await driver.list()).filter((one) => one.projectId === projectId);
-      return found[0]?.state === "stopped" ? found : null;
-    });
-    expect(info!.outOfMemory).toBe(true);
-    expect(await look("echo again")).toBe("again\n");
-  });
-
   it("goes on from where somebody paused it by hand", async () => {
     const { bootId } = await driver.ensure(spec());
     await containerOf(projectId).pause();

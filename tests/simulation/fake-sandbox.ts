@@ -94,6 +94,7 @@ export function createFakeDriver(machines: Machines, turn: (name: string) => Pro
     list: async () => [],
     capabilities: not,
     usage: not,
+    volumeBytes: not,
     pack: not,
     restore: not,
     watch: not,

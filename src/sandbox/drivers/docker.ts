@@ -12,7 +12,6 @@ import { setTimeout as delay } from "node:timers/promises";
 import type Docker from "dockerode";
 import { messageOf, WavesmithError } from "../../domain/errors.ts";
 import type { ProjectId } from "../../domain/ids.ts";
-import { usualLimits } from "../../domain/sandbox.ts";
 import { guestProtocolVersion } from "../../guest/protocol.ts";
 import { modelSocketOf, removeEgress, startEgress, stopEgress } from "../egress/egress.ts";
 import type {
@@ -110,6 +109,7 @@ export function createDockerDriver(given: DockerDriverOptions): SandboxDriver {
     },
     list: () => list(house()),
     usage: (projectId) => usage(house(), projectId),
+    volumeBytes: (projectId, limitMs) => volumeBytes(house(), projectId, limitMs),
     stop: (projectId) => alone(house(), projectId, async () => void (await stop(house(), projectId))),
     remove: (projectId, { volume }) => alone(house(), projectId, () => remove(house(), projectId, volume)),
     pack: async (projectId, format) => {
@@ -117,7 +117,7 @@ export function createDockerDriver(given: DockerDriverOptions): SandboxDriver {
       await requireVolume(house(), projectId);
       return packVolume(house().engine, await archiveWork(house(), projectId, { volume, format }));
     },
-    restore: (projectId, archive, format) => restore(house(), projectId, { archive, format }),
+    restore: (projectId, archive, how) => restore(house(), projectId, { archive, ...how }),
     watch: (signal) => watchContainers(house().engine, given.installationId, signal),
   };
 }
@@ -394,7 +394,7 @@ async function requireVolume({ volumes }: House, projectId: ProjectId): Promise<
 async function archiveWork(
   house: House,
   projectId: ProjectId,
-  { volume, format, maxBytes = 0 }: { volume: string; format: ArchiveWork["format"]; maxBytes?: number },
+  { volume, format, maxBytes = null }: Pick<ArchiveWork, "volume" | "format"> & Partial<Pick<ArchiveWork, "maxBytes">>,
 ): Promise<ArchiveWork> {
   const labels = { [label.installation]: house.options.installationId, [label.project]: projectId };
   return { volume, format, maxBytes, labels, image: await imageId(house), making: await makingOf(house) };
@@ -403,11 +403,11 @@ async function archiveWork(
 async function restore(
   house: House,
   projectId: ProjectId,
-  { archive, format }: { archive: Parameters<SandboxDriver["restore"]>[1]; format: ArchiveWork["format"] },
+  how: { archive: Parameters<SandboxDriver["restore"]>[1]; format: ArchiveWork["format"]; maxBytes: number },
 ): Promise<void> {
+  const { archive, format, maxBytes } = how;
   const { engine, volumes, options } = house;
   const container = await findContainer(engine, projectId, options.installationId);
-  const maxBytes = (container?.wants?.limits ?? usualLimits).diskBytes;
   const volume = await volumes.begin(projectId, { tenantId: container?.tenantId ?? "", diskBytes: maxBytes });
   try {
     await unpackVolume(engine, await archiveWork(house, projectId, { volume, format, maxBytes }), archive);
@@ -431,6 +431,13 @@ async function usage(house: House, projectId: ProjectId) {
   if (container === null || !container.isRunning || container.isPaused) return null;
   const [used, disk] = await Promise.all([usageOf(engine, container.id), diskBytes(engine, container.id)]);
   return { ...used, diskBytes: disk };
+}
+
+async function volumeBytes(house: House, projectId: ProjectId, limitMs: number): Promise<number | null> {
+  const { engine, options } = house;
+  const container = await findContainer(engine, projectId, options.installationId);
+  if (container === null || !container.isRunning || container.isPaused) return null;
+  return diskBytes(engine, container.id, limitMs);
 }
 
 async function list(house: House): Promise<SandboxInfo[]> {

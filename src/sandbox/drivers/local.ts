@@ -26,7 +26,7 @@ import { machineBootId } from "./local/processes.ts";
 import { readRecord, type SandboxRecord } from "./local/record.ts";
 import { finishRestores, takePlace, unpackingFolder } from "./local/restore.ts";
 import { usageOf } from "./local/usage.ts";
-import { prepareFolder, removeFolder, sandboxUser } from "./local/volume.ts";
+import { diskBytes, prepareFolder, removeFolder, sandboxUser } from "./local/volume.ts";
 import { watchRecords } from "./local/watch.ts";
 
 export type { LocalDriverOptions } from "./local/launch.ts";
@@ -57,6 +57,7 @@ export function createLocalDriver(given: LocalDriverOptions, program = guestProg
     },
     list: () => listSandboxes(options()),
     usage: (projectId) => usageOf(options(), projectId),
+    volumeBytes: (projectId, limitMs) => diskBytes(placesOf(options().dataDir, projectId).volume, limitMs),
     stop: (projectId) => stopped(options(), projectId, async () => undefined),
     remove: (projectId, { volume }) =>
       stopped(options(), projectId, async () => {
@@ -67,19 +68,19 @@ export function createLocalDriver(given: LocalDriverOptions, program = guestProg
         await removeEgress({ ...options(), projectId });
       }),
     pack: async (projectId, format) => pack(await workOn(options(), projectId, format, programOnce)),
-    restore: async (projectId, archive, format) =>
-      restore(await workOn(options(), projectId, format, programOnce), projectId, archive),
+    restore: async (projectId, archive, { format, maxBytes }) =>
+      restore(await workOn(options(), projectId, format, programOnce), projectId, { archive, maxBytes }),
     watch: (signal) => watchRecords(options(), signal),
   };
 }
 
-/** No part of this isolation limits what a sandbox uses, so nothing is claimed. */
+/** No part of this isolation limits what a sandbox uses, so nothing is claimed but that its volume can be counted. */
 const capabilitiesOf = (options: LocalDriverOptions): DriverCapabilities => ({
   isolation: options.unsafe ? "none" : "bubblewrap",
   cpu: "none",
   memory: "none",
   processes: "none",
-  disk: "none",
+  disk: "watched",
   network: options.unsafe ? ["open"] : ["none", "allowlist", "open"],
   archives: archiveFormats(options),
 });
@@ -228,12 +229,16 @@ async function pack(work: Omit<ArchiveWork, "folder">): Promise<Readable> {
   throw new WavesmithError("not-found", `there is no volume ${places.volume}`);
 }
 
-async function restore(work: Omit<ArchiveWork, "folder">, projectId: ProjectId, archive: Readable): Promise<void> {
+async function restore(
+  work: Omit<ArchiveWork, "folder">,
+  projectId: ProjectId,
+  { archive, maxBytes }: { archive: Readable; maxBytes: number },
+): Promise<void> {
   const { options, places } = work;
   const folder = unpackingFolder(places);
   try {
     await prepareFolder(folder, options.unsafe ? null : sandboxUser(options.dataDir));
-    await unpackFolder({ ...work, folder }, archive);
+    await unpackFolder({ ...work, folder, maxBytes }, archive);
     await stopped(options, projectId, () => takePlace(places, folder));
   } finally {
     archive.destroy();
