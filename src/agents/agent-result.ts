@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { readAgentEvent } from "./agent-output.ts";
 import type { AgentResult } from "./port.ts";
 import { cut, printable } from "./prompt.ts";
 
@@ -10,6 +11,27 @@ export function parseResult(text: string | null): AgentResult {
   const summary = text === null ? "" : printable(readSummary(text)).trim();
   return { summary: summary === "" ? null : cut(summary, longestSummary) };
 }
+
+/**
+ * What an agent said since it last did something, from its events. Its words before its last deed are about what it was
+ * going to do; thoughts are nobody else's business.
+ */
+export function lastMessage(output: string): string | null {
+  let said: string[] = [];
+  let last: string[] = [];
+  for (const line of output.split("\n")) {
+    const event = readAgentEvent(line);
+    if (event === null) continue;
+    if (event.kind === "message") {
+      said.push(event.text);
+      last = said;
+    } else if (deeds.has(event.kind)) said = [];
+  }
+  const text = printable(last.join("\n")).trim();
+  return text === "" ? null : cut(text, longestSummary);
+}
+
+const deeds = new Set(["session", "tool", "diff", "plan", "permission"]);
 
 function readSummary(text: string): string {
   try {

@@ -1,5 +1,5 @@
 import { agentEndOf, agentText } from "./agent-output.ts";
-import { parseResult } from "./agent-result.ts";
+import { lastMessage, parseResult } from "./agent-result.ts";
 import { agentStage } from "./agent-stage.ts";
 import { fixPack, reviewPack, secondLookPack, taskPack } from "./context-pack.ts";
 import type { Agents } from "./port.ts";
@@ -15,6 +15,7 @@ export function createAgents(): Agents {
     secondLookPack: (context) => secondLookPack(prompts, context),
     agentStage,
     endOf: agentEndOf,
+    lastMessage,
     readable: agentText,
     parseResult,
   };

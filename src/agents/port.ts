@@ -9,7 +9,7 @@ export type { AgentEnd } from "../agent-host/protocol.ts";
 export interface DependencySummary {
   readonly key: string;
   readonly title: string;
-  /** What the dependency's agent said it did (from its result file), at most 2,000 characters; null when it said nothing. */
+  /** What the dependency's agent said it did (in its result file, else in its last message), at most 2,000 characters; null when it said nothing. */
   readonly summary: string | null;
   /** From git, not from the agent. */
   readonly changedFiles: readonly string[];
@@ -100,6 +100,8 @@ export interface Agents {
   agentStage(request: AgentStageRequest): StageSpec;
   /** How an agent of the Agent Client Protocol ended, from the output of its stage; null when it never said. */
   endOf(output: string): { readonly end: AgentEnd; readonly detail: string } | null;
+  /** The last an agent of the Agent Client Protocol said, from the output of its stage, at most 2,000 characters; null when it said nothing. */
+  lastMessage(output: string): string | null;
   /** Output of a stage as a person reads it. */
   readable(output: string): string;
   /** Reads a result file leniently: bad JSON or a foreign shape gives no summary, never a failure. */

@@ -37,11 +37,14 @@ const counted = (number: number, noun: string): string => `${number} ${noun}${nu
 const firstLookOf = ({ run }: CriticRun): SortedReview | null => run.evidence?.firstLook ?? null;
 
 /** For its first look the critic of a wave has in mind what it said of the head before; a second one knows nothing of it. */
-export const criticHome = (loaded: CriticRun): string => {
-  const { run, build, wave } = loaded;
-  const home = `critic-${wave.number}`;
-  return homePath(build.id, firstLookOf(loaded) === null ? home : `${home}-again-${run.round}.${run.fence}`);
-};
+export const criticHome = (loaded: CriticRun): string =>
+  firstLookOf(loaded) === null
+    ? homePath(loaded.build.id, `critic-${loaded.wave.number}`)
+    : secondLookHome(loaded, loaded.run.fence);
+
+/** Nobody goes on with the session of a second look. */
+export const secondLookHome = ({ run, build, wave }: CriticRun, fence: number): string =>
+  homePath(build.id, `critic-${wave.number}-again-${run.round}.${fence}`);
 
 /** The stage in which the critic's agent looks at the wave's change, or again at what would block. */
 export async function reviewStage(

@@ -18,6 +18,7 @@ import {
 } from "./job-results.ts";
 import { dropJob } from "./job-stages.ts";
 import { type Keeping, keepTree, keepWork } from "./keep-work.ts";
+import type { Mask } from "./masking.ts";
 import { handoverPath, waveRef } from "./names.ts";
 import type { Ports } from "./port.ts";
 import { ensureSandbox } from "./sandboxes.ts";
@@ -50,12 +51,9 @@ export async function keepAttempt(ports: Ports, refer: AttemptRefer): Promise<vo
   const tail = outputTail(ports.agents.readable(output));
   const judged = judge(loaded, { state, keeping, tail, ended: ports.agents.endOf(output) });
   const guarded = await guardFix(ports, loaded, kept, await explained(ports, loaded, judged));
-  const handedIn = await endpoint.guest
-    .readFile(`${handoverPath(attempt.jobKey)}/result.json`, { maxBytes: 256 * 1024 })
-    .catch(
-      () => null, // a result file too large to read is as good as none: it proves nothing anyway (W5)
-    );
-  const { summary } = ports.agents.parseResult(handedIn === null ? null : mask(handedIn.toString("utf8")));
+  const summary =
+    (await handedInSummary(ports, endpoint, attempt, mask)) ??
+    (guarded.outcome === "succeeded" ? await lastWords(ports, endpoint, attempt, state, mask) : null);
   const changed = kept === null ? [] : kept.changed.map((file) => file.path);
   await ports.store.attempts.update(
     { id: attempt.id, fence: refer.fence, status: ["running", "starting", "finishing"] },
@@ -66,6 +64,33 @@ export async function keepAttempt(ports: Ports, refer: AttemptRefer): Promise<vo
       outputTail: tail,
     },
   );
+}
+
+async function handedInSummary(
+  ports: Ports,
+  { guest }: SandboxEndpoint,
+  { jobKey }: AttemptRow,
+  mask: Mask,
+): Promise<string | null> {
+  const file = await guest.readFile(`${handoverPath(jobKey)}/result.json`, { maxBytes: 256 * 1024 }).catch(
+    () => null, // a result file too large to read is as good as none: it proves nothing anyway (W5)
+  );
+  return ports.agents.parseResult(file === null ? null : mask(file.toString("utf8"))).summary;
+}
+
+/** What an agent of the Agent Client Protocol said at its end, for those whose tasks depend on it. */
+async function lastWords(
+  ports: Ports,
+  endpoint: SandboxEndpoint,
+  { jobKey }: AttemptRow,
+  state: JobState | null,
+  mask: Mask,
+): Promise<string | null> {
+  const stage = state?.stages.find(({ name }) => name === "agent");
+  if (stage === undefined) return null;
+  const said = ports.agents.lastMessage(await stageOutput(endpoint, jobKey, stage, mask));
+  // It was told in pieces: what is a secret may be whole only now.
+  return said === null ? null : mask(said);
 }
 
 interface Judgement {
@@ -173,7 +198,7 @@ async function lastOutput(
   endpoint: SandboxEndpoint,
   attempt: AttemptRow,
   state: JobState,
-  mask: (text: string) => string,
+  mask: Mask,
 ): Promise<string> {
   const stage = failedStage(state) ?? state.stages.findLast((candidate) => candidate.outputStart !== null);
   if (stage === undefined || state.status === "lost") return "";

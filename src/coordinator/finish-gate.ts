@@ -4,7 +4,7 @@ import type { GateResult, SortedReview } from "../gates/port.ts";
 import type { JobState, SandboxEndpoint, StageState } from "../sandbox/port.ts";
 import type { GateRunRow, StoreTransaction } from "../store/port.ts";
 import { advance, emitFor } from "./advance.ts";
-import { criticAgent, judgeReview, type Reviewed } from "./critic-review.ts";
+import { criticAgent, judgeReview, type Reviewed, secondLookHome } from "./critic-review.ts";
 import { withDenials } from "./denials.ts";
 import { commitReader } from "./finish-attempt.ts";
 import { describeFailure, jobStateOf, maskOf, overBudget, stageOutput } from "./job-results.ts";
@@ -420,7 +420,8 @@ async function junitReports(endpoint: SandboxEndpoint, treePath: string, stage: 
 
 /** Removes what the finished run left on the volume. */
 export async function closeGate(ports: Ports, refer: GateRefer): Promise<void> {
-  const { run, build, wave } = await loadGate(ports, refer.gateRunId);
+  const loaded = await loadGate(ports, refer.gateRunId);
+  const { run, build, wave } = loaded;
   if (run.status !== "finished") return;
   const jobs = await ports.store.jobs.list({ key: jobKeysOf(run) });
   if (jobs.length === 0 && run.losses === 0) return; // there was nothing to run
@@ -429,6 +430,7 @@ export async function closeGate(ports: Ports, refer: GateRefer): Promise<void> {
     await dropJob(ports, endpoint, key);
     await ports.workspace.closeTree(endpoint.guest, gateTreePath(wave.number, { ...run, fence }));
     await endpoint.guest.remove(handoverPath(key), { recursive: true });
+    if (run.gate === "critic") await endpoint.guest.remove(secondLookHome(loaded, fence), { recursive: true });
     await endpoint.guest.forgetJob(key);
   }
 }

@@ -413,3 +413,32 @@ describe("a result file", () => {
     },
   );
 });
+
+describe("what an agent said last", () => {
+  const line = (body: object) => JSON.stringify({ wavesmith: 1, at: "2026-01-01T00:00:00.000Z", ...body });
+  const says = (text: string) => line({ kind: "message", text });
+  const does = line({ kind: "tool", id: "1", title: "Read a", action: "read", status: "completed", paths: [] });
+
+  it("is all it said since it last did something", () => {
+    const output = [
+      says("I shall read a."),
+      does,
+      says("I read a."),
+      line({ kind: "thought", text: "hm" }),
+      "| noise",
+      says("It is\u001b[31m fine."),
+      line({ kind: "usage", used: 1, size: 2, usd: null }),
+      line({ kind: "end", end: "finished", detail: "" }),
+    ];
+    expect(agents.lastMessage(output.join("\n"))).toBe("I read a.\nIt is fine.");
+  });
+
+  it("is what it said before, when it ended by doing something", () => {
+    expect(agents.lastMessage([says("I write a."), does].join("\n"))).toBe("I write a.");
+  });
+
+  it("is at most 2,000 characters, and nothing when it said nothing", () => {
+    expect(agents.lastMessage(says("x".repeat(5_000)))).toHaveLength(2_000);
+    for (const output of ["", "plain words", does, says("  ")]) expect(agents.lastMessage(output)).toBeNull();
+  });
+});
