@@ -150,3 +150,103 @@ describe("a critic of another runtime", () => {
     expect(asked[1]).not.toContain("Review of wave");
   });
 });
+
+describe("a fixer of the Agent Client Protocol", () => {
+  const tests = "sh ./test.sh";
+  const script = `printf 'echo 1..1; if grep -q good value; then echo ok 1 - value; else echo not ok 1 - value is bad; exit 1; fi\\n' > test.sh; echo bad > value`;
+  const gated = (fixer: object, fields: object = {}) => ({
+    source: { path: "seed" },
+    network: "none",
+    gates: { testing: { command: tests }, integration: false, maxFixRounds: 2 },
+    agents: { fixer },
+    tasks: [{ id: "a", run: script }],
+    ...fields,
+  });
+  const end = async (plan: Record<string, unknown>) => {
+    const { id, status } = await fixture.until(await fixture.request(plan, { planFolder: folder }));
+    const { store } = fixture.app;
+    const { reason, fixRounds } = await store.waves.get({ buildId: id });
+    const fixes = await store.attempts.list({ buildId: id, kind: "fix" }, { by: "number" });
+    return { status, reason, fixRounds, outcomes: fixes.map(({ outcome }) => outcome), fixes };
+  };
+  const asks = (lines: string) => ({ ...scripted, prompt: `${lines}\n{{findings}}\n\n{{rules}}` });
+
+  it("mends what a gate found, and what it said is told", async () => {
+    const ended = await end(gated(asks("write value good\nsay mended")));
+    expect(ended).toMatchObject({ status: "completed", fixRounds: 1, outcomes: ["succeeded"] });
+    expect(ended.fixes[0]!.verdict?.summary).toBe("mended");
+  });
+
+  it("is ended when the same findings come twice", async () => {
+    const ended = await end(gated(asks("write touched {prompts}")));
+    expect(ended).toMatchObject({ status: "failed", fixRounds: 1, outcomes: ["succeeded"] });
+    expect(ended.reason).toContain("same findings");
+  });
+
+  it("has as many rounds as the plan gives it", async () => {
+    // Each round leaves another fault.
+    const counts = `printf 'echo 1..1; echo "not ok 1 - fault $(cat value)"; exit 1\\n' > test.sh; echo zero > value`;
+    const plan = gated(asks("run if grep -q zero value; then echo one > value; else echo two > value; fi"), {
+      tasks: [{ id: "a", run: counts }],
+    });
+    const ended = await end(plan);
+    expect(ended).toMatchObject({ status: "failed", fixRounds: 2, outcomes: ["succeeded", "succeeded"] });
+  });
+
+  it("may not weaken tests", async () => {
+    const test = `import test from "node:test"; import assert from "node:assert"; test("value", () => assert.equal(1, 2));`;
+    const plan = gated(asks("run rm test/value.test.js; echo 1 > other.js"), {
+      gates: { testing: { command: "node --test test/" }, integration: false, maxFixRounds: 2 },
+      tasks: [{ id: "a", run: `mkdir test; echo '${test}' > test/value.test.js` }],
+    });
+    const ended = await end(plan);
+    expect(ended).toMatchObject({ status: "failed", outcomes: ["refused"] });
+    expect(ended.reason).toContain("weakens tests");
+  });
+
+  it("is the built-in agent as well", async () => {
+    answers = ({ body }) =>
+      JSON.stringify(body.messages).includes("tool_result")
+        ? { text: "The value is good now." }
+        : { tools: [{ name: "exec", input: { command: "echo good > value" } }] };
+    const ended = await end(gated(builtin));
+    expect(ended).toMatchObject({ status: "completed", fixRounds: 1, outcomes: ["succeeded"] });
+    expect(ended.fixes[0]!.verdict?.summary).toBe("The value is good now.");
+  });
+});
+
+describe("what an agent said last", () => {
+  it("is the summary for those whose tasks depend on it, without secrets, unless it handed one in", async () => {
+    await fixture.close();
+    fixture = await createBuildFixture({ env: { DEPLOY_TOKEN: "tok-1234567890" } });
+    const buildId = await fixture.request(
+      {
+        source: { path: "seed" },
+        network: "none",
+        gates: { testing: false, critic: false, integration: false },
+        secrets: ["DEPLOY_TOKEN"],
+        agents: { backend: scripted, reader: { runtime: "command", command: "cat > prompt.txt" } },
+        tasks: [
+          {
+            id: "said",
+            agent: "backend",
+            instructions: "say let me see\nwrite a.txt a\nsay I made a.txt with tok-1234567890.",
+            acceptance: [{ check: "test -s a.txt; echo checked" }],
+          },
+          {
+            id: "handed-in",
+            agent: "backend",
+            instructions: `write b.txt b\nrun echo '{"summary":"from the file"}' > $WAVESMITH_RESULT_FILE\nsay not this`,
+          },
+          { id: "reads", agent: "reader", dependsOn: ["said", "handed-in"], instructions: "Read." },
+        ],
+      },
+      { planFolder: folder },
+    );
+    expect((await fixture.until(buildId)).status).toBe("completed");
+    const prompt = await fixture.git("show", "main:prompt.txt");
+    expect(prompt).toContain("I made a.txt with [secret DEPLOY_TOKEN].");
+    expect(prompt).toContain("from the file");
+    for (const text of ["let me see", "chose once", "not this", "tok-1234567890"]) expect(prompt).not.toContain(text);
+  });
+});
