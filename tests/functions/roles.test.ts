@@ -11,8 +11,9 @@ import {
   type FakeRequest,
   startFakeProviders,
 } from "../support/fake-providers.ts";
+import { requires } from "../support/require.ts";
 
-// The critic and the fixer in whole builds, whatever their runtime. The scripted agent does what each line of its prompt
+// The critic, the fixer and what agents say in whole builds, whatever the runtime. The scripted agent does what each line of its prompt
 // says: a role's own prompt tells it what, and the plan's description in the second look, whose prompt is ours.
 
 let programs: string;
@@ -212,6 +213,74 @@ describe("a fixer of the Agent Client Protocol", () => {
     const ended = await end(gated(builtin));
     expect(ended).toMatchObject({ status: "completed", fixRounds: 1, outcomes: ["succeeded"] });
     expect(ended.fixes[0]!.verdict?.summary).toBe("The value is good now.");
+  });
+});
+
+const sandboxes = [
+  requires("bubblewrap") ? ("local" as const) : ("local-unsafe" as const),
+  ...(requires("docker") ? ["docker" as const] : []),
+];
+
+describe.each(sandboxes)("models in every role (%s)", { timeout: 600_000 }, (sandbox) => {
+  /** What a model of each role does first, known by its prompt; then it says that it is done. */
+  const first = (prompt: string): FakeAnswer => {
+    const write = (path: string, content: string): FakeAnswer => ({
+      tools: [{ name: "write_file", input: { path, content } }],
+    });
+    const handOver = (input: object): FakeAnswer => ({ tools: [{ name: "submit_result", input }] });
+    if (prompt.includes("# Task: api")) return write("api.txt", "unchecked\n");
+    if (prompt.includes("# Task: page")) return write("page.txt", "page\n");
+    if (prompt.includes("# Fix: the critic gate"))
+      return { tools: [{ name: "exec", input: { command: "echo checked > api.txt" } }] };
+    const fault = { title: "The id is not checked", severity: "high", confidence: 0.9, file: "api.txt", line: 1 };
+    if (prompt.includes("# Review of wave"))
+      return handOver({ findings: prompt.includes("+unchecked") ? [fault] : [] });
+    if (prompt.includes("# A second look")) return handOver({ verdicts: verdicts(true) });
+    return { status: 500, message: "an unknown prompt" };
+  };
+
+  it("build a plan: work, tests, a review that is confirmed, a fix, and every gate again", async () => {
+    await fixture.close();
+    fixture = await createBuildFixture({
+      sandbox,
+      patienceMs: 400_000,
+      env: { ANTHROPIC_API_KEY: "real-key", ANTHROPIC_BASE_URL: providers.url },
+    });
+    answers = ({ body }) => {
+      // A session that goes on has what was said before, too.
+      const said = JSON.stringify(body.messages.at(-1));
+      return said.includes("tool_result") ? { text: "Done." } : first(said);
+    };
+    const buildId = await fixture.request({
+      network: "none",
+      agents: { default: builtin, critic: builtin },
+      gates: {
+        testing: { command: "echo 1..1; test -s api.txt && echo ok 1 - api" },
+        integration: { command: "grep -qx checked api.txt" },
+      },
+      tasks: [
+        { id: "api", agent: "backend", instructions: "Write api.txt." },
+        {
+          id: "page",
+          agent: "frontend",
+          instructions: "Write page.txt.",
+          dependsOn: ["api"],
+          acceptance: [{ check: "test -s page.txt" }],
+        },
+      ],
+    });
+    const { status } = await fixture.until(buildId);
+    const waves = await fixture.app.store.waves.list({ buildId }, { by: "number" });
+    expect(waves.map(({ reason }) => reason)).toEqual([null, null]);
+    expect(status).toBe("completed");
+    const runs = await fixture.app.store.gateRuns.list({ buildId }, { by: "createdAt" });
+    expect(runs.map(({ gate, verdict }) => `${gate} ${verdict}`)).toEqual([
+      ...["testing passed", "critic failed", "testing passed", "critic passed", "integration passed"],
+      ...["testing passed", "critic passed", "integration passed"],
+    ]);
+    expect(await fixture.git("show", "main:api.txt")).toBe("checked\n");
+    const page = providers.requests.find(({ body }) => JSON.stringify(body.messages).includes("# Task: page"));
+    expect(JSON.stringify(page?.body.messages), "a summary for who builds on it").toContain("Done.");
   });
 });
 
