@@ -5,8 +5,7 @@ import { atLeast } from "../domain/status.ts";
 import type { SortedReview } from "../gates/port.ts";
 import type { JobState, SandboxEndpoint, StageSpec } from "../sandbox/port.ts";
 import type { BuildRow, GateRunRow, WaveRow } from "../store/port.ts";
-import { describeFailure, maskOf } from "./job-results.ts";
-import type { Mask } from "./masking.ts";
+import { describeFailure, endText, maskOf, stageOutput } from "./job-results.ts";
 import { gateTreePath, handoverPath, homePath } from "./names.ts";
 import type { Ports } from "./port.ts";
 import { waveMembers } from "./start-attempt.ts";
@@ -20,6 +19,9 @@ const diffBytes = 256 * 1024;
 const fileDiffBytes = 16 * 1024 * 1024;
 /** Nobody reads more, and each costs a look. */
 const mostCandidates = 100;
+
+/** The rule of the finding that the agent did not do its part: nothing a fixer could mend. */
+export const reviewMissing = "review-missing";
 
 /** A run of the critic's gate. */
 export interface CriticRun {
@@ -109,7 +111,7 @@ export async function judgeReview(
   loaded: CriticRun,
   state: JobState,
 ): Promise<Reviewed> {
-  const handedIn = await resultFile(endpoint, loaded.run.jobKey!, state, maskOf(ports, loaded.build));
+  const handedIn = await resultFile(ports, endpoint, loaded, state);
   const firstLook = firstLookOf(loaded);
   try {
     if ("lack" in handedIn) return complain(ports, loaded, handedIn.lack);
@@ -123,17 +125,20 @@ export async function judgeReview(
 }
 
 async function resultFile(
-  { guest }: SandboxEndpoint,
-  jobKey: string,
+  ports: Ports,
+  endpoint: SandboxEndpoint,
+  { run, build }: CriticRun,
   state: JobState,
-  mask: Mask,
 ): Promise<{ text: string } | { lack: string }> {
+  const jobKey = run.jobKey!;
+  const mask = maskOf(ports, build);
   const stage = state.stages.find((candidate) => candidate.name === "agent");
-  if (stage?.status !== "passed") {
-    const why = stage === undefined ? "never started" : describeFailure(stage);
-    return { lack: `the critic agent did not finish: ${why}` };
+  if (stage === undefined) return { lack: "the critic agent did not finish: never started" };
+  if (stage.status !== "passed") {
+    const said = stage.timedOut ? null : ports.agents.endOf(await stageOutput(endpoint, jobKey, stage, mask));
+    return { lack: `the critic agent did not finish: ${said === null ? describeFailure(stage) : endText(said)}` };
   }
-  const file = await guest.readFile(`${handoverPath(jobKey)}/result.json`, { maxBytes: 1024 * 1024 });
+  const file = await endpoint.guest.readFile(`${handoverPath(jobKey)}/result.json`, { maxBytes: 1024 * 1024 });
   if (file === null) return { lack: "the critic agent handed in no findings file (WAVESMITH_RESULT_FILE)" };
   return { text: mask(file.toString("utf8")) };
 }
@@ -145,7 +150,7 @@ function complain({ gates }: Ports, loaded: CriticRun, message: string): Reviewe
   const block = critic === false || firstLook === null || atLeast("high", critic.block) ? "high" : critic.block;
   const where = firstLook === null ? "" : "in its second look, ";
   const waiting = firstLook?.candidates.map((finding) => gates.setAside(finding, "not looked at again")) ?? [];
-  const finding = { rule: "review-missing", severity: block, file: null, line: null, confidence: null };
+  const finding = { rule: reviewMissing, severity: block, file: null, line: null, confidence: null };
   return {
     blocking: [{ ...finding, message: `${where}${message}` }],
     aside: [...waiting, ...(firstLook?.aside ?? [])],

@@ -9,6 +9,7 @@ import { addHeadAttempt, advance, emitFor } from "./advance.ts";
 import { withDenials } from "./denials.ts";
 import {
   describeFailure,
+  endText,
   failedStage,
   jobStateOf,
   maskOf,
@@ -190,9 +191,6 @@ function outcomeOfEnd(end: AgentEnd): AttemptOutcome {
   if (end === "refused" || end === "over-budget") return end;
   return end === "stalled" ? "timed-out" : "failed";
 }
-
-const endText = ({ end, detail }: { end: AgentEnd; detail: string }): string =>
-  `the agent ended: ${end.replaceAll("-", " ")}${detail === "" ? "" : `: ${detail}`}`;
 
 async function lastOutput(
   endpoint: SandboxEndpoint,

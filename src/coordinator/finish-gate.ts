@@ -4,7 +4,7 @@ import type { GateResult, SortedReview } from "../gates/port.ts";
 import type { JobState, SandboxEndpoint, StageState } from "../sandbox/port.ts";
 import type { GateRunRow, StoreTransaction } from "../store/port.ts";
 import { advance, emitFor } from "./advance.ts";
-import { criticAgent, judgeReview, type Reviewed, secondLookHome } from "./critic-review.ts";
+import { criticAgent, judgeReview, type Reviewed, reviewMissing, secondLookHome } from "./critic-review.ts";
 import { withDenials } from "./denials.ts";
 import { commitReader } from "./finish-attempt.ts";
 import { describeFailure, jobStateOf, maskOf, overBudget, stageOutput } from "./job-results.ts";
@@ -292,12 +292,14 @@ async function judgeChecks(
   return {
     verdict,
     reason: verdict === "failed" ? `findings at or above ${settings.block}` : null,
-    fixable: true,
+    fixable: ports.gates.judgeFindings(blocking.filter(isMendable), settings.block) === "failed",
     evidence,
     findings: [...blocking, ...(review?.aside ?? [])],
     blocking,
   };
 }
+
+const isMendable = ({ rule }: Finding): boolean => rule !== reviewMissing;
 
 const counted = (number: number, noun: string): string => `${number} ${noun}${number === 1 ? "" : "s"}`;
 const elapsed = (from: Date, to: Date): number => to.getTime() - from.getTime();

@@ -1,3 +1,4 @@
+import type { AgentEnd } from "../agents/port.ts";
 import { saysDiskFull } from "../domain/disk-full.ts";
 import type { JobState, SandboxEndpoint, StageState } from "../sandbox/port.ts";
 import type { BuildRow } from "../store/port.ts";
@@ -57,3 +58,7 @@ export function describeFailure(stage: StageState): string {
   if (stage.signal !== null) return `${stage.name} was ended by ${stage.signal}`;
   return `${stage.name} exited with ${stage.exitCode}`;
 }
+
+/** In words: how an agent of the Agent Client Protocol says it ended. */
+export const endText = ({ end, detail }: { end: AgentEnd; detail: string }): string =>
+  `the agent ended: ${end.replaceAll("-", " ")}${detail === "" ? "" : `: ${detail}`}`;

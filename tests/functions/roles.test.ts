@@ -114,6 +114,23 @@ describe("a critic of the Agent Client Protocol", () => {
   });
 });
 
+describe("a critic that fails", () => {
+  it("blocks the wave, says how its agent ended, and is nothing to ask a fixer about", async () => {
+    const prompt = "fail -32603 model said 400\n{{diff}}\n{{handIn}}";
+    const fixer = { runtime: "command", command: "echo mended > new.txt" };
+    const ended = await build({
+      ...critic({ agents: { critic: { ...scripted, prompt }, fixer } }),
+      gates: { testing: false, integration: false },
+    });
+    expect(ended).toMatchObject({ status: "failed", verdicts: ["failed"], jobs: 1 });
+    expect(ended.findings).toEqual([
+      "high: the critic agent did not finish: the agent ended: model error: model said 400",
+    ]);
+    expect(await fixture.app.store.attempts.list({ buildId: ended.id, kind: "fix" })).toEqual([]);
+    expect((await fixture.app.store.waves.get({ buildId: ended.id })).reason).toContain("no fixer can mend");
+  });
+});
+
 describe("a critic of another runtime", () => {
   it("is a program that says the same again, which confirms it", async () => {
     const says = `cat > /dev/null; echo '${JSON.stringify({ findings: [loses, elsewhere] })}' > "$WAVESMITH_RESULT_FILE"`;
