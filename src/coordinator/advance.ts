@@ -163,7 +163,7 @@ async function dispatch(
       baseSha: wave!.baseSha,
       treePath:
         build.plan.isolation === "shared"
-          ? sharedTreePath(build.id, wave!.number)
+          ? sharedTreePath(build.id, wave!.number, wave!.epoch)
           : taskTreePath(build.id, task.key, number),
       ref: taskRef(build.id, task.key, number),
       jobKey: `${id}-0`,

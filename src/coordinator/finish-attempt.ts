@@ -21,6 +21,7 @@ import { type Keeping, keepTree, keepWork } from "./keep-work.ts";
 import { handoverPath, waveRef } from "./names.ts";
 import type { Ports } from "./port.ts";
 import { ensureSandbox } from "./sandboxes.ts";
+import { clearPaths, closeSharedTree, sharesTree } from "./shared-tree.ts";
 import { type AttemptRefer, type LoadedAttempt, loadAttempt, mayChangeTests, waveMembers } from "./start-attempt.ts";
 
 // W5. An agent's claim to be finished proves nothing: exit status, acceptance checks and the diff in git decide.
@@ -177,6 +178,8 @@ async function lastOutput(
 export async function settleAttempt(ports: Ports, refer: AttemptRefer): Promise<void> {
   const { attempt, wave, build } = await loadAttempt(ports, refer.attemptId);
   if (attempt.status !== "finishing" || attempt.fence !== refer.fence) return;
+  // Before it may be tried again, and so that nobody else goes on seeing it.
+  if (sharesTree(attempt)) await clearPaths(ports, await ensureSandbox(ports, build), attempt);
   if (attempt.kind !== "task" && attempt.verdict?.outcome === "succeeded" && attempt.commitSha !== null) {
     // A projection of the row below: repeated with the same values after a crash.
     const ref = waveRef(attempt.buildId, wave.number);
@@ -320,7 +323,8 @@ export async function closeAttempt(ports: Ports, refer: AttemptRefer): Promise<v
   if (attempt.status !== "settled") return;
   const endpoint = await ensureSandbox(ports, build);
   const hadJob = await dropJob(ports, endpoint, attempt.jobKey);
-  if (hadJob && attempt.commitSha === null) {
+  // In a tree that others share the task's next attempt may be at work: whoever starts it, or joins the wave, keeps it.
+  if (hadJob && attempt.commitSha === null && !sharesTree(attempt)) {
     const kept = await keepTree(ports, endpoint, loaded).catch((error: unknown) => {
       if (!isDiskFull(error)) throw error;
       ports.log.warn(
@@ -332,7 +336,8 @@ export async function closeAttempt(ports: Ports, refer: AttemptRefer): Promise<v
     if (kept?.commit != null)
       await ports.store.attempts.update({ id: attempt.id, commitSha: null }, { commitSha: kept.commit });
   }
-  await ports.workspace.closeTree(endpoint.guest, attempt.treePath);
+  if (sharesTree(attempt)) await closeSharedTree(ports, { ...loaded, treePath: attempt.treePath });
+  else await ports.workspace.closeTree(endpoint.guest, attempt.treePath);
   await endpoint.guest.remove(handoverPath(attempt.jobKey), { recursive: true });
   await endpoint.guest.forgetJob(attempt.jobKey);
 }

@@ -18,7 +18,6 @@ export function unsupportedFeatures(plan: Plan): PlanFault[] {
       "use the runtime command, or `run` in its tasks",
     );
   }
-  if (plan.isolation === "shared") refuse("isolation", "Isolation shared", "use worktree");
   if (plan.deliver.forge === "github") refuse("deliver.forge", "Delivery to GitHub", "use forge local");
   if (plan.notify.length > 0) refuse("notify", "Notifying webhooks", "remove notify");
   const { usd, tokens } = plan.limits.budget;
