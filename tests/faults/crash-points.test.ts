@@ -25,8 +25,12 @@ import { requires } from "../support/require.ts";
 //   the n-th time each is reached by a process: WAVESMITH_CRASH_OCCURRENCE=2 besides
 
 const program = fileURLToPath(new URL("../support/crash-process.ts", import.meta.url));
-/** Points that the build need not pass: crons come by the clock, and no snapshot is taken and no idle sandbox stopped. */
-const besideBuild = /^(engine\.cron|snapshots|driver\.(pack|restore)|sandbox-(idle|lost|restored?))\./;
+/**
+ * Points that the build need not pass: crons come by the clock, no snapshot is taken, no idle sandbox stopped, and no
+ * tree shared (tests/e2e/kill-shared.test.ts).
+ */
+const besideBuild =
+  /^(engine\.cron|snapshots|workspace\.restorePaths|driver\.(pack|restore)|sandbox-(idle|lost|restored?))\./;
 const allPoints: readonly string[] = [...crashPoints, ...engineCrashPoints];
 const everyPoint = allPoints.filter((point) => !besideBuild.test(point));
 /** Calls during which a sandbox may die. */

@@ -55,30 +55,33 @@ describe("tasks that share a tree", () => {
     await noTreeIsLeft(build.id);
   });
 
-  it("begin each wave on what the one before has joined, and are set up once per tree", async () => {
+  it("begin each wave on what the one before has joined, in a tree that is set up once, with the plan's variables", async () => {
     const build = await fixture.build(
       shared(
         [
-          { id: "a", writes: ["a"], env: { MINE: "a" }, run: "cat cache.log > a; echo $MINE >> a" },
-          { id: "b", writes: ["b"], run: "cat cache.log > b" },
-          { id: "c", writes: ["c"], dependsOn: ["a", "b"], run: "cat a b > c; wc -l < cache.log >> c" },
+          { id: "ignore", writes: [".gitignore"], run: "echo '*.log' > .gitignore" },
+          {
+            id: "a",
+            writes: ["a"],
+            dependsOn: ["ignore"],
+            env: { MINE: "a" },
+            run: "cat setup.log > a; echo $MINE >> a",
+          },
+          { id: "b", writes: ["b"], dependsOn: ["ignore"], run: "cat setup.log > b" },
+          { id: "c", writes: ["c"], dependsOn: ["a", "b"], run: "cat a b setup.log > c" },
         ],
+        // What setup makes must be ignored, as the first task sees to it.
         {
-          setup: { run: 'echo "set up ${MINE:-without}" >> cache.log; sleep 0.5' },
-          source: { kind: "empty" },
-          gates: { testing: false, integration: false },
-          agents: {},
+          setup: { run: "if test -e .gitignore; then echo set up $MINE $PLANS >> setup.log; sleep 0.5; fi" },
+          env: { PLANS: "yes" },
         },
       ),
     );
-    // `cache.log` is nobody's: a setup that leaves what git does not ignore is named.
-    expect(build.status).toBe("failed");
-    const [wave] = await fixture.app.store.waves.list({ buildId: build.id });
-    expect(wave!.reason).toContain("cache.log");
-    expect(await fixture.git("show", `wavesmith/${build.id}/task/a/1:a`)).toBe("set up without\na\n");
-    expect(await fixture.git("show", `wavesmith/${build.id}/task/b/1:b`), "one line: set up once").toBe(
-      "set up without\n",
-    );
+    expect([build.status, build.reason]).toEqual(["completed", null]);
+    expect(await fixture.git("show", "main:a")).toBe("set up yes\na\n");
+    expect(await fixture.git("show", "main:b"), "one line: set up once").toBe("set up yes\n");
+    expect(await fixture.git("show", "main:c")).toBe("set up yes\na\nset up yes\nset up yes\n");
+    expect(await filesOf("main")).toEqual([".gitignore", "a", "b", "c"]);
   });
 
   it("fail their wave by what nobody declared, named and kept; nothing of it is on main", async () => {
