@@ -2,10 +2,10 @@ import { isDiskFull } from "../domain/disk-full.ts";
 import { WavesmithError } from "../domain/errors.ts";
 import { matchesAny } from "../domain/write-globs.ts";
 import type { SandboxEndpoint } from "../sandbox/port.ts";
+import type { AttemptInContext } from "../store/port.ts";
 import type { KeepResult } from "../workspace/port.ts";
 import { handoverPath, sharedTreeAt } from "./names.ts";
 import type { Ports } from "./port.ts";
-import type { LoadedAttempt } from "./start-attempt.ts";
 
 // W8. Work is kept on a ref of the authority before the tree that holds it is removed.
 
@@ -28,7 +28,7 @@ export interface Keeping {
 export async function keepWork(
   ports: Ports,
   endpoint: SandboxEndpoint,
-  loaded: LoadedAttempt,
+  loaded: AttemptInContext,
   jobFailed: boolean,
 ): Promise<Keeping> {
   const first = await unlessFull(keepTree(ports, endpoint, loaded));
@@ -51,11 +51,11 @@ export async function unlessFull(keep: Promise<KeepResult | null>): Promise<Keep
 }
 
 /** The paths of a task in the tree that its wave shares; null: all of the tree is the attempt's to keep. */
-export const ownWrites = ({ attempt, task }: LoadedAttempt): readonly string[] | null =>
+export const ownWrites = ({ attempt, task }: AttemptInContext): readonly string[] | null =>
   sharedTreeAt(attempt.treePath) === null ? null : (task?.definition.writes ?? null);
 
 /** Removes large files that the base does not have; returns the first few, in words. */
-async function dropBulky(ports: Ports, { guest }: SandboxEndpoint, loaded: LoadedAttempt): Promise<string[]> {
+async function dropBulky(ports: Ports, { guest }: SandboxEndpoint, loaded: AttemptInContext): Promise<string[]> {
   const { attempt, build } = loaded;
   const { treePath } = attempt;
   const own = ownWrites(loaded);
@@ -88,7 +88,7 @@ const emptied: KeepResult = { commit: null, changed: [], refused: ["its tree was
 export async function keepTree(
   ports: Ports,
   endpoint: SandboxEndpoint,
-  loaded: LoadedAttempt,
+  loaded: AttemptInContext,
 ): Promise<KeepResult | null> {
   const { attempt, build } = loaded;
   const only = ownWrites(loaded);
@@ -111,7 +111,7 @@ export async function keepTree(
   return kept;
 }
 
-function commitMessage({ attempt, build, wave, task }: LoadedAttempt): string {
+function commitMessage({ attempt, build, wave, task }: AttemptInContext): string {
   const titles = {
     task: task?.definition.title ?? "",
     fix: `Fix wave ${wave.number}`,
