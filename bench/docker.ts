@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { ProjectId, SandboxId } from "../src/domain/ids.ts";
-import { type SandboxLimits, usualLimits } from "../src/domain/sandbox.ts";
+import type { SandboxLimits } from "../src/domain/sandbox.ts";
 import { imageName } from "../src/sandbox/drivers/docker/image.ts";
 import { createDockerDriver } from "../src/sandbox/drivers/docker.ts";
 import type { GuestClient, SandboxDriver, SandboxSpec } from "../src/sandbox/port.ts";
@@ -11,6 +11,12 @@ import { interleaved } from "./measure.ts";
 import type { Benchmark, Finding } from "./target.ts";
 
 const megabyte = 1_000_000;
+const usualLimits: SandboxLimits = {
+  cpus: 2,
+  memoryBytes: 4 * 1024 ** 3,
+  processes: 512,
+  diskBytes: 20 * 1024 ** 3,
+};
 
 export const docker: Benchmark = {
   name: "docker",

@@ -95,7 +95,14 @@ function forInngest(error: unknown): unknown {
   return new NonRetriableError(`${error.message}${remedy}`, { cause: error });
 }
 
-const finalCodes: ReadonlySet<string> = new Set(["plan-invalid", "usage", "unsupported", "conflict", "environment"]);
+const finalCodes: ReadonlySet<string> = new Set([
+  "plan-invalid",
+  "usage",
+  "unsupported",
+  "conflict",
+  "environment",
+  "capacity",
+]);
 
 const isFinal = (error: unknown): error is WavesmithError =>
   error instanceof WavesmithError && !error.retryable && finalCodes.has(error.code);

@@ -8,6 +8,7 @@ import { createFunctions } from "../functions/index.ts";
 import { createAgents } from "./agents/agents.ts";
 import type { Config, InngestSettings } from "./config.ts";
 import { withCrashPoints } from "./coordinator/crash-points.ts";
+import { hearSandboxes, type SandboxHearing } from "./coordinator/hear-sandboxes.ts";
 import type { Ports } from "./coordinator/port.ts";
 import { reconcileBuilds } from "./coordinator/reconcile.ts";
 import { createRelay, type Relay } from "./coordinator/relay.ts";
@@ -139,7 +140,7 @@ async function wire(given: AppOptions, database: Database): Promise<App> {
   };
   const functions = createFunctions(flow);
   await runner.use(functions);
-  const running = createDriving({ database, runner, ports, relay, warn: room.warn });
+  const running = createDriving({ database, runner, ports, relay, sandboxes, warn: room.warn });
   return {
     config,
     ports,
@@ -160,7 +161,11 @@ async function wire(given: AppOptions, database: Database): Promise<App> {
     reconcile: () => running.reconcile(),
     diskTrouble: () => room.trouble(),
     abandon: (projectId) => sandboxes.abandon(projectId),
-    close: () => running.stop().finally(() => database.close()),
+    close: () =>
+      running
+        .stop()
+        .finally(() => plain.models.close())
+        .finally(() => database.close()),
   };
 }
 
@@ -246,10 +251,18 @@ async function rememberSent(config: Config, store: Store, { id, name, data }: Se
   await store.outbox.insertIfAbsent({ eventId: id, name, data, projectId, buildId: null, sentAt: new Date() });
 }
 
-function drivers(options: AppOptions, installationId: string) {
+interface Drivers {
+  readonly driver: Ports["driver"];
+  abandon(projectId: string): Promise<void>;
+  /** Tells of each driver that is or comes into use here. */
+  tellUse(tell: (name: string) => void): void;
+}
+
+function drivers(options: AppOptions, installationId: string): Drivers {
   const { warn } = options;
   const made = new Map<string, SandboxDriver>();
   let abandoned = false;
+  let tellUse: (name: string) => void = () => undefined;
   const driver = (name: string): SandboxDriver => {
     const known = made.get(name);
     if (known !== undefined) return known;
@@ -259,10 +272,15 @@ function drivers(options: AppOptions, installationId: string) {
       throw new WavesmithError("sandbox-unavailable", "the build is being interrupted: no sandbox is started");
     };
     made.set(name, { ...plain, ensure });
+    tellUse(name);
     return { ...plain, ensure };
   };
   return {
     driver,
+    tellUse(tell) {
+      tellUse = tell;
+      for (const name of made.keys()) tell(name);
+    },
     async abandon(projectId: string): Promise<void> {
       abandoned = true;
       for (const one of made.values()) {
@@ -314,11 +332,13 @@ function createDriving(parts: {
   runner: Runner;
   ports: Ports;
   relay: Relay;
+  sandboxes: Drivers;
   warn: (message: string, error?: unknown) => void;
 }): Driving {
-  const { database, runner, ports, relay } = parts;
+  const { database, runner, ports, relay, sandboxes } = parts;
   const owner = `proc_${createHash("sha256").update(`${process.pid}:${Date.now()}:${Math.random()}`).digest("hex").slice(0, 16)}`;
   let watcher: JobWatcher | null = null;
+  let hearing: SandboxHearing | null = null;
   let registration: { release(): Promise<void> } | null = null;
   let timer: NodeJS.Timeout | null = null;
   let projects: "all" | ReadonlySet<string> = new Set();
@@ -350,6 +370,9 @@ function createDriving(parts: {
       registration = await ports.store.registerProcess(owner);
       runner.start(projectIds);
       watcher = watchJobs(ports, { owner, projectIds, flush: () => relay.flush() });
+      const heard = hearSandboxes(ports, { projectIds, flush: () => relay.flush() });
+      hearing = heard;
+      sandboxes.tellUse((name) => heard.hear(name));
       timer = setTimeout(tick, 0);
       return watcher;
     },
@@ -358,6 +381,7 @@ function createDriving(parts: {
       if (timer !== null) clearTimeout(timer);
       timer = null;
       await turn;
+      await hearing?.stop();
       // Each whatever became of the one before: on a full disk none of them can give back what it holds.
       const stopped = runner.stop().finally(() => watcher?.stop());
       await stopped.finally(() => registration?.release());

@@ -2,7 +2,7 @@ import { availableParallelism } from "node:os";
 import { delimiter, resolve } from "node:path";
 import { z } from "zod";
 import { WavesmithError } from "./domain/errors.ts";
-import type { SandboxPolicy } from "./domain/sandbox.ts";
+import type { SandboxLimits, SandboxPolicy } from "./domain/sandbox.ts";
 
 // The only reader of the process environment. Every setting is a row of the README's table and of .env.example.
 
@@ -15,6 +15,9 @@ const periodOrNever = z.union([period, z.enum(["never", "0"])], {
   error: "must be a time such as 30m, 2h or 7d, or never",
 });
 const size = z.string().regex(/^\d{1,6}(MB|GB)$/, "must be a size such as 512MB or 2GB");
+
+/** Less would not do for the guest and one program beside it. */
+const leastMemoryBytes = 128 * 1024 ** 2;
 
 const settingsSchema = z.object({
   WAVESMITH_DATA: z.string().min(1).default(".wavesmith").describe("data directory: database, repositories, volumes"),
@@ -31,6 +34,24 @@ const settingsSchema = z.object({
     .string()
     .default("")
     .describe("`sandbox.readOnly`: further folders that sandboxes may read, separated like PATH"),
+  WAVESMITH_SANDBOX_CPUS: z
+    .string()
+    .regex(/^([1-9]\d{0,2}(\.\d{1,2})?|0\.[1-9]\d?|0\.0[1-9])$/, "must be a number from 0.01 to 999")
+    .default("2")
+    .describe("processors that a sandbox may use (docker), from its next start on, like the three below"),
+  WAVESMITH_SANDBOX_MEMORY: size
+    .refine((text) => bytes(text) >= leastMemoryBytes, "must be at least 128MB")
+    .default("4GB")
+    .describe("memory that a sandbox may use, none of it swapped (docker)"),
+  WAVESMITH_SANDBOX_PROCESSES: z
+    .string()
+    .regex(/^([3-9]\d|[1-9]\d{2,5})$/, "must be a number from 30 to 999999")
+    .default("512")
+    .describe("processes and threads that a sandbox may have at once (docker)"),
+  WAVESMITH_SANDBOX_DISK: size
+    .refine((text) => bytes(text) > 0, "must be at least 1MB")
+    .default("20GB")
+    .describe("what a volume may take; where the disk cannot keep it to that, no further job is started above it"),
   WAVESMITH_SANDBOX_IDLE: periodOrNever
     .default("2h")
     .describe("a sandbox in which nothing has been at work for so long is stopped, its volume kept; or `never`"),
@@ -222,6 +243,7 @@ export function loadConfig(env: Readonly<Record<string, string | undefined>>): C
 function sandboxPolicy(data: z.infer<typeof settingsSchema>): SandboxPolicy {
   const { WAVESMITH_SANDBOX_MAX: most } = data;
   return {
+    limits: sandboxLimits(data),
     idleMs: milliseconds(data.WAVESMITH_SANDBOX_IDLE),
     ttlMs: milliseconds(data.WAVESMITH_SANDBOX_TTL),
     snapshotWhenIdle: data.WAVESMITH_SANDBOX_IDLE_SNAPSHOT === "1",
@@ -232,6 +254,13 @@ function sandboxPolicy(data: z.infer<typeof settingsSchema>): SandboxPolicy {
     reserveDiskBytes: bytes(data.WAVESMITH_SANDBOX_RESERVE_DISK),
   };
 }
+
+const sandboxLimits = (data: z.infer<typeof settingsSchema>): SandboxLimits => ({
+  cpus: Number(data.WAVESMITH_SANDBOX_CPUS),
+  memoryBytes: bytes(data.WAVESMITH_SANDBOX_MEMORY),
+  processes: Number(data.WAVESMITH_SANDBOX_PROCESSES),
+  diskBytes: bytes(data.WAVESMITH_SANDBOX_DISK),
+});
 
 /** Null: never. */
 const milliseconds = (text: string): number | null =>

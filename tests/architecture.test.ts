@@ -78,6 +78,7 @@ const environmentReaders = [
   "src/config.ts",
   "src/cli/main.ts",
   "src/guest/main.ts",
+  "src/builtin-agent/main.ts",
   "src/agent-host/main.ts",
   "bin/",
   "scripts/",

@@ -1,10 +1,12 @@
 // The one place where commands reach the parts behind the coordinator; like an entry point it may import everything.
 // Each part is loaded when a command needs it, so that `plan` or a wrong option does not wait for a database driver.
+import { execFile } from "node:child_process";
 import { accessSync, constants, existsSync, mkdirSync, statSync } from "node:fs";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
+import { promisify } from "node:util";
 import type { App } from "../app.ts";
 import type { Config } from "../config.ts";
 import { messageOf, WavesmithError } from "../domain/errors.ts";
@@ -169,7 +171,7 @@ export function refuseDriver(name: string): void {
   });
 }
 
-export interface SandboxImageRequest extends Omit<ImageRequest, "guestPath"> {
+export interface SandboxImageRequest extends Omit<ImageRequest, "guestPath" | "npmRegistry"> {
   readonly onProgress: (progress: ImageProgress) => void;
   readonly signal: AbortSignal;
 }
@@ -187,11 +189,24 @@ export async function buildSandboxImage(config: Config, request: SandboxImageReq
   try {
     const { onProgress, signal, ...recipe } = request;
     const guestPath = await guestProgram(folder);
-    return await buildImage(connectEngine(config.environment), { ...recipe, guestPath }, { onProgress, signal });
+    const asked = { ...recipe, guestPath, npmRegistry: await npmRegistry(config) };
+    return await buildImage(connectEngine(config.environment), asked, { onProgress, signal });
   } finally {
     await rm(folder, { recursive: true, force: true });
   }
 }
+
+/** The npm registry this machine uses; null without npm. */
+async function npmRegistry({ environment }: Config): Promise<string | null> {
+  const env = { PATH: environment.PATH ?? "", HOME: environment.HOME ?? "" };
+  return promisify(execFile)("npm", ["config", "get", "registry"], { env, timeout: 30_000 }).then(
+    ({ stdout }) => stdout.trim(),
+    () => null, // Only a base without Node needs it.
+  );
+}
+
+/** What a person reads of a line of output, in which agents tell what they do; null when there is nothing to tell. */
+export const agentLines = async () => (await import("../agents/agent-output.ts")).agentLine;
 
 /** What shows previews. */
 export const previewProxies = () => import("../delivery/preview-proxy.ts");

@@ -1,10 +1,11 @@
 import { WavesmithError } from "../domain/errors.ts";
-import type { MachineRoom, SandboxLimits } from "../domain/sandbox.ts";
-import { usualLimits } from "../domain/sandbox.ts";
+import type { MachineRoom } from "../domain/sandbox.ts";
 import type { BuildRow, SandboxRow, StoreTransaction } from "../store/port.ts";
 import { networkPolicyOf } from "./network-policy.ts";
 import type { Ports } from "./port.ts";
 import { bootSubject, presentStates, tellSandbox } from "./sandbox-events.ts";
+import { mebibytes } from "./volume-limit.ts";
+import { forgetGone } from "./watch-sandboxes.ts";
 
 // Whether one more sandbox may run is decided in the transaction that says it is to run, under the tenant's row and one
 // lock for the machine: a row counts from the moment it is admitted, not from when its container is seen.
@@ -22,10 +23,9 @@ type Admission = { readonly row: SandboxRow } | { readonly full: string };
  * its tenant or the machine has no room for one more; that it waits, and why, stands in its row then.
  */
 export async function admitSandbox(ports: Ports, build: BuildRow): Promise<SandboxRow> {
-  const room = await ports.machine.room();
-  const admission = await ports.store.transaction("sandbox-intend", (transaction) =>
-    decide(transaction, ports, build, room),
-  );
+  let admission = await admit(ports, build);
+  // What was killed with whoever looked after it counts until somebody looks: that is now.
+  if ("full" in admission && (await forgetGone(ports, build.projectId))) admission = await admit(ports, build);
   if ("row" in admission) return admission.row;
   const { maxRunningPerTenant } = ports.sandboxPolicy;
   const raise = maxRunningPerTenant === null ? "" : ", or raise WAVESMITH_SANDBOX_MAX";
@@ -34,6 +34,11 @@ export async function admitSandbox(ports: Ports, build: BuildRow): Promise<Sandb
     retryAfterMs,
     remedy: `it is tried again after ${retryAfterMs / 1000} s; to make room: wavesmith sandbox stop PROJECT${raise}`,
   });
+}
+
+async function admit(ports: Ports, build: BuildRow): Promise<Admission> {
+  const room = await ports.machine.room();
+  return ports.store.transaction("sandbox-intend", (transaction) => decide(transaction, ports, build, room));
 }
 
 async function decide(
@@ -51,7 +56,7 @@ async function decide(
     state: "wanted" as const,
     reason: full,
     network: networkPolicyOf(build),
-    limits: usualLimits,
+    limits: ports.sandboxPolicy.limits,
     checkedAt: now,
   };
   // A build that waits for room stands still by its own will: nobody need ask on for it.
@@ -106,14 +111,13 @@ async function whyFull(
   const ofTenant = await transaction.projects.list({ tenantId, id: ids });
   if (most !== null && ofTenant.length >= most)
     return `${ofTenant.length} of this tenant's sandboxes run, of at most ${most}`;
-  const promised = others.reduce((sum, row) => sum + limitsOf(row).cpus, usualLimits.cpus);
+  const { limits } = ports.sandboxPolicy;
+  const taken = others.reduce((sum, row) => sum + (row.limits ?? limits).cpus, 0);
   const processors = ports.processors * cpuOvercommit;
-  if (others.length > 0 && promised > processors)
-    return `the ${others.length} that run may use ${promised - usualLimits.cpus} of ${processors} processors to be promised`;
+  if (others.length > 0 && taken + limits.cpus > processors)
+    return `the ${others.length} that run may use ${taken} of ${processors} processors to be promised`;
   return whyNoRoom(ports, others, room);
 }
-
-const limitsOf = (row: SandboxRow): SandboxLimits => row.limits ?? usualLimits;
 
 function whyNoRoom(ports: Ports, others: readonly SandboxRow[], room: MachineRoom): string | null {
   const { reserveMemoryBytes, reserveDiskBytes } = ports.sandboxPolicy;
@@ -126,5 +130,3 @@ function whyNoRoom(ports: Ports, others: readonly SandboxRow[], room: MachineRoo
     return `${mebibytes(room.diskBytes)} of disk are left, and ${mebibytes(reserveDiskBytes)} are kept free`;
   return null;
 }
-
-const mebibytes = (bytes: number): string => `${Math.max(0, Math.floor(bytes / 1024 ** 2))} MiB`;

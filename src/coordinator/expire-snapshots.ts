@@ -2,8 +2,6 @@ import { messageOf } from "../domain/errors.ts";
 import type { Ports } from "./port.ts";
 import { failSnapshot, writingLock } from "./snapshots.ts";
 
-const dayMs = 24 * 3_600_000;
-
 /**
  * Removes snapshots that have been kept long enough, fails those whose writer died, and clears bytes away that no row
  * counts on. Bytes that no row knows are not ours to judge. Safe to do twice at once.
@@ -41,7 +39,3 @@ async function clearAway(ports: Ports): Promise<void> {
       .remove(id)
       .catch((error: unknown) => ports.log.warn(`snapshot ${id} could not be removed: ${messageOf(error)}`));
 }
-
-/** The days for which a snapshot taken now is kept. */
-export const daysKept = ({ sandboxPolicy }: Pick<Ports, "sandboxPolicy">): number =>
-  Math.round(sandboxPolicy.snapshotKeepMs / dayMs);

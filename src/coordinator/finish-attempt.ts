@@ -22,7 +22,14 @@ import { handoverPath, waveRef } from "./names.ts";
 import type { Ports } from "./port.ts";
 import { ensureSandbox } from "./sandboxes.ts";
 import { clearPaths, closeSharedTree, sharesTree } from "./shared-tree.ts";
-import { type AttemptRefer, type LoadedAttempt, loadAttempt, mayChangeTests, waveMembers } from "./start-attempt.ts";
+import {
+  type AttemptRefer,
+  homesOf,
+  type LoadedAttempt,
+  loadAttempt,
+  mayChangeTests,
+  waveMembers,
+} from "./start-attempt.ts";
 
 // W5. An agent's claim to be finished proves nothing: exit status, acceptance checks and the diff in git decide.
 // W8. Work is kept on a ref of the authority before the tree that holds it is removed.
@@ -339,6 +346,10 @@ export async function closeAttempt(ports: Ports, refer: AttemptRefer): Promise<v
   if (sharesTree(attempt)) await closeSharedTree(ports, { ...loaded, treePath: attempt.treePath });
   else await ports.workspace.closeTree(endpoint.guest, attempt.treePath);
   await endpoint.guest.remove(handoverPath(attempt.jobKey), { recursive: true });
+  // Another attempt may go on with the session of one that failed.
+  if (attempt.outcome === "succeeded") {
+    for (const home of homesOf(loaded)) await endpoint.guest.remove(home, { recursive: true });
+  }
   await endpoint.guest.forgetJob(attempt.jobKey);
 }
 

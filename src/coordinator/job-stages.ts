@@ -2,6 +2,7 @@ import { createHash } from "node:crypto";
 import type { Plan } from "../domain/plan.ts";
 import type { JobSpec, SandboxEndpoint, StageSpec } from "../sandbox/port.ts";
 import type { Ports } from "./port.ts";
+import { requireVolumeRoom } from "./volume-limit.ts";
 
 // A job's stages: setup (from the cache when it can be), services, then what the job is for.
 
@@ -186,9 +187,13 @@ export interface StartJobRequest {
   readonly spec: JobSpec;
 }
 
-/** Records the intent, starts the job, records that it runs. Doing it again starts nothing twice. */
+/**
+ * Records the intent, starts the job, records that it runs. Doing it again starts nothing twice. Fails with `capacity` when
+ * the sandbox's volume is above its limit.
+ */
 export async function startJob(ports: Ports, endpoint: SandboxEndpoint, request: StartJobRequest): Promise<void> {
   const { key, build, owner, spec } = request;
+  await requireVolumeRoom(ports, build.projectId, key);
   await ports.store.jobs.insertIfAbsent({
     key,
     buildId: build.id,

@@ -73,6 +73,8 @@ export interface BuildView {
   readonly preview: PreviewView | null;
   /** Why its sandbox waits to be started; null when it does not. */
   readonly waitsForSandbox: string | null;
+  /** What is wrong with its sandbox although it runs, such as a volume above its limit; null when nothing is. */
+  readonly sandboxTrouble: string | null;
 }
 
 export interface BuildReader {
@@ -114,14 +116,21 @@ export function createBuildReader(store: Store, buildId: string): BuildReader {
         waves: rows.map((row) => waves.get(row.id)!.view),
         tasks: ordered.map((task) => taskView(task, rows)),
         preview: build.plan.preview === null ? null : await store.previews.find({ buildId }),
-        waitsForSandbox: build.status === "running" ? await whySandboxWaits(store, build.projectId) : null,
+        ...(await sandboxOf(store, build)),
       };
     },
   };
 }
 
-async function whySandboxWaits(store: Store, projectId: string): Promise<string | null> {
-  return (await store.sandboxes.find({ projectId, state: "wanted" }))?.reason ?? null;
+async function sandboxOf(
+  store: Store,
+  { projectId, status }: BuildRow,
+): Promise<Pick<BuildView, "waitsForSandbox" | "sandboxTrouble">> {
+  const row = status === "running" ? await store.sandboxes.find({ projectId, state: ["wanted", "running"] }) : null;
+  const reason = row?.reason ?? null;
+  return row?.state === "wanted"
+    ? { waitsForSandbox: reason, sandboxTrouble: null }
+    : { waitsForSandbox: null, sandboxTrouble: reason };
 }
 
 function remember(tasks: Map<string, TaskRow>, rows: readonly TaskRow[]): void {

@@ -2,9 +2,9 @@ import { messageOf } from "../domain/errors.ts";
 import type { ProjectId } from "../domain/ids.ts";
 import type { SandboxDriver, SandboxInfo } from "../sandbox/port.ts";
 import type { SandboxRow } from "../store/port.ts";
+import { recordBoot, settleIntent } from "./boot-sandbox.ts";
 import type { Ports } from "./port.ts";
 import { presentStates, withSandboxAlone } from "./sandbox-events.ts";
-import { recordBoot } from "./sandboxes.ts";
 import { finishStop } from "./stop-sandbox.ts";
 
 // R1. Drivers list what carries the mark of this installation alone, so nothing else is ever touched. Volumes are never
@@ -64,7 +64,7 @@ async function reconcileDriver(
   const infos = await driver.list();
   for (const row of present) {
     const info = infos.find((one) => one.sandboxId === row.id) ?? null;
-    if (await reconcileRow(ports, row, info)) done.mended.push(row.id);
+    if (await reconcileRow(ports, row)) done.mended.push(row.id);
     else if (await endLeftRunning(ports, row, info)) done.ended.push(row.id);
   }
   const known = new Map(rows.map((row) => [row.id, row]));
@@ -80,26 +80,12 @@ async function reconcileDriver(
 const isOver = (ports: Ports, from: number, ms = graceMs): boolean => ports.clock.now().getTime() - from >= ms;
 
 /** A row that says other than what is so, and stays so: intents nobody acted on, and builds that wait no more. */
-async function reconcileRow(ports: Ports, row: SandboxRow, info: SandboxInfo | null): Promise<boolean> {
+async function reconcileRow(ports: Ports, row: SandboxRow): Promise<boolean> {
   if (row.state !== "wanted") return false;
   const waits = row.reason !== null;
   if (!isOver(ports, (row.checkedAt ?? row.usedAt).getTime(), waits ? askedMs : graceMs)) return false;
-  const mended = await withSandboxAlone(ports, row.projectId, () => mend(ports, row, info), { wait: false });
+  const mended = await withSandboxAlone(ports, row.projectId, () => settleIntent(ports, row), { wait: false });
   return mended === true;
-}
-
-async function mend(ports: Ports, row: SandboxRow, info: SandboxInfo | null): Promise<boolean> {
-  const present = await ports.store.sandboxes.find({ id: row.id, state: "wanted", checkedAt: row.checkedAt });
-  if (present === null) return false;
-  const found = info?.state === "running" ? await ports.driver(row.driver).find(row.projectId as ProjectId) : null;
-  if (found !== null) {
-    // Whoever started it died before he could write it down.
-    await recordBoot(ports, present, found);
-    return true;
-  }
-  const reason = present.reason ?? "not started: whoever was to do it ended";
-  await ports.store.sandboxes.update({ id: row.id, state: "wanted" }, { state: "stopped", reason });
-  return true;
 }
 
 /** A sandbox that runs although its row says that it is stopped. */

@@ -4,6 +4,7 @@ import { eventSchemas } from "../domain/events.ts";
 import { networkOf } from "../domain/network.ts";
 import { parsePlanValue } from "../plan/parse-plan.ts";
 import { unsupportedFeatures } from "../plan/unsupported.ts";
+import { refuseWithoutModels } from "./check-models.ts";
 import type { Ports } from "./port.ts";
 import { type BuildRequest, defaultTenant } from "./start-build.ts";
 
@@ -38,7 +39,9 @@ export function refuseForEvents(data: Readonly<Record<string, unknown>>): void {
 function ownSettings(plan: unknown): string[] {
   const { secrets } = (typeof plan === "object" && plan !== null ? plan : {}) as { secrets?: unknown };
   return Array.isArray(secrets)
-    ? secrets.map(String).filter((name) => /^(WAVESMITH_|INNGEST_|DATABASE_URL$)/.test(name))
+    ? secrets
+        .map(String)
+        .filter((name) => /^(WAVESMITH_|INNGEST_|ANTHROPIC_|OPENAI_|CLAUDE_CODE_|DATABASE_URL$)/.test(name))
     : [];
 }
 
@@ -49,7 +52,7 @@ function sourceOf(plan: unknown): { path?: unknown; git?: unknown } {
 
 /** Reads a `project/build.requested` event. Fails with `plan-invalid`, naming every fault. */
 export function readBuildRequest(
-  ports: Pick<Ports, "environment">,
+  ports: Pick<Ports, "environment" | "models">,
   event: { id: string; data: unknown },
   defaultDriver: string,
 ): BuildRequest {
@@ -63,6 +66,7 @@ export function readBuildRequest(
   if (plan === null || refused.length > 0) {
     throw new WavesmithError("plan-invalid", refused.map((fault) => `${fault.path}: ${fault.message}`).join("\n"));
   }
+  refuseWithoutModels(ports.models, plan);
   return {
     eventId: event.id,
     tenant: defaultTenant,

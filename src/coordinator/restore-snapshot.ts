@@ -44,7 +44,9 @@ async function restoreAlone(ports: Ports, snapshot: SnapshotRow, { onProgress }:
   try {
     await refuseAtWork(ports, row);
     const archive = counted(await open(ports, snapshot), (bytes) => onProgress?.("unpacking", bytes));
-    await ports.driver(row.driver).restore(snapshot.projectId as ProjectId, archive, snapshot.format);
+    // Its next start is under the limits of today.
+    const how = { format: snapshot.format, maxBytes: ports.sandboxPolicy.limits.diskBytes };
+    await ports.driver(row.driver).restore(snapshot.projectId as ProjectId, archive, how);
   } catch (error) {
     await giveWordBack(ports, row);
     throw error;

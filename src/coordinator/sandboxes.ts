@@ -1,13 +1,13 @@
 import { messageOf } from "../domain/errors.ts";
 import type { ProjectId, SandboxId } from "../domain/ids.ts";
-import { usualLimits } from "../domain/sandbox.ts";
 import type { SandboxDriver, SandboxEndpoint } from "../sandbox/port.ts";
 import type { BuildRow, SandboxRow } from "../store/port.ts";
 import { admitSandbox } from "./admit-sandbox.ts";
+import { recordBoot } from "./boot-sandbox.ts";
 import { noteLoss, whyGone } from "./lose-sandbox.ts";
 import { networkPolicyOf } from "./network-policy.ts";
 import type { Ports } from "./port.ts";
-import { bootSubject, presentStates, tellSandbox, withSandboxAlone } from "./sandbox-events.ts";
+import { presentStates, withSandboxAlone } from "./sandbox-events.ts";
 
 // S1. A row says `running` from before its sandbox is given to anybody until the commit in which somebody decides to
 //     stop it. Whoever stops one first takes that word away, on the condition that its `usedAt` is the one he judged by;
@@ -26,7 +26,9 @@ const touchMs = 10_000;
 export async function ensureSandbox(ports: Ports, build: BuildRow): Promise<SandboxEndpoint> {
   const { projectId, sandboxDriver } = build;
   const row = await ports.store.sandboxes.find({ projectId, state: "running", driver: sandboxDriver });
-  if (row !== null && (await isThere(ports, row)) && (await use(ports, row))) return taken(ports, build, row);
+  // One of another network is replaced, which is done under the lock (S2).
+  const serves = row !== null && row.network?.mode === networkPolicyOf(build).mode;
+  if (serves && (await isThere(ports, row)) && (await use(ports, row))) return taken(ports, build, row);
   const started = await withSandboxAlone(ports, projectId, () => startSandbox(ports, build));
   return started!;
 }
@@ -50,17 +52,24 @@ const driverOf = (ports: Ports, { driver }: Pick<SandboxRow, "driver">): Sandbox
 async function taken(ports: Ports, build: BuildRow, row: SandboxRow): Promise<SandboxEndpoint> {
   const endpoint = await ensured(ports, build, row);
   if (endpoint.bootId !== row.bootId) await recordBoot(ports, row, endpoint);
+  const network = networkPolicyOf(build);
+  if (row.network?.mode !== network.mode)
+    await ports.store.sandboxes.update({ id: row.id, bootId: endpoint.bootId, state: "running" }, { network });
   return endpoint;
 }
 
-const ensured = (ports: Ports, build: BuildRow, row: SandboxRow): Promise<SandboxEndpoint> =>
-  driverOf(ports, row).ensure({
+async function ensured(ports: Ports, build: BuildRow, row: SandboxRow): Promise<SandboxEndpoint> {
+  const endpoint = await driverOf(ports, row).ensure({
     projectId: build.projectId as ProjectId,
     sandboxId: row.id as SandboxId,
     tenantId: build.tenantId,
     network: networkPolicyOf(build),
-    limits: row.limits ?? usualLimits,
+    limits: row.limits ?? ports.sandboxPolicy.limits,
   });
+  // From wherever a build is driven its agents' calls of models are answered.
+  ports.models.listen(endpoint.modelSocket);
+  return endpoint;
+}
 
 async function startSandbox(ports: Ports, build: BuildRow): Promise<SandboxEndpoint> {
   const { projectId, sandboxDriver: driver } = build;
@@ -77,26 +86,4 @@ async function startSandbox(ports: Ports, build: BuildRow): Promise<SandboxEndpo
   });
   await recordBoot(ports, row, endpoint);
   return endpoint;
-}
-
-/** Writes down which boot of the sandbox runs, and tells of its start; of an earlier boot that was replaced, its end. */
-export async function recordBoot(
-  ports: Ports,
-  row: SandboxRow,
-  { bootId }: Pick<SandboxEndpoint, "bootId">,
-): Promise<void> {
-  await ports.store.transaction("sandbox-boot", async (transaction) => {
-    const now = ports.clock.now();
-    const running = { bootId, state: "running", startedAt: now, usedAt: now, checkedAt: now } as const;
-    const [started] = await transaction.sandboxes.update(
-      { id: row.id, bootId: row.bootId, state: presentStates },
-      { ...running, stoppedAt: null, reason: null },
-    );
-    if (started === undefined) return; // another has written it down
-    if (row.state === "running" && row.bootId !== bootId) {
-      const subject = bootSubject(row);
-      await tellSandbox(transaction, row, { name: "sandbox/stopped", subject, facts: { reason: "replaced" } });
-    }
-    await tellSandbox(transaction, started, { name: "sandbox/started", subject: bootSubject(started) });
-  });
 }

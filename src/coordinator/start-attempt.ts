@@ -73,7 +73,7 @@ export async function startAttemptJob(ports: Ports, refer: AttemptRefer): Promis
     owner: { kind: "attempt", id: attempt.id, fence: attempt.fence },
     spec: {
       stages: [...setting.stages, ...stages],
-      writable: [...setting.writable, handoverPath(attempt.jobKey), homeOf(loaded)],
+      writable: [...setting.writable, handoverPath(attempt.jobKey), ...homesOf(loaded)],
       labels: { build: build.id, attempt: attempt.id },
     },
   });
@@ -165,8 +165,16 @@ async function agentStageOf(
 }
 
 /** Fixes of one wave share a home: the next round knows what the one before tried. */
-const homeOf = ({ attempt, build, wave, task }: LoadedAttempt): string =>
+export const homeOf = ({ attempt, build, wave, task }: LoadedAttempt): string =>
   homePath(build.id, task?.key ?? `${attempt.kind}-${wave.number}`);
+
+/** Scripts and commands have none: theirs is empty each time. */
+export function homesOf(loaded: LoadedAttempt): string[] {
+  const { attempt, build, task } = loaded;
+  if (attempt.kind === "generate" || (task !== null && task.definition.run !== null)) return [];
+  const runtime = agentSpecFor(build.plan, attempt.role)?.runtime;
+  return runtime === "acp" || runtime === "builtin" ? [homeOf(loaded)] : [];
+}
 
 /** A fixer may take as long as the longest task of the plan. */
 const fixTimeoutMs = (plan: Plan): number => Math.max(...plan.tasks.map((task) => task.timeoutMs));

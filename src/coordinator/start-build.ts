@@ -95,6 +95,10 @@ export async function prepareSandbox(ports: Ports, buildId: string): Promise<voi
   const build = await ports.store.builds.get({ id: buildId });
   if (build.status !== "running") return;
   const { guest } = await ensureSandbox(ports, build);
+  // One build of a project runs at a time: what agents of earlier ones left is of no use to anybody.
+  for (const { path } of (await guest.stat("homes")) === null ? [] : await guest.list("homes")) {
+    if (path !== `homes/${buildId}`) await guest.remove(path, { recursive: true });
+  }
   await ports.workspace.syncVolume(build.projectId as never, guest, build.headSha!);
 }
 

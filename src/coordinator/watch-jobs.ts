@@ -37,7 +37,12 @@ export function watchJobs(ports: Ports, options: WatchOptions): JobWatcher {
   let wake: () => void = () => undefined;
 
   const look = async (): Promise<void> => {
-    await ports.store.renewLeases(options.owner, leaseMs);
+    const renewed = await ports.store.renewLeases(options.owner, leaseMs);
+    // Where the database was away when a lease was to be given back, or to answer that it was taken, nobody watches the
+    // job, and our renewing would keep it so for ever.
+    const unwatched = renewed.filter((key) => !watched.has(key));
+    if (unwatched.length > 0)
+      await ports.store.jobs.update({ key: unwatched, leaseOwner: options.owner }, { leaseOwner: null });
     const leased = await ports.store.leaseJobs({
       projectIds: options.projectIds === "all" ? "all" : [...options.projectIds],
       owner: options.owner,
@@ -88,7 +93,7 @@ async function giveBack(ports: Ports, lease: JobLease, error: unknown): Promise<
   await new Promise((resolve) => setTimeout(resolve, pollMs));
   await ports.store.jobs
     .update({ key: lease.job.key, fence: lease.fence }, { leaseOwner: null })
-    .catch((failure: unknown) => ports.log.warn(`the lease runs out by itself: ${reasonOf(failure)}`));
+    .catch((failure: unknown) => ports.log.warn(`its lease is given back later: ${reasonOf(failure)}`));
 }
 
 /** True when the job has ended, false when watching stopped. */

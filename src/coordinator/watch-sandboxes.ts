@@ -3,10 +3,14 @@ import { messageOf } from "../domain/errors.ts";
 import type { ProjectId } from "../domain/ids.ts";
 import type { GuestHealth, SandboxEndpoint } from "../sandbox/port.ts";
 import type { SandboxRow } from "../store/port.ts";
+import { recordBoot, settleIntent } from "./boot-sandbox.ts";
 import { noteLoss, whyGone } from "./lose-sandbox.ts";
 import type { Ports } from "./port.ts";
 import { withSandboxAlone } from "./sandbox-events.ts";
-import { recordBoot } from "./sandboxes.ts";
+import { watchVolume } from "./volume-limit.ts";
+
+// Looking starts nothing. What is found is written down on the condition that it still is of the boot that was looked at,
+// so any number of processes may look at once: the cron, whoever heard of a change, and whoever needs room.
 
 /** A guest that does not answer within this, on a machine that is busy, is asked again in a minute. */
 const answerMs = 25_000;
@@ -16,16 +20,48 @@ const atOnce = 8;
 
 /**
  * Looks at every sandbox that is said to run. One that is gone, or has been silent for minutes, is written down as lost
- * with the reason; of the others when they were last at work. Starts nothing. Safe to do twice at once.
+ * with the reason; of the others when they were last at work and whether their volumes keep to their limits. Safe to do
+ * twice at once. With `projectIds` those of these projects alone.
  */
-export async function checkSandboxes(ports: Ports): Promise<{ checked: number; lost: number }> {
-  const rows = await ports.store.sandboxes.list({ state: "running" }, { by: "checkedAt" });
-  let lost = 0;
-  for (let at = 0; at < rows.length; at += atOnce) {
-    const looks = rows.slice(at, at + atOnce).map((row) => checkSandbox(ports, row));
-    lost += (await Promise.all(looks)).filter((isLost) => isLost).length;
+export async function checkSandboxes(
+  ports: Ports,
+  projectIds?: readonly string[],
+): Promise<{ checked: number; lost: number }> {
+  const which = projectIds === undefined ? {} : { projectId: projectIds };
+  const rows = await ports.store.sandboxes.list({ state: "running", ...which }, { by: "checkedAt" });
+  return { checked: rows.length, lost: await countEach(rows, (row) => checkSandbox(ports, row)) };
+}
+
+/**
+ * Looks whether sandboxes of other projects that count as running, or as being started, are there; returns whether any was
+ * not. One that does not answer is left to the next check.
+ */
+export async function forgetGone(ports: Ports, exceptProjectId: string): Promise<boolean> {
+  const rows = await ports.store.sandboxes.list({ state: ["running", "wanted"] });
+  const others = rows.filter(({ projectId, state, reason }) => {
+    return projectId !== exceptProjectId && (state === "running" || reason === null);
+  });
+  return (await countEach(others, (row) => forgetIfGone(ports, row))) > 0;
+}
+
+async function forgetIfGone(ports: Ports, row: SandboxRow): Promise<boolean> {
+  if (row.state === "wanted") {
+    // Who starts one holds its lock until it runs.
+    const settled = await withSandboxAlone(ports, row.projectId, () => settleIntent(ports, row), { wait: false });
+    return settled === true;
   }
-  return { checked: rows.length, lost };
+  const found = await findWithin(ports, row).catch((error: unknown) => messageOf(error));
+  return found === null && gone(ports, row);
+}
+
+/** Of how many rows it is so. */
+async function countEach(rows: readonly SandboxRow[], look: (row: SandboxRow) => Promise<boolean>): Promise<number> {
+  let count = 0;
+  for (let at = 0; at < rows.length; at += atOnce) {
+    const looks = rows.slice(at, at + atOnce).map(look);
+    count += (await Promise.all(looks)).filter((isSo) => isSo).length;
+  }
+  return count;
 }
 
 type Seen = { readonly endpoint: SandboxEndpoint | null; readonly health: GuestHealth | null };
@@ -40,15 +76,19 @@ async function checkSandbox(ports: Ports, row: SandboxRow): Promise<boolean> {
     return false;
   }
   await remember(ports, row, health!);
+  await watchVolume(ports, row, health!);
   return false;
 }
 
 /** What there is of it, and what its guest says. Fails when that takes too long. */
 async function look(ports: Ports, row: SandboxRow): Promise<Seen> {
-  const endpoint = await within(ports.driver(row.driver).find(row.projectId as ProjectId), "its driver");
+  const endpoint = await findWithin(ports, row);
   if (endpoint === null) return { endpoint, health: null };
   return { endpoint, health: await within(endpoint.guest.health(AbortSignal.timeout(answerMs)), "its guest") };
 }
+
+const findWithin = (ports: Ports, { driver, projectId }: SandboxRow): Promise<SandboxEndpoint | null> =>
+  within(ports.driver(driver).find(projectId as ProjectId), "its driver");
 
 async function within<Result>(asked: Promise<Result>, who: string): Promise<Result> {
   const over = new AbortController();

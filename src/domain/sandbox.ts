@@ -7,13 +7,6 @@ export interface SandboxLimits {
   readonly diskBytes: number;
 }
 
-export const usualLimits: SandboxLimits = {
-  cpus: 2,
-  memoryBytes: 4 * 1024 ** 3,
-  processes: 512,
-  diskBytes: 20 * 1024 ** 3,
-};
-
 /** `wanted`: intended, not started yet; `lost`: it ran and is gone; `removed`: kept for the record. */
 export const sandboxStates = ["wanted", "running", "stopped", "lost", "removed"] as const;
 export type SandboxState = (typeof sandboxStates)[number];
@@ -23,6 +16,8 @@ export type SnapshotState = (typeof snapshotStates)[number];
 
 /** When sandboxes are stopped, removed and started; what of it nobody limits is null. */
 export interface SandboxPolicy {
+  /** Of each sandbox, from its next start on. */
+  readonly limits: SandboxLimits;
   /** One in which nothing has been at work for so long is stopped, its volume kept. */
   readonly idleMs: number | null;
   /** One older than this is removed once it is idle, its volume kept. */

@@ -12,6 +12,7 @@ import { randomBytes } from "node:crypto";
 import { closeSync, readdirSync, readFileSync } from "node:fs";
 import { access, constants, readdir, realpath, rm } from "node:fs/promises";
 import { delimiter, dirname, join, resolve } from "node:path";
+import { fileURLToPath } from "node:url";
 import { createBubblewrap } from "./bubblewrap.ts";
 import { type ContactLog, createContact } from "./contact.ts";
 import { openEgress, trustEnvironment } from "./egress.ts";
@@ -38,7 +39,9 @@ async function serve(args: readonly string[]): Promise<void> {
   const egress = settings.egress === null ? null : await openEgress(settings.egress, settings.network);
   // On a machine of its own programs trust what that trusts; elsewhere they get nothing but what they are given.
   const trust = egress === null && !settings.contained ? {} : trustEnvironment(process.env);
-  const parts = await assemble(settings, { ...trust, ...egress?.env });
+  // Agents' programs lie beside this one.
+  const programs = { WAVESMITH_PROGRAMS: dirname(fileURLToPath(import.meta.url)) };
+  const parts = await assemble(settings, { ...programs, ...trust, ...egress?.env });
   const jobs = await openJobs(parts);
   const contact = createContact();
   const bootId = randomBytes(12).toString("hex");

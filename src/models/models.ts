@@ -1,14 +1,16 @@
 import { randomBytes } from "node:crypto";
-import { rm, stat } from "node:fs/promises";
+import { constants } from "node:fs";
+import { chmod, type FileHandle, open, rm, stat } from "node:fs/promises";
 import type { Server } from "node:http";
 import { connect } from "node:net";
+import { basename, dirname } from "node:path";
 import { messageOf } from "../domain/errors.ts";
 import type { IdSource } from "../domain/ids.ts";
 import { parseModel } from "../domain/models.ts";
 import type { Store } from "../store/port.ts";
 import { createBackoff } from "./backoff.ts";
 import { createLedger } from "./ledger.ts";
-import type { Cassette, ModelProvider, ModelProxy, Models } from "./port.ts";
+import type { Cassette, ModelProvider, Models } from "./port.ts";
 import { type PriceTable, priceOf } from "./prices.ts";
 import { createProxyServer } from "./proxy.ts";
 import { tokenOf } from "./token.ts";
@@ -31,6 +33,8 @@ export function createModels(options: ModelsOptions): Models {
   const { store, providers, prices } = options;
   const ledger = createLedger(options);
   const backoff = createBackoff();
+  const sockets = new Map<string, HeldSocket>();
+  let isClosed = false;
   let secret: Promise<string> | null = null;
   const secretOnce = (): Promise<string> => {
     secret ??= store.modelSecret(randomBytes(32).toString("base64url"));
@@ -38,10 +42,18 @@ export function createModels(options: ModelsOptions): Models {
   };
   return {
     tokenFor: async (kind, id, fence) => tokenOf(await secretOnce(), { kind, id, fence }),
-    async listen(socketPath) {
+    listen(socketPath) {
+      if (sockets.has(socketPath) || isClosed) return;
       const { cassette, warn } = options;
-      const server = createProxyServer({ ledger, secret: await secretOnce(), providers, backoff, cassette, warn });
-      return holdSocket(server, socketPath, warn);
+      const serve = (secret: string) => createProxyServer({ ledger, secret, providers, backoff, cassette, warn });
+      sockets.set(
+        socketPath,
+        holdSocket(async () => serve(await secretOnce()), socketPath, warn),
+      );
+    },
+    async close() {
+      isClosed = true;
+      for (const socket of sockets.values()) await socket.close();
     },
     lacks(model) {
       const { provider } = parseModel(model ?? "");
@@ -56,32 +68,50 @@ export function createModels(options: ModelsOptions): Models {
   };
 }
 
+interface HeldSocket {
+  close(): Promise<void>;
+}
+
 /** Listens on the socket as soon as nobody else answers there; one process of several does. */
-function holdSocket(server: Server, path: string, warn: (message: string) => void): ModelProxy {
+function holdSocket(make: () => Promise<Server>, place: string, warn: (message: string) => void): HeldSocket {
   let isClosed = false;
   let timer: NodeJS.Timeout | null = null;
+  let server: Server | null = null;
   let mine: number | null = null;
+  let folder: FileHandle | null = null;
   const look = async (): Promise<void> => {
+    folder ??= await open(dirname(place), constants.O_RDONLY | constants.O_DIRECTORY);
+    // A socket's path is limited to about 100 bytes; by way of an open folder it is short however deep that lies.
+    const path = process.platform === "linux" ? `/proc/self/fd/${folder.fd}/${basename(place)}` : place;
     // Two that begin at once may both listen, the first one where nobody finds it any more.
-    if (server.listening && (await inodeOf(path)) === mine) return;
-    if (server.listening) await stopListening(server);
+    if (server !== null && (await inodeOf(path)) === mine) return;
+    if (server !== null) await stopListening(server);
+    server = null;
     if (isClosed || (await isAnswered(path))) return;
+    const made = await make();
     await rm(path, { force: true });
-    if (await listens(server, path)) mine = await inodeOf(path);
+    if (!(await listens(made, path))) return;
+    server = made;
+    // Who runs inside is another user where we are root; a token is what counts.
+    await chmod(path, 0o666);
+    mine = await inodeOf(path);
   };
-  const turn = (): void => {
-    look()
-      .catch((error: unknown) => warn(`the model proxy cannot listen on ${path}: ${messageOf(error)}`))
-      .finally(() => {
-        if (!isClosed) timer = setTimeout(turn, takeOverMs).unref();
+  let turn: Promise<void> = Promise.resolve();
+  const again = (): void => {
+    turn = look()
+      .catch((error: unknown) => warn(`the model proxy cannot listen on ${place}: ${messageOf(error)}`))
+      .then(() => {
+        if (!isClosed) timer = setTimeout(again, takeOverMs).unref();
       });
   };
-  turn();
+  again();
   return {
     async close() {
       isClosed = true;
       if (timer !== null) clearTimeout(timer);
-      if (server.listening) await stopListening(server);
+      await turn;
+      if (server !== null) await stopListening(server);
+      await folder?.close();
     },
   };
 }

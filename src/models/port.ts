@@ -74,20 +74,16 @@ export interface CassetteAnswer {
   readonly body: string;
 }
 
-/** The model proxy of one sandbox. */
-export interface ModelProxy {
-  /** Ends what it answers, and takes no more. */
-  close(): Promise<void>;
-}
-
 export interface Models {
   /** What an agent of this owner shows to the proxy: dead when the owner is settled or fenced off. */
   tokenFor(kind: ModelOwnerKind, id: string, fence: number): Promise<string>;
   /**
-   * Answers calls on this socket, until closed; waits while another live process does. Whoever can open the socket may
-   * call, so every call shows its token.
+   * Answers calls on this socket from now on; waits while another live process does. Whoever can open the socket may
+   * call, so every call shows its token. Asking again changes nothing.
    */
-  listen(socketPath: string): Promise<ModelProxy>;
+  listen(socketPath: string): void;
+  /** Ends what is answered, and takes no more. */
+  close(): Promise<void>;
   /** What is missing to use this model, in one line; null when nothing is. */
   lacks(model: string | null): string | null;
   /** Whether what this model costs is known. */

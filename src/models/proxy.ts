@@ -94,7 +94,7 @@ async function answer(parts: ProxyParts, incoming: IncomingMessage, response: Se
   const owner = await ownerOf(parts, incoming);
   const provider = parts.providers.find(({ name }) => name === api.provider);
   if (provider === undefined) {
-    const message = `wavesmith: there is no key for ${api.provider}: see \`wavesmith agents\``;
+    const message = `wavesmith: there is no key for ${api.provider} where Wavesmith runs`;
     throw new Refusal(401, "authentication_error", message);
   }
   const gone = new AbortController();

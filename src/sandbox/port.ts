@@ -68,6 +68,8 @@ export interface SandboxEndpoint {
   /** Where the volume is for programs inside the sandbox, without a trailing slash. */
   readonly workspaceRoot: string;
   readonly bootId: string;
+  /** A socket on this host, made by whoever answers: what programs inside send to $WAVESMITH_MODEL_URL arrives there. */
+  readonly modelSocket: string;
 }
 
 export interface SandboxInfo {
@@ -144,6 +146,8 @@ export interface SandboxDriver {
   list(): Promise<SandboxInfo[]>;
   /** Takes about a second: never a heartbeat. Null when it does not run. */
   usage(projectId: ProjectId): Promise<SandboxUsage | null>;
+  /** What the volume takes on disk; null when counting takes longer, or cannot be done because the sandbox is not running. */
+  volumeBytes(projectId: ProjectId, limitMs: number): Promise<number | null>;
   /** Stops compute and keeps the volume; over when every process of it is confirmed gone. Safe to call twice. */
   stop(projectId: ProjectId): Promise<void>;
   /** Stops, then removes the sandbox, and its volume when asked. Safe to call twice. */
@@ -156,9 +160,9 @@ export interface SandboxDriver {
   /**
    * Unpacks an archive into a new volume, inside the sandbox's isolation, and puts it in the old one's place, which is
    * removed; the sandbox is stopped. Fails with `archive` and changes nothing when the archive is broken, or has links
-   * that lead out, paths with `..`, or devices.
+   * that lead out, paths with `..`, or devices, or unpacks to more than `maxBytes`.
    */
-  restore(projectId: ProjectId, archive: Readable, format: ArchiveFormat): Promise<void>;
+  restore(projectId: ProjectId, archive: Readable, how: { format: ArchiveFormat; maxBytes: number }): Promise<void>;
   /** What happens to sandboxes of this installation from now on, until the signal; may miss some: a hint to look. */
   watch(signal: AbortSignal): AsyncIterable<SandboxChange>;
 }

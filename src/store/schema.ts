@@ -94,7 +94,7 @@ export const sandboxes = pgTable(
     usedAt: moment("used_at").notNull().defaultNow(),
     checkedAt: moment("checked_at"),
     stoppedAt: moment("stopped_at"),
-    /** Why it is not running: `idle`, `expired`, `asked`, out of memory, … */
+    /** Why it is not running: `idle`, `expired`, `asked`, out of memory, …; of one that runs, why no job is started in it. */
     reason: text("reason"),
     removedAt: moment("removed_at"),
   },

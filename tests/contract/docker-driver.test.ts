@@ -168,6 +168,32 @@ describe.runIf(docker)("inside a Docker sandbox", () => {
     expect((await driver.ensure(spec())).bootId).toBe(bootId);
   });
 
+  it("follows no link that was planted to lead out of the volume", async () => {
+    const { guest } = await driver.ensure(spec());
+    await shell(guest, "ln -sfn /etc lure; ln -sfn /run/wavesmith-egress way; ln -sfn /etc/passwd names");
+    for (const path of ["lure/passwd", "names", "way/../../etc/passwd"]) {
+      await expect(guest.readFile(path), path).rejects.toMatchObject({ code: "sandbox-path" });
+    }
+    await expect(guest.writeFile("way/proxy.sock", "mine")).rejects.toMatchObject({ code: "sandbox-path" });
+  });
+
+  it("goes on when what it may write is full", async () => {
+    const { guest, bootId } = await driver.ensure(spec());
+    const full = await shell(guest, "head -c 200000000 /dev/zero > /tmp/full; echo $?; rm -f /tmp/full");
+    expect(full.stdout + full.stderr).toMatch(/No space left on device/);
+    expect(await look("echo fine")).toBe("fine\n");
+    expect((await driver.find(projectId))?.bootId).toBe(bootId);
+  });
+
+  it("goes on from where somebody paused it by hand", async () => {
+    const { bootId } = await driver.ensure(spec());
+    await containerOf(projectId).pause();
+    expect((await driver.ensure(spec())).bootId).toBe(bootId);
+    await containerOf(projectId).pause();
+    await driver.stop(projectId);
+    expect(await driver.list()).toMatchObject([{ projectId, state: "stopped" }]);
+  });
+
   it("never touches what another installation made", async () => {
     await driver.ensure(spec());
     const stranger = createDockerDriver({ ...dockerOptions(dataDir), installationId: "inst_stranger" });

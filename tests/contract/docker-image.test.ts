@@ -115,6 +115,7 @@ describe.runIf(requires("docker"))("the sandbox's image", () => {
       base,
       certificates: hasOwn ? certificates : null,
       chromium: false,
+      npmRegistry: null,
       image: name,
     };
   }

@@ -41,7 +41,7 @@ export async function startGuest(options: FixtureOptions): Promise<GuestFixture>
   const folder = options.folder ?? mkdtempSync(join(tmpdir(), "wavesmith-guest-test-"));
   const root = join(folder, "volume");
   const socket = join(folder, "run", "guest.sock");
-  for (const each of [folder, root, join(folder, "run")]) {
+  for (const each of [folder, root, join(folder, "run"), join(folder, "cache")]) {
     mkdirSync(each, { recursive: true });
     // Root starts the one in an outer bubblewrap as another user.
     chmodSync(each, 0o777);

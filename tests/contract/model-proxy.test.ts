@@ -6,7 +6,7 @@ import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { randomIds } from "../../src/domain/ids.ts";
 import { createCassette } from "../../src/models/cassette.ts";
 import { createModels } from "../../src/models/models.ts";
-import type { Cassette, ModelProvider, ModelProxy, Models } from "../../src/models/port.ts";
+import type { Cassette, ModelProvider, Models } from "../../src/models/port.ts";
 import type { Store } from "../../src/store/port.ts";
 import { createStore } from "../../src/store/store.ts";
 import { testDatabase } from "../support/database.ts";
@@ -21,7 +21,7 @@ let folder: string;
 let store: Store;
 let providers: FakeProviders;
 let models: Models;
-let proxies: ModelProxy[];
+let proxies: Models[];
 let warnings: string[];
 let answers: (request: FakeRequest) => FakeAnswer | Promise<FakeAnswer>;
 
@@ -60,7 +60,8 @@ async function open(more: { cassette?: Cassette; providers?: ModelProvider[] } =
     ],
     warn: (message) => warnings.push(message),
   });
-  proxies.push(await made.listen(socket()));
+  made.listen(socket());
+  proxies.push(made);
   return made;
 }
 

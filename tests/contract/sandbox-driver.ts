@@ -9,7 +9,6 @@ import { gzipSync } from "node:zlib";
 import { pack as tarPack } from "tar-stream";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import type { ProjectId, SandboxId } from "../../src/domain/ids.ts";
-import { usualLimits } from "../../src/domain/sandbox.ts";
 import type {
   ArchiveFormat,
   ExecResult,
@@ -20,6 +19,7 @@ import type {
   SandboxDriver,
   SandboxSpec,
 } from "../../src/sandbox/port.ts";
+import { usualLimits, usually } from "../support/usual-limits.ts";
 import type { DriverChoice, ProcessRequest } from "./sandbox-process.ts";
 
 /** What the suite needs to know of a driver besides its port. */
@@ -386,7 +386,7 @@ export function describeSandboxDriver(name: string, harness: DriverHarness): voi
       const archive = await whole(await driver.pack(projectId, format));
       expect((await driver.find(projectId))?.bootId).toBe(bootId);
       await shell(guest, "rm -rf 'a b' run && echo 2 > .hidden/one && touch new");
-      await driver.restore(projectId, Readable.from([archive]), format);
+      await driver.restore(projectId, Readable.from([archive]), usually(format));
       expect(await driver.find(projectId)).toBeNull();
       expect((await shell((await start()).guest, listing)).stdout).toBe(before);
       await driver.stop(projectId);
@@ -405,7 +405,7 @@ export function describeSandboxDriver(name: string, harness: DriverHarness): voi
         [two, "two"],
         [one, "one"],
       ] as const) {
-        await driver.restore(projectId, Readable.from([archive]), "tar.gz");
+        await driver.restore(projectId, Readable.from([archive]), usually("tar.gz"));
         expect((await (await start()).guest.readFile("file"))?.toString()).toBe(text);
       }
       expect((await driver.list()).length).toBe(1);
@@ -416,7 +416,7 @@ export function describeSandboxDriver(name: string, harness: DriverHarness): voi
       await shell(guest, fill);
       const archive = await whole(await driver.pack(projectId, "tar.gz"));
       for (const broken of [archive.subarray(0, archive.length / 2), Buffer.from("no archive"), Buffer.alloc(0)]) {
-        await expect(driver.restore(projectId, Readable.from([broken]), "tar.gz")).rejects.toMatchObject({
+        await expect(driver.restore(projectId, Readable.from([broken]), usually("tar.gz"))).rejects.toMatchObject({
           code: "archive",
         });
       }
@@ -426,7 +426,7 @@ export function describeSandboxDriver(name: string, harness: DriverHarness): voi
           throw new Error("the store went away");
         })(),
       );
-      await expect(driver.restore(projectId, breaking, "tar.gz")).rejects.toThrow();
+      await expect(driver.restore(projectId, breaking, usually("tar.gz"))).rejects.toThrow();
       expect((await driver.find(projectId))?.bootId).toBe(bootId);
       expect(await guest.stat("a b/c/file")).not.toBeNull();
     });
@@ -441,7 +441,7 @@ export function describeSandboxDriver(name: string, harness: DriverHarness): voi
       ] as const;
       for (const header of hostile) {
         const archive = Readable.from([await hostileArchive(header)]);
-        await expect(driver.restore(projectId, archive, "tar.gz"), header.name).rejects.toMatchObject({
+        await expect(driver.restore(projectId, archive, usually("tar.gz")), header.name).rejects.toMatchObject({
           code: "archive",
         });
       }

@@ -2,10 +2,10 @@
 // Prints one line of JSON with what it got; `hang` leaves it alive afterwards, to be killed.
 import type { ProjectId, SandboxId } from "../../src/domain/ids.ts";
 import type { NetworkMode } from "../../src/domain/network.ts";
-import { usualLimits } from "../../src/domain/sandbox.ts";
 import { createDockerDriver, type DockerDriverOptions } from "../../src/sandbox/drivers/docker.ts";
 import { createLocalDriver, type LocalDriverOptions } from "../../src/sandbox/drivers/local.ts";
 import type { JobSpec, SandboxDriver } from "../../src/sandbox/port.ts";
+import { usualLimits } from "../support/usual-limits.ts";
 
 /** What another process needs to make the same driver. */
 export type DriverChoice =

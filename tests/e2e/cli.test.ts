@@ -1,9 +1,11 @@
 import { type ChildProcess, execFileSync, spawn } from "node:child_process";
+import { randomBytes } from "node:crypto";
 import { mkdtempSync, realpathSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { processesSaying, sleepToken } from "../contract/guest-fixture.ts";
 import { requires } from "../support/require.ts";
 
 // The real command line on a data directory of its own: real database, sandbox, git and processes.
@@ -175,6 +177,36 @@ describe("wavesmith, as a user types it", { timeout: limitMs }, () => {
       env: { PATH: process.env.PATH, HOME: process.env.HOME },
     });
     expect(given.toString()).toBe("typed\n");
+  });
+
+  it("shows what a command in a sandbox prints as it comes, byte for byte, and ends it with Ctrl-C", async () => {
+    const bytes = randomBytes(300_000);
+    const words = ["--data", data, "sandbox", "exec", "diamond", "cat"];
+    const env = { PATH: process.env.PATH, HOME: process.env.HOME };
+    expect(execFileSync(process.execPath, [join(root, "bin/wavesmith.js"), ...words], { input: bytes, env })).toEqual(
+      bytes,
+    );
+    const token = sleepToken();
+    const going = start("sandbox", "exec", "diamond", "--", "sh", "-c", `echo begun; echo aside >&2; sleep ${token}`);
+    await until(going, "begun");
+    going.child.kill("SIGINT");
+    expect(await going.ended).toBe(130);
+    expect(going.stdout()).toBe("begun\n");
+    expect(processesSaying(`sleep\0${token}`)).toEqual([]);
+  });
+
+  it("packs a sandbox's volume, lists what is kept, and puts it back", async () => {
+    const taken = await run("sandbox", "snapshot", "diamond", "--json");
+    expect(taken).toMatchObject({ code: 0 });
+    const { id } = objects(taken.stdout)[0]!.snapshot as { id: string };
+    expect((await run("sandbox", "snapshot", "--list")).stdout).toMatch(new RegExp(`diamond +${id} +kept`));
+    await run("sandbox", "exec", "diamond", "--", "sh", "-c", "echo spoilt > count.txt");
+    expect((await run("sandbox", "restore", "diamond")).stdout).toContain(id);
+    const [listed] = objects((await run("sandbox", "ls", "--json")).stdout);
+    const sandboxes = listed!.sandboxes as { project: string; sandboxId: string }[];
+    const { sandboxId } = sandboxes.find(({ project }) => project === "diamond")!;
+    expect(await run("sandbox", "exec", sandboxId, "cat", "count.txt")).toMatchObject({ code: 0, stdout: "8\n" });
+    expect(await run("sandbox", "restore", "diamond", "snap_none")).toMatchObject({ code: 2 });
   });
 
   it("lists a sandbox removed without its volume, starts it again with its files whole, and removes the volume later", async () => {

@@ -30,7 +30,7 @@ const program = fileURLToPath(new URL("../support/crash-process.ts", import.meta
  * tree shared (tests/e2e/kill-shared.test.ts).
  */
 const besideBuild =
-  /^(engine\.cron|snapshots|workspace\.restorePaths|driver\.(pack|restore)|sandbox-(idle|lost|restored?))\./;
+  /^(engine\.cron|snapshots|workspace\.restorePaths|reserve-model-call|settle-model-call|modelCalls|buildSpending|driver\.(pack|restore)|sandbox-(idle|lost|restored?))\./;
 const allPoints: readonly string[] = [...crashPoints, ...engineCrashPoints];
 const everyPoint = allPoints.filter((point) => !besideBuild.test(point));
 /** Calls during which a sandbox may die. */

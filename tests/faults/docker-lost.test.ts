@@ -6,7 +6,7 @@ import { connectEngine } from "../../src/sandbox/drivers/docker/engine.ts";
 import type { BuildRow } from "../../src/store/port.ts";
 import { type BuildFixture, createBuildFixture } from "../support/build-fixture.ts";
 import { containerOf } from "../support/docker-harness.ts";
-import { ownDockerd } from "../support/own-dockerd.ts";
+import { type OwnEngine, ownDockerd } from "../support/own-dockerd.ts";
 import { requires } from "../support/require.ts";
 
 // Docker that fails under a build: what ran is lost and repeated, and no retry of a task is spent (W4).
@@ -15,7 +15,13 @@ const patienceMs = 240_000;
 
 describe.runIf(requires("docker"))("a build in Docker whose parts are lost", { timeout: 600_000 }, () => {
   let fixture: BuildFixture;
-  afterEach(() => fixture.close(), patienceMs);
+  let ownEngine: { readonly engine: OwnEngine; readonly folder: string } | null = null;
+  afterEach(async () => {
+    await fixture.close();
+    await ownEngine?.engine.close();
+    if (ownEngine !== null) rmSync(ownEngine.folder, { recursive: true, force: true });
+    ownEngine = null;
+  }, patienceMs);
 
   const open = async (env: Record<string, string> = {}) => {
     fixture = await createBuildFixture({ sandbox: "docker", patienceMs, env });
@@ -90,17 +96,12 @@ describe.runIf(requires("docker"))("a build in Docker whose parts are lost", { t
   it.runIf(process.geteuid?.() === 0)("goes on after the engine itself was killed and started again", async () => {
     const folder = mkdtempSync(join(tmpdir(), "wavesmith-dockerd-"));
     const engine = await ownDockerd(join(folder, "engine"));
-    try {
-      await open(engine.environment);
-      const build = await startWaiting();
-      await engine.kill();
-      await fixture.until(build.id, () => fixture.warnings.some((text) => /Docker|sandbox/.test(text)));
-      await engine.start();
-      await expectsRepeated(build);
-      await fixture.app.ports.driver("docker").remove(fixture.projectId as never, { volume: true });
-    } finally {
-      await engine.close();
-      rmSync(folder, { recursive: true, force: true });
-    }
+    ownEngine = { engine, folder };
+    await open(engine.environment);
+    const build = await startWaiting();
+    await engine.kill();
+    await fixture.until(build.id, () => fixture.warnings.some((text) => /Docker|sandbox/.test(text)));
+    await engine.start();
+    await expectsRepeated(build);
   });
 });

@@ -81,7 +81,9 @@ describe.runIf(mayMount())(
       });
 
     function start(...words: string[]) {
-      const env = { ...process.env, DATABASE_URL: "", WAVESMITH_SANDBOX: sandbox };
+      // The whole disk is smaller than what is usually kept free of sandboxes.
+      const reserve = { WAVESMITH_SANDBOX_RESERVE_DISK: "0MB" };
+      const env = { ...process.env, ...reserve, DATABASE_URL: "", WAVESMITH_SANDBOX: sandbox };
       const child = spawn(process.execPath, [program, "--data", data(), ...words], { env, cwd: disk });
       running = child;
       let text = "";

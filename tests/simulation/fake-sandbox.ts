@@ -75,6 +75,7 @@ export function createFakeDriver(machines: Machines, turn: (name: string) => Pro
     guest: createFakeGuest(machine, turn),
     workspaceRoot: "/workspace",
     bootId: `boot-${machine.boot}`,
+    modelSocket: "/nowhere/model.sock",
   });
   return {
     name: "local",
@@ -93,6 +94,7 @@ export function createFakeDriver(machines: Machines, turn: (name: string) => Pro
     list: async () => [],
     capabilities: not,
     usage: not,
+    volumeBytes: not,
     pack: not,
     restore: not,
     watch: not,

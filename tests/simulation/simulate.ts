@@ -124,7 +124,8 @@ function createWorld(seed: number) {
       agents,
       models: {
         tokenFor: async () => "wst_simulated",
-        listen: async () => ({ close: async () => undefined }),
+        listen: () => undefined,
+        close: async () => undefined,
         lacks: () => null,
         isPriced: () => true,
       },

@@ -91,7 +91,7 @@ async function main({ project, points, occurrence, victim }: CrashProcessInput):
 async function stopAll(app: App, { id: buildId, projectId }: BuildRow): Promise<void> {
   await stopPreview(app.ports, buildId, "it is enough");
   while ((await app.store.jobs.find({ buildId, status: "running" })) !== null) await pause(25);
-  const sandbox = await app.store.sandboxes.find({ projectId, state: ["wanted", "running", "stopped"] });
+  const sandbox = await app.store.sandboxes.find({ projectId, state: ["wanted", "running", "stopped", "lost"] });
   if (sandbox === null) return;
   await stopSandbox(app.ports, sandbox);
   await removeSandbox(app.ports, sandbox, { volume: false });

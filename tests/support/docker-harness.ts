@@ -2,10 +2,10 @@
 import { basename } from "node:path";
 import type Docker from "dockerode";
 import type { ProjectId } from "../../src/domain/ids.ts";
-import { usualLimits } from "../../src/domain/sandbox.ts";
 import { connectEngine } from "../../src/sandbox/drivers/docker/engine.ts";
 import { createDockerDriver, type DockerDriverOptions } from "../../src/sandbox/drivers/docker.ts";
 import type { DriverHarness } from "../contract/sandbox-driver.ts";
+import { usualLimits } from "./usual-limits.ts";
 
 export const engine = (): Docker => connectEngine(process.env);
 

@@ -4,10 +4,12 @@ import type { Ports } from "../../src/coordinator/port.ts";
 import { ensureSandbox } from "../../src/coordinator/sandboxes.ts";
 import { messageOf, WavesmithError } from "../../src/domain/errors.ts";
 import { randomIds } from "../../src/domain/ids.ts";
-import type { MachineRoom, SandboxPolicy } from "../../src/domain/sandbox.ts";
+import type { MachineRoom, SandboxLimits, SandboxPolicy } from "../../src/domain/sandbox.ts";
 import { parsePlanValue } from "../../src/plan/parse-plan.ts";
 import type {
+  Enforcement,
   GuestClient,
+  SandboxChange,
   SandboxDriver,
   SandboxEndpoint,
   SandboxInfo,
@@ -38,8 +40,20 @@ export interface FakeSandbox {
 export interface FakeHost {
   readonly sandboxes: Map<string, FakeSandbox>;
   readonly volumes: Map<string, string>;
+  /** What they take; null when it cannot be counted in time. */
+  readonly volumeBytes: Map<string, number | null>;
+  /** Whether volumes are kept to their limits. */
+  disk: Enforcement;
+  /** What a watch tells; one that throws failed. */
+  watch: (signal: AbortSignal) => AsyncIterable<SandboxChange>;
   /** What was done, such as `stop proj_a`. */
   readonly calls: string[];
+  /** The limits that each sandbox was last asked for with. */
+  readonly limits: Map<string, SandboxLimits>;
+  /** How often a volume was counted. */
+  counted: number;
+  /** The most that the last restore might unpack to. */
+  restoredWithin: number | null;
   /** Awaited within each call that changes something, before it has an effect. */
   meanwhile: (call: string) => Promise<void> | void;
   mostRunning: number;
@@ -72,7 +86,15 @@ export async function createLifecycle(): Promise<Lifecycle> {
   const host: FakeHost = {
     sandboxes: new Map(),
     volumes: new Map(),
+    volumeBytes: new Map(),
+    disk: "watched",
+    watch: () => {
+      throw new Error("nobody watches here");
+    },
     calls: [],
+    limits: new Map(),
+    counted: 0,
+    restoredWithin: null,
     meanwhile: () => undefined,
     mostRunning: 0,
   };
@@ -94,6 +116,7 @@ export async function createLifecycle(): Promise<Lifecycle> {
         clock: { now: () => new Date(now) },
         ids: randomIds,
         processors: 8,
+        wakeWatcher: () => undefined,
         log: { warn: (message: string) => warnings.push(message) },
       }) as unknown as Ports,
     pass: (ms) => {
@@ -143,6 +166,7 @@ function createFakeDriver(host: FakeHost, now: () => number): SandboxDriver {
     guest: guestOf(host, sandbox, now),
     workspaceRoot: "/workspace",
     bootId: sandbox.bootId,
+    modelSocket: "/nowhere/model.sock",
   });
   const call = async (what: string): Promise<void> => {
     await host.meanwhile(what);
@@ -152,8 +176,9 @@ function createFakeDriver(host: FakeHost, now: () => number): SandboxDriver {
   return {
     name: "local",
     check: async () => [],
-    capabilities: async () => ({ archives: ["tar.zst", "tar.gz"] }) as never,
-    async ensure({ projectId, sandboxId }) {
+    capabilities: async () => ({ archives: ["tar.zst", "tar.gz"], disk: host.disk }) as never,
+    async ensure({ projectId, sandboxId, limits }) {
+      host.limits.set(projectId, limits);
       const known = host.sandboxes.get(projectId);
       if (known?.state === "running") return endpoint(known);
       await call(`start ${projectId}`);
@@ -182,6 +207,10 @@ function createFakeDriver(host: FakeHost, now: () => number): SandboxDriver {
       return infos;
     },
     usage: async () => null,
+    async volumeBytes(projectId) {
+      host.counted += 1;
+      return host.volumeBytes.has(projectId) ? host.volumeBytes.get(projectId)! : 0;
+    },
     async stop(projectId) {
       await call(`stop ${projectId}`);
       const known = host.sandboxes.get(projectId);
@@ -196,7 +225,8 @@ function createFakeDriver(host: FakeHost, now: () => number): SandboxDriver {
       await call(`pack ${projectId}`);
       return Readable.from([Buffer.from(host.volumes.get(projectId) ?? "")]);
     },
-    async restore(projectId, archive) {
+    async restore(projectId, archive, { maxBytes }) {
+      host.restoredWithin = maxBytes;
       const parts: Buffer[] = [];
       for await (const part of archive) parts.push(part as Buffer);
       await call(`restore ${projectId}`);
@@ -204,9 +234,7 @@ function createFakeDriver(host: FakeHost, now: () => number): SandboxDriver {
       if (known !== undefined) known.state = "stopped";
       host.volumes.set(projectId, Buffer.concat(parts).toString());
     },
-    watch: () => {
-      throw new Error("nobody watches here");
-    },
+    watch: (signal) => host.watch(signal),
   };
 }
 

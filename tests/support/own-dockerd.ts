@@ -25,7 +25,8 @@ export async function ownDockerd(folder: string): Promise<OwnEngine> {
   const docker = connectEngine(environment);
   let daemon: ChildProcess | null = null;
   const start = async (): Promise<void> => {
-    rmSync(join(folder, "docker.pid"), { force: true });
+    // Their processes were killed; as long as nobody has reaped them, they would count as running.
+    for (const file of ["docker.pid", "exec/containerd/containerd.pid"]) rmSync(join(folder, file), { force: true });
     daemon = launch(folder, socket);
     await until("the engine answers", () =>
       docker.ping().then(
@@ -58,6 +59,11 @@ export async function ownDockerd(folder: string): Promise<OwnEngine> {
       daemon!.kill("SIGTERM");
       await ended;
       await until("everything of it is gone", () => processesOf(folder, "").length === 0);
+      // A daemon that was killed leaves its mounts.
+      const mounts = readFileSync("/proc/self/mounts", "utf8")
+        .split("\n")
+        .map((line) => line.split(" ")[1] ?? "");
+      for (const place of mounts.filter((one) => one.startsWith(folder)).reverse()) await run("umount", ["-l", place]);
       await run("rm", ["-rf", "--one-file-system", folder]);
     },
   };
@@ -69,7 +75,8 @@ function launch(folder: string, socket: string): ChildProcess {
   const rest = ["--host", `unix://${socket}`, "--pidfile", join(folder, "docker.pid"), "--bridge", "none"];
   try {
     const args = [...roots, ...rest, "--iptables=false", "--ip-forward=false", "--ip-masq=false"];
-    return spawn("dockerd", args, { stdio: ["ignore", log, log] });
+    // In a network of its own: with `--bridge none` it would remove the bridge of the machine's engine.
+    return spawn("unshare", ["--net", "dockerd", ...args], { stdio: ["ignore", log, log] });
   } finally {
     closeSync(log);
   }

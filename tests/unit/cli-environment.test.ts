@@ -3,7 +3,6 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { driverCheck } from "../../src/cli/commands/doctor.ts";
-import { readInput } from "../../src/cli/input.ts";
 import { runCommand } from "../../src/cli/main.ts";
 import { createOutput } from "../../src/cli/output.ts";
 import { lackingDriver } from "../../src/cli/parts.ts";
@@ -159,23 +158,5 @@ describe("a command in a sandbox", () => {
       expect(apart(left)).toBe(left);
     }
     expect(apart("build sandbox exec a -b")).toBe("build sandbox exec a -b");
-  });
-
-  async function* chunks(...parts: Buffer[]) {
-    yield* parts;
-  }
-  const read = (...parts: Buffer[]) => readInput(chunks(...parts), () => undefined);
-
-  it("gets everything of standard input, a character cut in two by it whole", async () => {
-    const text = Buffer.from("größe\n");
-    expect(await read(text.subarray(0, 3), text.subarray(3))).toBe("größe\n");
-  });
-
-  it("gets nothing of a terminal, and neither what is no text nor more than 16 MiB", async () => {
-    const terminal = Object.assign(chunks(Buffer.from("typed")), { isTTY: true });
-    expect(await readInput(terminal, () => undefined)).toBe("");
-    await expect(read(Buffer.from([0xff]))).rejects.toMatchObject({ code: "usage" });
-    const half = Buffer.alloc(9 * 1024 * 1024, "a");
-    await expect(read(half, half)).rejects.toMatchObject({ code: "usage" });
   });
 });

@@ -96,6 +96,7 @@ export interface BuildGiven {
   readonly waves?: readonly WaveView[];
   readonly preview?: BuildView["preview"];
   readonly waitsForSandbox?: string;
+  readonly sandboxTrouble?: string;
 }
 
 export function view(given: BuildGiven = {}): BuildView {
@@ -132,5 +133,6 @@ export function view(given: BuildGiven = {}): BuildView {
     waves: given.waves ?? [],
     preview: given.preview ?? null,
     waitsForSandbox: given.waitsForSandbox ?? null,
+    sandboxTrouble: given.sandboxTrouble ?? null,
   };
 }

@@ -113,7 +113,7 @@ describe("what a plan allows", () => {
 
   it("is the usual hosts and those that it names", () => {
     for (const fine of [
-      "registry.npmjs.org",
+      "pypi.org",
       "pypi.org:80",
       "EXAMPLE.ORG",
       "example.org.:443",
@@ -137,8 +137,8 @@ describe("what a plan allows", () => {
       "10.0.0.5:443",
       "10.0.0.6:8080",
       "127.0.0.1:8080",
-      "registry.npmjs.org.evil.example",
-      "evilregistry.npmjs.org",
+      "pypi.org.evil.example",
+      "evilpypi.org",
     ]) {
       expect(refused(wrong)).not.toBeNull();
     }
@@ -154,7 +154,7 @@ describe("what a plan allows", () => {
   it("holds for private addresses of a host that it names itself, and for those of no other", () => {
     const at = (host: string, ...addresses: string[]) => rules.permitted(parseTarget(host, 443)!, addresses);
     expect(at("intern.example", "10.0.0.1")).toEqual(["10.0.0.1"]);
-    expect(at("registry.npmjs.org", "10.0.0.1")).toMatchObject({ why: "private" });
+    expect(at("pypi.org", "10.0.0.1")).toMatchObject({ why: "private" });
     expect(at("a.wild.example", "10.0.0.1", "8.8.8.8")).toEqual(["8.8.8.8"]);
     expect(at("a.wild.example", "fd00::1")).toMatchObject({ why: "private" });
     expect(at("intern.example", "127.0.0.1", "169.254.169.254", "::1")).toMatchObject({ why: "never" });

@@ -88,6 +88,8 @@ async function usableDriver({ context, presenter, options }: Run): Promise<strin
 async function request(given: Run, session: Session, driver: string): Promise<number> {
   const { context, presenter, interrupts, file, plan, project, options } = given;
   const { projectIdFor } = await import("../../coordinator/start-build.ts");
+  const { refuseWithoutModels } = await import("../../coordinator/check-models.ts");
+  refuseWithoutModels(session.app.ports.models, plan);
   const projectId = projectIdFor("default", project);
   const eventId = `project/build.requested:${randomUUID()}:0`;
   const buildId = buildIdForEvent(eventId);

@@ -5,7 +5,7 @@ import { findBuild } from "../find-build.ts";
 import { harmless } from "../format.ts";
 import { watchInterrupts } from "../interrupts.ts";
 import { createLineSplitter, createLogCursor, type LogSource, logSources } from "../log-reader.ts";
-import type { LogChunkRow, Store } from "../parts.ts";
+import { agentLines, type LogChunkRow, type Store } from "../parts.ts";
 import { withStore } from "../reading.ts";
 
 export interface LogsOptions {
@@ -56,7 +56,7 @@ interface Printing {
 
 async function print({ context, store, buildId, options, stopped }: Printing): Promise<void> {
   const cursor = createLogCursor(store);
-  const write = createWriter(context);
+  const write = createWriter(context, await agentLines());
   for (;;) {
     // Asked before the output is read: what ended before was printed before.
     const { status } = await store.builds.get({ id: buildId });
@@ -72,9 +72,12 @@ async function print({ context, store, buildId, options, stopped }: Printing): P
   }
 }
 
-function createWriter({ out, json }: Context) {
+function createWriter({ out, json }: Context, readable: (line: string) => string | null) {
   const splitter = createLineSplitter();
-  const line = (label: string, text: string): void => out.line(`${out.paint("accent", `${label}│`)} ${text}`);
+  const line = (label: string, text: string): void => {
+    for (const part of readable(text)?.split("\n") ?? [])
+      out.line(`${out.paint("accent", `${label}│`)} ${harmless(part)}`);
+  };
   return {
     chunk(sources: readonly LogSource[], { jobKey, at, text }: LogChunkRow): void {
       const source = sources.find((candidate) => candidate.jobKey === jobKey)!;
@@ -82,7 +85,7 @@ function createWriter({ out, json }: Context) {
         out.json({ type: "log", at: at.toISOString(), source: source.label, task: source.taskKey, text });
         return;
       }
-      for (const part of splitter.take(jobKey, harmless(text))) line(source.label, part);
+      for (const part of splitter.take(jobKey, text)) line(source.label, part);
     },
     rest(sources: readonly LogSource[]): void {
       for (const { jobKey, label } of sources) {

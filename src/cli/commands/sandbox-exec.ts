@@ -3,9 +3,11 @@ import { messageOf, WavesmithError } from "../../domain/errors.ts";
 import type { Context } from "../context.ts";
 import { exit as exits } from "../errors.ts";
 import { startedSandbox, withSandbox } from "../find-sandbox.ts";
-import type { InputStream } from "../input.ts";
 import { watchInterrupts } from "../interrupts.ts";
 import type { App, GuestClient, SandboxEndpoint, SandboxRow, StageSpec } from "../parts.ts";
+
+/** What of a stream this needs; `process.stdin` is one. */
+type InputStream = AsyncIterable<Buffer | string> & { readonly isTTY?: boolean };
 
 const longestMs = 24 * 3_600_000;
 /** What a command prints is kept on the volume while it is being read; beyond this its middle is left out. */

@@ -11,7 +11,7 @@ interface Listed {
   readonly sandboxId: string;
   readonly driver: string;
   readonly state: string;
-  /** Why it is not running. */
+  /** Why it is not running; of one that runs, why no further job is started in it. */
   readonly reason: string | null;
   readonly createdAt: string;
   /** Since when it runs. */
@@ -99,7 +99,7 @@ async function described(app: App, row: SandboxRow, info: SandboxInfo | undefine
     sandboxId: row.id,
     driver: row.driver,
     state: runs ? "running" : stateOf(row),
-    reason: runs ? null : row.reason,
+    reason: runs && row.state !== "running" ? null : row.reason,
     createdAt: row.createdAt.toISOString(),
     since: runs ? info.startedAt : null,
     idleMs,

@@ -23,8 +23,20 @@ export function narrate(before: BuildView | null, after: BuildView): Line[] {
   return lines;
 }
 
+function sandboxLines(before: BuildView | null, after: BuildView): Line[] {
+  return [...roomLines(before, after), ...troubleLines(before, after)];
+}
+
+/** Told when it begins and when it is over, not each time its numbers change. */
+function troubleLines(before: BuildView | null, { build, sandboxTrouble: what }: BuildView): Line[] {
+  const known = before?.sandboxTrouble ?? null;
+  if ((what === null) === (known === null) || build.status !== "running") return [];
+  if (what === null) return [{ tone: "plain", text: "its sandbox takes jobs again" }];
+  return [{ tone: "warn", text: `no further job is started in its sandbox: ${oneLine(what)}` }];
+}
+
 /** A build that waits for room is not to look as if it hung. */
-function sandboxLines(before: BuildView | null, { build, waitsForSandbox: why }: BuildView): Line[] {
+function roomLines(before: BuildView | null, { build, waitsForSandbox: why }: BuildView): Line[] {
   const known = before?.waitsForSandbox ?? null;
   if (why === known || build.status !== "running") return [];
   if (why === null) return [{ tone: "plain", text: "there is room for its sandbox: it goes on" }];

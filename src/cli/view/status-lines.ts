@@ -38,6 +38,8 @@ function stateLines(view: BuildView, { interrupted, hints, now }: StatusOptions)
   const facts = `${tasks}, ${elapsedText(view, now)}, sandbox ${build.sandboxDriver}, ${network}`;
   const lines: Line[] = [{ tone: "plain", text: `  ${facts}` }];
   if (build.reason !== null) lines.push({ tone: "bad", text: `  ${oneLine(build.reason)}` });
+  if (view.sandboxTrouble !== null)
+    lines.push({ tone: "warn", text: `  no further job is started in its sandbox: ${oneLine(view.sandboxTrouble)}` });
   if (interrupted) {
     const text = `  interrupted: no process drives it. Go on: ${hints.command(`resume ${build.id}`)}`;
     lines.push({ tone: "warn", text });
@@ -120,6 +122,7 @@ export function statusJson(view: BuildView, { interrupted, repository }: StatusO
     reason,
     interrupted,
     phase: phaseOf(view),
+    sandboxTrouble: view.sandboxTrouble,
     createdAt,
     startedAt,
     endedAt,

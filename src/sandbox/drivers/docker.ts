@@ -12,9 +12,8 @@ import { setTimeout as delay } from "node:timers/promises";
 import type Docker from "dockerode";
 import { messageOf, WavesmithError } from "../../domain/errors.ts";
 import type { ProjectId } from "../../domain/ids.ts";
-import { usualLimits } from "../../domain/sandbox.ts";
 import { guestProtocolVersion } from "../../guest/protocol.ts";
-import { removeEgress, startEgress, stopEgress } from "../egress/egress.ts";
+import { modelSocketOf, removeEgress, startEgress, stopEgress } from "../egress/egress.ts";
 import type {
   DriverCapabilities,
   GuestClient,
@@ -106,10 +105,11 @@ export function createDockerDriver(given: DockerDriverOptions): SandboxDriver {
     ensure: (spec) => ensure(house(), spec),
     find: async (projectId) => {
       const running = await findRunning(house(), projectId);
-      return running === null ? null : endpointOf(running);
+      return running === null ? null : endpointOf(house(), running);
     },
     list: () => list(house()),
     usage: (projectId) => usage(house(), projectId),
+    volumeBytes: (projectId, limitMs) => volumeBytes(house(), projectId, limitMs),
     stop: (projectId) => alone(house(), projectId, async () => void (await stop(house(), projectId))),
     remove: (projectId, { volume }) => alone(house(), projectId, () => remove(house(), projectId, volume)),
     pack: async (projectId, format) => {
@@ -117,7 +117,7 @@ export function createDockerDriver(given: DockerDriverOptions): SandboxDriver {
       await requireVolume(house(), projectId);
       return packVolume(house().engine, await archiveWork(house(), projectId, { volume, format }));
     },
-    restore: (projectId, archive, format) => restore(house(), projectId, { archive, format }),
+    restore: (projectId, archive, how) => restore(house(), projectId, { archive, ...how }),
     watch: (signal) => watchContainers(house().engine, given.installationId, signal),
   };
 }
@@ -216,9 +216,10 @@ function linkTo({ links, engine }: House, { projectId, id, startedAt }: Containe
   return link;
 }
 
-function endpointOf({ container, guest, health }: Running): SandboxEndpoint {
+function endpointOf({ options }: House, { container, guest, health }: Running): SandboxEndpoint {
   const workspaceRoot = health.workspaceRoot.replace(/\/+$/, "");
-  return { sandboxId: container.sandboxId, guest, workspaceRoot, bootId: health.bootId };
+  const modelSocket = modelSocketOf({ dataDir: options.dataDir, projectId: container.projectId });
+  return { sandboxId: container.sandboxId, guest, workspaceRoot, bootId: health.bootId, modelSocket };
 }
 
 // --- One that is wanted ------------------------------------------------------------------------------------------------
@@ -226,15 +227,15 @@ function endpointOf({ container, guest, health }: Running): SandboxEndpoint {
 async function ensure(house: House, spec: SandboxSpec): Promise<SandboxEndpoint> {
   const wants = await wantsOf(house, spec);
   const found = await findRunning(house, spec.projectId);
-  if (found !== null && serves(found, wants)) return endpointOf(found);
+  if (found !== null && serves(found, wants)) return endpointOf(house, found);
   return alone(house, spec.projectId, async () => {
     // How busy it is decides now.
     const running = await findRunning(house, spec.projectId, false);
     if (running !== null) {
-      if (serves(running, wants)) return endpointOf(running);
+      if (serves(running, wants)) return endpointOf(house, running);
       if (running.health.activeJobs > 0) throw inUse(running, wants);
     }
-    return endpointOf(await begin(house, spec, wants));
+    return endpointOf(house, await begin(house, spec, wants));
   });
 }
 
@@ -393,7 +394,7 @@ async function requireVolume({ volumes }: House, projectId: ProjectId): Promise<
 async function archiveWork(
   house: House,
   projectId: ProjectId,
-  { volume, format, maxBytes = 0 }: { volume: string; format: ArchiveWork["format"]; maxBytes?: number },
+  { volume, format, maxBytes = null }: Pick<ArchiveWork, "volume" | "format"> & Partial<Pick<ArchiveWork, "maxBytes">>,
 ): Promise<ArchiveWork> {
   const labels = { [label.installation]: house.options.installationId, [label.project]: projectId };
   return { volume, format, maxBytes, labels, image: await imageId(house), making: await makingOf(house) };
@@ -402,11 +403,11 @@ async function archiveWork(
 async function restore(
   house: House,
   projectId: ProjectId,
-  { archive, format }: { archive: Parameters<SandboxDriver["restore"]>[1]; format: ArchiveWork["format"] },
+  how: { archive: Parameters<SandboxDriver["restore"]>[1]; format: ArchiveWork["format"]; maxBytes: number },
 ): Promise<void> {
+  const { archive, format, maxBytes } = how;
   const { engine, volumes, options } = house;
   const container = await findContainer(engine, projectId, options.installationId);
-  const maxBytes = (container?.wants?.limits ?? usualLimits).diskBytes;
   const volume = await volumes.begin(projectId, { tenantId: container?.tenantId ?? "", diskBytes: maxBytes });
   try {
     await unpackVolume(engine, await archiveWork(house, projectId, { volume, format, maxBytes }), archive);
@@ -430,6 +431,13 @@ async function usage(house: House, projectId: ProjectId) {
   if (container === null || !container.isRunning || container.isPaused) return null;
   const [used, disk] = await Promise.all([usageOf(engine, container.id), diskBytes(engine, container.id)]);
   return { ...used, diskBytes: disk };
+}
+
+async function volumeBytes(house: House, projectId: ProjectId, limitMs: number): Promise<number | null> {
+  const { engine, options } = house;
+  const container = await findContainer(engine, projectId, options.installationId);
+  if (container === null || !container.isRunning || container.isPaused) return null;
+  return diskBytes(engine, container.id, limitMs);
 }
 
 async function list(house: House): Promise<SandboxInfo[]> {

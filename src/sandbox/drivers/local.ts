@@ -11,8 +11,9 @@ import { join, resolve } from "node:path";
 import type { Readable } from "node:stream";
 import { WavesmithError } from "../../domain/errors.ts";
 import type { ProjectId } from "../../domain/ids.ts";
+import type { NetworkPolicy } from "../../domain/network.ts";
 import { guestProtocolVersion } from "../../guest/protocol.ts";
-import { removeEgress, startEgress, stopEgress } from "../egress/egress.ts";
+import { modelSocketOf, removeEgress, startEgress, stopEgress } from "../egress/egress.ts";
 import { guestProgram } from "../guest-program.ts";
 import type { ArchiveFormat, DriverCapabilities, SandboxDriver, SandboxEndpoint, SandboxSpec } from "../port.ts";
 import { type ArchiveWork, archiveFormats, packFolder, unpackFolder } from "./local/archive.ts";
@@ -25,7 +26,7 @@ import { machineBootId } from "./local/processes.ts";
 import { readRecord, type SandboxRecord } from "./local/record.ts";
 import { finishRestores, takePlace, unpackingFolder } from "./local/restore.ts";
 import { usageOf } from "./local/usage.ts";
-import { prepareFolder, removeFolder, sandboxUser } from "./local/volume.ts";
+import { diskBytes, prepareFolder, removeFolder, sandboxUser } from "./local/volume.ts";
 import { watchRecords } from "./local/watch.ts";
 
 export type { LocalDriverOptions } from "./local/launch.ts";
@@ -52,10 +53,11 @@ export function createLocalDriver(given: LocalDriverOptions, program = guestProg
     find: async (projectId) => {
       const running = await findRunning(options(), placesOf(options().dataDir, projectId));
       // Another driver's sandbox may isolate less than the caller of this one relies on.
-      return running === null || running.record.driver !== driverName(given) ? null : endpointOf(running);
+      return running === null || running.record.driver !== driverName(given) ? null : endpointOf(options(), running);
     },
     list: () => listSandboxes(options()),
     usage: (projectId) => usageOf(options(), projectId),
+    volumeBytes: (projectId, limitMs) => diskBytes(placesOf(options().dataDir, projectId).volume, limitMs),
     stop: (projectId) => stopped(options(), projectId, async () => undefined),
     remove: (projectId, { volume }) =>
       stopped(options(), projectId, async () => {
@@ -66,19 +68,19 @@ export function createLocalDriver(given: LocalDriverOptions, program = guestProg
         await removeEgress({ ...options(), projectId });
       }),
     pack: async (projectId, format) => pack(await workOn(options(), projectId, format, programOnce)),
-    restore: async (projectId, archive, format) =>
-      restore(await workOn(options(), projectId, format, programOnce), projectId, archive),
+    restore: async (projectId, archive, { format, maxBytes }) =>
+      restore(await workOn(options(), projectId, format, programOnce), projectId, { archive, maxBytes }),
     watch: (signal) => watchRecords(options(), signal),
   };
 }
 
-/** No part of this isolation limits what a sandbox uses, so nothing is claimed. */
+/** No part of this isolation limits what a sandbox uses, so nothing is claimed but that its volume can be counted. */
 const capabilitiesOf = (options: LocalDriverOptions): DriverCapabilities => ({
   isolation: options.unsafe ? "none" : "bubblewrap",
   cpu: "none",
   memory: "none",
   processes: "none",
-  disk: "none",
+  disk: "watched",
   network: options.unsafe ? ["open"] : ["none", "allowlist", "open"],
   archives: archiveFormats(options),
 });
@@ -106,7 +108,7 @@ async function ensure(options: LocalDriverOptions, spec: SandboxSpec, program: P
   const found = findAnswering(options, places) ?? (await findRunning(options, places));
   const given = async (running: Running) => {
     await openWay(options, spec);
-    return endpointOf(running);
+    return endpointOf(options, running);
   };
   if (found !== null && differences(found.record, wanted).length === 0) return given(found);
   return withLock(places.lock, lockWaitMs, async () => {
@@ -137,14 +139,13 @@ async function begin(
   }
 }
 
-/** The way out for what the spec allows, with the proxy behind it at work; null where nothing stands in the way. */
-async function openWay(options: LocalDriverOptions, { projectId, network }: SandboxSpec): Promise<string | null> {
-  const { dataDir, installationId } = options;
-  if (!options.unsafe && network.mode !== "open") {
-    return (await startEgress({ dataDir, installationId, projectId, policy: network })).folder;
-  }
-  await stopEgress({ dataDir, installationId, projectId });
-  return null;
+/** The folder by which the sandbox reaches models, and what else its spec allows by the proxy behind it. */
+async function openWay(options: LocalDriverOptions, { projectId, network }: SandboxSpec): Promise<string> {
+  const { dataDir, installationId, silenceMs } = options;
+  // Where guests end early when nobody speaks to them, what is there for them does so, too.
+  const early = silenceMs === undefined ? {} : { lostMs: Math.min(silenceMs, 30_000), firstMs: silenceMs + 15_000 };
+  const policy: NetworkPolicy = options.unsafe ? { mode: "open", hosts: [] } : network;
+  return (await startEgress({ dataDir, installationId, projectId, policy, ...early })).folder;
 }
 
 function wantedRecord(options: LocalDriverOptions, spec: SandboxSpec, program: Program): SandboxRecord {
@@ -190,9 +191,10 @@ function inUse({ record, health }: Running, differing: readonly string[]): Waves
   });
 }
 
-function endpointOf({ record, guest, health }: Running): SandboxEndpoint {
+function endpointOf(options: LocalDriverOptions, { record, guest, health }: Running): SandboxEndpoint {
   const workspaceRoot = health.workspaceRoot.replace(/\/+$/, "");
-  return { sandboxId: record.sandboxId, guest, workspaceRoot, bootId: health.bootId };
+  const modelSocket = modelSocketOf({ dataDir: options.dataDir, projectId: record.projectId });
+  return { sandboxId: record.sandboxId, guest, workspaceRoot, bootId: health.bootId, modelSocket };
 }
 
 function ours(options: LocalDriverOptions, record: SandboxRecord | null): SandboxRecord | null {
@@ -227,12 +229,16 @@ async function pack(work: Omit<ArchiveWork, "folder">): Promise<Readable> {
   throw new WavesmithError("not-found", `there is no volume ${places.volume}`);
 }
 
-async function restore(work: Omit<ArchiveWork, "folder">, projectId: ProjectId, archive: Readable): Promise<void> {
+async function restore(
+  work: Omit<ArchiveWork, "folder">,
+  projectId: ProjectId,
+  { archive, maxBytes }: { archive: Readable; maxBytes: number },
+): Promise<void> {
   const { options, places } = work;
   const folder = unpackingFolder(places);
   try {
     await prepareFolder(folder, options.unsafe ? null : sandboxUser(options.dataDir));
-    await unpackFolder({ ...work, folder }, archive);
+    await unpackFolder({ ...work, folder, maxBytes }, archive);
     await stopped(options, projectId, () => takePlace(places, folder));
   } finally {
     archive.destroy();

@@ -32,6 +32,7 @@ import {
   decisionsName,
   folderName,
   hashOf,
+  modelName,
   outputName,
   type PolicyFile,
   policyName,
@@ -51,7 +52,7 @@ export interface EgressPlace {
 
 export interface EgressRequest extends EgressPlace {
   readonly policy: NetworkPolicy;
-  /** How long the proxy lives without a sandbox, before its first and after its last; for tests. */
+  /** How long the proxy lives without a sandbox, before there was one (default 5 minutes) and after it (45 seconds). */
   readonly firstMs?: number;
   readonly lostMs?: number;
 }
@@ -123,6 +124,10 @@ export function stateOf({ dataDir, projectId }: Pick<EgressPlace, "dataDir" | "p
   if (!/^[\w-]+$/.test(projectId)) throw new WavesmithError("internal", `${projectId} is no project's id`);
   return join(realpathSync(dataDir), "egress", projectId);
 }
+
+/** Where calls of models from inside a sandbox arrive. */
+export const modelSocketOf = (place: Pick<EgressPlace, "dataDir" | "projectId">): string =>
+  join(stateOf(place), folderName, modelName);
 
 /** Where the decisions of a project's proxy are written. */
 export const decisionsOf = (place: Pick<EgressPlace, "dataDir" | "projectId">): string =>

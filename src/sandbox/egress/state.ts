@@ -6,6 +6,7 @@ import type { NetworkPolicy } from "../../domain/network.ts";
 /** Shown in the sandbox, read-only; beside it lies what is nobody's business there. */
 export const folderName = "folder";
 export const proxyName = "proxy.sock";
+export const modelName = "model.sock";
 export const aliveName = "alive.sock";
 export const policyName = "policy.json";
 export const decisionsName = "decisions.jsonl";

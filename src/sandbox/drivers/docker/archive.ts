@@ -15,8 +15,8 @@ export interface ArchiveWork {
   readonly image: string;
   readonly volume: string;
   readonly format: ArchiveFormat;
-  /** Of the files that are unpacked. */
-  readonly maxBytes: number;
+  /** How much may be unpacked; null where a volume is packed. */
+  readonly maxBytes: number | null;
   /** Installation and project. */
   readonly labels: Labels;
   readonly making: Making;

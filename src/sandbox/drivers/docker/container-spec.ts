@@ -92,7 +92,7 @@ const guestArguments = ({ network }: Wants, { silenceMs }: Making): string[] => 
 
 /** A container that packs a volume to its standard output, or unpacks its standard input into one. */
 export function archiveContainer(
-  work: { verb: "pack" | "unpack"; image: string; volume: string; format: ArchiveFormat; maxBytes: number },
+  work: { verb: "pack" | "unpack"; image: string; volume: string; format: ArchiveFormat; maxBytes: number | null },
   labels: Labels,
   making: Making,
 ): Create {
@@ -101,7 +101,14 @@ export function archiveContainer(
   return {
     ...common(image, { ...labels, [label.role]: role.archive }),
     Entrypoint: ["node", "/opt/wavesmith/guest.mjs"],
-    Cmd: [verb, "--root", workspace, "--format", format, ...(verb === "pack" ? [] : ["--max-bytes", String(maxBytes)])],
+    Cmd: [
+      verb,
+      "--root",
+      workspace,
+      "--format",
+      format,
+      ...(maxBytes === null ? [] : ["--max-bytes", String(maxBytes)]),
+    ],
     AttachStdin: verb === "unpack",
     OpenStdin: verb === "unpack",
     StdinOnce: verb === "unpack",

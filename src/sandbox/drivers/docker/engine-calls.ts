@@ -1,5 +1,4 @@
 // Every word to the engine goes through here: each has a deadline of its own, and what it says becomes an error of ours.
-import { Agent } from "node:http";
 import type { Socket } from "node:net";
 import type Docker from "dockerode";
 import { messageOf, WavesmithError } from "../../../domain/errors.ts";
@@ -41,8 +40,6 @@ export interface Engine {
 /** The engine of this machine. Connects to nothing yet. */
 export function openEngine(environment: Environment): Engine {
   const docker = connectEngine(environment);
-  // Connections that are kept would break with the engine, and the next request with them.
-  (docker.modem as { agent?: Agent }).agent = new Agent({ keepAlive: false });
   const path = socketPath(environment);
   const call: Engine["call"] = async (what, act, { limitMs = answerLimitMs, on = {} } = {}) => {
     try {

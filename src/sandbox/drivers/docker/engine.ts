@@ -1,5 +1,4 @@
 import { existsSync } from "node:fs";
-import { Agent } from "node:http";
 import { join } from "node:path";
 import Docker from "dockerode";
 import { messageOf, WavesmithError } from "../../../domain/errors.ts";
@@ -22,8 +21,9 @@ export function connectEngine(environment: Environment): Docker {
     socketPath: socketPath(environment),
     // The library would take one from the variables of this process, and let it win over the socket.
     host: undefined,
-    // A connection kept from before the engine was started again fails the first request after it.
-    agent: new Agent({ keepAlive: false }),
+    // A connection kept from before the engine was started again fails the first request after it. (Not by an agent of
+    // our own: the library puts it into words, whole, with every socket it has, at every request.)
+    headers: { Connection: "close" },
   } as Docker.DockerOptions);
 }
 
@@ -86,6 +86,12 @@ function silence(error: unknown, path: string, where: { environment: Environment
   const start =
     machine.platform === "linux" ? `${sudo}systemctl start docker (or ${sudo}service docker start)` : "start Docker";
   const { code } = error as { code?: unknown };
+  if ((code === "ENOENT" || code === "ENOTDIR") && machine.inContainer) {
+    return {
+      what: `there is no socket ${path} of a Docker engine in the container around us`,
+      remedy: `start that with the engine's socket: -v /var/run/docker.sock:${path}`,
+    };
+  }
   if (code === "ENOENT" || code === "ENOTDIR") {
     const installed = ["dockerd", "docker"].some((name) => findProgram(name, environment.PATH ?? "") !== null);
     const debian = /^ID(_LIKE)?=.*(debian|ubuntu)/m.test(machine.osRelease);

@@ -57,6 +57,8 @@ export interface ImageRequest {
   /** A folder with certificates (`.crt`, `.pem`) that everything in the image is to trust. */
   readonly certificates: string | null;
   readonly chromium: boolean;
+  /** The npm registry for a base without Node; null: there must be one. */
+  readonly npmRegistry: string | null;
   /** What it is to be called when not as the image that this version starts. */
   readonly image?: string;
 }
@@ -95,6 +97,7 @@ export async function buildImage(
     forcerm: true,
     buildargs: {
       ...(request.base === null ? {} : { BASE: request.base }),
+      ...(request.npmRegistry === null ? {} : { NPM_REGISTRY: request.npmRegistry }),
       ...(request.chromium ? { CHROMIUM: "1" } : {}),
       VERSION: ownVersion(),
       GUEST_PROTOCOL: String(guestProtocolVersion),

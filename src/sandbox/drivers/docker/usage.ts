@@ -17,7 +17,7 @@ interface Cpu {
   readonly online_cpus?: number;
 }
 
-const diskLimitSeconds = 3;
+const diskLimitMs = 3_000;
 
 /** Over about a second, since the engine looks twice. */
 export async function usageOf(engine: Engine, containerId: string): Promise<Omit<SandboxUsage, "diskBytes">> {
@@ -42,13 +42,13 @@ function memoryOf({ memory_stats: memory }: Statistics): number | null {
 }
 
 /**
- * What the volume of a running sandbox takes; null when counting takes more than three seconds. Not by way of the guest,
+ * What the volume of a running sandbox takes; null when counting takes longer. Not by way of the guest,
  * for which this would be work.
  */
-export async function diskBytes(engine: Engine, containerId: string): Promise<number | null> {
-  const streams = await count(engine, containerId);
+export async function diskBytes(engine: Engine, containerId: string, limitMs = diskLimitMs): Promise<number | null> {
+  const streams = await count(engine, containerId, limitMs);
   if (streams === null) return null;
-  const late = setTimeout(() => streams.destroy(), 2 * diskLimitSeconds * 1000);
+  const late = setTimeout(() => streams.destroy(), 2 * limitMs);
   try {
     const kibibytes = Number.parseInt(await beginningOf(streams), 10);
     return Number.isNaN(kibibytes) ? null : kibibytes * 1024;
@@ -59,11 +59,11 @@ export async function diskBytes(engine: Engine, containerId: string): Promise<nu
 }
 
 /** Null when the container ends just now, or has no room for one more process. */
-async function count(engine: Engine, containerId: string): Promise<StandardStreams | null> {
+async function count(engine: Engine, containerId: string, limitMs: number): Promise<StandardStreams | null> {
   const what = "count what a volume takes";
   const on = { 400: () => null, 404: () => null, 409: () => null, 500: () => null };
   const options = {
-    Cmd: ["timeout", String(diskLimitSeconds), "du", "-sk", "/workspace"],
+    Cmd: ["timeout", String(limitMs / 1000), "du", "-sk", "/workspace"],
     AttachStdout: true,
     AttachStderr: true,
   };

@@ -4,7 +4,6 @@ import { join } from "node:path";
 import { PassThrough, type Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { messageOf, WavesmithError } from "../../../domain/errors.ts";
-import { usualLimits } from "../../../domain/sandbox.ts";
 import type { ArchiveFormat } from "../../port.ts";
 import { type Command, findProgram, showEtc } from "./bubblewrap.ts";
 import {
@@ -13,7 +12,7 @@ import {
   type LocalDriverOptions,
   type Places,
   requireProgram,
-  shownProgram,
+  shownPrograms,
   toolsFor,
 } from "./launch.ts";
 import { prepareFolder } from "./volume.ts";
@@ -36,7 +35,7 @@ export const archiveFormats = ({ env }: LocalDriverOptions): ArchiveFormat[] =>
 
 /** The folder as an archive. An error of the stream means that it is not whole; a stream that is destroyed ends the work. */
 export async function packFolder(work: ArchiveWork): Promise<Readable> {
-  const child = await begin(work, "pack");
+  const child = await begin(work, ["pack"]);
   const archive = new PassThrough();
   const complaint = complaintOf(child);
   archive.on("close", () => child.kill("SIGKILL"));
@@ -54,8 +53,8 @@ export async function packFolder(work: ArchiveWork): Promise<Readable> {
 }
 
 /** Unpacks the archive into the folder. Fails with `archive`, leaving what it has made so far to the caller. */
-export async function unpackFolder(work: ArchiveWork, archive: Readable): Promise<void> {
-  const child = await begin(work, "unpack");
+export async function unpackFolder(work: ArchiveWork & { maxBytes: number }, archive: Readable): Promise<void> {
+  const child = await begin(work, ["unpack", "--max-bytes", String(work.maxBytes)]);
   const complaint = complaintOf(child);
   child.stdout!.resume();
   const ended = new Promise<number | string>((resolve) =>
@@ -76,28 +75,29 @@ export async function unpackFolder(work: ArchiveWork, archive: Readable): Promis
 const failure = (what: string, why: string): WavesmithError =>
   new WavesmithError("archive", `${what}: ${why.trim()}`, { remedy: "take another snapshot" });
 
-async function begin(work: ArchiveWork, verb: "pack" | "unpack"): Promise<ChildProcess> {
+type Verb = readonly ["pack"] | readonly ["unpack", "--max-bytes", string];
+
+async function begin(work: ArchiveWork, verb: Verb): Promise<ChildProcess> {
   await prepareFolder(work.places.run, null);
   const { program, args } = work.options.unsafe ? plainCommand(work, verb) : sandboxedCommand(work, verb);
   const child = spawn(program, args, {
     cwd: "/",
     env: work.options.unsafe ? { PATH: work.options.env.PATH, LANG: "C.UTF-8" } : {},
-    stdio: [verb === "pack" ? "ignore" : "pipe", "pipe", "pipe"],
+    stdio: [verb[0] === "pack" ? "ignore" : "pipe", "pipe", "pipe"],
   });
   await new Promise<void>((resolve, reject) => child.once("spawn", resolve).once("error", reject));
   return child;
 }
 
-const verbArguments = (verb: string, root: string, format: string): string[] => [
-  ...[verb, "--root", root, "--format", format],
-  ...(verb === "unpack" ? ["--max-bytes", String(usualLimits.diskBytes)] : []),
-];
+const verbArguments = ([verb, ...more]: Verb, root: string, format: string): string[] => {
+  return [verb, "--root", root, "--format", format, ...more];
+};
 
-function plainCommand({ program, folder, format }: ArchiveWork, verb: string): Command {
+function plainCommand({ program, folder, format }: ArchiveWork, verb: Verb): Command {
   return { program: process.execPath, args: [program, ...verbArguments(verb, folder, format)] };
 }
 
-function sandboxedCommand(work: ArchiveWork, verb: "pack" | "unpack"): Command {
+function sandboxedCommand(work: ArchiveWork, verb: Verb): Command {
   const { options, places, program, folder, format } = work;
   const tools = toolsFor(options);
   const volume = { source: folder, target: "/workspace" };
@@ -106,10 +106,10 @@ function sandboxedCommand(work: ArchiveWork, verb: "pack" | "unpack"): Command {
     shown: [
       ...showEtc(join(places.run, "etc-archive")),
       ...tools.shown,
-      shownProgram(program),
-      ...(verb === "pack" ? [volume] : []),
+      shownPrograms(program),
+      ...(verb[0] === "pack" ? [volume] : []),
     ],
-    writable: verb === "unpack" ? [volume] : [],
+    writable: verb[0] === "unpack" ? [volume] : [],
     network: "none",
     env: { PATH: tools.path },
     cwd: "/",

@@ -44,7 +44,7 @@ export async function start(
   options: LocalDriverOptions,
   places: Places,
   wanted: SandboxRecord,
-  { program, egress }: { readonly program: string; readonly egress: string | null },
+  { program, egress }: { readonly program: string; readonly egress: string },
 ): Promise<Running> {
   await prepareFolder(places.run, null);
   const user = options.unsafe ? null : sandboxUser(options.dataDir);

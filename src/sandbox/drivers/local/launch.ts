@@ -1,10 +1,21 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { createHash } from "node:crypto";
-import { chmodSync, closeSync, constants, copyFileSync, existsSync, mkdirSync, openSync, realpathSync } from "node:fs";
-import { join } from "node:path";
+import {
+  chmodSync,
+  closeSync,
+  constants,
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  openSync,
+  realpathSync,
+  symlinkSync,
+} from "node:fs";
+import { dirname, join } from "node:path";
 import { WavesmithError } from "../../../domain/errors.ts";
 import type { ProjectId } from "../../../domain/ids.ts";
 import type { NetworkMode } from "../../../domain/network.ts";
+import { sandboxPrograms } from "../../guest-program.ts";
 import { type Command, findProgram, type OuterSandbox, outerCommand, outerCommandFor, showEtc } from "./bubblewrap.ts";
 import { findTools, type Tools } from "./tool-roots.ts";
 import { sandboxUser } from "./volume.ts";
@@ -70,8 +81,8 @@ export interface Launch {
   readonly projectId: ProjectId;
   readonly places: Places;
   readonly network: NetworkMode;
-  /** The folder by which the sandbox reaches what it may, shown read-only; null with an open network. */
-  readonly egress: string | null;
+  /** The folder by which the sandbox reaches models, and with an allowlist the network; shown read-only. */
+  readonly egress: string;
   /** The guest's folder for temporary files where it has none of its own; short, since sockets are made in it. */
   readonly temporary: string | null;
   /** The guest's program, one file; copied to the run folder, where whoever it runs as may read it. */
@@ -81,8 +92,7 @@ export interface Launch {
 /** Starts the guest, which goes on when we end; resolves when its process exists. Its output goes to the log. */
 export async function launch(request: Launch): Promise<ChildProcess> {
   const { socket, log } = request.places;
-  copyFileSync(request.program, guestFile(request.places));
-  chmodSync(guestFile(request.places), 0o644);
+  copyPrograms(dirname(request.program), dirname(guestFile(request.places)));
   closeSync(openSync(log, "w", 0o600));
   const output = openSync(log, "a");
   const folder = openSync(socket, constants.O_RDONLY | constants.O_DIRECTORY);
@@ -103,13 +113,23 @@ export async function launch(request: Launch): Promise<ChildProcess> {
   }
 }
 
-const guestFile = (places: Places): string => join(places.run, "guest.mjs");
+const guestFile = (places: Places): string => join(places.run, "programs", "guest.mjs");
 
-function unsafeCommand({ options, places }: Launch): Command {
-  // A socket's path is limited to about 100 bytes; by way of an open folder it is short however deep that lies.
+function copyPrograms(from: string, to: string): void {
+  mkdirSync(to, { recursive: true });
+  for (const name of Object.keys(sandboxPrograms)) {
+    copyFileSync(join(from, `${name}.mjs`), join(to, `${name}.mjs`));
+    chmodSync(join(to, `${name}.mjs`), 0o644);
+  }
+}
+
+function unsafeCommand({ options, places, egress, temporary }: Launch): Command {
+  // A socket's path is limited to about 100 bytes; by way of an open folder or a link it is short however deep that lies.
   const folder = process.platform === "linux" ? "/proc/self/fd/3" : places.socket;
+  const way = temporary === null ? egress : join(temporary, "egress");
+  if (temporary !== null) symlinkSync(egress, way);
   const guest = ["--root", places.volume, "--socket", `${folder}/${socketName}`, "--isolation", "sweep"];
-  const rest = ["--tool-path", options.env.PATH, ...silence(options)];
+  const rest = ["--network", "open", "--egress", way, "--tool-path", options.env.PATH, ...silence(options)];
   return { program: process.execPath, args: [guestFile(places), ...guest, ...rest] };
 }
 
@@ -125,10 +145,10 @@ function sandboxCommand({ options, projectId, places, network, egress }: Launch)
   const guest = ["--root", "/workspace", "--socket", `/run/wavesmith/${socketName}`, "--isolation", "bubblewrap"];
   const visible = tools.shown.flatMap(({ target }) => ["--read-only", target]);
   const [, markName, mark] = markOf(options, projectId);
-  const way = egress === null ? [] : [{ source: egress, target: egressInside }];
+  const way = { source: egress, target: egressInside };
   return commandFor(options, {
     bwrap: requireProgram("bwrap", options),
-    shown: [...showEtc(join(places.run, "etc")), ...tools.shown, shownProgram(guestFile(places)), ...way],
+    shown: [...showEtc(join(places.run, "etc")), ...tools.shown, shownPrograms(guestFile(places)), way],
     writable: [
       { source: places.socket, target: "/run/wavesmith" },
       { source: places.volume, target: "/workspace" },
@@ -141,7 +161,8 @@ function sandboxCommand({ options, projectId, places, network, egress }: Launch)
       ...guest,
       "--network",
       network,
-      ...(egress === null ? [] : ["--egress", egressInside]),
+      "--egress",
+      egressInside,
       "--tool-path",
       tools.path,
       ...visible,
@@ -151,12 +172,13 @@ function sandboxCommand({ options, projectId, places, network, egress }: Launch)
 }
 
 const egressInside = "/run/wavesmith-egress";
-const programInside = "/opt/wavesmith/guest.mjs";
+const programsInside = "/opt/wavesmith";
 
-export const shownProgram = (source: string) => ({ source, target: programInside });
+/** The folder of the guest's program, with those of agents beside it. */
+export const shownPrograms = (guest: string) => ({ source: dirname(guest), target: programsInside });
 
 /** The guest's program, run by our own node. */
-export const guestInside = (): string[] => [realpathSync(process.execPath), programInside];
+export const guestInside = (): string[] => [realpathSync(process.execPath), `${programsInside}/guest.mjs`];
 
 export function toolsFor(options: LocalDriverOptions): Tools {
   const { env, readOnly, dataDir } = options;

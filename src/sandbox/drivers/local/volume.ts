@@ -47,9 +47,9 @@ async function makeRemovable(root: string): Promise<void> {
   }
 }
 
-/** What the folder takes on disk; null when it is absent or counting takes more than two seconds. */
-export async function diskBytes(path: string): Promise<number | null> {
-  const counted = await run("du", ["-sk", "--", path], { timeout: diskUsageLimitMs }).catch(
+/** What the folder takes on disk; null when it is absent or counting takes longer. */
+export async function diskBytes(path: string, limitMs = diskUsageLimitMs): Promise<number | null> {
+  const counted = await run("du", ["-sk", "--", path], { timeout: limitMs }).catch(
     // du exits 1 when a folder could not be read, and has counted the rest.
     (failure: { killed?: boolean; stdout?: string }) => (failure.killed ? {} : failure),
   );

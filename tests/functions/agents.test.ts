@@ -1,0 +1,161 @@
+import { copyFileSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { bundle } from "../../src/sandbox/guest-program.ts";
+import { type BuildFixture, createBuildFixture } from "../support/build-fixture.ts";
+import {
+  type FakeAnswer,
+  type FakeProviders,
+  type FakeRequest,
+  startFakeProviders,
+} from "../support/fake-providers.ts";
+import { requires } from "../support/require.ts";
+
+// Agents of the Agent Client Protocol in whole builds: the scripted one as any other agent would be, and the built-in one
+// with a model on loopback.
+
+const sandboxes = [
+  ...(requires("bubblewrap") ? (["local"] as const) : (["local-unsafe"] as const)),
+  ...(requires("docker") ? (["docker"] as const) : []),
+];
+
+let programs: string;
+let folder: string;
+let fixture: BuildFixture;
+let providers: FakeProviders;
+let answers: (request: FakeRequest) => FakeAnswer;
+
+beforeAll(async () => {
+  programs = mkdtempSync(join(tmpdir(), "wavesmith-scripted-"));
+  const code = await bundle(fileURLToPath(new URL("../support/scripted-agent.ts", import.meta.url)));
+  writeFileSync(join(programs, "agent.mjs"), code);
+});
+afterAll(() => rmSync(programs, { recursive: true, force: true }));
+beforeEach(async () => {
+  folder = mkdtempSync(join(tmpdir(), "wavesmith-agents-"));
+  // The agent comes with the source, as a project's own would.
+  mkdirSync(join(folder, "seed"));
+  copyFileSync(join(programs, "agent.mjs"), join(folder, "seed/agent.mjs"));
+  answers = () => ({ text: "done" });
+  providers = await startFakeProviders((request) => answers(request));
+});
+
+async function openFixture(sandbox: (typeof sandboxes)[number] = sandboxes[0]!): Promise<void> {
+  fixture = await createBuildFixture({
+    sandbox,
+    env: { ANTHROPIC_API_KEY: "real-key", ANTHROPIC_BASE_URL: providers.url, OPENAI_API_KEY: "" },
+  });
+}
+afterEach(async () => {
+  await fixture.close();
+  await providers.close();
+  rmSync(folder, { recursive: true, force: true });
+});
+
+const scripted = { runtime: "acp", command: "exec node agent.mjs" };
+const builtin = { runtime: "builtin", model: "anthropic:claude-sonnet-4-5" };
+const plan = (fields: Record<string, unknown>) => ({
+  name: "agents",
+  source: { path: "seed" },
+  gates: { testing: false, critic: false, integration: false, maxFixRounds: 0 },
+  network: "none",
+  ...fields,
+});
+const task = (id: string, instructions: string, more: object = {}) => ({ id, agent: "backend", instructions, ...more });
+
+async function build(fields: Record<string, unknown>) {
+  const buildId = await fixture.request(plan(fields), { planFolder: folder });
+  return fixture.until(buildId);
+}
+const attempts = (buildId: string) => fixture.app.store.attempts.list({ buildId }, { by: "createdAt" });
+
+describe.each(sandboxes)("an agent of the Agent Client Protocol (%s)", (sandbox) => {
+  beforeEach(() => openFixture(sandbox));
+
+  it("does a task: asks, writes in its tree, and its diff is what counts", async () => {
+    const { id, status, reason } = await build({
+      agents: { backend: scripted },
+      tasks: [
+        task("api", "plan one|two\nsay at work\nwrite api.txt made by an agent\nwrite ../../outside.txt no\nsay done"),
+      ],
+    });
+    expect({ status, reason }).toMatchObject({ status: "completed" });
+    expect(await fixture.git("show", "main:api.txt")).toBe("made by an agent");
+    const [attempt] = await attempts(id);
+    expect(attempt?.outputTail).toContain("at work");
+    expect(attempt?.outputTail).toContain("not allowed: Write ../../outside.txt");
+  });
+});
+
+describe("an agent's end", () => {
+  beforeEach(() => openFixture());
+
+  it("proves nothing: it goes on with its session in the next attempt", async () => {
+    const { id, status } = await build({
+      agents: { backend: scripted },
+      tasks: [task("api", "say prompt {prompts}", { retries: 1 })],
+    });
+    expect(status).toBe("failed");
+    const [first, second] = await attempts(id);
+    expect(first?.reason).toBe("it finished without changing a file");
+    expect(second?.outputTail).toContain("goes on with its session");
+    expect(second?.outputTail).toContain("prompt 2");
+  });
+
+  it.each([
+    ["refuse", "refused", "the agent ended: refused"],
+    ["crash", "failed", "scripted: crashing"],
+    ["fail -32603 model said 400", "failed", "the agent ended: model error: model said 400"],
+  ])("by %s fails its attempt, and says how", async (instructions, outcome, reason) => {
+    const { id } = await build({ agents: { backend: scripted }, tasks: [task("api", instructions, { retries: 0 })] });
+    const [attempt] = await attempts(id);
+    expect(attempt).toMatchObject({ outcome, reason: expect.stringContaining(reason) });
+  });
+});
+
+describe.each(sandboxes)("the built-in agent (%s)", (sandbox) => {
+  beforeEach(() => openFixture(sandbox));
+
+  it("builds with a model it reaches by the proxy alone, and what it spent is known", async () => {
+    answers = ({ number }) =>
+      number === 1
+        ? {
+            tools: [{ name: "write_file", input: { path: "api.txt", content: "by a model" } }],
+            inputTokens: 100,
+            outputTokens: 20,
+          }
+        : { text: "I wrote it.", inputTokens: 150, outputTokens: 10 };
+    const { id, status, reason } = await build({ agents: { backend: builtin }, tasks: [task("api", "write api.txt")] });
+    expect({ status, reason }).toMatchObject({ status: "completed" });
+    expect(await fixture.git("show", "main:api.txt")).toBe("by a model");
+    expect(providers.requests.map(({ headers }) => headers["x-api-key"])).toEqual(["real-key", "real-key"]);
+    expect(JSON.stringify(providers.requests)).not.toContain("wst_");
+    const spending = await fixture.app.store.buildSpending.get({ buildId: id });
+    expect(spending).toMatchObject({
+      spentTokens: 280,
+      reservedTokens: 0,
+      spentMicroUsd: 250 * 3 + 30 * 15,
+      unpricedCalls: 0,
+    });
+  });
+});
+
+describe("a budget", () => {
+  beforeEach(() => openFixture());
+
+  it("that is used up ends the agent and the build, which say so", async () => {
+    answers = () => ({ tools: [{ name: "list_files", input: {} }], inputTokens: 900, outputTokens: 600 });
+    const { id, status } = await build({
+      limits: { budget: { tokens: 20_000 } },
+      agents: { backend: builtin },
+      tasks: [task("api", "go on for ever", { retries: 3 })],
+    });
+    expect(status).toBe("failed");
+    const made = await attempts(id);
+    expect(made).toHaveLength(1);
+    expect(made[0]).toMatchObject({ outcome: "over-budget", reason: expect.stringContaining("20000 tokens") });
+    expect((await fixture.app.store.buildSpending.get({ buildId: id })).spentTokens).toBeLessThanOrEqual(20_000);
+  });
+});

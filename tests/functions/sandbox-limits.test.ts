@@ -1,0 +1,250 @@
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { hearSandboxes } from "../../src/coordinator/hear-sandboxes.ts";
+import { startJob } from "../../src/coordinator/job-stages.ts";
+import type { Ports } from "../../src/coordinator/port.ts";
+import { createBuildReader } from "../../src/coordinator/read-build.ts";
+import { restoreSnapshot } from "../../src/coordinator/restore-snapshot.ts";
+import { ensureSandbox } from "../../src/coordinator/sandboxes.ts";
+import { takeSnapshot } from "../../src/coordinator/snapshots.ts";
+import { stopSandbox } from "../../src/coordinator/stop-sandbox.ts";
+import { checkSandboxes } from "../../src/coordinator/watch-sandboxes.ts";
+import type { SandboxChange } from "../../src/sandbox/port.ts";
+import type { BuildRow } from "../../src/store/port.ts";
+import { createLifecycle, failureOf, type Lifecycle, memorySnapshots, minute } from "../support/lifecycle-fixture.ts";
+import { usualLimits } from "../support/usual-limits.ts";
+
+const mebibyte = 1024 ** 2;
+const small = { ...usualLimits, diskBytes: 10 * mebibyte };
+
+let life: Lifecycle;
+let build: BuildRow;
+beforeEach(async () => {
+  life = await createLifecycle();
+  build = await life.build("shop");
+});
+afterEach(() => life.close());
+
+describe("the limits of a sandbox", () => {
+  it("are those of the settings, kept with its row, and a change holds from its next start on", async () => {
+    const before = life.ports({ policy: { limits: { ...usualLimits, cpus: 0.5 } } });
+    await ensureSandbox(before, build);
+    expect(life.host.limits.get(build.projectId)).toMatchObject({ cpus: 0.5 });
+    const after = life.ports({ policy: { limits: small } });
+    await ensureSandbox(after, build);
+    expect(life.host.limits.get(build.projectId)).toMatchObject({ cpus: 0.5 });
+    expect((await life.row(build.projectId)).limits).toMatchObject({ cpus: 0.5 });
+    await stopSandbox(after, await life.row(build.projectId));
+    await ensureSandbox(after, build);
+    expect(life.host.limits.get(build.projectId)).toEqual(small);
+    expect((await life.row(build.projectId)).limits).toEqual(small);
+  });
+
+  it("limit what a snapshot may unpack to, too", async () => {
+    const ports = life.ports({ policy: { limits: small }, snapshots: memorySnapshots() });
+    await ensureSandbox(ports, build);
+    const snapshot = await takeSnapshot(ports, await life.row(build.projectId), { reason: "asked" });
+    await ports.store.builds.update({ id: build.id }, { status: "cancelled", endedAt: new Date() });
+    await restoreSnapshot(ports, snapshot);
+    expect(life.host.restoredWithin).toBe(10 * mebibyte);
+  });
+});
+
+describe("a volume above its limit", () => {
+  const reason = "its volume takes 11 MiB of at most 10 MiB";
+  let ports: Ports;
+  beforeEach(async () => {
+    ports = life.ports({ policy: { limits: small } });
+    await ensureSandbox(ports, build);
+    life.host.sandboxes.get(build.projectId)!.activeJobs = 1;
+  });
+  const check = () => {
+    life.pass(minute);
+    return checkSandboxes(ports);
+  };
+  const takes = (mebibytes: number | null) =>
+    life.host.volumeBytes.set(build.projectId, mebibytes === null ? null : mebibytes * mebibyte);
+  const start = async (key: string) =>
+    startJob(ports, await ensureSandbox(ports, build), {
+      key,
+      build,
+      owner: { kind: "attempt", id: `att_${key}`, fence: 1 },
+      spec: {} as never,
+    });
+
+  it("is said where people look, and once in the log for each time it grows above it", async () => {
+    const reader = createBuildReader(ports.store, build.id);
+    takes(10);
+    await check();
+    expect((await reader.read()).sandboxTrouble).toBeNull();
+    takes(11);
+    await check();
+    await check();
+    const { id } = await life.row(build.projectId);
+    expect(await life.row(build.projectId)).toMatchObject({ state: "running", reason });
+    expect(await reader.read()).toMatchObject({ sandboxTrouble: reason, waitsForSandbox: null });
+    takes(3);
+    await check();
+    expect(await life.row(build.projectId)).toMatchObject({ state: "running", reason: null });
+    takes(12);
+    await check();
+    expect(life.warnings).toEqual([
+      `sandbox ${id}: ${reason}; no further job is started in it`,
+      `sandbox ${id}: ${reason.replace("11", "12")}; no further job is started in it`,
+    ]);
+  });
+
+  it("lets no further job start, with the limit and what to do; one that was started before stays so", async () => {
+    await start("before");
+    await ports.store.jobs.update({ key: "before" }, { status: "ended" });
+    takes(11);
+    await check();
+    const error = await failureOf(start("after"));
+    expect(error).toMatchObject({ code: "capacity", retryable: false, retryAfterMs: null });
+    expect(error.message).toBe(`no further job is started in the sandbox of shop: ${reason}`);
+    expect(error.remedy).toContain("wavesmith sandbox exec shop -- rm");
+    expect(error.remedy).toContain("WAVESMITH_SANDBOX_DISK");
+    expect(await ports.store.jobs.find({ key: "after" })).toBeNull();
+    await start("before");
+  });
+
+  it("makes a job wait while others are at work, whose end may free what they took", async () => {
+    await start("first");
+    takes(11);
+    await check();
+    expect(await failureOf(start("second"))).toMatchObject({ retryable: true, retryAfterMs: expect.any(Number) });
+    await ports.store.jobs.update({ key: "first" }, { status: "ended" });
+    expect(await failureOf(start("second"))).toMatchObject({ retryable: false, retryAfterMs: null });
+  });
+
+  it("takes jobs again as soon as somebody has made room, before the next look", async () => {
+    takes(11);
+    await check();
+    takes(2);
+    await start("after");
+    expect(await life.row(build.projectId)).toMatchObject({ state: "running", reason: null });
+  });
+
+  it("takes jobs again after a start with a higher limit", async () => {
+    takes(11);
+    await check();
+    await stopSandbox(ports, await life.row(build.projectId));
+    ports = life.ports();
+    await start("after");
+    await check();
+    expect(await life.row(build.projectId)).toMatchObject({ state: "running", reason: null });
+  });
+
+  it("is not looked for where the driver keeps volumes to their limit, or nothing has been at work", async () => {
+    life.host.disk = "hard";
+    takes(11);
+    await check();
+    life.host.disk = "watched";
+    Object.assign(life.host.sandboxes.get(build.projectId)!, { activeJobs: 0 });
+    await check();
+    expect(life.host.counted).toBe(0);
+    expect(await life.row(build.projectId)).toMatchObject({ reason: null });
+  });
+
+  it("that cannot be counted in time is told of once, and counts as it did", async () => {
+    takes(11);
+    await check();
+    takes(null);
+    await check();
+    await check();
+    expect(await life.row(build.projectId)).toMatchObject({ reason });
+    expect(life.warnings.filter((line) => line.includes("could not be counted"))).toHaveLength(1);
+  });
+});
+
+describe("room that is taken by what is gone", () => {
+  const policy = { maxRunningPerTenant: 1 };
+
+  it("is free for the next one at once, whose loss is told", async () => {
+    await ensureSandbox(life.ports({ policy }), build);
+    life.host.sandboxes.clear();
+    await ensureSandbox(life.ports({ policy }), await life.build("other"));
+    expect(await life.row(build.projectId)).toMatchObject({ state: "lost", reason: "removed" });
+    expect(await life.row("proj_other")).toMatchObject({ state: "running", reason: null });
+    expect(await life.told()).toContain("sandbox/lost: removed");
+  });
+
+  it("is free when whoever was to start it died", async () => {
+    const { id } = await life.start(build);
+    life.host.sandboxes.clear();
+    await life.ports().store.sandboxes.update({ id }, { state: "wanted", reason: null });
+    await ensureSandbox(life.ports({ policy }), await life.build("other"));
+    expect(await life.row(build.projectId)).toMatchObject({ state: "stopped", reason: /not started/ as never });
+  });
+
+  it("stays taken by one that is being started, and by one that does not answer", async () => {
+    const [other, third] = [await life.build("other"), await life.build("third")];
+    const seen: (string | null)[] = [];
+    life.host.meanwhile = async (call) => {
+      if (call !== `start ${build.projectId}`) return;
+      seen.push((await failureOf(ensureSandbox(life.ports({ policy }), other))).code);
+      seen.push((await failureOf(ensureSandbox(life.ports({ policy, other: true }), third))).code);
+    };
+    await ensureSandbox(life.ports({ policy }), build);
+    expect(seen).toEqual(["capacity", "capacity"]);
+    life.host.sandboxes.get(build.projectId)!.isSilent = true;
+    expect(await failureOf(ensureSandbox(life.ports({ policy }), other))).toMatchObject({ code: "capacity" });
+    expect(await life.row(build.projectId)).toMatchObject({ state: "running" });
+  });
+});
+
+describe("hearing of sandboxes", () => {
+  it("has one that is gone noticed at once, over watches that fail and end, until it is stopped", async () => {
+    const { sandboxId } = { sandboxId: (await life.start(build)).id };
+    const told: SandboxChange = { projectId: build.projectId as never, sandboxId: sandboxId as never, change: "ended" };
+    let watches = 0;
+    let ended = false;
+    let flushes = 0;
+    life.host.watch = async function* (signal) {
+      watches += 1;
+      if (watches === 1) throw new Error("the engine is away");
+      if (watches === 2) return;
+      yield { ...told, change: "started" };
+      Object.assign(life.host.sandboxes.get(build.projectId)!, { state: "stopped", outOfMemory: true });
+      for (let times = 0; times < 50; times += 1) yield told;
+      await new Promise((resolve) => signal.addEventListener("abort", resolve, { once: true }));
+      ended = true;
+    };
+    const ports = life.ports();
+    let looks = 0;
+    const list: typeof ports.store.sandboxes.list = (...args) => {
+      looks += 1;
+      return ports.store.sandboxes.list(...args);
+    };
+    const store = { ...ports.store, sandboxes: { ...ports.store.sandboxes, list } };
+    const flush = async () => void (flushes += 1);
+    const hearing = hearSandboxes({ ...ports, store }, { projectIds: new Set([build.projectId]), flush });
+    hearing.hear("local");
+    hearing.hear("local");
+    await expect.poll(() => flushes, { timeout: 60_000 }).toBe(1);
+    expect(await life.row(build.projectId)).toMatchObject({ state: "lost", reason: "out of memory" });
+    await hearing.stop();
+    expect(ended).toBe(true);
+    expect({ watches, looks }).toEqual({ watches: 3, looks: 1 });
+    expect(life.warnings).toEqual(["local sandboxes are not watched: the engine is away"]);
+  });
+
+  it("is of the projects that this process serves alone", async () => {
+    await life.start(build);
+    const other = await life.build("other");
+    await life.start(other);
+    life.host.sandboxes.clear();
+    life.host.watch = async function* (signal) {
+      for (const { projectId } of [build, other])
+        yield { projectId: projectId as never, sandboxId: "sbx_any" as never, change: "removed" };
+      await new Promise((resolve) => signal.addEventListener("abort", resolve, { once: true }));
+    };
+    const hearing = hearSandboxes(life.ports(), {
+      projectIds: new Set([other.projectId]),
+      flush: async () => undefined,
+    });
+    hearing.hear("local");
+    await expect.poll(async () => (await life.row(other.projectId)).state, { timeout: 60_000 }).toBe("lost");
+    await hearing.stop();
+    expect(await life.row(build.projectId)).toMatchObject({ state: "running" });
+  });
+});

@@ -1,0 +1,53 @@
+import { describe, expect, it } from "vitest";
+import type { AgentEventBody } from "../../src/agent-host/protocol.ts";
+import { agentEndOf, agentLine, agentText } from "../../src/agents/agent-output.ts";
+
+const event = (body: AgentEventBody): string =>
+  JSON.stringify({ wavesmith: 1, at: "2026-01-01T00:00:00.000Z", ...body });
+
+describe("what an agent tells of itself", () => {
+  it("is read as a person reads it, beside what it prints", () => {
+    const output = [
+      event({ kind: "session", agent: "scripted 1", resumed: true, model: "m" }),
+      event({ kind: "message", text: "I begin." }),
+      event({
+        kind: "plan",
+        entries: [
+          { text: "one", status: "completed" },
+          { text: "two", status: "pending" },
+        ],
+      }),
+      event({ kind: "tool", id: "1", title: "Read a.txt", action: "read", status: "pending", paths: [] }),
+      event({ kind: "tool", id: "1", title: "Read a.txt", action: "read", status: "completed", paths: [] }),
+      event({ kind: "diff", path: "a.txt", added: 2, removed: 1 }),
+      event({ kind: "permission", title: "Write /x", action: "edit", allowed: false, reason: "outside" }),
+      event({ kind: "usage", used: 1, size: 2, usd: null }),
+      "| warning of its own",
+      event({ kind: "end", end: "model-error", detail: "400" }),
+    ].join("\n");
+    expect(agentText(output).split("\n")).toEqual([
+      "[scripted 1, m, goes on with its session]",
+      "I begin.",
+      "[x] one",
+      "[ ] two",
+      "> Read a.txt",
+      "  a.txt +2 -1",
+      "  not allowed: Write /x (outside)",
+      "| warning of its own",
+      "[model-error: 400]",
+    ]);
+    expect(agentEndOf(output)).toEqual({ end: "model-error", detail: "400" });
+  });
+
+  it("is never taken from a line that only looks like it", () => {
+    for (const line of [
+      '{"wavesmith":1,"kind":"end"',
+      '{"wavesmith":1,"at":"x","kind":"end","end":"perfect","detail":""}',
+      "{}",
+    ]) {
+      expect(agentLine(line)).toBe(line);
+      expect(agentEndOf(line)).toBeNull();
+    }
+    expect(agentEndOf("")).toBeNull();
+  });
+});
