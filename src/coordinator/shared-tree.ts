@@ -203,6 +203,16 @@ async function turn(treePath: string, work: () => Promise<void>): Promise<void> 
   });
 }
 
+/** Why the wave failed in which this task's last attempt had succeeded; null when it did not, or not by leftovers. */
+export async function failureOfWave(ports: Ports, build: BuildRow, taskId: string): Promise<string | null> {
+  const last = await ports.store.attempts.find({ taskId, status: "settled" }, { by: "number", descending: true });
+  if (last?.outcome !== "succeeded" || !sharesTree(last)) return null;
+  const wave = await ports.store.waves.get({ id: last.waveId });
+  const ref = leftoversRef(build.id, wave.number, wave.epoch);
+  const isIt = wave.status === "failed" && (await ports.workspace.resolve(build.projectId as never, ref)) !== null;
+  return isIt ? wave.reason : null;
+}
+
 /** Why a wave fails in whose tree something was left. */
 export function leftoversReason({ unclaimed, ran, ref }: Leftovers): string {
   const shown = unclaimed.slice(0, 10);

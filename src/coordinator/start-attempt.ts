@@ -7,7 +7,7 @@ import { frameJob, type JobSetting, shell, stage, startJob } from "./job-stages.
 import { handoverPath, homePath } from "./names.ts";
 import type { Ports } from "./port.ts";
 import { ensureSandbox } from "./sandboxes.ts";
-import { clearEarlier, sharedBase, sharesTree } from "./shared-tree.ts";
+import { clearEarlier, failureOfWave, sharedBase, sharesTree } from "./shared-tree.ts";
 
 /** Names an attempt and the fence under which it may be touched (W4). */
 export interface AttemptRefer {
@@ -181,10 +181,6 @@ const fixTimeoutMs = (plan: Plan): number => Math.max(...plan.tasks.map((task) =
 
 async function taskPack(ports: Ports, { attempt, build, wave }: LoadedAttempt, task: TaskRow): Promise<ContextPack> {
   const { store, agents } = ports;
-  const previous = await store.attempts.find(
-    { taskId: task.id, status: "settled", outcome: ["failed", "timed-out", "lost", "refused"] },
-    { by: "number", descending: true },
-  );
   const keys = task.definition.dependsOn;
   const needed = keys.length === 0 ? [] : await store.tasks.list({ buildId: build.id, key: keys }, { by: "position" });
   const context: TaskContext = {
@@ -198,11 +194,24 @@ async function taskPack(ports: Ports, { attempt, build, wave }: LoadedAttempt, t
       summary,
       changedFiles,
     })),
-    previousFailure:
-      previous === null ? null : { reason: previous.reason ?? "unknown", outputTail: previous.outputTail ?? "" },
+    previousFailure: await previousFailure(ports, build, task),
     conflicts: task.conflicts,
   };
   return agents.taskPack(context);
+}
+
+async function previousFailure(
+  ports: Ports,
+  build: LoadedAttempt["build"],
+  { id: taskId }: TaskRow,
+): Promise<TaskContext["previousFailure"]> {
+  const ofWave = build.plan.isolation === "shared" ? await failureOfWave(ports, build, taskId) : null;
+  if (ofWave !== null) return { reason: ofWave, outputTail: "" };
+  const previous = await ports.store.attempts.find(
+    { taskId, status: "settled", outcome: ["failed", "timed-out", "lost", "refused"] },
+    { by: "number", descending: true },
+  );
+  return previous === null ? null : { reason: previous.reason ?? "unknown", outputTail: previous.outputTail ?? "" };
 }
 
 async function fixPack(ports: Ports, { attempt, build, wave }: LoadedAttempt): Promise<ContextPack> {
