@@ -1,6 +1,7 @@
 import { projectIdFor } from "../coordinator/start-build.ts";
 import { WavesmithError } from "../domain/errors.ts";
 import type { Context } from "./context.ts";
+import { shellWord } from "./hints.ts";
 import { type App, isUsed, openApp, type SandboxRow } from "./parts.ts";
 
 const present = ["wanted", "running", "stopped", "lost"] as const;
@@ -37,8 +38,12 @@ export async function withSandbox(
   if (!isUsed(config)) throw none();
   return withApp(context, async (app) => {
     const sandbox = await findSandbox(app, name, which);
-    if (sandbox === null) throw none();
-    return work(app, sandbox);
+    if (sandbox !== null) return work(app, sandbox);
+    // `sandbox ls` lists it all the same.
+    if ((await findSandbox(app, name, { orVolume: true })) === null) throw none();
+    throw new WavesmithError("not-found", `the sandbox of ${name} is removed, and only its volume is kept`, {
+      remedy: context.hints.command(`sandbox start ${shellWord(name)}`),
+    });
   });
 }
 

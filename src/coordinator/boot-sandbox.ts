@@ -12,15 +12,17 @@ export async function recordBoot(
 ): Promise<void> {
   await ports.store.transaction("sandbox-boot", async (transaction) => {
     const now = ports.clock.now();
+    const before = await transaction.sandboxes.find({ id: row.id, bootId: row.bootId, state: presentStates });
     const running = { bootId, state: "running", startedAt: now, usedAt: now, checkedAt: now } as const;
     const [started] = await transaction.sandboxes.update(
       { id: row.id, bootId: row.bootId, state: presentStates },
       { ...running, stoppedAt: null, reason: null },
     );
-    if (started === undefined) return; // another has written it down
-    if (row.state === "running" && row.bootId !== bootId) {
-      const subject = bootSubject(row);
-      await tellSandbox(transaction, row, { name: "sandbox/stopped", subject, facts: { reason: "replaced" } });
+    if (before === null || started === undefined) return; // another has written it down
+    // As it is now: a look that came between has told of its loss.
+    if (before.state === "running" && before.bootId !== bootId) {
+      const subject = bootSubject(before);
+      await tellSandbox(transaction, before, { name: "sandbox/stopped", subject, facts: { reason: "replaced" } });
     }
     await tellSandbox(transaction, started, { name: "sandbox/started", subject: bootSubject(started) });
   });

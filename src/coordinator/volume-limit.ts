@@ -42,8 +42,8 @@ export async function requireVolumeRoom(ports: Ports, projectId: string, jobKey:
   throw new WavesmithError("capacity", `no further job is started in the sandbox of ${name}: ${why}`, {
     ...later,
     remedy:
-      `remove files: wavesmith sandbox exec ${name} -- rm -rf PATH; or raise WAVESMITH_SANDBOX_DISK, ` +
-      `wavesmith sandbox stop ${name}, and try again`,
+      `remove caches: wavesmith sandbox exec ${name} -- rm -rf ../cache/setup; or everything, to be made again from the ` +
+      `repository: wavesmith sandbox rm ${name} --volume; or raise WAVESMITH_SANDBOX_DISK and stop the sandbox`,
   });
 }
 

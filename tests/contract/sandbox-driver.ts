@@ -348,6 +348,9 @@ export function describeSandboxDriver(name: string, harness: DriverHarness): voi
       expect(info!.diskBytes).toBeGreaterThan(300_000);
       const usage = await driver.usage(projectId);
       expect(usage!.diskBytes).toBeGreaterThan(300_000);
+      expect(await driver.volumeBytes(projectId, 60_000)).toBeGreaterThan(300_000);
+      // Somebody has to look where the kernel does not: it must be said that it is so.
+      expect((await driver.capabilities()).disk).toMatch(/^(hard|watched)$/);
       expect(usage!.processes).toBeGreaterThan(0);
       expect(usage!.memoryBytes).toBeGreaterThan(1_000_000);
       expect(usage!.cpus).toBeGreaterThanOrEqual(0);
@@ -427,6 +430,8 @@ export function describeSandboxDriver(name: string, harness: DriverHarness): voi
         })(),
       );
       await expect(driver.restore(projectId, breaking, usually("tar.gz"))).rejects.toThrow();
+      const tooMuch = driver.restore(projectId, Readable.from([archive]), { format: "tar.gz", maxBytes: 1_000_000 });
+      await expect(tooMuch).rejects.toMatchObject({ code: "archive" });
       expect((await driver.find(projectId))?.bootId).toBe(bootId);
       expect(await guest.stat("a b/c/file")).not.toBeNull();
     });

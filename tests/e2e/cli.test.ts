@@ -223,7 +223,8 @@ describe("wavesmith, as a user types it", { timeout: limitMs }, () => {
     expect(await diamonds()).toMatchObject([{ state: "running" }]);
     expect(await run("sandbox", "exec", "diamond", "cat", "count.txt")).toMatchObject({ code: 0, stdout: "8\n" });
     expect(await run("sandbox", "rm", "diamond")).toMatchObject({ code: 0 });
-    expect(await run("sandbox", "stop", "diamond")).toMatchObject({ code: 2 });
+    const remedy = expect.stringContaining("sandbox start diamond");
+    expect(await run("sandbox", "stop", "diamond")).toMatchObject({ code: 2, stderr: remedy });
     expect(await run("sandbox", "rm", "diamond", "--volume")).toMatchObject({ code: 0 });
     expect(await diamonds()).toEqual([]);
     expect(await run("sandbox", "rm", "diamond", "--volume")).toMatchObject({ code: 2 });

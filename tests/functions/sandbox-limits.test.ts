@@ -194,7 +194,7 @@ describe("room that is taken by what is gone", () => {
 
 describe("hearing of sandboxes", () => {
   it("has one that is gone noticed at once, over watches that fail and end, until it is stopped", async () => {
-    const { sandboxId } = { sandboxId: (await life.start(build)).id };
+    const { id: sandboxId } = await life.start(build);
     const told: SandboxChange = { projectId: build.projectId as never, sandboxId: sandboxId as never, change: "ended" };
     let watches = 0;
     let ended = false;
@@ -216,7 +216,9 @@ describe("hearing of sandboxes", () => {
       return ports.store.sandboxes.list(...args);
     };
     const store = { ...ports.store, sandboxes: { ...ports.store.sandboxes, list } };
-    const flush = async () => void (flushes += 1);
+    const flush = async () => {
+      flushes += 1;
+    };
     const hearing = hearSandboxes({ ...ports, store }, { projectIds: new Set([build.projectId]), flush });
     hearing.hear("local");
     hearing.hear("local");

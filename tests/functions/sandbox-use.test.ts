@@ -2,6 +2,8 @@ import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { stopIdleSandboxes } from "../../src/coordinator/idle-sandboxes.ts";
 import { createBuildReader } from "../../src/coordinator/read-build.ts";
 import { restoreSnapshot } from "../../src/coordinator/restore-snapshot.ts";
+import { retryBuild } from "../../src/coordinator/retry-build.ts";
+import { withSandboxAlone } from "../../src/coordinator/sandbox-events.ts";
 import { ensureSandbox } from "../../src/coordinator/sandboxes.ts";
 import { takeSnapshot } from "../../src/coordinator/snapshots.ts";
 import { stopSandbox } from "../../src/coordinator/stop-sandbox.ts";
@@ -93,10 +95,12 @@ describe("a sandbox that nobody uses", () => {
     expect(await again.guest.stat("repo/more.txt")).toBeNull();
   });
 
-  it("is lost when it is killed, which is told once", async () => {
-    await readySandbox();
+  it("is lost when it is killed, which is heard of without being looked for, and told once", async () => {
+    const { row } = await readySandbox();
     process.kill(await outerPid(), "SIGKILL");
-    await expect.poll(async () => (await checkSandboxes(ports())).lost, { timeout: 60_000 }).toBe(1);
+    const state = async () => (await ports().store.sandboxes.get({ id: row.id })).state;
+    await expect.poll(state, { timeout: 60_000 }).toBe("lost");
+    expect(await checkSandboxes(ports())).toEqual({ checked: 0, lost: 0 });
     const told = await ports().store.outbox.list({ name: "sandbox/lost" });
     expect(told).toMatchObject([{ data: { reason: "ended" } }]);
   });
@@ -123,6 +127,13 @@ describe("a build for whose sandbox there is no room", () => {
     await store.projects.insert({ id: "proj_other", tenantId: first.tenantId, name: "other" });
     const other = { id: "sbx_other", projectId: "proj_other", driver: "local" };
     await store.sandboxes.insert({ ...other, state: "wanted" });
+    // Somebody is about to start it.
+    let giveUp: () => void = () => undefined;
+    const starting = withSandboxAlone(ports(), "proj_other", () => {
+      return new Promise<void>((resolve) => {
+        giveUp = resolve;
+      });
+    });
     const buildId = await fixture.request(plan);
     const reader = createBuildReader(store, buildId);
     const why = "1 of this tenant's sandboxes run, of at most 1";
@@ -133,8 +144,50 @@ describe("a build for whose sandbox there is no room", () => {
         .driver(first.sandboxDriver)
         .find(fixture.projectId as never),
     ).toBeNull();
-    await store.sandboxes.update({ id: "sbx_other" }, { state: "removed" });
+    giveUp();
+    await starting;
     expect(await fixture.until(buildId)).toMatchObject({ status: "completed", reason: null });
     expect((await reader.read()).waitsForSandbox).toBeNull();
+    expect(await store.sandboxes.get({ id: "sbx_other" })).toMatchObject({ state: "stopped" });
+  });
+});
+
+describe("a build whose volume is above its limit", () => {
+  beforeEach(async () => {
+    fixture = await createBuildFixture({ env: { WAVESMITH_SANDBOX_DISK: "10MB" }, patienceMs: 200_000 });
+  });
+  afterEach(() => fixture.close());
+
+  it("fails before its next job, saying why and what to do, and goes on once there is room", {
+    timeout: 400_000,
+  }, async () => {
+    const { store } = ports();
+    const wait = "until [ -e go ]; do sleep 0.1; done; echo 1 > one.txt";
+    const tasks = [
+      { id: "one", run: wait },
+      { id: "two", run: "echo 2 > two.txt", dependsOn: ["one"] },
+    ];
+    const buildId = await fixture.request({ tasks });
+    const attempt = { buildId, status: "running" } as const;
+    await expect.poll(() => store.attempts.find(attempt), { timeout: 100_000 }).not.toBeNull();
+    const { treePath } = (await store.attempts.find(attempt))!;
+    const build = await store.builds.get({ id: buildId });
+    const { guest } = await ensureSandbox(ports(), build);
+    await guest.writeFile("cache/big", Buffer.alloc(12 * 1024 ** 2, "x"));
+    const trouble = async () => {
+      await checkSandboxes(ports());
+      return (await createBuildReader(store, buildId).read()).sandboxTrouble;
+    };
+    const why = /its volume takes 1\d MiB of at most 10 MiB/;
+    await expect.poll(trouble, { timeout: 100_000 }).toMatch(why);
+    await guest.writeFile(`${treePath}/go`, "");
+    expect(await fixture.until(buildId)).toMatchObject({ status: "failed" });
+    const two = await store.tasks.find({ buildId, key: "two" });
+    expect(two).toMatchObject({ status: "failed", reason: why as never });
+    expect(two!.reason).toContain("WAVESMITH_SANDBOX_DISK");
+    expect(await store.tasks.find({ buildId, key: "one" })).toMatchObject({ status: "completed" });
+    await guest.remove("cache/big");
+    await retryBuild(ports(), buildId);
+    expect(await fixture.until(buildId)).toMatchObject({ status: "completed", reason: null });
   });
 });

@@ -111,6 +111,7 @@ export async function createLifecycle(): Promise<Lifecycle> {
         store: other ? stores.second : stores.first,
         driver: () => driver,
         snapshots,
+        models: { listen: () => undefined },
         machine: { room: async () => lifecycle.room },
         sandboxPolicy: { ...loadConfig({}).sandboxPolicy, ...policy },
         clock: { now: () => new Date(now) },

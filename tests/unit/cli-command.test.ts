@@ -250,6 +250,23 @@ describe("a build as JSON", () => {
     });
   });
 
+  it("tells a task that conflicted from one that its wave never started", () => {
+    const options = { interrupted: false, repository: "/r", hints: createHints({ environment: {} }), now: moment(9) };
+    const lines = statusLines(done, options).map((line) => line.text);
+    expect(lines).toContain("  api (backend): conflicted, done again in a later wave");
+    const stopped = view({
+      build: { status: "failed", endedAt: moment(30) },
+      tasks: {
+        db: { status: "failed", waveNumber: 1, attempts: 1, reason: "exit 1" },
+        api: { status: "pending", waveNumber: 1 },
+      },
+      waves: [wave({ status: "failed", taskKeys: ["db", "api"], attempts: [attempt({ outcome: "failed" })] })],
+    });
+    expect(statusLines(stopped, options).map((line) => line.text)).toContain(
+      "  api (backend): not started in this wave",
+    );
+  });
+
   it("says in its status whether it was interrupted and what to type then", () => {
     const options = { interrupted: true, repository: "/r", hints: createHints({ environment: {} }), now: moment(9) };
     const lines = statusLines(view(), options).map((line) => line.text);

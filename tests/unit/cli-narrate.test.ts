@@ -15,6 +15,14 @@ describe("telling what happened to a build", () => {
     expect(text(after, after)).toEqual([]);
   });
 
+  it("tells once that its sandbox takes no further jobs, whatever its numbers do, and once that it does again", () => {
+    const reason = (takes: number) => `its volume takes ${takes} MiB of at most 10 MiB`;
+    const above = view({ sandboxTrouble: reason(11) });
+    expect(text(view(), above)).toEqual([`no further job is started in its sandbox: ${reason(11)}`]);
+    expect(text(above, view({ sandboxTrouble: reason(12) }))).toEqual([]);
+    expect(text(above, view())).toEqual(["its sandbox takes jobs again"]);
+  });
+
   it("tells everything in order when a whole wave went by between two looks", () => {
     const passed = wave({
       status: "passed",

@@ -30,6 +30,28 @@ describe("the settings", () => {
     });
   });
 
+  it("say what a sandbox may use", () => {
+    const env = {
+      WAVESMITH_SANDBOX_CPUS: "0.5",
+      WAVESMITH_SANDBOX_MEMORY: "512MB",
+      WAVESMITH_SANDBOX_PROCESSES: "64",
+      WAVESMITH_SANDBOX_DISK: "3GB",
+    };
+    const limits = { cpus: 0.5, memoryBytes: 512 * 1024 ** 2, processes: 64, diskBytes: 3 * 1024 ** 3 };
+    expect(loadConfig(env).sandboxPolicy.limits).toEqual(limits);
+    const usual = { cpus: 2, memoryBytes: 4 * 1024 ** 3, processes: 512, diskBytes: 20 * 1024 ** 3 };
+    expect(loadConfig({}).sandboxPolicy.limits).toEqual(usual);
+  });
+
+  it.each([
+    ["CPUS", ["0", "0.00", "-1", "two", "1000", "1.234"]],
+    ["MEMORY", ["0MB", "127MB", "4", "4TB"]],
+    ["PROCESSES", ["0", "29", "1e3"]],
+    ["DISK", ["0MB", "0GB", "20"]],
+  ])("refuse for WAVESMITH_SANDBOX_%s what no sandbox could work with", (name, values) => {
+    for (const value of values) expect(() => loadConfig({ [`WAVESMITH_SANDBOX_${name}`]: value }), value).toThrow(name);
+  });
+
   it("are refused with every problem at once, and without showing a password", () => {
     const wrong = { DATABASE_URL: "mysql://root:hunter2@db/x", WAVESMITH_SANDBOX: "vagrant" };
     const load = () => loadConfig(wrong);

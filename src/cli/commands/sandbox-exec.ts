@@ -69,7 +69,7 @@ async function run(context: Context, { guest, workspaceRoot }: SandboxEndpoint, 
     await guest.startJob(errorKey, { stages: [stage("stderr", ["cat", pipe])], writable: [folder], labels: {} });
     const script = 'e=$1; shift; exec "$@" 2> "$e"';
     const main = stage("exec", ["sh", "-c", script, "sh", pipe, ...argv], { openStdin: command.input.isTTY !== true });
-    await guest.startJob(key, { stages: [main], writable: ["repo", folder], labels: { exec: argv[0] ?? "" } });
+    await guest.startJob(key, { stages: [main], writable: ["repo", "cache", folder], labels: { exec: argv[0] ?? "" } });
     if (command.input.isTTY !== true) void forward(guest, key, command.input);
     await copyBoth(context, guest, { key, errorKey });
     return await exitCode(context, guest, key, interrupts.count > 0);

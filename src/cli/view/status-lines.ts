@@ -64,7 +64,7 @@ function waveLines(view: BuildView, wave: WaveView, now: Date): Line[] {
 function taskLine(view: BuildView, wave: WaveView, task: TaskView): Line {
   const inWave = task.waveNumber === wave.number;
   if (!inWave || task.status === "pending") {
-    return { tone: "warn", text: `  ${task.key} (${task.agent}): conflicted, done again in a later wave` };
+    return { tone: "warn", text: `  ${task.key} (${task.agent}): ${leftBehind(wave, task)}` };
   }
   const attempts = wave.attempts.filter((attempt) => attempt.taskKey === task.key).length;
   const tried = attempts > 1 ? `, ${attempts} attempts` : "";
@@ -75,6 +75,16 @@ function taskLine(view: BuildView, wave: WaveView, task: TaskView): Line {
   const why = task.reason === null || task.status === "completed" ? "" : `: ${oneLine(task.reason)}`;
   const tone = task.status === "completed" ? "good" : task.status === "failed" ? "bad" : "plain";
   return { tone, text: `  ${task.key} (${task.agent}): ${task.status}${time}${tried}${waits}${why}` };
+}
+
+/** Why a task that this wave had has not come to its end in it. */
+function leftBehind(wave: WaveView, task: TaskView): string {
+  if (task.conflicts.some((conflict) => conflict.waveNumber === wave.number)) {
+    return "conflicted, done again in a later wave";
+  }
+  // A wave starts no further task once one has failed for good.
+  const wasStarted = wave.attempts.some((attempt) => attempt.taskKey === task.key);
+  return wasStarted ? "not joined in this wave" : "not started in this wave";
 }
 
 /** Tasks that are in no wave yet, or never came into one. */
