@@ -15,6 +15,8 @@ export async function rollbackBuild(ports: Ports, buildId: string, waveNumber: n
   const build = await ports.store.builds.get({ id: buildId });
   const point = await ports.store.restorePoints.find({ buildId, waveNumber });
   if (point === null) throw noSuchPoint(buildId, waveNumber);
+  const wave = waveNumber === 0 ? null : await ports.store.waves.get({ buildId, number: waveNumber });
+  if (wave !== null && wave.status !== "passed") throw takenBackBefore(buildId, waveNumber);
   if (!notLive.includes(build.status)) {
     throw new WavesmithError(
       "conflict",
@@ -45,6 +47,16 @@ const noSuchPoint = (buildId: string, waveNumber: number): WavesmithError =>
   new WavesmithError("not-found", `build ${buildId} has no restore point ${waveNumber}`, {
     remedy: `wavesmith status ${buildId} lists its passed waves`,
   });
+
+/** Its tasks are pending again: main with their work would be ahead of them. */
+const takenBackBefore = (buildId: string, waveNumber: number): WavesmithError =>
+  new WavesmithError(
+    "conflict",
+    `wave ${waveNumber} of build ${buildId} was taken back before: there is no way forward to it`,
+    {
+      remedy: `its tasks are done again: wavesmith resume ${buildId}`,
+    },
+  );
 
 const busyProject = (buildId: string, other: string): WavesmithError =>
   new WavesmithError(

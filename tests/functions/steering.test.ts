@@ -89,6 +89,7 @@ describe("steering a build", () => {
     expect((await fixture.git("rev-parse", `refs/rescue/${build.id}/${build.headSha}`)).trim()).toBe(build.headSha);
     expect((await fixture.app.store.builds.get({ id: build.id })).status).toBe("waiting");
     expect(await fixture.tasks(build.id)).toEqual({ a: "completed", b: "pending", c: "pending" });
+    await expect(rollbackBuild(ports(), build.id, 2)).rejects.toThrow("taken back before");
     await resumeWaiting(ports(), build.id);
     const done = await fixture.until(build.id, (row) => row.status === "completed" || row.status === "failed");
     expect([done.status, done.reason]).toEqual(["completed", null]);

@@ -5,7 +5,7 @@ import { WavesmithError } from "../../../domain/errors.ts";
 import type { ProjectId, SandboxId } from "../../../domain/ids.ts";
 import { stopSeconds, type Wants } from "./container-spec.ts";
 import type { Engine } from "./engine-calls.ts";
-import { containerName, label } from "./names.ts";
+import { containerName, label, volumeName } from "./names.ts";
 
 export interface Container {
   readonly id: string;
@@ -43,7 +43,7 @@ export async function findContainer(
   if (found === null) return null;
   if (found.Config.Labels?.[label.installation] === installationId) return containerOf(projectId, found);
   throw new WavesmithError("conflict", `the Docker container ${name} belongs to another installation of Wavesmith`, {
-    remedy: `give this project another name (--project), or, if nobody needs it: docker rm -f ${name}`,
+    remedy: `give this project another name (--project), or, if nobody needs it, such as after its data directory was deleted: docker rm -f ${name}; docker volume rm ${volumeName(projectId)}`,
   });
 }
 
