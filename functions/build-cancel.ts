@@ -1,4 +1,5 @@
 import { stopBuildJobs, takeCancelRequest } from "../src/coordinator/cancel-build.ts";
+import { closeTreeOfWave } from "../src/coordinator/shared-tree.ts";
 import type { CancelRequested } from "./events.ts";
 import { type Flow, flowFunction } from "./flow.ts";
 
@@ -10,5 +11,6 @@ export const buildCancel = (flow: Flow) =>
     run: async ({ data, eventId, step }) => {
       await step("mark the build as being cancelled", () => takeCancelRequest(flow.ports, eventId, data));
       await step("end its jobs", () => stopBuildJobs(flow.ports, data.buildId));
+      await step("close the tree its tasks shared", () => closeTreeOfWave(flow.ports, data.buildId, "last"));
     },
   });

@@ -1,4 +1,5 @@
 import { joinWave } from "../src/coordinator/join-wave.ts";
+import { closeTreeOfWave } from "../src/coordinator/shared-tree.ts";
 import { failBuild } from "../src/coordinator/start-build.ts";
 import type { WaveEvent } from "./events.ts";
 import { type Flow, flowFunction } from "./flow.ts";
@@ -8,7 +9,15 @@ export const waveJoin = (flow: Flow) =>
     id: "wave-join",
     name: "Wave: join its branches",
     trigger: "agent/wave.complete",
-    run: ({ data, step }) =>
-      step(`join the branches of wave ${data.waveNumber}`, () => joinWave(flow.ports, data.buildId, data.waveNumber)),
-    failed: ({ data, reason, step }) => step("fail the build", () => failBuild(flow.ports, data.buildId, reason)),
+    run: async ({ data: { buildId, waveNumber }, step }) => {
+      const joining = `join the branches of wave ${waveNumber}`;
+      const { shared } = await step(joining, () => joinWave(flow.ports, buildId, waveNumber));
+      if (!shared) return;
+      await step("send what follows", () => flow.relay.flush());
+      await step("close the tree they shared", () => closeTreeOfWave(flow.ports, buildId, waveNumber));
+    },
+    failed: async ({ data: { buildId, waveNumber }, reason, step }) => {
+      await step("fail the build", () => failBuild(flow.ports, buildId, reason));
+      await step("close the tree they shared", () => closeTreeOfWave(flow.ports, buildId, waveNumber));
+    },
   });

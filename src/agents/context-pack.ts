@@ -36,7 +36,9 @@ interface TaskFile {
 
 export function taskPack(prompts: Prompts, context: TaskContext): ContextPack {
   const { plan, task } = context;
-  const rules = workRules({ mayChangeTests: task.mayChangeTests, committed: "task" });
+  // One that does not say what it writes is alone in its wave.
+  const sharesTree = plan.isolation === "shared" && task.writes !== null;
+  const rules = workRules({ mayChangeTests: task.mayChangeTests, committed: "task", sharesTree });
   const prompt = render(promptFor(plan, task.agent) ?? prompts.task, {
     title: task.title,
     role: task.agent,
@@ -47,7 +49,7 @@ export function taskPack(prompts: Prompts, context: TaskContext): ContextPack {
     acceptance: section.acceptance(task),
     writes: section.writes(task),
     dependencies: section.dependencies(context.dependencies),
-    previousFailure: section.previousFailure(context.previousFailure),
+    previousFailure: section.previousFailure(context.previousFailure, sharesTree),
     conflicts: section.conflicts(context.conflicts),
     rules: rulesSection(rules),
   });
@@ -71,7 +73,7 @@ export function taskPack(prompts: Prompts, context: TaskContext): ContextPack {
 
 export function fixPack(prompts: Prompts, context: FixContext): ContextPack {
   const { plan, gate } = context;
-  const rules = workRules({ mayChangeTests: context.mayChangeTests, committed: "fix" });
+  const rules = workRules({ mayChangeTests: context.mayChangeTests, committed: "fix", sharesTree: false });
   const prompt = render(promptFor(plan, "fixer") ?? prompts.fix, {
     gate,
     role: "fixer",

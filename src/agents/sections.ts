@@ -51,11 +51,14 @@ export function dependencies(list: readonly DependencySummary[]): string {
   return `## What this task builds on\n\nThese tasks are done and their work is in your tree.\n\n${parts.join("\n\n")}`;
 }
 
-export function previousFailure(failure: TaskContext["previousFailure"]): string {
+export function previousFailure(failure: TaskContext["previousFailure"], sharesTree: boolean): string {
   if (failure === null) return "";
   const output =
     failure.outputTail.trim() === "" ? "" : `\n\n${fence("end of its output", tail(failure.outputTail, tailLength))}`;
-  return `## The last attempt failed\n\nYour tree is fresh: nothing of that attempt is in it.\n\n${fence("reason", failure.reason)}${output}`;
+  const left = sharesTree
+    ? "The files of this task are again as they were before it."
+    : "Your tree is fresh: nothing of that attempt is in it.";
+  return `## The last attempt failed\n\n${left}\n\n${fence("reason", failure.reason)}${output}`;
 }
 
 export function conflicts(list: TaskContext["conflicts"]): string {

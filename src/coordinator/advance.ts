@@ -2,7 +2,7 @@ import { type Move, nextMove } from "../domain/next-move.ts";
 import type { GateName } from "../domain/status.ts";
 import type { BuildRow, StoreTransaction, TaskRow, WaveRow } from "../store/port.ts";
 import { type BuildState, factsOf, loadState } from "./facts.ts";
-import { eventId, headAttemptRef, headTreePath, taskRef, taskTreePath } from "./names.ts";
+import { eventId, headAttemptRef, headTreePath, sharedTreePath, taskRef, taskTreePath } from "./names.ts";
 import type { Ports } from "./port.ts";
 
 // Applies what follows until something outside the database has to happen first. Runs inside the caller's transaction,
@@ -161,7 +161,10 @@ async function dispatch(
       number,
       status: "requested",
       baseSha: wave!.baseSha,
-      treePath: taskTreePath(build.id, task.key, number),
+      treePath:
+        build.plan.isolation === "shared"
+          ? sharedTreePath(build.id, wave!.number, wave!.epoch)
+          : taskTreePath(build.id, task.key, number),
       ref: taskRef(build.id, task.key, number),
       jobKey: `${id}-0`,
       createdAt: ports.clock.now(),

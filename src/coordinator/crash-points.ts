@@ -10,7 +10,7 @@ export type CrashPoint = (name: string) => void | Promise<void>;
 
 /** The calls of a build that leave this process and change something. */
 const calls = {
-  workspace: ["prepare", "syncVolume", "openTree", "closeTree", "keepTree", "join"],
+  workspace: ["prepare", "syncVolume", "openTree", "closeTree", "keepTree", "restorePaths", "join"],
   guest: ["writeFile", "remove", "startJob", "cancelJob", "forgetJob", "exec", "unpack", "allocatePorts"],
   driver: ["ensure", "stop", "remove", "pack", "restore"],
   snapshots: ["put", "remove"],

@@ -71,7 +71,7 @@ export async function editPlan(ports: Ports, buildId: string, edited: Plan): Pro
       },
     );
     await reopenTasks(transaction, buildId);
-    if (wave !== null) await settleOpenWave(transaction, ports, running!, edit, head);
+    if (wave !== null) await settleOpenWave(transaction, ports, running!, { edit, before: present.plan }, head);
     await advance(transaction, ports, buildId);
     return edit;
   });
@@ -143,14 +143,16 @@ async function settleOpenWave(
   transaction: StoreTransaction,
   ports: Ports,
   build: BuildRow,
-  edit: PlanEdit,
+  { edit, before }: { edit: PlanEdit; before: Plan },
   head: string | null,
 ): Promise<void> {
   const wave = await transaction.waves.find({ buildId: build.id }, { by: "number", descending: true });
   if (wave === null || wave.status === "passed" || wave.status === "failed") return;
   const members = await transaction.tasks.list({ waveId: wave.id });
   const touched = new Set([...edit.again, ...edit.removed]);
-  if (!members.some((task) => touched.has(task.key)) && wave.status !== "cancelled") {
+  // Who may share a wave follows from it (W2).
+  const regrouped = before.isolation !== build.plan.isolation && wave.headSha === null;
+  if (!regrouped && !members.some((task) => touched.has(task.key)) && wave.status !== "cancelled") {
     await reopenWave(transaction, ports, build, wave, head);
     return;
   }

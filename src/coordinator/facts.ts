@@ -1,7 +1,7 @@
 import type { BuildFact, GateFact, TaskFact, WaveFact } from "../domain/next-move.ts";
 import { agentSpecFor, type Plan } from "../domain/plan.ts";
 import { createTaskGraph, type TaskGraph } from "../domain/task-graph.ts";
-import { chooseWave } from "../domain/wave-planner.ts";
+import { chooseWave, isAlone } from "../domain/wave-planner.ts";
 import { literalGlob } from "../domain/write-globs.ts";
 import type { AttemptRow, BuildRow, GateRunRow, StoreTransaction, TaskRow, WaveRow } from "../store/port.ts";
 import type { Ports } from "./port.ts";
@@ -163,11 +163,13 @@ export function factsOf(state: BuildState, ports: Pick<Ports, "clock" | "process
       chooseWave({
         ready: keys.map((key) => {
           const task = byKey.get(key)!;
+          const definition = tasksOf(plan).byKey.get(key)!;
           return {
             key,
             agent: task.agent,
             position: task.position,
-            effectiveWrites: effectiveWrites(task, tasksOf(plan).byKey.get(key)!),
+            effectiveWrites: effectiveWrites(task, definition),
+            alone: isAlone(plan.isolation, definition.writes),
           };
         }),
         remainingPath,

@@ -23,6 +23,7 @@ import type { Mask } from "./masking.ts";
 import { handoverPath, waveRef } from "./names.ts";
 import type { Ports } from "./port.ts";
 import { ensureSandbox } from "./sandboxes.ts";
+import { clearPaths, closeSharedTree, sharesTree } from "./shared-tree.ts";
 import {
   type AttemptRefer,
   homesOf,
@@ -207,6 +208,8 @@ async function lastOutput(
 export async function settleAttempt(ports: Ports, refer: AttemptRefer): Promise<void> {
   const { attempt, wave, build } = await loadAttempt(ports, refer.attemptId);
   if (attempt.status !== "finishing" || attempt.fence !== refer.fence) return;
+  // Before it may be tried again, and so that nobody else goes on seeing it.
+  if (sharesTree(attempt)) await clearPaths(ports, await ensureSandbox(ports, build), attempt);
   if (attempt.kind !== "task" && attempt.verdict?.outcome === "succeeded" && attempt.commitSha !== null) {
     // A projection of the row below: repeated with the same values after a crash.
     const ref = waveRef(attempt.buildId, wave.number);
@@ -350,7 +353,8 @@ export async function closeAttempt(ports: Ports, refer: AttemptRefer): Promise<v
   if (attempt.status !== "settled") return;
   const endpoint = await ensureSandbox(ports, build);
   const hadJob = await dropJob(ports, endpoint, attempt.jobKey);
-  if (hadJob && attempt.commitSha === null) {
+  // In a tree that others share the task's next attempt may be at work: whoever starts it, or joins the wave, keeps it.
+  if (hadJob && attempt.commitSha === null && !sharesTree(attempt)) {
     const kept = await keepTree(ports, endpoint, loaded).catch((error: unknown) => {
       if (!isDiskFull(error)) throw error;
       ports.log.warn(
@@ -362,7 +366,8 @@ export async function closeAttempt(ports: Ports, refer: AttemptRefer): Promise<v
     if (kept?.commit != null)
       await ports.store.attempts.update({ id: attempt.id, commitSha: null }, { commitSha: kept.commit });
   }
-  await ports.workspace.closeTree(endpoint.guest, attempt.treePath);
+  if (sharesTree(attempt)) await closeSharedTree(ports, { ...loaded, treePath: attempt.treePath });
+  else await ports.workspace.closeTree(endpoint.guest, attempt.treePath);
   await endpoint.guest.remove(handoverPath(attempt.jobKey), { recursive: true });
   // Another attempt may go on with the session of one that failed.
   if (attempt.outcome === "succeeded") {

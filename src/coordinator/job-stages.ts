@@ -19,6 +19,8 @@ export interface JobFrame {
   readonly projectId: string;
   readonly sha: string;
   readonly treePath: string;
+  /** Other jobs work in this tree, too: it is set up once, with the plan's variables alone. */
+  readonly shared?: boolean;
   /** Task-level variables over the plan's. */
   readonly env?: Readonly<Record<string, string>>;
   /** Commands of this job, to know which services it needs; null: it may need any. */
@@ -121,6 +123,7 @@ const restoreScript = `cp -a --reflink=auto "$1/files/." .`;
 async function setupStages(frame: JobFrame, env: Record<string, string>): Promise<StageSpec[]> {
   const { setup } = frame.plan;
   if (setup === null) return [];
+  if (frame.shared === true) return [await sharedSetupStage(frame, env, setup)];
   const base = { env, cwd: frame.treePath, timeoutMs: setupTimeoutMs };
   const run = stage({ ...base, name: "setup", argv: shell(setup.run) });
   if (setup.cache.length === 0) return [run];
@@ -131,6 +134,38 @@ async function setupStages(frame: JobFrame, env: Record<string, string>): Promis
   }
   const save = stage({ ...base, name: "save setup cache", argv: ["sh", "-c", saveScript, "save", inside] });
   return [run, { ...save, continueOnFailure: true }];
+}
+
+// Whoever comes second waits, and finds it done. The lock dies with who holds it, and is nothing that setup's own
+// processes inherit. A setup that failed is tried again by the next.
+const sharedSetupScript = `
+command -v flock > /dev/null || { echo "tasks that share a tree need flock (util-linux) in the sandbox" >&2; exit 1; }
+mkdir -p .git
+exec 9> .git/wavesmith-setup.lock
+flock 9
+if [ -e .git/wavesmith-setup-done ]; then echo "set up by another task of this wave"; exit 0; fi
+if [ -n "$2" ] && [ -e "$2/complete" ]; then
+  cp -a --reflink=auto "$2/files/." .
+else
+  sh -e -c "$1" 9>&-
+  if [ -n "$2" ]; then sh -c "$3" save "$2" 9>&- || :; fi
+fi
+: > .git/wavesmith-setup-done`;
+
+async function sharedSetupStage(
+  frame: JobFrame,
+  env: Record<string, string>,
+  setup: NonNullable<Plan["setup"]>,
+): Promise<StageSpec> {
+  const { env: _, ...ofPlan } = frame;
+  const inside =
+    setup.cache.length === 0 ? "" : `${frame.endpoint.workspaceRoot}/cache/setup/${await setupHash(ofPlan, setup)}`;
+  const argv = ["sh", "-e", "-c", sharedSetupScript, "setup", setup.run, inside, saveScript];
+  const own = Object.keys(frame.env ?? {}).filter((name) => frame.plan.env[name] === undefined);
+  const rest = Object.entries({ ...env, ...frame.plan.env }).filter(([name]) => !own.includes(name));
+  // Also the wait for whoever came first.
+  const timeoutMs = 2 * setupTimeoutMs;
+  return stage({ name: "setup", argv, env: Object.fromEntries(rest), cwd: frame.treePath, timeoutMs });
 }
 
 async function setupHash(frame: JobFrame, setup: NonNullable<Plan["setup"]>): Promise<string> {

@@ -2,21 +2,33 @@ import type { BuildRow, StoreTransaction, TaskRow, WaveRow } from "../store/port
 import type { JoinResult } from "../workspace/port.ts";
 import { addHeadAttempt, advance, emitFor } from "./advance.ts";
 import { askHeadAttempt } from "./finish-attempt.ts";
-import { waveRef } from "./names.ts";
+import { mergeBranches } from "./join-branches.ts";
+import { sharedTreePath, waveRef } from "./names.ts";
 import type { Ports } from "./port.ts";
+import { leftoversOf, leftoversReason } from "./shared-tree.ts";
 
 // W8. Joins go in plan order with fixed dates and identity: doing one again gives the same SHA. A task whose branch
 // conflicts goes back to pending with the conflict in its context; a task is completed once its branch is joined.
 
-const joiner = { name: "Wavesmith", email: "wavesmith@agents.wavesmith.invalid" };
-
-/** Joins the branches of a wave whose tasks have all settled. */
-export async function joinWave(ports: Ports, buildId: string, waveNumber: number): Promise<void> {
+/** Joins the branches of a wave whose tasks have all settled. Says whether they shared a tree, which is to be closed. */
+export async function joinWave(ports: Ports, buildId: string, waveNumber: number): Promise<{ shared: boolean }> {
   const wave = await ports.store.waves.get({ buildId, number: waveNumber });
+  await joinOnce(ports, buildId, wave);
+  const treePath = sharedTreePath(buildId, waveNumber, wave.epoch);
+  return { shared: (await ports.store.attempts.find({ waveId: wave.id, treePath })) !== null };
+}
+
+async function joinOnce(ports: Ports, buildId: string, wave: WaveRow): Promise<void> {
   const waveId = wave.id;
   if (wave.status !== "joining" || wave.headSha !== null) return;
   const members = await ports.store.tasks.list({ waveId, status: "joining" }, { by: "position" });
-  const result = await joinBranches(ports, wave, members);
+  const build = await ports.store.builds.get({ id: buildId });
+  const merged = await mergeBranches(ports, { build, wave, members });
+  const left = await leftoversOf(ports, { build, wave }, merged);
+  // What is to fail must not be on the wave's branch, where a person's commits would come on top of it.
+  const head = left.unclaimed.length > 0 ? merged.head : await placeBranch(ports, wave, build, merged);
+  const regenerate = [...new Set([...merged.regenerate, ...left.generated])].sort();
+  const result = { ...merged, head, regenerate };
   await ports.store.transaction("join-wave", async (transaction) => {
     const build = await transaction.lockBuild(wave.buildId);
     const present = await transaction.waves.get({ id: waveId });
@@ -24,29 +36,10 @@ export async function joinWave(ports: Ports, buildId: string, waveNumber: number
       if (build.status === "cancelling") await advance(transaction, ports, build.id);
       return;
     }
-    await settleJoin(transaction, ports, present, members, result);
+    if (left.unclaimed.length > 0) await failWave(transaction, ports, present, members, leftoversReason(left));
+    else await settleJoin(transaction, ports, present, members, result);
     await advance(transaction, ports, build.id);
   });
-}
-
-async function joinBranches(ports: Ports, wave: WaveRow, members: readonly TaskRow[]): Promise<JoinResult> {
-  const build = await ports.store.builds.get({ id: wave.buildId });
-  const projectId = build.projectId as never;
-  const branches = members.flatMap((task) =>
-    task.commitSha === null ? [] : [{ taskKey: task.key, title: task.definition.title, commit: task.commitSha }],
-  );
-  const result = await ports.workspace.join({
-    projectId,
-    base: wave.baseSha,
-    branches,
-    generated: build.plan.generated.map((entry) => entry.path),
-    date: wave.createdAt,
-    author: joiner,
-    message: (branch) =>
-      `Join ${branch.taskKey}: ${branch.title}\n\nWavesmith-Build: ${build.id}\nWavesmith-Wave: ${wave.number}\nWavesmith-Task: ${branch.taskKey}\n`,
-  });
-  const head = await placeBranch(ports, wave, build, result);
-  return { ...result, head };
 }
 
 /** Puts the wave's branch on what was joined. What a person built on an earlier join of this wave counts; anything else there is rescued. */
@@ -93,6 +86,29 @@ async function settleJoin(
     return;
   }
   await askGenerate(transaction, ports, { build, wave, baseSha: result.head }, result.regenerate);
+}
+
+/** What was left in the tree its tasks shared may belong to any of them, and any may need it: so all of them fail. */
+async function failWave(
+  transaction: StoreTransaction,
+  ports: Ports,
+  wave: WaveRow,
+  members: readonly TaskRow[],
+  reason: string,
+): Promise<void> {
+  const endedAt = ports.clock.now();
+  await transaction.waves.update({ id: wave.id }, { status: "failed", reason, endedAt });
+  const build = await transaction.builds.get({ id: wave.buildId });
+  for (const task of members) {
+    await transaction.tasks.update({ id: task.id }, { status: "failed", commitSha: null, reason, endedAt });
+    await emitFor(transaction, build, "agent/task.failed", task.id, task.epoch, {
+      waveNumber: wave.number,
+      taskId: task.id,
+      taskKey: task.key,
+      outcome: "failed",
+      reason,
+    });
+  }
 }
 
 /** Has these generated files made again on the wave's head. */

@@ -1,10 +1,11 @@
 import { isDiskFull } from "../domain/disk-full.ts";
 import { WavesmithError } from "../domain/errors.ts";
+import { matchesAny } from "../domain/write-globs.ts";
 import type { SandboxEndpoint } from "../sandbox/port.ts";
+import type { AttemptInContext } from "../store/port.ts";
 import type { KeepResult } from "../workspace/port.ts";
-import { handoverPath } from "./names.ts";
+import { handoverPath, sharedTreeAt } from "./names.ts";
 import type { Ports } from "./port.ts";
-import type { LoadedAttempt } from "./start-attempt.ts";
 
 // W8. Work is kept on a ref of the authority before the tree that holds it is removed.
 
@@ -27,7 +28,7 @@ export interface Keeping {
 export async function keepWork(
   ports: Ports,
   endpoint: SandboxEndpoint,
-  loaded: LoadedAttempt,
+  loaded: AttemptInContext,
   jobFailed: boolean,
 ): Promise<Keeping> {
   const first = await unlessFull(keepTree(ports, endpoint, loaded));
@@ -40,7 +41,8 @@ export async function keepWork(
   return { kept: second, noRoom: dropped.length === 0 ? null : `not kept: ${dropped.join(", ")}` };
 }
 
-async function unlessFull(keep: Promise<KeepResult | null>): Promise<KeepResult | null | "full"> {
+/** What was kept, or `full` when the disk had no room for it. */
+export async function unlessFull(keep: Promise<KeepResult | null>): Promise<KeepResult | null | "full"> {
   return keep.catch((error: unknown) => {
     if (isDiskFull(error) || (error instanceof WavesmithError && couldNotWrite.test(error.message)))
       return "full" as const;
@@ -48,13 +50,15 @@ async function unlessFull(keep: Promise<KeepResult | null>): Promise<KeepResult 
   });
 }
 
+/** The paths of a task in the tree that its wave shares; null: all of the tree is the attempt's to keep. */
+export const ownWrites = ({ attempt, task }: AttemptInContext): readonly string[] | null =>
+  sharedTreeAt(attempt.treePath) === null ? null : (task?.definition.writes ?? null);
+
 /** Removes large files that the base does not have; returns the first few, in words. */
-async function dropBulky(
-  ports: Ports,
-  { guest }: SandboxEndpoint,
-  { attempt, build }: LoadedAttempt,
-): Promise<string[]> {
+async function dropBulky(ports: Ports, { guest }: SandboxEndpoint, loaded: AttemptInContext): Promise<string[]> {
+  const { attempt, build } = loaded;
   const { treePath } = attempt;
+  const own = ownWrites(loaded);
   const found = await guest.exec({
     argv: ["find", treePath, "-xdev", "-type", "f", "-size", `+${bulkyKib}k`, "-printf", "%k\\0%P\\0"],
     cwd: ".",
@@ -71,6 +75,7 @@ async function dropBulky(
   for (let index = 0; index + 1 < parts.length; index += 2) {
     const path = parts[index + 1]!;
     if (path === "" || path.startsWith(".git/") || known.has(path)) continue;
+    if (own !== null && !matchesAny(own, path)) continue;
     await guest.remove(`${treePath}/${path}`);
     dropped.push(`${path} (${Number(parts[index]) >> 10} MiB)`);
   }
@@ -83,9 +88,10 @@ const emptied: KeepResult = { commit: null, changed: [], refused: ["its tree was
 export async function keepTree(
   ports: Ports,
   endpoint: SandboxEndpoint,
-  loaded: LoadedAttempt,
+  loaded: AttemptInContext,
 ): Promise<KeepResult | null> {
   const { attempt, build } = loaded;
+  const only = ownWrites(loaded);
   if ((await endpoint.guest.stat(attempt.treePath)) === null) return null;
   const keep = ports.workspace.keepTree({
     projectId: build.projectId as never,
@@ -96,6 +102,7 @@ export async function keepTree(
     author: { name: `${attempt.role} agent`, email: agentEmail(attempt.role) },
     date: attempt.createdAt,
     ref: attempt.ref,
+    ...(only === null ? {} : { only }),
   });
   const kept = await keep.catch((error: unknown) => {
     if (error instanceof WavesmithError && error.code === "not-found") return emptied;
@@ -104,7 +111,7 @@ export async function keepTree(
   return kept;
 }
 
-function commitMessage({ attempt, build, wave, task }: LoadedAttempt): string {
+function commitMessage({ attempt, build, wave, task }: AttemptInContext): string {
   const titles = {
     task: task?.definition.title ?? "",
     fix: `Fix wave ${wave.number}`,

@@ -2,6 +2,14 @@
 
 export const taskTreePath = (buildId: string, taskKey: string, attempt: number): string =>
   `trees/${buildId}/${taskKey}.${attempt}`;
+/** The one tree in which all tasks of a wave work whose plan has them share it; a wave that is reopened has another. */
+export const sharedTreePath = (buildId: string, waveNumber: number, epoch: number): string =>
+  `trees/${buildId}/wave-${waveNumber}-${epoch}`;
+/** Whose shared tree this is; null for a tree that one attempt or gate run has for itself, which has a dot. */
+export function sharedTreeAt(treePath: string): { waveNumber: number; epoch: number } | null {
+  const parts = /\/wave-(\d+)-(\d+)$/.exec(treePath);
+  return parts === null ? null : { waveNumber: Number(parts[1]), epoch: Number(parts[2]) };
+}
 export const headTreePath = (buildId: string, kind: string, waveNumber: number, attempt: number): string =>
   `trees/${buildId}/${kind}-${waveNumber}.${attempt}`;
 /** One for each time the run was asked for: what an earlier job did to its tree is no longer clean. */
@@ -22,6 +30,9 @@ export const taskRef = (buildId: string, taskKey: string, attempt: number): stri
   `refs/heads/wavesmith/${buildId}/task/${taskKey}/${attempt}`;
 export const headAttemptRef = (buildId: string, kind: string, waveNumber: number, attempt: number): string =>
   `refs/heads/wavesmith/${buildId}/${kind}-${waveNumber}/${attempt}`;
+/** What was left in a wave's shared tree that no task of it had declared. */
+export const leftoversRef = (buildId: string, waveNumber: number, epoch: number): string =>
+  `refs/heads/wavesmith/${buildId}/leftovers-${waveNumber}/${epoch}`;
 export const restoreRef = (buildId: string, waveNumber: number): string =>
   `refs/tags/wavesmith-restore/${buildId}/${waveNumber}`;
 

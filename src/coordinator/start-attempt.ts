@@ -7,6 +7,7 @@ import { frameJob, type JobSetting, shell, stage, startJob } from "./job-stages.
 import { handoverPath, homePath } from "./names.ts";
 import type { Ports } from "./port.ts";
 import { ensureSandbox } from "./sandboxes.ts";
+import { clearEarlier, failureOfWave, sharedBase, sharesTree } from "./shared-tree.ts";
 
 /** Names an attempt and the fence under which it may be touched (W4). */
 export interface AttemptRefer {
@@ -39,18 +40,22 @@ export async function claimAttempt(ports: Ports, { attemptId, fence }: AttemptRe
 
 /** Opens the attempt's clean tree at its base; one that is there already is its own, and may have its job at work in it. */
 export async function openAttemptTree(ports: Ports, refer: AttemptRefer): Promise<void> {
-  const { attempt, build } = await loadAttempt(ports, refer.attemptId);
+  const loaded = await loadAttempt(ports, refer.attemptId);
+  const { attempt, build } = loaded;
   if (attempt.fence !== refer.fence || attempt.status !== "starting") return;
-  await openTree(ports, await ensureSandbox(ports, build), attempt, build.projectId);
+  const endpoint = await ensureSandbox(ports, build);
+  await openTree(ports, endpoint, loaded);
+  if (sharesTree(attempt)) await clearEarlier(ports, endpoint, attempt);
 }
 
 async function openTree(
   ports: Ports,
   { guest }: SandboxEndpoint,
-  { treePath, baseSha: sha }: AttemptRow,
-  projectId: string,
+  { attempt, build, wave }: LoadedAttempt,
 ): Promise<void> {
-  await ports.workspace.openTree({ projectId: projectId as never, guest, treePath, sha, reuse: true });
+  const { treePath } = attempt;
+  const sha = sharesTree(attempt) ? await sharedBase(ports, build, wave) : attempt.baseSha;
+  await ports.workspace.openTree({ projectId: build.projectId as never, guest, treePath, sha, reuse: true });
 }
 
 /** Starts the attempt's job: setup, services, the agent, its acceptance checks. False when it was settled meanwhile. */
@@ -60,7 +65,7 @@ export async function startAttemptJob(ports: Ports, refer: AttemptRefer): Promis
   if (attempt.fence !== refer.fence || attempt.status !== "starting") return attempt.status !== "settled";
   const endpoint = await ensureSandbox(ports, build);
   // A volume that was lost since then took the tree along, and a job must not begin in an empty folder.
-  if ((await endpoint.guest.stat(attempt.treePath)) === null) await openTree(ports, endpoint, attempt, build.projectId);
+  if ((await endpoint.guest.stat(attempt.treePath)) === null) await openTree(ports, endpoint, loaded);
   const { stages, setting } = await attemptStages(ports, endpoint, loaded);
   await startJob(ports, endpoint, {
     key: attempt.jobKey,
@@ -94,6 +99,7 @@ async function attemptStages(
     projectId: build.projectId,
     sha: attempt.baseSha,
     treePath: attempt.treePath,
+    shared: sharesTree(attempt),
     ...(task === null ? {} : { env: task.definition.env }),
     mentions: commands,
   });
@@ -175,10 +181,6 @@ const fixTimeoutMs = (plan: Plan): number => Math.max(...plan.tasks.map((task) =
 
 async function taskPack(ports: Ports, { attempt, build, wave }: LoadedAttempt, task: TaskRow): Promise<ContextPack> {
   const { store, agents } = ports;
-  const previous = await store.attempts.find(
-    { taskId: task.id, status: "settled", outcome: ["failed", "timed-out", "lost", "refused"] },
-    { by: "number", descending: true },
-  );
   const keys = task.definition.dependsOn;
   const needed = keys.length === 0 ? [] : await store.tasks.list({ buildId: build.id, key: keys }, { by: "position" });
   const context: TaskContext = {
@@ -192,11 +194,24 @@ async function taskPack(ports: Ports, { attempt, build, wave }: LoadedAttempt, t
       summary,
       changedFiles,
     })),
-    previousFailure:
-      previous === null ? null : { reason: previous.reason ?? "unknown", outputTail: previous.outputTail ?? "" },
+    previousFailure: await previousFailure(ports, build, task),
     conflicts: task.conflicts,
   };
   return agents.taskPack(context);
+}
+
+async function previousFailure(
+  ports: Ports,
+  build: LoadedAttempt["build"],
+  { id: taskId }: TaskRow,
+): Promise<TaskContext["previousFailure"]> {
+  const ofWave = build.plan.isolation === "shared" ? await failureOfWave(ports, build, taskId) : null;
+  if (ofWave !== null) return { reason: ofWave, outputTail: "" };
+  const previous = await ports.store.attempts.find(
+    { taskId, status: "settled", outcome: ["failed", "timed-out", "lost", "refused"] },
+    { by: "number", descending: true },
+  );
+  return previous === null ? null : { reason: previous.reason ?? "unknown", outputTail: previous.outputTail ?? "" };
 }
 
 async function fixPack(ports: Ports, { attempt, build, wave }: LoadedAttempt): Promise<ContextPack> {

@@ -1,10 +1,12 @@
+import type { Plan } from "./plan.ts";
 import { createTaskGraph, type TaskGraph } from "./task-graph.ts";
 import { type CompiledGlob, compiledMayOverlap, compileGlob } from "./write-globs.ts";
 
 // W1. A task enters a wave only when every dependency is completed and joined into the base of that wave: callers of
 //     `chooseWave` hand in such tasks alone; `planWaves` lets a task become ready when its dependencies stand in earlier waves.
 // W2. A wave holds at most `tasksPerAgentPerWave` tasks of one agent and no two tasks whose effective writes can
-//     overlap. Those with the longest remaining path go first, then those declared first: nothing else decides.
+//     overlap. Where all tasks of a wave share one tree, one whose writes are not declared is alone in its wave, since
+//     nothing else tells its changes from another's. Those with the longest remaining path go first, then those declared first: nothing else decides.
 
 /** A task whose dependencies are all joined. */
 export interface ReadyTask {
@@ -13,7 +15,13 @@ export interface ReadyTask {
   readonly position: number;
   /** Declared globs plus paths that conflicted before; null: nothing is known, never a reason to wait. */
   readonly effectiveWrites: readonly string[] | null;
+  /** It may share no wave with another task. */
+  readonly alone: boolean;
 }
+
+/** Whether a task is to be alone in its wave: it shares a tree and does not say what it writes there. */
+export const isAlone = (isolation: Plan["isolation"], declaredWrites: readonly string[] | null): boolean =>
+  isolation === "shared" && declaredWrites === null;
 
 export interface WaveChoice {
   readonly ready: readonly ReadyTask[];
@@ -42,6 +50,7 @@ export interface PlannablePlan {
     readonly writes: readonly string[] | null;
   }[];
   readonly limits: { readonly tasksPerAgentPerWave: number };
+  readonly isolation: Plan["isolation"];
 }
 
 export interface PlannedWave {
@@ -52,7 +61,11 @@ export interface PlannedWave {
 
 /** The waves this plan runs when every task succeeds and nothing conflicts. Throws when its dependencies run in a circle. */
 export function planWaves(plan: PlannablePlan, graph: TaskGraph = createTaskGraph(plan.tasks)): PlannedWave[] {
-  const tasks = plan.tasks.map((task) => ({ ...task, effectiveWrites: task.writes }));
+  const tasks = plan.tasks.map((task) => ({
+    ...task,
+    effectiveWrites: task.writes,
+    alone: isAlone(plan.isolation, task.writes),
+  }));
   const lineup = createLineup(tasks, graph.remainingPath);
   const ranks = new Map(lineup.tasks.map((task, rank) => [task.key, rank]));
   const missing = lineup.tasks.map((task) => graph.dependencies(task.key).length);
@@ -81,6 +94,7 @@ interface Candidate {
   readonly position: number;
   readonly agent: number;
   readonly writes: readonly number[];
+  readonly alone: boolean;
 }
 
 /** Candidates in the order in which they go first; a candidate's index is its rank. */
@@ -95,9 +109,9 @@ function createLineup(tasks: readonly ReadyTask[], remainingPath: (key: string) 
   const agents = new Map<string, number>();
   const measured = tasks.map((task) => ({ task, path: remainingPath(task.key) }));
   measured.sort((left, right) => right.path - left.path || left.task.position - right.task.position);
-  const candidates = measured.map(({ task: { key, position, agent, effectiveWrites } }) => {
+  const candidates = measured.map(({ task: { key, position, agent, effectiveWrites, alone } }) => {
     if (!agents.has(agent)) agents.set(agent, agents.size);
-    return { key, position, agent: agents.get(agent)!, writes: (effectiveWrites ?? []).map(globs.numberOf) };
+    return { key, position, agent: agents.get(agent)!, writes: (effectiveWrites ?? []).map(globs.numberOf), alone };
   });
   return { tasks: candidates, agentCount: agents.size, ledger: createWriteLedger(globs) };
 }
@@ -131,12 +145,14 @@ function createQueue({ tasks, agentCount, ledger }: Lineup, ranks: readonly numb
       ledger.clear();
       for (let place = ready.length - 1; place >= 0 && taken.length < room; place -= 1) {
         const task = tasks[ready[place]!]!;
+        if (task.alone && taken.length > 0) continue;
         if (counts[task.agent]! >= tasksPerAgent || ledger.overlaps(task.writes)) continue;
         counts[task.agent]! += 1;
         supply[task.agent]! -= 1;
         ledger.add(task.writes);
         taken.push(task);
         ready.splice(place, 1);
+        if (task.alone) break;
       }
       return taken;
     },

@@ -7,7 +7,6 @@ export function unsupportedFeatures(plan: Plan): PlanFault[] {
     const message = `${what} is not supported by \`build\` in this version: ${remedy}.`;
     faults.push({ code: "unsupported", path, line: null, message });
   };
-  if (plan.isolation === "shared") refuse("isolation", "Isolation shared", "use worktree");
   if (plan.deliver.forge === "github") refuse("deliver.forge", "Delivery to GitHub", "use forge local");
   if (plan.notify.length > 0) refuse("notify", "Notifying webhooks", "remove notify");
   return faults;

@@ -64,25 +64,31 @@ finish() {
     | git pack-objects --revs --thin --stdout -q --delta-base-offset >> "$mine.bundle" || exit ${lacksCommit}
 }`;
 
-/**
- * Args: …, base, base's tree, repo's objects from the keep folder's, names of excluded folders (space-separated),
- * exclude rules, attribute rules. When nothing is odd, commits and bundles at once; else prints each `odd` path.
- * Begins from the index the tree was opened with, so that only what changed is read; without it, from the base.
- */
-export const keepScript = `${prelude}${makeRepository}${addForced}${scan}${addAll}${finish}
+// Several may do this in one tree at the same time: nothing that git could be reading is written twice.
+const beginIndex = `
 base=$4 base_tree=$5 excluded=$7
 opened_at=
 if [ -f "$GIT_DIR/index" ]; then read -r opened_at < "$GIT_DIR/base" || :; fi
 if [ "$opened_at" = "$base" ]; then
   cp -p "$GIT_DIR/index" "$GIT_INDEX_FILE"
 else
-  mkdir -p "$GIT_DIR/objects/info" "$GIT_DIR/objects/pack" "$GIT_DIR/refs/heads" "$GIT_DIR/info"
-  repository "$GIT_DIR" "$6" "$8" "$9"
+  if [ -z "$opened_at" ]; then
+    mkdir -p "$GIT_DIR/objects/info" "$GIT_DIR/objects/pack" "$GIT_DIR/refs/heads" "$GIT_DIR/info"
+    repository "$GIT_DIR" "$6" "$8" "$9"
+  fi
   git read-tree "$base" || exit ${lacksCommit}
 fi
 if [ -f Cargo.toml ] && ! git cat-file -e "$base:target" 2> /dev/null; then
-  printf '%s/target/\\n' "$8" > "$GIT_DIR/info/exclude"
-fi
+  printf '%s/target/\\n' "$8" > "$mine.exclude"
+  mv "$mine.exclude" "$GIT_DIR/info/exclude"
+fi`;
+
+/**
+ * Args: …, base, base's tree, repo's objects from the keep folder's, names of excluded folders (space-separated),
+ * exclude rules, attribute rules. When nothing is odd, commits and bundles at once; else prints each `odd` path.
+ * Begins from the index the tree was opened with, so that only what changed is read; without it, from the base.
+ */
+export const keepScript = `${prelude}${makeRepository}${addForced}${scan}${addAll}${finish}${beginIndex}
 add_forced
 scan > "$mine.odd" 2> /dev/null || {
   chmod -R u+rwX . 2> /dev/null || :
@@ -128,3 +134,37 @@ base=$4 base_tree=$5
 git update-index --force-remove -z --stdin
 rm -f "$mine.bundle"
 finish`;
+
+/**
+ * Args: as keepScript's. Prints what differs from the base as `changed`, and each `odd` path; reads no file that others
+ * may be writing but to compare it. The index is left for the scripts that follow. A folder that is a repository of its
+ * own is one path, with a slash at its end.
+ */
+export const listScript = `${prelude}${makeRepository}${scan}${beginIndex}
+# Fails when objects of the base are missing, which the index does not tell.
+git write-tree > /dev/null 2>&1 || exit ${lacksCommit}
+list() { git ls-files -z -o -m -d --exclude-standard > "$mine.changed" 2> "$mine.complaints"; }
+list || exit ${lacksCommit}
+if [ -s "$mine.complaints" ]; then
+  chmod -R u+rwX . 2> /dev/null || :
+  list || exit ${lacksCommit}
+fi
+facts changed < "$mine.changed"
+scan > "$mine.odd" 2> /dev/null || :
+facts odd < "$mine.odd"`;
+
+/** Stdin: NUL-separated paths from the tree, files and folders. Removes them. */
+export const removeScript = `${prelude}
+xargs -0 sh -c 'for path; do
+  rm -rf "./$path" 2> /dev/null || { chmod -R u+rwX "./$path"; rm -rf "./$path"; }
+done' wavesmith`;
+
+/** Stdin: NUL-separated folders, inner ones first. Removes those that are empty. */
+export const removeEmptyScript = `${prelude}
+xargs -0 sh -c 'for path; do rmdir "./$path" 2> /dev/null || :; done' wavesmith`;
+
+/** Args: …, base. Stdin: NUL-separated paths that the base has. Makes them as they are there. */
+export const checkOutScript = `${prelude}
+base=$4
+git read-tree "$base" || exit ${lacksCommit}
+git checkout-index -q -f -z --stdin`;

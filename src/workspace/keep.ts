@@ -13,7 +13,9 @@ import {
   keepScript,
   lacksTree,
   largestFileBytes,
+  listScript,
 } from "./keep-scripts.ts";
+import { type OwnPaths, ownPaths } from "./own-paths.ts";
 import type { KeepRequest, KeepResult, Sha } from "./port.ts";
 import { moveRef } from "./refs.ts";
 import { assertDone, assertVolumePath, type Facts, factOf, readFacts, runInSandbox } from "./sandbox-git.ts";
@@ -21,7 +23,8 @@ import { type Authority, keepFolderOf, objectsFrom, withVolume } from "./volume.
 
 // K1. Nothing of a tree's own `.git` decides what is kept: not its refs, its configuration, its hooks, nor that it is there.
 // K2. Of what the sandbox sends only a tree is used, and only after fsck; the commit around it is made here.
-// K3. The same tree, base and request give the same SHA, so everything here can be done again at any point.
+// K3. Of a tree that others write at the same time only what was asked for is read, sent and committed.
+// K4. The same tree, base and request give the same SHA, so everything here can be done again at any point.
 
 /** The most one attempt's new objects may weigh, packed. */
 const largestBundleBytes = 256 * 1024 * 1024;
@@ -35,32 +38,53 @@ export interface KeepContext {
   crashPoint(name: string): Promise<void>;
 }
 
-interface Keeping extends KeepContext {
-  readonly request: KeepRequest;
+/** What the steps in the sandbox are about. */
+export interface AtWork {
+  readonly authority: Authority;
+  readonly base: KeepContext["base"];
+  readonly request: Pick<KeepRequest, "treePath" | "base" | "guest">;
+  /** What a commit is made with. */
+  readonly env: Readonly<Record<string, string>>;
   /** `keep/<hash>`: this tree's, made when it was opened, removed when it is closed. */
   readonly folder: string;
   /** The name of this call's files there: two calls at once do not meet. */
   readonly name: string;
+  readonly own: OwnPaths;
+}
+
+interface Keeping extends KeepContext, AtWork {
+  readonly request: KeepRequest;
   readonly refused: string[];
 }
 
 /** Commits what the tree holds; see the port. */
 export async function keepTree(context: KeepContext, request: KeepRequest): Promise<KeepResult> {
-  const folder = keepFolderOf(assertVolumePath(request.treePath));
-  return keep({ ...context, request, folder, name: randomBytes(6).toString("hex"), refused: [] });
+  const own = ownPaths(request.only ?? null);
+  const env = { ...identityEnvironment(request.author, request.date), KEEP_MESSAGE: messageOf(request) };
+  return keep({ ...context, ...placeOf(request.treePath), request, env, own, refused: [] });
+}
+
+/** Where the steps for a tree put their files. */
+export function placeOf(treePath: string): Pick<AtWork, "folder" | "name"> {
+  return { folder: keepFolderOf(assertVolumePath(treePath)), name: randomBytes(6).toString("hex") };
 }
 
 async function keep(keeping: Keeping): Promise<KeepResult> {
-  const { base, refused } = keeping;
+  const { base, refused, own } = keeping;
   const first = await commitInSandbox(keeping);
   let kept = first === base.tree ? null : await receiveTree(keeping, first);
+  const isForeign = ({ path, from }: RawChange): boolean => !own.has(path) || (from !== null && !own.has(from));
   const inner = (kept?.changed ?? []).filter(isRepository).map((change) => change.path);
-  if (inner.length > 0) {
+  const foreign = (kept?.changed ?? []).filter(isForeign).map((change) => change.path);
+  if (inner.length > 0 || foreign.length > 0) {
     refused.push(...inner.map((path) => `${path}: a git repository inside the tree; it is left out`));
-    const second = await leaveOut(keeping, inner);
+    const second = await leaveOut(keeping, [...inner, ...foreign]);
     kept = second === base.tree ? null : await receiveTree(keeping, second);
-    if (kept?.changed.some(isRepository))
-      throw new WavesmithError("guest-protocol", "the sandbox kept what it was told to leave out");
+    const still = (kept?.changed ?? []).filter((change) => isRepository(change) || isForeign(change));
+    if (still.length > 0) {
+      const paths = still.map((change) => change.path).join(", ");
+      throw new WavesmithError("guest-protocol", `the sandbox kept what it was told to leave out: ${paths}`);
+    }
   }
   if (kept !== null) await putRef(keeping, kept.commit);
   const shown = refused.slice(0, mostRefusals);
@@ -70,43 +94,93 @@ async function keep(keeping: Keeping): Promise<KeepResult> {
 
 const isRepository = (change: RawChange): boolean => change.mode === "160000";
 
-function run(keeping: Keeping, script: string, args: readonly string[], stdin?: string): Promise<ExecResult> {
-  const { folder, name, request } = keeping;
+function run(work: AtWork, script: string, args: readonly string[], stdin?: string): Promise<ExecResult> {
+  const { folder, name, request, env } = work;
   return runInSandbox(request.guest, {
     script,
     args: [request.treePath, folder, name, ...args],
     writable: [request.treePath, folder],
-    env: { ...identityEnvironment(request.author, request.date), KEEP_MESSAGE: messageOf(request) },
+    env,
     ...(stdin === undefined ? {} : { stdin }),
   });
 }
 
-async function runStep(keeping: Keeping, script: string, args: readonly string[], stdin: string): Promise<Facts> {
-  const result = await run(keeping, script, args, stdin);
-  assertDone(result, `keeping the tree ${keeping.request.treePath}`);
+/** One step in the sandbox that follows the first. Returns what it printed. */
+export async function runStep(work: AtWork, script: string, args: readonly string[], stdin: string): Promise<Facts> {
+  const result = await run(work, script, args, stdin);
+  assertDone(result, `keeping the tree ${work.request.treePath}`);
   return readFacts(result.stdout);
 }
 
-/** Writes the tree's content as objects and a bundle in the keep folder. Returns the content's SHA. */
-async function commitInSandbox(keeping: Keeping): Promise<Sha> {
-  const { authority, base, request } = keeping;
-  const objects = objectsFrom(`${keeping.folder}/git`);
+/** The first step in the sandbox, which makes the index from the base. Fails with `not-found` when there is no tree. */
+async function beginStep(work: AtWork, script: string): Promise<Facts> {
+  const { authority, base, request } = work;
+  const objects = objectsFrom(`${work.folder}/git`);
   const rules = excludeRules(base.excluded);
   const args = [assertSha(request.base), base.tree, objects, base.excluded.join(" "), rules, exactBytes];
   const stdout = await withVolume(authority, request.guest, {
     sha: request.base,
     doing: `keeping the tree ${request.treePath}`,
     run: async () => {
-      const result = await run(keeping, keepScript, args);
+      const result = await run(work, script, args);
       if (result.exitCode !== lacksTree) return result;
       throw new WavesmithError("not-found", `there is no tree ${request.treePath} on the volume`);
     },
   });
-  const facts = readFacts(stdout);
-  const odd = facts.filter(([key]) => key === "odd").map(([, path]) => path.replace(/^\.\//, ""));
+  return readFacts(stdout);
+}
+
+/** Writes the tree's content as objects and a bundle in the keep folder. Returns the content's SHA. */
+async function commitInSandbox(keeping: Keeping): Promise<Sha> {
+  if (keeping.request.only !== undefined) return commitOwn(keeping);
+  const facts = await beginStep(keeping, keepScript);
+  const odd = oddIn(facts);
   if (odd.length > 0) return addAround(keeping, odd);
   noteLeft(keeping, facts, new Set());
   return treeIn(facts);
+}
+
+const oddIn = (facts: Facts): string[] =>
+  facts.filter(([key]) => key === "odd").map(([, path]) => path.replace(/^\.\//, ""));
+
+/** One's own paths that differ from the base: files, and folders that are repositories. */
+export interface OwnChanges {
+  readonly files: string[];
+  readonly repositories: string[];
+  /** Repositories and files above the limit, one's own or not. */
+  readonly odd: string[];
+}
+
+/** Looks for one's own changes in a tree that others write meanwhile. Fails with `not-found` when there is no tree. */
+export async function listOwn(work: AtWork): Promise<OwnChanges> {
+  const facts = await beginStep(work, listScript);
+  const changed = [...new Set(facts.filter(([key]) => key === "changed").map(([, path]) => path))];
+  const folders = changed.filter((path) => path.endsWith("/")).map((path) => path.slice(0, -1));
+  return {
+    files: changed.filter((path) => !path.endsWith("/") && work.own.has(path)),
+    repositories: folders.filter(work.own.hasFolder),
+    odd: oddIn(facts),
+  };
+}
+
+/** Adds one's own changes alone: what others are writing may be gone by the time git looks at it. */
+async function commitOwn(keeping: Keeping): Promise<Sha> {
+  const { files, repositories, odd } = await listOwn(keeping);
+  const isOdd = new Set(odd);
+  const large = files.filter((path) => isOdd.has(path));
+  for (const path of large) keeping.refused.push(`${path}: larger than ${largestFileBytes >> 20} MiB`);
+  // What is no text has lost its bytes on the way here.
+  const nameless = files.filter((path) => path.includes("\uFFFD"));
+  for (const path of nameless) keeping.refused.push(`${path}: its name is not UTF-8`);
+  const plain = files.filter((path) => !isOdd.has(path) && !nameless.includes(path));
+  if (plain.length > 0) {
+    const facts = await runStep(keeping, addScript, [], joinZ(plain.map((path) => `:(literal)${path}`)));
+    noteLeft(keeping, facts, isOdd);
+  }
+  const folders = odd.filter((path) => path.endsWith("/.git")).map((path) => path.slice(0, -"/.git".length));
+  const nested = folders.filter((path) => repositories.some((outer) => `${path}/`.startsWith(`${outer}/`)));
+  await addNested(keeping, nested, odd);
+  return leaveOut(keeping, []);
 }
 
 function treeIn(facts: Facts): Sha {
@@ -117,7 +191,7 @@ function treeIn(facts: Facts): Sha {
 
 function noteLeft(keeping: Keeping, facts: Facts, known: ReadonlySet<string>): void {
   for (const [key, path] of facts) {
-    if (key !== "left" || path === "" || known.has(path.replace(/\/$/, ""))) continue;
+    if (key !== "left" || path === "" || known.has(path.replace(/\/$/, "")) || !keeping.own.has(path)) continue;
     keeping.refused.push(`${path}: git cannot read it or cannot keep a file of this name or kind`);
   }
 }
@@ -161,7 +235,7 @@ function pathspecsWithout(paths: readonly string[]): string {
   return joinZ([".", ...paths.map((path) => `:(exclude,literal)${path}`)]);
 }
 
-function joinZ(parts: readonly string[]): string {
+export function joinZ(parts: readonly string[]): string {
   return parts.map((part) => `${part}\0`).join("");
 }
 

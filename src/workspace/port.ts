@@ -28,6 +28,18 @@ export interface KeepRequest {
   readonly date: Date;
   /** A full ref, such as `refs/heads/wavesmith/bld_x/task/api/1`. */
   readonly ref: string;
+  /** Changes at paths that one of these globs matches, and no others; others may go on in the tree meanwhile. Absent: all. */
+  readonly only?: readonly string[];
+}
+
+export interface RestoreRequest {
+  readonly projectId: ProjectId;
+  readonly guest: GuestClient;
+  readonly treePath: string;
+  /** What the paths are to be like again. */
+  readonly base: Sha;
+  /** The globs of the paths; null: all of the tree. */
+  readonly only: readonly string[] | null;
 }
 
 export interface KeepResult {
@@ -104,6 +116,11 @@ export interface Workspace {
   closeTree(guest: GuestClient, treePath: string): Promise<void>;
   /** Commits what the tree holds, brings it to the authority as a bundle (fsck on, hooks off) and puts `ref` on it. */
   keepTree(request: KeepRequest): Promise<KeepResult>;
+  /**
+   * Makes paths of a tree as they are at `base`, without a look at the rest; what git ignores stays. Returns the paths
+   * that differed. None when there is no tree. Keep what they hold first.
+   */
+  restorePaths(request: RestoreRequest): Promise<string[]>;
   /** Joins branches in the authority, tried before done; pure in its result: the same request gives the same head. */
   join(request: JoinRequest): Promise<JoinResult>;
 }

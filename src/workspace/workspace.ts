@@ -8,6 +8,7 @@ import { join } from "./join.ts";
 import { keepTree } from "./keep.ts";
 import type { Sha, Workspace } from "./port.ts";
 import { moveRef, resolveCommit } from "./refs.ts";
+import { restorePaths } from "./restore.ts";
 import { createScratch } from "./scratch.ts";
 import { prepareAuthority } from "./source.ts";
 import { type Authority, closeTree, openTree, syncVolume } from "./volume.ts";
@@ -63,6 +64,10 @@ export function createWorkspace(options: WorkspaceOptions): Workspace {
     keepTree: async (request) => {
       const authority = authorityOf(request.projectId);
       return keepTree({ authority, base: await baseOf(authority, request.base), crashPoint }, request);
+    },
+    restorePaths: async (request) => {
+      const authority = authorityOf(request.projectId);
+      return restorePaths({ authority, base: await baseOf(authority, request.base) }, request);
     },
     join: (request) => join(authorityOf(request.projectId), request, crashPoint),
   };

@@ -26,11 +26,11 @@ import { requires } from "../support/require.ts";
 
 const program = fileURLToPath(new URL("../support/crash-process.ts", import.meta.url));
 /**
- * Points that the build need not pass: crons come by the clock, no snapshot is taken, no idle sandbox stopped, and there is
- * no critic (tests/faults/second-look.test.ts).
+ * Points that the build need not pass: crons come by the clock, no snapshot is taken, no idle sandbox stopped, no tree
+ * shared (tests/e2e/kill-shared.test.ts), and there is no critic (tests/faults/second-look.test.ts).
  */
 const besideBuild =
-  /^(engine\.cron|ask-second-look|snapshots|reserve-model-call|settle-model-call|modelCalls|buildSpending|driver\.(pack|restore)|sandbox-(idle|lost|restored?))\./;
+  /^(engine\.cron|ask-second-look|snapshots|workspace\.restorePaths|reserve-model-call|settle-model-call|modelCalls|buildSpending|driver\.(pack|restore)|sandbox-(idle|lost|restored?))\./;
 const allPoints: readonly string[] = [...crashPoints, ...engineCrashPoints];
 const everyPoint = allPoints.filter((point) => !besideBuild.test(point));
 /** Calls during which a sandbox may die. */

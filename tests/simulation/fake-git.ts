@@ -1,5 +1,6 @@
 import { createHash } from "node:crypto";
 import { WavesmithError } from "../../src/domain/errors.ts";
+import { matchesAny } from "../../src/domain/write-globs.ts";
 import type { ChangedFile, JoinRequest, JoinResult, KeepRequest, Workspace } from "../../src/workspace/port.ts";
 import type { FakeGuest } from "./fake-sandbox.ts";
 
@@ -98,6 +99,19 @@ export function createFakeWorkspace(git: FakeGit, turn: (name: string) => Promis
       await turn(`workspace.keepTree ${request.treePath}`);
       return keep(git, request, move);
     },
+    async restorePaths({ guest, treePath, base, only }) {
+      await turn(`workspace.restorePaths ${treePath}`);
+      const tree = guestOf(guest).volume().trees.get(treePath);
+      if (tree === undefined || !tree.isOpened) return [];
+      const differing = changes(treeOf(base), tree.files).map((change) => change.path);
+      const own = differing.filter((path) => only === null || matchesAny(only, path));
+      for (const path of own) {
+        const text = treeOf(base).get(path);
+        if (text === undefined) tree.files.delete(path);
+        else tree.files.set(path, text);
+      }
+      return own;
+    },
     async join(request) {
       await turn("workspace.join");
       return join(git, request);
@@ -113,9 +127,17 @@ function keep(
   const tree = (request.guest as FakeGuest).volume().trees.get(request.treePath);
   if (tree === undefined || !tree.isOpened)
     throw new WavesmithError("not-found", `there is no tree ${request.treePath} on the volume`);
-  const changed = changes(git.commits.get(request.base)!.tree, tree.files);
+  const base = git.commits.get(request.base)!.tree;
+  const differing = changes(base, tree.files);
+  const changed = differing.filter(({ path }) => request.only === undefined || matchesAny(request.only, path));
   if (changed.length === 0) return { commit: null, changed, refused: [] };
-  const commit = git.commit(new Map(tree.files), [request.base], request.message);
+  const files = new Map(base);
+  for (const { path } of changed) {
+    const text = tree.files.get(path);
+    if (text === undefined) files.delete(path);
+    else files.set(path, text);
+  }
+  const commit = git.commit(files, [request.base], request.message);
   if (!move(request.projectId, request.ref, commit, null))
     throw new WavesmithError("conflict", `${request.ref} is on another commit than the ${commit} kept for it`);
   return { commit, changed, refused: [] };

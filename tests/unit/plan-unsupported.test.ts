@@ -12,7 +12,6 @@ const command = { runtime: "command", command: "agent" };
 
 describe("what build refuses by name in this version", () => {
   it.each([
-    ["shared isolation", { isolation: "shared" }, ["isolation"]],
     ["GitHub", { deliver: { forge: "github", repo: "o/n" } }, ["deliver.forge"]],
     ["webhooks", { notify: ["https://example.com"] }, ["notify"]],
   ])("refuses %s", (_, fields, paths) => {

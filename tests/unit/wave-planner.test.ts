@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { createTaskGraph } from "../../src/domain/task-graph.ts";
-import { chooseWave, type PlannablePlan, planWaves, type ReadyTask } from "../../src/domain/wave-planner.ts";
+import { chooseWave, isAlone, type PlannablePlan, planWaves, type ReadyTask } from "../../src/domain/wave-planner.ts";
 import { globsMayOverlap } from "../../src/domain/write-globs.ts";
 
 const seed = Number(process.env.WAVESMITH_TEST_SEED ?? Date.now() % 2 ** 31);
@@ -9,7 +9,11 @@ const seed = Number(process.env.WAVESMITH_TEST_SEED ?? Date.now() % 2 ** 31);
 type Task = PlannablePlan["tasks"][number];
 
 function planOf(tasks: readonly Omit<Task, "position">[], tasksPerAgentPerWave = 3): PlannablePlan {
-  return { tasks: tasks.map((task, position) => ({ ...task, position })), limits: { tasksPerAgentPerWave } };
+  return {
+    tasks: tasks.map((task, position) => ({ ...task, position })),
+    limits: { tasksPerAgentPerWave },
+    isolation: "worktree",
+  };
 }
 
 const simple = (key: string, agent: string, dependsOn: string[] = [], writes: string[] | null = null) => ({
@@ -27,6 +31,7 @@ describe("choosing a wave", () => {
     agent: "backend",
     position,
     effectiveWrites,
+    alone: false,
   });
   const paths = (lengths: Record<string, number>) => (key: string) => lengths[key] ?? 1;
 
@@ -50,6 +55,14 @@ describe("choosing a wave", () => {
   it("takes unknown writes and no writes for no reason to wait", () => {
     const tasks = [ready("a", 0, ["**"]), ready("b", 1, null), ready("c", 2, [])];
     expect(chooseWave({ ready: tasks, remainingPath: () => 1, tasksPerAgentPerWave: 3 })).toEqual(["a", "b", "c"]);
+  });
+
+  it("leaves a task that must be alone by itself, whether it goes first or comes later", () => {
+    const alone = (key: string, position: number): ReadyTask => ({ ...ready(key, position), alone: true });
+    const choice = { remainingPath: () => 1, tasksPerAgentPerWave: 3 };
+    expect(chooseWave({ ...choice, ready: [alone("a", 0), ready("b", 1), ready("c", 2)] })).toEqual(["a"]);
+    expect(chooseWave({ ...choice, ready: [ready("a", 0), alone("b", 1), ready("c", 2, ["x"])] })).toEqual(["a", "c"]);
+    expect(chooseWave({ ...choice, ready: [alone("b", 1), alone("c", 2)] })).toEqual(["b"]);
   });
 
   it("gives nothing only when nothing is ready", () => {
@@ -139,6 +152,20 @@ describe("planning waves", () => {
     );
   });
 
+  it(`never puts a task without declared writes beside another in a shared tree (seed ${seed})`, () => {
+    fc.assert(
+      fc.property(tasks, fc.integer({ min: 1, max: 4 }), (list, cap) => {
+        const plan: PlannablePlan = { ...planOf(list, cap), isolation: "shared" };
+        const undeclared = new Set(plan.tasks.filter((task) => task.writes === null).map((task) => task.key));
+        const waves = wavesOf(plan);
+        expect(waves.flat().sort()).toEqual(plan.tasks.map((task) => task.key).sort());
+        for (const wave of waves) if (wave.some((key) => undeclared.has(key))) expect(wave).toHaveLength(1);
+        expect(waves).toEqual(simulate(plan));
+      }),
+      { seed, numRuns: 200 },
+    );
+  });
+
   it(`stays near the lower bound on random graphs without overlaps (seed ${seed})`, () => {
     const ratios: number[] = [];
     fc.assert(
@@ -181,7 +208,7 @@ function simulate(plan: PlannablePlan): string[][] {
   while (done.size < plan.tasks.length) {
     const ready = plan.tasks
       .filter((task) => !done.has(task.key) && task.dependsOn.every((key) => done.has(key)))
-      .map((task) => ({ ...task, effectiveWrites: task.writes }));
+      .map((task) => ({ ...task, effectiveWrites: task.writes, alone: isAlone(plan.isolation, task.writes) }));
     const wave = chooseWave({ ready, remainingPath: graph.remainingPath, ...plan.limits });
     expect(wave.length).toBeGreaterThan(0);
     for (const key of wave) done.add(key);
