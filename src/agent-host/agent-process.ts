@@ -81,8 +81,8 @@ function messagesOnly(stream: ReadableStream<Uint8Array>, noise: (text: string) 
 async function endGroup(child: ChildProcess, exit: Promise<Exit>, graceMs: number): Promise<void> {
   if (child.pid === undefined) return;
   signalGroup(child.pid, "SIGTERM");
-  const deadline = Date.now() + graceMs;
-  while (Date.now() < deadline && signalGroup(child.pid, 0)) await new Promise((done) => setTimeout(done, 50));
+  const deadline = performance.now() + graceMs;
+  while (performance.now() < deadline && signalGroup(child.pid, 0)) await new Promise((done) => setTimeout(done, 50));
   // Adapters end before the native program they started: the group is what counts.
   signalGroup(child.pid, "SIGKILL");
   await exit;

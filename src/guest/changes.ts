@@ -34,9 +34,9 @@ export async function waitUntil(
   holds: () => boolean,
   options: { waitMs: number; signal: AbortSignal },
 ): Promise<void> {
-  const deadline = Date.now() + options.waitMs;
+  const deadline = performance.now() + options.waitMs;
   while (!holds() && !options.signal.aborted) {
-    const leftMs = deadline - Date.now();
+    const leftMs = deadline - performance.now();
     if (leftMs <= 0) return;
     await changes.next(leftMs, options.signal);
   }

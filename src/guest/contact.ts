@@ -8,11 +8,11 @@ export interface ContactLog extends Contact {
 }
 
 export function createContact(): ContactLog {
-  let spokenAt = Date.now();
+  let spokenAt = performance.now();
   let workedAt = spokenAt;
   let working = 0;
   const spoken = (isWork: boolean): void => {
-    spokenAt = Date.now();
+    spokenAt = performance.now();
     if (isWork) workedAt = spokenAt;
   };
   return {
@@ -21,10 +21,10 @@ export function createContact(): ContactLog {
       working += 1;
       return () => {
         working -= 1;
-        workedAt = Date.now();
+        workedAt = performance.now();
       };
     },
-    silentMs: () => Date.now() - spokenAt,
-    idleMs: () => (working > 0 ? 0 : Math.max(0, Date.now() - workedAt)),
+    silentMs: () => performance.now() - spokenAt,
+    idleMs: () => (working > 0 ? 0 : performance.now() - workedAt),
   };
 }

@@ -102,12 +102,12 @@ function portOf(server: Server): number {
 
 /** Connects to a socket of the host's, which may just be replaced. */
 async function reach(path: string): Promise<Socket> {
-  for (const deadline = Date.now() + connectLimitMs; ; ) {
+  for (const deadline = performance.now() + connectLimitMs; ; ) {
     try {
       return await connected(path);
     } catch (error) {
       const code = systemCode(error);
-      if ((code !== "ENOENT" && code !== "ECONNREFUSED") || Date.now() > deadline) throw error;
+      if ((code !== "ENOENT" && code !== "ECONNREFUSED") || performance.now() > deadline) throw error;
       await new Promise((resolve) => setTimeout(resolve, connectPauseMs));
     }
   }

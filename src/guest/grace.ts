@@ -11,7 +11,7 @@ export function createGraceTimer(kill: () => void): GraceTimer {
   let deadline = Number.POSITIVE_INFINITY;
   return {
     shorten: (graceMs) => {
-      const asked = Date.now() + graceMs;
+      const asked = performance.now() + graceMs;
       if (asked >= deadline) return;
       deadline = asked;
       if (timer !== null) clearTimeout(timer);

@@ -214,7 +214,7 @@ class Conductor implements Job {
 
   async #awaitReady(index: number, stage: StageSpec, active: ActiveStage): Promise<void> {
     if (stage.ready === undefined) return;
-    const deadline = Date.now() + stage.timeoutMs;
+    const deadline = performance.now() + stage.timeoutMs;
     const gone = new AbortController();
     const settled = active.settled.then(() => gone.abort());
     const signal = AbortSignal.any([gone.signal, this.#probes.signal, AbortSignal.timeout(stage.timeoutMs)]);
@@ -222,7 +222,7 @@ class Conductor implements Job {
       const isReady = await probeReady(this.#around, stage, signal);
       if (!this.#active.has(index) || active.intent !== null) break;
       if (isReady) return this.#ledger.updateStage(index, { status: "ready" });
-      if (Date.now() >= deadline) this.#end(active, "not-ready", ownGraceMs);
+      if (performance.now() >= deadline) this.#end(active, "not-ready", ownGraceMs);
       else await Promise.race([settled, new Promise((resolve) => setTimeout(resolve, probePauseMs))]);
     }
     await settled;

@@ -80,7 +80,7 @@ function createJobs(parts: GuestParts, { base, jobs, damaged }: Known): Jobs {
     const job = await startJob(parts, { folder: join(base, id), key }, spec);
     jobs.set(id, job);
     void job.ended.then(() => {
-      lastEndedAt = Date.now();
+      lastEndedAt = performance.now();
     });
     // It may have begun to end while the job was being recorded.
     if (isEnding) job.lose(0);

@@ -54,7 +54,7 @@ async function serve(args: readonly string[]): Promise<void> {
     isolation: settings.isolation,
     workspaceRoot: parts.volume.root,
     activeJobs: jobs.activeCount(),
-    idleMs: jobs.activeCount() > 0 ? 0 : Math.min(contact.idleMs(), Math.max(0, Date.now() - jobs.lastEndedAt())),
+    idleMs: jobs.activeCount() > 0 ? 0 : Math.floor(Math.min(contact.idleMs(), performance.now() - jobs.lastEndedAt())),
     egress: egress?.ports ?? null,
   });
   const shutdown = once(() => {

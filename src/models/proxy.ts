@@ -173,12 +173,12 @@ async function pass(parts: ProxyParts, call: Call, body: Record<string, unknown>
   const kept: CassetteCall = { owner: owner.name, provider: provider.name, path, body };
   const found = (await cassette?.find(kept)) ?? null;
   if (found !== null) return replay(call, found);
-  const deadline = Date.now() + longestPauseMs;
+  const deadline = performance.now() + longestPauseMs;
   for (;;) {
     await backoff.ready(provider.name, call.signal);
     const reply = await send(call, body);
     const status = reply.statusCode ?? 502;
-    if (!isBusy(status) || Date.now() > deadline) {
+    if (!isBusy(status) || performance.now() > deadline) {
       if (!isBusy(status)) backoff.calm(provider.name);
       return relay(call, reply, cassette === null ? null : (answered) => cassette.keep(kept, answered));
     }

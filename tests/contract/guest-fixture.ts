@@ -30,6 +30,8 @@ export interface FixtureOptions {
   readonly folder?: string;
   /** What the guest is started by, such as a program that makes a namespace. */
   readonly starter?: readonly string[];
+  /** A module that the guest's Node loads first. */
+  readonly preload?: string;
   /** Further arguments of the guest. */
   readonly args?: readonly string[];
   /** The socket's folder, open: the guest gets it as descriptor 3 and reaches the socket through it. */
@@ -73,6 +75,7 @@ function plainCommand(options: FixtureOptions, { folder, program }: { folder: st
   const places = ["--root", join(folder, "volume"), "--socket", socket];
   return [
     process.execPath,
+    ...(options.preload === undefined ? [] : ["--require", options.preload]),
     program,
     ...places,
     "--isolation",

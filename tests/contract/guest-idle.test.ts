@@ -1,5 +1,6 @@
 import { createServer } from "node:net";
 import { setTimeout as delay } from "node:timers/promises";
+import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { eventually, type GuestFixture, job, outcome, shell, startGuest } from "./guest-fixture.ts";
 
@@ -51,6 +52,33 @@ describe("a guest asked how long it has been idle", () => {
       await becomesIdle();
     } finally {
       server.close();
+    }
+  });
+});
+
+describe("a clock that is moved an hour", () => {
+  // As the process sees it: everything that asks for the time of day gets another one after SIGUSR2.
+  const preload = fileURLToPath(new URL("../support/movable-clock.cjs", import.meta.url));
+
+  it("ends neither a guest, as one that nobody spoke to, nor its jobs, as ones that ran out of time", async () => {
+    const guest = await startGuest({ isolation: "sweep", silenceMs: 4_000, preload });
+    try {
+      const waiting = shell("until [ -e go ]; do sleep 0.05; done");
+      await guest.client.startJob("job", job({ ...waiting, timeoutMs: 60_000 }));
+      const before = Date.now();
+      guest.process.kill("SIGUSR2");
+      // Longer than it takes the guest to look whether anybody spoke to it.
+      for (let count = 0; count < 40; count += 1) {
+        expect((await guest.client.health()).activeJobs).toBe(1);
+        await delay(50);
+      }
+      await guest.client.writeFile("go", "");
+      const ended = await outcome(guest.client, "job");
+      expect(ended.status).toBe("passed");
+      // It was moved: what it writes down has the new time.
+      expect(Date.parse(ended.endedAt ?? "") - before).toBeGreaterThan(3_000_000);
+    } finally {
+      await guest.stop();
     }
   });
 });

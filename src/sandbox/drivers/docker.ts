@@ -174,12 +174,12 @@ async function capabilitiesOf({ info, volumes }: House): Promise<DriverCapabilit
  * the last second is `isRecentEnough`, or it is asked.
  */
 async function findRunning(house: House, projectId: ProjectId, isRecentEnough = true): Promise<Running | null> {
-  for (const deadline = Date.now() + patienceMs; ; await delay(50)) {
+  for (const deadline = performance.now() + patienceMs; ; await delay(50)) {
     const container = await findContainer(house.engine, projectId, house.options.installationId);
     if (container === null || !container.isRunning || container.isPaused) return null;
     const answered = await askHealth(house, container, isRecentEnough);
     if (typeof answered !== "string") return { container, ...answered };
-    if (Date.now() > deadline) {
+    if (performance.now() > deadline) {
       house.options.logger?.warn(`the guest of ${projectId} does not answer: ${answered}`);
       return null;
     }
@@ -348,7 +348,7 @@ async function untilReady(house: House, projectId: ProjectId): Promise<Running> 
   const { engine, options } = house;
   let answered: Awaited<ReturnType<typeof askHealth>> = "";
   let id = "";
-  for (const deadline = Date.now() + startLimitMs; Date.now() < deadline; await delay(20)) {
+  for (const deadline = performance.now() + startLimitMs; performance.now() < deadline; await delay(20)) {
     const container = await findContainer(engine, projectId, options.installationId);
     id = container?.id ?? id;
     if (container === null || !container.isRunning) break;

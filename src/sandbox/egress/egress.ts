@@ -210,8 +210,9 @@ function launch(request: EgressRequest, state: string, program: string) {
 /** Has the running process read the policy that was written; says so when it holds. */
 async function change(state: string, record: EgressRecord): Promise<void> {
   const { pid, projectId } = record;
-  for (const deadline = Date.now() + startLimitMs; ; ) {
-    if (!isRunning(record) || Date.now() > deadline) throw unavailable(projectId, "did not take up its new policy");
+  for (const deadline = performance.now() + startLimitMs; ; ) {
+    if (!isRunning(record) || performance.now() > deadline)
+      throw unavailable(projectId, "did not take up its new policy");
     process.kill(pid!, "SIGHUP");
     if ((await policyInForce(state)) === record.policy) break;
     await delay(20);
@@ -220,7 +221,7 @@ async function change(state: string, record: EgressRecord): Promise<void> {
 }
 
 async function untilHolds(state: string, policy: string, isOver: () => boolean): Promise<boolean> {
-  for (const deadline = Date.now() + startLimitMs; !isOver() && Date.now() < deadline; await delay(15)) {
+  for (const deadline = performance.now() + startLimitMs; !isOver() && performance.now() < deadline; await delay(15)) {
     if ((await policyInForce(state)) === policy) return true;
   }
   return false;
@@ -247,11 +248,11 @@ function policyInForce(state: string): Promise<string | null> {
 /** Kills what runs of the proxy, recorded or not; returns once nothing of it is left. Under the lock. */
 async function end(place: EgressPlace): Promise<void> {
   const state = stateOf(place);
-  for (const deadline = Date.now() + endLimitMs; ; await delay(10)) {
+  for (const deadline = performance.now() + endLimitMs; ; await delay(10)) {
     const left = findProcesses(markOf(place));
     left.forEach(killProcess);
     if (left.length === 0) break;
-    if (Date.now() > deadline) throw unavailable(place.projectId, `does not end: process ${left.join(", ")}`);
+    if (performance.now() > deadline) throw unavailable(place.projectId, `does not end: process ${left.join(", ")}`);
   }
   for (const name of [proxyName, aliveName]) rmSync(join(state, folderName, name), { force: true });
   rmSync(join(state, recordName), { force: true });

@@ -120,7 +120,7 @@ export async function resumeContainer(engine: Engine, id: string): Promise<void>
 
 /** Kills it and returns once there is none of this id. Its volume stays. Safe to do twice. */
 export async function removeContainer(engine: Engine, id: string): Promise<void> {
-  for (const deadline = Date.now() + removalLimitMs; ; await delay(50)) {
+  for (const deadline = performance.now() + removalLimitMs; ; await delay(50)) {
     const isGone = await engine.call(
       "remove a sandbox",
       async (docker, limited) => {
@@ -131,7 +131,7 @@ export async function removeContainer(engine: Engine, id: string): Promise<void>
       { on: { 404: () => true, 409: () => false }, limitMs: stopLimitMs },
     );
     if (isGone) return;
-    if (Date.now() > deadline) {
+    if (performance.now() > deadline) {
       throw new WavesmithError("sandbox-unavailable", `the container ${id.slice(0, 12)} is not removed by the engine`, {
         retryable: true,
         remedy: `remove it by hand: docker rm -f ${id.slice(0, 12)}`,

@@ -27,12 +27,12 @@ export interface Running {
 
 /** The sandbox that runs by its record and answers, else null; one that stays silent counts as dead, with a warning. */
 export async function findRunning(options: LocalDriverOptions, places: Places): Promise<Running | null> {
-  for (const deadline = Date.now() + patienceMs; ; await delay(50)) {
+  for (const deadline = performance.now() + patienceMs; ; await delay(50)) {
     const record = readRecord(places.run);
     if (record === null || record.installationId !== options.installationId || !isRunning(record)) return null;
     const answered = await askHealth(places, record);
     if (typeof answered !== "string") return { ...answered, record };
-    if (Date.now() > deadline) {
+    if (performance.now() > deadline) {
       options.logger?.warn(`the guest of ${record.projectId} (process ${record.pid}) does not answer: ${answered}`);
       return null;
     }
@@ -57,9 +57,9 @@ export async function start(
   const child = await launch({ options, places, program, projectId, network: network.mode, egress, temporary });
   const begun = { ...intent, pid: child.pid!, pidStart: processStart(child.pid!) };
   writeRecord(places.run, begun);
-  const deadline = Date.now() + startLimitMs;
+  const deadline = performance.now() + startLimitMs;
   let answered: Awaited<ReturnType<typeof askHealth>> = "";
-  while (child.exitCode === null && child.signalCode === null && Date.now() < deadline) {
+  while (child.exitCode === null && child.signalCode === null && performance.now() < deadline) {
     answered = await askHealth(places, begun);
     if (typeof answered !== "string") return { ...answered, record: recordReady(places, begun, answered.health) };
     await delay(15);
@@ -89,8 +89,8 @@ export async function stop(options: LocalDriverOptions, places: Places, record: 
       options.logger?.warn(`the guest of ${record.projectId} did not shut down by itself: ${messageOf(error)}`);
     });
     await Promise.race([asked, delay(shutdownLimitMs, undefined, { ref: false })]);
-    const deadline = Date.now() + shutdownLimitMs;
-    while (processesOf(options, places, record).length > 0 && Date.now() < deadline) await delay(20);
+    const deadline = performance.now() + shutdownLimitMs;
+    while (processesOf(options, places, record).length > 0 && performance.now() < deadline) await delay(20);
   }
   await end(options, places, record);
 }
@@ -99,12 +99,12 @@ const nothingLeft = { state: "stopped", pid: null, pidStart: null, temporary: nu
 
 /** Kills every process of the sandbox; returns once two looks in a row found none. */
 async function end(options: LocalDriverOptions, places: Places, record: SandboxRecord): Promise<void> {
-  const deadline = Date.now() + killLimitMs;
+  const deadline = performance.now() + killLimitMs;
   for (let quiet = 0; quiet < 2; await delay(10)) {
     const left = processesOf(options, places, record);
     quiet = left.length === 0 ? quiet + 1 : 0;
     left.forEach(killProcess);
-    if (left.length > 0 && Date.now() > deadline) {
+    if (left.length > 0 && performance.now() > deadline) {
       const which = `processes ${left.join(", ")} of sandbox ${record.projectId}`;
       throw new WavesmithError("sandbox-unavailable", `${which} do not end`, { retryable: true });
     }

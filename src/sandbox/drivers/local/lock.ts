@@ -32,7 +32,7 @@ export async function withLock<Result>(folder: string, waitMs: number, body: () 
     startedAt: processStart(process.pid),
     boot: machineBootId(),
   };
-  const number = await acquire(folder, ticket, Date.now() + waitMs);
+  const number = await acquire(folder, ticket, performance.now() + waitMs);
   try {
     return await body();
   } finally {
@@ -47,7 +47,7 @@ async function acquire(folder: string, ticket: Ticket, deadline: number): Promis
     const holder = top === 0 ? null : readTicket(folder, top);
     if (holder === null || !isHeld(holder)) {
       if (claim(folder, top + 1, ticket)) return top + 1;
-    } else if (Date.now() > deadline) {
+    } else if (performance.now() > deadline) {
       throw new WavesmithError("sandbox-unavailable", `process ${holder.pid} holds the lock ${folder}`, {
         retryable: true,
         remedy: `wait until process ${holder.pid} is done, or end it`,
