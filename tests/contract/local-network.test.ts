@@ -129,14 +129,17 @@ describe.runIf(requires("bubblewrap"))("the network of a local sandbox", () => {
     await until("the proxy has ended", () => !proxies().includes(pid!));
   });
 
-  it("has nothing running beside it with `none`, and none with `open`", async () => {
+  it("reaches models and nothing else with `none`, models by no proxy with `open`, and has nothing running beside it", async () => {
     const { guest } = await driver.ensure({ ...specFor(), network: { mode: "none", hosts: [] } });
     const { stdout } = await shell(guest, "env; ls /run/wavesmith-egress");
     expect(stdout).toMatch(/^WAVESMITH_MODEL_URL=/m);
     expect(stdout).not.toMatch(/proxy/i);
     expect(processesWith(join(dataDir, "egress"))).toEqual([]);
     const open = await driver.ensure({ ...specFor(), network: { mode: "open", hosts: [] } });
-    expect((await shell(open.guest, "env")).stdout).not.toMatch(/proxy|MODEL_URL/i);
+    const environment = (await shell(open.guest, "env")).stdout;
+    expect(environment).toMatch(/^WAVESMITH_MODEL_URL=/m);
+    expect(environment).not.toMatch(/proxy/i);
+    expect(processesWith(join(dataDir, "egress"))).toEqual([]);
   });
 
   const registry = npmRegistry();
