@@ -68,7 +68,7 @@ export interface StageSpec {
   readonly argv: readonly string[];
   /** Relative to the volume's root. */
   readonly cwd: string;
-  /** The whole environment besides PATH, HOME, LANG and TMPDIR, which the guest gives. */
+  /** The whole environment besides PATH, HOME, LANG, TMPDIR, WAVESMITH_PROGRAMS and the way out, which the guest gives. */
   readonly env: Readonly<Record<string, string>>;
   /** UTF-8 text for stdin, then end of file; null: numbered stdin from callers when `openStdin`, else /dev/null. */
   readonly stdin: string | null;

@@ -35,7 +35,7 @@ describe.runIf(requires("bubblewrap"))("what a job in bubblewrap can see and do"
     const text = await said("environment", "tr '\\0' '\\n' < /proc/1/environ; echo --; env | sort");
     const [first, own = ""] = text.split("--\n");
     expect(first).toBe("");
-    expect(own.match(/^\w+(?==)/gm)).toEqual(["HOME", "LANG", "PATH", "PWD", "TMPDIR"]);
+    expect(own.match(/^\w+(?==)/gm)).toEqual(["HOME", "LANG", "PATH", "PWD", "TMPDIR", "WAVESMITH_PROGRAMS"]);
   });
 
   it("sees no process but its own and cannot make namespaces", async () => {
