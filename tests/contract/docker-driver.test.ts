@@ -7,6 +7,7 @@ import { join } from "node:path";
 import { PassThrough } from "node:stream";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { ProjectId } from "../../src/domain/ids.ts";
+import { networkOf } from "../../src/domain/network.ts";
 import { StandardStreams } from "../../src/sandbox/drivers/docker/demux.ts";
 import { createDockerDriver } from "../../src/sandbox/drivers/docker.ts";
 import type { SandboxDriver, SandboxSpec } from "../../src/sandbox/port.ts";
@@ -18,6 +19,7 @@ import {
   leftInDocker,
   smallLimits,
 } from "../support/docker-harness.ts";
+import { npmRegistry } from "../support/npm-registry.ts";
 import { requires } from "../support/require.ts";
 import { describeSandboxDriver, scriptJob, shell, specOf, until } from "./sandbox-driver.ts";
 
@@ -192,6 +194,21 @@ describe.runIf(docker)("inside a Docker sandbox", () => {
     await containerOf(projectId).pause();
     await driver.stop(projectId);
     expect(await driver.list()).toMatchObject([{ projectId, state: "stopped" }]);
+  });
+
+  const registry = docker ? npmRegistry() : null;
+  if (docker && registry === null) console.warn("SKIPPED: this machine reaches no npm registry");
+  it.runIf(registry !== null)("reaches what an allowlist allows, by name and by our proxy alone", async () => {
+    const { host } = new URL(registry!);
+    const allowed = { ...spec(), network: networkOf({ network: { allow: [host] } }) };
+    const { guest } = await driver.ensure(allowed);
+    const status = (address: string, more = "") =>
+      `curl -s -o /dev/null -w '%{http_code} ' ${more} ${address} || echo no`;
+    const answered = await shell(guest, `${status(`${registry}is-number`)}; ${status("http://denied.example/")}`);
+    expect(answered.stdout).toBe("200 403 ");
+    const direct = [status(`${registry}is-number`, "--noproxy '*' -m 5"), status("http://169.254.169.254/", "-m 5")];
+    expect((await shell(guest, direct.join("; "))).stdout).toBe("000 no\n403 ");
+    expect((await shell(guest, "ls /sys/class/net")).stdout).toBe("lo\n");
   });
 
   it("never touches what another installation made", async () => {

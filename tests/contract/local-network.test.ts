@@ -13,6 +13,7 @@ import { createLocalDriver, type LocalDriverOptions } from "../../src/sandbox/dr
 import { readDecisions } from "../../src/sandbox/egress/decisions.ts";
 import { decisionsOf, startEgress } from "../../src/sandbox/egress/egress.ts";
 import type { GuestClient, SandboxDriver, SandboxSpec } from "../../src/sandbox/port.ts";
+import { npmRegistry } from "../support/npm-registry.ts";
 import { requires } from "../support/require.ts";
 import { anotherProcess, processesWith, scriptJob, shell, specOf, until } from "./sandbox-driver.ts";
 
@@ -24,14 +25,6 @@ const specFor = (...allow: string[]): SandboxSpec => ({
   ...specOf(projectId),
   network: networkOf({ network: allow.length === 0 ? "allowlist" : { allow } }),
 });
-
-/** The registry that npm uses on this machine. */
-function npmRegistry(): string | null {
-  const asked = spawnSync("npm", ["config", "get", "registry"], { encoding: "utf8" });
-  if (asked.status !== 0) return null;
-  const registry = asked.stdout.trim();
-  return spawnSync("npm", ["ping", "--registry", registry, "--fetch-retries=0"]).status === 0 ? registry : null;
-}
 
 describe.runIf(requires("bubblewrap"))("the network of a local sandbox", () => {
   let dataDir = "";
