@@ -96,6 +96,9 @@ async function begin(engine: Engine, work: ArchiveWork, verb: "pack" | "unpack")
       docker.getContainer(id).attach({ ...attached, ...limited } as Docker.ContainerAttachOptions),
     );
     const streams = new StandardStreams(socket);
+    // The program may end before it has read everything. Whoever uses the streams listens meanwhile; what comes later, such
+    // as that its input cannot be ended any more, is told by its exit code.
+    streams.on("error", () => undefined);
     await engine.call(`${verb} ${work.volume}`, (docker, limited) => docker.getContainer(id).start(limited));
     const exitCode = async () => (await waitFor(engine, id)).StatusCode;
     return { streams, exitCode, remove };
