@@ -60,12 +60,13 @@ const leastOutputTokens = 256;
 
 async function reserve(transaction: StoreTransaction, parts: LedgerParts, reservation: Reservation): Promise<Granted> {
   const { owner, provider, model, inputTokens } = reservation;
-  const spending = await transaction.lockSpending(owner.buildId);
+  const locked = await transaction.lockSpending(owner.buildId);
   const price = priceOf(provider, model, parts.prices);
   if (owner.budget.usd !== null && price === null) {
     return refused(`the price of ${provider}:${model} is unknown, and the build has a limit in USD`);
   }
-  const left = await roomLeft(transaction, parts, spending, owner);
+  const spending = hasBudget(owner) ? await withGoneSettled(transaction, parts, locked) : locked;
+  const left = roomLeft(owner, spending);
   const byTokens = left.tokens - inputTokens;
   const cost = (outputTokens: number): number =>
     price === null ? 0 : costMicroUsd(price, worst(inputTokens, outputTokens));
@@ -85,12 +86,11 @@ async function reserve(transaction: StoreTransaction, parts: LedgerParts, reserv
     reservedMicroUsd,
     startedAt: parts.now(),
   });
-  const now = await transaction.buildSpending.get({ buildId: owner.buildId });
   await transaction.buildSpending.update(
     { buildId: owner.buildId },
     {
-      reservedTokens: now.reservedTokens + inputTokens + outputTokens,
-      reservedMicroUsd: now.reservedMicroUsd + (reservedMicroUsd ?? 0),
+      reservedTokens: spending.reservedTokens + inputTokens + outputTokens,
+      reservedMicroUsd: spending.reservedMicroUsd + (reservedMicroUsd ?? 0),
     },
   );
   return { callId: call.id, outputTokens };
@@ -110,25 +110,29 @@ interface Room {
   readonly microUsd: number;
 }
 
-/** What may still be reserved. Where that is little, calls of owners that are gone give back what they held. */
-async function roomLeft(
+const hasBudget = ({ budget }: ModelOwner): boolean => budget.tokens !== null || budget.usd !== null;
+
+/** What may still be reserved. */
+const roomLeft = ({ budget }: ModelOwner, row: BuildSpendingRow): Room => ({
+  tokens: (budget.tokens ?? Number.POSITIVE_INFINITY) - row.spentTokens - row.reservedTokens,
+  microUsd: (budget.usd ?? Number.POSITIVE_INFINITY) * micro - row.spentMicroUsd - row.reservedMicroUsd,
+});
+
+/** The row once calls whose owners are gone have given back what they held. */
+async function withGoneSettled(
   transaction: StoreTransaction,
   parts: LedgerParts,
-  spending: BuildSpendingRow,
-  { budget }: ModelOwner,
-): Promise<Room> {
-  const room = (row: BuildSpendingRow): Room => ({
-    tokens: (budget.tokens ?? Number.POSITIVE_INFINITY) - row.spentTokens - row.reservedTokens,
-    microUsd: (budget.usd ?? Number.POSITIVE_INFINITY) * micro - row.spentMicroUsd - row.reservedMicroUsd,
-  });
-  if (budget.tokens === null && budget.usd === null) return room(spending);
-  for (const call of await transaction.modelCalls.list({ buildId: spending.buildId, status: "open" })) {
+  locked: BuildSpendingRow,
+): Promise<BuildSpendingRow> {
+  const { buildId } = locked;
+  let spending = locked;
+  for (const call of await transaction.modelCalls.list({ buildId, status: "open" })) {
     if (await isHeld(transaction, call)) continue;
-    const row = await transaction.buildSpending.get({ buildId: spending.buildId });
     const settlement = { status: "cut", usage: null, httpStatus: null, error: "whoever made it is gone" } as const;
-    await settle(transaction, parts, { call, spending: row, settlement });
+    await settle(transaction, parts, { call, spending, settlement });
+    spending = await transaction.buildSpending.get({ buildId });
   }
-  return room(await transaction.buildSpending.get({ buildId: spending.buildId }));
+  return spending;
 }
 
 /** Whether the owner of a call under way is still live. */
