@@ -4,19 +4,14 @@ import { cpSync, readdirSync, rmSync } from "node:fs";
 import { createRequire } from "node:module";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { build } from "esbuild";
+import { bundlePrograms } from "./bundle-programs.mjs";
 
 const root = fileURLToPath(new URL("..", import.meta.url));
 const dist = join(root, "dist");
 
-// Libraries of the older kind call `require`, which modules do not have.
-const banner = {
-  js: 'import { createRequire as makeRequire } from "node:module"; const require = makeRequire(import.meta.url);',
-};
-
 rmSync(dist, { recursive: true, force: true });
 compile();
-await bundlePrograms();
+await bundlePrograms(dist);
 copyFiles();
 
 function compile() {
@@ -25,21 +20,6 @@ function compile() {
   const tsc = join(typescript, "bin", "tsc");
   const { status } = spawnSync(process.execPath, [tsc, "-p", "tsconfig.build.json"], { cwd: root, stdio: "inherit" });
   if (status !== 0) process.exit(status ?? 1);
-}
-
-/** Beside what was compiled, where src/sandbox/guest-program.ts looks for them. */
-async function bundlePrograms() {
-  for (const name of ["guest", "agent-host", "builtin-agent"]) {
-    await build({
-      entryPoints: [join(root, "src", name, "main.ts")],
-      outfile: join(dist, `${name}.mjs`),
-      bundle: true,
-      format: "esm",
-      platform: "node",
-      target: "node20",
-      banner,
-    });
-  }
 }
 
 /** The migrations, the image's recipe and prompts lie where the sources have them, seen from the compiled ones. */

@@ -32,7 +32,7 @@ function contentHash() {
 }
 
 async function make(folder) {
-  const { build } = await import("esbuild");
+  const [{ build }, { bundlePrograms }] = await Promise.all([import("esbuild"), import("./bundle-programs.mjs")]);
   mkdirSync(cache, { recursive: true });
   removeOld();
   const draft = `${folder}.${process.pid}`;
@@ -46,14 +46,8 @@ async function make(folder) {
     sourcemap: true,
     plugins: [{ name: "places", setup: keepPlaces }],
   });
-  // Beside it, where the bundled src/sandbox/guest-program.ts looks first. Their libraries call `require`.
-  const banner = {
-    js: 'import { createRequire as makeRequire } from "node:module"; const require = makeRequire(import.meta.url);',
-  };
-  for (const name of ["guest", "agent-host", "builtin-agent"]) {
-    const entryPoints = [join(root, "src", name, "main.ts")];
-    await build({ ...common, banner, entryPoints, outfile: join(draft, `${name}.mjs`) });
-  }
+  // Beside it, where the bundled src/sandbox/guest-program.ts looks first.
+  await bundlePrograms(draft);
   try {
     renameSync(draft, folder);
   } catch (error) {

@@ -1,0 +1,25 @@
+// What runs inside sandboxes, each as one file; src/sandbox/guest-program.ts does the same for whoever runs the sources.
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { build } from "esbuild";
+
+const root = fileURLToPath(new URL("..", import.meta.url));
+
+/** Writes guest.mjs and the agents' programs into the folder, where src/sandbox/guest-program.ts looks for them. */
+export async function bundlePrograms(folder) {
+  const names = ["guest", "agent-host", "builtin-agent"];
+  await build({
+    entryPoints: Object.fromEntries(names.map((name) => [name, join(root, "src", name, "main.ts")])),
+    outdir: folder,
+    outExtension: { ".js": ".mjs" },
+    bundle: true,
+    format: "esm",
+    platform: "node",
+    target: "node20",
+    logLevel: "silent",
+    // Libraries of the older kind call `require`, which modules do not have.
+    banner: {
+      js: 'import { createRequire as makeRequire } from "node:module"; const require = makeRequire(import.meta.url);',
+    },
+  });
+}
