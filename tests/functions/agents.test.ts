@@ -1,16 +1,5 @@
-import { copyFileSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
-import { fileURLToPath } from "node:url";
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
-import { bundle } from "../../src/sandbox/guest-program.ts";
-import { type BuildFixture, createBuildFixture } from "../support/build-fixture.ts";
-import {
-  type FakeAnswer,
-  type FakeProviders,
-  type FakeRequest,
-  startFakeProviders,
-} from "../support/fake-providers.ts";
+import { beforeEach, describe, expect, it } from "vitest";
+import { agentBuilds, builtin, scripted } from "../support/agent-builds.ts";
 import { requires } from "../support/require.ts";
 
 // Agents of the Agent Client Protocol in whole builds: the scripted one as any other agent would be, and the built-in one
@@ -21,41 +10,10 @@ const sandboxes = [
   ...(requires("docker") ? (["docker"] as const) : []),
 ];
 
-let programs: string;
-let folder: string;
-let fixture: BuildFixture;
-let providers: FakeProviders;
-let answers: (request: FakeRequest) => FakeAnswer;
+const world = agentBuilds();
+const openFixture = (sandbox: (typeof sandboxes)[number] = sandboxes[0]!): Promise<void> =>
+  world.open({ sandbox, env: { OPENAI_API_KEY: "" } });
 
-beforeAll(async () => {
-  programs = mkdtempSync(join(tmpdir(), "wavesmith-scripted-"));
-  const code = await bundle(fileURLToPath(new URL("../support/scripted-agent.ts", import.meta.url)));
-  writeFileSync(join(programs, "agent.mjs"), code);
-});
-afterAll(() => rmSync(programs, { recursive: true, force: true }));
-beforeEach(async () => {
-  folder = mkdtempSync(join(tmpdir(), "wavesmith-agents-"));
-  // The agent comes with the source, as a project's own would.
-  mkdirSync(join(folder, "seed"));
-  copyFileSync(join(programs, "agent.mjs"), join(folder, "seed/agent.mjs"));
-  answers = () => ({ text: "done" });
-  providers = await startFakeProviders((request) => answers(request));
-});
-
-async function openFixture(sandbox: (typeof sandboxes)[number] = sandboxes[0]!): Promise<void> {
-  fixture = await createBuildFixture({
-    sandbox,
-    env: { ANTHROPIC_API_KEY: "real-key", ANTHROPIC_BASE_URL: providers.url, OPENAI_API_KEY: "" },
-  });
-}
-afterEach(async () => {
-  await fixture.close();
-  await providers.close();
-  rmSync(folder, { recursive: true, force: true });
-});
-
-const scripted = { runtime: "acp", command: "exec node agent.mjs" };
-const builtin = { runtime: "builtin", model: "anthropic:claude-sonnet-4-5" };
 const plan = (fields: Record<string, unknown>) => ({
   name: "agents",
   source: { path: "seed" },
@@ -66,10 +24,10 @@ const plan = (fields: Record<string, unknown>) => ({
 const task = (id: string, instructions: string, more: object = {}) => ({ id, agent: "backend", instructions, ...more });
 
 async function build(fields: Record<string, unknown>) {
-  const buildId = await fixture.request(plan(fields), { planFolder: folder });
-  return fixture.until(buildId);
+  const buildId = await world.fixture.request(plan(fields), { planFolder: world.folder });
+  return world.fixture.until(buildId);
 }
-const attempts = (buildId: string) => fixture.app.store.attempts.list({ buildId }, { by: "createdAt" });
+const attempts = (buildId: string) => world.fixture.app.store.attempts.list({ buildId }, { by: "createdAt" });
 
 describe.each(sandboxes)("an agent of the Agent Client Protocol (%s)", (sandbox) => {
   beforeEach(() => openFixture(sandbox));
@@ -82,7 +40,7 @@ describe.each(sandboxes)("an agent of the Agent Client Protocol (%s)", (sandbox)
       ],
     });
     expect({ status, reason }).toMatchObject({ status: "completed" });
-    expect(await fixture.git("show", "main:api.txt")).toBe("made by an agent");
+    expect(await world.fixture.git("show", "main:api.txt")).toBe("made by an agent");
     const [attempt] = await attempts(id);
     expect(attempt?.outputTail).toContain("at work");
     expect(attempt?.outputTail).toContain("not allowed: Write ../../outside.txt");
@@ -119,7 +77,7 @@ describe.each(sandboxes)("the built-in agent (%s)", (sandbox) => {
   beforeEach(() => openFixture(sandbox));
 
   it("builds with a model it reaches by the proxy alone, and what it spent is known", async () => {
-    answers = ({ number }) =>
+    world.answers = ({ number }) =>
       number === 1
         ? {
             tools: [{ name: "write_file", input: { path: "api.txt", content: "by a model" } }],
@@ -129,10 +87,10 @@ describe.each(sandboxes)("the built-in agent (%s)", (sandbox) => {
         : { text: "I wrote it.", inputTokens: 150, outputTokens: 10 };
     const { id, status, reason } = await build({ agents: { backend: builtin }, tasks: [task("api", "write api.txt")] });
     expect({ status, reason }).toMatchObject({ status: "completed" });
-    expect(await fixture.git("show", "main:api.txt")).toBe("by a model");
-    expect(providers.requests.map(({ headers }) => headers["x-api-key"])).toEqual(["real-key", "real-key"]);
-    expect(JSON.stringify(providers.requests)).not.toContain("wst_");
-    const spending = await fixture.app.store.buildSpending.get({ buildId: id });
+    expect(await world.fixture.git("show", "main:api.txt")).toBe("by a model");
+    expect(world.providers.requests.map(({ headers }) => headers["x-api-key"])).toEqual(["real-key", "real-key"]);
+    expect(JSON.stringify(world.providers.requests)).not.toContain("wst_");
+    const spending = await world.fixture.app.store.buildSpending.get({ buildId: id });
     expect(spending).toMatchObject({
       spentTokens: 280,
       reservedTokens: 0,
@@ -146,7 +104,7 @@ describe("a budget", () => {
   beforeEach(() => openFixture());
 
   it("that is used up ends the agent and the build, which say so", async () => {
-    answers = () => ({ tools: [{ name: "list_files", input: {} }], inputTokens: 900, outputTokens: 600 });
+    world.answers = () => ({ tools: [{ name: "list_files", input: {} }], inputTokens: 900, outputTokens: 600 });
     const { id, status } = await build({
       limits: { budget: { tokens: 20_000 } },
       agents: { backend: builtin },
@@ -156,6 +114,6 @@ describe("a budget", () => {
     const made = await attempts(id);
     expect(made).toHaveLength(1);
     expect(made[0]).toMatchObject({ outcome: "over-budget", reason: expect.stringContaining("20000 tokens") });
-    expect((await fixture.app.store.buildSpending.get({ buildId: id })).spentTokens).toBeLessThanOrEqual(20_000);
+    expect((await world.fixture.app.store.buildSpending.get({ buildId: id })).spentTokens).toBeLessThanOrEqual(20_000);
   });
 });

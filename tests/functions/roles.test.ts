@@ -1,50 +1,19 @@
-import { copyFileSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { fileURLToPath } from "node:url";
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
-import { bundle } from "../../src/sandbox/guest-program.ts";
-import { type BuildFixture, createBuildFixture } from "../support/build-fixture.ts";
-import {
-  type FakeAnswer,
-  type FakeProviders,
-  type FakeRequest,
-  startFakeProviders,
-} from "../support/fake-providers.ts";
+import { beforeEach, describe, expect, it } from "vitest";
+import { agentBuilds, builtin, scripted } from "../support/agent-builds.ts";
+import type { FakeAnswer } from "../support/fake-providers.ts";
 import { requires } from "../support/require.ts";
 
 // The critic, the fixer and what agents say in whole builds, whatever the runtime. The scripted agent does what each line of its prompt
 // says: a role's own prompt tells it what, and the plan's description in the second look, whose prompt is ours.
 
-let programs: string;
-let folder: string;
-let fixture: BuildFixture;
-let providers: FakeProviders;
-let answers: (request: FakeRequest) => FakeAnswer;
-
-beforeAll(async () => {
-  programs = mkdtempSync(join(tmpdir(), "wavesmith-scripted-"));
-  const code = await bundle(fileURLToPath(new URL("../support/scripted-agent.ts", import.meta.url)));
-  writeFileSync(join(programs, "agent.mjs"), code);
-});
-afterAll(() => rmSync(programs, { recursive: true, force: true }));
+const world = agentBuilds();
 beforeEach(async () => {
-  folder = mkdtempSync(join(tmpdir(), "wavesmith-roles-"));
-  mkdirSync(join(folder, "seed"));
-  copyFileSync(join(programs, "agent.mjs"), join(folder, "seed/agent.mjs"));
-  writeFileSync(join(folder, "seed/old.txt"), "stood before\n");
-  answers = () => ({ text: "done" });
-  providers = await startFakeProviders((request) => answers(request));
-  fixture = await createBuildFixture({ env: { ANTHROPIC_API_KEY: "real-key", ANTHROPIC_BASE_URL: providers.url } });
-});
-afterEach(async () => {
-  await fixture.close();
-  await providers.close();
-  rmSync(folder, { recursive: true, force: true });
+  writeFileSync(join(world.folder, "seed/old.txt"), "stood before\n");
+  await world.open();
 });
 
-const scripted = { runtime: "acp", command: "exec node agent.mjs" };
-const builtin = { runtime: "builtin", model: "anthropic:claude-sonnet-4-5" };
 const critic = (fields: object) => ({
   source: { path: "seed" },
   gates: { testing: false, integration: false, maxFixRounds: 0 },
@@ -53,8 +22,8 @@ const critic = (fields: object) => ({
   ...fields,
 });
 async function build(plan: Record<string, unknown>) {
-  const { id } = await fixture.until(await fixture.request(plan, { planFolder: folder }));
-  const { store } = fixture.app;
+  const { id } = await world.fixture.until(await world.fixture.request(plan, { planFolder: world.folder }));
+  const { store } = world.fixture.app;
   const runs = await store.gateRuns.list({ buildId: id, gate: "critic" }, { by: "createdAt" });
   const found = await store.findings.list({ gateRunId: runs.map((run) => run.id) }, { by: "id" });
   return {
@@ -126,8 +95,8 @@ describe("a critic that fails", () => {
     expect(ended.findings).toEqual([
       "high: the critic agent did not finish: the agent ended: model error: model said 400",
     ]);
-    expect(await fixture.app.store.attempts.list({ buildId: ended.id, kind: "fix" })).toEqual([]);
-    expect((await fixture.app.store.waves.get({ buildId: ended.id })).reason).toContain("no fixer can mend");
+    expect(await world.fixture.app.store.attempts.list({ buildId: ended.id, kind: "fix" })).toEqual([]);
+    expect((await world.fixture.app.store.waves.get({ buildId: ended.id })).reason).toContain("no fixer can mend");
   });
 });
 
@@ -141,7 +110,7 @@ describe("a critic of another runtime", () => {
 
   it("is a program that tells the looks apart by its task file", async () => {
     writeFileSync(
-      join(folder, "seed/critic.mjs"),
+      join(world.folder, "seed/critic.mjs"),
       `import { readFileSync, writeFileSync } from "node:fs";
        const { kind, findings } = JSON.parse(readFileSync(process.env.WAVESMITH_TASK_FILE, "utf8"));
        const result = kind === "second-look" ? { verdicts: findings.map((_, at) => ({ finding: at + 1, confirmed: false })) }
@@ -154,7 +123,7 @@ describe("a critic of another runtime", () => {
 
   it("is the built-in agent, whose second look is a session that knows nothing of the first", async () => {
     const asked: string[] = [];
-    answers = ({ body }) => {
+    world.answers = ({ body }) => {
       const said = JSON.stringify(body.messages);
       if (said.includes("tool_result")) return { text: "done" };
       asked.push(said);
@@ -181,8 +150,8 @@ describe("a fixer of the Agent Client Protocol", () => {
     ...fields,
   });
   const end = async (plan: Record<string, unknown>) => {
-    const { id, status } = await fixture.until(await fixture.request(plan, { planFolder: folder }));
-    const { store } = fixture.app;
+    const { id, status } = await world.fixture.until(await world.fixture.request(plan, { planFolder: world.folder }));
+    const { store } = world.fixture.app;
     const { reason, fixRounds } = await store.waves.get({ buildId: id });
     const fixes = await store.attempts.list({ buildId: id, kind: "fix" }, { by: "number" });
     return { status, reason, fixRounds, outcomes: fixes.map(({ outcome }) => outcome), fixes };
@@ -223,7 +192,7 @@ describe("a fixer of the Agent Client Protocol", () => {
   });
 
   it("is the built-in agent as well", async () => {
-    answers = ({ body }) =>
+    world.answers = ({ body }) =>
       JSON.stringify(body.messages).includes("tool_result")
         ? { text: "The value is good now." }
         : { tools: [{ name: "exec", input: { command: "echo good > value" } }] };
@@ -257,18 +226,14 @@ describe.each(sandboxes)("models in every role (%s)", { timeout: 600_000 }, (san
   };
 
   it("build a plan: work, tests, a review that is confirmed, a fix, and every gate again", async () => {
-    await fixture.close();
-    fixture = await createBuildFixture({
-      sandbox,
-      patienceMs: 400_000,
-      env: { ANTHROPIC_API_KEY: "real-key", ANTHROPIC_BASE_URL: providers.url },
-    });
-    answers = ({ body }) => {
+    await world.fixture.close();
+    await world.open({ sandbox, patienceMs: 400_000 });
+    world.answers = ({ body }) => {
       // A session that goes on has what was said before, too.
       const said = JSON.stringify(body.messages.at(-1));
       return said.includes("tool_result") ? { text: "Done." } : first(said);
     };
-    const buildId = await fixture.request({
+    const buildId = await world.fixture.request({
       network: "none",
       agents: { default: builtin, critic: builtin },
       gates: {
@@ -286,26 +251,26 @@ describe.each(sandboxes)("models in every role (%s)", { timeout: 600_000 }, (san
         },
       ],
     });
-    const { status } = await fixture.until(buildId);
-    const waves = await fixture.app.store.waves.list({ buildId }, { by: "number" });
+    const { status } = await world.fixture.until(buildId);
+    const waves = await world.fixture.app.store.waves.list({ buildId }, { by: "number" });
     expect(waves.map(({ reason }) => reason)).toEqual([null, null]);
     expect(status).toBe("completed");
-    const runs = await fixture.app.store.gateRuns.list({ buildId }, { by: "createdAt" });
+    const runs = await world.fixture.app.store.gateRuns.list({ buildId }, { by: "createdAt" });
     expect(runs.map(({ gate, verdict }) => `${gate} ${verdict}`)).toEqual([
       ...["testing passed", "critic failed", "testing passed", "critic passed", "integration passed"],
       ...["testing passed", "critic passed", "integration passed"],
     ]);
-    expect(await fixture.git("show", "main:api.txt")).toBe("checked\n");
-    const page = providers.requests.find(({ body }) => JSON.stringify(body.messages).includes("# Task: page"));
+    expect(await world.fixture.git("show", "main:api.txt")).toBe("checked\n");
+    const page = world.providers.requests.find(({ body }) => JSON.stringify(body.messages).includes("# Task: page"));
     expect(JSON.stringify(page?.body.messages), "a summary for who builds on it").toContain("Done.");
   });
 });
 
 describe("what an agent said last", () => {
   it("is the summary for those whose tasks depend on it, without secrets, unless it handed one in", async () => {
-    await fixture.close();
-    fixture = await createBuildFixture({ env: { DEPLOY_TOKEN: "tok-1234567890" } });
-    const buildId = await fixture.request(
+    await world.fixture.close();
+    await world.open({ env: { DEPLOY_TOKEN: "tok-1234567890" } });
+    const buildId = await world.fixture.request(
       {
         source: { path: "seed" },
         network: "none",
@@ -327,10 +292,10 @@ describe("what an agent said last", () => {
           { id: "reads", agent: "reader", dependsOn: ["said", "handed-in"], instructions: "Read." },
         ],
       },
-      { planFolder: folder },
+      { planFolder: world.folder },
     );
-    expect((await fixture.until(buildId)).status).toBe("completed");
-    const prompt = await fixture.git("show", "main:prompt.txt");
+    expect((await world.fixture.until(buildId)).status).toBe("completed");
+    const prompt = await world.fixture.git("show", "main:prompt.txt");
     expect(prompt).toContain("I made a.txt with [secret DEPLOY_TOKEN].");
     expect(prompt).toContain("from the file");
     for (const text of ["let me see", "chose once", "not this", "tok-1234567890"]) expect(prompt).not.toContain(text);

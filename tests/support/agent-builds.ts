@@ -1,0 +1,53 @@
+import { copyFileSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { afterAll, afterEach, beforeAll, beforeEach } from "vitest";
+import { bundle } from "../../src/sandbox/guest-program.ts";
+import { type BuildFixture, createBuildFixture, type FixtureOptions } from "./build-fixture.ts";
+import { type FakeAnswer, type FakeProviders, type FakeRequest, startFakeProviders } from "./fake-providers.ts";
+
+// Whole builds with agents: the scripted one lies in the source, as a project's own would, and models are on loopback.
+
+export const scripted = { runtime: "acp", command: "exec node agent.mjs" };
+export const builtin = { runtime: "builtin", model: "anthropic:claude-sonnet-4-5" };
+
+export interface AgentBuilds {
+  /** With `seed`, the source, in it. */
+  readonly folder: string;
+  readonly fixture: BuildFixture;
+  readonly providers: FakeProviders;
+  /** What the model answers from now on; "done" at first. */
+  answers: (request: FakeRequest) => FakeAnswer;
+  /** Opens the app that the test builds with; one that was opened before is the caller's to close. */
+  open(options?: FixtureOptions): Promise<void>;
+}
+
+/** What each test of this file has of its own; everything is ended after it. */
+export function agentBuilds(): AgentBuilds {
+  let programs = "";
+  const world = {} as { -readonly [Key in keyof AgentBuilds]: AgentBuilds[Key] };
+  world.open = async (options = {}) => {
+    const env = { ANTHROPIC_API_KEY: "real-key", ANTHROPIC_BASE_URL: world.providers.url, ...options.env };
+    world.fixture = await createBuildFixture({ ...options, env });
+  };
+  beforeAll(async () => {
+    programs = mkdtempSync(join(tmpdir(), "wavesmith-scripted-"));
+    const code = await bundle(fileURLToPath(new URL("./scripted-agent.ts", import.meta.url)));
+    writeFileSync(join(programs, "agent.mjs"), code);
+  });
+  afterAll(() => rmSync(programs, { recursive: true, force: true }));
+  beforeEach(async () => {
+    world.folder = mkdtempSync(join(tmpdir(), "wavesmith-agents-"));
+    mkdirSync(join(world.folder, "seed"));
+    copyFileSync(join(programs, "agent.mjs"), join(world.folder, "seed/agent.mjs"));
+    world.answers = () => ({ text: "done" });
+    world.providers = await startFakeProviders((request) => world.answers(request));
+  });
+  afterEach(async () => {
+    await world.fixture.close();
+    await world.providers.close();
+    rmSync(world.folder, { recursive: true, force: true });
+  });
+  return world;
+}
