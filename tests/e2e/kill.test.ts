@@ -53,12 +53,15 @@ describe("a build whose process is killed again and again", () => {
         const started = lines.filter((line) => line.type === "started");
         expect(new Set(started.map((line) => line.buildId)).size).toBe(1);
         const end = lines.at(-1)!;
-        expect(end, JSON.stringify(lines, null, 1)).toMatchObject({ type: "ended", status: "completed", reason: null });
-        await expect.poll(() => processesOf(dataDir), { timeout: 20_000 }).toEqual([]);
         const ended = await readRows(place, started[0]!);
+        const told = JSON.stringify({ lines, attempts: ended.attempts }, null, 1);
+        expect(end, told).toMatchObject({ type: "ended", status: "completed", reason: null });
         checkTree(ended, made.treeOf(new Set(made.tasks.map((task) => task.key))));
         for (const check of checks) check(ended);
         expect(ended.tasks.filter((task) => task.losses > 0).map((task) => task.key)).toEqual([]);
+        // No kill is ever taken for a failure of the task's own.
+        const failing = made.tasks.filter((task) => task.fate === "fails-once").map((task) => `${task.key} 1`);
+        expect(failuresOf(ended), told).toEqual(failing.sort());
         if (end.type === "ended") expect(end.ran.trim().split("\n").sort()).toEqual(scriptsOf(ended));
         await expect.poll(() => processesOf(dataDir), { timeout: 20_000 }).toEqual([]);
       } finally {
@@ -116,6 +119,15 @@ const scriptsOf = ({ attempts, tasks }: Ended): string[] => {
   const keys = new Map(tasks.map((task) => [task.id, task.key]));
   return attempts
     .filter((attempt) => attempt.kind === "task")
+    .map((attempt) => `${keys.get(attempt.taskId!)} ${attempt.number}`)
+    .sort();
+};
+
+/** The attempts of tasks that did not succeed. */
+const failuresOf = ({ attempts, tasks }: Ended): string[] => {
+  const keys = new Map(tasks.map((task) => [task.id, task.key]));
+  return attempts
+    .filter((attempt) => attempt.kind === "task" && attempt.outcome !== "succeeded")
     .map((attempt) => `${keys.get(attempt.taskId!)} ${attempt.number}`)
     .sort();
 };

@@ -1,3 +1,5 @@
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
 import { createApp } from "../../src/app.ts";
 import { loadConfig } from "../../src/config.ts";
 import { projectIdFor } from "../../src/coordinator/start-build.ts";
@@ -28,8 +30,9 @@ const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout
 
 async function main(input: BuildProcessInput): Promise<void> {
   let points = 0;
+  const config = loadConfig(process.env);
   const app = await createApp({
-    config: loadConfig(process.env),
+    config,
     warn: (message) => say({ type: "warning", message }),
     ...(input.orphanLimitMs === undefined ? {} : { orphanLimitMs: input.orphanLimitMs }),
     crashPoint: () => {
@@ -52,10 +55,10 @@ async function main(input: BuildProcessInput): Promise<void> {
     build = await app.store.builds.find({ id: buildId });
   }
   const sandbox = await app.store.sandboxes.get({ projectId, state: ["wanted", "running", "stopped"] });
-  const endpoint = await app.ports.driver(sandbox.driver).find(projectId as never);
-  const ran = (await endpoint?.guest.readFile("cache/ran"))?.toString() ?? "";
   await stopSandbox(app.ports, sandbox);
   await app.close();
+  // From the volume itself: a process killed after the build's end may have ended the sandbox already.
+  const ran = readFileSync(join(config.dataDir, "volumes", projectId, "cache", "ran"), "utf8");
   say({ type: "ended", status: build.status, reason: build.reason, ran });
 }
 
