@@ -4,6 +4,8 @@ import { describe, expect, it } from "vitest";
 import { openDatabase } from "../../src/store/connection.ts";
 import { placeIn } from "../../src/store/embedded/place.ts";
 import { readPidFile } from "../../src/store/embedded/postmaster.ts";
+import { serverUserOf } from "../../src/store/embedded/server-user.ts";
+import { makeSocketDir } from "../../src/store/embedded/socket-dir.ts";
 import {
   connectAsAdmin,
   isRunning,
@@ -85,6 +87,15 @@ describe("an embedded Postgres that was killed", () => {
     expect(serverPid(dataDir)).toBe(null);
   });
 
+  it("loses no socket's folder that was made when its maker was killed", async () => {
+    const dataDir = temporaryFolder();
+    const { socketFile, clusterDir } = placeIn(dataDir);
+    await (await openDatabase({ dataDir, applicationName: "test" })).close();
+    const folder = await makeSocketDir(serverUserOf(clusterDir), async (made) => writeFileSync(socketFile, made));
+    await (await openDatabase({ dataDir, applicationName: "test" })).close();
+    expect(existsSync(folder)).toBe(false);
+  });
+
   it("comes back unasked while a process uses it", async () => {
     const dataDir = temporaryFolder();
     const users = [startUser(dataDir), startUser(dataDir)];
@@ -152,7 +163,7 @@ describe("making a cluster", () => {
     const next = startUser(dataDir);
     await next.ready();
     await next.ask("close");
-    expect(readdirSync(dataDir).sort()).toEqual(["postgres", "postgres.lock", "postgres.log"]);
+    expect(readdirSync(dataDir).sort()).toEqual(["postgres", "postgres.lock", "postgres.log", "postgres.socket"]);
   });
 
   it("says so when something else is in its place", async () => {

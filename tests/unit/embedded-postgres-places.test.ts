@@ -93,7 +93,7 @@ describe("the programs of the embedded Postgres", () => {
 describe("a socket's folder", () => {
   it("is trusted only if it is its user's alone", async () => {
     const user = serverUserOf(join(tmpdir(), "none"));
-    const folder = await makeSocketDir(user);
+    const folder = await makeSocketDir(user, async () => undefined);
     try {
       expect(isOurSocketDir(folder, user)).toBe(true);
       expect(isOurSocketDir(folder, { ...user, uid: user.uid + 1 })).toBe(false);

@@ -10,6 +10,8 @@ export interface Place {
   readonly logFile: string;
   /** Locked by the running server, and by whoever is about to start one. */
   readonly lockFile: string;
+  /** Names the last folder that was made for a server's socket, written before it was made. */
+  readonly socketFile: string;
 }
 
 /** The places below `dataDir`, which is made (mode 0700) if it is not there. Throws `environment`. */
@@ -28,5 +30,6 @@ export function placeIn(dataDir: string): Place {
     clusterDir: join(root, "postgres"),
     logFile: join(root, "postgres.log"),
     lockFile: join(root, "postgres.lock"),
+    socketFile: join(root, "postgres.socket"),
   };
 }

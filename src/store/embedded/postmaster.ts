@@ -1,6 +1,6 @@
 import { spawn } from "node:child_process";
 import { existsSync, readFileSync } from "node:fs";
-import { type FileHandle, open, readdir, rm, stat } from "node:fs/promises";
+import { type FileHandle, open, readdir, rm, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { Binaries } from "./binaries.ts";
 import { clusterArgument } from "./cluster.ts";
@@ -76,7 +76,7 @@ export interface StartOptions {
 export async function startServer(options: StartOptions): Promise<StartingServer> {
   const { place, binaries, user, lock } = options;
   if (options.alone) await removeTraces(place, user);
-  const socketDir = await makeSocketDir(user);
+  const socketDir = await makeSocketDir(user, (folder) => writeFile(place.socketFile, folder, { mode: 0o600 }));
   const log = await openLog(place);
   try {
     const from = (await log.stat()).size;
@@ -120,10 +120,9 @@ async function reasonFor(ended: string, place: Place, output: string): Promise<"
  * Postgres itself, which asks only whether some process has that number, would refuse to start.
  */
 async function removeTraces(place: Place, user: ServerUser): Promise<void> {
-  const socketDir = readPidFile(place)?.socketDir;
-  // In a copy of a data directory it is that of the original, which may be alive.
-  if (socketDir !== undefined && isOurSocketDir(socketDir, user) && !(await isListening(socketDir))) {
-    await removeSocketDir(socketDir);
+  for (const socketDir of [readPidFile(place)?.socketDir ?? "", readIfThere(place.socketFile)]) {
+    // In a copy of a data directory it is that of the original, which may be alive.
+    if (isOurSocketDir(socketDir, user) && !(await isListening(socketDir))) await removeSocketDir(socketDir);
   }
   await rm(join(place.clusterDir, "postmaster.pid"), { force: true });
   for (const name of await readdir(place.clusterDir)) {

@@ -1,5 +1,6 @@
+import { randomBytes } from "node:crypto";
 import { lstatSync, statSync } from "node:fs";
-import { chown, mkdtemp, rm } from "node:fs/promises";
+import { chown, mkdir, rm } from "node:fs/promises";
 import { connect } from "node:net";
 import { tmpdir } from "node:os";
 import { basename, dirname, join } from "node:path";
@@ -10,13 +11,18 @@ const prefix = "wavesmith-pg-";
 // A socket's path may have 107 bytes; Postgres adds ".s.PGSQL.5432.lock" to the folder.
 const longestPath = 85;
 
-/** A new private folder for the socket, with a short path made of harmless characters. */
-export async function makeSocketDir(user: ServerUser): Promise<string> {
+/**
+ * A new private folder for the socket, with a short path made of harmless characters. It is announced before it is made,
+ * so that it is found again whenever its maker is killed.
+ */
+export async function makeSocketDir(user: ServerUser, announce: (folder: string) => Promise<void>): Promise<string> {
   const faults: string[] = [];
   for (const parent of [tmpdir(), "/tmp", "/var/tmp", "/run"]) {
     try {
       if (!isSuitable(parent, user)) continue;
-      const folder = await mkdtemp(join(parent, prefix));
+      const folder = join(parent, `${prefix}${randomBytes(4).toString("hex")}`);
+      await announce(folder);
+      await mkdir(folder, { mode: 0o700 });
       if (user.switched) await chown(folder, user.uid, user.gid);
       return folder;
     } catch (error) {
@@ -55,7 +61,7 @@ export async function removeSocketDir(folder: string): Promise<void> {
 }
 
 function isSuitable(parent: string, user: ServerUser): boolean {
-  const fits = /^\/[A-Za-z0-9/._-]+$/.test(parent) && parent.length + prefix.length + 7 <= longestPath;
+  const fits = /^\/[A-Za-z0-9/._-]+$/.test(parent) && parent.length + prefix.length + 9 <= longestPath;
   return fits && (!user.switched || canBeEnteredByAll(parent));
 }
 
