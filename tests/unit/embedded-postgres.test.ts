@@ -49,7 +49,7 @@ describe("the embedded Postgres of a data directory", () => {
     const pid = serverPid(dataDir)!;
     await Promise.all(users.map((user) => user.ask("close")));
     await until(() => !isRunning(pid));
-    expect(readdirSync(dataDir).sort()).toEqual(["postgres", "postgres.lock", "postgres.log"]);
+    expect(readdirSync(dataDir).sort()).toEqual(["postgres", "postgres.lock", "postgres.log", "postgres.socket"]);
   });
 
   it("survives processes that come and go at the same time", async () => {
