@@ -15,6 +15,7 @@ keep=$PWD/$2 mine=$PWD/$2/$3
 if [ -L "$1" ] || ! cd "$1" 2> /dev/null; then echo "there is no tree at $1" >&2; exit ${lacksTree}; fi
 # The guest makes a folder that a command may write: with nothing in it at all it is a tree that is lost.
 if [ ! -e .git ] && [ -z "$(ls -A)" ]; then echo "there is nothing at $1" >&2; exit ${lacksTree}; fi
+if [ -e "$keep/git/base" ] && [ ! -s "$keep/git/base" ]; then echo "$1 was never opened to the end" >&2; exit ${lacksTree}; fi
 tree=$PWD
 export GIT_DIR="$keep/git" GIT_WORK_TREE="$tree" GIT_INDEX_FILE="$mine.index"
 facts() { xargs -0 sh -c 'for path; do printf "%s\\0%s\\0" "$0" "$path"; done' "$1"; }

@@ -66,7 +66,7 @@ repository() {
  * Args: tree, keep folder, sha, reuse, repo's objects from the tree's and from the keep folder's, exclude rules,
  * attribute rules. Makes a repository of the tree's own that borrows repo's objects, and one beside it for keepTree that
  * the tree's agent cannot write, with the index as it was when nothing had been changed yet.
- * A tree with `wavesmith-opening` and without `wavesmith-opened` is half made.
+ * While `base` in the latter is there and empty, the tree is half made: nothing of it is made or removed before that.
  */
 export const openTreeScript = `set -eu
 ${emptyFolder}
@@ -74,19 +74,19 @@ ${makeRepository}
 tree=$PWD/$1 keep=$PWD/$2
 if [ -L "$tree" ]; then echo "$1 is a symlink" >&2; exit 3; fi
 # Two who open the same tree go one after the other, so that the second finds it whole.
-mkdir -p "$keep"
+mkdir -p "$keep/git"
 exec 9< "$keep"
 if [ "$4" = 1 ] && command -v flock > /dev/null; then flock -w 240 9; fi
 for entry in "$tree"/* "$tree"/.[!.]* "$tree"/..?*; do
   if [ ! -e "$entry" ] && [ ! -L "$entry" ]; then continue; fi
-  if [ "$4" = 1 ] && { [ ! -e "$tree/.git/wavesmith-opening" ] || [ -e "$tree/.git/wavesmith-opened" ]; }; then exit 0; fi
+  if [ "$4" = 1 ] && { [ ! -e "$keep/git/base" ] || [ -s "$keep/git/base" ]; }; then exit 0; fi
+  : > "$keep/git/base"
   empty "$tree"
   break
 done
+: > "$keep/git/base"
 mkdir -p "$tree/.git/objects/info" "$tree/.git/objects/pack" "$tree/.git/refs/heads" "$tree/.git/info" \\
   "$keep/git/objects/info" "$keep/git/objects/pack" "$keep/git/refs/heads" "$keep/git/info"
-: > "$tree/.git/wavesmith-opening"
-: > "$keep/git/base"
 repository "$tree/.git" "$5" "$7" "$8"
 repository "$keep/git" "$6" "$7" "$8"
 printf '[user]\\n\\tname = Wavesmith agent\\n\\temail = agent@wavesmith.invalid\\n' >> "$tree/.git/config"
@@ -96,9 +96,10 @@ cd "$tree"
 GIT_DIR="$tree/.git" GIT_WORK_TREE="$tree" git read-tree --reset -u "$3" || exit ${lacksCommit}
 # With its time (-p): git compares contents where a file is as young as the index.
 cp -p .git/index "$keep/git/index"
-printf '%s\\n' "$3" > "$keep/git/base"
 if [ -f Cargo.toml ] && [ ! -e target ]; then echo /target/ >> .git/info/exclude; fi
-: > .git/wavesmith-opened`;
+: > .git/wavesmith-opened
+# In one write: whoever finds any of it finds the tree whole.
+printf '%s\\n' "$3" > "$keep/git/base"`;
 
 /** Args: folder. Empties it. */
 export const emptyScript = `set -eu

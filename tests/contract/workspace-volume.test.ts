@@ -2,6 +2,7 @@ import {
   chmodSync,
   existsSync,
   mkdirSync,
+  readdirSync,
   readFileSync,
   rmSync,
   symlinkSync,
@@ -10,6 +11,8 @@ import {
 } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import type { ExecSpec } from "../../src/sandbox/port.ts";
+import { openTreeScript } from "../../src/workspace/volume-scripts.ts";
 import {
   createWorkspaceFixture,
   gitIn,
@@ -18,13 +21,14 @@ import {
   writeFiles,
 } from "../support/workspace-fixture.ts";
 
+const baseFiles = { "src/a.txt": "one\n", ".gitattributes": "* text eol=crlf\n", "b.txt": "b\r\n" };
 let fixture: WorkspaceFixture;
 let main: string;
 let base: string;
 beforeEach(async () => {
   fixture = await createWorkspaceFixture();
   main = fixture.git("rev-parse", "refs/heads/main");
-  base = fixture.commit(main, { "src/a.txt": "one\n", ".gitattributes": "* text eol=crlf\n", "b.txt": "b\r\n" });
+  base = fixture.commit(main, baseFiles);
 });
 afterEach(() => fixture.dispose());
 
@@ -148,16 +152,42 @@ describe("opening a tree", () => {
     expect(readFileSync(fixture.at(tree, "work"), "utf8")).toBe("mine");
   });
 
-  test("makes afresh what is not to be reused, and what was left half made", async () => {
+  test("makes afresh what is not to be reused", async () => {
     await fixture.open(tree, base);
     writeFiles(fixture.at(tree), { work: "mine", "locked/x": "1" });
     chmodSync(fixture.at(tree, "locked"), 0o500);
     await fixture.open(tree, base);
     expect(existsSync(fixture.at(tree, "work"))).toBe(false);
-    rmSync(fixture.at(tree, ".git/wavesmith-opened"));
-    rmSync(fixture.at(tree, "src"), { recursive: true });
-    await fixture.open(tree, base, true);
-    expect(readFileSync(fixture.at(tree, "src/a.txt"), "utf8")).toBe("one\n");
+  });
+
+  test.each([
+    ["after that line", false],
+    ["as that line's first program begins its work", true],
+  ])("makes whole what was left half made by one killed %s, and keeps nothing of it", async (_, first) => {
+    await sync(base);
+    for (const line of stepsOfOpening) {
+      const [reopened, left] = [`trees/bld_x/reopened-${line}`, `trees/bld_x/left-${line}`];
+      for (const path of [reopened, left]) await openUntilKilled(path, { line, first, reuse: true });
+      await fixture.open(reopened, base, true);
+      expect(filesIn(reopened), reopened).toEqual(baseFiles);
+      expect(gitIn(fixture.at(reopened), "status", "--porcelain"), reopened).toBe("");
+      const kept = await fixture.keep(left, base).catch((error: { code: string }) => error.code);
+      if (kept !== "not-found") expect(kept, left).toMatchObject({ commit: null, changed: [] });
+    }
+  });
+
+  test("makes whole a tree whose making afresh was killed, or leaves it as it was", async () => {
+    await sync(base);
+    for (const line of stepsOfOpening) {
+      for (const first of [true, false]) {
+        const path = `trees/bld_x/again-${line}-${first}`;
+        await fixture.open(path, base);
+        writeFiles(fixture.at(path), { work: "mine" });
+        await openUntilKilled(path, { line, first, reuse: false });
+        await fixture.open(path, base, true);
+        expect([baseFiles, { ...baseFiles, work: "mine" }], path).toContainEqual(filesIn(path));
+      }
+    }
   });
 
   test("leaves dependency folders out of what git shows, but not where they are the project's own", async () => {
@@ -181,6 +211,44 @@ describe("opening a tree", () => {
     expect(existsSync(join(fixture.folder, ".git"))).toBe(false);
   });
 });
+
+const opening = openTreeScript.split("\n");
+/** Its lines, but for the functions that it defines first. */
+const stepsOfOpening = [...opening.keys()].slice(opening.findIndex((line) => line.startsWith("tree=$PWD")));
+
+/**
+ * Opens a tree with a script that is killed (-9) once it has come to the end of this line, or with `first` when a
+ * program that this line calls has made or removed the first of several things.
+ */
+async function openUntilKilled(
+  path: string,
+  { line, first, reuse }: { line: number; first: boolean; reuse: boolean },
+): Promise<void> {
+  const dying = `me=$$
+mkdir() { for made; do case $made in -*) ;; *) command mkdir -p "$made"; kill -9 $me;; esac; done; }
+empty() { rm -rf "$1"/s*; kill -9 $me; }`;
+  const killed = [...opening.slice(0, line), first ? dying : "", opening[line], "kill -9 $$"].join("\n");
+  const guest = {
+    ...fixture.guest,
+    exec: async (spec: ExecSpec) => {
+      const [shell = "", flag = "", , ...rest] = spec.argv;
+      // The end of a line may be in the middle of a loop.
+      const isScript = (await fixture.guest.exec({ ...spec, argv: [shell, "-n", flag, killed] })).exitCode === 0;
+      return fixture.guest.exec({ ...spec, argv: [shell, flag, isScript ? killed : ":", ...rest] });
+    },
+  };
+  const open = fixture.workspace.openTree({ projectId: project, guest, treePath: path, sha: base, reuse });
+  await open.catch(() => undefined); // It was killed.
+}
+
+const filesIn = (path: string): Record<string, string> =>
+  Object.fromEntries(
+    readdirSync(fixture.at(path), { recursive: true, withFileTypes: true })
+      .filter((entry) => entry.isFile())
+      .map((entry) => join(entry.parentPath, entry.name).slice(fixture.at(path).length + 1))
+      .filter((name) => !name.startsWith(".git/"))
+      .map((name) => [name, readFileSync(fixture.at(path, name), "utf8")]),
+  );
 
 describe("closing a tree", () => {
   test("removes it with all that was kept for it, and is safe when it is not there", async () => {
