@@ -2,17 +2,29 @@
 import { writeFile } from "node:fs/promises";
 import { availableParallelism } from "node:os";
 import { parseArgs } from "node:util";
+import { agents } from "./agents.ts";
 import { docker } from "./docker.ts";
 import { engineFanOut } from "./engine-fan-out.ts";
 import { engineSteps } from "./engine-steps.ts";
 import { processorShare } from "./measure.ts";
+import { modelProxy } from "./model-proxy.ts";
 import { plans } from "./plans.ts";
 import { sandboxGuest } from "./sandbox-guest.ts";
 import { startUp } from "./start-up.ts";
 import type { Benchmark, Finding } from "./target.ts";
 import { tasks } from "./tasks.ts";
 
-const benchmarks: readonly Benchmark[] = [plans, engineSteps, engineFanOut, tasks, startUp, sandboxGuest, docker];
+const benchmarks: readonly Benchmark[] = [
+  plans,
+  engineSteps,
+  engineFanOut,
+  tasks,
+  startUp,
+  sandboxGuest,
+  modelProxy,
+  agents,
+  docker,
+];
 
 const { values, positionals } = parseArgs({
   allowPositionals: true,

@@ -22,10 +22,12 @@ function compile() {
   if (status !== 0) process.exit(status ?? 1);
 }
 
-/** The migrations, the image's recipe and prompts lie where the sources have them, seen from the compiled ones. */
+/** The migrations, the image's recipe, prompts and pins lie where the sources have them, seen from the compiled ones. */
 function copyFiles() {
   for (const folder of ["drizzle", "sandbox-image"])
     cpSync(join(root, folder), join(dist, folder), { recursive: true });
   const prompts = join("src", "agents", "prompts");
   for (const name of readdirSync(join(root, prompts))) cpSync(join(root, prompts, name), join(dist, prompts, name));
+  const pins = join("src", "sandbox", "tools", "pins");
+  cpSync(join(root, pins), join(dist, pins), { recursive: true });
 }

@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import { readFile } from "node:fs/promises";
+import { mkdir, readFile, rename, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { Inngest, type InngestFunction } from "inngest";
@@ -17,6 +17,7 @@ import { type JobWatcher, watchJobs } from "./coordinator/watch-jobs.ts";
 import { isDiskFull } from "./domain/disk-full.ts";
 import { messageOf, WavesmithError } from "./domain/errors.ts";
 import { type IdSource, randomIds } from "./domain/ids.ts";
+import { providerNames } from "./domain/models.ts";
 import { createEngine } from "./engine/engine.ts";
 import { createGates } from "./gates/gates.ts";
 import { createCassette } from "./models/cassette.ts";
@@ -118,7 +119,9 @@ async function wire(given: AppOptions, database: Database): Promise<App> {
     machine: { room: () => machineRoom(config.dataDir) },
     sandboxPolicy: config.sandboxPolicy,
     events: { send: (events) => runner.send(events) },
-    secrets: secretValues(config.environment),
+    secrets: secretValues(config),
+    planFiles: planFiles(join(config.dataDir, "plans")),
+    briefAgent: config.briefAgent,
     environment: config.environment,
     clock: { now: options.clock ?? (() => new Date()) },
     ids: options.ids ?? randomIds,
@@ -172,7 +175,7 @@ async function wire(given: AppOptions, database: Database): Promise<App> {
 async function openModels({ config, ids, clock, warn }: AppOptions, store: Store): Promise<Models> {
   const { cassette, pricesFile, providers } = config.models;
   // A replay asks nobody, so it needs no key.
-  const unasked = (["anthropic", "openai", "compatible"] as const).map((name) => ({ name, baseUrl: "", headers: {} }));
+  const unasked = providerNames.map((name) => ({ name, baseUrl: "", headers: {} }));
   return createModels({
     store,
     ids: ids ?? randomIds,
@@ -315,7 +318,20 @@ function createDriver(
   });
 }
 
-const secretValues = (environment: Config["environment"]): Ports["secrets"] => ({
+function planFiles(folder: string): Ports["planFiles"] {
+  return {
+    path: (name) => join(folder, name),
+    async write(name, text) {
+      await mkdir(folder, { recursive: true });
+      const unfinished = join(folder, `.${name}.${process.pid}`);
+      await writeFile(unfinished, text);
+      await rename(unfinished, join(folder, name));
+    },
+  };
+}
+
+const secretValues = ({ environment, credentials }: Config): Ports["secrets"] => ({
+  own: () => ({ ...credentials }),
   values: (names) =>
     Object.fromEntries(names.flatMap((name) => (environment[name] === undefined ? [] : [[name, environment[name]]]))),
 });

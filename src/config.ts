@@ -2,19 +2,24 @@ import { availableParallelism } from "node:os";
 import { delimiter, resolve } from "node:path";
 import { z } from "zod";
 import { WavesmithError } from "./domain/errors.ts";
+import type { ProviderName } from "./domain/models.ts";
+import type { AgentSpec } from "./domain/plan.ts";
 import type { SandboxLimits, SandboxPolicy } from "./domain/sandbox.ts";
 
 // The only reader of the process environment. Every setting is a row of the README's table and of .env.example.
 
 const unitsMs: Readonly<Record<string, number>> = { m: 60_000, h: 3_600_000, d: 86_400_000 };
-const unitsBytes: Readonly<Record<string, number>> = { MB: 1024 ** 2, GB: 1024 ** 3 };
+const unitsBytes: Readonly<Record<string, number>> = { MB: 1024 ** 2, GB: 1024 ** 3, TB: 1024 ** 4 };
 
 /** `30m`, `2h`, `7d`: a time of at least a minute. */
 const period = z.string().regex(/^[1-9]\d{0,5}[mhd]$/, "must be a time such as 30m, 2h or 7d");
 const periodOrNever = z.union([period, z.enum(["never", "0"])], {
   error: "must be a time such as 30m, 2h or 7d, or never",
 });
-const size = z.string().regex(/^\d{1,6}(MB|GB)$/, "must be a size such as 512MB or 2GB");
+const size = z.string().regex(/^\d{1,6}(MB|GB|TB)$/, {
+  error: ({ input }) => `must be a size such as 512MB, 2GB or 1TB, not ${input}`,
+  abort: true,
+});
 
 /** Less would not do for the guest and one program beside it. */
 const leastMemoryBytes = 128 * 1024 ** 2;
@@ -27,7 +32,9 @@ const settingsSchema = z.object({
     .optional()
     .describe("a Postgres server to use instead of the embedded one"),
   WAVESMITH_SANDBOX: z
-    .enum(["local", "docker", "local-unsafe"])
+    .enum(["local", "docker", "local-unsafe"], {
+      error: ({ input }) => `must be local, docker or local-unsafe, not ${input}`,
+    })
     .default("local")
     .describe("`sandbox.driver`: where agents run when --sandbox says nothing"),
   WAVESMITH_SANDBOX_READ_ONLY: z
@@ -134,6 +141,12 @@ const settingsSchema = z.object({
     .regex(/^https?:\/\//, "must begin with http:// or https://")
     .optional()
     .describe("another place that speaks OpenAI's responses and chat completions"),
+  GEMINI_API_KEY: z.string().optional().describe("a key for models of Google (Gemini)"),
+  GEMINI_BASE_URL: z
+    .string()
+    .regex(/^https?:\/\//, "must begin with http:// or https://")
+    .optional()
+    .describe("another place that speaks Gemini's `generateContent`"),
   WAVESMITH_COMPATIBLE_URL: z
     .string()
     .regex(/^https?:\/\//, "must begin with http:// or https://")
@@ -145,6 +158,16 @@ const settingsSchema = z.object({
     .string()
     .optional()
     .describe("the key for `WAVESMITH_COMPATIBLE_URL`, where it asks for one"),
+  WAVESMITH_MODEL: z
+    .string()
+    .regex(/^[a-z]+:./, "must be provider:model, such as anthropic:claude-sonnet-4-5")
+    .optional()
+    .describe("the model of every agent of `build --brief`, such as `anthropic:claude-sonnet-4-5`"),
+  WAVESMITH_AGENT: z
+    .string()
+    .min(1)
+    .optional()
+    .describe("the command of an ACP agent that does the work of `build --brief` instead of the built-in one"),
   WAVESMITH_PRICES: z
     .string()
     .optional()
@@ -179,10 +202,12 @@ export type EngineSettings = { readonly kind: "embedded"; readonly eventKey: str
 
 /** A provider of models, and what it takes to sign in there. */
 export interface ModelProviderSettings {
-  readonly name: "anthropic" | "openai" | "compatible";
+  readonly name: ProviderName;
   /** Paths such as `/v1/messages` follow. */
   readonly baseUrl: string;
   readonly headers: Readonly<Record<string, string>>;
+  /** A subscription: what a call costs there is unknown, whatever its model is sold for elsewhere. */
+  readonly isSubscription?: boolean;
 }
 
 export interface ModelSettings {
@@ -199,7 +224,11 @@ export interface Config {
   readonly sandboxPolicy: SandboxPolicy;
   readonly engine: EngineSettings;
   readonly models: ModelSettings;
+  /** What does the work of a build from a brief; null: nothing was set. */
+  readonly briefAgent: AgentSpec | null;
   readonly processors: number;
+  /** What we sign in with elsewhere, by setting: in no output. */
+  readonly credentials: Readonly<Record<string, string>>;
   /** Where the values of secrets and PATH come from. */
   readonly environment: Readonly<Record<string, string | undefined>>;
 }
@@ -235,9 +264,21 @@ export function loadConfig(env: Readonly<Record<string, string | undefined>>): C
     sandboxPolicy: sandboxPolicy(data),
     engine: engineSettings(data),
     models: modelSettings(data),
+    briefAgent: briefAgent(data),
     processors: availableParallelism(),
+    credentials: credentials(data),
     environment: env,
   };
+}
+
+/** Shorter ones, such as `ollama`, are made up for places that ask for none, and would blank out ordinary text. */
+const shortestCredential = 12;
+
+function credentials(data: z.infer<typeof settingsSchema>): Record<string, string> {
+  const named = Object.entries(data).filter(([name]) => /_(KEY|KEY_FALLBACK|TOKEN)$|^DATABASE_URL$/.test(name));
+  return Object.fromEntries(
+    named.filter((entry): entry is [string, string] => String(entry[1] ?? "").length >= shortestCredential),
+  );
 }
 
 function sandboxPolicy(data: z.infer<typeof settingsSchema>): SandboxPolicy {
@@ -274,13 +315,23 @@ const withoutVersion = (url: string): string => withoutSlash(url).replace(/\/v1$
 function modelSettings(data: z.infer<typeof settingsSchema>): ModelSettings {
   const [, mode, folder] = /^(record|replay):(.+)$/.exec(data.WAVESMITH_CASSETTE ?? "") ?? [];
   return {
-    providers: [...anthropicProvider(data), ...openaiProvider(data), ...compatibleProvider(data)],
+    providers: [
+      ...anthropicProvider(data),
+      ...openaiProvider(data),
+      ...googleProvider(data),
+      ...compatibleProvider(data),
+    ],
     pricesFile: data.WAVESMITH_PRICES === undefined ? null : resolve(data.WAVESMITH_PRICES),
     cassette: mode === undefined ? null : { mode: mode as "record" | "replay", folder: resolve(folder!) },
   };
 }
 
 type Data = z.infer<typeof settingsSchema>;
+
+function briefAgent({ WAVESMITH_AGENT: command, WAVESMITH_MODEL: model }: Data): AgentSpec | null {
+  if (command !== undefined) return { runtime: "acp", command, model: model ?? null, prompt: null };
+  return model === undefined ? null : { runtime: "builtin", command: null, model, prompt: null };
+}
 
 function anthropicProvider(data: Data): ModelProviderSettings[] {
   const { ANTHROPIC_API_KEY: key, CLAUDE_CODE_OAUTH_TOKEN: token } = data;
@@ -292,7 +343,12 @@ function anthropicProvider(data: Data): ModelProviderSettings[] {
       ? { authorization: `Bearer ${token}`, "anthropic-beta": "oauth-2025-04-20" }
       : { "x-api-key": key };
   return [
-    { name: "anthropic", baseUrl, headers: { "anthropic-version": "2023-06-01", ...signIn } as Record<string, string> },
+    {
+      name: "anthropic",
+      baseUrl,
+      headers: { "anthropic-version": "2023-06-01", ...signIn } as Record<string, string>,
+      isSubscription: key === undefined,
+    },
   ];
 }
 
@@ -301,6 +357,13 @@ function openaiProvider(data: Data): ModelProviderSettings[] {
   if (key === undefined) return [];
   const baseUrl = withoutVersion(data.OPENAI_BASE_URL ?? "https://api.openai.com");
   return [{ name: "openai", baseUrl, headers: { authorization: `Bearer ${key}` } }];
+}
+
+function googleProvider(data: Data): ModelProviderSettings[] {
+  const { GEMINI_API_KEY: key } = data;
+  if (key === undefined) return [];
+  const address = withoutSlash(data.GEMINI_BASE_URL ?? "https://generativelanguage.googleapis.com");
+  return [{ name: "google", baseUrl: address.replace(/\/v1(beta)?$/, ""), headers: { "x-goog-api-key": key } }];
 }
 
 function compatibleProvider(data: Data): ModelProviderSettings[] {

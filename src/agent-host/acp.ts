@@ -4,9 +4,11 @@ import { join } from "node:path";
 import {
   type ClientConnection,
   client,
+  type InitializeResponse,
   methods,
   type NewSessionRequest,
   ndJsonStream,
+  type PermissionOption,
   PROTOCOL_VERSION,
   RequestError,
   type RequestPermissionRequest,
@@ -17,17 +19,13 @@ import {
   type ToolCallContent,
   type ToolCallUpdate,
 } from "@agentclientprotocol/sdk";
+import { AgentFault, type Turn } from "./agent-fault.ts";
 import type { AgentProcess } from "./agent-process.ts";
 import type { Events } from "./events.ts";
 import { createLoopWatch } from "./loops.ts";
-import { type Decision, decide } from "./permission.ts";
-import type { AgentEnd, AgentHostRequest } from "./protocol.ts";
-
-/** How a prompt's turn ended. */
-export interface Turn {
-  readonly end: AgentEnd;
-  readonly detail: string;
-}
+import { decide } from "./permission.ts";
+import type { AgentHostRequest } from "./protocol.ts";
+import type { Questions } from "./questions.ts";
 
 /** A session with an agent. */
 export interface Session {
@@ -44,6 +42,7 @@ export interface SessionOptions {
   readonly events: Events;
   /** The MCP server by which results are handed in; null: none. */
   readonly resultServer: { readonly command: string; readonly args: readonly string[] } | null;
+  readonly questions: Questions;
   /** Called at every word of the agent's. */
   readonly onSign: () => void;
   /** Called when the agent goes round in circles. */
@@ -58,13 +57,7 @@ export async function openSession(options: SessionOptions): Promise<Session> {
   const { agent } = connection;
   const asked = <Result>(work: Promise<Result>): Promise<Result> => orExit(work, options.agent);
   try {
-    const about = await asked(
-      agent.request(methods.agent.initialize, {
-        protocolVersion: PROTOCOL_VERSION,
-        clientCapabilities: { fs: { readTextFile: false, writeTextFile: false }, terminal: false },
-        clientInfo: { name: "wavesmith", version: "1" },
-      }),
-    );
+    const about = await asked(introduce(connection));
     const setting: NewSessionRequest = { cwd: request.cwd, mcpServers: mcpServers(options) };
     const earlier = about.agentCapabilities?.loadSession === true ? earlierSession(request.home) : null;
     const found = earlier === null ? null : await asked(load(connection, updates, { ...setting, sessionId: earlier }));
@@ -72,17 +65,12 @@ export async function openSession(options: SessionOptions): Promise<Session> {
     const sessionId = found === null ? (session as { sessionId: string }).sessionId : earlier!;
     rememberSession(request.home, sessionId);
     const model = await asked(chooseModel(connection, sessionId, session.configOptions ?? [], request.model));
-    const name = about.agentInfo?.title ?? about.agentInfo?.name ?? "an ACP agent";
-    events.tell({
-      kind: "session",
-      agent: `${name} ${about.agentInfo?.version ?? ""}`.trim(),
-      resumed: found !== null,
-      model,
-    });
+    events.tell({ kind: "session", agent: nameOf(about), resumed: found !== null, model });
     return {
       async prompt(text) {
+        updates.lastSaid(); // What was said before does not count.
         const turn = agent.request(methods.agent.session.prompt, { sessionId, prompt: [{ type: "text", text }] });
-        return asked(turn).then(({ stopReason }) => turnOf(stopReason), turnOfFault);
+        return asked(turn).then(({ stopReason }) => turnOf(stopReason, updates.lastSaid()), turnOfFault);
       },
       cancel: () => agent.notify(methods.agent.session.cancel, { sessionId }),
       close: () => connection.close(),
@@ -93,14 +81,36 @@ export async function openSession(options: SessionOptions): Promise<Session> {
   }
 }
 
-/** What an agent did wrong, as an end. */
-export class AgentFault extends Error {
-  readonly turn: Turn;
-  constructor(turn: Turn) {
-    super(turn.detail);
-    this.turn = turn;
+/** What an agent says of itself. */
+export interface About {
+  /** With its version. */
+  readonly agent: string;
+  /** Whether a retry can go on with the session of the attempt before. */
+  readonly resumes: boolean;
+}
+
+/** Asks an agent who it is, without a session. Rejects with `AgentFault`. */
+export async function greet(agent: AgentProcess): Promise<About> {
+  const connection = client({ name: "wavesmith" }).connect(ndJsonStream(agent.input, agent.output));
+  try {
+    const about = await orExit(introduce(connection), agent);
+    return { agent: nameOf(about), resumes: about.agentCapabilities?.loadSession === true };
+  } catch (error) {
+    throw error instanceof AgentFault ? error : faultOf(error);
+  } finally {
+    connection.close();
   }
 }
+
+const introduce = ({ agent }: ClientConnection): Promise<InitializeResponse> =>
+  agent.request(methods.agent.initialize, {
+    protocolVersion: PROTOCOL_VERSION,
+    clientCapabilities: { fs: { readTextFile: false, writeTextFile: false }, terminal: false },
+    clientInfo: { name: "wavesmith", version: "1" },
+  });
+
+const nameOf = ({ agentInfo }: InitializeResponse): string =>
+  `${agentInfo?.title ?? agentInfo?.name ?? "an ACP agent"} ${agentInfo?.version ?? ""}`.trim();
 
 function connect(options: SessionOptions, updates: Updates): ClientConnection {
   const { agent, onSign } = options;
@@ -109,11 +119,11 @@ function connect(options: SessionOptions, updates: Updates): ClientConnection {
       onSign();
       updates.take(params.update);
     })
-    .onRequest(methods.client.session.requestPermission, ({ params }) => {
+    .onRequest(methods.client.session.requestPermission, async ({ params }) => {
       onSign();
       return answerPermission(params, options, updates);
     })
-    // Nobody is there to be asked: what a person must decide goes into the plan.
+    // A person is asked for leave alone: what they must decide goes into the plan.
     .onRequest(methods.client.elicitation.create, () => ({ action: "decline" as const }));
   return app.connect(ndJsonStream(agent.input, agent.output, { maxMessageBytes: 100 * 1024 * 1024 }));
 }
@@ -166,29 +176,30 @@ async function chooseModel(
 }
 
 /** Chooses by the kind of an option, never by its place: agents list `allow_always` first. */
-function answerPermission(
+async function answerPermission(
   { toolCall, options }: RequestPermissionRequest,
-  { request, events }: SessionOptions,
+  { request, events, questions }: SessionOptions,
   updates: Updates,
-): RequestPermissionResponse {
-  const known = updates.known(toolCall);
-  const asked = { action: known.action, paths: pathsOf(toolCall) };
-  const decision: Decision = decide(asked, { ...request, tree: request.cwd });
-  const wanted = decision.allowed ? "allow_once" : "reject_once";
-  const option =
-    options.find(({ kind }) => kind === wanted) ??
-    (decision.allowed ? undefined : options.find(({ kind }) => kind === "reject_always"));
-  const { title, action } = known;
-  const reason = option === undefined && decision.allowed ? "it cannot be allowed for once" : decision.reason;
-  events.tell({
-    kind: "permission",
-    title,
-    action,
-    allowed: decision.allowed && option !== undefined,
-    reason,
-  });
+): Promise<RequestPermissionResponse> {
+  const { title, action } = updates.known(toolCall);
+  const policy = decide({ action, paths: pathsOf(toolCall) }, { ...request, tree: request.cwd });
+  const offered = options.map(({ name, kind }) => ({ name, kind }));
+  const answer =
+    policy.askable === true ? await questions.ask({ title, action, reason: policy.reason, options: offered }) : null;
+  const { allowed, reason } = answer ?? policy;
+  const option = chosen(options, allowed);
+  const isAllowed = allowed && option !== undefined;
+  const said = allowed && !isAllowed ? "it cannot be allowed for once" : reason;
+  const question = answer === null ? {} : { question: answer.question };
+  events.tell({ kind: "permission", title, action, allowed: isAllowed, reason: said, ...question });
   if (option === undefined) return { outcome: { outcome: "cancelled" } };
   return { outcome: { outcome: "selected", optionId: option.optionId } };
+}
+
+/** For once where it can be; a refusal may be for good. */
+function chosen(options: readonly PermissionOption[], allowed: boolean): PermissionOption | undefined {
+  const once = options.find(({ kind }) => kind === (allowed ? "allow_once" : "reject_once"));
+  return once ?? (allowed ? undefined : options.find(({ kind }) => kind === "reject_always"));
 }
 
 const turns: Readonly<Record<StopReason, Turn>> = {
@@ -199,14 +210,24 @@ const turns: Readonly<Record<StopReason, Turn>> = {
   cancelled: { end: "cancelled", detail: "cancelled" },
 };
 
-const turnOf = (stopReason: StopReason): Turn =>
-  turns[stopReason] ?? { end: "protocol-error", detail: `it ended with ${stopReason}` };
+/** An agent may end its turn as if all were well when its model failed, with the model's words as its own last ones. */
+function turnOf(stopReason: StopReason, lastSaid: string): Turn {
+  const turn = turns[stopReason] ?? { end: "protocol-error", detail: `it ended with ${stopReason}` };
+  const words = lastSaid.trim();
+  if (turn.end !== "finished" || !isModelError(words)) return turn;
+  return faultOf(new RequestError(-32603, words)).turn;
+}
+
+/** As Codex tells of it: the body of the answer, or its status. */
+const isModelError = (words: string): boolean =>
+  /^(unexpected status \d{3} |stream disconnected before completion|exceeded retry limit)/.test(words) ||
+  /^\{"(type":"error"|error":\{).*\}$/s.test(words);
 
 const turnOfFault = (error: unknown): Turn => (error instanceof AgentFault ? error : faultOf(error)).turn;
 
 /** What the model proxy says when a budget is used up. */
 const budgetWords = /wavesmith: over budget/;
-const signInWords = /\b(401|unauthori[sz]ed|not (logged|signed) in|authentication|api key|log ?in)\b/i;
+const signInWords = /\b(401|unauthori[sz]ed|not (logged|signed) in|authentication|api[- ]key|no key for|log ?in)\b/i;
 
 /** An error of the protocol as an end: which errors mean what differs from agent to agent. */
 export function faultOf(error: unknown): AgentFault {
@@ -224,7 +245,8 @@ export function faultOf(error: unknown): AgentFault {
 async function orExit<Result>(work: Promise<Result>, agent: AgentProcess): Promise<Result> {
   const ended = agent.exit.then(({ code, signal }): never => {
     const words = agent.lastWords();
-    const detail = `it ended with ${signal ?? `exit code ${code}`}${words === "" ? "" : `: ${words.slice(-500)}`}`;
+    const hint = code === 127 ? " (`wavesmith agents` says what is there)" : "";
+    const detail = `it ended with ${signal ?? `exit code ${code}`}${words === "" ? "" : `: ${words.slice(-500)}`}${hint}`;
     throw new AgentFault({ end: code === 127 ? "not-installed" : "crashed", detail });
   });
   ended.catch(() => undefined); // Told through the race, or of no interest any more.
@@ -250,13 +272,18 @@ interface Updates {
   take(update: SessionUpdate): void;
   mute(muted: boolean): void;
   known(call: ToolCallUpdate): Known;
+  /** The beginning of the last message since this was asked, and since a tool was called. */
+  lastSaid(): string;
 }
+
+const longestSaid = 10_000;
 
 /** Turns updates into events of ours, in the order they come. */
 function createUpdates({ events, onLoop }: SessionOptions): Updates {
   const calls = new Map<string, Known>();
   const loops = createLoopWatch();
   let muted = false;
+  let said = "";
   const known = (call: ToolCallUpdate): Known => {
     const before = calls.get(call.toolCallId);
     const paths = pathsOf(call);
@@ -273,6 +300,9 @@ function createUpdates({ events, onLoop }: SessionOptions): Updates {
     const before = calls.get(call.toolCallId);
     const now = known(call);
     const news = before === undefined || before.status !== now.status || before.title !== now.title;
+    // Some agents tell of a call only when it is at work or over: that it began is told at any rate.
+    if (before === undefined && now.status !== "pending")
+      events.tell({ kind: "tool", id: call.toolCallId, ...now, status: "pending" });
     if (news) events.tell({ kind: "tool", id: call.toolCallId, ...now });
     for (const diff of diffsOf(call.content ?? [])) events.tell(diff);
     if (call.rawInput === undefined) return;
@@ -284,11 +314,14 @@ function createUpdates({ events, onLoop }: SessionOptions): Updates {
       case "agent_message_chunk":
       case "agent_thought_chunk": {
         const kind = update.sessionUpdate === "agent_message_chunk" ? "message" : "thought";
-        if (update.content.type === "text") events.say(kind, update.content.text);
+        if (update.content.type !== "text") break;
+        if (kind === "message") said = lastMessage(said, update.content.text);
+        events.say(kind, update.content.text);
         break;
       }
       case "tool_call":
       case "tool_call_update":
+        said = "";
         tool(update);
         break;
       case "plan":
@@ -308,6 +341,11 @@ function createUpdates({ events, onLoop }: SessionOptions): Updates {
   };
   return {
     known,
+    lastSaid() {
+      const text = said;
+      said = "";
+      return text;
+    },
     mute(value) {
       muted = value;
     },
@@ -326,11 +364,17 @@ function pathsOf({ locations, content, rawInput }: ToolCallUpdate): string[] {
   return [...new Set(all.filter((path): path is string => typeof path === "string" && path !== ""))];
 }
 
+/** Agents tell of what is whole with a line's end, and of what comes in pieces without. */
+const lastMessage = (said: string, text: string): string =>
+  (said.endsWith("\n") ? text : said + text).slice(0, longestSaid);
+
+const linesOf = (text: string): Set<string> => new Set(text === "" ? [] : text.replace(/\n$/, "").split("\n"));
+
 function* diffsOf(content: readonly ToolCallContent[]) {
   for (const part of content) {
     if (part.type !== "diff") continue;
-    const before = new Set((part.oldText ?? "").split("\n"));
-    const after = new Set(part.newText.split("\n"));
+    const before = linesOf(part.oldText ?? "");
+    const after = linesOf(part.newText);
     const added = [...after].filter((line) => !before.has(line)).length;
     const removed = [...before].filter((line) => !after.has(line)).length;
     yield { kind: "diff" as const, path: part.path, added, removed };

@@ -3,6 +3,8 @@ import type { AgentEvent, AgentEventBody } from "./protocol.ts";
 const longestText = 16 * 1024;
 /** Text comes in pieces of a few letters; it is told by the line, or when it pauses. */
 const pauseMs = 250;
+/** Shorter values are ordinary words. */
+const shortestSecret = 8;
 
 export interface Events {
   tell(event: AgentEventBody): void;
@@ -13,23 +15,49 @@ export interface Events {
   flush(): void;
 }
 
+export interface EventsOptions {
+  /** Values that are never told in two pieces, so that whoever reads knows them by sight and covers them. */
+  readonly secrets?: readonly string[];
+  readonly now?: () => Date;
+}
+
 /** Writes events as lines. What was said is told before anything that follows it. */
-export function createEvents(write: (line: string) => void, now: () => Date = () => new Date()): Events {
+export function createEvents(write: (line: string) => void, { secrets = [], now }: EventsOptions = {}): Events {
   let kind: "message" | "thought" = "message";
   let pending = "";
+  let noisy = "";
   let timer: NodeJS.Timeout | null = null;
+  const heldBack = createHeldBack(secrets);
   const put = (body: AgentEventBody): void => {
-    const event: AgentEvent = { wavesmith: 1, at: now().toISOString(), ...body };
+    const event: AgentEvent = { wavesmith: 1, at: (now?.() ?? new Date()).toISOString(), ...body };
     write(`${JSON.stringify(event)}\n`);
   };
-  const flush = (): void => {
+  const putText = (text: string): void => {
+    for (let at = 0; at < text.length; ) {
+      const piece = text.slice(at, at + longestText);
+      const isLast = at + piece.length === text.length;
+      const size = isLast ? piece.length : piece.length - heldBack(piece) || piece.length;
+      put({ kind, text: piece.slice(0, size) });
+      at += size;
+    }
+  };
+  const putNoise = (text: string): void => {
+    for (const line of text.split("\n")) if (line !== "") write(`| ${line.slice(0, longestText)}\n`);
+  };
+  /** All of it, or all but what may be the beginning of a secret. */
+  const empty = (all: boolean): void => {
     if (timer !== null) clearTimeout(timer);
     timer = null;
-    for (let at = 0; at < pending.length; at += longestText) {
-      put({ kind, text: pending.slice(at, at + longestText) });
-    }
-    pending = "";
+    const [text, noise] = [pending, noisy];
+    const ends = [text, noise].map((part) => part.length - (all ? 0 : heldBack(part)));
+    [pending, noisy] = [text.slice(ends[0]), noise.slice(ends[1])];
+    putText(text.slice(0, ends[0]));
+    putNoise(noise.slice(0, ends[1]));
   };
+  const soon = (): void => {
+    if (pending !== "" || noisy !== "") timer ??= setTimeout(() => empty(false), pauseMs).unref();
+  };
+  const flush = (): void => empty(true);
   return {
     flush,
     tell(event) {
@@ -37,23 +65,41 @@ export function createEvents(write: (line: string) => void, now: () => Date = ()
       put(event);
     },
     say(next, text) {
-      if (next !== kind) flush();
+      if (next !== kind || noisy !== "") flush();
       kind = next;
       pending += text;
-      const end = pending.lastIndexOf("\n");
-      if (end >= 0 || pending.length > longestText) {
-        const rest = pending.length > longestText ? "" : pending.slice(end + 1);
-        pending = pending.slice(0, pending.length - rest.length).replace(/\n$/, "");
-        flush();
-        pending = rest;
+      const ready = pending.length - heldBack(pending);
+      const end = ready > longestText ? ready : pending.lastIndexOf("\n", ready - 1);
+      if (end > 0 || (end === 0 && ready > 0)) {
+        putText(pending.slice(0, end));
+        pending = pending.slice(end).replace(/^\n/, "");
       }
-      if (pending !== "") timer ??= setTimeout(flush, pauseMs).unref();
+      soon();
     },
     noise(text) {
-      flush();
-      for (const line of text.split("\n")) {
-        if (line !== "") write(`| ${line.slice(0, longestText)}\n`);
-      }
+      if (pending !== "") flush();
+      noisy += text;
+      const ready = noisy.length - heldBack(noisy);
+      const end = ready > longestText ? ready : noisy.lastIndexOf("\n", ready - 1) + 1;
+      putNoise(noisy.slice(0, end));
+      noisy = noisy.slice(end);
+      soon();
     },
+  };
+}
+
+/** How many characters at the end of a text may be the beginning of one of these values. */
+function createHeldBack(values: readonly string[]): (text: string) => number {
+  const long = [...new Set(values)].filter((value) => value.length >= shortestSecret);
+  return (text) => {
+    let most = 0;
+    const last = text.at(-1);
+    for (const value of long) {
+      for (let length = Math.min(value.length - 1, text.length); length > most; length -= 1) {
+        // Told for every few letters that an agent says: most is settled by the last one.
+        if (value[length - 1] === last && text.endsWith(value.slice(0, length))) most = length;
+      }
+    }
+    return most;
   };
 }

@@ -29,7 +29,7 @@ export function agentEnvironment(command: string, setting: Setting): Record<stri
     ...claude(setting),
     ...(/codex/.test(command) ? codex(setting) : {}),
     ...(/opencode/.test(command) ? opencode(setting) : {}),
-    ...(/gemini/.test(command) ? gemini() : {}),
+    ...(/gemini/.test(command) ? gemini(setting) : {}),
   };
 }
 
@@ -41,7 +41,9 @@ function models({ proxy, model }: Setting): Record<string, string> {
     ANTHROPIC_AUTH_TOKEN: proxy.token,
     OPENAI_BASE_URL: `${proxy.url}/openai/v1`,
     OPENAI_API_KEY: proxy.token,
-    ...(model === null ? {} : { ANTHROPIC_MODEL: bare(model), OPENAI_MODEL: bare(model) }),
+    GOOGLE_GEMINI_BASE_URL: `${proxy.url}/gemini`,
+    GEMINI_API_KEY: proxy.token,
+    ...(model === null ? {} : { ANTHROPIC_MODEL: bare(model), OPENAI_MODEL: bare(model), GEMINI_MODEL: bare(model) }),
   };
 }
 
@@ -54,6 +56,10 @@ const claude = ({ home }: Setting): Record<string, string> => ({
   ENABLE_TOOL_SEARCH: "false",
   CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC: "1",
   DISABLE_AUTOUPDATER: "1",
+  // A call of the model after every turn, for what a person may type next.
+  CLAUDE_CODE_ENABLE_PROMPT_SUGGESTION: "false",
+  // A busy provider is waited for by the proxy; what else fails, such as a key that is refused, it would try for minutes.
+  CLAUDE_CODE_MAX_RETRIES: "2",
 });
 
 function codex({ home, model, proxy }: Setting): Record<string, string> {
@@ -61,7 +67,6 @@ function codex({ home, model, proxy }: Setting): Record<string, string> {
   mkdirSync(folder, { recursive: true });
   const lines = [
     ...(model === null ? [] : [`model = ${JSON.stringify(bare(model))}`]),
-    // It asks us; and MCP calls go straight to the server instead of to a model that reviews them.
     'approval_policy = "on-request"',
     'sandbox_mode = "danger-full-access"',
     ...(proxy === null
@@ -73,30 +78,64 @@ function codex({ home, model, proxy }: Setting): Record<string, string> {
           `base_url = ${JSON.stringify(`${proxy.url}/openai/v1`)}`,
           'env_key = "OPENAI_API_KEY"',
           'wire_api = "responses"',
+          // A busy provider is waited for by the proxy.
+          "request_max_retries = 2",
+          "stream_max_retries = 2",
         ]),
   ];
   writeFileSync(join(folder, "config.toml"), `${lines.join("\n")}\n`);
-  return { CODEX_HOME: folder };
+  // Its adapter lets the mode win over the file. Every other one has commands run in a bubblewrap of its own, which there
+  // cannot be inside of ours, or calls of MCP tools reviewed by a model. In this one it asks for nothing: the sandbox holds it.
+  return { CODEX_HOME: folder, INITIAL_AGENT_MODE: "agent-full-access" };
 }
 
 function opencode({ home, model, proxy }: Setting): Record<string, string> {
   const file = join(home, ".config", "opencode.json");
-  const provider =
-    proxy === null
-      ? {}
-      : {
-          anthropic: { options: { baseURL: `${proxy.url}/anthropic/v1`, apiKey: proxy.token } },
-          openai: { options: { baseURL: `${proxy.url}/openai/v1`, apiKey: proxy.token } },
-        };
+  const chosen = model === null ? {} : { model: inOpencode(model), small_model: inOpencode(model) };
   const config = {
-    ...(model === null ? {} : { model: model.replace(":", "/") }),
-    provider,
+    // The small one names its sessions.
+    ...chosen,
+    ...(proxy === null ? {} : opencodeProviders(proxy, model)),
     permission: { edit: "ask", bash: "ask", webfetch: "ask" },
+    // The model is told of what was refused, and goes on.
+    experimental: { continue_loop_on_deny: true },
     autoupdate: false,
     share: "disabled",
   };
   writeFileSync(file, JSON.stringify(config, null, 2));
-  return { OPENCODE_CONFIG: file };
+  return { OPENCODE_CONFIG: file, OPENCODE_DISABLE_MODELS_FETCH: "1", OPENCODE_DISABLE_LSP_DOWNLOAD: "1" };
 }
 
-const gemini = (): Record<string, string> => ({ GEMINI_TELEMETRY_ENABLED: "false", NO_BROWSER: "true" });
+const inOpencode = (model: string): string => model.replace(":", "/");
+
+/** Ours alone: without a model it would take a free one of its maker's, and give it the repository to read. */
+function opencodeProviders({ url, token }: { url: string; token: string }, model: string | null) {
+  const at = (path: string) => ({ options: { baseURL: `${url}${path}`, apiKey: token } });
+  const provider: Record<string, object> = {
+    anthropic: at("/anthropic/v1"),
+    openai: at("/openai/v1"),
+    google: at("/gemini/v1beta"),
+    compatible: { npm: "@ai-sdk/openai-compatible", name: "compatible", ...at("/compatible/v1") },
+  };
+  const [name = "", id = ""] = model === null ? [] : inOpencode(model).split(/\/(.*)/s);
+  // One that is newer than its list is still a model.
+  if (provider[name] !== undefined) provider[name] = { ...provider[name], models: { [id]: {} } };
+  return { provider, enabled_providers: Object.keys(provider) };
+}
+
+function gemini({ home }: Setting): Record<string, string> {
+  const folder = join(home, ".gemini");
+  mkdirSync(folder, { recursive: true });
+  // A busy provider is waited for by the proxy.
+  const settings = {
+    general: { enableAutoUpdate: false, maxAttempts: 3 },
+    privacy: { usageStatisticsEnabled: false },
+  };
+  writeFileSync(join(folder, "settings.json"), JSON.stringify(settings, null, 2));
+  return {
+    GEMINI_TELEMETRY_ENABLED: "false",
+    NO_BROWSER: "true",
+    // In a folder that it does not trust it takes no MCP server, so none of ours either.
+    GEMINI_CLI_TRUST_WORKSPACE: "true",
+  };
+}

@@ -1,26 +1,56 @@
 // The agent host: see protocol.ts.
-import { mkdirSync, rmSync, writeFileSync } from "node:fs";
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
-import { AgentFault, openSession, type Session, type Turn } from "./acp.ts";
+import type { Session } from "./acp.ts";
+import { AgentFault, type Turn } from "./agent-fault.ts";
 import { type AgentProcess, startAgent } from "./agent-process.ts";
 import { createEvents, type Events } from "./events.ts";
 import { agentEnvironment } from "./known-agents.ts";
 import { type AgentHostRequest, agentEnds, resultReasks } from "./protocol.ts";
-import { readResult, serveSubmitResult } from "./submit-result.ts";
+import { createQuestions } from "./questions.ts";
+
+// What speaks protocols takes as long to load as a small agent takes to start: it is loaded when it is needed, which is
+// when the agent's process has begun.
+const protocol = () => import("./acp.ts");
+const results = () => import("./submit-result.ts");
 
 async function main(): Promise<void> {
   const { positionals, values } = parseArgs({
     allowPositionals: true,
-    options: { schema: { type: "string" }, result: { type: "string" } },
+    options: { schema: { type: "string" }, result: { type: "string" }, command: { type: "string" } },
   });
-  if (positionals[0] === "submit-result") return serveSubmitResult(values.schema!, values.result!);
-  const events = createEvents((line) => void process.stdout.write(line));
+  if (positionals[0] === "submit-result") {
+    return (await results()).serveSubmitResult(values.schema!, values.result!);
+  }
+  if (positionals[0] === "greet") return tellOf(values.command!);
+  // What is secret in its environment is not known here, so all of it counts.
+  const secrets = Object.values(process.env).filter((value): value is string => value !== undefined);
+  const events = createEvents((line) => void process.stdout.write(line), { secrets });
   const turn = await run(JSON.parse(await readStdin()) as AgentHostRequest, events);
   events.tell({ kind: "end", ...turn });
   // What was written to a pipe is gone with us unless it is waited for.
   process.stdout.write("", () => process.exit(agentEnds[turn.end]));
+}
+
+/** Says in one line of JSON who answers to this command. */
+async function tellOf(command: string): Promise<void> {
+  const home = mkdtempSync(join(tmpdir(), "wavesmith-greet-"));
+  const setting = { command, home, model: null };
+  const agent = startAgent(command, { cwd: home, env: environment(setting), noise: () => undefined });
+  try {
+    const { greet } = await protocol();
+    process.stdout.write(`${JSON.stringify(await greet(agent))}\n`);
+  } catch (error) {
+    if (!(error instanceof AgentFault)) throw error;
+    process.stderr.write(`${error.message}\n`);
+    process.exitCode = agentEnds[error.turn.end];
+  } finally {
+    await agent.end(0);
+    rmSync(home, { recursive: true, force: true });
+  }
 }
 
 async function readStdin(): Promise<string> {
@@ -44,7 +74,11 @@ async function run(request: AgentHostRequest, events: Events): Promise<Turn> {
 }
 
 /** What the job has, without npm's own variables, which would steer an npm that the agent calls. */
-function environment({ command, home, model }: AgentHostRequest): Record<string, string> {
+function environment({
+  command,
+  home,
+  model,
+}: Pick<AgentHostRequest, "command" | "home" | "model">): Record<string, string> {
   const given = Object.entries(process.env).filter(([name]) => !/^npm_/i.test(name)) as [string, string][];
   const url = process.env.WAVESMITH_MODEL_URL;
   const token = process.env.WAVESMITH_MODEL_TOKEN;
@@ -52,10 +86,29 @@ function environment({ command, home, model }: AgentHostRequest): Record<string,
   return { ...Object.fromEntries(given), ...agentEnvironment(command, { home, model, proxy }) };
 }
 
+const askedMs = 10_000;
+
+/** Whether its silence is a provider's, which is too busy for now, or ours, who do not answer until we are started again. */
+async function waitsForProvider(): Promise<boolean> {
+  const { WAVESMITH_MODEL_URL: url, WAVESMITH_MODEL_TOKEN: token } = process.env;
+  if (url === undefined || token === undefined) return false;
+  try {
+    const headers = { authorization: `Bearer ${token}` };
+    const response = await fetch(`${url}/wavesmith/waiting`, { headers, signal: AbortSignal.timeout(askedMs) });
+    if (!response.ok) return false;
+    return Number(((await response.json()) as { waiting?: unknown }).waiting) > 0;
+  } catch (error) {
+    return error instanceof Error && error.name === "TimeoutError";
+  }
+}
+
 async function converse(request: AgentHostRequest, agent: AgentProcess, events: Events): Promise<Turn> {
   const ending = createEnding(request);
   const resultServer = resultServerOf(request);
-  const opened = openSession({ request, agent, events, resultServer, onSign: ending.sign, onLoop: ending.loop });
+  const { hold, why, sign: onSign, loop: onLoop } = ending;
+  const questions = createQuestions(request, { events, hold, over: () => why() !== null });
+  const { openSession } = await protocol();
+  const opened = openSession({ request, agent, events, resultServer, questions, onSign, onLoop });
   opened.then(ending.use, () => undefined); // Its failure is told where it is awaited.
   try {
     const session = await Promise.race([opened, ending.ended]);
@@ -73,7 +126,7 @@ async function untilResult(request: AgentHostRequest, session: Session): Promise
   for (let again = 0; ; again += 1) {
     const turn = await session.prompt(text);
     if (turn.end !== "finished" || request.result === null) return turn;
-    const { problems } = readResult(request.result.schema, request.result.file);
+    const { problems } = (await results()).readResult(request.result.schema, request.result.file);
     if (problems?.length === 0) return turn;
     const lack =
       problems === null ? "You have not handed in your result." : `Your result is not valid:\n${problems.join("\n")}`;
@@ -101,6 +154,8 @@ interface Ending {
   use(session: Session): void;
   sign(): void;
   loop(what: string): void;
+  /** Nothing is taken for silence until what it returns is called. */
+  hold(): () => void;
   /** Why we ended it; null when we did not. */
   why(): Turn | null;
   stop(): void;
@@ -122,8 +177,19 @@ function createEnding({ idleMs, graceMs }: AgentHostRequest): Ending {
     session?.cancel().catch(() => undefined);
     grace = setTimeout(() => settle(turn), session === null ? 0 : graceMs);
   };
-  const stalled = (): void => end({ end: "stalled", detail: `not a word for ${Math.round(idleMs / 1000)} s` });
-  let idle = setTimeout(stalled, idleMs);
+  const stalled = async (): Promise<void> => {
+    const asked = idle;
+    const isPaused = await waitsForProvider();
+    if (idle !== asked) return; // It spoke meanwhile, or is held, or over.
+    if (isPaused) return begin();
+    end({ end: "stalled", detail: `not a word for ${Math.round(idleMs / 1000)} s` });
+  };
+  let idle: NodeJS.Timeout | null = setTimeout(stalled, idleMs);
+  let held = 0;
+  const begin = (): void => {
+    if (idle !== null) clearTimeout(idle);
+    idle = held === 0 ? setTimeout(stalled, idleMs) : null;
+  };
   const cancel = (): void => end({ end: "cancelled", detail: "asked to stop" });
   process.on("SIGTERM", cancel).on("SIGINT", cancel);
   return {
@@ -131,14 +197,20 @@ function createEnding({ idleMs, graceMs }: AgentHostRequest): Ending {
     use(opened) {
       session = opened;
     },
-    sign() {
-      clearTimeout(idle);
-      idle = setTimeout(stalled, idleMs);
+    sign: begin,
+    hold() {
+      held += 1;
+      begin();
+      return () => {
+        held -= 1;
+        begin();
+      };
     },
     loop: (what) => end({ end: "stalled", detail: what }),
     why: () => reason,
     stop() {
-      clearTimeout(idle);
+      if (idle !== null) clearTimeout(idle);
+      idle = null;
       if (grace !== null) clearTimeout(grace);
       process.off("SIGTERM", cancel).off("SIGINT", cancel);
     },

@@ -18,6 +18,8 @@ export interface Policy {
 export interface Decision {
   readonly allowed: boolean;
   readonly reason: string;
+  /** Not allowed, and a person may allow it all the same. */
+  readonly askable?: boolean;
 }
 
 const changing = new Set(["edit", "delete", "move"]);
@@ -34,7 +36,8 @@ export function decide({ action, paths }: Asked, policy: Policy): Decision {
   for (const path of paths) {
     const place = real(isAbsolute(path) ? path : resolve(policy.tree, path));
     if (place === null || !roots.some((root) => isWithin(place, root))) {
-      return { allowed: false, reason: `${path} is outside of ${writes ? "its tree" : "what it may read"}` };
+      const where = writes ? "its tree" : "what it may read";
+      return { allowed: false, reason: `${path} is outside of ${where}`, askable: true };
     }
   }
   if (writes && paths.some((path) => isGit(resolve(policy.tree, path), policy.tree)))

@@ -2,6 +2,7 @@
 // stage of a job, beside the agent it drives: an attempt outlives whoever started it, with nothing to replay.
 //
 //   node agent-host.mjs                                        request (JSON) on stdin, events on stdout, one a line
+//   node agent-host.mjs greet --command C                      says who answers to a command, as JSON (`About` in acp.ts)
 //   node agent-host.mjs submit-result --schema F --result F    the MCP server (stdio) by which an agent hands in its result
 //
 // Its exit code says how the agent ended. `finished` is never success: exit codes of checks, schemas and git decide (W5).
@@ -22,6 +23,11 @@ export interface AgentHostRequest {
   readonly readable: readonly string[];
   /** A role that must change nothing: edits are refused. */
   readonly readOnly: boolean;
+  /**
+   * Whom to ask for what the policy does not allow: answers are put into the folder as `<question's name>.json`, each
+   * waited for so long. Null: nobody is there, and it is rejected.
+   */
+  readonly ask: { readonly folder: string; readonly waitMs: number } | null;
   /** Ended as stalled after so long without a word from the agent. */
   readonly idleMs: number;
   /** Between being asked to stop and being killed. */
@@ -51,6 +57,24 @@ export const resultReasks = 2;
 /** The same tool call with the same input so often in a row is a loop. */
 export const sameActionLimit = 4;
 
+export interface QuestionOption {
+  readonly name: string;
+  /** As the protocol has it: `allow_once`, `reject_once`, … */
+  readonly kind: string;
+}
+
+/** What the answer is when no person gave one. */
+export const questionEnds = {
+  unanswered: "nobody answered in time",
+  ended: "it was ended before anybody answered",
+} as const;
+
+/** What a file with an answer holds. */
+export interface QuestionAnswer {
+  readonly answer: "allow" | "deny";
+  readonly by: string;
+}
+
 export type AgentEventBody =
   | { readonly kind: "session"; readonly agent: string; readonly resumed: boolean; readonly model: string | null }
   | { readonly kind: "message" | "thought"; readonly text: string }
@@ -71,6 +95,18 @@ export type AgentEventBody =
       readonly action: string;
       readonly allowed: boolean;
       readonly reason: string;
+      /** The name of the question that this is the end of; absent: nobody was asked. */
+      readonly question?: string;
+    }
+  | {
+      /** A person is asked, for so long. */
+      readonly kind: "question";
+      readonly name: string;
+      readonly title: string;
+      readonly action: string;
+      readonly reason: string;
+      readonly options: readonly QuestionOption[];
+      readonly waitMs: number;
     }
   | {
       readonly kind: "usage";

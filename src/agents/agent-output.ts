@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { type AgentEnd, type AgentEvent, agentEnds } from "../agent-host/protocol.ts";
+import type { QuestionEvent } from "./port.ts";
 
 // What the agent host prints, read leniently: it comes from the sandbox.
 
@@ -10,7 +11,24 @@ const eventSchema = z.discriminatedUnion("kind", [
   z.object({ kind: z.literal("plan"), entries: z.array(z.object({ text, status: text })) }),
   z.object({ kind: z.literal("tool"), id: text, title: text, action: text, status: text, paths: z.array(text) }),
   z.object({ kind: z.literal("diff"), path: text, added: z.number(), removed: z.number() }),
-  z.object({ kind: z.literal("permission"), title: text, action: text, allowed: z.boolean(), reason: text }),
+  z.object({
+    kind: z.literal("permission"),
+    title: text,
+    action: text,
+    allowed: z.boolean(),
+    reason: text,
+    question: text.exactOptional(),
+  }),
+  z.object({
+    kind: z.literal("question"),
+    // It names a file of ours; and nobody answers a thousand.
+    name: z.string().regex(/^q\d{1,3}$/),
+    title: text.max(2_000),
+    action: text,
+    reason: text.max(2_000),
+    options: z.array(z.object({ name: text.max(2_000), kind: text.max(50) })).max(10),
+    waitMs: z.number(),
+  }),
   z.object({ kind: z.literal("usage"), used: z.number(), size: z.number(), usd: z.number().nullable() }),
   z.object({ kind: z.literal("notice"), text }),
   z.object({ kind: z.literal("end"), end: z.enum(Object.keys(agentEnds) as [AgentEnd, ...AgentEnd[]]), detail: text }),
@@ -35,6 +53,19 @@ export function agentEndOf(output: string): { readonly end: AgentEnd; readonly d
     if (event?.kind === "end") return { end: event.end, detail: event.detail };
   }
   return null;
+}
+
+/** What whole lines of output say of questions to a person, in their order. */
+export function questionsIn(lines: string): QuestionEvent[] {
+  // Most output is of other things: nothing of it is parsed.
+  if (!lines.includes('"question"')) return [];
+  return lines.split("\n").flatMap((line): QuestionEvent[] => {
+    const event = readAgentEvent(line);
+    if (event?.kind === "permission" && event.question !== undefined) return [{ kind: "closed", name: event.question }];
+    if (event?.kind !== "question") return [];
+    const { name, title, reason, options, waitMs } = event;
+    return [{ kind: "asked", name, text: title, reason, options, waitMs }];
+  });
 }
 
 /** One line of output as a person reads it; null when there is nothing to tell. */
@@ -69,7 +100,10 @@ function eventText(event: AgentEvent): string | null {
     case "diff":
       return `  ${event.path} +${event.added} -${event.removed}`;
     case "permission":
-      return event.allowed ? null : `  not allowed: ${event.title} (${event.reason})`;
+      if (event.allowed) return event.question === undefined ? null : `  ${event.reason}: ${event.title}`;
+      return `  not allowed: ${event.title} (${event.reason})`;
+    case "question":
+      return `  asks a person: ${event.title} (${event.reason})`;
     case "usage":
       return null;
     case "notice":

@@ -11,6 +11,9 @@ const longestScriptBytes = 128 * 1024 - 1;
 /** After so long without a word from it an agent is taken for stuck; a model may think, and a provider be busy, for long. */
 const idleMs = 15 * 60_000;
 const graceMs = 10_000;
+/** How long a person is waited for; never so long that nothing of the stage's time is left for the work. */
+const longestAskMs = 10 * 60_000;
+const askMs = ({ timeoutMs }: AgentStageRequest): number => Math.min(longestAskMs, Math.floor(timeoutMs / 2));
 
 /**
  * The stage that runs an agent. A `run:` script runs with `sh -e`, so that a failing line in its middle fails the task
@@ -55,6 +58,7 @@ function hostProgram(request: AgentStageRequest, command: string): Program {
       request.resultSchema === null ? null : { schema: request.resultSchema, file: inSandbox(request.resultFilePath) },
     readable: [request.workspaceRoot],
     readOnly: request.readOnly,
+    ask: request.answersPath === null ? null : { folder: inSandbox(request.answersPath), waitMs: askMs(request) },
     idleMs,
     graceMs,
   };

@@ -1,7 +1,7 @@
-import { agentEndOf, agentText } from "./agent-output.ts";
+import { agentEndOf, agentText, questionsIn } from "./agent-output.ts";
 import { lastMessage, parseResult } from "./agent-result.ts";
 import { agentStage } from "./agent-stage.ts";
-import { fixPack, reviewPack, secondLookPack, taskPack } from "./context-pack.ts";
+import { fixPack, planPack, reviewPack, secondLookPack, taskPack } from "./context-pack.ts";
 import type { Agents } from "./port.ts";
 import { loadPrompts } from "./prompt.ts";
 
@@ -10,12 +10,14 @@ export function createAgents(): Agents {
   const prompts = loadPrompts();
   return {
     taskPack: (context) => taskPack(prompts, context),
+    planPack: (context) => planPack(prompts, context),
     fixPack: (context) => fixPack(prompts, context),
     reviewPack: (context) => reviewPack(prompts, context),
     secondLookPack: (context) => secondLookPack(prompts, context),
     agentStage,
     endOf: agentEndOf,
     lastMessage,
+    questionsIn,
     readable: agentText,
     parseResult,
   };

@@ -1,13 +1,22 @@
 import { type Plan, type PlanTask, promptFor } from "../domain/plan.ts";
-import type { ContextPack, FixContext, ReviewContext, SecondLookContext, TaskContext } from "./port.ts";
+import { promptKindOf } from "../domain/prompts.ts";
+import type { ContextPack, FixContext, PlanContext, ReviewContext, SecondLookContext, TaskContext } from "./port.ts";
 import { cut, type Prompts, render } from "./prompt.ts";
-import { handInReview, handInSecondLook, reviewRules, secondLookRules, workRules } from "./rules.ts";
+import {
+  handInPlan,
+  handInReview,
+  handInSecondLook,
+  planRules,
+  reviewRules,
+  secondLookRules,
+  workRules,
+} from "./rules.ts";
 import * as section from "./sections.ts";
 
 /** The task file, version 1: what the prompt says, as data. Every key is always there; what does not apply is null or empty. */
 interface TaskFile {
   readonly version: 1;
-  readonly kind: "task" | "fix" | "review" | "second-look";
+  readonly kind: "task" | "plan" | "fix" | "review" | "second-look";
   readonly role: string;
   readonly plan: { readonly name: string; readonly description: string | null; readonly context: Plan["context"] };
   /** The task to do; null for a fix or a review. */
@@ -39,7 +48,8 @@ export function taskPack(prompts: Prompts, context: TaskContext): ContextPack {
   // One that does not say what it writes is alone in its wave.
   const sharesTree = plan.isolation === "shared" && task.writes !== null;
   const rules = workRules({ mayChangeTests: task.mayChangeTests, committed: "task", sharesTree });
-  const prompt = render(promptFor(plan, task.agent) ?? prompts.task, {
+  const own = promptKindOf(task.agent) === "task" ? promptFor(plan, task.agent) : null;
+  const prompt = render(own ?? prompts.task, {
     title: task.title,
     role: task.agent,
     plan: plan.name,
@@ -67,6 +77,30 @@ export function taskPack(prompts: Prompts, context: TaskContext): ContextPack {
     conflicts: context.conflicts,
     mayChangeTests: task.mayChangeTests,
     rules,
+  };
+  return { prompt, taskFile: toJson(file) };
+}
+
+export function planPack(prompts: Prompts, context: PlanContext): ContextPack {
+  const { plan, task, earlier } = context;
+  const prompt = render(promptFor(plan, task.agent) ?? prompts.planner, {
+    role: task.agent,
+    plan: plan.name,
+    about: section.about(plan),
+    brief: section.brief(task.instructions ?? task.title),
+    context: section.context(plan),
+    gates: section.gatesOfPlans(plan),
+    earlier: section.earlierPlan(earlier),
+    handIn: handInPlan,
+  });
+  const file: TaskFile = {
+    ...emptyFile(plan, context.waveNumber),
+    kind: "plan",
+    role: task.agent,
+    task: taskData(task),
+    attempt: context.attempt,
+    previousFailure: earlier === null ? null : { reason: earlier.reason, outputTail: "" },
+    rules: planRules(),
   };
   return { prompt, taskFile: toJson(file) };
 }

@@ -27,6 +27,24 @@ export interface TaskContext {
   readonly conflicts: readonly { readonly paths: readonly string[]; readonly detail: string }[];
 }
 
+/** A plan that was made before and not taken. */
+export interface EarlierPlan {
+  /** A person's word, faults that our check found, or an attempt that came to nothing. */
+  readonly by: "person" | "check" | "attempt";
+  readonly reason: string;
+  /** What was handed in; null when nothing was. */
+  readonly text: string | null;
+}
+
+export interface PlanContext {
+  readonly plan: Plan;
+  /** The task that makes the plan; its instructions are the brief. */
+  readonly task: PlanTask;
+  readonly attempt: number;
+  readonly waveNumber: number;
+  readonly earlier: EarlierPlan | null;
+}
+
 export interface FixContext {
   readonly plan: Plan;
   readonly waveNumber: number;
@@ -84,7 +102,22 @@ export interface AgentStageRequest {
   readonly resultSchema: unknown;
   /** The role must change nothing. */
   readonly readOnly: boolean;
+  /** Where a person's answers to what it asks are put, on the volume; null: nobody is there to be asked. */
+  readonly answersPath: string | null;
 }
+
+/** What the output of an agent's stage says of questions to a person. */
+export type QuestionEvent =
+  | {
+      readonly kind: "asked";
+      readonly name: string;
+      readonly text: string;
+      readonly reason: string;
+      readonly options: readonly { readonly name: string; readonly kind: string }[];
+      readonly waitMs: number;
+    }
+  /** It is not waited for any more. */
+  | { readonly kind: "closed"; readonly name: string };
 
 /** What an agent may hand in through WAVESMITH_RESULT_FILE; every field optional, anything else is kept out. */
 export interface AgentResult {
@@ -93,6 +126,7 @@ export interface AgentResult {
 
 export interface Agents {
   taskPack(context: TaskContext): ContextPack;
+  planPack(context: PlanContext): ContextPack;
   fixPack(context: FixContext): ContextPack;
   reviewPack(context: ReviewContext): ContextPack;
   secondLookPack(context: SecondLookContext): ContextPack;
@@ -102,6 +136,8 @@ export interface Agents {
   endOf(output: string): { readonly end: AgentEnd; readonly detail: string } | null;
   /** The last an agent of the Agent Client Protocol said, from the output of its stage, at most 2,000 characters; null when it said nothing. */
   lastMessage(output: string): string | null;
+  /** What whole lines of output say of questions, in their order. */
+  questionsIn(lines: string): QuestionEvent[];
   /** Output of a stage as a person reads it. */
   readable(output: string): string;
   /** Reads a result file leniently: bad JSON or a foreign shape gives no summary, never a failure. */

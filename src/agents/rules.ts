@@ -13,6 +13,9 @@ const sharedTreeRules = [
   "What fails because of a file that is not yours may be another agent's work half done: look again a little later, and do not mend it.",
 ];
 
+const agentFilesRule =
+  "Files that agents read as instructions or settings (`AGENTS.md`, `CLAUDE.md`, `.claude/`, `.mcp.json`, `.cursor/` and the like) are changed only by a task whose declared writes name them: otherwise your work is refused.";
+
 /** What every agent that changes files must keep to. The same lines stand in the prompt and in the task file. */
 export function workRules(options: {
   mayChangeTests: boolean;
@@ -25,6 +28,7 @@ export function workRules(options: {
   return [
     ...(options.sharesTree ? sharedTreeRules : ownTreeRules),
     tests,
+    agentFilesRule,
     options.committed === "task"
       ? "That you finish proves nothing: the acceptance checks and the diff decide."
       : "That you finish proves nothing: every gate is run again on what you leave. A fix that changes nothing ends the attempts.",
@@ -41,6 +45,10 @@ export function reviewRules(): string[] {
 /** How a result is handed in: by the tool where the agent has it, else by the file. */
 function handIn(what: string): string {
   return `Hand in ${what} with the tool \`submit_result\` if you have it, else as JSON in the file named by the environment variable \`WAVESMITH_RESULT_FILE\`, and exit with 0.`;
+}
+
+export function planRules(): string[] {
+  return ["Change no file of the tree.", handIn("your plan"), dataRule];
 }
 
 export function secondLookRules(): string[] {
@@ -61,6 +69,41 @@ const reviewExample = {
     },
   ],
 };
+
+const planExample = {
+  name: "guestbook",
+  description: "What is to be built, in one to three sentences.",
+  context: [{ text: "House rules: layout of the folders, names, how the parts speak with each other." }],
+  tasks: [
+    {
+      id: "store",
+      title: "Entries are stored",
+      agent: "backend",
+      dependsOn: [],
+      instructions: "What to build, where, with which interface; what the others rely on.",
+      writes: ["src/store/**", "test/store.test.js"],
+      acceptance: [{ text: "an entry that was added is read back", check: "node --test test/store.test.js" }],
+    },
+    {
+      id: "page",
+      title: "The page shows the entries",
+      agent: "frontend",
+      dependsOn: ["store"],
+      instructions: "…",
+      writes: ["src/page/**", "test/page.test.js"],
+      acceptance: [{ check: "node --test test/page.test.js" }],
+    },
+  ],
+  gates: { testing: { command: "node --test", from: "store" } },
+  preview: { command: "node src/server.js --port $PORT", healthPath: "/" },
+};
+
+/** The last part of a planner's prompt. */
+export const handInPlan = handInSection(
+  "your plan",
+  planExample,
+  "There is also `setup: { run, cache }` (a command for every fresh tree, such as `npm ci`, and the files it depends on), `services: { name: { command, ready } }`, `generated: [{ path, by }]` for lock files and the like, and of a task `changes: optional`, `mayChangeTests` and `timeout`. The plan has no other keys: agents, models, limits, network, source, secrets and delivery are not yours to say. It is checked at once; what is wrong with it is told to you, twice at most.",
+);
 
 /** The last part of a critic's prompt. */
 export const handInReview = handInSection(

@@ -1,6 +1,6 @@
 import type { Finding } from "../domain/finding.ts";
 import type { Plan, PlanTask } from "../domain/plan.ts";
-import type { DependencySummary, TaskContext } from "./port.ts";
+import type { DependencySummary, EarlierPlan, TaskContext } from "./port.ts";
 import { cut, fence, tail } from "./prompt.ts";
 
 // The parts of a prompt. A part without content is empty and leaves no trace. Whatever tools, repositories or other
@@ -8,12 +8,47 @@ import { cut, fence, tail } from "./prompt.ts";
 
 const mostFiles = 200;
 const mostFindings = 50;
+const planLength = 60_000;
 const summaryLength = 2_000;
 const tailLength = 8_000;
 
 /** What the project is. */
 export function about(plan: Plan): string {
   return plan.description ?? "";
+}
+
+/** What somebody wants, in his own words. */
+export const brief = (text: string): string => fence("brief", text);
+
+/** What a made plan's waves must pass. */
+export function gatesOfPlans(plan: Plan): string {
+  const critic = Object.hasOwn(plan.agents, "critic")
+    ? "checks of the files themselves, and a reviewer who reads every change"
+    : "checks of the files themselves";
+  return `## What your plan has to pass
+
+Tasks that wait for nothing are done at the same time, at most ${plan.limits.tasksPerAgentPerWave} of one role; together they are a wave. Each agent works in a tree of its own. After a wave its work is joined and goes through three gates, each on the joined tree:
+
+1. testing: \`gates.testing.command\`, else what is found in the tree (such as \`npm test\`). It must run at least one test. With \`from\` it is due once that task is joined; without it, the first wave needs tests already.
+2. critic: ${critic}.
+3. integration: \`gates.integration.command\`, the acceptance checks of every task that is joined by then, again, and in the last wave whether the preview answers. So no check may rely on something that a later task takes away.
+
+What fails goes to a fixer, at most twice. Only then does the next wave begin, on that tree.`;
+}
+
+/** Why the plan before was not taken. */
+export function earlierPlan(earlier: EarlierPlan | null): string {
+  if (earlier === null) return "";
+  const [heading, label] = {
+    person: ["A person rejected your plan", "what the person said"] as const,
+    check: ["Your last plan was not taken", "what was wrong"] as const,
+    attempt: ["The last attempt ended without a plan", "how it ended"] as const,
+  }[earlier.by];
+  const text =
+    earlier.text === null ? [] : ["It was this plan:", fence("the plan before", cut(earlier.text, planLength))];
+  const parts = [`## ${heading}`, fence(label, earlier.reason), ...text];
+  const again = earlier.by === "attempt" ? [] : ["Hand in a whole plan again, not the changes alone."];
+  return [...parts, ...again].join("\n\n");
 }
 
 /** House rules of the plan. */

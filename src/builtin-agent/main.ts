@@ -115,39 +115,74 @@ async function work(turn: Turn, prompt: string): Promise<StopReason> {
   session.messages = [...session.messages, { role: "user", content: prompt }];
   save(sessionId, session);
   try {
-    const before = session.messages;
-    const result = streamText({
-      model,
-      system,
-      tools,
-      messages: before,
-      abortSignal: signal,
-      maxRetries: 2,
-      stopWhen: stepCountIs(longestTurnSteps),
-      prepareStep: ({ messages }) => ({ messages: fitted(messages, windowOf(name)) }),
-      onStepFinish: ({ response }) => {
-        session.messages = [...before, ...response.messages];
-        save(sessionId, session);
-      },
-      onError: () => undefined, // It comes in the stream as well.
-    });
-    let reason = "stop";
-    for await (const part of result.fullStream) {
-      if (part.type === "text-delta" && part.text !== "") await say(turn, "agent_message_chunk", part.text);
-      if (part.type === "reasoning-delta" && part.text !== "") await say(turn, "agent_thought_chunk", part.text);
-      if (part.type === "text-end") await say(turn, "agent_message_chunk", "\n");
-      if (part.type === "finish-step") await tellUsage(turn, name, part.usage.totalTokens);
-      if (part.type === "finish") reason = part.finishReason;
-      if (part.type === "abort") return "cancelled";
-      if (part.type === "error") throw part.error;
+    for (let again = 0; ; again += 1) {
+      try {
+        return await converse(turn, { name, model, tools });
+      } catch (error) {
+        if (signal.aborted || !wasCut(error) || again === mostCuts) throw error;
+        await say(turn, "agent_thought_chunk", "the connection to the model broke off: the step is done again\n");
+      }
     }
-    return stopReasons[reason] ?? "end_turn";
   } catch (error) {
     if (signal.aborted) return "cancelled";
     throw error instanceof RequestError ? error : new RequestError(-32603, faultText(error));
   } finally {
     await resultTool?.close();
   }
+}
+
+interface Talk {
+  readonly name: string;
+  readonly model: LanguageModel;
+  readonly tools: Record<string, Tool>;
+}
+
+/** Goes on from what was said so far until the model has no more to do; each step is kept when it is whole. */
+async function converse(turn: Turn, { name, model, tools }: Talk): Promise<StopReason> {
+  const { sessionId, session, signal } = turn;
+  const before = session.messages;
+  const result = streamText({
+    model,
+    system,
+    tools,
+    messages: before,
+    abortSignal: signal,
+    maxRetries: 2,
+    stopWhen: stepCountIs(longestTurnSteps),
+    prepareStep: ({ messages }) => ({ messages: fitted(messages, windowOf(name)) }),
+    onStepFinish: ({ response }) => {
+      session.messages = [...before, ...response.messages];
+      save(sessionId, session);
+    },
+    onError: () => undefined, // It comes in the stream as well.
+  });
+  let reason = "stop";
+  for await (const part of result.fullStream) {
+    if (part.type === "text-delta" && part.text !== "") await say(turn, "agent_message_chunk", part.text);
+    if (part.type === "reasoning-delta" && part.text !== "") await say(turn, "agent_thought_chunk", part.text);
+    if (part.type === "text-end") await say(turn, "agent_message_chunk", "\n");
+    if (part.type === "finish-step") await tellUsage(turn, name, part.usage.totalTokens);
+    if (part.type === "finish") reason = part.finishReason;
+    if (part.type === "abort") return "cancelled";
+    if (part.type === "error") throw part.error;
+  }
+  return stopReasons[reason] ?? "end_turn";
+}
+
+/** How often in a turn a connection may break off: who answers calls may be killed and come back. */
+const mostCuts = 5;
+
+/** Whether the connection broke off, rather than that somebody answered what is wrong. */
+function wasCut(error: unknown): boolean {
+  const { lastError, cause, code, message } = error as {
+    lastError?: unknown;
+    cause?: unknown;
+    code?: string;
+    message?: string;
+  };
+  if (/^(UND_ERR_|ECONN|EPIPE)/.test(code ?? "") || /^(terminated|fetch failed)$/.test(message ?? "")) return true;
+  const inner = lastError ?? cause;
+  return inner instanceof Error && wasCut(inner);
 }
 
 const stopReasons: Readonly<Record<string, StopReason>> = {

@@ -1,15 +1,18 @@
 import { type BuildView, buildAhead, createEventCursor, type EventCursor } from "../coordinator/read-build.ts";
 import { isDiskFull } from "../domain/disk-full.ts";
 import { messageOf, WavesmithError } from "../domain/errors.ts";
+import { type AnswerKeys, createAnswerKeys } from "./answer-keys.ts";
 import type { Context } from "./context.ts";
 import { exit, exitCodeOf } from "./errors.ts";
 import { follow } from "./follow.ts";
 import type { Interrupts } from "./interrupts.ts";
 import { type ShownPreview, showPreview, watchPreview } from "./preview.ts";
+import { requester } from "./requester.ts";
 import type { Session } from "./session.ts";
 import type { Presenter } from "./view/presenter.ts";
 import { buildFinished } from "./view/result.ts";
 import { summary } from "./view/summary.ts";
+import { waitingPlanFile } from "./waiting-plan.ts";
 
 export interface DriveOptions {
   readonly context: Context;
@@ -47,15 +50,45 @@ export async function driveToEnd(options: DriveOptions): Promise<number> {
   presenter.close();
   await finish(options, view, interrupts.count > 0);
   end = { code, interrupts: 1 };
-  const repository = session.app.ports.workspace.repositoryPath(view.build.projectId as never);
-  if (context.json) context.out.json(buildFinished(view, repository));
+  if (context.json) {
+    const repository = session.app.ports.workspace.repositoryPath(view.build.projectId as never);
+    context.out.json(buildFinished(view, repository, waitingPlanFile(session.config, view)));
+  }
   return code;
 }
 
 async function shown(options: DriveOptions): Promise<BuildView> {
   const { session, presenter, buildId, from } = options;
   await untilItsTurn(options);
-  return follow({ store: session.app.store, buildId, from, presenter });
+  const keys = answerKeys(options);
+  const watched: Presenter = {
+    ...presenter,
+    view(before, after, label) {
+      keys?.look(after);
+      presenter.view(before, after, label);
+    },
+  };
+  try {
+    return await follow({ store: session.app.store, buildId, from, presenter: watched });
+  } finally {
+    keys?.close();
+  }
+}
+
+/** Whether somebody sees what is asked and can answer by a key. */
+export const isInteractive = ({ out, json }: Context): boolean => out.live && !json && process.stdin.isTTY === true;
+
+function answerKeys({ context, session, presenter, interrupts, buildId }: DriveOptions): AnswerKeys | null {
+  if (!isInteractive(context)) return null;
+  const { ports, store } = session.app;
+  return createAnswerKeys(process.stdin, {
+    async answer(number, answer) {
+      const { answerQuestion } = await import("../coordinator/questions.ts");
+      await answerQuestion(ports, await store.builds.get({ id: buildId }), { number, answer, by: requester() });
+    },
+    interrupted: () => interrupts.raise(),
+    warn: (message) => presenter.warn(message),
+  });
 }
 
 const cancelMs = 4_000;
@@ -74,10 +107,11 @@ async function untilFull({ session, buildId }: DriveOptions): Promise<never> {
 }
 
 /** Tells of the end of a build that is over, as `build` did. */
-export function tellEnd(context: Context, view: BuildView, repository: string): void {
+export function tellEnd(context: Context, view: BuildView, repository: string, planFile: string | null = null): void {
   const { out, hints } = context;
   if (context.json) return;
-  for (const { tone, text } of summary(view, { repository, hints, now: new Date() })) out.line(out.paint(tone, text));
+  for (const { tone, text } of summary(view, { repository, planFile, hints, now: new Date() }))
+    out.line(out.paint(tone, text));
 }
 
 async function cancel({ session, presenter, buildId }: DriveOptions): Promise<void> {
@@ -131,7 +165,7 @@ async function untilItsTurn({ context, session, presenter, buildId }: DriveOptio
 async function finish(options: DriveOptions, view: BuildView, interrupted: boolean): Promise<void> {
   const { context, session, interrupts, buildId } = options;
   const repository = session.app.ports.workspace.repositoryPath(view.build.projectId as never);
-  tellEnd(context, view, repository);
+  tellEnd(context, view, repository, waitingPlanFile(session.config, view));
   if (view.build.status !== "completed" || view.build.plan.preview === null) return;
   const stopping = new AbortController();
   interrupts.on(() => stopping.abort());

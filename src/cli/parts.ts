@@ -222,6 +222,9 @@ export async function repositoryPath(config: Config, projectId: string): Promise
   return (await createWorkspaceFor(config)).repositoryPath(projectId as never);
 }
 
+/** Where a made plan lies, by the name of its file. */
+export const planFilePath = (config: Config, name: string): string => join(config.dataDir, "plans", name);
+
 /** What the git on PATH lacks; empty when builds can work with it. */
 export async function checkGit(config: Config): Promise<DriverProblem[]> {
   const git = await import("../workspace/git.ts");

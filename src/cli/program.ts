@@ -51,22 +51,33 @@ function addCommands(program: Command, given: ProgramOptions): void {
         done(await handler(context, self.args, self.opts()));
       });
 
-  command(program, "build [plan]", "run a plan to its end, with a live view", async (context, [plan], options) => {
-    if (options.brief !== undefined || options.source !== undefined) {
-      throw new WavesmithError("usage", "build --brief comes in a later version", { remedy: "write a plan file" });
-    }
-    if (plan === undefined) {
-      throw new WavesmithError("usage", "build needs a plan file", {
-        remedy: context.hints.command("build plan.yaml"),
-      });
-    }
-    const { build } = await import("./commands/build.ts");
-    return build(context, plan, { wait: options.wait !== false, demo: options.demo === true });
-  })
+  command(
+    program,
+    "build [plan]",
+    "run a plan, or a brief, to its end, with a live view",
+    async (context, [plan], options) => {
+      const { brief, source, yes } = options;
+      const { build, buildBrief } = await import("./commands/build.ts");
+      const common = { wait: options.wait !== false, demo: options.demo === true };
+      if (brief !== undefined && plan === undefined) return buildBrief(context, brief, { ...common, source, yes });
+      const alone = ["source", "yes"].find((name) => options[name] !== undefined);
+      if (brief !== undefined || alone !== undefined) {
+        const what = brief === undefined ? `--${alone} goes with --brief alone` : "a build has a plan file or a brief";
+        throw new WavesmithError("usage", what, { remedy: context.hints.command('build --brief "…"') });
+      }
+      if (plan === undefined) {
+        throw new WavesmithError("usage", "build needs a plan file, or a brief", {
+          remedy: `${context.hints.command("build plan.yaml")}, or ${context.hints.command('build --brief "a guestbook with…"')}`,
+        });
+      }
+      return build(context, plan, common);
+    },
+  )
     .option("--no-wait", "end at once, although there is a preview to look at")
     .option("--demo", "a fresh project each time; without bubblewrap it falls back to local-unsafe")
-    .option("--brief <text>", "(comes in a later version)")
-    .option("--source <source>", "(comes in a later version)");
+    .option("--brief <text>", "what is to be built, in words: a planner makes the plan, and shows it before it runs")
+    .option("--source <source>", "with --brief: the project to change; a folder, or a git URL with an optional #ref")
+    .option("--yes", "with --brief: run the plan that is made without showing it first");
 
   command(
     program,
@@ -128,6 +139,7 @@ function addCommands(program: Command, given: ProgramOptions): void {
     .option("--host <address>", "where to listen; another than this machine's own needs keys", "127.0.0.1");
   addSteeringCommands(program, command);
   addSandboxCommands(program, command);
+  addAgentCommands(program, command);
   command(program, "doctor", "try what this machine has for drivers, database and plans", async (context) => {
     const { doctor } = await import("./commands/doctor.ts");
     return doctor(context);
@@ -147,14 +159,35 @@ function addSteeringCommands(program: Command, command: AddCommand): void {
   })
     .option("--task <id>", "only what this task changed")
     .option("--wave <number>", "only what this wave changed");
-  command(program, "approve <build>", "let the wave that waits for a person pass", async (context, [name]) => {
-    const { approve } = await import("./commands/decide.ts");
-    return approve(context, name!);
-  });
-  command(program, "reject <build>", "block the wave that waits for a person", async (context, [name], options) => {
-    const { reject } = await import("./commands/decide.ts");
-    return reject(context, name!, options.reason);
-  }).option("--reason <text>", "what has to be different; a retry gives it to the fixer");
+  command(
+    program,
+    "approve <build>",
+    "let the wave, or the made plan, that waits for a person pass",
+    async (context, [name]) => {
+      const { approve } = await import("./commands/decide.ts");
+      return approve(context, name!);
+    },
+  );
+  command(
+    program,
+    "reject <build>",
+    "block the wave, or the made plan, that waits for a person",
+    async (context, [name], options) => {
+      const { reject } = await import("./commands/decide.ts");
+      return reject(context, name!, options.reason);
+    },
+  ).option("--reason <text>", "what has to be different; a retry gives it to the fixer, or to the planner");
+  command(
+    program,
+    "answer <build> [question]",
+    "allow or deny what an agent asks (default: the only question there is)",
+    async (context, [name, question], options) => {
+      const { answer } = await import("./commands/answer.ts");
+      return answer(context, name!, question, options);
+    },
+  )
+    .option("--allow", "let the agent do it, once")
+    .option("--deny", "do not let it");
   command(program, "rollback <build>", "take main back to the end of a wave", async (context, [name], options) => {
     const { rollback } = await import("./commands/rollback.ts");
     return rollback(context, name!, options.wave);
@@ -163,6 +196,22 @@ function addSteeringCommands(program: Command, command: AddCommand): void {
     const { shell } = await import("./commands/shell.ts");
     return shell(context, name!, options.task);
   }).option("--task <id>", "in a tree of what this task last committed");
+}
+
+function addAgentCommands(program: Command, command: AddCommand): void {
+  const agents = command(program, "agents", "the agents there are, and what each lacks", async (context) => {
+    const { agents } = await import("./commands/agents.ts");
+    return agents(context);
+  });
+  command(
+    agents,
+    "install <name>",
+    "install an agent for sandboxes: claude, codex, gemini, opencode",
+    async (context, [name]) => {
+      const { install } = await import("./commands/agents-install.ts");
+      return install(context, name!);
+    },
+  );
 }
 
 function addSandboxCommands(program: Command, command: AddCommand): void {

@@ -15,6 +15,8 @@ const startBytes = 256 * 1024 ** 2;
 /** So long after its start what a sandbox takes does not show in the machine's figures yet. */
 const settlingMs = 20_000;
 const retryAfterMs = 10_000;
+/** Whoever still waits has asked within this time, also where many tries have made the pauses longer. */
+const longestPauseMs = 120_000;
 
 type Admission = { readonly row: SandboxRow } | { readonly full: string };
 
@@ -101,9 +103,10 @@ async function presentSandbox(
 async function whyFull(
   transaction: StoreTransaction,
   ports: Ports,
-  { tenantId, projectId }: BuildRow,
+  build: BuildRow,
   room: MachineRoom,
 ): Promise<string | null> {
+  const { tenantId, projectId } = build;
   const { maxRunningPerTenant: most, cpuOvercommit } = ports.sandboxPolicy;
   const rows = await transaction.sandboxes.list({ state: ["running", "wanted"] });
   const others = rows.filter((row) => row.projectId !== projectId && (row.state === "running" || row.reason === null));
@@ -116,7 +119,28 @@ async function whyFull(
   const processors = ports.processors * cpuOvercommit;
   if (others.length > 0 && taken + limits.cpus > processors)
     return `the ${others.length} that run may use ${taken} of ${processors} processors to be promised`;
-  return whyNoRoom(ports, others, room);
+  return whyNoRoom(ports, others, room) ?? whoIsFirst(transaction, ports, build, rows);
+}
+
+/**
+ * Builds of a tenant get what becomes free in the order in which they were asked for. One that asks no more, whatever
+ * became of it, holds nobody up.
+ */
+async function whoIsFirst(
+  transaction: StoreTransaction,
+  ports: Ports,
+  { tenantId, projectId, position }: BuildRow,
+  rows: readonly SandboxRow[],
+): Promise<string | null> {
+  const since = ports.clock.now().getTime() - longestPauseMs;
+  const ids = rows
+    .filter(({ state, reason, checkedAt }) => state === "wanted" && reason !== null && Number(checkedAt) > since)
+    .map((row) => row.projectId)
+    .filter((id) => id !== projectId);
+  if (ids.length === 0) return null;
+  const builds = await transaction.builds.list({ tenantId, projectId: ids, status: "running" }, { by: "position" });
+  const first = builds.find((other) => other.position < position);
+  return first === undefined ? null : `build ${first.id} has waited for it longer`;
 }
 
 function whyNoRoom(ports: Ports, others: readonly SandboxRow[], room: MachineRoom): string | null {

@@ -1,3 +1,4 @@
+import { planTaskKey } from "../domain/brief.ts";
 import { type Move, nextMove } from "../domain/next-move.ts";
 import type { GateName } from "../domain/status.ts";
 import type { BuildRow, StoreTransaction, TaskRow, WaveRow } from "../store/port.ts";
@@ -89,6 +90,9 @@ async function apply(
     case "ask-approval":
       await askApproval(transaction, state);
       return false;
+    case "plan-again":
+      await planAgain(transaction, ports, state);
+      return true;
     case "pass-wave":
       await passWave(transaction, ports, state.build, state.wave!);
       return false;
@@ -315,6 +319,18 @@ async function askApproval(transaction: StoreTransaction, state: BuildState): Pr
   await emitFor(transaction, state.build, "project/approval.requested", `${wave.id}/${wave.headSha}`, wave.epoch, {
     waveNumber: wave.number,
   });
+}
+
+/** Closes the wave whose plan was rejected: the task that makes it is done again, and all others wait for that one. */
+async function planAgain(transaction: StoreTransaction, ports: Ports, state: BuildState): Promise<void> {
+  const wave = state.wave!;
+  const reason = "its plan was rejected";
+  await transaction.waves.update({ id: wave.id }, { status: "failed", reason, endedAt: ports.clock.now() });
+  const task = await transaction.tasks.get({ buildId: state.build.id, key: planTaskKey });
+  await transaction.tasks.update(
+    { id: task.id },
+    { status: "pending", epoch: task.epoch + 1, retriesUsed: 0, losses: 0, reason, endedAt: null },
+  );
 }
 
 /** The commit point of a wave: from here on branch, tag, preview and next event are projections of this row (W3). */

@@ -1,4 +1,5 @@
 import { WavesmithError } from "../domain/errors.ts";
+import { parseModel, providerNames } from "../domain/models.ts";
 import { type AgentSpec, agentSpecFor, type Plan, type PlanFault } from "../domain/plan.ts";
 import type { Models } from "../models/port.ts";
 
@@ -25,6 +26,7 @@ export function refuseWithoutModels(models: Pick<Models, "lacks" | "isPriced">, 
 
 function keysOf(model: string): string {
   if (model.startsWith("openai:")) return "OPENAI_API_KEY";
+  if (model.startsWith("google:")) return "GEMINI_API_KEY";
   if (model.startsWith("compatible:")) return "WAVESMITH_COMPATIBLE_URL";
   return "ANTHROPIC_API_KEY or CLAUDE_CODE_OAUTH_TOKEN";
 }
@@ -35,8 +37,9 @@ function modelFaults(models: Pick<Models, "isPriced">, plan: Plan): PlanFault[] 
     faults.push({ code: "model", path: `agents.${role}.model`, line: null, message });
   };
   for (const { role, spec } of usedAgents(plan)) {
-    const isNamed = spec.model !== null && /^(anthropic|openai|compatible):./.test(spec.model);
-    if (spec.runtime === "builtin" && !isNamed) {
+    const { provider, model } = parseModel(spec.model ?? "");
+    const isNamed = providerNames.some((name) => name === provider) && model !== "";
+    if (spec.runtime === "builtin" && (!isNamed || provider === "google")) {
       fault(
         role,
         `${spec.model} names no model: write provider:model, such as anthropic:claude-sonnet-4-5, openai:gpt-5 or compatible:llama3.3`,

@@ -5,10 +5,11 @@ import { atLeast } from "../domain/status.ts";
 import type { SortedReview } from "../gates/port.ts";
 import type { JobState, SandboxEndpoint, StageSpec } from "../sandbox/port.ts";
 import type { BuildRow, GateRunRow, WaveRow } from "../store/port.ts";
-import { describeFailure, endText, maskOf, stageOutput } from "./job-results.ts";
-import { gateTreePath, handoverPath, homePath } from "./names.ts";
+import { describeFailure, endText, gateMask, stageOutput } from "./job-results.ts";
+import { answersPath, gateTreePath, handoverPath, homePath } from "./names.ts";
 import type { Ports } from "./port.ts";
 import { waveMembers } from "./start-attempt.ts";
+import { clearSurroundings } from "./surroundings.ts";
 
 // The critic's agent looks at most twice, each time in a job, a tree and a session of its own: first for findings, then,
 // if some of them would block, at those alone. What the first look found is kept with the run between the two, so that
@@ -55,9 +56,10 @@ export async function reviewStage(
   loaded: CriticRun,
   { spec, env }: { readonly spec: AgentSpec; readonly env: Readonly<Record<string, string>> },
 ): Promise<StageSpec> {
-  const { run, wave } = loaded;
+  const { run, build, wave } = loaded;
   const pack = await reviewPack(ports, loaded);
   const folder = handoverPath(run.jobKey!);
+  await clearSurroundings(ports, endpoint, { build, home: null });
   await endpoint.guest.writeFile(`${folder}/task.json`, pack.taskFile);
   const review = ports.agents.agentStage({
     spec,
@@ -74,6 +76,7 @@ export async function reviewStage(
     modelToken: await ports.models.tokenFor("gate", run.id, run.fence),
     resultSchema: firstLookOf(loaded) === null ? ports.gates.reviewSchema : ports.gates.secondLookSchema,
     readOnly: true,
+    answersPath: build.interactive ? answersPath(run.jobKey!) : null,
   });
   return { ...review, continueOnFailure: true };
 }
@@ -131,7 +134,7 @@ async function resultFile(
   state: JobState,
 ): Promise<{ text: string } | { lack: string }> {
   const jobKey = run.jobKey!;
-  const mask = maskOf(ports, build);
+  const mask = await gateMask(ports, build, run);
   const stage = state.stages.find((candidate) => candidate.name === "agent");
   if (stage === undefined) return { lack: "the critic agent did not finish: never started" };
   if (stage.status !== "passed") {

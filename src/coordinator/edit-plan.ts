@@ -1,53 +1,23 @@
-import { isDeepStrictEqual } from "node:util";
+import { makesPlan, planTaskKey, withPlanTask } from "../domain/brief.ts";
 import { WavesmithError } from "../domain/errors.ts";
 import { networkOf } from "../domain/network.ts";
-import type { Plan, PlanTask } from "../domain/plan.ts";
-import { createTaskGraph } from "../domain/task-graph.ts";
-import type { BuildRow, StoreTransaction, TaskRow } from "../store/port.ts";
+import type { Plan } from "../domain/plan.ts";
+import type { BuildRow, StoreTransaction, TaskRow, WaveRow } from "../store/port.ts";
 import { advance } from "./advance.ts";
+import { compareTasks, type PlanEdit, storeTasksOf } from "./edited-tasks.ts";
 import type { Ports } from "./port.ts";
 import { deadlineFrom, personsHead, reopenTasks, reopenWave } from "./retry-build.ts";
 
 // `resume --plan EDITED` keeps completed tasks that did not change and runs the changed ones and their dependents. A
 // completed task that the edited plan no longer has stays in the tree and is marked `removed`.
 
-/** What an edited plan means for a build. */
-export interface PlanEdit {
-  readonly added: string[];
-  /** Changed tasks and everything that depends on them: they run again. */
-  readonly again: string[];
-  readonly removed: string[];
-  readonly kept: string[];
-}
-
-/** Compares an edited plan with the tasks of a build; pure. */
-export function compareTasks(tasks: readonly Pick<TaskRow, "key" | "definition" | "status">[], edited: Plan): PlanEdit {
-  const before = new Map(tasks.filter((task) => task.status !== "removed").map((task) => [task.key, task]));
-  const changed = edited.tasks.filter((task) => {
-    const old = before.get(task.key);
-    return old !== undefined && !sameTask(old.definition, task);
-  });
-  const added = edited.tasks.filter((task) => !before.has(task.key)).map((task) => task.key);
-  const again = new Set(changed.map((task) => task.key));
-  const graph = createTaskGraph(edited.tasks);
-  for (const key of graph.allDependents([...again, ...added])) if (before.has(key)) again.add(key);
-  const names = new Set(edited.tasks.map((task) => task.key));
-  return {
-    added,
-    again: [...again],
-    removed: [...before.keys()].filter((key) => !names.has(key)),
-    kept: edited.tasks.map((task) => task.key).filter((key) => before.has(key) && !again.has(key)),
-  };
-}
-
-/** Where a task stands in the file and how it is called do not make it another task. */
-function sameTask(a: PlanTask, b: PlanTask): boolean {
-  const essence = ({ position: _position, title: _title, ...rest }: PlanTask) => rest;
-  return isDeepStrictEqual(essence(a), essence(b));
-}
-
 /** Gives a build that does not run an edited plan and lets it go on. Returns what that means. Fails with `conflict` while it runs. */
-export async function editPlan(ports: Ports, buildId: string, edited: Plan): Promise<PlanEdit> {
+export async function editPlan(
+  ports: Ports,
+  buildId: string,
+  given: Plan,
+  by: string | null = null,
+): Promise<PlanEdit> {
   const build = await ports.store.builds.get({ id: buildId });
   const wave = await ports.store.waves.find({ buildId }, { by: "number", descending: true });
   const head = wave === null ? null : await personsHead(ports, build, wave);
@@ -56,12 +26,14 @@ export async function editPlan(ports: Ports, buildId: string, edited: Plan): Pro
     const present = await transaction.lockBuild(buildId);
     await refuseWhileAtWork(transaction, present);
     const tasks = await transaction.tasks.list({ buildId }, { by: "position" });
+    const edited = behindPlanTask(present, tasks, given);
     const edit = compareTasks(tasks, edited);
-    await storeEdit(transaction, ports, present, tasks, edited, edit);
+    await storeTasksOf(transaction, ports, present, { tasks, edited, edit });
     const [running] = await transaction.builds.update(
       { id: buildId },
       {
         plan: edited,
+        planVersion: present.planVersion + 1,
         network: networkOf(edited).mode,
         status: "running",
         reason: null,
@@ -71,10 +43,40 @@ export async function editPlan(ports: Ports, buildId: string, edited: Plan): Pro
       },
     );
     await reopenTasks(transaction, buildId);
-    if (wave !== null) await settleOpenWave(transaction, ports, running!, { edit, before: present.plan }, head);
+    if (wave !== null) {
+      await approvePlan(transaction, ports, present, { wave, by });
+      await settleOpenWave(transaction, ports, running!, { edit, before: present.plan }, head);
+    }
     await advance(transaction, ports, buildId);
     return edit;
   });
+}
+
+/** A plan that a planner made stays behind the task that made it; one that takes the place of what it did not make, does not. */
+function behindPlanTask({ brief }: BuildRow, tasks: readonly TaskRow[], edited: Plan): Plan {
+  const planTask = tasks.find(({ key }) => makesPlan({ brief }, key));
+  if (planTask?.status !== "completed") return edited;
+  if (edited.tasks.some(({ key }) => key === planTask.key)) {
+    throw new WavesmithError("plan-invalid", `tasks: ${planTask.key} is the id of the task that made the plan`, {
+      remedy: "give the task another id",
+    });
+  }
+  return withPlanTask(edited, planTask.definition);
+}
+
+/** Who edits the plan that waits for his word has given it. */
+async function approvePlan(
+  transaction: StoreTransaction,
+  ports: Ports,
+  build: BuildRow,
+  { wave, by }: { wave: WaveRow; by: string | null },
+): Promise<void> {
+  const made = await transaction.tasks.find({ buildId: build.id, waveId: wave.id, key: planTaskKey });
+  if (build.brief === null || made === null || wave.headSha === null) return;
+  const { id: waveId, headSha: sha } = wave;
+  const approval = { id: ports.ids("approval"), buildId: build.id, waveId, sha, by, createdAt: ports.clock.now() };
+  await transaction.approvals.insert({ ...approval, decision: "approved" });
+  await transaction.waves.update({ id: waveId }, { approvedSha: sha, rejectedSha: null });
 }
 
 async function refuseWhileAtWork(transaction: StoreTransaction, build: BuildRow): Promise<void> {
@@ -91,53 +93,6 @@ async function refuseWhileAtWork(transaction: StoreTransaction, build: BuildRow)
   });
 }
 
-async function storeEdit(
-  transaction: StoreTransaction,
-  ports: Ports,
-  build: BuildRow,
-  tasks: readonly TaskRow[],
-  edited: Plan,
-  edit: PlanEdit,
-): Promise<void> {
-  const rows = new Map(tasks.map((task) => [task.key, task]));
-  const again = new Set(edit.again);
-  const ids = new Map<string, string>();
-  for (const definition of edited.tasks) {
-    const row = rows.get(definition.key);
-    const set = { position: definition.position, agent: definition.agent, definition };
-    ids.set(definition.key, row?.id ?? ports.ids("task"));
-    if (row === undefined) {
-      await transaction.tasks.insert({
-        id: ids.get(definition.key)!,
-        buildId: build.id,
-        key: definition.key,
-        status: "pending",
-        ...set,
-      });
-    } else if (again.has(row.key) || row.status === "removed") {
-      const fresh = {
-        status: "pending",
-        epoch: row.epoch + 1,
-        commitSha: null,
-        retriesUsed: 0,
-        losses: 0,
-        endedAt: null,
-      } as const;
-      await transaction.tasks.update({ id: row.id }, { ...set, ...fresh, reason: "the plan was edited" });
-    } else {
-      await transaction.tasks.update({ id: row.id }, set);
-    }
-  }
-  const removed = edit.removed.map((key) => rows.get(key)!.id);
-  await transaction.tasks.update({ id: removed }, { status: "removed", reason: "the edited plan no longer has it" });
-  await transaction.dependencies.remove({ taskId: [...rows.values()].map((row) => row.id) });
-  await transaction.dependencies.insertMany(
-    edited.tasks.flatMap((task) =>
-      task.dependsOn.map((key) => ({ taskId: ids.get(task.key)!, dependsOnId: ids.get(key)! })),
-    ),
-  );
-}
-
 /** A wave that was not passed goes on when the edit left its tasks alone; else it closes, and its tasks run in the next. */
 async function settleOpenWave(
   transaction: StoreTransaction,
@@ -152,7 +107,9 @@ async function settleOpenWave(
   const touched = new Set([...edit.again, ...edit.removed]);
   // Who may share a wave follows from it (W2).
   const regrouped = before.isolation !== build.plan.isolation && wave.headSha === null;
-  if (!regrouped && !members.some((task) => touched.has(task.key)) && wave.status !== "cancelled") {
+  // What is cancelled was not joined, but a plan that was made holds without that.
+  const isOver = wave.status === "cancelled" && !members.some((task) => makesPlan(build, task.key));
+  if (!regrouped && !members.some((task) => touched.has(task.key)) && !isOver) {
     await reopenWave(transaction, ports, build, wave, head);
     return;
   }

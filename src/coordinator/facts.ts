@@ -1,3 +1,4 @@
+import { makesPlan } from "../domain/brief.ts";
 import type { BuildFact, GateFact, TaskFact, WaveFact } from "../domain/next-move.ts";
 import { agentSpecFor, type Plan } from "../domain/plan.ts";
 import { createTaskGraph, type TaskGraph } from "../domain/task-graph.ts";
@@ -129,6 +130,7 @@ function waveFact(state: BuildState, wave: WaveRow): WaveFact {
       .filter((run) => run.sha !== wave.headSha && run.fingerprint !== null && run.verdict !== "passed")
       .map((run) => run.fingerprint as string),
     decision: decisionOn(wave),
+    madePlan: state.tasks.some((task) => task.waveId === wave.id && makesPlan(state.build, task.key)),
   };
 }
 
@@ -152,6 +154,7 @@ export function factsOf(state: BuildState, ports: Pick<Ports, "clock" | "process
     status: build.status,
     onTaskFailure: plan.onTaskFailure,
     approval: plan.approval,
+    asksForPlan: build.brief?.asks ?? false,
     maxParallelTasks: plan.limits.maxParallelTasks ?? ports.processors,
     maxFixRounds: plan.gates.maxFixRounds,
     fixerAvailable: agentSpecFor(plan, "fixer") !== null,

@@ -6,19 +6,21 @@ import type { JobState, SandboxEndpoint } from "../sandbox/port.ts";
 import type { AttemptRow, StoreTransaction, TaskRow } from "../store/port.ts";
 import type { KeepResult } from "../workspace/port.ts";
 import { addHeadAttempt, advance, emitFor } from "./advance.ts";
+import { plantedReason } from "./agent-files.ts";
 import { withDenials } from "./denials.ts";
 import {
+  attemptMask,
   describeFailure,
   endText,
   failedStage,
   jobStateOf,
-  maskOf,
   outputTail,
   overBudget,
   stageOutput,
 } from "./job-results.ts";
 import { dropJob } from "./job-stages.ts";
 import { type Keeping, keepTree, keepWork } from "./keep-work.ts";
+import { applyPlan, isPlanner, judgePlan, writePlanOut } from "./made-plan.ts";
 import type { Mask } from "./masking.ts";
 import { handoverPath, waveRef } from "./names.ts";
 import type { Ports } from "./port.ts";
@@ -44,7 +46,7 @@ export async function keepAttempt(ports: Ports, refer: AttemptRefer): Promise<vo
   const { attempt, build } = loaded;
   if (attempt.fence !== refer.fence || !["running", "starting", "finishing"].includes(attempt.status)) return;
   const endpoint = await ensureSandbox(ports, build);
-  const mask = maskOf(ports, build);
+  const mask = await attemptMask(ports, build, attempt);
   const state = await jobStateOf(ports, attempt.jobKey);
   const keeping = await keepWork(ports, endpoint, loaded, state !== null && failedStage(state) !== null);
   const { kept, noRoom } = keeping;
@@ -52,17 +54,55 @@ export async function keepAttempt(ports: Ports, refer: AttemptRefer): Promise<vo
   const output = state === null ? "" : await lastOutput(endpoint, attempt, state, mask);
   const tail = outputTail(ports.agents.readable(output));
   const judged = judge(loaded, { state, keeping, tail, ended: ports.agents.endOf(output) });
-  const guarded = await guardFix(ports, loaded, kept, await explained(ports, loaded, judged));
+  if (isPlanner(loaded)) {
+    const explain = await explained(ports, loaded, judged);
+    await keepPlan(ports, endpoint, loaded, { judged: explain, mask, tail, commitSha: kept?.commit ?? null });
+    return;
+  }
+  const guarded = await guardAgentFiles(ports, endpoint, loaded, {
+    kept,
+    judged: guardNames(kept, mask, await guardFix(ports, loaded, kept, await explained(ports, loaded, judged))),
+  });
   const summary =
     (await handedInSummary(ports, endpoint, attempt, mask)) ??
     (guarded.outcome === "succeeded" ? await lastWords(ports, endpoint, attempt, state, mask) : null);
-  const changed = kept === null ? [] : kept.changed.map((file) => file.path);
+  const changed = kept === null ? [] : kept.changed.map((file) => mask(file.path));
   await ports.store.attempts.update(
     { id: attempt.id, fence: refer.fence, status: ["running", "starting", "finishing"] },
     {
       status: "finishing",
       commitSha: kept?.commit ?? null,
       verdict: { ...guarded, reason: guarded.reason === null ? null : mask(guarded.reason), summary, changed },
+      outputTail: tail,
+    },
+  );
+}
+
+/** The verdict on a planner's attempt rests on the plan it handed in; what else it changed is kept and never joined. */
+async function keepPlan(
+  ports: Ports,
+  endpoint: SandboxEndpoint,
+  loaded: LoadedAttempt,
+  { judged, mask, tail, commitSha }: { judged: Judgement; mask: Mask; tail: string; commitSha: string | null },
+): Promise<void> {
+  const { attempt } = loaded;
+  const handed = judged.outcome === "succeeded" ? await judgePlan(endpoint, loaded, mask) : {};
+  const { outcome, reason } =
+    handed.reason === undefined ? judged : { outcome: "failed" as const, reason: handed.reason };
+  const { plan, handedIn } = handed;
+  await ports.store.attempts.update(
+    { id: attempt.id, fence: attempt.fence, status: ["running", "starting", "finishing"] },
+    {
+      status: "finishing",
+      commitSha,
+      verdict: {
+        outcome,
+        reason: reason === null ? null : mask(reason),
+        summary: plan?.description ?? null,
+        changed: [],
+        ...(plan === undefined ? {} : { plan }),
+        ...(handedIn === undefined ? {} : { handedIn }),
+      },
       outputTail: tail,
     },
   );
@@ -169,6 +209,25 @@ async function guardFix(
   };
 }
 
+/** Names of files are in findings, prompts and views without end: a secret is in none of them (W12). */
+function guardNames(kept: KeepResult | null, mask: Mask, judged: Judgement): Judgement {
+  const telling = kept?.changed.find(({ path }) => mask(path) !== path);
+  if (judged.outcome !== "succeeded" || telling === undefined) return judged;
+  return { outcome: "refused", reason: `the name of a file that it changed holds a secret: ${mask(telling.path)}` };
+}
+
+/** One agent does not steer the next unseen (A1, A2 in agent-files.ts). */
+async function guardAgentFiles(
+  ports: Ports,
+  endpoint: SandboxEndpoint,
+  loaded: LoadedAttempt,
+  { kept, judged }: { kept: KeepResult | null; judged: Judgement },
+): Promise<Judgement> {
+  if (judged.outcome !== "succeeded" || kept === null) return judged;
+  const reason = await plantedReason(ports, endpoint, loaded, kept.changed);
+  return reason === null ? judged : { outcome: "refused", reason };
+}
+
 async function checkFix(ports: Ports, projectId: string, attempt: AttemptRow, kept: KeepResult): Promise<Finding[]> {
   return ports.gates.staticChecks({
     changed: kept.changed,
@@ -176,6 +235,7 @@ async function checkFix(ports: Ports, projectId: string, attempt: AttemptRow, ke
     before: commitReader(ports, projectId, attempt.baseSha),
     after: commitReader(ports, projectId, kept.commit!),
     changes: [{ taskKey: "fix", writes: null, mayChangeTests: false, files: kept.changed.map((file) => file.path) }],
+    agentFiles: [],
   });
 }
 
@@ -206,7 +266,8 @@ async function lastOutput(
 
 /** Settles the attempt and whatever follows from it, in one commit. */
 export async function settleAttempt(ports: Ports, refer: AttemptRefer): Promise<void> {
-  const { attempt, wave, build } = await loadAttempt(ports, refer.attemptId);
+  const loaded = await loadAttempt(ports, refer.attemptId);
+  const { attempt, wave, build } = loaded;
   if (attempt.status !== "finishing" || attempt.fence !== refer.fence) return;
   // Before it may be tried again, and so that nobody else goes on seeing it.
   if (sharesTree(attempt)) await clearPaths(ports, await ensureSandbox(ports, build), attempt);
@@ -215,6 +276,7 @@ export async function settleAttempt(ports: Ports, refer: AttemptRefer): Promise<
     const ref = waveRef(attempt.buildId, wave.number);
     await ports.workspace.moveRef(build.projectId as never, ref, attempt.commitSha, attempt.baseSha);
   }
+  await writePlanOut(ports, loaded);
   await ports.store.transaction("settle-attempt", async (transaction) => {
     await transaction.lockBuild(attempt.buildId);
     await settleIn(transaction, ports, refer);
@@ -244,9 +306,10 @@ async function settleTask(transaction: StoreTransaction, ports: Ports, attempt: 
   const set = (patch: Partial<TaskRow>) => transaction.tasks.update({ id: task.id }, patch);
   switch (attempt.outcome) {
     case "succeeded":
+      await applyPlan(transaction, ports, attempt);
       await set({
         status: "joining",
-        commitSha: attempt.commitSha,
+        commitSha: attempt.verdict?.plan === undefined ? attempt.commitSha : null,
         summary: attempt.verdict?.summary ?? null,
         changedFiles: attempt.verdict?.changed ?? [],
         reason: null,
@@ -379,7 +442,7 @@ export async function closeAttempt(ports: Ports, refer: AttemptRefer): Promise<v
 /** Settles an attempt that could not even be started, as lost to infrastructure (W4). */
 export async function loseAttempt(ports: Ports, refer: AttemptRefer, reason: string): Promise<void> {
   const { attempt, build } = await loadAttempt(ports, refer.attemptId);
-  const why = maskOf(ports, build)(reason);
+  const why = (await attemptMask(ports, build, attempt))(reason);
   await ports.store.transaction("lose-attempt", async (transaction) => {
     await transaction.lockBuild(attempt.buildId);
     const [lost] = await transaction.attempts.update(

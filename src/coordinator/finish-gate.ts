@@ -1,13 +1,15 @@
+import { agentFilesAmong } from "../domain/agent-files.ts";
 import type { Evidence, Finding } from "../domain/finding.ts";
 import type { Verdict } from "../domain/status.ts";
 import type { GateResult, SortedReview } from "../gates/port.ts";
 import type { JobState, SandboxEndpoint, StageState } from "../sandbox/port.ts";
 import type { GateRunRow, StoreTransaction } from "../store/port.ts";
 import { advance, emitFor } from "./advance.ts";
+import { declaredByTasks } from "./agent-files.ts";
 import { criticAgent, judgeReview, type Reviewed, reviewMissing, secondLookHome } from "./critic-review.ts";
 import { withDenials } from "./denials.ts";
 import { commitReader } from "./finish-attempt.ts";
-import { describeFailure, jobStateOf, maskOf, overBudget, stageOutput } from "./job-results.ts";
+import { describeFailure, gateMask, jobStateOf, maskOf, overBudget, stageOutput } from "./job-results.ts";
 import { dropJob } from "./job-stages.ts";
 import type { Mask } from "./masking.ts";
 import { gateTreePath, handoverPath } from "./names.ts";
@@ -62,7 +64,7 @@ export async function finishGate(ports: Ports, refer: GateRefer): Promise<void> 
     return;
   }
   const judged = await explained(ports, loaded, outcome);
-  await settle(ports, refer, maskJudged(maskOf(ports, build), judged));
+  await settle(ports, refer, maskJudged(await gateMask(ports, build, run), judged));
 }
 
 /** A program that could not reach a host seldom says which. */
@@ -113,7 +115,8 @@ async function settle(ports: Ports, refer: GateRefer, judged: Judged): Promise<v
 /** A gate lost to infrastructure is repeated, at most three times (W4, W6). */
 export async function loseGate(ports: Ports, refer: GateRefer, why: string | null = null): Promise<void> {
   const { buildId } = await ports.store.gateRuns.get({ id: refer.gateRunId });
-  const said = why === null ? null : maskOf(ports, await ports.store.builds.get({ id: buildId }))(why);
+  const cover = await maskOf(ports, await ports.store.builds.get({ id: buildId }), null);
+  const said = why === null ? null : cover(why);
   await ports.store.transaction("repeat-gate", async (transaction) => {
     const build = await transaction.lockBuild(buildId);
     const run = await transaction.gateRuns.get({ id: refer.gateRunId });
@@ -165,7 +168,7 @@ async function raiseGate(
  * run, so that whatever is lost from here on costs only the second.
  */
 async function askSecondLook(ports: Ports, { run, build }: LoadedGate, found: SortedReview): Promise<void> {
-  const cover = maskOf(ports, build);
+  const cover = await gateMask(ports, build, run);
   const firstLook = {
     candidates: found.candidates.map((finding) => maskFinding(cover, finding)),
     aside: found.aside.map((finding) => maskFinding(cover, finding)),
@@ -258,14 +261,18 @@ async function judgeChecks(
   const changed = await ports.workspace.changedFiles(build.projectId as never, wave.baseSha, run.sha);
   const members = tasks.filter((task) => task.waveId === wave.id && task.status === "completed");
   const everyMay = members.length > 0 && members.every((task) => task.definition.mayChangeTests);
+  // A fix declares nothing: it may change the agents' files that a task of its wave names.
+  const named = declaredByTasks(members);
+  const fixes = (await fixChanges(ports, loaded, everyMay)).map((fix) => ({ ...fix, names: named }));
   const attributed = [
     ...members.map((task) => ({
       taskKey: task.key,
       writes: task.definition.writes,
+      names: task.definition.writes ?? [],
       mayChangeTests: task.definition.mayChangeTests,
       files: task.changedFiles,
     })),
-    ...(await fixChanges(ports, loaded, everyMay)),
+    ...fixes,
   ];
   const known = new Set(attributed.flatMap((change) => change.files));
   // What no attempt changed, a person put on the wave's branch; a person may change tests.
@@ -276,6 +283,9 @@ async function judgeChecks(
     before: commitReader(ports, build.projectId, wave.baseSha),
     after: commitReader(ports, build.projectId, run.sha),
     changes: [...attributed, { taskKey: "person", writes: null, mayChangeTests: true, files: byPerson }],
+    agentFiles: attributed.flatMap(({ taskKey, names, files }) =>
+      agentFilesAmong(files, names).map((found) => ({ taskKey, ...found })),
+    ),
   });
   const notes = [`${counted(changed.length, "changed file")} checked`];
   if (state !== null) findings.push(...(await syntaxFindings(ports, loaded, state)));
@@ -322,7 +332,7 @@ async function fixChanges(ports: Ports, { build, wave }: LoadedGate, everyMay: b
 async function syntaxFindings(ports: Ports, loaded: LoadedGate, state: JobState): Promise<Finding[]> {
   const { run, build } = loaded;
   const endpoint = await ensureSandbox(ports, build);
-  const cover = maskOf(ports, build);
+  const cover = await gateMask(ports, build, run);
   const found: Finding[] = [];
   for (const check of await criticChecks(ports, loaded)) {
     const stage = state.stages.find((candidate) => candidate.name === check.name);
@@ -343,7 +353,7 @@ async function judgeJob(
   state: JobState,
 ): Promise<Judged> {
   const endpoint = await ensureSandbox(ports, build);
-  const cover = maskOf(ports, build);
+  const cover = await gateMask(ports, build, run);
   const treePath = gateTreePath(wave.number, run);
   const results: { stage: StageState; result: GateResult }[] = [];
   for (const stage of state.stages) {

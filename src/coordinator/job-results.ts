@@ -1,11 +1,36 @@
 import type { AgentEnd } from "../agents/port.ts";
 import { saysDiskFull } from "../domain/disk-full.ts";
+import type { ModelOwnerKind } from "../models/port.ts";
 import type { JobState, SandboxEndpoint, StageState } from "../sandbox/port.ts";
-import type { BuildRow } from "../store/port.ts";
+import type { AttemptRow, BuildRow, GateRunRow } from "../store/port.ts";
 import { createMask, type Mask } from "./masking.ts";
 import type { Ports } from "./port.ts";
 
-export const maskOf = (ports: Ports, build: BuildRow): Mask => createMask(ports.secrets.values(build.plan.secrets));
+/** Whose job it is that may show its token of the model proxy. */
+type TokenOwner = Readonly<{ kind: ModelOwnerKind; id: string; fence: number }>;
+
+/** Every value that no output may show, by name: the plan's secrets, what we sign in with, the job's own token. */
+export async function coveredValues(
+  ports: Ports,
+  { plan }: BuildRow,
+  owner: TokenOwner | null,
+): Promise<Record<string, string>> {
+  const token = owner === null ? null : await ports.models.tokenFor(owner.kind, owner.id, owner.fence);
+  return {
+    ...ports.secrets.own(),
+    ...ports.secrets.values(plan.secrets),
+    ...(token === null ? {} : { WAVESMITH_MODEL_TOKEN: token }),
+  };
+}
+
+export const maskOf = async (ports: Ports, build: BuildRow, owner: TokenOwner | null): Promise<Mask> =>
+  createMask(await coveredValues(ports, build, owner));
+
+export const attemptMask = (ports: Ports, build: BuildRow, { id, fence }: AttemptRow): Promise<Mask> =>
+  maskOf(ports, build, { kind: "attempt", id, fence });
+
+export const gateMask = (ports: Ports, build: BuildRow, { id, fence }: GateRunRow): Promise<Mask> =>
+  maskOf(ports, build, { kind: "gate", id, fence });
 
 /** Why a job was ended: the time limit of its plan. */
 export const overBudget = "over-budget";
@@ -42,7 +67,10 @@ export async function stageOutput(
     return Buffer.concat(parts).toString("utf8");
   };
   if (end - start <= 2 * half) return mask(await read(start, end));
-  return mask(`${await read(start, start + half)}\n[…]\n${await read(end - half, end)}`);
+  // Whole lines: half a secret would not be recognised.
+  const [first, last] = [await read(start, start + half), await read(end - half, end)];
+  const [firstEnd, lastStart] = [first.lastIndexOf("\n"), last.indexOf("\n")];
+  return mask(`${first.slice(0, Math.max(0, firstEnd))}\n[…]\n${lastStart < 0 ? "" : last.slice(lastStart + 1)}`);
 }
 
 /** The first stage that went wrong, else null. */

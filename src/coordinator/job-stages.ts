@@ -1,6 +1,7 @@
 import { createHash } from "node:crypto";
 import type { Plan } from "../domain/plan.ts";
 import type { JobSpec, SandboxEndpoint, StageSpec } from "../sandbox/port.ts";
+import { agentFileSearch } from "./agent-file-search.ts";
 import type { Ports } from "./port.ts";
 import { requireVolumeRoom } from "./volume-limit.ts";
 
@@ -118,7 +119,19 @@ chmod 755 "$work" && mkdir "$work/files" &&
   tar --null -cf - -T "$work/list" | tar -xf - -C "$work/files" &&
   touch "$work/complete" && mv -T "$work" "$1" 2> /dev/null || rm -rf "$work"
 `;
-const restoreScript = `cp -a --reflink=auto "$1/files/." .`;
+// The cache is written by jobs. What one of them put there for agents to read is not spread: setup is run again.
+const plantedScript = `
+planted() {
+  found=$(cd "$1/files" && shift && find . "$@" -print -quit) || return 0
+  [ -n "$found" ] || return 1
+  echo "the cache of setup is not used: it holds $found, which agents take as instructions"
+}`;
+/** Args: the cache's entry, setup's script, what finds files of agents. */
+const restoreScript = `${plantedScript}
+entry=$1 run=$2
+shift 2
+if planted "$entry" "$@"; then exec sh -e -c "$run"; fi
+cp -a --reflink=auto "$entry/files/." .`;
 
 async function setupStages(frame: JobFrame, env: Record<string, string>): Promise<StageSpec[]> {
   const { setup } = frame.plan;
@@ -130,7 +143,8 @@ async function setupStages(frame: JobFrame, env: Record<string, string>): Promis
   const folder = `cache/setup/${await setupHash(frame, setup)}`;
   const inside = `${frame.endpoint.workspaceRoot}/${folder}`;
   if ((await frame.endpoint.guest.stat(`${folder}/complete`)) !== null) {
-    return [stage({ ...base, name: "setup (from cache)", argv: ["sh", "-e", "-c", restoreScript, "restore", inside] })];
+    const restore = ["sh", "-e", "-c", restoreScript, "restore", inside, setup.run, ...agentFileSearch];
+    return [stage({ ...base, name: "setup (from cache)", argv: restore })];
   }
   const save = stage({ ...base, name: "save setup cache", argv: ["sh", "-c", saveScript, "save", inside] });
   return [run, { ...save, continueOnFailure: true }];
@@ -138,17 +152,19 @@ async function setupStages(frame: JobFrame, env: Record<string, string>): Promis
 
 // Whoever comes second waits, and finds it done. The lock dies with who holds it, and is nothing that setup's own
 // processes inherit. A setup that failed is tried again by the next.
-const sharedSetupScript = `
+const sharedSetupScript = `${plantedScript}
+run=$1 entry=$2 save=$3
+shift 3
 command -v flock > /dev/null || { echo "tasks that share a tree need flock (util-linux) in the sandbox" >&2; exit 1; }
 mkdir -p .git
 exec 9> .git/wavesmith-setup.lock
 flock 9
 if [ -e .git/wavesmith-setup-done ]; then echo "set up by another task of this wave"; exit 0; fi
-if [ -n "$2" ] && [ -e "$2/complete" ]; then
-  cp -a --reflink=auto "$2/files/." .
+if [ -n "$entry" ] && [ -e "$entry/complete" ] && ! planted "$entry" "$@"; then
+  cp -a --reflink=auto "$entry/files/." .
 else
-  sh -e -c "$1" 9>&-
-  if [ -n "$2" ]; then sh -c "$3" save "$2" 9>&- || :; fi
+  sh -e -c "$run" 9>&-
+  if [ -n "$entry" ]; then sh -c "$save" save "$entry" 9>&- || :; fi
 fi
 : > .git/wavesmith-setup-done`;
 
@@ -160,7 +176,7 @@ async function sharedSetupStage(
   const { env: _, ...ofPlan } = frame;
   const inside =
     setup.cache.length === 0 ? "" : `${frame.endpoint.workspaceRoot}/cache/setup/${await setupHash(ofPlan, setup)}`;
-  const argv = ["sh", "-e", "-c", sharedSetupScript, "setup", setup.run, inside, saveScript];
+  const argv = ["sh", "-e", "-c", sharedSetupScript, "setup", setup.run, inside, saveScript, ...agentFileSearch];
   const own = Object.keys(frame.env ?? {}).filter((name) => frame.plan.env[name] === undefined);
   const rest = Object.entries({ ...env, ...frame.plan.env }).filter(([name]) => !own.includes(name));
   // Also the wait for whoever came first.

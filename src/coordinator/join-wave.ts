@@ -2,6 +2,7 @@ import type { BuildRow, StoreTransaction, TaskRow, WaveRow } from "../store/port
 import type { JoinResult } from "../workspace/port.ts";
 import { addHeadAttempt, advance, emitFor } from "./advance.ts";
 import { askHeadAttempt } from "./finish-attempt.ts";
+import { maskOf } from "./job-results.ts";
 import { mergeBranches } from "./join-branches.ts";
 import { sharedTreePath, waveRef } from "./names.ts";
 import type { Ports } from "./port.ts";
@@ -25,6 +26,7 @@ async function joinOnce(ports: Ports, buildId: string, wave: WaveRow): Promise<v
   const build = await ports.store.builds.get({ id: buildId });
   const merged = await mergeBranches(ports, { build, wave, members });
   const left = await leftoversOf(ports, { build, wave }, merged);
+  const cover = await maskOf(ports, build, null);
   // What is to fail must not be on the wave's branch, where a person's commits would come on top of it.
   const head = left.unclaimed.length > 0 ? merged.head : await placeBranch(ports, wave, build, merged);
   const regenerate = [...new Set([...merged.regenerate, ...left.generated])].sort();
@@ -36,7 +38,7 @@ async function joinOnce(ports: Ports, buildId: string, wave: WaveRow): Promise<v
       if (build.status === "cancelling") await advance(transaction, ports, build.id);
       return;
     }
-    if (left.unclaimed.length > 0) await failWave(transaction, ports, present, members, leftoversReason(left));
+    if (left.unclaimed.length > 0) await failWave(transaction, ports, present, members, cover(leftoversReason(left)));
     else await settleJoin(transaction, ports, present, members, result);
     await advance(transaction, ports, build.id);
   });

@@ -1,3 +1,5 @@
+import { type GateName, gateNames } from "../domain/status.ts";
+
 // Where things are: volume paths, refs, event ids. One place, so that every verb and every person finds the same.
 
 export const taskTreePath = (buildId: string, taskKey: string, attempt: number): string =>
@@ -17,8 +19,23 @@ export const gateTreePath = (
   waveNumber: number,
   { buildId, gate, round, fence }: { buildId: string; gate: string; round: number; fence: number },
 ): string => `trees/${buildId}/gate-${waveNumber}-${gate}-${round}.${fence}`;
+/** Which run of a gate this tree is for; null for any other tree. */
+export function gateTreeAt(
+  treePath: string,
+): { buildId: string; waveNumber: number; gate: GateName; round: number } | null {
+  const parts = /^trees\/([^/]+)\/gate-(\d+)-([a-z]+)-(\d+)\.\d+$/.exec(treePath);
+  const gate = gateNames.find((name) => name === parts?.[3]);
+  if (parts === null || gate === undefined) return null;
+  return { buildId: parts[1]!, waveNumber: Number(parts[2]), gate, round: Number(parts[4]) };
+}
 /** The task and result files of one job. */
 export const handoverPath = (jobKey: string): string => `handover/${jobKey}`;
+
+/** Where a made plan is written for people, in the folder of such plans; one that was made anew has another name. */
+export const planFileName = (buildId: string, waveNumber: number): string =>
+  waveNumber === 1 ? `${buildId}.yaml` : `${buildId}-${waveNumber}.yaml`;
+/** A person's answers to what its agent asks, one file each. */
+export const answersPath = (jobKey: string): string => `${handoverPath(jobKey)}/answers`;
 
 /** Configuration and sessions of the agent that does a task, a fix or a review; kept between its attempts. */
 export const homePath = (buildId: string, subject: string): string => `homes/${buildId}/${subject}`;

@@ -1,5 +1,6 @@
 import type { Agents } from "../agents/port.ts";
 import type { IdSource } from "../domain/ids.ts";
+import type { AgentSpec } from "../domain/plan.ts";
 import type { MachineRoom, SandboxPolicy } from "../domain/sandbox.ts";
 import type { Gates } from "../gates/port.ts";
 import type { Models } from "../models/port.ts";
@@ -20,6 +21,15 @@ export interface EventSender {
 export interface SecretValues {
   /** The named ones; a name without a value is left out. */
   values(names: readonly string[]): Record<string, string>;
+  /** What we sign in with ourselves, by setting; agents are never given it. */
+  own(): Record<string, string>;
+}
+
+/** Plans that planners made, written out for people. */
+export interface PlanFiles {
+  /** Writes the file whole, or not at all. */
+  write(name: string, text: string): Promise<void>;
+  path(name: string): string;
 }
 
 /** The machine sandboxes run on. */
@@ -45,6 +55,9 @@ export interface Ports {
   readonly sandboxPolicy: SandboxPolicy;
   readonly events: EventSender;
   readonly secrets: SecretValues;
+  readonly planFiles: PlanFiles;
+  /** What does the work of a build from a brief whose request names no agents. */
+  readonly briefAgent: AgentSpec | null;
   readonly environment: Readonly<Record<string, string | undefined>>;
   readonly clock: Clock;
   readonly ids: IdSource;

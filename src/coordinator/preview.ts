@@ -25,7 +25,11 @@ export async function deployPreview(ports: Ports, buildId: string, waveNumber: n
   if (before !== null && before.waveNumber > wave.number) return;
   const own = before?.waveNumber === wave.number ? before : null;
   const start = own === null ? 1 : await nextStart(ports, own);
-  if (start === null) return;
+  if (start === null) {
+    // It may have been stopped between the row and the job, by somebody who found no job to end.
+    if (own?.status === "stopped") await dropPreview(ports, build.id, own.jobKey, own.reason ?? "stopped");
+    return;
+  }
   for (const shown of await shownPreviews(ports, build.projectId)) {
     if (shown.buildId !== own?.buildId) await stopPreview(ports, shown.buildId, "a newer wave is shown");
   }
@@ -125,10 +129,19 @@ async function endPreviewJob(ports: Ports, guest: GuestClient, key: string, reas
   await ports.store.jobs.update({ key, status: "intended" }, ended);
 }
 
-/** The preview's row follows its job: ready once it answered. */
-export async function previewProgressed(ports: Ports, buildId: string, jobKey: string, state: JobState): Promise<void> {
-  if (state.status !== "running" || state.stages.at(-1)?.status !== "ready") return;
-  await ports.store.previews.update({ buildId, jobKey, status: "starting" }, { status: "ready" });
+/** The preview's row follows its job: ready once it answered. A job that the row says is not shown any more is ended. */
+export async function previewProgressed(
+  ports: Ports,
+  guest: GuestClient,
+  { buildId, jobKey }: { buildId: string; jobKey: string },
+  state: JobState,
+): Promise<void> {
+  if (state.status !== "running") return;
+  const row = await ports.store.previews.find({ buildId });
+  if (row?.jobKey !== jobKey || row.status === "stopped")
+    await endPreviewJob(ports, guest, jobKey, row?.reason ?? "it is not shown any more");
+  else if (state.stages.at(-1)?.status === "ready")
+    await ports.store.previews.update({ buildId, jobKey, status: "starting" }, { status: "ready" });
 }
 
 /** The preview's job ended: stopped by us, to be started again, or dead. Belongs in the commit that ends the job. */
@@ -168,7 +181,7 @@ export async function failPreview(
   waveNumber: number,
   reason: string,
 ): Promise<string | null> {
-  const said = maskOf(ports, await ports.store.builds.get({ id: buildId }))(reason);
+  const said = (await maskOf(ports, await ports.store.builds.get({ id: buildId }), null))(reason);
   return ports.store.transaction("fail-preview", async (transaction) => {
     await transaction.lockBuild(buildId);
     const { headSha } = await transaction.waves.get({ buildId, number: waveNumber });
@@ -183,10 +196,21 @@ export async function failPreview(
   });
 }
 
-/** Ends what runs under the key of a preview that was given up. */
-export async function dropPreview(ports: Ports, buildId: string, jobKey: string): Promise<void> {
+/** Ends what runs under the key of a preview that was given up; safe when nothing does. */
+export async function dropPreview(
+  ports: Ports,
+  buildId: string,
+  jobKey: string,
+  reason = "it could not be started",
+): Promise<void> {
+  if ((await ports.store.jobs.find({ key: jobKey }))?.status === "ended") return;
   const { guest } = await ensureSandbox(ports, await ports.store.builds.get({ id: buildId }));
-  await endPreviewJob(ports, guest, jobKey, "it could not be started");
+  await endPreviewJob(ports, guest, jobKey, reason);
+}
+
+/** Says that a build's preview is shown no more, in the commit that takes its wave back. Its job is ended after. */
+export async function hidePreview(transaction: StoreTransaction, buildId: string, reason: string): Promise<void> {
+  await transaction.previews.update({ buildId, status: ["starting", "ready"] }, { status: "stopped", reason });
 }
 
 /** Stops a build's preview; safe when there is none. */

@@ -1,3 +1,4 @@
+import type { Spending } from "../domain/models.ts";
 import type {
   AttemptRow,
   BuildRow,
@@ -5,6 +6,7 @@ import type {
   GateRunRow,
   OutboxRow,
   PreviewRow,
+  QuestionRow,
   Store,
   TaskRow,
   WaveRow,
@@ -63,6 +65,22 @@ export type WaveView = Fields<
   readonly gates: readonly GateView[];
 };
 
+export type QuestionView = Fields<
+  QuestionRow,
+  | "id"
+  | "attemptId"
+  | "role"
+  | "text"
+  | "reason"
+  | "options"
+  | "askedAt"
+  | "deadlineAt"
+  | "answer"
+  | "answeredBy"
+  | "answeredAt"
+  | "closedAt"
+>;
+
 export type PreviewView = Fields<PreviewRow, "waveNumber" | "status" | "port" | "reason">;
 
 export interface BuildView {
@@ -71,10 +89,14 @@ export interface BuildView {
   readonly tasks: readonly TaskView[];
   readonly waves: readonly WaveView[];
   readonly preview: PreviewView | null;
+  /** What agents asked a person, oldest first. */
+  readonly questions: readonly QuestionView[];
   /** Why its sandbox waits to be started; null when it does not. */
   readonly waitsForSandbox: string | null;
   /** What is wrong with its sandbox although it runs, such as a volume above its limit; null when nothing is. */
   readonly sandboxTrouble: string | null;
+  /** What was spent on models, by the id of the attempt or gate run; of what is not there nothing. */
+  readonly spending: ReadonlyMap<string, Spending>;
 }
 
 export interface BuildReader {
@@ -96,6 +118,7 @@ export function createBuildReader(store: Store, buildId: string): BuildReader {
   const waves = new Map<string, KnownWave>();
   let project: string | null = null;
   let shape = "";
+  const spending = createSpendingReader(store, buildId);
   return {
     async read() {
       const build = await store.builds.get({ id: buildId });
@@ -116,8 +139,24 @@ export function createBuildReader(store: Store, buildId: string): BuildReader {
         waves: rows.map((row) => waves.get(row.id)!.view),
         tasks: ordered.map((task) => taskView(task, rows)),
         preview: build.plan.preview === null ? null : await store.previews.find({ buildId }),
+        questions: await store.questions.list({ buildId }, { by: "id" }),
         ...(await sandboxOf(store, build)),
+        spending: await spending.read(),
       };
+    },
+  };
+}
+
+/** Adds the calls up again only when one was made or has ended since. */
+function createSpendingReader(store: Store, buildId: string): { read(): Promise<ReadonlyMap<string, Spending>> } {
+  let known: { readonly sign: string; readonly spending: ReadonlyMap<string, Spending> } | null = null;
+  return {
+    async read() {
+      const row = await store.buildSpending.find({ buildId });
+      if (row === null) return new Map();
+      const sign = JSON.stringify(row);
+      if (known?.sign !== sign) known = { sign, spending: await store.modelSpending(buildId) };
+      return known.spending;
     },
   };
 }

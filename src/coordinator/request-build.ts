@@ -1,9 +1,12 @@
 import { z } from "zod";
+import { nameFromBrief, planTaskKey } from "../domain/brief.ts";
 import { WavesmithError } from "../domain/errors.ts";
 import { eventSchemas } from "../domain/events.ts";
 import { networkOf } from "../domain/network.ts";
-import { parsePlanValue } from "../plan/parse-plan.ts";
+import type { Plan } from "../domain/plan.ts";
+import { type ParseOptions, parsePlanValue } from "../plan/parse-plan.ts";
 import { unsupportedFeatures } from "../plan/unsupported.ts";
+import { agentFile } from "../plan/write-plan.ts";
 import { refuseWithoutModels } from "./check-models.ts";
 import type { Ports } from "./port.ts";
 import { type BuildRequest, defaultTenant } from "./start-build.ts";
@@ -11,6 +14,8 @@ import { type BuildRequest, defaultTenant } from "./start-build.ts";
 const requestSchema = eventSchemas["project/build.requested"].extend({
   /** The folder that relative paths of the plan start from; only requests from this machine name one. */
   planFolder: z.string().optional(),
+  /** Somebody sits at a terminal, to be asked what agents want to do and may not. */
+  interactive: z.boolean().optional(),
 });
 
 /**
@@ -19,13 +24,18 @@ const requestSchema = eventSchemas["project/build.requested"].extend({
  * Fails with `unsupported`.
  */
 export function refuseForEvents(data: Readonly<Record<string, unknown>>): void {
-  const { path, git } = sourceOf(data.plan);
-  const local = typeof git === "string" && !/^(https?|ssh|git):\/\/|^[\w.-]+@[\w.-]+:/.test(git);
+  const sources = [
+    { name: "plan.source", source: sourceOf(data.plan) },
+    { name: "source", source: sourceOf(data) },
+  ];
   const said = [
     ...(data.planFolder === undefined ? [] : ["planFolder"]),
     ...(data.sandbox === undefined ? [] : ["sandbox"]),
-    ...(path === undefined ? [] : ["plan.source.path"]),
-    ...(local ? ["plan.source.git with a path"] : []),
+    ...(data.interactive === undefined ? [] : ["interactive"]),
+    ...sources.flatMap(({ name, source }) => [
+      ...(source.path === undefined ? [] : [`${name}.path`]),
+      ...(isLocal(source.git) ? [`${name}.git with a path`] : []),
+    ]),
     ...ownSettings(data.plan).map((name) => `plan.secrets ${name}`),
   ];
   if (said.length === 0) return;
@@ -35,13 +45,16 @@ export function refuseForEvents(data: Readonly<Record<string, unknown>>): void {
   });
 }
 
+const isLocal = (git: unknown): boolean =>
+  typeof git === "string" && !/^(https?|ssh|git):\/\/|^[\w.-]+@[\w.-]+:/.test(git);
+
 /** Our own keys and addresses, which nobody outside may have handed to an agent. */
 function ownSettings(plan: unknown): string[] {
   const { secrets } = (typeof plan === "object" && plan !== null ? plan : {}) as { secrets?: unknown };
   return Array.isArray(secrets)
     ? secrets
         .map(String)
-        .filter((name) => /^(WAVESMITH_|INNGEST_|ANTHROPIC_|OPENAI_|CLAUDE_CODE_|DATABASE_URL$)/.test(name))
+        .filter((name) => /^(WAVESMITH_|INNGEST_|ANTHROPIC_|OPENAI_|GEMINI_|CLAUDE_CODE_|DATABASE_URL$)/.test(name))
     : [];
 }
 
@@ -52,28 +65,106 @@ function sourceOf(plan: unknown): { path?: unknown; git?: unknown } {
 
 /** Reads a `project/build.requested` event. Fails with `plan-invalid`, naming every fault. */
 export function readBuildRequest(
-  ports: Pick<Ports, "environment" | "models">,
+  ports: Pick<Ports, "environment" | "models" | "briefAgent">,
   event: { id: string; data: unknown },
   defaultDriver: string,
 ): BuildRequest {
   const data = requestSchema.parse(event.data);
-  if (data.brief !== undefined || data.planUrl !== undefined) {
-    const what = data.brief !== undefined ? "a brief" : "planUrl";
-    throw new WavesmithError("unsupported", `a build from ${what} is not supported yet`, { remedy: "send a plan" });
+  if (data.planUrl !== undefined) {
+    throw new WavesmithError("unsupported", "a build from planUrl is not supported yet", { remedy: "send a plan" });
   }
-  const { plan, faults } = parsePlanValue(data.plan, { baseDir: data.planFolder ?? null, env: ports.environment });
-  const refused = plan === null ? faults : unsupportedFeatures(plan);
-  if (plan === null || refused.length > 0) {
-    throw new WavesmithError("plan-invalid", refused.map((fault) => `${fault.path}: ${fault.message}`).join("\n"));
+  if (data.brief !== undefined && data.plan !== undefined) {
+    throw new WavesmithError("usage", "a request has a plan or a brief, not both", { remedy: "leave one of them out" });
   }
+  const { brief: text } = data;
+  const plan =
+    text === undefined
+      ? checkedPlan(data.plan, { baseDir: data.planFolder ?? null, env: ports.environment })
+      : planOfBrief({
+          text,
+          project: data.project,
+          source: data.source,
+          agents: data.agents ?? agentsOfBrief(ports),
+        });
   refuseWithoutModels(ports.models, plan);
   return {
     eventId: event.id,
     tenant: defaultTenant,
     project: data.project ?? plan.name,
     requestedBy: data.requestedBy ?? null,
+    interactive: data.interactive ?? false,
     plan,
+    brief: text === undefined ? null : { text: text.trim(), asks: data.yes !== true },
     sandboxDriver: data.sandbox ?? defaultDriver,
     network: networkOf(plan).mode,
   };
+}
+
+function checkedPlan(value: unknown, options: ParseOptions): Plan {
+  const { plan, faults } = parsePlanValue(value, options);
+  const refused = plan === null ? faults : unsupportedFeatures(plan);
+  if (plan !== null && refused.length === 0) return plan;
+  throw new WavesmithError("plan-invalid", refused.map((fault) => `${fault.path}: ${fault.message}`).join("\n"));
+}
+
+/** A brief, with what a request may say besides. */
+export interface BriefWords {
+  readonly text: string;
+  readonly project: string | undefined;
+  /** As in a plan file; a path is absolute. */
+  readonly source: unknown;
+  /** As in a plan file. */
+  readonly agents: unknown;
+}
+
+const longestBrief = 100_000;
+/** What was wrong with a plan is told to the planner so often. */
+const returns = 2;
+
+/**
+ * The plan by which a plan is made of a brief: one task, which changes nothing, so its wave has no gates. Fails with
+ * `usage` or `plan-invalid`.
+ */
+export function planOfBrief({ text, project, source, agents }: BriefWords): Plan {
+  if (text.trim() === "" || text.length > longestBrief) {
+    const why = text.trim() === "" ? "the brief is empty" : `the brief is longer than ${longestBrief} characters`;
+    throw new WavesmithError("usage", why, { remedy: "say in a few sentences what is to be built" });
+  }
+  const name = project ?? nameFromBrief(text);
+  return checkedPlan(
+    {
+      name,
+      ...(source === undefined ? {} : { source }),
+      agents,
+      gates: { maxFixRounds: 2 },
+      tasks: [
+        {
+          id: planTaskKey,
+          title: "Make the plan",
+          agent: "planner",
+          instructions: text.trim(),
+          changes: "optional",
+          timeout: "30m",
+          retries: returns,
+        },
+      ],
+    },
+    { baseDir: null, env: {} },
+  );
+}
+
+/** The agent of the settings for every role. Fails with `environment` when there is none. The critic is named, since a review is asked of a declared one alone. */
+export function agentsOfBrief({ briefAgent }: Pick<Ports, "briefAgent">): Record<string, unknown> {
+  if (briefAgent === null) {
+    throw new WavesmithError(
+      "environment",
+      "a brief needs an agent, and neither WAVESMITH_MODEL nor WAVESMITH_AGENT is set",
+      {
+        remedy:
+          "set WAVESMITH_MODEL=anthropic:claude-sonnet-4-5 with ANTHROPIC_API_KEY (or openai:… with OPENAI_API_KEY, compatible:… with WAVESMITH_COMPATIBLE_URL), or WAVESMITH_AGENT to the command of an ACP agent",
+      },
+    );
+  }
+  const agent = agentFile(briefAgent);
+  return { default: agent, critic: agent };
 }

@@ -5,6 +5,7 @@ import { advance, emitFor } from "./advance.ts";
 import { askGenerate } from "./join-wave.ts";
 import { waveRef } from "./names.ts";
 import type { Ports } from "./port.ts";
+import { previewIsDue } from "./start-gate.ts";
 
 // `retry` reopens a blocked or cancelled wave, or puts failed tasks into the next one. Epochs are raised, because a
 // repeated event id would be dropped (W13).
@@ -42,8 +43,19 @@ export async function retryBuild(ports: Ports, buildId: string): Promise<void> {
     );
     await reopenTasks(transaction, buildId);
     if (wave !== null) await reopenWave(transaction, ports, running!, wave, head);
+    if (wave !== null) await askPreview(transaction, running!, wave);
     await advance(transaction, ports, buildId);
   });
+}
+
+/** A wave that was delivered while its build was being cancelled has no preview: nothing was to be started then. */
+async function askPreview(transaction: StoreTransaction, build: BuildRow, wave: WaveRow): Promise<void> {
+  if (wave.status !== "passed" || wave.deliveredAt === null) return;
+  if (!previewIsDue(build, await transaction.tasks.list({ buildId: build.id }, { by: "position" }))) return;
+  const present = await transaction.previews.find({ buildId: build.id });
+  if (present !== null && present.waveNumber >= wave.number) return;
+  const facts = { waveNumber: wave.number, sha: wave.headSha };
+  await emitFor(transaction, build, "agent/preview.deploy", `${build.id}/${wave.number}`, build.epoch, facts);
 }
 
 /** When the plan's wall-clock budget, counted anew, is used up. */

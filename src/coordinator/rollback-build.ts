@@ -3,11 +3,12 @@ import type { BuildRow, StoreTransaction, Tables, WaveRow } from "../store/port.
 import { emitFor } from "./advance.ts";
 import { mainRef } from "./names.ts";
 import type { Ports } from "./port.ts";
-import { stopPreview } from "./preview.ts";
+import { dropPreview, hidePreview, stopPreview } from "./preview.ts";
 
 // Rollback takes a rescue ref first, is refused when main has moved past this build, puts later tasks back to pending
 // and the build to `waiting`. Wave numbers are never used again.
 
+const reason = "the build was rolled back";
 const notLive = ["completed", "failed", "cancelled", "waiting"];
 
 /** Takes main back to a restore point (0: where the build began). Doing it again changes nothing. */
@@ -27,14 +28,18 @@ export async function rollbackBuild(ports: Ports, buildId: string, waveNumber: n
     );
   }
   await refuseBesideAnother(ports.store, build);
-  await stopPreview(ports, buildId, "the build was rolled back");
+  await stopPreview(ports, buildId, reason);
   await moveMainBack(ports, build, point.sha);
   await ports.store.transaction("rollback-build", async (transaction) => {
     await transaction.lockProject(build.projectId);
     const present = await transaction.lockBuild(buildId);
     await refuseBesideAnother(transaction, build);
     await takeBack(transaction, ports, present, waveNumber, point.sha);
+    // It may have been started since: after this commit none of a wave that was taken back is.
+    await hidePreview(transaction, buildId, reason);
   });
+  const preview = await ports.store.previews.find({ buildId, status: "stopped" });
+  if (preview !== null) await dropPreview(ports, buildId, preview.jobKey, reason);
 }
 
 /** Asked before main moves, and again under the lock under which another build would begin. */

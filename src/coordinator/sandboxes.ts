@@ -67,7 +67,7 @@ async function ensured(ports: Ports, build: BuildRow, row: SandboxRow): Promise<
     limits: row.limits ?? ports.sandboxPolicy.limits,
   });
   // From wherever a build is driven its agents' calls of models are answered.
-  ports.models.listen(endpoint.modelSocket);
+  ports.models.listen(endpoint.modelSocket, build.projectId);
   return endpoint;
 }
 

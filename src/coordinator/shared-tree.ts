@@ -17,7 +17,7 @@ import { ensureSandbox } from "./sandboxes.ts";
 //     (W8), and the task's paths are as at the wave's base. The same holds of a failed task before its wave is joined.
 // T3. What differs from the joined head then was left by a task outside of what it declared. It is put on a ref, and
 //     fails the wave.
-// T4. The tree is removed once its wave is neither running nor joining, and only after T3.
+// T4. The tree is removed once its wave is joined, or neither running nor joining, and only after T3.
 
 /** Whether an attempt works in the tree of its wave; else the tree is its own. */
 export const sharesTree = (attempt: Pick<AttemptRow, "treePath">): boolean => sharedTreeAt(attempt.treePath) !== null;
@@ -162,24 +162,26 @@ async function unlikeBoth(
 /** Removes a shared tree once nothing more can happen in it (T4). Safe at any time and when there is none. */
 export async function closeSharedTree(ports: Ports, { build, wave, treePath }: InTree): Promise<void> {
   const epoch = sharedTreeAt(treePath)?.epoch;
-  if (["running", "joining"].includes(wave.status) && wave.epoch === epoch) return;
+  // Once it is joined, its generated files are made again elsewhere.
+  if (["running", "joining"].includes(wave.status) && wave.headSha === null && wave.epoch === epoch) return;
   const { guest } = await ensureSandbox(ports, build);
-  await turn(treePath, async () => {
+  await turn(ports, treePath, async () => {
     if ((await guest.stat(treePath)) === null) return;
     if (wave.headSha === null) await keepLeftovers(ports, { build, wave, treePath });
     await ports.workspace.closeTree(guest, treePath);
   });
 }
 
-/** `closeSharedTree` for the wave as it is now. */
+/** `closeSharedTree` for each tree that tasks of a wave shared. */
 export async function closeTreeOfWave(ports: Ports, buildId: string, waveNumber: number | "last"): Promise<void> {
   const build = await ports.store.builds.find({ id: buildId });
   const which = waveNumber === "last" ? {} : { number: waveNumber };
   const wave = await ports.store.waves.find({ buildId, ...which }, { by: "number", descending: true });
   if (build === null || wave === null) return;
-  const treePath = sharedTreePath(buildId, wave.number, wave.epoch);
-  if ((await ports.store.attempts.find({ waveId: wave.id, treePath })) === null) return;
-  await closeSharedTree(ports, { build, wave, treePath });
+  // Also that of before it was reopened, which may have come before this.
+  const attempts = await ports.store.attempts.pick({ waveId: wave.id, kind: "task" }, ["treePath"]);
+  const shared = new Set(attempts.flatMap(({ treePath }) => (sharedTreeAt(treePath) === null ? [] : treePath)));
+  for (const treePath of shared) await closeSharedTree(ports, { build, wave, treePath });
 }
 
 /** Of a wave that was never joined, such as a cancelled one; a joined one has been looked at. */
@@ -191,15 +193,18 @@ async function keepLeftovers(ports: Ports, { build, wave, treePath }: InTree): P
   if (found.unclaimed.length > 0) ports.log.warn(`wave ${wave.number}: ${leftoversReason(found)}`);
 }
 
-const turns = new Map<string, Promise<unknown>>();
+/** Of each process; several may be simulated in one. */
+const turns = new WeakMap<Ports["store"], Map<string, Promise<unknown>>>();
 
 /** One at a time for a tree: whoever keeps it must not see it half removed. */
-async function turn(treePath: string, work: () => Promise<void>): Promise<void> {
-  const before = turns.get(treePath) ?? Promise.resolve();
+async function turn({ store }: Ports, treePath: string, work: () => Promise<void>): Promise<void> {
+  const own = turns.get(store) ?? new Map<string, Promise<unknown>>();
+  turns.set(store, own);
+  const before = own.get(treePath) ?? Promise.resolve();
   const mine = before.then(work, work);
-  turns.set(treePath, mine);
+  own.set(treePath, mine);
   await mine.finally(() => {
-    if (turns.get(treePath) === mine) turns.delete(treePath);
+    if (own.get(treePath) === mine) own.delete(treePath);
   });
 }
 

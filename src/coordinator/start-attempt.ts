@@ -1,13 +1,16 @@
 import type { ContextPack, FixContext, TaskContext } from "../agents/port.ts";
+import { makesPlan } from "../domain/brief.ts";
 import { agentSpecFor, type Plan } from "../domain/plan.ts";
 import { matchesAny } from "../domain/write-globs.ts";
 import type { SandboxEndpoint, StageSpec } from "../sandbox/port.ts";
 import type { AttemptInContext, AttemptRow, FindingRow, TaskRow } from "../store/port.ts";
 import { frameJob, type JobSetting, shell, stage, startJob } from "./job-stages.ts";
-import { handoverPath, homePath } from "./names.ts";
+import { earlierPlan, isPlanner, plannerSchema } from "./made-plan.ts";
+import { answersPath, handoverPath, homePath } from "./names.ts";
 import type { Ports } from "./port.ts";
 import { ensureSandbox } from "./sandboxes.ts";
 import { clearEarlier, failureOfWave, sharedBase, sharesTree } from "./shared-tree.ts";
+import { clearSurroundings, keepsJobsApart } from "./surroundings.ts";
 
 /** Names an attempt and the fence under which it may be touched (W4). */
 export interface AttemptRefer {
@@ -66,6 +69,7 @@ export async function startAttemptJob(ports: Ports, refer: AttemptRefer): Promis
   const endpoint = await ensureSandbox(ports, build);
   // A volume that was lost since then took the tree along, and a job must not begin in an empty folder.
   if ((await endpoint.guest.stat(attempt.treePath)) === null) await openTree(ports, endpoint, loaded);
+  await readySurroundings(ports, endpoint, loaded);
   const { stages, setting } = await attemptStages(ports, endpoint, loaded);
   await startJob(ports, endpoint, {
     key: attempt.jobKey,
@@ -77,11 +81,21 @@ export async function startAttemptJob(ports: Ports, refer: AttemptRefer): Promis
       labels: { build: build.id, attempt: attempt.id },
     },
   });
-  await ports.store.attempts.update(
+  const [started] = await ports.store.attempts.update(
     { id: attempt.id, fence: refer.fence, status: "starting" },
     { status: "running", startedAt: ports.clock.now() },
   );
-  return true;
+  if (started !== undefined || !sharesTree(attempt)) return true;
+  // Whoever closed the tree that it shares has ended its job, and nobody is told of that end.
+  return (await ports.store.attempts.get({ id: attempt.id })).status !== "settled";
+}
+
+/** Before an agent's job, and not once it is at work: then its home is its own. */
+async function readySurroundings(ports: Ports, endpoint: SandboxEndpoint, loaded: LoadedAttempt): Promise<void> {
+  const { attempt, build } = loaded;
+  if (keepsJobsApart(build) || (await ports.store.jobs.find({ key: attempt.jobKey })) !== null) return;
+  const isFirst = attempt.kind === "task" && attempt.number === 1;
+  await clearSurroundings(ports, endpoint, { build, home: isFirst ? homeOf(loaded) : null });
 }
 
 async function attemptStages(
@@ -143,7 +157,8 @@ async function agentStageOf(
 ): Promise<StageSpec> {
   const { attempt, build, task } = loaded;
   const folder = handoverPath(attempt.jobKey);
-  const pack = task === null ? await fixPack(ports, loaded) : await taskPack(ports, loaded, task);
+  const plans = isPlanner(loaded);
+  const pack = task === null ? await fixPack(ports, loaded) : await (plans ? planPack : taskPack)(ports, loaded, task);
   await endpoint.guest.writeFile(`${folder}/task.json`, pack.taskFile);
   const spec = agentSpecFor(build.plan, attempt.role);
   return ports.agents.agentStage({
@@ -159,8 +174,9 @@ async function agentStageOf(
     timeoutMs: task?.definition.timeoutMs ?? fixTimeoutMs(build.plan),
     homePath: homeOf(loaded),
     modelToken: await ports.models.tokenFor("attempt", attempt.id, attempt.fence),
-    resultSchema: null,
-    readOnly: false,
+    resultSchema: plans ? plannerSchema : null,
+    readOnly: plans,
+    answersPath: build.interactive ? answersPath(attempt.jobKey) : null,
   });
 }
 
@@ -181,7 +197,8 @@ const fixTimeoutMs = (plan: Plan): number => Math.max(...plan.tasks.map((task) =
 
 async function taskPack(ports: Ports, { attempt, build, wave }: LoadedAttempt, task: TaskRow): Promise<ContextPack> {
   const { store, agents } = ports;
-  const keys = task.definition.dependsOn;
+  // What the plan says of the whole, every prompt says.
+  const keys = task.definition.dependsOn.filter((key) => !makesPlan(build, key));
   const needed = keys.length === 0 ? [] : await store.tasks.list({ buildId: build.id, key: keys }, { by: "position" });
   const context: TaskContext = {
     plan: build.plan,
@@ -198,6 +215,17 @@ async function taskPack(ports: Ports, { attempt, build, wave }: LoadedAttempt, t
     conflicts: task.conflicts,
   };
   return agents.taskPack(context);
+}
+
+async function planPack(ports: Ports, loaded: LoadedAttempt, task: TaskRow): Promise<ContextPack> {
+  const { attempt, build, wave } = loaded;
+  return ports.agents.planPack({
+    plan: build.plan,
+    task: task.definition,
+    attempt: attempt.number,
+    waveNumber: wave.number,
+    earlier: await earlierPlan(ports, loaded),
+  });
 }
 
 async function previousFailure(

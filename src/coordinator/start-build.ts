@@ -1,3 +1,4 @@
+import type { Brief } from "../domain/brief.ts";
 import { type BuildId, buildIdForEvent, derivedId } from "../domain/ids.ts";
 import type { NetworkMode } from "../domain/network.ts";
 import type { Plan } from "../domain/plan.ts";
@@ -6,6 +7,7 @@ import { advance, emitFor, promoteNext } from "./advance.ts";
 import { mainRef, restoreRef } from "./names.ts";
 import type { Ports } from "./port.ts";
 import { ensureSandbox } from "./sandboxes.ts";
+import { sweepTrees } from "./sweep-trees.ts";
 
 export const defaultTenant = "default";
 export const tenantIdFor = (tenant: string): string => derivedId("tenant", tenant);
@@ -17,7 +19,11 @@ export interface BuildRequest {
   readonly tenant: string;
   readonly project: string;
   readonly requestedBy: string | null;
+  /** Whether a person is there to be asked. */
+  readonly interactive: boolean;
+  /** Of a brief the plan by which a plan is made. */
   readonly plan: Plan;
+  readonly brief: Brief | null;
   readonly sandboxDriver: string;
   /** Which hosts an allowlist holds, the plan says. */
   readonly network: NetworkMode;
@@ -37,8 +43,10 @@ export async function storeBuild(ports: Ports, request: BuildRequest): Promise<B
       projectId,
       eventId: request.eventId,
       requestedBy: request.requestedBy,
+      interactive: request.interactive,
       status: "queued",
       plan: request.plan,
+      brief: request.brief,
       sandboxDriver: request.sandboxDriver,
       network: request.network,
       createdAt: ports.clock.now(),
@@ -99,6 +107,7 @@ export async function prepareSandbox(ports: Ports, buildId: string): Promise<voi
   for (const { path } of (await guest.stat("homes")) === null ? [] : await guest.list("homes")) {
     if (path !== `homes/${buildId}`) await guest.remove(path, { recursive: true });
   }
+  await sweepTrees(ports, build, guest);
   await ports.workspace.syncVolume(build.projectId as never, guest, build.headSha!);
 }
 

@@ -1,11 +1,14 @@
+import type { QuestionEvent } from "../agents/port.ts";
 import { isDiskFull } from "../domain/disk-full.ts";
 import { messageOf, WavesmithError } from "../domain/errors.ts";
 import type { GuestClient, JobState } from "../sandbox/port.ts";
 import type { BuildRow, JobLease } from "../store/port.ts";
 import { emitFor } from "./advance.ts";
+import { coveredValues } from "./job-results.ts";
 import { createMask, createUnfinished, longestSecret } from "./masking.ts";
 import type { Ports } from "./port.ts";
 import { previewProgressed, settlePreview } from "./preview.ts";
+import { closeQuestions, deliverAnswers, recordQuestions } from "./questions.ts";
 import { ensureSandbox } from "./sandboxes.ts";
 
 // The watcher of jobs. A job outlives whoever started it; its watcher holds a lease with a fence, copies its output to
@@ -101,13 +104,16 @@ async function watchJob(ports: Ports, lease: JobLease, signal: AbortSignal): Pro
   const { job, fence } = lease;
   const build = await ports.store.builds.get({ id: job.buildId });
   const { guest } = await ensureSandbox(ports, build);
-  const secrets = ports.secrets.values(build.plan.secrets);
-  const copier = createCopier(ports, guest, { key: job.key, fence, offset: job.outputOffset }, secrets);
+  const { ownerKind: kind, ownerId: id, ownerFence: ownFence } = job;
+  const secrets = await coveredValues(ports, build, kind === "preview" ? null : { kind, id, fence: ownFence });
+  const copier = createCopier(ports, guest, { job, fence }, secrets);
   while (!signal.aborted) {
     const state = await guest.findJob(job.key);
     const known = state ?? lostState(job.key);
+    if (build.interactive || copier.asked()) await deliverAnswers(ports, guest, job.key);
     await copier.copy(known.status !== "running");
-    if (job.ownerKind === "preview") await previewProgressed(ports, build.id, job.key, known);
+    if (job.ownerKind === "preview")
+      await previewProgressed(ports, guest, { buildId: build.id, jobKey: job.key }, known);
     if (known.status !== "running") {
       await endJob(ports, build, lease, known);
       return true;
@@ -156,6 +162,8 @@ const lostState = (key: string): JobState => ({
 interface Copier {
   /** Copies what is there; holds back a tail that may be half a secret, unless the output has ended. */
   copy(ended: boolean): Promise<void>;
+  /** Whether what it copied asks a person. */
+  asked(): boolean;
   /** How far it has read, held back or not: only what comes after is news. */
   seen(): number;
 }
@@ -163,18 +171,21 @@ interface Copier {
 function createCopier(
   ports: Ports,
   guest: GuestClient,
-  from: { key: string; fence: number; offset: number },
+  { job, fence }: JobLease,
   secrets: Readonly<Record<string, string>>,
 ): Copier {
+  const { key } = job;
   const mask = createMask(secrets);
   const cut = createCut(secrets);
-  let offset = from.offset;
+  let offset = job.outputOffset;
+  let asked = false;
   let seen = offset;
   return {
     seen: () => seen,
+    asked: () => asked,
     async copy(ended) {
       for (;;) {
-        const chunk = await guest.readOutput(from.key, { offset, limitBytes: readBytes }).catch((error: unknown) => {
+        const chunk = await guest.readOutput(key, { offset, limitBytes: readBytes }).catch((error: unknown) => {
           if (ended) return null; // a lost volume took the output with it
           throw error;
         });
@@ -183,7 +194,10 @@ function createCopier(
         const whole = ended && chunk.data.length < readBytes;
         const data = whole ? chunk.data : cut(chunk.data);
         if (data.length === 0) return;
-        await storeChunk(ports, from, offset, mask(data.toString("utf8")), data.length);
+        const text = mask(data.toString("utf8"));
+        const questions = ports.agents.questionsIn(text);
+        asked ||= questions.length > 0;
+        await storeChunk(ports, { job, fence }, { startsAt: offset, text, bytes: data.length, questions });
         offset += data.length;
         if (!whole && data.length < chunk.data.length && chunk.data.length < readBytes) return;
       }
@@ -204,18 +218,19 @@ function createCut(secrets: Readonly<Record<string, string>>): (data: Buffer) =>
 
 async function storeChunk(
   ports: Ports,
-  from: { key: string; fence: number },
-  startsAt: number,
-  text: string,
-  bytes: number,
+  { job, fence }: JobLease,
+  chunk: { startsAt: number; text: string; bytes: number; questions: readonly QuestionEvent[] },
 ): Promise<void> {
+  const { startsAt, text, bytes, questions } = chunk;
+  const { key } = job;
   await ports.store.transaction("store-output", async (transaction) => {
     const [held] = await transaction.jobs.update(
-      { key: from.key, fence: from.fence, outputOffset: startsAt },
+      { key, fence, outputOffset: startsAt },
       { outputOffset: startsAt + bytes },
     );
     if (held === undefined) return; // another watcher has taken over
-    await transaction.logChunks.insertIfAbsent({ jobKey: from.key, startsAt, text, at: ports.clock.now() });
+    await transaction.logChunks.insertIfAbsent({ jobKey: key, startsAt, text, at: ports.clock.now() });
+    await recordQuestions(transaction, ports, job, questions);
   });
 }
 
@@ -226,6 +241,7 @@ export async function endJob(ports: Ports, build: BuildRow, { job, fence }: JobL
       { status: "ended", state, endedAt: ports.clock.now(), leaseOwner: null, leaseUntil: null },
     );
     if (row === undefined) return;
+    if (build.interactive) await closeQuestions(transaction, job.key, ports.clock.now());
     if (job.ownerKind === "preview") await settlePreview(transaction, build, job.key, state);
     if (job.ownerKind === "attempt") {
       const { attempt, wave, task } = await transaction.attemptInContext(job.ownerId);

@@ -37,6 +37,10 @@ export const eventSchemas = {
     planUrl: z.string().optional(),
     brief: z.string().optional(),
     source: z.unknown().optional(),
+    /** With a brief: the agents of its plan, as in a plan file. */
+    agents: z.unknown().optional(),
+    /** With a brief: the plan that is made of it runs without waiting for a person. */
+    yes: z.boolean().optional(),
     sandbox: z.string().optional(),
   }),
   "project/build.completed": buildBase.extend({ head: z.string() }),

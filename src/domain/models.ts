@@ -2,6 +2,10 @@
 export const modelCallStatuses = ["open", "done", "failed", "cut"] as const;
 export type ModelCallStatus = (typeof modelCallStatuses)[number];
 
+/** `compatible`: any place that speaks OpenAI's chat completions. */
+export const providerNames = ["anthropic", "openai", "google", "compatible"] as const;
+export type ProviderName = (typeof providerNames)[number];
+
 /** Tokens of one call, as its provider counted them. */
 export interface ModelUsage {
   /** Everything read, cached or not. */
@@ -11,6 +15,43 @@ export interface ModelUsage {
   /** Of `inputTokens`, written to the provider's cache. */
   readonly cacheWriteTokens: number;
   readonly outputTokens: number;
+}
+
+/** What calls of models took together. */
+export interface Spending {
+  readonly calls: number;
+  /** Of `calls`, those under way: what they take is in no other sum. */
+  readonly openCalls: number;
+  /** As budgets count them: a call that nobody counted, since it was cut, at its worst. */
+  readonly tokens: number;
+  readonly inputTokens: number;
+  readonly cachedTokens: number;
+  readonly outputTokens: number;
+  /** Millionths of a USD, of the calls whose price is known. */
+  readonly microUsd: number;
+  /** Calls that took tokens of unknown price: what they cost is in no sum. */
+  readonly unpricedCalls: number;
+}
+
+export const nothingSpent: Spending = {
+  calls: 0,
+  openCalls: 0,
+  tokens: 0,
+  inputTokens: 0,
+  cachedTokens: 0,
+  outputTokens: 0,
+  microUsd: 0,
+  unpricedCalls: 0,
+};
+
+/** What is known of many builds together. */
+export type SpendingSum = Pick<Spending, "tokens" | "microUsd" | "unpricedCalls">;
+
+/** The sum of several. */
+export function totalSpending(parts: readonly Spending[]): Spending {
+  const names = Object.keys(nothingSpent) as (keyof Spending)[];
+  const sum = (name: keyof Spending): number => parts.reduce((total, part) => total + part[name], 0);
+  return Object.fromEntries(names.map((name) => [name, sum(name)])) as Record<keyof Spending, number>;
 }
 
 /** Parses `provider:model`; a bare name has no provider. */

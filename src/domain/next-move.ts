@@ -9,6 +9,8 @@ import { gateNames } from "./status.ts";
 // N3. A gate is asked for only when every gate before it holds on the same head; a new head starts from the first.
 // N4. A wave passes only when each gate's latest verdict on its head is passed, absent, not-due or off.
 // N5. A build completes only when every task is completed or removed and its last wave is delivered.
+// N6. A wave that made the plan changed nothing, so it has no gates: a person looks at the plan instead, unless nobody
+//     wants to. What is rejected is planned again, in a new wave.
 
 export interface TaskFact {
   readonly key: string;
@@ -46,12 +48,16 @@ export interface WaveFact {
   readonly earlierFingerprints: readonly string[];
   /** What a person decided about the present head. */
   readonly decision: "approved" | "rejected" | null;
+  /** Its task made the build's plan. */
+  readonly madePlan: boolean;
 }
 
 export interface BuildFact {
   readonly status: BuildStatus;
   readonly onTaskFailure: "stop" | "continue";
   readonly approval: "none" | "wave" | "final";
+  /** A plan that was made of a brief waits for a person. */
+  readonly asksForPlan: boolean;
   readonly maxParallelTasks: number;
   readonly maxFixRounds: number;
   readonly fixerAvailable: boolean;
@@ -78,6 +84,7 @@ export type Move =
   | { readonly kind: "ask-fix"; readonly gate: GateName | "approval" }
   | { readonly kind: "block-wave"; readonly gate: GateName; readonly reason: string }
   | { readonly kind: "ask-approval" }
+  | { readonly kind: "plan-again" }
   | { readonly kind: "pass-wave" }
   | { readonly kind: "cancel-wave" }
   | {
@@ -110,7 +117,7 @@ export function nextMove(build: BuildFact): Move {
 function cancelMove(build: BuildFact): Move {
   const { wave } = build;
   if (build.liveAttempts > 0) return wait("attempts");
-  if (wave !== null && wave.gates.some((gate) => gate.status !== "finished")) return wait("gate");
+  if (wave?.gates.some((gate) => gate.status !== "finished")) return wait("gate");
   if (wave?.status === "passed" && !wave.delivered) return wait("delivery");
   if (wave !== null && isLive(wave.status)) return { kind: "cancel-wave" };
   return { kind: "end-build", status: "cancelled", reason: null };
@@ -175,6 +182,7 @@ function runningWaveMove(build: BuildFact): Move {
 }
 
 function gatingMove(build: BuildFact, wave: WaveFact): Move {
+  if (wave.madePlan) return madePlanMove(build, wave);
   for (const gate of gateNames) {
     const run = wave.gates.find((fact) => fact.gate === gate);
     if (run === undefined) return build.deadlinePassed ? outOfTime(gate) : { kind: "ask-gate", gate };
@@ -183,6 +191,11 @@ function gatingMove(build: BuildFact, wave: WaveFact): Move {
   }
   if (!needsApproval(build) || wave.decision === "approved") return { kind: "pass-wave" };
   return wave.decision === "rejected" ? rejectedMove(build, wave) : { kind: "ask-approval" };
+}
+
+function madePlanMove(build: BuildFact, wave: WaveFact): Move {
+  if (wave.decision === "rejected") return { kind: "plan-again" };
+  return !build.asksForPlan || wave.decision === "approved" ? { kind: "pass-wave" } : { kind: "ask-approval" };
 }
 
 /** A rejected wave that was reopened: its reason goes to the fixer where that can help, else the person is asked again. */

@@ -1,7 +1,7 @@
 // Prompts are templates: `{{name}}` stands for a part that we fill in. Which parts there are is said here, so that a
 // prompt of a project's own is checked with its plan and not when an agent is to be started.
 
-const promptKinds = ["task", "fix", "review"] as const;
+const promptKinds = ["task", "plan", "fix", "review"] as const;
 export type PromptKind = (typeof promptKinds)[number];
 
 interface Placeholders {
@@ -27,6 +27,10 @@ export const promptPlaceholders: Readonly<Record<PromptKind, Placeholders>> = {
       "conflicts",
     ],
   },
+  plan: {
+    required: ["brief", "handIn"],
+    optional: ["role", "plan", "about", "context", "gates", "earlier"],
+  },
   fix: {
     required: ["findings", "rules"],
     optional: ["gate", "role", "plan", "round", "maxRounds", "about", "command", "context", "tasks", "changedFiles"],
@@ -37,8 +41,9 @@ export const promptPlaceholders: Readonly<Record<PromptKind, Placeholders>> = {
   },
 };
 
-/** The prompt that a role's own one stands in for: the fixer's for fixes, the critic's for reviews, any other's for tasks. */
+/** The prompt that a role's own one stands in for: the planner's for plans, the fixer's for fixes, the critic's for reviews, any other's for tasks. */
 export function promptKindOf(role: string): PromptKind {
+  if (role === "planner") return "plan";
   if (role === "fixer") return "fix";
   return role === "critic" ? "review" : "task";
 }

@@ -35,6 +35,8 @@ export interface StaticCheckRequest {
     readonly mayChangeTests: boolean;
     readonly files: readonly string[];
   }[];
+  /** What tasks and fixes changed that agents read as instructions, and whether it was declared by name. */
+  readonly agentFiles: readonly { readonly taskKey: string; readonly file: string; readonly declared: boolean }[];
 }
 
 /** A stage for the sandbox that checks the syntax of changed files in a language we cannot parse here. */

@@ -8,13 +8,17 @@ export function readArchiveArguments(args: readonly string[]): {
   root: string;
   format: ArchiveFormat;
   maxBytes: number;
+  whileStdin: boolean;
 } {
   const text = { type: "string" } as const;
-  const { values } = parseArgs({ args: [...args], options: { root: text, format: text, "max-bytes": text } });
+  const { values } = parseArgs({
+    args: [...args],
+    options: { root: text, format: text, "max-bytes": text, "while-stdin": { type: "boolean" } },
+  });
   const format = formats.find((name) => name === values.format);
   const maxBytes = Number(values["max-bytes"] ?? Number.MAX_SAFE_INTEGER);
   if (values.root === undefined) throw new Error("--root is needed");
   if (format === undefined) throw new Error(`--format must be one of ${formats.join(", ")}`);
   if (!Number.isSafeInteger(maxBytes) || maxBytes < 0) throw new Error("--max-bytes must be a number from 0 up");
-  return { root: values.root, format, maxBytes };
+  return { root: values.root, format, maxBytes, whileStdin: values["while-stdin"] ?? false };
 }

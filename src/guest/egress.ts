@@ -6,12 +6,15 @@ import { join } from "node:path";
 import { holdConnection } from "./alive.ts";
 import { messageOf, systemCode } from "./faults.ts";
 import { joinConnections } from "./join.ts";
+import { createNoNetwork } from "./no-network.ts";
 import type { GuestHealth } from "./protocol.ts";
 import type { NetworkSetting } from "./settings.ts";
 
 /** Where the sandbox has a network namespace of its own, so that they are the same each time. */
 const fixedPorts = { proxy: 28_128, model: 28_129 } as const;
 const connectLimitMs = 3_000;
+/** Whoever answers calls of models may be killed and come back: as long an agent's call waits, as the guest does itself. */
+const modelLimitMs = 30 * 60_000;
 const connectPauseMs = 100;
 /** What of the guest's own environment says which certificates to trust. */
 const trustNames = [
@@ -25,7 +28,8 @@ const trustNames = [
 ] as const;
 
 export interface Egress {
-  readonly ports: NonNullable<GuestHealth["egress"]>;
+  /** The ports, and what was refused, as health tells them. */
+  state(): NonNullable<GuestHealth["egress"]>;
   /** For every program that is started. */
   readonly env: Readonly<Record<string, string>>;
   close(): void;
@@ -34,15 +38,20 @@ export interface Egress {
 /** Listens on loopback for the sockets in `folder`, which need not be there yet. */
 export async function openEgress(folder: string, network: NetworkSetting): Promise<Egress> {
   const isOwn = network !== "open";
-  const model = await forward(join(folder, "model.sock"), isOwn ? fixedPorts.model : 0);
+  const model = await forward(join(folder, "model.sock"), isOwn ? fixedPorts.model : 0, modelLimitMs);
   const proxy = network === "allowlist" ? await forward(join(folder, "proxy.sock"), fixedPorts.proxy) : null;
   const alive = network === "allowlist" ? holdConnection(join(folder, "alive.sock")) : null;
+  const none = network === "none" ? createNoNetwork() : null;
+  if (none !== null) await listenNear(none.server, fixedPorts.proxy);
   const ports = { proxyPort: proxy === null ? null : portOf(proxy), modelPort: portOf(model) };
   return {
-    ports,
-    env: { ...proxyEnvironment(ports.proxyPort), WAVESMITH_MODEL_URL: `http://127.0.0.1:${ports.modelPort}` },
+    state: () => (none === null ? ports : { ...ports, refused: none.refused() }),
+    env: {
+      ...proxyEnvironment(none === null ? ports.proxyPort : portOf(none.server)),
+      WAVESMITH_MODEL_URL: `http://127.0.0.1:${ports.modelPort}`,
+    },
     close: () => {
-      for (const one of [model, proxy, alive]) one?.close();
+      for (const one of [model, proxy, alive, none?.server]) one?.close();
     },
   };
 }
@@ -69,20 +78,25 @@ function proxyEnvironment(port: number | null): Record<string, string> {
   };
 }
 
-async function forward(socketPath: string, port: number): Promise<Server> {
+async function forward(socketPath: string, port: number, limitMs = connectLimitMs): Promise<Server> {
   const server = createServer({ allowHalfOpen: true, noDelay: true }, (caller) => {
-    reach(socketPath).then(
+    reach(socketPath, limitMs, () => caller.destroyed).then(
       (host) => joinConnections(caller, host),
       (error) => refuse(caller, `${socketPath} of this sandbox does not answer: ${messageOf(error)}`),
     );
     caller.on("error", () => caller.destroy());
   });
+  await listenNear(server, port);
+  return server;
+}
+
+/** There, or where there is room. */
+async function listenNear(server: Server, port: number): Promise<void> {
   await listen(server, port).catch((error) => {
     if (systemCode(error) !== "EADDRINUSE" || port === 0) throw error;
     return listen(server, 0);
   });
   server.unref();
-  return server;
 }
 
 function listen(server: Server, port: number): Promise<void> {
@@ -101,13 +115,13 @@ function portOf(server: Server): number {
 }
 
 /** Connects to a socket of the host's, which may just be replaced. */
-async function reach(path: string): Promise<Socket> {
-  for (const deadline = performance.now() + connectLimitMs; ; ) {
+async function reach(path: string, limitMs: number, isOver: () => boolean): Promise<Socket> {
+  for (const deadline = performance.now() + limitMs; ; ) {
     try {
       return await connected(path);
     } catch (error) {
       const code = systemCode(error);
-      if ((code !== "ENOENT" && code !== "ECONNREFUSED") || performance.now() > deadline) throw error;
+      if ((code !== "ENOENT" && code !== "ECONNREFUSED") || performance.now() > deadline || isOver()) throw error;
       await new Promise((resolve) => setTimeout(resolve, connectPauseMs));
     }
   }

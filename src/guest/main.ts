@@ -55,7 +55,7 @@ async function serve(args: readonly string[]): Promise<void> {
     workspaceRoot: parts.volume.root,
     activeJobs: jobs.activeCount(),
     idleMs: jobs.activeCount() > 0 ? 0 : Math.floor(Math.min(contact.idleMs(), performance.now() - jobs.lastEndedAt())),
-    egress: egress?.ports ?? null,
+    egress: egress?.state() ?? null,
   });
   const shutdown = once(() => {
     egress?.close();

@@ -1,4 +1,5 @@
-// `node guest.mjs pack --root DIR --format tar.zst|tar.gz`: a volume as an archive on stdout, also while programs change it.
+// `node guest.mjs pack --root DIR --format tar.zst|tar.gz [--while-stdin]`: a volume as an archive on stdout, also while
+// programs change it; with `--while-stdin` it ends when its standard input does.
 // P1. It holds files, folders and symlinks, as `unpack` takes them: no devices, pipes or sockets, no setuid.
 // P2. The guest's own folder is left out. So is what may not be read, and stderr says what that is; what vanishes meanwhile
 //     was never there. Anything else that goes wrong fails the whole.
@@ -16,7 +17,7 @@ type Environment = Readonly<Record<string, string | undefined>>;
 
 /** Packs the volume; `env` is what the programs that do it are found by. Fails with the reason. */
 export async function pack(args: readonly string[], env: Environment): Promise<void> {
-  const { root, format } = readArchiveArguments(args);
+  const { root, format, whileStdin } = readArchiveArguments(args);
   // tar cannot leave out by kind. What is named is what is packed, without further search.
   const kinds = ["(", "-type", "f", "-o", "-type", "d", "-o", "-type", "l", ")"];
   const left = ["(", "-path", `./${guestFolder}`, "-o", "-path", "./lost+found", ")", "-prune"];
@@ -31,10 +32,21 @@ export async function pack(args: readonly string[], env: Environment): Promise<v
   // tar may end before it has read all names; its own exit says why.
   tar.child.stdin?.on("error", () => undefined);
   if (tar.child.stdin !== null) find.child.stdout?.pipe(tar.child.stdin);
+  if (whileStdin) endWithStdin([find.child, tar.child]);
   const complaints = (await Promise.all([find.ended, tar.ended])).flat();
+  if (whileStdin) process.stdin.destroy();
   const unread = [...new Set(complaints)];
   for (const line of unread.slice(0, mostTold)) process.stderr.write(`left out: ${line}\n`);
   if (unread.length > mostTold) process.stderr.write(`left out: ${unread.length - mostTold} more\n`);
+}
+
+/** Nobody reads what a program in a container writes any more, and nothing else would tell it. */
+function endWithStdin(programs: readonly ChildProcess[]): void {
+  process.stdin.on("error", () => undefined); // Its end follows.
+  process.stdin.on("end", () => {
+    for (const program of programs) program.kill("SIGKILL");
+  });
+  process.stdin.resume();
 }
 
 interface Running {

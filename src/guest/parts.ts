@@ -1,8 +1,10 @@
 // What jobs, short commands and archives share.
 import { createHash, randomBytes } from "node:crypto";
+import { mkdirSync, rmdirSync } from "node:fs";
 import { lstat, mkdir, mkdtemp, readdir } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { systemCode } from "./faults.ts";
 import type { Isolation } from "./isolation.ts";
 import type { MemoryWatch } from "./out-of-memory.ts";
 import type { Pipes } from "./pipes.ts";
@@ -60,11 +62,35 @@ export async function openScratchSpace(volume: Volume, isolation: "bubblewrap" |
     folder: base,
     create: async () => {
       const path = join(base, randomBytes(6).toString("hex"));
-      await mkdir(join(path, "home"), { recursive: true, mode: 0o700 });
-      return { path, remove: () => removeTree(path).catch(() => undefined) };
+      makeScratch(path);
+      return { path, remove: () => removeScratch(path) };
     },
     remove: () => removeTree(base),
   };
+}
+
+// Each of these calls takes the system some microseconds; handing it to another thread takes longer.
+
+function makeScratch(path: string): void {
+  const home = join(path, "home");
+  try {
+    mkdirSync(path, { mode: 0o700 });
+    mkdirSync(home, { mode: 0o700 });
+  } catch (error) {
+    if (systemCode(error) !== "ENOENT") throw error;
+    // Somebody tidied up the system's folder for temporary files.
+    mkdirSync(home, { recursive: true, mode: 0o700 });
+  }
+}
+
+async function removeScratch(path: string): Promise<void> {
+  try {
+    // Most programs leave nothing there.
+    rmdirSync(join(path, "home"));
+    rmdirSync(path);
+  } catch {
+    await removeTree(path).catch(() => undefined); // See `Scratch.remove`.
+  }
 }
 
 async function freshFolder(path: string): Promise<string> {

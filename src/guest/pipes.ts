@@ -2,14 +2,14 @@
 // those; and one pipe for both streams keeps the order in which a program wrote to them.
 import { execFile } from "node:child_process";
 import { randomBytes } from "node:crypto";
-import { closeSync, constants, openSync, rmSync } from "node:fs";
+import { closeSync, constants, openSync, unlinkSync } from "node:fs";
 import { mkdir } from "node:fs/promises";
 import { Socket } from "node:net";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { systemCode } from "./faults.ts";
 
-const madeAtOnce = 16;
+const madeAtOnce = 64;
 
 export interface Pipe {
   /** For the program; to be closed here once it has been started. */
@@ -64,7 +64,7 @@ function usePath(path: string, use: (path: string) => Pipe): Pipe {
   try {
     return use(path);
   } finally {
-    rmSync(path, { force: true });
+    unlinkSync(path);
   }
 }
 

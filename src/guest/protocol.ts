@@ -32,6 +32,12 @@ export const guestProtocolVersion = 1;
 /** A guest to which nobody has spoken for so long ends its jobs and itself (W9). */
 export const guestSilenceLimitMs = 30 * 60_000;
 
+/** A host, with its port where that is not a usual one, and when it was asked for last. */
+export interface RefusedHost {
+  readonly host: string;
+  readonly at: string;
+}
+
 export interface GuestHealth {
   readonly protocol: number;
   readonly pid: number;
@@ -49,7 +55,12 @@ export interface GuestHealth {
    */
   readonly idleMs: number;
   /** The ports on loopback that lead out of the sandbox (`--egress`); null where there are none. */
-  readonly egress: { readonly proxyPort: number | null; readonly modelPort: number } | null;
+  readonly egress: {
+    readonly proxyPort: number | null;
+    readonly modelPort: number;
+    /** What was asked for although the network is `none`; the newest last. */
+    readonly refused?: readonly RefusedHost[];
+  } | null;
 }
 
 export interface FileStat {

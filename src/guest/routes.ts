@@ -1,5 +1,7 @@
 // The protocol of protocol.ts, request by request.
+import { closeSync, createReadStream, read } from "node:fs";
 import { pipeline } from "node:stream/promises";
+import { promisify } from "node:util";
 import { packFolder, unpackFolder } from "./archive.ts";
 import { waitUntil } from "./changes.ts";
 import { execute } from "./command.ts";
@@ -18,6 +20,9 @@ const longestWaitMs = 5 * 60_000;
 const largestReadBytes = 4 * 1024 * 1024;
 const largestStdinBytes = 16 * 1024 * 1024;
 const longestKey = 1_000;
+/** Files up to here are answered in one piece, which spares small ones a stream. */
+const wholeBytes = 64 * 1024;
+const readPart = promisify(read);
 
 export interface RouteContext {
   readonly parts: GuestParts;
@@ -110,14 +115,29 @@ async function knownJob(jobs: Jobs, key: string): Promise<Job> {
 
 async function readFile({ files }: RouteContext, { response, query }: Exchange): Promise<void> {
   const maxBytes = parseNumber(query.get("max"), "max", Number.MAX_SAFE_INTEGER);
-  const { handle, sizeBytes, etag } = await files.read(required(query, "path"), maxBytes);
-  response.writeHead(200, { "content-type": "application/octet-stream", "content-length": sizeBytes, etag });
+  const { descriptor, sizeBytes, etag } = await files.read(required(query, "path"), maxBytes);
+  const head = { "content-type": "application/octet-stream", "content-length": sizeBytes, etag };
   // Not a byte more than announced, though it may grow meanwhile; if it shrinks, the reply is torn.
-  if (sizeBytes > 0) await pipeline(handle.createReadStream({ start: 0, end: sizeBytes - 1 }), response);
-  else {
-    await handle.close();
-    response.end();
+  if (sizeBytes > wholeBytes) {
+    response.writeHead(200, head);
+    await pipeline(createReadStream("", { fd: descriptor, start: 0, end: sizeBytes - 1 }), response);
+    return;
   }
+  const bytes = await readWhole(descriptor, sizeBytes).finally(() => closeSync(descriptor));
+  if (bytes === null) return void response.destroy();
+  response.writeHead(200, head);
+  response.end(bytes);
+}
+
+/** So much of a file at once; null when that is not there. */
+async function readWhole(descriptor: number, sizeBytes: number): Promise<Buffer | null> {
+  const bytes = Buffer.allocUnsafe(sizeBytes);
+  for (let at = 0; at < sizeBytes; ) {
+    const { bytesRead } = await readPart(descriptor, bytes, at, sizeBytes - at, at);
+    if (bytesRead === 0) return null;
+    at += bytesRead;
+  }
+  return bytes;
 }
 
 async function writeFile({ files }: RouteContext, { request, response, query }: Exchange): Promise<void> {

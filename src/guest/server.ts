@@ -35,7 +35,7 @@ export function createGuestServer({ context, contact }: ServerOptions): Server {
     const over = isWork ? contact.begin() : null;
     const gone = new AbortController();
     response.on("close", () => {
-      gone.abort();
+      if (!response.writableFinished) gone.abort();
       over?.();
       contact.spoken(isWork);
     });

@@ -2,9 +2,10 @@
 // V1. A path from a caller is resolved from the volume's root, and the folder it ends in is the volume or inside it, also through symlinks.
 // V2. The guest's own folder is reached by no path of a caller's.
 // V3. Where the system has /proc, the folder is held open while it is used, so that a job that swaps it for a symlink changes nothing.
-import { constants } from "node:fs";
-import { type FileHandle, mkdir, open, readlink, realpath } from "node:fs/promises";
+import { closeSync, constants, open, openSync, readlinkSync } from "node:fs";
+import { mkdir, realpath } from "node:fs/promises";
 import { basename, dirname, join, sep } from "node:path";
+import { promisify } from "node:util";
 import { GuestFault, systemCode } from "./faults.ts";
 
 /** The guest's own folder on the volume: records, output, scratch. */
@@ -24,8 +25,8 @@ export interface Volume {
    * name. With `make`, missing parents are made; else they fail with 404.
    */
   within<T>(path: string, make: boolean, use: (entry: VolumeEntry) => Promise<T>): Promise<T>;
-  /** Fails unless an open file lies inside the volume. */
-  assertInside(file: FileHandle, path: string): Promise<void>;
+  /** Fails unless an open file, given by its descriptor, lies inside the volume. */
+  assertInside(file: number, path: string): void;
 }
 
 export interface VolumeEntry {
@@ -38,12 +39,15 @@ export interface VolumeEntry {
   readonly real: string;
 }
 
+/** A descriptor, which costs less than an object for each file. What is asked of one that is open waits for no disk. */
+export const openFile = promisify(open);
+
 /** Opens the volume whose root is `folder`; makes the guest's own folder in it. */
 export async function openVolume(folder: string): Promise<Volume> {
   const root = await realpath(folder);
   const own = join(root, guestFolder);
   await mkdir(own, { recursive: true, mode: 0o700 });
-  const hasProc = (await open("/proc/self/fd", constants.O_RDONLY).then(closed, () => false)) === true;
+  const hasProc = await openFile("/proc/self/fd", constants.O_RDONLY).then(closed, () => false);
 
   const assertConfined = (real: string, path: string): string => {
     if (!isWithin(root, real)) throw outside(path);
@@ -64,24 +68,31 @@ export async function openVolume(folder: string): Promise<Volume> {
     return locate(path);
   };
 
+  /** The folder that an entry lies in, held open, and its real place. */
+  const hold = async (parent: string, make: boolean): Promise<{ held: number; real: string }> => {
+    // The system follows what symlinks there are, and says where they led; a folder that is not there yet takes the long way.
+    const there = hasProc ? openFolder(join(root, parent)) : null;
+    if (there !== null) return { held: there, real: placeOf(there) };
+    const real = make ? await locateOrMake(parent) : await locate(parent);
+    const held = await openFile(real, folderFlags | constants.O_NOFOLLOW);
+    return { held, real: hasProc ? placeOf(held) : real };
+  };
   const within: Volume["within"] = async (path, make, use) => {
     const segments = segmentsOf(path);
     const name = segments.at(-1);
     if (name === undefined) throw new GuestFault(400, "path", "the volume's root is not a file");
-    const parent = segments.slice(0, -1).join("/");
-    const real = make ? await locateOrMake(parent) : await locate(parent);
-    assertConfined(join(real, name), path);
-    const held = await open(real, constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW);
+    const { held, real } = await hold(segments.slice(0, -1).join("/"), make);
     try {
-      const folder = hasProc ? `/proc/self/fd/${held.fd}` : real;
-      if (hasProc) assertConfined(join(await readlink(folder), name), path);
+      assertConfined(real, path);
+      assertConfined(join(real, name), path);
+      const folder = hasProc ? `/proc/self/fd/${held}` : real;
       return await use({ folder, name, place: join(folder, name), real: join(real, name) });
     } finally {
-      await held.close();
+      closeSync(held);
     }
   };
-  const assertInside: Volume["assertInside"] = async (file, path) => {
-    if (hasProc) assertConfined(await readlink(`/proc/self/fd/${file.fd}`), path);
+  const assertInside: Volume["assertInside"] = (file, path) => {
+    if (hasProc) assertConfined(placeOf(file), path);
   };
   return { root, own, locate, locateOrMake, within, assertInside };
 }
@@ -103,6 +114,7 @@ export function segmentsOf(path: string): string[] {
 
 /** The real path of the deepest part that exists, and what of the path does not. */
 async function deepestReal(root: string, segments: readonly string[]): Promise<{ real: string; rest: string[] }> {
+  if (segments.length === 0) return { real: root, rest: [] };
   const rest: string[] = [];
   let place = join(root, ...segments);
   for (;;) {
@@ -116,8 +128,22 @@ async function deepestReal(root: string, segments: readonly string[]): Promise<{
   }
 }
 
-async function closed(file: FileHandle): Promise<true> {
-  await file.close();
+const folderFlags = constants.O_RDONLY | constants.O_DIRECTORY;
+
+/** Null when it cannot be opened. At once, since most folders are known to the system and another thread would cost more. */
+function openFolder(path: string): number | null {
+  try {
+    return openSync(path, folderFlags);
+  } catch {
+    return null; // Why is found out on the long way.
+  }
+}
+
+/** Where an open file lies. */
+const placeOf = (file: number): string => readlinkSync(`/proc/self/fd/${file}`);
+
+function closed(file: number): true {
+  closeSync(file);
   return true;
 }
 

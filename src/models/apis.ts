@@ -1,41 +1,87 @@
 // The calls that pass, and where each says its model and how much it may answer.
+import type { ProviderName } from "../domain/models.ts";
 
 export interface Api {
-  readonly provider: "anthropic" | "openai" | "compatible";
+  readonly provider: ProviderName;
   readonly method: "GET" | "POST";
-  /** Below the provider's prefix. */
-  readonly path: string;
+  /** Below the provider's prefix; a group `model` where the path names it instead of the body. */
+  readonly path: RegExp;
   /** Null: costs nothing. */
   readonly outputLimit: readonly string[] | null;
+  /** The part of the body that holds `outputLimit`; null: the body itself. */
+  readonly limitIn: string | null;
   /** Whether a stream says what it took only when asked. */
   readonly asksForUsage: boolean;
+  /** What of the query is passed on; null: all of it. */
+  readonly query: readonly string[] | null;
 }
 
-const anthropic = { provider: "anthropic", asksForUsage: false } as const;
-const chat = { method: "POST", path: "/v1/chat/completions", asksForUsage: true } as const;
-const chatLimits = ["max_completion_tokens", "max_tokens"];
-const models = { method: "GET", path: "/v1/models", outputLimit: null, asksForUsage: false } as const;
+/** A call that passes. */
+export interface FoundApi {
+  readonly api: Api;
+  /** At the provider. */
+  readonly path: string;
+  /** Null: the body names it. */
+  readonly model: string | null;
+}
+
+const plain = { limitIn: null, asksForUsage: false, query: null } as const;
+const anthropic = { ...plain, provider: "anthropic", method: "POST" } as const;
+const chat = {
+  ...plain,
+  method: "POST",
+  path: /^\/v1\/chat\/completions$/,
+  outputLimit: ["max_completion_tokens", "max_tokens"],
+  asksForUsage: true,
+} as const;
+const models = { ...plain, method: "GET", path: /^\/v1\/models$/, outputLimit: null } as const;
+// A key may stand in the query there: ours goes into a header, an agent's goes nowhere.
+const google = { ...plain, provider: "google", query: ["alt"], limitIn: "generationConfig" } as const;
 
 const apis: readonly Api[] = [
-  { ...anthropic, method: "POST", path: "/v1/messages", outputLimit: ["max_tokens"] },
-  { ...anthropic, method: "POST", path: "/v1/messages/count_tokens", outputLimit: null },
+  { ...anthropic, path: /^\/v1\/messages$/, outputLimit: ["max_tokens"] },
+  { ...anthropic, path: /^\/v1\/messages\/count_tokens$/, outputLimit: null },
   { ...models, provider: "anthropic" },
   { ...models, provider: "openai" },
   { ...models, provider: "compatible" },
-  { ...chat, provider: "openai", outputLimit: chatLimits },
-  { ...chat, provider: "compatible", outputLimit: chatLimits },
+  { ...chat, provider: "openai" },
+  { ...chat, provider: "compatible" },
+  { ...plain, provider: "openai", method: "POST", path: /^\/v1\/responses$/, outputLimit: ["max_output_tokens"] },
   {
-    provider: "openai",
+    ...google,
     method: "POST",
-    path: "/v1/responses",
-    outputLimit: ["max_output_tokens"],
-    asksForUsage: false,
+    path: /^\/v1(beta)?\/models\/(?<model>[\w.-]+):(generateContent|streamGenerateContent)$/,
+    outputLimit: ["maxOutputTokens"],
   },
+  { ...google, method: "POST", path: /^\/v1(beta)?\/models\/(?<model>[\w.-]+):countTokens$/, outputLimit: null },
+  { ...google, method: "GET", path: /^\/v1(beta)?\/models$/, outputLimit: null },
 ];
 
+/** Where a provider's calls are, by what its own agents call it. */
+const prefixes: Readonly<Record<ProviderName, string>> = {
+  anthropic: "/anthropic",
+  openai: "/openai",
+  google: "/gemini",
+  compatible: "/compatible",
+};
+
 /** The call that a request is; null when it is none that passes. */
-export function findApi(method: string, path: string): Api | null {
-  return apis.find((api) => api.method === method && path === `/${api.provider}${api.path}`) ?? null;
+export function findApi(method: string, path: string): FoundApi | null {
+  for (const api of apis) {
+    const prefix = prefixes[api.provider];
+    if (api.method !== method || !path.startsWith(`${prefix}/`)) continue;
+    const match = api.path.exec(path.slice(prefix.length));
+    if (match !== null) return { api, path: match[0], model: match.groups?.model ?? null };
+  }
+  return null;
+}
+
+/** What of a request's query is passed on, with its question mark. */
+export function passedQuery({ query }: Api, asked: string | undefined): string {
+  if (asked === undefined) return "";
+  if (query === null) return `?${asked}`;
+  const kept = [...new URLSearchParams(asked)].filter(([name]) => query.includes(name));
+  return kept.length === 0 ? "" : `?${new URLSearchParams(kept)}`;
 }
 
 /** What an agent that sets no limit may get in one answer. */
@@ -43,18 +89,27 @@ const usualOutputTokens = 32_000;
 
 /** The most this call may answer with, in tokens. */
 export function outputLimitOf(api: Api, body: Readonly<Record<string, unknown>>): number {
+  const holder = holderOf(api, body);
   for (const name of api.outputLimit ?? []) {
-    const value = body[name];
+    const value = holder[name];
     if (typeof value === "number" && Number.isFinite(value) && value > 0) return Math.ceil(value);
   }
   return usualOutputTokens;
 }
 
+function holderOf({ limitIn }: Api, body: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>> {
+  if (limitIn === null) return body;
+  const holder = body[limitIn];
+  return typeof holder === "object" && holder !== null ? (holder as Record<string, unknown>) : {};
+}
+
 /** The body that is sent: held to the tokens granted, and made to tell what it took. */
 export function heldBody(api: Api, body: Readonly<Record<string, unknown>>, outputTokens: number) {
+  const holder = holderOf(api, body);
   const [first = "max_tokens"] = api.outputLimit ?? [];
-  const name = api.outputLimit?.find((candidate) => typeof body[candidate] === "number") ?? first;
-  const held = { ...body, [name]: outputTokens };
+  const name = api.outputLimit?.find((candidate) => typeof holder[candidate] === "number") ?? first;
+  const limited = { ...holder, [name]: outputTokens };
+  const held: Record<string, unknown> = api.limitIn === null ? limited : { ...body, [api.limitIn]: limited };
   if (!api.asksForUsage || body.stream !== true) return held;
   const options = typeof body.stream_options === "object" ? body.stream_options : {};
   return { ...held, stream_options: { ...options, include_usage: true } };

@@ -6,7 +6,9 @@ const longestWaitMs = 60_000;
 
 export interface Backoff {
   /** Resolves when the provider may be called; all its calls wait together. Rejects when the signal is given. */
-  ready(provider: string, signal: AbortSignal): Promise<void>;
+  ready(provider: string, call: { readonly owner: string; readonly signal: AbortSignal }): Promise<void>;
+  /** How many calls of this owner wait for a provider now. */
+  waiting(owner: string): number;
   /** The provider said that it is busy; `retryAfter` is the header. How long is waited now, in milliseconds. */
   busy(provider: string, retryAfter: string | null): number;
   calm(provider: string): void;
@@ -15,14 +17,21 @@ export interface Backoff {
 /** What one call is told, all calls of that provider heed: tasks wait, they do not fail. */
 export function createBackoff(now: () => number = Date.now): Backoff {
   const waits = new Map<string, { until: number; lastMs: number }>();
+  const waiting = new Set<{ readonly owner: string }>();
   return {
-    async ready(provider, signal) {
-      for (;;) {
-        const leftMs = (waits.get(provider)?.until ?? 0) - now();
-        if (leftMs <= 0) return;
-        await wait(leftMs, signal);
+    async ready(provider, call) {
+      waiting.add(call);
+      try {
+        for (;;) {
+          const leftMs = (waits.get(provider)?.until ?? 0) - now();
+          if (leftMs <= 0) return;
+          await wait(leftMs, call.signal);
+        }
+      } finally {
+        waiting.delete(call);
       }
     },
+    waiting: (owner) => [...waiting].filter((call) => call.owner === owner).length,
     busy(provider, retryAfter) {
       const before = waits.get(provider);
       // Calls that were under way together are told the same: that counts once.

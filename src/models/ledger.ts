@@ -1,57 +1,82 @@
 // W10. Each call reserves its worst case in one row-locked update before it is made.
+import { WavesmithError } from "../domain/errors.ts";
 import type { IdSource } from "../domain/ids.ts";
 import type { Plan } from "../domain/plan.ts";
 import type { BuildSpendingRow, ModelCallRow, Store, StoreTransaction } from "../store/port.ts";
 import type { Granted, ModelLedger, ModelOwner, ModelOwnerKind, Reservation, Settlement } from "./port.ts";
-import { costMicroUsd, type PriceTable, priceOf } from "./prices.ts";
+import { costMicroUsd, type Price, rateOf } from "./prices.ts";
 
 export interface LedgerParts {
   readonly store: Store;
   readonly ids: IdSource;
   readonly now: () => Date;
-  readonly prices: PriceTable;
+  /** Null: nobody knows it. */
+  readonly priceOf: (provider: string, model: string) => Price | null;
 }
 
 /** The ledger in the database: any process may answer the next call. */
 export function createLedger(parts: LedgerParts): ModelLedger {
   const { store } = parts;
+  const ours = new Set<string>();
+  const settleCall = (callId: string, settlement: Settlement): Promise<void> =>
+    store.transaction("settle-model-call", async (transaction) => {
+      const call = await transaction.modelCalls.get({ id: callId });
+      const spending = await transaction.lockSpending(call.buildId);
+      await settle(transaction, parts, { call, spending, settlement });
+    });
   return {
     findOwner: (kind, id, fence) => findOwner(store, kind, id, fence),
-    reserve: (reservation) =>
-      store.transaction("reserve-model-call", (transaction) => reserve(transaction, parts, reservation)),
-    settle: (callId, settlement) =>
-      store.transaction("settle-model-call", async (transaction) => {
-        const call = await transaction.modelCalls.get({ id: callId });
-        const spending = await transaction.lockSpending(call.buildId);
-        await settle(transaction, parts, { call, spending, settlement });
-      }),
+    async reserve(reservation) {
+      const granted = await store.transaction("reserve-model-call", (transaction) =>
+        reserve(transaction, parts, reservation),
+      );
+      if (granted.callId !== null) ours.add(granted.callId);
+      return granted;
+    },
+    async settle(callId, settlement) {
+      await settleCall(callId, settlement);
+      ours.delete(callId);
+    },
+    async settleLeft(projectId) {
+      const builds = await store.builds.pick({ projectId }, ["id"]);
+      const buildId = builds.map(({ id }) => id);
+      const open = buildId.length === 0 ? [] : await store.modelCalls.pick({ buildId, status: "open" }, ["id"]);
+      for (const { id } of open) if (!ours.has(id)) await settleCall(id, gone);
+    },
   };
 }
 
+/** What it took nobody knows any more. */
+const gone: Settlement = { status: "cut", usage: null, httpStatus: null, error: "whoever made it is gone" };
+
 async function findOwner(store: Store, kind: ModelOwnerKind, id: string, fence: number): Promise<ModelOwner | null> {
   const found = kind === "attempt" ? await liveAttempt(store, id, fence) : await liveGate(store, id, fence);
-  if (found === null) return null;
-  const build = await store.builds.get({ id: found.buildId });
-  if (build.status !== "running") return null;
-  return { kind, id, buildId: build.id, name: found.name, budget: budgetOf(build.plan) };
+  if (found === null || found.build.status !== "running") return null;
+  const { build, name } = found;
+  return { kind, id, buildId: build.id, name, budget: budgetOf(build.plan) };
 }
 
 const budgetOf = ({ limits: { budget } }: Plan) => ({ tokens: budget.tokens, usd: budget.usd });
 
 async function liveAttempt(store: Store, id: string, fence: number) {
-  const attempt = await store.attempts.find({ id, fence, status: ["starting", "running"] });
-  if (attempt === null) return null;
-  const task = attempt.taskId === null ? null : await store.tasks.get({ id: attempt.taskId });
-  const wave = await store.waves.get({ id: attempt.waveId });
+  // One statement, since every call begins with it.
+  const found = await store.attemptInContext(id).catch((error: unknown) => {
+    if (error instanceof WavesmithError && error.code === "not-found") return null;
+    throw error;
+  });
+  if (found === null) return null;
+  const { attempt, build, wave, task } = found;
+  if (attempt.fence !== fence || !["starting", "running"].includes(attempt.status)) return null;
   const what = task?.key ?? `wave ${wave.number} ${attempt.kind}`;
-  return { buildId: attempt.buildId, name: `${what} #${attempt.number}` };
+  return { build, name: `${what} #${attempt.number}` };
 }
 
 async function liveGate(store: Store, id: string, fence: number) {
   const run = await store.gateRuns.find({ id, fence, status: ["requested", "running"] });
   if (run === null) return null;
   const wave = await store.waves.get({ id: run.waveId });
-  return { buildId: wave.buildId, name: `wave ${wave.number} ${run.gate} #${run.round}` };
+  const build = await store.builds.get({ id: wave.buildId });
+  return { build, name: `wave ${wave.number} ${run.gate} #${run.round}` };
 }
 
 const micro = 1_000_000;
@@ -61,19 +86,18 @@ const leastOutputTokens = 256;
 async function reserve(transaction: StoreTransaction, parts: LedgerParts, reservation: Reservation): Promise<Granted> {
   const { owner, provider, model, inputTokens } = reservation;
   const locked = await transaction.lockSpending(owner.buildId);
-  const price = priceOf(provider, model, parts.prices);
+  const price = parts.priceOf(provider, model);
   if (owner.budget.usd !== null && price === null) {
     return refused(`the price of ${provider}:${model} is unknown, and the build has a limit in USD`);
   }
-  const spending = hasBudget(owner) ? await withGoneSettled(transaction, parts, locked) : locked;
-  const left = roomLeft(owner, spending);
-  const byTokens = left.tokens - inputTokens;
-  const cost = (outputTokens: number): number =>
-    price === null ? 0 : costMicroUsd(price, worst(inputTokens, outputTokens));
-  const byUsd = price === null ? Number.POSITIVE_INFINITY : Math.floor((left.microUsd - cost(0)) / price.output);
-  const outputTokens = Math.min(reservation.outputTokens, byTokens, byUsd);
+  let spending = locked;
+  let outputTokens = grantable(reservation, price, spending);
+  if (outputTokens < reservation.outputTokens && locked.reservedTokens > 0) {
+    spending = await withGoneSettled(transaction, parts, locked);
+    outputTokens = grantable(reservation, price, spending);
+  }
   if (outputTokens < Math.min(leastOutputTokens, reservation.outputTokens)) return refused(overText(owner, spending));
-  const reservedMicroUsd = price === null ? null : cost(outputTokens);
+  const reservedMicroUsd = price === null ? null : costMicroUsd(price, worst(inputTokens, outputTokens));
   const call = await transaction.modelCalls.insert({
     id: parts.ids("model-call"),
     buildId: owner.buildId,
@@ -96,6 +120,21 @@ async function reserve(transaction: StoreTransaction, parts: LedgerParts, reserv
   return { callId: call.id, outputTokens };
 }
 
+/** How much an answer may take, at most what was asked for; less than nothing when not even the question has room. */
+function grantable(
+  { owner, inputTokens, outputTokens }: Reservation,
+  price: Price | null,
+  row: BuildSpendingRow,
+): number {
+  const left = roomLeft(owner, row);
+  const byTokens = left.tokens - inputTokens;
+  if (price === null) return Math.min(outputTokens, byTokens);
+  const withoutAnswer = left.microUsd - costMicroUsd(price, worst(inputTokens, 0));
+  const { output } = rateOf(price, inputTokens);
+  const byUsd = withoutAnswer < 0 ? -1 : output === 0 ? outputTokens : Math.floor(withoutAnswer / output);
+  return Math.min(outputTokens, byTokens, byUsd);
+}
+
 const refused = (reason: string): Granted => ({ callId: null, reason: `wavesmith: over budget: ${reason}` });
 
 const worst = (inputTokens: number, outputTokens: number) => ({
@@ -109,8 +148,6 @@ interface Room {
   readonly tokens: number;
   readonly microUsd: number;
 }
-
-const hasBudget = ({ budget }: ModelOwner): boolean => budget.tokens !== null || budget.usd !== null;
 
 /** What may still be reserved. */
 const roomLeft = ({ budget }: ModelOwner, row: BuildSpendingRow): Room => ({
@@ -128,8 +165,7 @@ async function withGoneSettled(
   let spending = locked;
   for (const call of await transaction.modelCalls.list({ buildId, status: "open" })) {
     if (await isHeld(transaction, call)) continue;
-    const settlement = { status: "cut", usage: null, httpStatus: null, error: "whoever made it is gone" } as const;
-    await settle(transaction, parts, { call, spending, settlement });
+    await settle(transaction, parts, { call, spending, settlement: gone });
     spending = await transaction.buildSpending.get({ buildId });
   }
   return spending;
@@ -158,11 +194,11 @@ interface Settling {
 
 async function settle(
   transaction: StoreTransaction,
-  { prices, now }: LedgerParts,
+  { priceOf, now }: LedgerParts,
   { call, spending, settlement }: Settling,
 ): Promise<void> {
   const { status, usage, httpStatus, error } = settlement;
-  const price = priceOf(call.provider, call.model, prices);
+  const price = priceOf(call.provider, call.model);
   // What nobody counted is counted at its worst, unless the provider refused it.
   const unknown = usage === null && status !== "failed";
   const tokens = usage === null ? (unknown ? call.reservedTokens : 0) : usage.inputTokens + usage.outputTokens;

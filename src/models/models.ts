@@ -11,8 +11,8 @@ import type { Store } from "../store/port.ts";
 import { createBackoff } from "./backoff.ts";
 import { createLedger } from "./ledger.ts";
 import type { Cassette, ModelProvider, Models } from "./port.ts";
-import { type PriceTable, priceOf } from "./prices.ts";
-import { createProxyServer } from "./proxy.ts";
+import { type Price, type PriceTable, priceOf } from "./prices.ts";
+import { createProxyServer, type ProxyServer } from "./proxy.ts";
 import { tokenOf } from "./token.ts";
 
 export interface ModelsOptions {
@@ -30,8 +30,12 @@ const takeOverMs = 500;
 
 /** Models for agents: tokens, and the proxy that knows what they are worth. */
 export function createModels(options: ModelsOptions): Models {
-  const { store, providers, prices } = options;
-  const ledger = createLedger(options);
+  const { store, providers } = options;
+  const known = (provider: string, model: string): Price | null => {
+    const isSubscription = providers.find(({ name }) => name === provider)?.isSubscription ?? false;
+    return priceOf(provider, model, { own: options.prices, isSubscription });
+  };
+  const ledger = createLedger({ ...options, priceOf: known });
   const backoff = createBackoff();
   const sockets = new Map<string, HeldSocket>();
   let isClosed = false;
@@ -42,14 +46,15 @@ export function createModels(options: ModelsOptions): Models {
   };
   return {
     tokenFor: async (kind, id, fence) => tokenOf(await secretOnce(), { kind, id, fence }),
-    listen(socketPath) {
+    listen(socketPath, projectId) {
       if (sockets.has(socketPath) || isClosed) return;
       const { cassette, warn } = options;
-      const serve = (secret: string) => createProxyServer({ ledger, secret, providers, backoff, cassette, warn });
-      sockets.set(
-        socketPath,
-        holdSocket(async () => serve(await secretOnce()), socketPath, warn),
-      );
+      const make = async (): Promise<ProxyServer> => {
+        // Nobody answers there, so what is open is nobody's.
+        await ledger.settleLeft(projectId);
+        return createProxyServer({ ledger, secret: await secretOnce(), providers, backoff, cassette, warn });
+      };
+      sockets.set(socketPath, holdSocket(make, socketPath, warn));
     },
     async close() {
       isClosed = true;
@@ -63,7 +68,7 @@ export function createModels(options: ModelsOptions): Models {
     },
     isPriced(model) {
       const { provider, model: name } = parseModel(model);
-      return provider !== null && priceOf(provider, name, prices) !== null;
+      return provider !== null && known(provider, name) !== null;
     },
   };
 }
@@ -73,10 +78,10 @@ interface HeldSocket {
 }
 
 /** Listens on the socket as soon as nobody else answers there; one process of several does. */
-function holdSocket(make: () => Promise<Server>, place: string, warn: (message: string) => void): HeldSocket {
+function holdSocket(make: () => Promise<ProxyServer>, place: string, warn: (message: string) => void): HeldSocket {
   let isClosed = false;
   let timer: NodeJS.Timeout | null = null;
-  let server: Server | null = null;
+  let server: ProxyServer | null = null;
   let mine: number | null = null;
   let folder: FileHandle | null = null;
   const look = async (): Promise<void> => {
@@ -90,7 +95,7 @@ function holdSocket(make: () => Promise<Server>, place: string, warn: (message: 
     if (isClosed || (await isAnswered(path))) return;
     const made = await make();
     await rm(path, { force: true });
-    if (!(await listens(made, path))) return;
+    if (!(await listens(made.server, path))) return;
     server = made;
     // Who runs inside is another user where we are root; a token is what counts.
     await chmod(path, 0o666);
@@ -129,10 +134,12 @@ const listens = (server: Server, path: string): Promise<boolean> =>
     server.listen(path, () => resolve(true));
   });
 
-function stopListening(server: Server): Promise<void> {
+/** Over when every call that was under way is counted. */
+async function stopListening({ server, counted }: ProxyServer): Promise<void> {
   const closed = new Promise<void>((resolve) => server.close(() => resolve()));
   server.closeAllConnections();
-  return closed;
+  await closed;
+  await counted();
 }
 
 const isAnswered = (path: string): Promise<boolean> =>

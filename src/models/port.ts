@@ -1,4 +1,4 @@
-import type { ModelUsage } from "../domain/models.ts";
+import type { ModelUsage, ProviderName } from "../domain/models.ts";
 
 export type ModelOwnerKind = "attempt" | "gate";
 
@@ -43,15 +43,22 @@ export interface ModelLedger {
   reserve(reservation: Reservation): Promise<Granted>;
   /** Puts what it really took in the reservation's place. Once for each call. */
   settle(callId: string, settlement: Settlement): Promise<void>;
+  /**
+   * Settles at their worst the calls of a project that are under way and not this process': whoever made them is dead.
+   * For the process that is about to answer the project's calls, since it is the only one then.
+   */
+  settleLeft(projectId: string): Promise<void>;
 }
 
 /** A provider and how we sign in there. */
 export interface ModelProvider {
-  readonly name: "anthropic" | "openai" | "compatible";
+  readonly name: ProviderName;
   /** Without a trailing slash; paths such as `/v1/messages` follow. */
   readonly baseUrl: string;
   /** Sent instead of what the agent sent. */
   readonly headers: Readonly<Record<string, string>>;
+  /** A subscription: what a call costs there is unknown, unless a person says it. */
+  readonly isSubscription?: boolean;
 }
 
 /** Calls and answers on disk, by which a build runs again without a provider. */
@@ -78,11 +85,11 @@ export interface Models {
   /** What an agent of this owner shows to the proxy: dead when the owner is settled or fenced off. */
   tokenFor(kind: ModelOwnerKind, id: string, fence: number): Promise<string>;
   /**
-   * Answers calls on this socket from now on; waits while another live process does. Whoever can open the socket may
-   * call, so every call shows its token. Asking again changes nothing.
+   * Answers calls of this project's agents on this socket from now on; waits while another live process does. Whoever
+   * can open the socket may call, so every call shows its token. Asking again changes nothing.
    */
-  listen(socketPath: string): void;
-  /** Ends what is answered, and takes no more. */
+  listen(socketPath: string, projectId: string): void;
+  /** Ends what is answered, counts it, and takes no more. */
   close(): Promise<void>;
   /** What is missing to use this model, in one line; null when nothing is. */
   lacks(model: string | null): string | null;

@@ -3,16 +3,10 @@
 // P1. A call is made only when its worst case is reserved (W10), and settled once, however it ends.
 // P2. An answer passes byte by byte; it is never held back to be read.
 // P3. Of what an agent sent as headers nothing is passed on but what the provider's versioning needs.
-import {
-  createServer,
-  type IncomingMessage,
-  request as plainRequest,
-  type Server,
-  type ServerResponse,
-} from "node:http";
-import { request as secureRequest } from "node:https";
+// P4. What a provider says of an error may repeat what we signed in with: it is covered before the agent has it.
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import { messageOf } from "../domain/errors.ts";
-import { type Api, findApi, heldBody, inputTokensOf, outputLimitOf } from "./apis.ts";
+import { findApi, heldBody, inputTokensOf, outputLimitOf, passedQuery } from "./apis.ts";
 import { type Backoff, isBusy } from "./backoff.ts";
 import type {
   Cassette,
@@ -23,8 +17,9 @@ import type {
   ModelProvider,
   Settlement,
 } from "./port.ts";
+import { askedWait, type Call, send } from "./provider-call.ts";
+import { relay, replay } from "./relay.ts";
 import { readToken } from "./token.ts";
-import { createUsageReader } from "./usage.ts";
 
 export interface ProxyParts {
   readonly ledger: ModelLedger;
@@ -36,23 +31,34 @@ export interface ProxyParts {
 }
 
 const longestBodyBytes = 32 * 1024 * 1024;
-/** How long a provider may say nothing at all. */
-const silenceMs = 10 * 60_000;
 /** How long a call waits for a busy provider before it is told so. */
 const longestPauseMs = 30 * 60_000;
 
+export interface ProxyServer {
+  readonly server: Server;
+  /** Resolves when each call that was under way is counted. */
+  counted(): Promise<void>;
+}
+
+/** Where an agent's host asks how many of its calls wait for a busy provider: silence is then no sign of a stall. */
+const waitingPath = "/wavesmith/waiting";
+
 /** A server that answers agents' calls of models; to be listened with on a socket that sandboxes see. */
-export function createProxyServer(parts: ProxyParts): Server {
+export function createProxyServer(parts: ProxyParts): ProxyServer {
+  const underWay = new Set<Promise<void>>();
   const server = createServer((request, response) => {
-    answer(parts, request, response).catch((error: unknown) => {
-      if (error instanceof Refusal) return refuse(response, error);
-      parts.warn(`the model proxy failed: ${messageOf(error)}`);
-      refuse(response, new Refusal(502, "api_error", "wavesmith: the call could not be made"));
-    });
+    const answered = answer(parts, request, response)
+      .catch((error: unknown) => {
+        if (error instanceof Refusal) return refuse(response, error);
+        parts.warn(`the model proxy failed: ${messageOf(error)}`);
+        refuse(response, new Refusal(502, "api_error", "wavesmith: the call could not be made"));
+      })
+      .finally(() => underWay.delete(answered));
+    underWay.add(answered);
   });
   server.requestTimeout = 0;
   server.headersTimeout = 30_000;
-  return server;
+  return { server, counted: async () => void (await Promise.all(underWay)) };
 }
 
 /** A call that is not made, as its provider would say it. */
@@ -76,21 +82,18 @@ function refuse(response: ServerResponse, { status, type, message }: Refusal): v
   response.end(JSON.stringify({ type: "error", error: { type, code: type, message } }));
 }
 
-interface Call {
-  readonly api: Api;
-  readonly owner: ModelOwner;
-  readonly provider: ModelProvider;
-  readonly path: string;
-  readonly incoming: IncomingMessage;
-  readonly response: ServerResponse;
-  readonly signal: AbortSignal;
-}
-
 async function answer(parts: ProxyParts, incoming: IncomingMessage, response: ServerResponse): Promise<void> {
   const [path = "", query] = (incoming.url ?? "").split("?");
-  const api = findApi(incoming.method ?? "", path);
-  if (api === null)
+  if (path === waitingPath) {
+    const { id } = await ownerOf(parts, incoming);
+    response.writeHead(200, { "content-type": "application/json" });
+    response.end(JSON.stringify({ waiting: parts.backoff.waiting(id) }));
+    return;
+  }
+  const found = findApi(incoming.method ?? "", path);
+  if (found === null)
     throw new Refusal(404, "not_found_error", `wavesmith: ${incoming.method} ${path} is no call of a model`);
+  const { api, model } = found;
   const owner = await ownerOf(parts, incoming);
   const provider = parts.providers.find(({ name }) => name === api.provider);
   if (provider === undefined) {
@@ -101,12 +104,14 @@ async function answer(parts: ProxyParts, incoming: IncomingMessage, response: Se
   response.once("close", () => gone.abort(new Error("the agent hung up")));
   const call: Call = {
     api,
+    model,
     owner,
     provider,
-    path: query === undefined ? api.path : `${api.path}?${query}`,
+    path: `${found.path}${passedQuery(api, query)}`,
     incoming,
     response,
     signal: gone.signal,
+    wasSent: false,
   };
   const body = api.method === "GET" ? null : await readBody(incoming);
   const { status } = api.outputLimit === null ? await pass(parts, call, body) : await metered(parts, call, body ?? {});
@@ -117,7 +122,7 @@ async function answer(parts: ProxyParts, incoming: IncomingMessage, response: Se
 
 async function ownerOf({ ledger, secret }: ProxyParts, { headers }: IncomingMessage): Promise<ModelOwner> {
   const bearer = /^Bearer (.+)$/i.exec(headers.authorization ?? "")?.[1];
-  const key = headers["x-api-key"];
+  const key = headers["x-api-key"] ?? headers["x-goog-api-key"];
   const claims = readToken(secret, bearer ?? (typeof key === "string" ? key : ""));
   const owner = claims === null ? null : await ledger.findOwner(claims.kind, claims.id, claims.fence);
   if (owner !== null) return owner;
@@ -144,27 +149,34 @@ async function readBody(incoming: IncomingMessage): Promise<Record<string, unkno
 
 async function metered(parts: ProxyParts, call: Call, body: Record<string, unknown>): Promise<Settlement> {
   const { api, owner, provider } = call;
-  if (typeof body.model !== "string")
+  const model = call.model ?? body.model;
+  if (typeof model !== "string")
     throw new Refusal(400, "invalid_request_error", "wavesmith: the request names no model");
   const granted = await parts.ledger.reserve({
     owner,
     provider: provider.name,
-    model: body.model,
+    model,
     inputTokens: inputTokensOf(body),
     outputTokens: outputLimitOf(api, body),
   });
   if (granted.callId === null) throw new Refusal(402, "billing_error", granted.reason);
   const { callId, outputTokens } = granted;
-  try {
-    const settlement = await pass(parts, call, heldBody(api, body, outputTokens));
-    await parts.ledger.settle(callId, settlement);
-    return settlement;
-  } catch (error) {
-    // What was never answered cost nothing.
-    await parts.ledger.settle(callId, { status: "failed", usage: null, httpStatus: null, error: messageOf(error) });
+  const settlement = await pass(parts, call, heldBody(api, body, outputTokens)).catch(async (error: unknown) => {
+    // What the provider never had cost nothing; of what it had and did not answer nobody knows.
+    const status = call.wasSent ? "cut" : "failed";
+    await parts.ledger.settle(callId, { status, usage: null, httpStatus: null, error: messageOf(error) });
     throw error;
-  }
+  });
+  const counted = settlement.status === "cut" ? atMost(settlement, outputTokens) : settlement;
+  await parts.ledger.settle(callId, counted);
+  return counted;
 }
+
+/** More than was granted it cannot have taken. */
+const atMost = ({ usage, ...settlement }: Settlement, outputTokens: number): Settlement => ({
+  ...settlement,
+  usage: usage && { ...usage, outputTokens: Math.min(usage.outputTokens, outputTokens) },
+});
 
 /** Makes the call and passes its answer on; waits with all others while the provider is busy. */
 async function pass(parts: ProxyParts, call: Call, body: Record<string, unknown> | null): Promise<Settlement> {
@@ -175,100 +187,19 @@ async function pass(parts: ProxyParts, call: Call, body: Record<string, unknown>
   if (found !== null) return replay(call, found);
   const deadline = performance.now() + longestPauseMs;
   for (;;) {
-    await backoff.ready(provider.name, call.signal);
+    await backoff.ready(provider.name, { owner: owner.id, signal: call.signal });
     const reply = await send(call, body);
     const status = reply.statusCode ?? 502;
     if (!isBusy(status) || performance.now() > deadline) {
       if (!isBusy(status)) backoff.calm(provider.name);
-      return relay(call, reply, cassette === null ? null : (answered) => cassette.keep(kept, answered));
+      return relay(call, reply, cassette === null ? null : (answered) => keepAnswer(parts, kept, answered));
     }
-    reply.resume();
-    const waitMs = backoff.busy(provider.name, headerOf(reply, "retry-after"));
+    call.wasSent = false;
+    const waitMs = backoff.busy(provider.name, await askedWait(reply));
     parts.warn(`${provider.name} answers ${status}: its calls wait for ${Math.ceil(waitMs / 1000)} s`);
   }
 }
 
-const headerOf = ({ headers }: IncomingMessage, name: string): string | null => {
-  const value = headers[name];
-  return typeof value === "string" ? value : null;
-};
-
-/** Which version of its interface an agent speaks; everything else of its headers is its own affair. */
-const passedHeaders = ["accept", "anthropic-version", "anthropic-beta", "openai-beta"];
-
-function send({ provider, path, incoming, signal }: Call, body: object | null): Promise<IncomingMessage> {
-  const url = new URL(`${provider.baseUrl}${path}`);
-  const payload = body === null ? null : Buffer.from(JSON.stringify(body));
-  const passed = passedHeaders.flatMap((name) => {
-    const value = headerOf(incoming, name);
-    return value === null ? [] : [[name, value] as const];
-  });
-  const headers = {
-    ...Object.fromEntries(passed),
-    // A provider's own word on its features goes on top of what the agent asks for.
-    ...withBeta(provider.headers, headerOf(incoming, "anthropic-beta")),
-    ...(payload === null ? {} : { "content-type": "application/json", "content-length": payload.length }),
-  };
-  const request = url.protocol === "https:" ? secureRequest : plainRequest;
-  return new Promise((resolve, reject) => {
-    const outgoing = request(url, { method: incoming.method, headers, signal, timeout: silenceMs }, resolve);
-    outgoing.once("error", reject);
-    outgoing.once("timeout", () => outgoing.destroy(new Error(`${provider.name} said nothing for 10 minutes`)));
-    outgoing.end(payload);
-  });
-}
-
-function withBeta(headers: Readonly<Record<string, string>>, asked: string | null): Record<string, string> {
-  const ours = headers["anthropic-beta"];
-  return { ...headers, ...(ours === undefined || asked === null ? {} : { "anthropic-beta": `${asked},${ours}` }) };
-}
-
-const answeredHeaders = ["content-type", "request-id", "x-request-id", "retry-after", "openai-processing-ms"];
-
-/** Passes an answer on as it comes, reading along what it took. */
-async function relay(
-  { response, signal }: Call,
-  reply: IncomingMessage,
-  keep: ((answer: CassetteAnswer) => Promise<void>) | null,
-): Promise<Settlement> {
-  const status = reply.statusCode ?? 502;
-  const headers = Object.fromEntries(
-    answeredHeaders.flatMap((name) => {
-      const value = headerOf(reply, name);
-      return value === null ? [] : [[name, value]];
-    }),
-  );
-  const reader = createUsageReader(headers["content-type"] ?? "");
-  const kept: Buffer[] = [];
-  response.writeHead(status, headers);
-  try {
-    for await (const chunk of reply as AsyncIterable<Buffer>) {
-      reader.take(chunk);
-      if (keep !== null) kept.push(chunk);
-      if (!response.write(chunk)) await drained(response, signal);
-    }
-  } catch (error) {
-    return { status: "cut", usage: reader.usage(), httpStatus: status, error: messageOf(error) };
-  }
-  if (keep !== null) await keep({ status, headers, body: Buffer.concat(kept).toString("utf8") });
-  const usage = reader.usage();
-  if (status >= 400) return { status: "failed", usage, httpStatus: status, error: `the provider answered ${status}` };
-  return { status: reader.isWhole() ? "done" : "cut", usage, httpStatus: status, error: null };
-}
-
-function replay({ response }: Call, { status, headers, body }: CassetteAnswer): Settlement {
-  const reader = createUsageReader(headers["content-type"] ?? "");
-  reader.take(Buffer.from(body));
-  response.writeHead(status, headers).write(body);
-  return { status: status >= 400 ? "failed" : "done", usage: reader.usage(), httpStatus: status, error: null };
-}
-
-const drained = (response: ServerResponse, signal: AbortSignal): Promise<void> =>
-  new Promise((resolve, reject) => {
-    const stop = (): void => reject(signal.reason);
-    signal.addEventListener("abort", stop, { once: true });
-    response.once("drain", () => {
-      signal.removeEventListener("abort", stop);
-      resolve();
-    });
-  });
+/** A call that was answered is counted, also when its answer cannot be written down. */
+const keepAnswer = async ({ cassette, warn }: ProxyParts, call: CassetteCall, answer: CassetteAnswer) =>
+  cassette?.keep(call, answer).catch((error: unknown) => warn(`the cassette is not whole: ${messageOf(error)}`));

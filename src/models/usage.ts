@@ -2,8 +2,8 @@ import { StringDecoder } from "node:string_decoder";
 import { z } from "zod";
 import type { ModelUsage } from "../domain/models.ts";
 
-// What providers say a call took, in the three forms they say it: Anthropic messages, OpenAI chat completions, OpenAI
-// responses; in a whole answer, or in the events of a stream.
+// What providers say a call took, in the four forms they say it: Anthropic messages, OpenAI chat completions, OpenAI
+// responses, Gemini; in a whole answer, or in the events of a stream.
 
 const count = z.number().int().nonnegative().nullish();
 
@@ -22,6 +22,14 @@ const responsesSchema = z.object({
   input_tokens: z.number().int().nonnegative(),
   output_tokens: z.number().int().nonnegative(),
   input_tokens_details: z.object({ cached_tokens: count }),
+});
+
+const geminiSchema = z.object({
+  promptTokenCount: count,
+  cachedContentTokenCount: count,
+  toolUsePromptTokenCount: count,
+  candidatesTokenCount: count,
+  thoughtsTokenCount: count,
 });
 
 /** Reads an answer as it passes by; never changes or holds it up. */
@@ -53,7 +61,7 @@ function streamReader(found: Found): UsageReader {
     if (!text.startsWith("data:")) return;
     const data = text.slice(5).trim();
     if (data === "[DONE]") found.ended = true;
-    else if (/"(usage|type)"/.test(data)) readEvent(data, found);
+    else if (/"(usage|type|usageMetadata|finishReason)"/.test(data)) readEvent(data, found);
   };
   return {
     take(chunk) {
@@ -88,20 +96,45 @@ function wholeReader(found: Found): UsageReader {
 }
 
 function readEvent(text: string, found: Found): void {
-  const event = parseJson(text);
-  if (event === null) return;
+  const parsed = parseJson(text);
+  // Gemini's streams are one array for those who do not ask for events.
+  for (const event of Array.isArray(parsed) ? parsed : [parsed]) if (isObject(event)) readObject(event, found);
+}
+
+function readObject(event: Record<string, unknown>, found: Found): void {
   const { type } = event;
+  if (hasGeminiEnd(event)) found.ended = true;
+  if ("usageMetadata" in event) found.usage = merged(found.usage, geminiUsage(event.usageMetadata));
   if (type === "message_stop" || type === "response.completed" || type === "response.incomplete") found.ended = true;
   for (const holder of [event, event.message, event.response]) {
-    if (typeof holder !== "object" || holder === null || !("usage" in holder)) continue;
+    if (!isObject(holder) || !("usage" in holder)) continue;
     found.usage = merged(found.usage, usageOf(holder.usage));
   }
 }
 
-function parseJson(text: string): Record<string, unknown> | null {
+const isObject = (value: unknown): value is Record<string, unknown> => typeof value === "object" && value !== null;
+
+/** Gemini's streams end with a reason, or with why there is no answer at all; nothing else tells. */
+function hasGeminiEnd({ candidates, promptFeedback }: Record<string, unknown>): boolean {
+  if (isObject(promptFeedback) && typeof promptFeedback.blockReason === "string") return true;
+  return Array.isArray(candidates) && candidates.some((one) => isObject(one) && typeof one.finishReason === "string");
+}
+
+/** Thoughts are paid as output, and are not among the candidates' tokens. */
+function geminiUsage(value: unknown): ModelUsage | null {
+  const { data } = geminiSchema.safeParse(value);
+  if (data === undefined) return null;
+  return {
+    inputTokens: (data.promptTokenCount ?? 0) + (data.toolUsePromptTokenCount ?? 0),
+    cachedTokens: data.cachedContentTokenCount ?? 0,
+    cacheWriteTokens: 0,
+    outputTokens: (data.candidatesTokenCount ?? 0) + (data.thoughtsTokenCount ?? 0),
+  };
+}
+
+function parseJson(text: string): unknown {
   try {
-    const value: unknown = JSON.parse(text);
-    return typeof value === "object" && value !== null ? (value as Record<string, unknown>) : null;
+    return JSON.parse(text);
   } catch {
     return null; // Not for us to judge: the agent gets it as it is.
   }

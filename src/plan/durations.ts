@@ -11,3 +11,15 @@ export function parseDuration(text: string): number | null {
   const [hours, minutes, seconds, milliseconds] = parts.slice(1).map((part) => Number(part ?? 0));
   return hours! * 3_600_000 + minutes! * 60_000 + seconds! * 1_000 + milliseconds!;
 }
+
+/** The shortest way to write it: `1h30m`, `20m`, `500ms`. */
+export function formatDuration(ms: number): string {
+  const units = [
+    [Math.floor(ms / 3_600_000), "h"],
+    [Math.floor(ms / 60_000) % 60, "m"],
+    [Math.floor(ms / 1_000) % 60, "s"],
+    [ms % 1_000, "ms"],
+  ] as const;
+  const text = units.map(([count, unit]) => (count === 0 ? "" : `${count}${unit}`)).join("");
+  return text === "" ? "0s" : text;
+}

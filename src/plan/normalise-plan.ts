@@ -4,8 +4,8 @@ import type { PlanFiles } from "./check-paths.ts";
 import { parseDuration } from "./durations.ts";
 import type { PlanFile, TaskOfFile } from "./plan-file-schema.ts";
 
-const defaultTaskTimeoutMs = 20 * 60_000;
-const defaultGateTimeoutMs = 10 * 60_000;
+export const defaultTaskTimeoutMs = 20 * 60_000;
+export const defaultGateTimeoutMs = 10 * 60_000;
 
 /** Fills in every default and reads in every file. The plan must have passed all checks. */
 export function normalisePlan(file: PlanFile, files: PlanFiles, baseDir: string | null): Plan {

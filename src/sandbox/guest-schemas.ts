@@ -6,6 +6,9 @@ const text = z.string().max(100_000);
 const whole = z.number().int().nonnegative();
 const port = z.number().int().min(1).max(65_535);
 
+/** It is shown to people as something to write into a plan. */
+const refusedHost = z.object({ host: z.string().regex(/^[a-z\d][a-z\d._-]{0,251}(:\d{1,5})?$/), at: text });
+
 export const healthSchema: z.ZodType<GuestHealth> = z.object({
   protocol: whole,
   pid: whole,
@@ -16,7 +19,10 @@ export const healthSchema: z.ZodType<GuestHealth> = z.object({
   activeJobs: whole,
   idleMs: z.number().nonnegative(),
   // A guest of an earlier version says nothing of it.
-  egress: z.object({ proxyPort: port.nullable(), modelPort: port }).nullable().default(null),
+  egress: z
+    .object({ proxyPort: port.nullable(), modelPort: port, refused: z.array(refusedHost).max(100).default([]) })
+    .nullable()
+    .default(null),
 });
 
 export const fileStatSchema: z.ZodType<FileStat> = z

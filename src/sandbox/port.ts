@@ -82,6 +82,8 @@ export interface SandboxInfo {
   /** A folder of this machine, or the volume's name with its driver; null when there is none. */
   readonly volumePath: string | null;
   readonly diskBytes: number | null;
+  /** When that was counted, if not just now. */
+  readonly diskCountedAt?: string | null;
   /** Whether a sandbox that is not running ended because its memory was used up. */
   readonly outOfMemory: boolean;
 }
@@ -171,6 +173,8 @@ export interface SandboxDriver {
 export interface EgressDenials {
   /** Hosts that a plan could allow and that were denied since then, the most often asked for first, as a plan writes them. */
   denied(projectId: ProjectId, since: Date): Promise<readonly string[]>;
+  /** Hosts that were allowed and to which there was no connection since then, each with why. */
+  unreachable(projectId: ProjectId, since: Date): Promise<readonly string[]>;
 }
 
 /** Where snapshots of volumes are kept. */

@@ -3,6 +3,7 @@ import { z } from "zod";
 import type { Ports } from "../coordinator/port.ts";
 import { refuseForEvents } from "../coordinator/request-build.ts";
 import { defaultTenant, projectIdFor } from "../coordinator/start-build.ts";
+import { nameFromBrief } from "../domain/brief.ts";
 import { WavesmithError } from "../domain/errors.ts";
 import { schemaForEvent } from "../domain/events.ts";
 import type { SentEvent } from "./port.ts";
@@ -61,7 +62,7 @@ function requestData(given: Record<string, unknown>): Record<string, unknown> {
     });
   }
   const { name } = (given.plan ?? {}) as { name?: unknown };
-  const project = given.project ?? name;
+  const project = given.project ?? (typeof given.brief === "string" ? nameFromBrief(given.brief) : name);
   // Without a name the plan is faulty, which the build's own check tells with all its other faults.
   return typeof project === "string" ? { ...given, projectId: projectIdFor(defaultTenant, project) } : given;
 }

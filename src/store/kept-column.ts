@@ -14,14 +14,14 @@ export interface KeptColumn {
 
 const mostKept = 50;
 
-/** A build's plan: every step of every task reads the build's row, and only an edit, which raises its epoch, changes it. */
+/** A build's plan: every step of every task reads the build's row, and whoever changes the plan raises its version. */
 export function createKeptPlans(): KeptColumn {
   const plans = new Map<string, unknown>();
   return {
     name: "plan",
     version: (row) => {
-      const { id, epoch } = row as BuildRow;
-      return `${id} ${epoch}`;
+      const { id, planVersion } = row as BuildRow;
+      return `${id} ${planVersion}`;
     },
     find: (version) => plans.get(version),
     keep(version, plan) {

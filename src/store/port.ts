@@ -1,5 +1,6 @@
 import type { DomainEvent } from "../domain/events.ts";
 import type { BuildId, ProjectId } from "../domain/ids.ts";
+import type { Spending, SpendingSum } from "../domain/models.ts";
 import type * as schema from "./schema.ts";
 
 export type { AttemptKind, TaskConflict } from "./schema.ts";
@@ -18,6 +19,7 @@ export type GateRunRow = typeof schema.gateRuns.$inferSelect;
 export type FindingRow = typeof schema.findings.$inferSelect;
 export type ApprovalRow = typeof schema.approvals.$inferSelect;
 export type JobRow = typeof schema.jobs.$inferSelect;
+export type QuestionRow = typeof schema.questions.$inferSelect;
 export type LogChunkRow = typeof schema.logChunks.$inferSelect;
 export type PreviewRow = typeof schema.previews.$inferSelect;
 export type RestorePointRow = typeof schema.restorePoints.$inferSelect;
@@ -64,6 +66,7 @@ export interface Tables {
   readonly findings: Rows<FindingRow, typeof schema.findings.$inferInsert>;
   readonly approvals: Rows<ApprovalRow, typeof schema.approvals.$inferInsert>;
   readonly jobs: Rows<JobRow, typeof schema.jobs.$inferInsert>;
+  readonly questions: Rows<QuestionRow, typeof schema.questions.$inferInsert>;
   readonly logChunks: Rows<LogChunkRow, typeof schema.logChunks.$inferInsert>;
   readonly previews: Rows<PreviewRow, typeof schema.previews.$inferInsert>;
   readonly restorePoints: Rows<RestorePointRow, typeof schema.restorePoints.$inferInsert>;
@@ -80,8 +83,12 @@ export interface AttemptInContext {
   readonly task: TaskRow | null;
 }
 
-/** Reading several tables at once. */
+/** Reading several tables, or rows, at once. */
 export interface Joined {
+  /** What each attempt and gate run of a build has spent on models, by its id; those that called none are left out. */
+  modelSpending(buildId: string): Promise<ReadonlyMap<string, Spending>>;
+  /** What all builds of a tenant have spent on models. */
+  tenantSpending(tenantId: string): Promise<SpendingSum>;
   /** Fails with `not-found`. */
   attemptInContext(attemptId: string): Promise<AttemptInContext>;
 }

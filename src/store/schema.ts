@@ -14,6 +14,7 @@ import {
   unique,
   uniqueIndex,
 } from "drizzle-orm/pg-core";
+import type { Brief } from "../domain/brief.ts";
 import type { Evidence } from "../domain/finding.ts";
 import { type ModelCallStatus, modelCallStatuses } from "../domain/models.ts";
 import type { NetworkMode, NetworkPolicy } from "../domain/network.ts";
@@ -148,10 +149,16 @@ export const builds = pgTable(
     /** The event that requested it; its id gives the build's. */
     eventId: text("event_id").notNull().unique(),
     requestedBy: text("requested_by"),
+    /** Somebody sits at a terminal, to be asked what its agents want to do and may not. */
+    interactive: boolean("interactive").notNull().default(false),
     /** Order of the requests of one project. */
     position: bigserial("position", { mode: "number" }).notNull(),
     status: text("status").$type<BuildStatus>().notNull(),
     plan: jsonb("plan").$type<Plan>().notNull(),
+    /** Raised by whatever changes the plan. */
+    planVersion: integer("plan_version").notNull().default(0),
+    /** What was asked for in words, from which a planner made the plan; null: the plan was given. */
+    brief: jsonb("brief").$type<Brief>(),
     sandboxDriver: text("sandbox_driver").notNull(),
     network: text("network").$type<NetworkMode>().notNull(),
     /** Restore point 0: where the build began. */
@@ -288,6 +295,9 @@ export interface AttemptVerdict {
   readonly reason: string | null;
   readonly summary: string | null;
   readonly changed: string[];
+  /** A planner's alone: the plan it made, or what it handed in instead of one. */
+  readonly plan?: Plan;
+  readonly handedIn?: string;
 }
 
 export const attempts = pgTable(
@@ -396,6 +406,51 @@ export const findings = pgTable(
   (table) => [
     index("findings_by_gate_run").on(table.gateRunId),
     check("finding_severity", oneOf("severity", severitySchema.options)),
+  ],
+);
+
+export interface QuestionOption {
+  readonly name: string;
+  /** As the Agent Client Protocol has it: `allow_once`, `reject_once`, … */
+  readonly kind: string;
+}
+
+/** What an agent wants to do and may not, asked of a person. */
+export const questions = pgTable(
+  "questions",
+  {
+    id: bigserial("id", { mode: "number" }).primaryKey(),
+    buildId: text("build_id")
+      .notNull()
+      .references(() => builds.id),
+    jobKey: text("job_key")
+      .notNull()
+      .references(() => jobs.key),
+    /** Its name within the job. */
+    name: text("name").notNull(),
+    /** Null: the question is of a gate's agent. */
+    attemptId: text("attempt_id").references(() => attempts.id),
+    role: text("role").notNull(),
+    text: text("text").notNull(),
+    /** Why it may not. */
+    reason: text("reason").notNull(),
+    options: jsonb("options").$type<QuestionOption[]>().notNull(),
+    askedAt: moment("asked_at").notNull(),
+    /** Until then it is waited for an answer. */
+    deadlineAt: moment("deadline_at").notNull(),
+    answer: text("answer").$type<"allow" | "deny">(),
+    answeredBy: text("answered_by"),
+    answeredAt: moment("answered_at"),
+    /** When the answer was put where the agent's host looks for it. */
+    deliveredAt: moment("delivered_at"),
+    /** When it was waited for no longer: answered, past its deadline, or its job ended. */
+    closedAt: moment("closed_at"),
+  },
+  (table) => [
+    unique("one_question_per_name").on(table.jobKey, table.name),
+    index("questions_by_build").on(table.buildId),
+    check("question_answer", oneOf("answer", ["allow", "deny"])),
+    check("question_answered", sql`(answer is null) = (answered_at is null)`),
   ],
 );
 

@@ -2,6 +2,7 @@ import { createHash } from "node:crypto";
 import type { Pool, PoolClient } from "pg";
 import { WavesmithError } from "../domain/errors.ts";
 import { type IdSource, randomIds } from "../domain/ids.ts";
+import type { Spending, SpendingSum } from "../domain/models.ts";
 import { createKeptPlans, type KeptColumn } from "./kept-column.ts";
 import { createLocks } from "./locks.ts";
 import type { AttemptInContext, BuildRow, JobRow, ProjectRow, Rows, Store, StoreTransaction, Tables } from "./port.ts";
@@ -25,6 +26,7 @@ function tablesOf(db: Queryable, plans: Keeping | null) {
     findings: rowsOf(db, schema.findings),
     approvals: rowsOf(db, schema.approvals),
     jobs: rowsOf(db, schema.jobs),
+    questions: rowsOf(db, schema.questions),
     logChunks: rowsOf(db, schema.logChunks),
     previews: rowsOf(db, schema.previews),
     restorePoints: rowsOf(db, schema.restorePoints),
@@ -39,13 +41,20 @@ function transactionOf(db: Queryable, column: KeptColumn, onEmit: () => void): S
   return {
     ...tables,
     attemptInContext: (id) => attemptInContext(db, tables, id),
+    modelSpending: (buildId) => modelSpending(db, buildId),
+    tenantSpending: (tenantId) => tenantSpending(db, tenantId),
     lockBuild: (id) => tables.builds.lock({ id }),
     lockProject: (id) => tables.projects.lock({ id }),
     lockTenant: (id) => tables.tenants.lock({ id }),
     lockMachine: async () => void (await db.query("select pg_advisory_xact_lock($1)", [machineLock.toString()])),
     async lockSpending(buildId) {
-      await tables.buildSpending.insertIfAbsent({ buildId });
-      return tables.buildSpending.lock({ buildId });
+      const lock = () => tables.buildSpending.lock({ buildId });
+      return lock().catch(async (error: unknown) => {
+        if (!(error instanceof WavesmithError) || error.code !== "not-found") throw error;
+        // A build's first call.
+        await tables.buildSpending.insertIfAbsent({ buildId });
+        return lock();
+      });
     },
     async emit(event) {
       const { id: eventId, name, data, projectId, buildId } = event;
@@ -74,6 +83,42 @@ async function attemptInContext(
     await tasks.joining.read(left),
   ];
   return { attempt: attempt!, build: build!, wave: wave!, task };
+}
+
+/** A build may make tens of thousands of calls: they are added up where they are. */
+async function modelSpending(db: Queryable, buildId: string): Promise<ReadonlyMap<string, Spending>> {
+  const text = `select owner_id, count(*) calls, count(*) filter (where status = 'open') open_calls,
+      sum(counted) tokens, sum(coalesce(input_tokens, 0)) input_tokens, sum(coalesce(cached_tokens, 0)) cached_tokens,
+      sum(coalesce(output_tokens, 0)) output_tokens, sum(coalesce(micro_usd, 0)) micro_usd,
+      count(*) filter (where counted > 0 and micro_usd is null) unpriced_calls
+    from (select *, case when input_tokens is not null then input_tokens + coalesce(output_tokens, 0)
+        when status in ('done', 'cut') then reserved_tokens else 0 end counted
+      from model_calls where build_id = $1) calls group by owner_id`;
+  const { rows } = await db.query<Record<string, string>>({ ...prepared(text), values: [buildId] });
+  return new Map(
+    rows.map((row) => [
+      row.owner_id!,
+      {
+        calls: Number(row.calls),
+        openCalls: Number(row.open_calls),
+        tokens: Number(row.tokens),
+        inputTokens: Number(row.input_tokens),
+        cachedTokens: Number(row.cached_tokens),
+        outputTokens: Number(row.output_tokens),
+        microUsd: Number(row.micro_usd),
+        unpricedCalls: Number(row.unpriced_calls),
+      },
+    ]),
+  );
+}
+
+async function tenantSpending(db: Queryable, tenantId: string): Promise<SpendingSum> {
+  const text = `select coalesce(sum(spent_tokens), 0) tokens, coalesce(sum(spent_micro_usd), 0) micro_usd,
+      coalesce(sum(unpriced_calls), 0) unpriced_calls
+    from build_spending join builds on builds.id = build_id where tenant_id = $1`;
+  const { rows } = await db.query<Record<string, string>>({ ...prepared(text), values: [tenantId] });
+  const { tokens, micro_usd: microUsd, unpriced_calls: unpricedCalls } = rows[0]!;
+  return { tokens: Number(tokens), microUsd: Number(microUsd), unpricedCalls: Number(unpricedCalls) };
 }
 
 /** A number for Postgres advisory locks from a name. */
@@ -154,6 +199,8 @@ export function createStore(
     ...(options.crashPoint === undefined ? tables : committing(tables, commit)),
     transaction,
     attemptInContext: (id) => attemptInContext(pool, tables, id),
+    modelSpending: (buildId) => modelSpending(pool, buildId),
+    tenantSpending: (tenantId) => tenantSpending(pool, tenantId),
     ...processRegistry(pool),
     ...createLocks(pool, (name) => advisoryKey(`wavesmith:alone:${name}`)),
     ...leases(pool, commit),

@@ -1,4 +1,7 @@
-import { existsSync, readFileSync, rmSync, symlinkSync } from "node:fs";
+import { once } from "node:events";
+import { existsSync, readFileSync, renameSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import type { AgentHostRequest } from "../../src/agent-host/protocol.ts";
@@ -77,6 +80,31 @@ describe("the agent host", () => {
     expect(endOf(await host("deaf", { idleMs: 1_500, graceMs: 200 }))).toMatchObject({ end: "stalled" });
   });
 
+  it("does not take the silence of an agent that waits for a busy provider for its own", async () => {
+    let asked = 0;
+    const proxy = createServer((incoming, response) => {
+      expect(incoming.headers.authorization).toBe("Bearer wst_test");
+      asked += 1;
+      response.end(JSON.stringify({ waiting: incoming.url === "/wavesmith/waiting" && asked < 3 ? 1 : 0 }));
+    });
+    proxy.listen(0, "127.0.0.1");
+    await once(proxy, "listening");
+    const url = `http://127.0.0.1:${(proxy.address() as AddressInfo).port}`;
+    const env = { WAVESMITH_MODEL_URL: url, WAVESMITH_MODEL_TOKEN: "wst_test" };
+    expect(endOf(await host("hang", { idleMs: 1_000 }, env))).toMatchObject({ end: "stalled" });
+    expect(asked).toBe(3);
+    proxy.close();
+  });
+
+  it("shows a tool call that an agent tells of only when it is over", async () => {
+    const { events } = await host("over look around");
+    const calls = events.filter((event) => event.kind === "tool");
+    expect(calls.map(({ title, status }) => [title, status])).toEqual([
+      ["look around", "pending"],
+      ["look around", "completed"],
+    ]);
+  });
+
   it("cancels on SIGTERM, and leaves nothing of the agent", async () => {
     const { child, ended, until } = start(requestOf("run echo $PPID > agent.pid\nsay ready\nhang"));
     await until("ready");
@@ -112,6 +140,70 @@ describe("the agent host", () => {
   it("tells a thousand updates without losing one", async () => {
     const { said } = await host("flood 1000");
     expect(said.split("\n")).toEqual(Array.from({ length: 1_000 }, (_, at) => `update ${at}`));
+  });
+});
+
+describe("what an agent may not do", () => {
+  const asking = (waitMs = 60_000) => ({ ask: { folder: join(folder(), "answers"), waitMs } });
+  const answered = (name: string, answer: object) => {
+    const file = join(folder(), "answers", `${name}.json`);
+    writeFileSync(`${file}.new`, JSON.stringify(answer));
+    renameSync(`${file}.new`, file);
+  };
+  const permissions = ({ events }: Awaited<ReturnType<typeof host>>) =>
+    events.filter((event) => event.kind === "permission");
+
+  it("is asked of a person, whose answer counts for this once", async () => {
+    const { ended, until } = start(requestOf("write ../one.txt a\nwrite ../two.txt b\nwrite in.txt c", asking()));
+    await until('"name":"q1"');
+    answered("q1", { answer: "allow", by: "ada" });
+    await until('"name":"q2"');
+    answered("q2", { answer: "deny", by: "bob" });
+    const { events, code, said } = await ended;
+    expect([code, said]).toEqual([0, "chose once\nchose no\nchose once"]);
+    expect(readFileSync(join(folder(), "one.txt"), "utf8")).toBe("a");
+    expect(existsSync(join(folder(), "two.txt"))).toBe(false);
+    const asked = events.filter((event) => event.kind === "question");
+    expect(asked).toMatchObject([
+      { name: "q1", title: "Write ../one.txt", reason: expect.stringContaining("outside of its tree"), waitMs: 60_000 },
+      { name: "q2", options: [{ kind: "allow_always" }, { kind: "allow_once" }, { kind: "reject_once" }] },
+    ]);
+    expect(events.filter((event) => event.kind === "permission")).toMatchObject([
+      { allowed: true, reason: "allowed by ada", question: "q1" },
+      { allowed: false, reason: "denied by bob", question: "q2" },
+      { allowed: true, reason: "in its tree" },
+    ]);
+  });
+
+  it("is denied when nobody answers in time, and the wait is not taken for silence", async () => {
+    const ended = await host("write ../one.txt a", { ...asking(3_000), idleMs: 1_500 });
+    expect(endOf(ended)).toMatchObject({ end: "finished" });
+    expect(permissions(ended)).toMatchObject([{ allowed: false, reason: "nobody answered in time", question: "q1" }]);
+  });
+
+  it("is not asked where nobody is there, nor what no person may allow either", async () => {
+    expect((await host("write ../one.txt a")).events.map(({ kind }) => kind)).not.toContain("question");
+    const ended = await host("write .git/config a", asking());
+    expect(ended.events.map(({ kind }) => kind)).not.toContain("question");
+    const readOnly = await host("write in.txt a", { ...asking(), readOnly: true });
+    expect(readOnly.events.map(({ kind }) => kind)).not.toContain("question");
+  });
+
+  it("is no longer asked once the agent is to end", async () => {
+    const { child, ended, until } = start(requestOf("write ../one.txt a\nhang", asking()));
+    await until('"name":"q1"');
+    child.kill("SIGTERM");
+    expect(endOf(await ended)).toMatchObject({ end: "cancelled" });
+  });
+});
+
+describe("what is secret", () => {
+  it("is never told in two pieces, so that whoever reads can cover it", async () => {
+    const secret = "a-secret-of-some-length";
+    const ended = await host("halves SECRET", {}, { SECRET: secret });
+    expect(ended.said).toBe(secret);
+    expect(ended.events.filter((event) => event.kind === "message")).toHaveLength(1);
+    expect(ended.noise).toBe(`| ${secret}`);
   });
 });
 

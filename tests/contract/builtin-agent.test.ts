@@ -62,6 +62,22 @@ describe("the built-in agent", () => {
     },
   );
 
+  it("does a step again whose answer broke off, with what was done before it, and gives up in the end", async () => {
+    answers = ({ number }) => {
+      if (number === 1) return { tools: [{ name: "write_file", input: { path: "a.txt", content: "one" } }] };
+      return number <= 3 ? { text: "half of it", cut: true } : { text: "all done" };
+    };
+    const ended = await build("make it");
+    expect(endOf(ended)).toMatchObject({ end: "finished" });
+    expect(ended.said).toContain("all done");
+    expect(providers.requests).toHaveLength(4);
+    const [, ...later] = providers.requests.map(({ body }) => body.messages.length);
+    expect(new Set(later).size).toBe(1);
+    answers = () => ({ text: "half of it", cut: true });
+    expect(endOf(await build("make it"))).toMatchObject({ end: "model-error" });
+    expect(providers.requests).toHaveLength(10);
+  });
+
   it("never overwrites what somebody else changed since it read it", async () => {
     writeFileSync(join(tree(), "shared.txt"), "one\n");
     answers = ({ number }) => {

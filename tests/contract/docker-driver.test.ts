@@ -187,6 +187,54 @@ describe.runIf(docker)("inside a Docker sandbox", () => {
     expect((await driver.find(projectId))?.bootId).toBe(bootId);
   });
 
+  it("says so when its volume is full, answers all the same, and goes on when there is room again", async () => {
+    const small = newProject();
+    const { installationId } = dockerOptions(dataDir);
+    await engine().createVolume({
+      Name: `wavesmith_workspace_${small}`,
+      Labels: { "io.wavesmith.installation": installationId, "io.wavesmith.project": small },
+      DriverOpts: { type: "tmpfs", device: "tmpfs", o: "size=16m,uid=10001,gid=10001" },
+    });
+    const { guest, bootId } = await driver.ensure({ ...spec(), projectId: small });
+    await guest.writeFile("kept", "before");
+    expect((await shell(guest, "head -c 100M /dev/zero > full")).stderr).toMatch(/No space left on device/);
+    const full = { code: "environment", message: expect.stringMatching(/no space left/i) };
+    await expect(guest.writeFile("more", Buffer.alloc(100_000))).rejects.toMatchObject(full);
+    await expect(guest.writeFile("kept", Buffer.alloc(100_000))).rejects.toMatchObject(full);
+    await expect(guest.startJob("writer", scriptJob("echo never"))).rejects.toMatchObject(full);
+    expect((await guest.readFile("kept"))?.toString()).toBe("before");
+    expect((await guest.list(".")).map(({ path }) => path)).toEqual(["full", "kept"]);
+    expect((await driver.find(small))?.bootId).toBe(bootId);
+    expect(await driver.volumeBytes(small, 10_000)).toBeGreaterThan(15_000_000);
+    await guest.remove("full");
+    await guest.startJob("writer", scriptJob("echo now > more"));
+    const ended = await until("it ends", async () => {
+      const state = await guest.findJob("writer");
+      return state?.status === "running" ? null : state;
+    });
+    expect(ended.status).toBe("passed");
+    expect((await guest.readFile("more"))?.toString()).toBe("now\n");
+    await driver.remove(small, { volume: true });
+  });
+
+  it("is packed from inside while it runs, which ends when nobody wants the archive any more", async () => {
+    const packed = newProject();
+    const { guest } = await driver.ensure(specOf(packed));
+    await shell(guest, "head -c 300M /dev/urandom > big");
+    const archive = await driver.pack(packed, "tar.gz");
+    const begun = new Promise((resolve) => archive.once("readable", resolve));
+    archive.on("error", () => undefined);
+    await begun;
+    const programs = async () => (await shell(guest, "pgrep -x 'tar|gzip|find'")).stdout;
+    expect(await programs()).not.toBe("");
+    const helpers = { label: [`io.wavesmith.project=${packed}`, "io.wavesmith.role=archive"] };
+    expect(await engine().listContainers({ all: true, filters: helpers })).toEqual([]);
+    archive.destroy();
+    await until("nothing packs any more", async () => (await programs()) === "");
+    expect((await driver.find(packed))?.sandboxId).toBe(specOf(packed).sandboxId);
+    await driver.remove(packed, { volume: true });
+  });
+
   it("goes on from where somebody paused it by hand", async () => {
     const { bootId } = await driver.ensure(spec());
     await containerOf(projectId).pause();
@@ -279,7 +327,7 @@ describe("without an engine that answers", () => {
     expect(failure).toMatchObject({ code: "sandbox-unavailable", retryable: true });
     expect(failure).toMatchObject({
       message: expect.stringContaining("nothing.sock"),
-      remedy: expect.stringMatching(/docker/),
+      remedy: expect.stringMatching(/docker.*DOCKER_HOST=unix:.*nothing\.sock/),
     });
     expect(await driver.check()).toHaveLength(1);
   });

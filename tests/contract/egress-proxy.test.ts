@@ -180,7 +180,7 @@ describe("what the proxy passes on", () => {
       /^HTTP\/1\.1 502 [\s\S]*nobody\.example:1 is allowed and does not answer: ECONNREFUSED\n$/,
     );
     expect(await get("http://unknown.wild.example/")).toMatch(
-      /^HTTP\/1\.1 502 [\s\S]*unknown\.wild\.example has no address: ENOTFOUND\n$/,
+      /^HTTP\/1\.1 502 [\s\S]*unknown\.wild\.example is allowed and has no address: ENOTFOUND\n$/,
     );
   });
 });
@@ -318,10 +318,12 @@ describe("the decisions", () => {
   it("are written with host, port and reason, and without a word of what was asked for", async () => {
     await get(`http://up.example:${up}/secret-path?token=secret`, "Cookie: secret\r\n");
     await get("http://denied.example/secret-path");
+    await get("http://unknown.wild.example/secret-path");
     await raw("CONNECT secret@up.example:443 HTTP/1.1\r\n\r\n");
     expect(readDecisions(log)).toMatchObject([
       { decision: "allowed", host: "up.example", port: up },
       { decision: "denied", host: "denied.example", port: 80, why: "unlisted" },
+      { decision: "unreachable", host: "unknown.wild.example", port: 80, problem: "ENOTFOUND" },
       { decision: "denied", host: "", port: 0, why: "malformed" },
     ]);
     expect(readFileSync(log, "utf8")).not.toContain("secret");
@@ -331,7 +333,7 @@ describe("the decisions", () => {
     const path = join(folder, "bounded.jsonl");
     const decisions = createDecisionLog(openSync(path, "a+"), () => new Date(0), 2_000);
     for (let port = 1; port <= 500; port += 1)
-      decisions.write("denied", { host: "x.example", port, isAddress: false }, "unlisted");
+      decisions.write("denied", { host: "x.example", port, isAddress: false }, { why: "unlisted" });
     expect(statSync(path).size).toBeLessThan(2_200);
     const ports = readDecisions(path).map((decision) => decision.port);
     expect(ports.at(-1)).toBe(500);
@@ -342,7 +344,7 @@ describe("the decisions", () => {
     const path = join(folder, "read-only.jsonl");
     writeFileSync(path, "");
     const decisions = createDecisionLog(openSync(path, "r"));
-    decisions.write("denied", null, "malformed");
+    decisions.write("denied", null, { why: "malformed" });
     expect(readDecisions(path)).toEqual([]);
   });
 });

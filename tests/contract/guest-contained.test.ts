@@ -7,25 +7,13 @@ import {
   job,
   outcome,
   outputOf,
+  pidNamespace,
   processesSaying,
   run,
   shell,
   sleepToken,
   startGuest,
 } from "./guest-fixture.ts";
-
-/** A pid namespace whose first process adopts, as docker-init does; the machine's files as they are. */
-const container = [
-  "bwrap",
-  "--unshare-user",
-  "--unshare-pid",
-  "--die-with-parent",
-  "--dev-bind",
-  "/",
-  "/",
-  "--proc",
-  "/proc",
-];
 
 /** Takes off the mark, makes a session of its own and is adopted by init. */
 const flee = (token: string): string => `env -i /usr/bin/setsid --fork sleep ${token} < /dev/null > /dev/null 2>&1`;
@@ -34,7 +22,7 @@ const lives = (token: string): Promise<void> => eventually(() => processesSaying
 describe.runIf(requires("bubblewrap"))("what a job leaves in a container", () => {
   let guest: GuestFixture;
   beforeAll(async () => {
-    guest = await startGuest({ isolation: "sweep", starter: [...container, "--"], args: ["--contained"] });
+    guest = await startGuest({ isolation: "sweep", starter: pidNamespace, args: ["--contained"] });
   });
   afterAll(async () => guest.stop());
 

@@ -130,10 +130,25 @@ describe.each(isolations)("the way out of a sandbox (%s)", (isolation) => {
     );
     await start(network);
     expect((await guest!.client.health()).egress).toMatchObject({ proxyPort: null });
-    expect(await said("environment", "env | grep -ic proxy")).toBe("0\n");
+    expect(await said("environment", "env | grep -ic proxy=http")).toBe(network === "none" ? "4\n" : "0\n");
     expect(await said("model", "head -c 3000000 /dev/zero | curl -sS -T - $WAVESMITH_MODEL_URL/ | wc -c")).toBe(
       "3000000\n",
     );
+  });
+
+  it("is none where the network is none: programs are told so at once, and what they asked for is known", async () => {
+    await start("none");
+    const since = Date.now();
+    const told =
+      'this sandbox has no network (network: none in the plan); if it is needed: network: { allow: ["http.test:81"] }';
+    expect(await said("http", "curl -sS http://http.test:81/path")).toBe(`${told}\n`);
+    expect(await said("https", "curl -sSv https://curl.test/ 2>&1")).toContain("403 this sandbox has no network");
+    expect(await said("npm", "npm view left-pad --registry https://npm.test; true")).toContain("403");
+    // Not the minute and more for which npm asks again when nobody answers.
+    expect(Date.now() - since).toBeLessThan(45_000);
+    const { egress } = await guest!.client.health();
+    expect(egress?.refused?.map(({ host }) => host)).toEqual(["http.test:81", "curl.test", "npm.test"]);
+    expect(egress?.refused?.every(({ at }) => Date.parse(at) >= since)).toBe(true);
   });
 
   it("is used as soon as it is there, and says when it is not", async () => {

@@ -59,13 +59,22 @@ export async function startGuest(options: FixtureOptions): Promise<GuestFixture>
     stdio: ["ignore", "pipe", "pipe", options.inherited ?? "ignore"],
   });
   await ready(child);
+  const client = createGuestClient({ connect: socket });
   const stop = async (): Promise<void> => {
+    // Whatever started it would not hand a signal on.
+    if (options.starter !== undefined) await askedToEnd(client, child);
     await ended(child, "SIGTERM");
     rmSync(folder, { recursive: true, force: true });
   };
   const restart = (): Promise<GuestFixture> => startGuest({ ...options, folder });
-  return { client: createGuestClient({ connect: socket }), root, folder, socket, process: child, restart, stop };
+  return { client, root, folder, socket, process: child, restart, stop };
 }
+
+/** Starts in a pid namespace whose first process adopts, as docker-init does; the machine's files as they are. */
+export const pidNamespace = [
+  ...["bwrap", "--unshare-user", "--unshare-pid", "--die-with-parent"],
+  ...["--dev-bind", "/", "/", "--proc", "/proc", "--"],
+];
 
 const toolPath = `${process.execPath.replace(/\/[^/]+$/, "")}:/usr/bin:/bin`;
 
@@ -74,6 +83,7 @@ function plainCommand(options: FixtureOptions, { folder, program }: { folder: st
   const socket = options.inherited === undefined ? "run/guest.sock" : "/proc/self/fd/3/guest.sock";
   const places = ["--root", join(folder, "volume"), "--socket", socket];
   return [
+    ...(options.starter ?? []),
     process.execPath,
     ...(options.preload === undefined ? [] : ["--require", options.preload]),
     program,
@@ -145,6 +155,15 @@ function ready(child: ChildProcess): Promise<void> {
     child.on("exit", (code) => reject(new Error(`the guest ended with ${code}: ${said}`)));
     child.on("error", reject);
   });
+}
+
+async function askedToEnd(client: GuestClient, child: ChildProcess): Promise<void> {
+  const exited = new Promise((resolve) => child.once("exit", resolve));
+  const isAsked = await client.shutdown().then(
+    () => true,
+    () => false, // The test has ended it.
+  );
+  if (isAsked && child.exitCode === null && child.signalCode === null) await exited;
 }
 
 export async function ended(child: ChildProcess, signal: NodeJS.Signals): Promise<void> {

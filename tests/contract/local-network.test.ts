@@ -124,9 +124,11 @@ describe.runIf(requires("bubblewrap"))("the network of a local sandbox", () => {
 
   it("reaches models and nothing else with `none`, models by no proxy with `open`, and has nothing running beside it", async () => {
     const { guest } = await driver.ensure({ ...specFor(), network: { mode: "none", hosts: [] } });
-    const { stdout } = await shell(guest, "env; ls /run/wavesmith-egress");
+    const { stdout } = await shell(guest, "env | grep MODEL; ls /run/wavesmith-egress; curl -sS http://any.example/");
     expect(stdout).toMatch(/^WAVESMITH_MODEL_URL=/m);
+    // Not a proxy of the host's: the guest itself says that there is none.
     expect(stdout).not.toMatch(/proxy/i);
+    expect(stdout).toMatch(/^this sandbox has no network/m);
     expect(processesWith(join(dataDir, "egress"))).toEqual([]);
     const open = await driver.ensure({ ...specFor(), network: { mode: "open", hosts: [] } });
     const environment = (await shell(open.guest, "env")).stdout;

@@ -9,15 +9,17 @@ import { createModels } from "../../src/models/models.ts";
 import type { Cassette, ModelProvider, Models } from "../../src/models/port.ts";
 import type { Store } from "../../src/store/port.ts";
 import { createStore } from "../../src/store/store.ts";
-import { testDatabase } from "../support/database.ts";
+import { type TestDatabase, testDatabase } from "../support/database.ts";
 import {
   type FakeAnswer,
   type FakeProviders,
   type FakeRequest,
   startFakeProviders,
 } from "../support/fake-providers.ts";
+import { liveModelAttempt } from "../support/model-builds.ts";
 
 let folder: string;
+let database: TestDatabase;
 let store: Store;
 let providers: FakeProviders;
 let models: Models;
@@ -27,7 +29,8 @@ let answers: (request: FakeRequest) => FakeAnswer | Promise<FakeAnswer>;
 
 beforeEach(async () => {
   folder = mkdtempSync(join(tmpdir(), "wavesmith-models-"));
-  store = createStore((await testDatabase()).pool);
+  database = await testDatabase();
+  store = createStore(database.pool);
   answers = () => ({ text: "hello" });
   providers = await startFakeProviders((asked) => answers(asked));
   proxies = [];
@@ -38,6 +41,7 @@ beforeEach(async () => {
 afterEach(async () => {
   for (const proxy of proxies) await proxy.close();
   await providers.close();
+  await database.close();
   rmSync(folder, { recursive: true, force: true });
 });
 
@@ -57,35 +61,16 @@ async function open(more: { cassette?: Cassette; providers?: ModelProvider[] } =
         headers: { "x-api-key": "real-key", "anthropic-version": "2023-06-01" },
       },
       { name: "openai", baseUrl: providers.url, headers: { authorization: "Bearer real-key" } },
+      { name: "google", baseUrl: providers.url, headers: { "x-goog-api-key": "real-key" } },
     ],
     warn: (message) => warnings.push(message),
   });
-  made.listen(socket());
+  made.listen(socket(), "proj");
   proxies.push(made);
   return made;
 }
 
-/** A running build with this budget, and one live attempt. */
-async function liveAttempt(budget: { tokens: number | null; usd: number | null } = { tokens: null, usd: null }) {
-  const plan = { limits: { budget: { ...budget, wallClockMs: null } } } as never;
-  await store.tenants.insertIfAbsent({ id: "ten", name: "t" });
-  await store.projects.insertIfAbsent({ id: "proj", tenantId: "ten", name: "p" });
-  const base = { tenantId: "ten", projectId: "proj", sandboxDriver: "local", network: "none" as const };
-  await store.builds.insertIfAbsent({ id: "bld", eventId: "e", status: "running", plan, ...base });
-  await store.builds.update({ id: "bld" }, { plan });
-  await store.waves.insertIfAbsent({ id: "wave", buildId: "bld", number: 1, status: "running", baseSha: "0" });
-  const attempt = { buildId: "bld", waveId: "wave", kind: "fix" as const, role: "fixer", number: 1, baseSha: "0" };
-  await store.attempts.insertIfAbsent({
-    ...attempt,
-    id: "att",
-    fence: 3,
-    status: "running",
-    treePath: "trees/x",
-    ref: "refs/heads/x",
-    jobKey: "job",
-    paths: [],
-  } as never);
-}
+const liveAttempt = (budget?: { tokens: number | null; usd: number | null }) => liveModelAttempt(store, budget);
 
 interface Answered {
   readonly status: number;
@@ -125,6 +110,14 @@ async function call(
   });
 }
 
+async function until(holds: () => Promise<boolean> | boolean): Promise<void> {
+  const deadline = Date.now() + 60_000;
+  while (!(await holds())) {
+    if (Date.now() > deadline) throw new Error("it never came to pass");
+    await new Promise((resolve) => setTimeout(resolve, 20));
+  }
+}
+
 const message = (more: object = {}) => ({ model: "priced", max_tokens: 1_000, messages: [], ...more });
 const spending = () => store.buildSpending.get({ buildId: "bld" });
 
@@ -143,12 +136,50 @@ describe("the model proxy", () => {
     }
     for (const asked of providers.requests) {
       expect(JSON.stringify(asked.headers)).not.toMatch(/wst_|agent-secret/);
-      expect(asked.headers["x-api-key"] ?? asked.headers.authorization).toContain("real-key");
+      const { authorization, "x-api-key": key, "x-goog-api-key": googleKey } = asked.headers;
+      expect(key ?? googleKey ?? authorization).toContain("real-key");
     }
     const calls = await store.modelCalls.list({});
     const counted = { status: "done", inputTokens: 100, cachedTokens: 40, outputTokens: 7, ownerId: "att" };
     expect(calls).toEqual([expect.objectContaining(counted), expect.objectContaining(counted)]);
     expect(await spending()).toMatchObject({ reservedTokens: 0, spentTokens: 214, reservedMicroUsd: 0 });
+  });
+
+  it("passes Gemini's calls on, and counts thoughts as output", async () => {
+    answers = () => ({ text: "hello", inputTokens: 100, cachedTokens: 40, outputTokens: 7 });
+    const google = "/gemini/v1beta/models/gemini-2.5-flash";
+    const body = { contents: [], generationConfig: { temperature: 0, maxOutputTokens: 1_000 } };
+    const header = "x-goog-api-key";
+    const paths = [":generateContent", ":streamGenerateContent?alt=sse", ":streamGenerateContent"];
+    const token = await models.tokenFor("attempt", "att", 3);
+    for (const path of paths) {
+      const { status, text } = await call(`${google}${path}`, body, { header });
+      expect({ status, text }).toMatchObject({ status: 200, text: expect.stringContaining("hello") });
+    }
+    expect(providers.requests.map(({ path, query }) => path.slice(path.indexOf(":")) + query)).toEqual([
+      ":generateContent",
+      ":streamGenerateContentalt=sse",
+      ":streamGenerateContent",
+    ]);
+    for (const asked of providers.requests) {
+      expect(asked.headers["x-goog-api-key"]).toBe("real-key");
+      expect(asked.body).toEqual(body);
+    }
+    const counted = {
+      provider: "google",
+      model: "gemini-2.5-flash",
+      status: "done",
+      inputTokens: 100,
+      outputTokens: 7,
+    };
+    const microUsd = Math.ceil(60 * 0.3 + 40 * 0.03 + 7 * 2.5);
+    expect(await store.modelCalls.list({})).toEqual(paths.map(() => expect.objectContaining({ ...counted, microUsd })));
+    // What only counts costs nothing, and a key in the query goes nowhere.
+    const query = `?key=${token}&alt=json`;
+    expect((await call(`${google}:countTokens${query}`, { contents: [] }, { header })).text).toContain("totalTokens");
+    expect(providers.requests.at(-1)).toMatchObject({ query: "alt=json" });
+    expect(await store.modelCalls.list({})).toHaveLength(3);
+    expect((await call(`${google}:batchGenerateContent`, body, { header })).status).toBe(404);
   });
 
   it("knows what a call cost, and that it does not when the price is unknown", async () => {
@@ -205,11 +236,71 @@ describe("the model proxy", () => {
     expect(warnings).toEqual(["anthropic answers 429: its calls wait for 1 s"]);
   });
 
+  it("says how many calls of an agent wait for a busy provider", async () => {
+    answers = ({ number }) => (number === 1 ? { status: 429, headers: { "retry-after": "5" } } : { text: "later" });
+    const waiting = async () => JSON.parse((await call("/wavesmith/waiting", null)).text).waiting;
+    expect(await waiting()).toBe(0);
+    const first = call("/anthropic/v1/messages", message());
+    await until(() => warnings.length === 1);
+    expect(await waiting()).toBe(1);
+    expect((await first).status).toBe(200);
+    expect(await waiting()).toBe(0);
+    expect((await call("/wavesmith/waiting", null, { token: "invented" })).status).toBe(401);
+  });
+
+  it("waits as long as Google's interfaces ask for, who say it in the answer", async () => {
+    const raw = JSON.stringify({ error: { code: 429, details: [{ "@type": "RetryInfo", retryDelay: "0.4s" }] } });
+    answers = ({ number }) => (number === 1 ? { status: 429, raw } : { text: "later" });
+    const path = "/gemini/v1beta/models/gemini-2.5-flash:generateContent";
+    expect((await call(path, { contents: [] }, { header: "x-goog-api-key" })).status).toBe(200);
+    expect(warnings).toEqual(["google answers 429: its calls wait for 1 s"]);
+  });
+
+  it("counts at its worst what a provider had when its agent hung up", async () => {
+    let release: () => void = () => undefined;
+    const held = new Promise<void>((resolve) => {
+      release = resolve;
+    });
+    answers = async ({ path }) => {
+      if (path.endsWith("/messages")) await held;
+      return { text: "nobody hears this" };
+    };
+    const token = await models.tokenFor("attempt", "att", 3);
+    await call("/openai/v1/models", null); // It listens.
+    const headers = { authorization: `Bearer ${token}` };
+    const outgoing = request({ socketPath: socket(), path: "/anthropic/v1/messages", method: "POST", headers });
+    outgoing.on("error", () => undefined).end(JSON.stringify(message()));
+    await until(() => providers.requests.some(({ path }) => path.endsWith("/messages")));
+    outgoing.destroy();
+    await until(async () => (await store.modelCalls.list({ status: "cut" })).length === 1);
+    release();
+    const [made] = await store.modelCalls.list({});
+    expect(await spending()).toMatchObject({ reservedTokens: 0, spentTokens: made?.reservedTokens });
+  });
+
+  it("never knows what a subscription's calls cost, unless a person says it", async () => {
+    await proxies.pop()?.close();
+    const subscribed = { name: "anthropic" as const, baseUrl: providers.url, headers: {}, isSubscription: true };
+    models = await open({ providers: [subscribed] });
+    expect([models.isPriced("anthropic:claude-sonnet-4-5"), models.isPriced("anthropic:priced")]).toEqual([
+      false,
+      true,
+    ]);
+    await call("/anthropic/v1/messages", message({ model: "claude-sonnet-4-5" }));
+    expect(await spending()).toMatchObject({ spentTokens: 15, spentMicroUsd: 0, unpricedCalls: 1 });
+    await liveAttempt({ tokens: null, usd: 5 });
+    expect((await call("/anthropic/v1/messages", message({ model: "claude-sonnet-4-5" }))).status).toBe(402);
+  });
+
   it("passes a stream that is cut on as cut, and counts what was said of it", async () => {
     answers = () => ({ text: "half of it", cut: true, inputTokens: 100, outputTokens: 50 });
     expect((await call("/anthropic/v1/messages", message({ stream: true }))).text).toContain("(cut)");
     expect((await store.modelCalls.list({}))[0]).toMatchObject({ status: "cut", inputTokens: 100 });
-    expect(await spending()).toMatchObject({ reservedTokens: 0, spentTokens: 101 });
+    const { reservedTokens, spentTokens } = await spending();
+    expect(reservedTokens).toBe(0);
+    // What it was to answer in all is not known: what has passed counts, and never more than was granted.
+    expect(spentTokens).toBeGreaterThan(110);
+    expect(spentTokens).toBeLessThanOrEqual(1_100);
   });
 
   it("counts a call that was cut before anything was said at its worst", async () => {
@@ -234,6 +325,16 @@ describe("a budget", () => {
     // Then it is over for good.
     while ((await call("/anthropic/v1/messages", message({ max_tokens: 1_500 }))).status === 200);
     expect((await spending()).spentTokens).toBeGreaterThan(4_500);
+  });
+
+  it("holds an answer of Gemini to what is left, where its request says its limit", async () => {
+    await liveAttempt({ tokens: 2_000, usd: null });
+    const header = "x-goog-api-key";
+    await call("/gemini/v1beta/models/gemini-2.5-pro:generateContent", { contents: [] }, { header });
+    const { generationConfig, ...rest } = providers.requests[0]?.body ?? {};
+    expect(rest).toEqual({ contents: [] });
+    expect(generationConfig.maxOutputTokens).toBeGreaterThan(1_500);
+    expect(generationConfig.maxOutputTokens).toBeLessThan(2_000);
   });
 
   it("holds an answer to what is left", async () => {
@@ -261,14 +362,15 @@ describe("a budget", () => {
       provider: "anthropic",
       model: "priced",
       status: "open",
-      reservedTokens: 1_000,
+      reservedTokens: 3_500,
       reservedMicroUsd: 0,
     });
     await store.buildSpending.insertIfAbsent({ buildId: "bld" });
-    await store.buildSpending.update({ buildId: "bld" }, { reservedTokens: 1_000 });
+    await store.buildSpending.update({ buildId: "bld" }, { reservedTokens: 3_500 });
+    // Looked for when there is no room for all that is asked for.
     await call("/anthropic/v1/messages", message());
     expect((await store.modelCalls.get({ id: "call_lost" })).status).toBe("cut");
-    expect(await spending()).toMatchObject({ reservedTokens: 0, spentTokens: 1_015 });
+    expect(await spending()).toMatchObject({ reservedTokens: 0, spentTokens: 3_515 });
   });
 });
 

@@ -356,6 +356,10 @@ export function describeSandboxDriver(name: string, harness: DriverHarness): voi
       expect(usage!.cpus).toBeGreaterThanOrEqual(0);
       await driver.stop(projectId);
       expect(await driver.usage(projectId)).toBeNull();
+      const [stopped] = await driver.list();
+      expect(stopped).toMatchObject({ state: "stopped", diskBytes: expect.any(Number) });
+      expect(stopped!.diskBytes).toBeGreaterThan(300_000);
+      expect(Date.parse(stopped!.diskCountedAt ?? new Date().toISOString())).toBeLessThanOrEqual(Date.now());
     });
 
     it("tells what befalls its sandboxes", async () => {

@@ -46,6 +46,65 @@ describe.each(stores)("the store $name", ({ open }) => {
     status: "running" as const,
   });
 
+  it("adds up what each attempt, and each tenant, has spent on models", async () => {
+    await store.builds.insert(build("b1"));
+    const call = (id: string, ownerId: string, status: "open" | "done" | "failed" | "cut", more: object) =>
+      store.modelCalls.insert({
+        id,
+        buildId: "b1",
+        ownerKind: "attempt",
+        ownerId,
+        provider: "p",
+        model: "m",
+        status,
+        reservedTokens: 1_000,
+        endedAt: status === "open" ? null : new Date(),
+        ...more,
+      });
+    await call("c1", "att_1", "done", { inputTokens: 100, cachedTokens: 40, outputTokens: 7, microUsd: 12 });
+    await call("c2", "att_1", "cut", {});
+    await call("c3", "att_1", "failed", {});
+    await call("c4", "att_1", "open", {});
+    await call("c5", "att_2", "done", { inputTokens: 5, cachedTokens: 0, outputTokens: 5, microUsd: null });
+    const spent = await store.modelSpending("b1");
+    expect(new Map(spent)).toEqual(
+      new Map([
+        [
+          "att_1",
+          {
+            calls: 4,
+            openCalls: 1,
+            tokens: 1_107,
+            inputTokens: 100,
+            cachedTokens: 40,
+            outputTokens: 7,
+            microUsd: 12,
+            unpricedCalls: 1,
+          },
+        ],
+        [
+          "att_2",
+          {
+            calls: 1,
+            openCalls: 0,
+            tokens: 10,
+            inputTokens: 5,
+            cachedTokens: 0,
+            outputTokens: 5,
+            microUsd: 0,
+            unpricedCalls: 1,
+          },
+        ],
+      ]),
+    );
+    expect((await store.modelSpending("b2")).size).toBe(0);
+    await store.builds.insert(build("b2"));
+    await store.buildSpending.insert({ buildId: "b1", spentTokens: 3, spentMicroUsd: 2 });
+    await store.buildSpending.insert({ buildId: "b2", spentTokens: 4, unpricedCalls: 1 });
+    expect(await store.tenantSpending("ten_1")).toEqual({ tokens: 7, microUsd: 2, unpricedCalls: 1 });
+    expect(await store.tenantSpending("ten_2")).toEqual({ tokens: 0, microUsd: 0, unpricedCalls: 0 });
+  });
+
   it("fills in defaults and numbers rows in the order they came", async () => {
     const first = await store.builds.insert(build("b1"));
     const second = await store.builds.insert(build("b2"));

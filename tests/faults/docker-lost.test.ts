@@ -78,6 +78,24 @@ describe.runIf(requires("docker"))("a build in Docker whose parts are lost", { t
     await expectsRepeated(build);
   });
 
+  it("goes on after its memory was used up and the sandbox ended of it, which is told to be the reason", async () => {
+    await open({ WAVESMITH_SANDBOX_MEMORY: "128MB" });
+    const build = await startWaiting();
+    const guest = (await guestOf(build))!;
+    // Left to itself the kernel ends what agents run; but they may offer it the guest, whose user they are, in their place.
+    const offered = `echo 1000 > /proc/${(await guest.health()).pid}/oom_score_adj; echo 0 > /proc/self/oom_score_adj`;
+    const eat = "const all = []; for (;;) all.push(Buffer.alloc(16 << 20, 1))";
+    const spec = { cwd: ".", env: {}, writable: [], timeoutMs: patienceMs, maxBytes: 1_000 };
+    const ended = containerOf(fixture.projectId as never).wait();
+    await guest
+      .exec({ ...spec, argv: ["sh", "-c", `${offered}; while :; do node -e '${eat}'; done`] })
+      .catch(() => null);
+    await ended;
+    await expectsRepeated(build);
+    const sent = await fixture.app.store.outbox.list({ name: "sandbox/lost" }, { by: "seq" });
+    expect(sent.map(({ data }) => data.reason)).toEqual(["out of memory"]);
+  });
+
   it("goes on after its container was removed by hand", async () => {
     await open();
     const build = await startWaiting();

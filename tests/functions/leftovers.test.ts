@@ -1,5 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { requestCancel } from "../../src/coordinator/cancel-build.ts";
+import { forsakenMs } from "../../src/coordinator/sweep-trees.ts";
+import { WavesmithError } from "../../src/domain/errors.ts";
 import type { GuestClient } from "../../src/sandbox/port.ts";
 import { type BuildFixture, createBuildFixture } from "../support/build-fixture.ts";
 
@@ -7,10 +9,15 @@ import { type BuildFixture, createBuildFixture } from "../support/build-fixture.
 
 describe("a build that has ended", () => {
   let fixture: BuildFixture;
+  let later = 0;
   let atPoint: (name: string) => void | Promise<void> = () => undefined;
   beforeEach(async () => {
     atPoint = () => undefined;
-    fixture = await createBuildFixture({ crashPoint: (name) => atPoint(name) });
+    later = 0;
+    fixture = await createBuildFixture({
+      crashPoint: (name) => atPoint(name),
+      clock: () => new Date(Date.now() + later),
+    });
   });
   afterEach(async () => {
     await fixture.close();
@@ -104,5 +111,40 @@ describe("a build that has ended", () => {
     expect([build.status, build.reason]).toEqual(["completed", null]);
     expect((await fixture.app.store.gateRuns.get({ buildId: build.id, gate: "critic" })).losses).toBe(1);
     await expectNothingLeft(build.id);
+  });
+
+  it("whose trees could not be closed leaves them to the next build of its project, which keeps what is in them", async () => {
+    const refuse = (): never => {
+      throw new WavesmithError("conflict", "the disk is out of order");
+    };
+    atPoint = async (name) => {
+      if (name === "workspace.closeTree.before") refuse();
+      if (name !== "workspace.keepTree.before") return;
+      const again = { number: 2, status: ["running", "finishing"] as const };
+      if ((await fixture.app.store.attempts.find(again)) === null) refuse();
+    };
+    const first = await fixture.build({
+      gates: { testing: { command: "echo 1..1; echo ok 1 - fine" } },
+      tasks: [{ id: "a", run: "echo made > a" }],
+    });
+    expect([first.status, first.reason]).toEqual(["completed", null]);
+    await expect
+      .poll(() => left(first.id), { timeout: 20_000 })
+      .toEqual(
+        expect.arrayContaining([
+          `trees/${first.id}/a.1`,
+          `trees/${first.id}/a.2`,
+          `trees/${first.id}/gate-1-testing-1.0`,
+        ]),
+      );
+    atPoint = () => undefined;
+    const young = await fixture.build({ tasks: [{ id: "b", run: "echo b > b" }] });
+    expect(young.status).toBe("completed");
+    expect(await left(first.id)).toContain(`trees/${first.id}/a.1`);
+    later = forsakenMs;
+    const second = await fixture.build({ tasks: [{ id: "c", run: "echo c > c" }] });
+    expect([second.status, second.reason]).toEqual(["completed", null]);
+    await expectNothingLeft(first.id);
+    expect(await fixture.git("show", `wavesmith/${first.id}/task/a/1:a`)).toBe("made\n");
   });
 });

@@ -21,6 +21,23 @@ describe.runIf(requires("bubblewrap"))("the network of a build", () => {
     );
   });
 
+  it("that is none is named by a failure of what asked for something outside, with what to allow", async () => {
+    const run = "curl -s --fail https://registry.example/x > fetched";
+    const build = await fixture.build({ network: "none", gates, tasks: [{ id: "fetch", run, retries: 0 }] });
+    expect((await fixture.app.store.attempts.get({ buildId: build.id })).reason).toMatch(
+      /^run exited with \d+; the network is off \(network: none\), and meanwhile registry\.example was asked for \(if it is needed: network: \{ allow: \["registry\.example"\] \} in the plan\)$/,
+    );
+  });
+
+  it("has a host that is allowed and cannot be reached named by the failure, with why", async () => {
+    const run = "curl -s --fail http://nobody.invalid/ > fetched";
+    const network = { allow: ["nobody.invalid"] };
+    const build = await fixture.build({ network, gates, tasks: [{ id: "fetch", run, retries: 0 }] });
+    expect((await fixture.app.store.attempts.get({ buildId: build.id })).reason).toMatch(
+      /^run exited with \d+; meanwhile nobody\.invalid \(E\w+\) could not be reached, although that is allowed$/,
+    );
+  });
+
   it("of a gate that fails is told in the same way", async () => {
     const testing = { command: "curl -s --fail http://gate.example:8080/ || { echo 'not ok 1'; exit 1; }" };
     const tasks = [{ id: "write", run: "echo 1 > file" }];

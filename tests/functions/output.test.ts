@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { createMask } from "../../src/coordinator/masking.ts";
+import { createMask, createUnfinished, longestSecret } from "../../src/coordinator/masking.ts";
 import type { SandboxEndpoint } from "../../src/sandbox/port.ts";
 import { type BuildFixture, createBuildFixture } from "../support/build-fixture.ts";
 
@@ -87,5 +87,39 @@ describe("a mask", () => {
     }
     expect(mask(Buffer.from(value).toString("base64url"))).toContain("[secret TOKEN]");
     expect(mask(Buffer.from(value).toString("hex"))).toContain("[secret TOKEN]");
+  });
+
+  it("covers it where an agent's host has put marks before its lines, and within JSON", () => {
+    const wrapped = Buffer.from(value).toString("base64").replace(/.{20}/g, "$&\n");
+    const noise = wrapped
+      .split("\n")
+      .map((line) => `| ${line}`)
+      .join("\n");
+    for (const text of [wrapped, noise, JSON.stringify({ text: wrapped })])
+      expect(mask(text)).toMatch(/^(\| |\{"text":")?\[secret TOKEN\]("\})?$/);
+    expect(mask(JSON.stringify({ line: JSON.stringify({ value: 'a"b' }) }))).toContain("value");
+    const quoted = createMask({ ODD: 'with "quotes" and \\ in it' });
+    expect(quoted(JSON.stringify({ text: JSON.stringify({ v: 'with "quotes" and \\ in it' }) }))).not.toContain(
+      "quotes",
+    );
+  });
+
+  it("covers every token of the model proxy, told of or not", () => {
+    expect(mask("WAVESMITH_MODEL_TOKEN=wst_attempt.att_x1-y.3.AbC_d-efgh; done")).toBe(
+      "WAVESMITH_MODEL_TOKEN=[secret WAVESMITH_MODEL_TOKEN]; done",
+    );
+  });
+
+  it("holds lines back that may begin a wrapped encoding, until the next line tells", () => {
+    const unfinished = createUnfinished({ TOKEN: value });
+    const [first = "", second = ""] =
+      Buffer.from(value)
+        .toString("base64")
+        .match(/.{1,40}/g) ?? [];
+    expect(unfinished(Buffer.from(`before\n${first}\n`))).toBe(first.length + 1);
+    expect(unfinished(Buffer.from(`before\n| ${first}\n| ${second}\n`))).toBe(first.length + second.length + 6);
+    expect(unfinished(Buffer.from(`before\n${first}\nand something else\n`))).toBe(0);
+    expect(unfinished(Buffer.from("\n"))).toBe(0);
+    expect(longestSecret({ TOKEN: value })).toBe(2 * value.length);
   });
 });

@@ -1,5 +1,8 @@
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { requestCancel } from "../../src/coordinator/cancel-build.ts";
 import { deployPreview, stopPreview } from "../../src/coordinator/preview.ts";
+import { retryBuild } from "../../src/coordinator/retry-build.ts";
+import { rollbackBuild } from "../../src/coordinator/rollback-build.ts";
 import { WavesmithError } from "../../src/domain/errors.ts";
 import { type BuildFixture, createBuildFixture } from "../support/build-fixture.ts";
 
@@ -100,5 +103,79 @@ describe("a preview", () => {
     await fixture.until(build.id, async () => (await jobsOf()).every((job) => job.status === "ended"));
     expect(await fixture.app.store.previews.get({ buildId: build.id })).toMatchObject({ status: "stopped", starts: 1 });
     expect(await jobsOf()).toHaveLength(1);
+  });
+
+  /** A completed build whose preview is to be started and waits; what lets it go on and waits until it answers. */
+  async function heldBack(): Promise<{ buildId: string; goOn: () => Promise<void> }> {
+    let goOn = (): void => undefined;
+    const held = new Promise<void>((resolve) => {
+      goOn = resolve;
+    });
+    let isHeld = false;
+    atPoint = async (name) => {
+      if (name !== "guest.allocatePorts.before") return;
+      if ((await fixture.app.store.builds.find({ status: "completed" })) === null) return;
+      isHeld = true;
+      await held;
+    };
+    const { id: buildId } = await fixture.build(plan("a"));
+    await fixture.until(buildId, () => isHeld);
+    return {
+      buildId,
+      goOn: async () => {
+        goOn();
+        await fixture.until(buildId, async () => (await statusOf(buildId)) === "ready");
+      },
+    };
+  }
+  const allEnded = async () => (await jobsOf()).every((job) => job.status === "ended");
+
+  it("that is started while its build is rolled back is not left shown", async () => {
+    const { buildId, goOn } = await heldBack();
+    atPoint = async (name) => {
+      if (name === "workspace.moveRef.rescue.before") await goOn();
+    };
+    await rollbackBuild(fixture.app.ports, buildId, 0);
+    await fixture.until(buildId, allEnded);
+    expect(await statusOf(buildId)).toBe("stopped");
+    expect(await jobsOf()).toHaveLength(1);
+  });
+
+  it("that is started while its build is rolled back ends although whoever rolled it back died right after", async () => {
+    const { buildId, goOn } = await heldBack();
+    atPoint = async (name) => {
+      if (name === "workspace.moveRef.rescue.before") await goOn();
+      if (name === "rollback-build.after-commit") throw new Error("killed");
+    };
+    await expect(rollbackBuild(fixture.app.ports, buildId, 0)).rejects.toThrow("killed");
+    await fixture.until(buildId, allEnded);
+    expect(await statusOf(buildId)).toBe("stopped");
+  });
+
+  it("that was stopped between its row and its job does not run when its request comes once more", async () => {
+    atPoint = async (name) => {
+      if (name !== "preview-intend.after-commit") return;
+      atPoint = () => undefined;
+      const { buildId } = await fixture.app.store.previews.get({ status: "starting" });
+      await rollbackBuild(fixture.app.ports, buildId, 0);
+      throw new Error("killed");
+    };
+    const buildId = await fixture.request(plan("a"));
+    await fixture.until(buildId, async (build) => build.status === "waiting" && (await allEnded()));
+    expect(await statusOf(buildId)).toBe("stopped");
+  });
+
+  it("of a build that was cancelled in its last delivery is shown once the build has been taken up again", async () => {
+    const buildId = await fixture.request(plan("a"));
+    atPoint = async (name) => {
+      if (name !== "workspace.moveRef.main.before") return;
+      atPoint = () => undefined;
+      await requestCancel(fixture.app.ports, buildId, "enough");
+    };
+    expect((await fixture.until(buildId)).status).toBe("cancelled");
+    expect(await fixture.app.store.waves.get({ buildId })).toMatchObject({ status: "passed" });
+    await retryBuild(fixture.app.ports, buildId);
+    expect((await fixture.until(buildId)).status).toBe("completed");
+    await fixture.until(buildId, async () => (await statusOf(buildId)) === "ready");
   });
 });

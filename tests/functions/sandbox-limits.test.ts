@@ -192,6 +192,29 @@ describe("room that is taken by what is gone", () => {
   });
 });
 
+describe("room that becomes free", () => {
+  it("goes to the tenant's build that was asked for first, which holds nobody up once it asks no more", async () => {
+    const ports = life.ports({ policy: { maxRunningPerTenant: 1 } });
+    const stop = async ({ projectId }: BuildRow) => stopSandbox(ports, await life.row(projectId));
+    const [second, third] = [await life.build("second"), await life.build("third")];
+    await ensureSandbox(ports, build);
+    for (const late of [third, second]) {
+      expect(await failureOf(ensureSandbox(ports, late))).toMatchObject({ code: "capacity" });
+    }
+    await stop(build);
+    const early = await failureOf(ensureSandbox(ports, third));
+    expect(early).toMatchObject({
+      code: "capacity",
+      message: expect.stringMatching(/bld_second has waited for it longer/),
+    });
+    await ensureSandbox(ports, second);
+    await failureOf(ensureSandbox(ports, third));
+    await stop(second);
+    life.pass(3 * minute);
+    await ensureSandbox(ports, await life.build("fourth"));
+  });
+});
+
 describe("hearing of sandboxes", () => {
   it("has one that is gone noticed at once, over watches that fail and end, until it is stopped", async () => {
     const { id: sandboxId } = await life.start(build);

@@ -133,6 +133,7 @@ describe("serve with the embedded engine", () => {
     for (const said of [
       { planFolder: "/etc" },
       { sandbox: "local-unsafe" },
+      { interactive: true },
       { plan: { ...plan, source: { path: "/etc" } } },
       { plan: { ...plan, source: { git: "/srv/secret.git" } } },
     ]) {

@@ -62,4 +62,34 @@ describe("the setup cache", () => {
     expect(await fixture.git("show", "main:prod")).toBe("prod\n");
     expect(await fixture.git("show", "main:test")).toBe("test\n");
   });
+
+  it("is not used once a job has put files into it that agents take as instructions", async () => {
+    const build = await fixture.build({
+      limits: { maxParallelTasks: 1 },
+      gates: { testing: false, critic: false, integration: false, maxFixRounds: 0 },
+      setup: {
+        run: "mkdir -p node_modules/p; echo 1 > node_modules/p/AGENTS.md; echo .claude > .git/info/exclude; echo node_modules >> .git/info/exclude",
+        cache: ["x"],
+      },
+      tasks: [
+        { id: "a", run: "echo a > a", retries: 0 },
+        {
+          id: "b",
+          dependsOn: ["a"],
+          run: "for entry in ../../../cache/setup/*; do mkdir $entry/files/.claude; echo {} > $entry/files/.claude/settings.json; done; echo b > b",
+          retries: 0,
+        },
+        {
+          id: "c",
+          dependsOn: ["b"],
+          run: "ls -A > c; test -e node_modules/p/AGENTS.md; test ! -e .claude",
+          retries: 0,
+        },
+      ],
+    });
+    expect([build.status, build.reason]).toEqual(["completed", null]);
+    expect(await entries()).toHaveLength(1);
+    const chunks = await fixture.app.store.logChunks.list({});
+    expect(chunks.map(({ text }) => text).join("")).toContain("it holds ./.claude/settings.json");
+  });
 });

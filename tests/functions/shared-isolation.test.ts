@@ -127,6 +127,7 @@ describe("tasks that share a tree", () => {
     expect([build.status, build.reason]).toEqual(["completed", null]);
     expect(await filesOf("main")).toEqual([".gitignore", "a", "all.lock", "b"]);
     expect(await fixture.git("show", "main:all.lock")).toBe("a\nb\n");
+    await noTreeIsLeft(build.id);
   });
 
   it("lose nothing by a failure: its work is on its ref, its paths are given back, the retry begins anew", async () => {

@@ -1,5 +1,6 @@
 import { afterEach, describe, expect, it } from "vitest";
 import { requestCancel } from "../../src/coordinator/cancel-build.ts";
+import { approveWave } from "../../src/coordinator/decide-wave.ts";
 import { resumeWaiting, retryBuild } from "../../src/coordinator/retry-build.ts";
 import { rollbackBuild } from "../../src/coordinator/rollback-build.ts";
 import { type RunningServer, startServer } from "../../src/server/server.ts";
@@ -110,6 +111,25 @@ describe("a build under the embedded engine and under an Inngest server", () => 
     expect(inngest).toEqual(embedded);
     expect(embedded.status).toBe("completed");
     expect(embedded.attempts).toHaveLength(2);
+  });
+
+  it("ends alike: a brief, whose planner makes the plan at its second attempt, approved by a person", async () => {
+    const made = { name: "made", tasks: [{ id: "a", agent: "backend", instructions: "write a.txt" }] };
+    const handIn = (plan: object) => `echo '${JSON.stringify(plan)}' > "$WAVESMITH_RESULT_FILE"`;
+    const { embedded, inngest } = await both(async ({ fixture }) => {
+      const planner = `cat > /dev/null; ${handIn(made)}; grep -q '"attempt": 1,' "$WAVESMITH_TASK_FILE" && ${handIn({})}; true`;
+      const agents = {
+        planner: { runtime: "command", command: planner },
+        default: { runtime: "command", command: "cat > /dev/null; echo a > a.txt" },
+      };
+      const id = await fixture.requestBrief("a file", { agents });
+      await fixture.until(id);
+      await approveWave(fixture.app.ports, id, { by: null });
+      return fixture.until(id);
+    });
+    expect(inngest).toEqual(embedded);
+    expect(embedded).toMatchObject({ status: "completed", tasks: { plan: "completed", a: "completed" } });
+    expect(embedded.attempts).toHaveLength(3);
   });
 
   it("ends alike: a failed task, then a retry that succeeds", async () => {

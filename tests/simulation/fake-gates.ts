@@ -1,5 +1,14 @@
 import type { Gates } from "../../src/gates/port.ts";
 
+const foundIn = (file: string) => ({
+  rule: "bug",
+  severity: "high" as const,
+  message: `a bug in ${file}`,
+  file,
+  line: null,
+  confidence: null,
+});
+
 /** Judges by how a stage ended, and finds nothing on its own. */
 export const fakeGates: Gates = {
   detectTests: async () => null,
@@ -30,9 +39,12 @@ export const fakeGates: Gates = {
     return { verdict: passed ? "passed" : "failed", evidence, findings: passed ? [] : [finding], reason: null };
   },
   reviewSchema: {},
-  parseReview: () => [],
+  parseReview: (file) => (JSON.parse(file) as string[]).map((path) => foundIn(path)),
   sortReview: async (findings) => ({ candidates: [...findings], aside: [] }),
-  parseSecondLook: (_file, asked) => asked.map(() => ({ confirmed: true, reason: null })),
+  parseSecondLook: (file, asked) => {
+    const { confirmed } = JSON.parse(file) as { confirmed: boolean };
+    return asked.map(() => ({ confirmed, reason: null }));
+  },
   secondLookSchema: {},
   setAside: (finding) => finding,
   judgeFindings: (findings) => (findings.length > 0 ? "failed" : "passed"),

@@ -67,6 +67,8 @@ const not = (): never => {
   throw new Error("no simulation needs this");
 };
 
+const done = { exitCode: 0, signal: null, timedOut: false, truncated: false, stdout: "", stderr: "" };
+
 export const noSnapshots: SnapshotStore = { put: not, get: not, remove: not, list: not };
 
 export function createFakeDriver(machines: Machines, turn: (name: string) => Promise<void>): SandboxDriver {
@@ -125,7 +127,9 @@ function createFakeGuest(machine: FakeMachine, turn: (name: string) => Promise<v
     volume,
     health: not,
     async readFile(path) {
-      const text = volume().files.get(path);
+      const { files, trees } = volume();
+      if (path.endsWith("/.git/config") && trees.has(path.slice(0, -"/.git/config".length))) return Buffer.from("");
+      const text = files.get(path);
       return text === undefined ? null : Buffer.from(text);
     },
     async writeFile(path, data) {
@@ -168,7 +172,8 @@ function createFakeGuest(machine: FakeMachine, turn: (name: string) => Promise<v
       if (jobs.get(key)?.state.status === "running") throw new WavesmithError("conflict", `job ${key} still runs`);
       jobs.delete(key);
     },
-    exec: not,
+    // Of a tree that tasks share it is asked which agents' files are in it: none are.
+    exec: async () => ({ ...done, durationMs: 0 }),
     pack: not,
     unpack: not,
     allocatePorts: async (count) => Array.from({ length: count }, (_, index) => 4000 + index),

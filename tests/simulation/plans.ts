@@ -34,6 +34,7 @@ export function simulatedPlan(random: Random, name: string): SimulatedPlan {
   const buggy = random.chance(0.3);
   const fixer = random.chance(0.8);
   const withGenerated = random.chance(0.3);
+  const shared = random.chance(0.3);
   const behaviours = new Map<string, Behaviour>();
   const tasks = Array.from({ length: size }, (_, index) => {
     const key = `t${index}`;
@@ -48,8 +49,10 @@ export function simulatedPlan(random: Random, name: string): SimulatedPlan {
       generates: withGenerated && random.chance(0.6),
     };
     behaviours.set(key, behaviour);
-    const writes = [`own/${key}`, `bug/${key}`, generated, ...(behaviour.shared === null ? [] : [behaviour.shared])];
-    const declares = random.chance(0.4) ? { writes } : {};
+    const own = [`own/${key}`, `bug/${key}`, `junk/${key}`];
+    // In a tree that tasks share nobody need declare what is made again anyway.
+    const writes = [...own, ...(shared ? [] : [generated]), ...(behaviour.shared === null ? [] : [behaviour.shared])];
+    const declares = random.chance(shared ? 0.8 : 0.4) ? { writes } : {};
     const retries = behaviour.fate === "fails-once" ? random.between(1, 2) : random.between(0, 1);
     const changes = behaviour.changesNothing ? "optional" : "required";
     return { id: key, agent: random.pick(roles), dependsOn, retries, changes, ...declares, run: "true" };
@@ -58,6 +61,9 @@ export function simulatedPlan(random: Random, name: string): SimulatedPlan {
   const off = { testing: false, critic: false, integration: false };
   const gates = buggy || random.chance(0.5) ? { ...off, testing: { command: "test" } } : off;
   const integration = random.chance(0.3) ? { command: "integrate" } : false;
+  const command = { runtime: "command", command: "true" };
+  const critic = random.chance(0.25);
+  const agents = { ...(fixer ? { fixer: command } : {}), ...(critic ? { critic: command } : {}) };
   return {
     plan: {
       name,
@@ -68,9 +74,10 @@ export function simulatedPlan(random: Random, name: string): SimulatedPlan {
       },
       onTaskFailure: random.chance(0.5) ? "stop" : "continue",
       approval: random.pick(["none", "none", "none", "final", "wave"]),
-      ...(fixer ? { agents: { fixer: { runtime: "command", command: "true" } } } : {}),
+      ...(shared ? { isolation: "shared" } : {}),
+      ...(fixer || critic ? { agents } : {}),
       ...(withGenerated ? { generated: [{ path: generated, by: "true" }] } : {}),
-      gates: { ...gates, integration, maxFixRounds: random.between(1, 3) },
+      gates: { ...gates, integration, ...(critic ? { critic: {} } : {}), maxFixRounds: random.between(1, 3) },
       tasks,
     },
     behaviours,
@@ -99,7 +106,9 @@ export type Work =
   | { readonly kind: "task"; readonly key: string; readonly attempt: number; readonly behaviour: Behaviour }
   | { readonly kind: "fix"; readonly id: string }
   | { readonly kind: "generate" }
-  | { readonly kind: "gate" };
+  | { readonly kind: "gate" }
+  /** The critic's agent, which hands in a file. */
+  | { readonly kind: "look"; readonly isSecond: boolean; readonly resultFile: string };
 
 /** Lets a running job do its work and end. */
 export function finishJob(random: Random, volume: FakeVolume, job: FakeJob, work: Work): void {
@@ -109,13 +118,22 @@ export function finishJob(random: Random, volume: FakeVolume, job: FakeJob, work
     endJob(job, "failed", 0);
     return;
   }
+  if (work.kind === "look") volume.files.set(work.resultFile, lookAt(random, tree, work.isSecond));
   if (doWork(random, tree, work)) endJob(job, "passed", null);
   else endJob(job, "failed", 0);
+}
+
+/** What a critic hands in: the bugs it found, or whether they are any. */
+function lookAt(random: Random, { files }: FakeTree, isSecond: boolean): string {
+  if (isSecond) return JSON.stringify({ confirmed: random.chance(0.7) });
+  return JSON.stringify([...files.keys()].filter((path) => path.startsWith("bug/")));
 }
 
 function doWork(random: Random, { files }: FakeTree, work: Work): boolean {
   const bugs = [...files.keys()].filter((path) => path.startsWith("bug/"));
   switch (work.kind) {
+    case "look":
+      return true;
     case "gate":
       return bugs.length === 0;
     case "generate":
@@ -133,7 +151,7 @@ function doWork(random: Random, { files }: FakeTree, work: Work): boolean {
 function doTask(files: Map<string, string>, { key, attempt, behaviour }: Extract<Work, { kind: "task" }>): boolean {
   const { text, fate, changesNothing, shared, leavesBug, generates } = behaviour;
   if (fate === "fails" || (fate === "fails-once" && attempt === 1)) {
-    files.set("junk", key);
+    files.set(`junk/${key}`, key);
     return false;
   }
   if (changesNothing) return true;
@@ -164,7 +182,9 @@ export function expectedTree(behaviours: ReadonlyMap<string, Behaviour>): Record
 
 /** The tree without what fixers and generators leave. */
 export function comparableTree(tree: ReadonlyMap<string, string>): Record<string, string> {
-  const kept = [...tree].filter(([path]) => path.startsWith("own/") || path.startsWith("shared/") || path === "junk");
+  const kept = [...tree].filter(
+    ([path]) => path.startsWith("own/") || path.startsWith("shared/") || path.startsWith("junk/"),
+  );
   return Object.fromEntries(
     kept.map(([path, text]) => [path, path.startsWith("shared/") ? sortedLines(text) : text.replace(/#.*/, "")]),
   );

@@ -3,6 +3,7 @@ import { loadConfig } from "../../src/config.ts";
 import { requestCancel } from "../../src/coordinator/cancel-build.ts";
 import { approveWave, rejectWave } from "../../src/coordinator/decide-wave.ts";
 import { editPlan } from "../../src/coordinator/edit-plan.ts";
+import { handoverPath, sharedTreeAt } from "../../src/coordinator/names.ts";
 import type { Ports } from "../../src/coordinator/port.ts";
 import { reconcileBuilds } from "../../src/coordinator/reconcile.ts";
 import { resumeWaiting, retryBuild } from "../../src/coordinator/retry-build.ts";
@@ -10,7 +11,7 @@ import { rollbackBuild } from "../../src/coordinator/rollback-build.ts";
 import { endJob as tellEnd } from "../../src/coordinator/watch-jobs.ts";
 import { messageOf, WavesmithError } from "../../src/domain/errors.ts";
 import { buildIdForEvent, type IdSource } from "../../src/domain/ids.ts";
-import type { AttemptRow, BuildRow, JobLease, JobRow, TaskRow, WaveRow } from "../../src/store/port.ts";
+import type { AttemptRow, BuildRow, GateRunRow, JobLease, JobRow, TaskRow, WaveRow } from "../../src/store/port.ts";
 import { createMemoryDatabase } from "../support/memory-store.ts";
 import { createRandom } from "../support/random-plan.ts";
 import { atTheEnd, project, projectId, type Weather } from "./end.ts";
@@ -45,6 +46,12 @@ const lostState = (key: string) => ({
 });
 
 const maxSteps = 60_000;
+
+function workOfGate({ gate, evidence }: GateRunRow, jobKey: string): Work {
+  if (gate !== "critic") return { kind: "gate" };
+  const isSecond = evidence?.firstLook !== undefined;
+  return { kind: "look", isSecond, resultFile: `${handoverPath(jobKey)}/result.json` };
+}
 
 /** Runs the world of a seed to its end. Fails with what broke, and the last things that happened. */
 export async function simulate(seed: number): Promise<Simulated> {
@@ -131,11 +138,13 @@ function createWorld(seed: number) {
       },
       driver: () => createFakeDriver(machines, turn),
       snapshots: noSnapshots,
-      egress: { denied: async () => [] },
+      egress: { denied: async () => [], unreachable: async () => [] },
       machine: { room: async () => ({ memoryBytes: Number.MAX_SAFE_INTEGER, diskBytes: Number.MAX_SAFE_INTEGER }) },
       sandboxPolicy: loadConfig({}).sandboxPolicy,
       events: { send: async (events) => runner.send(events) },
-      secrets: { values: () => ({}) },
+      secrets: { values: () => ({}), own: () => ({}) },
+      planFiles: { write: async () => undefined, path: (name) => name },
+      briefAgent: null,
       environment: {},
       clock: { now: () => new Date(now) },
       ids: nextId,
@@ -175,7 +184,8 @@ function createWorld(seed: number) {
 
   const workOf = (job: FakeJob, key: string): Work => {
     const row = rows<JobRow>("jobs").find((candidate) => candidate.key === key)!;
-    if (row.ownerKind !== "attempt") return { kind: "gate" };
+    if (row.ownerKind !== "attempt")
+      return workOfGate(rows<GateRunRow>("gateRuns").find(({ id }) => id === row.ownerId)!, key);
     const attempt = rows<AttemptRow>("attempts").find(({ id }) => id === row.ownerId)!;
     if (attempt.kind !== "task") return { kind: attempt.kind, id: attempt.id };
     const task = rows<TaskRow>("tasks").find(({ id }) => id === attempt.taskId)!;
@@ -346,8 +356,12 @@ function createWorld(seed: number) {
   };
   const finish = (): void => {
     const [key, job] = random.pick(runningJobs());
-    finishJob(random, machine()!.volume, job, workOf(job, key));
+    const work = workOf(job, key);
+    finishJob(random, machine()!.volume, job, work);
     say("a job ends", `${key} ${job.state.status}`);
+    if (work.kind === "look" && work.isSecond) say("a critic looks again", key);
+    const tree = job.spec.stages.at(-1)?.cwd;
+    if (tree !== undefined && sharedTreeAt(tree) !== null) say("a job ends in a shared tree", tree);
   };
   const decide = (ports: Ports, buildId: string): Promise<void> =>
     random.chance(0.75)

@@ -18,7 +18,7 @@ export interface AgentBuilds {
   readonly fixture: BuildFixture;
   readonly providers: FakeProviders;
   /** What the model answers from now on; "done" at first. */
-  answers: (request: FakeRequest) => FakeAnswer;
+  answers: (request: FakeRequest) => FakeAnswer | Promise<FakeAnswer>;
   /** Opens the app that the test builds with; one that was opened before is the caller's to close. */
   open(options?: FixtureOptions): Promise<void>;
 }

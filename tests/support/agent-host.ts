@@ -59,6 +59,7 @@ export function hostFixture(command: string): HostFixture {
       result: null,
       readable: [],
       readOnly: false,
+      ask: null,
       idleMs: 60_000,
       graceMs: 500,
       ...more,

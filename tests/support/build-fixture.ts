@@ -21,7 +21,12 @@ export interface BuildFixture {
   /** Everything the app warned of. */
   readonly warnings: string[];
   /** Asks for a build of this plan (as a person writes it); resolves with its id once it is stored. */
-  request(plan: Record<string, unknown>, options?: { eventId?: string; planFolder?: string }): Promise<string>;
+  request(
+    plan: Record<string, unknown>,
+    options?: { eventId?: string; planFolder?: string; interactive?: boolean },
+  ): Promise<string>;
+  /** Asks for a build of this brief; `said` is what its event says besides. */
+  requestBrief(brief: string, said?: Record<string, unknown>): Promise<string>;
   /** Resolves with the build's row once `holds`, by default once it is over. */
   until(buildId: string, holds?: (build: BuildRow) => boolean | Promise<boolean>): Promise<BuildRow>;
   /** A plan to its end. */
@@ -67,24 +72,20 @@ export async function createBuildFixture(options: FixtureOptions = {}): Promise<
   await app.start(new Set([projectId]));
   let requests = 0;
   const poll = (holds: () => Promise<boolean>, what: string) => waitFor(holds, { what, warnings, ...options });
+  const ask = async (said: Record<string, unknown>, eventId?: string): Promise<string> => {
+    requests += 1;
+    const id = eventId ?? `project/build.requested:${requests}:0`;
+    await app.send({ name: "project/build.requested", id, data: { projectId, project, ...said } });
+    const buildId = buildIdForEvent(id);
+    await poll(async () => (await app.store.builds.find({ id: buildId })) !== null, `build ${buildId} to be stored`);
+    return buildId;
+  };
   const fixture: BuildFixture = {
     app,
     projectId,
     warnings,
-    async request(plan, { eventId, planFolder } = {}) {
-      requests += 1;
-      const id = eventId ?? `project/build.requested:${requests}:0`;
-      const data = {
-        projectId,
-        project,
-        plan: { name: "fixture", ...plan },
-        ...(planFolder === undefined ? {} : { planFolder }),
-      };
-      await app.send({ name: "project/build.requested", id, data });
-      const buildId = buildIdForEvent(id);
-      await poll(async () => (await app.store.builds.find({ id: buildId })) !== null, `build ${buildId} to be stored`);
-      return buildId;
-    },
+    request: (plan, { eventId, ...said } = {}) => ask({ plan: { name: "fixture", ...plan }, ...said }, eventId),
+    requestBrief: (brief, said = {}) => ask({ brief, ...said }),
     async until(buildId, holds = (build) => over.has(build.status)) {
       await poll(async () => holds(await app.store.builds.get({ id: buildId })), `build ${buildId}`);
       return app.store.builds.get({ id: buildId });

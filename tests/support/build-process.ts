@@ -14,6 +14,8 @@ export interface BuildProcessInput {
   readonly plan: Record<string, unknown>;
   /** Kills itself when it reaches its so many-th crash point; null: never. */
   readonly crashAt: number | null;
+  /** Said of the request: a person is there to be asked. */
+  readonly interactive?: boolean;
   /** How long sandbox and database live on when nobody is left who uses them; else as long as they usually do. */
   readonly orphanLimitMs?: number;
 }
@@ -40,13 +42,13 @@ async function main(input: BuildProcessInput): Promise<void> {
       if (points === input.crashAt) process.kill(process.pid, "SIGKILL");
     },
   });
-  const { project, plan } = input;
+  const { project, plan, interactive = false } = input;
   const projectId = projectIdFor("default", project);
   const eventId = `project/build.requested:${project}:0`;
   const buildId = buildIdForEvent(eventId);
   await app.start(new Set([projectId]));
   if ((await app.store.builds.find({ id: buildId })) === null) {
-    await app.send({ name: "project/build.requested", id: eventId, data: { projectId, project, plan } });
+    await app.send({ name: "project/build.requested", id: eventId, data: { projectId, project, plan, interactive } });
   }
   say({ type: "started", buildId, projectId });
   let build = await app.store.builds.find({ id: buildId });

@@ -41,8 +41,8 @@ export interface CommandPlace {
   close(): void;
 }
 
-/** A data directory on which the real command works. */
-export function createCommandPlace(): CommandPlace {
+/** A data directory on which the real command works, with these settings besides. */
+export function createCommandPlace(settings: Readonly<Record<string, string>> = {}): CommandPlace {
   const folder = realpathSync(mkdtempSync(join(tmpdir(), "wavesmith-command-")));
   const data = join(folder, "data");
   const running = new Set<ChildProcess>();
@@ -51,6 +51,7 @@ export function createCommandPlace(): CommandPlace {
     HOME: process.env.HOME,
     TMPDIR: tmpdir(),
     WAVESMITH_SANDBOX: requires("bubblewrap") ? "local" : "local-unsafe",
+    ...settings,
   };
   const place: CommandPlace = {
     folder,

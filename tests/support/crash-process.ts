@@ -1,4 +1,4 @@
-import { existsSync, readdirSync, readFileSync, writeSync } from "node:fs";
+import { existsSync, writeSync } from "node:fs";
 import { join } from "node:path";
 import { Pool } from "pg";
 import { type App, createApp } from "../../src/app.ts";
@@ -16,35 +16,23 @@ import { buildIdForEvent } from "../../src/domain/ids.ts";
 import { parsePlanValue } from "../../src/plan/parse-plan.ts";
 import type { BuildRow } from "../../src/store/port.ts";
 import { crashPlan, editedCrashPlan } from "./crash-plan.ts";
+import type { CrashInput, CrashLine } from "./crash-runs.ts";
+import { killGuests } from "./kill-guests.ts";
 
 // One process of a build that goes through everything: it starts the build or goes on with it, says what a person would
 // say, has misfortunes of its own, and kills itself at the first crash point of those it is given. What is to be done
 // next is read from the database alone, so that any process can go on for any other. Prints a JSON object a line.
 
-export interface CrashProcessInput {
-  readonly project: string;
-  /** Dies at the first of these to be reached for the `occurrence`-th time; none: lives to the end. */
-  readonly points: readonly string[];
-  readonly occurrence: number;
+export interface CrashProcessInput extends CrashInput {
   /** The sandbox: its guest is killed at each of the points instead, and this process lives on. */
   readonly victim: "process" | "sandbox";
 }
-
-export type CrashProcessLine =
-  | { readonly type: "killed"; readonly point: string; readonly fired: readonly string[] }
-  | {
-      readonly type: "ended";
-      readonly status: string;
-      readonly reason: string | null;
-      readonly fired: readonly string[];
-    }
-  | { readonly type: "warning"; readonly message: string };
 
 /** Beside the app: the rows of the engine have no reader of their own, and time passes without a crash point. */
 const database = new Pool({ connectionString: process.env.DATABASE_URL, max: 1 });
 
 /** At once, although the process dies with the next instruction. */
-const say = (line: CrashProcessLine): void => void writeSync(1, `${JSON.stringify(line)}\n`);
+const say = (line: CrashLine): void => void writeSync(1, `${JSON.stringify(line)}\n`);
 const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
 
 async function main({ project, points, occurrence, victim }: CrashProcessInput): Promise<void> {
@@ -104,20 +92,6 @@ function unlessTooLate(error: unknown): void {
 
 const told = async (app: App, buildId: string, name: string): Promise<number> =>
   (await app.store.outbox.list({ buildId, name })).length;
-
-/** Kills the guest of the project's sandbox, found by the mark in its environment; there may be none just now. */
-function killGuests(projectId: string): void {
-  for (const pid of readdirSync("/proc").filter((name) => /^\d+$/.test(name))) {
-    try {
-      const command = readFileSync(`/proc/${pid}/cmdline`, "utf8");
-      const isGuest = command.includes("guest.mjs\0--root") && !command.includes("bwrap");
-      if (!isGuest || !readFileSync(`/proc/${pid}/environ`, "utf8").includes(`:${projectId}:`)) continue;
-      process.kill(Number(pid), "SIGKILL");
-    } catch {
-      // It has just ended, or is not ours to look into.
-    }
-  }
-}
 
 /** Completed, rolled back, completed again, edited, completed once more, and its functions done with what they do last. */
 async function isOver(app: App, build: BuildRow): Promise<boolean> {

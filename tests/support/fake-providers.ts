@@ -2,10 +2,12 @@ import { createServer, type IncomingHttpHeaders, type ServerResponse } from "nod
 import type { AddressInfo } from "node:net";
 
 // Model providers on loopback that speak the real protocols (Anthropic messages, OpenAI chat completions and responses,
-// whole and streamed) and answer what a test tells them to.
+// Gemini, whole and streamed) and answer what a test tells them to.
 
 export interface FakeRequest {
   readonly path: string;
+  /** What follows the question mark. */
+  readonly query: string;
   readonly headers: IncomingHttpHeaders;
   // biome-ignore lint/suspicious/noExplicitAny: what agents send is looked at field by field.
   readonly body: any;
@@ -15,7 +17,8 @@ export interface FakeRequest {
 
 export interface FakeAnswer {
   readonly text?: string;
-  readonly tools?: readonly { readonly name: string; readonly input: unknown }[];
+  /** A namespace is what Codex calls the tools of an MCP server by. */
+  readonly tools?: readonly { readonly name: string; readonly namespace?: string; readonly input: unknown }[];
   readonly inputTokens?: number;
   readonly cachedTokens?: number;
   readonly outputTokens?: number;
@@ -45,9 +48,9 @@ export async function startFakeProviders(
     const chunks: Buffer[] = [];
     for await (const chunk of incoming as AsyncIterable<Buffer>) chunks.push(chunk);
     const text = Buffer.concat(chunks).toString("utf8");
-    const path = (incoming.url ?? "").split("?")[0] ?? "";
+    const [path = "", query = ""] = (incoming.url ?? "").split("?");
     const number = requests.length + 1;
-    const request = { path, headers: incoming.headers, body: text === "" ? null : JSON.parse(text), number };
+    const request = { path, query, headers: incoming.headers, body: text === "" ? null : JSON.parse(text), number };
     requests.push(request);
     try {
       reply(request, await answer(request), response);
@@ -72,21 +75,26 @@ function reply(request: FakeRequest, answer: FakeAnswer, response: ServerRespons
   if (answer.status !== undefined && answer.status >= 400) {
     response.writeHead(answer.status, { "content-type": "application/json", ...answer.headers });
     const message = answer.message ?? `fake ${answer.status}`;
-    response.end(JSON.stringify({ type: "error", error: { type: "fake_error", message } }));
+    response.end(answer.raw ?? JSON.stringify({ type: "error", error: { type: "fake_error", message } }));
     return;
   }
   if (answer.raw !== undefined) {
     response.writeHead(200, { "content-type": "application/json" }).end(answer.raw);
     return;
   }
-  const speak = path.endsWith("/messages") ? anthropic : path.endsWith("/responses") ? responses : chat;
-  if (path.endsWith("/models") || path.endsWith("/count_tokens")) {
-    response.writeHead(200, { "content-type": "application/json" });
-    response.end(JSON.stringify(path.endsWith("/models") ? { data: [{ id: "fake" }] } : { input_tokens: 1 }));
+  const free = freeAnswers.find(([end]) => path.endsWith(end))?.[1];
+  if (free !== undefined) {
+    response.writeHead(200, { "content-type": "application/json" }).end(JSON.stringify(free));
     return;
   }
+  const [, speak = chat] = languages.find(([end]) => path.endsWith(end)) ?? [];
   const { whole, events } = speak(body, answer);
-  if (body?.stream !== true) {
+  const streamed = path.endsWith(":streamGenerateContent");
+  if (streamed && !request.query.includes("alt=sse")) {
+    response.writeHead(200, { "content-type": "application/json" }).end(JSON.stringify(events));
+    return;
+  }
+  if (body?.stream !== true && !streamed) {
     response.writeHead(200, { "content-type": "application/json" }).end(JSON.stringify(whole));
     return;
   }
@@ -101,6 +109,13 @@ function reply(request: FakeRequest, answer: FakeAnswer, response: ServerRespons
   if (answer.cut === true) response.socket?.end();
   else response.end();
 }
+
+/** What costs nothing. */
+const freeAnswers: readonly [string, object][] = [
+  ["/models", { data: [{ id: "fake" }], models: [{ name: "models/fake" }] }],
+  ["/count_tokens", { input_tokens: 1 }],
+  [":countTokens", { totalTokens: 1 }],
+];
 
 interface Spoken {
   readonly whole: object;
@@ -196,11 +211,12 @@ function responses(body: { model: string }, answer: FakeAnswer): Spoken {
             content: [{ type: "output_text", text, annotations: [] }],
           },
         ]),
-    ...tools.map(({ name, input }, at) => ({
+    ...tools.map(({ name, namespace, input }, at) => ({
       type: "function_call",
       id: id("fc", at),
       call_id: id("call", at),
       name,
+      ...(namespace === undefined ? {} : { namespace }),
       arguments: JSON.stringify(input),
       status: "completed",
     })),
@@ -237,3 +253,40 @@ function responses(body: { model: string }, answer: FakeAnswer): Spoken {
     ],
   };
 }
+
+function gemini(_body: unknown, answer: FakeAnswer): Spoken {
+  const { text, tools = [], inputTokens = 10, cachedTokens = 0, outputTokens = 5 } = answer;
+  const parts = [
+    ...(text === undefined ? [] : [{ text }]),
+    ...tools.map(({ name, input }) => ({ functionCall: { name, args: input } })),
+  ];
+  // Of what it answers, thoughts are counted apart.
+  const thoughts = Math.floor(outputTokens / 2);
+  const usageMetadata = {
+    promptTokenCount: inputTokens,
+    cachedContentTokenCount: cachedTokens,
+    candidatesTokenCount: outputTokens - thoughts,
+    thoughtsTokenCount: thoughts,
+    totalTokenCount: inputTokens + outputTokens,
+  };
+  const content = { role: "model", parts };
+  const begun = { promptTokenCount: inputTokens, cachedContentTokenCount: cachedTokens, candidatesTokenCount: 1 };
+  return {
+    whole: { candidates: [{ index: 0, content, finishReason: "STOP" }], usageMetadata },
+    events: [
+      { candidates: [{ index: 0, content }], usageMetadata: begun },
+      {
+        candidates: [{ index: 0, content: { role: "model", parts: [{ text: "" }] }, finishReason: "STOP" }],
+        usageMetadata,
+      },
+    ],
+  };
+}
+
+/** By the end of their paths; all others speak chat completions. */
+const languages = [
+  ["/messages", anthropic],
+  ["/responses", responses],
+  [":generateContent", gemini],
+  [":streamGenerateContent", gemini],
+] as const;

@@ -1,6 +1,7 @@
 import { getTableColumns, SQL } from "drizzle-orm";
 import { getTableConfig, type PgTable } from "drizzle-orm/pg-core";
 import { WavesmithError } from "../../src/domain/errors.ts";
+import { nothingSpent, type Spending, totalSpending } from "../../src/domain/models.ts";
 import type { JobLease, JobRow, OutboxRow, Rows, Store, StoreTransaction, Tables } from "../../src/store/port.ts";
 import * as schema from "../../src/store/schema.ts";
 
@@ -36,11 +37,12 @@ const checks: Record<string, (row: AnyRow) => boolean> = {
   gate_passed_has_evidence: (row) => row.verdict !== "passed" || row.evidence !== null,
   model_call_ended: (row) => (row.status === "open") === (row.endedAt === null),
   snapshot_kept_has_checksum: (row) => row.state !== "kept" || (row.sha256 !== null && row.sizeBytes !== null),
+  question_answered: (row) => (row.answer === null) === (row.answeredAt === null),
   approval_rejected_has_reason: (row) => row.decision === "approved" || row.reason !== null,
 };
 /** Lists of words, which TypeScript checks here. */
 const enumerations =
-  /^(build|wave|task|attempt|job|model_call)_(status|outcome|owner)$|^(sandbox_state|snapshot_state|snapshot_reason|snapshot_format|gate_name|gate_verdict|finding_severity|approval_decision)$/;
+  /^(build|wave|task|attempt|job|model_call)_(status|outcome|owner)$|^(sandbox_state|snapshot_state|snapshot_reason|snapshot_format|gate_name|gate_verdict|finding_severity|approval_decision|question_answer)$/;
 
 interface Unique {
   readonly name: string;
@@ -72,6 +74,7 @@ const tables = {
   findings: schema.findings,
   approvals: schema.approvals,
   jobs: schema.jobs,
+  questions: schema.questions,
   logChunks: schema.logChunks,
   previews: schema.previews,
   restorePoints: schema.restorePoints,
@@ -239,9 +242,40 @@ function storeOf({ rows, atomically, holders, options }: Shared, process: Memory
       task: attempt.taskId === null ? null : await inside.tasks.get({ id: attempt.taskId }),
     };
   };
+  const modelSpending: Store["modelSpending"] = async (buildId) => {
+    const spent = new Map<string, Spending>();
+    for (const call of await inside.modelCalls.list({ buildId })) {
+      const known = call.inputTokens === null ? null : call.inputTokens + (call.outputTokens ?? 0);
+      const tokens = known ?? (call.status === "done" || call.status === "cut" ? call.reservedTokens : 0);
+      const one: Spending = {
+        calls: 1,
+        openCalls: call.status === "open" ? 1 : 0,
+        tokens,
+        inputTokens: call.inputTokens ?? 0,
+        cachedTokens: call.cachedTokens ?? 0,
+        outputTokens: call.outputTokens ?? 0,
+        microUsd: call.microUsd ?? 0,
+        unpricedCalls: tokens > 0 && call.microUsd === null ? 1 : 0,
+      };
+      spent.set(call.ownerId, totalSpending([spent.get(call.ownerId) ?? nothingSpent, one]));
+    }
+    return spent;
+  };
+  const tenantSpending: Store["tenantSpending"] = async (tenantId) => {
+    const builds = new Set((await inside.builds.list({ tenantId })).map(({ id }) => id));
+    const rows = (await inside.buildSpending.list({})).filter(({ buildId }) => builds.has(buildId));
+    const sum = (of: (row: (typeof rows)[number]) => number): number => rows.reduce((all, row) => all + of(row), 0);
+    return {
+      tokens: sum((row) => row.spentTokens),
+      microUsd: sum((row) => row.spentMicroUsd),
+      unpricedCalls: sum((row) => row.unpricedCalls),
+    };
+  };
   const transaction: StoreTransaction = {
     ...inside,
     attemptInContext,
+    modelSpending,
+    tenantSpending,
     lockBuild: (id) => inside.builds.get({ id }),
     lockProject: (id) => inside.projects.get({ id }),
     lockTenant: (id) => inside.tenants.get({ id }),
@@ -258,6 +292,14 @@ function storeOf({ rows, atomically, holders, options }: Shared, process: Memory
   return {
     ...outside,
     transaction: (name, work) => alone(name, () => work(transaction)),
+    async modelSpending(buildId) {
+      await turn("modelCalls.spending");
+      return modelSpending(buildId);
+    },
+    async tenantSpending(tenantId) {
+      await turn("buildSpending.tenant");
+      return tenantSpending(tenantId);
+    },
     async attemptInContext(id) {
       await turn("attempts.inContext");
       return attemptInContext(id);

@@ -1,6 +1,7 @@
 import { spawnSync } from "node:child_process";
+import { lackingAgents } from "./real-agents.ts";
 
-export type Requirement = "bubblewrap" | "docker" | "docker-compose" | "postgres-server" | "chromium";
+export type Requirement = "bubblewrap" | "docker" | "docker-compose" | "postgres-server" | "chromium" | "agents";
 
 const probes: Record<Requirement, () => boolean> = {
   // Namespaces may be denied although the program is there, so it is tried.
@@ -10,6 +11,7 @@ const probes: Record<Requirement, () => boolean> = {
   docker: () => dockerLack() === null,
   "docker-compose": () => spawnSync("docker-compose", ["version"], { stdio: "ignore" }).status === 0,
   "postgres-server": () => process.env.WAVESMITH_TEST_DATABASE_URL !== undefined,
+  agents: () => lackingAgents().length === 0,
   chromium: () => spawnSync("chromium", ["--version"], { stdio: "ignore" }).status === 0,
 };
 
@@ -31,7 +33,11 @@ export function requires(...what: Requirement[]): boolean {
     return !found.get(name);
   });
   if (lacking.length === 0) return true;
-  const why = lacking.includes("docker") ? `: ${dockerLack()}` : "";
+  const why = lacking.includes("docker")
+    ? `: ${dockerLack()}`
+    : lacking.includes("agents")
+      ? ` (${lackingAgents().join(", ")}: install them with .ci/agents)`
+      : "";
   const message = `this machine lacks ${lacking.join(", ")}${why}`;
   if (process.env.WAVESMITH_REQUIRE === "all") throw new Error(`WAVESMITH_REQUIRE=all, but ${message}`);
   console.warn(`SKIPPED: ${message}`);

@@ -1,8 +1,8 @@
 // An ACP agent that does what it is told: each line of its prompt is a command. Bundled by whoever needs it: see `scriptedAgent`.
 //
 //   say TEXT · think TEXT · write PATH TEXT (asks first) · run CMD · plan A|B · usage USED SIZE USD · noise TEXT · crash
-//   hang · deaf (hangs, and does not listen to cancel) · fail CODE TEXT · refuse · limit · loop N · flood N
-//   submit JSON (by the MCP tool) · env NAME (says what it is)
+//   over TITLE (a tool call of which it tells only then) · hang · deaf (hangs, and does not listen to cancel) · fail CODE TEXT · refuse · limit · loop N · flood N
+//   submit JSON (by the MCP tool) · env NAME (says what it is) · halves NAME (the same in two pieces with a pause, then on stderr)
 import { spawn } from "node:child_process";
 import { readFileSync, writeFileSync } from "node:fs";
 import { resolve } from "node:path";
@@ -65,6 +65,9 @@ async function act(line: string, turn: Turn): Promise<StopReason | null> {
         content: { type: "text", text: `${text}=${process.env[text] ?? ""}` },
       });
       return null;
+    case "halves":
+      await inHalves(process.env[text] ?? "", turn);
+      return null;
     case "write":
       await write(rest[0] ?? "", rest.slice(1).join(" "), turn);
       return null;
@@ -102,6 +105,10 @@ async function act(line: string, turn: Turn): Promise<StopReason | null> {
     case "loop":
       for (let at = 0; at < Number(text); at += 1) await call("look again", { path: "same" }, turn);
       return await turn.cancelled;
+    case "over":
+      calls += 1;
+      await tell({ sessionUpdate: "tool_call", toolCallId: `call-${calls}`, title: text, status: "completed" });
+      return null;
     case "flood":
       for (let at = 0; at < Number(text); at += 1)
         await tell({ sessionUpdate: "agent_message_chunk", content: { type: "text", text: `update ${at}\n` } });
@@ -111,6 +118,18 @@ async function act(line: string, turn: Turn): Promise<StopReason | null> {
       return null;
   }
   return null;
+}
+
+async function inHalves(value: string, { tell }: Turn): Promise<void> {
+  const middle = Math.floor(value.length / 2);
+  for (const text of [value.slice(0, middle), value.slice(middle)]) {
+    await tell({ sessionUpdate: "agent_message_chunk", content: { type: "text", text } });
+    await new Promise((done) => setTimeout(done, 600));
+  }
+  for (const text of [value.slice(0, middle), `${value.slice(middle)}\n`]) {
+    process.stderr.write(text);
+    await new Promise((done) => setTimeout(done, 600));
+  }
 }
 
 async function call(title: string, rawInput: object, { tell }: Turn): Promise<string> {

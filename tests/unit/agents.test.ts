@@ -289,6 +289,7 @@ describe("an agent's stage", () => {
     modelToken: "wst_1",
     resultSchema: null,
     readOnly: false,
+    answersPath: null,
     ...over,
   });
 

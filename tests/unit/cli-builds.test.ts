@@ -67,6 +67,28 @@ describe("the list of builds", () => {
     expect(JSON.parse((await builds("--project", "many", "--json")).stdout)).toMatchObject({ more: true });
   });
 
+  it("says what each and all of them have spent on models", async () => {
+    const store = createStore(database.pool);
+    await store.buildSpending.insert({ buildId: "bld_few50", spentTokens: 12_000, spentMicroUsd: 420_000 });
+    await store.buildSpending.insert({ buildId: "bld_few49", spentTokens: 500, unpricedCalls: 2 });
+    const { stdout, stderr } = await builds("--project", "few");
+    const [latest, before, none] = stdout.split("\n");
+    expect(latest).toMatch(/12\.0k tokens, 0\.42 USD$/);
+    expect(before).toMatch(/500 tokens, price unknown$/);
+    expect(none).not.toMatch(/token/);
+    expect(stderr).toContain(
+      "all builds together spent on models: 12.5k tokens, 0.42 USD and 2 calls of unknown price",
+    );
+    const { builds: listed, spent } = JSON.parse((await builds("--project", "few", "--json")).stdout);
+    expect(listed.slice(0, 3).map((one: { spent: object }) => one.spent)).toEqual([
+      { tokens: 12_000, usd: 0.42, knownUsd: 0.42, unpricedCalls: 0 },
+      { tokens: 500, usd: null, knownUsd: 0, unpricedCalls: 2 },
+      { tokens: 0, usd: 0, knownUsd: 0, unpricedCalls: 0 },
+    ]);
+    expect(spent).toEqual({ tokens: 12_500, usd: null, knownUsd: 0.42, unpricedCalls: 2 });
+    await store.buildSpending.remove({ buildId: ["bld_few50", "bld_few49"] });
+  });
+
   it("says nothing of older ones when there are none", async () => {
     const { stdout, stderr } = await builds("--project", "few");
     expect([stdout.trimEnd().split("\n").length, stderr]).toEqual([50, ""]);

@@ -36,8 +36,10 @@ describe("the command line", () => {
   it.each([
     [["buidl"], /unknown command 'buidl'\n\(Did you mean build\?\)/],
     [["status", "--jsn"], /unknown option '--jsn'\n\(Did you mean --json\?\)/],
-    [["build"], /build needs a plan file/],
-    [["build", "x.yaml", "--brief", "a shop"], /--brief comes in a later version/],
+    [["build"], /build needs a plan file, or a brief/],
+    [["build", "x.yaml", "--brief", "a shop"], /a build has a plan file or a brief/],
+    [["build", "x.yaml", "--yes"], /--yes goes with --brief alone/],
+    [["build", "--source", "."], /--source goes with --brief alone/],
     [["builds", "--server", "http://x"], /--server comes in a later version/],
     [["builds", "--sandbox", "moon"], /there is no sandbox driver moon/],
     [["builds", "--engine", "steam"], /steam/],

@@ -1,4 +1,5 @@
 import type { AttemptView, BuildView, GateView, TaskView, WaveView } from "../../src/coordinator/read-build.ts";
+import { nothingSpent, type Spending } from "../../src/domain/models.ts";
 import { parsePlanValue } from "../../src/plan/parse-plan.ts";
 
 // Views of a small build, made by hand: what a test does not speak of has a plain value.
@@ -95,8 +96,10 @@ export interface BuildGiven {
   readonly tasks?: Readonly<Record<string, Partial<TaskView>>>;
   readonly waves?: readonly WaveView[];
   readonly preview?: BuildView["preview"];
+  readonly questions?: BuildView["questions"];
   readonly waitsForSandbox?: string;
   readonly sandboxTrouble?: string;
+  readonly spending?: Readonly<Record<string, Partial<Spending>>>;
 }
 
 export function view(given: BuildGiven = {}): BuildView {
@@ -106,6 +109,7 @@ export function view(given: BuildGiven = {}): BuildView {
       projectId: "proj_1",
       status: "running",
       plan,
+      brief: null,
       sandboxDriver: "local",
       network: "open",
       headSha: "b".repeat(40),
@@ -132,7 +136,9 @@ export function view(given: BuildGiven = {}): BuildView {
     })),
     waves: given.waves ?? [],
     preview: given.preview ?? null,
+    questions: given.questions ?? [],
     waitsForSandbox: given.waitsForSandbox ?? null,
     sandboxTrouble: given.sandboxTrouble ?? null,
+    spending: new Map(Object.entries(given.spending ?? {}).map(([id, spent]) => [id, { ...nothingSpent, ...spent }])),
   };
 }

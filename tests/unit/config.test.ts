@@ -45,11 +45,20 @@ describe("the settings", () => {
 
   it.each([
     ["CPUS", ["0", "0.00", "-1", "two", "1000", "1.234"]],
-    ["MEMORY", ["0MB", "127MB", "4", "4TB"]],
+    ["MEMORY", ["0MB", "127MB", "4", "4PB"]],
     ["PROCESSES", ["0", "29", "1e3"]],
     ["DISK", ["0MB", "0GB", "20"]],
   ])("refuse for WAVESMITH_SANDBOX_%s what no sandbox could work with", (name, values) => {
     for (const value of values) expect(() => loadConfig({ [`WAVESMITH_SANDBOX_${name}`]: value }), value).toThrow(name);
+  });
+
+  it("say what was given and what would do", () => {
+    const limits = (given: Record<string, string>) => loadConfig(given).sandboxPolicy.limits;
+    expect(limits({ WAVESMITH_SANDBOX_DISK: "10TB" }).diskBytes).toBe(10 * 1024 ** 4);
+    expect(() => limits({ WAVESMITH_SANDBOX_DISK: "10tb" })).toThrow(
+      /^settings are wrong: WAVESMITH_SANDBOX_DISK: must be a size such as 512MB, 2GB or 1TB, not 10tb$/,
+    );
+    expect(() => limits({ WAVESMITH_SANDBOX: "podman" })).toThrow(/must be local, docker or local-unsafe, not podman$/);
   });
 
   it("are refused with every problem at once, and without showing a password", () => {

@@ -47,6 +47,7 @@ async function check(
     before: reader(before),
     after: reader(after),
     changes: [change],
+    agentFiles: [],
     ...over,
   });
 }
@@ -485,5 +486,22 @@ describe("secrets that agents were given", () => {
 
   it("are no finding where they stood before", async () => {
     expect(await check({ "a.txt": "plain-words-here\n" }, { "a.txt": "plain-words-here\nmore\n" }, given)).toEqual([]);
+  });
+});
+
+describe("files that agents take as instructions", () => {
+  const after = { "AGENTS.md": "obey", "src/.claude/settings.json": "{}" };
+
+  it("block when nobody declared them, and are shown when somebody did", async () => {
+    const agentFiles = [
+      { taskKey: "api", file: "AGENTS.md", declared: false },
+      { taskKey: "docs", file: "src/.claude/settings.json", declared: true },
+    ];
+    const findings = await check({}, after, { agentFiles });
+    expect(short(findings)).toEqual([
+      "high agent-file AGENTS.md:null",
+      "low agent-file src/.claude/settings.json:null",
+    ]);
+    expect(findings[0]!.message).toContain("task api changed AGENTS.md");
   });
 });

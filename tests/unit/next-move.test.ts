@@ -38,6 +38,9 @@ interface Scenario {
   readonly onTaskFailure?: "stop" | "continue";
   readonly approval?: "none" | "wave" | "final";
   readonly capacity?: number;
+  /** The task that makes the plan. */
+  readonly planTask?: string;
+  readonly asksForPlan?: boolean;
   readonly fixer?: boolean;
 }
 
@@ -50,6 +53,7 @@ function factOf(world: World, scenario: Scenario): BuildFact {
     status: world.status,
     onTaskFailure: scenario.onTaskFailure ?? "stop",
     approval: scenario.approval ?? "none",
+    asksForPlan: scenario.asksForPlan ?? false,
     maxParallelTasks: scenario.capacity ?? 2,
     maxFixRounds: 1,
     fixerAvailable: scenario.fixer ?? true,
@@ -60,6 +64,7 @@ function factOf(world: World, scenario: Scenario): BuildFact {
         ? null
         : {
             ...wave,
+            madePlan: world.tasks.some((task) => task.inWave && task.key === scenario.planTask),
             headAttemptLive: wave.fixLive,
             fixFailed: wave.fixFailed ? "it changed nothing" : null,
             earlierFingerprints: wave.earlier,
@@ -127,6 +132,10 @@ function applied(world: World, move: Exclude<Move, { kind: "wait" }>): World {
         break;
       case "pass-wave":
         wave.status = "passed";
+        break;
+      case "plan-again":
+        wave.status = "failed";
+        for (const task of next.tasks) if (task.inWave) Object.assign(task, { status: "pending", retries: 1 });
         break;
       case "cancel-wave":
         wave.status = "cancelled";
@@ -223,8 +232,9 @@ function waveHappenings(world: World, wave: WorldWave): World[] {
       next.status = "running";
       waiting.status = "blocked";
     });
-    // Rejected, then reopened by a retry.
-    change((next, reopened) => {
+    // Rejected, then reopened by a retry; not for ever, since a plan that was rejected is made again in a new wave.
+    const again = wave.number > 3 ? () => undefined : change;
+    again((next, reopened) => {
       next.status = "running";
       const fresh = { gates: [], earlier: [], fixRounds: 0, fixFailed: false };
       Object.assign(reopened, { status: "gating", decision: "rejected", ...fresh });
@@ -269,7 +279,12 @@ function checkMove(world: World, fact: BuildFact, move: Move): void {
       ).toBe(true);
     }
   }
-  if (move.kind === "pass-wave") {
+  if (move.kind === "plan-again")
+    expect(world.wave, `N6 in ${state}`).toMatchObject({ decision: "rejected", gates: [] });
+  if (move.kind === "pass-wave" && fact.wave!.madePlan) {
+    expect(world.wave!.gates, `N6 in ${state}`).toEqual([]);
+    if (fact.asksForPlan) expect(world.wave!.decision, `N6 in ${state}`).toBe("approved");
+  } else if (move.kind === "pass-wave") {
     for (const gate of gateNames) {
       expect(holds.has(world.wave!.gates.find((run) => run.gate === gate)?.verdict as Verdict), `N4 in ${state}`).toBe(
         true,
@@ -366,9 +381,11 @@ describe("what follows, over every reachable state", () => {
     { name: "a plan without a fixer", tasks: chain, fixer: false },
     { name: "approval of every wave", tasks: chain, approval: "wave" },
     { name: "approval at the end", tasks: chain, approval: "final" },
+    { name: "a plan that is made first", tasks: chain, planTask: "a" },
+    { name: "a plan that is made first and shown", tasks: chain, planTask: "a", asksForPlan: true },
   ];
   for (const scenario of scenarios) {
-    it(`holds N1 to N5 and can always end: ${scenario.name}`, () => {
+    it(`holds N1 to N6 and can always end: ${scenario.name}`, () => {
       const { states, moves, ends } = explore(scenario);
       expect(states).toBeGreaterThan(100);
       expect([...ends].sort()).toEqual(["cancelled", "completed", "failed"]);
@@ -384,6 +401,7 @@ describe("what follows, over every reachable state", () => {
       ]) {
         expect(moves, `${kind} happens`).toContain(kind);
       }
+      expect(moves.has("plan-again")).toBe(scenario.asksForPlan === true);
     });
   }
 });

@@ -5,18 +5,26 @@ import { buildIdForEvent } from "../../domain/ids.ts";
 import { type NetworkPolicy, networkOf } from "../../domain/network.ts";
 import type { Plan } from "../../domain/plan.ts";
 import { type Context, longestProject } from "../context.ts";
-import { driveToEnd } from "../drive.ts";
+import { driveToEnd, isInteractive } from "../drive.ts";
 import { exit } from "../errors.ts";
 import { type Interrupts, watchInterrupts } from "../interrupts.ts";
 import { driverForTrial, lackingDriver, rawPlan, readPlan, requireGit } from "../parts.ts";
 import { tellFaults } from "../plan-faults.ts";
 import { requester } from "../requester.ts";
 import { type Session, withSession } from "../session.ts";
+import { briefText } from "../view/plan-lines.ts";
 import { createPresenter, type Presenter } from "../view/presenter.ts";
 
 export interface BuildOptions {
   readonly wait: boolean;
   readonly demo?: boolean;
+}
+
+export interface BriefOptions extends BuildOptions {
+  /** A folder, or a git repository with an optional `#ref`. */
+  readonly source?: string;
+  /** The plan that is made runs without being shown first. */
+  readonly yes?: boolean;
 }
 
 /** `build PLAN`: runs a build to its end in this process. */
@@ -28,27 +36,70 @@ export async function build(context: Context, file: string, options: BuildOption
     tellFaults(context, file, all);
     return exit.usage;
   }
-  const project = projectName(context, plan, options);
+  return start({
+    context,
+    plan,
+    from: `plan ${file}`,
+    project: projectName(context, plan, options),
+    request: async () => ({ plan: await rawPlan(file), planFolder: dirname(resolve(file)) }),
+    options,
+  });
+}
+
+/** `build --brief TEXT`: has a planner make the plan, shows it unless told not to, and runs it. */
+export async function buildBrief(context: Context, text: string, options: BriefOptions): Promise<number> {
+  const { agentsOfBrief, planOfBrief } = await import("../../coordinator/request-build.ts");
+  const agents = agentsOfBrief(await context.config());
+  const source = options.source === undefined ? undefined : sourceFrom(options.source);
+  const plan = planOfBrief({ text, project: context.options.project, source, agents });
+  const said = { brief: text, agents, yes: options.yes === true, ...(source === undefined ? {} : { source }) };
+  return start({
+    context,
+    plan,
+    from: `brief ${briefText(text)}`,
+    project: projectName(context, plan, options),
+    request: async () => said,
+    options,
+  });
+}
+
+/** A repository when it is written as one, else a folder. */
+function sourceFrom(text: string): Record<string, string> {
+  const [place = "", ref] = text.split(/#(?=[^#]*$)/);
+  const named = ref === undefined || ref === "" ? {} : { ref };
+  if (/^(https?|ssh|git|file):\/\/|^[\w.-]+@[\w.-]+:/.test(place)) return { git: place, ...named };
+  return ref === undefined || ref === "" ? { path: resolve(text) } : { git: resolve(place), ...named };
+}
+
+async function start(asked: Asked): Promise<number> {
+  const { context } = asked;
   await requireGit(await context.config());
   const presenter = createPresenter(context);
   const interrupts = watchInterrupts(process);
   context.out.onClosed(() => interrupts.raise());
   try {
-    return await run({ context, presenter, interrupts, file, plan, project, options });
+    return await run({ ...asked, presenter, interrupts });
   } finally {
     presenter.close();
     interrupts.dispose();
   }
 }
 
-interface Run {
+/** A build to be requested. */
+interface Asked {
   readonly context: Context;
+  readonly plan: Plan;
+  /** What it is made from, in words. */
+  readonly from: string;
+  readonly project: string;
+  /** What its event says of it. */
+  readonly request: () => Promise<Record<string, unknown>>;
+  readonly options: BuildOptions;
+}
+
+interface Run extends Asked {
   readonly presenter: Presenter;
   readonly interrupts: Interrupts;
-  readonly file: string;
-  readonly plan: Plan;
-  readonly project: string;
-  readonly options: BuildOptions;
 }
 
 async function run(given: Run): Promise<number> {
@@ -86,7 +137,7 @@ async function usableDriver({ context, presenter, options }: Run): Promise<strin
 }
 
 async function request(given: Run, session: Session, driver: string): Promise<number> {
-  const { context, presenter, interrupts, file, plan, project, options } = given;
+  const { context, presenter, interrupts, from, plan, project, options } = given;
   const { projectIdFor } = await import("../../coordinator/start-build.ts");
   const { refuseWithoutModels } = await import("../../coordinator/check-models.ts");
   refuseWithoutModels(session.app.ports.models, plan);
@@ -101,14 +152,14 @@ async function request(given: Run, session: Session, driver: string): Promise<nu
       projectId,
       project,
       requestedBy: requester(),
-      plan: await rawPlan(file),
-      planFolder: dirname(resolve(file)),
+      ...(isInteractive(context) ? { interactive: true } : {}),
+      ...(await given.request()),
       sandbox: driver,
     },
   });
   await untilStored(session, buildId);
   if (context.json) context.out.json({ type: "build.started", buildId, project, projectId });
-  else presenter.lines(openingLines({ buildId, project, file, plan, driver }).map((text) => ({ tone: "plain", text })));
+  else presenter.lines(openingLines({ buildId, project, from, plan, driver }).map((text) => ({ tone: "plain", text })));
   presenter.phase("reading the source and opening the sandbox");
   const noWait = !options.wait;
   return driveToEnd({ context, session, presenter, interrupts, buildId, from: "first", noWait });
@@ -138,13 +189,13 @@ function projectName(context: Context, plan: Plan, options: BuildOptions): strin
 interface Opening {
   readonly buildId: string;
   readonly project: string;
-  readonly file: string;
+  readonly from: string;
   readonly plan: Plan;
   readonly driver: string;
 }
 
-function openingLines({ buildId, project, file, plan, driver }: Opening): string[] {
-  const first = `build ${buildId}  project ${project}  plan ${file}`;
+function openingLines({ buildId, project, from, plan, driver }: Opening): string[] {
+  const first = `build ${buildId}  project ${project}  ${from}`;
   const network = networkOf(plan);
   if (driver !== "local-unsafe") return [first, `sandbox ${driver}, network ${networkText(network)}`];
   const not = network.mode === "open" ? "" : `, and network ${network.mode} is NOT enforced`;

@@ -1,10 +1,34 @@
 import { projectIdFor } from "../../coordinator/start-build.ts";
+import type { SpendingSum } from "../../domain/models.ts";
 import type { Context } from "../context.ts";
 import { exit } from "../errors.ts";
 import { ago, count, duration, shortSha, table } from "../format.ts";
+import type { Store } from "../parts.ts";
 import { withStore } from "../reading.ts";
+import { briefText } from "../view/plan-lines.ts";
+import { sumJson, sumText } from "../view/spending.ts";
 
 const most = 50;
+
+const sumOf = (sums: readonly SpendingSum[]): SpendingSum =>
+  sums.reduce(
+    (all, one) => ({
+      tokens: all.tokens + one.tokens,
+      microUsd: all.microUsd + one.microUsd,
+      unpricedCalls: all.unpricedCalls + one.unpricedCalls,
+    }),
+    { tokens: 0, microUsd: 0, unpricedCalls: 0 },
+  );
+
+/** What each of these builds has spent on models. */
+async function spentOf(store: Store, builds: readonly { readonly id: string }[]): Promise<(id: string) => SpendingSum> {
+  const rows = await store.buildSpending.list({ buildId: builds.map(({ id }) => id) });
+  const known = new Map(rows.map((row) => [row.buildId, row]));
+  return (id) => {
+    const { spentTokens = 0, spentMicroUsd = 0, unpricedCalls = 0 } = known.get(id) ?? {};
+    return { tokens: spentTokens, microUsd: spentMicroUsd, unpricedCalls };
+  };
+}
 
 /** `builds`: the latest builds, newest first; says so when there are older ones. */
 export function builds(context: Context): Promise<number> {
@@ -20,26 +44,34 @@ export function builds(context: Context): Promise<number> {
       const found = await store.builds.list(where, { by: "createdAt", descending: true, limit: most + 1 });
       const rows = found.slice(0, most);
       const more = found.length > most;
+      const spent = await spentOf(store, rows);
+      const tenants = [...new Set(rows.map(({ tenantId }) => tenantId))];
+      const all = sumOf(await Promise.all(tenants.map((tenantId) => store.tenantSpending(tenantId))));
       const projects = new Map((await store.projects.list({})).map(({ id, name }) => [id, name]));
       if (json) {
         out.json({
-          builds: rows.map(({ id, projectId, status, reason, plan, headSha, createdAt, startedAt, endedAt }) => ({
-            id,
-            project: projects.get(projectId),
-            status,
-            reason,
-            tasks: plan.tasks.length,
-            head: headSha,
-            createdAt,
-            startedAt,
-            endedAt,
-          })),
+          builds: rows.map(
+            ({ id, projectId, status, reason, plan, brief, headSha, createdAt, startedAt, endedAt }) => ({
+              id,
+              project: projects.get(projectId),
+              status,
+              reason,
+              tasks: plan.tasks.length,
+              ...(brief === null ? {} : { brief: brief.text }),
+              head: headSha,
+              spent: sumJson(spent(id)),
+              createdAt,
+              startedAt,
+              endedAt,
+            }),
+          ),
           more,
+          spent: sumJson(all),
         });
         return exit.ok;
       }
       const now = new Date();
-      const lines = rows.map(({ id, projectId, status, plan, headSha, createdAt, startedAt, endedAt }) => [
+      const lines = rows.map(({ id, projectId, status, plan, brief, headSha, createdAt, startedAt, endedAt }) => [
         id,
         projects.get(projectId) ?? "",
         status,
@@ -47,9 +79,12 @@ export function builds(context: Context): Promise<number> {
         startedAt === null || endedAt === null ? "" : duration(endedAt.getTime() - startedAt.getTime()),
         ago(createdAt, now),
         headSha === null ? "" : shortSha(headSha),
+        spent(id).tokens === 0 ? "" : sumText(spent(id)),
+        brief === null ? "" : briefText(brief.text),
       ]);
       if (lines.length === 0) out.line(`no builds in ${config.dataDir}`);
       for (const line of table(lines)) out.line(line);
+      if (all.tokens > 0) out.note(`all builds together spent on models: ${sumText(all)}`);
       if (more)
         out.note(`these are the latest ${most}; of older ones ask by their id: ${hints.command("status BUILD")}`);
       return exit.ok;

@@ -34,7 +34,8 @@ export async function doctor(context: Context): Promise<number> {
   }
   const ok = isWell(checks);
   if (context.json) context.out.json({ ok, checks });
-  else context.out.line(ok ? "This machine can build." : "This machine cannot build yet: see the remedies above.");
+  else if (!ok) context.out.line("This machine cannot build yet: see the remedies above.");
+  else context.out.line(`This machine can build. What it has of agents: ${context.hints.command("agents")}`);
   return ok ? exit.ok : exit.environment;
 }
 

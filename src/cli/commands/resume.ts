@@ -1,18 +1,20 @@
-import type { PlanEdit } from "../../coordinator/edit-plan.ts";
+import type { PlanEdit } from "../../coordinator/edited-tasks.ts";
 import type { BuildView } from "../../coordinator/read-build.ts";
 import { createBuildReader, createEventCursor } from "../../coordinator/read-build.ts";
 import type { Context } from "../context.ts";
-import { driveToEnd, tellEnd } from "../drive.ts";
+import { driveToEnd, isInteractive, tellEnd } from "../drive.ts";
 import { exit, exitCodeOf } from "../errors.ts";
 import { findBuild } from "../find-build.ts";
 import { isOver } from "../follow.ts";
 import { watchInterrupts } from "../interrupts.ts";
 import { readPlan, repositoryPath, requireDriver, requireGit } from "../parts.ts";
 import { tellFaults } from "../plan-faults.ts";
+import { requester } from "../requester.ts";
 import { type Session, withSession } from "../session.ts";
 import { createPresenter, type Presenter } from "../view/presenter.ts";
 import { buildFinished } from "../view/result.ts";
 import { phaseOf } from "../view/waiting.ts";
+import { waitingPlanFile } from "../waiting-plan.ts";
 
 export interface ResumeOptions {
   readonly wait: boolean;
@@ -43,7 +45,9 @@ export async function resume(
   }
   return goOn(context, name, { wait, doing: "going on with the edited plan" }, async ({ app }, { build }) => {
     const { editPlan } = await import("../../coordinator/edit-plan.ts");
-    const edit = await editPlan(app.ports, build.id, plan);
+    const { refuseWithoutModels } = await import("../../coordinator/check-models.ts");
+    refuseWithoutModels(app.ports.models, plan);
+    const edit = await editPlan(app.ports, build.id, plan, requester());
     tellEdit(context, edit);
     return true;
   });
@@ -82,6 +86,8 @@ export async function goOn(
       tellStart(context, presenter, view, goes && view.build.status !== "cancelling" ? options.doing : phaseOf(view));
       if (!goes) return tellAgain(context, presenter, session, view);
       await requireDriver(session.config, view.build.sandboxDriver);
+      // Whoever goes on with it is whom its agents may ask from now on.
+      await store.builds.update({ id: buildId }, { interactive: isInteractive(context) });
       await session.drive(view.build.projectId);
       return driveToEnd({ context, session, presenter, interrupts, buildId, from, noWait: !options.wait });
     });
@@ -100,7 +106,8 @@ function tellStart(context: Context, presenter: Presenter, view: BuildView, doin
 async function tellAgain(context: Context, presenter: Presenter, session: Session, view: BuildView): Promise<number> {
   presenter.close();
   const repository = await repositoryPath(session.config, view.build.projectId);
-  tellEnd(context, view, repository);
-  if (context.json) context.out.json(buildFinished(view, repository));
+  const planFile = waitingPlanFile(session.config, view);
+  tellEnd(context, view, repository, planFile);
+  if (context.json) context.out.json(buildFinished(view, repository, planFile));
   return exitCodeOf(view.build.status);
 }

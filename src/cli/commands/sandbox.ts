@@ -23,6 +23,8 @@ interface Listed {
   readonly memoryBytes: number | null;
   readonly processes: number | null;
   readonly diskBytes: number | null;
+  /** When that was counted; null when it was just now, or is not known. */
+  readonly diskCountedAt: string | null;
 }
 
 /** What is told of a sandbox that was removed without its volume. */
@@ -43,7 +45,8 @@ export async function list(context: Context): Promise<number> {
 const heads = ["PROJECT", "SANDBOX", "DRIVER", "STATE", "AGE", "IDLE", "CPU", "MEMORY", "DISK"];
 
 function cells(row: Listed, now: number): string[] {
-  const { reason, idleMs, cpus, memoryBytes, diskBytes } = row;
+  const { reason, idleMs, cpus, memoryBytes, diskBytes, diskCountedAt } = row;
+  const counted = diskCountedAt === null ? "" : ` (${duration(now - Date.parse(diskCountedAt))} ago)`;
   const why = reason === null || row.state === volumeKept ? "" : ` (${oneLine(reason).slice(0, 60)})`;
   return [
     oneLine(row.project),
@@ -54,7 +57,7 @@ function cells(row: Listed, now: number): string[] {
     idleMs === null ? "-" : duration(idleMs),
     cpus === null ? "-" : cpus.toFixed(2),
     memoryBytes === null ? "-" : bytes(memoryBytes),
-    diskBytes === null ? "-" : bytes(diskBytes),
+    diskBytes === null ? "-" : `${bytes(diskBytes)}${counted}`,
   ];
 }
 
@@ -107,6 +110,7 @@ async function described(app: App, row: SandboxRow, info: SandboxInfo | undefine
     memoryBytes: usage?.memoryBytes ?? null,
     processes: usage?.processes ?? null,
     diskBytes: usage?.diskBytes ?? info?.diskBytes ?? null,
+    diskCountedAt: runs ? null : (info?.diskCountedAt ?? null),
   };
 }
 

@@ -7,6 +7,7 @@ import { repositoryPath } from "../parts.ts";
 import { withStore } from "../reading.ts";
 import { isServed } from "../serving.ts";
 import { statusJson, statusLines } from "../view/status-lines.ts";
+import { waitingPlanFile } from "../waiting-plan.ts";
 
 /** `status [BUILD]`: what a build has done, does and waits for. */
 export function status(context: Context, name: string | undefined): Promise<number> {
@@ -23,7 +24,8 @@ export function status(context: Context, name: string | undefined): Promise<numb
       const goesOn = ["queued", "running", "cancelling"].includes(view.build.status);
       const interrupted = goesOn && !(await isServed(database, view.build.projectId));
       const repository = await repositoryPath(config, view.build.projectId);
-      const options = { interrupted, repository, hints, now: new Date() };
+      const planFile = waitingPlanFile(config, view);
+      const options = { interrupted, repository, planFile, hints, now: new Date() };
       if (json) out.json(statusJson(view, options));
       else for (const { tone, text } of statusLines(view, options)) out.line(out.paint(tone, text));
       return exit.ok;

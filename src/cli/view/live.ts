@@ -2,8 +2,10 @@ import type { BuildView, TaskView, WaveView } from "../../coordinator/read-build
 import { gateNames } from "../../domain/status.ts";
 import { clock, count, duration } from "../format.ts";
 import type { Tone } from "../palette.ts";
+import { questionRows } from "./question-lines.ts";
 import { elapsedMs, waveMs } from "./result.ts";
 import { type Row, type Segment, segment } from "./segments.ts";
+import { andSpent, budgetText, spentBy, spentByTask, spentText } from "./spending.ts";
 import { currentWave, liveAttempt, phaseOf, waitsFor } from "./waiting.ts";
 
 // The region of a terminal that shows a build as it is now. Pure: a view, a size and a moment give rows.
@@ -42,7 +44,7 @@ function glyphOf(status: string): Segment {
 /** At most `rows` rows: header, waves that passed, the current wave in full, what comes after it. */
 export function renderLive(view: BuildView, options: LiveOptions): Row[] {
   const wave = currentWave(view);
-  const head = [[], headerRow(view, options)];
+  const head = [[], headerRow(view, options), ...questionRows(view, options.now)];
   const current = wave === null ? [] : waveRows(view, wave, options);
   const later = laterRows(view);
   const space = options.rows - head.length - current.length;
@@ -63,12 +65,14 @@ function cut(rows: readonly Row[], space: number): Row[] {
 
 function headerRow(view: BuildView, { now, frame }: LiveOptions): Row {
   const done = view.tasks.filter((task) => task.status === "completed").length;
+  const spent = budgetText(view);
   return [
     segment("accent", spin(frame)),
     segment("strong", ` ${view.project}`),
     segment("dim", `  ${view.build.id}`),
     segment("plain", `  ${done}/${count(view.tasks.length, "task")}  ${clock(elapsedMs(view, now))}  `),
     segment("accent", phaseOf(view)),
+    segment("dim", spent === "" ? "" : `  ${spent}`),
   ];
 }
 
@@ -111,10 +115,12 @@ function taskRow(view: BuildView, wave: WaveView, task: TaskView, width: number,
   if (attempt !== null && started !== null) {
     const tried = attempt.number > 1 ? `  attempt ${attempt.number}` : "";
     const time = clock(options.now.getTime() - started.getTime());
-    return [indent, segment("accent", spin(options.frame)), ...name, segment("plain", time), segment("warn", tried)];
+    const spent = spentText(spentBy(view, [attempt]));
+    const facts = [segment("plain", time), segment("warn", tried), segment("dim", spent === "" ? "" : `  ${spent}`)];
+    return [indent, segment("accent", spin(options.frame)), ...name, ...facts];
   }
   const waiting = waitsFor(view, task);
-  const took = tookOf(wave, task);
+  const took = `${tookOf(wave, task)}${andSpent(spentByTask(view, task.key, [wave]))}`;
   const rest =
     waiting === null ? segment("dim", took) : segment("dim", `${took === "" ? "" : `${took}, `}waits for ${waiting}`);
   return [indent, glyphOf(task.status), ...name, rest];

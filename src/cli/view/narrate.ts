@@ -1,8 +1,10 @@
 import type { AttemptView, BuildView, TaskView, WaveView } from "../../coordinator/read-build.ts";
+import { makesPlan, withoutPlanTask } from "../../domain/brief.ts";
 import { count, duration, harmless, oneLine, shortSha } from "../format.ts";
 import { gateLines } from "./gate-lines.ts";
 import type { Line } from "./line.ts";
 import { waveMs } from "./result.ts";
+import { andSpent, spentBy, spentInWave } from "./spending.ts";
 
 // What happened between two looks at a build, as lines. Pure: nothing is missed however long the looks are apart, and
 // nothing is told twice.
@@ -57,7 +59,7 @@ function waveLines(before: BuildView | null, after: BuildView, known: WaveView |
     if (gate.status !== "finished" || earlier?.status === "finished") continue;
     told.push(...gateLines(wave.number, gate).map((line) => ({ ...line, at: time(gate.endedAt, wave) })));
   }
-  if (isEnded(wave) && (known === undefined || !isEnded(known))) told.push(ended(wave));
+  if (isEnded(wave) && (known === undefined || !isEnded(known))) told.push(ended(after, wave));
   // Sorting is stable: what has the same moment stays in the order above.
   return told.sort((left, right) => left.at - right.at);
 }
@@ -77,16 +79,17 @@ const reopened = (wave: WaveView): Told => ({
   text: `wave ${wave.number}: opened again`,
 });
 
-function ended(wave: WaveView): Told {
+function ended(view: BuildView, wave: WaveView): Told {
   const at = time(wave.endedAt, wave) + 1;
   const took = wave.endedAt === null ? "" : ` after ${duration(waveMs(wave, wave.endedAt))}`;
   const why = wave.reason === null ? "" : `: ${oneLine(wave.reason)}`;
+  const spent = andSpent(spentInWave(view, wave));
   if (wave.status === "passed") {
     const sha = wave.headSha === null ? "" : ` at ${shortSha(wave.headSha)}`;
-    return { at, tone: "good", text: `wave ${wave.number}: passed${sha}${took}` };
+    return { at, tone: "good", text: `wave ${wave.number}: passed${sha}${took}${spent}` };
   }
   const tone = wave.status === "cancelled" ? "warn" : "bad";
-  return { at, tone, text: `wave ${wave.number}: ${wave.status}${took}${why}` };
+  return { at, tone, text: `wave ${wave.number}: ${wave.status}${took}${spent}${why}` };
 }
 
 const taskOf = (view: BuildView, key: string): TaskView | undefined => view.tasks.find((task) => task.key === key);
@@ -116,14 +119,19 @@ function settledLine(view: BuildView, name: string, attempt: AttemptView): Line 
   const began = attempt.startedAt ?? attempt.createdAt;
   const took = attempt.endedAt === null ? "" : duration(attempt.endedAt.getTime() - began.getTime());
   const why = attempt.reason === null ? "" : `: ${oneLine(attempt.reason)}`;
+  const spent = andSpent(spentBy(view, [attempt]));
   if (attempt.outcome === "succeeded") {
-    const changed =
-      attempt.changed.length === 0 ? "no file changed" : `${count(attempt.changed.length, "file")} changed`;
-    return { tone: "good", text: `  ${name}: done in ${took} (${attempt.role}), ${changed}` };
+    const changed = changedText(view, attempt);
+    return { tone: "good", text: `  ${name}: done in ${took} (${attempt.role}), ${changed}${spent}` };
   }
   const next = attempt.taskKey === null ? "" : whatNext(taskOf(view, attempt.taskKey), attempt);
   const tone = attempt.outcome === "cancelled" || next !== "" ? "warn" : "bad";
-  return { tone, text: `  ${name}: ${attempt.outcome} after ${took} (${attempt.role})${why}${next}` };
+  return { tone, text: `  ${name}: ${attempt.outcome} after ${took} (${attempt.role})${spent}${why}${next}` };
+}
+
+function changedText({ build }: BuildView, { taskKey, changed }: AttemptView): string {
+  if (makesPlan(build, taskKey)) return `a plan of ${count(withoutPlanTask(build.plan).tasks.length, "task")}`;
+  return changed.length === 0 ? "no file changed" : `${count(changed.length, "file")} changed`;
 }
 
 /** What becomes of a task whose attempt did not succeed. */

@@ -3,6 +3,7 @@ import type { Context } from "../context.ts";
 import type { Line } from "./line.ts";
 import { renderLive, spin } from "./live.ts";
 import { narrate } from "./narrate.ts";
+import { questionNews } from "./question-lines.ts";
 import { createScreen } from "./screen.ts";
 import { segment } from "./segments.ts";
 
@@ -45,10 +46,15 @@ function jsonPresenter({ out, warn }: Context): Presenter {
 const labelled = (lines: readonly Line[], label = ""): Line[] =>
   lines.map((line) => ({ ...line, text: `${label}${line.text}` }));
 
+const told = (before: BuildView | null, after: BuildView, { command }: Context["hints"]): Line[] => [
+  ...narrate(before, after),
+  ...questionNews(before, after, command),
+];
+
 /** A pipe is told what goes on only when nothing has been said for so long. */
 const silenceMs = 1_500;
 
-function plainPresenter({ out, warn }: Context): Presenter {
+function plainPresenter({ out, warn, hints }: Context): Presenter {
   let silence: NodeJS.Timeout | undefined;
   const lines = (all: readonly Line[]): void => {
     if (all.length > 0) clearTimeout(silence);
@@ -61,7 +67,7 @@ function plainPresenter({ out, warn }: Context): Presenter {
     },
     lines,
     event: () => undefined,
-    view: (before, after, label) => lines(labelled(narrate(before, after), label)),
+    view: (before, after, label) => lines(labelled(told(before, after, hints), label)),
     warn,
     close: () => clearTimeout(silence),
   };
@@ -69,7 +75,7 @@ function plainPresenter({ out, warn }: Context): Presenter {
 
 const frameMs = 100;
 
-function livePresenter({ out, warning }: Context): Presenter {
+function livePresenter({ out, warning, hints }: Context): Presenter {
   const screen = createScreen(out);
   let phase: string | null = null;
   let shown: BuildView | null = null;
@@ -96,8 +102,8 @@ function livePresenter({ out, warning }: Context): Presenter {
     event: () => undefined,
     view(before, after, label) {
       shown = after;
-      const told = labelled(narrate(before, after), label).filter((line) => line.minor !== true);
-      if (told.length > 0) screen.log(told.map(({ tone, text }) => out.paint(tone, text)));
+      const news = labelled(told(before, after, hints), label).filter((line) => line.minor !== true);
+      if (news.length > 0) screen.log(news.map(({ tone, text }) => out.paint(tone, text)));
       draw();
     },
     warn(message) {

@@ -1,5 +1,7 @@
 import type { BuildView, WaveView } from "../../coordinator/read-build.ts";
+import type { Spending } from "../../domain/models.ts";
 import { duration } from "../format.ts";
+import { type Spent, spentByBuild, spentByTask, spentInWave, spentJson } from "./spending.ts";
 
 /** The last line of `build --json` and `resume --json` (contract 2). */
 export interface BuildFinished {
@@ -10,17 +12,22 @@ export interface BuildFinished {
   readonly repository: string;
   readonly head: string | null;
   readonly durationMs: number;
+  /** The plan that waits for a person, when one does. */
+  readonly planFile?: string;
+  /** On models, in all; like those below, not there where none was called. */
+  readonly spent?: Spent;
 }
 
 export interface WaveResult {
   readonly number: number;
   readonly status: string;
-  readonly tasks: readonly { id: string; agent: string; status: string; attempts: number }[];
+  readonly tasks: readonly { id: string; agent: string; status: string; attempts: number; spent?: Spent }[];
   readonly gates: readonly { name: string; verdict: string; rounds: number }[];
   readonly commit: string | null;
+  readonly spent?: Spent;
 }
 
-export const buildFinished = (view: BuildView, repository: string): BuildFinished => ({
+export const buildFinished = (view: BuildView, repository: string, planFile: string | null = null): BuildFinished => ({
   type: "build.finished",
   buildId: view.build.id,
   status: view.build.status,
@@ -28,7 +35,11 @@ export const buildFinished = (view: BuildView, repository: string): BuildFinishe
   repository,
   head: view.build.headSha,
   durationMs: elapsedMs(view, new Date()),
+  ...spentField(spentByBuild(view)),
+  ...(planFile === null ? {} : { planFile }),
 });
+
+const spentField = (spent: Spending): { spent?: Spent } => (spent.calls === 0 ? {} : { spent: spentJson(spent) });
 
 /** From its start to its end, or to `now` while it goes on. */
 export function elapsedMs({ build }: BuildView, now: Date): number {
@@ -69,10 +80,11 @@ function waveResult(view: BuildView, wave: WaveView): WaveResult {
       // One that a conflict sent back is told as such here, and by its end in the wave it is in now.
       const status = task.waveNumber === wave.number ? task.status : "pending";
       const attempts = wave.attempts.filter((attempt) => attempt.taskKey === key).length;
-      return { id: key, agent: task.agent, status, attempts };
+      return { id: key, agent: task.agent, status, attempts, ...spentField(spentByTask(view, key, [wave])) };
     }),
     gates: latestGates(wave).map(({ gate, verdict, rounds }) => ({ name: gate, verdict, rounds })),
     commit: wave.headSha,
+    ...spentField(spentInWave(view, wave)),
   };
 }
 

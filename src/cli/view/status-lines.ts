@@ -3,7 +3,10 @@ import { count, duration, oneLine, shortSha } from "../format.ts";
 import { type Hints, shellWord } from "../hints.ts";
 import { gateLines } from "./gate-lines.ts";
 import type { Line } from "./line.ts";
+import { briefText, madePlanLines, planChoices, waveOfWaitingPlan } from "./plan-lines.ts";
+import { openQuestionLines, openQuestionsJson } from "./question-lines.ts";
 import { elapsedText, waveMs, waveResults } from "./result.ts";
+import { andSpent, budgetText, spentBy, spentByBuild, spentByTask, spentInWave, spentJson } from "./spending.ts";
 import { failureLines } from "./summary.ts";
 import { liveAttempt, phaseOf, waitsFor } from "./waiting.ts";
 
@@ -11,6 +14,8 @@ export interface StatusOptions {
   /** Not over, and no process that lives drives it. */
   readonly interrupted: boolean;
   readonly repository: string;
+  /** Where the plan is that waits for a person, when one does. */
+  readonly planFile?: string | null;
   readonly hints: Hints;
   readonly now: Date;
 }
@@ -20,12 +25,29 @@ export function statusLines(view: BuildView, options: StatusOptions): Line[] {
   const { build } = view;
   return [
     { tone: "strong", text: `build ${build.id}  project ${view.project}  ${build.status}` },
+    ...briefLines(view),
     ...stateLines(view, options),
+    ...openQuestionLines(view, options.now, options.hints.command),
     ...view.waves.flatMap((wave) => waveLines(view, wave, options.now)),
     ...restLines(view),
     ...(view.preview === null ? [] : [previewLine(view.preview)]),
     ...(build.status === "failed" ? [{ tone: "plain" as const, text: "" }, ...failureLines(view)] : []),
+    ...waitingPlanLines(view, options),
     ...whereLines(view, options),
+  ];
+}
+
+const briefLines = ({ build }: BuildView): Line[] =>
+  build.brief === null ? [] : [{ tone: "plain", text: `  brief: ${briefText(build.brief.text)}` }];
+
+function waitingPlanLines(view: BuildView, { planFile, hints }: StatusOptions): Line[] {
+  const wave = waveOfWaitingPlan(view);
+  if (wave === null || planFile == null) return [];
+  return [
+    { tone: "plain", text: "" },
+    ...madePlanLines(view, wave, planFile),
+    ...planChoices(view, planFile, hints),
+    { tone: "plain", text: "" },
   ];
 }
 
@@ -37,6 +59,8 @@ function stateLines(view: BuildView, { interrupted, hints, now }: StatusOptions)
   const network = `network ${build.network}${isEnforced ? "" : " (not enforced)"}`;
   const facts = `${tasks}, ${elapsedText(view, now)}, sandbox ${build.sandboxDriver}, ${network}`;
   const lines: Line[] = [{ tone: "plain", text: `  ${facts}` }];
+  const spent = budgetText(view);
+  if (spent !== "") lines.push({ tone: "plain", text: `  spent on models: ${spent}` });
   if (build.reason !== null) lines.push({ tone: "bad", text: `  ${oneLine(build.reason)}` });
   if (view.sandboxTrouble !== null)
     lines.push({ tone: "warn", text: `  no further job is started in its sandbox: ${oneLine(view.sandboxTrouble)}` });
@@ -55,7 +79,10 @@ function waveLines(view: BuildView, wave: WaveView, now: Date): Line[] {
   const tone =
     wave.status === "passed" ? "good" : wave.status === "blocked" || wave.status === "failed" ? "bad" : "accent";
   return [
-    { tone, text: `wave ${wave.number}: ${wave.status}${sha}, ${took}${fixes}${why}` },
+    {
+      tone,
+      text: `wave ${wave.number}: ${wave.status}${sha}, ${took}${fixes}${andSpent(spentInWave(view, wave))}${why}`,
+    },
     ...wave.taskKeys.map((key) => taskLine(view, wave, view.tasks.find((task) => task.key === key)!)),
     ...wave.gates.filter((gate) => gate.status === "finished").flatMap((gate) => gateLines(wave.number, gate)),
   ];
@@ -72,9 +99,10 @@ function taskLine(view: BuildView, wave: WaveView, task: TaskView): Line {
   const waits = waiting === null ? "" : `, waits for ${waiting}`;
   const since = liveAttempt(view, task.key)?.startedAt;
   const time = since == null ? "" : `, for ${duration(Date.now() - since.getTime())}`;
+  const spent = andSpent(spentByTask(view, task.key, [wave]));
   const why = task.reason === null || task.status === "completed" ? "" : `: ${oneLine(task.reason)}`;
   const tone = task.status === "completed" ? "good" : task.status === "failed" ? "bad" : "plain";
-  return { tone, text: `  ${task.key} (${task.agent}): ${task.status}${time}${tried}${waits}${why}` };
+  return { tone, text: `  ${task.key} (${task.agent}): ${task.status}${time}${tried}${spent}${waits}${why}` };
 }
 
 /** Why a task that this wave had has not come to its end in it. */
@@ -122,22 +150,44 @@ function whereLines({ build }: BuildView, { repository, hints }: StatusOptions):
   return lines;
 }
 
+function attemptsOf(view: BuildView, { key }: TaskView) {
+  return view.waves.flatMap((wave) =>
+    wave.attempts
+      .filter((attempt) => attempt.taskKey === key)
+      .map((attempt) => ({
+        number: attempt.number,
+        wave: wave.number,
+        status: attempt.status,
+        outcome: attempt.outcome,
+        spent: spentJson(spentBy(view, [attempt])),
+      })),
+  );
+}
+
 /** The same for programs. */
-export function statusJson(view: BuildView, { interrupted, repository }: StatusOptions): Record<string, unknown> {
-  const { id, status, reason, createdAt, startedAt, endedAt, sandboxDriver, network, headSha } = view.build;
+export function statusJson(
+  view: BuildView,
+  { interrupted, repository, planFile, now }: StatusOptions,
+): Record<string, unknown> {
+  const { id, status, reason, createdAt, startedAt, endedAt, sandboxDriver, network, headSha, plan } = view.build;
   return {
     buildId: id,
     project: view.project,
+    ...(view.build.brief === null ? {} : { brief: view.build.brief.text }),
+    ...(planFile == null ? {} : { planFile }),
     status,
     reason,
     interrupted,
     phase: phaseOf(view),
+    questions: openQuestionsJson(view, now),
     sandboxTrouble: view.sandboxTrouble,
     createdAt,
     startedAt,
     endedAt,
     sandbox: sandboxDriver,
     network,
+    spent: spentJson(spentByBuild(view)),
+    budget: { tokens: plan.limits.budget.tokens, usd: plan.limits.budget.usd },
     waves: waveResults(view).map((result, index) => ({
       ...result,
       findings: view.waves[index]!.gates.flatMap((gate) => (gate.verdict === "passed" ? [] : gate.findings)).map(
@@ -150,6 +200,8 @@ export function statusJson(view: BuildView, { interrupted, repository }: StatusO
       status: task.status,
       wave: task.waveNumber,
       attempts: task.attempts,
+      eachAttempt: attemptsOf(view, task),
+      spent: spentJson(spentByTask(view, task.key)),
       reason: task.reason,
       waitsFor: endedAt === null ? waitsFor(view, task) : null,
     })),

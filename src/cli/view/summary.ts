@@ -1,17 +1,22 @@
 import type { AttemptView, BuildView, GateView, WaveView } from "../../coordinator/read-build.ts";
+import { makesPlan } from "../../domain/brief.ts";
 import { agentSpecFor } from "../../domain/plan.ts";
 import { count, harmless, oneLine } from "../format.ts";
 import { type Hints, shellWord } from "../hints.ts";
 import { evidenceText, findingLines } from "./gate-lines.ts";
 import type { Line } from "./line.ts";
 import { attemptName } from "./narrate.ts";
+import { madePlanLines, planChoices, waveOfWaitingPlan } from "./plan-lines.ts";
 import { elapsedText } from "./result.ts";
+import { budgetText } from "./spending.ts";
 
 const branchOf = (ref: string): string => ref.replace(/^refs\/heads\//, "");
 const blank: Line = { tone: "plain", text: "" };
 
 export interface SummaryOptions {
   readonly repository: string;
+  /** Where the plan is that waits for a person, when one does. */
+  readonly planFile?: string | null;
   readonly hints: Hints;
   readonly now: Date;
 }
@@ -20,8 +25,15 @@ export interface SummaryOptions {
 export function summary(view: BuildView, options: SummaryOptions): Line[] {
   const { build } = view;
   const lines: Line[] = [blank];
+  const planned = waveOfWaitingPlan(view);
+  if (planned !== null && options.planFile != null) {
+    lines.push(...madePlanLines(view, planned, options.planFile), blank, statusLine(view, options.now));
+    return [...lines, ...planChoices(view, options.planFile, options.hints)];
+  }
   if (build.status === "failed") lines.push(...failureLines(view), blank);
   lines.push(statusLine(view, options.now));
+  const spent = budgetText(view);
+  if (spent !== "") lines.push({ tone: "plain", text: `spent on models: ${spent}` });
   if (build.headSha !== null) {
     lines.push({ tone: "plain", text: `head: ${build.headSha}` });
     lines.push({ tone: "plain", text: `fetch it: git fetch ${shellWord(options.repository)} main` });
@@ -65,6 +77,14 @@ function planLines(view: BuildView, hints: Hints): Line[] {
   const gate = wave === undefined ? null : blockingGate(wave);
   const has = (rule: string): boolean => gate?.findings.some((finding) => finding.rule === rule) ?? false;
   const edited = hints.command(`resume ${view.build.id} --plan EDITED`);
+  if (view.tasks.some((task) => task.status === "failed" && makesPlan(view.build, task.key))) {
+    return [
+      {
+        tone: "strong",
+        text: `  or, with a plan of your own: ${hints.command(`resume ${view.build.id} --plan FILE`)}`,
+      },
+    ];
+  }
   if (has("too-few-tests")) {
     const ways = "let the command print TAP or write a JUnit report, or set gates.testing.minTests: 0";
     return [{ tone: "strong", text: `  or, with the plan edited (${ways}): ${edited}` }];
@@ -137,11 +157,18 @@ function attemptFailure(view: BuildView, wave: WaveView, attempt: AttemptView): 
   const tail = attempt.outputTail ?? "";
   const what = attempt.taskKey === null ? name : `task ${name}`;
   return [
-    { tone: "bad", text: `${what} ${attempt.outcome}: ${oneLine(attempt.reason ?? "no reason was given")}` },
+    ...reasonLines(`${what} ${attempt.outcome}: `, attempt.reason ?? "no reason was given"),
     ...(command === null ? [] : [{ tone: "plain" as const, text: `  command: ${command}` }]),
     ...tailLines(tail),
     ...placesIn(tail).map((place): Line => ({ tone: "bad", text: `  at ${place}` })),
   ];
+}
+
+/** Faults of a plan come one in a line; everything else is said in one. */
+function reasonLines(what: string, reason: string): Line[] {
+  const faults = harmless(reason).split("\n");
+  if (!faults[0]!.startsWith("its plan has ")) return [{ tone: "bad", text: `${what}${oneLine(reason)}` }];
+  return faults.map((line, index) => ({ tone: "bad", text: index === 0 ? `${what}${line}` : `  ${line}` }));
 }
 
 /** The acceptance check that did not hold, else the task's script or its agent's command. */

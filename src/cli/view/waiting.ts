@@ -1,4 +1,6 @@
 import type { AttemptView, BuildView, TaskView, WaveView } from "../../coordinator/read-build.ts";
+import { makesPlan } from "../../domain/brief.ts";
+import { waveOfWaitingPlan } from "./plan-lines.ts";
 
 // What a task or a whole build waits for, in words.
 
@@ -49,6 +51,7 @@ export function phaseOf(view: BuildView): string {
     case "queued":
       return "waits for its project's turn";
     case "waiting":
+      if (waveOfWaitingPlan(view) !== null) return "its plan waits for a person";
       return wave === null ? "waits for a person" : `wave ${wave.number} waits for a person`;
     case "cancelling":
       return "ending its jobs and keeping their work";
@@ -64,6 +67,7 @@ function runningPhase(view: BuildView, wave: WaveView | null): string {
   if (wave === null) return view.build.headSha === null ? "reading the source" : "opening the sandbox";
   switch (wave.status) {
     case "running":
+      if (wave.taskKeys.some((key) => makesPlan(view.build, key))) return `wave ${wave.number}: the plan is made`;
       return `wave ${wave.number}: tasks at work`;
     case "joining":
       return wave.headSha === null

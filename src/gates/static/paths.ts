@@ -61,3 +61,12 @@ export function undeclaredWrites(changes: StaticCheckRequest["changes"]): Findin
     return findings;
   });
 }
+
+/** What agents read as instructions is shown whoever changed it; undeclared it would steer the next agent unseen. */
+export function agentFiles(changes: StaticCheckRequest["agentFiles"]): Finding[] {
+  return changes.map(({ taskKey, file, declared }) => {
+    const message = `task ${taskKey} changed ${file}, which agents take as instructions or settings`;
+    if (declared) return staticFinding("agent-file", "low", `${message}; its writes name it`, { file });
+    return staticFinding("agent-file", "high", `${message}, and no task names it in its writes`, { file });
+  });
+}

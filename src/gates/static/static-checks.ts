@@ -4,7 +4,7 @@ import type { StaticCheckRequest } from "../port.ts";
 import { type FileChange, readChanges } from "./changes.ts";
 import { conflictMarkers } from "./conflict-markers.ts";
 import { fileKinds } from "./file-kinds.ts";
-import { caseCollisions, generatedFolder, generatedFolders, undeclaredWrites } from "./paths.ts";
+import { agentFiles, caseCollisions, generatedFolder, generatedFolders, undeclaredWrites } from "./paths.ts";
 import { givenSecrets, secrets } from "./secrets.ts";
 import { syntax } from "./syntax.ts";
 import { weakenedTests } from "./weakened-tests.ts";
@@ -31,6 +31,7 @@ export async function staticChecks(request: StaticCheckRequest): Promise<Finding
       after.map((file) => file.path),
     ),
     ...undeclaredWrites(request.changes),
+    ...agentFiles(request.agentFiles),
   ];
   return limited(findings.sort(byGravity));
 }

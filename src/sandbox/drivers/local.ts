@@ -13,7 +13,7 @@ import { WavesmithError } from "../../domain/errors.ts";
 import type { ProjectId } from "../../domain/ids.ts";
 import type { NetworkPolicy } from "../../domain/network.ts";
 import { guestProtocolVersion } from "../../guest/protocol.ts";
-import { modelSocketOf, removeEgress, startEgress, stopEgress } from "../egress/egress.ts";
+import { endingWith, modelSocketOf, removeEgress, startEgress, stopEgress } from "../egress/egress.ts";
 import { guestProgram } from "../guest-program.ts";
 import type { ArchiveFormat, DriverCapabilities, SandboxDriver, SandboxEndpoint, SandboxSpec } from "../port.ts";
 import { type ArchiveWork, archiveFormats, packFolder, unpackFolder } from "./local/archive.ts";
@@ -142,10 +142,8 @@ async function begin(
 /** The folder by which the sandbox reaches models, and what else its spec allows by the proxy behind it. */
 async function openWay(options: LocalDriverOptions, { projectId, network }: SandboxSpec): Promise<string> {
   const { dataDir, installationId, silenceMs } = options;
-  // Where guests end early when nobody speaks to them, what is there for them does so, too.
-  const early = silenceMs === undefined ? {} : { lostMs: Math.min(silenceMs, 30_000), firstMs: silenceMs + 15_000 };
   const policy: NetworkPolicy = options.unsafe ? { mode: "open", hosts: [] } : network;
-  return (await startEgress({ dataDir, installationId, projectId, policy, ...early })).folder;
+  return (await startEgress({ dataDir, installationId, projectId, policy, ...endingWith(silenceMs) })).folder;
 }
 
 function wantedRecord(options: LocalDriverOptions, spec: SandboxSpec, program: Program): SandboxRecord {

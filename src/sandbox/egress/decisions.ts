@@ -2,21 +2,23 @@ import { fstatSync, ftruncateSync, readFileSync, readSync, writeSync } from "nod
 import type { Refusal } from "./rules.ts";
 import type { Target } from "./target.ts";
 
-/** What was allowed or denied: where to, and never what was asked for there. */
+/** What was allowed or denied, or allowed and not reached: where to, and never what was asked for there. */
 export interface Decision {
   readonly at: string;
-  readonly decision: "allowed" | "denied";
+  readonly decision: "allowed" | "denied" | "unreachable";
   /** Empty when what was asked for is no host at all. */
   readonly host: string;
   readonly port: number;
   /** Of a denial: the rule, or `malformed`. */
   readonly why?: Refusal["why"] | "malformed";
+  /** Why there was no connection to what is allowed, as the system says it. */
+  readonly problem?: string;
   /** How many decisions before this one could not be written, as on a full disk. */
   readonly lost?: number;
 }
 
 export interface DecisionLog {
-  write(decision: Decision["decision"], target: Target | null, why?: Decision["why"]): void;
+  write(decision: Decision["decision"], target: Target | null, more?: Pick<Decision, "why" | "problem">): void;
 }
 
 const mostBytes = 1 << 20;
@@ -28,13 +30,13 @@ const mostBytes = 1 << 20;
 export function createDecisionLog(file: number, now = () => new Date(), limitBytes = mostBytes): DecisionLog {
   let lost = 0;
   return {
-    write(decision, target, why) {
+    write(decision, target, more = {}) {
       const entry: Decision = {
         at: now().toISOString(),
         decision,
         host: target?.host ?? "",
         port: target?.port ?? 0,
-        ...(why === undefined ? {} : { why }),
+        ...more,
         ...(lost === 0 ? {} : { lost }),
       };
       try {

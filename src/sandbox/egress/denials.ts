@@ -1,22 +1,32 @@
 import type { ProjectId } from "../../domain/ids.ts";
 import type { EgressDenials } from "../port.ts";
-import { readDecisions } from "./decisions.ts";
+import { type Decision, readDecisions } from "./decisions.ts";
 import { decisionsOf } from "./egress.ts";
 import { usualPorts } from "./rules.ts";
 import { targetText } from "./target.ts";
 
-/** What the proxies of a data folder's sandboxes have denied, as far back as their files reach. */
+/** What the proxies of a data folder's sandboxes have denied or not reached, as far back as their files reach. */
 export function createEgressDenials(dataDir: string): EgressDenials {
-  return { denied: async (projectId, since) => deniedSince(dataDir, projectId, since) };
+  const since = (projectId: ProjectId, from: Date): Decision[] =>
+    readDecisions(decisionsOf({ dataDir, projectId })).filter(({ at }) => new Date(at) >= from);
+  return {
+    denied: async (projectId, from) => {
+      // The others could not be allowed either.
+      const isAllowable = ({ decision, why }: Decision) =>
+        decision === "denied" && (why === "unlisted" || why === "private");
+      return mostOften(since(projectId, from).filter(isAllowable).map(targetOf));
+    },
+    unreachable: async (projectId, from) => {
+      const failed = since(projectId, from).filter(({ decision }) => decision === "unreachable");
+      return mostOften(failed.map((one) => `${targetOf(one)} (${one.problem ?? "no connection"})`));
+    },
+  };
 }
 
-function deniedSince(dataDir: string, projectId: ProjectId, since: Date): string[] {
+const targetOf = ({ host, port }: Decision): string => targetText({ host, port, isAddress: false }, usualPorts);
+
+function mostOften(texts: readonly string[]): string[] {
   const times = new Map<string, number>();
-  for (const { decision, at, host, port, why } of readDecisions(decisionsOf({ dataDir, projectId }))) {
-    // The others could not be allowed either.
-    if (decision !== "denied" || (why !== "unlisted" && why !== "private") || new Date(at) < since) continue;
-    const text = targetText({ host, port, isAddress: false }, usualPorts);
-    times.set(text, (times.get(text) ?? 0) + 1);
-  }
+  for (const text of texts) times.set(text, (times.get(text) ?? 0) + 1);
   return [...times].sort(([, a], [, b]) => b - a).map(([text]) => text);
 }

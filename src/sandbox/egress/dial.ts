@@ -14,6 +14,8 @@ export const systemLookup: Lookup = async (host) =>
 export interface NoConnection {
   readonly status: 502 | 504;
   readonly line: string;
+  /** As the system says it. */
+  readonly problem: string;
 }
 
 export type Dialled = { readonly socket: Socket } | { readonly refusal: Refusal } | { readonly failure: NoConnection };
@@ -32,7 +34,8 @@ export async function dial(target: Target, { rules, lookup, connectMs }: DialOpt
   try {
     addresses = target.isAddress ? [target.host] : await lookup(target.host);
   } catch (error) {
-    return { failure: { status: 502, line: `${target.host} has no address: ${codeOf(error)}` } };
+    const problem = codeOf(error);
+    return { failure: { status: 502, line: `${target.host} is allowed and has no address: ${problem}`, problem } };
   }
   const permitted = rules.permitted(target, addresses);
   if ("line" in permitted) return { refusal: permitted };
@@ -50,9 +53,9 @@ async function connectToAny(addresses: readonly string[], target: Target, connec
       last = error;
     }
   }
-  const timedOut = codeOf(last) === "ETIMEDOUT";
-  const line = `${targetText(target)} is allowed and does not answer: ${codeOf(last)}`;
-  return { failure: { status: timedOut ? 504 : 502, line } };
+  const problem = codeOf(last);
+  const line = `${targetText(target)} is allowed and does not answer: ${problem}`;
+  return { failure: { status: problem === "ETIMEDOUT" ? 504 : 502, line, problem } };
 }
 
 function connectTo(host: string, port: number, timeoutMs: number): Promise<Socket> {

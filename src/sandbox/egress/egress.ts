@@ -57,6 +57,10 @@ export interface EgressRequest extends EgressPlace {
   readonly lostMs?: number;
 }
 
+/** Where guests end early when nobody speaks to them, what is there for them does so, too. */
+export const endingWith = (silenceMs: number | undefined): Pick<EgressRequest, "firstMs" | "lostMs"> =>
+  silenceMs === undefined ? {} : { lostMs: Math.min(silenceMs, 30_000), firstMs: silenceMs + 15_000 };
+
 interface EgressRecord {
   readonly state: "starting" | "running";
   readonly installationId: string;

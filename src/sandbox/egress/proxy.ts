@@ -187,15 +187,19 @@ async function reach(given: Given, target: Target): Promise<Socket | Answer> {
   const { lookup, limits } = given;
   const dialled = await dial(target, { rules: given.rules(), lookup, connectMs: limits.connectMs });
   if ("refusal" in dialled) {
-    given.decisions.write("denied", target, dialled.refusal.why);
+    given.decisions.write("denied", target, { why: dialled.refusal.why });
     return { status: 403, line: dialled.refusal.line };
   }
+  if ("failure" in dialled) {
+    given.decisions.write("unreachable", target, { problem: dialled.failure.problem });
+    return dialled.failure;
+  }
   given.decisions.write("allowed", target);
-  return "socket" in dialled ? dialled.socket : dialled.failure;
+  return dialled.socket;
 }
 
 function malformed({ decisions }: Given, line: string): Answer {
-  decisions.write("denied", null, "malformed");
+  decisions.write("denied", null, { why: "malformed" });
   return { status: 400, line };
 }
 

@@ -2,6 +2,7 @@ import type { Readable } from "node:stream";
 import type Docker from "dockerode";
 import { messageOf } from "../../../domain/errors.ts";
 import type { DriverProblem } from "../../port.ts";
+import { failedPhase } from "./boot-log.ts";
 import { connectEngine, engineProblem } from "./engine.ts";
 import { imageName, imageProblem, trialLabels } from "./image.ts";
 
@@ -89,30 +90,14 @@ async function bootProblem(container: Docker.Container, image: string): Promise<
 
 /** What a container that did not come up said: the phase that failed, else its last line. */
 export function bootFailure(log: string, image: string): DriverProblem {
-  const lines = log.split(/\r?\n/).filter((line) => line.trim() !== "");
-  const failed = lines.map(phaseOf).find((phase) => phase?.ok === false);
-  if (failed?.phase !== undefined) {
-    const { phase, message = "it failed", remedy = "wavesmith sandbox image build" } = failed;
+  const failed = failedPhase(log);
+  if (failed !== null) {
+    const { phase, message, remedy } = failed;
     return { what: `a trial sandbox of ${image} ended in its boot phase "${phase}": ${message}`, remedy };
   }
-  const last = lines.at(-1) ?? "it said nothing";
+  const last = log.trim().split(/\r?\n/).at(-1) || "it said nothing";
   return {
     what: `a trial sandbox of ${image} did not come up: ${last}`,
     remedy: "build the image again: wavesmith sandbox image build",
   };
-}
-
-interface Phase {
-  readonly phase?: string;
-  readonly ok?: boolean;
-  readonly message?: string;
-  readonly remedy?: string;
-}
-
-function phaseOf(line: string): Phase | null {
-  try {
-    return JSON.parse(line) as Phase;
-  } catch {
-    return null; // Not a line of the entrypoint's.
-  }
 }

@@ -3,6 +3,7 @@
 import { createHash } from "node:crypto";
 import type Docker from "dockerode";
 import type { ArchiveFormat, SandboxSpec } from "../../port.ts";
+import { toolsInside } from "../../tools/place.ts";
 import { containerName, type Labels, label, role } from "./names.ts";
 
 /** Whom everything in a sandbox runs as; the image has no name for anybody with more rights. */
@@ -10,7 +11,7 @@ const user = "10001:10001";
 const workspace = "/workspace";
 export const muxSocket = "/run/wavesmith/mux.sock";
 const egressInside = "/run/wavesmith-egress";
-const toolPath = "/usr/local/bin:/usr/bin:/bin";
+const toolPath = `${toolsInside}/bin:/usr/local/bin:/usr/bin:/bin`;
 const mebibyte = 1024 ** 2;
 const openFiles = 16_384;
 
@@ -24,6 +25,8 @@ export interface Wants {
   readonly egress: string;
   /** Of this profile. */
   readonly profile: typeof profileVersion;
+  /** The volume with installed agents; null without any. */
+  readonly tools: string | null;
 }
 
 export const profileVersion = 1;
@@ -71,12 +74,16 @@ export function sandboxContainer(spec: SandboxSpec, wants: Wants, volume: string
           ReadOnly: true,
           BindOptions: { Propagation: "rprivate" },
         },
+        ...toolsMount(wants.tools),
       ],
       Tmpfs: writableFolders(limits.memoryBytes),
       LogConfig: { Type: "json-file", Config: { "max-size": "1m", "max-file": "2" } },
     },
   };
 }
+
+const toolsMount = (volume: string | null): Docker.MountSettings[] =>
+  volume === null ? [] : [{ Type: "volume", Source: volume, Target: toolsInside, ReadOnly: true }];
 
 /** How long the guest may take to end its jobs and itself. */
 export const stopSeconds = 10;
@@ -90,6 +97,23 @@ const guestArguments = ({ network }: Wants, { silenceMs }: Making): string[] => 
   ...(silenceMs === null ? [] : ["--silence-ms", String(silenceMs)]),
 ];
 
+/** What a container that packs or unpacks a volume may use. */
+export const archiveLimits = { memoryBytes: 1024 * mebibyte, processes: 64, cpus: 2 };
+
+const guestProgram = ["node", "/opt/wavesmith/guest.mjs"];
+const archiving = (verb: "pack" | "unpack", format: ArchiveFormat): string[] => [
+  verb,
+  ...["--root", workspace],
+  ...["--format", format],
+];
+
+/** Packs in a sandbox that runs; over when its standard input ends, so that it does not outlive whoever wants the archive. */
+export const packingInside = (format: ArchiveFormat): string[] => [
+  ...guestProgram,
+  ...archiving("pack", format),
+  "--while-stdin",
+];
+
 /** A container that packs a volume to its standard output, or unpacks its standard input into one. */
 export function archiveContainer(
   work: { verb: "pack" | "unpack"; image: string; volume: string; format: ArchiveFormat; maxBytes: number | null },
@@ -97,25 +121,17 @@ export function archiveContainer(
   making: Making,
 ): Create {
   const { verb, image, volume, format, maxBytes } = work;
-  const limits = { memoryBytes: 1024 * mebibyte, processes: 64, cpus: 2 };
   return {
     ...common(image, { ...labels, [label.role]: role.archive }),
-    Entrypoint: ["node", "/opt/wavesmith/guest.mjs"],
-    Cmd: [
-      verb,
-      "--root",
-      workspace,
-      "--format",
-      format,
-      ...(maxBytes === null ? [] : ["--max-bytes", String(maxBytes)]),
-    ],
+    Entrypoint: guestProgram,
+    Cmd: [...archiving(verb, format), ...(maxBytes === null ? [] : ["--max-bytes", String(maxBytes)])],
     AttachStdin: verb === "unpack",
     OpenStdin: verb === "unpack",
     StdinOnce: verb === "unpack",
     AttachStdout: true,
     AttachStderr: true,
     HostConfig: {
-      ...confined(making, limits),
+      ...confined(making, archiveLimits),
       NetworkMode: "none",
       Mounts: [{ Type: "volume", Source: volume, Target: workspace, ReadOnly: verb === "pack" }],
       Tmpfs: { "/tmp": tmpfs(64 * mebibyte) },

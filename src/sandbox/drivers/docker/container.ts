@@ -142,16 +142,17 @@ export async function removeContainer(engine: Engine, id: string): Promise<void>
 
 const logBytes = 2_000;
 
-/** The last that it said. */
+/** The last that it said, in whole lines. */
 export async function lastWords(engine: Engine, id: string): Promise<string> {
   const text = await engine.call(
     "show a sandbox's log",
     (docker, limited) => docker.getContainer(id).logs({ stdout: true, stderr: true, tail: 20, ...limited }),
     { on: { 404: () => Buffer.alloc(0), 409: () => Buffer.alloc(0) } },
   );
-  return unframed(Buffer.from(text as unknown as Uint8Array))
-    .slice(-logBytes)
-    .trim();
+  const said = unframed(Buffer.from(text as unknown as Uint8Array)).trim();
+  if (said.length <= logBytes) return said;
+  const rest = said.slice(-logBytes);
+  return rest.slice(rest.indexOf("\n") + 1);
 }
 
 /** Both outputs come in frames: eight bytes, of which the last four are a length. */

@@ -79,6 +79,12 @@ export function versionProblem(version: Docker.DockerVersion, path: string): Dri
   };
 }
 
+/** For an engine that may well run, at another socket. */
+const elsewhere = ({ DOCKER_HOST: host }: Environment): string =>
+  host
+    ? `or, since DOCKER_HOST=${host} says where to look, unset it or name another socket (docker context ls shows them)`
+    : "or, when it listens at another socket (docker context ls shows it), DOCKER_HOST=unix:///path/to/docker.sock";
+
 /** Why nobody answers, as the system says it. */
 function silence(error: unknown, path: string, where: { environment: Environment; machine: Machine }): DriverProblem {
   const { machine, environment } = where;
@@ -95,12 +101,18 @@ function silence(error: unknown, path: string, where: { environment: Environment
   if (code === "ENOENT" || code === "ENOTDIR") {
     const installed = ["dockerd", "docker"].some((name) => findProgram(name, environment.PATH ?? "") !== null);
     const debian = /^ID(_LIKE)?=.*(debian|ubuntu)/m.test(machine.osRelease);
+    const remedy = installed ? start : installCommand(debian ? "docker.io" : "docker", machine);
     return {
       what: `no Docker engine runs here: there is no socket ${path}`,
-      remedy: installed ? start : installCommand(debian ? "docker.io" : "docker", machine),
+      remedy: `${remedy}; ${elsewhere(environment)}`,
     };
   }
-  if (code === "ECONNREFUSED") return { what: `no Docker engine listens at ${path} any more`, remedy: start };
+  if (code === "ECONNREFUSED") {
+    return {
+      what: `no Docker engine listens at ${path} any more`,
+      remedy: `${start}; ${elsewhere(environment)}`,
+    };
+  }
   if (code === "EACCES" || code === "EPERM") {
     return {
       what: `this user may not use the Docker engine at ${path}`,

@@ -21,9 +21,11 @@ export const label = {
   /** Of a mark: the volume that is the project's from then on, and how many there were before. */
   volume: `${prefix}volume`,
   generation: `${prefix}generation`,
+  /** Which set of installed agents a volume of tools, or its mark, is for. */
+  tools: `${prefix}tools`,
 } as const;
 
-export const role = { volume: "volume", mark: "mark", archive: "archive" } as const;
+export const role = { volume: "volume", mark: "mark", archive: "archive", tools: "tools" } as const;
 
 export type Labels = Readonly<Record<string, string>>;
 

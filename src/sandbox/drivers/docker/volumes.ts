@@ -27,6 +27,12 @@ export interface Volumes {
   tidy(projectId: ProjectId): Promise<void>;
   removeAll(projectId: ProjectId): Promise<void>;
   remove(name: string): Promise<void>;
+  /** The whole volume with this set of installed agents; null when there is none yet. */
+  findTools(set: string): Promise<string | null>;
+  /** A new one, to be filled by this process. */
+  beginTools(set: string): Promise<string>;
+  /** Makes a filled one that of the set, unless another process was quicker; removes those of other sets that nobody uses. */
+  markTools(set: string, name: string): Promise<string>;
   /** Of every project with a volume, its name. */
   list(): Promise<ReadonlyMap<ProjectId, string>>;
   /** Whether the engine keeps a volume to its size. */
@@ -62,8 +68,10 @@ export function createVolumes(engine: Engine, installationId: string): Volumes {
     remove,
     current: async (projectId) => currentOf(projectId, await own({ [label.project]: projectId })),
     ensure: async (projectId, owner) => {
-      const labels = labelsOf(projectId, owner, {});
-      return make(await volumes.current(projectId), labels, await sizeOf(owner));
+      const found = await own({ [label.project]: projectId });
+      const name = currentOf(projectId, found);
+      if (found.some(({ Name }) => Name === name)) return name;
+      return make(name, labelsOf(projectId, owner, {}), await sizeOf(owner));
     },
     begin: async (projectId, owner) => {
       const name = `${volumeName(projectId)}_${randomBytes(5).toString("hex")}`;
@@ -93,7 +101,7 @@ export function createVolumes(engine: Engine, installationId: string): Volumes {
     list: async () => {
       const found = await own();
       const projects = new Set(
-        found.filter((one) => !isMark(one)).map((one) => one.Labels[label.project] as ProjectId),
+        found.filter((one) => !isMark(one) && isOfProject(one)).map((one) => one.Labels[label.project] as ProjectId),
       );
       const there = new Set(found.map(({ Name }) => Name));
       const names = [...projects].map((projectId) => {
@@ -101,6 +109,26 @@ export function createVolumes(engine: Engine, installationId: string): Volumes {
         return [projectId, currentOf(projectId, ofProject)] as const;
       });
       return new Map(names.filter(([, name]) => there.has(name)));
+    },
+    findTools: async (set) => {
+      const found = await own({ [label.tools]: set });
+      const whole = wholeTools(set, found);
+      // Somebody removed the volume by hand: the engine would make an empty one of its name.
+      if (whole === null) for (const mark of found.filter(isMark)) await remove(mark.Name);
+      return whole;
+    },
+    beginTools: (set) => {
+      const labels = { [label.role]: role.tools, [label.tools]: set, [label.maker]: ourselves() };
+      return make(`wavesmith_tools_${randomBytes(8).toString("hex")}`, labels, null);
+    },
+    markTools: async (set, name) => {
+      const labels = { [label.role]: role.mark, [label.tools]: set, [label.volume]: name };
+      await make(`wavesmith_tools_${installationId}_${set}`, labels, null);
+      const found = await own();
+      const whole = wholeTools(set, found) ?? name;
+      if (whole !== name) await remove(name);
+      await removeTools(engine, found, whole);
+      return whole;
     },
   };
   return volumes;
@@ -112,6 +140,25 @@ const labelsOf = (projectId: ProjectId, { tenantId }: Owner, more: Labels): Labe
   [label.role]: role.volume,
   ...more,
 });
+
+const isOfProject = ({ Labels }: Found): boolean => Labels?.[label.project] !== undefined;
+
+function wholeTools(set: string, found: readonly Found[]): string | null {
+  const mark = found.find((one) => isMark(one) && one.Labels[label.tools] === set);
+  return found.find(({ Name }) => Name === mark?.Labels[label.volume])?.Name ?? null;
+}
+
+/** All but this one and those that are being filled. One that a container has mounted stays, for a later time. */
+async function removeTools(engine: Engine, all: readonly Found[], kept: string): Promise<void> {
+  const tools = all.filter(({ Labels }) => Labels?.[label.tools] !== undefined);
+  const isOver = (one: Found) => one.Name !== kept && !isBeingFilled(one, tools);
+  for (const { Name } of tools.filter((one) => !isMark(one) && isOver(one))) {
+    const mark = tools.find((one) => isMark(one) && one.Labels[label.volume] === Name);
+    // First, so that no mark names a volume that is gone. Who wants that set again meanwhile fills another.
+    if (mark !== undefined) await removeVolume(engine, mark.Name);
+    await removeVolume(engine, Name, true);
+  }
+}
 
 const isMark = (volume: Found): boolean => volume.Labels?.[label.role] === role.mark;
 const generationOf = ({ Labels }: Found): number => Number(Labels?.[label.generation] ?? 0);
@@ -152,12 +199,12 @@ async function create(engine: Engine, name: string, labels: Labels, sizeBytes: n
 }
 
 /** Safe to do twice. A container that has it mounted and ends just now is waited for. */
-async function removeVolume(engine: Engine, name: string): Promise<void> {
+async function removeVolume(engine: Engine, name: string, unlessUsed = false): Promise<void> {
   const gone = () => undefined;
   await engine.call(
     `remove the volume ${name}`,
     async (docker, limited) => void (await docker.getVolume(name).remove(limited)),
-    { on: { 404: gone }, limitMs: 120_000 },
+    { on: { 404: gone, ...(unlessUsed ? { 409: gone } : {}) }, limitMs: 120_000 },
   );
 }
 

@@ -11,11 +11,12 @@ import {
   realpathSync,
   symlinkSync,
 } from "node:fs";
-import { dirname, join } from "node:path";
+import { delimiter, dirname, join } from "node:path";
 import { WavesmithError } from "../../../domain/errors.ts";
 import type { ProjectId } from "../../../domain/ids.ts";
 import type { NetworkMode } from "../../../domain/network.ts";
 import { sandboxPrograms } from "../../guest-program.ts";
+import { hostPlatform, toolsFolder, toolsInside } from "../../tools/place.ts";
 import { type Command, findProgram, type OuterSandbox, outerCommand, outerCommandFor, showEtc } from "./bubblewrap.ts";
 import { findTools, type Tools } from "./tool-roots.ts";
 import { sandboxUser } from "./volume.ts";
@@ -129,7 +130,8 @@ function unsafeCommand({ options, places, egress, temporary }: Launch): Command 
   const way = temporary === null ? egress : join(temporary, "egress");
   if (temporary !== null) symlinkSync(egress, way);
   const guest = ["--root", places.volume, "--socket", `${folder}/${socketName}`, "--isolation", "sweep"];
-  const rest = ["--network", "open", "--egress", way, "--tool-path", options.env.PATH, ...silence(options)];
+  const path = [join(installedTools(options), "bin"), options.env.PATH].join(delimiter);
+  const rest = ["--network", "open", "--egress", way, "--tool-path", path, ...silence(options)];
   return { program: process.execPath, args: [guestFile(places), ...guest, ...rest] };
 }
 
@@ -146,9 +148,11 @@ function sandboxCommand({ options, projectId, places, network, egress }: Launch)
   const visible = tools.shown.flatMap(({ target }) => ["--read-only", target]);
   const [, markName, mark] = markOf(options, projectId);
   const way = { source: egress, target: egressInside };
+  // What is installed later is seen, too.
+  const installed = { source: installedTools(options), target: toolsInside };
   return commandFor(options, {
     bwrap: requireProgram("bwrap", options),
-    shown: [...showEtc(join(places.run, "etc")), ...tools.shown, shownPrograms(guestFile(places)), way],
+    shown: [...showEtc(join(places.run, "etc")), ...tools.shown, shownPrograms(guestFile(places)), way, installed],
     writable: [
       { source: places.socket, target: "/run/wavesmith" },
       { source: places.volume, target: "/workspace" },
@@ -164,12 +168,15 @@ function sandboxCommand({ options, projectId, places, network, egress }: Launch)
       "--egress",
       egressInside,
       "--tool-path",
-      tools.path,
+      `${toolsInside}/bin:${tools.path}`,
       ...visible,
       ...silence(options),
     ],
   });
 }
+
+/** Agents that were installed for this machine; `tools` in the data directory may be a link. */
+const installedTools = ({ dataDir }: LocalDriverOptions): string => realpathSync(toolsFolder(dataDir, hostPlatform()));
 
 const egressInside = "/run/wavesmith-egress";
 const programsInside = "/opt/wavesmith";

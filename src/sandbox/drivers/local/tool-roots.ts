@@ -1,6 +1,7 @@
 import { existsSync, readdirSync, readFileSync, realpathSync, statSync } from "node:fs";
 import { basename, dirname, isAbsolute, join, resolve } from "node:path";
 import { WavesmithError } from "../../../domain/errors.ts";
+import { toolsInside } from "../../tools/place.ts";
 import { isWithin, whyForbidden } from "./secret-places.ts";
 
 /** A folder or file of the host, and where it is shown, read-only. */
@@ -37,7 +38,7 @@ export const systemFolders = [
   "/nix/store",
   "/gnu/store",
 ];
-const placesOfOurs = ["/workspace", "/run/wavesmith", "/opt/wavesmith", "/proc", "/dev", "/etc"];
+const placesOfOurs = ["/workspace", "/run/wavesmith", "/opt/wavesmith", toolsInside, "/proc", "/dev", "/etc"];
 const enoughRoots = 100;
 
 /**

@@ -1,0 +1,55 @@
+import { type Installation, type InstallProgress, installAgent } from "../agent-parts.ts";
+import type { Context } from "../context.ts";
+import { exit } from "../errors.ts";
+import { bytes, duration } from "../format.ts";
+import { watchInterrupts } from "../interrupts.ts";
+import type { Output } from "../output.ts";
+
+/** `agents install NAME`: puts a pinned agent where sandboxes find it. Ctrl-C leaves what was there before. */
+export async function install(context: Context, name: string): Promise<number> {
+  const config = await context.config();
+  const begun = Date.now();
+  const abort = new AbortController();
+  const interrupts = watchInterrupts(process);
+  interrupts.on(() => abort.abort());
+  const show = context.json ? (progress: InstallProgress) => context.out.json(progress) : asText(context.out);
+  try {
+    const made = await installAgent(config, name, { onProgress: show, signal: abort.signal });
+    if (!context.json && context.out.live) context.out.raw("\r\x1b[K");
+    tell(context, made, { tookMs: Date.now() - begun, driver: config.sandboxDriver });
+    return exit.ok;
+  } catch (error) {
+    if (!abort.signal.aborted) throw error;
+    context.out.note("interrupted: nothing was changed");
+    return exit.cancelled;
+  } finally {
+    interrupts.dispose();
+  }
+}
+
+/** In a terminal one line that changes; elsewhere its beginning alone, for there may be hundreds. */
+function asText(out: Output): (progress: InstallProgress) => void {
+  return (progress) => {
+    if (progress.type === "begin") {
+      out.line(`fetching at most ${progress.packages} packages, each by its hash`);
+    } else if (out.live) {
+      const width = Math.max(40, out.size().columns) - 1;
+      out.raw(`\r\x1b[K${out.paint("dim", `  ${progress.count} fetched: ${progress.what}`.slice(0, width))}`);
+    }
+  };
+}
+
+function tell({ out, json, hints }: Context, made: Installation, how: { tookMs: number; driver: string }): void {
+  if (json) {
+    out.json({ type: "installed", ...made });
+    return;
+  }
+  const state = made.unchanged ? "unchanged" : `installed in ${duration(how.tookMs)}`;
+  out.line(`${state}: ${made.name} ${made.version}, ${bytes(made.sizeBytes)}, in ${made.folder}`);
+  out.line(
+    how.driver === "docker"
+      ? "  sandboxes have it from their next start on; one that is idle is replaced when it is next used, its volume kept"
+      : "  sandboxes have it at once; those of Docker from their next start on",
+  );
+  out.line(`  try it: ${hints.command("agents")}`);
+}

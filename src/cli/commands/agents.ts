@@ -1,0 +1,138 @@
+import { messageOf, WavesmithError } from "../../domain/errors.ts";
+import { builtInRoles } from "../../domain/plan.ts";
+import { type Greeting, greetAgents, type KnownAgent, knownAgents, signIns } from "../agent-parts.ts";
+import type { Context } from "../context.ts";
+import { exit } from "../errors.ts";
+import { harmless, oneLine } from "../format.ts";
+import type { Config } from "../parts.ts";
+
+interface Lack {
+  readonly what: string;
+  readonly remedy: string;
+}
+
+/** An agent as it is told of. */
+export interface AgentReport extends KnownAgent {
+  /** Null: it could not be tried. */
+  readonly greeting: Greeting | null;
+  /** The settings by which its models are reached, through the proxy. */
+  readonly signedInWith: readonly string[];
+  readonly lacks: readonly Lack[];
+}
+
+/** `agents`: tries every known agent where agents run, and says what each lacks. */
+export async function agents(context: Context): Promise<number> {
+  const config = await context.config();
+  const known = await knownAgents(config);
+  let greetings: readonly Greeting[] | null = null;
+  let untried: Lack | null = null;
+  try {
+    if (!context.json && context.out.live) context.out.note(`trying ${known.length} agents…`);
+    greetings = await greetAgents(config, known);
+  } catch (error) {
+    const remedy = error instanceof WavesmithError ? error.remedy : null;
+    untried = { what: messageOf(error), remedy: remedy ?? "see what `wavesmith doctor` says" };
+  }
+  const signedIn = signIns(config);
+  const reports = known.map((agent, at) => reportOf(agent, greetings?.[at] ?? null, signedIn));
+  const ready = reports.filter(({ greeting, lacks }) => greeting?.answers === true && lacks.length === 0);
+  if (context.json) {
+    const { sandboxDriver: sandbox } = config;
+    context.out.json({ ok: ready.length > 0, sandbox, untried, agents: reports, roles: rolesOf(config) });
+  } else {
+    tell(context, config, { reports, untried });
+  }
+  return untried === null ? exit.ok : exit.environment;
+}
+
+/** What an agent lacks, from what is known and what came of trying it. */
+export function reportOf(
+  agent: KnownAgent,
+  greeting: Greeting | null,
+  signedIn: ReadonlyMap<string, string>,
+): AgentReport {
+  const signedInWith = agent.providers.flatMap((provider) => signedIn.get(provider) ?? []);
+  const lacks: Lack[] = [];
+  if (greeting?.answers === false) {
+    const isAbsent = greeting.program === null;
+    const remedy = isAbsent ? `wavesmith agents install ${agent.name}` : "see what it says when you start it yourself";
+    lacks.push({ what: greeting.problem, remedy });
+  }
+  if (signedInWith.length === 0) {
+    const settings = agent.providers.map((provider) => keys[provider]).join(", or ");
+    lacks.push({ what: "no key for its models", remedy: `set ${settings}` });
+  }
+  return { ...agent, greeting, signedInWith, lacks };
+}
+
+const keys: Readonly<Record<string, string>> = {
+  anthropic: "ANTHROPIC_API_KEY or CLAUDE_CODE_OAUTH_TOKEN (claude setup-token)",
+  openai: "OPENAI_API_KEY",
+  google: "GEMINI_API_KEY",
+  compatible: "WAVESMITH_COMPATIBLE_URL",
+};
+
+interface Role {
+  readonly role: string;
+  readonly runtime: string;
+}
+
+/** What does a role's work when its plan does not say: a role without a runtime takes the plan's `default`. */
+function rolesOf({ briefAgent }: Config): Role[] {
+  const asked =
+    briefAgent === null
+      ? "the plan's `default`"
+      : `the plan's \`default\`; ${agentText(briefAgent)} in a build from a brief`;
+  const without: Readonly<Record<string, string>> = {
+    default: "whatever the plan declares: it stands for every role that has nothing of its own",
+    critic: "static checks alone, unless the plan declares it",
+    planner: briefAgent === null ? "nothing: set WAVESMITH_MODEL or WAVESMITH_AGENT" : agentText(briefAgent),
+    fixer: "the plan's `default`; without one nothing is fixed",
+  };
+  return builtInRoles.map((role) => ({ role, runtime: without[role] ?? asked }));
+}
+
+const agentText = ({ runtime, command, model }: NonNullable<Config["briefAgent"]>): string =>
+  [runtime, command, model].filter((part) => part !== null).join(" ");
+
+interface Told {
+  readonly reports: readonly AgentReport[];
+  readonly untried: Lack | null;
+}
+
+function tell(context: Context, config: Config, { reports, untried }: Told): void {
+  const { out, hints } = context;
+  if (untried !== null) {
+    out.line(
+      `${out.paint("bad", "✗")} no agent could be tried with --sandbox ${config.sandboxDriver}: ${untried.what}`,
+    );
+    out.line(`    remedy: ${hints.rewrite(untried.remedy)}`);
+  }
+  for (const report of reports) {
+    const good = report.greeting?.answers === true && report.lacks.length === 0;
+    out.line(
+      `${good ? out.paint("good", "✓") : out.paint("warn", "–")} ${report.name} (${report.title}): ${stateOf(report)}`,
+    );
+    if (report.command !== null) out.line(`    in a plan: { runtime: acp, command: "${report.command}" }`);
+    else out.line('    in a plan: { runtime: builtin, model: "provider:model" }');
+    if (report.signedInWith.length > 0) out.line(`    models by ${report.signedInWith.join(", ")}, through the proxy`);
+    for (const { what, remedy } of report.lacks)
+      out.line(`    lacks: ${oneLine(harmless(what))}; remedy: ${hints.rewrite(remedy)}`);
+  }
+  out.line("Any other agent: `runtime: acp` for one of the Agent Client Protocol, `runtime: command` for any program.");
+  out.line("Roles, where a plan says nothing of them:");
+  for (const { role, runtime } of rolesOf(config)) out.line(`  ${role.padEnd(15)} ${runtime}`);
+}
+
+function stateOf({ greeting, installed, pinned, runtime }: AgentReport): string {
+  const version =
+    installed === null ? (runtime === "builtin" ? "comes with Wavesmith" : null) : `installed ${installed}`;
+  if (greeting === null) return `${version ?? "not installed by `agents install`"}, not tried`;
+  if (!greeting.answers) {
+    const offered = pinned === null ? "" : ` (${pinned.package} ${pinned.version} is pinned)`;
+    return greeting.program === null
+      ? `not installed${offered}`
+      : `${version ?? `found as ${greeting.program}`}, does not answer`;
+  }
+  return `${version ?? `found as ${greeting.program}`}, answers as ${oneLine(harmless(greeting.agent))}`;
+}

@@ -1,0 +1,42 @@
+import { WavesmithError } from "../../domain/errors.ts";
+import type { Context } from "../context.ts";
+import { exit } from "../errors.ts";
+import { findBuild } from "../find-build.ts";
+import { requester } from "../requester.ts";
+import { withSteering } from "../steering.ts";
+
+export interface AnswerOptions {
+  readonly allow?: boolean;
+  readonly deny?: boolean;
+}
+
+/** `answer BUILD [QUESTION] --allow|--deny`: answers what an agent asks; without a number, the only question there is. */
+export function answer(
+  context: Context,
+  name: string,
+  question: string | undefined,
+  { allow = false, deny = false }: AnswerOptions,
+): Promise<number> {
+  const number = question === undefined ? null : Number(question);
+  if (number !== null && !(Number.isSafeInteger(number) && number > 0)) {
+    throw new WavesmithError("usage", `there is no question ${question}: questions have numbers`, {
+      remedy: context.hints.command(`status ${name}`),
+    });
+  }
+  if (allow === deny) {
+    throw new WavesmithError("usage", "an answer is --allow or --deny", {
+      remedy: context.hints.command(`answer ${name}${question === undefined ? "" : ` ${question}`} --allow`),
+    });
+  }
+  return withSteering(context, async ({ app }) => {
+    const buildId = await findBuild(app.store, context, name);
+    const build = await app.store.builds.get({ id: buildId });
+    const { answerQuestion } = await import("../../coordinator/questions.ts");
+    const given = { number, answer: allow ? "allow" : "deny", by: requester() } as const;
+    const answered = await answerQuestion(app.ports, build, given);
+    const { id, text } = answered;
+    if (context.json) context.out.json({ buildId, question: id, answer: answered.answer });
+    else context.out.line(`question ${id}: ${allow ? "allowed" : "denied"}: ${text}`);
+    return exit.ok;
+  });
+}

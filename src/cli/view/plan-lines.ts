@@ -1,0 +1,99 @@
+import type { BuildView, WaveView } from "../../coordinator/read-build.ts";
+import { makesPlan, withoutPlanTask } from "../../domain/brief.ts";
+import type { Plan } from "../../domain/plan.ts";
+import { createTaskGraph } from "../../domain/task-graph.ts";
+import { type PlannedWave, planWaves } from "../../domain/wave-planner.ts";
+import { count, harmless, oneLine, table } from "../format.ts";
+import { type Hints, shellWord } from "../hints.ts";
+import type { Line } from "./line.ts";
+
+/** A plan as it would run. */
+export interface Outlook {
+  readonly waves: readonly PlannedWave[];
+  readonly criticalPath: readonly string[];
+}
+
+/** What a plan comes to: its waves, their tasks and agents, the critical path and the gates. */
+export function planLines(plan: Plan, { waves, criticalPath }: Outlook): string[] {
+  const tasks = new Map(plan.tasks.map((task) => [task.key, task]));
+  const roles = new Set(plan.tasks.map((task) => task.agent));
+  const rows = waves.flatMap((wave) =>
+    wave.tasks.map((key, index) => {
+      const task = tasks.get(key)!;
+      const needs = task.dependsOn.length === 0 ? "" : `needs ${task.dependsOn.join(", ")}`;
+      const title = task.title === key ? "" : task.title;
+      return [index === 0 ? `wave ${wave.number}` : "", key, task.agent, title, needs];
+    }),
+  );
+  return [
+    `${plan.name}: ${count(plan.tasks.length, "task")} of ${count(roles.size, "role")} in ${count(waves.length, "wave")}`,
+    "",
+    ...table(rows),
+    "",
+    `critical path (${count(criticalPath.length, "task")}): ${criticalPath.join(" → ")}`,
+    `gates after each wave: ${gates(plan)}`,
+    ...(plan.preview === null ? [] : [`preview: ${firstLine(plan.preview.command)}`]),
+  ];
+}
+
+function gates(plan: Plan): string {
+  const { testing, critic, integration, maxFixRounds } = plan.gates;
+  const command = (gate: { command: string | null; from: string | null; when: string }, absent: string): string =>
+    [
+      gate.command === null ? absent : firstLine(gate.command),
+      ...(gate.from === null ? [] : [`from ${gate.from} on`]),
+      ...(gate.when === "final" ? ["in the last wave"] : []),
+    ].join(", ");
+  return [
+    `testing (${testing === false ? "off" : command(testing, "detected")})`,
+    `critic (${critic === false ? "off" : `blocks at ${critic.block}`})`,
+    `integration (${integration === false ? "off" : command(integration, "preview and acceptance checks")})`,
+    `at most ${count(maxFixRounds, "fix round")}`,
+  ].join(", ");
+}
+
+const firstLine = (command: string): string => {
+  const [first = "", ...rest] = command.trim().split("\n");
+  return rest.length === 0 ? first : `${first} …`;
+};
+
+/** The wave whose made plan waits for a person; null when none does. */
+export function waveOfWaitingPlan({ build, waves }: BuildView): WaveView | null {
+  const wave = waves.at(-1);
+  if (build.status !== "waiting" || wave?.status !== "waiting") return null;
+  return wave.taskKeys.some((key) => makesPlan(build, key)) ? wave : null;
+}
+
+/** A made plan as it would go on, for the person it waits for; its text is an agent's. */
+export function madePlanLines({ build }: BuildView, wave: WaveView, planFile: string): Line[] {
+  const plan = withoutPlanTask(build.plan);
+  const graph = createTaskGraph(plan.tasks);
+  const waves = planWaves(plan, graph).map(({ number, ...rest }) => ({ ...rest, number: number + wave.number }));
+  const described = plan.description === null ? [] : [oneLine(plan.description), ""];
+  const text = [...described, ...planLines(plan, { waves, criticalPath: graph.criticalPath() })];
+  return [
+    ...text.map((line): Line => ({ tone: "plain", text: harmless(line) })),
+    { tone: "strong", text: `the whole plan, to read and to edit: ${planFile}` },
+  ];
+}
+
+/** What a person can say of it. */
+export function planChoices({ build }: BuildView, planFile: string, hints: Hints): Line[] {
+  const { id } = build;
+  const choice = (what: string, ...words: string[]): Line => ({
+    tone: "strong",
+    text: `  ${what} ${words.map((each) => hints.command(each)).join(", then ")}`,
+  });
+  return [
+    { tone: "strong", text: "next:" },
+    choice("as it is:   ", `approve ${id}`, `resume ${id}`),
+    choice("edited:     ", `resume ${id} --plan ${shellWord(planFile)}`),
+    choice("another one:", `reject ${id} --reason "…"`, `retry ${id}`),
+  ];
+}
+
+/** A brief in one line. */
+export const briefText = (text: string): string => {
+  const line = oneLine(harmless(text)).replace(/\s+/g, " ").trim();
+  return line.length > 100 ? `${line.slice(0, 99)}…` : line;
+};

@@ -1,0 +1,88 @@
+import { planTaskKey } from "../domain/brief.ts";
+import type { Plan, PlanFault } from "../domain/plan.ts";
+import { asList, asRecord } from "./loose.ts";
+import { parsePlanValue } from "./parse-plan.ts";
+import { planFileSchema } from "./plan-file-schema.ts";
+import { plannerPlanSchema } from "./planner-schema.ts";
+import { unsupportedFeatures } from "./unsupported.ts";
+import { agentFile } from "./write-plan.ts";
+
+/** A plan that a planner handed in, or what is wrong with it. */
+export type MadePlan = { readonly plan: Plan } | { readonly faults: readonly PlanFault[] };
+
+/**
+ * Checks what a planner handed in, by the very rules of a plan file and some more: what is the person's to say it
+ * cannot say. Agents, source, network and limits stay those of `asked`, the plan that the planner itself is a task of.
+ */
+export function readMadePlan(value: unknown, asked: Plan): MadePlan {
+  const reserved = reservedFaults(value);
+  const agents = Object.fromEntries(Object.entries(asked.agents).map(([role, spec]) => [role, agentFile(spec)]));
+  const parsed = parsePlanValue({ ...plannersPart(value), agents }, { baseDir: null, env: {} });
+  const refused = parsed.plan === null ? parsed.faults : unsupportedFeatures(parsed.plan);
+  const faults = [...reserved, ...refused];
+  if (parsed.plan === null || faults.length > 0) return { faults };
+  const { agents: ours, source, network, networkAsked, limits, context } = asked;
+  const made = { ...parsed.plan, agents: ours, source, network, networkAsked, limits };
+  return { plan: { ...made, context: [...context, ...parsed.plan.context] } };
+}
+
+const plannersKeys = plannerPlanSchema.shape;
+const plannersTaskKeys = plannersKeys.tasks.element.shape;
+const fileKeys = planFileSchema.shape;
+const fileTaskKeys = fileKeys.tasks.element.shape;
+const plannersGates = plannersKeys.gates.unwrap().shape;
+
+/** Keys that a plan file has and a planner's plan has not. A key that neither has is told of by the plan's own check. */
+const isReserved = (key: string, file: object, planners: object): boolean =>
+  Object.hasOwn(file, key) && !Object.hasOwn(planners, key);
+
+function reservedFaults(value: unknown): PlanFault[] {
+  const faults: PlanFault[] = [];
+  const refuse = (path: string, why = "is for the person to say, not for the planner"): void => {
+    faults.push({ code: "reserved", path, line: null, message: `${path} ${why}: leave it out.` });
+  };
+  for (const key of Object.keys(asRecord(value))) if (isReserved(key, fileKeys, plannersKeys)) refuse(key);
+  const gates = asRecord(asRecord(value).gates);
+  if (asRecord(gates.testing).minTests === 0) {
+    refuse("gates.testing.minTests", "is 0, by which tests that are not there would count as passed");
+  }
+  for (const [name, gate] of Object.entries(gates)) {
+    if (gate === false) refuse(`gates.${name}`, "switches a gate off, which is for the person to say");
+    else if (!Object.hasOwn(plannersGates, name)) refuse(`gates.${name}`);
+  }
+  asList(asRecord(value).tasks).forEach((task, index) => {
+    const fields = asRecord(task);
+    for (const key of Object.keys(fields)) {
+      if (isReserved(key, fileTaskKeys, plannersTaskKeys)) refuse(`tasks[${index}].${key}`);
+    }
+    if (fields.id === planTaskKey) {
+      refuse(`tasks[${index}].id`, `is ${planTaskKey}, which is the id of the task that makes this plan`);
+    }
+  });
+  return faults;
+}
+
+/** Without what was refused already, so that nothing is told twice. */
+function plannersPart(value: unknown): Record<string, unknown> {
+  const record = asRecord(value);
+  const kept = Object.entries(record).filter(([key]) => !isReserved(key, fileKeys, plannersKeys));
+  if (Array.isArray(record.tasks)) kept.push(["tasks", record.tasks.map(plannersTask)]);
+  if (record.gates !== undefined) kept.push(["gates", plannersGatesOf(record.gates)]);
+  return Object.fromEntries(kept);
+}
+
+function plannersTask(task: unknown): unknown {
+  if (typeof task !== "object" || task === null || Array.isArray(task)) return task;
+  const fields = asRecord(task);
+  const kept = Object.entries(fields).filter(([key]) => !isReserved(key, fileTaskKeys, plannersTaskKeys));
+  // One that brings a script along has been told; that it lacks instructions besides is no news.
+  if (fields.run !== undefined && fields.instructions === undefined) kept.push(["instructions", "-"]);
+  return Object.fromEntries(kept);
+}
+
+function plannersGatesOf(gates: unknown): unknown {
+  if (typeof gates !== "object" || gates === null || Array.isArray(gates)) return gates;
+  return Object.fromEntries(
+    Object.entries(gates).filter(([name, gate]) => Object.hasOwn(plannersGates, name) && gate !== false),
+  );
+}

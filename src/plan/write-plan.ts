@@ -1,0 +1,106 @@
+import { stringify } from "yaml";
+import type { AgentSpec, Plan, PlanTask } from "../domain/plan.ts";
+import { formatDuration } from "./durations.ts";
+import { defaultGateTimeoutMs, defaultTaskTimeoutMs } from "./normalise-plan.ts";
+
+// The way back: a plan as a person would write it, with what is the default left out. Read again it is the same plan.
+
+type Fields = Record<string, unknown>;
+
+/** The text of a plan file for this plan; `heading` stands above it as comments. */
+export function planText(plan: Plan, heading: readonly string[] = []): string {
+  const comments = heading.map((line) => `# ${line.replace(/[\x00-\x1f\x7f-\x9f\u2028\u2029]+/g, " ")}\n`).join("");
+  return `${comments}${stringify(planFile(plan), { lineWidth: 0, blockQuote: "literal" })}`;
+}
+
+/** A role's settings as in a plan file. */
+export const agentFile = ({ runtime, command, model, prompt }: AgentSpec): Fields =>
+  given({ runtime, command, model, prompt });
+
+function planFile(plan: Plan): Fields {
+  const { name, description, source, preview, deliver } = plan;
+  return given({
+    name,
+    description,
+    limits: filled({
+      tasksPerAgentPerWave: unless(plan.limits.tasksPerAgentPerWave, 3),
+      maxParallelTasks: plan.limits.maxParallelTasks,
+      budget: filled({
+        usd: plan.limits.budget.usd,
+        tokens: plan.limits.budget.tokens,
+        wallClock: durationOf(plan.limits.budget.wallClockMs),
+      }),
+    }),
+    isolation: unless(plan.isolation, "worktree"),
+    onTaskFailure: unless(plan.onTaskFailure, "stop"),
+    approval: unless(plan.approval, "none"),
+    agents: filled(Object.fromEntries(Object.entries(plan.agents).map(([role, spec]) => [role, agentFile(spec)]))),
+    context: some(plan.context.map(({ text }) => ({ text }))),
+    env: filled(plan.env),
+    secrets: some(plan.secrets),
+    services: filled(Object.fromEntries(Object.entries(plan.services).map(([key, service]) => [key, given(service)]))),
+    setup: plan.setup === null ? null : given({ run: plan.setup.run, cache: some(plan.setup.cache) }),
+    generated: some(plan.generated),
+    source: source.kind === "empty" ? null : source.kind === "path" ? { path: source.path } : gitSource(source),
+    tasks: plan.tasks.map(taskFile),
+    gates: gatesFile(plan.gates),
+    preview: preview === null ? null : given({ ...preview, healthPath: unless(preview.healthPath, "/") }),
+    network: plan.networkAsked ? plan.network : null,
+    deliver: filled({ forge: unless(deliver.forge, "local"), repo: deliver.repo, base: deliver.base }),
+    notify: some(plan.notify),
+  });
+}
+
+const gitSource = ({ url, ref }: Extract<Plan["source"], { kind: "git" }>): Fields => given({ git: url, ref });
+
+function taskFile(task: PlanTask): Fields {
+  return given({
+    id: task.key,
+    title: unless(task.title, task.key),
+    agent: task.run !== null && task.agent === "default" ? null : task.agent,
+    dependsOn: some(task.dependsOn),
+    instructions: task.instructions,
+    run: task.run,
+    writes: task.writes,
+    acceptance: some(
+      task.acceptance.map(({ text, check }) => given({ text: check === text || text === "" ? null : text, check })),
+    ),
+    changes: unless(task.changes, task.run === null ? "required" : "optional"),
+    mayChangeTests: unless(task.mayChangeTests, false),
+    model: task.model,
+    env: filled(task.env),
+    timeout: durationOf(unless(task.timeoutMs, defaultTaskTimeoutMs)),
+    retries: unless(task.retries, 1),
+  });
+}
+
+function gatesFile({ testing, critic, integration, maxFixRounds }: Plan["gates"]): Fields | null {
+  return filled({
+    testing: testing === false ? false : filled({ ...gateFile(testing), minTests: testing.minTests }),
+    critic: critic === false ? false : filled({ block: unless(critic.block, "high") }),
+    integration: integration === false ? false : filled(gateFile(integration)),
+    maxFixRounds: unless(maxFixRounds, 2),
+  });
+}
+
+const gateFile = (gate: Exclude<Plan["gates"]["integration"], false>): Fields => ({
+  command: gate.command,
+  timeout: durationOf(unless(gate.timeoutMs, defaultGateTimeoutMs)),
+  from: gate.from,
+  when: unless(gate.when, "each"),
+});
+
+const durationOf = (ms: number | null): string | null => (ms === null ? null : formatDuration(ms));
+
+/** Null when it is the default, which needs no word. */
+const unless = <Value>(value: Value, usual: Value): Value | null => (value === usual ? null : value);
+const some = <Item>(list: readonly Item[]): readonly Item[] | null => (list.length === 0 ? null : list);
+
+/** Without what says nothing. */
+const given = (fields: object): Fields =>
+  Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== null && value !== undefined));
+
+const filled = (fields: object): Fields | null => {
+  const kept = given(fields);
+  return Object.keys(kept).length === 0 ? null : kept;
+};

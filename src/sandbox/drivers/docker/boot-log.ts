@@ -1,0 +1,44 @@
+// What a sandbox's container says while it boots: a line of JSON for each phase (sandbox-image/entrypoint), then the guest's.
+
+/** A boot phase that failed, with its own remedy. */
+export interface FailedPhase {
+  readonly phase: string;
+  readonly message: string;
+  readonly remedy: string;
+}
+
+interface Line {
+  readonly phase?: string;
+  readonly ok?: boolean;
+  readonly ready?: boolean;
+  readonly message?: string;
+  readonly remedy?: string;
+}
+
+/** The phase in which it ended; null when that was in none. */
+export function failedPhase(log: string): FailedPhase | null {
+  const failed = linesOf(log)
+    .map(parsed)
+    .find((line) => line?.ok === false);
+  if (failed?.phase === undefined) return null;
+  const { phase, message = "it failed", remedy = "wavesmith sandbox image build" } = failed;
+  return { phase, message, remedy };
+}
+
+/** What it said besides that all is well, line by line. */
+export function complaints(log: string): string[] {
+  return linesOf(log).filter((line) => {
+    const said = parsed(line);
+    return said?.ok !== true && said?.ready !== true;
+  });
+}
+
+const linesOf = (log: string): string[] => log.split(/\r?\n/).filter((line) => line.trim() !== "");
+
+function parsed(line: string): Line | null {
+  try {
+    return JSON.parse(line) as Line | null;
+  } catch {
+    return null; // Not a line of the entrypoint's.
+  }
+}

@@ -1,0 +1,121 @@
+// One that is wanted: what runs if it will do, else what there is started, else a new container on the same volume (D3).
+import { messageOf, WavesmithError } from "../../../domain/errors.ts";
+import { guestProtocolVersion } from "../../../guest/protocol.ts";
+import { endingWith, startEgress } from "../../egress/egress.ts";
+import type { SandboxEndpoint, SandboxSpec } from "../../port.ts";
+import { removeArchiveContainers } from "./archive.ts";
+import {
+  type Container,
+  createContainer,
+  findContainer,
+  removeContainer,
+  resumeContainer,
+  startContainer,
+  stopContainer,
+} from "./container.ts";
+import { profileVersion, sandboxContainer, specHash, type Wants } from "./container-spec.ts";
+import { alone, type House, imageId, makingOf, withoutImage } from "./house.ts";
+import { label } from "./names.ts";
+import { endpointOf, findRunning, type Running, untilReady } from "./running.ts";
+import { ensureTools } from "./tools.ts";
+
+/** See `SandboxDriver.ensure`. */
+export async function ensure(house: House, spec: SandboxSpec): Promise<SandboxEndpoint> {
+  const [wants, found] = await Promise.all([wantsOf(house, spec), findRunning(house, spec.projectId)]);
+  if (found !== null && serves(found, wants)) return endpointOf(house, found);
+  return alone(house, spec.projectId, async () => {
+    // How busy it is decides now.
+    const running = await findRunning(house, spec.projectId, false);
+    if (running !== null) {
+      if (serves(running, wants)) return endpointOf(house, running);
+      if (running.health.activeJobs > 0) throw inUse(running, wants);
+    }
+    return endpointOf(house, await begin(house, spec, wants));
+  });
+}
+
+async function wantsOf(house: House, spec: SandboxSpec): Promise<Wants> {
+  const { dataDir, installationId, silenceMs } = house.options;
+  const { projectId, network, limits } = spec;
+  const request = { dataDir, installationId, projectId, policy: network, ...endingWith(silenceMs) };
+  const egress = (await startEgress(request)).folder;
+  const image = await imageId(house);
+  const tools = await ensureTools(house, image);
+  return { image, network: network.mode, limits, egress, profile: profileVersion, tools };
+}
+
+/** Whether what runs is what is wanted. A new image or agent alone does not end the jobs of a sandbox that is at work. */
+function serves({ container, health }: Running, wants: Wants): boolean {
+  if (health.protocol !== guestProtocolVersion) return false;
+  if (container.spec === specHash(wants)) return true;
+  const isOnlyOlder =
+    container.wants !== null &&
+    specHash({ ...container.wants, image: wants.image, tools: wants.tools }) === specHash(wants);
+  return isOnlyOlder && health.activeJobs > 0;
+}
+
+function inUse({ container, health }: Running, wants: Wants): WavesmithError {
+  const keys = ["image", "network", "limits", "egress", "profile", "tools"] as const;
+  const differing = keys
+    .filter((key) => JSON.stringify(container.wants?.[key]) !== JSON.stringify(wants[key]))
+    .map((key) => `${key} ${JSON.stringify(container.wants?.[key])} instead of ${JSON.stringify(wants[key])}`);
+  const how = differing.length > 0 ? differing.join(" and ") : `protocol ${health.protocol}`;
+  const what = `the sandbox of ${container.projectId} runs with ${how}`;
+  return new WavesmithError("conflict", `${what}, and ${health.activeJobs} of its jobs are active`, {
+    retryable: true,
+    remedy: "wait for its jobs to end or cancel them, then try again",
+  });
+}
+
+/** Starts the container there is, when it is as wanted, else a new one in its place. Under the lock. */
+async function begin(house: House, spec: SandboxSpec, wants: Wants): Promise<Running> {
+  const { engine, volumes, options } = house;
+  const present = await findContainer(engine, spec.projectId, options.installationId);
+  if (present?.isPaused === true && present.spec === specHash(wants)) {
+    await resumeContainer(engine, present.id);
+    const resumed = await findRunning(house, spec.projectId);
+    if (resumed !== null) return resumed;
+  }
+  await removeArchiveContainers(
+    engine,
+    { [label.installation]: options.installationId, [label.project]: spec.projectId },
+    false,
+  );
+  await volumes.tidy(spec.projectId);
+  const owner = { tenantId: spec.tenantId, diskBytes: spec.limits.diskBytes };
+  const volume = await volumes.ensure(spec.projectId, owner);
+  const isReady = present !== null && !present.isRunning && !present.isDying && present.spec === specHash(wants);
+  if (isReady && (await restart(house, present))) return untilReady(house, spec.projectId);
+  if (present !== null) {
+    if (present.isRunning) await stopContainer(engine, present);
+    await removeContainer(engine, present.id);
+  }
+  await create(house, spec, wants, volume);
+  return untilReady(house, spec.projectId);
+}
+
+/** False when the engine cannot start it any more; then a new one is made. */
+async function restart({ engine, options }: House, { id, projectId }: Container): Promise<boolean> {
+  try {
+    await startContainer(engine, id);
+    return true;
+  } catch (error) {
+    if (!(error instanceof WavesmithError) || error.code !== "environment") throw error;
+    options.logger?.warn(`the container of ${projectId} is made anew: ${error.message}`);
+    return false;
+  }
+}
+
+async function create(house: House, spec: SandboxSpec, wants: Wants, volume: string): Promise<void> {
+  const options = sandboxContainer(spec, wants, volume, await makingOf(house));
+  await createContainer(house.engine, options, () => withoutImage(house));
+  try {
+    await startContainer(house.engine, options.name!);
+  } catch (error) {
+    // An engine that has a lower limit itself can set none.
+    if (!house.limitsFiles || !/rlimit/i.test(messageOf(error))) throw error;
+    house.limitsFiles = false;
+    await removeContainer(house.engine, options.name!);
+    await create(house, spec, wants, volume);
+  }
+}

@@ -1,0 +1,103 @@
+// What everything in this driver works with: the engine, the project's volumes, and the links to guests that are open.
+import { mkdirSync, realpathSync } from "node:fs";
+import { join, resolve } from "node:path";
+import { WavesmithError } from "../../../domain/errors.ts";
+import type { ProjectId } from "../../../domain/ids.ts";
+import { withLock } from "../local/lock.ts";
+import type { Making } from "./container-spec.ts";
+import { type Engine, openEngine } from "./engine-calls.ts";
+import type { GuestLink } from "./guest-link.ts";
+import { imageName, imageProblem } from "./image.ts";
+import { createVolumes, type Volumes } from "./volumes.ts";
+
+export interface DockerDriverOptions {
+  readonly dataDir: string;
+  readonly installationId: string;
+  /** Where Docker is (DOCKER_HOST), as in the settings. */
+  readonly environment: Readonly<Record<string, string | undefined>>;
+  readonly logger?: { warn(message: string): void };
+  /** Another image than the one of this version. */
+  readonly image?: string;
+  /** How long a guest lives on to which nobody speaks (W9); the guest's own limit when absent. */
+  readonly silenceMs?: number;
+}
+
+const lockWaitMs = 120_000;
+
+/** Everything the driver works with. */
+export interface House {
+  readonly options: DockerDriverOptions;
+  readonly image: string;
+  readonly engine: Engine;
+  readonly volumes: Volumes;
+  readonly links: Map<ProjectId, { readonly start: string; readonly link: GuestLink }>;
+  /** What the engine is and can do; asked once. */
+  info(): Promise<EngineInfo>;
+  /** Whether open files can be limited here; found out by trying. */
+  limitsFiles: boolean;
+}
+
+export interface EngineInfo {
+  readonly NCPU: number;
+  readonly Architecture: string;
+  readonly MemoryLimit?: boolean;
+  readonly PidsLimit?: boolean;
+  readonly CpuCfsQuota?: boolean;
+}
+
+/** Connects to nothing yet. */
+export function openHouse(given: DockerDriverOptions): House {
+  mkdirSync(given.dataDir, { recursive: true, mode: 0o700 });
+  const options = { ...given, dataDir: realpathSync(resolve(given.dataDir)) };
+  const engine = openEngine(given.environment);
+  let info: Promise<EngineInfo> | null = null;
+  return {
+    options,
+    image: given.image ?? imageName(),
+    engine,
+    volumes: createVolumes(engine, given.installationId),
+    links: new Map(),
+    limitsFiles: true,
+    info: () => {
+      info ??= engine.call(
+        "tell what it is",
+        (docker, limited) => docker.info(limited as never) as unknown as Promise<EngineInfo>,
+      );
+      info.catch(() => {
+        info = null;
+      });
+      return info;
+    },
+  };
+}
+
+/** Does the work while no other process changes this project's container or volume (D2). */
+export function alone<Result>({ options }: House, projectId: ProjectId, work: () => Promise<Result>): Promise<Result> {
+  if (!/^[\w-]+$/.test(projectId)) throw new WavesmithError("internal", `${projectId} is no project's id`);
+  return withLock(join(options.dataDir, "locks", `sandbox-${projectId}`), lockWaitMs, work);
+}
+
+/** The id of the image that sandboxes are made of now. Fails with `environment` when it is missing or does not fit. */
+export async function imageId({ engine, image }: House): Promise<string> {
+  const found = await engine.call(
+    "look at an image",
+    (docker, limited) => docker.getImage(image).inspect(limited as never) as unknown as Promise<{ Id: string }>,
+    { on: { 404: () => null } },
+  );
+  if (found === null) throw await withoutImage({ engine, image });
+  return found.Id;
+}
+
+/** Why there is no image to make a sandbox of. */
+export async function withoutImage({ engine, image }: Pick<House, "engine" | "image">): Promise<WavesmithError> {
+  const problem = await engine.call("look at an image", (docker) => imageProblem(docker, image));
+  return new WavesmithError("environment", problem?.what ?? `the image ${image} was replaced`, {
+    retryable: problem === null,
+    remedy: problem?.remedy ?? "try again",
+  });
+}
+
+export async function makingOf({ info, options, limitsFiles }: House): Promise<Making> {
+  const { installationId, silenceMs = null } = options;
+  return { installationId, processors: (await info()).NCPU, limitsFiles, silenceMs };
+}

@@ -1,0 +1,78 @@
+// What there is, and what it uses.
+import type Docker from "dockerode";
+import type { ProjectId } from "../../../domain/ids.ts";
+import type { SandboxInfo, SandboxUsage } from "../../port.ts";
+import { findContainer } from "./container.ts";
+import type { House } from "./house.ts";
+import { knownSize } from "./known-sizes.ts";
+import { having, label } from "./names.ts";
+import { diskBytes, usageOf } from "./usage.ts";
+
+/** See `SandboxDriver.usage`. */
+export async function usage(house: House, projectId: ProjectId): Promise<SandboxUsage | null> {
+  const { engine, options } = house;
+  const container = await findContainer(engine, projectId, options.installationId);
+  if (container === null || !container.isRunning || container.isPaused) return null;
+  const [used, disk] = await Promise.all([usageOf(engine, container.id), diskBytes(engine, container.id)]);
+  return { ...used, diskBytes: disk };
+}
+
+/** See `SandboxDriver.volumeBytes`. */
+export async function volumeBytes(house: House, projectId: ProjectId, limitMs: number): Promise<number | null> {
+  const { engine, options } = house;
+  const container = await findContainer(engine, projectId, options.installationId);
+  if (container === null || !container.isRunning || container.isPaused) return null;
+  return diskBytes(engine, container.id, limitMs);
+}
+
+/** See `SandboxDriver.list`. */
+export async function list(house: House): Promise<SandboxInfo[]> {
+  const { engine, options, volumes } = house;
+  const filters = JSON.stringify(having({ [label.installation]: options.installationId, [label.sandbox]: "" }));
+  const containers = await engine.call("list containers", (docker, limited) =>
+    docker.listContainers({ all: true, filters, ...limited } as Docker.ContainerListOptions),
+  );
+  const names = await volumes.list();
+  const projects = containers.map(({ Labels }) => Labels[label.project] as ProjectId);
+  const infos = await Promise.all(projects.map((projectId) => infoOf(house, projectId, names.get(projectId) ?? null)));
+  const left = [...names].filter(([projectId]) => !projects.includes(projectId));
+  return [
+    ...infos.filter((info) => info !== null),
+    ...left.map(([projectId, name]) => removedInfo(house, projectId, name)),
+  ];
+}
+
+async function infoOf(house: House, projectId: ProjectId, volume: string | null) {
+  const { engine, options } = house;
+  const container = await findContainer(engine, projectId, options.installationId);
+  if (container === null) return volume === null ? null : removedInfo(house, projectId, volume); // It went meanwhile.
+  const { isRunning, isPaused, id } = container;
+  return {
+    projectId,
+    sandboxId: container.sandboxId,
+    state: isRunning ? "running" : "stopped",
+    // The engine tells nanoseconds.
+    startedAt: isRunning ? new Date(container.startedAt).toISOString() : null,
+    volumePath: volume === null ? null : volumePath(volume),
+    ...(isRunning && !isPaused ? { diskBytes: await diskBytes(engine, id) } : sizeBefore(house, projectId)),
+    outOfMemory: container.outOfMemory,
+  } satisfies SandboxInfo;
+}
+
+const volumePath = (volume: string): string => `docker:${volume}`;
+
+/** As it was counted when it stopped. */
+function sizeBefore({ options }: House, projectId: ProjectId): Pick<SandboxInfo, "diskBytes" | "diskCountedAt"> {
+  const known = knownSize(options.dataDir, projectId);
+  return { diskBytes: known?.bytes ?? null, diskCountedAt: known?.at ?? null };
+}
+
+const removedInfo = (house: House, projectId: ProjectId, volume: string): SandboxInfo => ({
+  projectId,
+  sandboxId: null,
+  state: "removed",
+  startedAt: null,
+  volumePath: volumePath(volume),
+  ...sizeBefore(house, projectId),
+  outOfMemory: false,
+});

@@ -1,0 +1,102 @@
+// A sandbox that runs: finding it, asking its guest, waiting until it answers.
+import { setTimeout as delay } from "node:timers/promises";
+import { messageOf, WavesmithError } from "../../../domain/errors.ts";
+import type { ProjectId } from "../../../domain/ids.ts";
+import { modelSocketOf } from "../../egress/egress.ts";
+import type { GuestClient, GuestHealth, SandboxEndpoint } from "../../port.ts";
+import { complaints, failedPhase } from "./boot-log.ts";
+import { type Container, findContainer, lastWords } from "./container.ts";
+import { createGuestLink, type GuestLink } from "./guest-link.ts";
+import type { House } from "./house.ts";
+
+const startLimitMs = 120_000;
+/** How long a guest that runs may leave us without an answer, on a machine that is busy. */
+const patienceMs = 20_000;
+const answerMs = 5_000;
+const recentMs = 1_000;
+
+export interface Running {
+  readonly container: Container;
+  readonly guest: GuestClient;
+  readonly health: GuestHealth;
+}
+
+/**
+ * The sandbox that runs and answers, else null; one that stays silent counts as dead, with a warning. What it said within
+ * the last second is `isRecentEnough`, or it is asked.
+ */
+export async function findRunning(house: House, projectId: ProjectId, isRecentEnough = true): Promise<Running | null> {
+  for (const deadline = performance.now() + patienceMs; ; await delay(50)) {
+    const container = await findContainer(house.engine, projectId, house.options.installationId);
+    if (container === null || !container.isRunning || container.isPaused) return null;
+    const answered = await askHealth(house, container, isRecentEnough);
+    if (typeof answered !== "string") return { container, ...answered };
+    if (performance.now() > deadline) {
+      house.options.logger?.warn(`the guest of ${projectId} does not answer: ${answered}`);
+      return null;
+    }
+  }
+}
+
+/** The guest and how it is, or why there is no answer. */
+async function askHealth(
+  house: House,
+  container: Container,
+  isRecentEnough = true,
+): Promise<Omit<Running, "container"> | string> {
+  const link = linkTo(house, container);
+  const { answered, guest } = link;
+  if (isRecentEnough && answered !== null && performance.now() - answered.atMs < recentMs)
+    return { guest, health: answered.health };
+  try {
+    const health = await guest.health(AbortSignal.timeout(answerMs));
+    link.answered = { health, atMs: performance.now() };
+    return { guest, health };
+  } catch (error) {
+    return messageOf(error);
+  }
+}
+
+/** One link for each start of a container: its connections are kept, and every step of every task asks for it. */
+function linkTo({ links, engine }: House, { projectId, id, startedAt }: Container): GuestLink {
+  const start = `${id} ${startedAt}`;
+  const known = links.get(projectId);
+  if (known?.start === start) return known.link;
+  known?.link.close();
+  const link = createGuestLink(engine, id, projectId);
+  links.set(projectId, { start, link });
+  return link;
+}
+
+export function endpointOf({ options }: House, { container, guest, health }: Running): SandboxEndpoint {
+  const workspaceRoot = health.workspaceRoot.replace(/\/+$/, "");
+  const modelSocket = modelSocketOf({ dataDir: options.dataDir, projectId: container.projectId });
+  return { sandboxId: container.sandboxId, guest, workspaceRoot, bootId: health.bootId, modelSocket };
+}
+
+/** Waits for its guest's first answer. Fails with `sandbox-unavailable`, with what the container said last. */
+export async function untilReady(house: House, projectId: ProjectId): Promise<Running> {
+  const { engine, options } = house;
+  let answered: Awaited<ReturnType<typeof askHealth>> = "";
+  let id = "";
+  for (const deadline = performance.now() + startLimitMs; performance.now() < deadline; await delay(20)) {
+    const container = await findContainer(engine, projectId, options.installationId);
+    id = container?.id ?? id;
+    if (container === null || !container.isRunning) break;
+    answered = await askHealth(house, container);
+    if (typeof answered !== "string") return { container, ...answered };
+  }
+  throw notStarted(projectId, String(answered), id === "" ? "" : await lastWords(engine, id));
+}
+
+/** By the phase that failed, else by what the guest did not answer and the container said last. */
+function notStarted(projectId: ProjectId, silence: string, log: string): WavesmithError {
+  const failed = failedPhase(log);
+  const words = [silence, ...complaints(log)].filter((line) => line !== "").join("\n");
+  const why =
+    failed === null ? words || "it said nothing" : `its boot phase "${failed.phase}" failed: ${failed.message}`;
+  return new WavesmithError("sandbox-unavailable", `the sandbox of ${projectId} did not start: ${why}`, {
+    retryable: true,
+    remedy: failed?.remedy ?? "see what `wavesmith doctor` says",
+  });
+}

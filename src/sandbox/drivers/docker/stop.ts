@@ -1,0 +1,44 @@
+// The end of a sandbox.
+import type { ProjectId } from "../../../domain/ids.ts";
+import { removeEgress, stopEgress } from "../../egress/egress.ts";
+import { removeArchiveContainers } from "./archive.ts";
+import { type Container, findContainer, removeContainer, stopContainer } from "./container.ts";
+import type { House } from "./house.ts";
+import { forgetSize, rememberSize } from "./known-sizes.ts";
+import { label } from "./names.ts";
+import { diskBytes } from "./usage.ts";
+
+/** Stops it (D4); the container there is, if any. Under the lock. */
+export async function stop(house: House, projectId: ProjectId): Promise<Container | null> {
+  const { engine, options } = house;
+  const container = await findContainer(engine, projectId, options.installationId);
+  if (container !== null) {
+    if (container.isRunning && !container.isPaused) await noteSize(house, projectId, container.id);
+    await stopContainer(engine, container);
+  }
+  house.links.get(projectId)?.link.close();
+  house.links.delete(projectId);
+  await stopEgress({ ...options, projectId });
+  return container;
+}
+
+async function noteSize({ engine, options }: House, projectId: ProjectId, containerId: string): Promise<void> {
+  // An engine that is away fails the stop, not this.
+  const bytes = await diskBytes(engine, containerId).catch(() => null);
+  if (bytes === null) forgetSize(options.dataDir, projectId);
+  else rememberSize(options.dataDir, projectId, bytes);
+}
+
+/** Removes it, with every volume of the project when asked. Under the lock. */
+export async function remove(house: House, projectId: ProjectId, volume: boolean): Promise<void> {
+  const { engine, options, volumes } = house;
+  const container = await stop(house, projectId);
+  if (container !== null) await removeContainer(engine, container.id);
+  const labels = { [label.installation]: options.installationId, [label.project]: projectId };
+  await removeArchiveContainers(engine, labels, volume);
+  if (volume) {
+    await volumes.removeAll(projectId);
+    forgetSize(options.dataDir, projectId);
+  }
+  await removeEgress({ ...options, projectId });
+}

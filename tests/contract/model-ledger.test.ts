@@ -1,0 +1,261 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { randomIds } from "../../src/domain/ids.ts";
+import { createLedger } from "../../src/models/ledger.ts";
+import { createModels } from "../../src/models/models.ts";
+import type { ModelLedger, Models } from "../../src/models/port.ts";
+import { tokenOf } from "../../src/models/token.ts";
+import type { Store } from "../../src/store/port.ts";
+import { createStore } from "../../src/store/store.ts";
+import { type TestDatabase, testDatabase } from "../support/database.ts";
+import {
+  type FakeAnswer,
+  type FakeProviders,
+  type FakeRequest,
+  startFakeProviders,
+} from "../support/fake-providers.ts";
+import { callModel, liveModelAttempt, modelAttempt, modelBuild, modelProject } from "../support/model-builds.ts";
+import type { ModelProcessInput } from "../support/model-process.ts";
+
+// W10: what is reserved is settled once, whoever dies, and no budget is exceeded by calls that are made at once.
+
+let database: TestDatabase;
+let store: Store;
+beforeEach(async () => {
+  database = await testDatabase();
+  store = createStore(database.pool);
+});
+afterEach(() => database.close());
+
+const spending = () => store.buildSpending.get({ buildId: modelBuild });
+const price = { provider: "p", model: "m", input: 2, cached: 2, cacheWrite: 2, output: 10 };
+
+/** Repeatable: the seed of a run that fails is in its title. */
+function randomFrom(seed: number): (below: number) => number {
+  let state = seed;
+  return (below) => {
+    state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0;
+    return Math.floor((state / 2 ** 32) * below);
+  };
+}
+
+describe("a budget under many calls at once", () => {
+  const seeds = [1, 2, Date.now() % 1_000_000];
+  it.each(
+    seeds.flatMap((seed) => [
+      { seed, budget: { tokens: 60_000, usd: null } },
+      { seed, budget: { tokens: null, usd: 0.3 } },
+    ]),
+  )("is never exceeded, and every call is counted once (seed $seed, $budget)", async ({ seed, budget }) => {
+    await liveModelAttempt(store, budget);
+    const random = randomFrom(seed);
+    const make = (): ModelLedger =>
+      createLedger({ store: createStore(database.pool), ids: randomIds, now: () => new Date(), priceOf: () => price });
+    // Two processes, for all the database knows.
+    const ledgers = [make(), make()];
+    const owner = (await ledgers[0]!.findOwner("attempt", modelAttempt.id, modelAttempt.fence))!;
+    const held = async (): Promise<void> => {
+      const row = await spending();
+      expect(row.spentTokens + row.reservedTokens).toBeLessThanOrEqual(budget.tokens ?? Number.POSITIVE_INFINITY);
+      expect(row.spentMicroUsd + row.reservedMicroUsd).toBeLessThanOrEqual((budget.usd ?? 1e6) * 1e6);
+    };
+    const plans = Array.from({ length: 120 }, () => ({
+      ledger: ledgers[random(2)]!,
+      inputTokens: random(1_500),
+      outputTokens: 1 + random(6_000),
+      used: random(101) / 100,
+      end: ["done", "done", "done", "cut", "failed", "dead"][random(6)]!,
+    }));
+    let refused = 0;
+    const make1 = async ({ ledger, inputTokens, outputTokens, used, end }: (typeof plans)[number]): Promise<void> => {
+      const granted = await ledger.reserve({ owner, provider: "p", model: "m", inputTokens, outputTokens });
+      if (granted.callId === null) {
+        refused += 1;
+        return;
+      }
+      expect(granted.outputTokens).toBeLessThanOrEqual(outputTokens);
+      await held();
+      if (end === "dead") return;
+      const count = { inputTokens, cachedTokens: 0, cacheWriteTokens: 0 };
+      const usage = end === "done" ? { ...count, outputTokens: Math.floor(granted.outputTokens * used) } : null;
+      const settlement = { status: end as "done" | "cut" | "failed", usage, httpStatus: null, error: null };
+      // Said twice, as by one that does not know whether the first was heard, or by whoever takes over: it counts once.
+      await Promise.all([ledger.settle(granted.callId, settlement), ledgers[0]!.settle(granted.callId, settlement)]);
+      await held();
+    };
+    const queue = [...plans];
+    await Promise.all(
+      Array.from({ length: 12 }, async () => {
+        for (let next = queue.shift(); next !== undefined; next = queue.shift()) await make1(next);
+      }),
+    );
+    expect(refused).toBeGreaterThan(0);
+    // Sums and calls agree, and what the dead held comes back as spent when another takes over.
+    const agree = async (): Promise<void> => {
+      const calls = await store.modelCalls.list({ buildId: modelBuild });
+      const open = calls.filter(({ status }) => status === "open");
+      const spent = [...(await store.modelSpending(modelBuild)).values()];
+      const sum = (of: (one: (typeof spent)[number]) => number): number => spent.reduce((all, one) => all + of(one), 0);
+      expect(await spending()).toMatchObject({
+        reservedTokens: open.reduce((all, call) => all + call.reservedTokens, 0),
+        reservedMicroUsd: open.reduce((all, call) => all + call.reservedMicroUsd!, 0),
+        spentTokens: sum(({ tokens }) => tokens),
+        spentMicroUsd: sum(({ microUsd }) => microUsd),
+      });
+    };
+    await agree();
+    const another = make();
+    await Promise.all([another.settleLeft(modelProject), another.settleLeft(modelProject)]);
+    await agree();
+    expect(await spending()).toMatchObject({ reservedTokens: 0, reservedMicroUsd: 0 });
+    await held();
+  });
+
+  it("in mid-stream of two agents is exceeded by no more than what providers count beyond what they were granted", async () => {
+    await liveModelAttempt(store, { tokens: 10_000, usd: null });
+    const ledger = createLedger({ store, ids: randomIds, now: () => new Date(), priceOf: () => null });
+    const owner = (await ledger.findOwner("attempt", modelAttempt.id, modelAttempt.fence))!;
+    const ask = () => ledger.reserve({ owner, provider: "p", model: "m", inputTokens: 500, outputTokens: 8_000 });
+    const [first, second] = await Promise.all([ask(), ask()]);
+    // One got all it asked for, the other what was left.
+    expect([first, second].map((one) => ("outputTokens" in one ? one.outputTokens : 0)).sort()).toEqual([1_000, 8_000]);
+    expect((await ask()).callId).toBeNull();
+    // A provider that overshoots by a fifth, in one of them: no further call passes.
+    const usage = { inputTokens: 500, cachedTokens: 0, cacheWriteTokens: 0, outputTokens: 9_600 };
+    const large = "outputTokens" in first && first.outputTokens === 8_000 ? first : second;
+    await ledger.settle(large.callId!, { status: "done", usage, httpStatus: 200, error: null });
+    expect((await ask()).callId).toBeNull();
+    expect((await spending()).spentTokens).toBe(10_100);
+  });
+});
+
+describe("a process that is killed in the middle of a call", () => {
+  let folder: string;
+  let providers: FakeProviders;
+  let answers: (request: FakeRequest) => FakeAnswer | Promise<FakeAnswer>;
+  let children: ChildProcess[];
+  let mine: Models[];
+  const socket = () => join(folder, "model.sock");
+  const message = { model: "claude-sonnet-4-5", max_tokens: 2_000, messages: [{ role: "user", content: "hello" }] };
+
+  beforeEach(async () => {
+    folder = mkdtempSync(join(tmpdir(), "wavesmith-ledger-"));
+    answers = () => ({ text: "hello" });
+    providers = await startFakeProviders((asked) => answers(asked));
+    children = [];
+    mine = [];
+  });
+  afterEach(async () => {
+    for (const child of children) await kill(child);
+    for (const models of mine) await models.close();
+    await providers.close();
+    rmSync(folder, { recursive: true, force: true });
+  });
+
+  async function kill(child: ChildProcess): Promise<void> {
+    if (child.exitCode !== null || child.signalCode !== null) return;
+    child.kill("SIGKILL");
+    await once(child, "exit");
+  }
+
+  function startProcess(): { child: ChildProcess; said: () => string } {
+    const input: ModelProcessInput = {
+      databaseUrl: database.url,
+      socket: socket(),
+      projectId: modelProject,
+      providerUrl: providers.url,
+    };
+    const program = fileURLToPath(new URL("../support/model-process.ts", import.meta.url));
+    const child = spawn(process.execPath, ["--import", "tsx", program, JSON.stringify(input)], {
+      stdio: ["ignore", "pipe", "inherit"],
+    });
+    let said = "";
+    child.stdout!.setEncoding("utf8").on("data", (text: string) => {
+      said += text;
+    });
+    children.push(child);
+    return { child, said: () => said };
+  }
+
+  function takeOver(): Models {
+    const models = createModels({
+      store,
+      ids: randomIds,
+      now: () => new Date(),
+      prices: [],
+      cassette: null,
+      providers: [{ name: "anthropic", baseUrl: providers.url, headers: { "x-api-key": "real-key" } }],
+      warn: () => undefined,
+    });
+    models.listen(socket(), modelProject);
+    mine.push(models);
+    return models;
+  }
+
+  const token = () => createToken(store);
+
+  async function until(what: string, holds: () => Promise<boolean> | boolean): Promise<void> {
+    const deadline = Date.now() + 60_000;
+    while (!(await holds())) {
+      if (Date.now() > deadline) throw new Error(`never came to pass: ${what}`);
+      await new Promise((resolve) => setTimeout(resolve, 20));
+    }
+  }
+
+  it("leaves a reservation that the next one settles, once, although the agent lives on", async () => {
+    await liveModelAttempt(store, { tokens: 6_000, usd: null });
+    let release: () => void = () => undefined;
+    const held = new Promise<void>((resolve) => {
+      release = resolve;
+    });
+    answers = async ({ number }) => {
+      if (number === 1) await held;
+      return { text: "hello", inputTokens: 20, outputTokens: 5 };
+    };
+    const { child } = startProcess();
+    const cut = callModel(socket(), await token(), message);
+    await until("the provider is asked", () => providers.requests.length === 1);
+    const [open] = await store.modelCalls.list({ status: "open" });
+    expect(await spending()).toMatchObject({ reservedTokens: open!.reservedTokens, spentTokens: 0 });
+    await kill(child);
+    expect((await cut).status).toBe(0);
+
+    takeOver();
+    expect((await callModel(socket(), await token(), message)).status).toBe(200);
+    release();
+    expect(await store.modelCalls.get({ id: open!.id })).toMatchObject({
+      status: "cut",
+      error: expect.stringContaining("gone"),
+    });
+    // At its worst, since nobody knows; and what follows has the rest of the budget, not less.
+    expect(await spending()).toMatchObject({ reservedTokens: 0, spentTokens: open!.reservedTokens + 25 });
+    expect((await store.modelSpending(modelBuild)).get(modelAttempt.id)).toMatchObject({ calls: 2, openCalls: 0 });
+  });
+
+  it("has its call made again by whoever takes over, also while the provider is busy", async () => {
+    await liveModelAttempt(store);
+    // Busy for all processes at first, then for the second one once more, since that knows nothing of the first's wait.
+    answers = ({ number }) =>
+      number <= 2 ? { status: 429, headers: { "retry-after": number === 1 ? "600" : "0.3" } } : { text: "later" };
+    const { child, said } = startProcess();
+    const first = callModel(socket(), await token(), message);
+    await until("it waits for the provider", () => said().includes("its calls wait for 600 s"));
+    await kill(child);
+    expect((await first).status).toBe(0);
+    expect(startProcess().child.pid).toBeDefined();
+    // What an agent does whose connection broke off.
+    expect((await callModel(socket(), await token(), message)).status).toBe(200);
+    expect(providers.requests).toHaveLength(3);
+    expect((await spending()).reservedTokens).toBe(0);
+  });
+});
+
+/** As the coordinator gives it to the agent: the same in every process. */
+async function createToken(store: Store): Promise<string> {
+  return tokenOf(await store.modelSecret("x".repeat(40)), { kind: "attempt", ...modelAttempt });
+}

@@ -1,0 +1,111 @@
+import { existsSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { endOf, hostFixture } from "../support/agent-host.ts";
+import {
+  type FakeAnswer,
+  type FakeProviders,
+  type FakeRequest,
+  startFakeProviders,
+} from "../support/fake-providers.ts";
+import { callsOf, models, type RealAgent, realAgents, scriptedModel, startOf } from "../support/real-agents.ts";
+import { requires } from "../support/require.ts";
+
+// Agents as people use them, from the registry, against a model on loopback: what each makes of the protocol, of its
+// configuration and of its model's faults.
+
+const { folder, requestOf, start } = hostFixture("");
+const inTree = (path: string): string => join(folder(), "tree", path);
+
+/** What is answered to each that asks for leave to write outside of its tree, and then in it. */
+const asks: Readonly<Record<RealAgent, readonly boolean[]>> = {
+  claude: [false, true],
+  // It does not ask: its own ways to hold itself back do not work inside of a sandbox.
+  codex: [],
+  // It knows where its tree ends.
+  gemini: [true],
+  opencode: [false, true],
+};
+
+const broken = [400, "no such thing", "model-error"] as const;
+const faults: Readonly<Record<RealAgent, readonly (readonly [number, string, string])[]>> = {
+  // It would try for minutes.
+  claude: [broken, [401, "invalid x-api-key", "not-signed-in"]],
+  // It ends its turn as if all were well.
+  codex: [broken, [402, "wavesmith: over budget: 9 of 9 tokens", "over-budget"]],
+  gemini: [broken],
+  opencode: [broken, [401, "invalid x-api-key", "not-signed-in"]],
+};
+
+describe.runIf(requires("agents")).each(realAgents)("%s", { timeout: 240_000 }, (name: RealAgent) => {
+  let model: (request: FakeRequest) => FakeAnswer = () => ({ text: "done" });
+  let providers: FakeProviders;
+  beforeEach(async () => {
+    providers = await startFakeProviders((request) => model(request));
+  });
+  afterEach(() => providers.close());
+
+  const host = (more: Parameters<typeof requestOf>[1] = {}) =>
+    start(
+      requestOf("do as your model says", {
+        ...{ command: startOf(name), model: models[name], idleMs: 120_000, graceMs: 20_000, ...more },
+      }),
+      { WAVESMITH_MODEL_URL: providers.url, WAVESMITH_MODEL_TOKEN: "wst_test", TMPDIR: folder() },
+    );
+
+  it("writes into its tree alone, with our token and a model of the plan's choice", async () => {
+    const outside = join(folder(), "outside.txt");
+    const { write } = callsOf(name);
+    const steps = [write(outside, "no"), write(inTree("made.txt"), "by a model")];
+    // What Codex would do, see below, is for the sandbox to hold.
+    model = scriptedModel(name === "codex" ? steps.slice(1) : steps);
+    const ended = await host().ended;
+    expect(endOf(ended), ended.noise).toMatchObject({ end: "finished" });
+    expect(ended.events.flatMap((event) => (event.kind === "permission" ? [event.allowed] : []))).toEqual(asks[name]);
+    expect([existsSync(outside), readFileSync(inTree("made.txt"), "utf8")]).toEqual([false, "by a model"]);
+    expect(ended.said).toContain("done");
+    const calls = providers.requests.filter(({ body }) => body?.tools?.length > 0);
+    const named = calls.map(({ body, path }) => body.model ?? /models\/([^:]+)/.exec(path)?.[1]);
+    expect(new Set(named)).toEqual(new Set([models[name].split(":")[1]]));
+    expect(JSON.stringify(calls.map(({ headers }) => headers))).toContain("wst_test");
+  });
+
+  it("ends as cancelled in the middle of a command, and leaves nothing of it", async () => {
+    model = scriptedModel([callsOf(name).run("echo $$ > pid; tail -f /dev/null")]);
+    const { child, ended } = host();
+    while (!existsSync(inTree("pid"))) await new Promise((resolve) => setTimeout(resolve, 50));
+    child.kill("SIGTERM");
+    expect(endOf(await ended)).toMatchObject({ end: "cancelled" });
+    expect(existsSync(`/proc/${readFileSync(inTree("pid"), "utf8").trim()}`)).toBe(false);
+  });
+
+  it.each(faults[name])("says what it was when its model answers %i", async (status, message, end) => {
+    model = () => ({ status, message });
+    expect(endOf(await host().ended)).toMatchObject({ end });
+  });
+
+  // Of Gemini CLI we open a new one, see "opens a new session" of the agent host; the others do as Codex, only slower.
+  it.runIf(name === "codex")("goes on with its session in the next attempt", async () => {
+    model = scriptedModel([callsOf(name).run("echo remember-this")]);
+    await host().ended;
+    const ended = await host().ended;
+    expect(ended.events).toContainEqual(expect.objectContaining({ kind: "session", resumed: true }));
+    expect(JSON.stringify(providers.requests.at(-1)?.body)).toContain("remember-this");
+  });
+
+  it("hands in a result by the tool that it is given", async () => {
+    const schema = { type: "object", properties: { findings: { type: "array" } }, required: ["findings"] };
+    const tool = {
+      claude: "mcp__wavesmith__submit_result",
+      codex: "submit_result",
+      gemini: "mcp_wavesmith_submit_result",
+      opencode: "wavesmith_submit_result",
+    };
+    const space = name === "codex" ? { namespace: "mcp__wavesmith" } : {};
+    model = scriptedModel([{ name: tool[name], input: { findings: [] }, ...space }]);
+    const file = join(folder(), "result.json");
+    const ended = await host({ result: { schema, file } }).ended;
+    expect(endOf(ended), ended.noise).toMatchObject({ end: "finished" });
+    expect(JSON.parse(readFileSync(file, "utf8"))).toEqual({ findings: [] });
+  });
+});

@@ -1,0 +1,109 @@
+import { spawn } from "node:child_process";
+import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { basename, join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { planFileName } from "../../src/coordinator/names.ts";
+import { buildIdForEvent } from "../../src/domain/ids.ts";
+import { createStore } from "../../src/store/store.ts";
+import type { BriefProcessInput, BriefProcessLine } from "../support/brief-process.ts";
+import { type TestDatabase, testDatabase } from "../support/database.ts";
+import { requires } from "../support/require.ts";
+
+// A build from a brief whose process is killed (SIGKILL) between the planner's end and the plan's being at work: another
+// goes on, and the plan is made once and applied once (W3, W4).
+
+const program = fileURLToPath(new URL("../support/brief-process.ts", import.meta.url));
+const plan = {
+  name: "made",
+  description: "Two files.",
+  tasks: ["one", "two"].map((id) => ({ id, title: id, agent: "backend", instructions: `write ${id}` })),
+  gates: { testing: { command: "echo 1..1; echo ok 1 - fine" } },
+};
+const agents = {
+  planner: {
+    runtime: "command",
+    command: 'cat > /dev/null; cp plan.json "$WAVESMITH_RESULT_FILE"',
+  },
+  default: { runtime: "command", command: 'cat > /dev/null; echo done > "$WAVESMITH_TASK.txt"' },
+};
+/** In the order in which a build reaches them first; none of them twice in a life. */
+const points = [
+  "end-job.after-commit",
+  "attempts.update.after-commit",
+  "settle-attempt.before-commit",
+  "settle-attempt.after-commit",
+  "join-wave.before-commit",
+  "wave-approved.before-commit",
+  "wave-approved.after-commit",
+  "deliver-wave.after-commit",
+];
+
+describe("a build from a brief whose process is killed", () => {
+  let folder: string;
+  let database: TestDatabase;
+  beforeEach(async () => {
+    folder = mkdtempSync(join(tmpdir(), "wavesmith-brief-"));
+    mkdirSync(join(folder, "seed"));
+    writeFileSync(join(folder, "seed/plan.json"), JSON.stringify(plan));
+    database = await testDatabase();
+  });
+  afterEach(async () => {
+    await database.close();
+    rmSync(folder, { recursive: true, force: true });
+  });
+
+  it(`has its plan made once and applied once: ${points.join(", ")}`, { timeout: 600_000 }, async () => {
+    const data = join(folder, "data");
+    const project = basename(folder).toLowerCase();
+    const request = { brief: "two files", agents, source: { path: join(folder, "seed") } };
+    const live = (diesAt: string | null) =>
+      run({ WAVESMITH_DATA: data, DATABASE_URL: database.url }, { project, request, diesAt });
+    const lines: BriefProcessLine[] = [];
+    for (const point of points) {
+      const said = await live(point);
+      lines.push(...said);
+      expect(said.at(-1), JSON.stringify(lines)).toEqual({ type: "killed", point });
+    }
+    lines.push(...(await live(null)));
+    expect(lines.at(-1), JSON.stringify(lines)).toEqual({ type: "ended", status: "completed", reason: null });
+    const store = createStore(database.pool);
+    const buildId = buildIdForEvent(`project/build.requested:${project}:0`);
+    expect(await store.builds.get({ id: buildId })).toMatchObject({ planVersion: 1 });
+    const tasks = await store.tasks.list({ buildId }, { by: "position" });
+    expect(tasks.map(({ key, status }) => [key, status])).toEqual([
+      ["plan", "completed"],
+      ["one", "completed"],
+      ["two", "completed"],
+    ]);
+    const planning = await store.attempts.list({ taskId: tasks[0]!.id });
+    expect(planning.map(({ outcome }) => outcome)).toEqual(["succeeded"]);
+    expect(existsSync(join(data, "plans", planFileName(buildId, 1)))).toBe(true);
+  });
+});
+
+async function run(place: Record<string, string>, input: BriefProcessInput): Promise<BriefProcessLine[]> {
+  const child = spawn(process.execPath, ["--import", "tsx", program, JSON.stringify(input)], {
+    env: { ...process.env, ...place, WAVESMITH_SANDBOX: requires("bubblewrap") ? "local" : "local-unsafe" },
+    stdio: ["ignore", "pipe", "pipe"],
+  });
+  let output = "";
+  let errors = "";
+  child.stdout.on("data", (data: Buffer) => {
+    output += data.toString();
+  });
+  child.stderr.on("data", (data: Buffer) => {
+    errors += data.toString();
+  });
+  const [code, signal] = await new Promise<[number | null, string | null]>((resolve) => {
+    // Not `close`: what the killed process started may hold its pipes.
+    child.once("exit", (...how) => setTimeout(resolve, 50, how));
+  });
+  if (code !== 0 && signal !== "SIGKILL") throw new Error(`the process ended with ${code ?? signal}: ${errors}`);
+  const whole = output.slice(0, output.lastIndexOf("\n") + 1);
+  return whole
+    .split("\n")
+    .filter(Boolean)
+    .map((line) => JSON.parse(line) as BriefProcessLine);
+}

@@ -1,0 +1,81 @@
+import { existsSync, readdirSync } from "node:fs";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { describe, expect, it } from "vitest";
+import { crashPoints } from "../../src/coordinator/crash-points.ts";
+import { projectIdFor } from "../../src/coordinator/start-build.ts";
+import { engineCrashPoints } from "../../src/engine/crash-points.ts";
+import { createStore } from "../../src/store/store.ts";
+import {
+  type CrashLine,
+  type CrashPlace,
+  crashCases,
+  firedIn,
+  killedIn,
+  makePlace,
+  occurrence,
+  processesOf,
+  retold,
+  runToEnd,
+} from "../support/crash-runs.ts";
+
+// A process that starts, packs, restores, stops or removes a sandbox is killed (SIGKILL) at a crash point, and another
+// goes on after the crons have been round. How to try points by hand: tests/support/crash-runs.ts.
+
+const program = fileURLToPath(new URL("../support/lifecycle-process.ts", import.meta.url));
+const inLifecycle = /^(sandbox-|sandboxes\.|snapshots\.|driver\.|engine\.cron\.)/;
+const points = [...crashPoints, ...engineCrashPoints].filter((point) => inLifecycle.test(point));
+
+describe("a process that looks after sandboxes and is killed at a crash point", () => {
+  it("can be at each of the points that are listed", { timeout: 900_000 }, async () => {
+    expect(await atAll([])).toEqual([...points].sort());
+  });
+
+  it.each(crashCases(points, 12, 3))(
+    "leaves nothing that crons and whoever comes next do not make good: $named",
+    { timeout: 1_800_000 },
+    async ({ points: some }) => {
+      await atAll(some);
+    },
+  );
+});
+
+/** One life with a death at all of these points; resolves with those of the lifecycle's points that were reached. */
+async function atAll(some: readonly string[]): Promise<string[]> {
+  const place = await makePlace();
+  const lines: CrashLine[] = [];
+  try {
+    await runToEnd({ place, program, points: some }, lines);
+    expect(lines.at(-1)).toMatchObject({ type: "ended", status: "completed" });
+    if (occurrence === 1) expect(killedIn(lines), "each point is reached once").toEqual([...some].sort());
+    await checkEnd(place);
+    return firedIn(lines).filter((point) => points.includes(point));
+  } catch (error) {
+    if (error instanceof Error) error.message += retold(lines, some, "tests/faults/lifecycle-crashes.test.ts");
+    throw error;
+  } finally {
+    await place.remove();
+  }
+}
+
+async function checkEnd({ dataDir, project, database }: CrashPlace): Promise<void> {
+  const store = createStore(database.pool);
+  const events = await store.outbox.list({}, { by: "seq" });
+  const told = (...names: string[]): string[] =>
+    events.flatMap(({ name, eventId }) => (names.includes(name) ? eventId.slice(name.length + 1) : [])).sort();
+  const [begun, ended] = [told("sandbox/started"), told("sandbox/stopped", "sandbox/lost")];
+  const story = events.map(({ eventId, data }) => `${eventId} ${data.reason ?? ""}`).join("\n");
+  expect(ended, `each boot that began has one end:\n${story}`).toEqual(begun);
+  const sandboxes = await store.sandboxes.list({});
+  expect(sandboxes.map(({ state }) => state)).toEqual(sandboxes.map(() => "removed"));
+  expect(told("sandbox/created")).toEqual(sandboxes.map(({ id }) => `${id}:0`).sort());
+  const states = (await store.snapshots.list({})).map(({ state }) => state);
+  expect(states.filter((state) => state !== "removed" && state !== "failed")).toEqual([]);
+  await expect.poll(() => processesOf(dataDir).map(({ text }) => text), { timeout: 20_000 }).toEqual([]);
+  const projectId = projectIdFor("default", project);
+  for (const folder of ["sandboxes", "volumes", "egress"])
+    expect(namesIn(join(dataDir, folder))).not.toContain(projectId);
+  expect(namesIn(join(dataDir, "snapshots"))).toEqual([]);
+}
+
+const namesIn = (folder: string): string[] => (existsSync(folder) ? readdirSync(folder) : []);

@@ -1,0 +1,214 @@
+import { spawn } from "node:child_process";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { basename, join } from "node:path";
+import { createInterface } from "node:readline";
+import { fileURLToPath } from "node:url";
+import { beforeEach, describe, expect, it } from "vitest";
+import { runCommand } from "../../src/cli/main.ts";
+import { createOutput } from "../../src/cli/output.ts";
+import { createStore } from "../../src/store/store.ts";
+import { agentBuilds, scripted } from "../support/agent-builds.ts";
+import type { BuildProcessInput, BuildProcessLine } from "../support/build-process.ts";
+import { testDatabase } from "../support/database.ts";
+import { requires } from "../support/require.ts";
+
+// What an agent wants to do and may not is asked of a person, while one sits at a terminal.
+
+const world = agentBuilds();
+const asked = "../../../cache/asked.txt";
+
+const plan = (instructions: string, more: object = {}) => ({
+  name: "asks",
+  source: { path: "seed" },
+  gates: { testing: false, critic: false, integration: false, maxFixRounds: 0 },
+  network: "none",
+  agents: { backend: scripted },
+  tasks: [{ id: "api", agent: "backend", instructions, retries: 0, ...more }],
+});
+const wanted = `write ${asked} yes\nrun cp ${asked} asked.txt || echo denied > asked.txt`;
+
+interface Place {
+  readonly databaseUrl: string;
+  readonly dataDir: string;
+}
+
+/** A command on another terminal. */
+async function command({ databaseUrl, dataDir }: Place, ...words: string[]): Promise<{ code: number; text: string }> {
+  let text = "";
+  const write = (part: string, done?: () => void) => {
+    text += part;
+    done?.();
+    return true;
+  };
+  const stream = { write, on: () => undefined };
+  const out = createOutput({ stdout: stream, stderr: stream, environment: {} });
+  const code = await runCommand(words, out, {
+    ...process.env,
+    DATABASE_URL: databaseUrl,
+    WAVESMITH_DATA: dataDir,
+    WAVESMITH_SANDBOX: requires("bubblewrap") ? "local" : "local-unsafe",
+  });
+  return { code, text };
+}
+
+describe("a build that somebody watches", () => {
+  beforeEach(() => world.open());
+
+  const place = (): Place => {
+    const { databaseUrl, dataDir } = world.fixture.app.config;
+    return { databaseUrl: databaseUrl!, dataDir };
+  };
+  const questions = (buildId: string) => world.fixture.app.store.questions.list({ buildId }, { by: "id" });
+  const start = (instructions: string, more: object = {}, interactive = true) =>
+    world.fixture.request(plan(instructions, more), { planFolder: world.folder, interactive });
+  const untilAsked = async (buildId: string, count = 1) => {
+    await world.fixture.until(buildId, async () => (await questions(buildId)).length >= count);
+    return questions(buildId);
+  };
+  const done = async (buildId: string) =>
+    (await world.fixture.git("show", "main:asked.txt")).trim() +
+    (await world.fixture.app.store.builds.get({ id: buildId })).status;
+
+  it("has what its agent asks allowed from another terminal, once", async () => {
+    const buildId = await start(wanted);
+    const [question] = await untilAsked(buildId);
+    expect(question).toMatchObject({
+      role: "backend",
+      text: `Write ${asked}`,
+      reason: expect.stringContaining("outside of its tree"),
+      options: [{ kind: "allow_always" }, { kind: "allow_once" }, { kind: "reject_once" }],
+      answer: null,
+      closedAt: null,
+    });
+    expect(question!.deadlineAt.getTime() - question!.askedAt.getTime()).toBe(10 * 60_000);
+    const status = await command(place(), "status", buildId);
+    expect(status.text).toContain(`question ${question!.id}: api asks: Write ${asked}`);
+    expect(status.text).toContain(`wavesmith answer ${buildId} ${question!.id} --allow`);
+    expect(JSON.parse((await command(place(), "status", buildId, "--json")).text)).toMatchObject({
+      questions: [{ id: question!.id, from: "api", text: `Write ${asked}` }],
+    });
+    expect(await command(place(), "answer", buildId)).toMatchObject({ code: 2 });
+    expect(await command(place(), "answer", buildId, "--allow")).toMatchObject({ code: 0 });
+    expect(await world.fixture.until(buildId)).toMatchObject({ status: "completed" });
+    expect(await done(buildId)).toBe("yescompleted");
+    const [answered] = await questions(buildId);
+    expect(answered).toMatchObject({ answer: "allow", answeredBy: expect.stringMatching(/./) });
+    expect(answered!.closedAt).not.toBeNull();
+    const late = await command(place(), "answer", buildId, String(question!.id), "--deny");
+    expect(late.code).not.toBe(0);
+    expect(late.text).toContain(`question ${question!.id} was answered by`);
+    expect((await command(place(), "logs", buildId)).text).toContain(`asks a person: Write ${asked}`);
+  });
+
+  it("has it denied, each question by its number", async () => {
+    const buildId = await start(`${wanted}\nwrite ../../../cache/other.txt no`);
+    const [first] = await untilAsked(buildId);
+    expect((await command(place(), "answer", buildId, "--deny")).code).toBe(0);
+    const [, second] = await untilAsked(buildId, 2);
+    expect((await command(place(), "answer", buildId, String(first!.id), "--allow")).code).not.toBe(0);
+    expect((await command(place(), "answer", buildId, String(second!.id), "--deny")).code).toBe(0);
+    await world.fixture.until(buildId);
+    expect(await done(buildId)).toBe("deniedcompleted");
+  });
+
+  it("goes on without an answer that nobody gives, and says so", async () => {
+    const buildId = await start(wanted, { timeout: "16s" });
+    await untilAsked(buildId);
+    await world.fixture.until(buildId);
+    const [question] = await questions(buildId);
+    expect(question).toMatchObject({ answer: null, closedAt: expect.any(Date) });
+    const [attempt] = await world.fixture.app.store.attempts.list({ buildId });
+    const { text } = await command(place(), "logs", buildId);
+    expect(`${text}${attempt!.outputTail}`).toContain("nobody answered in time");
+  });
+
+  it("asks nobody where nobody is: it is denied at once, and stands in the log", async () => {
+    const buildId = await start(wanted, {}, false);
+    expect(await world.fixture.until(buildId)).toMatchObject({ status: "completed" });
+    expect(await questions(buildId)).toEqual([]);
+    expect(await done(buildId)).toBe("deniedcompleted");
+    expect((await command(place(), "logs", buildId)).text).toContain(`not allowed: Write ${asked}`);
+  });
+
+  it("closes what is asked when it is cancelled", async () => {
+    const buildId = await start(wanted);
+    const [question] = await untilAsked(buildId);
+    expect((await command(place(), "cancel", buildId)).code).toBe(0);
+    expect(await world.fixture.until(buildId)).toMatchObject({ status: "cancelled" });
+    expect(await questions(buildId)).toMatchObject([{ answer: null, closedAt: expect.any(Date) }]);
+    expect((await command(place(), "answer", buildId, String(question!.id), "--allow")).text).toContain(
+      "not waited for",
+    );
+  });
+
+  it("has an answer brought to the agent by whoever watches its job when the one who gave it could not", async () => {
+    const buildId = await start(wanted);
+    const [question] = await untilAsked(buildId);
+    const patch = { answer: "allow", answeredBy: "ada", answeredAt: new Date() } as const;
+    await world.fixture.app.store.questions.update({ id: question!.id }, patch);
+    expect(await world.fixture.until(buildId)).toMatchObject({ status: "completed" });
+    expect(await done(buildId)).toBe("yescompleted");
+  });
+});
+
+describe("a question that is open when whoever drives the build is killed", () => {
+  beforeEach(() => world.open());
+
+  it("is still asked, answered meanwhile, and the agent goes on as if nothing had happened", {
+    timeout: 240_000,
+  }, async () => {
+    const dataDir = mkdtempSync(join(tmpdir(), "wavesmith-asked-"));
+    const database = await testDatabase();
+    const place = { dataDir, databaseUrl: database.url };
+    const store = createStore(database.pool);
+    const input: BuildProcessInput = {
+      project: basename(dataDir).toLowerCase(),
+      interactive: true,
+      crashAt: null,
+      plan: { ...plan(`run echo once >> ../../../cache/ran\n${wanted}`), source: { path: join(world.folder, "seed") } },
+    };
+    try {
+      let buildId = "";
+      const first = drive(place, input, (line) => {
+        if (line.type === "started") buildId = line.buildId;
+      });
+      await expect.poll(async () => (await store.questions.list({})).length, { timeout: 90_000 }).toBe(1);
+      first.kill();
+      await first.ended;
+      expect(await store.questions.list({})).toMatchObject([{ answer: null, closedAt: null }]);
+      expect(await command(place, "answer", buildId, "--allow")).toMatchObject({ code: 0 });
+      const lines: BuildProcessLine[] = [];
+      await drive(place, input, (line) => lines.push(line)).ended;
+      expect(lines.at(-1)).toMatchObject({ type: "ended", status: "completed", reason: null, ran: "once\n" });
+      const [attempt] = await store.attempts.list({});
+      expect(attempt).toMatchObject({ number: 1, outcome: "succeeded" });
+      expect(await store.questions.list({})).toMatchObject([{ answer: "allow", closedAt: expect.any(Date) }]);
+    } finally {
+      await database.close();
+      rmSync(dataDir, { recursive: true, force: true });
+    }
+  });
+});
+
+const program = fileURLToPath(new URL("../support/build-process.ts", import.meta.url));
+
+function drive(
+  { dataDir, databaseUrl }: Place,
+  input: BuildProcessInput,
+  on: (line: BuildProcessLine) => void,
+): { kill(): void; ended: Promise<void> } {
+  const child = spawn(process.execPath, ["--import", "tsx", program, JSON.stringify(input)], {
+    env: {
+      ...process.env,
+      WAVESMITH_DATA: dataDir,
+      DATABASE_URL: databaseUrl,
+      WAVESMITH_SANDBOX: requires("bubblewrap") ? "local" : "local-unsafe",
+    },
+    stdio: ["ignore", "pipe", "inherit"],
+  });
+  createInterface({ input: child.stdout }).on("line", (text) => on(JSON.parse(text) as BuildProcessLine));
+  // Not `close`: what the killed process started may hold its pipes.
+  const ended = new Promise<void>((resolve) => child.once("exit", () => resolve()));
+  return { kill: () => child.kill("SIGKILL"), ended };
+}

@@ -1,0 +1,38 @@
+import { existsSync, readdirSync } from "node:fs";
+import { join } from "node:path";
+import { expect } from "vitest";
+import type { createStore } from "../../src/store/store.ts";
+import type { TestDatabase } from "./database.ts";
+
+// What must be so once processes that died, and those that went on for them, have brought a build to its end.
+
+/** Nothing is under way, held or unsent. */
+export async function checkRows(database: TestDatabase, store: ReturnType<typeof createStore>): Promise<void> {
+  const jobs = await store.jobs.list({});
+  expect(jobs.filter((job) => job.status !== "ended")).toEqual([]);
+  expect(jobs.filter((job) => job.leaseOwner !== null)).toEqual([]);
+  expect(await store.outbox.list({ sentAt: null })).toEqual([]);
+  expect(await store.gateRuns.list({ status: ["requested", "running"] })).toEqual([]);
+  // A cron may come at any time, and goes on with whoever comes next.
+  const open = await database.pool.query(
+    "select from engine.runs where status = 'running' and function_id !~ '-(sandbox|snapshot)-'",
+  );
+  expect(open.rowCount).toBe(0);
+  const held = await database.pool.query("select from engine.jobs where holder is not null");
+  expect(held.rowCount).toBe(0);
+}
+
+/** What is left of builds on a volume. */
+export function leftOn(volume: string, buildId: string): string[] {
+  // What was on its way into `sync` is swept when it is an hour old.
+  return [`trees/${buildId}`, "handover", "keep"].flatMap((folder) => {
+    const path = join(volume, folder);
+    return existsSync(path) ? readdirSync(path).map((name) => `${folder}/${name}`) : [];
+  });
+}
+
+/** Locks that git left in a repository. */
+export const locksIn = (repository: string): string[] =>
+  readdirSync(repository, { recursive: true })
+    .map(String)
+    .filter((name) => name.endsWith(".lock"));

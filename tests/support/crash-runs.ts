@@ -1,0 +1,172 @@
+import { spawn } from "node:child_process";
+import { mkdtempSync, readdirSync, readFileSync, readlinkSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { basename, join } from "node:path";
+import { type TestDatabase, testDatabase } from "./database.ts";
+import { createRandom, seedsToTry } from "./random-plan.ts";
+import { requires } from "./require.ts";
+
+// Runs a process that kills itself at crash points, and others that go on for it, until one comes to the end. Every run
+// of the tests tries some points, by a seed it prints; a failure prints the command that does the same again. By hand:
+//   every point   WAVESMITH_CRASH_POINTS=all npx vitest run tests/faults/crash-points.test.ts
+//   some of them  WAVESMITH_CRASH_POINTS=join-wave.after-commit,guest.exec.before npx vitest run …
+//   many samples  WAVESMITH_SEEDS=100-140 npx vitest run …
+//   the n-th time each is reached by a process: WAVESMITH_CRASH_OCCURRENCE=2 besides
+
+/** What such a process prints, one JSON object a line. */
+export type CrashLine =
+  | { readonly type: "killed"; readonly point: string; readonly fired: readonly string[] }
+  | {
+      readonly type: "ended";
+      readonly status: string;
+      readonly reason: string | null;
+      readonly fired: readonly string[];
+    }
+  | { readonly type: "warning"; readonly message: string };
+
+/** What each is told, besides what is its own. */
+export interface CrashInput {
+  readonly project: string;
+  /** Dies at the first of these to be reached for the `occurrence`-th time; none: lives to the end. */
+  readonly points: readonly string[];
+  readonly occurrence: number;
+  /** How many processes came before it. */
+  readonly turn: number;
+}
+
+export const asked = process.env.WAVESMITH_CRASH_POINTS ?? "";
+export const occurrence = Number(process.env.WAVESMITH_CRASH_OCCURRENCE ?? "1");
+/** For the whole of what one process does: many times what it takes. */
+const patienceMs = 480_000;
+
+export interface CrashCase {
+  readonly points: readonly string[];
+  readonly named: string;
+}
+
+/** Which of these points this run dies at, and at how many of them in one life. */
+export function crashCases(points: readonly string[], perLife: number, sample = perLife): CrashCase[] {
+  if (asked !== "") {
+    const wanted = asked === "all" ? points : asked.split(",").filter((point) => points.includes(point));
+    return deal(wanted, perLife).map((some) => ({ points: some, named: some.join(", ") }));
+  }
+  return seedsToTry([Math.trunc(Date.now() / 1000) % 1_000_000]).map((seed) => ({
+    points: createRandom(seed).some(points, sample),
+    named: `WAVESMITH_SEEDS=${seed}`,
+  }));
+}
+
+/** Dealt out, so that the points of one life are far from one another. */
+function deal(points: readonly string[], most: number): string[][] {
+  const lives = Math.ceil(points.length / most);
+  return Array.from({ length: lives }, (_, index) => points.filter((_point, at) => at % lives === index));
+}
+
+export interface CrashPlace {
+  readonly dataDir: string;
+  readonly project: string;
+  readonly database: TestDatabase;
+  remove(): Promise<void>;
+}
+
+/** A data directory and a database for one life. */
+export async function makePlace(): Promise<CrashPlace> {
+  const dataDir = mkdtempSync(join(tmpdir(), "wavesmith-crash-"));
+  const database = await testDatabase();
+  return {
+    dataDir,
+    project: basename(dataDir).toLowerCase(),
+    database,
+    async remove() {
+      for (const { pid } of processesOf(dataDir)) process.kill(pid, "SIGKILL"); // only a test that failed leaves any
+      await database.close();
+      rmSync(dataDir, { recursive: true, force: true });
+    },
+  };
+}
+
+export interface CrashLife {
+  readonly place: CrashPlace;
+  /** The process, run with tsx. */
+  readonly program: string;
+  readonly points: readonly string[];
+  /** What the process is told besides. */
+  readonly more?: object;
+  readonly env?: Readonly<Record<string, string>>;
+}
+
+/** Runs one process after the other, each to the next of the points, the last to the end. Collects what they say. */
+export async function runToEnd(life: CrashLife, lines: CrashLine[]): Promise<void> {
+  let left = life.points;
+  for (let turn = 0; ; turn += 1) {
+    await run(life, { project: life.place.project, points: left, occurrence, turn }, lines);
+    const last = lines.at(-1);
+    if (last?.type !== "killed") return;
+    left = left.filter((point) => point !== last.point);
+  }
+}
+
+async function run({ place, program, more, env }: CrashLife, input: CrashInput, lines: CrashLine[]): Promise<void> {
+  const child = spawn(process.execPath, ["--import", "tsx", program, JSON.stringify({ ...more, ...input })], {
+    env: {
+      ...process.env,
+      ...env,
+      WAVESMITH_DATA: place.dataDir,
+      DATABASE_URL: place.database.url,
+      WAVESMITH_SANDBOX: requires("bubblewrap") ? "local" : "local-unsafe",
+    },
+    stdio: ["ignore", "pipe", "pipe"],
+  });
+  let output = "";
+  let errors = "";
+  child.stdout.on("data", (data: Buffer) => {
+    output += data.toString();
+  });
+  child.stderr.on("data", (data: Buffer) => {
+    errors += data.toString();
+  });
+  // It says what it waits for before it is killed.
+  const patience = setTimeout(() => child.kill("SIGTERM"), patienceMs);
+  const end = setTimeout(() => child.kill("SIGKILL"), patienceMs + 20_000);
+  const [code, signal] = await new Promise<[number | null, string | null]>((resolve) => {
+    // Not `close`: what the killed process started may hold its pipes.
+    child.once("exit", (...how) => setTimeout(resolve, 50, how));
+  });
+  clearTimeout(patience);
+  clearTimeout(end);
+  const whole = output.slice(0, output.lastIndexOf("\n") + 1);
+  for (const line of whole.split("\n").filter(Boolean)) lines.push(JSON.parse(line) as CrashLine);
+  const isAsked = code === 0 || (signal === "SIGKILL" && lines.at(-1)?.type === "killed");
+  if (!isAsked) throw new Error(`a process to be killed at ${input.points} ended with ${code ?? signal}: ${errors}`);
+}
+
+/** Every point that was reached. */
+export const firedIn = (lines: readonly CrashLine[]): string[] =>
+  [...new Set(lines.flatMap((line) => ("fired" in line ? line.fired : [])))].sort();
+
+/** The points at which processes died. */
+export const killedIn = (lines: readonly CrashLine[]): string[] =>
+  lines.flatMap((line) => (line.type === "killed" ? line.point : [])).sort();
+
+/** What was said, and how to do the same again: for a failure. */
+export function retold(lines: readonly CrashLine[], points: readonly string[], test: string): string {
+  const short = lines.map((line) => JSON.stringify("fired" in line ? { ...line, fired: line.fired.length } : line));
+  const nth = occurrence === 1 ? "" : `WAVESMITH_CRASH_OCCURRENCE=${occurrence} `;
+  const again = `${nth}WAVESMITH_CRASH_POINTS=${points.join(",")} npx vitest run ${test}`;
+  return `\n\n${short.join("\n")}\n\nAgain: ${again}`;
+}
+
+/** Processes that name the data directory, work in it, or have it in their environment or mounts. */
+export function processesOf(dataDir: string): { pid: number; text: string }[] {
+  return readdirSync("/proc").flatMap((name) => {
+    const pid = Number(name);
+    if (!/^\d+$/.test(name) || pid === process.pid) return [];
+    try {
+      const texts = ["cmdline", "environ", "mountinfo"].map((file) => readFileSync(`/proc/${pid}/${file}`, "utf8"));
+      const isOfIt = [...texts, readlinkSync(`/proc/${pid}/cwd`)].some((text) => text.includes(basename(dataDir)));
+      return isOfIt ? [{ pid, text: `${pid}: ${texts[0]!.replaceAll("\0", " ").slice(0, 200)}` }] : [];
+    } catch {
+      return []; // It has just ended, or is not ours to look into.
+    }
+  });
+}

@@ -1,0 +1,69 @@
+import { request } from "node:http";
+import type { Store } from "../../src/store/port.ts";
+
+// What the tests of models and their ledger share: a build with one live attempt, and calls as an agent makes them.
+
+export const modelProject = "proj";
+export const modelBuild = "bld";
+export const modelAttempt = { id: "att", fence: 3 } as const;
+
+/** A running build with this budget, and one live attempt. */
+export async function liveModelAttempt(
+  store: Store,
+  budget: { tokens: number | null; usd: number | null } = { tokens: null, usd: null },
+): Promise<void> {
+  const plan = { limits: { budget: { ...budget, wallClockMs: null } } } as never;
+  await store.tenants.insertIfAbsent({ id: "ten", name: "t" });
+  await store.projects.insertIfAbsent({ id: modelProject, tenantId: "ten", name: "p" });
+  const base = { tenantId: "ten", projectId: modelProject, sandboxDriver: "local", network: "none" as const };
+  await store.builds.insertIfAbsent({ id: modelBuild, eventId: "e", status: "running", plan, ...base });
+  const { planVersion } = await store.builds.get({ id: modelBuild });
+  await store.builds.update({ id: modelBuild }, { plan, planVersion: planVersion + 1 });
+  await store.waves.insertIfAbsent({ id: "wave", buildId: modelBuild, number: 1, status: "running", baseSha: "0" });
+  await store.attempts.insertIfAbsent({
+    ...modelAttempt,
+    buildId: modelBuild,
+    waveId: "wave",
+    kind: "fix",
+    role: "fixer",
+    number: 1,
+    baseSha: "0",
+    status: "running",
+    treePath: "trees/x",
+    ref: "refs/heads/x",
+    jobKey: "job",
+    paths: [],
+  } as never);
+}
+
+export interface Answered {
+  /** 0: the connection ended before there was an answer. */
+  readonly status: number;
+  readonly text: string;
+}
+
+/** One call as an agent makes it; waits until somebody answers at the socket. Never rejects once it was taken. */
+export function callModel(socketPath: string, token: string, body: object): Promise<Answered> {
+  const headers = { authorization: `Bearer ${token}` };
+  return new Promise((resolve, reject) => {
+    const dial = (): void => {
+      let wasTaken = false;
+      const outgoing = request({ socketPath, path: "/anthropic/v1/messages", method: "POST", headers }, (reply) => {
+        let text = "";
+        reply.setEncoding("utf8").on("data", (chunk: string) => {
+          text += chunk;
+        });
+        const over = (): void => resolve({ status: reply.statusCode ?? 0, text });
+        reply.on("end", over).on("error", over);
+      });
+      outgoing.on("socket", (socket) => socket.on("connect", () => (wasTaken = true)));
+      outgoing.on("error", (error: NodeJS.ErrnoException) => {
+        if (wasTaken) resolve({ status: 0, text: error.message });
+        else if (["ENOENT", "ECONNREFUSED"].includes(error.code ?? "")) setTimeout(dial, 20);
+        else reject(error);
+      });
+      outgoing.end(JSON.stringify(body));
+    };
+    dial();
+  });
+}

@@ -1,0 +1,81 @@
+import { existsSync } from "node:fs";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { hostPlatform, listInstalled, toolsFolder } from "../../src/sandbox/tools/place.ts";
+import { findPinned } from "../../src/sandbox/tools/table.ts";
+import type { FakeAnswer, FakeRequest } from "./fake-providers.ts";
+
+// Real agents of the registry, installed by .ci/agents (which is `agents install`) outside of the project's dependencies,
+// each into a data directory of its own; and what a model says to make them do something.
+
+export const realAgents = ["claude", "codex", "gemini", "opencode"] as const;
+export type RealAgent = (typeof realAgents)[number];
+
+const cache = fileURLToPath(new URL("../../node_modules/.cache/wavesmith-agents", import.meta.url));
+
+/** The folder `tools` of a data directory that has this agent alone. */
+export const toolsOf = (name: RealAgent): string => join(cache, name, "tools");
+
+/** Which agents are not there in the version that is pinned. */
+export const lackingAgents = (): string[] =>
+  realAgents.filter((name) => {
+    if (!existsSync(toolsOf(name))) return true;
+    const installed = listInstalled(toolsFolder(join(cache, name), hostPlatform()));
+    return installed[0]?.version !== findPinned(name)?.version;
+  });
+
+/** As a plan says it. */
+export const specOf = (name: RealAgent) => ({
+  runtime: "acp",
+  command: findPinned(name)!.command,
+  model: models[name],
+});
+
+/** A command line that starts it outside of a sandbox. */
+export const startOf = (name: RealAgent): string =>
+  `exec '${toolsFolder(join(cache, name), hostPlatform())}/bin/'${findPinned(name)!.command}`;
+
+export const models: Readonly<Record<RealAgent, string>> = {
+  claude: "anthropic:claude-sonnet-4-5",
+  codex: "openai:gpt-5",
+  gemini: "google:gemini-2.5-pro",
+  opencode: "anthropic:claude-sonnet-4-5",
+};
+
+type Call = NonNullable<FakeAnswer["tools"]>[number];
+
+/** How each agent's model writes a file and runs a command. */
+const calls: Readonly<Record<RealAgent, { write(path: string, text: string): Call; run(command: string): Call }>> = {
+  claude: {
+    write: (path, text) => ({ name: "Write", input: { file_path: path, content: text } }),
+    run: (command) => ({ name: "Bash", input: { command, description: "as asked" } }),
+  },
+  codex: {
+    write: (path, text) => ({ name: "exec_command", input: { cmd: `printf '%s' '${text}' > '${path}'` } }),
+    run: (command) => ({ name: "exec_command", input: { cmd: command } }),
+  },
+  gemini: {
+    write: (path, text) => ({ name: "write_file", input: { file_path: path, content: text } }),
+    run: (command) => ({ name: "run_shell_command", input: { command } }),
+  },
+  opencode: {
+    write: (path, text) => ({ name: "write", input: { filePath: path, content: text } }),
+    run: (command) => ({ name: "bash", input: { command, description: "as asked" } }),
+  },
+};
+export const callsOf = (name: RealAgent) => calls[name];
+
+/**
+ * A model that makes these calls, one a turn, and then says "done". What agents ask besides, such as a title for the
+ * session, has no tools and gets a word. Every answer takes 100 tokens in and 20 out.
+ */
+export function scriptedModel(steps: readonly Call[]): (request: FakeRequest) => FakeAnswer {
+  let at = 0;
+  return ({ body }) => {
+    const taken = { inputTokens: 100, outputTokens: 20 };
+    if (!Array.isArray(body?.tools) || body.tools.length === 0) return { text: "a title", ...taken };
+    const step = steps[at];
+    at += 1;
+    return step === undefined ? { text: "done", ...taken } : { text: "on it", tools: [step], ...taken };
+  };
+}

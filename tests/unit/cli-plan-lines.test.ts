@@ -1,0 +1,96 @@
+import { describe, expect, it } from "vitest";
+import { createHints } from "../../src/cli/hints.ts";
+import { narrate } from "../../src/cli/view/narrate.ts";
+import { briefText } from "../../src/cli/view/plan-lines.ts";
+import { buildFinished } from "../../src/cli/view/result.ts";
+import { statusJson, statusLines } from "../../src/cli/view/status-lines.ts";
+import { summary } from "../../src/cli/view/summary.ts";
+import { withPlanTask } from "../../src/domain/brief.ts";
+import { parsePlanValue } from "../../src/plan/parse-plan.ts";
+import { attempt, plan, view, wave } from "./cli-views.ts";
+
+const planTask = parsePlanValue(
+  { name: "p", tasks: [{ id: "plan", agent: "planner", run: "true" }] },
+  { baseDir: null, env: {} },
+).plan!.tasks[0]!;
+const made = withPlanTask({ ...plan, description: "A shop\u001b[2J." }, planTask);
+const brief = { text: "a shop\nthat sells", asks: true };
+const asked = view({
+  build: { plan: made, brief, status: "waiting" },
+  waves: [wave({ status: "waiting", headSha: "c".repeat(40), taskKeys: ["plan"] })],
+});
+const planning = { ...asked.tasks[0]!, key: "plan", agent: "planner", definition: planTask, waveNumber: 1 };
+const waiting = { ...asked, tasks: [{ ...planning, status: "completed" as const }, ...asked.tasks] };
+const file = "/data/plans/bld_1.yaml";
+const options = {
+  repository: "/r",
+  planFile: file,
+  hints: createHints({ environment: {} }),
+  now: new Date(0),
+  interrupted: false,
+};
+const texts = (lines: readonly { text: string }[]): string => lines.map(({ text }) => text).join("\n");
+
+describe("a made plan that waits for a person", () => {
+  it("is shown whole at the end of the command, with what can be said of it", () => {
+    const told = texts(summary(waiting, options));
+    expect(told).toContain("shop: 4 tasks of 4 roles in 3 waves");
+    expect(told).toMatch(/wave 2 {2}db\b/);
+    expect(told).not.toMatch(/needs plan/);
+    expect(told).toContain("critical path (3 tasks): db → api → docs");
+    expect(told).toContain(`the whole plan, to read and to edit: ${file}`);
+    expect(told).toContain("wavesmith approve bld_1, then wavesmith resume bld_1");
+    expect(told).toContain(`wavesmith resume bld_1 --plan ${file}`);
+    expect(told).toContain('wavesmith reject bld_1 --reason "…", then wavesmith retry bld_1');
+    expect(told).toContain("A shop.");
+    expect(told).not.toContain("\u001b");
+  });
+
+  it("is what status shows, with the brief", () => {
+    const told = texts(statusLines(waiting, options));
+    expect(told).toContain("  brief: a shop that sells");
+    expect(told).toContain("its plan waits for a person");
+    expect(told).toContain(file);
+    expect(statusJson(waiting, options)).toMatchObject({ brief: brief.text, planFile: file });
+    expect(buildFinished(waiting, "/r", file)).toMatchObject({ status: "waiting", planFile: file });
+  });
+
+  it("is none once the wave is another one, or the plan was given", () => {
+    const later = view({
+      build: { plan: made, brief, status: "waiting" },
+      waves: [wave({ status: "waiting", headSha: "c".repeat(40), taskKeys: ["db"] })],
+    });
+    const given = view({ build: { status: "waiting" }, waves: later.waves });
+    for (const other of [later, given]) {
+      expect(texts(summary(other, options))).not.toContain(file);
+      expect(texts(statusLines(other, options))).toContain("wave 1 waits for a person");
+    }
+  });
+
+  it("is told of when the planner has ended", () => {
+    const ended = attempt({ taskKey: "plan", role: "planner", changed: [] });
+    const after = view({
+      build: { plan: made, brief },
+      waves: [wave({ taskKeys: ["plan"], status: "joining", attempts: [ended] })],
+    });
+    expect(texts(narrate(null, after))).toContain("plan: done in 2.0s (planner), a plan of 4 tasks");
+  });
+
+  it("tells every fault of one that was not taken in a line of its own", () => {
+    const reason = "its plan has 2 faults:\ntasks[0].id: wrong\nsecrets: not yours";
+    const failed = attempt({ taskKey: "plan", role: "planner", outcome: "failed", reason });
+    const over = view({
+      build: { plan: made, brief, status: "failed" },
+      waves: [wave({ taskKeys: ["plan"], status: "failed", attempts: [failed] })],
+    });
+    const tasks = [{ ...planning, status: "failed" as const }];
+    const told = texts(summary({ ...over, tasks }, { ...options, planFile: null }));
+    expect(told).toContain("task plan failed: its plan has 2 faults:\n  tasks[0].id: wrong\n  secrets: not yours\n");
+    expect(told).toContain("or, with a plan of your own: wavesmith resume bld_1 --plan FILE");
+  });
+
+  it("has a brief that is cut to a line", () => {
+    expect(briefText(` a\n\tb  c\u001b[31m `)).toBe("a b c");
+    expect(briefText("x".repeat(500))).toHaveLength(100);
+  });
+});

@@ -1,0 +1,71 @@
+import { tmpdir } from "node:os";
+import { describe, expect, it } from "vitest";
+import { loadConfig } from "../../src/config.ts";
+import { planOfBrief, readBuildRequest, refuseForEvents } from "../../src/coordinator/request-build.ts";
+
+const ports = (settings: Record<string, string> = {}) => ({
+  environment: {},
+  models: { lacks: () => null, isPriced: () => true } as never,
+  briefAgent: loadConfig(settings).briefAgent,
+});
+const model = { WAVESMITH_MODEL: "anthropic:claude-sonnet-4-5" };
+const read = (data: Record<string, unknown>, settings: Record<string, string> = model) =>
+  readBuildRequest(ports(settings), { id: "e", data }, "local");
+
+describe("a request with a brief", () => {
+  it("is a build of one task, which makes the plan and waits for a person with it", () => {
+    const request = read({ brief: " a guestbook \n" });
+    expect(request).toMatchObject({ project: "guestbook", brief: { text: "a guestbook", asks: true } });
+    expect(request.plan.tasks).toMatchObject([
+      { key: "plan", agent: "planner", instructions: "a guestbook", changes: "optional", retries: 2 },
+    ]);
+    expect(read({ brief: "x", yes: true }).brief).toEqual({ text: "x", asks: false });
+    expect(read({ plan: { name: "p", tasks: [{ id: "a", run: "true" }] } }).brief).toBeNull();
+  });
+
+  it("uses the model of the settings in every role, or the agent of the settings", () => {
+    const builtin = { runtime: "builtin", model: "anthropic:claude-sonnet-4-5", command: null, prompt: null };
+    expect(read({ brief: "x" }).plan.agents).toEqual({ default: builtin, critic: builtin });
+    const acp = read({ brief: "x" }, { WAVESMITH_AGENT: "claude-agent-acp" }).plan.agents;
+    expect(acp.default).toMatchObject({ runtime: "acp", command: "claude-agent-acp", model: null });
+    const both = read({ brief: "x" }, { WAVESMITH_AGENT: "claude-agent-acp", WAVESMITH_MODEL: "anthropic:opus" });
+    expect(both.plan.agents.critic).toMatchObject({ runtime: "acp", model: "anthropic:opus" });
+  });
+
+  it("may name its own agents, with a prompt of the planner's", () => {
+    const agent = { runtime: "command", command: "agent" };
+    const planner = { ...agent, prompt: "Plan this: {{brief}} {{handIn}}" };
+    expect(read({ brief: "x", agents: { default: agent, planner } }, {}).plan.agents.planner).toMatchObject(planner);
+    const wrong = { ...agent, prompt: "Plan this: {{instructions}}" };
+    expect(() => read({ brief: "x", agents: { planner: wrong } }, {})).toThrow(/no part \{\{instructions\}\}/);
+  });
+
+  it("without any agent lacks something of the environment, said with what to set", () => {
+    expect(() => read({ brief: "x" }, {})).toThrow(
+      expect.objectContaining({
+        code: "environment",
+        message: expect.stringContaining("neither WAVESMITH_MODEL nor WAVESMITH_AGENT is set"),
+        remedy: expect.stringContaining("ANTHROPIC_API_KEY"),
+      }),
+    );
+  });
+
+  it("is refused when it is empty, endless, or comes with a plan", () => {
+    expect(() => read({ brief: " " })).toThrow(/the brief is empty/);
+    expect(() => read({ brief: "x".repeat(100_001) })).toThrow(/longer than 100000/);
+    expect(() => read({ brief: "x", plan: {} })).toThrow(/a plan or a brief, not both/);
+  });
+
+  it("has the source it names, which from outside is no folder of ours", () => {
+    expect(read({ brief: "x", source: { path: tmpdir() } }).plan.source).toEqual({ kind: "path", path: tmpdir() });
+    const git = { git: "https://example.com/r.git", ref: "main" };
+    const agents = { default: { runtime: "command", command: "a" } };
+    const plan = planOfBrief({ text: "x", project: "p", source: git, agents });
+    expect(plan.source).toEqual({ kind: "git", url: git.git, ref: "main" });
+    expect(() => read({ brief: "x", source: { path: "/no/where" } })).toThrow(/source.path/);
+    for (const source of [{ path: "/etc" }, { git: "/etc" }, { git: "file:///etc" }]) {
+      expect(() => refuseForEvents({ brief: "x", source })).toThrow(/a request by event cannot say source\./);
+    }
+    expect(() => refuseForEvents({ brief: "x", source: git })).not.toThrow();
+  });
+});
