@@ -1,5 +1,5 @@
 import { execFile } from "node:child_process";
-
+import { availableParallelism } from "node:os";
 import { promisify } from "node:util";
 import { createApp } from "../src/app.ts";
 import { loadConfig } from "../src/config.ts";
@@ -80,7 +80,8 @@ function build(count: number): Promise<number> {
 
 const planOf = (count: number) => ({
   name: "bench",
-  limits: { tasksPerAgentPerWave: count },
+  // More than there are processors: a part of each task is waiting, for the disk and for the kernel to make namespaces.
+  limits: { tasksPerAgentPerWave: count, maxParallelTasks: 2 * availableParallelism() },
   tasks: Array.from({ length: count }, (_, n) => ({ id: `t-${n}`, run: `echo ${n} > file-${n}` })),
 });
 

@@ -1,4 +1,4 @@
-import { closeAttempt, keepAttempt, loseAttempt, settleAttempt } from "../src/coordinator/finish-attempt.ts";
+import { closeAttempt, finishAttempt, loseAttempt } from "../src/coordinator/finish-attempt.ts";
 import type { AttemptFinished } from "./events.ts";
 import { type Flow, flowFunction } from "./flow.ts";
 
@@ -9,9 +9,7 @@ export const attemptFinish = (flow: Flow) =>
     trigger: "agent/attempt.finished",
     run: async ({ data, step }) => {
       const { ports } = flow;
-      await step("keep the work on its branch", () => keepAttempt(ports, data));
-      await step("settle the outcome", () => settleAttempt(ports, data));
-      await step("send what follows", () => flow.relay.flush());
+      await step("keep the work on its branch and settle the outcome", () => finishAttempt(ports, data));
       await step("close the tree", () => closeAttempt(ports, data));
       return { task: data.taskKey, attempt: data.attempt };
     },

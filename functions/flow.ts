@@ -38,7 +38,7 @@ const verbs =
     for (let turn = 1; ; turn += 1) {
       const answer = await step.run(turn === 1 ? name : `${name} (${turn})`, async () => {
         try {
-          return await withRoom(verb, flow);
+          return await withRoom(() => done(verb, flow), flow);
         } catch (error) {
           if (isFull(error) && turn < mostTurns) return { [fullKey]: error.retryAfterMs };
           throw forInngest(error);
@@ -50,6 +50,13 @@ const verbs =
       await step.sleep(`wait for a sandbox (${name}, ${turn})`, waitMs(turn, retryAfterMs));
     }
   };
+
+/** Does the verb and sends the events that it has committed: a step of its own for that would be one more commit. */
+async function done<Result>(verb: () => Promise<Result>, { relay }: Flow): Promise<Result> {
+  const result = await verb();
+  await relay.flush();
+  return result;
+}
 
 /** What a step answers that could not be done because there was no room for one more sandbox. */
 const fullKey = "wavesmith/full";
@@ -120,18 +127,13 @@ export interface CronFunction {
 /** Something that is done again and again; a time that failed is made good by the next one. */
 export function cronFunction(flow: Flow, options: CronFunction): InngestFunction.Any {
   const { id, name, cron } = options;
-  return flow.inngest.createFunction({ id, name, retries: 0, triggers: [{ cron }] }, async ({ step }) => {
-    const result = await options.run({ step: verbs(step, flow) });
-    await step.run("send events", () => flow.relay.flush());
-    return result;
-  });
+  const definition = { id, name, retries: 0 as const, triggers: [{ cron }] };
+  return flow.inngest.createFunction(definition, ({ step }) => options.run({ step: verbs(step, flow) }));
 }
 
-/** Binds a trigger and steps to verbs. Every function ends by sending the events its verbs have committed. */
+/** Binds a trigger and steps to verbs. */
 export function flowFunction<Data>(flow: Flow, options: FlowFunction<Data>): InngestFunction.Any {
-  const { inngest, relay } = flow;
-  const send = (step: StepTools): Promise<unknown> => step.run("send events", () => relay.flush());
-  return inngest.createFunction(
+  return flow.inngest.createFunction(
     {
       id: options.id,
       name: options.name,
@@ -143,17 +145,8 @@ export function flowFunction<Data>(flow: Flow, options: FlowFunction<Data>): Inn
         if (options.failed === undefined) return;
         const context = { data: original.data as Data, eventId: String(original.id), reason: messageOf(error) };
         await options.failed({ ...context, step: verbs(step, flow) });
-        await send(step);
       },
     },
-    async ({ event, step }) => {
-      const result = await options.run({
-        data: event.data as Data,
-        eventId: String(event.id),
-        step: verbs(step, flow),
-      });
-      await send(step);
-      return result;
-    },
+    ({ event, step }) => options.run({ data: event.data as Data, eventId: String(event.id), step: verbs(step, flow) }),
   );
 }

@@ -9,7 +9,6 @@ export const gateFinish = (flow: Flow) =>
     trigger: "agent/gate.finished",
     run: async ({ data, step }) => {
       await step(`judge the ${data.gate} gate`, () => finishGate(flow.ports, data));
-      await step("send what follows", () => flow.relay.flush());
       await step("close the tree", () => closeGate(flow.ports, data));
       return { gate: data.gate };
     },

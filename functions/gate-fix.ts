@@ -1,5 +1,5 @@
 import { closeAttempt, loseAttempt } from "../src/coordinator/finish-attempt.ts";
-import { claimAttempt, openAttemptTree, startAttemptJob } from "../src/coordinator/start-attempt.ts";
+import { claimAttempt, startAttemptJob } from "../src/coordinator/start-attempt.ts";
 import type { FixEvent } from "./events.ts";
 import { type Flow, flowFunction } from "./flow.ts";
 
@@ -12,8 +12,7 @@ export const gateFix = (flow: Flow) =>
       const { ports } = flow;
       const claimed = await step("claim the attempt", () => claimAttempt(ports, data));
       if (!claimed) return { gate: data.gate, stale: true };
-      await step("open its tree", () => openAttemptTree(ports, data));
-      const started = await step("start its job", () => startAttemptJob(ports, data));
+      const started = await step("start its job on a clean tree", () => startAttemptJob(ports, data));
       if (!started) await step("close the tree", () => closeAttempt(ports, data));
       return { gate: data.gate, round: data.round };
     },

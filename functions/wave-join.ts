@@ -13,7 +13,6 @@ export const waveJoin = (flow: Flow) =>
       const joining = `join the branches of wave ${waveNumber}`;
       const { shared } = await step(joining, () => joinWave(flow.ports, buildId, waveNumber));
       if (!shared) return;
-      await step("send what follows", () => flow.relay.flush());
       await step("close the tree they shared", () => closeTreeOfWave(flow.ports, buildId, waveNumber));
     },
     failed: async ({ data: { buildId, waveNumber }, reason, step }) => {

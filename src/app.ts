@@ -24,7 +24,7 @@ import { createCassette } from "./models/cassette.ts";
 import { createModels } from "./models/models.ts";
 import type { Models } from "./models/port.ts";
 import { readPrices } from "./models/prices.ts";
-import { createDockerDriver } from "./sandbox/drivers/docker.ts";
+import { lazyDriver } from "./sandbox/drivers/lazy.ts";
 import { createLocalDriver } from "./sandbox/drivers/local.ts";
 import { createEgressDenials } from "./sandbox/egress/denials.ts";
 import { machineRoom } from "./sandbox/machine.ts";
@@ -304,7 +304,12 @@ function createDriver(
   const { dataDir, environment } = config;
   const silence = orphanLimitMs === undefined ? {} : { silenceMs: orphanLimitMs };
   const common = { dataDir, installationId, logger: { warn }, ...silence };
-  if (name === "docker") return createDockerDriver({ ...common, environment });
+  if (name === "docker") {
+    return lazyDriver(name, async () => {
+      const { createDockerDriver } = await import("./sandbox/drivers/docker.ts");
+      return createDockerDriver({ ...common, environment });
+    });
+  }
   if (name === "local" || name === "local-unsafe") {
     return createLocalDriver({
       ...common,

@@ -12,6 +12,8 @@ import type { Ports } from "./port.ts";
 export interface AdvanceOptions {
   /** Set by `startWave` alone: the wave may be opened here instead of being asked for by an event. */
   readonly openWave?: number;
+  /** The build's row, when this transaction has locked it and changed nothing of it since. */
+  readonly locked?: BuildRow;
 }
 
 /** Emits an event of a build; its data carry tenant, project and build. */
@@ -40,8 +42,8 @@ export async function advance(
   buildId: string,
   options: AdvanceOptions = {},
 ): Promise<void> {
-  for (;;) {
-    const build = await transaction.lockBuild(buildId);
+  for (let { locked } = options; ; locked = undefined) {
+    const build = locked ?? (await transaction.lockBuild(buildId));
     const state = await loadState(transaction, build);
     const move = nextMove(factsOf(state, ports));
     if (move.kind === "wait") return;

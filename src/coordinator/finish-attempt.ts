@@ -40,6 +40,12 @@ import {
 
 const maxLosses = 3;
 
+/** Keeps the attempt's work, then settles it: two commits, each of which may be done again. */
+export async function finishAttempt(ports: Ports, refer: AttemptRefer): Promise<void> {
+  await keepAttempt(ports, refer);
+  await settleAttempt(ports, refer);
+}
+
 /** Commits what the attempt's tree holds and puts it on the attempt's ref; whatever the outcome, nothing is thrown away. */
 export async function keepAttempt(ports: Ports, refer: AttemptRefer): Promise<void> {
   const loaded = await loadAttempt(ports, refer.attemptId);
@@ -48,7 +54,10 @@ export async function keepAttempt(ports: Ports, refer: AttemptRefer): Promise<vo
   const endpoint = await ensureSandbox(ports, build);
   const mask = await attemptMask(ports, build, attempt);
   const state = await jobStateOf(ports, attempt.jobKey);
-  const keeping = await keepWork(ports, endpoint, loaded, state !== null && failedStage(state) !== null);
+  const [handedIn, keeping] = await Promise.all([
+    handedInSummary(ports, endpoint, attempt, mask),
+    keepWork(ports, endpoint, loaded, state !== null && failedStage(state) !== null),
+  ]);
   const { kept, noRoom } = keeping;
   if (noRoom !== null) ports.log.warn(`the disk had no room for all of the work of ${attempt.treePath}: ${noRoom}`);
   const output = state === null ? "" : await lastOutput(endpoint, attempt, state, mask);
@@ -64,8 +73,7 @@ export async function keepAttempt(ports: Ports, refer: AttemptRefer): Promise<vo
     judged: guardNames(kept, mask, await guardFix(ports, loaded, kept, await explained(ports, loaded, judged))),
   });
   const summary =
-    (await handedInSummary(ports, endpoint, attempt, mask)) ??
-    (guarded.outcome === "succeeded" ? await lastWords(ports, endpoint, attempt, state, mask) : null);
+    handedIn ?? (guarded.outcome === "succeeded" ? await lastWords(ports, endpoint, attempt, state, mask) : null);
   const changed = kept === null ? [] : kept.changed.map((file) => mask(file.path));
   await ports.store.attempts.update(
     { id: attempt.id, fence: refer.fence, status: ["running", "starting", "finishing"] },
@@ -278,14 +286,14 @@ export async function settleAttempt(ports: Ports, refer: AttemptRefer): Promise<
   }
   await writePlanOut(ports, loaded);
   await ports.store.transaction("settle-attempt", async (transaction) => {
-    await transaction.lockBuild(attempt.buildId);
+    const locked = await transaction.lockBuild(attempt.buildId);
     await settleIn(transaction, ports, refer);
-    await advance(transaction, ports, attempt.buildId);
+    await advance(transaction, ports, attempt.buildId, { locked });
   });
 }
 
 async function settleIn(transaction: StoreTransaction, ports: Ports, refer: AttemptRefer): Promise<void> {
-  const attempt = await transaction.attempts.get({ id: refer.attemptId });
+  const { attempt, task } = await transaction.attemptInContext(refer.attemptId);
   if (attempt.fence !== refer.fence || attempt.status === "settled") return;
   const verdict = attempt.verdict ?? {
     outcome: "lost" as const,
@@ -297,12 +305,15 @@ async function settleIn(transaction: StoreTransaction, ports: Ports, refer: Atte
     { id: attempt.id, fence: refer.fence },
     { status: "settled", outcome: verdict.outcome, reason: verdict.reason, endedAt: ports.clock.now() },
   );
-  if (attempt.kind === "task") await settleTask(transaction, ports, settled!);
+  if (task !== null) await settleTask(transaction, ports, { attempt: settled!, task });
   else await settleHeadAttempt(transaction, ports, settled!);
 }
 
-async function settleTask(transaction: StoreTransaction, ports: Ports, attempt: AttemptRow): Promise<void> {
-  const task = await transaction.tasks.get({ id: attempt.taskId! });
+async function settleTask(
+  transaction: StoreTransaction,
+  ports: Ports,
+  { attempt, task }: { attempt: AttemptRow; task: TaskRow },
+): Promise<void> {
   const set = (patch: Partial<TaskRow>) => transaction.tasks.update({ id: task.id }, patch);
   switch (attempt.outcome) {
     case "succeeded":
@@ -429,14 +440,15 @@ export async function closeAttempt(ports: Ports, refer: AttemptRefer): Promise<v
     if (kept?.commit != null)
       await ports.store.attempts.update({ id: attempt.id, commitSha: null }, { commitSha: kept.commit });
   }
-  if (sharesTree(attempt)) await closeSharedTree(ports, { ...loaded, treePath: attempt.treePath });
-  else await ports.workspace.closeTree(endpoint.guest, attempt.treePath);
-  await endpoint.guest.remove(handoverPath(attempt.jobKey), { recursive: true });
   // Another attempt may go on with the session of one that failed.
-  if (attempt.outcome === "succeeded") {
-    for (const home of homesOf(loaded)) await endpoint.guest.remove(home, { recursive: true });
-  }
-  await endpoint.guest.forgetJob(attempt.jobKey);
+  const homes = attempt.outcome === "succeeded" ? homesOf(loaded) : [];
+  await Promise.all([
+    sharesTree(attempt)
+      ? closeSharedTree(ports, { ...loaded, treePath: attempt.treePath })
+      : ports.workspace.closeTree(endpoint.guest, attempt.treePath),
+    ...[handoverPath(attempt.jobKey), ...homes].map((path) => endpoint.guest.remove(path, { recursive: true })),
+    endpoint.guest.forgetJob(attempt.jobKey),
+  ]);
 }
 
 /** Settles an attempt that could not even be started, as lost to infrastructure (W4). */
@@ -444,13 +456,13 @@ export async function loseAttempt(ports: Ports, refer: AttemptRefer, reason: str
   const { attempt, build } = await loadAttempt(ports, refer.attemptId);
   const why = (await attemptMask(ports, build, attempt))(reason);
   await ports.store.transaction("lose-attempt", async (transaction) => {
-    await transaction.lockBuild(attempt.buildId);
+    const locked = await transaction.lockBuild(attempt.buildId);
     const [lost] = await transaction.attempts.update(
       { id: attempt.id, fence: refer.fence, status: ["requested", "starting", "running", "finishing"] },
       { status: "finishing", verdict: { outcome: "lost", reason: why, summary: null, changed: [] } },
     );
     if (lost === undefined) return;
     await settleIn(transaction, ports, refer);
-    await advance(transaction, ports, attempt.buildId);
+    await advance(transaction, ports, attempt.buildId, { locked });
   });
 }

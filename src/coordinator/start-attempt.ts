@@ -24,13 +24,15 @@ export const loadAttempt = (ports: Pick<Ports, "store">, attemptId: string): Pro
   ports.store.attemptInContext(attemptId);
 
 /** Takes an attempt that was asked for. False when it is not ours to start: settled, fenced off or already running. */
-export async function claimAttempt(ports: Ports, { attemptId, fence }: AttemptRefer): Promise<boolean> {
-  const { buildId } = await ports.store.attempts.get({ id: attemptId });
+export async function claimAttempt(
+  ports: Ports,
+  { attemptId, fence, buildId }: AttemptRefer & { readonly buildId: string },
+): Promise<boolean> {
   return ports.store.transaction("claim-attempt", async (transaction) => {
     const build = await transaction.lockBuild(buildId);
     if (build.status !== "running") return false;
     const [claimed] = await transaction.attempts.update(
-      { id: attemptId, fence, status: ["requested", "starting"] },
+      { id: attemptId, buildId, fence, status: ["requested", "starting"] },
       { status: "starting" },
     );
     if (claimed === undefined) return false;
@@ -42,15 +44,6 @@ export async function claimAttempt(ports: Ports, { attemptId, fence }: AttemptRe
 }
 
 /** Opens the attempt's clean tree at its base; one that is there already is its own, and may have its job at work in it. */
-export async function openAttemptTree(ports: Ports, refer: AttemptRefer): Promise<void> {
-  const loaded = await loadAttempt(ports, refer.attemptId);
-  const { attempt, build } = loaded;
-  if (attempt.fence !== refer.fence || attempt.status !== "starting") return;
-  const endpoint = await ensureSandbox(ports, build);
-  await openTree(ports, endpoint, loaded);
-  if (sharesTree(attempt)) await clearEarlier(ports, endpoint, attempt);
-}
-
 async function openTree(
   ports: Ports,
   { guest }: SandboxEndpoint,
@@ -61,16 +54,24 @@ async function openTree(
   await ports.workspace.openTree({ projectId: build.projectId as never, guest, treePath, sha, reuse: true });
 }
 
-/** Starts the attempt's job: setup, services, the agent, its acceptance checks. False when it was settled meanwhile. */
+/**
+ * Opens the attempt's tree and starts its job there: setup, services, the agent, its acceptance checks. False when it was
+ * settled meanwhile.
+ */
 export async function startAttemptJob(ports: Ports, refer: AttemptRefer): Promise<boolean> {
   const loaded = await loadAttempt(ports, refer.attemptId);
   const { attempt, build } = loaded;
   if (attempt.fence !== refer.fence || attempt.status !== "starting") return attempt.status !== "settled";
   const endpoint = await ensureSandbox(ports, build);
+  await openTree(ports, endpoint, loaded);
+  if (sharesTree(attempt)) await clearEarlier(ports, endpoint, attempt);
+  const [tree, { stages, setting }] = await Promise.all([
+    endpoint.guest.stat(attempt.treePath),
+    attemptStages(ports, endpoint, loaded),
+  ]);
   // A volume that was lost since then took the tree along, and a job must not begin in an empty folder.
-  if ((await endpoint.guest.stat(attempt.treePath)) === null) await openTree(ports, endpoint, loaded);
+  if (tree === null) await openTree(ports, endpoint, loaded);
   await readySurroundings(ports, endpoint, loaded);
-  const { stages, setting } = await attemptStages(ports, endpoint, loaded);
   await startJob(ports, endpoint, {
     key: attempt.jobKey,
     build,
@@ -105,8 +106,7 @@ async function attemptStages(
 ): Promise<{ stages: StageSpec[]; setting: JobSetting }> {
   const { attempt, build, task } = loaded;
   const { plan } = build;
-  const commands = commandsOf(loaded);
-  const setting = await frameJob({
+  const framing = frameJob({
     ports,
     endpoint,
     plan,
@@ -115,17 +115,19 @@ async function attemptStages(
     treePath: attempt.treePath,
     shared: sharesTree(attempt),
     ...(task === null ? {} : { env: task.definition.env }),
-    mentions: commands,
+    mentions: commandsOf(loaded),
   });
+  const generates = attempt.kind === "generate";
+  const [setting, pack] = await Promise.all([framing, generates ? null : handOver(ports, endpoint, loaded)]);
   const base = { env: setting.env, cwd: attempt.treePath };
-  if (attempt.kind === "generate") {
+  if (pack === null) {
     const again = plan.generated.filter(({ path }) => attempt.paths.some((made) => matchesAny([path], made)));
     const stages = again.map((entry) =>
       stage({ ...base, name: `generate ${entry.path}`, argv: shell(entry.by), timeoutMs: 15 * 60_000 }),
     );
     return { stages, setting };
   }
-  const agent = await agentStageOf(ports, endpoint, loaded, setting);
+  const agent = await agentStageOf(ports, endpoint, loaded, { setting, pack });
   const checks = (task?.definition.acceptance ?? []).flatMap((acceptance, index) =>
     acceptance.check === null
       ? []
@@ -149,17 +151,24 @@ function commandsOf({ attempt, build, task }: LoadedAttempt): string[] | null {
   return [task.definition.run, ...task.definition.acceptance.flatMap(({ check }) => check ?? [])];
 }
 
+/** Puts what the agent is to know into its hand-over folder. */
+async function handOver(ports: Ports, { guest }: SandboxEndpoint, loaded: LoadedAttempt): Promise<ContextPack> {
+  const { attempt, task } = loaded;
+  const make = isPlanner(loaded) ? planPack : taskPack;
+  const pack = task === null ? await fixPack(ports, loaded) : await make(ports, loaded, task);
+  await guest.writeFile(`${handoverPath(attempt.jobKey)}/task.json`, pack.taskFile);
+  return pack;
+}
+
 async function agentStageOf(
   ports: Ports,
   endpoint: SandboxEndpoint,
   loaded: LoadedAttempt,
-  setting: JobSetting,
+  { setting, pack }: { setting: JobSetting; pack: ContextPack },
 ): Promise<StageSpec> {
   const { attempt, build, task } = loaded;
   const folder = handoverPath(attempt.jobKey);
   const plans = isPlanner(loaded);
-  const pack = task === null ? await fixPack(ports, loaded) : await (plans ? planPack : taskPack)(ports, loaded, task);
-  await endpoint.guest.writeFile(`${folder}/task.json`, pack.taskFile);
   const spec = agentSpecFor(build.plan, attempt.role);
   return ports.agents.agentStage({
     spec: spec === null || task?.definition.model == null ? spec : { ...spec, model: task.definition.model },
@@ -211,7 +220,7 @@ async function taskPack(ports: Ports, { attempt, build, wave }: LoadedAttempt, t
       summary,
       changedFiles,
     })),
-    previousFailure: await previousFailure(ports, build, task),
+    previousFailure: await previousFailure(ports, build, { taskId: task.id, isFirst: attempt.number === 1 }),
     conflicts: task.conflicts,
   };
   return agents.taskPack(context);
@@ -231,10 +240,11 @@ async function planPack(ports: Ports, loaded: LoadedAttempt, task: TaskRow): Pro
 async function previousFailure(
   ports: Ports,
   build: LoadedAttempt["build"],
-  { id: taskId }: TaskRow,
+  { taskId, isFirst }: { taskId: string; isFirst: boolean },
 ): Promise<TaskContext["previousFailure"]> {
   const ofWave = build.plan.isolation === "shared" ? await failureOfWave(ports, build, taskId) : null;
   if (ofWave !== null) return { reason: ofWave, outputTail: "" };
+  if (isFirst) return null;
   const previous = await ports.store.attempts.find(
     { taskId, status: "settled", outcome: ["failed", "timed-out", "lost", "refused"] },
     { by: "number", descending: true },

@@ -17,6 +17,8 @@ import { ensureSandbox } from "./sandboxes.ts";
 
 const leaseMs = 15_000;
 const pollMs = 1_000;
+/** So long a guest is asked at most to wait for news. */
+const newsMs = 5_000;
 const readBytes = 256 * 1024;
 
 export interface JobWatcher {
@@ -39,13 +41,21 @@ export function watchJobs(ports: Ports, options: WatchOptions): JobWatcher {
   const watched = new Map<string, Promise<void>>();
   let wake: () => void = () => undefined;
 
-  const look = async (): Promise<void> => {
+  const renew = async (): Promise<void> => {
     const renewed = await ports.store.renewLeases(options.owner, leaseMs);
     // Where the database was away when a lease was to be given back, or to answer that it was taken, nobody watches the
     // job, and our renewing would keep it so for ever.
     const unwatched = renewed.filter((key) => !watched.has(key));
     if (unwatched.length > 0)
       await ports.store.jobs.update({ key: unwatched, leaseOwner: options.owner }, { leaseOwner: null });
+  };
+  let renewedMs = Number.NEGATIVE_INFINITY;
+  const look = async (): Promise<void> => {
+    // Jobs that start wake this many times a second.
+    if (performance.now() - renewedMs >= pollMs) {
+      await renew();
+      renewedMs = performance.now();
+    }
     const leased = await ports.store.leaseJobs({
       projectIds: options.projectIds === "all" ? "all" : [...options.projectIds],
       owner: options.owner,
@@ -107,43 +117,38 @@ async function watchJob(ports: Ports, lease: JobLease, signal: AbortSignal): Pro
   const { ownerKind: kind, ownerId: id, ownerFence: ownFence } = job;
   const secrets = await coveredValues(ports, build, kind === "preview" ? null : { kind, id, fence: ownFence });
   const copier = createCopier(ports, guest, { job, fence }, secrets);
-  while (!signal.aborted) {
-    const state = await guest.findJob(job.key);
+  const isPreview = kind === "preview";
+  for (let revision = isPreview ? 0 : Number.MAX_SAFE_INTEGER; ; ) {
+    const state = await newsOf(guest, job.key, { revision, offset: copier.seen(), signal });
+    if (state === "stopped") return false;
     const known = state ?? lostState(job.key);
+    const isOver = known.status !== "running";
     if (build.interactive || copier.asked()) await deliverAnswers(ports, guest, job.key);
-    await copier.copy(known.status !== "running");
-    if (job.ownerKind === "preview")
-      await previewProgressed(ports, guest, { buildId: build.id, jobKey: job.key }, known);
-    if (known.status !== "running") {
+    if (known.outputBytes > copier.copied()) await copier.copy(isOver);
+    if (isPreview) await previewProgressed(ports, guest, { buildId: build.id, jobKey: job.key }, known);
+    if (isOver) {
       await endJob(ports, build, lease, known);
       return true;
     }
-    if (!(await waitForNews(guest, job.key, known, copier.seen(), signal))) return false;
+    // Of other jobs only the output and the end are of interest.
+    if (isPreview) revision = known.revision;
   }
-  return false;
 }
 
-/** Resolves when the job has more output or another state; false when watching stops. */
-async function waitForNews(
+/** The job's state once there is more to copy or to tell, or after a while; null when the guest has never seen it. */
+async function newsOf(
   guest: GuestClient,
   key: string,
-  state: JobState,
-  offset: number,
-  signal: AbortSignal,
-): Promise<boolean> {
-  const news = new AbortController();
-  const stop = AbortSignal.any([signal, news.signal]);
-  const stateChange = guest.findJob(key, { revision: state.revision, waitMs: 5_000, signal: stop });
-  const output = guest.readOutput(key, { offset, limitBytes: 1, waitMs: 5_000, signal: stop });
+  beyond: { revision: number; offset: number; signal: AbortSignal },
+): Promise<JobState | null | "stopped"> {
+  const { signal } = beyond;
+  if (signal.aborted) return "stopped";
   try {
-    await Promise.race([stateChange, output]);
+    return await guest.findJob(key, { ...beyond, waitMs: newsMs });
   } catch (error) {
-    if (!signal.aborted) throw error;
-  } finally {
-    news.abort();
-    await Promise.allSettled([stateChange, output]);
+    if (signal.aborted) return "stopped";
+    throw error;
   }
-  return !signal.aborted;
 }
 
 /** A guest that has never seen a running job's key lost its volume. */
@@ -166,6 +171,8 @@ interface Copier {
   asked(): boolean;
   /** How far it has read, held back or not: only what comes after is news. */
   seen(): number;
+  /** How far the database has it. */
+  copied(): number;
 }
 
 function createCopier(
@@ -183,6 +190,7 @@ function createCopier(
   return {
     seen: () => seen,
     asked: () => asked,
+    copied: () => offset,
     async copy(ended) {
       for (;;) {
         const chunk = await guest.readOutput(key, { offset, limitBytes: readBytes }).catch((error: unknown) => {
@@ -199,7 +207,7 @@ function createCopier(
         asked ||= questions.length > 0;
         await storeChunk(ports, { job, fence }, { startsAt: offset, text, bytes: data.length, questions });
         offset += data.length;
-        if (!whole && data.length < chunk.data.length && chunk.data.length < readBytes) return;
+        if (chunk.data.length < readBytes) return; // that was all there is by now
       }
     },
   };

@@ -11,7 +11,9 @@ export function compileCron(expression: string, place: string): NextTick {
     throw badCron(expression, place, "it has not five fields");
   let cron: Cron;
   try {
-    cron = new Cron(fields, { timezone: timezone ?? "UTC", paused: true });
+    // To find ticks by a zone's name takes 20 ms each: where none is named there is no need to.
+    const zone = timezone === undefined ? { utcOffset: 0 } : { timezone };
+    cron = new Cron(fields, { ...zone, paused: true });
     cron.nextRun();
   } catch (error) {
     throw badCron(expression, place, messageOf(error));

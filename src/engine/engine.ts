@@ -64,7 +64,7 @@ export function createEngine(options: EngineOptions): Engine {
     onLost: () => scheduler.wake(),
   });
   const announce = () => {
-    scheduler.wake();
+    scheduler.wake(true);
     session.notify();
   };
   const work = async (job: Job) => {
@@ -82,7 +82,7 @@ export function createEngine(options: EngineOptions): Engine {
     await context.crash("engine.send.before-commit");
     await writeDispatch(context, context.database, dispatch);
     await context.crash("engine.send.after-commit");
-    announce();
+    if (dispatch.runs.length > 0) announce();
   };
 
   return {
@@ -116,7 +116,11 @@ export function createEngine(options: EngineOptions): Engine {
     },
     async idle() {
       const served = { functionIds: [...registration().specs.keys()], partitions: scheduler.served() };
-      while (scheduler.inFlight.size > 0 || (await isBusy(context.database, served, context.nowMs()))) {
+      for (;;) {
+        const begun = scheduler.begun();
+        const busy = scheduler.inFlight.size > 0 || (await isBusy(context.database, served, context.nowMs()));
+        // What was begun during the look may have left more to do, due after the moment that was asked about.
+        if (!busy && scheduler.inFlight.size === 0 && scheduler.begun() === begun) return;
         await new Promise((resolve) => setTimeout(resolve, 5));
       }
     },

@@ -16,9 +16,11 @@ const releaseTimeoutMs = 2_000;
 export interface Scheduler {
   start(partitions: "all" | ReadonlySet<string>): void;
   stop(graceMs: number): Promise<void>;
-  /** Looks for work now rather than at the next poll. */
-  wake(): void;
+  /** Looks for work now rather than at the next poll; `surely`, when there is some. */
+  wake(surely?: boolean): void;
   readonly inFlight: ReadonlyMap<number, Promise<void>>;
+  /** How many jobs were begun since the engine was made. */
+  begun(): number;
   /** The partitions served, null for all. */
   served(): string[] | null;
 }
@@ -39,11 +41,14 @@ export function createScheduler({ context, session, work }: SchedulerOptions): S
   let loop: Promise<void> = Promise.resolve();
   let renewal: NodeJS.Timeout | undefined;
   let upkeepDueMs = 0;
+  let isSure = false;
+  let begun = 0;
   const lessee = () => ({ holder: context.holder, jobIds: [...inFlight.keys()] });
   const served = () => (partitions === "all" ? null : [...partitions]);
   const wanted = () => ({ functionIds: [...context.specs().keys()], partitions: served() });
 
   const begin = (job: Job) => {
+    begun += 1;
     const done = work(job).finally(() => {
       // Else whoever had something for us has rung.
       if (inFlight.size >= context.parallelism) bell.ring();
@@ -73,23 +78,40 @@ export function createScheduler({ context, session, work }: SchedulerOptions): S
     return claimUnlimited(context.database, request);
   };
 
-  const claim = async (mine: symbol) => {
-    const limit = context.parallelism - inFlight.size;
-    if (limit <= 0) return context.pollMs;
+  const requestOf = (limit: number): ClaimRequest => {
     const { holder, leaseMs } = context;
+    return { limit, holder, leaseMs, nowMs: context.nowMs(), ...wanted() };
+  };
+
+  /** Jobs that are due now, or how long it is until there may be some. */
+  const claimDue = async (limit: number): Promise<Job[] | number> => {
+    const request = requestOf(limit);
+    const sure = isSure;
+    isSure = false;
+    const awaited = sure ? await claimAtOnce(request) : null;
+    if (awaited !== null) return awaited;
     // Many looks find nothing: those take no lock that others wait for.
     const restMs = await restOf(null);
     if (restMs > 0) return restMs;
-    const request = { limit, holder, leaseMs, nowMs: context.nowMs(), ...wanted() };
-    const jobs =
-      (await claimAtOnce(request)) ??
-      (await claimJobs(context.database, request, () => context.crash("engine.claim.before-commit")));
+    const again = requestOf(limit);
+    return (
+      (await claimAtOnce(again)) ??
+      (await claimJobs(context.database, again, () => context.crash("engine.claim.before-commit")))
+    );
+  };
+
+  const claim = async (mine: symbol) => {
+    const limit = context.parallelism - inFlight.size;
+    if (limit <= 0) return context.pollMs;
+    const nowMs = context.nowMs();
+    const jobs = await claimDue(limit);
+    if (typeof jobs === "number") return jobs;
     if (running !== mine) return 0; // stopped meanwhile: these leases lost their process lock, others adopt them
     jobs.forEach(begin);
     if (jobs.length > 0) await context.crash("engine.claim.after-commit");
     // As many as were asked for: there may be more, and who has ended meanwhile has not rung for them.
     if (jobs.length > 0) return jobs.length === limit ? 0 : context.pollMs;
-    return Math.max(1, await restOf(request.nowMs));
+    return Math.max(1, await restOf(nowMs));
   };
 
   const turn = async (mine: symbol): Promise<number> => {
@@ -134,8 +156,12 @@ export function createScheduler({ context, session, work }: SchedulerOptions): S
 
   return {
     inFlight,
+    begun: () => begun,
     served,
-    wake: bell.ring,
+    wake(surely = false) {
+      isSure ||= surely;
+      bell.ring();
+    },
     start(served) {
       partitions = served;
       if (running !== null) return;

@@ -1,5 +1,15 @@
 import { randomBytes } from "node:crypto";
-import { type BigIntStats, closeSync, constants, fchmodSync, fstatSync, lstatSync, openSync, write } from "node:fs";
+import {
+  type BigIntStats,
+  closeSync,
+  constants,
+  fchmodSync,
+  fstatSync,
+  lstatSync,
+  openSync,
+  read,
+  write,
+} from "node:fs";
 import { link, lstat, readdir, rename, rmdir, stat, unlink } from "node:fs/promises";
 import type { Readable } from "node:stream";
 import { promisify } from "node:util";
@@ -101,6 +111,19 @@ async function openForReading(volume: Volume, path: string, entry: VolumeEntry, 
     closeSync(descriptor);
     throw error;
   }
+}
+
+const readPart = promisify(read);
+
+/** So much of an open file at once; null when that is not there. */
+export async function readWhole(descriptor: number, sizeBytes: number): Promise<Buffer | null> {
+  const bytes = Buffer.allocUnsafe(sizeBytes);
+  for (let at = 0; at < sizeBytes; ) {
+    const { bytesRead } = await readPart(descriptor, bytes, at, sizeBytes - at, at);
+    if (bytesRead === 0) return null;
+    at += bytesRead;
+  }
+  return bytes;
 }
 
 const newFileFlags = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL;

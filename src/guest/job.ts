@@ -6,7 +6,7 @@
 // J4. The end is told only after every process is gone, the output is written and the record is on the disk.
 import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
-import type { Changes } from "./changes.ts";
+import { type Changes, createChanges } from "./changes.ts";
 import { messageOf } from "./faults.ts";
 import { createJobInput, type JobInput } from "./input.ts";
 import { createLedger, firstState, type Ledger } from "./ledger.ts";
@@ -24,11 +24,9 @@ export const ownGraceMs = 5_000;
 
 export interface Job {
   state(): JobState;
-  /** The state changed. */
+  /** The state changed, or there is more output. */
   readonly changes: Changes;
   readonly outputPath: string;
-  /** There is more output. */
-  readonly outputChanges: Changes;
   readonly input: JobInput | null;
   /** Settles when the job has ended, whoever ended it. */
   readonly ended: Promise<void>;
@@ -47,7 +45,9 @@ export async function startJob(parts: GuestParts, place: { folder: string; key: 
   try {
     scratch = await parts.scratch.create();
     const conductor: { current: Conductor | null } = { current: null };
-    const output = await createJobOutput(outputPathOf(folder), () => conductor.current?.outputFailed());
+    const changes = createChanges();
+    const onProblem = (): void => conductor.current?.outputFailed();
+    const output = await createJobOutput(outputPathOf(folder), { changes, onProblem });
     const first = firstState(
       key,
       spec.stages.map((stage) => stage.name),
@@ -56,7 +56,7 @@ export async function startJob(parts: GuestParts, place: { folder: string; key: 
     await saveRecord(folder, first, true);
     const input = createJobInput(join(folder, "stdin.log"));
     const around = { parts, owner: ownerOf(parts.volume, key), folder, writable, scratch, output, input };
-    conductor.current = new Conductor(around, spec, createLedger(folder, first));
+    conductor.current = new Conductor(around, spec, createLedger(folder, first, changes));
     return conductor.current;
   } catch (error) {
     await scratch?.remove();
@@ -84,7 +84,6 @@ interface ActiveStage {
 class Conductor implements Job {
   readonly changes: Changes;
   readonly outputPath: string;
-  readonly outputChanges: Changes;
   readonly input: JobInput;
   readonly ended: Promise<void>;
   readonly #around: StageSurroundings;
@@ -109,7 +108,6 @@ class Conductor implements Job {
     this.#ledger = ledger;
     this.changes = ledger.changes;
     this.outputPath = outputPathOf(around.folder);
-    this.outputChanges = around.output.changes;
     this.input = around.input;
     this.ended = this.#conduct();
   }
@@ -299,7 +297,6 @@ class Conductor implements Job {
       cancelReason: interrupted?.status === "cancelled" ? interrupted.reason : null,
       outputBytes: await outputSize(this.outputPath).catch(() => this.#around.output.sizeBytes()),
     });
-    this.outputChanges.announce();
   }
 
   /** Sees to it that some stage says what went wrong. */

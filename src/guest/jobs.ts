@@ -155,7 +155,6 @@ function settledJob(folder: string, state: JobState): Job {
     state: () => state,
     changes: createChanges(),
     outputPath: outputPathOf(folder),
-    outputChanges: createChanges(),
     input: null,
     ended: Promise.resolve(),
     cancel: () => undefined,

@@ -1,6 +1,6 @@
 // The state of one job: in memory for those who wait, on the volume for those who come later.
 // L1. The first record is on the disk before anything is started, and the last one before anybody is told of the end.
-import { type Changes, createChanges } from "./changes.ts";
+import type { Changes } from "./changes.ts";
 import { messageOf } from "./faults.ts";
 import type { JobState, StageState } from "./protocol.ts";
 import { saveRecord } from "./record.ts";
@@ -13,9 +13,8 @@ export interface Ledger {
   settle(change: Pick<JobState, "status" | "endedAt" | "cancelReason" | "outputBytes">): Promise<void>;
 }
 
-/** Keeps the ledger of a job whose first record has been saved. */
-export function createLedger(folder: string, first: JobState): Ledger {
-  const changes = createChanges();
+/** Keeps the ledger of a job whose first record has been saved; tells of what changes. */
+export function createLedger(folder: string, first: JobState, changes: Changes): Ledger {
   let state = first;
   let isBehind = false;
   let saving: Promise<void> | null = null;

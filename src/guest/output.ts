@@ -4,7 +4,7 @@
 // O2. A program is never held up for longer than the disk takes: what cannot be written any more is dropped, and the job told.
 import { type FileHandle, open, stat } from "node:fs/promises";
 import type { Readable } from "node:stream";
-import { type Changes, createChanges } from "./changes.ts";
+import type { Changes } from "./changes.ts";
 import { messageOf, systemCode } from "./faults.ts";
 
 const tailBytes = 64 * 1024;
@@ -23,7 +23,6 @@ export interface StageOutput {
 export interface JobOutput {
   /** Bytes that readers can have now. */
   sizeBytes(): number;
-  readonly changes: Changes;
   /** Why writing failed; null while it works. */
   problem(): string | null;
   /** Where the next stage's output begins. */
@@ -34,20 +33,27 @@ export interface JobOutput {
   close(): Promise<void>;
 }
 
-/** Opens a new output file. `onProblem` is called once, when the disk is full or gone. */
-export async function createJobOutput(path: string, onProblem: () => void): Promise<JobOutput> {
+/** Who is told of what becomes of an output. */
+export interface OutputListeners {
+  /** There is more of it. */
+  readonly changes: Changes;
+  /** Called once, when the disk is full or gone. */
+  readonly onProblem: () => void;
+}
+
+/** Opens a new output file. */
+export async function createJobOutput(path: string, listeners: OutputListeners): Promise<JobOutput> {
   const file = await open(path, "wx", 0o600);
-  const writer = createWriter(file, onProblem);
+  const writer = createWriter(file, listeners);
   return {
     sizeBytes: writer.written,
-    changes: writer.changes,
     problem: writer.problem,
     position: writer.accepted,
     collect: (stream, limitBytes, ended) => collect(writer, stream, limitBytes, ended),
     close: async () => {
       await writer.idle();
       await file.close();
-      writer.changes.announce();
+      listeners.changes.announce();
     },
   };
 }
@@ -74,7 +80,6 @@ export async function outputSize(path: string): Promise<number> {
 }
 
 interface Writer {
-  readonly changes: Changes;
   accept(bytes: Buffer): void;
   accepted(): number;
   written(): number;
@@ -83,8 +88,7 @@ interface Writer {
   idle(): Promise<void>;
 }
 
-function createWriter(file: FileHandle, onProblem: () => void): Writer {
-  const changes = createChanges();
+function createWriter(file: FileHandle, { changes, onProblem }: OutputListeners): Writer {
   let pending: Buffer[] = [];
   let accepted = 0;
   let written = 0;
@@ -110,7 +114,6 @@ function createWriter(file: FileHandle, onProblem: () => void): Writer {
     flushing = null;
   };
   return {
-    changes,
     accept: (bytes) => {
       if (problem !== null || bytes.length === 0) return;
       pending.push(bytes);

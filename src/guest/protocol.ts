@@ -10,7 +10,7 @@
 //   GET    /v1/list?path=P                              -> FileStat[] sorted by name
 //   PUT    /v1/jobs/KEY                                 <- JobSpec -> JobState (the same key returns the same job)
 //   GET    /v1/jobs                                     -> JobState[]
-//   GET    /v1/jobs/KEY?revision=N&waitMs=M             -> JobState; waits until its revision is above N, at most M ms
+//   GET    /v1/jobs/KEY?revision=N&offset=B&waitMs=M    -> JobState; waits until its revision is above N, its output longer than B, or it has ended, at most M ms
 //   GET    /v1/jobs/KEY/output?offset=N&limit=B&waitMs=M-> bytes from offset; x-next-offset, x-output-ended: 0|1
 //   POST   /v1/jobs/KEY/stdin?seq=N[&end=1]             <- bytes; a sequence number already taken is acknowledged, not repeated; the first may be any, then each one more
 //   POST   /v1/jobs/KEY/cancel                          <- { reason, graceMs } -> JobState once nothing of the job is left
@@ -18,6 +18,7 @@
 //   POST   /v1/exec                                     <- ExecSpec -> ExecResult (short commands, at most 5 minutes)
 //   GET    /v1/archive?path=P                           -> tar stream of a folder
 //   PUT    /v1/archive?path=P                           <- tar stream into a folder
+//   POST   /v1/batch                                    <- { calls: BatchCall[] } -> { answers: BatchAnswer[] }; all at once, in no order
 //   POST   /v1/ports                                    <- { count } -> { ports } free TCP ports, never handed out twice
 //   GET    /v1/tunnel?port=N  (Upgrade: tcp)            -> 101, then raw bytes to 127.0.0.1:N inside the sandbox
 //   POST   /v1/shutdown                                 -> 202; ends every job as lost, then the guest
@@ -166,6 +167,22 @@ export interface ExecResult {
   readonly stderr: string;
   readonly durationMs: number;
 }
+
+/** A small request among others; `read` takes files up to 256 KiB. */
+export type BatchCall =
+  | { readonly call: "stat"; readonly path: string }
+  | { readonly call: "read"; readonly path: string; readonly maxBytes: number }
+  | { readonly call: "write"; readonly path: string; readonly text: string }
+  | { readonly call: "remove"; readonly path: string; readonly recursive: boolean }
+  | { readonly call: "ports"; readonly count: number }
+  | { readonly call: "forget"; readonly key: string };
+
+/** What the request alone would have answered with: a file's bytes in base64, null for nothing. */
+export type BatchAnswer =
+  | { readonly value: unknown }
+  | { readonly fault: { readonly status: number; readonly code: string; readonly message: string } };
+
+export const largestBatchReadBytes = 256 * 1024;
 
 export interface GuestErrorBody {
   readonly error: { readonly code: string; readonly message: string };

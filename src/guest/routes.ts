@@ -1,12 +1,12 @@
 // The protocol of protocol.ts, request by request.
-import { closeSync, createReadStream, read } from "node:fs";
+import { closeSync, createReadStream } from "node:fs";
 import { pipeline } from "node:stream/promises";
-import { promisify } from "node:util";
 import { packFolder, unpackFolder } from "./archive.ts";
+import { doTogether } from "./batch.ts";
 import { waitUntil } from "./changes.ts";
 import { execute } from "./command.ts";
 import { GuestFault } from "./faults.ts";
-import type { Files } from "./files.ts";
+import { type Files, readWhole } from "./files.ts";
 import { type Exchange, readBody, readJson, required, sendEmpty, sendJson } from "./http.ts";
 import type { Job } from "./job.ts";
 import type { Jobs } from "./jobs.ts";
@@ -14,15 +14,21 @@ import { readOutput } from "./output.ts";
 import type { GuestParts } from "./parts.ts";
 import type { Ports } from "./ports.ts";
 import type { GuestHealth } from "./protocol.ts";
-import { parseCancel, parseExecSpec, parseJobSpec, parseNumber, parsePortCount } from "./validate.ts";
+import {
+  parseBatch,
+  parseCancel,
+  parseExecSpec,
+  parseJobSpec,
+  parseKey,
+  parseNumber,
+  parsePortCount,
+} from "./validate.ts";
 
 const longestWaitMs = 5 * 60_000;
 const largestReadBytes = 4 * 1024 * 1024;
 const largestStdinBytes = 16 * 1024 * 1024;
-const longestKey = 1_000;
 /** Files up to here are answered in one piece, which spares small ones a stream. */
 const wholeBytes = 64 * 1024;
-const readPart = promisify(read);
 
 export interface RouteContext {
   readonly parts: GuestParts;
@@ -69,6 +75,8 @@ export async function answer(context: RouteContext, exchange: Exchange, segments
       return sendEmpty(response);
     case "POST ports":
       return sendJson(response, 200, { ports: await context.ports.allocate(parsePortCount(await readJson(request))) });
+    case "POST batch":
+      return sendJson(response, 200, { answers: await doTogether(context, parseBatch(await readJson(request))) });
     case "POST shutdown":
       sendJson(response, 202, {});
       return context.shutdown();
@@ -102,9 +110,7 @@ async function answerJob({ jobs }: RouteContext, exchange: Exchange, name: strin
 
 function checkedKey(key: string | undefined): string {
   if (key === undefined) throw new GuestFault(404, "no-route", "not part of the protocol");
-  if (key === "" || key.length > longestKey)
-    throw new GuestFault(400, "bad-request", `a key has 1 to ${longestKey} characters`);
-  return key;
+  return parseKey(key);
 }
 
 async function knownJob(jobs: Jobs, key: string): Promise<Job> {
@@ -129,17 +135,6 @@ async function readFile({ files }: RouteContext, { response, query }: Exchange):
   response.end(bytes);
 }
 
-/** So much of a file at once; null when that is not there. */
-async function readWhole(descriptor: number, sizeBytes: number): Promise<Buffer | null> {
-  const bytes = Buffer.allocUnsafe(sizeBytes);
-  for (let at = 0; at < sizeBytes; ) {
-    const { bytesRead } = await readPart(descriptor, bytes, at, sizeBytes - at, at);
-    if (bytesRead === 0) return null;
-    at += bytesRead;
-  }
-  return bytes;
-}
-
 async function writeFile({ files }: RouteContext, { request, response, query }: Exchange): Promise<void> {
   const octal = query.get("mode");
   if (octal !== null && !/^[0-7]{1,4}$/.test(octal)) throw new GuestFault(400, "bad-request", "mode must be octal");
@@ -153,7 +148,11 @@ async function writeFile({ files }: RouteContext, { request, response, query }: 
 async function sendState(job: Job, { response, query, signal }: Exchange): Promise<void> {
   const revision = parseNumber(query.get("revision"), "revision", -1);
   const waitMs = Math.min(parseNumber(query.get("waitMs"), "waitMs", 0), longestWaitMs);
-  const isNews = (): boolean => job.state().revision > revision || job.state().status !== "running";
+  const offset = parseNumber(query.get("offset"), "offset", Number.POSITIVE_INFINITY);
+  const isNews = (): boolean => {
+    const state = job.state();
+    return state.revision > revision || state.outputBytes > offset || state.status !== "running";
+  };
   await waitUntil(job.changes, isNews, { waitMs, signal });
   sendJson(response, 200, job.state());
 }
@@ -163,7 +162,7 @@ async function sendOutput(job: Job, { response, query, signal }: Exchange): Prom
   const limitBytes = Math.min(parseNumber(query.get("limit"), "limit", largestReadBytes), largestReadBytes);
   const waitMs = Math.min(parseNumber(query.get("waitMs"), "waitMs", 0), longestWaitMs);
   const isNews = (): boolean => job.state().outputBytes > offset || job.state().status !== "running";
-  await waitUntil(job.outputChanges, isNews, { waitMs, signal });
+  await waitUntil(job.changes, isNews, { waitMs, signal });
   const state = job.state();
   const wanted = Math.max(0, Math.min(limitBytes, state.outputBytes - offset));
   const bytes = wanted === 0 ? Buffer.alloc(0) : await readOutput(job.outputPath, offset, wanted);

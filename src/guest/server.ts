@@ -35,6 +35,7 @@ export function createGuestServer({ context, contact }: ServerOptions): Server {
     const over = isWork ? contact.begin() : null;
     const gone = new AbortController();
     response.on("close", () => {
+      // Whoever has been answered has nothing left that waits for this.
       if (!response.writableFinished) gone.abort();
       over?.();
       contact.spoken(isWork);

@@ -1,6 +1,6 @@
 // What callers send is checked by hand here: the guest travels into images and has no packages.
 import { GuestFault } from "./faults.ts";
-import type { ExecSpec, JobSpec, StageSpec } from "./protocol.ts";
+import { type BatchCall, type ExecSpec, type JobSpec, largestBatchReadBytes, type StageSpec } from "./protocol.ts";
 
 /** Node fires timers above this at once. */
 const longestTimerMs = 2 ** 31 - 1;
@@ -8,6 +8,8 @@ const longestExecMs = 5 * 60_000;
 const longestGraceMs = 5 * 60_000;
 const mostStages = 1_000;
 const mostPorts = 1_000;
+const mostCalls = 1_000;
+const longestKey = 1_000;
 const largestExecOutputBytes = 64 * 1024 * 1024;
 
 type Fields = Readonly<Record<string, unknown>>;
@@ -50,6 +52,44 @@ export function parsePortCount(value: unknown): number {
   const count = positive(object(value, "ports").count, "count");
   if (count > mostPorts) throw bad("count", `must be at most ${mostPorts}`);
   return count;
+}
+
+/** Checks the calls of a batch. */
+export function parseBatch(value: unknown): BatchCall[] {
+  const calls = list(object(value, "batch").calls, "calls");
+  if (calls.length > mostCalls) throw bad("calls", `must be at most ${mostCalls}`);
+  return calls.map((call, index) => parseBatchCall(object(call, `calls[${index}]`), `calls[${index}]`));
+}
+
+function parseBatchCall(fields: Fields, at: string): BatchCall {
+  const path = (): string => text(fields.path, `${at}.path`);
+  const { call } = fields;
+  switch (call) {
+    case "stat":
+      return { call, path: path() };
+    case "read":
+      return {
+        call,
+        path: path(),
+        maxBytes: Math.min(natural(fields.maxBytes, `${at}.maxBytes`), largestBatchReadBytes),
+      };
+    case "write":
+      return { call, path: path(), text: anyText(fields.text, `${at}.text`) };
+    case "remove":
+      return { call, path: path(), recursive: flag(fields.recursive, `${at}.recursive`) };
+    case "ports":
+      return { call, count: parsePortCount(fields) };
+    case "forget":
+      return { call, key: parseKey(fields.key) };
+    default:
+      throw bad(`${at}.call`, "is none that a batch can hold");
+  }
+}
+
+/** Checks a job's key. */
+export function parseKey(value: unknown): string {
+  if (typeof value === "string" && value !== "" && value.length <= longestKey) return value;
+  throw new GuestFault(400, "bad-request", `a key has 1 to ${longestKey} characters`);
 }
 
 /** Checks a number that came in a query; `fallback` when it is absent. */

@@ -64,7 +64,8 @@ export async function openVolume(folder: string): Promise<Volume> {
     const target = await deepestReal(root, segmentsOf(path));
     assertConfined(target.real, path);
     assertConfined(join(target.real, ...target.rest), path);
-    if (target.rest.length > 0) await mkdir(join(target.real, ...target.rest), { recursive: true });
+    if (target.rest.length === 0) return target.real;
+    await mkdir(join(target.real, ...target.rest), { recursive: true });
     return locate(path);
   };
 

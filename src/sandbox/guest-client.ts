@@ -1,7 +1,9 @@
 import { join } from "node:path";
 import type { Duplex, Readable } from "node:stream";
-import type { z } from "zod";
+import { z } from "zod";
 import { messageOf, WavesmithError } from "../domain/errors.ts";
+import { type BatchAnswer, type BatchCall, largestBatchReadBytes } from "../guest/protocol.ts";
+import { type Batching, createBatching } from "./guest-batch.ts";
 import {
   type Call,
   type Connect,
@@ -11,6 +13,7 @@ import {
   readReply,
 } from "./guest-connection.ts";
 import {
+  batchSchema,
   execResultSchema,
   fileStatSchema,
   fileStatsSchema,
@@ -26,6 +29,8 @@ const deadlineMs = 30_000;
 const streamDeadlineMs = 120_000;
 const answerBytes = 64 * 1024 * 1024;
 const fileBytes = 16 * 1024 * 1024;
+/** Larger ones travel as they are. */
+const largestBatchedText = 64 * 1024;
 
 export interface GuestClientOptions {
   /** How to reach the guest: a byte stream, the path of its unix socket (of any length), or that in two parts. */
@@ -43,28 +48,65 @@ export function createGuestClient(options: GuestClientOptions): GuestClient {
   const place = options.connect ?? join(socketFolder, socketName);
   const name = options.name ?? (typeof place === "string" ? place : "the sandbox");
   const connection = createGuestConnection(typeof place === "string" ? () => connectToSocket(place) : place, name);
-  return { ...fileCalls(connection), ...jobCalls(connection), ...otherCalls(connection) };
+  const batching = createBatching(name, (lane, calls) => askTogether(connection, lane, calls));
+  return {
+    ...fileCalls(connection, batching),
+    ...jobCalls(connection, batching),
+    ...otherCalls(connection, batching),
+  };
+}
+
+/** Null when the guest, of an earlier version, takes no batches. */
+async function askTogether(
+  connection: GuestConnection,
+  lane: "quick" | "tidy",
+  calls: readonly BatchCall[],
+): Promise<readonly BatchAnswer[] | null> {
+  const call = { method: "POST" as const, path: at("batch"), body: JSON.stringify({ calls }) };
+  const repeatable = calls.every(({ call }) => call !== "ports");
+  const limitMs = lane === "quick" ? deadlineMs : streamDeadlineMs;
+  const reply = await connection.call({ ...call, repeatable, deadlineMs: limitMs }, [404]);
+  const body = await readReply(reply, answerBytes);
+  return reply.status === 404 ? null : parsed(call, body, batchSchema).answers;
 }
 
 type FileCalls = Pick<GuestClient, "readFile" | "writeFile" | "remove" | "stat" | "list" | "pack" | "unpack">;
 
-function fileCalls(connection: GuestConnection): FileCalls {
+function fileCalls(connection: GuestConnection, { together }: Batching): FileCalls {
   return {
     readFile: async (path, { maxBytes = fileBytes } = {}) => {
-      const reply = await ask(connection, { path: at("files", { path, max: maxBytes }) }).catch(nullWhenNotFound);
-      return reply === null ? null : readReply(reply, maxBytes);
+      const alone = async (): Promise<Buffer> =>
+        readReply(await ask(connection, { path: at("files", { path, max: maxBytes }) }), maxBytes);
+      if (maxBytes > largestBatchReadBytes) return alone().catch(nullWhenNotFound);
+      const read = (value: unknown): Buffer => Buffer.from(checked("read", value, z.string()), "base64");
+      return together({ lane: "quick", call: { call: "read", path, maxBytes }, alone, read }).catch(nullWhenNotFound);
     },
     writeFile: async (path, data, { mode, ifMatch } = {}) => {
       const query = at("files", { path, ...(mode === undefined ? {} : { mode: mode.toString(8) }) });
-      await done(connection, { method: "PUT", path: query, body: data, headers: condition(ifMatch) });
+      const alone = () => done(connection, { method: "PUT", path: query, body: data, headers: condition(ifMatch) });
+      const isPlain = mode === undefined && ifMatch === undefined;
+      if (!isPlain || typeof data !== "string" || data.length > largestBatchedText) return alone();
+      return together({ lane: "quick", call: { call: "write", path, text: data }, alone, read: nothing });
     },
     remove: (path, { recursive = false } = {}) =>
-      done(connection, {
-        method: "DELETE",
-        path: at("files", { path, recursive: recursive ? 1 : 0 }),
-        deadlineMs: streamDeadlineMs,
+      together({
+        lane: "tidy",
+        call: { call: "remove", path, recursive },
+        alone: () =>
+          done(connection, {
+            method: "DELETE",
+            path: at("files", { path, recursive: recursive ? 1 : 0 }),
+            deadlineMs: streamDeadlineMs,
+          }),
+        read: nothing,
       }),
-    stat: (path) => answer(connection, { path: at("stat", { path }) }, fileStatSchema).catch(nullWhenNotFound),
+    stat: (path) =>
+      together({
+        lane: "quick",
+        call: { call: "stat", path },
+        alone: () => answer(connection, { path: at("stat", { path }) }, fileStatSchema),
+        read: (value) => checked("stat", value, fileStatSchema),
+      }).catch(nullWhenNotFound),
     list: (path) => answer(connection, { path: at("list", { path }) }, fileStatsSchema),
     pack: async (path) => (await ask(connection, { path: at("archive", { path }), deadlineMs: streamDeadlineMs })).body,
     unpack: (path, tar: Readable) =>
@@ -83,7 +125,7 @@ type JobCalls = Pick<
   "startJob" | "findJob" | "listJobs" | "readOutput" | "writeStdin" | "cancelJob" | "forgetJob"
 >;
 
-function jobCalls(connection: GuestConnection): JobCalls {
+function jobCalls(connection: GuestConnection, { together }: Batching): JobCalls {
   const job = (key: string, rest: string, query: Query = {}): string =>
     at(`jobs/${encodeURIComponent(key)}${rest}`, query);
   const state = async (key: string, call: Partial<Call> & { path: string }): Promise<JobState> => {
@@ -95,7 +137,7 @@ function jobCalls(connection: GuestConnection): JobCalls {
   return {
     startJob: (key, spec) => state(key, { method: "PUT", path: job(key, ""), body: JSON.stringify(spec) }),
     findJob: (key, wait) => {
-      const query = wait === undefined ? {} : { revision: wait.revision, waitMs: wait.waitMs };
+      const { signal: _, ...query } = wait ?? {};
       const call = { path: job(key, "", query), deadlineMs: deadlineMs + (wait?.waitMs ?? 0), ...signalOf(wait) };
       return state(key, call).catch(nullWhenNotFound);
     },
@@ -112,13 +154,19 @@ function jobCalls(connection: GuestConnection): JobCalls {
       const body = JSON.stringify({ reason, graceMs });
       return state(key, { method: "POST", path: job(key, "/cancel"), body, deadlineMs: deadlineMs + graceMs });
     },
-    forgetJob: (key) => done(connection, { method: "DELETE", path: job(key, "") }),
+    forgetJob: (key) =>
+      together({
+        lane: "tidy",
+        call: { call: "forget", key },
+        alone: () => done(connection, { method: "DELETE", path: job(key, "") }),
+        read: nothing,
+      }),
   };
 }
 
 type OtherCalls = Pick<GuestClient, "health" | "exec" | "allocatePorts" | "tunnel" | "shutdown">;
 
-function otherCalls(connection: GuestConnection): OtherCalls {
+function otherCalls(connection: GuestConnection, { together }: Batching): OtherCalls {
   return {
     health: (signal) =>
       answer(connection, { path: at("health"), deadlineMs: 10_000, ...signalOf({ signal }) }, healthSchema),
@@ -130,7 +178,12 @@ function otherCalls(connection: GuestConnection): OtherCalls {
     },
     allocatePorts: async (count) => {
       const call = { method: "POST" as const, path: at("ports"), body: JSON.stringify({ count }) };
-      const { ports } = await answer(connection, call, portsSchema);
+      const { ports } = await together({
+        lane: "quick",
+        call: { call: "ports", count },
+        alone: () => answer(connection, call, portsSchema),
+        read: (value) => checked("ports", value, portsSchema),
+      });
       if (ports.length !== count)
         throw new WavesmithError("guest-protocol", `the guest gave ${ports.length} ports, not ${count}`);
       return ports;
@@ -140,11 +193,11 @@ function otherCalls(connection: GuestConnection): OtherCalls {
   };
 }
 
-type Query = Readonly<Record<string, string | number>>;
+type Query = Readonly<Record<string, string | number | undefined>>;
 
 function at(subject: string, query: Query = {}): string {
   const parameters = new URLSearchParams();
-  for (const [name, value] of Object.entries(query)) parameters.set(name, String(value));
+  for (const [name, value] of Object.entries(query)) if (value !== undefined) parameters.set(name, String(value));
   const text = parameters.toString();
   return `/v1/${subject}${text === "" ? "" : `?${text}`}`;
 }
@@ -160,20 +213,34 @@ async function answer<T>(
   schema: z.ZodType<T>,
   maxBytes = answerBytes,
 ): Promise<T> {
-  const body = await readReply(await ask(connection, call), maxBytes);
-  try {
-    return schema.parse(JSON.parse(body.toString("utf8")));
-  } catch (error) {
-    const what = `${call.method ?? "GET"} ${call.path.split("?")[0]}`;
-    throw new WavesmithError(
-      "guest-protocol",
-      `the guest's answer to ${what} is not of the protocol: ${messageOf(error)}`,
-      {
-        cause: error,
-      },
-    );
-  }
+  return parsed(call, await readReply(await ask(connection, call), maxBytes), schema);
 }
+
+/** An answer's JSON. Fails with `guest-protocol` when it is not what the schema says. */
+function parsed<T>({ method = "GET", path }: Partial<Call> & { path: string }, body: Buffer, schema: z.ZodType<T>): T {
+  const what = `${method} ${path.split("?")[0]}`;
+  let value: unknown;
+  try {
+    value = JSON.parse(body.toString("utf8"));
+  } catch (error) {
+    throw strange(what, error);
+  }
+  return checked(what, value, schema);
+}
+
+function checked<T>(what: string, value: unknown, schema: z.ZodType<T>): T {
+  const { success, data, error } = schema.safeParse(value);
+  if (success) return data;
+  throw strange(what, error);
+}
+
+function strange(what: string, cause: unknown): WavesmithError {
+  const message = `the guest's answer to ${what} is not of the protocol: ${messageOf(cause)}`;
+  return new WavesmithError("guest-protocol", message, { cause });
+}
+
+/** What there is to read of an answer that says only that it was done. */
+const nothing = (): void => undefined;
 
 async function done(connection: GuestConnection, call: Partial<Call> & { path: string }): Promise<void> {
   await readReply(await ask(connection, call), 64 * 1024);

@@ -157,11 +157,18 @@ function unreachable(name: string, call: Call, error: unknown): WavesmithError {
   return new WavesmithError("sandbox-unavailable", message, { retryable: true, cause: error });
 }
 
-/** What a reply that is not a success means. */
 async function refusal(name: string, call: Call, reply: IncomingMessage): Promise<WavesmithError> {
-  const status = reply.statusCode ?? 0;
-  const { code, message } = await readError(reply);
-  const text = `the guest of ${name} refused ${call.method} ${call.path.split("?")[0]}: ${message}`;
+  const fault = { status: reply.statusCode ?? 0, ...(await readError(reply)) };
+  return refusalOf(name, `${call.method} ${call.path.split("?")[0]}`, fault);
+}
+
+/** What an answer of the guest's that is not a success means. */
+export function refusalOf(
+  name: string,
+  asked: string,
+  { status, code, message }: { status: number; code: string; message: string },
+): WavesmithError {
+  const text = `the guest of ${name} refused ${asked}: ${message}`;
   if (status === 404 && code === "not-found") return new WavesmithError("not-found", text);
   if (status === 409 || status === 412) return new WavesmithError("conflict", text);
   if (code === "path" || code === "forbidden") return new WavesmithError("sandbox-path", text);

@@ -80,6 +80,13 @@ export const execResultSchema: z.ZodType<ExecResult> = z.object({
 
 export const portsSchema = z.object({ ports: z.array(port) });
 
+const batchAnswerSchema = z.union([
+  z.object({ fault: z.object({ status: whole, code: z.string().max(100), message: z.string().max(10_000) }) }),
+  z.object({ value: z.unknown() }),
+]);
+
+export const batchSchema = z.object({ answers: z.array(batchAnswerSchema).max(1_000) });
+
 export const errorSchema: z.ZodType<GuestErrorBody> = z.object({
   error: z.object({ code: z.string().max(100), message: z.string().max(10_000) }),
 });

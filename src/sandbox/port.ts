@@ -15,6 +15,13 @@ export type {
   StageState,
 } from "../guest/protocol.ts";
 
+export interface JobWait {
+  readonly revision: number;
+  readonly offset?: number;
+  readonly waitMs: number;
+  readonly signal?: AbortSignal;
+}
+
 /** What every driver gives: a client of the guest in one running sandbox. Every reply is untrusted: size caps, deadlines, schema checks. */
 export interface GuestClient {
   health(signal?: AbortSignal): Promise<GuestHealth>;
@@ -27,8 +34,11 @@ export interface GuestClient {
   list(path: string): Promise<FileStat[]>;
   /** Starts the job, or returns the one that already has this key, ended or not. */
   startJob(key: string, spec: JobSpec): Promise<JobState>;
-  /** Null when the guest has never seen the key. Waits up to `waitMs` for a revision above `revision`. */
-  findJob(key: string, wait?: { revision: number; waitMs: number; signal?: AbortSignal }): Promise<JobState | null>;
+  /**
+   * Null when the guest has never seen the key. Waits up to `waitMs` for its end, for a revision above `revision` and, if
+   * given, for output beyond `offset`.
+   */
+  findJob(key: string, wait?: JobWait): Promise<JobState | null>;
   listJobs(): Promise<JobState[]>;
   readOutput(
     key: string,

@@ -270,6 +270,7 @@ function drainOf(
   crashPoint: (name: string) => void | Promise<void>,
 ): Store["drainOutbox"] {
   const looking = tablesOf(pool, null).outbox;
+  const text = `${markSent}${looking.joining.columns("outbox")}`;
   // Each statement sees what was committed before it, so the look comes after the lock. One process at a time, so that
   // events leave in the order in which they were committed.
   const begin = `begin; select pg_advisory_xact_lock(${outboxLock})`;
@@ -278,14 +279,13 @@ function drainOf(
     if (should === "no") return 0;
     const unsent = { sentAt: null, ...(projectIds === "all" ? {} : { projectId: [...projectIds] }) };
     const drain = async (client: PoolClient): Promise<number> => {
-      const { outbox } = tablesOf(client, null);
-      const rows = await outbox.list(unsent, { by: "seq", limit: mostAtOnce });
-      if (rows.length === 0) return 0;
-      await deliver(rows);
-      const seqs = rows.map((row) => row.seq);
-      await outbox.update({ seq: seqs }, { sentAt: new Date() });
+      const values = [new Date(), projectIds === "all" ? null : [...projectIds], mostAtOnce];
+      const marked = await client.query<unknown[]>({ ...prepared(text), values, rowMode: "array" });
+      if (marked.rows.length === 0) return 0;
+      const rows = await Promise.all(marked.rows.map((row) => looking.joining.read(row)));
+      await deliver(rows.map((row) => row!).sort((a, b) => a.seq - b.seq));
       await crashPoint("outbox.drain.before-commit");
-      return seqs.length;
+      return rows.length;
     };
     try {
       // Looks on a mere chance find nothing mostly, and those need no lock.
@@ -300,6 +300,13 @@ function drainOf(
     }
   };
 }
+
+/** Events are marked before they are sent: what cannot be sent rolls that back. */
+const markSent = `
+  update outbox set sent_at = $1 where seq in (
+    select seq from outbox where sent_at is null and ($2::text[] is null or project_id = any($2))
+    order by seq limit $3
+  ) returning `;
 
 type Commit = <Result>(name: string, work: () => Promise<Result>) => Promise<Result>;
 
@@ -332,7 +339,7 @@ const takeLeases = `
           and ((classid::bigint << 32) | objid::bigint) = ('x' || substr(encode(sha256(lease_owner::bytea), 'hex'), 1, 16))::bit(64)::bigint
       )))
     order by created_at limit $4 for update skip locked
-  ) returning key, fence`;
+  ) returning `;
 
 const renewLeases = `
   update jobs set lease_until = now() + $2 * interval '1 millisecond'
@@ -343,13 +350,13 @@ function leases(pool: Pool, commit: Commit): Pick<Store, "leaseJobs" | "renewLea
   return {
     async leaseJobs({ projectIds, owner, leaseMs, limit }) {
       const values = [projectIds === "all" ? null : [...projectIds], owner, leaseMs, limit];
+      const text = `${takeLeases}${jobs.joining.columns("jobs")}`;
       const taken = await commit("leases.take", () =>
-        pool.query<{ key: string; fence: number }>({ ...prepared(takeLeases), values }),
+        pool.query<unknown[]>({ ...prepared(text), values, rowMode: "array" }),
       );
-      if (taken.rows.length === 0) return [];
-      const rows = await jobs.list({ key: taken.rows.map((row) => row.key) }, { by: "createdAt" });
-      const fences = new Map(taken.rows.map((row) => [row.key, row.fence]));
-      return rows.map((job) => ({ job, fence: fences.get(job.key)! }));
+      const rows = await Promise.all(taken.rows.map((row) => jobs.joining.read(row)));
+      const leased = rows.map((job) => ({ job: job!, fence: job!.fence }));
+      return leased.sort((a, b) => a.job.createdAt.getTime() - b.job.createdAt.getTime());
     },
     async renewLeases(owner, leaseMs) {
       const held = await commit("leases.renew", () =>

@@ -46,6 +46,29 @@ describe("the client of a guest", () => {
     expect(error.message).toMatch(/sbx_test/);
   });
 
+  it("asks a guest of an earlier version, which takes no batches, for each thing alone", async () => {
+    const asked: string[] = [];
+    const client = await clientOf((request, response) => {
+      asked.push(`${request.method} ${request.url?.split("?")[0]}`);
+      if (request.method === "DELETE") return response.writeHead(204).end();
+      const body = JSON.stringify({ error: { code: "no-route", message: "not part of the protocol" } });
+      response.writeHead(404, { "content-length": body.length }).end(body);
+    });
+    await Promise.all([client.remove("a"), client.remove("b")]);
+    expect(asked).toEqual(["POST /v1/batch", "DELETE /v1/files", "DELETE /v1/files"]);
+  });
+
+  it("believes no batch of answers that is not one for each call", async () => {
+    const answers = ['{"answers":[{"value":null}]}', '{"answers":7}', '{"answers":[{"value":7},{"value":"x"}]}'];
+    for (const answer of answers) {
+      const client = await clientOf((_request, response) => response.end(answer));
+      const both = [client.stat("a"), client.stat("b")];
+      for (const one of both) expect((await failure(one)).code).toBe("guest-protocol");
+      server?.closeAllConnections();
+      server?.close();
+    }
+  });
+
   it("believes no answer that is not of the protocol", async () => {
     const answers = ["no json", "[]", '{"protocol":1}', JSON.stringify({ key: "other", status: "passed" })];
     for (const answer of answers) {

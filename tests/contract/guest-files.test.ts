@@ -113,6 +113,33 @@ describe("files of a guest", () => {
     await client.remove("gone/deep/x");
   });
 
+  it("are asked for together as they are alone, each with its own answer or failure", async () => {
+    const { client } = guest;
+    await client.writeFile("together/read", "as it is");
+    await client.writeFile("together/large", Buffer.alloc(300_000));
+    const [read, absent, found, written, outside, large, ports, removed] = await Promise.allSettled([
+      client.readFile("together/read", { maxBytes: 100 }),
+      client.readFile("together/absent", { maxBytes: 100 }),
+      client.stat("together/read"),
+      client.writeFile("together/written", "new"),
+      client.stat("../outside.txt"),
+      client.readFile("together/large", { maxBytes: 1_000 }),
+      client.allocatePorts(2),
+      client.remove("together", {}),
+    ]);
+    expect([read, absent, written]).toMatchObject([
+      { value: Buffer.from("as it is") },
+      { value: null },
+      { value: undefined },
+    ]);
+    expect(found).toMatchObject({ value: { path: "together/read", type: "file", sizeBytes: 8 } });
+    expect(outside).toMatchObject({ reason: { code: "sandbox-path" } });
+    expect(large).toMatchObject({ reason: { code: "guest-protocol" } });
+    expect(new Set((ports as PromiseFulfilledResult<number[]>).value).size).toBe(2);
+    expect(removed).toMatchObject({ reason: { code: "conflict" } });
+    expect(String(await client.readFile("together/written"))).toBe("new");
+  });
+
   it("do not make a reader wait for a FIFO", async () => {
     await new Promise((resolve) => spawn("mkfifo", [join(guest.root, "fifo")]).once("exit", resolve));
     await expect(guest.client.readFile("fifo")).rejects.toMatchObject({ code: "sandbox-path" });

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { approveWave } from "../../src/coordinator/decide-wave.ts";
 import { editPlan } from "../../src/coordinator/edit-plan.ts";
-import { openAttemptTree } from "../../src/coordinator/start-attempt.ts";
+import { startAttemptJob } from "../../src/coordinator/start-attempt.ts";
 import { startGateJob } from "../../src/coordinator/start-gate.ts";
 import { parsePlanValue } from "../../src/plan/parse-plan.ts";
 import type { GuestClient } from "../../src/sandbox/port.ts";
@@ -45,7 +45,7 @@ describe("a step that comes late or twice", () => {
       const attempt = await ports().store.attempts.find({ status: "starting" });
       if (attempt === null) return false;
       await until(async () => (await (await guest()).findJob(attempt.jobKey))?.status === "passed");
-      await openAttemptTree(ports(), { attemptId: attempt.id, fence: attempt.fence });
+      await startAttemptJob(ports(), { attemptId: attempt.id, fence: attempt.fence });
       return true;
     });
     const build = await fixture.build({ tasks: [{ id: "a", run: "echo a > a", retries: 0 }] });

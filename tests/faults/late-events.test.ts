@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { closeAttempt, keepAttempt, loseAttempt, settleAttempt } from "../../src/coordinator/finish-attempt.ts";
-import { claimAttempt, openAttemptTree, startAttemptJob } from "../../src/coordinator/start-attempt.ts";
+import { claimAttempt, startAttemptJob } from "../../src/coordinator/start-attempt.ts";
 import { endJob } from "../../src/coordinator/watch-jobs.ts";
 import { type BuildFixture, createBuildFixture } from "../support/build-fixture.ts";
 import { createRandom } from "../support/random-plan.ts";
@@ -103,8 +103,7 @@ describe("events that come often, late and out of order", () => {
     await settleAttempt(ports, refer);
     await loseAttempt(ports, refer, "it is late");
     await closeAttempt(ports, refer);
-    expect(await claimAttempt(ports, refer)).toBe(false);
-    await openAttemptTree(ports, refer);
+    expect(await claimAttempt(ports, { ...refer, buildId })).toBe(false);
     await startAttemptJob(ports, refer);
     expect(await facts(buildId)).toEqual(before);
     expect((await (await guest()).list(`trees/${buildId}`)).map(({ path }) => path.split("/").at(-1))).toEqual(["a.2"]);

@@ -222,7 +222,7 @@ describe("what Inngest's dashboard shows of a build", () => {
       new Set(["words", "count", "sort", "report"]),
     );
     for (const { steps } of started)
-      expect(steps.slice(0, 3)).toEqual(["claim the attempt", "open its tree", "start its job"]);
+      expect(steps.slice(0, 2)).toEqual(["claim the attempt", "start its job on a clean tree"]);
     for (const { event } of inngest!.runs.filter(({ event: { name } }) => /^(agent|project)\//.test(name))) {
       expect(event.id).toMatch(/:\d+$/);
     }

@@ -5,6 +5,7 @@ import { PassThrough } from "node:stream";
 import { buffer } from "node:stream/consumers";
 import fc from "fast-check";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { createChanges } from "../../src/guest/changes.ts";
 import { createJobInput } from "../../src/guest/input.ts";
 import { noStart } from "../../src/guest/isolation.ts";
 import { firstState, lostState } from "../../src/guest/ledger.ts";
@@ -25,7 +26,7 @@ describe("a job's output", () => {
   /** What is kept of some chunks under a limit. */
   const keep = async (chunks: readonly Buffer[], limitBytes: number) => {
     const path = join(folder, `output-${Math.random()}`);
-    const output = await createJobOutput(path, () => undefined);
+    const output = await createJobOutput(path, { changes: createChanges(), onProblem: () => undefined });
     const stream = new PassThrough();
     const collected = output.collect(stream, limitBytes, Promise.resolve());
     for (const chunk of chunks) if (!stream.write(chunk)) await new Promise((resolve) => stream.once("drain", resolve));

@@ -51,9 +51,11 @@ export function createLocalDriver(given: LocalDriverOptions, program = guestProg
     capabilities: async () => capabilitiesOf(given),
     ensure: async (spec) => ensure(options(), spec, await programOnce()),
     find: async (projectId) => {
-      const running = await findRunning(options(), placesOf(options().dataDir, projectId));
+      const asked = options();
+      const places = placesOf(asked.dataDir, projectId);
+      const running = findAnswering(asked, places) ?? (await findRunning(asked, places));
       // Another driver's sandbox may isolate less than the caller of this one relies on.
-      return running === null || running.record.driver !== driverName(given) ? null : endpointOf(options(), running);
+      return running === null || running.record.driver !== driverName(given) ? null : endpointOf(asked, running);
     },
     list: () => listSandboxes(options()),
     usage: (projectId) => usageOf(options(), projectId),

@@ -7,7 +7,7 @@ import { messageOf, WavesmithError } from "../../../domain/errors.ts";
 import type { DriverProblem } from "../../port.ts";
 import { type Command, findProgram, outerCommand, outerCommandFor, showEtc } from "./bubblewrap.ts";
 import type { LocalDriverOptions } from "./launch.ts";
-import { findTools } from "./tool-roots.ts";
+import { recentTools } from "./tool-roots.ts";
 import { prepareFolder, removeFolder, sandboxUser } from "./volume.ts";
 
 const run = promisify(execFile);
@@ -117,11 +117,15 @@ async function tryOut(options: LocalDriverOptions, machine: Machine, folder: str
   const node = realpathSync(process.execPath);
   const job =
     "bwrap --unshare-user --unshare-pid --unshare-ipc --unshare-uts --ro-bind / / --proc /proc --dev /dev true";
+  // All in one sandbox first, since nearly always all of it works; one after the other tells what does not.
+  const all = `${job} && "$1" --version > /dev/null && mkdir -p /workspace/trial && exec git --version`;
+  const together = await said(...sandboxed(["sh", "-c", all, "trial", node]));
+  if (together.ok) return gitProblem(together);
   return (
     (await tries("bubblewrap cannot make a sandbox", "true")) ??
     (await tries("bubblewrap cannot make a job's own namespaces inside a sandbox", ...job.split(" "))) ??
     (await tries(`${node} does not run inside a sandbox`, node, "--version")) ??
-    (await tries("the volume cannot be written inside a sandbox", "mkdir", "/workspace/trial")) ??
+    (await tries("the volume cannot be written inside a sandbox", "mkdir", "-p", "/workspace/trial")) ??
     gitProblem(await said(...sandboxed(["git", "--version"])))
   );
 }
@@ -131,7 +135,7 @@ function trialIn(
   folder: string,
   volume: string,
 ): (command: string[]) => [string, readonly string[]] {
-  const tools = findTools({
+  const tools = recentTools({
     ...options.env,
     readOnly: options.readOnly,
     dataDir: options.dataDir,

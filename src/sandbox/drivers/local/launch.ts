@@ -18,7 +18,7 @@ import type { NetworkMode } from "../../../domain/network.ts";
 import { sandboxPrograms } from "../../guest-program.ts";
 import { hostPlatform, toolsFolder, toolsInside } from "../../tools/place.ts";
 import { type Command, findProgram, type OuterSandbox, outerCommand, outerCommandFor, showEtc } from "./bubblewrap.ts";
-import { findTools, type Tools } from "./tool-roots.ts";
+import { recentTools, type Tools } from "./tool-roots.ts";
 import { sandboxUser } from "./volume.ts";
 
 export interface LocalDriverOptions {
@@ -189,7 +189,7 @@ export const guestInside = (): string[] => [realpathSync(process.execPath), `${p
 
 export function toolsFor(options: LocalDriverOptions): Tools {
   const { env, readOnly, dataDir } = options;
-  return findTools({ ...env, readOnly, dataDir: realpathSync(dataDir), execPath: process.execPath });
+  return recentTools({ ...env, readOnly, dataDir: realpathSync(dataDir), execPath: process.execPath });
 }
 
 /** The command that starts a sandbox, as whoever it has to belong to here. */

@@ -40,6 +40,7 @@ export const systemFolders = [
 ];
 const placesOfOurs = ["/workspace", "/run/wavesmith", "/opt/wavesmith", toolsInside, "/proc", "/dev", "/etc"];
 const enoughRoots = 100;
+const recentMs = 5_000;
 
 /**
  * Finds what must be visible so that the programs on PATH work: of `~/.nvm/versions/node/v20/bin` the version's folder,
@@ -58,6 +59,16 @@ export function findTools(sources: ToolSources): Tools {
   const shown = [...found].map(([target, source]) => ({ source, target })).filter((one) => !isSystem(one.target));
   shown.sort((a, b) => a.target.length - b.target.length || (a.target < b.target ? -1 : 1));
   return { shown: withoutNested(shown), path: [...new Set(path)].join(":") };
+}
+
+let recent: { readonly of: string; readonly tools: Tools; readonly atMs: number } | null = null;
+
+/** The tools as they were found for the same at most five seconds ago: a command tries a sandbox, and then starts one. */
+export function recentTools(sources: ToolSources): Tools {
+  const of = JSON.stringify(sources);
+  if (recent?.of !== of || performance.now() - recent.atMs > recentMs)
+    recent = { of, tools: findTools(sources), atMs: performance.now() };
+  return recent.tools;
 }
 
 function checkedReadOnly(named: string, { HOME, dataDir }: ToolSources): string {
