@@ -1,3 +1,4 @@
+import { posix } from "node:path";
 import { WavesmithError } from "../../src/domain/errors.ts";
 import type {
   GuestClient,
@@ -113,6 +114,12 @@ export function createFakeDriver(machines: Machines, turn: (name: string) => Pro
   };
 }
 
+/** Trees, and the folders above them. */
+const foldersOf = ({ trees }: FakeVolume): Set<string> =>
+  new Set([...trees.keys()].flatMap((path) => [path, posix.dirname(path), posix.dirname(posix.dirname(path))]));
+
+const folderAt = (path: string) => ({ path, type: "directory" as const, sizeBytes: 0, mode: 0o755, modifiedAt: "" });
+
 function createFakeGuest(machine: FakeMachine, turn: (name: string) => Promise<void>): FakeGuest {
   const { boot } = machine;
   const volume = (): FakeVolume => {
@@ -140,10 +147,13 @@ function createFakeGuest(machine: FakeMachine, turn: (name: string) => Promise<v
       for (const file of files.keys()) if (file.startsWith(`${path}/`)) files.delete(file);
     },
     async stat(path) {
-      const isThere = volume().trees.has(path) || volume().files.has(path);
-      return isThere ? { path, type: "directory", sizeBytes: 0, mode: 0o755, modifiedAt: "" } : null;
+      const isThere = volume().files.has(path) || foldersOf(volume()).has(path);
+      return isThere ? folderAt(path) : null;
     },
-    list: not,
+    async list(path) {
+      const inside = (folder: string): boolean => posix.dirname(folder) === path;
+      return [...foldersOf(volume())].filter(inside).sort().map(folderAt);
+    },
     async startJob(key, spec) {
       const { jobs, trees } = await doing(`startJob ${key}`);
       const known = jobs.get(key);

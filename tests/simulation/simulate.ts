@@ -8,6 +8,8 @@ import type { Ports } from "../../src/coordinator/port.ts";
 import { reconcileBuilds } from "../../src/coordinator/reconcile.ts";
 import { resumeWaiting, retryBuild } from "../../src/coordinator/retry-build.ts";
 import { rollbackBuild } from "../../src/coordinator/rollback-build.ts";
+import { ensureSandbox } from "../../src/coordinator/sandboxes.ts";
+import { forsakenMs, sweepTrees } from "../../src/coordinator/sweep-trees.ts";
 import { endJob as tellEnd } from "../../src/coordinator/watch-jobs.ts";
 import { messageOf, WavesmithError } from "../../src/domain/errors.ts";
 import { buildIdForEvent, type IdSource } from "../../src/domain/ids.ts";
@@ -59,7 +61,7 @@ export async function simulate(seed: number): Promise<Simulated> {
   try {
     for (let step = 0; step < maxSteps; step += 1) {
       world.tick();
-      if (!(await world.goOn())) return { steps: step, ...world.end() };
+      if (!(await world.goOn())) return { steps: step, ...(await world.end()) };
       world.refuse();
     }
     throw new Error(`it does not end within ${maxSteps} steps`);
@@ -120,12 +122,17 @@ function createWorld(seed: number) {
       if (!name.includes(": ") && random.chance(weather.outages))
         throw new WavesmithError("database", `${name} could not be reached`, { retryable: true });
     };
+    const ports = portsFor(self.name, turn);
+    orchestrators.set(self.name, { self, ports, handlers: bindFunctions(ports), turn });
+    held.set(self.name, []);
+  };
+  const portsFor = (owner: string, turn: Participant["turn"]): Ports => {
     const committing = (name: string): void => {
       const broken = watch.look(name);
       if (broken !== null) faults.push(broken);
     };
-    const ports: Ports = {
-      store: database.connect({ turn, committing, owner: self.name }),
+    return {
+      store: database.connect({ turn, committing, owner }),
       workspace: createFakeWorkspace(git, turn),
       gates: fakeGates,
       agents,
@@ -152,8 +159,6 @@ function createWorld(seed: number) {
       wakeWatcher: () => undefined,
       log: { warn: (message) => say("warning", message) },
     };
-    orchestrators.set(self.name, { self, ports, handlers: bindFunctions(ports), turn });
-    held.set(self.name, []);
   };
   let ids = 0;
   const nextId: IdSource = (kind) => {
@@ -212,6 +217,14 @@ function createWorld(seed: number) {
         (leaseOwner === null || !orchestrators.has(leaseOwner) || (leaseUntil !== null && leaseUntil.getTime() < now)),
     );
   const all = () => rows<BuildRow>("builds");
+  /** Where an event was lost that was to close a tree, the project's next build does it. */
+  const nextBuildComes = async (): Promise<void> => {
+    if (machine() === undefined) return;
+    now += 2 * forsakenMs;
+    const ports = portsFor("later", async () => undefined);
+    const build = all().at(-1)!;
+    await sweepTrees(ports, build, (await ensureSandbox(ports, build)).guest);
+  };
   const find = (...statuses: BuildRow["status"][]) => all().find((build) => statuses.includes(build.status));
 
   const look = (by: Participant): void => {
@@ -424,7 +437,8 @@ function createWorld(seed: number) {
       await settled();
       return true;
     },
-    end() {
+    async end() {
+      if (runner.dropped > 0) await nextBuildComes();
       const problems = atTheEnd({
         rows,
         git,
