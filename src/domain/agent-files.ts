@@ -81,16 +81,22 @@ function folded(segment: string): string {
 
 /** Where in a path (in segments) a name of the list ends; null when none is in it. */
 function placeIn(path: string): number | null {
-  const segments = path.split("/").map(folded);
+  const given = path.split("/");
+  const segments = given.map(folded);
   for (let start = 0; start < segments.length; start += 1) {
     for (const name of names) {
       // A changed path that ends where the name has a folder is a link that stands in the folder's place.
       const known = Math.min(name.length, segments.length - start);
+      if (start > 0 && isPlainPage(given[start]!, name)) continue;
       if (name.slice(0, known).every((part, index) => part === segments[start + index])) return start + known - 1;
     }
   }
   return null;
 }
+
+/** A page of documentation, such as `docs/agents.md`: written small and below the root no agent looks for it. */
+const isPlainPage = (segment: string, name: readonly string[]): boolean =>
+  segment.endsWith(".md") && segment === name[0] && !segment.startsWith(".");
 
 /** Whether agents take what is at this path as instructions or settings. */
 export const isAgentFile = (path: string): boolean => placeIn(path) !== null;

@@ -1,4 +1,4 @@
-import { readFileSync } from "node:fs";
+import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { createApp } from "../../src/app.ts";
 import { loadConfig } from "../../src/config.ts";
@@ -60,7 +60,8 @@ async function main(input: BuildProcessInput): Promise<void> {
   await stopSandbox(app.ports, sandbox);
   await app.close();
   // From the volume itself: a process killed after the build's end may have ended the sandbox already.
-  const ran = readFileSync(join(config.dataDir, "volumes", projectId, "cache", "ran"), "utf8");
+  const file = join(config.dataDir, "volumes", projectId, "cache", "ran");
+  const ran = existsSync(file) ? readFileSync(file, "utf8") : "";
   say({ type: "ended", status: build.status, reason: build.reason, ran });
 }
 

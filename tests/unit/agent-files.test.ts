@@ -9,6 +9,8 @@ describe("files that agents take as instructions", () => {
 
   it.each([
     ["in another case", "Agents.MD"],
+    ["in another case below the root", "docs/Agents.md"],
+    ["written small in the root", "agents.md"],
     ["with a sign nobody sees", ".cl\u200baude/settings.json"],
     ["with characters that some file systems take for the same", "agent\u017f.md"],
     ["with a dot at the end, which Windows drops", "CLAUDE.md."],
@@ -17,10 +19,15 @@ describe("files that agents take as instructions", () => {
     expect(isAgentFile(path)).toBe(true);
   });
 
-  it.each(["agents.ts", "src/claude/x.ts", "docs/AGENTS.txt", "my-CLAUDE.md", ".github/workflows/ci.yml", ".vscode/x"])(
-    "are not %s",
-    (path) => expect(isAgentFile(path)).toBe(false),
-  );
+  it.each([
+    "docs/agents.md",
+    "agents.ts",
+    "src/claude/x.ts",
+    "docs/AGENTS.txt",
+    "my-CLAUDE.md",
+    ".github/workflows/ci.yml",
+    ".vscode/x",
+  ])("are not %s", (path) => expect(isAgentFile(path)).toBe(false));
 
   it.each([
     ["AGENTS.md", "AGENTS.md", true],
