@@ -50,7 +50,8 @@ export async function finishAttempt(ports: Ports, refer: AttemptRefer): Promise<
 export async function keepAttempt(ports: Ports, refer: AttemptRefer): Promise<void> {
   const loaded = await loadAttempt(ports, refer.attemptId);
   const { attempt, build } = loaded;
-  if (attempt.fence !== refer.fence || !["running", "starting", "finishing"].includes(attempt.status)) return;
+  // Once it is kept it is not looked at again: settling it may already have given back its paths of a shared tree.
+  if (attempt.fence !== refer.fence || !["running", "starting"].includes(attempt.status)) return;
   const endpoint = await ensureSandbox(ports, build);
   const mask = await attemptMask(ports, build, attempt);
   const state = await jobStateOf(ports, attempt.jobKey);
@@ -76,7 +77,7 @@ export async function keepAttempt(ports: Ports, refer: AttemptRefer): Promise<vo
     handedIn ?? (guarded.outcome === "succeeded" ? await lastWords(ports, endpoint, attempt, state, mask) : null);
   const changed = kept === null ? [] : kept.changed.map((file) => mask(file.path));
   await ports.store.attempts.update(
-    { id: attempt.id, fence: refer.fence, status: ["running", "starting", "finishing"] },
+    { id: attempt.id, fence: refer.fence, status: ["running", "starting"] },
     {
       status: "finishing",
       commitSha: kept?.commit ?? null,
@@ -99,7 +100,7 @@ async function keepPlan(
     handed.reason === undefined ? judged : { outcome: "failed" as const, reason: handed.reason };
   const { plan, handedIn } = handed;
   await ports.store.attempts.update(
-    { id: attempt.id, fence: attempt.fence, status: ["running", "starting", "finishing"] },
+    { id: attempt.id, fence: attempt.fence, status: ["running", "starting"] },
     {
       status: "finishing",
       commitSha,

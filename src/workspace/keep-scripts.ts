@@ -160,6 +160,14 @@ xargs -0 sh -c 'for path; do
   rm -rf "./$path" 2> /dev/null || { chmod -R u+rwX "./$path"; rm -rf "./$path"; }
 done' wavesmith`;
 
+/** Prints each folder with nothing in it that is git's, inner ones first, as `folder`; ignored ones are left out. */
+export const listFoldersScript = `${prelude}
+git ls-files -z -o --directory --exclude-standard > "$mine.untracked"
+xargs -0 sh -c '
+  for path; do case $path in */) find "./$path" -depth -type d -print0;; esac; done' wavesmith \\
+  < "$mine.untracked" > "$mine.folders"
+facts folder < "$mine.folders"`;
+
 /** Stdin: NUL-separated folders, inner ones first. Removes those that are empty. */
 export const removeEmptyScript = `${prelude}
 xargs -0 sh -c 'for path; do rmdir "./$path" 2> /dev/null || :; done' wavesmith`;

@@ -21,13 +21,3 @@ export function ownPaths(globs: readonly string[] | null): OwnPaths {
     hasFolder: (path) => matches(`${path}/${anyFile}`) && matches(`${path}/${anyFile}/${anyFile}`),
   };
 }
-
-/** The folders above these paths, inner ones first, each once. */
-export function foldersAbove(paths: readonly string[]): string[] {
-  const folders = new Set<string>();
-  for (const path of paths) {
-    for (let end = path.lastIndexOf("/"); end > 0; end = path.lastIndexOf("/", end - 1))
-      folders.add(path.slice(0, end));
-  }
-  return [...folders].sort((a, b) => b.split("/").length - a.split("/").length || (a < b ? -1 : 1));
-}

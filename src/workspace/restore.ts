@@ -1,8 +1,8 @@
 import { WavesmithError } from "../domain/errors.ts";
 import { listFiles } from "./history.ts";
 import { type AtWork, joinZ, type KeepContext, listOwn, placeOf, runStep } from "./keep.ts";
-import { checkOutScript, removeEmptyScript, removeScript } from "./keep-scripts.ts";
-import { foldersAbove, ownPaths } from "./own-paths.ts";
+import { checkOutScript, listFoldersScript, removeEmptyScript, removeScript } from "./keep-scripts.ts";
+import { ownPaths } from "./own-paths.ts";
 import type { RestoreRequest } from "./port.ts";
 
 /** Makes one's own paths of a tree as they are at the base; see the port. */
@@ -25,7 +25,13 @@ export async function restorePaths(
     if (paths.length > 0) await runStep(work, script, args, joinZ(paths));
   };
   await step(removeScript, made);
-  await step(removeEmptyScript, foldersAbove(made).filter(own.hasFolder));
+  // Looked for, so that those are found, too, whose files one that was killed has removed.
+  await step(removeEmptyScript, (await foldersLeft(work)).filter(own.hasFolder));
   await step(checkOutScript, changed, [request.base]);
   return [...changed, ...made];
+}
+
+async function foldersLeft(work: AtWork): Promise<string[]> {
+  const facts = await runStep(work, listFoldersScript, [], "");
+  return facts.flatMap(([key, path]) => (key === "folder" ? [path.replace(/^\.\//, "").replace(/\/$/, "")] : []));
 }

@@ -113,6 +113,13 @@ describe("a tree that several share", () => {
     expect(tree.read("b/one.txt")).toBe("b\n");
   });
 
+  it("takes away the empty folders that a restore which was killed has left, and nobody else's", async () => {
+    const tree = await open();
+    for (const folder of ["a/new/deep er", "b/new"]) mkdirSync(tree.at(folder), { recursive: true });
+    await tree.restore(["a/**"]);
+    expect(["a/new", "a", "b/new"].map(tree.has)).toEqual([false, true, true]);
+  });
+
   it("keeps and restores against the base of the wave although it was opened with others' work in it", async () => {
     const tree = await open(fixture.commit(base, { "b/one.txt": "joined before\n" }));
     tree.write("a/one.txt", "changed\n");
