@@ -3,7 +3,7 @@ import type { Pool } from "pg";
 import { afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { type EngineCrashPoint, engineCrashPoints } from "../../src/engine/crash-points.ts";
 import { testDatabase } from "../support/database.ts";
-import { engineWith, gate, mortal, until, type World } from "./engine-harness.ts";
+import { emptyEngine, engineWith, gate, mortal, until, type World } from "./engine-harness.ts";
 
 let pool: Pool;
 let log: string[] = [];
@@ -18,7 +18,7 @@ beforeEach(() => {
 });
 afterEach(async () => {
   for (const world of worlds) await world.engine.stop(0);
-  await pool.query("TRUNCATE engine.events, engine.runs, engine.crons CASCADE");
+  await emptyEngine(pool);
 });
 
 const keep = (world: World): World => {
@@ -51,7 +51,7 @@ describe("an engine that dies", () => {
   const points = engineCrashPoints.filter((point) => !point.startsWith("engine.cron"));
   it.each(points)("at %s leaves nothing undone, and no step that was kept runs again", async (point) => {
     for (const occurrence of [1, 2]) {
-      await pool.query("TRUNCATE engine.events, engine.runs CASCADE");
+      await emptyEngine(pool);
       log = [];
       const database = mortal(pool);
       const dead = gate();

@@ -96,6 +96,21 @@ export async function until(condition: () => boolean | Promise<boolean>): Promis
   }
 }
 
+const deadlockDetected = "40P01";
+
+/** An engine that was given no time to stop may be in the middle of a transaction; of two who wait for each other one is refused. */
+export async function emptyEngine(pool: Pool): Promise<void> {
+  await until(async () => {
+    try {
+      await pool.query("TRUNCATE engine.events, engine.runs, engine.crons CASCADE");
+      return true;
+    } catch (error) {
+      if ((error as { code?: string }).code === deadlockDetected) return false;
+      throw error;
+    }
+  });
+}
+
 /** A promise and its resolver. */
 export function gate(): { readonly opened: Promise<void>; open: () => void } {
   let open: () => void = ignore;

@@ -3,7 +3,7 @@ import type { Pool } from "pg";
 import { afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import type { EngineOptions } from "../../src/engine/engine.ts";
 import { testDatabase } from "../support/database.ts";
-import { engineWith, gate, until, type World } from "./engine-harness.ts";
+import { emptyEngine, engineWith, gate, until, type World } from "./engine-harness.ts";
 
 let pool: Pool;
 let log: string[] = [];
@@ -17,7 +17,7 @@ beforeEach(() => {
 });
 afterEach(async () => {
   for (const world of worlds.splice(0)) await world.engine.stop(0);
-  await pool.query("TRUNCATE engine.events, engine.runs, engine.crons CASCADE");
+  await emptyEngine(pool);
 });
 
 async function world(
