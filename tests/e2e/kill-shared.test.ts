@@ -1,4 +1,3 @@
-import { spawn } from "node:child_process";
 import { mkdtempSync, readdirSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { basename, join } from "node:path";
@@ -8,8 +7,8 @@ import { createStore } from "../../src/store/store.ts";
 import { checkParallel, checkWaves, gitIn, readEnded, readTree } from "../support/build-checks.ts";
 import type { BuildProcessInput, BuildProcessLine } from "../support/build-process.ts";
 import { testDatabase } from "../support/database.ts";
+import { linesUntilKilled } from "../support/json-process.ts";
 import { createRandom, seedsToTry } from "../support/random-plan.ts";
-import { requires } from "../support/require.ts";
 
 // Tasks that share a tree, and an orchestrator that is killed at crash points by their number. More:
 //   WAVESMITH_SEEDS=1-30 npx vitest run tests/e2e/kill-shared.test.ts
@@ -93,27 +92,5 @@ describe("a build whose tasks share trees, and whose process is killed", () => {
   );
 });
 
-async function run(place: Record<string, string>, input: BuildProcessInput): Promise<BuildProcessLine[]> {
-  const child = spawn(process.execPath, ["--import", "tsx", program, JSON.stringify(input)], {
-    env: { ...process.env, ...place, WAVESMITH_SANDBOX: requires("bubblewrap") ? "local" : "local-unsafe" },
-    stdio: ["ignore", "pipe", "pipe"],
-  });
-  let output = "";
-  let errors = "";
-  child.stdout.on("data", (data: Buffer) => {
-    output += data.toString();
-  });
-  child.stderr.on("data", (data: Buffer) => {
-    errors += data.toString();
-  });
-  const [code, signal] = await new Promise<[number | null, string | null]>((resolve) => {
-    // Not `close`: what the killed process started may hold its pipes.
-    child.once("exit", (...how) => setTimeout(resolve, 50, how));
-  });
-  if (code !== 0 && signal !== "SIGKILL") throw new Error(`the process ended with ${code ?? signal}: ${errors}`);
-  const whole = output.slice(0, output.lastIndexOf("\n") + 1);
-  return whole
-    .split("\n")
-    .filter(Boolean)
-    .map((line) => JSON.parse(line) as BuildProcessLine);
-}
+const run = (place: Record<string, string>, input: BuildProcessInput): Promise<BuildProcessLine[]> =>
+  linesUntilKilled({ program, input, env: place });

@@ -1,5 +1,5 @@
 import { spawn } from "node:child_process";
-import { mkdtempSync, readdirSync, readFileSync, readlinkSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { basename, join } from "node:path";
 import { createInterface } from "node:readline";
@@ -20,6 +20,7 @@ import {
   readEnded,
 } from "../support/build-checks.ts";
 import type { BuildProcessInput, BuildProcessLine } from "../support/build-process.ts";
+import { processesOf } from "../support/crash-runs.ts";
 import { testDatabase } from "../support/database.ts";
 import { createRandom, type Random, randomPlan, seedsToTry } from "../support/random-plan.ts";
 import { requires } from "../support/require.ts";
@@ -53,6 +54,7 @@ describe("a build whose process is killed again and again", () => {
         const started = lines.filter((line) => line.type === "started");
         expect(new Set(started.map((line) => line.buildId)).size).toBe(1);
         const end = lines.at(-1)!;
+        await expect.poll(() => textsOf(dataDir), { timeout: 20_000 }).toEqual([]);
         const ended = await readRows(place, started[0]!);
         const told = JSON.stringify({ lines, attempts: ended.attempts }, null, 1);
         expect(end, told).toMatchObject({ type: "ended", status: "completed", reason: null });
@@ -63,7 +65,7 @@ describe("a build whose process is killed again and again", () => {
         const failing = made.tasks.filter((task) => task.fate === "fails-once").map((task) => `${task.key} 1`);
         expect(failuresOf(ended), told).toEqual(failing.sort());
         if (end.type === "ended") expect(end.ran.trim().split("\n").sort()).toEqual(scriptsOf(ended));
-        await expect.poll(() => processesOf(dataDir), { timeout: 20_000 }).toEqual([]);
+        await expect.poll(() => textsOf(dataDir), { timeout: 20_000 }).toEqual([]);
       } finally {
         await database?.close();
         rmSync(dataDir, { recursive: true, force: true });
@@ -92,7 +94,7 @@ describe("a build whose process is killed again and again", () => {
       const lines = await run(place, { ...input, orphanLimitMs: 3_000 }, (line, kill) => {
         if (line?.type === "started") void eventually(() => escapees().length > 0, "it escaped").finally(kill);
       });
-      await expect.poll(() => processesOf(dataDir), { timeout: 60_000 }).toEqual([]);
+      await expect.poll(() => textsOf(dataDir), { timeout: 60_000 }).toEqual([]);
       expect(escapees()).toEqual([]);
       const started = lines.find((line) => line.type === "started")!;
       writeFileSync(join(dataDir, "volumes", started.projectId, "cache", "go"), "");
@@ -105,7 +107,7 @@ describe("a build whose process is killed again and again", () => {
         ["one", 0, 0],
         ["two", 1, 0],
       ]);
-      await expect.poll(() => processesOf(dataDir), { timeout: 20_000 }).toEqual([]);
+      await expect.poll(() => textsOf(dataDir), { timeout: 20_000 }).toEqual([]);
     } finally {
       rmSync(dataDir, { recursive: true, force: true });
     }
@@ -197,16 +199,4 @@ async function readRows(place: Place, started: { buildId: string; projectId: str
   }
 }
 
-/** Processes that name the data directory, work in it, or have it in their environment or mounts. */
-function processesOf(dataDir: string): string[] {
-  return readdirSync("/proc").flatMap((pid) => {
-    if (!/^\d+$/.test(pid) || Number(pid) === process.pid) return [];
-    try {
-      const texts = ["cmdline", "environ", "mountinfo"].map((file) => readFileSync(`/proc/${pid}/${file}`, "utf8"));
-      const named = [...texts, readlinkSync(`/proc/${pid}/cwd`)].some((text) => text.includes(basename(dataDir)));
-      return named ? [`${pid}: ${texts[0]!.replaceAll("\0", " ").slice(0, 200)}`] : [];
-    } catch {
-      return []; // It has just ended, or is not ours to look into.
-    }
-  });
-}
+const textsOf = (dataDir: string): string[] => processesOf(dataDir).map(({ text }) => text);

@@ -1,4 +1,3 @@
-import { spawn } from "node:child_process";
 import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { basename, join } from "node:path";
@@ -9,7 +8,7 @@ import { buildIdForEvent } from "../../src/domain/ids.ts";
 import { createStore } from "../../src/store/store.ts";
 import type { BriefProcessInput, BriefProcessLine } from "../support/brief-process.ts";
 import { type TestDatabase, testDatabase } from "../support/database.ts";
-import { requires } from "../support/require.ts";
+import { linesUntilKilled } from "../support/json-process.ts";
 
 // A build from a brief whose process is killed (SIGKILL) between the planner's end and the plan's being at work: another
 // goes on, and the plan is made once and applied once (W3, W4).
@@ -83,27 +82,5 @@ describe("a build from a brief whose process is killed", () => {
   });
 });
 
-async function run(place: Record<string, string>, input: BriefProcessInput): Promise<BriefProcessLine[]> {
-  const child = spawn(process.execPath, ["--import", "tsx", program, JSON.stringify(input)], {
-    env: { ...process.env, ...place, WAVESMITH_SANDBOX: requires("bubblewrap") ? "local" : "local-unsafe" },
-    stdio: ["ignore", "pipe", "pipe"],
-  });
-  let output = "";
-  let errors = "";
-  child.stdout.on("data", (data: Buffer) => {
-    output += data.toString();
-  });
-  child.stderr.on("data", (data: Buffer) => {
-    errors += data.toString();
-  });
-  const [code, signal] = await new Promise<[number | null, string | null]>((resolve) => {
-    // Not `close`: what the killed process started may hold its pipes.
-    child.once("exit", (...how) => setTimeout(resolve, 50, how));
-  });
-  if (code !== 0 && signal !== "SIGKILL") throw new Error(`the process ended with ${code ?? signal}: ${errors}`);
-  const whole = output.slice(0, output.lastIndexOf("\n") + 1);
-  return whole
-    .split("\n")
-    .filter(Boolean)
-    .map((line) => JSON.parse(line) as BriefProcessLine);
-}
+const run = (place: Record<string, string>, input: BriefProcessInput): Promise<BriefProcessLine[]> =>
+  linesUntilKilled({ program, input, env: place });

@@ -1,10 +1,9 @@
-import { spawn } from "node:child_process";
 import { mkdtempSync, readdirSync, readFileSync, readlinkSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { basename, join } from "node:path";
 import { type TestDatabase, testDatabase } from "./database.ts";
+import { runJsonProcess } from "./json-process.ts";
 import { createRandom, seedsToTry } from "./random-plan.ts";
-import { requires } from "./require.ts";
 
 // Runs a process that kills itself at crash points, and others that go on for it, until one comes to the end. Every run
 // of the tests tries some points, by a seed it prints; a failure prints the command that does the same again. By hand:
@@ -107,35 +106,13 @@ export async function runToEnd(life: CrashLife, lines: CrashLine[]): Promise<voi
 }
 
 async function run({ place, program, more, env }: CrashLife, input: CrashInput, lines: CrashLine[]): Promise<void> {
-  const child = spawn(process.execPath, ["--import", "tsx", program, JSON.stringify({ ...more, ...input })], {
-    env: {
-      ...process.env,
-      ...env,
-      WAVESMITH_DATA: place.dataDir,
-      DATABASE_URL: place.database.url,
-      WAVESMITH_SANDBOX: requires("bubblewrap") ? "local" : "local-unsafe",
-    },
-    stdio: ["ignore", "pipe", "pipe"],
+  const { code, signal, errors, ...said } = await runJsonProcess<CrashLine>({
+    program,
+    input: { ...more, ...input },
+    env: { ...env, WAVESMITH_DATA: place.dataDir, DATABASE_URL: place.database.url },
+    patienceMs,
   });
-  let output = "";
-  let errors = "";
-  child.stdout.on("data", (data: Buffer) => {
-    output += data.toString();
-  });
-  child.stderr.on("data", (data: Buffer) => {
-    errors += data.toString();
-  });
-  // It says what it waits for before it is killed.
-  const patience = setTimeout(() => child.kill("SIGTERM"), patienceMs);
-  const end = setTimeout(() => child.kill("SIGKILL"), patienceMs + 20_000);
-  const [code, signal] = await new Promise<[number | null, string | null]>((resolve) => {
-    // Not `close`: what the killed process started may hold its pipes.
-    child.once("exit", (...how) => setTimeout(resolve, 50, how));
-  });
-  clearTimeout(patience);
-  clearTimeout(end);
-  const whole = output.slice(0, output.lastIndexOf("\n") + 1);
-  for (const line of whole.split("\n").filter(Boolean)) lines.push(JSON.parse(line) as CrashLine);
+  lines.push(...said.lines);
   const isAsked = code === 0 || (signal === "SIGKILL" && lines.at(-1)?.type === "killed");
   if (!isAsked) throw new Error(`a process to be killed at ${input.points} ended with ${code ?? signal}: ${errors}`);
 }

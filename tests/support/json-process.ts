@@ -1,0 +1,57 @@
+import { spawn } from "node:child_process";
+import { requires } from "./require.ts";
+
+export interface JsonProcess {
+  /** Run with tsx. */
+  readonly program: string;
+  /** Its one argument, as JSON. */
+  readonly input: object;
+  readonly env: Readonly<Record<string, string>>;
+  /** After so long it is asked to end, which says what it waits for, and 20 s later it is ended. Absent: never. */
+  readonly patienceMs?: number;
+}
+
+export interface JsonProcessEnd<Line> {
+  readonly code: number | null;
+  readonly signal: string | null;
+  readonly lines: Line[];
+  /** What it wrote to its standard error. */
+  readonly errors: string;
+}
+
+/** Runs a process that prints a JSON object a line until it has ended or is killed, and gives its whole lines. */
+export async function runJsonProcess<Line>(of: JsonProcess): Promise<JsonProcessEnd<Line>> {
+  const child = spawn(process.execPath, ["--import", "tsx", of.program, JSON.stringify(of.input)], {
+    env: { ...process.env, ...of.env, WAVESMITH_SANDBOX: requires("bubblewrap") ? "local" : "local-unsafe" },
+    stdio: ["ignore", "pipe", "pipe"],
+  });
+  let output = "";
+  let errors = "";
+  child.stdout.on("data", (data: Buffer) => {
+    output += data.toString();
+  });
+  child.stderr.on("data", (data: Buffer) => {
+    errors += data.toString();
+  });
+  const timers =
+    of.patienceMs === undefined
+      ? []
+      : [
+          setTimeout(() => child.kill("SIGTERM"), of.patienceMs),
+          setTimeout(() => child.kill("SIGKILL"), of.patienceMs + 20_000),
+        ];
+  const [code, signal] = await new Promise<[number | null, string | null]>((resolve) => {
+    // Not `close`: what the killed process started may hold its pipes.
+    child.once("exit", (...how) => setTimeout(resolve, 50, how));
+  });
+  timers.forEach(clearTimeout);
+  const whole = output.slice(0, output.lastIndexOf("\n") + 1).split("\n");
+  return { code, signal, errors, lines: whole.filter(Boolean).map((line) => JSON.parse(line) as Line) };
+}
+
+/** The lines of one that may kill itself (SIGKILL), and else ends well. */
+export async function linesUntilKilled<Line>(of: JsonProcess): Promise<Line[]> {
+  const { code, signal, lines, errors } = await runJsonProcess<Line>(of);
+  if (code !== 0 && signal !== "SIGKILL") throw new Error(`the process ended with ${code ?? signal}: ${errors}`);
+  return lines;
+}
