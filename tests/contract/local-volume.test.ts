@@ -41,6 +41,22 @@ async function archiveOf(
   return gzipSync(await buffer(tar));
 }
 
+/** Our children and theirs that unpack an archive. */
+function unpacking(): string[] {
+  const children = (pid: string) => partsOf(`/proc/${pid}/task/${pid}/children`, " ");
+  const ours = children(`${process.pid}`);
+  return [...ours, ...ours.flatMap(children)].filter((pid) => partsOf(`/proc/${pid}/cmdline`, "\0").includes("unpack"));
+}
+
+/** None of a process that has ended. */
+function partsOf(path: string, end: string): string[] {
+  try {
+    return readFileSync(path, "utf8").split(end).filter(Boolean);
+  } catch {
+    return [];
+  }
+}
+
 describe.each(drivers)("the volume of a sandbox (%s)", (name) => {
   let dataDir = "";
   let driver: SandboxDriver;
@@ -143,6 +159,21 @@ describe.each(drivers)("the volume of a sandbox (%s)", (name) => {
     const archive = await driver.pack(projectId, "tar.gz");
     archive.destroy();
     await until("the packing has ended", () => processesWith(join(dataDir, "cache")).length <= 1);
+  });
+
+  it("leaves no process of a restore that breaks off while its sandbox is made", async () => {
+    await inSandbox("echo kept > kept");
+    const failing = async function* (depth: number) {
+      yield Buffer.alloc(0);
+      while (unpacking().length < depth) await new Promise((next) => setImmediate(next));
+      throw new Error("the store went away");
+    };
+    for (const depth of [0, 1, ...Array(20).fill(name === "local" ? 2 : 1)]) {
+      const source = Readable.from(failing(depth));
+      await expect(driver.restore(projectId, source, usually("tar.gz"))).rejects.toThrow("the store went away");
+    }
+    expect(unpacking()).toEqual([]);
+    expect(volumes()).toEqual([projectId]);
   });
 
   it("is completed or left as it was when the process that restored it died, whatever it was at", async () => {

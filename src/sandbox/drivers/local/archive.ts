@@ -1,4 +1,6 @@
 // Packing and unpacking volumes: the guest's program does it, in a sandbox of its own that reaches nothing but the volume.
+// It ends with its standard input, also when we are killed. It is never killed itself: a bwrap that dies while it makes its
+// namespaces leaves a process that waits for it for ever and holds the pipes open.
 import { type ChildProcess, spawn } from "node:child_process";
 import { join } from "node:path";
 import { PassThrough, type Readable } from "node:stream";
@@ -35,10 +37,13 @@ export const archiveFormats = ({ env }: LocalDriverOptions): ArchiveFormat[] =>
 
 /** The folder as an archive. An error of the stream means that it is not whole; a stream that is destroyed ends the work. */
 export async function packFolder(work: ArchiveWork): Promise<Readable> {
-  const child = await begin(work, ["pack"]);
+  const child = await begin(work, ["pack", "--while-stdin"]);
   const archive = new PassThrough();
   const complaint = complaintOf(child);
-  archive.on("close", () => child.kill("SIGKILL"));
+  archive.on("close", () => {
+    child.stdin!.destroy();
+    child.stdout!.destroy();
+  });
   child.on("close", (code, signal) => {
     if (code === 0) {
       if (complaint() !== "") work.options.logger?.warn(`packing ${work.folder}: ${complaint().trim()}`);
@@ -64,18 +69,18 @@ export async function unpackFolder(work: ArchiveWork & { maxBytes: number }, arc
     () => null,
     (error: NodeJS.ErrnoException) => error,
   );
-  // What was not given to the end must not be taken for an archive that happens to end there.
-  if (fed !== null && fed.code !== "EPIPE") child.kill("SIGKILL");
   const code = await ended;
-  if (fed !== null && fed.code !== "EPIPE" && fed instanceof WavesmithError) throw fed;
-  const why = complaint() || (fed === null ? `exit code ${code}` : messageOf(fed));
+  // What was not given to the end must not be taken for an archive that happens to end there.
+  const broken = fed?.code === "EPIPE" ? null : fed;
+  if (broken instanceof WavesmithError) throw broken;
+  const why = broken === null ? complaint() || `exit code ${code}` : messageOf(broken);
   if (code !== 0 || fed !== null) throw failure("the archive could not be unpacked", why);
 }
 
 const failure = (what: string, why: string): WavesmithError =>
   new WavesmithError("archive", `${what}: ${why.trim()}`, { remedy: "take another snapshot" });
 
-type Verb = readonly ["pack"] | readonly ["unpack", "--max-bytes", string];
+type Verb = readonly ["pack", "--while-stdin"] | readonly ["unpack", "--max-bytes", string];
 
 async function begin(work: ArchiveWork, verb: Verb): Promise<ChildProcess> {
   await prepareFolder(work.places.run, null);
@@ -83,7 +88,7 @@ async function begin(work: ArchiveWork, verb: Verb): Promise<ChildProcess> {
   const child = spawn(program, args, {
     cwd: "/",
     env: work.options.unsafe ? { PATH: work.options.env.PATH, LANG: "C.UTF-8" } : {},
-    stdio: [verb[0] === "pack" ? "ignore" : "pipe", "pipe", "pipe"],
+    stdio: "pipe",
   });
   await new Promise<void>((resolve, reject) => child.once("spawn", resolve).once("error", reject));
   return child;
@@ -114,7 +119,6 @@ function sandboxedCommand(work: ArchiveWork, verb: Verb): Command {
     env: { PATH: tools.path },
     cwd: "/",
     command: [...guestInside(), ...verbArguments(verb, "/workspace", format)],
-    endsWithUs: true,
   });
 }
 

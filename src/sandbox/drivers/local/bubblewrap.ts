@@ -36,8 +36,6 @@ export interface OuterSandbox {
   readonly env: Readonly<Record<string, string>>;
   readonly cwd: string;
   readonly command: readonly string[];
-  /** It is ended with whoever starts it. */
-  readonly endsWithUs?: boolean;
 }
 
 /** What the one user inside is called; it owns whatever the host's user owns. */
@@ -78,13 +76,12 @@ export function showEtc(folder: string): ShownFolder[] {
 
 /**
  * The command that starts the outer sandbox. It forbids no further namespaces, since every job has one of its own, and
- * is not ended with its parent unless it is told to be. It must be started with an empty environment: bwrap's own is readable inside.
+ * is not ended with its parent. It must be started with an empty environment: bwrap's own is readable inside.
  */
 export function outerCommand(sandbox: OuterSandbox): Command {
   const args = ["--unshare-user", "--uid", String(inside.uid), "--gid", String(inside.gid)];
   args.push("--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try", "--hostname", "wavesmith");
   if (sandbox.network !== "open") args.push("--unshare-net");
-  if (sandbox.endsWithUs) args.push("--die-with-parent");
   args.push("--new-session", "--clearenv", "--proc", "/proc", "--dev", "/dev");
   for (const folder of ["/tmp", "/var/tmp"]) args.push("--perms", "1777", "--tmpfs", folder);
   args.push("--dir", "/run", "--dir", inside.home, "--symlink", "../run", "/var/run");
