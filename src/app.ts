@@ -27,7 +27,7 @@ import { readPrices } from "./models/prices.ts";
 import { lazyDriver } from "./sandbox/drivers/lazy.ts";
 import { createLocalDriver } from "./sandbox/drivers/local.ts";
 import { createEgressDenials } from "./sandbox/egress/denials.ts";
-import { machineRoom } from "./sandbox/machine.ts";
+import { machineBoot, machineRoom } from "./sandbox/machine.ts";
 import type { SandboxDriver } from "./sandbox/port.ts";
 import { createDirectorySnapshots } from "./sandbox/snapshots/directory.ts";
 import { connectInngest } from "./server/inngest.ts";
@@ -116,7 +116,7 @@ async function wire(given: AppOptions, database: Database): Promise<App> {
     driver: sandboxes.driver,
     egress: createEgressDenials(config.dataDir),
     snapshots: createDirectorySnapshots(join(config.dataDir, "snapshots")),
-    machine: { room: () => machineRoom(config.dataDir) },
+    machine: { room: () => machineRoom(config.dataDir), boot: machineBoot },
     sandboxPolicy: config.sandboxPolicy,
     events: { send: (events) => runner.send(events) },
     secrets: secretValues(config),

@@ -52,6 +52,7 @@ const packages: Readonly<Record<string, readonly string[]>> = {
   "@modelcontextprotocol/sdk": ["src/agent-host/submit-result.ts", "src/builtin-agent/result-tool.ts"],
   ai: ["src/builtin-agent/"],
   "@ai-sdk/anthropic": ["src/builtin-agent/models.ts"],
+  "@ai-sdk/google": ["src/builtin-agent/models.ts"],
   "@ai-sdk/openai": ["src/builtin-agent/models.ts"],
   "@ai-sdk/openai-compatible": ["src/builtin-agent/models.ts"],
   zod: [

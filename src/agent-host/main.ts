@@ -130,9 +130,17 @@ async function untilResult(request: AgentHostRequest, session: Session): Promise
     if (problems?.length === 0) return turn;
     const lack =
       problems === null ? "You have not handed in your result." : `Your result is not valid:\n${problems.join("\n")}`;
-    if (again === resultReasks) return { end: "no-result", detail: lack };
+    if (again === resultReasks) return { end: "no-result", detail: withoutResult(problems) };
     text = `${lack}\nCall the tool submit_result now, with a result of its schema; without that tool, write the JSON to ${request.result.file}.`;
   }
+}
+
+/** For people; the agent is asked in other words. */
+function withoutResult(problems: readonly string[] | null): string {
+  const asked = `and was asked for it ${resultReasks} times more`;
+  return problems === null
+    ? `it handed in nothing, ${asked}`
+    : `what it handed in is not valid, ${asked}:\n${problems.join("\n")}`;
 }
 
 function resultServerOf({ result, home }: AgentHostRequest) {

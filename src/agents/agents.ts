@@ -1,7 +1,7 @@
 import { agentEndOf, agentText, questionsIn } from "./agent-output.ts";
 import { lastMessage, parseResult } from "./agent-result.ts";
 import { agentStage } from "./agent-stage.ts";
-import { fixPack, planPack, reviewPack, secondLookPack, taskPack } from "./context-pack.ts";
+import { checksPack, fixPack, planPack, reviewPack, secondLookPack, taskPack } from "./context-pack.ts";
 import type { Agents } from "./port.ts";
 import { loadPrompts } from "./prompt.ts";
 
@@ -14,6 +14,7 @@ export function createAgents(): Agents {
     fixPack: (context) => fixPack(prompts, context),
     reviewPack: (context) => reviewPack(prompts, context),
     secondLookPack: (context) => secondLookPack(prompts, context),
+    checksPack: (context) => checksPack(prompts, context),
     agentStage,
     endOf: agentEndOf,
     lastMessage,

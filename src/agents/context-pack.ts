@@ -1,8 +1,18 @@
 import { type Plan, type PlanTask, promptFor } from "../domain/plan.ts";
 import { promptKindOf } from "../domain/prompts.ts";
-import type { ContextPack, FixContext, PlanContext, ReviewContext, SecondLookContext, TaskContext } from "./port.ts";
+import type {
+  ChecksContext,
+  ContextPack,
+  FixContext,
+  PlanContext,
+  ReviewContext,
+  SecondLookContext,
+  TaskContext,
+} from "./port.ts";
 import { cut, type Prompts, render } from "./prompt.ts";
 import {
+  checksRules,
+  handInChecks,
   handInPlan,
   handInReview,
   handInSecondLook,
@@ -16,7 +26,7 @@ import * as section from "./sections.ts";
 /** The task file, version 1: what the prompt says, as data. Every key is always there; what does not apply is null or empty. */
 interface TaskFile {
   readonly version: 1;
-  readonly kind: "task" | "plan" | "fix" | "review" | "second-look";
+  readonly kind: "task" | "plan" | "fix" | "review" | "second-look" | "checks";
   readonly role: string;
   readonly plan: { readonly name: string; readonly description: string | null; readonly context: Plan["context"] };
   /** The task to do; null for a fix or a review. */
@@ -28,12 +38,14 @@ interface TaskFile {
   readonly previousFailure: TaskContext["previousFailure"];
   readonly conflicts: TaskContext["conflicts"];
   readonly findings: FixContext["findings"];
-  /** The gate that asked for a fix, with its command and the end of its output. */
+  /** The gate that asked for a fix or for checks, with its command and the end of its output. */
   readonly gate: {
     readonly name: string;
     readonly command: string | null;
     readonly outputTail: string;
     readonly maxRounds: number;
+    /** Of `kind: "checks"`: what the gate's own checks said. */
+    readonly verdict?: "passed" | "absent";
   } | null;
   /** Fix and review: the tasks of the wave and the files it changed. */
   readonly tasks: readonly ReturnType<typeof taskData>[];
@@ -184,6 +196,36 @@ export function secondLookPack(prompts: Prompts, context: SecondLookContext): Co
     changedFiles: context.changedFiles,
     diff: context.diff,
     rules: secondLookRules(),
+  };
+  return { prompt, taskFile: toJson(file) };
+}
+
+/** What a gate's agent is asked: which checks are missing, now that the gate's own have held. */
+export function checksPack(prompts: Prompts, context: ChecksContext): ContextPack {
+  const { plan, gate, role, outcome } = context;
+  const prompt = render(promptFor(plan, role, "checks") ?? prompts.checks, {
+    gate,
+    role,
+    wave: String(context.waveNumber),
+    plan: plan.name,
+    about: section.about(plan),
+    context: section.context(plan),
+    outcome: section.outcome(gate, outcome),
+    tasks: section.tasks(context.tasks),
+    changedFiles: section.changedFiles(context.changedFiles),
+    diff: section.diff(context.diff),
+    handIn: handInChecks,
+  });
+  const { verdict, command, outputTail } = outcome;
+  const file: TaskFile = {
+    ...emptyFile(plan, context.waveNumber),
+    kind: "checks",
+    role,
+    gate: { name: gate, command, outputTail, maxRounds: plan.gates.maxFixRounds, verdict },
+    tasks: context.tasks.map(taskData),
+    changedFiles: context.changedFiles,
+    diff: context.diff,
+    rules: checksRules(),
   };
   return { prompt, taskFile: toJson(file) };
 }

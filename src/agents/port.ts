@@ -74,6 +74,18 @@ export interface SecondLookContext extends ReviewContext {
   readonly findings: readonly Finding[];
 }
 
+export interface ChecksContext extends ReviewContext {
+  readonly gate: GateName;
+  readonly role: string;
+  /** What the gate's own checks said. */
+  readonly outcome: {
+    readonly verdict: "passed" | "absent";
+    readonly command: string | null;
+    readonly exitCode: number | null;
+    readonly outputTail: string;
+  };
+}
+
 /** What an agent is given: the prompt for its stdin and the same as data for WAVESMITH_TASK_FILE. */
 export interface ContextPack {
   readonly prompt: string;
@@ -130,6 +142,7 @@ export interface Agents {
   fixPack(context: FixContext): ContextPack;
   reviewPack(context: ReviewContext): ContextPack;
   secondLookPack(context: SecondLookContext): ContextPack;
+  checksPack(context: ChecksContext): ContextPack;
   /** The job stage that runs the agent, whatever its runtime, or a `run:` script. Fails with `unsupported` without a runtime. */
   agentStage(request: AgentStageRequest): StageSpec;
   /** How an agent of the Agent Client Protocol ended, from the output of its stage; null when it never said. */

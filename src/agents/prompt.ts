@@ -1,14 +1,14 @@
 import { readFileSync } from "node:fs";
 import { WavesmithError } from "../domain/errors.ts";
 
-export type PromptName = "task" | "planner" | "fix" | "review" | "second-look";
+export type PromptName = "task" | "planner" | "fix" | "review" | "second-look" | "checks";
 export type Prompts = Readonly<Record<PromptName, string>>;
 
 /** Reads the prompts beside this file. */
 export function loadPrompts(): Prompts {
   const read = (name: PromptName) => readFileSync(new URL(`./prompts/${name}.md`, import.meta.url), "utf8");
   const work = { task: read("task"), planner: read("planner"), fix: read("fix") };
-  return { ...work, review: read("review"), "second-look": read("second-look") };
+  return { ...work, review: read("review"), "second-look": read("second-look"), checks: read("checks") };
 }
 
 /**

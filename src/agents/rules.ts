@@ -55,6 +55,14 @@ export function secondLookRules(): string[] {
   return ["Change no file of the tree.", handIn("your verdicts"), dataRule];
 }
 
+export function checksRules(): string[] {
+  return [
+    "Change no file of the project: your tree is thrown away, and what you make in it is not there when your checks are run.",
+    handIn("your checks"),
+    dataRule,
+  ];
+}
+
 const reviewExample = {
   summary: "one or two sentences",
   findings: [
@@ -117,6 +125,21 @@ export const handInSecondLook = handInSection(
   "your verdicts",
   { verdicts: [{ finding: 1, confirmed: true, reason: "why, in one sentence" }] },
   "One for each finding, by its number; what you do not confirm cannot block.",
+);
+
+/** The last part of the prompt for a gate's checks. */
+export const handInChecks = handInSection(
+  "your checks",
+  {
+    checks: [
+      {
+        name: "an empty message is refused",
+        command: "code=0; printf '' | node src/add.js || code=$?; test $code -eq 2",
+        why: "the task api promises exit code 2",
+      },
+    ],
+  },
+  "At most ten; a name of 80 characters, a command of 2,000, a reason of 500. An empty list says that nothing is to be added.",
 );
 
 function handInSection(what: string, example: object, more: string): string {

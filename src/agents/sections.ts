@@ -1,6 +1,6 @@
 import type { Finding } from "../domain/finding.ts";
 import type { Plan, PlanTask } from "../domain/plan.ts";
-import type { DependencySummary, EarlierPlan, TaskContext } from "./port.ts";
+import type { ChecksContext, DependencySummary, EarlierPlan, TaskContext } from "./port.ts";
 import { cut, fence, tail } from "./prompt.ts";
 
 // The parts of a prompt. A part without content is empty and leaves no trace. Whatever tools, repositories or other
@@ -131,6 +131,16 @@ export function command(line: string | null, outputTail: string): string {
   if (line !== null) parts.push(`The gate ran ${code(line)}. Run it again before you finish.`);
   if (outputTail.trim() !== "") parts.push(fence("end of its output", tail(outputTail, tailLength)));
   return parts.length === 0 ? "" : `## How it was found\n\n${parts.join("\n\n")}`;
+}
+
+/** What a gate's own checks said, for whoever is to add to them. */
+export function outcome(gate: string, { verdict, command, exitCode, outputTail }: ChecksContext["outcome"]): string {
+  const heading = "## What the gate has checked itself";
+  if (verdict === "absent") return `${heading}\n\nThe ${gate} gate has nothing of its own to run here.`;
+  const ended = exitCode === null ? "" : ` (exit ${exitCode})`;
+  const line = command === null ? "What it ran held." : `It ran ${code(command)}, and that held${ended}.`;
+  const output = outputTail.trim() === "" ? [] : [fence("end of its output", tail(outputTail, tailLength))];
+  return [heading, line, ...output].join("\n\n");
 }
 
 /** What the work of a wave was meant to do. */

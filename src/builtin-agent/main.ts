@@ -119,8 +119,10 @@ async function work(turn: Turn, prompt: string): Promise<StopReason> {
       try {
         return await converse(turn, { name, model, tools });
       } catch (error) {
-        if (signal.aborted || !wasCut(error) || again === mostCuts) throw error;
-        await say(turn, "agent_thought_chunk", "the connection to the model broke off: the step is done again\n");
+        const isMalformed = error instanceof MalformedCall;
+        if (signal.aborted || again === mostCuts || !(isMalformed || wasCut(error))) throw error;
+        const why = isMalformed ? error.message : "the connection to the model broke off";
+        await say(turn, "agent_thought_chunk", `${why}: the step is done again\n`);
       }
     }
   } catch (error) {
@@ -150,7 +152,8 @@ async function converse(turn: Turn, { name, model, tools }: Talk): Promise<StopR
     maxRetries: 2,
     stopWhen: stepCountIs(longestTurnSteps),
     prepareStep: ({ messages }) => ({ messages: fitted(messages, windowOf(name)) }),
-    onStepFinish: ({ response }) => {
+    onStepFinish: ({ response, finishReason }) => {
+      if (finishReason === "error") return; // There is nothing in it to go on from.
       session.messages = [...before, ...response.messages];
       save(sessionId, session);
     },
@@ -166,10 +169,14 @@ async function converse(turn: Turn, { name, model, tools }: Talk): Promise<StopR
     if (part.type === "abort") return "cancelled";
     if (part.type === "error") throw part.error;
   }
+  if (reason === "error") throw new MalformedCall("the model made a tool call that cannot be read");
   return stopReasons[reason] ?? "end_turn";
 }
 
-/** How often in a turn a connection may break off: who answers calls may be killed and come back. */
+/** A step of the model's that is none, such as Gemini's MALFORMED_FUNCTION_CALL: mostly it can do better. */
+class MalformedCall extends Error {}
+
+/** How often in a turn a connection may break off: who answers calls may be killed and come back; malformed calls count as well. */
 const mostCuts = 5;
 
 /** Whether the connection broke off, rather than that somebody answered what is wrong. */
@@ -198,7 +205,8 @@ function faultText(error: unknown): string {
   const last = (error as { lastError?: unknown }).lastError ?? error;
   const { statusCode, responseBody } = last as { statusCode?: number; responseBody?: string };
   const message = last instanceof Error ? last.message : String(last);
-  return `the model failed${statusCode === undefined ? "" : ` (${statusCode})`}: ${message} ${responseBody ?? ""}`.trim();
+  const more = responseBody === undefined || responseBody.includes(message) ? "" : ` ${responseBody}`;
+  return `the model failed${statusCode === undefined ? "" : ` (${statusCode})`}: ${message}${more}`;
 }
 
 const say = (turn: Turn, sessionUpdate: "agent_message_chunk" | "agent_thought_chunk", text: string): Promise<void> =>

@@ -1,4 +1,5 @@
 import { createAnthropic } from "@ai-sdk/anthropic";
+import { createGoogleGenerativeAI } from "@ai-sdk/google";
 import { createOpenAI } from "@ai-sdk/openai";
 import { createOpenAICompatible } from "@ai-sdk/openai-compatible";
 import type { LanguageModel } from "ai";
@@ -9,7 +10,7 @@ export interface ModelAccess {
   readonly token: string;
 }
 
-const examples = "anthropic:claude-sonnet-4-5, openai:gpt-5 or compatible:llama3.3";
+const examples = "anthropic:claude-sonnet-4-5, openai:gpt-5, google:gemini-2.5-pro or compatible:llama3.3";
 
 /** The model of `provider:model`, by way of the proxy. Throws with what to write when it names none. */
 export function modelFor(name: string, { url, token }: ModelAccess): LanguageModel {
@@ -17,6 +18,9 @@ export function modelFor(name: string, { url, token }: ModelAccess): LanguageMod
   const [provider, model] = [name.slice(0, Math.max(colon, 0)), name.slice(colon + 1)];
   if (provider === "anthropic") return createAnthropic({ baseURL: `${url}/anthropic/v1`, authToken: token })(model);
   if (provider === "openai") return createOpenAI({ baseURL: `${url}/openai/v1`, apiKey: token }).responses(model);
+  if (provider === "google") {
+    return createGoogleGenerativeAI({ baseURL: `${url}/gemini/v1beta`, apiKey: token })(model);
+  }
   if (provider === "compatible") {
     const options = { name: "compatible", baseURL: `${url}/compatible/v1`, apiKey: token, includeUsage: true };
     return createOpenAICompatible(options)(model);
@@ -27,7 +31,7 @@ export function modelFor(name: string, { url, token }: ModelAccess): LanguageMod
 /** Tokens that fit into a model's window, where it is known. */
 export function windowOf(name: string): number {
   if (/claude/.test(name)) return 200_000;
-  if (/gpt-4\.1/.test(name)) return 1_000_000;
+  if (/gpt-4\.1|gemini/.test(name)) return 1_000_000;
   if (/gpt-5|o4-mini/.test(name)) return 272_000;
   return 128_000;
 }

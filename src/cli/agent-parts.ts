@@ -58,7 +58,7 @@ export async function knownAgents(config: Config): Promise<KnownAgent[]> {
   const installed = await installedAgents(config);
   const ours = { name: "builtin", title: "built-in agent", runtime: "builtin", command: null, pinned: null } as const;
   return [
-    { ...ours, providers: ["anthropic", "openai", "compatible"], installed: null },
+    { ...ours, providers: ["anthropic", "openai", "google", "compatible"], installed: null },
     ...pinnedAgents.map(({ name, title, command, providers, package: id, version }) => ({
       ...{ name, title, command, providers, runtime: "acp" as const, pinned: { package: id, version } },
       installed: installed.get(name) ?? null,

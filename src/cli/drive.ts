@@ -81,6 +81,8 @@ export const isInteractive = ({ out, json }: Context): boolean => out.live && !j
 function answerKeys({ context, session, presenter, interrupts, buildId }: DriveOptions): AnswerKeys | null {
   if (!isInteractive(context)) return null;
   const { ports, store } = session.app;
+  // A terminal that was closed is told of by its signal.
+  process.stdin.on("error", () => undefined);
   return createAnswerKeys(process.stdin, {
     async answer(number, answer) {
       const { answerQuestion } = await import("../coordinator/questions.ts");
@@ -114,14 +116,14 @@ export function tellEnd(context: Context, view: BuildView, repository: string, p
     out.line(out.paint(tone, text));
 }
 
-async function cancel({ session, presenter, buildId }: DriveOptions): Promise<void> {
+async function cancel({ session, presenter, interrupts, buildId }: DriveOptions): Promise<void> {
   const text = "cancelling: ending the agents and keeping their work… (Ctrl-C again leaves at once)";
   presenter.lines([{ tone: "warn", text }]);
   const { requestCancel } = await import("../coordinator/cancel-build.ts");
   const { app } = session;
   // The request may not have become a build yet.
   while ((await app.store.builds.find({ id: buildId })) === null) await new Promise((wake) => setTimeout(wake, 50));
-  await requestCancel(app.ports, buildId, "cancelled with Ctrl-C");
+  await requestCancel(app.ports, buildId, `cancelled with ${interrupts.cause}`);
   await app.reconcile();
 }
 

@@ -25,7 +25,7 @@ export interface Output {
   note(text: string): void;
   size(): { columns: number; rows: number };
   onResize(listener: () => void): void;
-  /** Called once when the reader of standard output has gone (`| head`). */
+  /** Called once when the reader of standard output has gone (`| head`, a terminal that was closed). */
   onClosed(listener: () => void): void;
   /** Resolves when everything written has left this process. */
   drained(): Promise<void>;
@@ -37,13 +37,16 @@ export interface OutputOptions {
   readonly environment: Readonly<Record<string, string | undefined>>;
 }
 
+/** Of a pipe that nobody reads any more, and of a terminal that was closed. */
+const gone: ReadonlySet<string> = new Set(["EPIPE", "EIO", "ENXIO"]);
+
 export function createOutput({ stdout, stderr, environment }: OutputOptions): Output {
   const dumb = environment.TERM === "dumb";
   const mayColor = !dumb && (environment.NO_COLOR ?? "") === "";
   let closed = false;
   const closedListeners: (() => void)[] = [];
   stdout.on("error", (error) => {
-    if ((error as NodeJS.ErrnoException).code !== "EPIPE") throw error;
+    if (!gone.has((error as NodeJS.ErrnoException).code ?? "")) throw error;
     if (closed) return;
     closed = true;
     for (const listener of closedListeners) listener();

@@ -1,7 +1,7 @@
 // The one place where commands reach the parts behind the coordinator; like an entry point it may import everything.
 // Each part is loaded when a command needs it, so that `plan` or a wrong option does not wait for a database driver.
 import { execFile } from "node:child_process";
-import { accessSync, constants, existsSync, mkdirSync, statSync } from "node:fs";
+import { accessSync, constants, existsSync, mkdirSync, statSync, writeFileSync } from "node:fs";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
@@ -11,6 +11,7 @@ import type { App } from "../app.ts";
 import type { Config } from "../config.ts";
 import { messageOf, WavesmithError } from "../domain/errors.ts";
 import type { BuiltImage, ImageProgress, ImageRequest } from "../sandbox/drivers/docker/image.ts";
+import type { Leftovers } from "../sandbox/drivers/docker/leftovers.ts";
 import type { DriverProblem, SandboxDriver } from "../sandbox/port.ts";
 import type { RunningServer, ServerOptions } from "../server/server.ts";
 import type { Database } from "../store/connection.ts";
@@ -138,6 +139,15 @@ export async function driverForTrial(config: Config, name: string): Promise<Pick
   } as never);
 }
 
+/** What Docker holds of data directories that were deleted; nothing where there is no engine to ask. */
+export async function leftoversInDocker(config: Config): Promise<readonly Leftovers[]> {
+  const { findLeftovers } = await import("../sandbox/drivers/docker/leftovers.ts");
+  return findLeftovers(config.environment).catch((error: unknown) => {
+    if (error instanceof WavesmithError) return [];
+    throw error;
+  });
+}
+
 /** Makes the data directory. Fails with `environment`. */
 function makeDataDir({ dataDir }: Config): void {
   // Folder by folder: Node's recursive way never ends in /proc.
@@ -147,10 +157,20 @@ function makeDataDir({ dataDir }: Config): void {
   }
   try {
     for (const folder of missing.reverse()) makeFolder(folder);
+    if (missing.length > 0) hideFromGit(dataDir);
     if (!statSync(dataDir).isDirectory()) throw new Error("it is not a folder");
     accessSync(dataDir, constants.W_OK | constants.X_OK);
   } catch (error) {
     throw unusable(dataDir, error);
+  }
+}
+
+/** In somebody's repository `git add .` would take a database and every volume along. */
+function hideFromGit(folder: string): void {
+  try {
+    writeFileSync(join(folder, ".gitignore"), "*\n", { flag: "wx" });
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== "EEXIST") throw error; // else another process has written it
   }
 }
 

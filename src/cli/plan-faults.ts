@@ -1,10 +1,14 @@
 import type { PlanFault } from "../domain/plan.ts";
 import type { Context } from "./context.ts";
+import { oneLine } from "./format.ts";
 
 /** `path:line  plan.path  message`, as editors and CI systems know it. */
 export function faultLine(file: string, { line, path, message }: PlanFault): string {
   const place = line === null ? file : `${file}:${line}`;
-  return [place, path, message].filter((part) => part !== "").join("  ");
+  return [place, path, message]
+    .map(oneLine)
+    .filter((part) => part !== "")
+    .join("  ");
 }
 
 /** Tells of every fault of a plan. */

@@ -22,6 +22,7 @@ export function createProgram(given: ProgramOptions): Command {
     .description("Builds software with many agents at once, in waves that pass gates.")
     .version(given.version)
     .exitOverride()
+    .configureHelp({ showGlobalOptions: true })
     .configureOutput({
       writeOut: (text) => out.raw(text),
       writeErr: (text) => out.rawError(text),
@@ -56,13 +57,16 @@ function addCommands(program: Command, given: ProgramOptions): void {
     "build [plan]",
     "run a plan, or a brief, to its end, with a live view",
     async (context, [plan], options) => {
-      const { brief, source, yes } = options;
+      const { brief, source, yes, budget, plannerPrompt } = options;
       const { build, buildBrief } = await import("./commands/build.ts");
       const common = { wait: options.wait !== false, demo: options.demo === true };
-      if (brief !== undefined && plan === undefined) return buildBrief(context, brief, { ...common, source, yes });
-      const alone = ["source", "yes"].find((name) => options[name] !== undefined);
+      const said = { source, yes, budget, plannerPrompt };
+      if (brief !== undefined && plan === undefined) return buildBrief(context, brief, { ...common, ...said });
+      const alone = Object.entries(said).find(([, value]) => value !== undefined)?.[0];
       if (brief !== undefined || alone !== undefined) {
-        const what = brief === undefined ? `--${alone} goes with --brief alone` : "a build has a plan file or a brief";
+        const option = alone?.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
+        const what =
+          brief === undefined ? `--${option} goes with --brief alone` : "a build has a plan file or a brief, not both";
         throw new WavesmithError("usage", what, { remedy: context.hints.command('build --brief "…"') });
       }
       if (plan === undefined) {
@@ -77,7 +81,9 @@ function addCommands(program: Command, given: ProgramOptions): void {
     .option("--demo", "a fresh project each time; without bubblewrap it falls back to local-unsafe")
     .option("--brief <text>", "what is to be built, in words: a planner makes the plan, and shows it before it runs")
     .option("--source <source>", "with --brief: the project to change; a folder, or a git URL with an optional #ref")
-    .option("--yes", "with --brief: run the plan that is made without showing it first");
+    .option("--yes", "with --brief: run the plan that is made without showing it first")
+    .option("--budget <limits>", "with --brief: what all of it may take, such as usd=5,tokens=2000000,wallClock=2h")
+    .option("--planner-prompt <file>", "with --brief: what the planner is asked, in place of our prompt");
 
   command(
     program,

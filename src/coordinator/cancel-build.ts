@@ -1,5 +1,7 @@
 import type { AttemptRow, BuildRow, StoreTransaction } from "../store/port.ts";
 import { advance, emitFor } from "./advance.ts";
+import { closeGate } from "./finish-gate.ts";
+import { cancelled } from "./gate-verdict.ts";
 import { overBudget } from "./job-results.ts";
 import type { Ports } from "./port.ts";
 import { stopPreview } from "./preview.ts";
@@ -72,7 +74,22 @@ async function settleUnstarted(transaction: StoreTransaction, ports: Ports, buil
 export async function stopBuildJobs(ports: Ports, buildId: string): Promise<void> {
   const build = await ports.store.builds.get({ id: buildId });
   await stopPreview(ports, buildId, "the build was cancelled");
-  if (build.status !== "cancelling") return;
+  if (build.status === "cancelling") await endJobs(ports, build);
+  await closeAbandonedGates(ports, buildId);
+}
+
+/** A gate's run that was asked for again was abandoned before it started; what its earlier jobs left is closed by nobody else. */
+async function closeAbandonedGates(ports: Ports, buildId: string): Promise<void> {
+  const wave = await ports.store.waves.find({ buildId }, { by: "number", descending: true });
+  if (wave === null) return;
+  const runs = await ports.store.gateRuns.list({ waveId: wave.id, status: "finished", verdict: "inconclusive" });
+  for (const { id, fence, reason } of runs) {
+    if (fence > 0 && reason === cancelled.reason) await closeGate(ports, { gateRunId: id, fence });
+  }
+}
+
+async function endJobs(ports: Ports, build: BuildRow): Promise<void> {
+  const { id: buildId } = build;
   const attempts = await ports.store.attempts.list({ buildId, status: ["starting", "running"] });
   const gates = await ports.store.gateRuns.list({ buildId, status: "running" });
   const keys = [...attempts.map((attempt) => attempt.jobKey), ...gates.flatMap((run) => run.jobKey ?? [])];

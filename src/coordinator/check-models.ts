@@ -1,6 +1,6 @@
 import { WavesmithError } from "../domain/errors.ts";
 import { parseModel, providerNames } from "../domain/models.ts";
-import { type AgentSpec, agentSpecFor, type Plan, type PlanFault } from "../domain/plan.ts";
+import { type AgentSpec, agentSpecFor, gateRole, gatesWithAgents, type Plan, type PlanFault } from "../domain/plan.ts";
 import type { Models } from "../models/port.ts";
 
 /**
@@ -34,15 +34,18 @@ function keysOf(model: string): string {
 function modelFaults(models: Pick<Models, "isPriced">, plan: Plan): PlanFault[] {
   const faults: PlanFault[] = [];
   const fault = (role: string, message: string): void => {
-    faults.push({ code: "model", path: `agents.${role}.model`, line: null, message });
+    const path = `agents.${role}.model`;
+    // Several roles may be done by the one that is declared as `default`.
+    const isTold = faults.some((known) => known.path === path && known.message === message);
+    if (!isTold) faults.push({ code: "model", path, line: null, message });
   };
   for (const { role, spec } of usedAgents(plan)) {
     const { provider, model } = parseModel(spec.model ?? "");
     const isNamed = providerNames.some((name) => name === provider) && model !== "";
-    if (spec.runtime === "builtin" && (!isNamed || provider === "google")) {
+    if (spec.runtime === "builtin" && !isNamed) {
       fault(
         role,
-        `${spec.model} names no model: write provider:model, such as anthropic:claude-sonnet-4-5, openai:gpt-5 or compatible:llama3.3`,
+        `${spec.model} names no model: write provider:model, such as anthropic:claude-sonnet-4-5, openai:gpt-5, google:gemini-2.5-pro or compatible:llama3.3`,
       );
     } else if (plan.limits.budget.usd !== null && isNamed && !models.isPriced(spec.model!)) {
       fault(
@@ -64,6 +67,10 @@ interface UsedAgent {
 function usedAgents(plan: Plan): UsedAgent[] {
   const used = plan.tasks.filter(({ run }) => run === null).map(({ agent, model }) => ({ role: agent, model }));
   if (plan.gates.critic !== false && Object.hasOwn(plan.agents, "critic")) used.push({ role: "critic", model: null });
+  for (const gate of gatesWithAgents) {
+    const role = gateRole(plan, gate);
+    if (role !== null) used.push({ role, model: null });
+  }
   if (plan.gates.maxFixRounds > 0) used.push({ role: "fixer", model: null });
   return used.flatMap(({ role, model }) => {
     const spec = agentSpecFor(plan, role);

@@ -18,7 +18,7 @@ import {
   overBudget,
   stageOutput,
 } from "./job-results.ts";
-import { dropJob } from "./job-stages.ts";
+import { dropJob, isOfEarlierBoot } from "./job-stages.ts";
 import { type Keeping, keepTree, keepWork } from "./keep-work.ts";
 import { applyPlan, isPlanner, judgePlan, writePlanOut } from "./made-plan.ts";
 import type { Mask } from "./masking.ts";
@@ -63,15 +63,16 @@ export async function keepAttempt(ports: Ports, refer: AttemptRefer): Promise<vo
   if (noRoom !== null) ports.log.warn(`the disk had no room for all of the work of ${attempt.treePath}: ${noRoom}`);
   const output = state === null ? "" : await lastOutput(endpoint, attempt, state, mask);
   const tail = outputTail(ports.agents.readable(output));
-  const judged = judge(loaded, { state, keeping, tail, ended: ports.agents.endOf(output) });
+  const isDoubtful = state !== null && isOfEarlierBoot(ports, state);
+  const judged = judge(loaded, { state, isDoubtful, keeping, tail, ended: ports.agents.endOf(output) });
   if (isPlanner(loaded)) {
-    const explain = await explained(ports, loaded, judged);
+    const explain = await explained(ports, loaded, state, judged);
     await keepPlan(ports, endpoint, loaded, { judged: explain, mask, tail, commitSha: kept?.commit ?? null });
     return;
   }
   const guarded = await guardAgentFiles(ports, endpoint, loaded, {
     kept,
-    judged: guardNames(kept, mask, await guardFix(ports, loaded, kept, await explained(ports, loaded, judged))),
+    judged: guardNames(kept, mask, await guardFix(ports, loaded, kept, await explained(ports, loaded, state, judged))),
   });
   const summary =
     handedIn ?? (guarded.outcome === "succeeded" ? await lastWords(ports, endpoint, attempt, state, mask) : null);
@@ -151,6 +152,8 @@ interface Judgement {
 
 interface Evidence {
   readonly state: JobState | null;
+  /** What it wrote may not be whole. */
+  readonly isDoubtful: boolean;
   readonly keeping: Keeping;
   /** The last lines of the output of the stage that failed. */
   readonly tail: string;
@@ -158,7 +161,12 @@ interface Evidence {
   readonly ended: ReturnType<Ports["agents"]["endOf"]>;
 }
 
-function judge({ attempt, build, task }: LoadedAttempt, { state, keeping, tail, ended }: Evidence): Judgement {
+const restarted = "the machine was started anew before its work was kept, which may not be whole";
+
+function judge(
+  { attempt, build, task }: LoadedAttempt,
+  { state, isDoubtful, keeping, tail, ended }: Evidence,
+): Judgement {
   const { kept, noRoom } = keeping;
   if (state === null || state.status === "lost") return { outcome: "lost", reason: "its sandbox died while it ran" };
   if (state.status === "cancelled") return cancelledAs(state.cancelReason, build.status);
@@ -170,6 +178,7 @@ function judge({ attempt, build, task }: LoadedAttempt, { state, keeping, tail, 
     const full = noRoom !== null || saysDiskFull(`${failed.error ?? ""}\n${tail}`);
     return { outcome, reason: full ? `the disk is full: ${[reason, noRoom ?? []].flat().join("; ")}` : reason };
   }
+  if (isDoubtful) return { outcome: "lost", reason: restarted };
   if (noRoom !== null) return { outcome: "failed", reason: `no room on the disk to keep its work: ${noRoom}` };
   if (kept === null) return { outcome: "lost", reason: "its tree is gone" };
   if (kept.refused.length > 0) return { outcome: "refused", reason: `cannot be kept: ${kept.refused.join("; ")}` };
@@ -179,11 +188,15 @@ function judge({ attempt, build, task }: LoadedAttempt, { state, keeping, tail, 
 }
 
 /** A program that could not reach a host seldom says which. */
-async function explained(ports: Ports, { attempt, build }: LoadedAttempt, judged: Judgement): Promise<Judgement> {
+async function explained(
+  ports: Ports,
+  { build }: LoadedAttempt,
+  state: JobState | null,
+  judged: Judgement,
+): Promise<Judgement> {
   const { outcome, reason } = judged;
-  if (reason === null || (outcome !== "failed" && outcome !== "timed-out")) return judged;
-  const since = attempt.startedAt ?? attempt.createdAt;
-  return { outcome, reason: await withDenials(ports, build, { reason, since }) };
+  if (state === null || reason === null || (outcome !== "failed" && outcome !== "timed-out")) return judged;
+  return { outcome, reason: await withDenials(ports, build, { reason, since: new Date(state.createdAt) }) };
 }
 
 /** A job that was ended though nobody cancelled its build went with its sandbox, which somebody stopped. */

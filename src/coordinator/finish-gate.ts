@@ -1,17 +1,18 @@
 import { agentFilesAmong } from "../domain/agent-files.ts";
 import type { Evidence, Finding } from "../domain/finding.ts";
-import type { Verdict } from "../domain/status.ts";
 import type { GateResult, SortedReview } from "../gates/port.ts";
 import type { JobState, SandboxEndpoint, StageState } from "../sandbox/port.ts";
 import type { GateRunRow, StoreTransaction } from "../store/port.ts";
+import { afterAdded, afterOwnChecks, type NextOfRun, withoutAdded } from "./added-checks.ts";
 import { advance, emitFor } from "./advance.ts";
 import { declaredByTasks } from "./agent-files.ts";
 import { criticAgent, judgeReview, type Reviewed, reviewMissing, secondLookHome } from "./critic-review.ts";
 import { withDenials } from "./denials.ts";
 import { commitReader } from "./finish-attempt.ts";
+import { addedPhase, gateAgentHome } from "./gate-agent.ts";
+import { cancelled, type Judged, maskFinding, maskJudged, noEvidence, outOfTime } from "./gate-verdict.ts";
 import { describeFailure, gateMask, jobStateOf, maskOf, overBudget, stageOutput } from "./job-results.ts";
-import { dropJob } from "./job-stages.ts";
-import type { Mask } from "./masking.ts";
+import { dropJob, isOfEarlierBoot } from "./job-stages.ts";
 import { gateTreePath, handoverPath } from "./names.ts";
 import type { Ports } from "./port.ts";
 import { ensureSandbox } from "./sandboxes.ts";
@@ -29,17 +30,6 @@ import {
 
 const maxLosses = 3;
 
-/** What the database keeps of a finished gate run. */
-interface Judged {
-  readonly verdict: Verdict;
-  readonly reason: string | null;
-  readonly fixable: boolean;
-  readonly evidence: Evidence | null;
-  readonly findings: Finding[];
-  /** Those of the findings that count, where others are kept and cannot block. */
-  readonly blocking?: readonly Finding[];
-}
-
 /** Judges a gate run whose job has ended (or that had none) and settles what follows, in one commit. */
 export async function finishGate(ports: Ports, refer: GateRefer): Promise<void> {
   const loaded = await loadGate(ports, refer.gateRunId);
@@ -47,24 +37,52 @@ export async function finishGate(ports: Ports, refer: GateRefer): Promise<void> 
   if (run.fence !== refer.fence || run.status === "finished") return;
   const state = await jobStateOf(ports, run.jobKey!);
   if (state?.status === "cancelled" && build.status !== "running") {
-    await settle(ports, refer, cancelled);
+    // What an agent has added is run again by whoever goes on.
+    await settle(
+      ports,
+      refer,
+      run.evidence?.added === undefined ? cancelled : { ...cancelled, evidence: run.evidence },
+    );
     return;
   }
-  if (state?.status === "cancelled" && state.cancelReason === overBudget) {
+  const isOutOfTime = state?.status === "cancelled" && state.cancelReason === overBudget;
+  if (isOutOfTime && addedPhase(run) === null) {
     await settle(ports, refer, outOfTime);
     return;
   }
-  if (state !== null && (state.status === "lost" || state.status === "cancelled")) {
+  const isLost =
+    state?.status === "lost" || state?.status === "cancelled" || (state !== null && isOfEarlierBoot(ports, state));
+  if (isLost && !isOutOfTime) {
     await loseGate(ports, refer);
     return;
   }
-  const outcome = await judgeGate(ports, loaded, state);
-  if ("askAgain" in outcome) {
-    await askSecondLook(ports, loaded, outcome.askAgain);
-    return;
+  const next = await nextOf(ports, loaded, state);
+  if ("askAgain" in next) await askSecondLook(ports, loaded, next.askAgain);
+  else if ("goOn" in next) await goOn(ports, loaded, next.goOn);
+  else await settle(ports, refer, next);
+}
+
+/** What the run's job, now that it has ended, comes to. */
+async function nextOf(
+  ports: Ports,
+  loaded: LoadedGate,
+  state: JobState | null,
+): Promise<NextOfRun | { readonly askAgain: SortedReview }> {
+  const { run, build } = loaded;
+  const cover = await gateMask(ports, build, run);
+  const close = async (judged: Judged) => maskJudged(cover, await explained(ports, loaded, judged));
+  if (addedPhase(run) !== null) {
+    const next = await afterAdded(ports, await ensureSandbox(ports, build), loaded, state!);
+    return "goOn" in next ? next : close(next);
   }
-  const judged = await explained(ports, loaded, outcome);
-  await settle(ports, refer, maskJudged(await gateMask(ports, build, run), judged));
+  const own = await judgeGate(ports, loaded, state);
+  return "askAgain" in own ? own : afterOwnChecks(ports, loaded, await close(own));
+}
+
+/** Asks for the run again, to have its agent asked or what that one added run. */
+async function goOn(ports: Ports, loaded: LoadedGate, evidence: Evidence): Promise<void> {
+  const name = evidence.added?.phase === "asking" ? "ask-gate-agent" : "run-added-checks";
+  await askForMore(ports, name, loaded, evidence);
 }
 
 /** A program that could not reach a host seldom says which. */
@@ -73,17 +91,6 @@ async function explained(ports: Ports, { run, build }: LoadedGate, judged: Judge
   if (reason === null || evidence === null || (verdict !== "failed" && verdict !== "inconclusive")) return judged;
   return { ...judged, reason: await withDenials(ports, build, { reason, since: run.createdAt }) };
 }
-
-const cancelled: Judged = {
-  verdict: "inconclusive",
-  reason: "the build was cancelled",
-  fixable: false,
-  evidence: null,
-  findings: [],
-};
-
-/** A fixer could have gone on, had there been time. */
-const outOfTime: Judged = { ...cancelled, reason: "the time limit of the plan is used up", fixable: true };
 
 async function settle(ports: Ports, refer: GateRefer, judged: Judged): Promise<void> {
   const { buildId } = await ports.store.gateRuns.get({ id: refer.gateRunId });
@@ -124,9 +131,18 @@ export async function loseGate(ports: Ports, refer: GateRefer, why: string | nul
     if (run.losses >= maxLosses || build.status !== "running") {
       const times = `${run.losses + 1} times`;
       const reason = said === null ? `its sandbox died ${times} while it ran` : `it was tried ${times}; last: ${said}`;
+      // Our own checks held: what was to be added to them came to nothing.
+      const held = build.status === "running" ? withoutAdded(run, reason) : null;
+      const { verdict, evidence } = held ?? { verdict: "inconclusive" as const, evidence: run.evidence };
       await transaction.gateRuns.update(
         { id: run.id },
-        { status: "finished", verdict: "inconclusive", reason, endedAt: ports.clock.now() },
+        {
+          status: "finished",
+          verdict,
+          reason: held === null ? reason : held.reason,
+          evidence,
+          endedAt: ports.clock.now(),
+        },
       );
       await advance(transaction, ports, buildId);
       return;
@@ -173,7 +189,17 @@ async function askSecondLook(ports: Ports, { run, build }: LoadedGate, found: So
     candidates: found.candidates.map((finding) => maskFinding(cover, finding)),
     aside: found.aside.map((finding) => maskFinding(cover, finding)),
   };
-  await ports.store.transaction("ask-second-look", async (transaction) => {
+  await askForMore(ports, "ask-second-look", { run, build }, { ...noEvidence(run.sha, []), firstLook });
+}
+
+/** Asks for the run again, to go on from this evidence: whatever is lost from here on costs only what is asked for. */
+async function askForMore(
+  ports: Ports,
+  name: "ask-second-look" | "ask-gate-agent" | "run-added-checks",
+  { run, build }: Pick<LoadedGate, "run" | "build">,
+  evidence: Evidence,
+): Promise<void> {
+  await ports.store.transaction(name, async (transaction) => {
     const { status } = await transaction.lockBuild(build.id);
     const present = await transaction.gateRuns.get({ id: run.id });
     if (present.fence !== run.fence || present.status === "finished") return;
@@ -182,26 +208,9 @@ async function askSecondLook(ports: Ports, { run, build }: LoadedGate, found: So
       await advance(transaction, ports, build.id);
       return;
     }
-    await raiseGate(transaction, present, { evidence: { ...noEvidence(run.sha, []), firstLook } });
+    await raiseGate(transaction, present, { evidence });
   });
 }
-
-function maskJudged(cover: Mask, judged: Judged): Judged {
-  const { evidence, blocking } = judged;
-  return {
-    ...judged,
-    reason: judged.reason === null ? null : cover(judged.reason),
-    evidence: evidence === null ? null : { ...evidence, outputTail: cover(evidence.outputTail) },
-    findings: judged.findings.map((finding) => maskFinding(cover, finding)),
-    ...(blocking === undefined ? {} : { blocking: blocking.map((finding) => maskFinding(cover, finding)) }),
-  };
-}
-
-const maskFinding = (cover: Mask, finding: Finding): Finding => ({
-  ...finding,
-  message: cover(finding.message),
-  file: finding.file === null ? null : cover(finding.file),
-});
 
 async function judgeGate(
   ports: Ports,
@@ -214,18 +223,6 @@ async function judgeGate(
   if (state === null) throw new Error(`gate run ${loaded.run.id} has no job state`);
   return judgeJob(ports, loaded, work, state);
 }
-
-const noEvidence = (sha: string, notes: string[]): Evidence => ({
-  sha,
-  command: null,
-  exitCode: null,
-  signal: null,
-  timedOut: false,
-  durationMs: 0,
-  outputTail: "",
-  tests: null,
-  notes,
-});
 
 /** A gate that passed in an earlier wave cannot become absent (W6). */
 async function judgeIdle(
@@ -375,6 +372,18 @@ async function judgeJob(
   return combine(run.sha, work.command, state, results);
 }
 
+/** From the first beginning to the last end: a service and the preview run beside the other stages. */
+function spanMs(stages: readonly StageState[]): number {
+  const times = (pick: (stage: StageState) => string | null): number[] =>
+    stages.flatMap((stage) => {
+      const time = Date.parse(pick(stage) ?? "");
+      return Number.isNaN(time) ? [] : [time];
+    });
+  const [begun, ended] = [times((stage) => stage.startedAt), times((stage) => stage.endedAt)];
+  if (begun.length === 0 || ended.length === 0) return 0;
+  return Math.max(0, Math.max(...ended) - Math.min(...begun));
+}
+
 function combine(
   sha: string,
   command: string,
@@ -388,7 +397,7 @@ function combine(
   const evidence: Evidence = {
     ...(shown?.result.evidence ?? noEvidence(sha, [])),
     command: shown === undefined ? command || ran.map((stage) => stage.name).join(", ") : shown.result.evidence.command,
-    durationMs: ran.reduce((total, stage) => total + (stage.durationMs ?? 0), 0),
+    durationMs: spanMs(ran),
   };
   const notes = [
     ...evidence.notes,
@@ -443,6 +452,7 @@ export async function closeGate(ports: Ports, refer: GateRefer): Promise<void> {
     await ports.workspace.closeTree(endpoint.guest, gateTreePath(wave.number, { ...run, fence }));
     await endpoint.guest.remove(handoverPath(key), { recursive: true });
     if (run.gate === "critic") await endpoint.guest.remove(secondLookHome(loaded, fence), { recursive: true });
+    if (run.evidence?.added?.asked) await endpoint.guest.remove(gateAgentHome(loaded, fence), { recursive: true });
     await endpoint.guest.forgetJob(key);
   }
 }

@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
 import type { Plan } from "../domain/plan.ts";
-import type { JobSpec, SandboxEndpoint, StageSpec } from "../sandbox/port.ts";
+import type { JobSpec, JobState, SandboxEndpoint, StageSpec } from "../sandbox/port.ts";
 import { agentFileSearch } from "./agent-file-search.ts";
 import type { Ports } from "./port.ts";
 import { requireVolumeRoom } from "./volume-limit.ts";
@@ -109,7 +109,8 @@ function serviceStage(
 
 // Saved beside and renamed, so that a cache entry is whole or absent; a second saver loses and tidies up. Each job has
 // its own process numbers, so they make no name of its own. A setup that makes files which git does not ignore is not
-// saved: a tree filled from the cache would lack them. What cannot be saved is set up again the next time.
+// saved: a tree filled from the cache would lack them. What cannot be saved is set up again the next time. It is on the
+// disk before it counts: a power cut would else leave an entry of empty files, for every task from then on.
 const saveScript = `
 [ -e "$1/complete" ] && exit 0
 made=$(git status --porcelain) && [ -z "$made" ] || exit 0
@@ -117,7 +118,7 @@ mkdir -p "\${1%/*}" && work=$(mktemp -d "$1.XXXXXXXX") || exit 0
 chmod 755 "$work" && mkdir "$work/files" &&
   git ls-files -z --others --ignored --exclude-standard --directory --no-empty-directory > "$work/list" &&
   tar --null -cf - -T "$work/list" | tar -xf - -C "$work/files" &&
-  touch "$work/complete" && mv -T "$work" "$1" 2> /dev/null || rm -rf "$work"
+  touch "$work/complete" && { [ -e "$1/complete" ] || sync -f "$work"; } && mv -T "$work" "$1" 2> /dev/null || rm -rf "$work"
 `;
 // The cache is written by jobs. What one of them put there for agents to read is not spread: setup is run again.
 const plantedScript = `
@@ -220,10 +221,17 @@ export async function startJob(ports: Ports, endpoint: SandboxEndpoint, request:
     status: "intended",
     createdAt: ports.clock.now(),
   });
-  await endpoint.guest.startJob(key, spec);
+  await endpoint.guest.startJob(key, { ...spec, labels: { ...spec.labels, machine: ports.machine.boot() } });
   await ports.store.jobs.update({ key, status: "intended" }, { status: "running" });
   ports.wakeWatcher();
 }
+
+/**
+ * Whether the machine was started anew since the job began. Files on the volume wait for no disk: what it wrote may be
+ * empty after a power cut, though its end is on record.
+ */
+export const isOfEarlierBoot = (ports: Ports, { labels }: JobState): boolean =>
+  (labels.machine ?? ports.machine.boot()) !== ports.machine.boot();
 
 /** Ends a job whose end nobody will judge, so that nothing of it is left. False when there never was one. */
 export async function dropJob(ports: Ports, { guest }: SandboxEndpoint, key: string): Promise<boolean> {

@@ -35,6 +35,8 @@ export interface PlanFiles {
 /** The machine sandboxes run on. */
 export interface Machine {
   room(): Promise<MachineRoom>;
+  /** Another one each time the machine starts. */
+  boot(): string;
 }
 
 export interface Logger {

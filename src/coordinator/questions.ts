@@ -28,13 +28,14 @@ export async function recordQuestions(
       continue;
     }
     const attempt = job.ownerKind === "attempt" ? await transaction.attempts.get({ id: job.ownerId }) : null;
+    const run = attempt === null ? await transaction.gateRuns.find({ id: job.ownerId }) : null;
     const { name, text, reason, options, waitMs } = event;
     await transaction.questions.insertIfAbsent({
       buildId: job.buildId,
       jobKey: job.key,
       name,
       attemptId: attempt?.id ?? null,
-      role: attempt?.role ?? "critic",
+      role: attempt?.role ?? run?.evidence?.added?.role ?? "critic",
       text,
       reason,
       options: [...options],

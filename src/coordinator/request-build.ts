@@ -85,6 +85,7 @@ export function readBuildRequest(
           project: data.project,
           source: data.source,
           agents: data.agents ?? agentsOfBrief(ports),
+          budget: data.budget,
         });
   refuseWithoutModels(ports.models, plan);
   return {
@@ -115,6 +116,8 @@ export interface BriefWords {
   readonly source: unknown;
   /** As in a plan file. */
   readonly agents: unknown;
+  /** As `limits.budget` in a plan file; for all of the build, the making of its plan included. */
+  readonly budget?: unknown;
 }
 
 const longestBrief = 100_000;
@@ -125,7 +128,7 @@ const returns = 2;
  * The plan by which a plan is made of a brief: one task, which changes nothing, so its wave has no gates. Fails with
  * `usage` or `plan-invalid`.
  */
-export function planOfBrief({ text, project, source, agents }: BriefWords): Plan {
+export function planOfBrief({ text, project, source, agents, budget }: BriefWords): Plan {
   if (text.trim() === "" || text.length > longestBrief) {
     const why = text.trim() === "" ? "the brief is empty" : `the brief is longer than ${longestBrief} characters`;
     throw new WavesmithError("usage", why, { remedy: "say in a few sentences what is to be built" });
@@ -135,6 +138,7 @@ export function planOfBrief({ text, project, source, agents }: BriefWords): Plan
     {
       name,
       ...(source === undefined ? {} : { source }),
+      ...(budget === undefined ? {} : { limits: { budget } }),
       agents,
       gates: { maxFixRounds: 2 },
       tasks: [
@@ -153,18 +157,24 @@ export function planOfBrief({ text, project, source, agents }: BriefWords): Plan
   );
 }
 
-/** The agent of the settings for every role. Fails with `environment` when there is none. The critic is named, since a review is asked of a declared one alone. */
-export function agentsOfBrief({ briefAgent }: Pick<Ports, "briefAgent">): Record<string, unknown> {
+/**
+ * The agent of the settings for every role, the planner with this prompt in place of ours unless it is null. Fails with
+ * `environment` when there is none. The critic is named, since a review is asked of a declared one alone.
+ */
+export function agentsOfBrief(
+  { briefAgent }: Pick<Ports, "briefAgent">,
+  prompt: string | null = null,
+): Record<string, unknown> {
   if (briefAgent === null) {
     throw new WavesmithError(
       "environment",
       "a brief needs an agent, and neither WAVESMITH_MODEL nor WAVESMITH_AGENT is set",
       {
         remedy:
-          "set WAVESMITH_MODEL=anthropic:claude-sonnet-4-5 with ANTHROPIC_API_KEY (or openai:… with OPENAI_API_KEY, compatible:… with WAVESMITH_COMPATIBLE_URL), or WAVESMITH_AGENT to the command of an ACP agent",
+          "set WAVESMITH_MODEL=anthropic:claude-sonnet-4-5 with ANTHROPIC_API_KEY (or openai:… with OPENAI_API_KEY, google:… with GEMINI_API_KEY, compatible:… with WAVESMITH_COMPATIBLE_URL), or WAVESMITH_AGENT to the command of an ACP agent",
       },
     );
   }
   const agent = agentFile(briefAgent);
-  return { default: agent, critic: agent };
+  return { default: agent, critic: agent, ...(prompt === null ? {} : { planner: { ...agent, prompt } }) };
 }

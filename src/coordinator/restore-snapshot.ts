@@ -83,7 +83,7 @@ async function refuseAtWork(ports: Ports, row: SandboxRow): Promise<void> {
     "conflict",
     `${activeJobs} jobs are at work in sandbox ${row.id}: a preview, a shell or a command`,
     {
-      remedy: "end them, or stop the sandbox: wavesmith sandbox stop",
+      remedy: `end them, or stop the sandbox: wavesmith sandbox stop ${row.projectId}`,
     },
   );
 }

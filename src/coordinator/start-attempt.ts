@@ -1,4 +1,5 @@
 import type { ContextPack, FixContext, TaskContext } from "../agents/port.ts";
+import { failedOutput } from "../domain/added-checks.ts";
 import { makesPlan } from "../domain/brief.ts";
 import { agentSpecFor, type Plan } from "../domain/plan.ts";
 import { matchesAny } from "../domain/write-globs.ts";
@@ -43,7 +44,10 @@ export async function claimAttempt(
   });
 }
 
-/** Opens the attempt's clean tree at its base; one that is there already is its own, and may have its job at work in it. */
+/**
+ * Opens the attempt's clean tree at its base; one that is there already is its own, and may have its job at work in it, or
+ * what that has left (W8). One without either is made afresh once the machine was started anew.
+ */
 async function openTree(
   ports: Ports,
   { guest }: SandboxEndpoint,
@@ -51,7 +55,9 @@ async function openTree(
 ): Promise<void> {
   const { treePath } = attempt;
   const sha = sharesTree(attempt) ? await sharedBase(ports, build, wave) : attempt.baseSha;
-  await ports.workspace.openTree({ projectId: build.projectId as never, guest, treePath, sha, reuse: true });
+  const mayHoldWork = sharesTree(attempt) || (await ports.store.jobs.find({ key: attempt.jobKey })) !== null;
+  const reuse = mayHoldWork || "since-boot";
+  await ports.workspace.openTree({ projectId: build.projectId as never, guest, treePath, sha, reuse });
 }
 
 /**
@@ -277,7 +283,10 @@ async function gateCause({ store }: Ports, gateRunId: string): Promise<FixFindin
   const run = await store.gateRuns.get({ id: gateRunId });
   const findings = await store.findings.list({ gateRunId }, { by: "id" });
   const { command = null, outputTail = "" } = run.evidence ?? {};
-  return { gate: run.gate, findings: findings.map(findingOf), command, outputTail };
+  // A command that an agent wrote is no instruction of ours to another one.
+  const added = failedOutput(run.evidence?.added);
+  const how = added === null ? { command, outputTail } : { command: null, outputTail: added };
+  return { gate: run.gate, findings: findings.map(findingOf), ...how };
 }
 
 /** What a person who rejected the wave wants changed. */

@@ -1,9 +1,11 @@
 import type { Verdict } from "../domain/status.ts";
 import type { SandboxEndpoint, StageSpec } from "../sandbox/port.ts";
 import type { BuildRow, GateRunRow, TaskRow, WaveRow } from "../store/port.ts";
+import { addedStages } from "./added-checks.ts";
 import { advance, emitFor } from "./advance.ts";
 import { criticAgent, criticHome, reviewStage } from "./critic-review.ts";
 import { commitReader } from "./finish-attempt.ts";
+import { addedPhase, askStage, gateAgentHome } from "./gate-agent.ts";
 import { dropJob, frameJob, type JobSetting, shell, stage, startJob } from "./job-stages.ts";
 import { gateTreePath, handoverPath } from "./names.ts";
 import type { Ports } from "./port.ts";
@@ -135,8 +137,7 @@ export async function startGateJob(ports: Ports, refer: GateRefer): Promise<void
   const loaded = await loadGate(ports, refer.gateRunId);
   const { run, build, wave } = loaded;
   if (run.fence !== refer.fence || run.status !== "running") return;
-  const work = await gateWork(ports, loaded);
-  const stages = work.kind === "verdict" ? null : await gateStages(ports, loaded, work);
+  const stages = await stagesOf(ports, loaded);
   if (stages === null) {
     await finishAtOnce(ports, loaded);
     return;
@@ -149,10 +150,23 @@ export async function startGateJob(ports: Ports, refer: GateRefer): Promise<void
     owner: { kind: "gate", id: run.id, fence: run.fence },
     spec: {
       stages: [...setting.stages, ...own],
-      writable: [...setting.writable, handoverPath(run.jobKey!), criticHome(loaded)],
+      writable: [...setting.writable, handoverPath(run.jobKey!), ...homesOf(loaded)],
       labels: { build: build.id, gate: run.id, tree: treePath },
     },
   });
+}
+
+/** The job's stages; null when there is nothing to run. */
+async function stagesOf(ports: Ports, loaded: LoadedGate): Promise<GateStages | null> {
+  if (addedPhase(loaded.run) !== null) return stagesToAdd(ports, loaded);
+  const work = await gateWork(ports, loaded);
+  return work.kind === "verdict" ? null : gateStages(ports, loaded, work);
+}
+
+/** Where the job may keep what its agent is to know the next time: nobody else writes there. */
+function homesOf(loaded: LoadedGate): string[] {
+  if (loaded.run.gate === "critic") return [criticHome(loaded)];
+  return addedPhase(loaded.run) === "asking" ? [gateAgentHome(loaded)] : [];
 }
 
 async function finishAtOnce(ports: Ports, { run, build, wave }: LoadedGate): Promise<void> {
@@ -184,16 +198,7 @@ async function gateStages(
   const plain = run.gate === "critic";
   const checks = plain ? await criticChecks(ports, loaded) : null;
   if (plain && checks!.length === 0 && criticAgent(build) === null) return null;
-  const endpoint = await ensureSandbox(ports, build);
-  for (const key of jobKeysOf(run).slice(0, -1)) await dropJob(ports, endpoint, key);
-  await ports.workspace.openTree({
-    projectId: build.projectId as never,
-    guest: endpoint.guest,
-    treePath,
-    sha: run.sha,
-    // Whoever takes the same request twice must not take the tree from under the job of the first.
-    reuse: true,
-  });
+  const endpoint = await openGate(ports, loaded);
   const setting = await frameJob({
     ports,
     endpoint,
@@ -213,6 +218,36 @@ async function gateStages(
       : [stage({ ...base, name: run.gate, argv: shell(work.command), timeoutMs: work.timeoutMs })];
   const rest = run.gate === "integration" ? integrationStages(loaded, setting, treePath, work.timeoutMs) : [];
   return { endpoint, setting, own: [...main.map((spec) => ({ ...spec, continueOnFailure: true })), ...rest] };
+}
+
+/** A clean tree for the run's job; whatever is left of earlier jobs of the run is ended first. */
+async function openGate(ports: Ports, { run, build, wave }: LoadedGate): Promise<SandboxEndpoint> {
+  const endpoint = await ensureSandbox(ports, build);
+  for (const key of jobKeysOf(run).slice(0, -1)) await dropJob(ports, endpoint, key);
+  await ports.workspace.openTree({
+    projectId: build.projectId as never,
+    guest: endpoint.guest,
+    treePath: gateTreePath(wave.number, run),
+    sha: run.sha,
+    // Whoever takes the same request twice must not take the tree from under the job of the first.
+    reuse: "since-boot",
+  });
+  return endpoint;
+}
+
+/** The gate's agent, or the checks it added: once our own have held, and in a job as they had. */
+async function stagesToAdd(ports: Ports, loaded: LoadedGate): Promise<GateStages> {
+  const { run, build, wave } = loaded;
+  const endpoint = await openGate(ports, loaded);
+  // What an earlier job of the run left in its tree is no part of the commit.
+  for (let fence = 0; fence < run.fence; fence += 1)
+    await ports.workspace.closeTree(endpoint.guest, gateTreePath(wave.number, { ...run, fence }));
+  const { plan, projectId } = build;
+  const treePath = gateTreePath(wave.number, run);
+  const setting = await frameJob({ ports, endpoint, plan, projectId, sha: run.sha, treePath, mentions: null });
+  const asks = addedPhase(run) === "asking";
+  const own = asks ? [await askStage(ports, endpoint, loaded, setting.env)] : addedStages(loaded, setting, treePath);
+  return { endpoint, setting, own };
 }
 
 /** Boot of the preview, then every acceptance check again. */

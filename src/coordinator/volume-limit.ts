@@ -39,11 +39,13 @@ export async function requireVolumeRoom(ports: Ports, projectId: string, jobKey:
   const others = await ports.store.jobs.find({ projectId, status: "running", ownerKind: ["attempt", "gate"] });
   const later = others === null ? {} : { retryable: true, retryAfterMs };
   const { name } = await ports.store.projects.get({ id: projectId });
+  // A name may have anything in it, and this is to be typed as it stands.
+  const word = /^[\w.-]+$/.test(name) ? name : projectId;
   throw new WavesmithError("capacity", `no further job is started in the sandbox of ${name}: ${why}`, {
     ...later,
     remedy:
-      `remove caches: wavesmith sandbox exec ${name} -- rm -rf ../cache/setup; or everything, to be made again from the ` +
-      `repository: wavesmith sandbox rm ${name} --volume; or raise WAVESMITH_SANDBOX_DISK and stop the sandbox`,
+      `remove caches: wavesmith sandbox exec ${word} -- rm -rf ../cache/setup; or everything, to be made again from the ` +
+      `repository: wavesmith sandbox rm ${word} --volume; or raise WAVESMITH_SANDBOX_DISK and stop the sandbox`,
   });
 }
 

@@ -39,6 +39,8 @@ export const eventSchemas = {
     source: z.unknown().optional(),
     /** With a brief: the agents of its plan, as in a plan file. */
     agents: z.unknown().optional(),
+    /** With a brief: what all of the build may take, the making of its plan included, as `limits.budget` of a plan. */
+    budget: z.unknown().optional(),
     /** With a brief: the plan that is made of it runs without waiting for a person. */
     yes: z.boolean().optional(),
     sandbox: z.string().optional(),

@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { addedChecksSchema } from "./added-checks.ts";
 import { severitySchema } from "./status.ts";
 
 /** Something a gate holds against a wave. */
@@ -46,5 +47,7 @@ export const evidenceSchema = z.object({
       aside: z.array(findingSchema),
     })
     .optional(),
+  /** Of testing and integration, when the plan gives the gate an agent: what it added. */
+  added: addedChecksSchema.optional(),
 });
 export type Evidence = z.infer<typeof evidenceSchema>;

@@ -1,6 +1,6 @@
 import { z } from "zod";
-import { promptKindOf } from "./prompts.ts";
-import { severitySchema } from "./status.ts";
+import { type PromptKind, promptKindOf } from "./prompts.ts";
+import { type GateName, severitySchema } from "./status.ts";
 
 // The plan as the rest of the house sees it: every default filled in, every duration in milliseconds, every
 // `{ file: … }` read. The plan *file* (what a person writes) lives in src/plan. This is what the database stores,
@@ -53,6 +53,8 @@ const commandGateSchema = z.object({
   /** Task key; the gate is not due until that task is joined. */
   from: z.string().nullable(),
   when: z.enum(["each", "final"]),
+  /** The role whose agent adds checks once our own held; absent: none does. */
+  agent: z.string().optional(),
 });
 
 export const planSchema = z.object({
@@ -123,13 +125,27 @@ export function agentSpecFor(plan: Pick<Plan, "agents">, role: string): AgentSpe
   );
 }
 
+/** Gates that an agent may add checks to. */
+export const gatesWithAgents = ["testing", "integration"] as const;
+
+/** The role whose agent adds checks to this gate; null when none does. */
+export function gateRole({ gates }: Pick<Plan, "gates">, gate: GateName): string | null {
+  const settings = gates[gate];
+  return settings === false || !("agent" in settings) ? null : (settings.agent ?? null);
+}
+
 /**
  * The project's own prompt for what a role does, else null. That of `default` is for tasks alone: what a fixer or a critic
- * is asked is another question.
+ * is asked is another question. What a role that adds to a gate is asked there is of the kind `checks`.
  */
-export function promptFor(plan: Pick<Plan, "agents">, role: string): string | null {
+export function promptFor(
+  plan: Pick<Plan, "agents" | "gates">,
+  role: string,
+  kind: PromptKind = promptKindOf(role),
+): string | null {
   const stands = Object.hasOwn(plan.agents, role) ? role : "default";
-  if (promptKindOf(role) !== promptKindOf(stands)) return null;
+  const gateRoles = gatesWithAgents.map((gate) => gateRole(plan, gate));
+  if (promptKindOf(stands, gateRoles) !== kind) return null;
   return (Object.hasOwn(plan.agents, stands) ? plan.agents[stands]?.prompt : null) ?? null;
 }
 

@@ -1,7 +1,7 @@
 // Prompts are templates: `{{name}}` stands for a part that we fill in. Which parts there are is said here, so that a
 // prompt of a project's own is checked with its plan and not when an agent is to be started.
 
-const promptKinds = ["task", "plan", "fix", "review"] as const;
+const promptKinds = ["task", "plan", "fix", "review", "checks"] as const;
 export type PromptKind = (typeof promptKinds)[number];
 
 interface Placeholders {
@@ -39,13 +39,21 @@ export const promptPlaceholders: Readonly<Record<PromptKind, Placeholders>> = {
     required: ["diff", "handIn"],
     optional: ["wave", "role", "plan", "about", "context", "tasks", "changedFiles"],
   },
+  checks: {
+    required: ["diff", "handIn"],
+    optional: ["gate", "wave", "role", "plan", "about", "context", "outcome", "tasks", "changedFiles"],
+  },
 };
 
-/** The prompt that a role's own one stands in for: the planner's for plans, the fixer's for fixes, the critic's for reviews, any other's for tasks. */
-export function promptKindOf(role: string): PromptKind {
+/**
+ * The prompt that a role's own one stands in for: the planner's for plans, the fixer's for fixes, the critic's for reviews, a
+ * gate's for its checks, any other's for tasks.
+ */
+export function promptKindOf(role: string, gateRoles: readonly (string | null)[] = []): PromptKind {
   if (role === "planner") return "plan";
   if (role === "fixer") return "fix";
-  return role === "critic" ? "review" : "task";
+  if (role === "critic") return "review";
+  return gateRoles.includes(role) ? "checks" : "task";
 }
 
 /** What a template asks for that nobody gives, and what it must ask for and does not. */

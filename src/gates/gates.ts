@@ -1,5 +1,6 @@
 import type { Finding } from "../domain/finding.ts";
 import { atLeast, type Severity, type Verdict } from "../domain/status.ts";
+import { checksJsonSchema, judgeAddedCheck, parseChecks, pathsIn } from "./added-checks.ts";
 import { detectTests } from "./detect-tests.ts";
 import { fingerprint } from "./fingerprint.ts";
 import { judgeCommand } from "./judge-command.ts";
@@ -25,6 +26,10 @@ export function createGates(): Gates {
     parseSecondLook,
     secondLookSchema: secondLookJsonSchema,
     setAside,
+    parseChecks,
+    checksSchema: checksJsonSchema,
+    pathsIn,
+    judgeAddedCheck,
     judgeFindings,
     fingerprint,
     isWeakenedTest,

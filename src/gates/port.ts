@@ -1,3 +1,4 @@
+import type { AddedCheck } from "../domain/added-checks.ts";
 import type { Evidence, Finding } from "../domain/finding.ts";
 import type { Severity, Verdict } from "../domain/status.ts";
 import type { StageState } from "../sandbox/port.ts";
@@ -66,6 +67,27 @@ export interface GateResult {
   readonly reason: "command-not-found" | "too-few-tests" | "timed-out" | null;
 }
 
+/** As a gate's agent hands it in. */
+export type ProposedCheck = Pick<AddedCheck, "name" | "command" | "why">;
+
+export interface AddedCheckRequest {
+  readonly sha: string;
+  readonly check: AddedCheck;
+  /** Null: the job ended before it. */
+  readonly stage: StageState | null;
+  /** The stage's output, secrets masked. */
+  readonly output: string;
+  /** Of what the check needs, what its tree did not have. */
+  readonly missing: readonly string[];
+  /** Why the job ended early, for checks that it did not come to. */
+  readonly jobEnd: string | null;
+}
+
+export interface JudgedCheck {
+  readonly result: NonNullable<AddedCheck["result"]>;
+  readonly findings: Finding[];
+}
+
 /** The judgement of gates: pure but for reading commits. */
 export interface Gates {
   detectTests(reader: CommitReader): Promise<DetectedTests | null>;
@@ -87,6 +109,14 @@ export interface Gates {
   readonly secondLookSchema: unknown;
   /** A finding that is kept and cannot block, saying why. */
   setAside(finding: Finding, why: string): Finding;
+  /** The checks that a gate's agent hands in; throws `usage` with what is wrong when they are not of the schema. */
+  parseChecks(resultFile: string): ProposedCheck[];
+  /** What a gate's agent hands in, as a JSON schema. */
+  readonly checksSchema: unknown;
+  /** Words of a command that may be paths below the tree's root. */
+  pathsIn(command: string): string[];
+  /** Judges a check of a gate's agent that we ran: passed, failed with an exit code, or not a check at all. */
+  judgeAddedCheck(request: AddedCheckRequest): JudgedCheck;
   /** `failed` when a finding is at or above `block`. */
   judgeFindings(findings: readonly Finding[], block: Severity): Verdict;
   /** Equal for the same findings, whatever their order, line numbers and run times (W7: the same findings twice end the fixes). */

@@ -59,9 +59,14 @@ const reviewRemedy =
   'write { "findings": [{ "title", "body", "severity": "low|medium|high|critical", "confidence", "file", "line" }] }';
 
 /** A result file as its schema has it. Fails with `usage`, every problem and the remedy. */
-export function readResult<Result>(text: string, schema: z.ZodType<Result>, remedy: string): Result {
+export function readResult<Result>(
+  text: string,
+  schema: z.ZodType<Result>,
+  remedy: string,
+  whose = "the critic's",
+): Result {
   const refuse = (problem: string, cause?: unknown) =>
-    new WavesmithError("usage", `the critic's result file cannot be read: ${problem}`, { remedy, cause });
+    new WavesmithError("usage", `${whose} result file cannot be read: ${problem}`, { remedy, cause });
   let value: unknown;
   try {
     value = JSON.parse(text.replace(/^\uFEFF/, ""));

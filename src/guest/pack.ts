@@ -4,14 +4,18 @@
 // P2. The guest's own folder is left out. So is what may not be read, and stderr says what that is; what vanishes meanwhile
 //     was never there. Anything else that goes wrong fails the whole.
 import { type ChildProcess, spawn } from "node:child_process";
-import type { Readable } from "node:stream";
+import type { Readable, Writable } from "node:stream";
 import { type ArchiveFormat, readArchiveArguments } from "./archive-arguments.ts";
 import { guestFolder } from "./volume.ts";
 
 const mostTold = 50;
 const mostSaidBytes = 4_000;
 
-const compressors: Readonly<Record<ArchiveFormat, string>> = { "tar.zst": "zstd -3 -q", "tar.gz": "gzip -1" };
+/** Each thread of zstd takes some 10 MB; as many as there are processors would be too many in a container that has few. */
+const compressors: Readonly<Record<ArchiveFormat, readonly string[]>> = {
+  "tar.zst": ["zstd", "-3", "-q", "-T2"],
+  "tar.gz": ["gzip", "-1"],
+};
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
@@ -25,17 +29,32 @@ export async function pack(args: readonly string[], env: Environment): Promise<v
     "ignore",
     "pipe",
   ]);
+  // Not by way of tar, which would read all of it again from a compressor of its own.
+  const compressor = start(compressors[format], { cwd: root, env }, ["pipe", "inherit"]);
   const options = ["--null", "--no-recursion", "--files-from=-", "--format=gnu", "--sparse", "--mode=u-s,g-s"];
   const owner = ["--numeric-owner", "--owner=0", "--group=0"];
-  const command = ["tar", "-c", "-f", "-", ...options, ...owner, `--use-compress-program=${compressors[format]}`];
-  const tar = start(command, { cwd: root, env }, ["pipe", "inherit"]);
+  // As much at once as a pipe holds.
+  const command = ["tar", "-c", "-f", "-", "--blocking-factor=128", ...options, ...owner];
+  const tar = start(command, { cwd: root, env }, ["pipe", compressor.child.stdin ?? "ignore"]);
+  // It is tar's alone now: else the compressor would not see its end.
+  compressor.child.stdin?.destroy();
   // tar may end before it has read all names; its own exit says why.
   tar.child.stdin?.on("error", () => undefined);
   if (tar.child.stdin !== null) find.child.stdout?.pipe(tar.child.stdin);
-  if (whileStdin) endWithStdin([find.child, tar.child]);
-  const complaints = (await Promise.all([find.ended, tar.ended])).flat();
+  // Whoever fails takes down those before it, so the last of them knows why.
+  const all = [compressor, tar, find];
+  if (whileStdin) endWithStdin(all.map(({ child }) => child));
+  const ends = await Promise.allSettled(all.map(({ ended }) => ended));
   if (whileStdin) process.stdin.destroy();
-  const unread = [...new Set(complaints)];
+  const unread = new Set<string>();
+  for (const end of ends) {
+    if (end.status === "rejected") throw end.reason;
+    for (const line of end.value) unread.add(line);
+  }
+  tell([...unread]);
+}
+
+function tell(unread: readonly string[]): void {
   for (const line of unread.slice(0, mostTold)) process.stderr.write(`left out: ${line}\n`);
   if (unread.length > mostTold) process.stderr.write(`left out: ${unread.length - mostTold} more\n`);
 }
@@ -58,7 +77,7 @@ interface Running {
 function start(
   command: readonly string[],
   { cwd, env }: { cwd: string; env: Environment },
-  stdio: readonly ["ignore" | "pipe", "pipe" | "inherit"],
+  stdio: readonly ["ignore" | "pipe", "pipe" | "inherit" | "ignore" | Writable],
 ): Running {
   const [program = "", ...args] = command;
   const child = spawn(program, args, { cwd, env: { ...env, LC_ALL: "C" }, stdio: [...stdio, "pipe"] });

@@ -86,13 +86,16 @@ export function passedQuery({ query }: Api, asked: string | undefined): string {
 
 /** What an agent that sets no limit may get in one answer. */
 const usualOutputTokens = 32_000;
+/** No answer is longer, whatever is asked for. */
+const mostOutputTokens = 1_000_000_000;
 
 /** The most this call may answer with, in tokens. */
 export function outputLimitOf(api: Api, body: Readonly<Record<string, unknown>>): number {
   const holder = holderOf(api, body);
   for (const name of api.outputLimit ?? []) {
     const value = holder[name];
-    if (typeof value === "number" && Number.isFinite(value) && value > 0) return Math.ceil(value);
+    if (typeof value === "number" && Number.isFinite(value) && value > 0)
+      return Math.min(Math.ceil(value), mostOutputTokens);
   }
   return usualOutputTokens;
 }

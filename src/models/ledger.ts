@@ -2,7 +2,7 @@
 import { WavesmithError } from "../domain/errors.ts";
 import type { IdSource } from "../domain/ids.ts";
 import type { Plan } from "../domain/plan.ts";
-import type { BuildSpendingRow, ModelCallRow, Store, StoreTransaction } from "../store/port.ts";
+import type { BuildSpendingRow, ModelCallInsert, ModelCallRow, Store, StoreTransaction } from "../store/port.ts";
 import type { Granted, ModelLedger, ModelOwner, ModelOwnerKind, Reservation, Settlement } from "./port.ts";
 import { costMicroUsd, type Price, rateOf } from "./prices.ts";
 
@@ -27,9 +27,9 @@ export function createLedger(parts: LedgerParts): ModelLedger {
   return {
     findOwner: (kind, id, fence) => findOwner(store, kind, id, fence),
     async reserve(reservation) {
-      const granted = await store.transaction("reserve-model-call", (transaction) =>
-        reserve(transaction, parts, reservation),
-      );
+      const granted =
+        (await reserveWhole(parts, reservation)) ??
+        (await store.transaction("reserve-model-call", (transaction) => reserve(transaction, parts, reservation)));
       if (granted.callId !== null) ours.add(granted.callId);
       return granted;
     },
@@ -74,8 +74,7 @@ async function liveAttempt(store: Store, id: string, fence: number) {
 async function liveGate(store: Store, id: string, fence: number) {
   const run = await store.gateRuns.find({ id, fence, status: ["requested", "running"] });
   if (run === null) return null;
-  const wave = await store.waves.get({ id: run.waveId });
-  const build = await store.builds.get({ id: wave.buildId });
+  const [wave, build] = await Promise.all([store.waves.get({ id: run.waveId }), store.builds.get({ id: run.buildId })]);
   return { build, name: `wave ${wave.number} ${run.gate} #${run.round}` };
 }
 
@@ -83,8 +82,19 @@ const micro = 1_000_000;
 /** Fewer tokens than these are no answer. */
 const leastOutputTokens = 256;
 
+/** Nearly every call has room for all it asks for, which takes one statement. Null: this one has not, or is the first. */
+async function reserveWhole(parts: LedgerParts, reservation: Reservation): Promise<Granted | null> {
+  const { owner, provider, model, outputTokens } = reservation;
+  const { tokens, usd } = owner.budget;
+  const price = parts.priceOf(provider, model);
+  if (usd !== null && price === null) return null;
+  const call = callOf(parts, reservation, { price, outputTokens });
+  const microUsd = usd === null ? null : Math.floor(usd * micro);
+  return (await parts.store.reserveModelCall(call, { tokens, microUsd })) ? { callId: call.id, outputTokens } : null;
+}
+
 async function reserve(transaction: StoreTransaction, parts: LedgerParts, reservation: Reservation): Promise<Granted> {
-  const { owner, provider, model, inputTokens } = reservation;
+  const { owner, provider, model } = reservation;
   const locked = await transaction.lockSpending(owner.buildId);
   const price = parts.priceOf(provider, model);
   if (owner.budget.usd !== null && price === null) {
@@ -97,9 +107,26 @@ async function reserve(transaction: StoreTransaction, parts: LedgerParts, reserv
     outputTokens = grantable(reservation, price, spending);
   }
   if (outputTokens < Math.min(leastOutputTokens, reservation.outputTokens)) return refused(overText(owner, spending));
-  const reservedMicroUsd = price === null ? null : costMicroUsd(price, worst(inputTokens, outputTokens));
-  const call = await transaction.modelCalls.insert({
-    id: parts.ids("model-call"),
+  const call = callOf(parts, reservation, { price, outputTokens });
+  await transaction.modelCalls.insert(call);
+  await transaction.buildSpending.update(
+    { buildId: owner.buildId },
+    {
+      reservedTokens: spending.reservedTokens + call.reservedTokens,
+      reservedMicroUsd: spending.reservedMicroUsd + (call.reservedMicroUsd ?? 0),
+    },
+  );
+  return { callId: call.id, outputTokens };
+}
+
+/** The call at its worst, when its answer may take so much. */
+function callOf(
+  { ids, now }: LedgerParts,
+  { owner, provider, model, inputTokens }: Reservation,
+  { price, outputTokens }: { price: Price | null; outputTokens: number },
+): ModelCallInsert {
+  return {
+    id: ids("model-call"),
     buildId: owner.buildId,
     ownerKind: owner.kind,
     ownerId: owner.id,
@@ -107,17 +134,9 @@ async function reserve(transaction: StoreTransaction, parts: LedgerParts, reserv
     model,
     status: "open",
     reservedTokens: inputTokens + outputTokens,
-    reservedMicroUsd,
-    startedAt: parts.now(),
-  });
-  await transaction.buildSpending.update(
-    { buildId: owner.buildId },
-    {
-      reservedTokens: spending.reservedTokens + inputTokens + outputTokens,
-      reservedMicroUsd: spending.reservedMicroUsd + (reservedMicroUsd ?? 0),
-    },
-  );
-  return { callId: call.id, outputTokens };
+    reservedMicroUsd: price === null ? null : costMicroUsd(price, worst(inputTokens, outputTokens)),
+    startedAt: now(),
+  };
 }
 
 /** How much an answer may take, at most what was asked for; less than nothing when not even the question has room. */

@@ -2,7 +2,7 @@ import type { ModelUsage, ProviderName } from "../domain/models.ts";
 
 export type ModelOwnerKind = "attempt" | "gate";
 
-/** Whose call it is: an attempt, or the critic of a gate, under the fence that made it live. */
+/** Whose call it is: an attempt, or the agent of a gate, under the fence that made it live. */
 export interface ModelOwner {
   readonly kind: ModelOwnerKind;
   readonly id: string;

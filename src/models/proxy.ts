@@ -31,6 +31,8 @@ export interface ProxyParts {
 }
 
 const longestBodyBytes = 32 * 1024 * 1024;
+/** How much is kept of a request whose token nobody has looked at yet. */
+const unknownBodyBytes = 1024 * 1024;
 /** How long a call waits for a busy provider before it is told so. */
 const longestPauseMs = 30 * 60_000;
 
@@ -94,14 +96,19 @@ async function answer(parts: ProxyParts, incoming: IncomingMessage, response: Se
   if (found === null)
     throw new Refusal(404, "not_found_error", `wavesmith: ${incoming.method} ${path} is no call of a model`);
   const { api, model } = found;
-  const owner = await ownerOf(parts, incoming);
+  const gone = new AbortController();
+  response.once("close", () => gone.abort(new Error("the agent hung up")));
+  // The database is asked while the request comes in. Of a wrong token nothing is said but that it is wrong.
+  const asked = ownerOf(parts, incoming);
+  const reading = api.method === "GET" ? null : readBody(incoming, asked);
+  reading?.catch(() => undefined); // It is waited for below.
+  const owner = await asked;
   const provider = parts.providers.find(({ name }) => name === api.provider);
   if (provider === undefined) {
     const message = `wavesmith: there is no key for ${api.provider} where Wavesmith runs`;
     throw new Refusal(401, "authentication_error", message);
   }
-  const gone = new AbortController();
-  response.once("close", () => gone.abort(new Error("the agent hung up")));
+  const body = await reading;
   const call: Call = {
     api,
     model,
@@ -113,7 +120,6 @@ async function answer(parts: ProxyParts, incoming: IncomingMessage, response: Se
     signal: gone.signal,
     wasSent: false,
   };
-  const body = api.method === "GET" ? null : await readBody(incoming);
   const { status } = api.outputLimit === null ? await pass(parts, call, body) : await metered(parts, call, body ?? {});
   // Only now, when it is counted: the agent's next call must not be quicker than that.
   if (status === "cut") response.destroy();
@@ -129,14 +135,22 @@ async function ownerOf({ ledger, secret }: ProxyParts, { headers }: IncomingMess
   throw new Refusal(401, "authentication_error", "wavesmith: this token is not that of an attempt at work");
 }
 
-async function readBody(incoming: IncomingMessage): Promise<Record<string, unknown>> {
+/** Reads a request; of one whose owner is not known yet only the beginning, and no more of it when there is none. */
+async function readBody(incoming: IncomingMessage, owner: Promise<ModelOwner>): Promise<Record<string, unknown>> {
   const chunks: Buffer[] = [];
   let sizeBytes = 0;
-  for await (const chunk of incoming as AsyncIterable<Buffer>) {
-    sizeBytes += chunk.length;
-    if (sizeBytes > longestBodyBytes)
-      throw new Refusal(413, "request_too_large", "wavesmith: the request is above 32 MiB");
-    chunks.push(chunk);
+  try {
+    // Its end must not end the connection, on which the refusal is to be said.
+    for await (const chunk of incoming.iterator({ destroyOnReturn: false }) as AsyncIterable<Buffer>) {
+      sizeBytes += chunk.length;
+      if (sizeBytes > unknownBodyBytes) await owner;
+      if (sizeBytes > longestBodyBytes)
+        throw new Refusal(413, "request_too_large", "wavesmith: the request is above 32 MiB");
+      chunks.push(chunk);
+    }
+  } catch (error) {
+    incoming.resume(); // What still comes is let go: a connection that is not read would never end.
+    throw error;
   }
   try {
     const body: unknown = JSON.parse(Buffer.concat(chunks).toString("utf8"));

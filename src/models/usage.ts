@@ -61,7 +61,7 @@ function streamReader(found: Found): UsageReader {
     if (!text.startsWith("data:")) return;
     const data = text.slice(5).trim();
     if (data === "[DONE]") found.ended = true;
-    else if (/"(usage|type|usageMetadata|finishReason)"/.test(data)) readEvent(data, found);
+    else if (/"(usage|type|usageMetadata|finishReason|promptFeedback)"/.test(data)) readEvent(data, found);
   };
   return {
     take(chunk) {

@@ -1,21 +1,41 @@
-import { placeholderFaults, promptKindOf, promptPlaceholders } from "../domain/prompts.ts";
+import { gatesWithAgents } from "../domain/plan.ts";
+import { type PromptKind, placeholderFaults, promptKindOf, promptPlaceholders } from "../domain/prompts.ts";
 import type { PlanFiles } from "./check-paths.ts";
 import type { FaultSink, PlanPath } from "./fault-sink.ts";
-import { asRecord, asText } from "./loose.ts";
+import { asList, asRecord, asText } from "./loose.ts";
 import { didYouMean } from "./suggest.ts";
 
 /** Checks the prompts that roles bring along: each part they ask for exists, and those they cannot do without are there. */
 export function checkPrompts(plan: unknown, files: PlanFiles, sink: FaultSink): void {
+  const gates = asRecord(asRecord(plan).gates);
+  const gateRoles = gatesWithAgents.map((gate) => asText(asRecord(gates[gate]).agent));
   for (const [role, agent] of Object.entries(asRecord(asRecord(plan).agents))) {
     const { prompt } = asRecord(agent);
     const file = asText(asRecord(prompt).file);
     const template = file === null ? asText(prompt) : files.get(file);
-    if (template != null) checkPrompt(role, template, ["agents", role, "prompt"], sink);
+    if (template == null) continue;
+    const path = ["agents", role, "prompt"];
+    checkPrompt({ role, kind: promptKindOf(role, gateRoles) }, template, path, sink);
+    if (gateRoles.includes(role)) checkSingleUse(plan, role, path, sink);
   }
 }
 
-function checkPrompt(role: string, template: string, path: PlanPath, sink: FaultSink): void {
-  const kind = promptKindOf(role);
+/** One prompt cannot ask for a task and for a gate's checks. */
+function checkSingleUse(plan: unknown, role: string, path: PlanPath, sink: FaultSink): void {
+  const task = asList(asRecord(plan).tasks)
+    .map(asRecord)
+    .find(({ agent, run }) => agent === role && run === undefined);
+  if (task === undefined) return;
+  const message = `The role ${role} is the agent of a gate and does the task ${asText(task.id) ?? "of this plan"}, and its prompt can be for one of them: give the gate a role of its own.`;
+  sink.add("unsupported", path, message);
+}
+
+function checkPrompt(
+  { role, kind }: { readonly role: string; readonly kind: PromptKind },
+  template: string,
+  path: PlanPath,
+  sink: FaultSink,
+): void {
   const { required, optional } = promptPlaceholders[kind];
   const { unknown, missing } = placeholderFaults(kind, template);
   for (const name of unknown) {

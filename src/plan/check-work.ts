@@ -1,9 +1,9 @@
-import { builtInRoles, type Plan } from "../domain/plan.ts";
-import type { FaultSink } from "./fault-sink.ts";
+import { builtInRoles, gatesWithAgents, type Plan } from "../domain/plan.ts";
+import type { FaultSink, PlanPath } from "./fault-sink.ts";
 import { asRecord, asText, type LooseTask, own } from "./loose.ts";
 import { didYouMean } from "./suggest.ts";
 
-/** Checks that every role is complete and that every task says what is to be done and has somebody to do it. */
+/** Checks that every role is complete, that every task says what is to be done and that somebody is there to do it, for gates as well. */
 export function checkWork(plan: unknown, tasks: readonly LooseTask[], sink: FaultSink): void {
   const agents = asRecord(asRecord(plan).agents);
   for (const role of Object.keys(agents)) checkAgent(role, asRecord(agents[role]), sink);
@@ -11,6 +11,11 @@ export function checkWork(plan: unknown, tasks: readonly LooseTask[], sink: Faul
   for (const task of tasks) {
     checkWorkOf(task, sink);
     checkRole(task, roles, agents, sink);
+  }
+  const gates = asRecord(asRecord(plan).gates);
+  for (const gate of gatesWithAgents) {
+    const role = asText(asRecord(gates[gate]).agent);
+    if (role !== null) checkGateRole({ gate, role }, roles, agents, sink);
   }
 }
 
@@ -55,10 +60,42 @@ function checkRole(
     return;
   }
   if (!roles.has(role)) {
-    const hint = didYouMean(role, roles) || `: declare it under \`agents\` or use one of ${builtInRoles.join(", ")}.`;
-    sink.add("undeclared-role", path, `There is no role ${role}${hint}`);
+    undeclared(role, path, roles, sink);
   } else if (!hasRun && own(agents, role) === undefined && own(agents, "default") === undefined) {
     const message = `The role ${role} has no runtime: declare agents.${role} or agents.default, or do the task with \`run\`.`;
+    sink.add("no-runtime", path, message);
+  }
+}
+
+function undeclared(role: string, path: PlanPath, roles: ReadonlySet<string>, sink: FaultSink): void {
+  const hint = didYouMean(role, roles) || `: declare it under \`agents\` or use one of ${builtInRoles.join(", ")}.`;
+  sink.add("undeclared-role", path, `There is no role ${role}${hint}`);
+}
+
+/** What these do in a build is not to add checks. */
+const otherwiseBusy: Readonly<Record<string, string>> = {
+  planner: "makes the plan",
+  critic: "reviews what a wave changed",
+  fixer: "mends what gates find",
+  default: "stands for roles that are not named",
+};
+
+/** A gate's agent is an agent: nothing else of the plan says what it would run. */
+function checkGateRole(
+  { gate, role }: { readonly gate: string; readonly role: string },
+  roles: ReadonlySet<string>,
+  agents: Readonly<Record<string, unknown>>,
+  sink: FaultSink,
+): void {
+  const path = ["gates", gate, "agent"];
+  const busy = Object.hasOwn(otherwiseBusy, role) ? otherwiseBusy[role] : undefined;
+  if (busy !== undefined) {
+    const message = `The role ${role} ${busy} and is not supported as the agent of a gate: name a role of its own, such as \`tester\`, and declare it under \`agents\`.`;
+    sink.add("unsupported", path, message);
+  } else if (!roles.has(role)) {
+    undeclared(role, path, roles, sink);
+  } else if (own(agents, role) === undefined && own(agents, "default") === undefined) {
+    const message = `The role ${role} has no runtime: declare agents.${role} or agents.default, or take gates.${gate}.agent away.`;
     sink.add("no-runtime", path, message);
   }
 }

@@ -49,6 +49,7 @@ function reservedFaults(value: unknown): PlanFault[] {
   for (const [name, gate] of Object.entries(gates)) {
     if (gate === false) refuse(`gates.${name}`, "switches a gate off, which is for the person to say");
     else if (!Object.hasOwn(plannersGates, name)) refuse(`gates.${name}`);
+    else if (asRecord(gate).agent !== undefined) refuse(`gates.${name}.agent`);
   }
   asList(asRecord(value).tasks).forEach((task, index) => {
     const fields = asRecord(task);
@@ -82,7 +83,11 @@ function plannersTask(task: unknown): unknown {
 
 function plannersGatesOf(gates: unknown): unknown {
   if (typeof gates !== "object" || gates === null || Array.isArray(gates)) return gates;
-  return Object.fromEntries(
-    Object.entries(gates).filter(([name, gate]) => Object.hasOwn(plannersGates, name) && gate !== false),
-  );
+  const kept = Object.entries(gates).filter(([name, gate]) => Object.hasOwn(plannersGates, name) && gate !== false);
+  return Object.fromEntries(kept.map(([name, gate]) => [name, withoutAgent(gate)]));
+}
+
+function withoutAgent(gate: unknown): unknown {
+  if (typeof gate !== "object" || gate === null || Array.isArray(gate)) return gate;
+  return Object.fromEntries(Object.entries(gate).filter(([key]) => key !== "agent"));
 }

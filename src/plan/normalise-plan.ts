@@ -120,5 +120,6 @@ function commandGate(gate: CommandGate | undefined): Exclude<Plan["gates"]["inte
     timeoutMs: toMs(gate?.timeout) ?? defaultGateTimeoutMs,
     from: gate?.from ?? null,
     when: gate?.when ?? "each",
+    ...(gate?.agent === undefined ? {} : { agent: gate.agent }),
   };
 }

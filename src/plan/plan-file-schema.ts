@@ -95,6 +95,7 @@ const commandGate = {
   timeout: duration.optional().describe("Default: 10m."),
   from: z.string().optional().describe("A task's id; the gate is not due until that task is joined."),
   when: z.enum(["each", "final"]).optional().describe("Default: each."),
+  agent: roleName.optional().describe("The role whose agent adds checks, which we run once our own held."),
 };
 const off = z.literal(false).describe("Switches the gate off.");
 

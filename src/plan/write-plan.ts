@@ -88,6 +88,7 @@ const gateFile = (gate: Exclude<Plan["gates"]["integration"], false>): Fields =>
   timeout: durationOf(unless(gate.timeoutMs, defaultGateTimeoutMs)),
   from: gate.from,
   when: unless(gate.when, "each"),
+  agent: gate.agent ?? null,
 });
 
 const durationOf = (ms: number | null): string | null => (ms === null ? null : formatDuration(ms));

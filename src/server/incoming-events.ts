@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { z } from "zod";
 import type { Ports } from "../coordinator/port.ts";
-import { refuseForEvents } from "../coordinator/request-build.ts";
+import { readBuildRequest, refuseForEvents } from "../coordinator/request-build.ts";
 import { defaultTenant, projectIdFor } from "../coordinator/start-build.ts";
 import { nameFromBrief } from "../domain/brief.ts";
 import { WavesmithError } from "../domain/errors.ts";
@@ -26,7 +26,7 @@ const bodySchema = z.union([z.array(eventSchema).min(1).max(100), eventSchema.tr
 type Incoming = z.infer<typeof eventSchema>;
 
 export interface IncomingOptions {
-  readonly ports: Pick<Ports, "store">;
+  readonly ports: Pick<Ports, "store" | "environment" | "models" | "briefAgent">;
 }
 
 /** Reads the body of `POST /e/:key`: all of its events, or the fault of the first that has one. */
@@ -51,7 +51,10 @@ async function complete(event: Incoming, options: IncomingOptions): Promise<Sent
   const data = name === "project/build.requested" ? requestData(given) : await buildData(name, given, options);
   const checked = schemaForEvent(name)!.safeParse(data);
   if (!checked.success) throw new WavesmithError("usage", `the data of ${name} is wrong: ${told(checked.error)}`);
-  return { name, id: event.id ?? `${name}:${randomUUID()}:0`, data };
+  const id = event.id ?? `${name}:${randomUUID()}:0`;
+  // Its function finds the same faults, and can tell its sender of none.
+  if (name === "project/build.requested") readBuildRequest(options.ports, { id, data }, "local");
+  return { name, id, data };
 }
 
 function requestData(given: Record<string, unknown>): Record<string, unknown> {

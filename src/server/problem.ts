@@ -9,6 +9,7 @@ const statuses: Partial<Record<ErrorCode, number>> = {
   "not-found": 404,
   conflict: 409,
   "stale-fence": 409,
+  environment: 503,
 };
 
 /** A `application/problem+json` answer. */

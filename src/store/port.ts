@@ -27,6 +27,19 @@ export type BuildSpendingRow = typeof schema.buildSpending.$inferSelect;
 export type ModelCallRow = typeof schema.modelCalls.$inferSelect;
 export type OutboxRow = typeof schema.outbox.$inferSelect;
 
+/** A call of a model that is about to be made. */
+export type ModelCallInsert = Pick<
+  ModelCallRow,
+  "id" | "buildId" | "ownerKind" | "ownerId" | "provider" | "model" | "status" | "reservedTokens" | "reservedMicroUsd"
+> & { readonly startedAt: Date };
+
+/** What a build may take, spent and reserved together; null: as much as it likes. */
+export interface SpendingLimits {
+  readonly tokens: number | null;
+  /** Whole millionths of a USD. */
+  readonly microUsd: number | null;
+}
+
 /** Equality on each named column; an array means "one of"; null means "is null". */
 export type Where<Row> = { readonly [Column in keyof Row]?: Row[Column] | readonly NonNullable<Row[Column]>[] };
 
@@ -124,6 +137,11 @@ export interface Store extends Tables, Joined {
    * once without `wait`. Ends with its holder, a killed one included. Not a transaction: what `work` commits stays.
    */
   alone<T>(name: string, work: () => Promise<T>, options: { wait: boolean }): Promise<T | null>;
+  /**
+   * Writes down a call and adds what it reserves to its build's, in one statement, if the limits then still hold (W10).
+   * False, and nothing is changed: they would not, or the build has called no model before.
+   */
+  reserveModelCall(call: ModelCallInsert, limits: SpendingLimits): Promise<boolean>;
   /** This installation's id, made at first use: it labels everything we make (W9). */
   installationId(): Promise<string>;
   /** What signs the tokens of agents, the same in every process; `fresh` becomes it at first use. */

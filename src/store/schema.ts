@@ -576,7 +576,7 @@ export const modelCalls = pgTable(
     buildId: text("build_id")
       .notNull()
       .references(() => builds.id),
-    /** Who made it: an attempt, or the critic of a gate. */
+    /** Who made it: an attempt, or the agent of a gate. */
     ownerKind: text("owner_kind").$type<"attempt" | "gate">().notNull(),
     ownerId: text("owner_id").notNull(),
     provider: text("provider").notNull(),

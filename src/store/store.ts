@@ -5,6 +5,7 @@ import { type IdSource, randomIds } from "../domain/ids.ts";
 import type { Spending, SpendingSum } from "../domain/models.ts";
 import { createKeptPlans, type KeptColumn } from "./kept-column.ts";
 import { createLocks } from "./locks.ts";
+import { reserveModelCall } from "./model-calls.ts";
 import type { AttemptInContext, BuildRow, JobRow, ProjectRow, Rows, Store, StoreTransaction, Tables } from "./port.ts";
 import { type Keeping, type Queryable, rowsOf } from "./rows.ts";
 import * as schema from "./schema.ts";
@@ -201,6 +202,7 @@ export function createStore(
     attemptInContext: (id) => attemptInContext(pool, tables, id),
     modelSpending: (buildId) => modelSpending(pool, buildId),
     tenantSpending: (tenantId) => tenantSpending(pool, tenantId),
+    reserveModelCall: (call, limits) => commit("reserve-model-call", () => reserveModelCall(pool, call, limits)),
     ...processRegistry(pool),
     ...createLocks(pool, (name) => advisoryKey(`wavesmith:alone:${name}`)),
     ...leases(pool, commit),

@@ -1,4 +1,4 @@
-import { lacksCommit, makeRepository } from "./volume-scripts.ts";
+import { lacksCommit, machineBoot, makeRepository } from "./volume-scripts.ts";
 
 // Shell text that commits a tree without trusting it. Nothing of the tree's `.git` is used but its index, as data: git
 // runs on a repository of ours in the keep folder, which borrows the objects of `repo`.
@@ -66,10 +66,11 @@ finish() {
 }`;
 
 // Several may do this in one tree at the same time: nothing that git could be reading is written twice.
-const beginIndex = `
+const beginIndex = `${machineBoot}
 base=$4 base_tree=$5 excluded=$7
 opened_at=
-if [ -f "$GIT_DIR/index" ]; then read -r opened_at < "$GIT_DIR/base" || :; fi
+# Of what was made before the machine started anew nothing is needed, and any of it may be damaged.
+if [ -f "$GIT_DIR/index" ] && since_boot "$GIT_DIR"; then read -r opened_at < "$GIT_DIR/base" || :; fi
 if [ "$opened_at" = "$base" ]; then
   cp -p "$GIT_DIR/index" "$GIT_INDEX_FILE"
 else

@@ -14,6 +14,12 @@ export interface ChangedFile {
   readonly binary: boolean;
 }
 
+/**
+ * Whether a tree that is there is kept, or made afresh. `since-boot`: kept if it was opened since the machine started, for
+ * nothing on the volume waits for the disk, and a power cut leaves files of a tree empty.
+ */
+export type Reuse = boolean | "since-boot";
+
 export interface KeepRequest {
   readonly projectId: ProjectId;
   readonly guest: GuestClient;
@@ -104,13 +110,13 @@ export interface Workspace {
 
   /** Brings the volume's `repo` to `sha` (objects streamed as a bundle; rebuilt from nothing when lost or ruined). */
   syncVolume(projectId: ProjectId, guest: GuestClient, sha: Sha): Promise<void>;
-  /** Opens a clean tree of `sha` at `treePath` on the volume; an existing tree there is kept when `reuse`, else made afresh. */
+  /** Opens a clean tree of `sha` at `treePath` on the volume; a whole one that is there is kept as `reuse` says. */
   openTree(request: {
     projectId: ProjectId;
     guest: GuestClient;
     treePath: string;
     sha: Sha;
-    reuse: boolean;
+    reuse: Reuse;
   }): Promise<void>;
   /** Removes a tree; safe when absent. */
   closeTree(guest: GuestClient, treePath: string): Promise<void>;

@@ -1,6 +1,7 @@
 import { stat, unlink } from "node:fs/promises";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { WavesmithError } from "../domain/errors.ts";
+import { syncFolder } from "./durable.ts";
 import { assertSha, type Git, shaPattern } from "./git.ts";
 import type { Sha } from "./port.ts";
 
@@ -25,12 +26,24 @@ export async function resolveCommit(git: Git, gitDir: string, revision: string):
   return result.exitCode === 0 && shaPattern.test(sha) ? sha : null;
 }
 
-/** Compare-and-swap of a ref; `expected: null` means "must be absent". True also when the ref is at `to` already. */
-export async function moveRef(
-  git: Git,
-  gitDir: string,
-  move: { ref: string; to: Sha; expected: Sha | null },
-): Promise<boolean> {
+interface Move {
+  readonly ref: string;
+  readonly to: Sha;
+  readonly expected: Sha | null;
+}
+
+/**
+ * Compare-and-swap of a ref; `expected: null` means "must be absent". True also when the ref is at `to` already. When it
+ * is true, the ref and all that it leads to outlive a power cut.
+ */
+export async function moveRef(git: Git, gitDir: string, move: Move): Promise<boolean> {
+  const isThere = await swapRef(git, gitDir, move);
+  // git waits for the file, not for its name. Everything before it is in the same journal, objects' names included.
+  if (isThere) await syncFolder(dirname(join(gitDir, move.ref)));
+  return isThere;
+}
+
+async function swapRef(git: Git, gitDir: string, move: Move): Promise<boolean> {
   const { ref, to, expected } = move;
   if (!isRefName(ref)) throw new WavesmithError("usage", `git takes no ref named ${JSON.stringify(ref)}`);
   if (
@@ -47,7 +60,7 @@ export async function moveRef(
   const now = await resolveCommit(git, gitDir, ref);
   if (now === to) return true;
   if (now !== expected) return false;
-  if (await removeStaleLock(join(gitDir, `${ref}.lock`))) return moveRef(git, gitDir, move);
+  if (await removeStaleLock(join(gitDir, `${ref}.lock`))) return swapRef(git, gitDir, move);
   throw new WavesmithError("git", `ref ${ref} in ${gitDir} could not be moved to ${to}: ${result.stderr.trim()}`);
 }
 

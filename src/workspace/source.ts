@@ -1,7 +1,8 @@
 import { lstat, mkdir, rename, rm, stat, writeFile } from "node:fs/promises";
-import { basename, join, relative, resolve } from "node:path";
+import { basename, dirname, join, relative, resolve } from "node:path";
 import { messageOf, WavesmithError } from "../domain/errors.ts";
 import type { Plan } from "../domain/plan.ts";
+import { syncFolder } from "./durable.ts";
 import { dependencyFolders, exactBytes, excludeRules } from "./excludes.ts";
 import { assertSha, type Git, identityEnvironment, splitZ, wavesmithIdentity } from "./git.ts";
 import { readBlob } from "./history.ts";
@@ -41,6 +42,7 @@ export async function prepareAuthority(preparing: Preparing, source: Plan["sourc
       // Another process was first; what it made stands.
       if (error.code !== "ENOTEMPTY" && error.code !== "EEXIST") throw error;
     });
+    await syncFolder(dirname(gitDir));
   });
   const main = await standingMain(git, gitDir);
   if (main === null) throw new WavesmithError("git", `the repository ${gitDir} was made but is not there`);

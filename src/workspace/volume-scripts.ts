@@ -63,23 +63,39 @@ repository() {
 }`;
 
 /**
- * Args: tree, keep folder, sha, reuse, repo's objects from the tree's and from the keep folder's, exclude rules,
- * attribute rules. Makes a repository of the tree's own that borrows repo's objects, and one beside it for keepTree that
+ * Shell function `since_boot FOLDER`: whether the tree of this keep folder was opened since the machine started, before
+ * which files of it may be empty. True of all where the system does not tell one start from the next.
+ */
+export const machineBoot = `
+boot=
+if [ -r /proc/sys/kernel/random/boot_id ]; then read -r boot < /proc/sys/kernel/random/boot_id; fi
+since_boot() {
+  opened=$boot
+  if [ -e "$1/boot" ]; then read -r opened < "$1/boot" || :; fi
+  [ "$opened" = "$boot" ]
+}`;
+
+/**
+ * Args: tree, keep folder, sha, reuse (0 no, 1 yes, boot: unless the machine was started anew), repo's objects from the
+ * tree's and from the keep folder's, exclude rules, attribute rules. Makes a repository of the tree's own that borrows repo's objects, and one beside it for keepTree that
  * the tree's agent cannot write, with the index as it was when nothing had been changed yet.
  * While `base` in the latter is there and empty, the tree is half made: nothing of it is made or removed before that.
  */
 export const openTreeScript = `set -eu
 ${emptyFolder}
 ${makeRepository}
+${machineBoot}
 tree=$PWD/$1 keep=$PWD/$2
 if [ -L "$tree" ]; then echo "$1 is a symlink" >&2; exit 3; fi
 # Two who open the same tree go one after the other, so that the second finds it whole.
 mkdir -p "$keep/git"
 exec 9< "$keep"
-if [ "$4" = 1 ] && command -v flock > /dev/null; then flock -w 240 9; fi
+if [ "$4" != 0 ] && command -v flock > /dev/null; then flock -w 240 9; fi
+reuse=$4
+if [ "$4" = boot ] && since_boot "$keep/git"; then reuse=1; fi
 for entry in "$tree"/* "$tree"/.[!.]* "$tree"/..?*; do
   if [ ! -e "$entry" ] && [ ! -L "$entry" ]; then continue; fi
-  if [ "$4" = 1 ] && { [ ! -e "$keep/git/base" ] || [ -s "$keep/git/base" ]; }; then exit 0; fi
+  if [ "$reuse" = 1 ] && { [ ! -e "$keep/git/base" ] || [ -s "$keep/git/base" ]; }; then exit 0; fi
   : > "$keep/git/base"
   empty "$tree"
   break
@@ -96,6 +112,7 @@ cd "$tree"
 GIT_DIR="$tree/.git" GIT_WORK_TREE="$tree" git read-tree --reset -u "$3" || exit ${lacksCommit}
 # With its time (-p): git compares contents where a file is as young as the index.
 cp -p .git/index "$keep/git/index"
+printf '%s\\n' "$boot" > "$keep/git/boot"
 if [ -f Cargo.toml ] && [ ! -e target ]; then echo /target/ >> .git/info/exclude; fi
 : > .git/wavesmith-opened
 # In one write: whoever finds any of it finds the tree whole.

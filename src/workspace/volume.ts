@@ -6,7 +6,7 @@ import { bundleRef, tarOfFile, writeBundle } from "./bundle.ts";
 import { exactBytes, excludedFolders, excludeRules } from "./excludes.ts";
 import { assertSha, type Git, shaPattern } from "./git.ts";
 import { listFolders } from "./history.ts";
-import type { Sha } from "./port.ts";
+import type { Reuse, Sha } from "./port.ts";
 import { resolveCommit } from "./refs.ts";
 import { assertDone, assertVolumePath, factOf, readFacts, runInSandbox } from "./sandbox-git.ts";
 import type { Scratch } from "./scratch.ts";
@@ -77,7 +77,7 @@ export async function treeRules(authority: Authority, sha: Sha): Promise<string>
 export interface OpenTree {
   readonly treePath: string;
   readonly sha: Sha;
-  readonly reuse: boolean;
+  readonly reuse: Reuse;
   readonly rules: string;
 }
 
@@ -109,10 +109,12 @@ function openTreeCommand(open: OpenTree) {
   const objects = [objectsFrom(`${path}/.git`), objectsFrom(`${keep}/git`)];
   return {
     script: openTreeScript,
-    args: [path, keep, assertSha(open.sha), open.reuse ? "1" : "0", ...objects, open.rules, exactBytes],
+    args: [path, keep, assertSha(open.sha), reuseArgument(open.reuse), ...objects, open.rules, exactBytes],
     writable: [path, keep],
   };
 }
+
+const reuseArgument = (reuse: Reuse): string => (reuse === "since-boot" ? "boot" : reuse ? "1" : "0");
 
 /** The way from a repository's objects to those of `repo`, which hold wherever the volume is mounted. */
 export function objectsFrom(gitDir: string): string {

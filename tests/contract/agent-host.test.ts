@@ -232,6 +232,6 @@ describe("a role that hands in a result", () => {
   it("is asked again at most twice, and ends without a result", async () => {
     const ended = await host("say asked {prompts}", { result: result() });
     expect(ended.code).toBe(17);
-    expect(endOf(ended)).toMatchObject({ detail: "You have not handed in your result." });
+    expect(endOf(ended)).toMatchObject({ detail: "it handed in nothing, and was asked for it 2 times more" });
   });
 });

@@ -39,7 +39,7 @@ const calling = (...calls: { name: string; input: unknown }[]) => {
 const toldModel = () => JSON.stringify(providers.requests.at(-1)?.body);
 
 describe("the built-in agent", () => {
-  it.each(["anthropic:claude-test", "openai:gpt-test", "compatible:llama-test"])(
+  it.each(["anthropic:claude-test", "openai:gpt-test", "google:gemini-test", "compatible:llama-test"])(
     "works with %s: writes, reads, edits, lists, searches and runs in its tree",
     async (model) => {
       calling(
@@ -58,7 +58,8 @@ describe("the built-in agent", () => {
         expect(toldModel()).toContain(part.replaceAll("\\\\", "\\"));
       }
       expect(ended.events).toContainEqual(expect.objectContaining({ kind: "diff", added: 1, removed: 1 }));
-      expect(providers.requests[0]?.headers.authorization).toBe("Bearer wst_test");
+      const { authorization, "x-goog-api-key": googleKey } = providers.requests[0]!.headers;
+      expect(googleKey ?? authorization).toMatch(/^(Bearer )?wst_test$/);
     },
   );
 
@@ -76,6 +77,24 @@ describe("the built-in agent", () => {
     answers = () => ({ text: "half of it", cut: true });
     expect(endOf(await build("make it"))).toMatchObject({ end: "model-error" });
     expect(providers.requests).toHaveLength(10);
+  });
+
+  it("does a step again whose tool call Gemini itself could not read, and gives up in the end", async () => {
+    const malformed = { finishReason: "MALFORMED_FUNCTION_CALL" };
+    answers = ({ number }) => {
+      if (number === 1) return { tools: [{ name: "write_file", input: { path: "a.txt", content: "one" } }] };
+      return number === 2 ? malformed : { text: "all done" };
+    };
+    const model = "google:gemini-test";
+    const ended = await build("make it", { model });
+    expect(endOf(ended)).toMatchObject({ end: "finished" });
+    expect(ended.said).toContain("all done");
+    const [, second, third] = providers.requests.map(({ body }) => JSON.stringify(body.contents));
+    expect(third).toBe(second);
+    answers = () => malformed;
+    const given = endOf(await build("make it", { model }));
+    expect(given).toMatchObject({ end: "model-error", detail: expect.stringContaining("cannot be read") });
+    expect(providers.requests).toHaveLength(9);
   });
 
   it("never overwrites what somebody else changed since it read it", async () => {
@@ -122,15 +141,20 @@ describe("the built-in agent", () => {
   it.each([
     [400, "model-error"],
     [401, "not-signed-in"],
+    [429, "model-error"],
     [500, "model-error"],
   ])("says so when the model answers %i", async (status, end) => {
-    answers = () => ({ status, message: "as the provider says" });
-    expect(endOf(await build("work"))).toMatchObject({ end, detail: expect.stringContaining(String(status)) });
+    for (const model of ["anthropic:claude-test", "google:gemini-test"]) {
+      answers = () => ({ status, message: "as the provider says" });
+      const ended = endOf(await build("work", { model }));
+      expect(ended).toMatchObject({ end, detail: expect.stringContaining(String(status)) });
+      expect(ended).toMatchObject({ detail: expect.stringContaining("as the provider says") });
+    }
   });
 
-  it("says so when the budget is used up", async () => {
+  it.each(["anthropic:claude-test", "google:gemini-test"])("says so when the budget is used up (%s)", async (model) => {
     answers = () => ({ status: 402, message: "wavesmith: over budget: 10 of 10 tokens are spent" });
-    expect(endOf(await build("work"))).toMatchObject({ end: "over-budget" });
+    expect(endOf(await build("work", { model }))).toMatchObject({ end: "over-budget" });
   });
 
   it("tells the model of tool calls that make no sense, and goes on", async () => {
@@ -152,15 +176,18 @@ describe("the built-in agent", () => {
     expect(toldModel()).toContain("remember the blue house");
   });
 
-  it("hands in a result by the tool it is given", async () => {
-    const result = {
-      schema: { type: "object", properties: { n: { type: "integer" } }, required: ["n"] },
-      file: join(folder(), "result.json"),
-    };
-    calling({ name: "submit_result", input: { n: "x" } }, { name: "submit_result", input: { n: 1 } });
-    expect((await build("give", { result })).code).toBe(0);
-    expect(JSON.parse(readFileSync(result.file, "utf8"))).toEqual({ n: 1 });
-  });
+  it.each(["anthropic:claude-test", "google:gemini-test"])(
+    "hands in a result by the tool it is given (%s)",
+    async (model) => {
+      const result = {
+        schema: { type: "object", properties: { n: { type: "integer" } }, required: ["n"] },
+        file: join(folder(), "result.json"),
+      };
+      calling({ name: "submit_result", input: { n: "x" } }, { name: "submit_result", input: { n: 1 } });
+      expect((await build("give", { result, model })).code).toBe(0);
+      expect(JSON.parse(readFileSync(result.file, "utf8"))).toEqual({ n: 1 });
+    },
+  );
 
   it("keeps a long conversation within the model's window", async () => {
     writeFileSync(join(tree(), "long.txt"), `${"word ".repeat(30_000)}\n`);

@@ -116,6 +116,38 @@ describe("a budget under many calls at once", () => {
     await held();
   });
 
+  it("is held to by the store in one statement: a call is written down when it has room, else nothing is", async () => {
+    await liveModelAttempt(store);
+    const call = {
+      id: "call_1",
+      buildId: modelBuild,
+      ownerKind: "attempt",
+      ownerId: modelAttempt.id,
+      provider: "p",
+      model: "m\0\ud800",
+      status: "open",
+      reservedTokens: 600,
+      reservedMicroUsd: 70,
+      startedAt: new Date(1_000),
+    } as const;
+    // A build's row is made by whoever makes its first call.
+    expect(await store.reserveModelCall(call, { tokens: null, microUsd: null })).toBe(false);
+    await store.buildSpending.insertIfAbsent({ buildId: modelBuild, spentTokens: 100, spentMicroUsd: 30 });
+    expect(await store.reserveModelCall(call, { tokens: 699, microUsd: null })).toBe(false);
+    expect(await store.reserveModelCall(call, { tokens: null, microUsd: 99 })).toBe(false);
+    expect(await store.modelCalls.list({})).toEqual([]);
+    expect(await spending()).toMatchObject({ reservedTokens: 0, reservedMicroUsd: 0 });
+    expect(await store.reserveModelCall(call, { tokens: 700, microUsd: 100 })).toBe(true);
+    const { id } = call;
+    expect(await store.modelCalls.list({})).toMatchObject([{ ...call, model: "m\ufffd\ufffd", endedAt: null }]);
+    expect(await spending()).toMatchObject({ reservedTokens: 600, reservedMicroUsd: 70 });
+    // One of unknown price, and the same one again, of which nothing stays.
+    const unpriced = { ...call, id: "call_2", reservedMicroUsd: null };
+    expect(await store.reserveModelCall(unpriced, { tokens: null, microUsd: null })).toBe(true);
+    await expect(store.reserveModelCall({ ...call, id }, { tokens: null, microUsd: null })).rejects.toThrow();
+    expect(await spending()).toMatchObject({ reservedTokens: 1_200, reservedMicroUsd: 70, spentTokens: 100 });
+  });
+
   it("in mid-stream of two agents is exceeded by no more than what providers count beyond what they were granted", async () => {
     await liveModelAttempt(store, { tokens: 10_000, usd: null });
     const ledger = createLedger({ store, ids: randomIds, now: () => new Date(), priceOf: () => null });

@@ -210,6 +210,70 @@ describe("the model proxy", () => {
     expect((await call("/anthropic/v1/messages", message(), { token: next })).status).toBe(401);
   });
 
+  describe("a request that is no call of a model", () => {
+    /** Sends this, and only what `more` says besides; what is answered, though it may never have been sent to its end. */
+    async function send(token: string, body: string, more = false): Promise<Answered> {
+      await call("/openai/v1/models", null); // It listens.
+      const headers = { authorization: `Bearer ${token}`, "transfer-encoding": "chunked" };
+      return new Promise((resolve, reject) => {
+        const options = { socketPath: socket(), path: "/anthropic/v1/messages", method: "POST", headers };
+        const outgoing = request(options, (reply) => {
+          let text = "";
+          reply.setEncoding("utf8").on("data", (chunk: string) => {
+            text += chunk;
+          });
+          reply.on("error", reject).on("end", () => {
+            resolve({ status: reply.statusCode ?? 0, text });
+            outgoing.destroy();
+          });
+        });
+        outgoing.on("error", reject).write(body);
+        if (!more) outgoing.end();
+      });
+    }
+    const mebibytes = (count: number): string => `"${"x".repeat(count * 1024 * 1024)}`;
+
+    it("is refused as what it is, and by its token before all else", async () => {
+      const token = await models.tokenFor("attempt", "att", 3);
+      const refusals = [
+        await send(token, "no JSON"),
+        await send(token, "[]"),
+        await send(token, "{}"),
+        await send("invented", "no JSON"),
+      ];
+      expect(refusals.map(({ status, text }) => [status, JSON.parse(text).error.message])).toEqual([
+        [400, "wavesmith: the request is no JSON object"],
+        [400, "wavesmith: the request is no JSON object"],
+        [400, "wavesmith: the request names no model"],
+        [401, "wavesmith: this token is not that of an attempt at work"],
+      ]);
+      expect(warnings).toEqual([]);
+    });
+
+    it("is not read to its end when nobody's token is shown, or when it is too long", async () => {
+      expect((await send("invented", mebibytes(3), true)).status).toBe(401);
+      expect((await send("invented", mebibytes(0), true)).status).toBe(401);
+      const token = await models.tokenFor("attempt", "att", 3);
+      expect((await send(token, mebibytes(33), true)).status).toBe(413);
+      expect(warnings).toEqual([]);
+      expect((await call("/anthropic/v1/messages", message())).status).toBe(200);
+      expect(await store.modelCalls.list({})).toHaveLength(1);
+    });
+
+    it("costs nothing when its agent hung up before the call was made", async () => {
+      const token = await models.tokenFor("attempt", "att", 3);
+      await call("/openai/v1/models", null);
+      const headers = { authorization: `Bearer ${token}`, "content-length": 1_000 };
+      const options = { socketPath: socket(), path: "/anthropic/v1/messages", method: "POST", headers };
+      const outgoing = request(options).on("error", () => undefined);
+      await new Promise<void>((sent) => outgoing.write("{", () => sent()));
+      outgoing.destroy();
+      expect((await call("/anthropic/v1/messages", message())).status).toBe(200);
+      expect(await store.modelCalls.list({})).toHaveLength(1);
+      expect((await spending()).reservedTokens).toBe(0);
+    });
+  });
+
   it("passes no other path on, and asks for no key that is not there", async () => {
     expect((await call("/anthropic/v1/organizations", null)).status).toBe(404);
     expect((await call("/anthropic/../v1/messages", message())).status).toBe(404);
@@ -237,12 +301,13 @@ describe("the model proxy", () => {
   });
 
   it("says how many calls of an agent wait for a busy provider", async () => {
-    answers = ({ number }) => (number === 1 ? { status: 429, headers: { "retry-after": "5" } } : { text: "later" });
+    let isBusy = true;
+    answers = () => (isBusy ? { status: 429, headers: { "retry-after": "1" } } : { text: "later" });
     const waiting = async () => JSON.parse((await call("/wavesmith/waiting", null)).text).waiting;
     expect(await waiting()).toBe(0);
     const first = call("/anthropic/v1/messages", message());
-    await until(() => warnings.length === 1);
-    expect(await waiting()).toBe(1);
+    await until(async () => (await waiting()) === 1);
+    isBusy = false;
     expect((await first).status).toBe(200);
     expect(await waiting()).toBe(0);
     expect((await call("/wavesmith/waiting", null, { token: "invented" })).status).toBe(401);

@@ -3,6 +3,7 @@ import {
   chmodSync,
   existsSync,
   mkdirSync,
+  readdirSync,
   readFileSync,
   renameSync,
   rmSync,
@@ -94,6 +95,18 @@ describe("keeping a tree", () => {
     };
     const again = await other.keepTree({ ...request, treePath: "trees/bld_x/api.2", ref: "refs/heads/again" });
     expect(again.commit).toBe(first.commit);
+  });
+
+  test("needs nothing that was made for a tree before the machine started anew", async () => {
+    writeFiles(fixture.at(tree), { "a.txt": "changed\n" });
+    const keepFolder = fixture.at("keep", readdirSync(fixture.at("keep"))[0]!, "git");
+    writeFileSync(join(keepFolder, "boot"), "4d5a-another-boot\n");
+    // As a power cut leaves them.
+    for (const name of ["index", "config", "HEAD", "info/exclude", "objects/info/alternates"])
+      truncateSync(join(keepFolder, name));
+    const { changed } = await keep();
+    expect(changed.map(({ path, status }) => [path, status])).toEqual([["a.txt", "modified"]]);
+    expect(fixture.git("show", `${ref}:a.txt`)).toBe("changed");
   });
 
   test("twice at once is as good as once", async () => {

@@ -152,6 +152,25 @@ describe("opening a tree", () => {
     expect(readFileSync(fixture.at(tree, "work"), "utf8")).toBe("mine");
   });
 
+  test("that was opened before the machine started anew is kept or made afresh, as is asked for", async () => {
+    const boot = () => readdirSync(fixture.at("keep")).map((name) => fixture.at("keep", name, "git/boot"))[0]!;
+    await fixture.open(tree, base);
+    expect(readFileSync(boot(), "utf8")).toBe(readFileSync("/proc/sys/kernel/random/boot_id", "utf8"));
+    writeFiles(fixture.at(tree), { work: "mine" });
+    await fixture.open(tree, base, "since-boot");
+    expect(readFileSync(fixture.at(tree, "work"), "utf8")).toBe("mine");
+    // As a power cut leaves it.
+    for (const file of [fixture.at(tree, "src/a.txt"), fixture.at(tree, ".git/index")]) truncateSync(file);
+    for (const left of ["4d5a-another-boot\n", ""]) {
+      writeFileSync(boot(), left);
+      await fixture.open(tree, base, true);
+      expect(readFileSync(fixture.at(tree, "work"), "utf8")).toBe("mine");
+    }
+    await fixture.open(tree, base, "since-boot");
+    expect(filesIn(tree)).toEqual(baseFiles);
+    expect(await fixture.keep(tree, base)).toMatchObject({ commit: null, changed: [] });
+  });
+
   test("makes afresh what is not to be reused", async () => {
     await fixture.open(tree, base);
     writeFiles(fixture.at(tree), { work: "mine", "locked/x": "1" });

@@ -1,7 +1,8 @@
 import { readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { type CommandPlace, createCommandPlace } from "../support/command.ts";
-import { type FakeProviders, startFakeProviders } from "../support/fake-providers.ts";
+import { type FakeAnswer, type FakeProviders, startFakeProviders } from "../support/fake-providers.ts";
 
 // `build --brief` as a person types it, with the real command, a database of its own and a model on loopback.
 
@@ -22,12 +23,21 @@ const plan = {
 
 describe("the command, with a brief", { timeout: 600_000 }, () => {
   let providers: FakeProviders;
+  let thoughts = 0;
+  /** One of many, each of another file: of 0.039 USD, unless it is granted less than it would say. */
+  const thought = (granted: number): FakeAnswer => {
+    thoughts += 1;
+    const input = { path: `file-${thoughts}.txt` };
+    return { tools: [{ name: "read_file", input }], inputTokens: 3_000, outputTokens: Math.min(2_000, granted) };
+  };
   let place: CommandPlace;
   beforeAll(async () => {
     providers = await startFakeProviders(({ body }) => {
       const said = JSON.stringify(body.messages);
+      if (said.includes("think for ever")) return thought(body.max_tokens);
       if (said.includes('"role":"assistant"')) return { text: "done" };
-      if (said.includes("Make the plan for")) return { tools: [{ name: "submit_result", input: plan }] };
+      if (said.includes("Make the plan for") || said.includes("In my own words:"))
+        return { tools: [{ name: "submit_result", input: plan }] };
       if (said.includes("# Review of wave")) return { tools: [{ name: "submit_result", input: { findings: [] } }] };
       return { tools: [{ name: "write_file", input: { path: "note.txt", content: "written" } }] };
     });
@@ -63,6 +73,41 @@ describe("the command, with a brief", { timeout: 600_000 }, () => {
     expect([code, lines[0].type, lines.at(-1).status], text).toEqual([0, "build.started", "completed"]);
     expect(lines.map(({ type }) => type)).toContain("agent/execution.planner");
     expect(lines.map(({ type }) => type)).not.toContain("project/approval.requested");
+  });
+
+  it("ends when its planner has used up the budget, says so, and makes no further call", async () => {
+    const said = ["build", "--brief", "think for ever", "--budget", "usd=0.2,tokens=1000000", "--project", "dear"];
+    const { code, text } = await place.run(...said);
+    expect(code, text).toBe(1);
+    expect(text).toContain("wavesmith: over budget:");
+    expect(text).toContain("of 0.20 USD");
+    const id = /bld_\w+/.exec(text)![0];
+    const { spent, tasks } = JSON.parse((await place.run("status", id, "--json")).text);
+    expect(tasks).toMatchObject([{ id: "plan", status: "failed", reason: expect.stringContaining("over budget") }]);
+    expect(spent).toMatchObject({ usd: expect.any(Number), calls: thoughts, openCalls: 0 });
+    expect(spent.usd).toBeLessThanOrEqual(0.2);
+    // Those for which there was room, and none of another attempt.
+    expect(thoughts).toBeGreaterThan(1);
+    expect(thoughts).toBeLessThan(10);
+    expect(tasks[0].attempts).toBe(1);
+  });
+
+  it("asks its planner in the words of a file that was named, and refuses words that lack the brief", async () => {
+    const file = join(place.folder, "planner.md");
+    writeFileSync(file, "In my own words: {{brief}}\n\n{{handIn}}\n");
+    const words = ["build", "--brief", "a note", "--planner-prompt", file, "--project", "worded"];
+    const { code, text } = await place.run(...words);
+    expect([code, text]).toEqual([5, expect.stringContaining("note: 1 task of 1 role in 1 wave")]);
+    const asked = JSON.stringify(providers.requests.map(({ body }) => body.messages));
+    expect(asked).toContain("In my own words: ````data brief\\na note".replace("````", "```"));
+    // The plan it made is whole: an edited one may say it again.
+    const [, made] = /to read and to edit: (\S+)/.exec(text)!;
+    expect((await place.run("plan", made!)).code).toBe(0);
+    writeFileSync(file, "In my own words: {{brief}}\n");
+    const refused = await place.run(...words);
+    expect([refused.code, refused.text]).toEqual([2, expect.stringContaining("lacks {{handIn}}")]);
+    const absent = await place.run("build", "--brief", "a note", "--planner-prompt", join(place.folder, "no.md"));
+    expect([absent.code, absent.text]).toEqual([2, expect.stringContaining("the planner's prompt cannot be read")]);
   });
 
   it("lacks a model or a key, says which, and starts nothing", async () => {

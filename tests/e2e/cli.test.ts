@@ -1,6 +1,6 @@
 import { type ChildProcess, execFileSync, spawn } from "node:child_process";
 import { randomBytes } from "node:crypto";
-import { mkdtempSync, realpathSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, readFileSync, realpathSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -35,11 +35,19 @@ interface Running {
   readonly ended: Promise<number | null>;
 }
 
-function start(...words: string[]): Running {
+const start = (...words: string[]): Running => startTyping(words, null);
+
+/** With this on its standard input, which stays open; null: with none. */
+function startTyping(words: readonly string[], typed: string | null): Running {
   const env = { PATH: process.env.PATH, HOME: process.env.HOME, WAVESMITH_SANDBOX: driver };
   const args = [join(root, "bin/wavesmith.js"), "--data", data, ...words];
-  const child = spawn(process.execPath, args, { cwd: folder, env, stdio: ["ignore", "pipe", "pipe"] });
+  const child = spawn(process.execPath, args, {
+    cwd: folder,
+    env,
+    stdio: [typed === null ? "ignore" : "pipe", "pipe", "pipe"],
+  });
   children.add(child);
+  if (typed !== null) child.stdin!.write(typed);
   const said = { stdout: "", stderr: "" };
   child.stdout!.on("data", (chunk: Buffer) => (said.stdout += chunk));
   child.stderr!.on("data", (chunk: Buffer) => (said.stderr += chunk));
@@ -96,6 +104,8 @@ describe("wavesmith, as a user types it", { timeout: limitMs }, () => {
     const git = (...args: string[]) => execFileSync("git", ["-C", repository!, ...args], { encoding: "utf8" });
     expect(git("rev-parse", "main").trim()).toBe(head);
     expect(git("show", "main:report.txt")).toContain("8 words, 5 of them different:");
+    // In somebody's repository nothing of all that is theirs to commit.
+    expect(readFileSync(join(data, ".gitignore"), "utf8")).toBe("*\n");
   });
 
   it("prints nothing but JSON with --json: started, events, finished", async () => {
@@ -219,15 +229,33 @@ describe("wavesmith, as a user types it", { timeout: limitMs }, () => {
     const kept = [{ state: "removed, volume kept", diskBytes: expect.any(Number) }];
     expect(await run("sandbox", "rm", "diamond")).toMatchObject({ code: 0 });
     expect(await diamonds()).toMatchObject(kept);
-    expect(await run("sandbox", "start", "diamond")).toMatchObject({ code: 0 });
+    const started = await run("sandbox", "start", "diamond", "--json");
+    expect(started).toMatchObject({ code: 0 });
+    expect(objects(started.stdout)).toMatchObject([{ driver, state: "running" }]);
     expect(await diamonds()).toMatchObject([{ state: "running" }]);
     expect(await run("sandbox", "exec", "diamond", "cat", "count.txt")).toMatchObject({ code: 0, stdout: "8\n" });
     expect(await run("sandbox", "rm", "diamond")).toMatchObject({ code: 0 });
     const remedy = expect.stringContaining("sandbox start diamond");
     expect(await run("sandbox", "stop", "diamond")).toMatchObject({ code: 2, stderr: remedy });
-    expect(await run("sandbox", "rm", "diamond", "--volume")).toMatchObject({ code: 0 });
+    const removed = await run("sandbox", "rm", "diamond", "--volume", "--json");
+    expect([removed.code, ...objects(removed.stdout)]).toMatchObject([0, { state: "removed" }]);
     expect(await diamonds()).toEqual([]);
     expect(await run("sandbox", "rm", "diamond", "--volume")).toMatchObject({ code: 2 });
+  });
+
+  it("opens a shell in a tree of its own with its exit code, and leaves none behind when it is ended", async () => {
+    const built = await run("build", plan("shelled", [{ id: "a", run: "echo a > a.txt" }]));
+    const id = buildIdIn(built.stdout);
+    const left = startTyping(["shell", id], "ls; echo changed > a.txt; exit 4\n");
+    expect([await left.ended, left.stdout()]).toEqual([4, "a.txt\n"]);
+    const token = sleepToken();
+    const going = startTyping(["shell", id], `echo begun; sleep ${token}\n`);
+    await until(going, "begun");
+    going.child.kill("SIGHUP");
+    await going.ended;
+    expect(processesSaying(`sleep\0${token}`)).toEqual([]);
+    const listed = objects((await run("sandbox", "ls", "--json")).stdout)[0]!.sandboxes as Record<string, unknown>[];
+    expect(listed.find(({ project }) => project === "shelled")).toMatchObject({ state: "stopped" });
   });
 
   it("finds in its doctor that this machine can build", async () => {

@@ -30,10 +30,10 @@ import {
 const program = fileURLToPath(new URL("../support/crash-process.ts", import.meta.url));
 /**
  * Points that the build need not pass: of the lifecycle of sandboxes (lifecycle-crashes.test.ts), of calls of models, of
- * the critic's agent and of trees that are shared (critic-crashes.test.ts).
+ * the critic's agent and of trees that are shared (critic-crashes.test.ts), of other gates' agents (gate-agent-crashes.test.ts).
  */
 const besideBuild =
-  /^(engine\.cron|ask-second-look|snapshots|workspace\.restorePaths|reserve-model-call|settle-model-call|driver\.(pack|restore)|sandbox-(idle|lost|restored?))\./;
+  /^(engine\.cron|ask-second-look|ask-gate-agent|run-added-checks|snapshots|workspace\.restorePaths|reserve-model-call|settle-model-call|driver\.(pack|restore)|sandbox-(idle|lost|restored?))\./;
 const allPoints: readonly string[] = [...crashPoints, ...engineCrashPoints];
 const everyPoint = allPoints.filter((point) => !besideBuild.test(point));
 /** Calls during which a sandbox may die. */

@@ -100,6 +100,50 @@ describe.each(sandboxes)("the built-in agent (%s)", (sandbox) => {
   });
 });
 
+describe("the built-in agent with Gemini", () => {
+  beforeEach(() =>
+    world.open({ env: { GEMINI_API_KEY: "real-key", GEMINI_BASE_URL: world.providers.url, ANTHROPIC_API_KEY: "" } }),
+  );
+  const gemini = { runtime: "builtin", model: "google:gemini-2.5-flash" };
+
+  it("builds by the proxy alone, waits while Google is busy, and what it spent is known", async () => {
+    const busy = { error: { code: 429, status: "RESOURCE_EXHAUSTED", details: [{ retryDelay: "0.2s" }] } };
+    world.answers = ({ number }) => {
+      if (number === 1) return { status: 429, raw: JSON.stringify(busy) };
+      if (number > 2) return { text: "I wrote it.", inputTokens: 150, outputTokens: 10 };
+      const input = { path: "api.txt", content: "by Gemini" };
+      return { tools: [{ name: "write_file", input }], inputTokens: 100, outputTokens: 20 };
+    };
+    const { id, status, reason } = await build({ agents: { backend: gemini }, tasks: [task("api", "write api.txt")] });
+    expect({ status, reason }).toMatchObject({ status: "completed" });
+    expect(await world.fixture.git("show", "main:api.txt")).toBe("by Gemini");
+    const { requests } = world.providers;
+    expect(requests.map(({ path, query }) => `${path}?${query}`)).toEqual(
+      Array(3).fill("/v1beta/models/gemini-2.5-flash:streamGenerateContent?alt=sse"),
+    );
+    expect(requests.map(({ headers }) => headers["x-goog-api-key"])).toEqual(Array(3).fill("real-key"));
+    expect(JSON.stringify(requests)).not.toContain("wst_");
+    expect(requests[2]?.body.contents.at(-1).parts).toEqual([
+      { functionResponse: expect.objectContaining({ name: "write_file" }) },
+    ]);
+    const spending = await world.fixture.app.store.buildSpending.get({ buildId: id });
+    expect(spending).toMatchObject({ spentTokens: 280, reservedTokens: 0, unpricedCalls: 0 });
+    expect(spending.spentMicroUsd).toBe(Math.ceil(100 * 0.3 + 20 * 2.5) + Math.ceil(150 * 0.3 + 10 * 2.5));
+  });
+
+  it.each([
+    [400, "model error"],
+    [401, "not signed in"],
+  ])("fails its attempt when Google answers %i, and says why", async (status, words) => {
+    world.answers = () => ({ status, raw: JSON.stringify({ error: { code: status, message: "as Google says" } }) });
+    const { id } = await build({ agents: { backend: gemini }, tasks: [task("api", "write", { retries: 0 })] });
+    const [attempt] = await attempts(id);
+    expect(attempt).toMatchObject({ outcome: "failed", reason: expect.stringContaining(words) });
+    expect(attempt?.reason).toContain("as Google says");
+    expect((await world.fixture.app.store.buildSpending.get({ buildId: id })).spentTokens).toBe(0);
+  });
+});
+
 describe("a budget", () => {
   beforeEach(() => openFixture());
 

@@ -82,8 +82,12 @@ describe("a build from a brief", { timeout: 600_000 }, () => {
   beforeEach(() => world.open({ patienceMs }));
 
   it("has a plan made, without asking when it was told so, and runs it as its own", async () => {
-    const id = await world.fixture.requestBrief("two files", { ...plans(twoTasks), yes: true });
-    expect(await world.fixture.until(id)).toMatchObject({ status: "completed", reason: null, planVersion: 1 });
+    const said = { ...plans(twoTasks), yes: true, budget: { tokens: 1_000, wallClock: "2h" } };
+    const id = await world.fixture.requestBrief("two files", said);
+    const ended = await world.fixture.until(id);
+    expect(ended).toMatchObject({ status: "completed", reason: null, planVersion: 1 });
+    // What bounded the making of the plan bounds the rest.
+    expect(ended.plan.limits.budget).toEqual({ tokens: 1_000, usd: null, wallClockMs: 7_200_000 });
     expect(await world.fixture.tasks(id)).toEqual({ plan: "completed", one: "completed", two: "completed" });
     expect(await waves(id)).toEqual(["passed", "passed", "passed"]);
     const [first] = await store().waves.list({ buildId: id }, { by: "number" });

@@ -53,6 +53,21 @@ describe("the work of a build", () => {
     expect(git(["show", `wavesmith/${build.id}/task/a/1:a`])).toBe("a");
   });
 
+  it("is kept, and done again, when the machine started anew between a job's end and that", async () => {
+    const { machine } = fixture.app.ports;
+    let boot = machine.boot();
+    Object.assign(machine, { boot: () => boot });
+    atPoint = (name) => {
+      if (name === "workspace.keepTree.before") boot = "another";
+    };
+    const build = await fixture.build({ tasks: [{ id: "a", run: "echo a > a" }] });
+    expect([build.status, build.reason]).toEqual(["completed", null]);
+    const attempts = await fixture.app.store.attempts.list({ buildId: build.id }, { by: "number" });
+    expect(attempts.map(({ outcome }) => outcome)).toEqual(["lost", "succeeded"]);
+    expect(attempts[0]!.reason).toMatch(/^the machine was started anew before its work was kept/);
+    expect(git(["show", `wavesmith/${build.id}/task/a/1:a`])).toBe("a");
+  });
+
   it("is not written by two jobs when the one who started the first gave up on it", async () => {
     let failures = 5;
     atPoint = (name) => {

@@ -36,6 +36,16 @@ describe("a preview", () => {
     expect(running.map((job) => job.buildId)).toEqual([second.id]);
   });
 
+  it("that its gate boots beside the checks is not counted besides them in how long the gate took", async () => {
+    const tasks = [{ id: "a", run: "echo a > a", acceptance: [{ check: "sleep 3" }] }];
+    const build = await fixture.build({ preview: { command: serve }, tasks });
+    expect(build.status).toBe("completed");
+    const run = await fixture.app.store.gateRuns.find({ buildId: build.id, gate: "integration" });
+    const took = run!.endedAt!.getTime() - run!.createdAt.getTime();
+    expect(run!.evidence!.durationMs).toBeGreaterThanOrEqual(3_000);
+    expect(run!.evidence!.durationMs).toBeLessThanOrEqual(took);
+  });
+
   it("is started although whoever was to start it died between saying so and doing it", async () => {
     atPoint = (name) => {
       if (name !== "preview-intend.after-commit") return;

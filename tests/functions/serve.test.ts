@@ -123,7 +123,7 @@ describe("serve with the embedded engine", () => {
     server = await start({ kind: "embedded", eventKey: "s3cret" });
     const event = { name: "project/build.requested", id: "keyed", data: { plan: { name: "keyed", tasks: [] } } };
     expect((await post(event, "guess")).status).toBe(401);
-    expect((await post(event, "s3cret")).status).toBe(200);
+    expect(await post(event, "s3cret")).toMatchObject({ status: 400, body: { code: "plan-invalid" } });
     const named = { host: "builds.example.com" };
     expect(await statusFor(server.origin, named), "whoever has the key may call it so").toBe(200);
   });
@@ -140,6 +140,16 @@ describe("serve with the embedded engine", () => {
       const { status, body } = await post(request(said));
       expect([status, body.code]).toEqual([400, "unsupported"]);
     }
+  });
+
+  it("tells whoever asks for a build what is wrong with its plan, or what a brief lacks, and starts nothing", async () => {
+    const request = (data: object) => ({ name: "project/build.requested", data });
+    const tasks = [{ id: "a", dependsOn: ["b"], run: "true" }];
+    const faulty = await post(request({ plan: { name: "faulty", tasks } }));
+    expect([faulty.status, faulty.body.detail]).toEqual([400, expect.stringContaining("There is no task b")]);
+    const brief = await post(request({ brief: "a guestbook" }));
+    expect([brief.status, brief.body.detail]).toEqual([503, expect.stringContaining("WAVESMITH_MODEL")]);
+    expect(await fixture.app.store.builds.list({})).toEqual([]);
   });
 
   it("refuses to be reachable from other machines without a key", async () => {

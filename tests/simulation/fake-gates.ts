@@ -47,6 +47,17 @@ export const fakeGates: Gates = {
   },
   secondLookSchema: {},
   setAside: (finding) => finding,
+  parseChecks: (file) => (JSON.parse(file) as string[]).map((name) => ({ name, command: name, why: name })),
+  checksSchema: {},
+  pathsIn: () => [],
+  judgeAddedCheck: ({ sha, check, stage }) => {
+    const outcome = stage === null || stage.exitCode === null ? "not-run" : stage.exitCode === 0 ? "passed" : "failed";
+    const result = { outcome, exitCode: stage?.exitCode ?? null, durationMs: 1, outputTail: "", note: null } as const;
+    return {
+      result,
+      findings: outcome === "failed" ? [{ ...foundIn(check.name), file: null, line: null, message: sha }] : [],
+    };
+  },
   judgeFindings: (findings) => (findings.length > 0 ? "failed" : "passed"),
   fingerprint: (findings) => JSON.stringify(findings),
   isWeakenedTest: () => false,

@@ -1,4 +1,4 @@
-import type { AttemptRow, BuildRow, TaskRow, WaveRow } from "../../src/store/port.ts";
+import type { AttemptRow, BuildRow, GateRunRow, TaskRow, WaveRow } from "../../src/store/port.ts";
 import type { MemoryDatabase } from "../support/memory-store.ts";
 import type { FakeGit } from "./fake-git.ts";
 
@@ -7,6 +7,9 @@ import type { FakeGit } from "./fake-git.ts";
 
 /** Commits that may take back what was settled: a person asked for it. */
 const steering = new Set(["rollback-build", "retry-build", "edit-plan"]);
+
+/** Commits that say where a gate's run stands. */
+const ofGates = new Set(["finish-gate", "repeat-gate", "ask-gate-agent", "run-added-checks"]);
 
 export interface Watch {
   /** Called before each commit; gives what it breaks, or null. */
@@ -24,6 +27,7 @@ export function createWatch(database: MemoryDatabase, git: FakeGit): Watch {
         one(now.tasks, (task) => checkTask(commit, before.tasks.get(task.id), task, now)) ??
         one(now.attempts, (attempt) => checkAttempt(before.attempts.get(attempt.id), attempt)) ??
         one(now.waves, (wave) => checkWave(commit, before.waves.get(wave.id), wave)) ??
+        (ofGates.has(commit) ? checkGates([...database.rows.gateRuns()] as unknown as GateRunRow[]) : null) ??
         one(now.waves, (wave) => (before.waves.has(wave.id) ? null : checkMembers(wave, now, git, database)));
       before = now;
       return broken === null ? null : `${commit}: ${broken}`;
@@ -100,6 +104,28 @@ function checkWave(commit: string, before: WaveRow | undefined, wave: WaveRow): 
   if (before?.status !== "passed" || steering.has(commit)) return null;
   if (wave.status !== "passed" || wave.headSha !== before.headSha) return `wave ${wave.number} had passed`;
   return before.deliveredAt === null || wave.deliveredAt !== null ? null : `wave ${wave.number} was delivered`;
+}
+
+/** What an agent adds to a gate cannot make it pass, and it is asked no more than it may be. */
+function checkGates(runs: readonly GateRunRow[]): string | null {
+  for (const run of runs) {
+    const added = run.evidence?.added;
+    if (added === undefined) continue;
+    const name = `${run.gate} ${run.round} of wave ${run.waveId}`;
+    const failed = added.checks.some(({ result }) => result?.outcome === "failed");
+    if (added.own.verdict !== "passed" && added.own.verdict !== "absent") return `${name} went on from a failure`;
+    const isOver = run.status === "finished" && added.phase === null;
+    if (isOver && run.verdict !== (failed ? "failed" : added.own.verdict)) return `${name} is ${run.verdict}`;
+    if (isOver && added.checks.some(({ result }) => result === null)) return `${name} ended before its checks`;
+    const heard = runs.filter(
+      ({ waveId, gate, evidence }) =>
+        waveId === run.waveId && gate === run.gate && evidence?.added?.asked && evidence.added.phase !== "asking",
+    );
+    if (heard.filter(({ sha }) => sha === run.sha).length > 1) return `${name}: its agent was asked twice`;
+    const adding = heard.filter(({ evidence }) => evidence!.added!.checks.length > 0);
+    if (adding.length > 1) return `${name}: its agent added checks twice`;
+  }
+  return null;
 }
 
 /** W1 and W2 for a wave that was just opened. */

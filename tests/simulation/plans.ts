@@ -59,11 +59,18 @@ export function simulatedPlan(random: Random, name: string): SimulatedPlan {
   });
   const fates = [...behaviours.values()];
   const off = { testing: false, critic: false, integration: false };
-  const gates = buggy || random.chance(0.5) ? { ...off, testing: { command: "test" } } : off;
-  const integration = random.chance(0.3) ? { command: "integrate" } : false;
+  // Drawn from nothing of its own, so that the other worlds stay as they were.
+  const tester = size === 2 || size === 5 ? { agent: "tester" } : {};
+  const gates = buggy || random.chance(0.5) ? { ...off, testing: { command: "test", ...tester } } : off;
+  const integration = random.chance(0.3) ? { command: "integrate", ...tester } : false;
   const command = { runtime: "command", command: "true" };
   const critic = random.chance(0.25);
-  const agents = { ...(fixer ? { fixer: command } : {}), ...(critic ? { critic: command } : {}) };
+  const isChecked = "agent" in tester;
+  const agents = {
+    ...(fixer ? { fixer: command } : {}),
+    ...(critic ? { critic: command } : {}),
+    ...(isChecked ? { tester: command } : {}),
+  };
   return {
     plan: {
       name,
@@ -75,13 +82,13 @@ export function simulatedPlan(random: Random, name: string): SimulatedPlan {
       onTaskFailure: random.chance(0.5) ? "stop" : "continue",
       approval: random.pick(["none", "none", "none", "final", "wave"]),
       ...(shared ? { isolation: "shared" } : {}),
-      ...(fixer || critic ? { agents } : {}),
+      ...(fixer || critic || isChecked ? { agents } : {}),
       ...(withGenerated ? { generated: [{ path: generated, by: "true" }] } : {}),
       gates: { ...gates, integration, ...(critic ? { critic: {} } : {}), maxFixRounds: random.between(1, 3) },
       tasks,
     },
     behaviours,
-    mayFail: fates.some(({ fate }) => fate === "fails") || fates.some(({ leavesBug }) => leavesBug),
+    mayFail: isChecked || fates.some(({ fate, leavesBug }) => fate === "fails" || leavesBug),
   };
 }
 
@@ -108,7 +115,10 @@ export type Work =
   | { readonly kind: "generate" }
   | { readonly kind: "gate" }
   /** The critic's agent, which hands in a file. */
-  | { readonly kind: "look"; readonly isSecond: boolean; readonly resultFile: string };
+  | { readonly kind: "look"; readonly isSecond: boolean; readonly resultFile: string }
+  /** The agent of another gate, which hands in a file of checks. */
+  | { readonly kind: "ask"; readonly resultFile: string }
+  | { readonly kind: "added" };
 
 /** Lets a running job do its work and end. */
 export function finishJob(random: Random, volume: FakeVolume, job: FakeJob, work: Work): void {
@@ -119,6 +129,9 @@ export function finishJob(random: Random, volume: FakeVolume, job: FakeJob, work
     return;
   }
   if (work.kind === "look") volume.files.set(work.resultFile, lookAt(random, tree, work.isSecond));
+  if (work.kind === "ask" && random.chance(0.8)) {
+    volume.files.set(work.resultFile, JSON.stringify(random.chance(0.5) ? ["heeded"] : []));
+  }
   if (doWork(random, tree, work)) endJob(job, "passed", null);
   else endJob(job, "failed", 0);
 }
@@ -135,6 +148,11 @@ function doWork(random: Random, { files }: FakeTree, work: Work): boolean {
   switch (work.kind) {
     case "look":
       return true;
+    case "ask":
+      return random.chance(0.8);
+    case "added":
+      // A fixer that is asked although there are no bugs leaves a note.
+      return [...files.keys()].some((path) => path.startsWith("note/"));
     case "gate":
       return bugs.length === 0;
     case "generate":

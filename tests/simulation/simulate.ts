@@ -50,9 +50,11 @@ const lostState = (key: string) => ({
 const maxSteps = 60_000;
 
 function workOfGate({ gate, evidence }: GateRunRow, jobKey: string): Work {
-  if (gate !== "critic") return { kind: "gate" };
-  const isSecond = evidence?.firstLook !== undefined;
-  return { kind: "look", isSecond, resultFile: `${handoverPath(jobKey)}/result.json` };
+  const resultFile = `${handoverPath(jobKey)}/result.json`;
+  if (gate === "critic") return { kind: "look", isSecond: evidence?.firstLook !== undefined, resultFile };
+  const phase = evidence?.added?.phase ?? null;
+  if (phase === null) return { kind: "gate" };
+  return phase === "asking" ? { kind: "ask", resultFile } : { kind: "added" };
 }
 
 /** Runs the world of a seed to its end. Fails with what broke, and the last things that happened. */
@@ -146,7 +148,10 @@ function createWorld(seed: number) {
       driver: () => createFakeDriver(machines, turn),
       snapshots: noSnapshots,
       egress: { denied: async () => [], unreachable: async () => [] },
-      machine: { room: async () => ({ memoryBytes: Number.MAX_SAFE_INTEGER, diskBytes: Number.MAX_SAFE_INTEGER }) },
+      machine: {
+        room: async () => ({ memoryBytes: Number.MAX_SAFE_INTEGER, diskBytes: Number.MAX_SAFE_INTEGER }),
+        boot: () => "boot",
+      },
       sandboxPolicy: loadConfig({}).sandboxPolicy,
       events: { send: async (events) => runner.send(events) },
       secrets: { values: () => ({}), own: () => ({}) },
@@ -373,6 +378,8 @@ function createWorld(seed: number) {
     finishJob(random, machine()!.volume, job, work);
     say("a job ends", `${key} ${job.state.status}`);
     if (work.kind === "look" && work.isSecond) say("a critic looks again", key);
+    if (work.kind === "ask") say("a gate's agent is asked", key);
+    if (work.kind === "added") say("added checks are run", key);
     const tree = job.spec.stages.at(-1)?.cwd;
     if (tree !== undefined && sharedTreeAt(tree) !== null) say("a job ends in a shared tree", tree);
   };

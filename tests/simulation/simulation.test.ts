@@ -36,6 +36,8 @@ const misfortunes = [
   "a sandbox dies",
   "a job ends in a shared tree",
   "a critic looks again",
+  "a gate's agent is asked",
+  "added checks are run",
   "a volume is lost",
   "a long time passes",
   "cancel",

@@ -1,4 +1,5 @@
 import { spawn } from "node:child_process";
+import { randomUUID } from "node:crypto";
 import { copyFileSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
@@ -9,7 +10,8 @@ import { bundle, guestProgram } from "../../src/sandbox/guest-program.ts";
 
 // The agent host and agents, as they are in a sandbox: one file each.
 
-const programs = mkdtempSync(join(tmpdir(), "wavesmith-programs-"));
+/** Made when the first test runs: of a file whose tests are all skipped nothing would be removed. */
+const programs = join(tmpdir(), `wavesmith-programs-${randomUUID()}`);
 const programOf = (name: string): string => join(programs, `${name}.mjs`);
 
 /** A command line that starts an agent. */
@@ -37,6 +39,7 @@ export interface HostFixture {
 export function hostFixture(command: string): HostFixture {
   let folder = "";
   beforeAll(async () => {
+    mkdirSync(programs, { recursive: true });
     const made = dirname(await guestProgram(programs));
     for (const name of ["agent-host", "builtin-agent"]) copyFileSync(join(made, `${name}.mjs`), programOf(name));
     const scripted = await bundle(fileURLToPath(new URL("./scripted-agent.ts", import.meta.url)));

@@ -3,6 +3,7 @@ import { basename } from "node:path";
 import type Docker from "dockerode";
 import type { ProjectId } from "../../src/domain/ids.ts";
 import { connectEngine } from "../../src/sandbox/drivers/docker/engine.ts";
+import { imageName } from "../../src/sandbox/drivers/docker/image.ts";
 import { createDockerDriver, type DockerDriverOptions } from "../../src/sandbox/drivers/docker.ts";
 import type { DriverHarness } from "../contract/sandbox-driver.ts";
 import { usualLimits } from "./usual-limits.ts";
@@ -41,7 +42,7 @@ export const dockerHarness: DriverHarness = {
     const { installationId } = dockerOptions(dataDir);
     const half = await engine().createContainer({
       name: `wavesmith_${projectId}`,
-      Image: (await engine().listImages()).find(({ RepoTags }) => RepoTags?.[0]?.startsWith("wavesmith-sandbox:"))!.Id,
+      Image: imageName(),
       Labels: {
         "io.wavesmith.installation": installationId,
         "io.wavesmith.project": projectId,

@@ -28,6 +28,8 @@ export interface FakeAnswer {
   readonly message?: string;
   /** The connection is cut in the middle of the stream. */
   readonly cut?: boolean;
+  /** Why a stream of Gemini's ends; default STOP. */
+  readonly finishReason?: string;
   /** Sent instead of the answer, as it is. */
   readonly raw?: string;
 }
@@ -255,7 +257,7 @@ function responses(body: { model: string }, answer: FakeAnswer): Spoken {
 }
 
 function gemini(_body: unknown, answer: FakeAnswer): Spoken {
-  const { text, tools = [], inputTokens = 10, cachedTokens = 0, outputTokens = 5 } = answer;
+  const { text, tools = [], inputTokens = 10, cachedTokens = 0, outputTokens = 5, finishReason = "STOP" } = answer;
   const parts = [
     ...(text === undefined ? [] : [{ text }]),
     ...tools.map(({ name, input }) => ({ functionCall: { name, args: input } })),
@@ -272,11 +274,11 @@ function gemini(_body: unknown, answer: FakeAnswer): Spoken {
   const content = { role: "model", parts };
   const begun = { promptTokenCount: inputTokens, cachedContentTokenCount: cachedTokens, candidatesTokenCount: 1 };
   return {
-    whole: { candidates: [{ index: 0, content, finishReason: "STOP" }], usageMetadata },
+    whole: { candidates: [{ index: 0, content, finishReason }], usageMetadata },
     events: [
       { candidates: [{ index: 0, content }], usageMetadata: begun },
       {
-        candidates: [{ index: 0, content: { role: "model", parts: [{ text: "" }] }, finishReason: "STOP" }],
+        candidates: [{ index: 0, content: { role: "model", parts: [{ text: "" }] }, finishReason }],
         usageMetadata,
       },
     ],

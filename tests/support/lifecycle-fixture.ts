@@ -112,7 +112,7 @@ export async function createLifecycle(): Promise<Lifecycle> {
         driver: () => driver,
         snapshots,
         models: { listen: () => undefined },
-        machine: { room: async () => lifecycle.room },
+        machine: { room: async () => lifecycle.room, boot: () => "boot" },
         sandboxPolicy: { ...loadConfig({}).sandboxPolicy, ...policy },
         clock: { now: () => new Date(now) },
         ids: randomIds,

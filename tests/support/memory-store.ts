@@ -296,6 +296,19 @@ function storeOf({ rows, atomically, holders, options }: Shared, process: Memory
       await turn("modelCalls.spending");
       return modelSpending(buildId);
     },
+    reserveModelCall: (call, { tokens, microUsd }) =>
+      alone("reserve-model-call", async () => {
+        const { buildId } = call;
+        const row = await inside.buildSpending.find({ buildId });
+        if (row === null) return false;
+        const reservedTokens = row.reservedTokens + call.reservedTokens;
+        const reservedMicroUsd = row.reservedMicroUsd + (call.reservedMicroUsd ?? 0);
+        if (row.spentTokens + reservedTokens > (tokens ?? Number.POSITIVE_INFINITY)) return false;
+        if (row.spentMicroUsd + reservedMicroUsd > (microUsd ?? Number.POSITIVE_INFINITY)) return false;
+        await inside.buildSpending.update({ buildId }, { reservedTokens, reservedMicroUsd });
+        await inside.modelCalls.insert(call);
+        return true;
+      }),
     async tenantSpending(tenantId) {
       await turn("buildSpending.tenant");
       return tenantSpending(tenantId);

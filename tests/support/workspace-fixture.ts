@@ -3,7 +3,7 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import type { ProjectId } from "../../src/domain/ids.ts";
-import type { JoinBranch, JoinRequest, KeepRequest, Sha, Workspace } from "../../src/workspace/port.ts";
+import type { JoinBranch, JoinRequest, KeepRequest, Reuse, Sha, Workspace } from "../../src/workspace/port.ts";
 import { createWorkspace } from "../../src/workspace/workspace.ts";
 import { createFakeGuest, type FakeGuest } from "./fake-guest.ts";
 
@@ -27,7 +27,7 @@ export interface WorkspaceFixture {
   commit(parent: Sha | null, files: Files): Sha;
   /** The files of a commit with their text. */
   filesOf(sha: Sha): Record<string, string>;
-  open(treePath: string, sha: Sha, reuse?: boolean): Promise<void>;
+  open(treePath: string, sha: Sha, reuse?: Reuse): Promise<void>;
   keep(treePath: string, base: Sha, more?: Partial<KeepRequest>): ReturnType<Workspace["keepTree"]>;
   join(base: Sha, branches: readonly JoinBranch[], more?: Partial<JoinRequest>): ReturnType<Workspace["join"]>;
   dispose(): Promise<void>;

@@ -40,6 +40,7 @@ const plan = {
   description: "A guestbook for the village.",
   context: [{ label: "docs/house-rules.md", text: "Use UTC everywhere." }],
   agents: {},
+  gates: { testing: false, critic: false, integration: false, maxFixRounds: 2 },
   tasks: [task()],
 } as unknown as Plan;
 

@@ -14,6 +14,7 @@ import { createOutput } from "../../src/cli/output.ts";
 import { watchPreview } from "../../src/cli/preview.ts";
 import { buildFinished } from "../../src/cli/view/result.ts";
 import { statusJson, statusLines } from "../../src/cli/view/status-lines.ts";
+import type { BuildView } from "../../src/coordinator/read-build.ts";
 import { WavesmithError } from "../../src/domain/errors.ts";
 import { attempt, gate, moment, view, wave } from "./cli-views.ts";
 
@@ -40,6 +41,8 @@ describe("the command line", () => {
     [["build", "x.yaml", "--brief", "a shop"], /a build has a plan file or a brief/],
     [["build", "x.yaml", "--yes"], /--yes goes with --brief alone/],
     [["build", "--source", "."], /--source goes with --brief alone/],
+    [["build", "x.yaml", "--budget", "usd=5"], /--budget goes with --brief alone/],
+    [["build", "x.yaml", "--planner-prompt", "p.md"], /--planner-prompt goes with --brief alone/],
     [["builds", "--server", "http://x"], /--server comes in a later version/],
     [["builds", "--sandbox", "moon"], /there is no sandbox driver moon/],
     [["builds", "--engine", "steam"], /steam/],
@@ -52,6 +55,7 @@ describe("the command line", () => {
 
   it("shows its help on standard output with exit 0, and on standard error with exit 2 when no command was given", async () => {
     expect(await run("--help")).toMatchObject({ code: 0, stderr: "" });
+    expect((await run("logs", "--help")).stdout).toContain("--data <dir>");
     expect(await run()).toMatchObject({ code: 2, stdout: "" });
   });
 
@@ -74,6 +78,30 @@ describe("the command line", () => {
       criticalPath: ["words", "count", "report"],
       faults: [],
     });
+  });
+
+  it("prints what `build` would refuse of a plan beside its faults", async () => {
+    const folder = mkdtempSync(join(tmpdir(), "wavesmith-cli-"));
+    try {
+      const plan = { name: "far", deliver: { forge: "github", repo: "a/b" }, tasks: [{ id: "a", run: "true" }] };
+      writeFileSync(join(folder, "plan.json"), JSON.stringify(plan));
+      const { code, stdout } = await run("plan", join(folder, "plan.json"), "--json");
+      expect([code, JSON.parse(stdout)]).toMatchObject([0, { faults: [], refused: [{ path: "deliver.forge" }] }]);
+    } finally {
+      rmSync(folder, { recursive: true, force: true });
+    }
+  });
+
+  it("takes what would move the cursor out of a plan's own words", async () => {
+    const folder = mkdtempSync(join(tmpdir(), "wavesmith-cli-"));
+    try {
+      writeFileSync(join(folder, "plan.json"), JSON.stringify({ name: "far", "\u001b[2J": 1, tasks: [] }));
+      const { stdout } = await run("plan", join(folder, "plan.json"));
+      expect(stdout).toContain("Unknown key");
+      expect(stdout).not.toContain("\u001b");
+    } finally {
+      rmSync(folder, { recursive: true, force: true });
+    }
   });
 
   it("shows the waves of a plan whose secrets have no value, names them, and ends with exit 2", async () => {
@@ -146,6 +174,16 @@ describe("errors and hints", () => {
     expect(npm.rewrite(npm.command("retry bld_1"))).toBe("npm run wavesmith -- retry bld_1");
   });
 
+  it("are typed as they stand for sandboxes, too: with the data directory, before what runs inside", () => {
+    expect(hints.rewrite("remove caches: wavesmith sandbox exec shop -- rm -rf ../cache/setup; or raise it")).toBe(
+      "remove caches: wavesmith sandbox exec shop --data 'my data' -- rm -rf ../cache/setup; or raise it",
+    );
+    const npm = createHints({ environment: { npm_lifecycle_event: "wavesmith" } });
+    expect(npm.rewrite("see wavesmith sandbox snapshot --list; or: wavesmith serve --engine inngest")).toBe(
+      "see npm run wavesmith -- sandbox snapshot --list; or: npm run wavesmith -- serve --engine inngest",
+    );
+  });
+
   it("quote words for a shell only where they have to be", () => {
     expect(["a/b-c.git", "two words", "it's"].map(shellWord)).toEqual(["a/b-c.git", "'two words'", "'it'\\''s'"]);
   });
@@ -170,6 +208,17 @@ describe("Ctrl-C", () => {
     now = 900;
     signals.send("SIGHUP");
     expect(counted).toEqual([1, 2]);
+  });
+
+  it("is told from a terminal that was closed, and from a pipe that nobody reads", () => {
+    const signals = source();
+    const interrupts = watchInterrupts(signals, () => 0);
+    signals.send("SIGHUP");
+    expect(interrupts.cause).toBe("SIGHUP: its terminal was closed");
+    const other = watchInterrupts(source(), () => 0);
+    other.raise("a pipe that nobody reads any more");
+    other.raise();
+    expect(other.cause).toBe("a pipe that nobody reads any more");
   });
 
   it("counts two presses 300 ms apart", () => {
@@ -266,6 +315,37 @@ describe("a build as JSON", () => {
     });
     expect(statusLines(stopped, options).map((line) => line.text)).toContain(
       "  api (backend): not started in this wave",
+    );
+  });
+
+  it("says of a build that was rolled back, and of a wave that waits for a person, what to type next", () => {
+    const options = { interrupted: false, repository: "/r", hints: createHints({ environment: {} }), now: moment(9) };
+    const texts = (given: BuildView): string[] => statusLines(given, options).map((line) => line.text);
+    const back = view({
+      build: { status: "waiting", reason: "rolled back to wave 0" },
+      waves: [
+        wave({ status: "cancelled", reason: "rolled back to wave 0", attempts: [attempt({})], taskKeys: ["db"] }),
+      ],
+    });
+    expect(texts(back)).toEqual(expect.arrayContaining(["  waits to be resumed", "next: wavesmith resume bld_1"]));
+    expect(texts(back)).toContain("  db (database): taken back with its wave");
+    const asked = view({ build: { status: "waiting" }, waves: [wave({ status: "waiting" })] });
+    expect(texts(asked)).toContain("  wave 1 waits for a person");
+    expect(texts(asked).at(-1)).toContain("next: wavesmith approve bld_1, or wavesmith reject bld_1");
+  });
+
+  it("names the key as what to mend before a retry when an agent could not sign in", () => {
+    const options = { interrupted: false, repository: "/r", hints: createHints({ environment: {} }), now: moment(9) };
+    const reason = "the agent ended: not signed in: the model failed (401): invalid x-api-key";
+    const refused = view({
+      build: { status: "failed", endedAt: moment(30) },
+      waves: [wave({ status: "failed", taskKeys: ["db"], attempts: [attempt({ outcome: "failed", reason })] })],
+    });
+    expect(statusLines(refused, options).map(({ text }) => text)).toEqual(
+      expect.arrayContaining([
+        expect.stringMatching(/^before: a key .* wavesmith agents$/),
+        "next: wavesmith retry bld_1",
+      ]),
     );
   });
 

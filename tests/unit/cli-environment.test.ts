@@ -17,6 +17,28 @@ beforeEach(() => {
 });
 afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
+/** A stream whose errors are told by hand. */
+function breaking() {
+  const listeners: ((error: Error) => void)[] = [];
+  const written: string[] = [];
+  return {
+    written,
+    stream: {
+      write: (text: string | Uint8Array, done?: () => void) => {
+        written.push(String(text));
+        done?.();
+        return true;
+      },
+      on: (event: string, listener: (error: Error) => void) => {
+        if (event === "error") listeners.push(listener);
+      },
+    },
+    fail: (code: string) => {
+      for (const listener of listeners) listener(Object.assign(new Error(code), { code }));
+    },
+  };
+}
+
 function sink() {
   const written = { stdout: "", stderr: "" };
   const stream = (name: keyof typeof written) => ({
@@ -158,5 +180,25 @@ describe("a command in a sandbox", () => {
       expect(apart(left)).toBe(left);
     }
     expect(apart("build sandbox exec a -b")).toBe("build sandbox exec a -b");
+  });
+});
+
+describe("whoever read what a command prints, and has gone", () => {
+  it.each(["EPIPE", "EIO"])("is told of once, and nothing more is written: %s", async (code) => {
+    const { stream, fail, written } = breaking();
+    const out = createOutput({ stdout: stream, stderr: stream, environment: {} });
+    let told = 0;
+    out.onClosed(() => (told += 1));
+    fail(code);
+    fail(code);
+    out.line("nobody reads this");
+    await out.drained();
+    expect([told, written.join("")]).toEqual([1, ""]);
+  });
+
+  it("is not what any other trouble of the stream is taken for", () => {
+    const { stream, fail } = breaking();
+    createOutput({ stdout: stream, stderr: breaking().stream, environment: {} });
+    expect(() => fail("EBADF")).toThrow("EBADF");
   });
 });

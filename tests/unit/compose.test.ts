@@ -68,6 +68,16 @@ describe("docker-compose.yml", () => {
     expect(sandboxes.app?.volumes).toContain("/var/run/docker.sock:/var/run/docker.sock");
   });
 
+  it("hands every key of models on, and what a brief is done with, as the docs say", () => {
+    const wanted = settings
+      .map(({ name }) => name)
+      .filter((name) => /_API_KEY$|OAUTH_TOKEN$|COMPATIBLE|_MODEL$|_AGENT$/.test(name));
+    const given = services.app?.environment ?? {};
+    expect(Object.fromEntries(wanted.map((name) => [name, given[name]]))).toEqual(
+      Object.fromEntries(wanted.map((name) => [name, `\${${name}:-}`])),
+    );
+  });
+
   it("is called as the README says", () => {
     for (const name of ["docker-compose.yml", "docker-compose.sandboxes.yml"]) {
       expect(read("docs/sandbox.md")).toContain(`-f ${name}`);

@@ -40,6 +40,26 @@ describe("a request with a brief", () => {
     expect(() => read({ brief: "x", agents: { planner: wrong } }, {})).toThrow(/no part \{\{instructions\}\}/);
   });
 
+  it("may have a budget, in which the planner's part counts, said as in a plan", () => {
+    expect(read({ brief: "x", budget: { usd: 5, tokens: 1000, wallClock: "2h" } }).plan.limits.budget).toEqual({
+      usd: 5,
+      tokens: 1000,
+      wallClockMs: 7_200_000,
+    });
+    expect(read({ brief: "x" }).plan.limits.budget).toEqual({ usd: null, tokens: null, wallClockMs: null });
+    const invalid = (message: RegExp) =>
+      expect.objectContaining({ code: "plan-invalid", message: expect.stringMatching(message) });
+    expect(() => read({ brief: "x", budget: { usd: -5 } })).toThrow(invalid(/^limits\.budget\.usd: /));
+    expect(() => read({ brief: "x", budget: { euro: 5 } })).toThrow(invalid(/euro/));
+    expect(() => read({ brief: "x", budget: null })).toThrow(invalid(/limits\.budget/));
+    expect(() => refuseForEvents({ brief: "x", budget: { usd: 5 } })).not.toThrow();
+    const unpriced = { ...ports(model), models: { lacks: () => null, isPriced: () => false } as never };
+    const asked = { id: "e", data: { brief: "x", budget: { usd: 5 } } };
+    expect(() => readBuildRequest(unpriced, asked, "local")).toThrow(
+      /costs is unknown, and the plan has a limit in USD/,
+    );
+  });
+
   it("without any agent lacks something of the environment, said with what to set", () => {
     expect(() => read({ brief: "x" }, {})).toThrow(
       expect.objectContaining({

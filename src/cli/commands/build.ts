@@ -4,10 +4,11 @@ import { WavesmithError } from "../../domain/errors.ts";
 import { buildIdForEvent } from "../../domain/ids.ts";
 import { type NetworkPolicy, networkOf } from "../../domain/network.ts";
 import type { Plan } from "../../domain/plan.ts";
+import { budgetFrom, promptFrom, sourceFrom } from "../brief.ts";
 import { type Context, longestProject } from "../context.ts";
 import { driveToEnd, isInteractive } from "../drive.ts";
 import { exit } from "../errors.ts";
-import { type Interrupts, watchInterrupts } from "../interrupts.ts";
+import { type Interrupts, readerGone, watchInterrupts } from "../interrupts.ts";
 import { driverForTrial, lackingDriver, rawPlan, readPlan, requireGit } from "../parts.ts";
 import { tellFaults } from "../plan-faults.ts";
 import { requester } from "../requester.ts";
@@ -25,6 +26,10 @@ export interface BriefOptions extends BuildOptions {
   readonly source?: string;
   /** The plan that is made runs without being shown first. */
   readonly yes?: boolean;
+  /** Limits of the whole build, such as `usd=5,tokens=2000000`. */
+  readonly budget?: string;
+  /** A file with a prompt of the planner's own. */
+  readonly plannerPrompt?: string;
 }
 
 /** `build PLAN`: runs a build to its end in this process. */
@@ -49,10 +54,18 @@ export async function build(context: Context, file: string, options: BuildOption
 /** `build --brief TEXT`: has a planner make the plan, shows it unless told not to, and runs it. */
 export async function buildBrief(context: Context, text: string, options: BriefOptions): Promise<number> {
   const { agentsOfBrief, planOfBrief } = await import("../../coordinator/request-build.ts");
-  const agents = agentsOfBrief(await context.config());
+  const prompt = options.plannerPrompt === undefined ? null : await promptFrom(options.plannerPrompt);
+  const agents = agentsOfBrief(await context.config(), prompt);
   const source = options.source === undefined ? undefined : sourceFrom(options.source);
-  const plan = planOfBrief({ text, project: context.options.project, source, agents });
-  const said = { brief: text, agents, yes: options.yes === true, ...(source === undefined ? {} : { source }) };
+  const budget = options.budget === undefined ? undefined : budgetFrom(options.budget);
+  const plan = planOfBrief({ text, project: context.options.project, source, agents, budget });
+  const said = {
+    brief: text,
+    agents,
+    yes: options.yes === true,
+    ...(source === undefined ? {} : { source }),
+    ...(budget === undefined ? {} : { budget }),
+  };
   return start({
     context,
     plan,
@@ -63,20 +76,12 @@ export async function buildBrief(context: Context, text: string, options: BriefO
   });
 }
 
-/** A repository when it is written as one, else a folder. */
-function sourceFrom(text: string): Record<string, string> {
-  const [place = "", ref] = text.split(/#(?=[^#]*$)/);
-  const named = ref === undefined || ref === "" ? {} : { ref };
-  if (/^(https?|ssh|git|file):\/\/|^[\w.-]+@[\w.-]+:/.test(place)) return { git: place, ...named };
-  return ref === undefined || ref === "" ? { path: resolve(text) } : { git: resolve(place), ...named };
-}
-
 async function start(asked: Asked): Promise<number> {
   const { context } = asked;
   await requireGit(await context.config());
   const presenter = createPresenter(context);
   const interrupts = watchInterrupts(process);
-  context.out.onClosed(() => interrupts.raise());
+  context.out.onClosed(() => interrupts.raise(readerGone));
   try {
     return await run({ ...asked, presenter, interrupts });
   } finally {

@@ -21,7 +21,9 @@ const maxBytes = 64 * 1024 * 1024;
 /** `diff BUILD [--task ID|--wave N]`: what a build, one of its tasks or one of its waves changed, as a unified diff. */
 export function diff(context: Context, name: string, options: DiffOptions): Promise<number> {
   if (options.task !== undefined && options.wave !== undefined) {
-    throw new WavesmithError("usage", "diff takes --task or --wave, not both");
+    throw new WavesmithError("usage", "diff takes --task or --wave, not both", {
+      remedy: "leave one of them out",
+    });
   }
   return withStore(context, "diff", {
     unused: (config) => {
@@ -30,7 +32,10 @@ export function diff(context: Context, name: string, options: DiffOptions): Prom
       });
     },
     read: async ({ config, store }) => {
-      const span = await spanOf(store, await findBuild(store, context, name), options);
+      const buildId = await findBuild(store, context, name);
+      const remedy = `see what there is: ${context.hints.command(`status ${buildId}`)}`;
+      const nothing: Nothing = (message) => new WavesmithError("not-found", message, { remedy });
+      const span = await spanOf({ store, buildId, nothing }, options);
       const workspace = await createWorkspaceFor(config);
       const projectId = span.projectId as never;
       if (context.json)
@@ -41,18 +46,25 @@ export function diff(context: Context, name: string, options: DiffOptions): Prom
   });
 }
 
-async function spanOf(store: Store, buildId: string, { task, wave }: DiffOptions): Promise<Span> {
+/** Says that there is no such thing, and where to look. */
+type Nothing = (message: string) => WavesmithError;
+
+interface Looked {
+  readonly store: Store;
+  readonly buildId: string;
+  readonly nothing: Nothing;
+}
+
+async function spanOf(looked: Looked, { task, wave }: DiffOptions): Promise<Span> {
+  const { store, buildId, nothing } = looked;
   const { projectId, baseSha, headSha } = await store.builds.get({ id: buildId });
-  if (task !== undefined) return taskSpan(store, { buildId, projectId }, task);
-  if (wave !== undefined) return waveSpan(store, { buildId, projectId }, wave);
+  if (task !== undefined) return taskSpan(looked, projectId, task);
+  if (wave !== undefined) return waveSpan(looked, projectId, wave);
   if (baseSha === null || headSha === null) throw nothing(`build ${buildId} has changed nothing yet`);
   return { projectId, from: baseSha, to: headSha };
 }
 
-const nothing = (message: string): WavesmithError => new WavesmithError("not-found", message);
-
-async function taskSpan(store: Store, build: { buildId: string; projectId: string }, key: string): Promise<Span> {
-  const { buildId, projectId } = build;
+async function taskSpan({ store, buildId, nothing }: Looked, projectId: string, key: string): Promise<Span> {
   const task = await store.tasks.find({ buildId, key });
   if (task === null) throw nothing(`build ${buildId} has no task ${key}`);
   const attempts = await store.attempts.list({ taskId: task.id }, { by: "number" });
@@ -61,9 +73,10 @@ async function taskSpan(store: Store, build: { buildId: string; projectId: strin
   return { projectId, from: kept.baseSha, to: kept.commitSha! };
 }
 
-async function waveSpan(store: Store, build: { buildId: string; projectId: string }, text: string): Promise<Span> {
-  const { buildId, projectId } = build;
-  if (!/^\d{1,6}$/.test(text)) throw new WavesmithError("usage", `--wave ${text} is no number of a wave`);
+async function waveSpan({ store, buildId, nothing }: Looked, projectId: string, text: string): Promise<Span> {
+  if (!/^\d{1,6}$/.test(text)) {
+    throw new WavesmithError("usage", `--wave ${text} is no number of a wave`, { remedy: "waves are counted from 1" });
+  }
   const wave = await store.waves.find({ buildId, number: Number(text) });
   if (wave?.headSha == null) throw nothing(`build ${buildId} has no joined wave ${text}`);
   return { projectId, from: wave.baseSha, to: wave.headSha };

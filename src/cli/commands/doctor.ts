@@ -7,8 +7,17 @@ import { promisify } from "node:util";
 import { messageOf, WavesmithError } from "../../domain/errors.ts";
 import type { Context } from "../context.ts";
 import { exit } from "../errors.ts";
-import { bytes } from "../format.ts";
-import { type Config, checkGit, type DriverProblem, driverForTrial, driverNames, isUsed, openStore } from "../parts.ts";
+import { bytes, count, oneLine } from "../format.ts";
+import {
+  type Config,
+  checkGit,
+  type DriverProblem,
+  driverForTrial,
+  driverNames,
+  isUsed,
+  leftoversInDocker,
+  openStore,
+} from "../parts.ts";
 
 const run = promisify(execFile);
 const leastFreeBytes = 1024 ** 3;
@@ -57,6 +66,7 @@ function looks(config: Config): (() => Promise<Check[]>)[] {
     async () => [await git(config)],
     async () => [await database(config)],
     ...driverNames.map((name) => async () => [await driver(config, name)]),
+    () => leftovers(config),
     async () => [await disk(config)],
     async () => Promise.all(["npm", "python3", "make"].map((tool) => toolCheck(config, tool))),
   ];
@@ -121,6 +131,20 @@ export function driverCheck(name: string, problems: readonly DriverProblem[], gi
     problems.map(({ what }) => what).join("; ") || (gitLacks ? "cannot be used without git, see above" : works);
   const remedy = problems.map((problem) => problem.remedy).join("; ") || null;
   return { name: `sandbox ${name}`, ok: problems.length === 0 && !gitLacks, detail, remedy, needed: false };
+}
+
+async function leftovers(config: Config): Promise<Check[]> {
+  return (await leftoversInDocker(config)).map(({ dataDir, containers, volumes, remedy }) => {
+    const counted = [...(containers > 0 ? [count(containers, "container")] : []), count(volumes, "volume")];
+    const detail = `${counted.join(" and ")} of ${oneLine(dataDir)}, a data directory that is gone`;
+    return {
+      name: "docker leftovers",
+      ok: false,
+      detail,
+      remedy: oneLine(`if it will not come back: ${remedy}`),
+      needed: false,
+    };
+  });
 }
 
 async function disk(config: Config): Promise<Check> {

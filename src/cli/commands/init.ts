@@ -3,6 +3,7 @@ import { resolve } from "node:path";
 import { WavesmithError } from "../../domain/errors.ts";
 import type { Context } from "../context.ts";
 import { exit } from "../errors.ts";
+import { shellWord } from "../hints.ts";
 
 const starter = `# A plan: tasks for agents, with dependencies. \`wavesmith plan FILE\` shows the waves, \`wavesmith build FILE\` runs it.
 name: my-project
@@ -49,6 +50,6 @@ export async function init(context: Context, name: string | undefined): Promise<
     throw new WavesmithError("usage", message, { remedy: context.hints.command("init another.yaml"), cause: error });
   }
   if (context.json) context.out.json({ plan: file });
-  else context.out.line(`wrote ${file}\nnext: ${context.hints.command(`build ${name ?? "plan.yaml"}`)}`);
+  else context.out.line(`wrote ${file}\nnext: ${context.hints.command(`build ${shellWord(name ?? "plan.yaml")}`)}`);
   return exit.ok;
 }

@@ -21,7 +21,8 @@ export async function plan(context: Context, file: string): Promise<number> {
   const waves = planWaves(read, known);
   const criticalPath = known.criticalPath();
   if (context.json) {
-    context.out.json({ waves: waves.map(({ number, tasks }) => ({ number, tasks })), criticalPath, faults });
+    const shown = waves.map(({ number, tasks }) => ({ number, tasks }));
+    context.out.json({ waves: shown, criticalPath, faults, ...(refused.length === 0 ? {} : { refused }) });
     return code;
   }
   for (const line of planLines(read, { waves, criticalPath })) context.out.line(line);

@@ -6,7 +6,7 @@ import { driveToEnd, isInteractive, tellEnd } from "../drive.ts";
 import { exit, exitCodeOf } from "../errors.ts";
 import { findBuild } from "../find-build.ts";
 import { isOver } from "../follow.ts";
-import { watchInterrupts } from "../interrupts.ts";
+import { readerGone, watchInterrupts } from "../interrupts.ts";
 import { readPlan, repositoryPath, requireDriver, requireGit } from "../parts.ts";
 import { tellFaults } from "../plan-faults.ts";
 import { requester } from "../requester.ts";
@@ -75,7 +75,7 @@ export async function goOn(
   await requireGit(await context.config());
   const presenter = createPresenter(context);
   const interrupts = watchInterrupts(process);
-  context.out.onClosed(() => interrupts.raise());
+  context.out.onClosed(() => interrupts.raise(readerGone));
   try {
     return await withSession(context, presenter, async (session) => {
       const { store } = session.app;

@@ -3,6 +3,7 @@ import type { Context } from "../context.ts";
 import { exit as exits } from "../errors.ts";
 import { withApp, withSandbox } from "../find-sandbox.ts";
 import { bytes, duration, oneLine, table } from "../format.ts";
+import { shellWord } from "../hints.ts";
 import { type App, isUsed, type SandboxRow, type SnapshotRow } from "../parts.ts";
 
 export interface SnapshotCommand {
@@ -46,7 +47,7 @@ async function take(
   else {
     const until = row.expiresAt.toISOString().slice(0, 10);
     context.out.line(`${row.id}: ${bytes(row.sizeBytes!)} in ${duration(Date.now() - begun)}, kept until ${until}`);
-    context.out.line(`  put it back: ${context.hints.command(`sandbox restore ${name} ${row.id}`)}`);
+    context.out.line(`  put it back: ${context.hints.command(`sandbox restore ${shellWord(name)} ${row.id}`)}`);
   }
   return exits.ok;
 }
@@ -114,7 +115,7 @@ export function restore(context: Context, name: string, snapshotId: string | und
         `the volume of ${name} is what it was at ${row.createdAt.toISOString().slice(0, 19)}Z (${row.id})`,
       );
       context.out.line(
-        `  the sandbox is stopped; its next use starts it: ${context.hints.command(`sandbox start ${name}`)}`,
+        `  the sandbox is stopped; its next use starts it: ${context.hints.command(`sandbox start ${shellWord(name)}`)}`,
       );
     }
     return exits.ok;
@@ -132,7 +133,7 @@ async function chosen(
   if (row !== null) return row;
   const what = snapshotId === undefined ? `no snapshot of ${name} is kept` : `${name} has no snapshot ${snapshotId}`;
   throw new WavesmithError("not-found", what, {
-    remedy: `see ${context.hints.command(`sandbox snapshot ${name} --list`)}`,
+    remedy: `see ${context.hints.command(`sandbox snapshot ${shellWord(name)} --list`)}`,
   });
 }
 

@@ -138,8 +138,8 @@ async function idleTime(app: App, { driver, projectId }: SandboxRow): Promise<nu
 export function start(context: Context, name: string): Promise<number> {
   const work = async (app: App, sandbox: SandboxRow): Promise<number> => {
     const { workspaceRoot } = await startedSandbox(app, sandbox);
-    context.out.line(`the sandbox of ${name} runs (${sandbox.driver}, its volume is ${workspaceRoot} inside)`);
-    return exits.ok;
+    const text = `the sandbox of ${name} runs (${sandbox.driver}, its volume is ${workspaceRoot} inside)`;
+    return tell(context, sandbox, "running", text);
   };
   return withSandbox(context, name, work, { orVolume: true });
 }
@@ -150,8 +150,7 @@ export function stop(context: Context, name: string): Promise<number> {
     await refuseWhileBuilding(context, app, sandbox, name);
     const { stopSandbox } = await import("../../coordinator/stop-sandbox.ts");
     await stopSandbox(app.ports, sandbox);
-    context.out.line(`the sandbox of ${name} is stopped; its next use starts it again`);
-    return exits.ok;
+    return tell(context, sandbox, "stopped", `the sandbox of ${name} is stopped; its next use starts it again`);
   });
 }
 
@@ -162,10 +161,17 @@ export function remove(context: Context, name: string, options: { volume: boolea
     const { removeSandbox } = await import("../../coordinator/stop-sandbox.ts");
     await removeSandbox(app.ports, sandbox, options);
     const rest = options.volume ? "with its volume; the repository stays" : "and its volume kept (--volume removes it)";
-    context.out.line(`the sandbox of ${name} is removed, ${rest}`);
-    return exits.ok;
+    const state = options.volume ? "removed" : volumeKept;
+    return tell(context, sandbox, state, `the sandbox of ${name} is removed, ${rest}`);
   };
   return withSandbox(context, name, work, { orVolume: true });
+}
+
+/** What became of it, in the words of `sandbox ls`; returns the exit code. */
+function tell({ out, json }: Context, { id, projectId, driver }: SandboxRow, state: string, text: string): number {
+  if (json) out.json({ sandboxId: id, projectId, driver, state });
+  else out.line(text);
+  return exits.ok;
 }
 
 /** A build's agents are not pulled from under it: their work would be lost. */

@@ -2,7 +2,9 @@ import { WavesmithError } from "../../domain/errors.ts";
 import type { Context } from "../context.ts";
 import { exit } from "../errors.ts";
 import { findBuild } from "../find-build.ts";
+import { watchInterrupts } from "../interrupts.ts";
 import type { App } from "../parts.ts";
+import { stopIdleSandbox } from "../session.ts";
 import { withSteering } from "../steering.ts";
 
 const dayMs = 24 * 3600 * 1000;
@@ -17,6 +19,7 @@ export function shell(context: Context, name: string, taskKey: string | undefine
     const build = await app.store.builds.get({ id: buildId });
     const sha = await headOf(app, buildId, taskKey);
     const { ensureSandbox } = await import("../../coordinator/sandboxes.ts");
+    const before = await app.ports.driver(build.sandboxDriver).find(build.projectId as never);
     const { guest } = await ensureSandbox(app.ports, build);
     const treePath = `trees/${buildId}/shell-${process.pid}`;
     await app.ports.workspace.openTree({ projectId: build.projectId as never, guest, treePath, sha, reuse: false });
@@ -26,6 +29,8 @@ export function shell(context: Context, name: string, taskKey: string | undefine
       return await converse(guest, treePath);
     } finally {
       await app.ports.workspace.closeTree(guest, treePath);
+      // Started for this alone; somebody else may have begun to use it meanwhile.
+      if (before === null) await stopIdleSandbox(app, app.store, build.projectId);
     }
   });
 }
@@ -62,13 +67,18 @@ async function converse(guest: Guest, treePath: string): Promise<number> {
   const limits = { timeoutMs: dayMs, outputLimitBytes: 64 * 1024 * 1024 };
   await guest.startJob(key, { stages: [{ ...stage, ...limits }], writable: [treePath], labels: { shell: treePath } });
   const input = forwardInput(guest, key, terminal);
+  // A signal, a terminal that is closed among them, would leave the shell at work and the sandbox with it.
+  const interrupts = watchInterrupts(process);
+  const left = { reason: "the shell was left", graceMs: 500 };
+  interrupts.on(() => void guest.cancelJob(key, left).catch(() => undefined)); // Done again below, where it may fail.
   try {
     await copyOutput(guest, key, stdout);
     const state = await guest.findJob(key);
     return state?.stages[0]?.exitCode ?? exit.failed;
   } finally {
     input.end();
-    await guest.cancelJob(key, { reason: "the shell was left", graceMs: 500 });
+    interrupts.dispose();
+    await guest.cancelJob(key, left);
     await guest.forgetJob(key);
   }
 }
@@ -83,6 +93,7 @@ function forwardInput(guest: Guest, key: string, terminal: boolean): { end(): vo
   };
   const onData = (data: Buffer): void => send(data, false);
   const onEnd = (): void => send(Buffer.alloc(0), true);
+  stdin.on("error", onEnd); // A terminal that was closed.
   if (terminal) stdin.setRawMode(true);
   stdin.on("data", onData);
   stdin.on("end", onEnd);

@@ -1,4 +1,5 @@
 import type { FindingView, GateView } from "../../coordinator/read-build.ts";
+import { type AddedCheck, type AddedChecks, addedText } from "../../domain/added-checks.ts";
 import type { Evidence } from "../../domain/finding.ts";
 import { count, duration, oneLine } from "../format.ts";
 import type { Tone } from "../palette.ts";
@@ -22,8 +23,26 @@ export function gateLines(waveNumber: number, gate: GateView): Line[] {
   const said = idle ? oneLine(gate.reason ?? "") : evidenceText(gate.evidence);
   const why = idle || verdict === "passed" || gate.reason === null ? "" : ` (${oneLine(gate.reason)})`;
   const text = `  ${gate.gate} of wave ${waveNumber}${round}: ${verdict}${why}${said === "" ? "" : `: ${said}`}`;
-  const head: Line = { tone: tones[verdict] ?? "plain", text, ...(idle ? { minor: true } : {}) };
-  return verdict === "passed" || idle ? [head] : [head, ...findingLines(gate.findings, "    ")];
+  const added = addedLines(gate.evidence?.added, "    ");
+  const head: Line = {
+    tone: tones[verdict] ?? "plain",
+    text,
+    ...(idle && added.length === 0 ? { minor: true } : {}),
+  };
+  return verdict === "passed" || idle ? [head, ...added] : [head, ...added, ...findingLines(gate.findings, "    ")];
+}
+
+/** What the gate's agent added, and what of it could not be run and why; what failed is among the findings. */
+export function addedLines(added: AddedChecks | undefined, indent: string): Line[] {
+  if (added === undefined) return [];
+  const isWhole = added.lack === null && added.checks.every(({ result }) => result?.outcome === "passed");
+  const head: Line = { tone: isWhole ? "plain" : "warn", text: `${indent}${oneLine(addedText(added))}` };
+  return [head, ...added.checks.flatMap((check) => checkLines(check, `${indent}  `))];
+}
+
+function checkLines({ name, command, result }: AddedCheck, indent: string): Line[] {
+  if (result?.outcome !== "not-run") return [];
+  return [{ tone: "warn", text: `${indent}${oneLine(`${name}: could not be run: ${result.note}: ${command}`)}` }];
 }
 
 /** Command, exit code, tests counted, duration (W6). */

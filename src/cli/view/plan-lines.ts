@@ -38,9 +38,13 @@ export function planLines(plan: Plan, { waves, criticalPath }: Outlook): string[
 
 function gates(plan: Plan): string {
   const { testing, critic, integration, maxFixRounds } = plan.gates;
-  const command = (gate: { command: string | null; from: string | null; when: string }, absent: string): string =>
+  const command = (
+    gate: { command: string | null; from: string | null; when: string; agent?: string | undefined },
+    absent: string,
+  ): string =>
     [
       gate.command === null ? absent : firstLine(gate.command),
+      ...(gate.agent === undefined ? [] : [`checks by ${gate.agent}`]),
       ...(gate.from === null ? [] : [`from ${gate.from} on`]),
       ...(gate.when === "final" ? ["in the last wave"] : []),
     ].join(", ");

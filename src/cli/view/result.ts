@@ -1,4 +1,5 @@
 import type { BuildView, WaveView } from "../../coordinator/read-build.ts";
+import type { AddedChecks } from "../../domain/added-checks.ts";
 import type { Spending } from "../../domain/models.ts";
 import { duration } from "../format.ts";
 import { type Spent, spentByBuild, spentByTask, spentInWave, spentJson } from "./spending.ts";
@@ -22,9 +23,26 @@ export interface WaveResult {
   readonly number: number;
   readonly status: string;
   readonly tasks: readonly { id: string; agent: string; status: string; attempts: number; spent?: Spent }[];
-  readonly gates: readonly { name: string; verdict: string; rounds: number }[];
+  readonly gates: readonly { name: string; verdict: string; rounds: number; added?: AddedResult }[];
   readonly commit: string | null;
   readonly spent?: Spent;
+}
+
+/** What a gate's agent added to the last run of it. */
+export interface AddedResult {
+  readonly agent: string;
+  /** Why it added none; null otherwise. */
+  readonly lack: string | null;
+  readonly checks: readonly {
+    name: string;
+    command: string;
+    why: string;
+    /** `passed`, `failed`, `not-run`; null: not yet. */
+    outcome: string | null;
+    exitCode: number | null;
+    /** Why it could not be run. */
+    note: string | null;
+  }[];
 }
 
 export const buildFinished = (view: BuildView, repository: string, planFile: string | null = null): BuildFinished => ({
@@ -82,18 +100,41 @@ function waveResult(view: BuildView, wave: WaveView): WaveResult {
       const attempts = wave.attempts.filter((attempt) => attempt.taskKey === key).length;
       return { id: key, agent: task.agent, status, attempts, ...spentField(spentByTask(view, key, [wave])) };
     }),
-    gates: latestGates(wave).map(({ gate, verdict, rounds }) => ({ name: gate, verdict, rounds })),
+    gates: latestGates(wave).map(({ gate, verdict, rounds, added }) => ({
+      name: gate,
+      verdict,
+      rounds,
+      ...(added === undefined ? {} : { added: addedResult(added) }),
+    })),
     commit: wave.headSha,
     ...spentField(spentInWave(view, wave)),
   };
 }
 
-/** Each gate once, with its last verdict and how often it ran. */
-export function latestGates(wave: WaveView): { gate: string; verdict: string; rounds: number }[] {
-  const latest = new Map<string, { gate: string; verdict: string; rounds: number }>();
+const addedResult = ({ role, lack, checks }: AddedChecks): AddedResult => ({
+  agent: role,
+  lack,
+  checks: checks.map(({ name, command, why, result }) => {
+    const { outcome = null, exitCode = null, note = null } = result ?? {};
+    return { name, command, why, outcome, exitCode, note };
+  }),
+});
+
+interface LatestGate {
+  readonly gate: string;
+  readonly verdict: string;
+  readonly rounds: number;
+  readonly added?: AddedChecks;
+}
+
+/** Each gate once, with its last verdict, how often it ran and what its agent added to the last run. */
+export function latestGates(wave: WaveView): LatestGate[] {
+  const latest = new Map<string, LatestGate>();
   for (const run of wave.gates) {
     const rounds = (latest.get(run.gate)?.rounds ?? 0) + 1;
-    latest.set(run.gate, { gate: run.gate, verdict: run.verdict ?? "inconclusive", rounds });
+    const added = run.evidence?.added;
+    const verdict = run.verdict ?? "inconclusive";
+    latest.set(run.gate, { gate: run.gate, verdict, rounds, ...(added === undefined ? {} : { added }) });
   }
   return [...latest.values()];
 }

@@ -7,7 +7,7 @@ import { briefText, madePlanLines, planChoices, waveOfWaitingPlan } from "./plan
 import { openQuestionLines, openQuestionsJson } from "./question-lines.ts";
 import { elapsedText, waveMs, waveResults } from "./result.ts";
 import { andSpent, budgetText, spentBy, spentByBuild, spentByTask, spentInWave, spentJson } from "./spending.ts";
-import { failureLines } from "./summary.ts";
+import { failureLines, nextLines } from "./summary.ts";
 import { liveAttempt, phaseOf, waitsFor } from "./waiting.ts";
 
 export interface StatusOptions {
@@ -110,6 +110,7 @@ function leftBehind(wave: WaveView, task: TaskView): string {
   if (task.conflicts.some((conflict) => conflict.waveNumber === wave.number)) {
     return "conflicted, done again in a later wave";
   }
+  if (wave.status === "cancelled" && wave.reason?.startsWith("rolled back") === true) return "taken back with its wave";
   // A wave starts no further task once one has failed for good.
   const wasStarted = wave.attempts.some((attempt) => attempt.taskKey === task.key);
   return wasStarted ? "not joined in this wave" : "not started in this wave";
@@ -138,15 +139,16 @@ function previewLine(preview: NonNullable<BuildView["preview"]>): Line {
   return { tone, text: `preview of wave ${preview.waveNumber}: ${preview.status}${why}` };
 }
 
-function whereLines({ build }: BuildView, { repository, hints }: StatusOptions): Line[] {
+function whereLines(view: BuildView, { repository, hints }: StatusOptions): Line[] {
+  const { build } = view;
   const lines: Line[] = [];
   if (build.headSha !== null) {
     lines.push({ tone: "plain", text: `head: ${build.headSha}` });
     lines.push({ tone: "plain", text: `fetch it: git fetch ${shellWord(repository)} main` });
   }
-  if (build.status === "failed" || build.status === "cancelled") {
-    lines.push({ tone: "strong", text: `next: ${hints.command(`retry ${build.id}`)}` });
-  }
+  // What runs needs nothing, and the choices for a made plan stand above.
+  const isStill = ["failed", "cancelled", "waiting"].includes(build.status);
+  if (isStill && waveOfWaitingPlan(view) === null) lines.push(...nextLines(view, hints));
   return lines;
 }
 

@@ -3,7 +3,7 @@ import { makesPlan } from "../../domain/brief.ts";
 import { agentSpecFor } from "../../domain/plan.ts";
 import { count, harmless, oneLine } from "../format.ts";
 import { type Hints, shellWord } from "../hints.ts";
-import { evidenceText, findingLines } from "./gate-lines.ts";
+import { addedLines, evidenceText, findingLines } from "./gate-lines.ts";
 import type { Line } from "./line.ts";
 import { attemptName } from "./narrate.ts";
 import { madePlanLines, planChoices, waveOfWaitingPlan } from "./plan-lines.ts";
@@ -53,11 +53,12 @@ function statusLine(view: BuildView, now: Date): Line {
   return { tone, text: `build ${build.id} ${build.status}${why}: ${facts}` };
 }
 
-function nextLines(view: BuildView, hints: Hints): Line[] {
+/** What to type next; nothing when the build is completed. */
+export function nextLines(view: BuildView, hints: Hints): Line[] {
   const { build } = view;
   const next = (words: string): Line[] => [{ tone: "strong", text: `next: ${hints.command(words)}` }];
   if (build.status === "failed" || build.status === "cancelled") {
-    return [...next(`retry ${build.id}`), ...planLines(view, hints)];
+    return [...signInLines(view, hints), ...next(`retry ${build.id}`), ...planLines(view, hints)];
   }
   if (build.status === "completed") return [];
   if (build.status !== "waiting" || view.waves.at(-1)?.status !== "waiting") return next(`resume ${build.id}`);
@@ -69,6 +70,14 @@ function nextLines(view: BuildView, hints: Hints): Line[] {
       text: `next: ${hints.command(`approve ${build.id}`)}, or ${reject}, then ${hints.command(`resume ${build.id}`)}`,
     },
   ];
+}
+
+/** The same key fails again. */
+function signInLines({ waves }: BuildView, hints: Hints): Line[] {
+  const isRefused = waves.at(-1)?.attempts.some(({ reason }) => reason?.startsWith("the agent ended: not signed in"));
+  if (isRefused !== true) return [];
+  const text = `before: a key that its provider takes; which settings are used says ${hints.command("agents")}`;
+  return [{ tone: "strong", text }];
 }
 
 /** A gate that could not judge fails again as long as the plan asks for the same: what to change in it. */
@@ -88,6 +97,10 @@ function planLines(view: BuildView, hints: Hints): Line[] {
   if (has("too-few-tests")) {
     const ways = "let the command print TAP or write a JUnit report, or set gates.testing.minTests: 0";
     return [{ tone: "strong", text: `  or, with the plan edited (${ways}): ${edited}` }];
+  }
+  if (has("added-check")) {
+    const way = `take gates.${gate!.gate}.agent away to go by the plan's own checks`;
+    return [{ tone: "strong", text: `  or, with the plan edited (${way}): ${edited}` }];
   }
   if (!has("command-not-found")) return [];
   return [{ tone: "strong", text: `  or, with a command in the plan that is there: ${edited}` }];
@@ -147,6 +160,7 @@ function gateFailure(gate: GateView, wave: WaveView): Line[] {
     ...(evidence?.command ? [{ tone: "plain" as const, text: `  command: ${firstLines(evidence.command)}` }] : []),
     { tone: "plain", text: `  ${evidenceText(evidence === null ? null : { ...evidence, command: null })}` },
     ...tailLines(evidence?.outputTail ?? ""),
+    ...addedLines(evidence?.added, "  "),
     ...findingLines(gate.findings, "  "),
   ];
 }

@@ -52,7 +52,8 @@ export function phaseOf(view: BuildView): string {
       return "waits for its project's turn";
     case "waiting":
       if (waveOfWaitingPlan(view) !== null) return "its plan waits for a person";
-      return wave === null ? "waits for a person" : `wave ${wave.number} waits for a person`;
+      if (wave?.status === "waiting") return `wave ${wave.number} waits for a person`;
+      return "waits to be resumed";
     case "cancelling":
       return "ending its jobs and keeping their work";
     case "running":
@@ -86,5 +87,13 @@ function runningPhase(view: BuildView, wave: WaveView | null): string {
 
 function gateAtWork(wave: WaveView): string {
   const gate = wave.gates.find((candidate) => candidate.status !== "finished");
-  return gate === undefined ? "between gates" : `${gate.gate} gate`;
+  if (gate === undefined) return "between gates";
+  const added = gate.evidence?.added;
+  const what =
+    added?.phase === "asking"
+      ? `, agent ${added.role} at work`
+      : added?.phase === "running"
+        ? ", checks of its agent"
+        : "";
+  return `${gate.gate} gate${what}`;
 }

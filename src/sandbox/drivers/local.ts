@@ -179,7 +179,8 @@ function differences(running: SandboxRecord, wanted: SandboxRecord): string[] {
   const now = Object.entries(compared(wanted));
   return Object.entries(compared(running)).flatMap(([key, value], index) => {
     const [, other] = now[index]!;
-    return value === other ? [] : [`${key} ${value} instead of ${other}`];
+    if (value === other) return [];
+    return key === "program" ? ["the guest of another version of Wavesmith"] : [`${key} ${value} instead of ${other}`];
   });
 }
 
@@ -187,7 +188,7 @@ function inUse({ record, health }: Running, differing: readonly string[]): Waves
   const what = `the sandbox of ${record.projectId} runs with ${differing.join(" and ")}`;
   return new WavesmithError("conflict", `${what}, and ${health.activeJobs} of its jobs are active`, {
     retryable: true,
-    remedy: "wait for its jobs to end or cancel them, then try again",
+    remedy: `wait for its jobs to end, or end them: wavesmith sandbox stop ${record.projectId}`,
   });
 }
 

@@ -34,6 +34,7 @@ export const profileVersion = 1;
 /** What this engine can do, and what it is told besides. */
 export interface Making {
   readonly installationId: string;
+  readonly dataDir: string;
   readonly processors: number;
   /** Whether open files are limited here; an engine that has less itself gives what it has. */
   readonly limitsFiles: boolean;
@@ -57,7 +58,7 @@ export function sandboxContainer(spec: SandboxSpec, wants: Wants, volume: string
     [label.wants]: JSON.stringify(wants),
   };
   return {
-    ...common(wants.image, labels),
+    ...common(wants.image, labels, making),
     name: containerName(spec.projectId),
     Cmd: guestArguments(wants, making),
     StopTimeout: stopSeconds,
@@ -122,7 +123,7 @@ export function archiveContainer(
 ): Create {
   const { verb, image, volume, format, maxBytes } = work;
   return {
-    ...common(image, { ...labels, [label.role]: role.archive }),
+    ...common(image, { ...labels, [label.role]: role.archive }, making),
     Entrypoint: guestProgram,
     Cmd: [...archiving(verb, format), ...(maxBytes === null ? [] : ["--max-bytes", String(maxBytes)])],
     AttachStdin: verb === "unpack",
@@ -141,12 +142,12 @@ export function archiveContainer(
   };
 }
 
-const common = (image: string, labels: Labels): Create => ({
+const common = (image: string, labels: Labels, { dataDir }: Making): Create => ({
   Image: image,
   User: user,
   Hostname: "wavesmith",
   Tty: false,
-  Labels: { ...labels },
+  Labels: { ...labels, [label.dataDir]: dataDir },
 });
 
 function confined(

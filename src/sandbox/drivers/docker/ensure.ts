@@ -63,7 +63,7 @@ function inUse({ container, health }: Running, wants: Wants): WavesmithError {
   const what = `the sandbox of ${container.projectId} runs with ${how}`;
   return new WavesmithError("conflict", `${what}, and ${health.activeJobs} of its jobs are active`, {
     retryable: true,
-    remedy: "wait for its jobs to end or cancel them, then try again",
+    remedy: `wait for its jobs to end, or end them: wavesmith sandbox stop ${container.projectId}`,
   });
 }
 

@@ -55,7 +55,7 @@ export function openHouse(given: DockerDriverOptions): House {
     options,
     image: given.image ?? imageName(),
     engine,
-    volumes: createVolumes(engine, given.installationId),
+    volumes: createVolumes(engine, options),
     links: new Map(),
     limitsFiles: true,
     info: () => {
@@ -98,6 +98,6 @@ export async function withoutImage({ engine, image }: Pick<House, "engine" | "im
 }
 
 export async function makingOf({ info, options, limitsFiles }: House): Promise<Making> {
-  const { installationId, silenceMs = null } = options;
-  return { installationId, processors: (await info()).NCPU, limitsFiles, silenceMs };
+  const { installationId, dataDir, silenceMs = null } = options;
+  return { installationId, dataDir, processors: (await info()).NCPU, limitsFiles, silenceMs };
 }

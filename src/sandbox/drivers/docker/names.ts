@@ -6,6 +6,8 @@ import type { ProjectId } from "../../../domain/ids.ts";
 const prefix = "io.wavesmith.";
 export const label = {
   installation: `${prefix}installation`,
+  /** Where that installation's data lies: once it is gone, what it made is nobody's. */
+  dataDir: `${prefix}data-dir`,
   project: `${prefix}project`,
   tenant: `${prefix}tenant`,
   /** The sandbox's id; only a project's own container has it. */

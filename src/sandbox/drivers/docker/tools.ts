@@ -5,8 +5,8 @@
 // V6. The mark that names it is made when it is whole, by one act of the engine (V2): of two processes that fill one at
 //     once the first to mark wins, and the other takes the winner's.
 import { createHash } from "node:crypto";
-import { createReadStream, lstatSync, readdirSync, readlinkSync } from "node:fs";
-import { join } from "node:path";
+import { createReadStream, lstatSync, readdirSync, readlinkSync, realpathSync } from "node:fs";
+import { dirname, join } from "node:path";
 import type { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { createGzip } from "node:zlib";
@@ -50,7 +50,8 @@ async function fill(house: House, { set, image, archive }: Filling): Promise<str
   const labels = { [label.installation]: options.installationId, [label.tools]: set };
   // Those of processes that were killed hold what they have half filled.
   await removeArchiveContainers(engine, { ...labels, [label.tools]: "" }, false);
-  const volume = await volumes.beginTools(set);
+  const tools = { set, dataDir: dirname(realpathSync(join(options.dataDir, "tools"))) };
+  const volume = await volumes.beginTools(tools);
   const making = await makingOf(house);
   const work = { volume, image, labels, making, format: "tar.gz", maxBytes: Number.MAX_SAFE_INTEGER } as const;
   try {
@@ -59,7 +60,7 @@ async function fill(house: House, { set, image, archive }: Filling): Promise<str
     await volumes.remove(volume);
     throw error;
   }
-  return volumes.markTools(set, volume);
+  return volumes.markTools(tools, volume);
 }
 
 /** What is installed as an archive: of every agent the version in use, and its link. */

@@ -30,13 +30,20 @@ export interface Volumes {
   /** The whole volume with this set of installed agents; null when there is none yet. */
   findTools(set: string): Promise<string | null>;
   /** A new one, to be filled by this process. */
-  beginTools(set: string): Promise<string>;
+  beginTools(tools: Tools): Promise<string>;
   /** Makes a filled one that of the set, unless another process was quicker; removes those of other sets that nobody uses. */
-  markTools(set: string, name: string): Promise<string>;
+  markTools(tools: Tools, name: string): Promise<string>;
   /** Of every project with a volume, its name. */
   list(): Promise<ReadonlyMap<ProjectId, string>>;
   /** Whether the engine keeps a volume to its size. */
   isLimited(): Promise<boolean>;
+}
+
+/** A set of installed agents. */
+export interface Tools {
+  readonly set: string;
+  /** Where they are installed, which need not be where this driver's data lies: a trial borrows them. */
+  readonly dataDir: string;
 }
 
 export interface Owner {
@@ -46,10 +53,14 @@ export interface Owner {
 
 type Found = Pick<Docker.VolumeInspectInfo, "Name" | "Labels">;
 
-export function createVolumes(engine: Engine, installationId: string): Volumes {
+export function createVolumes(
+  engine: Engine,
+  { installationId, dataDir }: { installationId: string; dataDir: string },
+): Volumes {
+  const mine: Labels = { [label.installation]: installationId, [label.dataDir]: dataDir };
   let limited: Promise<boolean> | null = null;
   const isLimited = (): Promise<boolean> => {
-    limited ??= trySize(engine, installationId);
+    limited ??= trySize(engine, mine);
     limited.catch(() => {
       limited = null;
     });
@@ -57,7 +68,7 @@ export function createVolumes(engine: Engine, installationId: string): Volumes {
   };
   const own = (more: Labels = {}): Promise<Found[]> => find(engine, { [label.installation]: installationId, ...more });
   const make = async (name: string, labels: Labels, sizeBytes: number | null): Promise<string> => {
-    const found = await create(engine, name, { ...labels, [label.installation]: installationId }, sizeBytes);
+    const found = await create(engine, name, { ...mine, ...labels }, sizeBytes);
     if (found.Labels?.[label.installation] !== installationId) throw foreign(name);
     return name;
   };
@@ -117,12 +128,12 @@ export function createVolumes(engine: Engine, installationId: string): Volumes {
       if (whole === null) for (const mark of found.filter(isMark)) await remove(mark.Name);
       return whole;
     },
-    beginTools: (set) => {
-      const labels = { [label.role]: role.tools, [label.tools]: set, [label.maker]: ourselves() };
+    beginTools: ({ set, dataDir }) => {
+      const labels = { ...toolLabels(set, dataDir), [label.role]: role.tools, [label.maker]: ourselves() };
       return make(`wavesmith_tools_${randomBytes(8).toString("hex")}`, labels, null);
     },
-    markTools: async (set, name) => {
-      const labels = { [label.role]: role.mark, [label.tools]: set, [label.volume]: name };
+    markTools: async ({ set, dataDir }, name) => {
+      const labels = { ...toolLabels(set, dataDir), [label.role]: role.mark, [label.volume]: name };
       await make(`wavesmith_tools_${installationId}_${set}`, labels, null);
       const found = await own();
       const whole = wholeTools(set, found) ?? name;
@@ -140,6 +151,8 @@ const labelsOf = (projectId: ProjectId, { tenantId }: Owner, more: Labels): Labe
   [label.role]: role.volume,
   ...more,
 });
+
+const toolLabels = (set: string, dataDir: string): Labels => ({ [label.tools]: set, [label.dataDir]: dataDir });
 
 const isOfProject = ({ Labels }: Found): boolean => Labels?.[label.project] !== undefined;
 
@@ -209,9 +222,9 @@ async function removeVolume(engine: Engine, name: string, unlessUsed = false): P
 }
 
 /** A quota for a volume needs a file system of the engine's that has them (XFS with pquota); only trying tells. */
-async function trySize(engine: Engine, installationId: string): Promise<boolean> {
+async function trySize(engine: Engine, mine: Labels): Promise<boolean> {
   const name = `wavesmith_trial_${randomBytes(6).toString("hex")}`;
-  const labels = { [label.installation]: installationId, [label.role]: role.archive };
+  const labels = { ...mine, [label.role]: role.archive };
   const made = await engine.call(
     "try a quota",
     (docker, limited) =>

@@ -1,0 +1,187 @@
+import type { AddedCheck, AddedChecks } from "../domain/added-checks.ts";
+import { WavesmithError } from "../domain/errors.ts";
+import { agentSpecFor } from "../domain/plan.ts";
+import type { ProposedCheck } from "../gates/port.ts";
+import type { JobState, SandboxEndpoint, StageSpec } from "../sandbox/port.ts";
+import type { BuildRow, GateRunRow, WaveRow } from "../store/port.ts";
+import { describeFailure, endText, failedStage, gateMask, overBudget, stageOutput } from "./job-results.ts";
+import { answersPath, gateTreePath, handoverPath, homePath } from "./names.ts";
+import type { Ports } from "./port.ts";
+import { waveMembers } from "./start-attempt.ts";
+import { clearSurroundings, keepsJobsApart } from "./surroundings.ts";
+
+// The agent of the testing or integration gate: asked, once our own checks have held, for more of them, in a job, a tree
+// and a session of its own. What it says proves nothing: what it hands in are commands, which we run (added-checks.ts).
+
+const agentTimeoutMs = 20 * 60_000;
+const diffBytes = 256 * 1024;
+const resultBytes = 1024 * 1024;
+
+/** A run of a gate. */
+export interface AgentRun {
+  readonly run: GateRunRow;
+  readonly build: BuildRow;
+  readonly wave: WaveRow;
+}
+
+/** What the gate's agent is doing in this run: asked, or its checks run; null: neither. */
+export const addedPhase = ({ evidence }: Pick<GateRunRow, "evidence">): AddedChecks["phase"] =>
+  evidence?.added?.phase ?? null;
+
+/** Each time it is asked it begins anew: what an earlier session knew is about another head. */
+export const gateAgentHome = ({ run, build, wave }: AgentRun, fence = run.fence): string =>
+  homePath(build.id, `${run.gate}-${wave.number}-${run.round}.${fence}`);
+
+/** The stage in which the gate's agent is asked for checks. */
+export async function askStage(
+  ports: Ports,
+  endpoint: SandboxEndpoint,
+  loaded: AgentRun,
+  env: Readonly<Record<string, string>>,
+): Promise<StageSpec> {
+  const { run, build, wave } = loaded;
+  const jobKey = run.jobKey!;
+  const { role } = run.evidence!.added!;
+  const pack = await checksPack(ports, loaded, role);
+  const folder = handoverPath(jobKey);
+  const homePathOfRun = gateAgentHome(loaded);
+  const isUnused = !keepsJobsApart(build) && (await ports.store.jobs.find({ key: jobKey })) === null;
+  await clearSurroundings(ports, endpoint, { build, home: isUnused ? homePathOfRun : null });
+  await endpoint.guest.writeFile(`${folder}/task.json`, pack.taskFile);
+  const asked = ports.agents.agentStage({
+    spec: agentSpecFor(build.plan, role),
+    run: null,
+    role,
+    pack,
+    treePath: gateTreePath(wave.number, run),
+    taskFilePath: `${folder}/task.json`,
+    resultFilePath: `${folder}/result.json`,
+    workspaceRoot: endpoint.workspaceRoot,
+    env,
+    timeoutMs: agentTimeoutMs,
+    homePath: homePathOfRun,
+    modelToken: await ports.models.tokenFor("gate", run.id, run.fence),
+    resultSchema: ports.gates.checksSchema,
+    readOnly: true,
+    answersPath: build.interactive ? answersPath(jobKey) : null,
+  });
+  return { ...asked, continueOnFailure: true };
+}
+
+async function checksPack(ports: Ports, { run, build, wave }: AgentRun, role: string) {
+  const projectId = build.projectId as never;
+  const { command = null, exitCode = null, outputTail = "", added } = run.evidence ?? {};
+  const changed = await ports.workspace.changedFiles(projectId, wave.baseSha, run.sha);
+  return ports.agents.checksPack({
+    plan: build.plan,
+    gate: run.gate,
+    role,
+    waveNumber: wave.number,
+    tasks: (await waveMembers(ports, wave.id)).map((task) => task.definition),
+    changedFiles: changed.map((file) => file.path),
+    diff: await ports.workspace.diff(projectId, wave.baseSha, run.sha, { maxBytes: diffBytes }),
+    outcome: { verdict: added?.own.verdict === "absent" ? "absent" : "passed", command, exitCode, outputTail },
+  });
+}
+
+/** The checks that the agent handed in, once its job has ended, or why there are none: then the gate goes by its own. */
+export async function proposedChecks(
+  ports: Ports,
+  endpoint: SandboxEndpoint,
+  loaded: AgentRun,
+  state: JobState,
+): Promise<{ readonly checks: AddedCheck[] } | { readonly lack: string }> {
+  const handedIn = await resultFile(ports, endpoint, loaded, state);
+  if ("lack" in handedIn) return handedIn;
+  try {
+    const masked = ports.gates.parseChecks(handedIn.masked);
+    const raw = ports.gates.parseChecks(handedIn.text);
+    return { checks: await takeChecks(ports, endpoint, loaded, { masked, raw }) };
+  } catch (error) {
+    if (!(error instanceof WavesmithError && error.code === "usage")) throw error;
+    return { lack: error.message };
+  }
+}
+
+async function resultFile(
+  ports: Ports,
+  endpoint: SandboxEndpoint,
+  { run, build }: AgentRun,
+  state: JobState,
+): Promise<{ text: string; masked: string } | { lack: string }> {
+  const jobKey = run.jobKey!;
+  if (state.cancelReason === overBudget) return { lack: "the time limit of the plan was used up while it was at work" };
+  const mask = await gateMask(ports, build, run);
+  const stage = state.stages.find((candidate) => candidate.name === "agent");
+  if (stage === undefined || stage.status !== "passed") {
+    const before = failedStage(state);
+    if (stage === undefined || stage.status === "skipped" || stage.status === "pending")
+      return { lack: before === null ? "it was never started" : `it was not started: ${describeFailure(before)}` };
+    const said = stage.timedOut ? null : ports.agents.endOf(await stageOutput(endpoint, jobKey, stage, mask));
+    return { lack: `it did not finish: ${said === null ? describeFailure(stage) : endText(said)}` };
+  }
+  try {
+    const file = await endpoint.guest.readFile(`${handoverPath(jobKey)}/result.json`, { maxBytes: resultBytes });
+    if (file === null) return { lack: "it handed in no file of checks (WAVESMITH_RESULT_FILE)" };
+    const text = file.toString("utf8");
+    return { text, masked: mask(text) };
+  } catch (error) {
+    if (!(error instanceof WavesmithError && error.code === "guest-protocol")) throw error;
+    return { lack: `what it handed in cannot be read: ${mask(error.message)}` };
+  }
+}
+
+interface Proposal {
+  readonly masked: readonly ProposedCheck[];
+  readonly raw: readonly ProposedCheck[];
+}
+
+/** What is to be known of each check while its agent's tree is still there. */
+async function takeChecks(
+  ports: Ports,
+  endpoint: SandboxEndpoint,
+  loaded: AgentRun,
+  { masked, raw }: Proposal,
+): Promise<AddedCheck[]> {
+  const { run, build } = loaded;
+  const known = await committedPaths(ports, build.projectId, run.sha);
+  const taken: AddedCheck[] = [];
+  for (const [index, check] of masked.entries()) {
+    const refused = refusalOf(endpoint, check, raw[index]!);
+    const needs = refused === null ? await ownPaths(ports, endpoint, loaded, { check, known }) : [];
+    taken.push({ ...check, needs, refused, result: null });
+  }
+  return taken;
+}
+
+/** Why a check could tell nothing on another tree than its agent's; null: it may be run. */
+function refusalOf({ workspaceRoot }: SandboxEndpoint, { command }: ProposedCheck, raw: ProposedCheck): string | null {
+  if (command !== raw.command) return "it holds the value of a secret";
+  const own = ["trees", "homes", "handover"].find((folder) => command.includes(`${workspaceRoot}/${folder}/`));
+  return own === undefined ? null : "it names a folder of its agent's, which is gone by then";
+}
+
+/** Files and folders of a commit. */
+async function committedPaths({ workspace }: Ports, projectId: string, sha: string): Promise<ReadonlySet<string>> {
+  const known = new Set<string>();
+  for (const { path } of await workspace.listFiles(projectId as never, sha as never)) {
+    const parts = path.split("/");
+    for (let length = 1; length <= parts.length; length += 1) known.add(parts.slice(0, length).join("/"));
+  }
+  return known;
+}
+
+/** Paths that a check names and that are in its agent's tree, but in no commit. */
+async function ownPaths(
+  ports: Ports,
+  { guest }: SandboxEndpoint,
+  { run, wave }: AgentRun,
+  { check, known }: { readonly check: ProposedCheck; readonly known: ReadonlySet<string> },
+): Promise<string[]> {
+  const own: string[] = [];
+  for (const path of ports.gates.pathsIn(check.command)) {
+    if (known.has(path)) continue;
+    if ((await guest.stat(`${gateTreePath(wave.number, run)}/${path}`)) !== null) own.push(path);
+  }
+  return own;
+}

@@ -1,0 +1,130 @@
+import { z } from "zod";
+import type { Finding } from "../domain/finding.ts";
+import type { StageState } from "../sandbox/port.ts";
+import { failure } from "./failures/failure.ts";
+import { judgeCommand } from "./judge-command.ts";
+import type { AddedCheckRequest, GateResult, JudgedCheck, ProposedCheck } from "./port.ts";
+import { readResult } from "./review.ts";
+import { outputLines } from "./text.ts";
+
+const most = { checks: 10, name: 80, command: 2_000, why: 500 };
+
+const words = (longest: number) =>
+  z
+    .string()
+    .trim()
+    .min(1)
+    .max(longest)
+    .refine((text) => !/[\u0000-\u001f\u007f-\u009f]/.test(text), { error: "it is not one line of plain text" });
+const checkSchema = z.object({
+  name: words(most.name),
+  command: z
+    .string()
+    .trim()
+    .min(1)
+    .max(most.command)
+    .refine((text) => !/[\u0000-\u0008\u000b-\u001f\u007f]/.test(text), { error: "it has control characters" }),
+  why: words(most.why),
+});
+const proposalSchema = z.object({ checks: z.array(checkSchema).max(most.checks) });
+
+/** What a gate's agent hands in, as a JSON schema. */
+export const checksJsonSchema = {
+  type: "object",
+  properties: {
+    checks: {
+      type: "array",
+      maxItems: most.checks,
+      items: {
+        type: "object",
+        properties: {
+          name: { type: "string", minLength: 1, maxLength: most.name, description: "what holds, in a few words" },
+          command: {
+            type: "string",
+            minLength: 1,
+            maxLength: most.command,
+            description: "a shell command for the root of the tree; exit 0: it holds",
+          },
+          why: {
+            type: "string",
+            minLength: 1,
+            maxLength: most.why,
+            description: "what of the wave's work asks for it, in one line",
+          },
+        },
+        required: ["name", "command", "why"],
+      },
+    },
+  },
+  required: ["checks"],
+} as const;
+
+const remedy = 'write { "checks": [{ "name", "command", "why" }] }, at most ten';
+
+/** The checks of a gate agent's result file. Fails with `usage` and every problem of the file when it is not of the schema. */
+export const parseChecks = (resultFile: string): ProposedCheck[] =>
+  readResult(resultFile, proposalSchema, remedy, "its").checks;
+
+const mostPaths = 40;
+
+/** Words of a command that may be paths below the tree's root, without quotes and leading `./`. */
+export function pathsIn(command: string): string[] {
+  const found = command
+    .split(/[\s'"`;|&<>(){}=,:]+/)
+    .map((word) => word.replace(/^(?:\.\/)+/, "").replace(/\/+$/, ""))
+    .filter((word) => /^[\p{L}\p{N}_.@][\p{L}\p{N}_.@+/-]*$/u.test(word) && !/(?:^|\/)\.{1,2}(?:\/|$)/.test(word));
+  return [...new Set(found)].slice(0, mostPaths);
+}
+
+/** Judges a check that we ran: it passed, or failed with an exit code of its own; whatever else was not a check. */
+export function judgeAddedCheck(request: AddedCheckRequest): JudgedCheck {
+  const { check, stage, output, sha, jobEnd } = request;
+  if (check.refused !== null) return notRun(check.refused);
+  if (stage === null || stage.status === "skipped" || stage.status === "pending")
+    return notRun(jobEnd ?? "its job ended before it");
+  const judged = judgeCommand({ sha, command: check.command, stage, output, junit: [], minTests: null });
+  const { exitCode, durationMs, outputTail } = judged.evidence;
+  const ran = { exitCode, durationMs, outputTail };
+  if (judged.verdict === "passed") return { result: { ...ran, outcome: "passed", note: null }, findings: [] };
+  const note = whyNoCheck(request, stage, judged);
+  if (note !== null) return { result: { ...ran, outcome: "not-run", note }, findings: [] };
+  return { result: { ...ran, outcome: "failed", note: null }, findings: findingsOf(request, judged) };
+}
+
+/** Why what did not pass was no check of the commit; null: it was one, and failed. */
+function whyNoCheck(request: AddedCheckRequest, stage: StageState, judged: GateResult): string | null {
+  const lacking = lackOf(request);
+  if (lacking !== null) return lacking;
+  if (stage.outOfMemory) return "it ran out of memory";
+  if (judged.verdict === "failed") return isEnded(judged.evidence.exitCode) ? "it was ended before its end" : null;
+  return judged.findings[0]?.message ?? judged.reason;
+}
+
+function findingsOf({ check, output }: AddedCheckRequest, { evidence, findings }: GateResult): Finding[] {
+  const { name, why, command } = check;
+  const told = failure("added-check", `${name} (${why}): exit ${evidence.exitCode} of ${command}`);
+  // That it printed nothing is no news.
+  const more = output.trim() === "" ? findings.filter(({ rule }) => rule !== "command-failed") : findings;
+  return [told, ...more.map((finding) => ({ ...finding, message: `${name}: ${finding.message}` }))];
+}
+
+/** By SIGKILL or SIGTERM, also as a shell tells of it: for want of memory, or by whoever ends jobs. */
+const isEnded = (exitCode: number | null): boolean => exitCode === null || exitCode === 137 || exitCode === 143;
+
+const notRun = (note: string): JudgedCheck => ({
+  result: { outcome: "not-run", exitCode: null, durationMs: 0, outputTail: "", note },
+  findings: [],
+});
+
+const saysMissing = /no such file|cannot find|can't open|cannot open|could not find|not found|does not exist|ENOENT/i;
+
+/** What a failing check lacked that its agent had, in words; null when it lacked nothing of the kind. */
+function lackOf({ check, missing, output }: AddedCheckRequest): string | null {
+  const [path] = missing;
+  if (path !== undefined) return `it needs ${path}, which its agent had made for itself`;
+  // Each job has temporary files of its own.
+  const temporary = check.command.match(/\/(?:var\/)?tmp\/[\w.@+/-]+/g) ?? [];
+  const lines = outputLines(output).filter((line) => saysMissing.test(line));
+  const named = temporary.find((place) => lines.some((line) => line.includes(place)));
+  return named === undefined ? null : `it needs ${named}, which is not in the commit`;
+}

@@ -1,0 +1,64 @@
+// What is left of data directories that were deleted. Nothing else would find it, and nobody but a person can know that the
+// directory will not come back, as with a disk that is not mounted: so it is told, and not removed.
+import { lstatSync } from "node:fs";
+import type Docker from "dockerode";
+import { openEngine } from "./engine-calls.ts";
+import { having, type Labels, label } from "./names.ts";
+
+export interface Leftovers {
+  readonly dataDir: string;
+  readonly containers: number;
+  readonly volumes: number;
+  /** What to type to be rid of it. */
+  readonly remedy: string;
+}
+
+/** What the engine holds of data directories that are not there, by directory. Fails as every word to the engine does. */
+export async function findLeftovers(
+  environment: Readonly<Record<string, string | undefined>>,
+): Promise<readonly Leftovers[]> {
+  const engine = openEngine(environment);
+  const filters = JSON.stringify(having({ [label.dataDir]: "" }));
+  const [containers, { Volumes: volumes }] = await Promise.all([
+    engine.call("list containers", (docker, limited) => docker.listContainers({ all: true, filters, ...limited })),
+    engine.call("list its volumes", (docker, limited) =>
+      docker.listVolumes({ filters, ...limited } as Docker.VolumeListOptions),
+    ),
+  ]);
+  const left = { containers: countByPlace(containers), volumes: countByPlace(volumes ?? []) };
+  return [...new Set([...left.containers.keys(), ...left.volumes.keys()])]
+    .filter(isGone)
+    .sort()
+    .map((dataDir) => leftoversOf(dataDir, left.containers.get(dataDir) ?? 0, left.volumes.get(dataDir) ?? 0));
+}
+
+/** Not so when this user may not look. */
+function isGone(dataDir: string): boolean {
+  try {
+    lstatSync(dataDir);
+    return false;
+  } catch (error) {
+    return ["ENOENT", "ENOTDIR"].includes((error as NodeJS.ErrnoException).code ?? "");
+  }
+}
+
+function countByPlace(found: readonly { readonly Labels?: Labels }[]): Map<string, number> {
+  const counts = new Map<string, number>();
+  for (const { Labels } of found) {
+    const dataDir = Labels?.[label.dataDir];
+    if (dataDir !== undefined) counts.set(dataDir, (counts.get(dataDir) ?? 0) + 1);
+  }
+  return counts;
+}
+
+function leftoversOf(dataDir: string, containers: number, volumes: number): Leftovers {
+  const filter = `--filter ${quoted(`label=${label.dataDir}=${dataDir}`)}`;
+  // A volume can be removed once no container has it.
+  const commands = [
+    ...(containers > 0 ? [`docker rm -f $(docker ps -aq ${filter})`] : []),
+    ...(volumes > 0 ? [`docker volume rm $(docker volume ls -q ${filter})`] : []),
+  ];
+  return { dataDir, containers, volumes, remedy: commands.join(" && ") };
+}
+
+const quoted = (text: string): string => (/^[\w./=-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`);

@@ -1,0 +1,100 @@
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { describe, expect, it } from "vitest";
+import { crashPoints } from "../../src/coordinator/crash-points.ts";
+import { projectIdFor } from "../../src/coordinator/start-build.ts";
+import { buildIdForEvent } from "../../src/domain/ids.ts";
+import { createStore } from "../../src/store/store.ts";
+import { checkDependencies, checkWaves, readEnded, readTree } from "../support/build-checks.ts";
+import { checkRows, leftOn, locksIn } from "../support/crash-checks.ts";
+import {
+  type CrashLine,
+  type CrashPlace,
+  crashCases,
+  firedIn,
+  killedIn,
+  makePlace,
+  occurrence,
+  processesOf,
+  retold,
+  runToEnd,
+} from "../support/crash-runs.ts";
+
+// A process is killed (SIGKILL) while a gate's agent is about to be asked, or the checks that it added to be run; another
+// goes on. How to try points by hand: tests/support/crash-runs.ts.
+
+const program = fileURLToPath(new URL("../support/critic-process.ts", import.meta.url));
+const points = crashPoints.filter((point) => /^(ask-gate-agent|run-added-checks)\./.test(point));
+
+/** Each notes that it was at work: the volume's cache is the one place that outlives their trees. */
+const check = { name: "mended", command: "echo ran >> ../../../cache/looks; test -e mended", why: "the task says so" };
+const tester = `cat > /dev/null; echo asked >> ../../../cache/looks
+echo '${JSON.stringify({ checks: [check] })}' > "$WAVESMITH_RESULT_FILE"`;
+
+const plan = {
+  name: "gates",
+  network: "none",
+  agents: {
+    tester: { runtime: "command", command: tester },
+    fixer: { runtime: "command", command: "cat > /dev/null; echo mended > mended" },
+  },
+  gates: { testing: { command: "echo 1..1; echo ok 1", agent: "tester" }, critic: false, integration: false },
+  tasks: [{ id: "a", run: "echo a > a.txt" }],
+};
+
+describe("a process that is killed between the parts of a gate with an agent", () => {
+  it("can be at each of the points that are listed", { timeout: 900_000 }, async () => {
+    expect(await atAll([])).toEqual([...points].sort());
+  });
+
+  it.each(crashCases(points, 4))(
+    "is gone on for by another to the same end, and nothing is asked or run twice: $named",
+    { timeout: 1_800_000 },
+    async ({ points: some }) => {
+      await atAll(some);
+    },
+  );
+});
+
+/** One build that dies at all of these points; resolves with those of them all that were reached. */
+async function atAll(some: readonly string[]): Promise<string[]> {
+  const place = await makePlace();
+  const lines: CrashLine[] = [];
+  try {
+    await runToEnd({ place, program, points: some, more: { plan } }, lines);
+    expect(lines.at(-1)).toMatchObject({ type: "ended", status: "completed", reason: null });
+    if (occurrence === 1) expect(killedIn(lines), "each point is reached once").toEqual([...some].sort());
+    const said = lines.flatMap((line) =>
+      line.type === "warning" && line.message.startsWith("looks:") ? line.message : [],
+    );
+    expect(said, "one question, and the check once for each head").toEqual(["looks: asked ran ran"]);
+    await checkEnd(place);
+    return firedIn(lines).filter((point) => points.includes(point));
+  } catch (error) {
+    if (error instanceof Error) error.message += retold(lines, some, "tests/faults/gate-agent-crashes.test.ts");
+    throw error;
+  } finally {
+    await place.remove();
+  }
+}
+
+async function checkEnd({ dataDir, project, database }: CrashPlace): Promise<void> {
+  const projectId = projectIdFor("default", project);
+  const buildId = buildIdForEvent(`project/build.requested:${project}:0`);
+  const repository = join(dataDir, "repositories", `${projectId}.git`);
+  const store = createStore(database.pool);
+  const ended = await readEnded(store, repository, buildId);
+  expect(Object.fromEntries(readTree(repository, "main"))).toEqual({ "a.txt": "a\n", mended: "mended\n" });
+  for (const holds of [checkDependencies, checkWaves]) holds(ended);
+  const runs = await store.gateRuns.list({ buildId, gate: "testing" }, { by: "round" });
+  expect(runs.map(({ verdict }) => verdict)).toEqual(["failed", "passed"]);
+  expect(runs.map(({ evidence }) => evidence?.added)).toMatchObject([
+    { phase: null, asked: true, checks: [{ ...check, result: { outcome: "failed", exitCode: 1 } }] },
+    { phase: null, asked: false, checks: [{ ...check, result: { outcome: "passed", exitCode: 0 } }] },
+  ]);
+  expect(await store.findings.list({ gateRunId: runs.map(({ id }) => id), rule: "added-check" })).toHaveLength(1);
+  await checkRows(database, store);
+  await expect.poll(() => processesOf(dataDir).map(({ text }) => text), { timeout: 20_000 }).toEqual([]);
+  expect(leftOn(join(dataDir, "volumes", projectId), buildId)).toEqual([]);
+  expect(locksIn(repository)).toEqual([]);
+}
