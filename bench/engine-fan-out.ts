@@ -35,7 +35,10 @@ export const engineFanOut: Benchmark = {
         left -= 1;
         if (left === 0) allEnded();
       };
-      const bareCall = await createBareCalls("bench/one", (client) => oneStep(client, () => undefined));
+      const bareCall = await createBareCalls({
+        name: "bench/one",
+        make: (client) => oneStep(client, () => undefined),
+      });
       return withEngine(
         database,
         (client) => [oneStep(client, ended)],

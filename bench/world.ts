@@ -1,5 +1,6 @@
-import { Inngest, type InngestFunction } from "inngest";
+import type { Inngest, InngestFunction } from "inngest";
 import { createCaller } from "../src/engine/caller.ts";
+import { createEngineClient } from "../src/engine/client.ts";
 import { createEngine } from "../src/engine/engine.ts";
 import type { Engine } from "../src/engine/port.ts";
 import type { Database } from "../src/store/connection.ts";
@@ -9,15 +10,7 @@ export const quiet = { info: silent, warn: silent, error: silent, debug: silent 
 
 /** A client of the SDK as builds use it, with this `fetch`. */
 export const clientWith = (fetch: typeof globalThis.fetch): Inngest.Any =>
-  new Inngest({
-    id: "bench",
-    isDev: true,
-    baseUrl: "http://engine.invalid",
-    eventKey: "bench",
-    fetch,
-    logger: quiet,
-    internalLogger: quiet,
-  });
+  createEngineClient({ id: "bench", fetch, logger: quiet });
 
 /** An embedded engine that runs these functions until `work` is done. */
 export async function withEngine<Result>(
@@ -36,9 +29,20 @@ export async function withEngine<Result>(
   }
 }
 
-/** The SDK alone, started by events of this name: a run is one call of its handler, and what it asks of its server is answered at once. */
-export async function createBareCalls(name: string, make: (client: Inngest.Any) => InngestFunction.Any) {
-  const client = clientWith(async () => new Response(null, { status: 200 }));
+export interface BareCalls {
+  /** The event that starts the function. */
+  readonly name: string;
+  readonly make: (client: Inngest.Any) => InngestFunction.Any;
+  /** What is done for each question before it is answered; nothing unless given. */
+  readonly work?: () => Promise<void>;
+}
+
+/** The SDK alone: a run is one call of its handler, with no engine to answer what it asks of its server. */
+export async function createBareCalls({ name, make, work = async () => undefined }: BareCalls) {
+  const client = clientWith(async () => {
+    await work();
+    return new Response(null, { status: 200 });
+  });
   const made = make(client);
   const caller = createCaller(client, [made]);
   await caller.configs();

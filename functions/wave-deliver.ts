@@ -14,5 +14,6 @@ export const waveDeliver = (flow: Flow) =>
       await step("record the delivery", () => finishDelivery(flow.ports, buildId, waveNumber));
       return { waveNumber, sha: data.sha };
     },
-    failed: ({ data, reason, step }) => step("end the build", () => failDelivery(flow.ports, data.buildId, reason)),
+    failed: ({ data: { buildId, waveNumber }, reason, step }) =>
+      step("end the build", () => failDelivery(flow.ports, buildId, waveNumber, reason)),
   });

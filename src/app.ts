@@ -2,7 +2,7 @@ import { createHash } from "node:crypto";
 import { mkdir, readFile, rename, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { Inngest, type InngestFunction } from "inngest";
+import type { Inngest, InngestFunction } from "inngest";
 import type { Flow } from "../functions/flow.ts";
 import { createFunctions } from "../functions/index.ts";
 import { createAgents } from "./agents/agents.ts";
@@ -18,6 +18,7 @@ import { isDiskFull } from "./domain/disk-full.ts";
 import { messageOf, WavesmithError } from "./domain/errors.ts";
 import { type IdSource, randomIds } from "./domain/ids.ts";
 import { providerNames } from "./domain/models.ts";
+import { createEngineClient } from "./engine/client.ts";
 import { createEngine } from "./engine/engine.ts";
 import { createGates } from "./gates/gates.ts";
 import { createCassette } from "./models/cassette.ts";
@@ -209,15 +210,7 @@ function embedded({ crashPoint }: AppOptions, database: Database, room: DiskRoom
     crashPoint: crashPoint ?? (() => undefined),
     logger: { warn, error: warn } as never,
   });
-  const client = new Inngest({
-    id: "wavesmith",
-    isDev: true,
-    baseUrl: "http://engine.invalid",
-    eventKey: "embedded",
-    fetch: engine.fetch,
-    logger: quiet,
-    internalLogger: quiet,
-  });
+  const client = createEngineClient({ id: "wavesmith", fetch: engine.fetch, logger: quiet });
   return {
     client,
     use: (functions) => engine.register(client, functions),

@@ -73,10 +73,15 @@ export async function finishDelivery(ports: Ports, buildId: string, waveNumber: 
   });
 }
 
-/** Ends a build whose delivery cannot be done; its wave stays passed, and `retry` delivers it. */
-export async function failDelivery(ports: Ports, buildId: string, reason: string): Promise<void> {
+/**
+ * Ends a build whose delivery cannot be done; its wave stays passed, and `retry` delivers it. Changes nothing when somebody
+ * has delivered the wave meanwhile: the build may have work of the next one going on.
+ */
+export async function failDelivery(ports: Ports, buildId: string, waveNumber: number, reason: string): Promise<void> {
   await ports.store.transaction("fail-delivery", async (transaction) => {
     const build = await transaction.lockBuild(buildId);
+    const wave = await transaction.waves.get({ buildId, number: waveNumber });
+    if (wave.status !== "passed" || wave.deliveredAt !== null) return;
     const status = build.status === "cancelling" ? "cancelled" : "failed";
     const [failed] = await transaction.builds.update(
       { id: buildId, status: ["running", "cancelling"] },

@@ -4,19 +4,22 @@ import { addHeadAttempt, advance, emitFor } from "./advance.ts";
 import { askHeadAttempt } from "./finish-attempt.ts";
 import { maskOf } from "./job-results.ts";
 import { mergeBranches } from "./join-branches.ts";
-import { sharedTreePath, waveRef } from "./names.ts";
+import { waveRef } from "./names.ts";
 import type { Ports } from "./port.ts";
-import { leftoversOf, leftoversReason } from "./shared-tree.ts";
+import { leftoversOf, leftoversReason, sharesTree } from "./shared-tree.ts";
 
 // W8. Joins go in plan order with fixed dates and identity: doing one again gives the same SHA. A task whose branch
 // conflicts goes back to pending with the conflict in its context; a task is completed once its branch is joined.
 
-/** Joins the branches of a wave whose tasks have all settled. Says whether they shared a tree, which is to be closed. */
+/**
+ * Joins the branches of a wave whose tasks have all settled. Says whether any shared a tree, which is to be closed: also that
+ * of before the wave was reopened, which may have come between a first try that joined and this one.
+ */
 export async function joinWave(ports: Ports, buildId: string, waveNumber: number): Promise<{ shared: boolean }> {
   const wave = await ports.store.waves.get({ buildId, number: waveNumber });
   await joinOnce(ports, buildId, wave);
-  const treePath = sharedTreePath(buildId, waveNumber, wave.epoch);
-  return { shared: (await ports.store.attempts.find({ waveId: wave.id, treePath })) !== null };
+  const attempts = await ports.store.attempts.pick({ waveId: wave.id, kind: "task" }, ["treePath"]);
+  return { shared: attempts.some(sharesTree) };
 }
 
 async function joinOnce(ports: Ports, buildId: string, wave: WaveRow): Promise<void> {

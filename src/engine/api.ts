@@ -11,14 +11,14 @@ export interface ApiHandlers {
 }
 
 interface ApiRequest {
-  readonly headers: Headers;
+  readonly header: (name: string) => string | null;
   readonly json: () => Promise<unknown>;
 }
 
 /** The `fetch` of the Inngest client: no request leaves the process. */
 export function createApi(handlers: ApiHandlers): typeof globalThis.fetch {
   return async (input, init) => {
-    const { pathname } = new URL(input instanceof Request ? input.url : input);
+    const { pathname } = input instanceof URL ? input : new URL(input instanceof Request ? input.url : input);
     const method = init?.method ?? (input instanceof Request ? input.method : "GET");
     const request = requestOf(input, init);
     if (method === "POST" && /^\/e\/[^/]+$/.test(pathname)) return await receiveEvents(handlers, request);
@@ -34,14 +34,16 @@ export function createApi(handlers: ApiHandlers): typeof globalThis.fetch {
 /** What the SDK sends is a URL and a string; building a `Request` of them costs as much as storing a step. */
 function requestOf(input: string | URL | Request, init: RequestInit | undefined): ApiRequest {
   const body = init?.body;
-  if (input instanceof Request || typeof body !== "string") return new Request(input, init);
-  return { headers: new Headers(init?.headers ?? {}), json: async () => JSON.parse(body) };
+  if (typeof body === "string" && !(input instanceof Request))
+    return { header: (name) => new Headers(init?.headers ?? {}).get(name), json: async () => JSON.parse(body) };
+  const request = new Request(input, init);
+  return { header: (name) => request.headers.get(name), json: () => request.json() };
 }
 
 async function receiveEvents(handlers: ApiHandlers, request: ApiRequest): Promise<Response> {
   const parsed = sentEventsSchema.safeParse(await request.json());
   if (!parsed.success) return Response.json({ error: parsed.error.message, status: 400 }, { status: 400 });
-  const idOf = eventIds(request.headers.get("x-inngest-event-id-seed"));
+  const idOf = eventIds(request.header("x-inngest-event-id-seed"));
   const events = parsed.data.map((sent, place) => eventOf(sent, idOf(place)));
   try {
     await handlers.send(events);

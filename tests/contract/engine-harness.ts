@@ -1,5 +1,6 @@
-import { Inngest, type InngestFunction } from "inngest";
+import type { Inngest, InngestFunction } from "inngest";
 import type { Pool, PoolClient } from "pg";
+import { createEngineClient } from "../../src/engine/client.ts";
 import { createEngine, type EngineOptions } from "../../src/engine/engine.ts";
 import type { Engine, EngineConnection, EngineDatabase, EngineStatement } from "../../src/engine/port.ts";
 
@@ -25,14 +26,7 @@ export async function engineWith(
     logger: silent,
     ...options,
   });
-  const client = new Inngest({
-    id: "app",
-    isDev: true,
-    baseUrl: "http://engine.invalid",
-    eventKey: "test",
-    fetch: engine.fetch,
-    logger: silent,
-  });
+  const client = createEngineClient({ id: "app", fetch: engine.fetch, logger: silent });
   await engine.register(client, functions(client));
   return { engine, client };
 }

@@ -1,18 +1,12 @@
-import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import { requestCancel } from "../../src/coordinator/cancel-build.ts";
 import type { BuildRow } from "../../src/store/port.ts";
-import { type BuildFixture, createBuildFixture } from "../support/build-fixture.ts";
+import { eachBuildFixture } from "../support/build-fixture.ts";
 
 // W13: a build in which nothing moves is asked on again, whatever was lost with those who took the requests.
 
 describe("a build whose requests were taken and never answered", () => {
-  let fixture: BuildFixture;
-  beforeEach(async () => {
-    fixture = await createBuildFixture();
-  });
-  afterEach(async () => {
-    await fixture.close();
-  });
+  const fixture = eachBuildFixture();
 
   /** Two tasks at work, whose ends were told to somebody who died with them. */
   async function silence(): Promise<BuildRow> {

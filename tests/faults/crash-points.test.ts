@@ -10,19 +10,7 @@ import { checkDependencies, checkParallel, checkWaves, gitIn, readEnded, readTre
 import { checkRows, leftOn, locksIn } from "../support/crash-checks.ts";
 import { crashPlanTree } from "../support/crash-plan.ts";
 import type { CrashProcessInput } from "../support/crash-process.ts";
-import {
-  asked,
-  type CrashLine,
-  type CrashPlace,
-  crashCases,
-  firedIn,
-  killedIn,
-  makePlace,
-  occurrence,
-  processesOf,
-  retold,
-  runToEnd,
-} from "../support/crash-runs.ts";
+import { asked, type CrashPlace, crashCases, dieAt, processesOf } from "../support/crash-runs.ts";
 
 // A process is killed (SIGKILL) at a crash point and another goes on; or the sandbox is, and the same one goes on. One
 // build dies several times. How to try points by hand: tests/support/crash-runs.ts.
@@ -79,28 +67,12 @@ describe("a sandbox that is killed at a crash point", () => {
   );
 });
 
-/**
- * One build that dies at all of these points; resolves with every point that was reached. What its processes said, and
- * how to do it again, is added to a failure.
- */
+/** One build that dies at all of these points; resolves with those it need pass that were reached. */
 async function atAll(points: readonly string[], victim: Victim): Promise<string[]> {
-  const place = await makePlace();
-  const lines: CrashLine[] = [];
-  try {
-    await runToEnd({ place, program, points, more: { victim } }, lines);
-    expect(lines.at(-1)).toMatchObject({ type: "ended", status: "completed", reason: null });
-    await checkEnd(place);
-    if (occurrence === 1) expect(killedIn(lines), "each point is reached once").toEqual([...points].sort());
-    const fired = firedIn(lines);
-    expect(fired.filter((point) => !allPoints.includes(point))).toEqual([]);
-    return fired.filter((point) => everyPoint.includes(point));
-  } catch (error) {
-    const test = `tests/faults/crash-points.test.ts -t "a ${victim} that is killed"`;
-    if (error instanceof Error) error.message += retold(lines, points, test);
-    throw error;
-  } finally {
-    await place.remove();
-  }
+  const test = `tests/faults/crash-points.test.ts -t "a ${victim} that is killed"`;
+  const fired = await dieAt(points, { program, more: { victim }, test, check: checkEnd });
+  expect(fired.filter((point) => !allPoints.includes(point))).toEqual([]);
+  return fired.filter((point) => everyPoint.includes(point));
 }
 
 /** What must be so at the end, however it came about. */

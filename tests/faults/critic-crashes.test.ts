@@ -8,18 +8,7 @@ import { createStore } from "../../src/store/store.ts";
 import { builtin } from "../support/agent-builds.ts";
 import { checkDependencies, checkParallel, checkWaves, readEnded, readTree } from "../support/build-checks.ts";
 import { checkRows, leftOn, locksIn } from "../support/crash-checks.ts";
-import {
-  type CrashLine,
-  type CrashPlace,
-  crashCases,
-  firedIn,
-  killedIn,
-  makePlace,
-  occurrence,
-  processesOf,
-  retold,
-  runToEnd,
-} from "../support/crash-runs.ts";
+import { type CrashPlace, crashCases, dieAt, processesOf } from "../support/crash-runs.ts";
 import {
   type FakeAnswer,
   type FakeProviders,
@@ -99,26 +88,20 @@ describe("a process that is killed around a model's call or a critic's second lo
 
 /** One build that dies at all of these points; resolves with those of them all that were reached. */
 async function atAll(some: readonly string[]): Promise<string[]> {
-  const place = await makePlace();
-  const lines: CrashLine[] = [];
   const before = providers.requests.length;
-  try {
-    const env = { ANTHROPIC_API_KEY: "real-key", ANTHROPIC_BASE_URL: providers.url };
-    await runToEnd({ place, program, points: some, more: { plan }, env }, lines);
-    expect(lines.at(-1)).toMatchObject({ type: "ended", status: "completed", reason: null });
-    if (occurrence === 1) expect(killedIn(lines), "each point is reached once").toEqual([...some].sort());
-    const said = lines.flatMap((line) =>
-      line.type === "warning" && line.message.startsWith("looks:") ? line.message : [],
-    );
-    expect(said, "no look is done twice").toEqual(["looks: first second first"]);
-    await checkEnd(place, providers.requests.length - before);
-    return firedIn(lines).filter((point) => points.includes(point));
-  } catch (error) {
-    if (error instanceof Error) error.message += retold(lines, some, "tests/faults/critic-crashes.test.ts");
-    throw error;
-  } finally {
-    await place.remove();
-  }
+  const fired = await dieAt(some, {
+    program,
+    more: { plan },
+    env: { ANTHROPIC_API_KEY: "real-key", ANTHROPIC_BASE_URL: providers.url },
+    test: "tests/faults/critic-crashes.test.ts",
+    async check(place, lines) {
+      const said = lines.flatMap((line) => (line.type === "warning" ? line.message : []));
+      const looks = said.filter((message) => message.startsWith("looks:"));
+      expect(looks, "no look is done twice").toEqual(["looks: first second first"]);
+      await checkEnd(place, providers.requests.length - before);
+    },
+  });
+  return fired.filter((point) => points.includes(point));
 }
 
 async function checkEnd({ dataDir, project, database }: CrashPlace, requests: number): Promise<void> {

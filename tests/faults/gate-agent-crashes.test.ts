@@ -7,18 +7,7 @@ import { buildIdForEvent } from "../../src/domain/ids.ts";
 import { createStore } from "../../src/store/store.ts";
 import { checkDependencies, checkWaves, readEnded, readTree } from "../support/build-checks.ts";
 import { checkRows, leftOn, locksIn } from "../support/crash-checks.ts";
-import {
-  type CrashLine,
-  type CrashPlace,
-  crashCases,
-  firedIn,
-  killedIn,
-  makePlace,
-  occurrence,
-  processesOf,
-  retold,
-  runToEnd,
-} from "../support/crash-runs.ts";
+import { type CrashPlace, crashCases, dieAt, processesOf } from "../support/crash-runs.ts";
 
 // A process is killed (SIGKILL) while a gate's agent is about to be asked, or the checks that it added to be run; another
 // goes on. How to try points by hand: tests/support/crash-runs.ts.
@@ -58,24 +47,18 @@ describe("a process that is killed between the parts of a gate with an agent", (
 
 /** One build that dies at all of these points; resolves with those of them all that were reached. */
 async function atAll(some: readonly string[]): Promise<string[]> {
-  const place = await makePlace();
-  const lines: CrashLine[] = [];
-  try {
-    await runToEnd({ place, program, points: some, more: { plan } }, lines);
-    expect(lines.at(-1)).toMatchObject({ type: "ended", status: "completed", reason: null });
-    if (occurrence === 1) expect(killedIn(lines), "each point is reached once").toEqual([...some].sort());
-    const said = lines.flatMap((line) =>
-      line.type === "warning" && line.message.startsWith("looks:") ? line.message : [],
-    );
-    expect(said, "one question, and the check once for each head").toEqual(["looks: asked ran ran"]);
-    await checkEnd(place);
-    return firedIn(lines).filter((point) => points.includes(point));
-  } catch (error) {
-    if (error instanceof Error) error.message += retold(lines, some, "tests/faults/gate-agent-crashes.test.ts");
-    throw error;
-  } finally {
-    await place.remove();
-  }
+  const fired = await dieAt(some, {
+    program,
+    more: { plan },
+    test: "tests/faults/gate-agent-crashes.test.ts",
+    async check(place, lines) {
+      const said = lines.flatMap((line) => (line.type === "warning" ? line.message : []));
+      const looks = said.filter((message) => message.startsWith("looks:"));
+      expect(looks, "one question, and the check once for each head").toEqual(["looks: asked ran ran"]);
+      await checkEnd(place);
+    },
+  });
+  return fired.filter((point) => points.includes(point));
 }
 
 async function checkEnd({ dataDir, project, database }: CrashPlace): Promise<void> {

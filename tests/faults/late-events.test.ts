@@ -1,21 +1,15 @@
-import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import { closeAttempt, keepAttempt, loseAttempt, settleAttempt } from "../../src/coordinator/finish-attempt.ts";
 import { claimAttempt, startAttemptJob } from "../../src/coordinator/start-attempt.ts";
 import { endJob } from "../../src/coordinator/watch-jobs.ts";
-import { type BuildFixture, createBuildFixture } from "../support/build-fixture.ts";
+import { eachBuildFixture } from "../support/build-fixture.ts";
 import { createRandom } from "../support/random-plan.ts";
 
 // W4, W13: dedupe of event ids is economy. Here every delivery has an id of its own, as it has under an Inngest server
 // once its window of a day is over, so that nothing but the rows can tell what was acted on before.
 
 describe("events that come often, late and out of order", () => {
-  let fixture: BuildFixture;
-  beforeEach(async () => {
-    fixture = await createBuildFixture();
-  });
-  afterEach(async () => {
-    await fixture.close();
-  });
+  const fixture = eachBuildFixture();
 
   const store = () => fixture.app.store;
   const guest = async () => {

@@ -6,18 +6,7 @@ import { crashPoints } from "../../src/coordinator/crash-points.ts";
 import { projectIdFor } from "../../src/coordinator/start-build.ts";
 import { engineCrashPoints } from "../../src/engine/crash-points.ts";
 import { createStore } from "../../src/store/store.ts";
-import {
-  type CrashLine,
-  type CrashPlace,
-  crashCases,
-  firedIn,
-  killedIn,
-  makePlace,
-  occurrence,
-  processesOf,
-  retold,
-  runToEnd,
-} from "../support/crash-runs.ts";
+import { type CrashPlace, crashCases, dieAt, processesOf } from "../support/crash-runs.ts";
 
 // A process that starts, packs, restores, stops or removes a sandbox is killed (SIGKILL) at a crash point, and another
 // goes on after the crons have been round. How to try points by hand: tests/support/crash-runs.ts.
@@ -42,20 +31,9 @@ describe("a process that looks after sandboxes and is killed at a crash point", 
 
 /** One life with a death at all of these points; resolves with those of the lifecycle's points that were reached. */
 async function atAll(some: readonly string[]): Promise<string[]> {
-  const place = await makePlace();
-  const lines: CrashLine[] = [];
-  try {
-    await runToEnd({ place, program, points: some }, lines);
-    expect(lines.at(-1)).toMatchObject({ type: "ended", status: "completed" });
-    if (occurrence === 1) expect(killedIn(lines), "each point is reached once").toEqual([...some].sort());
-    await checkEnd(place);
-    return firedIn(lines).filter((point) => points.includes(point));
-  } catch (error) {
-    if (error instanceof Error) error.message += retold(lines, some, "tests/faults/lifecycle-crashes.test.ts");
-    throw error;
-  } finally {
-    await place.remove();
-  }
+  const test = "tests/faults/lifecycle-crashes.test.ts";
+  const fired = await dieAt(some, { program, test, check: checkEnd });
+  return fired.filter((point) => points.includes(point));
 }
 
 async function checkEnd({ dataDir, project, database }: CrashPlace): Promise<void> {

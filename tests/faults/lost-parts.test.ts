@@ -1,19 +1,13 @@
 import { readdirSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
-import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import type { BuildRow } from "../../src/store/port.ts";
-import { type BuildFixture, createBuildFixture } from "../support/build-fixture.ts";
+import { eachBuildFixture } from "../support/build-fixture.ts";
 
 // Infrastructure that dies under a build: the attempt is lost and repeated, and no retry of the task is spent (W4).
 
 describe("a build whose parts are lost", () => {
-  let fixture: BuildFixture;
-  beforeEach(async () => {
-    fixture = await createBuildFixture();
-  });
-  afterEach(async () => {
-    await fixture.close();
-  });
+  const fixture = eachBuildFixture();
 
   const endpoint = async (build: BuildRow) =>
     (await fixture.app.ports.driver(build.sandboxDriver).find(fixture.projectId as never))!;

@@ -2,7 +2,7 @@ import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { type BuildFixture, createBuildFixture } from "../support/build-fixture.ts";
+import { eachBuildFixture } from "../support/build-fixture.ts";
 import { requires } from "../support/require.ts";
 
 // What agents read as instructions cannot be planted by one of them for the next (W5, W12).
@@ -11,16 +11,12 @@ const waitFor = (path: string): string => `until test -e ${path}; do sleep 0.05;
 const ungated = { testing: false, critic: false, integration: false, maxFixRounds: 0 };
 
 describe("files that agents take as instructions", () => {
-  let fixture: BuildFixture;
+  const fixture = eachBuildFixture();
   let folder = "";
-  beforeEach(async () => {
+  beforeEach(() => {
     folder = mkdtempSync(join(tmpdir(), "wavesmith-planted-"));
-    fixture = await createBuildFixture();
   });
-  afterEach(async () => {
-    await fixture.close();
-    rmSync(folder, { recursive: true, force: true });
-  });
+  afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
   const build = async (plan: Record<string, unknown>) =>
     fixture.until(await fixture.request({ gates: ungated, ...plan }, { planFolder: folder }));
@@ -147,13 +143,7 @@ describe("files that agents take as instructions", () => {
 const apart = [...(requires("docker") ? (["docker"] as const) : []), "local-unsafe" as const];
 
 describe.each(apart)("where jobs are not kept apart by mounts (%s)", (sandbox) => {
-  let fixture: BuildFixture;
-  beforeEach(async () => {
-    fixture = await createBuildFixture({ sandbox });
-  });
-  afterEach(async () => {
-    await fixture.close();
-  });
+  const fixture = eachBuildFixture({ sandbox });
 
   it("what one puts above the trees, or into a home to come, is gone before the next agent begins", async () => {
     const build = await fixture.build({

@@ -1,20 +1,14 @@
 import { execFileSync } from "node:child_process";
-import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import { requestCancel } from "../../src/coordinator/cancel-build.ts";
 import { retryBuild } from "../../src/coordinator/retry-build.ts";
 import { processesSaying, sleepToken } from "../contract/guest-fixture.ts";
-import { type BuildFixture, createBuildFixture } from "../support/build-fixture.ts";
+import { type BuildFixture, createBuildFixture, eachBuildFixture } from "../support/build-fixture.ts";
 
 const write = (path: string, text: string): string => `printf '%s\\n' '${text}' > ${path}`;
 
 describe("a build", () => {
-  let fixture: BuildFixture;
-  beforeEach(async () => {
-    fixture = await createBuildFixture({ env: { DEPLOY_TOKEN: "tok-1234567890" } });
-  });
-  afterEach(async () => {
-    await fixture.close();
-  });
+  const fixture = eachBuildFixture({ env: { DEPLOY_TOKEN: "tok-1234567890" } });
 
   const evidenceOf = async (buildId: string) =>
     (await fixture.app.store.gateRuns.list({ buildId }, { by: "createdAt" })).map(

@@ -2,17 +2,11 @@ import { execFileSync } from "node:child_process";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { type BuildFixture, createBuildFixture } from "../support/build-fixture.ts";
+import { describe, expect, it } from "vitest";
+import { eachBuildFixture } from "../support/build-fixture.ts";
 
 describe("a plan with odd names", () => {
-  let fixture: BuildFixture;
-  beforeEach(async () => {
-    fixture = await createBuildFixture();
-  });
-  afterEach(async () => {
-    await fixture.close();
-  });
+  const fixture = eachBuildFixture();
 
   it("may call roles and tasks like parts of the language, and say much in any script", async () => {
     const key = "k".repeat(100);

@@ -1,20 +1,14 @@
-import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import { createMask, createUnfinished, longestSecret } from "../../src/coordinator/masking.ts";
 import type { SandboxEndpoint } from "../../src/sandbox/port.ts";
-import { type BuildFixture, createBuildFixture } from "../support/build-fixture.ts";
+import { eachBuildFixture } from "../support/build-fixture.ts";
 
 // W12: what an agent printed is data, whatever bytes it is made of, and secrets are masked before it is stored.
 
 const pem = "-----BEGIN KEY-----\nMIIabcdefghijkl\nshort1\nend=\n-----END-----";
 
 describe("output", () => {
-  let fixture: BuildFixture;
-  beforeEach(async () => {
-    fixture = await createBuildFixture({ env: { SIGNING_KEY: pem } });
-  });
-  afterEach(async () => {
-    await fixture.close();
-  });
+  const fixture = eachBuildFixture({ env: { SIGNING_KEY: pem } });
 
   it("may hold bytes that Postgres does not store, and characters that are cut in two", async () => {
     const odd = "node -e \"process.stdout.write('nul:\\0 '+'🦀'.repeat(3001)+'x\\n')\"";

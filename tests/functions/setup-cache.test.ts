@@ -1,14 +1,8 @@
-import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { type BuildFixture, createBuildFixture } from "../support/build-fixture.ts";
+import { describe, expect, it } from "vitest";
+import { eachBuildFixture } from "../support/build-fixture.ts";
 
 describe("the setup cache", () => {
-  let fixture: BuildFixture;
-  beforeEach(async () => {
-    fixture = await createBuildFixture();
-  });
-  afterEach(async () => {
-    await fixture.close();
-  });
+  const fixture = eachBuildFixture();
 
   const entries = async (): Promise<string[]> => {
     const endpoint = await fixture.app.ports.driver(fixture.app.config.sandboxDriver).find(fixture.projectId as never);

@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { requestCancel } from "../../src/coordinator/cancel-build.ts";
+import { joinWave } from "../../src/coordinator/join-wave.ts";
 import { retryBuild } from "../../src/coordinator/retry-build.ts";
 import { type BuildFixture, createBuildFixture } from "../support/build-fixture.ts";
 
@@ -53,6 +54,13 @@ describe("tasks that share a tree", () => {
     expect(await changedBy(`wavesmith/${build.id}/task/b/1`)).toEqual(["b/answer"]);
     expect(await fixture.app.store.waves.list({ buildId: build.id })).toHaveLength(1);
     await noTreeIsLeft(build.id);
+  });
+
+  it("have it closed by whoever joined their wave, also when the wave was reopened before that was said", async () => {
+    const build = await fixture.build(shared([{ id: "a", writes: ["a"], run: "echo a > a" }]));
+    const { id, epoch } = await fixture.app.store.waves.get({ buildId: build.id });
+    await fixture.app.store.waves.update({ id }, { epoch: epoch + 1 });
+    expect(await joinWave(fixture.app.ports, build.id, 1)).toEqual({ shared: true });
   });
 
   it("begin each wave on what the one before has joined, in a tree that is set up once, with the plan's variables", async () => {

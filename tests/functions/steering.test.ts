@@ -1,23 +1,17 @@
-import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import { approveWave, rejectWave } from "../../src/coordinator/decide-wave.ts";
 import { editPlan } from "../../src/coordinator/edit-plan.ts";
 import { resumeWaiting, retryBuild } from "../../src/coordinator/retry-build.ts";
 import { rollbackBuild } from "../../src/coordinator/rollback-build.ts";
 import { parsePlanValue } from "../../src/plan/parse-plan.ts";
-import { type BuildFixture, createBuildFixture } from "../support/build-fixture.ts";
+import { eachBuildFixture } from "../support/build-fixture.ts";
 
 const planOf = (value: Record<string, unknown>) =>
   parsePlanValue({ name: "fixture", ...value }, { baseDir: null, env: {} }).plan!;
 const ada = { by: "Ada" };
 
 describe("steering a build", () => {
-  let fixture: BuildFixture;
-  beforeEach(async () => {
-    fixture = await createBuildFixture();
-  });
-  afterEach(async () => {
-    await fixture.close();
-  });
+  const fixture = eachBuildFixture();
   const ports = () => fixture.app.ports;
   const main = async () => (await fixture.git("ls-tree", "--name-only", "main")).trim().split("\n");
   const two = [

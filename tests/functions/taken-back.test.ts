@@ -1,17 +1,11 @@
-import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import { requestCancel } from "../../src/coordinator/cancel-build.ts";
 import { retryBuild } from "../../src/coordinator/retry-build.ts";
 import { rollbackBuild } from "../../src/coordinator/rollback-build.ts";
-import { type BuildFixture, createBuildFixture } from "../support/build-fixture.ts";
+import { eachBuildFixture } from "../support/build-fixture.ts";
 
 describe("a build that was rolled back", () => {
-  let fixture: BuildFixture;
-  beforeEach(async () => {
-    fixture = await createBuildFixture();
-  });
-  afterEach(async () => {
-    await fixture.close();
-  });
+  const fixture = eachBuildFixture();
 
   const ports = () => fixture.app.ports;
   const main = async () => (await fixture.git("rev-parse", "main")).trim();

@@ -23,6 +23,10 @@ export interface Weather {
   /** How often the database or the sandbox cannot be reached. */
   readonly outages: number;
   readonly timeJumps: number;
+  /** How often there is no room for a sandbox when somebody asks for it. */
+  readonly shortages: number;
+  /** How often a volume is found above its limit. */
+  readonly fullVolumes: number;
 }
 
 export interface Ended {
@@ -47,7 +51,8 @@ export function atTheEnd({ rows, git, machine, plans, weather, takenBack, halfDo
     // Another build may have moved main on from where the edited one ended.
     const passedBy = (plans.size > 1 && takenBack.size > 0) || halfDone.size > 0;
     const tooLate = build.plan.limits.budget.wallClockMs !== null;
-    const excused = mayFail || passedBy || tooLate || refused || weather.cancels > 0 || weather.outages > 0;
+    const unreachable = weather.outages > 0 || weather.fullVolumes > 0;
+    const excused = mayFail || passedBy || tooLate || refused || weather.cancels > 0 || unreachable;
     if (build.status !== "completed" && !excused) {
       const said = rows<WaveRow>("waves").flatMap((wave) => wave.reason ?? []);
       problems.push(`it ended ${build.status}: ${build.reason} (${said.join(", ")})`);

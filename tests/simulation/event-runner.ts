@@ -6,7 +6,8 @@ import type { Orchestrator } from "./turns.ts";
 
 // Runs the functions of the flow as any Inngest may: events arrive late, twice, in any order or not at all; a step may
 // run again although it has run; a run that was begun by one process is gone on with by another, while the first one
-// may still be at the step it was at.
+// may still be at the step it was at. A step that failed is tried again after a while, and a sleep ends after its time:
+// by whoever is there then, from the function's beginning, with what its steps have answered so far.
 
 export interface SentEvent {
   readonly name: string;
@@ -30,6 +31,10 @@ export interface Run {
   /** What failed, for the handler of failures. */
   readonly failure: unknown;
   readonly steps: Steps;
+  /** How often each of its steps has failed. */
+  readonly failures: Map<string, number>;
+  /** It rests until then, in ms since 1970. */
+  dueMs: number;
   /** Raised when another takes it over: what an earlier one did last is not heard. */
   turn: number;
   by: Orchestrator | null;
@@ -43,11 +48,22 @@ export interface Delivery {
   readonly forgets: number;
 }
 
+export interface EventRunnerOptions {
+  readonly random: Random;
+  readonly delivery: Delivery;
+  readonly handlers: () => readonly Handler[];
+  readonly nowMs: () => number;
+  /** Told of every rest. */
+  readonly rests: (why: "a try comes later" | "a function sleeps", detail: string) => void;
+}
+
 export interface EventRunner {
   /** Takes events as an event key's endpoint does: one id once, but now and then nobody hears it, or all hear it twice. */
   send(events: readonly SentEvent[]): void;
-  /** Runs that nobody is at. */
+  /** Runs that nobody is at and that could go on now. */
   readonly idle: readonly Run[];
+  /** When the first of those that rest goes on; null: none rests. */
+  readonly nextDueMs: number | null;
   /** Runs somebody is at. */
   readonly busy: readonly Run[];
   /** Has a run begun or gone on with by this process. */
@@ -66,6 +82,8 @@ export interface Participant {
 }
 
 const maxTries = 5;
+/** Those of the engine, and one of an Inngest server. */
+const retryDelaysMs = [500, 1_000, 2_000, 5_000, 30_000];
 
 export function bindFunctions(ports: Ports): ReadonlyMap<string, Handler> {
   const inngest = {
@@ -91,12 +109,14 @@ export function bindFunctions(ports: Ports): ReadonlyMap<string, Handler> {
 const hears = ({ trigger }: Handler, name: string): boolean =>
   trigger.endsWith("*") ? name.startsWith(trigger.slice(0, -1)) : trigger === name;
 
-export function createEventRunner(random: Random, delivery: Delivery, handlers: () => readonly Handler[]): EventRunner {
+export function createEventRunner(options: EventRunnerOptions): EventRunner {
+  const { random, delivery, handlers, nowMs } = options;
   const known = new Set<string>();
   const runs: Run[] = [];
   let dropped = 0;
   const begin = (functionId: string, event: SentEvent, failure: unknown = null): void => {
-    runs.push({ functionId, event, failure, steps: new Map(), turn: 0, by: null, isOver: false });
+    const fresh = { steps: new Map(), failures: new Map(), dueMs: 0, turn: 0, by: null, isOver: false };
+    runs.push({ functionId, event, failure, ...fresh });
   };
   const end = (run: Run): void => {
     run.isOver = true;
@@ -120,7 +140,11 @@ export function createEventRunner(random: Random, delivery: Delivery, handlers: 
       }
     },
     get idle() {
-      return runs.filter((run) => run.by === null);
+      return runs.filter((run) => run.by === null && run.dueMs <= nowMs());
+    },
+    get nextDueMs() {
+      const resting = runs.filter((run) => run.by === null && run.dueMs > nowMs());
+      return resting.length === 0 ? null : Math.min(...resting.map((run) => run.dueMs));
     },
     get busy() {
       return runs.filter((run) => run.by !== null);
@@ -133,7 +157,7 @@ export function createEventRunner(random: Random, delivery: Delivery, handlers: 
       run.by = by.self;
       const { turn } = run;
       const handler = by.handlers.get(run.functionId)!;
-      const step = { run: createStep(random, delivery, run, by) };
+      const step = createSteps(options, run, by);
       const context = { event: run.event, step };
       const going =
         run.failure === null
@@ -154,28 +178,61 @@ export function createEventRunner(random: Random, delivery: Delivery, handlers: 
   };
 }
 
-function createStep(random: Random, delivery: Delivery, run: Run, by: Participant) {
+function createSteps({ random, delivery, nowMs, rests }: EventRunnerOptions, run: Run, by: Participant) {
   const { turn } = run;
-  const counts = new Map<string, number>();
+  const idOf = createNaming();
   const never = new Promise<never>(() => undefined);
-  return async (name: string, work: () => Promise<unknown>): Promise<unknown> => {
+  const isOurs = (): boolean => run.turn === turn;
+  const rest = (why: Parameters<typeof rests>[0], what: string, forMs: number): Promise<never> => {
+    run.by = null;
+    run.dueMs = nowMs() + forMs;
+    rests(why, `${run.functionId}: ${what}`);
+    return never;
+  };
+  return {
+    async run(name: string, work: () => Promise<unknown>): Promise<unknown> {
+      const id = idOf(name);
+      for (;;) {
+        const kept = run.steps.get(id);
+        if (kept !== undefined && "error" in kept) throw kept.error;
+        if (kept !== undefined) return kept.value;
+        await by.turn(`${run.functionId}: ${name}`);
+        const result = await work().then(
+          (value) => ({ value }),
+          (error: unknown) => ({ error }),
+        );
+        await by.turn(`${run.functionId}: keep what came of "${name}"`);
+        if (!isOurs()) return never;
+        if ("value" in result && random.chance(delivery.forgets)) continue;
+        const failures = (run.failures.get(id) ?? 0) + 1;
+        const isFinal = "error" in result && (failures >= maxTries || isNonRetriable(result.error));
+        if ("value" in result || isFinal) {
+          run.steps.set(id, result);
+          continue;
+        }
+        run.failures.set(id, failures);
+        return rest("a try comes later", name, random.pick(retryDelaysMs));
+      }
+    },
+    async sleep(name: string, forMs: number): Promise<void> {
+      const id = idOf(name);
+      if (run.steps.has(id)) return;
+      await by.turn(`${run.functionId}: ${name}`);
+      if (!isOurs()) return never;
+      run.steps.set(id, { value: null });
+      return rest("a function sleeps", name, forMs);
+    },
+  };
+}
+
+const isNonRetriable = (error: unknown): boolean => (error as Error).name === "NonRetriableError";
+
+/** As the SDK does it: a name that comes again is told apart by its number. */
+function createNaming(): (name: string) => string {
+  const counts = new Map<string, number>();
+  return (name) => {
     const count = (counts.get(name) ?? 0) + 1;
     counts.set(name, count);
-    const id = `${name} ${count}`;
-    for (let tries = 1; ; tries += 1) {
-      const kept = run.steps.get(id);
-      if (kept !== undefined && "error" in kept) throw kept.error;
-      if (kept !== undefined) return kept.value;
-      await by.turn(`${run.functionId}: ${name}`);
-      const result = await work().then(
-        (value) => ({ value }),
-        (error: unknown) => ({ error }),
-      );
-      await by.turn(`${run.functionId}: keep what came of "${name}"`);
-      if (run.turn !== turn) return never;
-      const isFinal = "error" in result && ((result.error as Error).name === "NonRetriableError" || tries >= maxTries);
-      if ("value" in result && random.chance(delivery.forgets)) continue;
-      if ("value" in result || isFinal) run.steps.set(id, result);
-    }
+    return `${name} ${count}`;
   };
 }

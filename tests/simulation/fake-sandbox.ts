@@ -1,6 +1,7 @@
 import { posix } from "node:path";
 import { WavesmithError } from "../../src/domain/errors.ts";
 import type {
+  DriverCapabilities,
   GuestClient,
   JobSpec,
   JobState,
@@ -23,6 +24,8 @@ export interface FakeVolume {
   readonly files: Map<string, string>;
   readonly jobs: Map<string, FakeJob>;
   repo: string | null;
+  /** How often it is still to be found above its limit. */
+  overLimit: number;
 }
 
 export interface FakeJob {
@@ -44,7 +47,13 @@ export interface FakeGuest extends GuestClient {
 
 export type Machines = Map<string, FakeMachine>;
 
-export const emptyVolume = (): FakeVolume => ({ trees: new Map(), files: new Map(), jobs: new Map(), repo: null });
+export const emptyVolume = (): FakeVolume => ({
+  trees: new Map(),
+  files: new Map(),
+  jobs: new Map(),
+  repo: null,
+  overLimit: 0,
+});
 
 /** Its running jobs are lost; without its volume everything on it is. */
 export function killMachine(machine: FakeMachine, { withVolume }: { withVolume: boolean }): void {
@@ -72,6 +81,16 @@ const done = { exitCode: 0, signal: null, timedOut: false, truncated: false, std
 
 export const noSnapshots: SnapshotStore = { put: not, get: not, remove: not, list: not };
 
+const capabilities: DriverCapabilities = {
+  isolation: "bubblewrap",
+  cpu: "none",
+  memory: "none",
+  processes: "none",
+  disk: "watched",
+  network: [],
+  archives: [],
+};
+
 export function createFakeDriver(machines: Machines, turn: (name: string) => Promise<void>): SandboxDriver {
   const endpoint = (machine: FakeMachine, sandboxId: string) => ({
     sandboxId: sandboxId as never,
@@ -95,9 +114,15 @@ export function createFakeDriver(machines: Machines, turn: (name: string) => Pro
       return machine?.isUp === true ? endpoint(machine, "sbx_found") : null;
     },
     list: async () => [],
-    capabilities: not,
+    capabilities: async () => capabilities,
     usage: not,
-    volumeBytes: not,
+    async volumeBytes(projectId) {
+      await turn("driver.volumeBytes");
+      const volume = machines.get(projectId)?.volume;
+      if (volume === undefined || volume.overLimit === 0) return 0;
+      volume.overLimit -= 1;
+      return Number.MAX_SAFE_INTEGER;
+    },
     pack: not,
     restore: not,
     watch: not,

@@ -10,9 +10,11 @@ import { resumeWaiting, retryBuild } from "../../src/coordinator/retry-build.ts"
 import { rollbackBuild } from "../../src/coordinator/rollback-build.ts";
 import { ensureSandbox } from "../../src/coordinator/sandboxes.ts";
 import { forsakenMs, sweepTrees } from "../../src/coordinator/sweep-trees.ts";
+import { watchVolume } from "../../src/coordinator/volume-limit.ts";
 import { endJob as tellEnd } from "../../src/coordinator/watch-jobs.ts";
 import { messageOf, WavesmithError } from "../../src/domain/errors.ts";
 import { buildIdForEvent, type IdSource } from "../../src/domain/ids.ts";
+import type { GuestHealth } from "../../src/sandbox/port.ts";
 import type { AttemptRow, BuildRow, GateRunRow, JobLease, JobRow, TaskRow, WaveRow } from "../../src/store/port.ts";
 import { createMemoryDatabase } from "../support/memory-store.ts";
 import { createRandom } from "../support/random-plan.ts";
@@ -48,6 +50,8 @@ const lostState = (key: string) => ({
 });
 
 const maxSteps = 60_000;
+/** How many of the last things that happened a failure tells. */
+const longestTrace = Number(process.env.WAVESMITH_TRACE ?? 200);
 
 function workOfGate({ gate, evidence }: GateRunRow, jobKey: string): Work {
   const resultFile = `${handoverPath(jobKey)}/result.json`;
@@ -89,6 +93,8 @@ function createWorld(seed: number) {
     edits: some(0.15, 1),
     outages: random.chance(0.2) ? random.pick([0.005, 0.02, 0.1]) : 0,
     timeJumps: some(0.4, 6),
+    shortages: some(0.3, 12),
+    fullVolumes: some(0.15, 3),
   };
   const left = { ...weather };
   const happened: Record<string, number> = {};
@@ -96,7 +102,7 @@ function createWorld(seed: number) {
   const say = (what: string, detail = ""): void => {
     happened[what] = (happened[what] ?? 0) + 1;
     trace.push(`${what} ${detail}`);
-    if (trace.length > Number(process.env.WAVESMITH_TRACE ?? 200)) trace.shift();
+    if (trace.length > longestTrace) trace.shift();
   };
 
   let now = Date.UTC(2026, 0, 1);
@@ -112,7 +118,13 @@ function createWorld(seed: number) {
   const telling = new Set<string>();
 
   const plans = new Map<string, SimulatedPlan>();
-  const runner: EventRunner = createEventRunner(random, weather, () => [...anybody().handlers.values()]);
+  const runner: EventRunner = createEventRunner({
+    random,
+    delivery: weather,
+    handlers: () => [...anybody().handlers.values()],
+    nowMs: () => now,
+    rests: say,
+  });
 
   let made = 0;
   const join = (): void => {
@@ -149,7 +161,7 @@ function createWorld(seed: number) {
       snapshots: noSnapshots,
       egress: { denied: async () => [], unreachable: async () => [] },
       machine: {
-        room: async () => ({ memoryBytes: Number.MAX_SAFE_INTEGER, diskBytes: Number.MAX_SAFE_INTEGER }),
+        room: async () => ({ memoryBytes: memoryLeft(), diskBytes: Number.MAX_SAFE_INTEGER }),
         boot: () => "boot",
       },
       sandboxPolicy: loadConfig({}).sandboxPolicy,
@@ -164,6 +176,12 @@ function createWorld(seed: number) {
       wakeWatcher: () => undefined,
       log: { warn: (message) => say("warning", message) },
     };
+  };
+  const memoryLeft = (): number => {
+    if (left.shortages === 0) return Number.MAX_SAFE_INTEGER;
+    left.shortages -= 1;
+    say("there is no room for a sandbox");
+    return 0;
   };
   let ids = 0;
   const nextId: IdSource = (kind) => {
@@ -291,6 +309,19 @@ function createWorld(seed: number) {
     say(withVolume ? "a volume is lost" : "a sandbox dies");
     killMachine(machine()!, { withVolume });
   };
+  /** Whoever looks after the sandbox finds its volume above its limit, and so do the next who count it. */
+  const fillVolume = (by: Participant): void => {
+    machine()!.volume.overLimit = random.between(1, 4);
+    aside("a volume is above its limit", by, async (ports) => {
+      const row = await ports.store.sandboxes.find({ projectId, state: "running" });
+      if (row !== null) await watchVolume(ports, row, { activeJobs: 1, idleMs: 0 } as GuestHealth);
+    });
+  };
+  /** Until the first of those that rest goes on. */
+  const wait = (untilMs: number): void => {
+    now = untilMs;
+    say("a while passes");
+  };
   const jump = (): void => {
     now += random.pick([20_000, 150_000]);
     say("a long time passes");
@@ -317,8 +348,9 @@ function createWorld(seed: number) {
     const free = find("running", "waiting", "cancelling", "queued") === undefined;
     const wave = waiting === undefined ? undefined : latestWave(waiting.id);
     const calm = turns.waiting === 0 && runner.idle.length === 0;
+    const dueMs = runner.nextDueMs;
     const entries: [boolean, number, () => unknown][] = [
-      [turns.waiting > 0, 30, async () => say("turn", await turns.give(random))],
+      [turns.waiting > 0, 9, giveTurn],
       [runner.idle.length > 0, 12, () => begin()],
       [runningJobs().length > 0, calm ? 6 : 2, () => finish()],
       [toTell().length > 0, calm ? 20 : 2, () => tell(random.pick(toTell()))],
@@ -333,7 +365,9 @@ function createWorld(seed: number) {
         0.3,
         () => use("cancels", () => aside("cancel", anybody(), (ports) => requestCancel(ports, active!.id, "enough"))),
       ],
+      [left.fullVolumes > 0 && machine()?.isUp === true, 0.3, () => use("fullVolumes", () => fillVolume(anybody()))],
       [left.timeJumps > 0, 0.3, () => use("timeJumps", jump)],
+      [dueMs !== null, calm ? 3 : 0.5, () => wait(dueMs!)],
       [
         left.edits > 0 && (stopped ?? done ?? waiting) !== undefined && find("running", "queued") === undefined,
         0.5,
@@ -362,6 +396,7 @@ function createWorld(seed: number) {
     ];
     return entries.flatMap(([possible, weight, act]) => (possible ? [[weight, act] as [number, () => unknown]] : []));
   };
+  const giveTurn = (): void => say("turn", turns.give(random));
   const use = (name: keyof Weather, act: () => void): void => {
     left[name] -= 1;
     act();
@@ -410,7 +445,10 @@ function createWorld(seed: number) {
   const quiet = (): boolean =>
     turns.waiting === 0 && runner.idle.length === 0 && runner.busy.length === 0 && runningJobs().length === 0;
   const isOver = (): boolean =>
-    quiet() && all().length === plans.size && find("running", "queued", "cancelling", "waiting") === undefined;
+    quiet() &&
+    runner.nextDueMs === null &&
+    all().length === plans.size &&
+    find("running", "queued", "cancelling", "waiting") === undefined;
 
   return {
     trace,
@@ -423,7 +461,8 @@ function createWorld(seed: number) {
     /** Lets one thing happen; false when nothing is left to happen. */
     async goOn(): Promise<boolean> {
       if (isOver() && !unwatched() && toTell().length === 0 && (left.retries === 0 || random.chance(0.5))) return false;
-      const isStill = quiet() && !unwatched() && toTell().length === 0 && find("waiting") === undefined;
+      const isStill =
+        quiet() && !unwatched() && toTell().length === 0 && find("waiting") === undefined && runner.nextDueMs === null;
       if (isStill) {
         const progress = database.rows.outbox().length;
         stillRounds = progress === lastProgress ? stillRounds + 1 : 0;
@@ -433,6 +472,12 @@ function createWorld(seed: number) {
         say("time passes");
         reconcile(anybody());
         await settled();
+      }
+      // Mostly somebody goes on, and what else could happen need not be looked for.
+      if (turns.waiting > 0 && random.chance(0.5)) {
+        giveTurn();
+        await settled();
+        return true;
       }
       const possible = choices();
       let mark = (random.between(0, 1e6) / 1e6) * possible.reduce((sum, [weight]) => sum + weight, 0);

@@ -6,7 +6,7 @@ import { simulate } from "./simulate.ts";
 // More than a normal run has:   WAVESMITH_SEEDS=1-20000 npx vitest run tests/simulation
 // With all that happened:       WAVESMITH_TRACE=100000 WAVESMITH_SEEDS=1234 npx vitest run tests/simulation
 
-const usual = Array.from({ length: 800 }, (_, index) => index + 1);
+const usual = Array.from({ length: 1_000 }, (_, index) => index + 1);
 
 describe("builds in a world decided by a number", () => {
   it("end, or say what they need, and keep every invariant", { timeout: 3_600_000 }, async () => {
@@ -40,6 +40,10 @@ const misfortunes = [
   "added checks are run",
   "a volume is lost",
   "a long time passes",
+  "a try comes later",
+  "a function sleeps",
+  "there is no room for a sandbox",
+  "a volume is above its limit",
   "cancel",
   "retry",
   "rollback",

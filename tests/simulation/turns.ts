@@ -13,8 +13,8 @@ export interface Turns {
   /** Resolves when it is this one's turn; never when its orchestrator dies first. */
   wait(of: Orchestrator, what: string): Promise<void>;
   readonly waiting: number;
-  /** Gives one of those who wait its turn, and lets it run as far as it comes. */
-  give(random: Random): Promise<string>;
+  /** Gives one of those who wait its turn, and tells which; how far it comes is seen once all has `settled`. */
+  give(random: Random): string;
   /** Everything of a dead orchestrator is forgotten. */
   forget(of: Orchestrator): void;
 }
@@ -26,10 +26,9 @@ export function createTurns(): Turns {
     get waiting() {
       return open.length;
     },
-    async give(random) {
+    give(random) {
       const [chosen] = open.splice(random.between(0, open.length - 1), 1);
       chosen!.resume();
-      await settled();
       return `${chosen!.of.name} ${chosen!.what}`;
     },
     forget(of) {

@@ -3,6 +3,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { basename, join } from "node:path";
 import { promisify } from "node:util";
+import { afterEach, beforeEach } from "vitest";
 import { type App, createApp } from "../../src/app.ts";
 import { isAway } from "../../src/cli/follow.ts";
 import { loadConfig } from "../../src/config.ts";
@@ -47,6 +48,26 @@ export interface FixtureOptions {
   readonly sandbox?: "local" | "local-unsafe" | "docker";
   /** How long a test waits for one thing; default 50 s. */
   readonly patienceMs?: number;
+}
+
+/**
+ * A fixture of its own for each test of the `describe` that calls this. What is asked of it is answered by that of the test
+ * that runs; it is closed after what later `afterEach` do.
+ */
+export function eachBuildFixture(options: FixtureOptions = {}): BuildFixture {
+  let own: BuildFixture | null = null;
+  beforeEach(async () => {
+    own = await createBuildFixture(options);
+  });
+  afterEach(async () => {
+    await own?.close();
+    own = null;
+  });
+  const get = (_: BuildFixture, name: string | symbol): unknown => {
+    if (own === null) throw new Error(`no test runs whose ${String(name)} this could be`);
+    return Reflect.get(own, name);
+  };
+  return new Proxy({} as BuildFixture, { get });
 }
 
 /** A whole app on a data directory of its own, with the safest local sandbox this machine has. */

@@ -1,6 +1,7 @@
 import { mkdtempSync, readdirSync, readFileSync, readlinkSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { basename, join } from "node:path";
+import { expect } from "vitest";
 import { type TestDatabase, testDatabase } from "./database.ts";
 import { runJsonProcess } from "./json-process.ts";
 import { createRandom, seedsToTry } from "./random-plan.ts";
@@ -34,7 +35,7 @@ export interface CrashInput {
 }
 
 export const asked = process.env.WAVESMITH_CRASH_POINTS ?? "";
-export const occurrence = Number(process.env.WAVESMITH_CRASH_OCCURRENCE ?? "1");
+const occurrence = Number(process.env.WAVESMITH_CRASH_OCCURRENCE ?? "1");
 /** For the whole of what one process does: many times what it takes. */
 const patienceMs = 480_000;
 
@@ -69,7 +70,7 @@ export interface CrashPlace {
 }
 
 /** A data directory and a database for one life. */
-export async function makePlace(): Promise<CrashPlace> {
+async function makePlace(): Promise<CrashPlace> {
   const dataDir = mkdtempSync(join(tmpdir(), "wavesmith-crash-"));
   const database = await testDatabase();
   return {
@@ -84,18 +85,47 @@ export async function makePlace(): Promise<CrashPlace> {
   };
 }
 
-export interface CrashLife {
-  readonly place: CrashPlace;
+/** A life that dies, and what is asked of it. */
+export interface CrashTest {
   /** The process, run with tsx. */
   readonly program: string;
-  readonly points: readonly string[];
   /** What the process is told besides. */
   readonly more?: object;
   readonly env?: Readonly<Record<string, string>>;
+  /** What `vitest run` is told to do it again. */
+  readonly test: string;
+  /** Throws unless all is as it must be at the end, however that came about. */
+  readonly check: (place: CrashPlace, lines: readonly CrashLine[]) => Promise<void>;
+}
+
+/**
+ * One life with a death at each of these points, checked at its end; resolves with every point that was reached. What its
+ * processes said, and how to do it again, is added to a failure.
+ */
+export async function dieAt(points: readonly string[], crash: CrashTest): Promise<string[]> {
+  const place = await makePlace();
+  const lines: CrashLine[] = [];
+  try {
+    await runToEnd({ ...crash, place, points }, lines);
+    expect(lines.at(-1)).toMatchObject({ type: "ended", status: "completed", reason: null });
+    await crash.check(place, lines);
+    if (occurrence === 1) expect(killedIn(lines), "each point is reached once").toEqual([...points].sort());
+    return firedIn(lines);
+  } catch (error) {
+    if (error instanceof Error) error.message += retold(lines, points, crash.test);
+    throw error;
+  } finally {
+    await place.remove();
+  }
+}
+
+interface CrashLife extends Pick<CrashTest, "program" | "more" | "env"> {
+  readonly place: CrashPlace;
+  readonly points: readonly string[];
 }
 
 /** Runs one process after the other, each to the next of the points, the last to the end. Collects what they say. */
-export async function runToEnd(life: CrashLife, lines: CrashLine[]): Promise<void> {
+async function runToEnd(life: CrashLife, lines: CrashLine[]): Promise<void> {
   let left = life.points;
   for (let turn = 0; ; turn += 1) {
     await run(life, { project: life.place.project, points: left, occurrence, turn }, lines);
@@ -118,15 +148,15 @@ async function run({ place, program, more, env }: CrashLife, input: CrashInput, 
 }
 
 /** Every point that was reached. */
-export const firedIn = (lines: readonly CrashLine[]): string[] =>
+const firedIn = (lines: readonly CrashLine[]): string[] =>
   [...new Set(lines.flatMap((line) => ("fired" in line ? line.fired : [])))].sort();
 
 /** The points at which processes died. */
-export const killedIn = (lines: readonly CrashLine[]): string[] =>
+const killedIn = (lines: readonly CrashLine[]): string[] =>
   lines.flatMap((line) => (line.type === "killed" ? line.point : [])).sort();
 
 /** What was said, and how to do the same again: for a failure. */
-export function retold(lines: readonly CrashLine[], points: readonly string[], test: string): string {
+function retold(lines: readonly CrashLine[], points: readonly string[], test: string): string {
   const short = lines.map((line) => JSON.stringify("fired" in line ? { ...line, fired: line.fired.length } : line));
   const nth = occurrence === 1 ? "" : `WAVESMITH_CRASH_OCCURRENCE=${occurrence} `;
   const again = `${nth}WAVESMITH_CRASH_POINTS=${points.join(",")} npx vitest run ${test}`;
