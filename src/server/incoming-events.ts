@@ -75,10 +75,12 @@ async function buildData(
   given: Record<string, unknown>,
   { ports }: IncomingOptions,
 ): Promise<Record<string, unknown>> {
-  const { buildId } = given;
+  const { buildId, waveNumber } = given;
   if (typeof buildId !== "string") throw new WavesmithError("usage", `${name} names no buildId`);
   const build = await ports.store.builds.find({ id: buildId });
   if (build === null) throw new WavesmithError("not-found", `there is no build ${buildId}`);
+  if (typeof waveNumber === "number" && (await ports.store.waves.find({ buildId, number: waveNumber })) === null)
+    throw new WavesmithError("not-found", `build ${buildId} has no wave ${waveNumber}`);
   return { ...given, tenantId: build.tenantId, projectId: build.projectId, buildId };
 }
 

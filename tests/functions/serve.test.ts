@@ -62,6 +62,8 @@ describe("serve with the embedded engine", () => {
     await expect.poll(() => fixture.app.store.builds.find({ id: buildId }), { timeout: 20_000 }).not.toBeNull();
     expect((await fixture.until(buildId)).status).toBe("completed");
     expect(await fixture.app.store.builds.list({})).toHaveLength(1);
+    const approved = await post({ name: "project/wave.approved", data: { buildId, waveNumber: 7 } });
+    expect([approved.status, JSON.stringify(approved.body)]).toEqual([404, expect.stringMatching(/has no wave 7/)]);
   });
 
   it("takes a cancellation that names the build alone", async () => {
