@@ -4,7 +4,8 @@ import { gateRole } from "../domain/plan.ts";
 import type { JudgedCheck } from "../gates/port.ts";
 import type { JobState, SandboxEndpoint, StageSpec } from "../sandbox/port.ts";
 import type { GateRunRow } from "../store/port.ts";
-import { type AgentRun, proposedChecks } from "./gate-agent.ts";
+import type { RunInWave } from "./ask-gate.ts";
+import { proposedChecks } from "./gate-agent.ts";
 import type { Judged } from "./gate-verdict.ts";
 import { describeFailure, failedStage, gateMask, overBudget, stageOutput } from "./job-results.ts";
 import { type JobSetting, shell, stage } from "./job-stages.ts";
@@ -26,7 +27,7 @@ const longestCheckMs = 5 * 60_000;
 export type NextOfRun = { readonly goOn: Evidence } | Judged;
 
 /** What follows once our own checks are judged. */
-export async function afterOwnChecks(ports: Ports, { run, build, wave }: AgentRun, own: Judged): Promise<NextOfRun> {
+export async function afterOwnChecks(ports: Ports, { run, build, wave }: RunInWave, own: Judged): Promise<NextOfRun> {
   const role = gateRole(build.plan, run.gate);
   const { verdict, reason, evidence } = own;
   if (role === null || evidence === null || (verdict !== "passed" && verdict !== "absent")) return own;
@@ -59,7 +60,7 @@ function runChecks(evidence: Evidence, added: AddedChecks): NextOfRun {
 export async function afterAdded(
   ports: Ports,
   endpoint: SandboxEndpoint,
-  loaded: AgentRun,
+  loaded: RunInWave,
   state: JobState,
 ): Promise<NextOfRun> {
   const evidence = loaded.run.evidence!;
@@ -86,7 +87,7 @@ const unrun = (check: AddedCheck, note: string): AddedCheck => ({
 const stageName = (index: number): string => `added check ${index + 1}`;
 
 /** The checks as stages, in a job of their own. */
-export function addedStages({ run, build }: AgentRun, setting: JobSetting, treePath: string): StageSpec[] {
+export function addedStages({ run, build }: RunInWave, setting: JobSetting, treePath: string): StageSpec[] {
   const gate = build.plan.gates[run.gate];
   const timeoutMs = gate !== false && "timeoutMs" in gate ? Math.min(gate.timeoutMs, longestCheckMs) : longestCheckMs;
   const base = { env: setting.env, cwd: treePath, timeoutMs, continueOnFailure: true };
@@ -98,7 +99,7 @@ export function addedStages({ run, build }: AgentRun, setting: JobSetting, treeP
 async function judgeChecks(
   ports: Ports,
   endpoint: SandboxEndpoint,
-  loaded: AgentRun,
+  loaded: RunInWave,
   state: JobState,
 ): Promise<NextOfRun> {
   const { run, build, wave } = loaded;

@@ -4,19 +4,16 @@ import { type AgentSpec, agentSpecFor } from "../domain/plan.ts";
 import { atLeast } from "../domain/status.ts";
 import type { SortedReview } from "../gates/port.ts";
 import type { JobState, SandboxEndpoint, StageSpec } from "../sandbox/port.ts";
-import type { BuildRow, GateRunRow, WaveRow } from "../store/port.ts";
+import type { BuildRow } from "../store/port.ts";
+import { askStage, type RunInWave, waveContext } from "./ask-gate.ts";
 import { describeFailure, endText, gateMask, stageOutput } from "./job-results.ts";
-import { answersPath, gateTreePath, handoverPath, homePath } from "./names.ts";
+import { handoverPath, homePath } from "./names.ts";
 import type { Ports } from "./port.ts";
-import { waveMembers } from "./start-attempt.ts";
-import { clearSurroundings } from "./surroundings.ts";
 
 // The critic's agent looks at most twice, each time in a job, a tree and a session of its own: first for findings, then,
 // if some of them would block, at those alone. What the first look found is kept with the run between the two, so that
 // it is looked at again after whatever was lost meanwhile.
 
-const agentTimeoutMs = 20 * 60_000;
-const diffBytes = 256 * 1024;
 const fileDiffBytes = 16 * 1024 * 1024;
 /** Nobody reads more, and each costs a look. */
 const mostCandidates = 100;
@@ -24,77 +21,47 @@ const mostCandidates = 100;
 /** The rule of the finding that the agent did not do its part: nothing a fixer could mend. */
 export const reviewMissing = "review-missing";
 
-/** A run of the critic's gate. */
-export interface CriticRun {
-  readonly run: GateRunRow;
-  readonly build: BuildRow;
-  readonly wave: WaveRow;
-}
-
 /** The critic role's runtime, when the plan declares one for it by name. */
 export const criticAgent = (build: BuildRow): AgentSpec | null =>
   Object.hasOwn(build.plan.agents, "critic") ? agentSpecFor(build.plan, "critic") : null;
 
 const counted = (number: number, noun: string): string => `${number} ${noun}${number === 1 ? "" : "s"}`;
 
-const firstLookOf = ({ run }: CriticRun): SortedReview | null => run.evidence?.firstLook ?? null;
+const firstLookOf = ({ run }: RunInWave): SortedReview | null => run.evidence?.firstLook ?? null;
 
 /** For its first look the critic of a wave has in mind what it said of the head before; a second one knows nothing of it. */
-export const criticHome = (loaded: CriticRun): string =>
+export const criticHome = (loaded: RunInWave): string =>
   firstLookOf(loaded) === null
     ? homePath(loaded.build.id, `critic-${loaded.wave.number}`)
     : secondLookHome(loaded, loaded.run.fence);
 
 /** Nobody goes on with the session of a second look. */
-export const secondLookHome = ({ run, build, wave }: CriticRun, fence: number): string =>
+export const secondLookHome = ({ run, build, wave }: RunInWave, fence: number): string =>
   homePath(build.id, `critic-${wave.number}-again-${run.round}.${fence}`);
 
 /** The stage in which the critic's agent looks at the wave's change, or again at what would block. */
 export async function reviewStage(
   ports: Ports,
   endpoint: SandboxEndpoint,
-  loaded: CriticRun,
-  { spec, env }: { readonly spec: AgentSpec; readonly env: Readonly<Record<string, string>> },
+  loaded: RunInWave,
+  asked: { readonly spec: AgentSpec; readonly env: Readonly<Record<string, string>> },
 ): Promise<StageSpec> {
-  const { run, build, wave } = loaded;
-  const pack = await reviewPack(ports, loaded);
-  const folder = handoverPath(run.jobKey!);
-  await clearSurroundings(ports, endpoint, { build, home: null });
-  await endpoint.guest.writeFile(`${folder}/task.json`, pack.taskFile);
-  const review = ports.agents.agentStage({
-    spec,
-    run: null,
-    role: "critic",
-    pack,
-    treePath: gateTreePath(wave.number, run),
-    taskFilePath: `${folder}/task.json`,
-    resultFilePath: `${folder}/result.json`,
-    workspaceRoot: endpoint.workspaceRoot,
-    env,
-    timeoutMs: agentTimeoutMs,
-    homePath: criticHome(loaded),
-    modelToken: await ports.models.tokenFor("gate", run.id, run.fence),
-    resultSchema: firstLookOf(loaded) === null ? ports.gates.reviewSchema : ports.gates.secondLookSchema,
-    readOnly: true,
-    answersPath: build.interactive ? answersPath(run.jobKey!) : null,
-  });
-  return { ...review, continueOnFailure: true };
-}
-
-async function reviewPack(ports: Ports, loaded: CriticRun) {
-  const { run, build, wave } = loaded;
-  const projectId = build.projectId as never;
-  const changed = await ports.workspace.changedFiles(projectId, wave.baseSha, run.sha);
-  const context = {
-    plan: build.plan,
-    waveNumber: wave.number,
-    tasks: (await waveMembers(ports, wave.id)).map((task) => task.definition),
-    changedFiles: changed.map((file) => file.path),
-    diff: await ports.workspace.diff(projectId, wave.baseSha, run.sha, { maxBytes: diffBytes }),
-  };
+  const context = await waveContext(ports, loaded);
   const firstLook = firstLookOf(loaded);
-  if (firstLook === null) return ports.agents.reviewPack(context);
-  return ports.agents.secondLookPack({ ...context, findings: firstLook.candidates });
+  const look =
+    firstLook === null
+      ? { pack: ports.agents.reviewPack(context), resultSchema: ports.gates.reviewSchema }
+      : {
+          pack: ports.agents.secondLookPack({ ...context, findings: firstLook.candidates }),
+          resultSchema: ports.gates.secondLookSchema,
+        };
+  return askStage(ports, endpoint, loaded, {
+    ...asked,
+    ...look,
+    role: "critic",
+    home: criticHome(loaded),
+    isNewHome: false,
+  });
 }
 
 export interface Reviewed {
@@ -111,7 +78,7 @@ export interface Reviewed {
 export async function judgeReview(
   ports: Ports,
   endpoint: SandboxEndpoint,
-  loaded: CriticRun,
+  loaded: RunInWave,
   state: JobState,
 ): Promise<Reviewed> {
   const handedIn = await resultFile(ports, endpoint, loaded, state);
@@ -130,7 +97,7 @@ export async function judgeReview(
 async function resultFile(
   ports: Ports,
   endpoint: SandboxEndpoint,
-  { run, build }: CriticRun,
+  { run, build }: RunInWave,
   state: JobState,
 ): Promise<{ text: string } | { lack: string }> {
   const jobKey = run.jobKey!;
@@ -147,7 +114,7 @@ async function resultFile(
 }
 
 /** A look that failed is not one that found nothing: the gate does not pass by it. */
-function complain({ gates }: Ports, loaded: CriticRun, message: string): Reviewed {
+function complain({ gates }: Ports, loaded: RunInWave, message: string): Reviewed {
   const firstLook = firstLookOf(loaded);
   const { critic } = loaded.build.plan.gates;
   const block = critic === false || firstLook === null || atLeast("high", critic.block) ? "high" : critic.block;
@@ -162,7 +129,7 @@ function complain({ gates }: Ports, loaded: CriticRun, message: string): Reviewe
   };
 }
 
-async function firstReview(ports: Ports, { run, build, wave }: CriticRun, text: string): Promise<Reviewed> {
+async function firstReview(ports: Ports, { run, build, wave }: RunInWave, text: string): Promise<Reviewed> {
   const { critic } = build.plan.gates;
   if (critic === false) throw new Error("the critic is switched off");
   const projectId = build.projectId as never;

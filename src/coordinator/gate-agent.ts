@@ -3,84 +3,52 @@ import { WavesmithError } from "../domain/errors.ts";
 import { agentSpecFor } from "../domain/plan.ts";
 import type { ProposedCheck } from "../gates/port.ts";
 import type { JobState, SandboxEndpoint, StageSpec } from "../sandbox/port.ts";
-import type { BuildRow, GateRunRow, WaveRow } from "../store/port.ts";
+import type { GateRunRow } from "../store/port.ts";
+import { askStage, type RunInWave, waveContext } from "./ask-gate.ts";
 import { describeFailure, endText, failedStage, gateMask, overBudget, stageOutput } from "./job-results.ts";
-import { answersPath, gateTreePath, handoverPath, homePath } from "./names.ts";
+import { gateTreePath, handoverPath, homePath } from "./names.ts";
 import type { Ports } from "./port.ts";
-import { waveMembers } from "./start-attempt.ts";
-import { clearSurroundings, keepsJobsApart } from "./surroundings.ts";
+import { keepsJobsApart } from "./surroundings.ts";
 
 // The agent of the testing or integration gate: asked, once our own checks have held, for more of them, in a job, a tree
 // and a session of its own. What it says proves nothing: what it hands in are commands, which we run (added-checks.ts).
 
-const agentTimeoutMs = 20 * 60_000;
-const diffBytes = 256 * 1024;
 const resultBytes = 1024 * 1024;
-
-/** A run of a gate. */
-export interface AgentRun {
-  readonly run: GateRunRow;
-  readonly build: BuildRow;
-  readonly wave: WaveRow;
-}
 
 /** What the gate's agent is doing in this run: asked, or its checks run; null: neither. */
 export const addedPhase = ({ evidence }: Pick<GateRunRow, "evidence">): AddedChecks["phase"] =>
   evidence?.added?.phase ?? null;
 
 /** Each time it is asked it begins anew: what an earlier session knew is about another head. */
-export const gateAgentHome = ({ run, build, wave }: AgentRun, fence = run.fence): string =>
+export const gateAgentHome = ({ run, build, wave }: RunInWave, fence = run.fence): string =>
   homePath(build.id, `${run.gate}-${wave.number}-${run.round}.${fence}`);
 
 /** The stage in which the gate's agent is asked for checks. */
-export async function askStage(
+export async function checksStage(
   ports: Ports,
   endpoint: SandboxEndpoint,
-  loaded: AgentRun,
+  loaded: RunInWave,
   env: Readonly<Record<string, string>>,
 ): Promise<StageSpec> {
-  const { run, build, wave } = loaded;
-  const jobKey = run.jobKey!;
-  const { role } = run.evidence!.added!;
-  const pack = await checksPack(ports, loaded, role);
-  const folder = handoverPath(jobKey);
-  const homePathOfRun = gateAgentHome(loaded);
-  const isUnused = !keepsJobsApart(build) && (await ports.store.jobs.find({ key: jobKey })) === null;
-  await clearSurroundings(ports, endpoint, { build, home: isUnused ? homePathOfRun : null });
-  await endpoint.guest.writeFile(`${folder}/task.json`, pack.taskFile);
-  const asked = ports.agents.agentStage({
-    spec: agentSpecFor(build.plan, role),
-    run: null,
-    role,
-    pack,
-    treePath: gateTreePath(wave.number, run),
-    taskFilePath: `${folder}/task.json`,
-    resultFilePath: `${folder}/result.json`,
-    workspaceRoot: endpoint.workspaceRoot,
-    env,
-    timeoutMs: agentTimeoutMs,
-    homePath: homePathOfRun,
-    modelToken: await ports.models.tokenFor("gate", run.id, run.fence),
-    resultSchema: ports.gates.checksSchema,
-    readOnly: true,
-    answersPath: build.interactive ? answersPath(jobKey) : null,
-  });
-  return { ...asked, continueOnFailure: true };
-}
-
-async function checksPack(ports: Ports, { run, build, wave }: AgentRun, role: string) {
-  const projectId = build.projectId as never;
-  const { command = null, exitCode = null, outputTail = "", added } = run.evidence ?? {};
-  const changed = await ports.workspace.changedFiles(projectId, wave.baseSha, run.sha);
-  return ports.agents.checksPack({
-    plan: build.plan,
+  const { run, build } = loaded;
+  const { role, own } = run.evidence!.added!;
+  const { command = null, exitCode = null, outputTail = "" } = run.evidence!;
+  const verdict = own.verdict === "absent" ? "absent" : "passed";
+  const pack = ports.agents.checksPack({
+    ...(await waveContext(ports, loaded)),
     gate: run.gate,
     role,
-    waveNumber: wave.number,
-    tasks: (await waveMembers(ports, wave.id)).map((task) => task.definition),
-    changedFiles: changed.map((file) => file.path),
-    diff: await ports.workspace.diff(projectId, wave.baseSha, run.sha, { maxBytes: diffBytes }),
-    outcome: { verdict: added?.own.verdict === "absent" ? "absent" : "passed", command, exitCode, outputTail },
+    outcome: { verdict, command, exitCode, outputTail },
+  });
+  const isNewHome = !keepsJobsApart(build) && (await ports.store.jobs.find({ key: run.jobKey! })) === null;
+  return askStage(ports, endpoint, loaded, {
+    spec: agentSpecFor(build.plan, role),
+    role,
+    pack,
+    home: gateAgentHome(loaded),
+    isNewHome,
+    resultSchema: ports.gates.checksSchema,
+    env,
   });
 }
 
@@ -88,7 +56,7 @@ async function checksPack(ports: Ports, { run, build, wave }: AgentRun, role: st
 export async function proposedChecks(
   ports: Ports,
   endpoint: SandboxEndpoint,
-  loaded: AgentRun,
+  loaded: RunInWave,
   state: JobState,
 ): Promise<{ readonly checks: AddedCheck[] } | { readonly lack: string }> {
   const handedIn = await resultFile(ports, endpoint, loaded, state);
@@ -106,7 +74,7 @@ export async function proposedChecks(
 async function resultFile(
   ports: Ports,
   endpoint: SandboxEndpoint,
-  { run, build }: AgentRun,
+  { run, build }: RunInWave,
   state: JobState,
 ): Promise<{ text: string; masked: string } | { lack: string }> {
   const jobKey = run.jobKey!;
@@ -140,7 +108,7 @@ interface Proposal {
 async function takeChecks(
   ports: Ports,
   endpoint: SandboxEndpoint,
-  loaded: AgentRun,
+  loaded: RunInWave,
   { masked, raw }: Proposal,
 ): Promise<AddedCheck[]> {
   const { run, build } = loaded;
@@ -175,7 +143,7 @@ async function committedPaths({ workspace }: Ports, projectId: string, sha: stri
 async function ownPaths(
   ports: Ports,
   { guest }: SandboxEndpoint,
-  { run, wave }: AgentRun,
+  { run, wave }: RunInWave,
   { check, known }: { readonly check: ProposedCheck; readonly known: ReadonlySet<string> },
 ): Promise<string[]> {
   const own: string[] = [];

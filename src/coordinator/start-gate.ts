@@ -5,7 +5,7 @@ import { addedStages } from "./added-checks.ts";
 import { advance, emitFor } from "./advance.ts";
 import { criticAgent, criticHome, reviewStage } from "./critic-review.ts";
 import { commitReader } from "./finish-attempt.ts";
-import { addedPhase, askStage, gateAgentHome } from "./gate-agent.ts";
+import { addedPhase, checksStage, gateAgentHome } from "./gate-agent.ts";
 import { dropJob, frameJob, type JobSetting, shell, stage, startJob } from "./job-stages.ts";
 import { gateTreePath, handoverPath } from "./names.ts";
 import type { Ports } from "./port.ts";
@@ -246,7 +246,7 @@ async function stagesToAdd(ports: Ports, loaded: LoadedGate): Promise<GateStages
   const treePath = gateTreePath(wave.number, run);
   const setting = await frameJob({ ports, endpoint, plan, projectId, sha: run.sha, treePath, mentions: null });
   const asks = addedPhase(run) === "asking";
-  const own = asks ? [await askStage(ports, endpoint, loaded, setting.env)] : addedStages(loaded, setting, treePath);
+  const own = asks ? [await checksStage(ports, endpoint, loaded, setting.env)] : addedStages(loaded, setting, treePath);
   return { endpoint, setting, own };
 }
 
