@@ -92,6 +92,17 @@ describe("what models took", () => {
     });
   });
 
+  it("says where more may be allowed when a build ended at its limit", () => {
+    const failed = { ...given.build, status: "failed" as const, endedAt: moment(30) };
+    const over = wave({ status: "failed", endedAt: moment(9), attempts: [attempt({ outcome: "over-budget" })] });
+    const told = (waves: NonNullable<typeof given.waves>) => summary(view({ ...given, build: failed, waves }), options);
+    const way = expect.stringMatching(/with more in the plan's limits\.budget: .*resume \S+ --plan EDITED/);
+    expect(told([over]).map(({ text }) => text)).toContainEqual(way);
+    expect(told([{ ...over, attempts: [attempt({ outcome: "failed" })] }]).map(({ text }) => text)).not.toContainEqual(
+      way,
+    );
+  });
+
   it("is in the live view and in what is told of each attempt and wave", () => {
     const rows = renderLive(view(given), { rows: 40, now: moment(20), frame: 0 }).map((row) =>
       plainText(row).trimEnd(),

@@ -80,7 +80,7 @@ function signInLines({ waves }: BuildView, hints: Hints): Line[] {
   return [{ tone: "strong", text }];
 }
 
-/** A gate that could not judge fails again as long as the plan asks for the same: what to change in it. */
+/** What ended at a limit, or at a gate that could not judge, ends so again as long as the plan asks for the same: what to change. */
 function planLines(view: BuildView, hints: Hints): Line[] {
   const wave = view.waves.at(-1);
   const gate = wave === undefined ? null : blockingGate(wave);
@@ -93,6 +93,9 @@ function planLines(view: BuildView, hints: Hints): Line[] {
         text: `  or, with a plan of your own: ${hints.command(`resume ${view.build.id} --plan FILE`)}`,
       },
     ];
+  }
+  if (wave?.attempts.some(({ outcome }) => outcome === "over-budget")) {
+    return [{ tone: "strong", text: `  or, with more in the plan's limits.budget: ${edited}` }];
   }
   if (has("too-few-tests")) {
     const ways = "let the command print TAP or write a JUnit report, or set gates.testing.minTests: 0";
