@@ -97,7 +97,12 @@ function whyNoCheck(request: AddedCheckRequest, stage: StageState, judged: GateR
   if (lacking !== null) return lacking;
   if (stage.outOfMemory) return "it ran out of memory";
   if (judged.verdict === "failed") return isEnded(judged.evidence.exitCode) ? "it was ended before its end" : null;
-  return judged.findings[0]?.message ?? judged.reason;
+  // The command is told beside it, as is that it could not be run.
+  const { command } = request.check;
+  const said = judged.findings[0]?.message ?? judged.reason;
+  return said === null
+    ? null
+    : said.replace(`${command} could not be run: `, () => "").replace(`${command} `, () => "");
 }
 
 function findingsOf({ check, output }: AddedCheckRequest, { evidence, findings }: GateResult): Finding[] {
