@@ -87,7 +87,7 @@ async function refuseWhileAtWork(transaction: StoreTransaction, build: BuildRow)
       remedy: `wavesmith cancel ${other.id}`,
     });
   }
-  if (build.status !== "running" && build.status !== "cancelling") return;
+  if (!["queued", "running", "cancelling"].includes(build.status)) return;
   throw new WavesmithError("conflict", `build ${buildId} is ${build.status}: its plan cannot be edited now`, {
     remedy: `wavesmith cancel ${buildId}, then resume with the edited plan`,
   });

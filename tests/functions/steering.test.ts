@@ -147,9 +147,17 @@ describe("steering a build", () => {
     expect(await fixture.git("show", "main:a")).toBe("good\n");
   });
 
-  it("edits no plan while the build runs", async () => {
+  it("edits no plan while the build runs, or waits for its turn", async () => {
+    const edited = planOf({ tasks: two });
+    const { builds, projects } = ports().store;
     const buildId = await fixture.request({ tasks: [{ id: "a", run: "sleep 1; echo a > a" }] });
-    await expect(editPlan(ports(), buildId, planOf({ tasks: two }))).rejects.toThrow("cannot be edited now");
-    await fixture.until(buildId);
+    await fixture.until(buildId, ({ status }) => status === "running");
+    await expect(editPlan(ports(), buildId, edited)).rejects.toThrow("is running: its plan cannot be edited now");
+    const { tenantId, sandboxDriver, network, plan } = await fixture.until(buildId);
+    // Of another project, so that nobody here takes it up.
+    await projects.insertIfAbsent({ id: "proj_other", tenantId, name: "other" });
+    const queued = { id: "bld_other", eventId: "other", projectId: "proj_other", status: "queued" as const };
+    await builds.insertIfAbsent({ ...queued, tenantId, sandboxDriver, network, plan });
+    await expect(editPlan(ports(), queued.id, edited)).rejects.toThrow("is queued: its plan cannot be edited now");
   });
 });
