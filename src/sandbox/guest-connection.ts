@@ -172,7 +172,10 @@ export function refusalOf(
   if (status === 404 && code === "not-found") return new WavesmithError("not-found", text);
   if (status === 409 || status === 412) return new WavesmithError("conflict", text);
   if (code === "path" || code === "forbidden") return new WavesmithError("sandbox-path", text);
-  if (status === 502 || status === 503) return new WavesmithError("sandbox-unavailable", text, { retryable: true });
+  if (status === 502 || status === 503) {
+    const remedy = "try again: a sandbox that has ended is started again by its next use";
+    return new WavesmithError("sandbox-unavailable", text, { retryable: true, remedy });
+  }
   if (code === "no-space") {
     return new WavesmithError("environment", text, {
       remedy: "free space on the disk that holds the sandbox's volume",
