@@ -12,7 +12,8 @@ const gateStart = (flow: Flow, gate: GateName) =>
     run: async ({ data, step }) => {
       const claimed = await step("claim the gate run", () => claimGate(flow.ports, data));
       if (!claimed) return { gate, stale: true };
-      await step("start its job on a clean tree", () => startGateJob(flow.ports, data));
+      const started = await step("start its job on a clean tree", () => startGateJob(flow.ports, data));
+      if (!started) await step("close the tree", () => closeGate(flow.ports, data));
       return { gate, sha: data.sha };
     },
     failed: async ({ data, reason, step }) => {

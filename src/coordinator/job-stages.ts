@@ -205,13 +205,14 @@ export interface StartJobRequest {
 }
 
 /**
- * Records the intent, starts the job, records that it runs. Doing it again starts nothing twice. Fails with `capacity` when
- * the sandbox's volume is above its limit.
+ * Records the intent, starts the job, records that it runs. Doing it again starts nothing twice: false when the job is over
+ * already, and whoever was slower has to clear away what he made for it. Fails with `capacity` when the sandbox's volume is
+ * above its limit.
  */
-export async function startJob(ports: Ports, endpoint: SandboxEndpoint, request: StartJobRequest): Promise<void> {
+export async function startJob(ports: Ports, endpoint: SandboxEndpoint, request: StartJobRequest): Promise<boolean> {
   const { key, build, owner, spec } = request;
   await requireVolumeRoom(ports, build.projectId, key);
-  await ports.store.jobs.insertIfAbsent({
+  const isNew = await ports.store.jobs.insertIfAbsent({
     key,
     buildId: build.id,
     projectId: build.projectId,
@@ -221,10 +222,18 @@ export async function startJob(ports: Ports, endpoint: SandboxEndpoint, request:
     status: "intended",
     createdAt: ports.clock.now(),
   });
+  if (isNew === null && (await isOver(ports, key))) return false;
   await endpoint.guest.startJob(key, { ...spec, labels: { ...spec.labels, machine: ports.machine.boot() } });
-  await ports.store.jobs.update({ key, status: "intended" }, { status: "running" });
+  const [running] = await ports.store.jobs.update({ key, status: "intended" }, { status: "running" });
   ports.wakeWatcher();
+  if (running !== undefined || !(await isOver(ports, key))) return true;
+  // It ended, was judged and forgotten, all since we looked: what we started is another one.
+  await endpoint.guest.cancelJob(key, { reason: "given up", graceMs: 2_000 });
+  return false;
 }
+
+const isOver = async ({ store }: Ports, key: string): Promise<boolean> =>
+  (await store.jobs.get({ key })).status === "ended";
 
 /**
  * Whether the machine was started anew since the job began. Files on the volume wait for no disk: what it wrote may be

@@ -78,7 +78,7 @@ export async function startAttemptJob(ports: Ports, refer: AttemptRefer): Promis
   // A volume that was lost since then took the tree along, and a job must not begin in an empty folder.
   if (tree === null) await openTree(ports, endpoint, loaded);
   await readySurroundings(ports, endpoint, loaded);
-  await startJob(ports, endpoint, {
+  const isAtWork = await startJob(ports, endpoint, {
     key: attempt.jobKey,
     build,
     owner: { kind: "attempt", id: attempt.id, fence: attempt.fence },
@@ -92,7 +92,7 @@ export async function startAttemptJob(ports: Ports, refer: AttemptRefer): Promis
     { id: attempt.id, fence: refer.fence, status: "starting" },
     { status: "running", startedAt: ports.clock.now() },
   );
-  if (started !== undefined || !sharesTree(attempt)) return true;
+  if (started !== undefined || (isAtWork && !sharesTree(attempt))) return true;
   // Whoever closed the tree that it shares has ended its job, and nobody is told of that end.
   return (await ports.store.attempts.get({ id: attempt.id })).status !== "settled";
 }

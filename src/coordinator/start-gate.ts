@@ -132,19 +132,22 @@ export async function abandonGate(
   );
 }
 
-/** Starts the gate's job on a clean tree, or, when there is nothing to run, says at once that it has finished. */
-export async function startGateJob(ports: Ports, refer: GateRefer): Promise<void> {
+/**
+ * Starts the gate's job on a clean tree, or, when there is nothing to run, says at once that it has finished. False when
+ * the job was over already: somebody else may have closed the tree before it was opened here.
+ */
+export async function startGateJob(ports: Ports, refer: GateRefer): Promise<boolean> {
   const loaded = await loadGate(ports, refer.gateRunId);
   const { run, build, wave } = loaded;
-  if (run.fence !== refer.fence || run.status !== "running") return;
+  if (run.fence !== refer.fence || run.status !== "running") return true;
   const stages = await stagesOf(ports, loaded);
   if (stages === null) {
     await finishAtOnce(ports, loaded);
-    return;
+    return true;
   }
   const treePath = gateTreePath(wave.number, run);
   const { endpoint, setting, own } = stages;
-  await startJob(ports, endpoint, {
+  return startJob(ports, endpoint, {
     key: run.jobKey!,
     build,
     owner: { kind: "gate", id: run.id, fence: run.fence },
