@@ -131,7 +131,7 @@ export async function createBuildFixture(options: FixtureOptions = {}): Promise<
       await app.close();
       await app.ports.driver(sandbox).remove(projectId as never, { volume: true });
       await database.close();
-      await rm(dataDir, { recursive: true, force: true });
+      await rm(dataDir, { recursive: true, force: true, maxRetries: 5 });
     },
   };
   return fixture;
