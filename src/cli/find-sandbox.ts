@@ -1,7 +1,7 @@
 import { projectIdFor } from "../coordinator/start-build.ts";
 import { WavesmithError } from "../domain/errors.ts";
+import { shellWord } from "../domain/shell-word.ts";
 import type { Context } from "./context.ts";
-import { shellWord } from "./hints.ts";
 import { type App, isUsed, openApp, type SandboxRow } from "./parts.ts";
 
 const present = ["wanted", "running", "stopped", "lost"] as const;

@@ -1,3 +1,5 @@
+import { shellWord } from "../domain/shell-word.ts";
+
 /** Writes commands as this user would type them. */
 export interface Hints {
   /** `wavesmith retry bld_x`, with `--data` when it was given. */
@@ -26,7 +28,3 @@ export function createHints(options: {
 /** Commands of ours that messages of other parts name, and the rest of their line. */
 const ours =
   /(?<!-- )\bwavesmith ((?:resume|retry|cancel|status|logs|diff|approve|reject|answer|rollback|shell) bld_\w+|builds|doctor|agents install \w+|agents|serve(?: --engine \w+)?|sandbox image build|sandbox snapshot --list|sandbox (?:exec|rm|stop) [\w.-]+)((?: --data (?:'[^']*'|\S+))?)/g;
-
-/** A word for a POSIX shell, quoted only when it has to be. */
-export const shellWord = (word: string): string =>
-  /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`;

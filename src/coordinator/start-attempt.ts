@@ -93,7 +93,7 @@ export async function startAttemptJob(ports: Ports, refer: AttemptRefer): Promis
     { status: "running", startedAt: ports.clock.now() },
   );
   if (started !== undefined || (isAtWork && !sharesTree(attempt))) return true;
-  // Whoever closed the tree that it shares has ended its job, and nobody is told of that end.
+  // Its job is over, or went with the tree that it shares, and nobody is told of that end: whoever is settled closes what is left.
   return (await ports.store.attempts.get({ id: attempt.id })).status !== "settled";
 }
 

@@ -6,7 +6,7 @@ import { isWell } from "../../src/cli/commands/doctor.ts";
 import { describeError, exitCodeForError, exitCodeOf } from "../../src/cli/errors.ts";
 import { isAway } from "../../src/cli/follow.ts";
 import { ago, bytes, clock, count, duration, harmless, table } from "../../src/cli/format.ts";
-import { createHints, shellWord } from "../../src/cli/hints.ts";
+import { createHints } from "../../src/cli/hints.ts";
 import { watchInterrupts } from "../../src/cli/interrupts.ts";
 import { createLineSplitter } from "../../src/cli/log-reader.ts";
 import { runCommand } from "../../src/cli/main.ts";
@@ -16,6 +16,7 @@ import { buildFinished } from "../../src/cli/view/result.ts";
 import { statusJson, statusLines } from "../../src/cli/view/status-lines.ts";
 import type { BuildView } from "../../src/coordinator/read-build.ts";
 import { WavesmithError } from "../../src/domain/errors.ts";
+import { shellWord } from "../../src/domain/shell-word.ts";
 import { attempt, gate, moment, view, wave } from "./cli-views.ts";
 
 /** Runs the command line in this process, with what it wrote. */

@@ -1,9 +1,9 @@
 import { open } from "node:fs/promises";
 import { resolve } from "node:path";
 import { WavesmithError } from "../../domain/errors.ts";
+import { shellWord } from "../../domain/shell-word.ts";
 import type { Context } from "../context.ts";
 import { exit } from "../errors.ts";
-import { shellWord } from "../hints.ts";
 
 const starter = `# A plan: tasks for agents, with dependencies. \`wavesmith plan FILE\` shows the waves, \`wavesmith build FILE\` runs it.
 name: my-project

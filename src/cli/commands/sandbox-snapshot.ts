@@ -1,9 +1,9 @@
 import { WavesmithError } from "../../domain/errors.ts";
+import { shellWord } from "../../domain/shell-word.ts";
 import type { Context } from "../context.ts";
 import { exit as exits } from "../errors.ts";
 import { withApp, withSandbox } from "../find-sandbox.ts";
 import { bytes, duration, oneLine, table } from "../format.ts";
-import { shellWord } from "../hints.ts";
 import { type App, isUsed, type SandboxRow, type SnapshotRow } from "../parts.ts";
 
 export interface SnapshotCommand {

@@ -1,10 +1,11 @@
 import type { BuildView, WaveView } from "../../coordinator/read-build.ts";
 import { makesPlan, withoutPlanTask } from "../../domain/brief.ts";
 import type { Plan } from "../../domain/plan.ts";
+import { shellWord } from "../../domain/shell-word.ts";
 import { createTaskGraph } from "../../domain/task-graph.ts";
 import { type PlannedWave, planWaves } from "../../domain/wave-planner.ts";
 import { count, harmless, oneLine, table } from "../format.ts";
-import { type Hints, shellWord } from "../hints.ts";
+import type { Hints } from "../hints.ts";
 import type { Line } from "./line.ts";
 
 /** A plan as it would run. */

@@ -1,6 +1,7 @@
 import type { BuildView, TaskView, WaveView } from "../../coordinator/read-build.ts";
+import { shellWord } from "../../domain/shell-word.ts";
 import { count, duration, oneLine, shortSha } from "../format.ts";
-import { type Hints, shellWord } from "../hints.ts";
+import type { Hints } from "../hints.ts";
 import { gateLines } from "./gate-lines.ts";
 import type { Line } from "./line.ts";
 import { briefText, madePlanLines, planChoices, waveOfWaitingPlan } from "./plan-lines.ts";

@@ -1,8 +1,9 @@
 import type { AttemptView, BuildView, GateView, WaveView } from "../../coordinator/read-build.ts";
 import { makesPlan } from "../../domain/brief.ts";
 import { agentSpecFor } from "../../domain/plan.ts";
+import { shellWord } from "../../domain/shell-word.ts";
 import { count, harmless, oneLine } from "../format.ts";
-import { type Hints, shellWord } from "../hints.ts";
+import type { Hints } from "../hints.ts";
 import { addedLines, evidenceText, findingLines } from "./gate-lines.ts";
 import type { Line } from "./line.ts";
 import { attemptName } from "./narrate.ts";

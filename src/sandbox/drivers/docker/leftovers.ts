@@ -2,6 +2,7 @@
 // directory will not come back, as with a disk that is not mounted: so it is told, and not removed.
 import { lstatSync } from "node:fs";
 import type Docker from "dockerode";
+import { shellWord } from "../../../domain/shell-word.ts";
 import { openEngine } from "./engine-calls.ts";
 import { having, type Labels, label } from "./names.ts";
 
@@ -52,7 +53,7 @@ function countByPlace(found: readonly { readonly Labels?: Labels }[]): Map<strin
 }
 
 function leftoversOf(dataDir: string, containers: number, volumes: number): Leftovers {
-  const filter = `--filter ${quoted(`label=${label.dataDir}=${dataDir}`)}`;
+  const filter = `--filter ${shellWord(`label=${label.dataDir}=${dataDir}`)}`;
   // A volume can be removed once no container has it.
   const commands = [
     ...(containers > 0 ? [`docker rm -f $(docker ps -aq ${filter})`] : []),
@@ -60,5 +61,3 @@ function leftoversOf(dataDir: string, containers: number, volumes: number): Left
   ];
   return { dataDir, containers, volumes, remedy: commands.join(" && ") };
 }
-
-const quoted = (text: string): string => (/^[\w./=-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`);
