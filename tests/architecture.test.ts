@@ -40,7 +40,6 @@ const packages: Readonly<Record<string, readonly string[]>> = {
   dockerode: ["src/sandbox/drivers/docker.ts", "src/sandbox/drivers/docker/"],
   "tar-stream": ["src/sandbox/drivers/docker/"],
   esbuild: ["src/sandbox/guest-program.ts", "src/gates/static/", "scripts/"],
-  picomatch: ["src/domain/", "src/plan/", "src/gates/", "src/workspace/"],
   commander: ["src/cli/"],
   hono: ["src/server/"],
   "@hono/node-server": ["src/server/"],

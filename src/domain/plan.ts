@@ -34,7 +34,7 @@ export const planTaskSchema = z.object({
   dependsOn: z.array(z.string()),
   instructions: z.string().nullable(),
   run: z.string().nullable(),
-  /** Declared globs (picomatch); null: unknown. */
+  /** Declared globs; null: unknown. */
   writes: z.array(z.string()).nullable(),
   acceptance: z.array(acceptanceSchema),
   changes: z.enum(["required", "optional"]),

@@ -47,8 +47,20 @@ function checkGlob(glob: unknown, path: PlanPath, sink: FaultSink): void {
     );
   } else if (glob.startsWith("!")) {
     sink.add("bad-glob", path, `${glob} says what is not written: name what is.`);
+  } else if (glob.length > longestGlob) {
+    sink.add("bad-glob", path, `this glob has ${glob.length} characters: at most ${longestGlob} are taken.`);
+  } else {
+    const odd = oddPattern.exec(glob.replace(/\\./g, "  "))?.[0];
+    if (odd === undefined) return;
+    const remedy = "write alternatives as `{one,other}`, and a backslash before a character that is meant as it is.";
+    sink.add("bad-glob", path, `${glob} holds \`${odd}\`, which is no pattern here: ${remedy}`);
   }
 }
+
+const longestGlob = 1_000;
+
+/** Patterns of other globs: `@(a|b)` and its kin, `(a|b)`, `{1..9}`. A name in parentheses alone is a name. */
+const oddPattern = /[@?*+!]\([^/)]*\)?|\([^()/]*\|[^()/]*\)|\{[^{},/]*\.\.[^{},/]*\}/;
 
 function checkSource(source: Readonly<Record<string, unknown>>, baseDir: string | null, sink: FaultSink): void {
   const git = asText(source.git);

@@ -50,7 +50,11 @@ const env = z.record(
   z.union([z.string(), z.number(), z.boolean()]).describe("Numbers and booleans become text."),
 );
 const fileReference = object({ file: text.describe("A file beside the plan, read when the plan is.") });
-const globs = z.array(text.describe("A picomatch glob within the project; escape brackets to mean them literally."));
+const globs = z.array(
+  text.describe(
+    "A glob within the project: `*`, `**`, `?`, `[a-z]`, `{one,other}`; a backslash makes the next character plain.",
+  ),
+);
 
 const acceptance = object(
   {

@@ -1,7 +1,7 @@
 import { rm } from "node:fs/promises";
 import { join as joinPath } from "node:path";
-import picomatch from "picomatch";
 import { WavesmithError } from "../domain/errors.ts";
+import { createPathMatcher } from "../domain/write-globs.ts";
 import { assertSha, type Git, identityEnvironment, splitZ } from "./git.ts";
 import type { JoinBranch, JoinRequest, JoinResult, Sha } from "./port.ts";
 import { createUnion } from "./union.ts";
@@ -33,7 +33,7 @@ export async function join(
   request: JoinRequest,
   crashPoint: (name: string) => Promise<void>,
 ): Promise<JoinResult> {
-  const isGenerated = request.generated.length === 0 ? () => false : picomatch([...request.generated], { dot: true });
+  const isGenerated = createPathMatcher(request.generated);
   const joining: Joining = { ...authority, request, isGenerated, joined: [] };
   const reach = await readReach(joining);
   const messageOf = (branch: JoinBranch) => messageText(request, branch);

@@ -1,5 +1,5 @@
-import picomatch from "picomatch";
 import type { Finding } from "../../domain/finding.ts";
+import { createPathMatcher } from "../../domain/write-globs.ts";
 import type { StaticCheckRequest } from "../port.ts";
 import { type FileChange, staticFinding } from "./changes.ts";
 
@@ -50,7 +50,7 @@ const mostPerTask = 20;
 export function undeclaredWrites(changes: StaticCheckRequest["changes"]): Finding[] {
   return changes.flatMap(({ taskKey, writes, files }) => {
     if (writes === null) return [];
-    const declared = writes.length === 0 ? () => false : picomatch([...writes], { dot: true });
+    const declared = createPathMatcher(writes);
     const outside = files.filter((file) => !declared(file));
     const findings = outside.slice(0, mostPerTask).map((file) => {
       const message = `task ${taskKey} changed ${file}, which is not among its declared writes`;
