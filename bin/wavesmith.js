@@ -15,7 +15,7 @@ if (major < needed[0] || (major === needed[0] && minor < needed[1])) {
 
 // In a checkout the sources are what counts: a dist/ made before the last `git pull` would run as it was then.
 const sources = new URL("../src/cli/main.ts", import.meta.url);
-const built = new URL("../dist/src/cli/main.js", import.meta.url);
+const built = new URL("../dist/main.js", import.meta.url);
 const { main } = existsSync(fileURLToPath(sources)) ? await fromSources() : await import(built.href);
 await main(process);
 

@@ -1,33 +1,57 @@
-// Makes dist/, what the npm package runs: the compiled sources, what runs inside sandboxes as one file each, and the files they read.
-import { spawnSync } from "node:child_process";
-import { cpSync, readdirSync, rmSync } from "node:fs";
-import { createRequire } from "node:module";
-import { dirname, join } from "node:path";
+// Makes dist/, what the npm package runs: the command as a bundle, the programs of sandboxes as one file each, the files
+// they read, and the licences of the packages inside the bundle.
+import { cpSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { join, relative, sep } from "node:path";
 import { fileURLToPath } from "node:url";
+import { build } from "esbuild";
+import { bundleCommand, commonJsBanner } from "./bundle-command.mjs";
 import { bundlePrograms } from "./bundle-programs.mjs";
 
 const root = fileURLToPath(new URL("..", import.meta.url));
 const dist = join(root, "dist");
 
 rmSync(dist, { recursive: true, force: true });
-compile();
+const command = await bundleCommand({ outdir: dist, sourcemap: false, placeOf: placeInDist });
 await bundlePrograms(dist);
+await bundleEgress();
 copyFiles();
+writeLicences(command);
 
-function compile() {
-  // Not through .bin: a package manager may have made none.
-  const typescript = dirname(createRequire(import.meta.url).resolve("typescript/package.json"));
-  const tsc = join(typescript, "bin", "tsc");
-  const { status } = spawnSync(process.execPath, [tsc, "-p", "tsconfig.build.json"], { cwd: root, stdio: "inherit" });
-  if (status !== 0) process.exit(status ?? 1);
+/** Seen from a source file, everything it reads lies in dist/ as it lies in the checkout. */
+function placeInDist(path) {
+  const place = relative(root, path).split(sep).join("/").replace(/\.ts$/, ".js");
+  return `new URL(${JSON.stringify(`./${place}`)}, import.meta.url).href`;
 }
 
-/** The migrations, the image's recipe, prompts and pins lie where the sources have them, seen from the compiled ones. */
+/** The egress proxy is a process of its own, started from where src/sandbox/egress/program.ts looks for it. */
+async function bundleEgress() {
+  await build({
+    entryPoints: [join(root, "src/sandbox/egress/serve.ts")],
+    outfile: join(dist, "src/sandbox/egress/serve.js"),
+    bundle: true,
+    format: "esm",
+    platform: "node",
+    target: "node20",
+    banner: { js: commonJsBanner },
+    logLevel: "silent",
+  });
+}
+
 function copyFiles() {
-  for (const folder of ["drizzle", "sandbox-image"])
+  for (const folder of ["drizzle", "sandbox-image", "src/agents/prompts", "src/sandbox/tools/pins"])
     cpSync(join(root, folder), join(dist, folder), { recursive: true });
-  const prompts = join("src", "agents", "prompts");
-  for (const name of readdirSync(join(root, prompts))) cpSync(join(root, prompts, name), join(dist, prompts, name));
-  const pins = join("src", "sandbox", "tools", "pins");
-  cpSync(join(root, pins), join(dist, pins), { recursive: true });
+}
+
+/** Writes the licence text of every package that the command's bundle holds. */
+function writeLicences({ inputs }) {
+  const folders = new Set(
+    Object.keys(inputs).flatMap((path) => /^(?:.*\/)?node_modules\/(?:@[^/]+\/)?[^/]+/.exec(path) ?? []),
+  );
+  const texts = [...folders].sort().map((folder) => {
+    const { name, version, license } = JSON.parse(readFileSync(join(root, folder, "package.json"), "utf8"));
+    const file = readdirSync(join(root, folder)).find((entry) => /^licen[cs]e/i.test(entry));
+    const text = file === undefined ? "" : `\n\n${readFileSync(join(root, folder, file), "utf8").trim()}`;
+    return `${name} ${version} (${license})${text}`;
+  });
+  writeFileSync(join(dist, "THIRD-PARTY-LICENSES.txt"), `${texts.join("\n\n---\n\n")}\n`);
 }

@@ -2,6 +2,7 @@
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { build } from "esbuild";
+import { commonJsBanner } from "./bundle-command.mjs";
 
 const root = fileURLToPath(new URL("..", import.meta.url));
 
@@ -17,9 +18,6 @@ export async function bundlePrograms(folder) {
     platform: "node",
     target: "node20",
     logLevel: "silent",
-    // Libraries of the older kind call `require`, which modules do not have.
-    banner: {
-      js: 'import { createRequire as makeRequire } from "node:module"; const require = makeRequire(import.meta.url);',
-    },
+    banner: { js: commonJsBanner },
   });
 }
