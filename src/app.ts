@@ -127,6 +127,7 @@ async function wire(given: AppOptions, database: Database): Promise<App> {
     clock: { now: options.clock ?? (() => new Date()) },
     ids: options.ids ?? randomIds,
     processors: config.processors,
+    memoryBytes: config.memoryBytes,
     wakeWatcher: () => watcher?.wake(),
     log: {
       warn: (message, facts) => options.warn(facts === undefined ? message : `${message} ${JSON.stringify(facts)}`),

@@ -1,4 +1,4 @@
-import { availableParallelism } from "node:os";
+import { availableParallelism, totalmem } from "node:os";
 import { delimiter, resolve } from "node:path";
 import { z } from "zod";
 import { WavesmithError } from "./domain/errors.ts";
@@ -227,6 +227,7 @@ export interface Config {
   /** What does the work of a build from a brief; null: nothing was set. */
   readonly briefAgent: AgentSpec | null;
   readonly processors: number;
+  readonly memoryBytes: number;
   /** What we sign in with elsewhere, by setting: in no output. */
   readonly credentials: Readonly<Record<string, string>>;
   /** Where the values of secrets and PATH come from. */
@@ -266,6 +267,7 @@ export function loadConfig(env: Readonly<Record<string, string | undefined>>): C
     models: modelSettings(data),
     briefAgent: briefAgent(data),
     processors: availableParallelism(),
+    memoryBytes: Math.min(totalmem(), process.constrainedMemory() || Number.POSITIVE_INFINITY),
     credentials: credentials(data),
     environment: env,
   };

@@ -5,6 +5,7 @@ import { createTaskGraph, type TaskGraph } from "../domain/task-graph.ts";
 import { chooseWave, isAlone } from "../domain/wave-planner.ts";
 import { literalGlob } from "../domain/write-globs.ts";
 import type { AttemptRow, BuildRow, GateRunRow, StoreTransaction, TaskRow, WaveRow } from "../store/port.ts";
+import { attemptComputes, parallelismOf, type Room } from "./parallelism.ts";
 import type { Ports } from "./port.ts";
 
 // F1. A wave's tasks settle one by one, and each settling reads the state: so what it reads of a running wave are the
@@ -91,16 +92,28 @@ function effectiveWrites(task: TaskState, definition: Plan["tasks"][number]): st
 }
 
 function taskFact(state: BuildState, task: TaskState): TaskFact {
+  const definition = tasksOf(state.build.plan).byKey.get(task.key);
   return {
     key: task.key,
     position: task.position,
     agent: task.agent,
     status: task.status,
     // One that was taken out of the plan waits for nothing.
-    dependsOn: tasksOf(state.build.plan).byKey.get(task.key)?.dependsOn ?? [],
+    dependsOn: definition?.dependsOn ?? [],
     inWave: state.wave !== null && task.waveId === state.wave.id,
     live: state.liveAttempts.some((attempt) => attempt.taskId === task.id),
+    computes: attemptComputes(state.build.plan, task.agent, definition?.run ?? null),
   };
+}
+
+/** Live attempts that keep a processor busy. */
+function computingAttempts({ build, tasks, liveAttempts }: BuildState): AttemptRow[] {
+  const keys = new Map(tasks.map((task) => [task.id, task.key]));
+  return liveAttempts.filter(({ taskId, role }) => {
+    const key = taskId === null ? undefined : keys.get(taskId);
+    const run = key === undefined ? null : (tasksOf(build.plan).byKey.get(key)?.run ?? null);
+    return attemptComputes(build.plan, role, run);
+  });
 }
 
 function gateFacts(state: BuildState, wave: WaveRow): GateFact[] {
@@ -144,8 +157,16 @@ function fixIsOfThisEpoch(state: BuildState, fix: AttemptRow): boolean {
   return state.wave !== null && fix.epoch === state.wave.epoch;
 }
 
+type FactPorts = Pick<Ports, "clock" | "processors" | "memoryBytes" | "sandboxPolicy">;
+
+/** What a build's attempts share: a container has a memory limit of its own, other sandboxes use the machine's. */
+const roomFor = ({ sandboxDriver }: BuildRow, { processors, memoryBytes, sandboxPolicy }: FactPorts): Room => ({
+  processors,
+  memoryBytes: sandboxDriver === "docker" ? Math.min(memoryBytes, sandboxPolicy.limits.memoryBytes) : memoryBytes,
+});
+
 /** The state as `nextMove` reads it. */
-export function factsOf(state: BuildState, ports: Pick<Ports, "clock" | "processors">): BuildFact {
+export function factsOf(state: BuildState, ports: FactPorts): BuildFact {
   const { build, tasks, wave } = state;
   const { plan } = build;
   const remainingPath = (key: string): number => tasksOf(plan).graph().remainingPath(key);
@@ -155,13 +176,14 @@ export function factsOf(state: BuildState, ports: Pick<Ports, "clock" | "process
     onTaskFailure: plan.onTaskFailure,
     approval: plan.approval,
     asksForPlan: build.brief?.asks ?? false,
-    maxParallelTasks: plan.limits.maxParallelTasks ?? ports.processors,
+    ...parallelismOf(plan, roomFor(build, ports)),
     maxFixRounds: plan.gates.maxFixRounds,
     fixerAvailable: agentSpecFor(plan, "fixer") !== null,
     deadlinePassed: build.deadlineAt !== null && build.deadlineAt <= ports.clock.now(),
     tasks: tasks.map((task) => taskFact(state, task)),
     wave: wave === null ? null : waveFact(state, wave),
     liveAttempts: state.liveAttempts.length,
+    liveComputing: computingAttempts(state).length,
     chooseWave: (keys) =>
       chooseWave({
         ready: keys.map((key) => {

@@ -63,8 +63,10 @@ export interface Ports {
   readonly environment: Readonly<Record<string, string | undefined>>;
   readonly clock: Clock;
   readonly ids: IdSource;
-  /** Processors of this machine: the default of `maxParallelTasks`. */
+  /** Processors of this machine: how many attempts that compute run at once unless the plan says. */
   readonly processors: number;
+  /** Memory of this machine, used or not. */
+  readonly memoryBytes: number;
   /** Called after a job was started, so that its watcher looks at once. */
   readonly wakeWatcher: () => void;
   readonly log: Logger;

@@ -21,6 +21,8 @@ export interface TaskFact {
   /** Its wave is the current one. */
   readonly inWave: boolean;
   readonly live: boolean;
+  /** Its attempts keep a processor busy; others mostly wait for a model. */
+  readonly computes: boolean;
 }
 
 export interface GateFact {
@@ -58,7 +60,9 @@ export interface BuildFact {
   readonly approval: "none" | "wave" | "final";
   /** A plan that was made of a brief waits for a person. */
   readonly asksForPlan: boolean;
+  /** How many attempts may be live at once, and how many of those may compute. */
   readonly maxParallelTasks: number;
+  readonly maxComputing: number;
   readonly maxFixRounds: number;
   readonly fixerAvailable: boolean;
   readonly deadlinePassed: boolean;
@@ -67,6 +71,8 @@ export interface BuildFact {
   readonly wave: WaveFact | null;
   /** Live attempts of the build, whatever their kind. */
   readonly liveAttempts: number;
+  /** Those of them that compute. */
+  readonly liveComputing: number;
   /** Chooses the tasks of the next wave among the ready (W1, W2). */
   readonly chooseWave: (readyKeys: readonly string[]) => readonly string[];
   /** Orders tasks of a wave for dispatch: longest remaining path first. */
@@ -173,12 +179,24 @@ function runningWaveMove(build: BuildFact): Move {
   const assigned = members.filter((task) => task.status === "assigned" && !task.live).map((task) => task.key);
   if (assigned.length > 0) {
     if (stopped(build) !== null) return { kind: "withdraw", tasks: assigned };
-    const free = build.maxParallelTasks - build.liveAttempts;
-    if (free > 0) return { kind: "dispatch", tasks: build.dispatchOrder(assigned).slice(0, free) };
-    return wait("attempts");
+    const tasks = tasksWithRoom(build, assigned);
+    return tasks.length > 0 ? { kind: "dispatch", tasks } : wait("attempts");
   }
   const busy = members.some((task) => task.live || task.status === "running" || task.status === "assigned");
   return busy ? wait("attempts") : { kind: "settle-wave" };
+}
+
+/** Picks the tasks to dispatch: a task that computes and has no room holds up no task that waits for a model. */
+function tasksWithRoom(build: BuildFact, assigned: readonly string[]): string[] {
+  const computing = new Set(build.tasks.filter((task) => task.computes).map((task) => task.key));
+  let free = build.maxParallelTasks - build.liveAttempts;
+  let freeComputing = build.maxComputing - build.liveComputing;
+  return build.dispatchOrder(assigned).filter((key) => {
+    if (free <= 0 || (computing.has(key) && freeComputing <= 0)) return false;
+    free -= 1;
+    if (computing.has(key)) freeComputing -= 1;
+    return true;
+  });
 }
 
 function gatingMove(build: BuildFact, wave: WaveFact): Move {

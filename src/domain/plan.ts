@@ -62,7 +62,7 @@ export const planSchema = z.object({
   description: z.string().nullable(),
   limits: z.object({
     tasksPerAgentPerWave: z.number().int(),
-    /** Null: the number of processors. */
+    /** Null: the number of processors, for agents that wait for models 4 times that. */
     maxParallelTasks: z.number().int().nullable(),
     budget: z.object({
       usd: z.number().nullable(),

@@ -127,7 +127,12 @@ export const planFileSchema = object({
   description: z.string().optional(),
   limits: object({
     tasksPerAgentPerWave: count.min(1).optional().describe("Default: 3."),
-    maxParallelTasks: count.min(1).optional().describe("Across the build. Default: the number of processors."),
+    maxParallelTasks: count
+      .min(1)
+      .optional()
+      .describe(
+        "Across the build. Default: the number of processors; agents that wait for models (acp, builtin) 4 times that.",
+      ),
     budget: object({
       usd: z.number().positive().optional(),
       tokens: z.int().positive().optional(),

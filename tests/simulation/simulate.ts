@@ -173,6 +173,7 @@ function createWorld(seed: number) {
       clock: { now: () => new Date(now) },
       ids: nextId,
       processors: 2,
+      memoryBytes: 8 * 1024 ** 3,
       wakeWatcher: () => undefined,
       log: { warn: (message) => say("warning", message) },
     };

@@ -117,6 +117,7 @@ export async function createLifecycle(): Promise<Lifecycle> {
         clock: { now: () => new Date(now) },
         ids: randomIds,
         processors: 8,
+        memoryBytes: 64 * 1024 ** 3,
         wakeWatcher: () => undefined,
         log: { warn: (message: string) => warnings.push(message) },
       }) as unknown as Ports,

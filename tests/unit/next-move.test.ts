@@ -8,6 +8,7 @@ import { type GateName, gateNames, type TaskStatus, type Verdict, type WaveStatu
 
 interface WorldTask {
   key: string;
+  computes: boolean;
   dependsOn: string[];
   status: TaskStatus;
   inWave: boolean;
@@ -34,10 +35,11 @@ interface World {
 }
 interface Scenario {
   readonly name: string;
-  readonly tasks: { key: string; dependsOn: string[] }[];
+  readonly tasks: { key: string; dependsOn: string[]; computes?: boolean }[];
   readonly onTaskFailure?: "stop" | "continue";
   readonly approval?: "none" | "wave" | "final";
   readonly capacity?: number;
+  readonly computing?: number;
   /** The task that makes the plan. */
   readonly planTask?: string;
   readonly asksForPlan?: boolean;
@@ -55,6 +57,7 @@ function factOf(world: World, scenario: Scenario): BuildFact {
     approval: scenario.approval ?? "none",
     asksForPlan: scenario.asksForPlan ?? false,
     maxParallelTasks: scenario.capacity ?? 2,
+    maxComputing: scenario.computing ?? scenario.capacity ?? 2,
     maxFixRounds: 1,
     fixerAvailable: scenario.fixer ?? true,
     deadlinePassed: world.deadlinePassed,
@@ -71,6 +74,7 @@ function factOf(world: World, scenario: Scenario): BuildFact {
             gates: wave.gates.map((gate) => ({ ...gate, status: gate.verdict === null ? "running" : "finished" })),
           },
     liveAttempts: world.tasks.filter((task) => task.live).length + (wave?.fixLive === true ? 1 : 0),
+    liveComputing: world.tasks.filter((task) => task.live && task.computes).length,
     chooseWave: (keys) => keys,
     dispatchOrder: (keys) => keys,
   };
@@ -247,6 +251,8 @@ function checkMove(world: World, fact: BuildFact, move: Move): void {
   const state = JSON.stringify(world);
   if (move.kind === "dispatch") {
     expect(fact.liveAttempts + move.tasks.length, `capacity in ${state}`).toBeLessThanOrEqual(fact.maxParallelTasks);
+    const computing = move.tasks.filter((key) => taskOf(world, key).computes).length;
+    expect(fact.liveComputing + computing, `processors in ${state}`).toBeLessThanOrEqual(fact.maxComputing);
     expect(world.status, `N1 in ${state}`).toBe("running");
     expect(world.deadlinePassed, `N1 in ${state}`).toBe(false);
     if (fact.onTaskFailure === "stop")
@@ -317,7 +323,14 @@ function explore(scenario: Scenario): Exploration {
     status: "running",
     wave: null,
     deadlinePassed: false,
-    tasks: scenario.tasks.map((task) => ({ ...task, status: "pending", inWave: false, live: false, retries: 1 })),
+    tasks: scenario.tasks.map((task) => ({
+      computes: true,
+      ...task,
+      status: "pending",
+      inWave: false,
+      live: false,
+      retries: 1,
+    })),
   };
   const seen = new Set([JSON.stringify(first)]);
   const queue = [first];
@@ -378,6 +391,12 @@ describe("what follows, over every reachable state", () => {
     { name: "a chain that goes on after a failure", tasks: chain, onTaskFailure: "continue" },
     { name: "a fork with one place", tasks: fork, capacity: 1, onTaskFailure: "continue" },
     { name: "a fork with two places", tasks: fork, capacity: 2 },
+    {
+      name: "agents beside scripts",
+      tasks: fork.map((task, index) => ({ ...task, computes: index % 2 === 0 })),
+      capacity: 3,
+      computing: 1,
+    },
     { name: "a plan without a fixer", tasks: chain, fixer: false },
     { name: "approval of every wave", tasks: chain, approval: "wave" },
     { name: "approval at the end", tasks: chain, approval: "final" },

@@ -1,4 +1,5 @@
 import { beforeEach, describe, expect, it } from "vitest";
+import { loadConfig } from "../../src/config.ts";
 import type { Ports } from "../../src/coordinator/port.ts";
 import { reconcileBuilds, stillMs } from "../../src/coordinator/reconcile.ts";
 import { parsePlanValue } from "../../src/plan/parse-plan.ts";
@@ -60,7 +61,10 @@ describe("a build that stands still for a gate", () => {
     });
   const reconcile = async (): Promise<string[]> => {
     const clock = { now: () => new Date(stillMs) };
-    await reconcileBuilds({ store, clock, processors: 2 } as Ports, "all");
+    await reconcileBuilds(
+      { store, clock, processors: 2, memoryBytes: 8 * 1024 ** 3, sandboxPolicy: loadConfig({}).sandboxPolicy } as Ports,
+      "all",
+    );
     return (await store.outbox.list({ sentAt: null })).map((row) => row.eventId);
   };
 
