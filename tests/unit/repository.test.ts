@@ -5,6 +5,8 @@ import { fileURLToPath } from "node:url";
 import { describe, expect, it } from "vitest";
 import { createOutput } from "../../src/cli/output.ts";
 import { createProgram } from "../../src/cli/program.ts";
+import { sandboxStates } from "../../src/domain/sandbox.ts";
+import { attemptStatusSchema, buildStatusSchema, taskStatusSchema, waveStatusSchema } from "../../src/domain/status.ts";
 
 const root = fileURLToPath(new URL("../..", import.meta.url));
 const read = (path: string) => readFileSync(join(root, path), "utf8");
@@ -77,6 +79,28 @@ describe("ARCHITECTURE.md", () => {
     expect(functions.filter((id) => !page.includes(`\`${id}`))).toEqual([]);
     const folders = new Set(files.flatMap((path) => /^src\/[\w-]+\//.exec(path) ?? []));
     expect([...folders].filter((folder) => !page.includes(`\`${folder}\``))).toEqual([]);
+  });
+});
+
+describe("the tables of states in ARCHITECTURE.md", () => {
+  const page = read("ARCHITECTURE.md");
+  const rowsUnder = (heading: string) =>
+    [
+      ...page
+        .split(`### ${heading}\n`)[1]!
+        .split(/^#/m)[0]!
+        .matchAll(/^\| (?:\w+: )?([a-z]+) \|/gm),
+    ]
+      .map((match) => match[1]!)
+      .filter((name) => name !== "status");
+
+  it("have one row for each status, in the order of the code", () => {
+    expect(rowsUnder("Build")).toEqual(buildStatusSchema.options);
+    expect(rowsUnder("Wave")).toEqual(waveStatusSchema.options);
+    expect(rowsUnder("Task")).toEqual(taskStatusSchema.options);
+    expect(rowsUnder("Attempt")).toEqual(attemptStatusSchema.options);
+    expect(rowsUnder("Gate run")).toEqual(["requested", "running", "finished"]);
+    expect(rowsUnder("Sandbox and job")).toEqual([...sandboxStates, "intended", "running", "ended"]);
   });
 });
 
