@@ -8,6 +8,8 @@ export interface Setting {
   readonly model: string | null;
   /** The model proxy inside the sandbox, and the attempt's token; null without one. */
   readonly proxy: { readonly url: string; readonly token: string } | null;
+  /** Whether the provider may search the web for the agent. */
+  readonly webSearch: boolean;
 }
 
 /**
@@ -62,13 +64,15 @@ const claude = ({ home }: Setting): Record<string, string> => ({
   CLAUDE_CODE_MAX_RETRIES: "2",
 });
 
-function codex({ home, model, proxy }: Setting): Record<string, string> {
+function codex({ home, model, proxy, webSearch }: Setting): Record<string, string> {
   const folder = join(home, ".codex");
   mkdirSync(folder, { recursive: true });
   const lines = [
     ...(model === null ? [] : [`model = ${JSON.stringify(bare(model))}`]),
     'approval_policy = "on-request"',
     'sandbox_mode = "danger-full-access"',
+    // Otherwise every call of it has the provider's own search among its tools, which our proxy refuses.
+    ...(webSearch ? [] : ['web_search = "disabled"']),
     ...(proxy === null
       ? []
       : [

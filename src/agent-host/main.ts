@@ -83,7 +83,8 @@ function environment({
   const url = process.env.WAVESMITH_MODEL_URL;
   const token = process.env.WAVESMITH_MODEL_TOKEN;
   const proxy = url === undefined || token === undefined ? null : { url, token };
-  return { ...Object.fromEntries(given), ...agentEnvironment(command, { home, model, proxy }) };
+  const webSearch = /^all$|(^|,)web_search(,|$)/.test(process.env.WAVESMITH_MODEL_TOOLS ?? "");
+  return { ...Object.fromEntries(given), ...agentEnvironment(command, { home, model, proxy, webSearch }) };
 }
 
 const askedMs = 10_000;

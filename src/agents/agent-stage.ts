@@ -67,8 +67,11 @@ function hostProgram(request: AgentStageRequest, command: string): Program {
 }
 
 /** A script of the plan's needs no model. */
-const modelEnvironment = ({ run, modelToken }: AgentStageRequest): Record<string, string> =>
-  run === null ? { WAVESMITH_MODEL_TOKEN: modelToken } : {};
+function modelEnvironment({ run, modelToken, providerTools }: AgentStageRequest): Record<string, string> {
+  if (run !== null) return {};
+  const tools = typeof providerTools === "string" ? providerTools : providerTools.join(",");
+  return { WAVESMITH_MODEL_TOKEN: modelToken, WAVESMITH_MODEL_TOOLS: tools };
+}
 
 function commandProgram({ spec, role, pack }: AgentStageRequest): Program {
   if (spec === null) {

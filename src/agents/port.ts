@@ -1,5 +1,6 @@
 import type { AgentEnd } from "../agent-host/protocol.ts";
 import type { Finding } from "../domain/finding.ts";
+import type { ProviderTools } from "../domain/models.ts";
 import type { AgentSpec, Plan, PlanTask } from "../domain/plan.ts";
 import type { GateName } from "../domain/status.ts";
 import type { StageSpec } from "../sandbox/port.ts";
@@ -110,6 +111,7 @@ export interface AgentStageRequest {
   readonly homePath: string;
   /** What the agent shows to the model proxy. */
   readonly modelToken: string;
+  readonly providerTools: ProviderTools;
   /** What the role hands in, as a JSON schema; null: it need not. */
   readonly resultSchema: unknown;
   /** The role must change nothing. */

@@ -150,6 +150,8 @@ async function converse(turn: Turn, { name, model, tools }: Talk): Promise<StopR
     messages: before,
     abortSignal: signal,
     maxRetries: 2,
+    // Nothing is kept at the provider, by which a later call could go on without what it read being seen here.
+    providerOptions: { openai: { store: false } },
     stopWhen: stepCountIs(longestTurnSteps),
     prepareStep: ({ messages }) => ({ messages: fitted(messages, windowOf(name)) }),
     onStepFinish: ({ response, finishReason }) => {

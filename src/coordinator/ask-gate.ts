@@ -1,4 +1,5 @@
 import type { AgentStageRequest } from "../agents/port.ts";
+import { providerToolsOf } from "../domain/network.ts";
 import type { SandboxEndpoint, StageSpec } from "../sandbox/port.ts";
 import type { BuildRow, GateRunRow, WaveRow } from "../store/port.ts";
 import { answersPath, gateTreePath, handoverPath } from "./names.ts";
@@ -45,6 +46,7 @@ export async function askStage(
     timeoutMs: agentTimeoutMs,
     homePath: home,
     modelToken: await ports.models.tokenFor("gate", run.id, run.fence),
+    providerTools: providerToolsOf(build.network, build.plan),
     readOnly: true,
     answersPath: build.interactive ? answersPath(jobKey) : null,
   });

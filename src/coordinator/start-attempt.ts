@@ -1,6 +1,7 @@
 import type { ContextPack, FixContext, TaskContext } from "../agents/port.ts";
 import { failedOutput } from "../domain/added-checks.ts";
 import { makesPlan } from "../domain/brief.ts";
+import { providerToolsOf } from "../domain/network.ts";
 import { agentSpecFor, type Plan } from "../domain/plan.ts";
 import { matchesAny } from "../domain/write-globs.ts";
 import type { SandboxEndpoint, StageSpec } from "../sandbox/port.ts";
@@ -189,6 +190,7 @@ async function agentStageOf(
     timeoutMs: task?.definition.timeoutMs ?? fixTimeoutMs(build.plan),
     homePath: homeOf(loaded),
     modelToken: await ports.models.tokenFor("attempt", attempt.id, attempt.fence),
+    providerTools: providerToolsOf(build.network, build.plan),
     resultSchema: plans ? plannerSchema : null,
     readOnly: plans,
     answersPath: build.interactive ? answersPath(attempt.jobKey) : null,

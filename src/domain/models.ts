@@ -6,6 +6,29 @@ export type ModelCallStatus = (typeof modelCallStatuses)[number];
 export const providerNames = ["anthropic", "openai", "google", "compatible"] as const;
 export type ProviderName = (typeof providerNames)[number];
 
+/**
+ * What a provider can do by itself for a call, beyond answering from what the call holds. Each of them leaves the network
+ * that a sandbox is held to, so a plan has to allow it by name (`modelTools`), unless its network is `open`.
+ */
+export const modelTools = [
+  "web_search",
+  "web_fetch",
+  "code_execution",
+  "mcp",
+  "image_generation",
+  "computer_use",
+  /** Files that are kept at the provider. */
+  "files",
+  /** Images and documents that the provider fetches from a URL. */
+  "urls",
+  /** Conversations and prompts that are kept at the provider. */
+  "stored",
+] as const;
+export type ModelTool = (typeof modelTools)[number];
+
+/** What the providers of a build's models may do by themselves. */
+export type ProviderTools = "all" | readonly ModelTool[];
+
 /** Tokens of one call, as its provider counted them. */
 export interface ModelUsage {
   /** Everything read, cached or not. */

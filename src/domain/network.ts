@@ -1,3 +1,4 @@
+import type { ProviderTools } from "./models.ts";
 import type { Plan } from "./plan.ts";
 
 /** `none`: nothing; `allowlist`: listed hosts, through our proxy; `open`: everything the machine reaches. */
@@ -58,6 +59,10 @@ export function networkOf({ network }: Pick<Plan, "network">): NetworkPolicy {
   if (typeof network === "string") return { mode: network, hosts: [] };
   return { mode: "allowlist", hosts: [...new Set(network.allow.map((host) => host.toLowerCase()))].sort() };
 }
+
+/** What the providers of a build's models may do by themselves: they reach what its sandbox does not. */
+export const providerToolsOf = (network: NetworkMode, { modelTools }: Pick<Plan, "modelTools">): ProviderTools =>
+  network === "open" ? "all" : (modelTools ?? []);
 
 /** Every host that may be reached through the proxy, the usual ones included; none with `none` and `open`. */
 export const allowedHosts = ({ mode, hosts }: NetworkPolicy): readonly string[] =>

@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { modelTools } from "./models.ts";
 import { type PromptKind, promptKindOf } from "./prompts.ts";
 import { type GateName, severitySchema } from "./status.ts";
 
@@ -97,6 +98,8 @@ export const planSchema = z.object({
   network: z.union([z.enum(["none", "allowlist", "open"]), z.object({ allow: z.array(z.string()) })]),
   /** Whether the plan file said anything about the network. */
   networkAsked: z.boolean(),
+  /** What providers of models may do by themselves; absent: nothing. */
+  modelTools: z.array(z.enum(modelTools)).optional(),
   deliver: z.object({ forge: z.enum(["local", "github"]), repo: z.string().nullable(), base: z.string().nullable() }),
   notify: z.array(z.string()),
 });

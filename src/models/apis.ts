@@ -6,6 +6,8 @@ export interface Api {
   readonly method: "GET" | "POST";
   /** Below the provider's prefix; a group `model` where the path names it instead of the body. */
   readonly path: RegExp;
+  /** How a request of it is read; null: it has none. */
+  readonly language: "messages" | "chat" | "responses" | "gemini" | null;
   /** Null: costs nothing. */
   readonly outputLimit: readonly string[] | null;
   /** The part of the body that holds `outputLimit`; null: the body itself. */
@@ -26,17 +28,25 @@ export interface FoundApi {
 }
 
 const plain = { limitIn: null, asksForUsage: false, query: null } as const;
-const anthropic = { ...plain, provider: "anthropic", method: "POST" } as const;
+const anthropic = { ...plain, provider: "anthropic", method: "POST", language: "messages" } as const;
 const chat = {
   ...plain,
   method: "POST",
+  language: "chat",
   path: /^\/v1\/chat\/completions$/,
   outputLimit: ["max_completion_tokens", "max_tokens"],
   asksForUsage: true,
 } as const;
-const models = { ...plain, method: "GET", path: /^\/v1\/models$/, outputLimit: null } as const;
+const models = { ...plain, method: "GET", path: /^\/v1\/models$/, language: null, outputLimit: null } as const;
 // A key may stand in the query there: ours goes into a header, an agent's goes nowhere.
-const google = { ...plain, provider: "google", query: ["alt"], limitIn: "generationConfig" } as const;
+const google = {
+  ...plain,
+  provider: "google",
+  method: "POST",
+  language: "gemini",
+  query: ["alt"],
+  limitIn: "generationConfig",
+} as const;
 
 const apis: readonly Api[] = [
   { ...anthropic, path: /^\/v1\/messages$/, outputLimit: ["max_tokens"] },
@@ -46,15 +56,17 @@ const apis: readonly Api[] = [
   { ...models, provider: "compatible" },
   { ...chat, provider: "openai" },
   { ...chat, provider: "compatible" },
-  { ...plain, provider: "openai", method: "POST", path: /^\/v1\/responses$/, outputLimit: ["max_output_tokens"] },
+  {
+    ...{ ...plain, provider: "openai", method: "POST", language: "responses" },
+    ...{ path: /^\/v1\/responses$/, outputLimit: ["max_output_tokens"] },
+  },
   {
     ...google,
-    method: "POST",
     path: /^\/v1(beta)?\/models\/(?<model>[\w.-]+):(generateContent|streamGenerateContent)$/,
     outputLimit: ["maxOutputTokens"],
   },
-  { ...google, method: "POST", path: /^\/v1(beta)?\/models\/(?<model>[\w.-]+):countTokens$/, outputLimit: null },
-  { ...google, method: "GET", path: /^\/v1(beta)?\/models$/, outputLimit: null },
+  { ...google, path: /^\/v1(beta)?\/models\/(?<model>[\w.-]+):countTokens$/, outputLimit: null },
+  { ...google, method: "GET", path: /^\/v1(beta)?\/models$/, language: null, outputLimit: null },
 ];
 
 /** Where a provider's calls are, by what its own agents call it. */
@@ -64,6 +76,10 @@ const prefixes: Readonly<Record<ProviderName, string>> = {
   google: "/gemini",
   compatible: "/compatible",
 };
+
+/** Whose calls are at this path, when they are anybody's. */
+export const providerAt = (path: string): ProviderName | null =>
+  (Object.keys(prefixes) as ProviderName[]).find((name) => path.startsWith(`${prefixes[name]}/`)) ?? null;
 
 /** The call that a request is; null when it is none that passes. */
 export function findApi(method: string, path: string): FoundApi | null {
@@ -92,12 +108,10 @@ const mostOutputTokens = 1_000_000_000;
 /** The most this call may answer with, in tokens. */
 export function outputLimitOf(api: Api, body: Readonly<Record<string, unknown>>): number {
   const holder = holderOf(api, body);
-  for (const name of api.outputLimit ?? []) {
-    const value = holder[name];
-    if (typeof value === "number" && Number.isFinite(value) && value > 0)
-      return Math.min(Math.ceil(value), mostOutputTokens);
-  }
-  return usualOutputTokens;
+  const limits = (api.outputLimit ?? [])
+    .map((name) => holder[name])
+    .filter((value): value is number => typeof value === "number" && Number.isFinite(value) && value > 0);
+  return limits.length === 0 ? usualOutputTokens : Math.min(Math.ceil(Math.min(...limits)), mostOutputTokens);
 }
 
 function holderOf({ limitIn }: Api, body: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>> {
@@ -110,8 +124,10 @@ function holderOf({ limitIn }: Api, body: Readonly<Record<string, unknown>>): Re
 export function heldBody(api: Api, body: Readonly<Record<string, unknown>>, outputTokens: number) {
   const holder = holderOf(api, body);
   const [first = "max_tokens"] = api.outputLimit ?? [];
-  const name = api.outputLimit?.find((candidate) => typeof holder[candidate] === "number") ?? first;
-  const limited = { ...holder, [name]: outputTokens };
+  const named = api.outputLimit?.filter((name) => holder[name] !== undefined && holder[name] !== null) ?? [];
+  // Which of two a server goes by is its own affair, so each is held.
+  const limits = (named.length === 0 ? [first] : named).map((name) => [name, outputTokens]);
+  const limited = { ...holder, ...Object.fromEntries(limits) };
   const held: Record<string, unknown> = api.limitIn === null ? limited : { ...body, [api.limitIn]: limited };
   if (!api.asksForUsage || body.stream !== true) return held;
   const options = typeof body.stream_options === "object" ? body.stream_options : {};

@@ -1,6 +1,7 @@
 // W10. Each call reserves its worst case in one row-locked update before it is made.
 import { WavesmithError } from "../domain/errors.ts";
 import type { IdSource } from "../domain/ids.ts";
+import { providerToolsOf } from "../domain/network.ts";
 import type { Plan } from "../domain/plan.ts";
 import type { BuildSpendingRow, ModelCallInsert, ModelCallRow, Store, StoreTransaction } from "../store/port.ts";
 import type { Granted, ModelLedger, ModelOwner, ModelOwnerKind, Reservation, Settlement } from "./port.ts";
@@ -53,7 +54,8 @@ async function findOwner(store: Store, kind: ModelOwnerKind, id: string, fence: 
   const found = kind === "attempt" ? await liveAttempt(store, id, fence) : await liveGate(store, id, fence);
   if (found === null || found.build.status !== "running") return null;
   const { build, name } = found;
-  return { kind, id, buildId: build.id, name, budget: budgetOf(build.plan) };
+  const tools = providerToolsOf(build.network, build.plan);
+  return { kind, id, fence, buildId: build.id, name, budget: budgetOf(build.plan), tools };
 }
 
 const budgetOf = ({ limits: { budget } }: Plan) => ({ tokens: budget.tokens, usd: budget.usd });
@@ -154,7 +156,7 @@ function grantable(
   return Math.min(outputTokens, byTokens, byUsd);
 }
 
-const refused = (reason: string): Granted => ({ callId: null, reason: `wavesmith: over budget: ${reason}` });
+const refused = (reason: string): Granted => ({ callId: null, reason: `over budget: ${reason}` });
 
 const worst = (inputTokens: number, outputTokens: number) => ({
   inputTokens,

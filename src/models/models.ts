@@ -38,6 +38,7 @@ export function createModels(options: ModelsOptions): Models {
   const ledger = createLedger({ ...options, priceOf: known });
   const backoff = createBackoff();
   const sockets = new Map<string, HeldSocket>();
+  const told = new Set<string>();
   let isClosed = false;
   let secret: Promise<string> | null = null;
   const secretOnce = (): Promise<string> => {
@@ -52,7 +53,7 @@ export function createModels(options: ModelsOptions): Models {
       const make = async (): Promise<ProxyServer> => {
         // Nobody answers there, so what is open is nobody's.
         await ledger.settleLeft(projectId);
-        return createProxyServer({ ledger, secret: await secretOnce(), providers, backoff, cassette, warn });
+        return createProxyServer({ ledger, secret: await secretOnce(), providers, backoff, cassette, warn, told });
       };
       sockets.set(socketPath, holdSocket(make, socketPath, warn));
     },

@@ -1,4 +1,4 @@
-import type { ModelUsage, ProviderName } from "../domain/models.ts";
+import type { ModelUsage, ProviderName, ProviderTools } from "../domain/models.ts";
 
 export type ModelOwnerKind = "attempt" | "gate";
 
@@ -6,10 +6,12 @@ export type ModelOwnerKind = "attempt" | "gate";
 export interface ModelOwner {
   readonly kind: ModelOwnerKind;
   readonly id: string;
+  readonly fence: number;
   readonly buildId: string;
   /** The same whenever the build is run again, such as `api #1`: what a cassette knows its calls by. */
   readonly name: string;
   readonly budget: { readonly tokens: number | null; readonly usd: number | null };
+  readonly tools: ProviderTools;
 }
 
 /** A call that is to be made, at its worst. */

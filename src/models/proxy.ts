@@ -4,9 +4,11 @@
 // P2. An answer passes byte by byte; it is never held back to be read.
 // P3. Of what an agent sent as headers nothing is passed on but what the provider's versioning needs.
 // P4. What a provider says of an error may repeat what we signed in with: it is covered before the agent has it.
+//
+// P5 and P6: requests/check-request.ts.
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import { messageOf } from "../domain/errors.ts";
-import { findApi, heldBody, inputTokensOf, outputLimitOf, passedQuery } from "./apis.ts";
+import { findApi, heldBody, inputTokensOf, outputLimitOf, passedQuery, providerAt } from "./apis.ts";
 import { type Backoff, isBusy } from "./backoff.ts";
 import type {
   Cassette,
@@ -17,8 +19,10 @@ import type {
   ModelProvider,
   Settlement,
 } from "./port.ts";
-import { askedWait, type Call, send } from "./provider-call.ts";
+import { askedWait, type Call, headerOf, send } from "./provider-call.ts";
+import { Refusal, refuse } from "./refusal.ts";
 import { relay, replay } from "./relay.ts";
+import { type CheckedRequest, refusedPart } from "./requests/check-request.ts";
 import { readToken } from "./token.ts";
 
 export interface ProxyParts {
@@ -28,6 +32,8 @@ export interface ProxyParts {
   readonly backoff: Backoff;
   readonly cassette: Cassette | null;
   readonly warn: (message: string) => void;
+  /** What was warned of already. */
+  readonly told: Set<string>;
 }
 
 const longestBodyBytes = 32 * 1024 * 1024;
@@ -51,9 +57,10 @@ export function createProxyServer(parts: ProxyParts): ProxyServer {
   const server = createServer((request, response) => {
     const answered = answer(parts, request, response)
       .catch((error: unknown) => {
-        if (error instanceof Refusal) return refuse(response, error);
+        const provider = providerAt(request.url ?? "");
+        if (error instanceof Refusal) return refuse(response, error, provider);
         parts.warn(`the model proxy failed: ${messageOf(error)}`);
-        refuse(response, new Refusal(502, "api_error", "wavesmith: the call could not be made"));
+        refuse(response, new Refusal(502, "the call could not be made"), provider);
       })
       .finally(() => underWay.delete(answered));
     underWay.add(answered);
@@ -61,27 +68,6 @@ export function createProxyServer(parts: ProxyParts): ProxyServer {
   server.requestTimeout = 0;
   server.headersTimeout = 30_000;
   return { server, counted: async () => void (await Promise.all(underWay)) };
-}
-
-/** A call that is not made, as its provider would say it. */
-class Refusal extends Error {
-  readonly status: number;
-  readonly type: string;
-  constructor(status: number, type: string, message: string) {
-    super(message);
-    this.status = status;
-    this.type = type;
-  }
-}
-
-function refuse(response: ServerResponse, { status, type, message }: Refusal): void {
-  if (response.headersSent) {
-    response.destroy();
-    return;
-  }
-  response.writeHead(status, { "content-type": "application/json" });
-  // Anthropic's form and OpenAI's at once.
-  response.end(JSON.stringify({ type: "error", error: { type, code: type, message } }));
 }
 
 async function answer(parts: ProxyParts, incoming: IncomingMessage, response: ServerResponse): Promise<void> {
@@ -93,8 +79,7 @@ async function answer(parts: ProxyParts, incoming: IncomingMessage, response: Se
     return;
   }
   const found = findApi(incoming.method ?? "", path);
-  if (found === null)
-    throw new Refusal(404, "not_found_error", `wavesmith: ${incoming.method} ${path} is no call of a model`);
+  if (found === null) throw new Refusal(404, `${incoming.method} ${path} is no call of a model`);
   const { api, model } = found;
   const gone = new AbortController();
   response.once("close", () => gone.abort(new Error("the agent hung up")));
@@ -104,11 +89,9 @@ async function answer(parts: ProxyParts, incoming: IncomingMessage, response: Se
   reading?.catch(() => undefined); // It is waited for below.
   const owner = await asked;
   const provider = parts.providers.find(({ name }) => name === api.provider);
-  if (provider === undefined) {
-    const message = `wavesmith: there is no key for ${api.provider} where Wavesmith runs`;
-    throw new Refusal(401, "authentication_error", message);
-  }
+  if (provider === undefined) throw new Refusal(401, `there is no key for ${api.provider} where Wavesmith runs`);
   const body = await reading;
+  if (body !== null) refuseOutside(parts, { owner, api, body, model: model ?? body.model, incoming });
   const call: Call = {
     api,
     model,
@@ -126,13 +109,26 @@ async function answer(parts: ProxyParts, incoming: IncomingMessage, response: Se
   else response.end();
 }
 
+/** P5, P6: refuses what a plan's network and budget could not hold, and says so to the person once. */
+function refuseOutside(
+  { warn, told }: ProxyParts,
+  { owner, incoming, ...request }: Omit<CheckedRequest, "beta"> & { owner: ModelOwner; incoming: IncomingMessage },
+): void {
+  const reason = refusedPart({ ...request, beta: headerOf(incoming, "anthropic-beta") }, owner.tools);
+  if (reason === null) return;
+  const line = `a call of ${owner.name} was refused: ${reason}`;
+  if (!told.has(`${owner.id} ${line}`)) warn(line);
+  told.add(`${owner.id} ${line}`);
+  throw new Refusal(400, reason);
+}
+
 async function ownerOf({ ledger, secret }: ProxyParts, { headers }: IncomingMessage): Promise<ModelOwner> {
   const bearer = /^Bearer (.+)$/i.exec(headers.authorization ?? "")?.[1];
   const key = headers["x-api-key"] ?? headers["x-goog-api-key"];
   const claims = readToken(secret, bearer ?? (typeof key === "string" ? key : ""));
   const owner = claims === null ? null : await ledger.findOwner(claims.kind, claims.id, claims.fence);
   if (owner !== null) return owner;
-  throw new Refusal(401, "authentication_error", "wavesmith: this token is not that of an attempt at work");
+  throw new Refusal(401, "this token is not that of an attempt at work");
 }
 
 /** Reads a request; of one whose owner is not known yet only the beginning, and no more of it when there is none. */
@@ -144,8 +140,7 @@ async function readBody(incoming: IncomingMessage, owner: Promise<ModelOwner>): 
     for await (const chunk of incoming.iterator({ destroyOnReturn: false }) as AsyncIterable<Buffer>) {
       sizeBytes += chunk.length;
       if (sizeBytes > unknownBodyBytes) await owner;
-      if (sizeBytes > longestBodyBytes)
-        throw new Refusal(413, "request_too_large", "wavesmith: the request is above 32 MiB");
+      if (sizeBytes > longestBodyBytes) throw new Refusal(413, "the request is above 32 MiB");
       chunks.push(chunk);
     }
   } catch (error) {
@@ -158,14 +153,13 @@ async function readBody(incoming: IncomingMessage, owner: Promise<ModelOwner>): 
   } catch {
     // Said below, as for every other thing that is no object.
   }
-  throw new Refusal(400, "invalid_request_error", "wavesmith: the request is no JSON object");
+  throw new Refusal(400, "the request is no JSON object");
 }
 
 async function metered(parts: ProxyParts, call: Call, body: Record<string, unknown>): Promise<Settlement> {
   const { api, owner, provider } = call;
   const model = call.model ?? body.model;
-  if (typeof model !== "string")
-    throw new Refusal(400, "invalid_request_error", "wavesmith: the request names no model");
+  if (typeof model !== "string") throw new Refusal(400, "the request names no model");
   const granted = await parts.ledger.reserve({
     owner,
     provider: provider.name,
@@ -173,7 +167,7 @@ async function metered(parts: ProxyParts, call: Call, body: Record<string, unkno
     inputTokens: inputTokensOf(body),
     outputTokens: outputLimitOf(api, body),
   });
-  if (granted.callId === null) throw new Refusal(402, "billing_error", granted.reason);
+  if (granted.callId === null) throw new Refusal(402, granted.reason);
   const { callId, outputTokens } = granted;
   const settlement = await pass(parts, call, heldBody(api, body, outputTokens)).catch(async (error: unknown) => {
     // What the provider never had cost nothing; of what it had and did not answer nobody knows.

@@ -21,8 +21,8 @@ export function readMadePlan(value: unknown, asked: Plan): MadePlan {
   const refused = parsed.plan === null ? parsed.faults : unsupportedFeatures(parsed.plan);
   const faults = [...reserved, ...refused];
   if (parsed.plan === null || faults.length > 0) return { faults };
-  const { agents: ours, source, network, networkAsked, limits, context } = asked;
-  const made = { ...parsed.plan, agents: ours, source, network, networkAsked, limits };
+  const { agents: ours, source, network, networkAsked, modelTools, limits, context } = asked;
+  const made = { ...parsed.plan, agents: ours, source, network, networkAsked, modelTools, limits };
   return { plan: { ...made, context: [...context, ...parsed.plan.context] } };
 }
 

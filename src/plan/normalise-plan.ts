@@ -39,6 +39,7 @@ export function normalisePlan(file: PlanFile, files: PlanFiles, baseDir: string 
       file.preview === undefined ? null : { command: file.preview.command, healthPath: file.preview.healthPath ?? "/" },
     network: file.network ?? "allowlist",
     networkAsked: file.network !== undefined,
+    ...(file.modelTools === undefined ? {} : { modelTools: [...new Set(file.modelTools)] }),
     deliver: {
       forge: file.deliver?.forge ?? "local",
       repo: file.deliver?.repo ?? null,

@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { modelTools } from "../domain/models.ts";
 import { severitySchema } from "../domain/status.ts";
 import { durationPattern, maxDurationMs, parseDuration } from "./durations.ts";
 
@@ -175,6 +176,10 @@ export const planFileSchema = object({
       .describe("Default: /"),
   }).optional(),
   network: z.union([z.enum(["none", "allowlist", "open"]), object({ allow: z.array(host) })]).optional(),
+  modelTools: z
+    .array(z.enum(modelTools))
+    .optional()
+    .describe("What providers of models may do by themselves, such as web_search. Default: nothing."),
   deliver: object({
     forge: z.enum(["local", "github"]).optional(),
     repo: z

@@ -46,6 +46,7 @@ function planFile(plan: Plan): Fields {
     gates: gatesFile(plan.gates),
     preview: preview === null ? null : given({ ...preview, healthPath: unless(preview.healthPath, "/") }),
     network: plan.networkAsked ? plan.network : null,
+    modelTools: some(plan.modelTools ?? []),
     deliver: filled({ forge: unless(deliver.forge, "local"), repo: deliver.repo, base: deliver.base }),
     notify: some(plan.notify),
   });

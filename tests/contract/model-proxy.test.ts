@@ -130,7 +130,8 @@ describe("the model proxy", () => {
   ])("passes %s on with our key (the agent's token as %s), whole and streamed, and counts it", async (path, header) => {
     answers = () => ({ text: "hello", inputTokens: 100, cachedTokens: 40, outputTokens: 7 });
     for (const stream of [false, true]) {
-      const { status, text } = await call(path, message({ stream }), { header });
+      const body = path.endsWith("/responses") ? { model: "priced", input: [], stream } : message({ stream });
+      const { status, text } = await call(path, body, { header });
       expect(status).toBe(200);
       expect(text).toContain("hello");
     }

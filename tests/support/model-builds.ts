@@ -1,4 +1,9 @@
 import { request } from "node:http";
+import { join } from "node:path";
+import { randomIds } from "../../src/domain/ids.ts";
+import { providerNames } from "../../src/domain/models.ts";
+import { createModels, type ModelsOptions } from "../../src/models/models.ts";
+import type { Models } from "../../src/models/port.ts";
 import type { Store } from "../../src/store/port.ts";
 
 // What the tests of models and their ledger share: a build with one live attempt, and calls as an agent makes them.
@@ -36,6 +41,37 @@ export async function liveModelAttempt(
   } as never);
 }
 
+export interface TestModels {
+  readonly models: Models;
+  readonly socket: string;
+  /** That of the live attempt. */
+  readonly token: string;
+  readonly warnings: string[];
+  close(): Promise<void>;
+}
+
+/** The proxy for that project, in front of one server that speaks for every provider. */
+export async function openTestModels(
+  { store, folder, url }: { store: Store; folder: string; url: string },
+  more: Partial<ModelsOptions> = {},
+): Promise<TestModels> {
+  const warnings: string[] = [];
+  const socket = join(folder, "model.sock");
+  const models = createModels({
+    store,
+    ids: randomIds,
+    now: () => new Date(),
+    prices: [],
+    cassette: null,
+    providers: providerNames.map((name) => ({ name, baseUrl: url, headers: { "x-api-key": "real-key" } })),
+    warn: (message) => warnings.push(message),
+    ...more,
+  });
+  models.listen(socket, modelProject);
+  const token = await models.tokenFor("attempt", modelAttempt.id, modelAttempt.fence);
+  return { models, socket, token, warnings, close: () => models.close() };
+}
+
 export interface Answered {
   /** 0: the connection ended before there was an answer. */
   readonly status: number;
@@ -43,12 +79,20 @@ export interface Answered {
 }
 
 /** One call as an agent makes it; waits until somebody answers at the socket. Never rejects once it was taken. */
-export function callModel(socketPath: string, token: string, body: object): Promise<Answered> {
-  const headers = { authorization: `Bearer ${token}` };
+export const callModel = (socketPath: string, token: string, body: object): Promise<Answered> =>
+  callModelAt({ socketPath, token, path: "/anthropic/v1/messages" }, body);
+
+/** The same at a path of any provider. */
+export function callModelAt(
+  at: { socketPath: string; token: string; path: string; headers?: Readonly<Record<string, string>> },
+  body: object,
+): Promise<Answered> {
+  const { socketPath, path } = at;
+  const headers = { authorization: `Bearer ${at.token}`, ...at.headers };
   return new Promise((resolve, reject) => {
     const dial = (): void => {
       let wasTaken = false;
-      const outgoing = request({ socketPath, path: "/anthropic/v1/messages", method: "POST", headers }, (reply) => {
+      const outgoing = request({ socketPath, path, method: "POST", headers }, (reply) => {
         let text = "";
         reply.setEncoding("utf8").on("data", (chunk: string) => {
           text += chunk;

@@ -288,6 +288,7 @@ describe("an agent's stage", () => {
     timeoutMs: 5_000,
     homePath: "homes/bld_1/api",
     modelToken: "wst_1",
+    providerTools: ["web_search"],
     resultSchema: null,
     readOnly: false,
     answersPath: null,
@@ -312,6 +313,7 @@ describe("an agent's stage", () => {
       WAVESMITH_ROLE: "backend",
       WAVESMITH_TASK: "api",
       WAVESMITH_MODEL_TOKEN: "wst_1",
+      WAVESMITH_MODEL_TOOLS: "web_search",
     });
   });
 

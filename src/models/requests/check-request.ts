@@ -1,0 +1,80 @@
+// What a request asks its provider for is known before it is passed on.
+//
+// P5. Unless the plan says otherwise a provider only answers from what the request holds: it searches, fetches, runs,
+//     keeps and makes nothing for an agent. What is refused is named, and never left out in silence.
+// P6. Nothing makes a call cost more than what is reserved for it.
+import type { ModelTool, ProviderTools } from "../../domain/models.ts";
+import type { Api } from "../apis.ts";
+import { checkMessages, outsideBeta } from "./anthropic.ts";
+import { checkChat } from "./chat.ts";
+import { checkGemini } from "./gemini.ts";
+import { type Fields, fieldsOf, type OutsidePart, toolNamed } from "./parts.ts";
+import { checkResponses } from "./responses.ts";
+
+export interface CheckedRequest {
+  readonly api: Api;
+  readonly model: unknown;
+  readonly body: Fields;
+  /** Of the header `anthropic-beta`. */
+  readonly beta: string | null;
+}
+
+/** Why a request must not be passed on, in one line; null: it may. */
+export function refusedPart(request: CheckedRequest, allowed: ProviderTools): string | null {
+  const costly = costlyPart(request);
+  if (costly !== null) return `${costly} is not passed on, because a budget could not hold it`;
+  if (allowed === "all") return null;
+  const part = outsideParts(request).find(({ tool }) => tool === null || !allowed.includes(tool));
+  if (part === undefined) return null;
+  const way = part.tool === null ? "network: open" : `modelTools: [${part.tool}]`;
+  return `${part.part} is not passed on: the provider may do nothing outside of this call. The plan's owner can allow it with ${way}`;
+}
+
+const checks = { messages: checkMessages, chat: checkChat, responses: checkResponses, gemini: checkGemini } as const;
+
+function outsideParts({ api, model, body, beta }: CheckedRequest): OutsidePart[] {
+  const found: OutsidePart[] = [];
+  if (api.language !== null) checks[api.language](body, (part) => found.push(part));
+  for (const name of (beta ?? "").split(",").map((one) => one.trim())) {
+    if (outsideBeta.test(name)) found.push({ part: `the beta ${name}`, tool: betaTool(name) });
+  }
+  // These search whatever they are asked.
+  if (typeof model === "string" && /-search(-|$)|deep-research|:online$|^(perplexity\/)?sonar/.test(model)) {
+    found.push({ part: `the model ${model}`, tool: "web_search" });
+  }
+  return found;
+}
+
+const betaTool = (name: string): ModelTool | null =>
+  name.startsWith("skills-") ? "code_execution" : toolNamed(name.replaceAll("-", "_"));
+
+/** Fields by which a call would take more than its limit of tokens at its model's usual price. */
+function costlyPart({ body }: CheckedRequest): string | null {
+  const config = fieldsOf(body.generationConfig ?? body.generation_config);
+  const counts = { n: body.n, best_of: body.best_of, candidateCount: config.candidateCount ?? config.candidate_count };
+  for (const [name, value] of Object.entries(counts)) {
+    if (value !== undefined && value !== null && value !== 1) return `${name}: ${JSON.stringify(value)}`;
+  }
+  const tier = body.service_tier ?? body.serviceTier;
+  if (tier !== undefined && tier !== null && !usualTiers.has(String(tier).toLowerCase())) {
+    return `service_tier: ${JSON.stringify(tier)}`;
+  }
+  for (const name of costlyFields) {
+    const value = body[name];
+    if (value !== undefined && value !== null && value !== false) return name;
+  }
+  if (body.speed !== undefined && body.speed !== null && body.speed !== "standard") {
+    return `speed: ${JSON.stringify(body.speed)}`;
+  }
+  return null;
+}
+
+const usualTiers = new Set(["auto", "default", "standard", "standard_only", "flex"]);
+/**
+ * A prediction is paid for beyond the limit of an answer, a region adds to the price, what runs in the background is
+ * counted by nobody, and the rest are limits under a name that only some servers know.
+ */
+const costlyFields = [
+  ...["prediction", "inference_geo", "background", "audio", "use_beam_search", "generation_config", "options"],
+  ...["max_new_tokens", "max_length", "min_tokens", "n_predict", "num_predict", "max_generated_tokens"],
+];
