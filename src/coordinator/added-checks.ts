@@ -5,10 +5,11 @@ import type { JudgedCheck } from "../gates/port.ts";
 import type { JobState, SandboxEndpoint, StageSpec } from "../sandbox/port.ts";
 import type { GateRunRow } from "../store/port.ts";
 import type { RunInWave } from "./ask-gate.ts";
+import type { JobSetting } from "./frame-job.ts";
 import { proposedChecks } from "./gate-agent.ts";
 import type { Judged } from "./gate-verdict.ts";
 import { describeFailure, failedStage, gateMask, overBudget, stageOutput } from "./job-results.ts";
-import { type JobSetting, shell, stage } from "./job-stages.ts";
+import { shell, stage } from "./job-stages.ts";
 import { gateTreePath } from "./names.ts";
 import type { Ports } from "./port.ts";
 

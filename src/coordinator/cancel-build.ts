@@ -1,4 +1,4 @@
-import type { AttemptRow, BuildRow, StoreTransaction } from "../store/port.ts";
+import type { AttemptRow, BuildRow, GateRunRow, StoreTransaction } from "../store/port.ts";
 import { advance, emitFor } from "./advance.ts";
 import { closeGate } from "./finish-gate.ts";
 import { cancelled } from "./gate-verdict.ts";
@@ -6,6 +6,7 @@ import { overBudget } from "./job-results.ts";
 import type { Ports } from "./port.ts";
 import { stopPreview } from "./preview.ts";
 import { ensureSandbox } from "./sandboxes.ts";
+import { liveFills } from "./setup-cache.ts";
 import { abandonGate } from "./start-gate.ts";
 
 // W13. Cancel is a row going running → cancelling that fences every verb but keeping work, confirming stops and
@@ -92,7 +93,7 @@ async function endJobs(ports: Ports, build: BuildRow): Promise<void> {
   const { id: buildId } = build;
   const attempts = await ports.store.attempts.list({ buildId, status: ["starting", "running"] });
   const gates = await ports.store.gateRuns.list({ buildId, status: "running" });
-  const keys = [...attempts.map((attempt) => attempt.jobKey), ...gates.flatMap((run) => run.jobKey ?? [])];
+  const keys = await liveKeys(ports, buildId, attempts, gates);
   if (keys.length > 0) await cancelJobs(ports, build, keys, build.reason ?? "cancelled");
   await settleNeverStarted(ports, build, attempts);
   await ports.store.transaction("after-stop", async (transaction) => {
@@ -103,6 +104,20 @@ async function endJobs(ports: Ports, build: BuildRow): Promise<void> {
     }
     await advance(transaction, ports, buildId);
   });
+}
+
+async function liveKeys(
+  ports: Ports,
+  buildId: string,
+  attempts: readonly AttemptRow[],
+  gates: readonly GateRunRow[],
+): Promise<string[]> {
+  const fills = await liveFills(ports, buildId);
+  return [
+    ...attempts.map((attempt) => attempt.jobKey),
+    ...gates.flatMap((run) => run.jobKey ?? []),
+    ...fills.map(({ key }) => key),
+  ];
 }
 
 async function cancelJobs(ports: Ports, build: BuildRow, keys: readonly string[], reason: string): Promise<void> {
@@ -137,7 +152,7 @@ export async function stopOverBudget(ports: Ports, buildId: string): Promise<voi
   if (build.status !== "running" || build.deadlineAt === null || build.deadlineAt > ports.clock.now()) return;
   const attempts = await ports.store.attempts.list({ buildId, status: "running" });
   const gates = await ports.store.gateRuns.list({ buildId, status: "running" });
-  const keys = [...attempts.map((attempt) => attempt.jobKey), ...gates.flatMap((run) => run.jobKey ?? [])];
+  const keys = await liveKeys(ports, buildId, attempts, gates);
   if (keys.length > 0) await cancelJobs(ports, build, keys, overBudget);
   await ports.store.transaction("over-budget", async (transaction) => {
     await transaction.lockBuild(buildId);

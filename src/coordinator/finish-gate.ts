@@ -354,7 +354,7 @@ async function judgeJob(
   const treePath = gateTreePath(wave.number, run);
   const results: { stage: StageState; result: GateResult }[] = [];
   for (const stage of state.stages) {
-    if (stage.status === "skipped" || stage.name === "save setup cache") continue;
+    if (stage.status === "skipped") continue;
     const main = stage.name === run.gate;
     if (!main && stage.status !== "failed") continue;
     const output = await stageOutput(endpoint, run.jobKey!, stage, cover);

@@ -31,6 +31,9 @@ export function gateTreeAt(
 /** The task and result files of one job. */
 export const handoverPath = (jobKey: string): string => `handover/${jobKey}`;
 
+/** What `setup` made, for other trees to copy; written by nothing but the jobs that fill it. */
+export const setupCacheFolder = "setup-cache";
+
 /** Where a made plan is written for people, in the folder of such plans; one that was made anew has another name. */
 export const planFileName = (buildId: string, waveNumber: number): string =>
   waveNumber === 1 ? `${buildId}.yaml` : `${buildId}-${waveNumber}.yaml`;

@@ -1,8 +1,9 @@
 import type { GuestClient, JobState } from "../sandbox/port.ts";
 import type { BuildRow, PreviewRow, StoreTransaction } from "../store/port.ts";
 import { emitFor } from "./advance.ts";
+import { frameJob } from "./frame-job.ts";
 import { maskOf } from "./job-results.ts";
-import { frameJob, shell, stage, startJob } from "./job-stages.ts";
+import { shell, stage, startJob } from "./job-stages.ts";
 import type { Ports } from "./port.ts";
 import { ensureSandbox } from "./sandboxes.ts";
 
@@ -88,7 +89,7 @@ async function startPreview(
     owner: { kind: "preview", id: build.id, fence: start },
     spec: {
       stages: [...setting.stages, { ...boot, background: true, ready }],
-      writable: setting.writable,
+      ...setting.reach,
       labels: { build: build.id, preview: String(waveNumber) },
     },
   });

@@ -6,7 +6,8 @@ import { agentSpecFor, type Plan } from "../domain/plan.ts";
 import { matchesAny } from "../domain/write-globs.ts";
 import type { SandboxEndpoint, StageSpec } from "../sandbox/port.ts";
 import type { AttemptInContext, AttemptRow, FindingRow, TaskRow } from "../store/port.ts";
-import { frameJob, type JobSetting, shell, stage, startJob } from "./job-stages.ts";
+import { frameJob, type JobSetting } from "./frame-job.ts";
+import { shell, stage, startJob } from "./job-stages.ts";
 import { earlierPlan, isPlanner, plannerSchema } from "./made-plan.ts";
 import { answersPath, handoverPath, homePath } from "./names.ts";
 import type { Ports } from "./port.ts";
@@ -85,7 +86,8 @@ export async function startAttemptJob(ports: Ports, refer: AttemptRefer): Promis
     owner: { kind: "attempt", id: attempt.id, fence: attempt.fence },
     spec: {
       stages: [...setting.stages, ...stages],
-      writable: [...setting.writable, handoverPath(attempt.jobKey), ...homesOf(loaded)],
+      ...setting.reach,
+      writable: [...setting.reach.writable, handoverPath(attempt.jobKey), ...homesOf(loaded)],
       labels: { build: build.id, attempt: attempt.id },
     },
   });
@@ -121,6 +123,8 @@ async function attemptStages(
     sha: attempt.baseSha,
     treePath: attempt.treePath,
     shared: sharesTree(attempt),
+    // The base of a wave is in main; a fix and generated files begin on its head, which no gate has judged.
+    ...(attempt.kind === "task" ? { mayFill: { build, waveId: attempt.waveId } } : {}),
     ...(task === null ? {} : { env: task.definition.env }),
     mentions: commandsOf(loaded),
   });

@@ -5,8 +5,9 @@ import { addedStages } from "./added-checks.ts";
 import { advance, emitFor } from "./advance.ts";
 import { criticAgent, criticHome, reviewStage } from "./critic-review.ts";
 import { commitReader } from "./finish-attempt.ts";
+import { frameJob, type JobSetting } from "./frame-job.ts";
 import { addedPhase, checksStage, gateAgentHome } from "./gate-agent.ts";
-import { dropJob, frameJob, type JobSetting, shell, stage, startJob } from "./job-stages.ts";
+import { dropJob, shell, stage, startJob } from "./job-stages.ts";
 import { gateTreePath, handoverPath } from "./names.ts";
 import type { Ports } from "./port.ts";
 import { ensureSandbox } from "./sandboxes.ts";
@@ -153,7 +154,8 @@ export async function startGateJob(ports: Ports, refer: GateRefer): Promise<bool
     owner: { kind: "gate", id: run.id, fence: run.fence },
     spec: {
       stages: [...setting.stages, ...own],
-      writable: [...setting.writable, handoverPath(run.jobKey!), ...homesOf(loaded)],
+      ...setting.reach,
+      writable: [...setting.reach.writable, handoverPath(run.jobKey!), ...homesOf(loaded)],
       labels: { build: build.id, gate: run.id, tree: treePath },
     },
   });
@@ -209,6 +211,7 @@ async function gateStages(
     projectId: build.projectId,
     sha: run.sha,
     treePath,
+    ownCache: ownCacheOf(run),
     // What `npm test` needs cannot be told from its name; the critic's checks need nothing.
     mentions: plain ? [] : null,
   });
@@ -222,6 +225,9 @@ async function gateStages(
   const rest = run.gate === "integration" ? integrationStages(loaded, setting, treePath, work.timeoutMs) : [];
   return { endpoint, setting, own: [...main.map((spec) => ({ ...spec, continueOnFailure: true })), ...rest] };
 }
+
+/** Package managers of a gate fill a cache of its own, which ends with it: no task and no other gate writes there. */
+const ownCacheOf = ({ jobKey }: GateRunRow): string => `${handoverPath(jobKey!)}/cache`;
 
 /** A clean tree for the run's job; whatever is left of earlier jobs of the run is ended first. */
 async function openGate(ports: Ports, { run, build, wave }: LoadedGate): Promise<SandboxEndpoint> {
@@ -247,7 +253,16 @@ async function stagesToAdd(ports: Ports, loaded: LoadedGate): Promise<GateStages
     await ports.workspace.closeTree(endpoint.guest, gateTreePath(wave.number, { ...run, fence }));
   const { plan, projectId } = build;
   const treePath = gateTreePath(wave.number, run);
-  const setting = await frameJob({ ports, endpoint, plan, projectId, sha: run.sha, treePath, mentions: null });
+  const setting = await frameJob({
+    ports,
+    endpoint,
+    plan,
+    projectId,
+    sha: run.sha,
+    treePath,
+    ownCache: ownCacheOf(run),
+    mentions: null,
+  });
   const asks = addedPhase(run) === "asking";
   const own = asks ? [await checksStage(ports, endpoint, loaded, setting.env)] : addedStages(loaded, setting, treePath);
   return { endpoint, setting, own };

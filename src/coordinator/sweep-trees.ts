@@ -5,6 +5,7 @@ import { closeAttempt } from "./finish-attempt.ts";
 import { closeGate } from "./finish-gate.ts";
 import { gateTreeAt } from "./names.ts";
 import type { Ports } from "./port.ts";
+import { sweepFills } from "./setup-cache.ts";
 
 /**
  * Whoever settled something closes its tree right after, and goes on trying on a full disk: what is still there so long
@@ -18,6 +19,7 @@ export const forsakenMs = 60 * 60_000;
  * knows are not ours to judge.
  */
 export async function sweepTrees(ports: Ports, build: BuildRow, guest: GuestClient): Promise<void> {
+  await sweepFills(ports, guest).catch((error: unknown) => ports.log.warn(messageOf(error)));
   for (const folder of await foldersIn(guest, "trees")) {
     const trees = await foldersIn(guest, folder);
     for (const treePath of trees) {

@@ -2,6 +2,7 @@ import { messageOf, WavesmithError } from "../domain/errors.ts";
 import type { ProjectId } from "../domain/ids.ts";
 import type { GuestHealth } from "../sandbox/port.ts";
 import type { SandboxRow } from "../store/port.ts";
+import { setupCacheFolder } from "./names.ts";
 import type { Ports } from "./port.ts";
 
 // Where nothing keeps a volume to its limit it is counted while something is at work in its sandbox, and one that is above
@@ -34,6 +35,8 @@ export async function requireVolumeRoom(ports: Ports, projectId: string, jobKey:
   const known = await ports.store.jobs.find({ key: jobKey });
   if (known !== null && known.status !== "intended") return;
   // Somebody may have made room since it was counted last.
+  if ((await whyOver(ports, row)) === null) return;
+  await dropSetupCache(ports, row);
   const why = await whyOver(ports, row);
   if (why === null) return;
   const others = await ports.store.jobs.find({ projectId, status: "running", ownerKind: ["attempt", "gate"] });
@@ -44,9 +47,15 @@ export async function requireVolumeRoom(ports: Ports, projectId: string, jobKey:
   throw new WavesmithError("capacity", `no further job is started in the sandbox of ${name}: ${why}`, {
     ...later,
     remedy:
-      `remove caches: wavesmith sandbox exec ${word} -- rm -rf ../cache/setup; or everything, to be made again from the ` +
+      `remove the cache of tasks: wavesmith sandbox exec ${word} -- sh -c 'rm -rf ../cache/*'; or everything, to be made again from the ` +
       `repository: wavesmith sandbox rm ${word} --volume; or raise WAVESMITH_SANDBOX_DISK and stop the sandbox`,
   });
+}
+
+/** Drops what `setup` left for other trees; they set up again. */
+async function dropSetupCache(ports: Ports, { driver, projectId }: SandboxRow): Promise<void> {
+  const endpoint = await ports.driver(driver).find(projectId as ProjectId);
+  await endpoint?.guest.remove(setupCacheFolder, { recursive: true });
 }
 
 /** That its volume is above its limit, in words, as it is now; null when it is not. Says in its row what it finds. */

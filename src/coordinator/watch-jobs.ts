@@ -10,6 +10,7 @@ import type { Ports } from "./port.ts";
 import { previewProgressed, settlePreview } from "./preview.ts";
 import { closeQuestions, deliverAnswers, recordQuestions } from "./questions.ts";
 import { ensureSandbox } from "./sandboxes.ts";
+import { closeFill } from "./setup-cache.ts";
 
 // The watcher of jobs. A job outlives whoever started it; its watcher holds a lease with a fence, copies its output to
 // the database and tells its end once, in the transaction that ends the row. If the watcher died, whoever takes the
@@ -115,7 +116,11 @@ async function watchJob(ports: Ports, lease: JobLease, signal: AbortSignal): Pro
   const build = await ports.store.builds.get({ id: job.buildId });
   const { guest } = await ensureSandbox(ports, build);
   const { ownerKind: kind, ownerId: id, ownerFence: ownFence } = job;
-  const secrets = await coveredValues(ports, build, kind === "preview" ? null : { kind, id, fence: ownFence });
+  const secrets = await coveredValues(
+    ports,
+    build,
+    kind === "attempt" || kind === "gate" ? { kind, id, fence: ownFence } : null,
+  );
   const copier = createCopier(ports, guest, { job, fence }, secrets);
   const isPreview = kind === "preview";
   for (let revision = isPreview ? 0 : Number.MAX_SAFE_INTEGER; ; ) {
@@ -128,6 +133,7 @@ async function watchJob(ports: Ports, lease: JobLease, signal: AbortSignal): Pro
     if (isPreview) await previewProgressed(ports, guest, { buildId: build.id, jobKey: job.key }, known);
     if (isOver) {
       await endJob(ports, build, lease, known);
+      if (kind === "setup") await closeFill(ports, guest, job.key);
       return true;
     }
     // Of other jobs only the output and the end are of interest.

@@ -3,6 +3,8 @@
 // B2. Nothing of the guest's environment or arguments can be read from inside (/proc/1 shows bwrap's own, so both are kept empty).
 // B3. The guest's own folder and its socket are hidden; no launch can make a user namespace of its own.
 import { type ChildProcess, execFile, spawn } from "node:child_process";
+import { mkdirSync } from "node:fs";
+import { join } from "node:path";
 import { promisify } from "node:util";
 import { messageOf } from "./faults.ts";
 import { createGraceTimer } from "./grace.ts";
@@ -76,11 +78,21 @@ function launchArguments(options: BubblewrapOptions, launch: Launch): string[] {
     ...options.tools.filter(covered).flatMap((folder) => ["--ro-bind-try", folder, folder]),
     ...["--ro-bind", root, root],
     ...parentsFirst.flatMap((folder) => ["--bind", folder, folder]),
+    ...coverArguments(launch),
     ...["--tmpfs", own, "--remount-ro", own],
     ...hidden.flatMap((folder) => ["--remount-ro", folder]),
     ...["--chdir", launch.cwd, "--clearenv"],
     ...Object.entries(environment).flatMap(([name, value]) => ["--setenv", name, value]),
   ];
+}
+
+/** Puts an empty folder of the launch's scratch folder in the place of each folder it must not see. */
+function coverArguments({ hidden = [], scratch }: Launch): string[] {
+  return hidden.flatMap((folder, index) => {
+    const cover = join(scratch, `hidden-${index}`);
+    mkdirSync(cover, { recursive: true, mode: 0o700 });
+    return ["--bind", cover, folder];
+  });
 }
 
 function start(options: BubblewrapOptions, bwrapArguments: string[], launch: Launch): Launched {

@@ -13,6 +13,8 @@ export interface Launch {
   readonly env: Readonly<Record<string, string>>;
   /** Absolute real paths on the volume that may be written. */
   readonly writable: readonly string[];
+  /** Absolute real paths on the volume in whose place there is an empty folder of the scratch folder's. */
+  readonly hidden?: readonly string[];
   /** A private folder for temporary files and HOME. */
   readonly scratch: string;
   /** Names the owner and this launch, `<owner>.<launch>`; unlike that of any other launch. */

@@ -4,6 +4,7 @@
 // J2. After a failure only stages marked `always` run; after a cancel, none.
 // J3. A job whose last stage is a background one (a preview) runs until that one dies or the job is cancelled.
 // J4. The end is told only after every process is gone, the output is written and the record is on the disk.
+// J5. A job that is to come after another one waits in its first stage until that one has ended, or it is ended itself.
 import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import { type Changes, createChanges } from "./changes.ts";
@@ -36,10 +37,18 @@ export interface Job {
   lose(graceMs: number): void;
 }
 
+/** Where a job's record goes, under which key, and the end that it waits for before its first stage. */
+export interface JobPlace {
+  readonly folder: string;
+  readonly key: string;
+  readonly before?: Promise<void> | undefined;
+}
+
 /** Records the job on the disk, then starts it. Fails, with nothing started or kept, when there is no room or a path leads out of the volume. */
-export async function startJob(parts: GuestParts, place: { folder: string; key: string }, spec: JobSpec): Promise<Job> {
-  const { folder, key } = place;
+export async function startJob(parts: GuestParts, place: JobPlace, spec: JobSpec): Promise<Job> {
+  const { folder, key, before } = place;
   const writable = await Promise.all(spec.writable.map((path) => parts.volume.locateOrMake(path)));
+  const hidden = await Promise.all((spec.hidden ?? []).map((path) => parts.volume.locateOrMake(path)));
   await mkdir(folder, { recursive: true, mode: 0o700 });
   let scratch: Scratch | null = null;
   try {
@@ -55,8 +64,8 @@ export async function startJob(parts: GuestParts, place: { folder: string; key: 
     );
     await saveRecord(folder, first, true);
     const input = createJobInput(join(folder, "stdin.log"));
-    const around = { parts, owner: ownerOf(parts.volume, key), folder, writable, scratch, output, input };
-    conductor.current = new Conductor(around, spec, createLedger(folder, first, changes));
+    const around = { parts, owner: ownerOf(parts.volume, key), folder, writable, hidden, scratch, output, input };
+    conductor.current = new Conductor(around, spec, { ledger: createLedger(folder, first, changes), before });
     return conductor.current;
   } catch (error) {
     await scratch?.remove();
@@ -89,6 +98,7 @@ class Conductor implements Job {
   readonly #around: StageSurroundings;
   readonly #spec: JobSpec;
   readonly #ledger: Ledger;
+  readonly #before: Promise<void> | undefined;
   readonly #active = new Map<number, ActiveStage>();
   readonly #probes = new AbortController();
   #interrupted: { status: "cancelled" | "lost"; reason: string } | null = null;
@@ -102,9 +112,14 @@ class Conductor implements Job {
   #isHalted = false;
   #endedBackground = "";
 
-  constructor(around: StageSurroundings, spec: JobSpec, ledger: Ledger) {
+  constructor(
+    around: StageSurroundings,
+    spec: JobSpec,
+    { ledger, before }: { ledger: Ledger; before: Promise<void> | undefined },
+  ) {
     this.#around = around;
     this.#spec = spec;
+    this.#before = before;
     this.#ledger = ledger;
     this.changes = ledger.changes;
     this.outputPath = outputPathOf(around.folder);
@@ -153,7 +168,17 @@ class Conductor implements Job {
     await this.#settle(fault);
   }
 
+  /** J5. */
+  async #awaitBefore(before: Promise<void>): Promise<void> {
+    this.#ledger.updateStage(0, { status: "running", startedAt: this.#around.parts.now().toISOString() });
+    const interrupted = new Promise<void>((resolve) =>
+      this.#probes.signal.addEventListener("abort", () => resolve(), { once: true }),
+    );
+    await Promise.race([before, interrupted]);
+  }
+
   async #runStages(): Promise<void> {
+    if (this.#before !== undefined && this.#interrupted === null) await this.#awaitBefore(this.#before);
     for (const [index, stage] of this.#spec.stages.entries()) {
       if (this.#interrupted !== null || (this.#isHalted && stage.always !== true)) {
         this.#isCutShort ||= this.#interrupted !== null;

@@ -77,7 +77,8 @@ function createJobs(parts: GuestParts, { base, jobs, damaged }: Known): Jobs {
   const begin = async (key: string, spec: JobSpec): Promise<Job> => {
     if (isEnding) throw new GuestFault(503, "ending", "the guest is ending and starts no jobs");
     const id = jobId(key);
-    const job = await startJob(parts, { folder: join(base, id), key }, spec);
+    const before = spec.after === undefined ? undefined : jobs.get(jobId(spec.after))?.ended;
+    const job = await startJob(parts, { folder: join(base, id), key, before }, spec);
     jobs.set(id, job);
     void job.ended.then(() => {
       lastEndedAt = performance.now();

@@ -104,6 +104,12 @@ export interface JobSpec {
   readonly stages: readonly StageSpec[];
   /** Volume paths this job may write, made as folders where missing; everything else on the volume is read-only to it where the isolation can do that. */
   readonly writable: readonly string[];
+  /** Volume folders in whose place this job has empty ones of its own, where the isolation can do that. */
+  readonly hidden?: readonly string[];
+  /** TCP ports of this job's: where jobs have loopbacks of their own, tunnels to these lead to its one. */
+  readonly ports?: readonly number[];
+  /** The key of a job that has to end first, however it ends; one that is not known has ended. */
+  readonly after?: string;
   /** Labels kept with the record: build, attempt, … */
   readonly labels: Readonly<Record<string, string>>;
 }

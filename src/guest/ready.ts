@@ -32,6 +32,7 @@ async function probeCommand(
     cwd,
     env: stage.env,
     writable: around.writable,
+    hidden: around.hidden,
     scratch: around.scratch.path,
     marker: nextMarker(around.owner),
     stdio: ["ignore", "ignore", "ignore"],

@@ -16,6 +16,7 @@ export interface StageSurroundings {
   /** The job's own folder. */
   readonly folder: string;
   readonly writable: readonly string[];
+  readonly hidden: readonly string[];
   readonly scratch: Scratch;
   readonly output: JobOutput;
   readonly input: JobInput;
@@ -49,6 +50,7 @@ export async function startStage(around: StageSurroundings, stage: StageSpec): P
       cwd,
       env: stage.env,
       writable: around.writable,
+      hidden: around.hidden,
       scratch: around.scratch.path,
       marker: nextMarker(around.owner),
       stdio: [input.childEnd, output.childEnd, output.childEnd],

@@ -20,7 +20,14 @@ export function parseJobSpec(value: unknown): JobSpec {
   const stages = list(fields.stages, "stages").map((stage, index) => parseStage(stage, `stages[${index}]`));
   if (stages.length === 0 || stages.length > mostStages) throw bad("stages", `must be 1 to ${mostStages}`);
   if (new Set(stages.map((stage) => stage.name)).size !== stages.length) throw bad("stages", "must have unique names");
-  return { stages, writable: strings(fields.writable, "writable"), labels: stringMap(fields.labels, "labels") };
+  return {
+    stages,
+    writable: strings(fields.writable, "writable"),
+    hidden: fields.hidden === undefined ? [] : strings(fields.hidden, "hidden"),
+    ports: fields.ports === undefined ? [] : list(fields.ports, "ports").map((port) => parsePort(port, "ports")),
+    ...(fields.after === undefined ? {} : { after: parseKey(fields.after) }),
+    labels: stringMap(fields.labels, "labels"),
+  };
 }
 
 /** Checks an ExecSpec that came over the wire. Fails with 400 `bad-request`, naming the field. */

@@ -489,7 +489,7 @@ export const jobs = pgTable(
     projectId: text("project_id")
       .notNull()
       .references(() => projects.id),
-    ownerKind: text("owner_kind").$type<"attempt" | "gate" | "preview">().notNull(),
+    ownerKind: text("owner_kind").$type<"attempt" | "gate" | "preview" | "setup">().notNull(),
     ownerId: text("owner_id").notNull(),
     ownerFence: integer("owner_fence").notNull(),
     status: text("status").$type<"intended" | "running" | "ended">().notNull(),
@@ -509,7 +509,7 @@ export const jobs = pgTable(
     index("jobs_by_build").on(table.buildId),
     index("jobs_live").on(table.projectId).where(sql`status <> 'ended'`),
     check("job_status", oneOf("status", ["intended", "running", "ended"])),
-    check("job_owner", oneOf("owner_kind", ["attempt", "gate", "preview"])),
+    check("job_owner", oneOf("owner_kind", ["attempt", "gate", "preview", "setup"])),
   ],
 );
 
