@@ -28,10 +28,10 @@ const finding = { title: "Loses data", severity: "high", file: "b.txt", line: 1 
 /** Notes each look; what it finds it confirms, until somebody has mended it. */
 const critic = `cat > /dev/null
 if grep -q '"kind": "second-look"' "$WAVESMITH_TASK_FILE"; then
-  echo second >> ../../../cache/looks
+  echo "look: second"
   echo '{"verdicts":[{"finding":1,"confirmed":true}]}' > "$WAVESMITH_RESULT_FILE"
 else
-  echo first >> ../../../cache/looks
+  echo "look: first"
   if test -e mended; then found=; else found='${JSON.stringify(finding)}'; fi
   echo "{\\"findings\\":[$found]}" > "$WAVESMITH_RESULT_FILE"
 fi`;

@@ -15,9 +15,9 @@ import { type CrashPlace, crashCases, dieAt, processesOf } from "../support/cras
 const program = fileURLToPath(new URL("../support/critic-process.ts", import.meta.url));
 const points = crashPoints.filter((point) => /^(ask-gate-agent|run-added-checks)\./.test(point));
 
-/** Each notes that it was at work: the volume's cache is the one place that outlives their trees. */
-const check = { name: "mended", command: "echo ran >> ../../../cache/looks; test -e mended", why: "the task says so" };
-const tester = `cat > /dev/null; echo asked >> ../../../cache/looks
+/** Each prints that it was at work. */
+const check = { name: "mended", command: "echo look: ran; test -e mended", why: "the task says so" };
+const tester = `cat > /dev/null; echo "look: asked"
 echo '${JSON.stringify({ checks: [check] })}' > "$WAVESMITH_RESULT_FILE"`;
 
 const plan = {

@@ -99,7 +99,7 @@ describe("a build whose parts are lost", () => {
   it("repeats a gate whose sandbox was killed", async () => {
     const buildId = await fixture.request({
       gates: {
-        testing: { command: "while ! test -e ../../../cache/go; do sleep 0.05; done; echo 1..1; echo ok 1 - fine" },
+        testing: { command: "while ! test -e ../../../signals/go; do sleep 0.05; done; echo 1..1; echo ok 1 - fine" },
       },
       tasks: [{ id: "a", run: "echo a > a" }],
     });
@@ -113,7 +113,7 @@ describe("a build whose parts are lost", () => {
       async () => (await fixture.app.store.gateRuns.get({ buildId, gate: "testing" })).losses === 1,
     );
     await fixture.until(buildId, async () => (await endpoint(build)) !== null);
-    await (await endpoint(build)).guest.writeFile("cache/go", "");
+    await (await endpoint(build)).guest.writeFile("signals/go", "");
     const ended = await fixture.until(buildId);
     expect([ended.status, ended.reason]).toEqual(["completed", null]);
   });

@@ -11,10 +11,10 @@ const finding = { title: "Loses data", severity: "high", file: "new.txt", line: 
 /** Notes each first look; a second one waits until it may say that it holds. */
 const critic = `cat > /dev/null
 if grep -q '"kind": "second-look"' "$WAVESMITH_TASK_FILE"; then
-  while ! test -e ../../../cache/go; do sleep 0.05; done
+  while ! test -e ../../../signals/go; do sleep 0.05; done
   echo '{"verdicts":[{"finding":1,"confirmed":true}]}' > "$WAVESMITH_RESULT_FILE"
 else
-  echo first >> ../../../cache/looks
+  echo "look: first"
   echo '${JSON.stringify({ findings: [finding] })}' > "$WAVESMITH_RESULT_FILE"
 fi`;
 const plan = {
@@ -27,8 +27,8 @@ const guest = async (build: BuildRow) =>
 
 async function expectOneFirstLook(build: BuildRow): Promise<void> {
   const { store } = fixture.app;
-  const looks = await (await guest(build))?.readFile("cache/looks");
-  expect(looks?.toString()).toBe("first\n");
+  const chunks = await store.logChunks.list({});
+  expect(chunks.flatMap(({ text }) => text.match(/^look: first$/gm) ?? [])).toHaveLength(1);
   const run = await store.gateRuns.get({ buildId: build.id, gate: "critic" });
   expect(run.verdict).toBe("failed");
   expect((await store.findings.list({ gateRunId: run.id })).map(({ message }) => message)).toEqual(["Loses data"]);
@@ -47,7 +47,7 @@ describe("a critic's second look", () => {
     });
     const buildId = await fixture.request(plan);
     await fixture.until(buildId, async (build) => {
-      await (await guest(build).catch(() => undefined))?.writeFile("cache/go", "");
+      await (await guest(build).catch(() => undefined))?.writeFile("signals/go", "");
       return build.status === "failed";
     });
     expect(failed).toEqual(["ask-second-look.before-commit", "ask-second-look.after-commit"]);
@@ -66,7 +66,7 @@ describe("a critic's second look", () => {
     const build = await fixture.until(buildId, () => inLook(0));
     await fixture.app.ports.driver(build.sandboxDriver).stop(fixture.projectId as never);
     await fixture.until(buildId, () => inLook(1));
-    await (await guest(build))!.writeFile("cache/go", "");
+    await (await guest(build))!.writeFile("signals/go", "");
     await expectOneFirstLook(await fixture.until(buildId));
     expect(await fixture.app.store.jobs.list({ buildId, ownerKind: "gate" })).toHaveLength(3);
   });

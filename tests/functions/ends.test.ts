@@ -10,7 +10,7 @@ describe("the end of a build", () => {
     const { builds, gateRuns, waves, attempts } = fixture.app.store;
     const buildId = await fixture.request({
       limits: { budget: { wallClock: "10m" } },
-      gates: { testing: { command: "test -e ../../../cache/go || sleep 300; echo 1..1; echo ok 1" } },
+      gates: { testing: { command: "test -e ../../../signals/go || sleep 300; echo 1..1; echo ok 1" } },
       tasks: [{ id: "a", run: "echo a > a" }],
     });
     await fixture.until(buildId, async () => (await gateRuns.find({ buildId, status: "running" })) !== null);
@@ -19,7 +19,7 @@ describe("the end of a build", () => {
     expect(build.status).toBe("failed");
     expect((await waves.get({ buildId })).reason).toContain("time limit");
     const { guest } = (await fixture.app.ports.driver(build.sandboxDriver).find(fixture.projectId as never))!;
-    await guest.writeFile("cache/go", "");
+    await guest.writeFile("signals/go", "");
     const before = Date.now();
     await retryBuild(fixture.app.ports, buildId);
     const again = await fixture.until(buildId);

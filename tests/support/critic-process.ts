@@ -43,8 +43,9 @@ async function main({ project, points, occurrence, plan }: CriticProcessInput): 
   const guest = async () => (await app.ports.driver(sandboxDriver).find(projectId as never))?.guest;
   // What functions do last is to close a tree, and to forget its job.
   while (((await (await guest())?.listJobs()) ?? []).length > 0) await pause(50);
-  const looks = (await (await guest())?.readFile("cache/looks"))?.toString() ?? "";
-  say({ type: "warning", message: `looks: ${looks.trim().split("\n").join(" ")}` });
+  const chunks = await app.store.logChunks.list({}, { by: "at" });
+  const looks = chunks.flatMap(({ text }) => [...text.matchAll(/^look: (\w+)$/gm)].map((found) => found[1]));
+  say({ type: "warning", message: `looks: ${looks.join(" ")}` });
   const sandbox = await app.store.sandboxes.get({ projectId, state: ["wanted", "running", "stopped", "lost"] });
   await removeSandbox(app.ports, sandbox, { volume: false });
   await app.reconcile(); // what removing has told is sent, too
