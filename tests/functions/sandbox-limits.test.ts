@@ -101,7 +101,8 @@ describe("a volume above its limit", () => {
     const error = await failureOf(start("after"));
     expect(error).toMatchObject({ code: "capacity", retryable: false, retryAfterMs: null });
     expect(error.message).toBe(`no further job is started in the sandbox of shop: ${reason}`);
-    expect(error.remedy).toContain("wavesmith sandbox exec shop -- rm");
+    expect(error.remedy).toContain("wavesmith sandbox exec shop -- sh -c 'rm -rf ../cache/*'");
+    expect(life.host.calls).toContain(`remove setup-cache of ${build.projectId}`);
     expect(error.remedy).toContain("WAVESMITH_SANDBOX_DISK");
     expect(await ports.store.jobs.find({ key: "after" })).toBeNull();
     await start("before");

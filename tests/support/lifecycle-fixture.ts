@@ -258,7 +258,8 @@ function guestOf(host: FakeHost, sandbox: FakeSandbox, now: () => number): Guest
     if (state === "running" && sandbox.bootId === bootId && host.sandboxes.get(sandbox.projectId) === sandbox) return;
     throw new WavesmithError("sandbox-unavailable", `sandbox ${sandbox.sandboxId} ended`, { retryable: true });
   };
-  const guest: Pick<GuestClient, "health" | "startJob"> = {
+  const guest: Pick<GuestClient, "health" | "startJob" | "remove"> = {
+    remove: async (path) => void host.calls.push(`remove ${path} of ${sandbox.projectId}`),
     async health() {
       alive();
       const idleMs = sandbox.activeJobs > 0 ? 0 : now() - sandbox.workedAt;
