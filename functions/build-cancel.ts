@@ -8,6 +8,7 @@ export const buildCancel = (flow: Flow) =>
     id: "build-cancel",
     name: "Build: cancel",
     trigger: "project/build.cancel-requested",
+    decides: true,
     run: async ({ data, eventId, step }) => {
       await step("mark the build as being cancelled", () => takeCancelRequest(flow.ports, eventId, data));
       await step("end its jobs", () => stopBuildJobs(flow.ports, data.buildId));

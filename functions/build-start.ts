@@ -6,7 +6,7 @@ import {
   prepareSandbox,
   storeBuild,
 } from "../src/coordinator/start-build.ts";
-import { buildIdForEvent } from "../src/domain/ids.ts";
+import { buildIdForEvent, requestIdOf } from "../src/domain/ids.ts";
 import type { BuildRequested } from "./events.ts";
 import { type Flow, flowFunction } from "./flow.ts";
 
@@ -18,7 +18,8 @@ export const buildStart = (flow: Flow) =>
     run: async ({ data, eventId, step }) => {
       const { ports } = flow;
       const buildId = await step("check the plan and store its tasks", async () => {
-        const request = { id: eventId, data: await flow.vetted(eventId, data) };
+        const id = requestIdOf(eventId);
+        const request = { id, data: await flow.vetted(id, data) };
         return storeBuild(ports, readBuildRequest(ports, request, flow.defaultDriver));
       });
       const admitted = await step("wait for the project's turn", () => admitBuild(ports, buildId));

@@ -4,6 +4,7 @@ import type { Ports } from "../src/coordinator/port.ts";
 import type { Relay } from "../src/coordinator/relay.ts";
 import { isDiskFull } from "../src/domain/disk-full.ts";
 import { messageOf, WavesmithError } from "../src/domain/errors.ts";
+import type { DomainEvent } from "../src/domain/events.ts";
 
 /** What every function of the flow is made with. */
 export interface Flow {
@@ -15,7 +16,9 @@ export interface Flow {
   /** Whether the disk of the data directory is full now. */
   readonly diskFull: () => boolean;
   /** What a request asks for: as a command of this machine sent it, else without what only such a one may say. */
-  readonly vetted: (eventId: string, data: Record<string, unknown>) => Promise<Record<string, unknown>>;
+  readonly vetted: (requestId: string, data: Record<string, unknown>) => Promise<Record<string, unknown>>;
+  /** Whether an event came by us, or from somebody with the key of an Inngest server; a dev server takes any. */
+  readonly isFromUs: (event: DomainEvent) => Promise<boolean>;
 }
 
 type StepTools = GetStepTools<Inngest.Any>;
@@ -24,6 +27,8 @@ export interface FlowFunction<Data> {
   readonly id: string;
   readonly name: string;
   readonly trigger: string;
+  /** It decides about a build that is there: an event that anybody may have sent is refused. */
+  readonly decides?: true;
   readonly run: (context: { data: Data; eventId: string; step: Verbs }) => Promise<unknown>;
   /** What becomes of the thing the event is about when every retry has failed. */
   readonly failed?: (context: { data: Data; eventId: string; reason: string; step: Verbs }) => Promise<unknown>;
@@ -147,6 +152,16 @@ export function flowFunction<Data>(flow: Flow, options: FlowFunction<Data>): Inn
         await options.failed({ ...context, step: verbs(step, flow) });
       },
     },
-    ({ event, step }) => options.run({ data: event.data as Data, eventId: String(event.id), step: verbs(step, flow) }),
+    async ({ event, step }) => {
+      const { name, data } = event;
+      const eventId = String(event.id);
+      if (options.decides && !(await flow.isFromUs({ name, id: eventId, data }))) throw forInngest(fromAnybody(name));
+      return options.run({ data: data as Data, eventId, step: verbs(step, flow) });
+    },
   );
 }
+
+const fromAnybody = (name: string): WavesmithError =>
+  new WavesmithError("unsupported", `${name} came by the dev server, which asks nobody for a key: it decides nothing`, {
+    remedy: "send it to `wavesmith serve` with its key, or use `wavesmith approve`, `reject` or `cancel`",
+  });

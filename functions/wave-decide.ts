@@ -9,6 +9,7 @@ export const waveDecides = (flow: Flow) => [
     id: "wave-approve",
     name: "Wave: a person approved it",
     trigger: "project/wave.approved",
+    decides: true,
     run: ({ data, step }) =>
       step(`approve wave ${data.waveNumber}`, () =>
         approveWave(flow.ports, data.buildId, { by: data.by ?? null, about: aboutOf(data) }),
@@ -18,6 +19,7 @@ export const waveDecides = (flow: Flow) => [
     id: "wave-reject",
     name: "Wave: a person rejected it",
     trigger: "project/wave.rejected",
+    decides: true,
     run: ({ data, step }) =>
       step(`reject wave ${data.waveNumber}`, () =>
         rejectWave(flow.ports, data.buildId, { by: data.by ?? null, reason: data.reason, about: aboutOf(data) }),

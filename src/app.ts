@@ -2,6 +2,7 @@ import { createHash } from "node:crypto";
 import { mkdir, readFile, rename, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
+import { isDeepStrictEqual } from "node:util";
 import type { Inngest, InngestFunction } from "inngest";
 import type { Flow } from "../functions/flow.ts";
 import { createFunctions } from "../functions/index.ts";
@@ -13,6 +14,7 @@ import type { Ports } from "./coordinator/port.ts";
 import { reconcileBuilds } from "./coordinator/reconcile.ts";
 import { createRelay, type Relay } from "./coordinator/relay.ts";
 import { refuseForEvents } from "./coordinator/request-build.ts";
+import { type TakenEvent, takeEvents } from "./coordinator/take-events.ts";
 import { type JobWatcher, watchJobs } from "./coordinator/watch-jobs.ts";
 import { isDiskFull } from "./domain/disk-full.ts";
 import { messageOf, WavesmithError } from "./domain/errors.ts";
@@ -60,8 +62,8 @@ export interface App {
   readonly functions: readonly { readonly id: string; readonly name: string }[];
   /** Drives the builds of these projects, or of every one, until `close`; a set may grow. */
   start(projectIds: "all" | Set<string>): Promise<void>;
-  /** Sends events that somebody on this machine asks for, such as a build's request. */
-  send(...events: SentEvent[]): Promise<void>;
+  /** Records and sends events that somebody asks for, such as a build's request. Fails with `conflict` for an id used before. */
+  send(...events: SentEvent[]): Promise<TakenEvent[]>;
   /** Rejects when the database cannot be reached. */
   ping(): Promise<void>;
   /** Where an Inngest server that reaches us at `origin` calls the functions; null with the embedded engine. */
@@ -124,6 +126,7 @@ async function wire(given: AppOptions, database: Database): Promise<App> {
     planFiles: planFiles(join(config.dataDir, "plans")),
     briefAgent: config.briefAgent,
     environment: config.environment,
+    eventSecrets: config.eventSecrets,
     clock: { now: options.clock ?? (() => new Date()) },
     ids: options.ids ?? randomIds,
     processors: config.processors,
@@ -142,6 +145,7 @@ async function wire(given: AppOptions, database: Database): Promise<App> {
     defaultDriver: config.sandboxDriver,
     diskFull: () => room.trouble() !== null,
     vetted: vettedBy(config, store),
+    isFromUs: decidedBy(config, store),
   };
   const functions = createFunctions(flow);
   await runner.use(functions);
@@ -157,10 +161,7 @@ async function wire(given: AppOptions, database: Database): Promise<App> {
       // It is only a precaution: a build goes on without it.
       void room.reserve().catch((error: unknown) => room.warn(`no room is kept back: ${messageOf(error)}`, error));
     },
-    async send(...events) {
-      for (const event of events) await rememberSent(config, store, event);
-      await runner.send(events);
-    },
+    send: (...events) => takeEvents(ports, events),
     ping: async () => void (await database.pool.query("select")),
     inngestEndpoint: (origin) => runner.endpoint(functions, origin),
     reconcile: () => running.reconcile(),
@@ -234,19 +235,22 @@ function onInngest(settings: InngestSettings, warn: (message: string) => void): 
  */
 const vettedBy =
   (config: Config, store: Store): Flow["vetted"] =>
-  async (eventId, data) => {
+  async (requestId, data) => {
     if (config.engine.kind === "embedded") return data;
-    const sent = await store.outbox.find({ eventId, name: "project/build.requested" });
+    const sent = await store.outbox.find({ eventId: requestId, name: "project/build.requested" });
     if (sent !== null) return sent.data;
-    refuseForEvents(data);
+    refuseForEvents(data, config);
     return data;
   };
 
-async function rememberSent(config: Config, store: Store, { id, name, data }: SentEvent): Promise<void> {
-  if (config.engine.kind === "embedded") return;
-  const projectId = String(data.projectId);
-  await store.outbox.insertIfAbsent({ eventId: id, name, data, projectId, buildId: null, sentAt: new Date() });
-}
+/** Whether an event may decide about a build: a dev server takes events from everybody, so there it has to be in the outbox. */
+const decidedBy =
+  ({ engine }: Config, store: Store): Flow["isFromUs"] =>
+  async ({ id, name, data }) => {
+    if (engine.kind === "embedded" || !engine.isDev) return true;
+    const sent = await store.outbox.find({ eventId: id, name });
+    return isDeepStrictEqual(sent?.data, data);
+  };
 
 interface Drivers {
   readonly driver: Ports["driver"];

@@ -105,7 +105,9 @@ const settingsSchema = z.object({
   INNGEST_EVENT_KEY: z
     .string()
     .optional()
-    .describe("sends events to Inngest; also the key that `POST /e/:key` of `serve` asks for"),
+    .describe(
+      "sends events to Inngest; also the key that `POST /e/:key` of `serve` asks for, which otherwise makes its own",
+    ),
   INNGEST_SIGNING_KEY: z
     .string()
     .optional()
@@ -119,7 +121,12 @@ const settingsSchema = z.object({
     .string()
     .regex(/^https?:\/\//, "must begin with http:// or https://")
     .optional()
-    .describe("where Inngest reaches `serve`, when that is not the address it listens on"),
+    .describe("the URL at which others reach `serve`, when that is not the address it listens on"),
+  WAVESMITH_EVENT_SECRETS: z
+    .string()
+    .regex(/^\s*[A-Za-z_]\w*(\s*,\s*[A-Za-z_]\w*)*\s*$/, "must be names, separated by commas")
+    .optional()
+    .describe("names of secrets that plans sent by events may use, separated by commas; without it they may use none"),
   ANTHROPIC_API_KEY: z
     .string()
     .optional()
@@ -198,7 +205,12 @@ export interface InngestSettings {
   readonly serveOrigin: string | null;
 }
 
-export type EngineSettings = { readonly kind: "embedded"; readonly eventKey: string | null } | InngestSettings;
+export type EngineSettings =
+  | {
+      readonly kind: "embedded" /** Where others reach us; null: the address we listen on. */;
+      readonly serveOrigin: string | null;
+    }
+  | InngestSettings;
 
 /** A provider of models, and what it takes to sign in there. */
 export interface ModelProviderSettings {
@@ -223,6 +235,10 @@ export interface Config {
   readonly sandboxReadOnly: readonly string[];
   readonly sandboxPolicy: SandboxPolicy;
   readonly engine: EngineSettings;
+  /** What `POST /e/:key` asks for; null: the key that the data directory holds. */
+  readonly serveKey: string | null;
+  /** Names of secrets that plans sent by events may use. */
+  readonly eventSecrets: readonly string[];
   readonly models: ModelSettings;
   /** What does the work of a build from a brief; null: nothing was set. */
   readonly briefAgent: AgentSpec | null;
@@ -264,6 +280,8 @@ export function loadConfig(env: Readonly<Record<string, string | undefined>>): C
     sandboxReadOnly: data.WAVESMITH_SANDBOX_READ_ONLY.split(delimiter).filter((path) => path !== ""),
     sandboxPolicy: sandboxPolicy(data),
     engine: engineSettings(data),
+    serveKey: data.INNGEST_EVENT_KEY ?? null,
+    eventSecrets: (data.WAVESMITH_EVENT_SECRETS ?? "").split(",").flatMap((name) => name.trim() || []),
     models: modelSettings(data),
     briefAgent: briefAgent(data),
     processors: availableParallelism(),
@@ -383,12 +401,13 @@ function engineSettings(data: z.infer<typeof settingsSchema>): EngineSettings {
   const devOff = dev !== undefined && /^(0|false)$/i.test(dev);
   const hasKeys = signingKey !== undefined && eventKey !== undefined;
   const kind = data.WAVESMITH_ENGINE ?? ((dev !== undefined && !devOff) || hasKeys ? "inngest" : "embedded");
-  if (kind === "embedded") return { kind, eventKey: eventKey ?? null };
+  const serveOrigin = data.INNGEST_SERVE_ORIGIN?.replace(/\/+$/, "") ?? null;
+  if (kind === "embedded") return { kind, serveOrigin };
   const common = {
     kind,
     signingKeyFallback: data.INNGEST_SIGNING_KEY_FALLBACK ?? null,
     environment: data.INNGEST_ENV ?? null,
-    serveOrigin: data.INNGEST_SERVE_ORIGIN?.replace(/\/+$/, "") ?? null,
+    serveOrigin,
   };
   const keyless = signingKey === undefined && eventKey === undefined && data.INNGEST_BASE_URL === undefined;
   if (!devOff && (dev !== undefined || keyless)) {

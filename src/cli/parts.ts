@@ -14,6 +14,7 @@ import type { BuiltImage, ImageProgress, ImageRequest } from "../sandbox/drivers
 import type { Leftovers } from "../sandbox/drivers/docker/leftovers.ts";
 import type { DriverProblem, SandboxDriver } from "../sandbox/port.ts";
 import type { RunningServer, ServerOptions } from "../server/server.ts";
+import type { ServerKey } from "../server/server-key.ts";
 import type { Database } from "../store/connection.ts";
 import type { Store } from "../store/port.ts";
 import type { Workspace } from "../workspace/port.ts";
@@ -70,6 +71,12 @@ export async function openApp(config: Config, warn: (message: string) => void): 
 export async function startServer(options: ServerOptions): Promise<RunningServer> {
   const server = await import("../server/server.ts");
   return server.startServer(options);
+}
+
+/** What `POST /e/:key` asks for when no setting names a key. */
+export async function serverKey({ dataDir }: Config): Promise<ServerKey> {
+  const { ensureServerKey } = await import("../server/server-key.ts");
+  return ensureServerKey(dataDir);
 }
 
 /**

@@ -61,6 +61,8 @@ export interface Ports {
   /** What does the work of a build from a brief whose request names no agents. */
   readonly briefAgent: AgentSpec | null;
   readonly environment: Readonly<Record<string, string | undefined>>;
+  /** Names of secrets that plans sent by events may use. */
+  readonly eventSecrets: readonly string[];
   readonly clock: Clock;
   readonly ids: IdSource;
   /** Processors of this machine: how many attempts that compute run at once unless the plan says. */

@@ -5,6 +5,7 @@ import { eventSchemas } from "../domain/events.ts";
 import { networkOf } from "../domain/network.ts";
 import type { Plan } from "../domain/plan.ts";
 import { type ParseOptions, parsePlanValue } from "../plan/parse-plan.ts";
+import { didYouMean } from "../plan/suggest.ts";
 import { unsupportedFeatures } from "../plan/unsupported.ts";
 import { agentFile } from "../plan/write-plan.ts";
 import { refuseWithoutModels } from "./check-models.ts";
@@ -19,11 +20,14 @@ const requestSchema = eventSchemas["project/build.requested"].extend({
 });
 
 /**
- * Refuses what only a command of this machine may say: a folder of ours, a source on our disk, another sandbox than the
- * one chosen here. An agent in a sandbox with an open network can send events, too, and must not get out by that.
- * Fails with `unsupported`.
+ * Refuses what only a command on this machine may say: a folder of ours, a source on our disk, another sandbox than the
+ * one chosen here, a secret that `eventSecrets` does not name. Whoever can send an event must not get at our machine by it.
+ * Fails with `unsupported`; for a key that there is not, with `usage`.
  */
-export function refuseForEvents(data: Readonly<Record<string, unknown>>): void {
+export function refuseForEvents(
+  data: Readonly<Record<string, unknown>>,
+  { eventSecrets }: Pick<Ports, "eventSecrets">,
+): void {
   const sources = [
     { name: "plan.source", source: sourceOf(data.plan) },
     { name: "source", source: sourceOf(data) },
@@ -36,9 +40,12 @@ export function refuseForEvents(data: Readonly<Record<string, unknown>>): void {
       ...(source.path === undefined ? [] : [`${name}.path`]),
       ...(isLocal(source.git) ? [`${name}.git with a path`] : []),
     ]),
-    ...ownSettings(data.plan).map((name) => `plan.secrets ${name}`),
   ];
-  if (said.length === 0) return;
+  refuseSecrets(data.plan, eventSecrets);
+  if (said.length === 0) {
+    refuseUnknownKeys("project/build.requested", data);
+    return;
+  }
   throw new WavesmithError("unsupported", `a request by event cannot say ${said.join(", ")}`, {
     remedy:
       "leave it out, bring the tree along with `source: { git: https://… }`, or use `wavesmith build` on this machine",
@@ -48,14 +55,29 @@ export function refuseForEvents(data: Readonly<Record<string, unknown>>): void {
 const isLocal = (git: unknown): boolean =>
   typeof git === "string" && !/^(https?|ssh|git):\/\/|^[\w.-]+@[\w.-]+:/.test(git);
 
-/** Our own keys and addresses, which nobody outside may have handed to an agent. */
-function ownSettings(plan: unknown): string[] {
+/** Our own keys and addresses, which no setting can allow. */
+const ownSettings = /^(WAVESMITH_|INNGEST_|ANTHROPIC_|OPENAI_|GEMINI_|CLAUDE_CODE_|DATABASE_URL$)/;
+
+function refuseSecrets(plan: unknown, allowed: readonly string[]): void {
   const { secrets } = (typeof plan === "object" && plan !== null ? plan : {}) as { secrets?: unknown };
-  return Array.isArray(secrets)
-    ? secrets
-        .map(String)
-        .filter((name) => /^(WAVESMITH_|INNGEST_|ANTHROPIC_|OPENAI_|GEMINI_|CLAUDE_CODE_|DATABASE_URL$)/.test(name))
-    : [];
+  const names = Array.isArray(secrets) ? secrets.map(String) : [];
+  const refused = names.filter((name) => ownSettings.test(name) || !allowed.includes(name));
+  if (refused.length === 0) return;
+  const remedy = "name those that plans from events may use in WAVESMITH_EVENT_SECRETS, or use `wavesmith build`";
+  throw new WavesmithError("unsupported", `a plan that an event sent may not use the secrets ${refused.join(", ")}`, {
+    remedy,
+  });
+}
+
+/** Fails with `usage`, naming each key of the data that its event does not have. */
+export function refuseUnknownKeys(event: keyof typeof eventSchemas, data: Readonly<Record<string, unknown>>): void {
+  const known = Object.keys(eventSchemas[event].shape);
+  const unknown = Object.keys(data).filter((key) => !known.includes(key));
+  if (unknown.length === 0) return;
+  const named = unknown.map((key) => `${JSON.stringify(key)}${didYouMean(key, known)}`).join("; ");
+  throw new WavesmithError("usage", `the data of ${event} has unknown keys: ${named}`, {
+    remedy: `leave them out; it may have ${known.join(", ")}`,
+  });
 }
 
 function sourceOf(plan: unknown): { path?: unknown; git?: unknown } {

@@ -3,9 +3,9 @@ import { isIPv4 } from "node:net";
 import type { MiddlewareHandler } from "hono";
 import { problem } from "./problem.ts";
 
-// G1. Without keys the server listens on loopback alone, and answers only requests that name it so: a web page the
-//     user has open can send requests to loopback, by its own name (a Host of the page's making, bound to 127.0.0.1)
-//     or across origins (an Origin that is not ours).
+// G1. A web page that the user has open can send requests to loopback: under a name of its own that it binds to
+//     127.0.0.1 (Host is that name), or across origins (Origin is the page's). Both are refused, with a key too.
+//     Previews are such pages: they are the agents' code, served from another port of this machine.
 
 /** Whether only this machine can reach a server that listens on `host`. */
 export function isLoopback(host: string): boolean {
@@ -14,35 +14,30 @@ export function isLoopback(host: string): boolean {
 }
 
 /** How this machine is called from a container of this machine; no name that a stranger can bind. */
-const ownNames = new Set(["host.docker.internal", "host.containers.internal"]);
+const containerNames = ["host.docker.internal", "host.containers.internal"];
 
-/** Refuses requests whose Host or Origin is not this machine's. */
-export function onlyThisMachine(): MiddlewareHandler {
+/** Refuses requests whose Host is not a name of this server, and those of pages that it did not serve itself. */
+export function onlyOwnNames({ host, serveOrigin }: { host: string; serveOrigin: string | null }): MiddlewareHandler {
+  const names = new Set([...containerNames, ...(serveOrigin === null ? [] : [new URL(serveOrigin).hostname])]);
+  // Other machines reach it by names that we cannot know; the key protects it there.
+  const isOwn = (name: string): boolean => !isLoopback(host) || isLoopback(name) || names.has(name);
   return async (context, next) => {
-    const host = nameOf(`http://${context.req.header("host") ?? ""}`);
-    if (host === null || !(isLoopback(host) || ownNames.has(host))) {
-      return problem(
-        403,
-        "forbidden",
-        `this server answers to localhost only, not to ${host ?? "a request without Host"}`,
-      );
+    const asked = urlOf(`http://${context.req.header("host") ?? ""}`);
+    if (asked === null || !isOwn(asked.hostname)) {
+      const name = asked?.hostname ?? "a request without Host";
+      return problem(403, "forbidden", `this server does not answer to ${name}`, "set INNGEST_SERVE_ORIGIN to its URL");
     }
     const origin = context.req.header("origin");
-    const asking = origin === undefined ? "localhost" : nameOf(origin);
-    if (asking === null || !isLoopback(asking)) {
+    if (origin !== undefined && urlOf(origin)?.host !== asked.host) {
       return problem(403, "forbidden", `requests from pages of ${origin} are refused`);
     }
     return next();
   };
 }
 
-function nameOf(url: string): string | null {
-  try {
-    const { hostname } = new URL(url);
-    return hostname === "" ? null : hostname;
-  } catch {
-    return null; // `null`, as sandboxed pages send it, or no URL at all
-  }
+function urlOf(text: string): URL | null {
+  const url = URL.canParse(text) ? new URL(text) : null; // `null`, as sandboxed pages send it, is no URL
+  return url === null || url.hostname === "" ? null : url;
 }
 
 /** Compares keys without telling by the time it takes how much of one was right. */

@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { z } from "zod";
 import type { Ports } from "../coordinator/port.ts";
-import { readBuildRequest, refuseForEvents } from "../coordinator/request-build.ts";
+import { readBuildRequest, refuseForEvents, refuseUnknownKeys } from "../coordinator/request-build.ts";
 import { defaultTenant, projectIdFor } from "../coordinator/start-build.ts";
 import { nameFromBrief } from "../domain/brief.ts";
 import { WavesmithError } from "../domain/errors.ts";
@@ -9,29 +9,39 @@ import { schemaForEvent } from "../domain/events.ts";
 import type { SentEvent } from "./port.ts";
 
 /** The events that people and other systems may send; all others are ours. */
-const fromOutside: ReadonlySet<string> = new Set([
+const fromOutside = [
   "project/build.requested",
   "project/build.cancel-requested",
   "project/wave.approved",
   "project/wave.rejected",
-]);
+] as const;
+type OutsideName = (typeof fromOutside)[number];
+
+/** Ids that we give ourselves: whoever took one would have our own event dropped as a repetition. */
+const ownIds = /^(again:|(agent|project|sandbox|ci)\/(?!build\.requested:))/;
 
 /** One event as Inngest takes it. */
 const eventSchema = z.object({
   name: z.string().min(1),
-  id: z.string().min(1).max(200).nullish(),
+  id: z
+    .string()
+    .min(1)
+    .max(200)
+    .regex(/^\P{Cc}*$/u, "has control characters in it")
+    .refine((id) => !ownIds.test(id), "begins like the ids that Wavesmith gives")
+    .nullish(),
   data: z.record(z.string(), z.unknown()).nullish(),
 });
-const bodySchema = z.union([z.array(eventSchema).min(1).max(100), eventSchema.transform((event) => [event])]);
+const listSchema = z.array(eventSchema).min(1).max(100);
 type Incoming = z.infer<typeof eventSchema>;
 
 export interface IncomingOptions {
-  readonly ports: Pick<Ports, "store" | "environment" | "models" | "briefAgent">;
+  readonly ports: Pick<Ports, "store" | "environment" | "models" | "briefAgent" | "eventSecrets">;
 }
 
 /** Reads the body of `POST /e/:key`: all of its events, or the fault of the first that has one. */
 export async function readIncoming(body: unknown, options: IncomingOptions): Promise<SentEvent[]> {
-  const parsed = bodySchema.safeParse(body);
+  const parsed = listSchema.safeParse(Array.isArray(body) ? body : [body]);
   if (!parsed.success) throw new WavesmithError("usage", `not an event or a list of events: ${told(parsed.error)}`);
   const events: SentEvent[] = [];
   for (const event of parsed.data) events.push(await complete(event, options));
@@ -40,15 +50,12 @@ export async function readIncoming(body: unknown, options: IncomingOptions): Pro
 
 /** The event with what its sender need not know: its id, its project, its tenant. */
 async function complete(event: Incoming, options: IncomingOptions): Promise<SentEvent> {
-  const { name } = event;
-  if (!fromOutside.has(name)) {
-    const known = schemaForEvent(name) === undefined ? "there is no such event" : "it is sent by Wavesmith alone";
-    throw new WavesmithError("unsupported", `the event ${name} is refused: ${known}`, {
-      remedy: `send one of ${[...fromOutside].join(", ")}`,
-    });
-  }
+  const name = fromOutside.find((known) => known === event.name);
+  if (name === undefined) throw refusedName(event.name);
   const given = event.data ?? {};
-  const data = name === "project/build.requested" ? requestData(given) : await buildData(name, given, options);
+  const place = unstorableAt(given, "data");
+  if (place !== null) throw new WavesmithError("usage", `${place} of ${name} has a NUL or half a character in it`);
+  const data = name === "project/build.requested" ? requestData(given, options) : await buildData(name, given, options);
   const checked = schemaForEvent(name)!.safeParse(data);
   if (!checked.success) throw new WavesmithError("usage", `the data of ${name} is wrong: ${told(checked.error)}`);
   const id = event.id ?? `${name}:${randomUUID()}:0`;
@@ -57,8 +64,28 @@ async function complete(event: Incoming, options: IncomingOptions): Promise<Sent
   return { name, id, data };
 }
 
-function requestData(given: Record<string, unknown>): Record<string, unknown> {
-  refuseForEvents(given);
+function refusedName(name: string): WavesmithError {
+  const known = schemaForEvent(name) === undefined ? "there is no such event" : "it is sent by Wavesmith alone";
+  return new WavesmithError("unsupported", `the event ${name} is refused: ${known}`, {
+    remedy: `send one of ${fromOutside.join(", ")}`,
+  });
+}
+
+/** Where a text is that Postgres cannot store; null when there is none. */
+function unstorableAt(value: unknown, path: string): string | null {
+  if (typeof value === "string") return value.includes("\0") || loneSurrogate.test(value) ? path : null;
+  if (typeof value !== "object" || value === null) return null;
+  for (const [key, inner] of Object.entries(value)) {
+    const found = unstorableAt(key, `a key in ${path}`) ?? unstorableAt(inner, `${path}.${key}`);
+    if (found !== null) return found;
+  }
+  return null;
+}
+
+const loneSurrogate = /\p{Cs}/u;
+
+function requestData(given: Record<string, unknown>, { ports }: IncomingOptions): Record<string, unknown> {
+  refuseForEvents(given, ports);
   if ([given.plan, given.planUrl, given.brief].every((what) => what === undefined)) {
     throw new WavesmithError("usage", "project/build.requested has neither a plan nor a brief", {
       remedy: 'send {"data":{"plan":{"name":"…","tasks":[…]}}}',
@@ -71,10 +98,11 @@ function requestData(given: Record<string, unknown>): Record<string, unknown> {
 }
 
 async function buildData(
-  name: string,
+  name: Exclude<OutsideName, "project/build.requested">,
   given: Record<string, unknown>,
   { ports }: IncomingOptions,
 ): Promise<Record<string, unknown>> {
+  refuseUnknownKeys(name, given);
   const { buildId, waveNumber } = given;
   if (typeof buildId !== "string") throw new WavesmithError("usage", `${name} names no buildId`);
   const build = await ports.store.builds.find({ id: buildId });

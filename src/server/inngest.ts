@@ -1,8 +1,9 @@
-import { createHmac } from "node:crypto";
+import { createHash, createHmac } from "node:crypto";
 import { Inngest, type InngestFunction } from "inngest";
 import { serve } from "inngest/edge";
+import { z } from "zod";
 import { messageOf, WavesmithError } from "../domain/errors.ts";
-import type { InngestEndpoint, SentEvent } from "./port.ts";
+import type { InngestEndpoint, RegisteredAt, SentEvent } from "./port.ts";
 
 /** An Inngest server, and how we and it know each other. */
 export interface InngestOptions {
@@ -27,6 +28,7 @@ export interface InngestConnection {
 }
 
 export const inngestPath = "/api/inngest";
+const appName = "wavesmith";
 const answerMs = 15_000;
 
 /** What the SDK would print of failed steps is told by our own events and warnings. */
@@ -36,7 +38,7 @@ const quiet = { info: silent, warn: silent, error: silent, debug: silent };
 export function connectInngest(options: InngestOptions): InngestConnection {
   const { isDev, baseUrl, eventKey, signingKey, signingKeyFallback, environment } = options;
   const client = new Inngest({
-    id: "wavesmith",
+    id: appName,
     isDev,
     eventKey,
     ...(baseUrl === null ? {} : { baseUrl }),
@@ -85,17 +87,60 @@ function endpointOf(
       const { message } = (await response.json()) as { message?: string };
       throw away(options, "could not be told of our functions", message ?? `status ${response.status}`);
     },
-    async isKnown() {
-      if (!options.isDev) return true; // these keep what they were told
-      // It may name our address in its own way, 127.0.0.1 as localhost.
-      const signal = AbortSignal.timeout(answerMs);
-      const apps = await fetch(new URL("/dev", options.baseUrl!), { signal }).catch((error: unknown) => {
-        throw away(options, "does not answer any more", error);
-      });
-      return (await apps.text()).includes(`:${url.port}${inngestPath}`);
-    },
+    registered: () => registeredAt(options, url),
+    checkEventKey: () => checkEventKey(options),
   };
 }
+
+const stepsSchema = z.object({ steps: z.array(z.object({ uri: z.string() })) });
+/** What `GET /dev` tells of functions, and what `GET /v1/apps/:name/functions` does. */
+const devSchema = z.object({ functions: z.array(stepsSchema.catch({ steps: [] })) });
+const appSchema = z.array(z.object({ config: stepsSchema }).catch({ config: { steps: [] } }));
+
+/** Asks at which URL the server calls us: a dev server freely, others with the signing key, where they tell at all. */
+async function registeredAt(options: InngestOptions, own: URL): Promise<RegisteredAt> {
+  const { isDev, baseUrl, signingKey } = options;
+  const place = new URL(isDev ? "/dev" : `/v1/apps/${appName}/functions`, baseUrl ?? "https://api.inngest.com");
+  const headers = isDev || signingKey === null ? {} : { authorization: `Bearer ${hashedKey(signingKey)}` };
+  const response = await fetch(place, { headers, signal: AbortSignal.timeout(answerMs) }).catch((error: unknown) => {
+    throw away(options, "does not answer any more", error);
+  });
+  const body: unknown = response.ok ? await response.json().catch(() => null) : null; // no JSON: it does not tell
+  const dev = devSchema.safeParse(body).data?.functions;
+  const functions = dev ?? appSchema.safeParse(body).data?.map(({ config }) => config);
+  if (functions === undefined) return { at: "unknown" };
+  const ours = functions.flatMap(({ steps }) => steps.map(({ uri }) => uri)).filter(isOurFunction);
+  if (ours.length === 0) return { at: "nowhere" };
+  const other = ours.find((uri) => endpointUrl(uri) !== endpointUrl(own.href));
+  return other === undefined ? { at: "us" } : { at: "other", url: endpointUrl(other) };
+}
+
+const isOurFunction = (uri: string): boolean =>
+  URL.canParse(uri) && new URL(uri).searchParams.get("fnId")?.startsWith(`${appName}-`) === true;
+
+/** Without the function's name; a dev server writes 127.0.0.1 as localhost. */
+function endpointUrl(uri: string): string {
+  const { protocol, hostname, port, pathname } = new URL(uri);
+  return `${protocol}//${hostname === "localhost" ? "127.0.0.1" : hostname}${port === "" ? "" : `:${port}`}${pathname}`;
+}
+
+/** No event is in the list, so that nothing but the key is looked at. */
+async function checkEventKey(options: InngestOptions): Promise<void> {
+  const place = new URL(`/e/${encodeURIComponent(options.eventKey)}`, options.baseUrl ?? "https://inn.gs");
+  const headers = { "content-type": "application/json" };
+  const request = { method: "POST", headers, body: "[]", signal: AbortSignal.timeout(answerMs) };
+  const response = await fetch(place, request).catch((error: unknown) => {
+    throw away(options, "does not answer any more", error);
+  });
+  if (response.status === 401 || response.status === 403)
+    throw away(options, "refuses INNGEST_EVENT_KEY", `status ${response.status}`);
+}
+
+/** As the SDK shows a signing key to the server: its prefix, and the rest hashed. */
+const hashedKey = (key: string): string =>
+  key.replace(/^(signkey-\w+-)?(.*)$/s, (_, prefix: string | undefined, rest: string) => {
+    return `${prefix ?? ""}${createHash("sha256").update(Buffer.from(rest, "hex")).digest("hex")}`;
+  });
 
 /** Our own request to our own endpoint, signed as the server's are. */
 function signature({ isDev, signingKey }: InngestOptions): Record<string, string> {

@@ -1,4 +1,5 @@
 import type { Ports } from "../coordinator/port.ts";
+import type { TakenEvent } from "../coordinator/take-events.ts";
 
 /** An event as it is sent: `id` is its dedupe key (W13). */
 export interface SentEvent {
@@ -11,17 +12,24 @@ export interface SentEvent {
 export interface InngestEndpoint {
   /** Answers a request to `/api/inngest`; unsigned calls are refused unless the server is a dev server. */
   handle(request: Request): Promise<Response>;
-  /** Tells the server where our functions are. Rejects with `engine`, retryable, when it does not answer. */
+  /** Tells the server where our functions are. Rejects with `engine`, retryable, when it does not take that. */
   register(): Promise<void>;
-  /** Whether the server knows us still: a dev server that was started again does not. */
-  isKnown(): Promise<boolean>;
+  /** Where the server calls our functions now. Rejects with `engine`, retryable, when it does not answer. */
+  registered(): Promise<RegisteredAt>;
+  /** Rejects with `engine` when the server refuses our event key. */
+  checkEventKey(): Promise<void>;
 }
+
+/** `unknown`: it does not tell. `other`: at another URL, of this application. */
+export type RegisteredAt =
+  | { readonly at: "us" | "nowhere" | "unknown" }
+  | { readonly at: "other"; readonly url: string };
 
 /** What the server needs of the wired parts. */
 export interface ServedApp {
   readonly ports: Ports;
   readonly functions: readonly { readonly id: string; readonly name: string }[];
-  send(...events: SentEvent[]): Promise<void>;
+  send(...events: SentEvent[]): Promise<TakenEvent[]>;
   /** Rejects when the database cannot be reached. */
   ping(): Promise<void>;
   /** Null with the embedded engine, which calls the functions itself. */
@@ -30,13 +38,12 @@ export interface ServedApp {
 
 /** What runs the functions. */
 export type ServedEngine =
-  | { readonly kind: "embedded"; readonly eventKey: string | null }
+  | { readonly kind: "embedded"; readonly serveOrigin: string | null }
   | {
       readonly kind: "inngest";
       readonly isDev: boolean;
       /** Null: Inngest's cloud. */
       readonly baseUrl: string | null;
-      readonly eventKey: string;
-      /** Where Inngest reaches us; null: the address we listen on. */
+      /** Where others reach us; null: the address we listen on. */
       readonly serveOrigin: string | null;
     };

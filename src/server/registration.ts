@@ -1,42 +1,57 @@
 import { messageOf, WavesmithError } from "../domain/errors.ts";
 import type { InngestEndpoint } from "./port.ts";
 
-/** Sees to it that an Inngest server knows our functions. */
+// A server forgets functions when it is started without its data, and calls whoever registered last: it is asked again
+// and again where it calls us, and told again when nobody answers there.
+
+/** Keeps an Inngest server calling our functions. */
 export interface Registration {
-  /** Whether it did when it was asked last. */
-  readonly known: boolean;
+  /** Why it does not call them, or takes no events of ours; null: it does. */
+  readonly trouble: string | null;
   stop(): Promise<void>;
 }
 
 export interface RegistrationOptions {
-  /** What to say once it knows them. */
-  readonly onKnown: () => void;
+  /** Called with the URL at which the server calls the functions, whenever that changes. */
+  readonly onRegistered: (url: string) => void;
   readonly warn: (message: string) => void;
-  /** How long until the server is asked again. */
+  /** Where the server is to call us. */
+  readonly ownUrl: string;
+  /** This installation: another process of it may have the calls, a stranger may not. */
+  readonly installation: string;
+  /** How long until the server is asked again; default 3 s. */
   readonly everyMs?: number;
 }
 
-/** Registers, again and again until the server answers, and anew when it has forgotten us. Says each change once. */
+/** A server that does not tell where it calls us is told after so many turns that it was not asked to. */
+const renewTurns = 20;
+const peerMs = 2_000;
+
+/** Registers until the server takes it, and again whenever it calls nobody of this installation. Reports each change once. */
 export function keepRegistered(endpoint: InngestEndpoint, options: RegistrationOptions): Registration {
-  const { onKnown, warn, everyMs = 3_000 } = options;
-  let known = false;
-  let trouble = "";
+  const { warn, everyMs = 3_000 } = options;
+  let trouble: string | null = "Inngest has not been told of the functions yet";
+  let warned = "";
+  let reported = "";
+  let turn = 0;
   let stopped = false;
   let wake: () => void = () => undefined;
   const look = async (): Promise<void> => {
-    if (known && (await endpoint.isKnown())) return;
-    await endpoint.register();
-    if (!known) onKnown();
-    known = true;
-    trouble = "";
+    const isDue = trouble !== null || turn % renewTurns === 0;
+    turn += 1;
+    if (isDue) await endpoint.checkEventKey();
+    const url = await see(endpoint, options, isDue);
+    if (url !== reported) options.onRegistered(url);
+    reported = url;
+    trouble = null;
+    warned = "";
   };
   const loop = (async () => {
     while (!stopped) {
       await look().catch((error: unknown) => {
-        known = false;
-        const message = describe(error);
-        if (message !== trouble && !stopped) warn(`${message}; trying again every ${everyMs / 1000} seconds`);
-        trouble = message;
+        trouble = describe(error);
+        if (trouble !== warned && !stopped) warn(`${trouble}; trying again every ${everyMs / 1000} seconds`);
+        warned = trouble;
       });
       await new Promise<void>((resolve) => {
         wake = resolve;
@@ -46,8 +61,8 @@ export function keepRegistered(endpoint: InngestEndpoint, options: RegistrationO
     }
   })();
   return {
-    get known() {
-      return known;
+    get trouble() {
+      return trouble;
     },
     async stop() {
       stopped = true;
@@ -56,6 +71,35 @@ export function keepRegistered(endpoint: InngestEndpoint, options: RegistrationO
     },
   };
 }
+
+/** Where the server calls the functions, after it was told where that should be if need be. */
+async function see(endpoint: InngestEndpoint, options: RegistrationOptions, isDue: boolean): Promise<string> {
+  const found = await endpoint.registered();
+  if (found.at === "other") {
+    const peer = await installationAt(found.url);
+    if (peer === options.installation) return found.url;
+    if (peer !== null) throw foreign(found.url);
+  }
+  if (found.at === "nowhere" || found.at === "other" || (found.at === "unknown" && isDue)) await endpoint.register();
+  return options.ownUrl;
+}
+
+/** Which installation answers at an endpoint; null: none. */
+async function installationAt(url: string): Promise<string | null> {
+  try {
+    const response = await fetch(new URL("/healthz", url), { signal: AbortSignal.timeout(peerMs) });
+    const { installation } = (await response.json()) as { installation?: unknown };
+    return typeof installation === "string" ? installation : null;
+  } catch {
+    return null; // Whatever answers there, it is no `serve`.
+  }
+}
+
+const foreign = (url: string): WavesmithError =>
+  new WavesmithError("engine", `Inngest calls the functions of another installation, at ${url}`, {
+    retryable: true,
+    remedy: "stop that one, or give each installation an Inngest server of its own",
+  });
 
 function describe(error: unknown): string {
   const remedy = error instanceof WavesmithError && error.remedy !== null ? ` (${error.remedy})` : "";

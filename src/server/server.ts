@@ -4,7 +4,8 @@ import { serve } from "@hono/node-server";
 import { Hono } from "hono";
 import { bodyLimit } from "hono/body-limit";
 import { messageOf, WavesmithError } from "../domain/errors.ts";
-import { isLoopback, onlyThisMachine, sameKey } from "./guard.ts";
+import { buildIdForEvent } from "../domain/ids.ts";
+import { isLoopback, onlyOwnNames, sameKey } from "./guard.ts";
 import { readIncoming } from "./incoming-events.ts";
 import { inngestPath } from "./inngest.ts";
 import type { InngestEndpoint, ServedApp, ServedEngine } from "./port.ts";
@@ -14,6 +15,8 @@ import { keepRegistered, type Registration } from "./registration.ts";
 export interface ServerOptions {
   readonly app: ServedApp;
   readonly engine: ServedEngine;
+  /** What `POST /e/:key` asks for. */
+  readonly key: string;
   readonly host: string;
   /** 0: any that is free. */
   readonly port: number;
@@ -37,95 +40,102 @@ const maxEventsBytes = 4 * 1024 * 1024;
 /** An Inngest server sends all of a run's state with a call. */
 const maxCallBytes = 64 * 1024 * 1024;
 
-/** Starts the HTTP server. Fails with `usage` for a host that needs a key and has none, with `environment` for a taken port. */
+/** Starts the HTTP server. Fails with `usage` for a host that a dev server's unsigned calls must not come from, with `environment` for a taken port. */
 export async function startServer(options: ServerOptions): Promise<RunningServer> {
   const { app, engine, host } = options;
-  if (!isLoopback(host) && !isKeyed(engine)) throw needsKeys(host, engine);
-  let endpoint: InngestEndpoint | null = null;
-  let registration: Registration | null = null;
-  const routes = createRoutes(options, {
-    endpoint: () => endpoint,
-    engineState: () => (engine.kind === "embedded" ? "running" : registration?.known === true ? "registered" : null),
-  });
+  if (!isLoopback(host) && engine.kind === "inngest" && engine.isDev) throw unsignedCalls(host);
+  let inngest: { endpoint: InngestEndpoint; registration: Registration } | null = null;
+  const installation = await app.ports.store.installationId();
+  const routes = createRoutes(options, { installation, inngest: () => inngest });
   const server = await listen(routes, options);
   const { port } = server.address() as AddressInfo;
   const origin = `http://${nameFor(host)}:${port}`;
-  const reachedAt = engine.kind === "inngest" ? (engine.serveOrigin ?? origin) : origin;
-  endpoint = app.inngestEndpoint(reachedAt);
+  const reachedAt = engine.serveOrigin ?? origin;
+  const endpoint = app.inngestEndpoint(reachedAt);
   if (endpoint !== null && engine.kind === "inngest") {
-    const place = engine.baseUrl ?? "Inngest's cloud";
-    const onKnown = (): void => options.tell(`${place} knows the functions at ${reachedAt}${inngestPath}`);
-    const { warn, registerEveryMs: everyMs } = options;
-    registration = keepRegistered(endpoint, { onKnown, warn, ...(everyMs === undefined ? {} : { everyMs }) });
+    const registration = keepRegistered(endpoint, {
+      installation,
+      ownUrl: `${reachedAt}${inngestPath}`,
+      onRegistered: (url) => options.tell(`${engine.baseUrl ?? "Inngest's cloud"} calls the functions at ${url}`),
+      warn: options.warn,
+      ...(options.registerEveryMs === undefined ? {} : { everyMs: options.registerEveryMs }),
+    });
+    inngest = { endpoint, registration };
   }
   return {
     origin,
     isOpen: !isLoopback(host),
     async stop(graceMs = 10_000) {
-      await registration?.stop();
+      await inngest?.registration.stop();
       await close(server, graceMs);
     },
   };
 }
 
-/** Whether callers prove who they are. A dev server's do not. */
-const isKeyed = (engine: ServedEngine): boolean =>
-  engine.kind === "embedded" ? engine.eventKey !== null : !engine.isDev;
+const unsignedCalls = (host: string): WavesmithError =>
+  new WavesmithError(
+    "usage",
+    `--host ${host} would be reachable from other machines, and a dev server signs no calls`,
+    {
+      remedy:
+        "use an Inngest server with keys (INNGEST_DEV=0, INNGEST_SIGNING_KEY, INNGEST_EVENT_KEY), or leave --host out",
+    },
+  );
 
-function needsKeys(host: string, engine: ServedEngine): WavesmithError {
-  const why =
-    engine.kind === "embedded"
-      ? "without a key anybody there could start builds"
-      : "a dev server's calls are not signed";
-  return new WavesmithError("usage", `--host ${host} would be reachable from other machines, and ${why}`, {
-    remedy:
-      engine.kind === "embedded"
-        ? "set INNGEST_EVENT_KEY to a long random text, or leave --host out"
-        : "use an Inngest server with keys (INNGEST_DEV=0, INNGEST_SIGNING_KEY, INNGEST_EVENT_KEY), or leave --host out",
-  });
+interface ServerState {
+  readonly installation: string;
+  /** Null with the embedded engine, and until the server listens. */
+  readonly inngest: () => { readonly endpoint: InngestEndpoint; readonly registration: Registration } | null;
 }
 
-interface EngineView {
-  readonly endpoint: () => InngestEndpoint | null;
-  /** Null: not ready yet. */
-  readonly engineState: () => string | null;
-}
-
-function createRoutes({ app, engine, warn }: ServerOptions, view: EngineView): Hono {
+function createRoutes(options: ServerOptions, state: ServerState): Hono {
+  const { app, engine, key, warn, host } = options;
   const routes = new Hono();
-  const keyed = isKeyed(engine);
-  if (!keyed) routes.use(onlyThisMachine());
+  routes.use(onlyOwnNames({ host, serveOrigin: engine.serveOrigin }));
   routes.onError((error) => problemOf(error, warn));
   routes.notFound(({ req }) => problem(404, "not-found", `there is nothing at ${req.method} ${req.path}`));
 
-  routes.get("/healthz", ({ json }) => json({ status: "ok" }));
+  // Both answer without a key, for those who watch over processes, and say nothing of what is built.
+  routes.get("/healthz", ({ json }) => json({ status: "ok", installation: state.installation }));
   routes.get("/readyz", async ({ json }) => {
     const trouble = await app.ping().then(
       () => null,
       (error: unknown) => messageOf(error),
     );
-    if (trouble !== null) return problem(503, "database", `the database cannot be reached: ${trouble}`);
-    const state = view.engineState();
-    if (state === null) return problem(503, "engine", "Inngest has not been told of the functions yet");
-    return json({ status: "ready", database: "ok", engine: engine.kind, functions: state });
+    if (trouble !== null) {
+      warn(`the database cannot be reached: ${trouble}`);
+      return problem(503, "database", "the database cannot be reached; the server's log says why");
+    }
+    const { registration } = state.inngest() ?? {};
+    if (engine.kind === "inngest" && registration?.trouble !== null)
+      return problem(503, "engine", registration?.trouble ?? "the server is starting");
+    const functions = engine.kind === "embedded" ? "running" : "registered";
+    return json({ status: "ready", database: "ok", engine: engine.kind, functions });
   });
 
   routes.post("/e/:key", limit(maxEventsBytes), async ({ req, json }) => {
-    if (keyed && !sameKey(req.param("key"), engine.eventKey!)) {
-      return problem(401, "unauthorized", "the event key is not that of this server");
+    if (!sameKey(req.param("key"), key)) {
+      return problem(
+        401,
+        "unauthorized",
+        "the event key is not that of this server",
+        "`wavesmith serve` says where it is",
+      );
     }
     const events = await readIncoming(parseJson(await req.text()), { ports: app.ports });
-    await app.send(...events);
-    return json({ ids: events.map((event) => event.id), status: 200 });
+    const taken = await app.send(...events);
+    const builds = events.flatMap(({ name, id }, index) =>
+      name === "project/build.requested"
+        ? [{ id, buildId: buildIdForEvent(id), repeated: taken[index]!.repeated }]
+        : [],
+    );
+    return json({ ids: events.map((event) => event.id), status: 200, builds });
   });
 
   routes.all(inngestPath, limit(maxCallBytes), async ({ req }) => {
-    const endpoint = view.endpoint();
-    if (endpoint !== null) return endpoint.handle(req.raw);
-    if (engine.kind === "embedded" && req.method === "GET") {
-      return Response.json({ engine: "embedded", functions: app.functions });
-    }
-    return problem(405, "unsupported", "the embedded engine calls its functions itself", "serve --engine inngest");
+    const inngest = state.inngest();
+    if (inngest !== null) return inngest.endpoint.handle(req.raw);
+    return problem(404, "not-found", "no Inngest server calls functions here", "wavesmith serve --engine inngest");
   });
   return routes;
 }

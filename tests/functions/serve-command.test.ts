@@ -1,5 +1,5 @@
 import { type ChildProcess, spawn } from "node:child_process";
-import { mkdtemp, rm } from "node:fs/promises";
+import { mkdtemp, readFile, rm, stat } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
@@ -20,10 +20,19 @@ const over = ["completed", "failed", "cancelled", "waiting"];
 
 interface Serve {
   readonly url: string;
+  readonly keyFile: string;
   readonly notes: string[];
+  readonly said: readonly Said[];
   readonly process: ChildProcess;
   /** Resolves with the exit code. */
   readonly ended: Promise<number | null>;
+}
+
+interface Said {
+  readonly type: string;
+  readonly url: string;
+  readonly key?: string;
+  readonly keyFile: string;
 }
 
 describe("wavesmith serve", () => {
@@ -81,21 +90,23 @@ describe("wavesmith serve", () => {
     const child = run(["serve", "--port", "0", "--json"], extra);
     const notes: string[] = [];
     createInterface(child.process.stderr!).on("line", (line) => notes.push(line));
-    const url = await new Promise<string>((resolve, reject) => {
+    const said: Said[] = [];
+    const { url, keyFile } = await new Promise<Said>((resolve, reject) => {
       createInterface(child.process.stdout!).on("line", (line) => {
-        const said = JSON.parse(line) as { type: string; url: string };
-        if (said.type === "serve.started") resolve(said.url);
+        said.push(JSON.parse(line) as Said);
+        if (said.at(-1)!.type === "serve.started") resolve(said.at(-1)!);
       });
       void child.ended.then((code) => reject(new Error(`serve ended with ${code}: ${notes.join("\n")}`)));
     });
-    const started = { ...child, url, notes };
+    const started = { ...child, url, keyFile, notes, said };
     running.push(started);
     return started;
   }
 
-  async function request(url: string, id: string, plan: object): Promise<string> {
+  async function request({ url, keyFile }: Serve, id: string, plan: object): Promise<string> {
     const body = JSON.stringify({ name: "project/build.requested", id, data: { plan } });
-    const response = await fetch(`${url}/e/local`, { method: "POST", body });
+    const key = (await readFile(keyFile, "utf8")).trim();
+    const response = await fetch(`${url}/e/${key}`, { method: "POST", body });
     expect(response.status).toBe(200);
     return buildIdForEvent(id);
   }
@@ -120,14 +131,30 @@ describe("wavesmith serve", () => {
   }
 
   it("drives the builds of every project, without being told of any", async () => {
-    const { url, process: child, ended } = await serve();
+    const server = await serve();
+    const { process: child, ended } = server;
     const plan = (name: string) => ({ name, tasks: [{ id: "a", run: `echo ${name} > a.txt` }] });
-    const ids = await Promise.all(["north", "south"].map((name) => request(url, name, plan(name))));
+    const ids = await Promise.all(["north", "south"].map((name) => request(server, name, plan(name))));
     for (const id of ids) await untilOver(id);
     expect(await Promise.all(ids.map(statusOf))).toEqual(["completed", "completed"]);
     child.kill("SIGTERM");
     expect(await ended).toBe(0);
     expect(await store.sandboxes.list({ state: "running" }), "idle sandboxes end with it").toEqual([]);
+  });
+
+  it("makes itself a key that its user alone can read, and says it once", async () => {
+    const first = await serve();
+    const told = first.said.find(({ type }) => type === "serve.key");
+    expect(told?.key).toMatch(/^[\w-]{32,}$/);
+    expect([(await readFile(first.keyFile, "utf8")).trim(), told?.keyFile]).toEqual([told?.key, first.keyFile]);
+    expect((await stat(first.keyFile)).mode & 0o777).toBe(0o600);
+    first.process.kill("SIGTERM");
+    expect(await first.ended).toBe(0);
+    const second = await serve();
+    expect(JSON.stringify(second.said)).not.toContain(told!.key);
+    const body = JSON.stringify({ name: "project/wave.approved", data: { buildId: "bld_none" } });
+    expect((await fetch(`${second.url}/e/local`, { method: "POST", body })).status).toBe(401);
+    expect((await fetch(`${second.url}/e/${told!.key}`, { method: "POST", body })).status).toBe(404);
   });
 
   it("leaves jobs at work when it is stopped, says so, and the next one goes on with them", async () => {
@@ -139,7 +166,7 @@ describe("wavesmith serve", () => {
         { id: "b", dependsOn: ["a"], run: "cp a.txt b.txt" },
       ],
     };
-    const buildId = await request(first.url, "long", plan);
+    const buildId = await request(first, "long", plan);
     await until(async () => (await store.attempts.find({ buildId }))?.status === "running", "the task to run");
     first.process.kill("SIGINT");
     expect(await first.ended).toBe(0);

@@ -6,9 +6,9 @@ const engine = (env: Record<string, string>) => loadConfig(env).engine;
 
 describe("the choice of the engine", () => {
   it("is the embedded one unless something says otherwise", () => {
-    expect(engine({})).toEqual({ kind: "embedded", eventKey: null });
+    expect(engine({})).toEqual({ kind: "embedded", serveOrigin: null });
     expect(engine({ INNGEST_DEV: "0" }).kind).toBe("embedded");
-    expect(engine({ INNGEST_EVENT_KEY: "event" })).toEqual({ kind: "embedded", eventKey: "event" });
+    expect(engine({ INNGEST_EVENT_KEY: "event" }).kind).toBe("embedded");
     expect(engine({ ...keys, INNGEST_DEV: "1", WAVESMITH_ENGINE: "embedded" }).kind).toBe("embedded");
   });
 
@@ -39,5 +39,14 @@ describe("the choice of the engine", () => {
     );
     expect(() => engine({ ...half, INNGEST_DEV: "0" })).toThrow(/needs/);
     expect(() => engine({ INNGEST_DEV: "yes" })).toThrow(/INNGEST_DEV/);
+  });
+});
+
+describe("what events may", () => {
+  it("is to be sent with the key of the settings, or else of the data directory, and to use no secrets", () => {
+    expect(loadConfig({})).toMatchObject({ serveKey: null, eventSecrets: [] });
+    const config = loadConfig({ INNGEST_EVENT_KEY: "event", WAVESMITH_EVENT_SECRETS: "STRIPE_KEY, OTHER" });
+    expect(config).toMatchObject({ serveKey: "event", eventSecrets: ["STRIPE_KEY", "OTHER"] });
+    expect(() => loadConfig({ WAVESMITH_EVENT_SECRETS: "a b" })).toThrow(/WAVESMITH_EVENT_SECRETS: must be names/);
   });
 });

@@ -26,16 +26,18 @@ describe("serve with the embedded engine", () => {
   let fixture: BuildFixture;
   let server: RunningServer;
   const warnings: string[] = [];
-  const start = (engine: ServedEngine, host = "127.0.0.1") =>
+  const embedded: ServedEngine = { kind: "embedded", serveOrigin: null };
+  const start = (engine: ServedEngine = embedded, host = "127.0.0.1") =>
     startServer({
       app: fixture.app,
       engine,
+      key: "s3cret",
       host,
       port: 0,
       tell: () => undefined,
       warn: (message) => warnings.push(message),
     });
-  const post = async (body: unknown, key = "local") => {
+  const post = async (body: unknown, key = "s3cret") => {
     const response = await fetch(`${server.origin}/e/${key}`, {
       method: "POST",
       body: typeof body === "string" ? body : JSON.stringify(body),
@@ -43,9 +45,16 @@ describe("serve with the embedded engine", () => {
     return { status: response.status, body: (await response.json()) as Record<string, unknown> };
   };
 
+  /** Resolves once the build that an event asked for is over. */
+  const ended = async (eventId: string) => {
+    const id = buildIdForEvent(eventId);
+    await expect.poll(() => fixture.app.store.builds.find({ id }), { timeout: 20_000 }).not.toBeNull();
+    return fixture.until(id);
+  };
+
   beforeEach(async () => {
     fixture = await createBuildFixture();
-    server = await start({ kind: "embedded", eventKey: null });
+    server = await start();
   });
   afterEach(async () => {
     await server.stop();
@@ -56,11 +65,15 @@ describe("serve with the embedded engine", () => {
     // The fixture drives one project, and this is the event's word for it.
     const project = (await projectName(fixture)) ?? "";
     const event = { name: "project/build.requested", id: "by-curl", data: { project, plan } };
-    expect(await post(event)).toEqual({ status: 200, body: { ids: ["by-curl"], status: 200 } });
-    expect((await post([event, event])).body.ids).toEqual(["by-curl", "by-curl"]);
     const buildId = buildIdForEvent("by-curl");
-    await expect.poll(() => fixture.app.store.builds.find({ id: buildId }), { timeout: 20_000 }).not.toBeNull();
-    expect((await fixture.until(buildId)).status).toBe("completed");
+    const answered = (repeated: boolean) => ({ id: "by-curl", buildId, repeated });
+    expect(await post(event)).toEqual({
+      status: 200,
+      body: { ids: ["by-curl"], status: 200, builds: [answered(false)] },
+    });
+    const again = { ids: ["by-curl", "by-curl"], status: 200, builds: [answered(true), answered(true)] };
+    expect(await post([event, event])).toEqual({ status: 200, body: again });
+    expect((await ended("by-curl")).status).toBe("completed");
     expect(await fixture.app.store.builds.list({})).toHaveLength(1);
     const approved = await post({ name: "project/wave.approved", data: { buildId, waveNumber: 7 } });
     expect([approved.status, JSON.stringify(approved.body)]).toEqual([404, expect.stringMatching(/has no wave 7/)]);
@@ -115,19 +128,87 @@ describe("serve with the embedded engine", () => {
     expect(await statusFor(server.origin, { host: "[::1]:1" })).toBe(200);
     expect(await statusFor(server.origin, { host: `attacker.example:${port}` })).toBe(403);
     expect(await statusFor(server.origin, { host: `127.0.0.1.attacker.example:${port}` })).toBe(403);
-    expect(await statusFor(server.origin, { host: "localhost", origin: "http://localhost:3000" })).toBe(200);
+    expect(await statusFor(server.origin, { host: `localhost:${port}`, origin: `http://localhost:${port}` })).toBe(200);
+    expect(
+      await statusFor(server.origin, { host: `localhost:${port}`, origin: "http://localhost:3000" }),
+      "a preview is the agents' code",
+    ).toBe(403);
     expect(await statusFor(server.origin, { host: "localhost", origin: "https://attacker.example" })).toBe(403);
     expect(await statusFor(server.origin, { host: "localhost", origin: "null" })).toBe(403);
   });
 
-  it("asks for the key when there is one", async () => {
+  it("always asks for its key, and answers to the name at which others reach it", async () => {
     await server.stop();
-    server = await start({ kind: "embedded", eventKey: "s3cret" });
+    server = await start({ kind: "embedded", serveOrigin: "https://builds.example.com" });
     const event = { name: "project/build.requested", id: "keyed", data: { plan: { name: "keyed", tasks: [] } } };
-    expect((await post(event, "guess")).status).toBe(401);
+    for (const guess of ["local", "any", "S3cret", "s3cret%20"]) expect((await post(event, guess)).status).toBe(401);
     expect(await post(event, "s3cret")).toMatchObject({ status: 400, body: { code: "plan-invalid" } });
-    const named = { host: "builds.example.com" };
-    expect(await statusFor(server.origin, named), "whoever has the key may call it so").toBe(200);
+    expect(await statusFor(server.origin, { host: "builds.example.com" })).toBe(200);
+    expect(await statusFor(server.origin, { host: "attacker.example" })).toBe(403);
+  });
+
+  it("answers a text that cannot be stored, an unknown key and an id of our own with 400 and what is wrong", async () => {
+    const request = (said: object, id?: string) => ({ name: "project/build.requested", id, data: { plan, ...said } });
+    const cases: [object, RegExp][] = [
+      [request({}, "a\0b"), /id: has control characters/],
+      [request({ requestedBy: "a\0b" }), /data\.requestedBy of project\/build\.requested has a NUL/],
+      [
+        request({ plan: { ...plan, tasks: [{ id: "a", run: "\ud800" }] } }),
+        /data\.plan\.tasks\.0\.run .* half a character/,
+      ],
+      [request({ porject: "x", nonsense: 1 }), /unknown keys: "porject", did you mean project\?; "nonsense"/],
+      [request({}, "agent/wave.start:wave_x:1"), /begins like the ids that Wavesmith gives/],
+      [request({}, "again:1:other"), /begins like the ids/],
+      [{ name: "project/wave.approved", data: { buildId: "bld_x", wave: 1 } }, /"wave"/],
+    ];
+    for (const [body, message] of cases) {
+      const answer = await post(body);
+      expect([answer.status, answer.body.detail]).toEqual([400, expect.stringMatching(message)]);
+    }
+    expect(warnings.filter((warning) => warning.includes("a request failed"))).toEqual([]);
+  });
+
+  it("refuses an id that was used for another plan, and sends nothing of that list", async () => {
+    const project = await projectName(fixture);
+    const request = (tasks: object[]) => ({
+      name: "project/build.requested",
+      id: "twice",
+      data: { project, plan: { name: "twice", tasks } },
+    });
+    expect((await post(request([{ id: "a", run: "true", changes: "optional" }]))).status).toBe(200);
+    const other = { ...request(plan.tasks), id: "with-it" };
+    const answer = await post([other, request([{ id: "b", run: "true" }])]);
+    expect([answer.status, answer.body.detail]).toEqual([409, expect.stringMatching(/id twice was used before/)]);
+    expect(await fixture.app.store.outbox.find({ eventId: "with-it" })).toBeNull();
+    await ended("twice");
+  });
+
+  it("lets a plan that an event sent use no secret that the settings do not name", async () => {
+    const secret = (name: string) => ({
+      name: "project/build.requested",
+      data: { plan: { ...plan, secrets: [name] } },
+    });
+    for (const name of ["HOME", "PATH", "WAVESMITH_DATA", "DATABASE_URL"]) {
+      const { status, body } = await post(secret(name));
+      expect([status, body.code, body.detail]).toEqual([400, "unsupported", expect.stringContaining(name)]);
+    }
+    const project = await projectName(fixture);
+    const allowing = { ...fixture.app, ports: { ...fixture.app.ports, eventSecrets: ["HOME", "DATABASE_URL"] } };
+    await server.stop();
+    server = await startServer({
+      app: allowing,
+      engine: embedded,
+      key: "s3cret",
+      host: "127.0.0.1",
+      port: 0,
+      tell: () => undefined,
+      warn: () => undefined,
+    });
+    const allowed = secret("HOME");
+    const answer = await post({ ...allowed, id: "allowed", data: { ...allowed.data, project } });
+    expect(answer.status).toBe(200);
+    await ended("allowed");
+    expect((await post(secret("DATABASE_URL"))).status, "our own settings never").toBe(400);
   });
 
   it("lets no event choose folders or sandboxes: an agent could have sent it", async () => {
@@ -154,26 +235,18 @@ describe("serve with the embedded engine", () => {
     expect(await fixture.app.store.builds.list({})).toEqual([]);
   });
 
-  it("refuses to be reachable from other machines without a key", async () => {
-    await expect(start({ kind: "embedded", eventKey: null }, "0.0.0.0")).rejects.toThrow(
-      /reachable from other machines/,
-    );
-    const dev = {
-      kind: "inngest",
-      isDev: true,
-      baseUrl: "http://127.0.0.1:1",
-      eventKey: "k",
-      serveOrigin: null,
-    } as const;
-    await expect(start(dev, "0.0.0.0")).rejects.toThrow(/calls are not signed/);
+  it("refuses to be reachable from other machines when a dev server calls the functions", async () => {
+    const dev = { kind: "inngest", isDev: true, baseUrl: "http://127.0.0.1:1", serveOrigin: null } as const;
+    await expect(start(dev, "0.0.0.0")).rejects.toThrow(/signs no calls/);
   });
 
-  it("does not let its functions be called over HTTP, and says which there are", async () => {
+  it("has nothing where an Inngest server would call functions", async () => {
     const url = `${server.origin}/api/inngest`;
-    expect((await fetch(url, { method: "POST", body: "{}" })).status).toBe(405);
-    expect((await fetch(url, { method: "PUT" })).status).toBe(405);
-    const { functions } = (await (await fetch(url)).json()) as { functions: { id: string; name: string }[] };
-    expect(functions).toContainEqual({ id: "wave-join", name: "Wave: join its branches" });
+    for (const method of ["GET", "PUT", "POST"]) {
+      const body = method === "GET" ? undefined : "{}";
+      const response = await fetch(url, { method, ...(body === undefined ? {} : { body }) });
+      expect([method, response.status]).toEqual([method, 404]);
+    }
   });
 
   it("is ready when the database answers, and lives anyway", async () => {
@@ -184,16 +257,19 @@ describe("serve with the embedded engine", () => {
       { status: "ready", database: "ok", engine: "embedded", functions: "running" },
     ]);
     await server.stop();
-    const away = { ...fixture.app, ping: () => Promise.reject(new Error("gone")) };
+    const away = { ...fixture.app, ping: () => Promise.reject(new Error("connect to db.internal refused")) };
     server = await startServer({
       app: away,
-      engine: { kind: "embedded", eventKey: null },
+      engine: embedded,
+      key: "s3cret",
       host: "127.0.0.1",
       port: 0,
       tell: () => undefined,
       warn: () => undefined,
     });
-    expect((await fetch(`${server.origin}/readyz`)).status).toBe(503);
+    const unready = await fetch(`${server.origin}/readyz`);
+    expect(unready.status).toBe(503);
+    expect(await unready.text(), "where the database is, is nobody's business").not.toContain("db.internal");
     expect((await fetch(`${server.origin}/healthz`)).status).toBe(200);
   });
 });
@@ -209,6 +285,7 @@ describe("serve with an Inngest server", () => {
     server = await startServer({
       app: fixture.app,
       engine: fixture.app.config.engine,
+      key: "s3cret",
       host: "127.0.0.1",
       port: 0,
       tell: (message) => told.push(message),
@@ -229,7 +306,7 @@ describe("serve with an Inngest server", () => {
     inngest = await startFakeInngest();
     await start({ INNGEST_DEV: inngest.url });
     await expect.poll(readiness, { timeout: 20_000 }).toBe(200);
-    expect(told).toEqual([`${inngest.url} knows the functions at ${server.origin}/api/inngest`]);
+    expect(told).toEqual([`${inngest.url} calls the functions at ${server.origin}/api/inngest`]);
     inngest.forget();
     await expect.poll(() => inngest.registrations, { timeout: 20_000 }).toBe(2);
   });
@@ -240,9 +317,106 @@ describe("serve with an Inngest server", () => {
     await inngest.close();
     await start({ INNGEST_DEV: url });
     await expect.poll(() => warnings.length, { timeout: 20_000 }).toBe(1);
-    expect(warnings[0]).toMatch(new RegExp(`Inngest at ${url} could not be told.*npx inngest-cli dev`));
+    expect(warnings[0]).toMatch(new RegExp(`Inngest at ${url} does not answer.*npx inngest-cli dev`));
     expect(await readiness()).toBe(503);
     await expect(fixture.request({ tasks: [] })).rejects.toThrow(/did not take an event/);
+  });
+
+  it("registers again when the server calls a process that is gone, and leaves the calls to one that lives", async () => {
+    inngest = await startFakeInngest();
+    await start({ INNGEST_DEV: inngest.url });
+    await expect.poll(readiness, { timeout: 20_000 }).toBe(200);
+    const peer = await startServer({
+      app: fixture.app,
+      engine: fixture.app.config.engine,
+      key: "s3cret",
+      host: "127.0.0.1",
+      port: 0,
+      tell: () => undefined,
+      warn: () => undefined,
+      registerEveryMs: 50,
+    });
+    inngest.callAt(peer.origin);
+    await expect
+      .poll(() => told.at(-1), { timeout: 20_000 })
+      .toBe(`${inngest.url} calls the functions at ${peer.origin}/api/inngest`);
+    expect([inngest.calledAt, await readiness()]).toEqual([[peer.origin], 200]);
+    await peer.stop();
+    await expect.poll(() => inngest.calledAt, { timeout: 20_000 }).toEqual([server.origin]);
+    expect(await readiness()).toBe(200);
+  });
+
+  it("is not ready while the server calls another installation, and says so", async () => {
+    inngest = await startFakeInngest();
+    await start({ INNGEST_DEV: inngest.url });
+    await expect.poll(readiness, { timeout: 20_000 }).toBe(200);
+    const other = await createBuildFixture({ env: { INNGEST_DEV: inngest.url } });
+    const foreign = await startServer({
+      app: other.app,
+      engine: { kind: "embedded", serveOrigin: null },
+      key: "s3cret",
+      host: "127.0.0.1",
+      port: 0,
+      tell: () => undefined,
+      warn: () => undefined,
+    });
+    inngest.callAt(foreign.origin);
+    await expect.poll(readiness, { timeout: 20_000 }).toBe(503);
+    expect(warnings.at(-1)).toContain(`another installation, at ${foreign.origin}/api/inngest`);
+    await foreign.stop();
+    await other.close();
+    await expect.poll(readiness, { timeout: 20_000 }).toBe(200);
+  });
+
+  it("is not ready when the server refuses its event key, and says so", async () => {
+    const keys = { signing: "signkey-test-0123456789abcdef", event: "event-key" };
+    inngest = await startFakeInngest({ keys });
+    await start({
+      INNGEST_DEV: "0",
+      INNGEST_BASE_URL: inngest.url,
+      INNGEST_EVENT_KEY: "not-the-key",
+      INNGEST_SIGNING_KEY: keys.signing,
+    });
+    await expect.poll(() => warnings.at(-1), { timeout: 20_000 }).toMatch(/refuses INNGEST_EVENT_KEY/);
+    expect(await readiness()).toBe(503);
+  });
+
+  it("registers again with a server with keys that lost its functions", async () => {
+    const keys = { signing: "signkey-test-0123456789abcdef", event: "event-key" };
+    inngest = await startFakeInngest({ keys });
+    await start({
+      INNGEST_DEV: "0",
+      INNGEST_BASE_URL: inngest.url,
+      INNGEST_EVENT_KEY: keys.event,
+      INNGEST_SIGNING_KEY: keys.signing,
+    });
+    await expect.poll(readiness, { timeout: 20_000 }).toBe(200);
+    inngest.forget();
+    await expect.poll(() => inngest.calledAt, { timeout: 20_000 }).toEqual([server.origin]);
+  });
+
+  it("lets nobody decide about a build by way of a dev server, which asks for no key", async () => {
+    inngest = await startFakeInngest();
+    await start({ INNGEST_DEV: inngest.url });
+    await expect.poll(readiness, { timeout: 20_000 }).toBe(200);
+    const buildId = await fixture.request({ approval: "wave", tasks: [{ id: "a", run: "echo a > a.txt" }] });
+    expect((await fixture.until(buildId)).status).toBe("waiting");
+    const { tenantId, projectId } = await fixture.app.store.builds.get({ id: buildId });
+    const approval = { name: "project/wave.approved", data: { tenantId, projectId, buildId, waveNumber: 1 } };
+    const cancel = { name: "project/build.cancel-requested", data: { tenantId, projectId, buildId } };
+    for (const [index, forged] of [approval, cancel].entries()) {
+      // Also under the id of an event that is ours.
+      const [{ eventId } = { eventId: "" }] = await fixture.app.store.outbox.list({ name: "project/build.requested" });
+      for (const id of [`forged-${index}`, eventId])
+        await fetch(`${inngest.url}/e/any`, { method: "POST", body: JSON.stringify({ ...forged, id }) });
+    }
+    await inngest.idle();
+    expect((await fixture.app.store.builds.get({ id: buildId })).status).toBe("waiting");
+    expect(JSON.stringify(inngest.runs.map(({ output }) => output))).toContain("it decides nothing");
+    const body = JSON.stringify({ name: approval.name, data: { buildId, waveNumber: 1 } });
+    expect((await fetch(`${server.origin}/e/any`, { method: "POST", body })).status).toBe(401);
+    expect((await fetch(`${server.origin}/e/s3cret`, { method: "POST", body })).status).toBe(200);
+    expect((await fixture.until(buildId, ({ status }) => status === "completed")).status).toBe("completed");
   });
 
   it("runs a build on a server with keys, and refuses calls that are not signed with them", async () => {

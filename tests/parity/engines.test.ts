@@ -30,6 +30,7 @@ async function onInngest(): Promise<Place> {
   const server: RunningServer = await startServer({
     app: fixture.app,
     engine: fixture.app.config.engine,
+    key: "key",
     host: "127.0.0.1",
     port: 0,
     tell: () => undefined,

@@ -170,6 +170,7 @@ function createWorld(seed: number) {
       planFiles: { write: async () => undefined, path: (name) => name },
       briefAgent: null,
       environment: {},
+      eventSecrets: [],
       clock: { now: () => new Date(now) },
       ids: nextId,
       processors: 2,

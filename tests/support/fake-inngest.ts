@@ -33,8 +33,14 @@ export interface FakeInngest {
   /** What went against the protocol. */
   readonly faults: readonly string[];
   readonly registrations: number;
+  /** Where it calls the functions. */
+  readonly calledAt: readonly string[];
   /** Forgets the functions it was told of, as a dev server that is started again. */
   forget(): void;
+  /** Calls the functions at another origin from now on, as when another process has registered. */
+  callAt(origin: string): void;
+  /** Accepts the next events of this name and loses them. */
+  lose(name: string, count: number): void;
   /** Resolves when nothing is running or due. */
   idle(): Promise<void>;
   close(): Promise<void>;
@@ -84,6 +90,7 @@ export async function startFakeInngest(options: FakeOptions = {}): Promise<FakeI
   const faults: string[] = [];
   const seen = new Set<string>();
   const due: Job[] = [];
+  const losing = new Map<string, number>();
   let atWork = 0;
   let waiting = 0;
   let lostAnswers = 0;
@@ -92,9 +99,12 @@ export async function startFakeInngest(options: FakeOptions = {}): Promise<FakeI
 
   const receive = (event: FakeEvent): void => {
     events.push(event);
+    const toLose = losing.get(event.name) ?? 0;
+    losing.set(event.name, Math.max(0, toLose - 1));
     const key = JSON.stringify([event.name, event.id]);
     if (seen.has(key)) return;
     seen.add(key);
+    if (toLose > 0) return;
     for (const fn of functions.values()) {
       if (!fn.triggers.some((trigger) => matches(trigger, event))) continue;
       const runId = createHash("sha256")
@@ -213,7 +223,12 @@ export async function startFakeInngest(options: FakeOptions = {}): Promise<FakeI
       return [200, { ok: true, status: 200, modified: true }];
     }
     if (request.method === "GET" && pathname === "/dev") {
-      return [200, { handlers: [...functions.values()].map((fn) => ({ sdk: { url: fn.url } })) }];
+      if (options.keys !== undefined) return [404, { error: "not found", status: 404 }];
+      return [200, { functions: [...functions.values()].map((fn) => ({ slug: fn.id, steps: [{ uri: fn.url }] })) }];
+    }
+    if (request.method === "GET" && pathname === "/v1/apps/wavesmith/functions") {
+      if (request.headers.authorization !== `Bearer ${hashedKey(options.keys?.signing ?? "")}`) return [401, {}];
+      return [200, [...functions.values()].map((fn) => ({ id: fn.id, config: { steps: [{ uri: fn.url }] } }))];
     }
     faults.push(`nothing is at ${request.method} ${pathname}`);
     return [404, { error: "not found", status: 404 }];
@@ -240,7 +255,17 @@ export async function startFakeInngest(options: FakeOptions = {}): Promise<FakeI
     get registrations() {
       return registrations;
     },
+    get calledAt() {
+      return [...new Set([...functions.values()].map(({ url }) => new URL(url).origin))];
+    },
     forget: () => functions.clear(),
+    callAt(origin) {
+      for (const [id, fn] of functions) {
+        const { pathname, search } = new URL(fn.url);
+        functions.set(id, { ...fn, url: `${origin}${pathname}${search}` });
+      }
+    },
+    lose: (name, count) => void losing.set(name, count),
     async idle() {
       while (atWork + due.length + waiting > 0) await new Promise((resolve) => setTimeout(resolve, 10));
     },

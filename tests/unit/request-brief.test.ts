@@ -52,7 +52,7 @@ describe("a request with a brief", () => {
     expect(() => read({ brief: "x", budget: { usd: -5 } })).toThrow(invalid(/^limits\.budget\.usd: /));
     expect(() => read({ brief: "x", budget: { euro: 5 } })).toThrow(invalid(/euro/));
     expect(() => read({ brief: "x", budget: null })).toThrow(invalid(/limits\.budget/));
-    expect(() => refuseForEvents({ brief: "x", budget: { usd: 5 } })).not.toThrow();
+    expect(() => refuseForEvents({ brief: "x", budget: { usd: 5 } }, { eventSecrets: [] })).not.toThrow();
     const unpriced = { ...ports(model), models: { lacks: () => null, isPriced: () => false } as never };
     const asked = { id: "e", data: { brief: "x", budget: { usd: 5 } } };
     expect(() => readBuildRequest(unpriced, asked, "local")).toThrow(
@@ -84,8 +84,10 @@ describe("a request with a brief", () => {
     expect(plan.source).toEqual({ kind: "git", url: git.git, ref: "main" });
     expect(() => read({ brief: "x", source: { path: "/no/where" } })).toThrow(/source.path/);
     for (const source of [{ path: "/etc" }, { git: "/etc" }, { git: "file:///etc" }]) {
-      expect(() => refuseForEvents({ brief: "x", source })).toThrow(/a request by event cannot say source\./);
+      expect(() => refuseForEvents({ brief: "x", source }, { eventSecrets: [] })).toThrow(
+        /a request by event cannot say source\./,
+      );
     }
-    expect(() => refuseForEvents({ brief: "x", source: git })).not.toThrow();
+    expect(() => refuseForEvents({ brief: "x", source: git }, { eventSecrets: [] })).not.toThrow();
   });
 });

@@ -3,7 +3,7 @@ import { WavesmithError } from "../../domain/errors.ts";
 import type { Context } from "../context.ts";
 import { exit } from "../errors.ts";
 import { type Interrupts, watchInterrupts } from "../interrupts.ts";
-import { type App, type Config, openApp, openStore, startServer } from "../parts.ts";
+import { type App, type Config, openApp, openStore, serverKey, startServer } from "../parts.ts";
 import { isServed, markAllServed } from "../serving.ts";
 import { stopIdleSandbox } from "../session.ts";
 
@@ -57,12 +57,22 @@ async function run({ context, config, app, interrupts, host, port }: Run): Promi
   const { out, json } = context;
   const { engine } = config;
   const tell = (message: string): void => (json ? out.json({ type: "serve.told", message }) : out.line(message));
-  const server = await startServer({ app, engine, host, port, tell, warn: (message) => context.warn(message) });
+  const made = config.serveKey === null ? await serverKey(config) : null;
+  const key = config.serveKey ?? made!.key;
+  const server = await startServer({ app, engine, key, host, port, tell, warn: (message) => context.warn(message) });
   try {
     await app.start("all");
-    const started = { type: "serve.started", url: server.origin, engine: engine.kind, dataDir: config.dataDir };
+    const keyFile = made?.path ?? null;
+    const started = {
+      type: "serve.started",
+      url: server.origin,
+      engine: engine.kind,
+      dataDir: config.dataDir,
+      keyFile,
+    };
+    if (made?.isNew === true) tellKey(context, made);
     if (json) out.json(started);
-    else for (const line of greeting(config, server.origin)) out.line(line);
+    else for (const line of greeting(config, server.origin, keyFile)) out.line(line);
     if (server.isOpen)
       context.warn(`${host} can be reached from other machines; whoever has the keys can start builds`);
     if (interrupts.count === 0) await interrupts.next();
@@ -72,16 +82,22 @@ async function run({ context, config, app, interrupts, host, port }: Run): Promi
   }
 }
 
-function greeting({ engine, dataDir }: Config, origin: string): string[] {
+/** Once, at the start that made it: later starts name the file alone. */
+function tellKey({ out, json }: Context, { key, path }: { key: string; path: string }): void {
+  if (json) out.json({ type: "serve.key", key, keyFile: path });
+  else out.line(`made the key that POST /e/KEY asks for: ${key} (kept in ${path}; it is not printed again)`);
+}
+
+function greeting({ engine, dataDir }: Config, origin: string, keyFile: string | null): string[] {
   const runs =
     engine.kind === "embedded"
       ? "the embedded engine runs the functions"
       : `functions are run by ${engine.baseUrl ?? "Inngest's cloud"}`;
-  const key = engine.eventKey === null || (engine.kind === "inngest" && engine.isDev) ? "local" : "$INNGEST_EVENT_KEY";
+  const key = keyFile === null ? "$INNGEST_EVENT_KEY" : `$(cat '${keyFile}')`;
   return [
     `Wavesmith serves ${origin}: ${runs}; data directory ${dataDir}`,
-    `  start a build   curl -X POST ${origin}/e/${key} -d '{"name":"project/build.requested","data":{"plan":{…}}}'`,
-    `  Inngest         ${origin}/api/inngest`,
+    `  start a build   curl -X POST "${origin}/e/${key}" -d '{"name":"project/build.requested","data":{"plan":{…}}}'`,
+    ...(engine.kind === "embedded" ? [] : [`  Inngest         ${origin}/api/inngest`]),
     `  health          ${origin}/healthz  ${origin}/readyz`,
     "Ctrl-C stops it; jobs in sandboxes go on, and the next serve finds them again.",
   ];

@@ -1,0 +1,60 @@
+import { randomBytes } from "node:crypto";
+import { link, open, readFile, rm, stat } from "node:fs/promises";
+import { join } from "node:path";
+import { WavesmithError } from "../domain/errors.ts";
+
+/** The key that `POST /e/:key` asks for when no setting names one. */
+export interface ServerKey {
+  readonly key: string;
+  readonly path: string;
+  /** Whether this call made it. */
+  readonly isNew: boolean;
+}
+
+/**
+ * Reads the key of a data directory, and makes it at first use: a file that its owner alone can read. Processes that do
+ * so at once agree on one key. Fails with `environment` when others can read the file or it holds no key.
+ */
+export async function ensureServerKey(dataDir: string): Promise<ServerKey> {
+  const path = join(dataDir, "serve-key");
+  const present = await readKey(path);
+  if (present !== null) return { key: present, path, isNew: false };
+  const key = randomBytes(24).toString("base64url");
+  const isNew = await writeOnce(path, `${key}\n`);
+  return isNew ? { key, path, isNew } : { key: (await readKey(path))!, path, isNew };
+}
+
+async function readKey(path: string): Promise<string | null> {
+  const found = await stat(path).catch((error: NodeJS.ErrnoException) => {
+    if (error.code === "ENOENT") return null;
+    throw error;
+  });
+  if (found === null) return null;
+  const remedy = `remove ${path}: the next start makes another key`;
+  if ((found.mode & 0o077) !== 0)
+    throw new WavesmithError("environment", `others than its owner can read the server's key, ${path}`, { remedy });
+  const key = (await readFile(path, "utf8")).trim();
+  if (/^[\w-]{32,}$/.test(key)) return key;
+  throw new WavesmithError("environment", `there is no key in ${path}`, { remedy });
+}
+
+/** Whole or not at all: the file gets its name once it is on the disk. False: another process was first. */
+async function writeOnce(path: string, text: string): Promise<boolean> {
+  const unfinished = `${path}.${process.pid}.${randomBytes(4).toString("hex")}`;
+  const file = await open(unfinished, "wx", 0o600);
+  try {
+    await file.writeFile(text);
+    await file.sync();
+  } finally {
+    await file.close();
+  }
+  try {
+    await link(unfinished, path);
+    return true;
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === "EEXIST") return false;
+    throw error;
+  } finally {
+    await rm(unfinished, { force: true });
+  }
+}
