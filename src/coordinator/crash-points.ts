@@ -65,6 +65,7 @@ const transactions = [
   "start-wave",
   "store-build",
   "store-output",
+  "take-events",
   "wave-approved",
   "wave-rejected",
 ] as const;
