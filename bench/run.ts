@@ -6,6 +6,7 @@ import { agents } from "./agents.ts";
 import { docker } from "./docker.ts";
 import { engineFanOut } from "./engine-fan-out.ts";
 import { engineSteps } from "./engine-steps.ts";
+import { largeTree } from "./large-tree.ts";
 import { processorShare } from "./measure.ts";
 import { modelProxy } from "./model-proxy.ts";
 import { plans } from "./plans.ts";
@@ -19,6 +20,7 @@ const benchmarks: readonly Benchmark[] = [
   engineSteps,
   engineFanOut,
   tasks,
+  largeTree,
   startUp,
   sandboxGuest,
   modelProxy,

@@ -7,6 +7,11 @@ import { lacksCommit, machineBoot, makeRepository } from "./volume-scripts.ts";
 /** A file above this is not kept: forges refuse it, and every clone would carry it for ever. */
 export const largestFileBytes = 50 * 1024 * 1024;
 
+/** What an attempt changes may have this many bytes, holes of sparse files included: whoever checks it out writes them all. */
+export const largestTreeBytes = 4 * 1024 * 1024 * 1024;
+/** Smaller files are not weighed. */
+const weighedFrom = 64 * 1024;
+
 /** The exit code when there is no tree where it should be. */
 export const lacksTree = 5;
 
@@ -19,6 +24,9 @@ if [ -e "$keep/git/base" ] && [ ! -s "$keep/git/base" ]; then echo "$1 was never
 tree=$PWD
 export GIT_DIR="$keep/git" GIT_WORK_TREE="$tree" GIT_INDEX_FILE="$mine.index"
 facts() { xargs -0 sh -c 'for path; do printf "%s\\0%s\\0" "$0" "$path"; done' "$1"; }
+prefixed() { tr '\\n\\0' '\\0\\n' | sed "s,^,$1," | tr '\\n\\0' '\\0\\n'; }
+# Below the tree, so that no name is taken for an option; one process a thousand names, not one a name.
+named_below() { prefixed ./; }
 left_over() { git ls-files -z -o -m --exclude-standard | facts left; }
 `;
 
@@ -30,19 +38,39 @@ add_forced() {
   if [ -e "$tree/.git/wavesmith-opened" ] && [ ! "$index" -nt "$tree/.git/wavesmith-opened" ]; then return 0; fi
   GIT_INDEX_FILE=$index git ls-files -z -c -i --exclude-standard > "$mine.forced" 2> /dev/null || return 0
   if [ ! -s "$mine.forced" ]; then return 0; fi
-  xargs -0 sh -c '
-    for path; do
-      find "./$path" -maxdepth 0 \\( -type l -o -type f ! -size +${largestFileBytes}c \\) -print0 2> /dev/null || :
-    done' wavesmith < "$mine.forced" > "$mine.forced.files"
+  named_below < "$mine.forced" | xargs -0 sh -c '
+    find "$@" -maxdepth 0 \\( -type l -o -type f ! -size +${largestFileBytes}c \\) -print0 2> /dev/null || :
+    ' wavesmith > "$mine.forced.files"
   git update-index --add -z --stdin < "$mine.forced.files" || :
 }`;
 
-// Repositories inside the tree and files above the limit: what `git add` must not be let loose on.
+// Repositories inside the tree and files above the limit: what `git add` must not be let loose on. All sizes are those that
+// a file has with its holes. Where all that changed is too much, files above a lower limit, 1.5 MiB, then 64 KiB, are among them.
 const scan = `
+most=${largestFileBytes}
+listed() {
+  find . -path ./.git -prune $pruned -o "$@"
+}
+scan_once() {
+  listed -name .git -prune -print0 -o -type f -size +\${most}c -print0
+}
+weight() { awk '{ total += $5 } END { printf "%.0f", total }'; }
+is_heavy() {
+  set -- -type f -size +${weighedFrom}c ! -size +\${most}c -exec ls -lnqd {} +
+  total=$(listed -name .git -prune -o "$@" 2> /dev/null | weight)
+  if [ "$total" -le ${largestTreeBytes} ]; then return 1; fi
+  # Ignored files do not count, and those of the base only where they changed.
+  total=$(git ls-files -z -o -m --exclude-standard | named_below \\
+    | xargs -0 sh -c 'size=$1; shift
+      [ $# = 0 ] || find "$@" -maxdepth 0 -type f -size +${weighedFrom}c ! -size +$size -exec ls -lnqd {} + 2> /dev/null || :' \\
+      wavesmith "\${most}c" | weight)
+  [ "$total" -gt ${largestTreeBytes} ]
+}
 scan() {
-  set -- -path ./.git -prune
-  for name in $excluded; do set -- "$@" -o -type d -name "$name" -prune; done
-  find . "$@" -o -name .git -prune -print0 -o -type f -size +${largestFileBytes}c -print0
+  pruned=
+  for name in $excluded; do pruned="$pruned -o -type d -name $name -prune"; done
+  while [ $most -gt ${weighedFrom} ] && is_heavy; do most=$((most / 32)); done
+  scan_once
 }`;
 
 const addAll = `
@@ -96,6 +124,7 @@ scan > "$mine.odd" 2> /dev/null || {
   chmod -R u+rwX . 2> /dev/null || :
   scan > "$mine.odd" || :
 }
+printf 'most\\0%s\\0' $most
 if [ -s "$mine.odd" ]; then facts odd < "$mine.odd"; exit 0; fi
 add_all .
 finish`;
@@ -108,6 +137,14 @@ facts ignored < "$mine.ignored"`;
 /** Stdin: NUL-separated pathspecs. Adds them to the index. */
 export const addScript = `${prelude}${addAll}
 cat > "$mine.pathspecs"
+add_all --pathspec-from-file="$mine.pathspecs" --pathspec-file-nul`;
+
+/** Stdin: NUL-separated paths. Adds them to the index; of as many pathspecs git would compare each with each path. */
+export const addPathsScript = `${prelude}${addAll}
+cat > "$mine.paths"
+git update-index --add --remove --replace -z --stdin < "$mine.paths" 2> /dev/null && exit 0
+# One of them cannot be added, which \`git add\` names.
+prefixed ':(literal)' < "$mine.paths" > "$mine.pathspecs"
 add_all --pathspec-from-file="$mine.pathspecs" --pathspec-file-nul`;
 
 /**
@@ -153,25 +190,24 @@ if [ -s "$mine.complaints" ]; then
 fi
 facts changed < "$mine.changed"
 scan > "$mine.odd" 2> /dev/null || :
+printf 'most\\0%s\\0' $most
 facts odd < "$mine.odd"`;
 
 /** Stdin: NUL-separated paths from the tree, files and folders. Removes them. */
 export const removeScript = `${prelude}
-xargs -0 sh -c 'for path; do
-  rm -rf "./$path" 2> /dev/null || { chmod -R u+rwX "./$path"; rm -rf "./$path"; }
-done' wavesmith`;
+named_below | xargs -0 sh -c '
+  rm -rf "$@" 2> /dev/null || { chmod -R u+rwX "$@" 2> /dev/null || :; rm -rf "$@"; }' wavesmith`;
 
 /** Prints each folder with nothing in it that is git's, inner ones first, as `folder`; ignored ones are left out. */
 export const listFoldersScript = `${prelude}
 git ls-files -z -o --directory --exclude-standard > "$mine.untracked"
-xargs -0 sh -c '
-  for path; do case $path in */) find "./$path" -depth -type d -print0;; esac; done' wavesmith \\
-  < "$mine.untracked" > "$mine.folders"
+named_below < "$mine.untracked" | xargs -0 sh -c '[ $# = 0 ] || find "$@" -depth -type d -print0' wavesmith \\
+  > "$mine.folders"
 facts folder < "$mine.folders"`;
 
 /** Stdin: NUL-separated folders, inner ones first. Removes those that are empty. */
 export const removeEmptyScript = `${prelude}
-xargs -0 sh -c 'for path; do rmdir "./$path" 2> /dev/null || :; done' wavesmith`;
+named_below | xargs -0 sh -c 'rmdir "$@" 2> /dev/null || :' wavesmith`;
 
 /** Args: …, base. Stdin: NUL-separated paths that the base has. Makes them as they are there. */
 export const checkOutScript = `${prelude}

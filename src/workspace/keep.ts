@@ -7,12 +7,14 @@ import { assertSha, commitSha, identityEnvironment, shaPattern } from "./git.ts"
 import { changesOf, type RawChange, withoutMode } from "./history.ts";
 import {
   addNestedScript,
+  addPathsScript,
   addScript,
   findIgnoredScript,
   finishScript,
   keepScript,
   lacksTree,
   largestFileBytes,
+  largestTreeBytes,
   listScript,
 } from "./keep-scripts.ts";
 import { type OwnPaths, ownPaths } from "./own-paths.ts";
@@ -30,6 +32,8 @@ import { type Authority, keepFolderOf, objectsFrom, withVolume } from "./volume.
 const largestBundleBytes = 256 * 1024 * 1024;
 const mostNestedRepositories = 100;
 const mostRefusals = 200;
+/** git compares each of them with each file it adds. */
+const mostOdd = 1_000;
 
 export interface KeepContext {
   readonly authority: Authority;
@@ -135,7 +139,7 @@ async function commitInSandbox(keeping: Keeping): Promise<Sha> {
   if (keeping.request.only !== undefined) return commitOwn(keeping);
   const facts = await beginStep(keeping, keepScript);
   const odd = oddIn(facts);
-  if (odd.length > 0) return addAround(keeping, odd);
+  if (odd.length > 0) return addAround(keeping, { odd, limit: limitIn(facts) });
   noteLeft(keeping, facts, new Set());
   return treeIn(facts);
 }
@@ -143,12 +147,22 @@ async function commitInSandbox(keeping: Keeping): Promise<Sha> {
 const oddIn = (facts: Facts): string[] =>
   facts.filter(([key]) => key === "odd").map(([, path]) => path.replace(/^\.\//, ""));
 
+/** Above which size files are left out, in words. */
+function limitIn(facts: Facts): string {
+  const most = Number(factOf(facts, "most") ?? largestFileBytes);
+  if (most >= largestFileBytes) return `larger than ${largestFileBytes >> 20} MiB`;
+  const all = `larger than ${most >> 10} KiB, and all that changed is above ${largestTreeBytes / 2 ** 30} GiB`;
+  return `${all}, holes of sparse files included`;
+}
+
 /** One's own paths that differ from the base: files, and folders that are repositories. */
 export interface OwnChanges {
   readonly files: string[];
   readonly repositories: string[];
   /** Repositories and files above the limit, one's own or not. */
   readonly odd: string[];
+  /** What such a file is, in words. */
+  readonly limit: string;
 }
 
 /** Looks for one's own changes in a tree that others write meanwhile. Fails with `not-found` when there is no tree. */
@@ -160,21 +174,22 @@ export async function listOwn(work: AtWork): Promise<OwnChanges> {
     files: changed.filter((path) => !path.endsWith("/") && work.own.has(path)),
     repositories: folders.filter(work.own.hasFolder),
     odd: oddIn(facts),
+    limit: limitIn(facts),
   };
 }
 
 /** Adds one's own changes alone: what others are writing may be gone by the time git looks at it. */
 async function commitOwn(keeping: Keeping): Promise<Sha> {
-  const { files, repositories, odd } = await listOwn(keeping);
+  const { files, repositories, odd, limit } = await listOwn(keeping);
   const isOdd = new Set(odd);
   const large = files.filter((path) => isOdd.has(path));
-  for (const path of large) keeping.refused.push(`${path}: larger than ${largestFileBytes >> 20} MiB`);
+  for (const path of large) keeping.refused.push(`${path}: ${limit}`);
   // What is no text has lost its bytes on the way here.
   const nameless = files.filter((path) => path.includes("\uFFFD"));
   for (const path of nameless) keeping.refused.push(`${path}: its name is not UTF-8`);
   const plain = files.filter((path) => !isOdd.has(path) && !nameless.includes(path));
   if (plain.length > 0) {
-    const facts = await runStep(keeping, addScript, [], joinZ(plain.map((path) => `:(literal)${path}`)));
+    const facts = await runStep(keeping, addPathsScript, [], joinZ(plain));
     noteLeft(keeping, facts, isOdd);
   }
   const folders = odd.filter((path) => path.endsWith("/.git")).map((path) => path.slice(0, -"/.git".length));
@@ -197,17 +212,24 @@ function noteLeft(keeping: Keeping, facts: Facts, known: ReadonlySet<string>): v
 }
 
 /** Adds a tree that has repositories in it or files above the limit. */
-async function addAround(keeping: Keeping, odd: readonly string[]): Promise<Sha> {
+async function addAround(keeping: Keeping, { odd, limit }: { odd: readonly string[]; limit: string }): Promise<Sha> {
   const asked = odd.map((path) => path.replace(/\/\.git$/, ""));
   const ignored = new Set((await runStep(keeping, findIgnoredScript, [], joinZ(asked))).map(([, path]) => path));
   const kept = odd.filter((_, index) => !ignored.has(asked[index]!));
+  if (kept.length > mostOdd) return keepNothing(keeping, { odd: kept, limit });
   const nested = kept.filter((path) => path.endsWith("/.git")).map((path) => path.slice(0, -"/.git".length));
   const large = kept.filter((path) => !path.endsWith("/.git"));
   const facts = await runStep(keeping, addScript, [], pathspecsWithout([...nested, ...large]));
   noteLeft(keeping, facts, new Set([...nested, ...large]));
-  for (const path of large) keeping.refused.push(`${path}: larger than ${largestFileBytes >> 20} MiB`);
+  for (const path of large) keeping.refused.push(`${path}: ${limit}`);
   await addNested(keeping, nested, large);
   return leaveOut(keeping, []);
+}
+
+function keepNothing(keeping: Keeping, { odd, limit }: { odd: readonly string[]; limit: string }): Sha {
+  const what = `${odd.length} paths such as ${odd[0]} are ${limit}, or git repositories`;
+  keeping.refused.push(`${what}; above ${mostOdd} of these nothing of the tree is kept`);
+  return keeping.base.tree;
 }
 
 /** Outer repositories first, so that an inner one replaces what the outer's turn left of it. */

@@ -519,3 +519,46 @@ test("a tree that was moved away and put back is still kept", async () => {
   renameSync(`${at()}.aside`, at());
   expect((await keptFiles())["a.txt"]).toBe("mine\n");
 });
+
+describe("a tree that is too much", () => {
+  test("holes of sparse files count: what makes it too large is named, and the rest is kept", async () => {
+    writeFiles(fixture.at(tree), { "small.txt": "small\n", "ignored.log": "", "holes/terabyte": "" });
+    truncateSync(at("holes/terabyte"), 2 ** 40);
+    // Below the limit of a file each, above that of a tree together. An ignored one does not count.
+    truncateSync(at("ignored.log"), 2 ** 40);
+    for (let n = 0; n < 120; n += 1) {
+      writeFileSync(at(`holes/${n}`), "");
+      truncateSync(at(`holes/${n}`), 40 * 2 ** 20);
+    }
+    const { commit, refused } = await keep();
+    expect(Object.keys(fixture.filesOf(commit!)).sort()).toEqual([...Object.keys(baseFiles), "small.txt"].sort());
+    expect(refused).toHaveLength(121);
+    const why = "larger than 1600 KiB, and all that changed is above 4 GiB, holes of sparse files included";
+    expect(refused).toContain(`holes/7: ${why}`);
+    expect(refused).toContain(`holes/terabyte: ${why}`);
+  });
+
+  test("more of what cannot be added than git takes in a sensible time is refused as a whole", async () => {
+    mkdirSync(at("holes"));
+    for (let n = 0; n < 1_100; n += 1) {
+      writeFileSync(at(`holes/${n}`), "");
+      truncateSync(at(`holes/${n}`), 60 * 2 ** 20);
+    }
+    const { commit, refused } = await keep();
+    expect(commit).toBeNull();
+    expect(refused).toEqual([expect.stringMatching(/^1100 paths such as holes\/\d+ are larger than 50 MiB.*nothing/)]);
+  });
+
+  test("thousands of ignored files that were added by force take no process each", async () => {
+    mkdirSync(at("dist"));
+    for (let n = 0; n < 5_000; n += 1) writeFileSync(at(`dist/-${n} '"\n.js`), `${n}\n`);
+    const begun = performance.now();
+    gitIn(at(), "add", "-f", "-A");
+    const plain = performance.now() - begun;
+    const { changed, refused } = await keep();
+    expect(refused).toEqual([]);
+    expect(changed).toHaveLength(5_000);
+    // It was 80 times as long; bench/large-tree.ts has the exact measure.
+    expect(performance.now() - begun - plain).toBeLessThan(15 * plain + 2_000);
+  });
+});
