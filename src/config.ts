@@ -78,7 +78,7 @@ const settingsSchema = z.object({
     .string()
     .regex(/^[1-9]\d{0,2}$/, "must be a number from 1 to 999")
     .default("8")
-    .describe("how many processors sandboxes may be promised for each one there is"),
+    .describe("how many processors sandboxes at work may be promised for each one there is"),
   WAVESMITH_SANDBOX_RESERVE_MEMORY: size
     .default("256MB")
     .describe("memory of the machine that no further sandbox is started into"),

@@ -1,6 +1,7 @@
 import { WavesmithError } from "../domain/errors.ts";
-import type { MachineRoom } from "../domain/sandbox.ts";
+import { type MachineRoom, roomRemedy } from "../domain/sandbox.ts";
 import type { BuildRow, SandboxRow, StoreTransaction } from "../store/port.ts";
+import { projectsAtWork, stopLongestIdle } from "./idle-sandboxes.ts";
 import { networkPolicyOf } from "./network-policy.ts";
 import type { Ports } from "./port.ts";
 import { bootSubject, presentStates, tellSandbox } from "./sandbox-events.ts";
@@ -18,24 +19,46 @@ const retryAfterMs = 10_000;
 /** Whoever still waits has asked within this time, also where many tries have made the pauses longer. */
 const longestPauseMs = 120_000;
 
-type Admission = { readonly row: SandboxRow } | { readonly full: string };
+/** Why no further sandbox may run, in words, and whose idle sandboxes hold the room it lacks. */
+interface Shortage {
+  readonly full: string;
+  readonly idleOf: "tenant" | "machine" | null;
+}
+
+type Admission = { readonly row: SandboxRow } | Shortage;
 
 /**
- * Writes down that the project's sandbox is to run, before anything is made (W9). Fails with `capacity`, retryable, when
- * its tenant or the machine has no room for one more; that it waits, and why, stands in its row then.
+ * Writes down that the project's sandbox is to run, before anything is made (W9). Idle sandboxes of other projects give
+ * way, the one idle longest first. Fails with `capacity`, retryable, when its tenant or the machine has no room even so;
+ * the reason stands in its row.
  */
 export async function admitSandbox(ports: Ports, build: BuildRow): Promise<SandboxRow> {
   let admission = await admit(ports, build);
   // What was killed with whoever looked after it counts until somebody looks: that is now.
   if ("full" in admission && (await forgetGone(ports, build.projectId))) admission = await admit(ports, build);
+  if ("full" in admission && admission.idleOf !== null) admission = await admitInsteadOfIdle(ports, build);
   if ("row" in admission) return admission.row;
-  const { maxRunningPerTenant } = ports.sandboxPolicy;
-  const raise = maxRunningPerTenant === null ? "" : ", or raise WAVESMITH_SANDBOX_MAX";
   throw new WavesmithError("capacity", `no room for one more sandbox: ${admission.full}`, {
     retryable: true,
     retryAfterMs,
-    remedy: `it is tried again after ${retryAfterMs / 1000} s; to make room: wavesmith sandbox stop PROJECT${raise}`,
+    remedy: roomRemedy,
   });
+}
+
+/** One at a time: a project that finds the room another one has made stops nothing more. */
+async function admitInsteadOfIdle(ports: Ports, build: BuildRow): Promise<Admission> {
+  const admission = await ports.store.alone(
+    "room for sandboxes",
+    async () => {
+      for (;;) {
+        const now = await admit(ports, build);
+        if ("row" in now || now.idleOf === null) return now;
+        if (!(await stopLongestIdle(ports, now.idleOf === "tenant" ? build.tenantId : null))) return now;
+      }
+    },
+    { wait: true },
+  );
+  return admission!;
 }
 
 async function admit(ports: Ports, build: BuildRow): Promise<Admission> {
@@ -53,7 +76,8 @@ async function decide(
   await transaction.lockMachine();
   const before = await presentSandbox(transaction, ports, build);
   const now = ports.clock.now();
-  const full = await whyFull(transaction, ports, build, room);
+  const shortage = await findShortage(transaction, ports, build, room);
+  const full = shortage?.full ?? null;
   const wanted = {
     state: "wanted" as const,
     reason: full,
@@ -66,7 +90,7 @@ async function decide(
     await transaction.builds.update({ id: build.id, status: ["running", "cancelling"] }, { movedAt: now });
   if (before !== null) {
     const [row] = await transaction.sandboxes.update({ id: before.id }, { ...wanted, usedAt: now });
-    return full === null ? { row: row! } : { full };
+    return shortage ?? { row: row! };
   }
   const row = await transaction.sandboxes.insert({
     id: ports.ids("sandbox"),
@@ -77,7 +101,7 @@ async function decide(
     ...wanted,
   });
   await tellSandbox(transaction, row, { name: "sandbox/created", subject: row.id });
-  return full === null ? { row } : { full };
+  return shortage ?? { row };
 }
 
 /** The project's sandbox of this driver; one of another driver gives its place up. */
@@ -99,27 +123,51 @@ async function presentSandbox(
   return null;
 }
 
-/** Why no further sandbox may run, in words; null when one may. */
-async function whyFull(
+/** What keeps one more sandbox from running; null when nothing does. */
+async function findShortage(
   transaction: StoreTransaction,
   ports: Ports,
   build: BuildRow,
   room: MachineRoom,
-): Promise<string | null> {
-  const { tenantId, projectId } = build;
-  const { maxRunningPerTenant: most, cpuOvercommit } = ports.sandboxPolicy;
+): Promise<Shortage | null> {
+  const { projectId } = build;
   const rows = await transaction.sandboxes.list({ state: ["running", "wanted"] });
   const others = rows.filter((row) => row.projectId !== projectId && (row.state === "running" || row.reason === null));
+  const first = await whoIsFirst(transaction, ports, build, rows);
+  const shortage =
+    (await tenantShortage(transaction, ports, build, others)) ??
+    (await processorShortage(transaction, ports, others)) ??
+    memoryShortage(ports, others, room) ??
+    diskShortage(ports, room);
+  if (shortage === null) return first === null ? null : { full: first, idleOf: null };
+  // What a stop would free goes to the build that has waited longer, which asks for it itself.
+  return first === null ? shortage : { ...shortage, idleOf: null };
+}
+
+async function tenantShortage(
+  transaction: StoreTransaction,
+  { sandboxPolicy: { maxRunningPerTenant: most } }: Ports,
+  { tenantId }: BuildRow,
+  others: readonly SandboxRow[],
+): Promise<Shortage | null> {
+  const count = (await transaction.projects.list({ tenantId, id: others.map((row) => row.projectId) })).length;
+  if (most === null || count < most) return null;
+  return { full: `${count} of this tenant's sandboxes run, of at most ${most}`, idleOf: "tenant" };
+}
+
+/** Only sandboxes at work, or about to be, count against the processors: an idle one uses none. */
+async function processorShortage(
+  transaction: StoreTransaction,
+  { processors, sandboxPolicy: { limits, cpuOvercommit } }: Ports,
+  others: readonly SandboxRow[],
+): Promise<Shortage | null> {
   const ids = others.map((row) => row.projectId);
-  const ofTenant = await transaction.projects.list({ tenantId, id: ids });
-  if (most !== null && ofTenant.length >= most)
-    return `${ofTenant.length} of this tenant's sandboxes run, of at most ${most}`;
-  const { limits } = ports.sandboxPolicy;
-  const taken = others.reduce((sum, row) => sum + (row.limits ?? limits).cpus, 0);
-  const processors = ports.processors * cpuOvercommit;
-  if (others.length > 0 && taken + limits.cpus > processors)
-    return `the ${others.length} that run may use ${taken} of ${processors} processors to be promised`;
-  return whyNoRoom(ports, others, room) ?? whoIsFirst(transaction, ports, build, rows);
+  const atWork = await projectsAtWork(transaction, ids);
+  const busy = others.filter((row) => row.state === "wanted" || atWork.has(row.projectId));
+  const taken = busy.reduce((sum, row) => sum + (row.limits ?? limits).cpus, 0);
+  const most = processors * cpuOvercommit;
+  if (busy.length === 0 || taken + limits.cpus <= most) return null;
+  return { full: `the ${busy.length} at work may use ${taken} of ${most} processors to be promised`, idleOf: null };
 }
 
 /**
@@ -143,14 +191,20 @@ async function whoIsFirst(
   return first === undefined ? null : `build ${first.id} has waited for it longer`;
 }
 
-function whyNoRoom(ports: Ports, others: readonly SandboxRow[], room: MachineRoom): string | null {
-  const { reserveMemoryBytes, reserveDiskBytes } = ports.sandboxPolicy;
+function memoryShortage(ports: Ports, others: readonly SandboxRow[], room: MachineRoom): Shortage | null {
+  const { reserveMemoryBytes } = ports.sandboxPolicy;
   const since = ports.clock.now().getTime() - settlingMs;
   const starting = others.filter((row) => row.startedAt === null || row.startedAt.getTime() > since).length;
   const memoryBytes = room.memoryBytes - starting * startBytes;
-  if (memoryBytes < reserveMemoryBytes + startBytes)
-    return `${mebibytes(memoryBytes)} of memory are left, and one takes ${mebibytes(startBytes)} with ${mebibytes(reserveMemoryBytes)} kept free`;
-  if (room.diskBytes < reserveDiskBytes)
-    return `${mebibytes(room.diskBytes)} of disk are left, and ${mebibytes(reserveDiskBytes)} are kept free`;
-  return null;
+  if (memoryBytes >= reserveMemoryBytes + startBytes) return null;
+  const full = `${mebibytes(memoryBytes)} of memory are left, and one takes ${mebibytes(startBytes)} with ${mebibytes(reserveMemoryBytes)} kept free`;
+  return { full, idleOf: "machine" };
+}
+
+/** No stop makes room on the disk: a stopped sandbox keeps its volume. */
+function diskShortage(ports: Ports, { diskBytes }: MachineRoom): Shortage | null {
+  const { reserveDiskBytes } = ports.sandboxPolicy;
+  if (diskBytes >= reserveDiskBytes) return null;
+  const full = `${mebibytes(diskBytes)} of disk are left, and ${mebibytes(reserveDiskBytes)} are kept free`;
+  return { full, idleOf: null };
 }

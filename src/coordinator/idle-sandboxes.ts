@@ -14,7 +14,17 @@ import { finishRemoval, finishStop } from "./stop-sandbox.ts";
 /** One that has outlived its time is idle when nothing was at work in it for so long. */
 const expiredIdleMs = 60_000;
 
-type End = { readonly kind: "stop" | "remove"; readonly reason: "idle" | "expired"; readonly idleMs: number };
+/**
+ * A sandbox idle for less is not stopped for another project. More than `touchMs` of sandboxes.ts, so that every use of
+ * a sandbox that may be stopped renews `usedAt` and the stop sees it (S1).
+ */
+const idleForRoomMs = 15_000;
+
+interface End {
+  readonly kind: "stop" | "remove";
+  readonly reason: "idle" | "expired" | "its room was needed";
+  readonly idleMs: number;
+}
 
 /** Stops sandboxes that have been idle, and removes those that are older than their time. Safe to do twice at once. */
 export async function stopIdleSandboxes(ports: Ports): Promise<{ stopped: string[]; removed: string[] }> {
@@ -22,14 +32,43 @@ export async function stopIdleSandboxes(ports: Ports): Promise<{ stopped: string
   for (const row of await ports.store.sandboxes.list({ state: presentStates }, { by: "usedAt" })) {
     const end = dueEnd(ports, row);
     if (end === null) continue;
-    // One that cannot be stopped must not keep the others from it.
-    const done = await endIdle(ports, row, end).catch((error: unknown) => {
-      ports.log.warn(`sandbox ${row.id} could not be ended although it is ${end.reason}: ${messageOf(error)}`);
-      return false;
-    });
-    if (done) ended[end.kind === "stop" ? "stopped" : "removed"].push(row.id);
+    if (await tryEnd(ports, row, end)) ended[end.kind === "stop" ? "stopped" : "removed"].push(row.id);
   }
   return ended;
+}
+
+/**
+ * Stops the sandbox that has been idle longest, of this tenant if one is given, so that another project gets its room.
+ * False when none is idle. A project whose build runs keeps its sandbox between two jobs.
+ */
+export async function stopLongestIdle(ports: Ports, tenantId: string | null): Promise<boolean> {
+  const rows = await ports.store.sandboxes.list({ state: "running" }, { by: "usedAt" });
+  const id = rows.map((row) => row.projectId);
+  const projects = await ports.store.projects.list(tenantId === null ? { id } : { id, tenantId });
+  const atWork = await projectsAtWork(ports.store, id);
+  const end: End = { kind: "stop", reason: "its room was needed", idleMs: idleForRoomMs };
+  const since = ports.clock.now().getTime() - idleForRoomMs;
+  for (const row of rows) {
+    const isOurs = projects.some((project) => project.id === row.projectId);
+    if (!isOurs || atWork.has(row.projectId) || row.usedAt.getTime() > since) continue;
+    if (await tryEnd(ports, row, end)) return true;
+  }
+  return false;
+}
+
+/** The projects among these with a build that runs or a job that has not ended. */
+export async function projectsAtWork(tables: Tables, projectId: readonly string[]): Promise<ReadonlySet<string>> {
+  const builds = await tables.builds.pick({ projectId, status: ["running", "cancelling"] }, ["projectId"]);
+  const jobs = await tables.jobs.pick({ projectId, status: "running" }, ["projectId"]);
+  return new Set([...builds, ...jobs].map((row) => row.projectId));
+}
+
+/** A sandbox that cannot be ended must not keep the others from it. */
+async function tryEnd(ports: Ports, row: SandboxRow, end: End): Promise<boolean> {
+  return endIdle(ports, row, end).catch((error: unknown) => {
+    ports.log.warn(`sandbox ${row.id} could not be ended (${end.reason}): ${messageOf(error)}`);
+    return false;
+  });
 }
 
 /** What is to become of it, as far as its row tells. */
@@ -85,6 +124,8 @@ async function takeWord(ports: Ports, row: SandboxRow, { reason, idleMs }: End):
   return ports.store.transaction("sandbox-idle", async (transaction) => {
     await transaction.lockProject(row.projectId);
     if (await hasJobs(transaction, ports, row, idleMs)) return false;
+    const forRoom = reason === "its room was needed";
+    if (forRoom && (await projectsAtWork(transaction, [row.projectId])).size > 0) return false;
     const { id, bootId, usedAt, state } = row;
     const [taken] = await transaction.sandboxes.update({ id, bootId, usedAt, state }, { state: "stopped", reason });
     return taken !== undefined;

@@ -161,6 +161,20 @@ function createSpendingReader(store: Store, buildId: string): { read(): Promise<
   };
 }
 
+/** Why the sandboxes of these builds' projects wait to be started, by the build's id. */
+export async function sandboxWaits(store: Store, builds: readonly BuildRow[]): Promise<ReadonlyMap<string, string>> {
+  const running = builds.filter(({ status }) => status === "running");
+  const projectId = running.map((build) => build.projectId);
+  const rows = await store.sandboxes.pick({ projectId, state: "wanted" }, ["projectId", "reason"]);
+  const reasons = new Map(rows.flatMap((row) => (row.reason === null ? [] : [[row.projectId, row.reason]])));
+  return new Map(
+    running.flatMap(({ id, projectId: of }) => {
+      const reason = reasons.get(of);
+      return reason === undefined ? [] : [[id, reason]];
+    }),
+  );
+}
+
 async function sandboxOf(
   store: Store,
   { projectId, status }: BuildRow,

@@ -38,3 +38,7 @@ export interface MachineRoom {
   readonly memoryBytes: number;
   readonly diskBytes: number;
 }
+
+/** What a person can do for a build that waits for room for its sandbox. */
+export const roomRemedy =
+  "it starts by itself as soon as another build ends or waits; sooner: cancel one, free memory or disk, or raise WAVESMITH_SANDBOX_MAX or WAVESMITH_SANDBOX_OVERCOMMIT";

@@ -1,5 +1,7 @@
+import { sandboxWaits } from "../../coordinator/read-build.ts";
 import { projectIdFor } from "../../coordinator/start-build.ts";
 import type { SpendingSum } from "../../domain/models.ts";
+import { roomRemedy } from "../../domain/sandbox.ts";
 import type { Context } from "../context.ts";
 import { exit } from "../errors.ts";
 import { ago, count, duration, shortSha, table } from "../format.ts";
@@ -45,6 +47,7 @@ export function builds(context: Context): Promise<number> {
       const rows = found.slice(0, most);
       const more = found.length > most;
       const spent = await spentOf(store, rows);
+      const waits = await sandboxWaits(store, rows);
       const tenants = [...new Set(rows.map(({ tenantId }) => tenantId))];
       const all = sumOf(await Promise.all(tenants.map((tenantId) => store.tenantSpending(tenantId))));
       const projects = new Map((await store.projects.list({})).map(({ id, name }) => [id, name]));
@@ -56,6 +59,7 @@ export function builds(context: Context): Promise<number> {
               project: projects.get(projectId),
               status,
               reason,
+              waitsForSandbox: waits.has(id) ? { reason: waits.get(id), remedy: roomRemedy } : null,
               tasks: plan.tasks.length,
               ...(brief === null ? {} : { brief: brief.text }),
               head: headSha,
@@ -74,7 +78,7 @@ export function builds(context: Context): Promise<number> {
       const lines = rows.map(({ id, projectId, status, plan, brief, headSha, createdAt, startedAt, endedAt }) => [
         id,
         projects.get(projectId) ?? "",
-        status,
+        waits.has(id) ? `${status}, waiting for room` : status,
         count(plan.tasks.length, "task"),
         startedAt === null || endedAt === null ? "" : duration(endedAt.getTime() - startedAt.getTime()),
         ago(createdAt, now),
@@ -84,6 +88,7 @@ export function builds(context: Context): Promise<number> {
       ]);
       if (lines.length === 0) out.line(`no builds in ${config.dataDir}`);
       for (const line of table(lines)) out.line(line);
+      for (const [id, reason] of waits) out.note(`${id} waits for room for its sandbox: ${reason}; ${roomRemedy}`);
       if (all.tokens > 0) out.note(`all builds together spent on models: ${sumText(all)}`);
       if (more)
         out.note(`these are the latest ${most}; of older ones ask by their id: ${hints.command("status BUILD")}`);

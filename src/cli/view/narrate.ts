@@ -1,5 +1,6 @@
 import type { AttemptView, BuildView, TaskView, WaveView } from "../../coordinator/read-build.ts";
 import { makesPlan, withoutPlanTask } from "../../domain/brief.ts";
+import { roomRemedy } from "../../domain/sandbox.ts";
 import { count, duration, harmless, oneLine, shortSha } from "../format.ts";
 import { gateLines } from "./gate-lines.ts";
 import type { Line } from "./line.ts";
@@ -42,7 +43,7 @@ function roomLines(before: BuildView | null, { build, waitsForSandbox: why }: Bu
   const known = before?.waitsForSandbox ?? null;
   if (why === known || build.status !== "running") return [];
   if (why === null) return [{ tone: "plain", text: "there is room for its sandbox: it goes on" }];
-  return [{ tone: "warn", text: `no room for its sandbox, which is waited for: ${oneLine(why)}` }];
+  return [{ tone: "warn", text: `waiting for room for its sandbox: ${oneLine(why)}; ${roomRemedy}` }];
 }
 
 function waveLines(before: BuildView | null, after: BuildView, known: WaveView | undefined, wave: WaveView): Line[] {

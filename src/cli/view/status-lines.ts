@@ -1,4 +1,5 @@
 import type { BuildView, TaskView, WaveView } from "../../coordinator/read-build.ts";
+import { roomRemedy } from "../../domain/sandbox.ts";
 import { shellWord } from "../../domain/shell-word.ts";
 import { count, duration, oneLine, shortSha } from "../format.ts";
 import type { Hints } from "../hints.ts";
@@ -69,6 +70,7 @@ function stateLines(view: BuildView, { interrupted, hints, now }: StatusOptions)
     const text = `  interrupted: no process drives it. Go on: ${hints.command(`resume ${build.id}`)}`;
     lines.push({ tone: "warn", text });
   } else if (build.endedAt === null) lines.push({ tone: "accent", text: `  ${phaseOf(view)}` });
+  if (view.waitsForSandbox !== null) lines.push({ tone: "warn", text: `  ${roomRemedy}` });
   return lines;
 }
 
@@ -183,6 +185,7 @@ export function statusJson(
     interrupted,
     phase: phaseOf(view),
     questions: openQuestionsJson(view, now),
+    waitsForSandbox: view.waitsForSandbox === null ? null : { reason: view.waitsForSandbox, remedy: roomRemedy },
     sandboxTrouble: view.sandboxTrouble,
     createdAt,
     startedAt,

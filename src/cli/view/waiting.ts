@@ -64,7 +64,7 @@ export function phaseOf(view: BuildView): string {
 }
 
 function runningPhase(view: BuildView, wave: WaveView | null): string {
-  if (view.waitsForSandbox !== null) return `waits for room for its sandbox: ${view.waitsForSandbox}`;
+  if (view.waitsForSandbox !== null) return `waiting for room for its sandbox: ${view.waitsForSandbox}`;
   if (wave === null) return view.build.headSha === null ? "reading the source" : "opening the sandbox";
   switch (wave.status) {
     case "running":
