@@ -36,11 +36,12 @@ import { createDirectorySnapshots } from "./sandbox/snapshots/directory.ts";
 import { connectInngest } from "./server/inngest.ts";
 import type { InngestEndpoint, SentEvent } from "./server/port.ts";
 import { type Database, openDatabase } from "./store/connection.ts";
+import { checkDataDirectory } from "./store/data-directory.ts";
 import { createDiskRoom, type DiskRoom } from "./store/disk-room.ts";
 import { migrate } from "./store/migrate.ts";
 import type { Store } from "./store/port.ts";
 import { createStore } from "./store/store.ts";
-import { createWorkspace } from "./workspace/workspace.ts";
+import { createWorkspace, holdsCommit } from "./workspace/workspace.ts";
 
 export interface AppOptions {
   readonly config: Config;
@@ -91,6 +92,13 @@ export async function createApp(options: AppOptions): Promise<App> {
   });
   try {
     await migrate(database.pool, join(packageRoot, "drizzle"));
+    await checkDataDirectory({
+      pool: database.pool,
+      dataDir: config.dataDir,
+      isEmbedded: database.kind === "embedded",
+      claims: true,
+      holds: holdsCommit(createWorkspace({ dataDir: config.dataDir, env: config.environment })),
+    });
     return await wire(options, database);
   } catch (error) {
     await database.close();

@@ -30,7 +30,7 @@ const settingsSchema = z.object({
     .string()
     .regex(/^postgres(ql)?:\/\//, "must begin with postgres:// or postgresql://")
     .optional()
-    .describe("a Postgres server to use instead of the embedded one"),
+    .describe("a Postgres server to use instead of the embedded one, with one and the same data directory always"),
   WAVESMITH_SANDBOX: z
     .enum(["local", "docker", "local-unsafe"], {
       error: ({ input }) => `must be local, docker or local-unsafe, not ${input}`,

@@ -107,10 +107,12 @@ export async function openStore(
   config: Config,
   purpose: string,
 ): Promise<{ store: Store; database: Database; close(): Promise<void> }> {
-  const [{ openDatabase }, { migrate }, { createStore }] = await Promise.all([
+  const [{ openDatabase }, { migrate }, { createStore }, { checkDataDirectory }, workspaces] = await Promise.all([
     import("../store/connection.ts"),
     import("../store/migrate.ts"),
     import("../store/store.ts"),
+    import("../store/data-directory.ts"),
+    import("../workspace/workspace.ts"),
   ]);
   makeDataDir(config);
   const database = await openDatabase({
@@ -120,6 +122,13 @@ export async function openStore(
   });
   try {
     await migrate(database.pool, fileURLToPath(new URL("../../drizzle", import.meta.url)));
+    await checkDataDirectory({
+      pool: database.pool,
+      dataDir: config.dataDir,
+      isEmbedded: database.kind === "embedded",
+      claims: false,
+      holds: workspaces.holdsCommit(workspaces.createWorkspace({ dataDir: config.dataDir, env: config.environment })),
+    });
   } catch (error) {
     await database.close();
     throw error;

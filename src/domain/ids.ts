@@ -27,6 +27,7 @@ const prefixes = {
   "model-call": "call",
   process: "proc",
   installation: "inst",
+  "data-directory": "dir",
 } as const;
 export type IdKind = keyof typeof prefixes;
 

@@ -54,6 +54,9 @@ export const installations = pgTable("installations", {
   id: text("id").primaryKey(),
   /** Signs what agents show to the model proxy; made at first use. */
   modelSecret: text("model_secret"),
+  /** The data directory that holds the work of this database's projects: the id in its mark, and where it was last. */
+  dataDirId: text("data_dir_id"),
+  dataDirPath: text("data_dir_path"),
   createdAt: created(),
 });
 

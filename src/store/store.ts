@@ -209,7 +209,7 @@ export function createStore(
     drainOutbox: drainOf(pool, unsent, crashPoint),
     async installationId() {
       const id = (options.ids ?? randomIds)("installation");
-      await pool.query("insert into installations (id) values ($1) on conflict do nothing", [id]);
+      await pool.query("insert into installations (id) select $1 where not exists (select from installations)", [id]);
       const { rows } = await pool.query<{ id: string }>("select id from installations order by created_at, id limit 1");
       return rows[0]!.id;
     },

@@ -1,3 +1,4 @@
+import { existsSync } from "node:fs";
 import { join as joinPath, resolve as resolvePath } from "node:path";
 import { WavesmithError } from "../domain/errors.ts";
 import type { ProjectId } from "../domain/ids.ts";
@@ -83,6 +84,13 @@ function createTurns() {
     return mine;
   };
 }
+
+/** Whether the authority of a project has a commit; false also when there is no authority. */
+export const holdsCommit =
+  (workspace: Workspace) =>
+  async (projectId: string, sha: string): Promise<boolean> =>
+    existsSync(workspace.repositoryPath(projectId as ProjectId)) &&
+    (await workspace.resolve(projectId as ProjectId, sha)) !== null;
 
 interface BaseFacts {
   readonly tree: Sha;

@@ -189,6 +189,30 @@ describe("wavesmith serve", () => {
     expect(await ended).toBe(0);
   }
 
+  it("shares its database with no other data directory: every command there says which to use, and does nothing", async () => {
+    await serve();
+    const other = await mkdtemp(join(tmpdir(), "wavesmith-other-"));
+    const plan = fileURLToPath(new URL("../../examples/diamond/plan.yaml", import.meta.url));
+    try {
+      for (const words of [["build", plan], ["builds"], ["status"], ["serve", "--port", "0"], ["sandbox", "ls"]]) {
+        const command = run([...words, "--data", other, "--json"]);
+        let said = "";
+        for (const stream of [command.process.stdout!, command.process.stderr!])
+          stream.on("data", (chunk) => {
+            said += chunk;
+          });
+        expect([words[0], await command.ended, said]).toEqual([
+          words[0],
+          4,
+          expect.stringContaining(`--data ${dataDir}`),
+        ]);
+      }
+      expect(await store.builds.list({})).toEqual([]);
+    } finally {
+      await rm(other, { recursive: true });
+    }
+  });
+
   it("is asked for by build --engine inngest, which then follows the build to its end", async () => {
     inngest = await startFakeInngest();
     const extra = { INNGEST_DEV: inngest.url };
