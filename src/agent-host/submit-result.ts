@@ -45,7 +45,7 @@ export async function serveSubmitResult(schemaFile: string, resultFile: string):
   server.setRequestHandler(CallToolRequestSchema, ({ params }) => {
     if (params.name !== "submit_result") return answer(`there is no tool ${params.name}`, true);
     const problems = resultProblems(schema, params.arguments);
-    if (problems.length > 0) return answer(`not taken, mend this and call again:\n${problems.join("\n")}`, true);
+    if (problems.length > 0) return answer(`not accepted: fix this and call again:\n${problems.join("\n")}`, true);
     // Whole or not at all: it is read as soon as it is there.
     writeFileSync(`${resultFile}.tmp`, JSON.stringify(params.arguments));
     renameSync(`${resultFile}.tmp`, resultFile);

@@ -10,7 +10,7 @@ const sharedTreeRules = [
   "Work only in the current folder (`WAVESMITH_WORKSPACE`). Other agents work in it at the same time, and you see each other's edits at once. What you read may have changed since: read a file again right before you change it.",
   "Change only the files of this task. A file that no task declares fails the work of all of you, also one that you only meant to look at for a moment: make such files below the system's temporary folder.",
   "Leave your changes as files. No git command that changes files, the index or branches (`add`, `commit`, `stash`, `checkout`, `reset`, `clean`): they would take the others' work along. Your files are committed for you when you exit with 0.",
-  "What fails because of a file that is not yours may be another agent's work half done: look again a little later, and do not mend it.",
+  "What fails because of a file that is not yours may be another agent's work half done: look again a little later, and do not fix it.",
 ];
 
 const agentFilesRule =

@@ -129,7 +129,7 @@ function replaced(
   return parts.join(input.new);
 }
 
-/** What the model can mend is its answer; everything else ends the turn. */
+/** Returns to the model what it can fix; any other error ends the turn. */
 async function told(work: () => Promise<string> | string): Promise<string> {
   try {
     return await work();

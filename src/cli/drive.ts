@@ -191,7 +191,7 @@ async function look(options: DriveOptions, preview: ShownPreview | string, signa
   }
   const stays = out.live && !json && !options.noWait;
   if (!stays) {
-    say(`Preview answered ${preview.status} at ${preview.url}; it was stopped with this command`);
+    say(`Preview answered ${preview.status} at ${preview.url}; it stopped when this command ended`);
     out.note("On a terminal, without --no-wait, it stays until Ctrl-C.");
     return;
   }

@@ -1,4 +1,6 @@
 import { stripVTControlCharacters } from "node:util";
+import { resultBranch } from "../domain/result-branch.ts";
+import { shellWord } from "../domain/shell-word.ts";
 
 // How things are written for people: durations, sizes, counts, and text that somebody else wrote.
 
@@ -92,3 +94,7 @@ export function wrapped(words: readonly string[], width: number, indent: string)
   }
   return line === "" ? lines : [...lines, line];
 }
+
+/** The command that fetches a build's result into a person's repository. */
+export const fetchText = (repository: string, planName: string): string =>
+  `fetch it: git fetch ${shellWord(repository)} main:${resultBranch(planName)}`;

@@ -298,7 +298,7 @@ export function lackingDriver(name: string, problems: readonly DriverProblem[]):
   const isNamed = problems.some(({ remedy }) => remedy.includes("local-unsafe"));
   const remedy =
     name === "local" && !isNamed
-      ? "mend the above, or build without isolation, only with plans you trust: --sandbox local-unsafe"
+      ? "fix the above, or build without isolation, only with plans you trust: --sandbox local-unsafe"
       : "as it says above; without isolation only with plans you trust";
   return new WavesmithError("environment", `the sandbox driver ${name} does not work here:${list}`, { remedy });
 }

@@ -78,8 +78,12 @@ async function decide(
     }
     const said = decision.is === "approved" ? wave?.approvedSha : wave?.rejectedSha;
     if (wave !== null && wave.headSha !== null && said === wave.headSha) return;
-    throw new WavesmithError("conflict", `build ${buildId} is ${build.status} and waits for no decision`, {
-      remedy: `wavesmith status ${buildId}`,
-    });
+    throw build.status === "waiting"
+      ? new WavesmithError("conflict", `build ${buildId} is waiting to be resumed, not for a decision`, {
+          remedy: `wavesmith resume ${buildId}`,
+        })
+      : new WavesmithError("conflict", `build ${buildId} is ${build.status}: no wave of it waits for a decision`, {
+          remedy: `wavesmith status ${buildId}`,
+        });
   });
 }

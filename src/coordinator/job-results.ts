@@ -79,13 +79,15 @@ export const failedStage = (state: JobState): StageState | null =>
 
 /** In words: what a stage did that counts as failing. */
 export function describeFailure(stage: StageState): string {
-  if (stage.timedOut) return `${stage.name} ran out of time`;
+  if (stage.timedOut) return `${stage.name} exceeded its timeout${after(stage.durationMs)}`;
   if (stage.outOfMemory) return `${stage.name} ran out of memory`;
   if (stage.error !== null && saysDiskFull(stage.error)) return `${stage.name} was ended: ${stage.error}`;
   if (stage.error !== null) return `${stage.name} could not run: ${stage.error}`;
   if (stage.signal !== null) return `${stage.name} was ended by ${stage.signal}`;
   return `${stage.name} exited with ${stage.exitCode}`;
 }
+
+const after = (ms: number | null): string => (ms === null ? "" : ` after ${Math.round(ms / 1000)}s`);
 
 /** In words: how an agent of the Agent Client Protocol says it ended. */
 export const endText = ({ end, detail }: { end: AgentEnd; detail: string }): string =>

@@ -114,15 +114,20 @@ function fromYaml(document: Document.Parsed, lines: LineCounter): ReadText {
 
 function syntaxFaults(document: Document.Parsed, lines: LineCounter): TextFault[] {
   const errors = document.errors.filter((error) => error.code !== "DUPLICATE_KEY");
-  return errors.map((error) => {
+  const faults = errors.map((error) => {
     const opening = openingOf(document, error);
     const line = lines.linePos(opening ?? error.pos[0]).line;
     return { code: "syntax" as const, path: [], line, message: syntaxMessage(error, opening !== null) };
   });
+  // One value can break the same rule several times.
+  return faults.filter(
+    ({ line, message }, at) => faults.findIndex((one) => one.line === line && one.message === message) === at,
+  );
 }
 
 function syntaxMessage(error: Document.Parsed["errors"][number], isOpenQuote: boolean): string {
   if (isOpenQuote) return "The quote that opens in this line is never closed.";
+  if (/compact mappings/.test(error.message)) return "Quote this value: it contains `: `, which YAML reads as a key.";
   return error.code === "MULTIPLE_DOCS"
     ? "One file holds one plan: remove the second `---` document."
     : `${error.message.replace(/[.:]$/, "")}.`;

@@ -62,7 +62,18 @@ function reportUnion(errors: readonly (readonly Issue[])[], path: PlanPath, valu
     return;
   }
   const wanted = errors.map((issues) => issues.find(isOfAnotherType)!).map(expectation);
-  sink.add("wrong-type", path, `${nameOf(path)} must be ${[...new Set(wanted)].join(" or ")}, not ${describe(found)}.`);
+  sink.add(
+    "wrong-type",
+    path,
+    `${nameOf(path)} must be ${[...new Set(wanted)].join(" or ")}, not ${describe(found)}${sourceHint(path, found)}`,
+  );
+}
+
+/** Says how to write a source that was given as a bare string. */
+function sourceHint(path: PlanPath, found: unknown): string {
+  if (path.join() !== "source" || typeof found !== "string") return ".";
+  const key = /^[a-z+]+:\/\/|^git@/.test(found) ? "git" : "path";
+  return `: write source: { ${key}: ${found} }.`;
 }
 
 const isOfAnotherType = (issue: Issue): boolean =>

@@ -100,7 +100,7 @@ describe("wavesmith, as a user types it", { timeout: limitMs }, () => {
     expect(lines).toContain("wave 2: count (default), sort (default)");
     expect(lines.at(-3)).toMatch(new RegExp(`^build ${first} completed: 3 waves passed, 4 of 4 tasks completed`));
     const head = /^head: ([0-9a-f]{40})$/.exec(lines.at(-2)!)![1]!;
-    const [, repository] = /^fetch it: git fetch (\S+) main$/.exec(lines.at(-1)!)!;
+    const [, repository] = /^fetch it: git fetch (\S+) main:wavesmith\/diamond$/.exec(lines.at(-1)!)!;
     const git = (...args: string[]) => execFileSync("git", ["-C", repository!, ...args], { encoding: "utf8" });
     expect(git("rev-parse", "main").trim()).toBe(head);
     expect(git("show", "main:report.txt")).toContain("8 words, 5 of them different:");

@@ -41,7 +41,9 @@ describe("steering a build", () => {
       ["approved", "Ada"],
     ]);
     await expect(approveWave(ports(), done.id, ada)).resolves.toBeUndefined();
-    await expect(rejectWave(ports(), done.id, { ...ada, reason: "too late" })).rejects.toThrow("waits for no decision");
+    await expect(rejectWave(ports(), done.id, { ...ada, reason: "too late" })).rejects.toThrow(
+      "no wave of it waits for a decision",
+    );
   });
 
   it("asks once at the end with `approval: final`, by an event from outside too", async () => {

@@ -335,7 +335,7 @@ describe("a build as JSON", () => {
     expect(texts(asked).at(-1)).toContain("next: wavesmith approve bld_1, or wavesmith reject bld_1");
   });
 
-  it("names the key as what to mend before a retry when an agent could not sign in", () => {
+  it("names the key as what to set before a retry when an agent could not sign in", () => {
     const options = { interrupted: false, repository: "/r", hints: createHints({ environment: {} }), now: moment(9) };
     const reason = "the agent ended: not signed in: the model failed (401): invalid x-api-key";
     const refused = view({
@@ -344,7 +344,7 @@ describe("a build as JSON", () => {
     });
     expect(statusLines(refused, options).map(({ text }) => text)).toEqual(
       expect.arrayContaining([
-        expect.stringMatching(/^before: a key .* wavesmith agents$/),
+        expect.stringMatching(/^First set a key for .* wavesmith agents shows which setting it reads\.$/),
         "next: wavesmith retry bld_1",
       ]),
     );

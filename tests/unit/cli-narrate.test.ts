@@ -101,7 +101,7 @@ describe("the last lines of a build", () => {
     expect(words(done).slice(-3)).toEqual([
       "build bld_1 completed: 0 waves passed, 0 of 4 tasks completed, 30s",
       `head: ${"b".repeat(40)}`,
-      "fetch it: git fetch '/d/my repo.git' main",
+      "fetch it: git fetch '/d/my repo.git' main:wavesmith/shop",
     ]);
   });
 

@@ -127,6 +127,16 @@ describe("a plan with faults", () => {
     for (const message of messages) expect(message).toMatch(/^\S.*[.?]$/s);
   });
 
+  it("says once for each line that a value needs quotes, and how a source is written", () => {
+    const unquoted = "name: p\ntasks:\n  - id: a\n    run: echo a: b: c\n";
+    expect(faultsOf(unquoted).map(({ line, message }) => [line, message])).toEqual([
+      [4, "Quote this value: it contains `: `, which YAML reads as a key."],
+    ]);
+    const bare = (source: string) => faultsOf(`name: p\nsource: ${source}\ntasks: [{ id: a, run: x }]\n`)[0]!.message;
+    expect(bare("./seed")).toBe('source must be a mapping, not "./seed": write source: { path: ./seed }.');
+    expect(bare("https://example.com/a.git")).toContain("write source: { git: https://example.com/a.git }.");
+  });
+
   it("has the same faults as JSON, with lines, and as a value, without", () => {
     const value = { name: "p", tasks: [{ id: "a", run: "x", dependsOn: ["b"] }, { id: "b" }] };
     expect(places(parse(JSON.stringify(value, null, 1), "json").faults)).toEqual(["11 no-work tasks[1]"]);

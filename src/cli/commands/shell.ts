@@ -23,8 +23,7 @@ export function shell(context: Context, name: string, taskKey: string | undefine
     const { guest } = await ensureSandbox(app.ports, build);
     const treePath = `trees/${buildId}/shell-${process.pid}`;
     await app.ports.workspace.openTree({ projectId: build.projectId as never, guest, treePath, sha, reuse: false });
-    if (!context.json)
-      context.out.note(`a tree of ${sha.slice(0, 12)} in the sandbox; changes are thrown away at the end`);
+    if (!context.json) context.out.note(`temporary checkout of ${sha.slice(0, 12)}; changes are discarded on exit`);
     try {
       return await converse(guest, treePath);
     } finally {

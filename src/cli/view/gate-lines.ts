@@ -50,7 +50,7 @@ export function evidenceText(evidence: Evidence | null): string {
   if (evidence === null) return "no evidence";
   const parts: string[] = [];
   if (evidence.command !== null && evidence.command !== "") parts.push(oneLine(evidence.command));
-  if (evidence.timedOut) parts.push("ran out of time");
+  if (evidence.timedOut) parts.push("exceeded its timeout");
   else if (evidence.signal !== null) parts.push(`ended by ${evidence.signal}`);
   else if (evidence.exitCode !== null) parts.push(`exit ${evidence.exitCode}`);
   if (evidence.tests !== null) parts.push(testsText(evidence.tests));

@@ -1,7 +1,6 @@
 import type { BuildView, TaskView, WaveView } from "../../coordinator/read-build.ts";
 import { roomRemedy } from "../../domain/sandbox.ts";
-import { shellWord } from "../../domain/shell-word.ts";
-import { count, duration, oneLine, shortSha } from "../format.ts";
+import { count, duration, fetchText, oneLine, shortSha } from "../format.ts";
 import type { Hints } from "../hints.ts";
 import { gateLines } from "./gate-lines.ts";
 import type { Line } from "./line.ts";
@@ -147,7 +146,7 @@ function whereLines(view: BuildView, { repository, hints }: StatusOptions): Line
   const lines: Line[] = [];
   if (build.headSha !== null) {
     lines.push({ tone: "plain", text: `head: ${build.headSha}` });
-    lines.push({ tone: "plain", text: `fetch it: git fetch ${shellWord(repository)} main` });
+    lines.push({ tone: "plain", text: fetchText(repository, build.plan.name) });
   }
   // What runs needs nothing, and the choices for a made plan stand above.
   const isStill = ["failed", "cancelled", "waiting"].includes(build.status);

@@ -2,7 +2,7 @@ import type { AttemptView, BuildView, GateView, WaveView } from "../../coordinat
 import { makesPlan } from "../../domain/brief.ts";
 import { agentSpecFor } from "../../domain/plan.ts";
 import { shellWord } from "../../domain/shell-word.ts";
-import { count, harmless, oneLine } from "../format.ts";
+import { count, fetchText, harmless, oneLine } from "../format.ts";
 import type { Hints } from "../hints.ts";
 import { addedLines, evidenceText, findingLines } from "./gate-lines.ts";
 import type { Line } from "./line.ts";
@@ -37,7 +37,7 @@ export function summary(view: BuildView, options: SummaryOptions): Line[] {
   if (spent !== "") lines.push({ tone: "plain", text: `spent on models: ${spent}` });
   if (build.headSha !== null) {
     lines.push({ tone: "plain", text: `head: ${build.headSha}` });
-    lines.push({ tone: "plain", text: `fetch it: git fetch ${shellWord(options.repository)} main` });
+    lines.push({ tone: "plain", text: fetchText(options.repository, build.plan.name) });
   }
   if (build.status === "cancelled" || build.status === "failed") lines.push(...keptLines(view, options));
   lines.push(...nextLines(view, options.hints));
@@ -77,7 +77,7 @@ export function nextLines(view: BuildView, hints: Hints): Line[] {
 function signInLines({ waves }: BuildView, hints: Hints): Line[] {
   const isRefused = waves.at(-1)?.attempts.some(({ reason }) => reason?.startsWith("the agent ended: not signed in"));
   if (isRefused !== true) return [];
-  const text = `before: a key that its provider takes; which settings are used says ${hints.command("agents")}`;
+  const text = `First set a key for the model's provider. ${hints.command("agents")} shows which setting it reads.`;
   return [{ tone: "strong", text }];
 }
 
