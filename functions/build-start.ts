@@ -6,6 +6,7 @@ import {
   prepareSandbox,
   storeBuild,
 } from "../src/coordinator/start-build.ts";
+import { settleRequest } from "../src/coordinator/take-events.ts";
 import { buildIdForEvent, requestIdOf } from "../src/domain/ids.ts";
 import type { BuildRequested } from "./events.ts";
 import { type Flow, flowFunction } from "./flow.ts";
@@ -29,5 +30,8 @@ export const buildStart = (flow: Flow) =>
       return { buildId };
     },
     failed: ({ eventId, reason, step }) =>
-      step("fail the build", () => failBuild(flow.ports, buildIdForEvent(eventId), reason)),
+      step("fail the build, or settle its request without one", async () => {
+        await failBuild(flow.ports, buildIdForEvent(eventId), reason);
+        await settleRequest(flow.ports, requestIdOf(eventId));
+      }),
   });

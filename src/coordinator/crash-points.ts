@@ -46,6 +46,7 @@ const transactions = [
   "promote",
   "repeat-gate",
   "request-cancel",
+  "resend-request",
   "resume-waiting",
   "reserve-model-call",
   "retry-build",

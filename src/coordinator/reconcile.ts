@@ -2,6 +2,7 @@ import type { BuildRow, OutboxRow, StoreTransaction } from "../store/port.ts";
 import { advance, emitFor, promoteNext } from "./advance.ts";
 import { stopBuildJobs, stopOverBudget } from "./cancel-build.ts";
 import type { Ports } from "./port.ts";
+import { resendLostRequests } from "./take-events.ts";
 
 /** Above every fence, so that an id made here is new. */
 const askAgainEpochs = 1000;
@@ -22,6 +23,7 @@ export async function reconcileBuilds(ports: Ports, projectIds: "all" | Readonly
     else await stopOverBudget(ports, build.id);
     if (await stands(ports, build)) await askAgain(ports, build);
   }
+  await resendLostRequests(ports, projectIds === "all" ? "all" : [...projectIds]);
 }
 
 async function stands(ports: Ports, build: BuildRow): Promise<boolean> {

@@ -1,5 +1,6 @@
 import { isDeepStrictEqual } from "node:util";
 import { WavesmithError } from "../domain/errors.ts";
+import { buildIdForEvent, repeatedRequestId } from "../domain/ids.ts";
 import type { StoreTransaction } from "../store/port.ts";
 import type { Ports } from "./port.ts";
 
@@ -40,6 +41,40 @@ export async function takeEvents(
     throw error;
   }
   return taken;
+}
+
+/**
+ * Sends requests again that have had no build for so long: the engine took and lost them. Each time under another id, since
+ * a repeated one is dropped (W13); the build is the same, whichever arrives.
+ */
+export async function resendLostRequests(
+  ports: Pick<Ports, "store" | "clock" | "log">,
+  projectIds: readonly string[] | "all",
+): Promise<void> {
+  const now = ports.clock.now();
+  const sentBefore = new Date(now.getTime() - lostMs);
+  for (const row of await ports.store.lostRequests(projectIds, sentBefore)) {
+    const { seq, eventId, name, data, projectId, sentAt } = row;
+    const isResent = await ports.store.transaction("resend-request", async (transaction) => {
+      const [taken] = await transaction.outbox.update({ seq, sentAt }, { sentAt: now });
+      if (taken === undefined) return false; // another process does it
+      const repetition = { name, data, projectId, buildId: null };
+      for (let epoch = 1; ; epoch += 1) {
+        const id = repeatedRequestId(eventId, epoch);
+        if ((await transaction.outbox.insertIfAbsent({ ...repetition, eventId: id })) !== null) return true;
+      }
+    });
+    if (isResent) ports.log.warn(`the request ${eventId} has no build yet: it is sent again`);
+  }
+}
+
+const lostMs = 120_000;
+
+/** Notes that a request was answered without a build, so that it is not sent again. */
+export async function settleRequest({ store }: Pick<Ports, "store">, requestId: string): Promise<void> {
+  const buildId = buildIdForEvent(requestId);
+  if ((await store.builds.find({ id: buildId })) === null)
+    await store.outbox.update({ eventId: requestId }, { buildId });
 }
 
 async function record(transaction: StoreTransaction, event: IncomingEvent, sentAt: Date): Promise<TakenEvent> {

@@ -158,6 +158,8 @@ export interface Store extends Tables, Joined {
   }): Promise<JobLease[]>;
   /** The projects with a build that is queued, running or being cancelled. */
   unfinishedProjects(): Promise<string[]>;
+  /** Requests of the last week, sent before `sentBefore`, that neither have a build nor were settled without one. */
+  lostRequests(projectIds: readonly string[] | "all", sentBefore: Date): Promise<OutboxRow[]>;
   /** Renews the leases this owner holds; returns the keys still held. */
   renewLeases(owner: string, leaseMs: number): Promise<string[]>;
   /** Gives the leases of this owner back. */

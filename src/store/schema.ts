@@ -622,5 +622,6 @@ export const outbox = pgTable(
   (table) => [
     index("outbox_unsent").on(table.seq).where(sql`sent_at is null`),
     index("outbox_by_build").on(table.buildId, table.seq),
+    index("outbox_requests").on(table.sentAt).where(sql`name = 'project/build.requested' and build_id is null`),
   ],
 );

@@ -228,8 +228,21 @@ export function createStore(
       );
       return rows.map((row) => row.project_id);
     },
+    async lostRequests(projectIds, sentBefore) {
+      const { rows } = await pool.query<{ seq: string }>({
+        ...prepared(lostRequestsText),
+        values: [sentBefore, projectIds === "all" ? null : projectIds],
+      });
+      return rows.length === 0 ? [] : tables.outbox.list({ seq: rows.map(({ seq }) => Number(seq)) }, { by: "seq" });
+    },
   };
 }
+
+/** A repetition (`again:…`) is looked for by its original. */
+const lostRequestsText = `select seq from outbox where name = 'project/build.requested' and build_id is null
+  and sent_at < $1 and sent_at > $1::timestamptz - interval '7 days' and event_id not like 'again:%'
+  and ($2::text[] is null or project_id = any($2::text[]))
+  and not exists (select from builds where builds.event_id = outbox.event_id)`;
 
 const lookAgainMs = 500;
 const mostAtOnce = 200;

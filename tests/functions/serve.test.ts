@@ -280,8 +280,8 @@ describe("serve with an Inngest server", () => {
   let server: RunningServer;
   const told: string[] = [];
   const warnings: string[] = [];
-  const start = async (env: Record<string, string>) => {
-    fixture = await createBuildFixture({ env });
+  const start = async (env: Record<string, string>, clock: () => Date = () => new Date()) => {
+    fixture = await createBuildFixture({ env, clock });
     server = await startServer({
       app: fixture.app,
       engine: fixture.app.config.engine,
@@ -393,6 +393,50 @@ describe("serve with an Inngest server", () => {
     await expect.poll(readiness, { timeout: 20_000 }).toBe(200);
     inngest.forget();
     await expect.poll(() => inngest.calledAt, { timeout: 20_000 }).toEqual([server.origin]);
+  });
+
+  it("sends a request again that the server took and lost, once it has had no build for a while: the same build", async () => {
+    inngest = await startFakeInngest();
+    let laterMs = 0;
+    await start({ INNGEST_DEV: inngest.url }, () => new Date(Date.now() + laterMs));
+    await expect.poll(readiness, { timeout: 20_000 }).toBe(200);
+    inngest.lose("project/build.requested", 2);
+    const project = await projectName(fixture);
+    const body = JSON.stringify({ name: "project/build.requested", id: "lost", data: { project, plan } });
+    expect((await fetch(`${server.origin}/e/s3cret`, { method: "POST", body })).status).toBe(200);
+    await fixture.app.reconcile();
+    const asked = () => inngest.events.filter(({ name }) => name === "project/build.requested").map(({ id }) => id);
+    expect(asked()).toEqual(["lost"]);
+    const sent = [
+      ["lost", "again:1:lost"],
+      ["lost", "again:1:lost", "again:2:lost"],
+    ];
+    for (const ids of sent) {
+      laterMs += 121_000;
+      await expect.poll(asked, { timeout: 20_000 }).toEqual(ids);
+    }
+    const id = buildIdForEvent("lost");
+    await expect.poll(() => fixture.app.store.builds.find({ id }), { timeout: 20_000 }).not.toBeNull();
+    expect((await fixture.until(id)).status).toBe("completed");
+    laterMs += 121_000;
+    await fixture.app.reconcile();
+    expect([asked().length, (await fixture.app.store.builds.list({})).length]).toEqual([3, 1]);
+  });
+
+  it("does not send a request again whose plan was refused", async () => {
+    inngest = await startFakeInngest();
+    let laterMs = 0;
+    await start({ INNGEST_DEV: inngest.url }, () => new Date(Date.now() + laterMs));
+    await expect.poll(readiness, { timeout: 20_000 }).toBe(200);
+    const { projectId } = fixture;
+    const data = { projectId, plan: { name: "faulty", tasks: [{ id: "a", dependsOn: ["b"], run: "true" }] } };
+    await fixture.app.send({ name: "project/build.requested", id: "faulty", data });
+    await expect
+      .poll(async () => (await fixture.app.store.outbox.get({ eventId: "faulty" })).buildId, { timeout: 20_000 })
+      .toBe(buildIdForEvent("faulty"));
+    laterMs += 121_000;
+    await fixture.app.reconcile();
+    expect(inngest.events.filter(({ name }) => name === "project/build.requested")).toHaveLength(1);
   });
 
   it("lets nobody decide about a build by way of a dev server, which asks for no key", async () => {

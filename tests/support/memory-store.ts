@@ -338,6 +338,16 @@ function storeOf({ rows, atomically, holders, options }: Shared, process: Memory
         const found = await inside.builds.list({ status: ["queued", "running", "cancelling"] });
         return [...new Set(found.map((build) => build.projectId))];
       }),
+    lostRequests: async (projectIds, sentBefore) => {
+      const rows = await inside.outbox.list({ name: "project/build.requested", buildId: null });
+      const requested = new Set((await inside.builds.list({})).map(({ eventId }) => eventId));
+      return rows.filter(({ eventId, sentAt, projectId }) => {
+        const isTheirs = projectIds === "all" || projectIds.includes(projectId);
+        return (
+          isTheirs && sentAt !== null && sentAt < sentBefore && !/^again:/.test(eventId) && !requested.has(eventId)
+        );
+      });
+    },
     leaseJobs: ({ projectIds, owner, leaseMs, limit }) =>
       alone("leases.take", async () => {
         const now = options.now();

@@ -1,0 +1,1 @@
+CREATE INDEX "outbox_requests" ON "outbox" USING btree ("sent_at") WHERE name = 'project/build.requested' and build_id is null;
