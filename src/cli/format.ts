@@ -63,8 +63,10 @@ export function harmless(text: string): string {
 /** The same in one line. */
 export const oneLine = (text: string): string =>
   harmless(text)
-    .replace(/\s*\n\s*/g, " ")
-    .trim();
+    .split("\n")
+    .map((line) => line.trim())
+    .filter((line) => line !== "")
+    .join(" ");
 
 /** Columns filled up so that they stand below each other; the last one is left as it is. */
 export function table(rows: readonly (readonly string[])[]): string[] {

@@ -84,7 +84,7 @@ function childrenOf(tags: readonly Tag[], start: number): Tag[] {
 }
 
 function attribute(tag: Tag, name: string): string | null {
-  for (const match of tag.attributes.matchAll(/([\w:.-]+)\s*=\s*("[^"]*"|'[^']*')/g)) {
+  for (const match of tag.attributes.matchAll(/(?<![\w:.-])([\w:.-]+)\s*=\s*("[^"]*"|'[^']*')/g)) {
     if (match[1] === name) return decodeEntities(match[2]!.slice(1, -1));
   }
   return null;

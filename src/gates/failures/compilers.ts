@@ -27,7 +27,7 @@ export const compilerErrors: FailureReader = (lines) =>
       const match = shape.pattern.exec(line);
       if (match === null) continue;
       const place = { file: match[shape.file]!, line: Number(match[shape.line]) };
-      return [failure("compile-error", match[shape.message]!, place)];
+      return [() => failure("compile-error", match[shape.message]!, place)];
     }
     return [];
   });
@@ -37,11 +37,15 @@ export const bundlerErrors: FailureReader = (lines) =>
   lines.flatMap((line, index) => {
     const message = /^\s*(?:✘|X) \[ERROR\] (.+)$/.exec(line)?.[1];
     if (message === undefined) return [];
-    const place = lines
-      .slice(index + 1, index + 4)
-      .map((next) => /^\s+(\S+):(\d+):\d+:$/.exec(next))
-      .find(Boolean);
-    return [failure("compile-error", message, place ? { file: place[1]!, line: Number(place[2]) } : {})];
+    return [
+      () => {
+        const place = lines
+          .slice(index + 1, index + 4)
+          .map((next) => /^\s+(\S+):(\d+):\d+:$/.exec(next))
+          .find(Boolean);
+        return failure("compile-error", message, place ? { file: place[1]!, line: Number(place[2]) } : {});
+      },
+    ];
   });
 
 /** eslint's stylish format: a path alone on a line, then `  5:3  error  message  rule`. */
@@ -50,6 +54,7 @@ export const eslintErrors: FailureReader = (lines) => {
   return lines.flatMap((line) => {
     if (/^(?:\/|\.{0,2}\w)\S*\.\w+$/.test(line)) file = line;
     const match = /^\s+(\d+):\d+\s+error\s+(.+)$/.exec(line);
-    return match === null || file === "" ? [] : [failure("lint-error", match[2]!, { file, line: Number(match[1]) })];
+    const place = { file, line: Number(match?.[1]) };
+    return match === null || file === "" ? [] : [() => failure("lint-error", match[2]!, place)];
   });
 };

@@ -1,8 +1,11 @@
 import type { Finding } from "../../domain/finding.ts";
 import { repositoryPath, treeRelative } from "../text.ts";
 
-/** Reads the failures that one family of tools reports. */
-export type FailureReader = (lines: readonly string[]) => Finding[];
+/** A place in the output that tells of a failure, read further only when it is asked for; null: it was none. */
+export type Lead = () => Finding | null;
+
+/** Finds, in one pass, where one family of tools reports failures. */
+export type FailureReader = (lines: readonly string[]) => Lead[];
 
 export interface Place {
   readonly file: string;
@@ -10,15 +13,18 @@ export interface Place {
 }
 
 const longestMessage = 500;
+const longestPath = 1_000;
 
 /** A finding for something that failed; paths as the repository knows them, the message on one line. */
 export function failure(rule: string, message: string, place: Partial<Place> = {}): Finding {
-  const text = treeRelative(message).replace(/\s+/g, " ").trim();
+  const text = treeRelative(message.slice(0, 2 * longestMessage))
+    .replace(/\s+/g, " ")
+    .trim();
   return {
     rule,
     severity: "high",
     message: text.length > longestMessage ? `${text.slice(0, longestMessage)}…` : text,
-    file: place.file === undefined || place.file === "" ? null : repositoryPath(place.file),
+    file: place.file === undefined || place.file === "" ? null : repositoryPath(place.file.slice(0, longestPath)),
     line: place.line !== undefined && Number.isInteger(place.line) && place.line > 0 ? place.line : null,
     confidence: null,
   };

@@ -2,7 +2,7 @@ import type { Finding } from "../../domain/finding.ts";
 import { junitCases } from "../counts/junit.ts";
 import { outputLines } from "../text.ts";
 import { bundlerErrors, compilerErrors, eslintErrors } from "./compilers.ts";
-import { type FailureReader, failure, named } from "./failure.ts";
+import { type FailureReader, failure, type Lead, named } from "./failure.ts";
 import { cargoFailures, goErrors, goFailures, rustErrors } from "./go-rust.ts";
 import {
   jestFailures,
@@ -30,26 +30,28 @@ const testReaders: readonly FailureReader[] = [
 const compileReaders: readonly FailureReader[] = [rustErrors, goErrors, compilerErrors, bundlerErrors, eslintErrors];
 const crashReaders: readonly FailureReader[] = [pythonErrors, nodeErrors];
 
-const mostFindings = 50;
+const mostFindings = 200;
+/** Further ones are counted and not read: the same failure may be told very often. */
+const mostLeads = 2_000;
 
 /**
- * What failed, from a command's output and reports, at least one finding: tests and compile errors by name and place,
- * else the error the program ended with, else its last meaningful line.
+ * What failed, from a command's output and reports, at least one finding and at most 200: tests and compile errors by
+ * name and place, else the error the program ended with, else its last meaningful line.
  */
 export function findFailures(output: string, junit: readonly { readonly xml: string }[]): Finding[] {
   const lines = outputLines(output);
-  const read = (readers: readonly FailureReader[]) => readers.flatMap((reader) => reader(lines));
-  const tests = [...junit.flatMap((report) => junitFailures(report.xml)), ...read(testReaders)];
-  const named = unique([...tests, ...read(compileReaders)]);
-  if (named.length > 0) return named.slice(0, mostFindings);
-  const crashes = unique(read(crashReaders));
+  const leads = (readers: readonly FailureReader[]) => readers.flatMap((reader) => reader(lines));
+  const reported = junit.flatMap((report) => junitFailures(report.xml));
+  const named = readLeads([...reported, ...leads(testReaders), ...leads(compileReaders)]);
+  if (named.length > 0) return named;
+  const crashes = readLeads(leads(crashReaders));
   return crashes.length > 0 ? crashes : [failure("command-failed", lastMeaningfulLine(lines))];
 }
 
-function junitFailures(xml: string): Finding[] {
+function junitFailures(xml: string): Lead[] {
   return junitCases(xml)
     .filter((one) => one.outcome === "failed")
-    .map((one) => {
+    .map((one) => () => {
       const place = {
         ...(one.file === null ? {} : { file: one.file }),
         ...(one.line === null ? {} : { line: one.line }),
@@ -58,15 +60,21 @@ function junitFailures(xml: string): Finding[] {
     });
 }
 
-/** The same failure is often told twice (a summary, a report): one per place and name. */
-function unique(findings: readonly Finding[]): Finding[] {
-  const seen = new Set<string>();
-  return findings.filter((finding) => {
+/** The same failure is often told twice (a summary, a report): one per place and name. The last one says how many more. */
+function readLeads(leads: readonly Lead[]): Finding[] {
+  const found = new Map<string, Finding>();
+  let read = 0;
+  for (; read < leads.length && read < mostLeads && found.size < mostFindings; read += 1) {
+    const finding = leads[read]!();
+    if (finding === null) continue;
     const key = JSON.stringify([finding.file, finding.line, finding.message]);
-    if (seen.has(key)) return false;
-    seen.add(key);
-    return true;
-  });
+    if (!found.has(key)) found.set(key, finding);
+  }
+  const findings = [...found.values()];
+  const last = findings.at(-1);
+  if (last !== undefined && read < leads.length)
+    findings[findings.length - 1] = { ...last, message: `${last.message} (and ${leads.length - read} more)` };
+  return findings;
 }
 
 /** What package managers and make add after a failure says nothing about it. */

@@ -7,12 +7,16 @@ export const nodeSpecFailures: FailureReader = (lines) => {
   return lines.slice(start).flatMap((line, index, list) => {
     const place = /^test at (.+):(\d+):\d+\s*$/.exec(line.trim());
     if (place === null) return [];
-    const name = (list[index + 1] ?? "")
-      .trim()
-      .replace(/^✖\s*/, "")
-      .replace(/ \([\d.]+ms\)$/, "");
-    const body = until(list, index + 2, (next) => /^test at .+:\d+:\d+\s*$/.test(next.trim()));
-    return [failure("test-failure", named(name, firstWords(body)), { file: place[1]!, line: Number(place[2]) })];
+    return [
+      () => {
+        const name = (list[index + 1] ?? "")
+          .trim()
+          .replace(/^✖\s*/, "")
+          .replace(/ \([\d.]+ms\)$/, "");
+        const body = until(list, index + 2, (next) => /^test at .+:\d+:\d+\s*$/.test(next.trim()));
+        return failure("test-failure", named(name, firstWords(body)), { file: place[1]!, line: Number(place[2]) });
+      },
+    ];
   });
 };
 
@@ -21,10 +25,13 @@ export const vitestFailures: FailureReader = (lines) =>
   lines.flatMap((line, index) => {
     const match = /^\s*FAIL\s+(?:\|?[\w-]+\|?\s+)?(\S+\.\w+)(?: > (.+)|\s+\[ .+ \])\s*$/.exec(line);
     if (match === null) return [];
-    const body = until(lines, index + 1, (next) => /^\s*FAIL\s/.test(next) || /^⎯{5,}/.test(next.trim()));
-    const frame = ownFrame(body);
-    const place = frame ?? { file: match[1]! };
-    return [failure("test-failure", named(match[2] ?? "", firstWords(body, 2)), place)];
+    return [
+      () => {
+        const body = until(lines, index + 1, (next) => /^\s*FAIL\s/.test(next) || /^⎯{5,}/.test(next.trim()));
+        const place = ownFrame(body) ?? { file: match[1]! };
+        return failure("test-failure", named(match[2] ?? "", firstWords(body, 2)), place);
+      },
+    ];
   });
 
 /** jest: `  ● suite › name` below `FAIL a.test.js`. */
@@ -34,8 +41,13 @@ export const jestFailures: FailureReader = (lines) => {
     file = /^\s*FAIL\s+(?:\S+\s+)?(\S+\.[cm]?[jt]sx?)(?: \([\d.]+ m?s\))?\s*$/.exec(line)?.[1] ?? file;
     const name = /^\s{2}● (.+)$/.exec(line)?.[1];
     if (name === undefined || file === "" || /^Console$/.test(name)) return [];
-    const body = until(lines, index + 1, (next) => /^\s{2}● |^(?:PASS|FAIL)\s|^Test Suites:/.test(next));
-    return [failure("test-failure", named(name, firstWords(body, 1)), ownFrame(body) ?? { file })];
+    const place = { file };
+    return [
+      () => {
+        const body = until(lines, index + 1, (next) => /^\s{2}● |^(?:PASS|FAIL)\s|^Test Suites:/.test(next));
+        return failure("test-failure", named(name, firstWords(body, 1)), ownFrame(body) ?? place);
+      },
+    ];
   });
 };
 
@@ -44,9 +56,9 @@ export const playwrightFailures: FailureReader = (lines) =>
   lines.flatMap((line, index) => {
     const match = /^\s+\d+\) (?:\[[^\]]+\] › )?([^\s:]+):(\d+):\d+ › (.+?)[\s─]*$/.exec(line);
     if (match === null) return [];
-    const body = until(lines, index + 1, (next) => /^\s+\d+\) \S+ ›/.test(next));
     const place = { file: match[1]!, line: Number(match[2]) };
-    return [failure("test-failure", named(match[3]!, firstWords(body, 1)), place)];
+    const body = () => until(lines, index + 1, (next) => /^\s+\d+\) \S+ ›/.test(next));
+    return [() => failure("test-failure", named(match[3]!, firstWords(body(), 1)), place)];
   });
 
 /** mocha: below `1 failing`, `  1) suite`, `       name:`, then the error and its stack. */
@@ -56,13 +68,17 @@ export const mochaFailures: FailureReader = (lines) => {
   return lines.slice(start).flatMap((line, index, list) => {
     const first = /^\s+\d+\) (.+)$/.exec(line)?.[1];
     if (first === undefined) return [];
-    const body = until(list, index + 1, (next) => /^\s+\d+\) /.test(next));
-    const title = first.endsWith(":") ? 0 : body.findIndex((next) => next.trimEnd().endsWith(":")) + 1;
-    const name = [first, ...body.slice(0, title)]
-      .map((part) => part.trim())
-      .join(" ")
-      .replace(/:$/, "");
-    return [failure("test-failure", named(name, firstWords(body.slice(title), 1)), ownFrame(body) ?? {})];
+    return [
+      () => {
+        const body = until(list, index + 1, (next) => /^\s+\d+\) /.test(next));
+        const title = first.endsWith(":") ? 0 : body.findIndex((next) => next.trimEnd().endsWith(":")) + 1;
+        const name = [first, ...body.slice(0, title)]
+          .map((part) => part.trim())
+          .join(" ")
+          .replace(/:$/, "");
+        return failure("test-failure", named(name, firstWords(body.slice(title), 1)), ownFrame(body) ?? {});
+      },
+    ];
   });
 };
 
@@ -77,5 +93,5 @@ export const nodeErrors: FailureReader = (lines) => {
   const place = above.find((match) => match !== null && !match[1]!.includes("node:"));
   if (frame === null && (place === null || place === undefined)) return [];
   const where = /SyntaxError/.test(lines[at]!) && place ? { file: place[1]!, line: Number(place[2]) } : frame;
-  return [failure("command-failed", lines[at]!, where ?? { file: place![1]!, line: Number(place![2]) })];
+  return [() => failure("command-failed", lines[at]!, where ?? { file: place![1]!, line: Number(place![2]) })];
 };

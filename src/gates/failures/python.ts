@@ -2,24 +2,36 @@ import type { Finding } from "../../domain/finding.ts";
 import { type FailureReader, failure, named, until } from "./failure.ts";
 
 /** pytest: the short summary says what failed, the section above it says where. */
-export const pytestFailures: FailureReader = (lines) =>
-  lines.flatMap((line) => {
+export const pytestFailures: FailureReader = (lines) => {
+  const sections = sectionsIn(lines);
+  return lines.flatMap((line) => {
     const match = /^(FAILED|ERROR) (\S+?\.py)(?:::(.+?))?(?: - (.*))?$/.exec(line);
     if (match === null) return [];
     const [, kind, file, test] = match;
-    const title = test === undefined ? `ERROR collecting ${file}` : test.replaceAll("::", ".");
-    const section = sectionOf(lines, title);
-    const reason = match[4] ?? section.map((text) => /^E\s+(.+)$/.exec(text)?.[1]).find(Boolean) ?? "";
-    const name = test ?? (kind === "ERROR" ? "could not be collected" : "");
-    return [failure("test-failure", named(name, reason), { file: file!, ...lineIn(section, file!) })];
+    return [
+      () => {
+        const title = test === undefined ? `ERROR collecting ${file}` : test.replaceAll("::", ".");
+        const section = sectionFrom(lines, sections.get(title));
+        const reason = match[4] ?? section.map((text) => /^E\s+(.+)$/.exec(text)?.[1]).find(Boolean) ?? "";
+        const name = test ?? (kind === "ERROR" ? "could not be collected" : "");
+        return failure("test-failure", named(name, reason), { file: file!, ...lineIn(section, file!) });
+      },
+    ];
   });
+};
 
-function sectionOf(lines: readonly string[], title: string): readonly string[] {
-  const start = lines.findIndex((line) => {
-    const header = /^_+ (.+?) _+$/.exec(line)?.[1];
-    return header !== undefined && header.replace(/^ERROR at (?:setup|teardown) of /, "") === title;
+/** Where the section of each failed test begins. */
+function sectionsIn(lines: readonly string[]): Map<string, number> {
+  const starts = new Map<string, number>();
+  lines.forEach((line, index) => {
+    const title = /^_+ (.+?) _+$/.exec(line)?.[1]?.replace(/^ERROR at (?:setup|teardown) of /, "");
+    if (title !== undefined && !starts.has(title)) starts.set(title, index);
   });
-  if (start < 0) return [];
+  return starts;
+}
+
+function sectionFrom(lines: readonly string[], start: number | undefined): readonly string[] {
+  if (start === undefined) return [];
   return until(lines, start + 1, (line) => /^_{3,} .+ _{3,}$|^=+ .+ =+$/.test(line), 400);
 }
 
@@ -37,32 +49,17 @@ export const unittestFailures: FailureReader = (lines) =>
   lines.flatMap((line, index) => {
     const match = /^(?:FAIL|ERROR): (\S+)(?: \(.*\))?$/.exec(line);
     if (match === null || !/^-{20,}$/.test(lines[index + 1] ?? "")) return [];
-    const body = until(lines, index + 2, (next) => /^(?:={20,}|-{20,})$/.test(next));
-    return [traceback(body, match[1]!, "test-failure")].filter((one) => one !== null);
+    const body = () => until(lines, index + 2, (next) => /^(?:={20,}|-{20,})$/.test(next));
+    return [() => traceback(body(), match[1]!, "test-failure")];
   });
 
 /** A program that ended with an uncaught exception. */
 export const pythonErrors: FailureReader = (lines) => {
   const start = lines.findLastIndex((line) => /^Traceback \(most recent call last\):/.test(line));
-  if (start >= 0)
-    return [
-      traceback(
-        until(lines, start + 1, () => false),
-        "",
-        "command-failed",
-      ),
-    ].filter((one) => one !== null);
+  if (start >= 0) return [() => traceback(lines.slice(start + 1, start + 81), "", "command-failed")];
   // A syntax error in the program itself has no traceback.
   const at = lines.findIndex((line) => /^\s*File ".+", line \d+\s*$/.test(line));
-  return at < 0
-    ? []
-    : [
-        traceback(
-          until(lines, at, () => false),
-          "",
-          "command-failed",
-        ),
-      ].filter((one) => one !== null);
+  return at < 0 ? [] : [() => traceback(lines.slice(at, at + 80), "", "command-failed")];
 };
 
 function traceback(body: readonly string[], name: string, rule: string): Finding | null {

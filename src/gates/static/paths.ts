@@ -34,7 +34,11 @@ export function generatedFolders(
 /** Added paths that differ from another one only in case: on macOS and Windows one of the two is lost. */
 export function caseCollisions(changes: readonly FileChange[], after: readonly string[]): Finding[] {
   const paths = new Map<string, string[]>();
-  for (const path of after) paths.set(path.toLowerCase(), [...(paths.get(path.toLowerCase()) ?? []), path]);
+  for (const path of after) {
+    const same = paths.get(path.toLowerCase()) ?? [];
+    // Two of them always hold another one than the path that is asked about.
+    if (same.length < 2) paths.set(path.toLowerCase(), [...same, path]);
+  }
   return changes.flatMap((change) => {
     if (change.deleted || change.formerPath === change.path) return [];
     const other = paths.get(change.path.toLowerCase())?.find((path) => path !== change.path);

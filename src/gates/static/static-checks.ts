@@ -21,7 +21,7 @@ export async function staticChecks(request: StaticCheckRequest): Promise<Finding
   const [before, after] = await Promise.all([request.before.list(), request.after.list()]);
   const findings = [
     ...(await inEachFile(changes, request.secrets)),
-    ...weakenedTests(changes.filter((change) => !mayChangeTests(change, request.changes))),
+    ...weakenedTests(withoutThoseOf(changes, request.changes)),
     ...generatedFolders(
       installed.map((file) => ({ path: file.path, deleted: file.status === "deleted" })),
       before.map((file) => file.path),
@@ -48,11 +48,9 @@ async function inEachFile(changes: readonly FileChange[], given: StaticCheckRequ
 }
 
 /** Who changed the file decides; what nobody of the wave is known to have changed may not be weakened. */
-function mayChangeTests(change: FileChange, changes: StaticCheckRequest["changes"]): boolean {
-  return changes.some(
-    ({ files, mayChangeTests: may }) =>
-      may && (files.includes(change.path) || (change.formerPath !== null && files.includes(change.formerPath))),
-  );
+function withoutThoseOf(changes: readonly FileChange[], tasks: StaticCheckRequest["changes"]): FileChange[] {
+  const free = new Set(tasks.flatMap(({ files, mayChangeTests }) => (mayChangeTests ? files : [])));
+  return changes.filter(({ path, formerPath }) => !free.has(path) && (formerPath === null || !free.has(formerPath)));
 }
 
 function byGravity(one: Finding, other: Finding): number {

@@ -73,14 +73,38 @@ const parseJson: Parser = async (text) => {
 const parseLenientJson: Parser = async (text) =>
   text.trim() === "" ? null : await parseScript(`(${text}\n)`, { loader: "js" });
 
+/** A program that wrote deeper text, or more of it, wrote it for programs. */
+const deepestYaml = 200;
+const longestYaml = 1024 * 1024;
+
+/** How deep YAML may be nested at most, by its brackets, indents and marks; an estimate that is never too low. */
+function yamlDepth(text: string): number {
+  let brackets = 0;
+  let deepest = 0;
+  const indents: number[] = [];
+  for (const line of text.split("\n")) {
+    const indent = line.length - line.trimStart().length;
+    while (indents.length > 0 && indents.at(-1)! >= indent) indents.pop();
+    indents.push(indent);
+    const marks = line.match(/[-?:](?=\s|$)/g)?.length ?? 0;
+    for (const character of line) if (character === "[" || character === "{") brackets += 1;
+    deepest = Math.max(deepest, brackets + indents.length + marks);
+    for (const character of line) if (character === "]" || character === "}") brackets -= 1;
+    brackets = Math.max(0, brackets);
+  }
+  return deepest;
+}
+
 const parseYaml: Parser = async (text) => {
+  // The library recurses, and where the stack ends V8 ends the whole process when it compiles a pattern.
+  if (text.length > longestYaml || yamlDepth(text) > deepestYaml) return null;
   // Duplicate keys are a matter of taste among tools, unknown tags belong to the tool that reads the file.
-  const documents = parseAllDocuments(text, { uniqueKeys: false, logLevel: "silent" });
+  const documents = parseAllDocuments(text, { uniqueKeys: false, logLevel: "silent", prettyErrors: false });
   for (const document of Array.isArray(documents) ? documents : []) {
     const error = document.errors[0];
     if (error === undefined) continue;
     if (/\{\{|\{%|<%/.test(text)) return null; // a template of Helm, Jinja or ERB, not yet YAML
-    return { line: error.linePos?.[0].line ?? null, message: error.message.split("\n")[0]! };
+    return { line: text.slice(0, error.pos[0]).split("\n").length, message: error.message.split("\n")[0]! };
   }
   return null;
 };

@@ -61,11 +61,25 @@ function contentsOf(language: TestLanguage, text: string): Contents {
 }
 
 function withoutComments(language: TestLanguage, text: string): string {
-  const block = language.comment.test("/*") ? text.replace(/^[ \t]*\/\*[\s\S]*?\*\//gm, "") : text;
+  const block = language.comment.test("/*") ? withoutBlocks(text) : text;
   return block
     .split(/\r?\n/)
-    .filter((line) => !language.comment.test(line))
+    .filter((line) => line.trim() !== "" && !language.comment.test(line))
     .join("\n");
+}
+
+/** Without the block comments that begin a line; one that never ends is none. */
+function withoutBlocks(text: string): string {
+  const parts: string[] = [];
+  let from = 0;
+  for (const begin of text.matchAll(/^[ \t]*\/\*/gm)) {
+    if (begin.index < from) continue;
+    const end = text.indexOf("*/", begin.index + begin[0].length);
+    if (end < 0) break;
+    parts.push(text.slice(from, begin.index));
+    from = end + 2;
+  }
+  return parts.join("") + text.slice(from);
 }
 
 function count(text: string, pattern: RegExp): number {
