@@ -1,5 +1,8 @@
-/** `open`: reserved and under way; `cut`: ended by us or by the agent before its answer was whole. */
-export const modelCallStatuses = ["open", "done", "failed", "cut"] as const;
+/**
+ * `waiting`: nothing is reserved until other calls leave room in the budget; `open`: reserved and under way; `cut`: ended
+ * by us, the agent or the network before its answer was whole.
+ */
+export const modelCallStatuses = ["waiting", "open", "done", "failed", "cut"] as const;
 export type ModelCallStatus = (typeof modelCallStatuses)[number];
 
 /** `compatible`: any place that speaks OpenAI's chat completions. */
@@ -37,6 +40,8 @@ export interface ModelUsage {
   readonly cachedTokens: number;
   /** Of `inputTokens`, written to the provider's cache. */
   readonly cacheWriteTokens: number;
+  /** Of `cacheWriteTokens`, those that are kept for an hour, which costs more; absent: none. */
+  readonly cacheWriteLongTokens?: number;
   readonly outputTokens: number;
 }
 
@@ -45,7 +50,11 @@ export interface Spending {
   readonly calls: number;
   /** Of `calls`, those under way: what they take is in no other sum. */
   readonly openCalls: number;
-  /** As budgets count them: a call that nobody counted, since it was cut, at its worst. */
+  /** Of `calls`, those that wait for room in the budget. */
+  readonly waitingCalls: number;
+  /** Of `calls`, those whose provider did not say what they took: it was estimated from what passed. */
+  readonly estimatedCalls: number;
+  /** As budgets count them: a call that was lost with the process that made it, at its worst. */
   readonly tokens: number;
   readonly inputTokens: number;
   readonly cachedTokens: number;
@@ -59,6 +68,8 @@ export interface Spending {
 export const nothingSpent: Spending = {
   calls: 0,
   openCalls: 0,
+  waitingCalls: 0,
+  estimatedCalls: 0,
   tokens: 0,
   inputTokens: 0,
   cachedTokens: 0,

@@ -120,6 +120,33 @@ function holderOf({ limitIn }: Api, body: Readonly<Record<string, unknown>>): Re
   return typeof holder === "object" && holder !== null ? (holder as Record<string, unknown>) : {};
 }
 
+/** Anthropic's own bound. */
+const leastThinkingTokens = 1_024;
+/** Fewer tokens than these are no answer. */
+const leastAnswerTokens = 256;
+
+const isThinking = (value: unknown): value is { readonly budget_tokens: number } =>
+  typeof value === "object" &&
+  value !== null &&
+  "budget_tokens" in value &&
+  typeof value.budget_tokens === "number" &&
+  Number.isFinite(value.budget_tokens);
+
+/** With less room than this a call is not worth making. */
+export const leastOutputOf = (body: Readonly<Record<string, unknown>>): number =>
+  isThinking(body.thinking) ? leastThinkingTokens + leastAnswerTokens : leastAnswerTokens;
+
+/** Whether a chat's stream has to say what it took although its client did not ask. */
+export function hidesUsage(api: Api, { stream, stream_options: options }: Readonly<Record<string, unknown>>): boolean {
+  if (!api.asksForUsage || stream !== true) return false;
+  return !(
+    typeof options === "object" &&
+    options !== null &&
+    "include_usage" in options &&
+    options.include_usage === true
+  );
+}
+
 /** The body that is sent: held to the tokens granted, and made to tell what it took. */
 export function heldBody(api: Api, body: Readonly<Record<string, unknown>>, outputTokens: number) {
   const holder = holderOf(api, body);
@@ -129,22 +156,12 @@ export function heldBody(api: Api, body: Readonly<Record<string, unknown>>, outp
   const limits = (named.length === 0 ? [first] : named).map((name) => [name, outputTokens]);
   const limited = { ...holder, ...Object.fromEntries(limits) };
   const held: Record<string, unknown> = api.limitIn === null ? limited : { ...body, [api.limitIn]: limited };
+  const { thinking } = body;
+  if (api.language === "messages" && isThinking(thinking) && thinking.budget_tokens >= outputTokens) {
+    // Anthropic refuses a call that may think for longer than it may answer.
+    held.thinking = { ...thinking, budget_tokens: Math.max(leastThinkingTokens, outputTokens - leastAnswerTokens) };
+  }
   if (!api.asksForUsage || body.stream !== true) return held;
   const options = typeof body.stream_options === "object" ? body.stream_options : {};
   return { ...held, stream_options: { ...options, include_usage: true } };
-}
-
-/**
- * The most tokens a request can be: a token is hardly ever less than two bytes of JSON. Pictures and files, which count
- * far less than their bytes, are taken at their usual price.
- */
-export function inputTokensOf(body: unknown): number {
-  let attachments = 0;
-  const text = JSON.stringify(body, (_key, value: unknown) => {
-    if (typeof value !== "string" || value.length < 4_096 || !/^(data:[^,]+,)?[A-Za-z0-9+/=\s]+$/.test(value))
-      return value;
-    attachments += 1;
-    return "";
-  });
-  return Math.ceil(Buffer.byteLength(text) / 2) + attachments * 10_000;
 }

@@ -1,11 +1,13 @@
-// W10. Each call reserves its worst case in one row-locked update before it is made.
+// W10. Each call reserves its worst case in one row-locked update before it is made, and is settled once.
 import { WavesmithError } from "../domain/errors.ts";
 import type { IdSource } from "../domain/ids.ts";
 import { providerToolsOf } from "../domain/network.ts";
 import type { Plan } from "../domain/plan.ts";
-import type { BuildSpendingRow, ModelCallInsert, ModelCallRow, Store, StoreTransaction } from "../store/port.ts";
-import type { Granted, ModelLedger, ModelOwner, ModelOwnerKind, Reservation, Settlement } from "./port.ts";
-import { costMicroUsd, type Price, rateOf } from "./prices.ts";
+import type { BuildSpendingRow, ModelCallRow, Store, StoreTransaction } from "../store/port.ts";
+import { createBudgetQueue } from "./budget-queue.ts";
+import type { Granted, ModelLedger, ModelOwner, ModelOwnerKind, Settlement } from "./port.ts";
+import { costMicroUsd, type Price } from "./prices.ts";
+import { type Attempted, reserveOrWait, reserveWhole, waitingCallOf } from "./reserve-call.ts";
 
 export interface LedgerParts {
   readonly store: Store;
@@ -13,27 +15,64 @@ export interface LedgerParts {
   readonly now: () => Date;
   /** Null: nobody knows it. */
   readonly priceOf: (provider: string, model: string) => Price | null;
+  /** How long a call waits for room in a budget; default: half an hour. */
+  readonly longestWaitMs?: number;
 }
+
+const usualWaitMs = 30 * 60_000;
 
 /** The ledger in the database: any process may answer the next call. */
 export function createLedger(parts: LedgerParts): ModelLedger {
   const { store } = parts;
   const ours = new Set<string>();
-  const settleCall = (callId: string, settlement: Settlement): Promise<void> =>
-    store.transaction("settle-model-call", async (transaction) => {
+  const queue = createBudgetQueue(parts.longestWaitMs ?? usualWaitMs);
+  const settleCall = async (callId: string, settlement: Settlement): Promise<void> => {
+    const buildId = await store.transaction("settle-model-call", async (transaction) => {
       const call = await transaction.modelCalls.get({ id: callId });
       const spending = await transaction.lockSpending(call.buildId);
       await settle(transaction, parts, { call, spending, settlement });
+      return call.buildId;
     });
+    queue.wake(buildId);
+  };
+  const settleGone = (transaction: StoreTransaction, spending: BuildSpendingRow) =>
+    withGoneSettled(transaction, parts, spending);
   return {
     findOwner: (kind, id, fence) => findOwner(store, kind, id, fence),
-    async reserve(reservation) {
-      const granted =
-        (await reserveWhole(parts, reservation)) ??
-        (await store.transaction("reserve-model-call", (transaction) => reserve(transaction, parts, reservation)));
-      if (granted.callId !== null) ours.add(granted.callId);
-      return granted;
+    async reserve(reservation, signal) {
+      const { owner } = reservation;
+      const quick = queue.isEmpty(owner.buildId) ? await reserveWhole(parts, reservation) : null;
+      let waitingId: string | null = null;
+      const note = async (): Promise<void> => {
+        const call = waitingCallOf(parts, reservation);
+        await store.modelCalls.insert(call);
+        waitingId = call.id;
+      };
+      const attempt = async (): Promise<Attempted> => {
+        // A wait may outlive the attempt, or see a plan with a larger budget.
+        const live = waitingId === null ? owner : await findOwner(store, owner.kind, owner.id, owner.fence);
+        if (live === null) return { callId: null, isOver: false, reason: "the attempt is over" };
+        const attempted = await store.transaction("reserve-model-call", (transaction) =>
+          reserveOrWait(
+            transaction,
+            { ...parts, settleGone },
+            { reservation: { ...reservation, owner: live }, waitingId },
+          ),
+        );
+        if ("waitingId" in attempted) ({ waitingId } = attempted);
+        return attempted;
+      };
+      try {
+        const granted: Granted = quick ?? (await queue.grant(owner, { attempt, note }, signal));
+        if (granted.callId !== null) ours.add(granted.callId);
+        if (granted.callId === waitingId) waitingId = null;
+        return granted;
+      } finally {
+        // It was refused, or its agent hung up: there never was a call.
+        if (waitingId !== null) await store.modelCalls.remove({ id: waitingId, status: "waiting" });
+      }
     },
+    waiting: (ownerId) => queue.waiting(ownerId),
     async settle(callId, settlement) {
       await settleCall(callId, settlement);
       ours.delete(callId);
@@ -41,14 +80,20 @@ export function createLedger(parts: LedgerParts): ModelLedger {
     async settleLeft(projectId) {
       const builds = await store.builds.pick({ projectId }, ["id"]);
       const buildId = builds.map(({ id }) => id);
-      const open = buildId.length === 0 ? [] : await store.modelCalls.pick({ buildId, status: "open" }, ["id"]);
+      if (buildId.length === 0) return;
+      const open = await store.modelCalls.pick({ buildId, status: "open" }, ["id"]);
       for (const { id } of open) if (!ours.has(id)) await settleCall(id, gone);
+      // Nobody waits here yet: this process is about to answer the project's first call.
+      await store.modelCalls.remove({ buildId, status: "waiting" });
     },
   };
 }
 
 /** What it took nobody knows any more. */
-const gone: Settlement = { status: "cut", usage: null, httpStatus: null, error: "whoever made it is gone" };
+const gone: Settlement = {
+  ...{ status: "cut", usage: null, isEstimated: true, httpStatus: null },
+  error: "whoever made it is gone",
+};
 
 async function findOwner(store: Store, kind: ModelOwnerKind, id: string, fence: number): Promise<ModelOwner | null> {
   const found = kind === "attempt" ? await liveAttempt(store, id, fence) : await liveGate(store, id, fence);
@@ -80,101 +125,11 @@ async function liveGate(store: Store, id: string, fence: number) {
   return { build, name: `wave ${wave.number} ${run.gate} #${run.round}` };
 }
 
-const micro = 1_000_000;
-/** Fewer tokens than these are no answer. */
-const leastOutputTokens = 256;
-
-/** Nearly every call has room for all it asks for, which takes one statement. Null: this one has not, or is the first. */
-async function reserveWhole(parts: LedgerParts, reservation: Reservation): Promise<Granted | null> {
-  const { owner, provider, model, outputTokens } = reservation;
-  const { tokens, usd } = owner.budget;
-  const price = parts.priceOf(provider, model);
-  if (usd !== null && price === null) return null;
-  const call = callOf(parts, reservation, { price, outputTokens });
-  const microUsd = usd === null ? null : Math.floor(usd * micro);
-  return (await parts.store.reserveModelCall(call, { tokens, microUsd })) ? { callId: call.id, outputTokens } : null;
+interface Settling {
+  readonly call: ModelCallRow;
+  readonly spending: BuildSpendingRow;
+  readonly settlement: Settlement;
 }
-
-async function reserve(transaction: StoreTransaction, parts: LedgerParts, reservation: Reservation): Promise<Granted> {
-  const { owner, provider, model } = reservation;
-  const locked = await transaction.lockSpending(owner.buildId);
-  const price = parts.priceOf(provider, model);
-  if (owner.budget.usd !== null && price === null) {
-    return refused(`the price of ${provider}:${model} is unknown, and the build has a limit in USD`);
-  }
-  let spending = locked;
-  let outputTokens = grantable(reservation, price, spending);
-  if (outputTokens < reservation.outputTokens && locked.reservedTokens > 0) {
-    spending = await withGoneSettled(transaction, parts, locked);
-    outputTokens = grantable(reservation, price, spending);
-  }
-  if (outputTokens < Math.min(leastOutputTokens, reservation.outputTokens)) return refused(overText(owner, spending));
-  const call = callOf(parts, reservation, { price, outputTokens });
-  await transaction.modelCalls.insert(call);
-  await transaction.buildSpending.update(
-    { buildId: owner.buildId },
-    {
-      reservedTokens: spending.reservedTokens + call.reservedTokens,
-      reservedMicroUsd: spending.reservedMicroUsd + (call.reservedMicroUsd ?? 0),
-    },
-  );
-  return { callId: call.id, outputTokens };
-}
-
-/** The call at its worst, when its answer may take so much. */
-function callOf(
-  { ids, now }: LedgerParts,
-  { owner, provider, model, inputTokens }: Reservation,
-  { price, outputTokens }: { price: Price | null; outputTokens: number },
-): ModelCallInsert {
-  return {
-    id: ids("model-call"),
-    buildId: owner.buildId,
-    ownerKind: owner.kind,
-    ownerId: owner.id,
-    provider,
-    model,
-    status: "open",
-    reservedTokens: inputTokens + outputTokens,
-    reservedMicroUsd: price === null ? null : costMicroUsd(price, worst(inputTokens, outputTokens)),
-    startedAt: now(),
-  };
-}
-
-/** How much an answer may take, at most what was asked for; less than nothing when not even the question has room. */
-function grantable(
-  { owner, inputTokens, outputTokens }: Reservation,
-  price: Price | null,
-  row: BuildSpendingRow,
-): number {
-  const left = roomLeft(owner, row);
-  const byTokens = left.tokens - inputTokens;
-  if (price === null) return Math.min(outputTokens, byTokens);
-  const withoutAnswer = left.microUsd - costMicroUsd(price, worst(inputTokens, 0));
-  const { output } = rateOf(price, inputTokens);
-  const byUsd = withoutAnswer < 0 ? -1 : output === 0 ? outputTokens : Math.floor(withoutAnswer / output);
-  return Math.min(outputTokens, byTokens, byUsd);
-}
-
-const refused = (reason: string): Granted => ({ callId: null, reason: `over budget: ${reason}` });
-
-const worst = (inputTokens: number, outputTokens: number) => ({
-  inputTokens,
-  cachedTokens: 0,
-  cacheWriteTokens: inputTokens,
-  outputTokens,
-});
-
-interface Room {
-  readonly tokens: number;
-  readonly microUsd: number;
-}
-
-/** What may still be reserved. */
-const roomLeft = ({ budget }: ModelOwner, row: BuildSpendingRow): Room => ({
-  tokens: (budget.tokens ?? Number.POSITIVE_INFINITY) - row.spentTokens - row.reservedTokens,
-  microUsd: (budget.usd ?? Number.POSITIVE_INFINITY) * micro - row.spentMicroUsd - row.reservedMicroUsd,
-});
 
 /** The row once calls whose owners are gone have given back what they held. */
 async function withGoneSettled(
@@ -199,28 +154,14 @@ async function isHeld(transaction: StoreTransaction, { ownerKind, ownerId }: Mod
   return (await transaction.attempts.find({ id: ownerId, status: ["starting", "running"] })) !== null;
 }
 
-function overText({ budget }: ModelOwner, { spentTokens, spentMicroUsd }: BuildSpendingRow): string {
-  const parts = [
-    ...(budget.tokens === null ? [] : [`${spentTokens} of ${budget.tokens} tokens`]),
-    ...(budget.usd === null ? [] : [`${(spentMicroUsd / micro).toFixed(2)} of ${budget.usd.toFixed(2)} USD`]),
-  ];
-  return `${parts.join(" and ")} are spent, and what is under way may take the rest`;
-}
-
-interface Settling {
-  readonly call: ModelCallRow;
-  readonly spending: BuildSpendingRow;
-  readonly settlement: Settlement;
-}
-
 async function settle(
   transaction: StoreTransaction,
   { priceOf, now }: LedgerParts,
   { call, spending, settlement }: Settling,
 ): Promise<void> {
-  const { status, usage, httpStatus, error } = settlement;
+  const { status, usage, isEstimated, httpStatus, error } = settlement;
   const price = priceOf(call.provider, call.model);
-  // What nobody counted is counted at its worst, unless the provider refused it.
+  // What nobody saw pass is counted at its worst, unless the provider refused it.
   const unknown = usage === null && status !== "failed";
   const tokens = usage === null ? (unknown ? call.reservedTokens : 0) : usage.inputTokens + usage.outputTokens;
   const known =
@@ -233,6 +174,7 @@ async function settle(
       cachedTokens: usage?.cachedTokens ?? null,
       outputTokens: usage?.outputTokens ?? null,
       microUsd: known,
+      estimated: isEstimated,
       httpStatus,
       error,
       endedAt: now(),

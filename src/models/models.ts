@@ -24,6 +24,8 @@ export interface ModelsOptions {
   readonly prices: PriceTable;
   readonly cassette: Cassette | null;
   readonly warn: (message: string) => void;
+  /** How long a provider may still say what a call took whose agent hung up; absent: the usual time. */
+  readonly drainMs?: number;
 }
 
 const takeOverMs = 500;
@@ -53,7 +55,17 @@ export function createModels(options: ModelsOptions): Models {
       const make = async (): Promise<ProxyServer> => {
         // Nobody answers there, so what is open is nobody's.
         await ledger.settleLeft(projectId);
-        return createProxyServer({ ledger, secret: await secretOnce(), providers, backoff, cassette, warn, told });
+        const drainMs = options.drainMs ?? null;
+        return createProxyServer({
+          ledger,
+          secret: await secretOnce(),
+          providers,
+          backoff,
+          cassette,
+          drainMs,
+          warn,
+          told,
+        });
       };
       sockets.set(socketPath, holdSocket(make, socketPath, warn));
     },

@@ -20,19 +20,23 @@ export interface Reservation {
   readonly provider: string;
   readonly model: string;
   readonly inputTokens: number;
-  /** What the agent asked for; less may be granted. */
+  /** What the agent asked for; less may be granted, when that is all that is left. */
   readonly outputTokens: number;
+  /** An answer with less room is none. */
+  readonly leastOutputTokens: number;
 }
 
 export type Granted =
   | { readonly callId: string; readonly outputTokens: number }
-  /** Over budget. */
-  | { readonly callId: null; readonly reason: string };
+  /** `isOver`: the budget is used up, rather than that the call waited for too long. */
+  | { readonly callId: null; readonly isOver: boolean; readonly reason: string };
 
 export interface Settlement {
   readonly status: "done" | "failed" | "cut";
-  /** Null: the provider did not say. A call that was cut is then counted at its worst, a failed one as nothing. */
+  /** Null: nobody knows. A call that was cut is then counted at its worst, a failed one as nothing. */
   readonly usage: ModelUsage | null;
+  /** The provider did not say it: what passed was measured here. */
+  readonly isEstimated: boolean;
   readonly httpStatus: number | null;
   readonly error: string | null;
 }
@@ -41,8 +45,13 @@ export interface Settlement {
 export interface ModelLedger {
   /** Null when nobody live is called that any more. */
   findOwner(kind: ModelOwnerKind, id: string, fence: number): Promise<ModelOwner | null>;
-  /** Reserves the worst case in one row-locked update, before the call is made. */
-  reserve(reservation: Reservation): Promise<Granted>;
+  /**
+   * Reserves the worst case in one row-locked update, before the call is made. Waits its turn while calls under way hold
+   * what it needs; rejects when the signal is given meanwhile.
+   */
+  reserve(reservation: Reservation, signal: AbortSignal): Promise<Granted>;
+  /** How many calls of an attempt or gate run wait for room in the budget. */
+  waiting(ownerId: string): number;
   /** Puts what it really took in the reservation's place. Once for each call. */
   settle(callId: string, settlement: Settlement): Promise<void>;
   /**

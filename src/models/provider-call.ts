@@ -8,14 +8,19 @@ import type { ModelOwner, ModelProvider } from "./port.ts";
 
 export interface Call {
   readonly api: Api;
-  /** Null: the body names it. */
-  readonly model: string | null;
   readonly owner: ModelOwner;
   readonly provider: ModelProvider;
   readonly path: string;
   readonly incoming: IncomingMessage;
   readonly response: ServerResponse;
-  readonly signal: AbortSignal;
+  /** The agent hung up. */
+  readonly gone: AbortSignal;
+  /** What the provider still says is not waited for any more. */
+  readonly cut: AbortSignal;
+  /** Its agent did not ask what it took: an event of a stream that says so is for us alone. */
+  readonly hidesUsage: boolean;
+  /** What a request of this size most likely takes; 0: it costs nothing. */
+  readonly likelyInputTokens: number;
   /** Whether the provider has all of it, and may be at work: what then breaks off may cost. */
   wasSent: boolean;
 }
@@ -26,7 +31,7 @@ const silenceMs = 10 * 60_000;
 const passedHeaders = ["accept", "anthropic-version", "anthropic-beta", "openai-beta"];
 
 export function send(call: Call, body: object | null): Promise<IncomingMessage> {
-  const { provider, path, incoming, signal } = call;
+  const { provider, path, incoming, cut: signal } = call;
   const url = new URL(`${provider.baseUrl}${path}`);
   const payload = body === null ? null : Buffer.from(JSON.stringify(body));
   const passed = passedHeaders.flatMap((name) => {

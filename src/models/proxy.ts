@@ -1,37 +1,26 @@
 // The model proxy: agents call it with a token that dies with their attempt; our credentials stay here.
 //
-// P1. A call is made only when its worst case is reserved (W10), and settled once, however it ends.
-// P2. An answer passes byte by byte; it is never held back to be read.
 // P3. Of what an agent sent as headers nothing is passed on but what the provider's versioning needs.
 // P4. What a provider says of an error may repeat what we signed in with: it is covered before the agent has it.
 //
-// P5 and P6: requests/check-request.ts.
+// P1 is in metered-call.ts, P2 and P7 in relay.ts, P5 and P6 in requests/check-request.ts.
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import { messageOf } from "../domain/errors.ts";
-import { findApi, heldBody, inputTokensOf, outputLimitOf, passedQuery, providerAt } from "./apis.ts";
-import { type Backoff, isBusy } from "./backoff.ts";
-import type {
-  Cassette,
-  CassetteAnswer,
-  CassetteCall,
-  ModelLedger,
-  ModelOwner,
-  ModelProvider,
-  Settlement,
-} from "./port.ts";
-import { askedWait, type Call, headerOf, send } from "./provider-call.ts";
+import { findApi, hidesUsage, passedQuery, providerAt } from "./apis.ts";
+import { createHangUp, type HangUp } from "./hang-up.ts";
+import { measureRequest } from "./measure.ts";
+import { type CallParts, passMetered, passOn } from "./metered-call.ts";
+import type { ModelOwner, ModelProvider, Settlement } from "./port.ts";
+import { type Call, headerOf } from "./provider-call.ts";
 import { Refusal, refuse } from "./refusal.ts";
-import { relay, replay } from "./relay.ts";
 import { type CheckedRequest, refusedPart } from "./requests/check-request.ts";
 import { readToken } from "./token.ts";
 
-export interface ProxyParts {
-  readonly ledger: ModelLedger;
+export interface ProxyParts extends CallParts {
   readonly secret: string;
   readonly providers: readonly ModelProvider[];
-  readonly backoff: Backoff;
-  readonly cassette: Cassette | null;
-  readonly warn: (message: string) => void;
+  /** How long a provider may still say what a call took whose agent hung up; null: the usual time. */
+  readonly drainMs: number | null;
   /** What was warned of already. */
   readonly told: Set<string>;
 }
@@ -39,50 +28,60 @@ export interface ProxyParts {
 const longestBodyBytes = 32 * 1024 * 1024;
 /** How much is kept of a request whose token nobody has looked at yet. */
 const unknownBodyBytes = 1024 * 1024;
-/** How long a call waits for a busy provider before it is told so. */
-const longestPauseMs = 30 * 60_000;
+/** A stream goes on costing while it is drained; what is answered as a whole is paid for either way. */
+const usualDrainMs = { stream: 10_000, whole: 60_000 } as const;
 
 export interface ProxyServer {
   readonly server: Server;
-  /** Resolves when each call that was under way is counted. */
+  /** Cuts each call that is under way; resolves when it is counted. */
   counted(): Promise<void>;
 }
 
-/** Where an agent's host asks how many of its calls wait for a busy provider: silence is then no sign of a stall. */
+/** Where an agent's host asks how many of its calls wait, for a busy provider or for room in the budget: no stall then. */
 const waitingPath = "/wavesmith/waiting";
 
 /** A server that answers agents' calls of models; to be listened with on a socket that sandboxes see. */
 export function createProxyServer(parts: ProxyParts): ProxyServer {
-  const underWay = new Set<Promise<void>>();
+  const underWay = new Map<HangUp, Promise<void>>();
   const server = createServer((request, response) => {
-    const answered = answer(parts, request, response)
+    const hangUp = createHangUp(response);
+    const answered = answer(parts, { incoming: request, response, hangUp })
       .catch((error: unknown) => {
         const provider = providerAt(request.url ?? "");
         if (error instanceof Refusal) return refuse(response, error, provider);
+        if (hangUp.gone.aborted) return; // Nobody is there to be told.
         parts.warn(`the model proxy failed: ${messageOf(error)}`);
         refuse(response, new Refusal(502, "the call could not be made"), provider);
       })
-      .finally(() => underWay.delete(answered));
-    underWay.add(answered);
+      .finally(() => {
+        hangUp.close();
+        underWay.delete(hangUp);
+      });
+    underWay.set(hangUp, answered);
   });
   server.requestTimeout = 0;
   server.headersTimeout = 30_000;
-  return { server, counted: async () => void (await Promise.all(underWay)) };
+  return {
+    server,
+    async counted() {
+      for (const hangUp of underWay.keys()) hangUp.end();
+      await Promise.all(underWay.values());
+    },
+  };
 }
 
-async function answer(parts: ProxyParts, incoming: IncomingMessage, response: ServerResponse): Promise<void> {
+interface Incoming {
+  readonly incoming: IncomingMessage;
+  readonly response: ServerResponse;
+  readonly hangUp: HangUp;
+}
+
+async function answer(parts: ProxyParts, { incoming, response, hangUp }: Incoming): Promise<void> {
   const [path = "", query] = (incoming.url ?? "").split("?");
-  if (path === waitingPath) {
-    const { id } = await ownerOf(parts, incoming);
-    response.writeHead(200, { "content-type": "application/json" });
-    response.end(JSON.stringify({ waiting: parts.backoff.waiting(id) }));
-    return;
-  }
+  if (path === waitingPath) return sayWaiting(parts, incoming, response);
   const found = findApi(incoming.method ?? "", path);
   if (found === null) throw new Refusal(404, `${incoming.method} ${path} is no call of a model`);
-  const { api, model } = found;
-  const gone = new AbortController();
-  response.once("close", () => gone.abort(new Error("the agent hung up")));
+  const { api } = found;
   // The database is asked while the request comes in. Of a wrong token nothing is said but that it is wrong.
   const asked = ownerOf(parts, incoming);
   const reading = api.method === "GET" ? null : readBody(incoming, asked);
@@ -91,22 +90,33 @@ async function answer(parts: ProxyParts, incoming: IncomingMessage, response: Se
   const provider = parts.providers.find(({ name }) => name === api.provider);
   if (provider === undefined) throw new Refusal(401, `there is no key for ${api.provider} where Wavesmith runs`);
   const body = await reading;
-  if (body !== null) refuseOutside(parts, { owner, api, body, model: model ?? body.model, incoming });
+  const model = found.model ?? body?.model;
+  if (body !== null) refuseOutside(parts, { owner, api, body, model, incoming });
+  const size = api.outputLimit === null || body === null ? null : measureRequest(body);
   const call: Call = {
-    api,
-    model,
-    owner,
-    provider,
+    ...{ api, owner, provider, incoming, response, gone: hangUp.gone, cut: hangUp.cut },
     path: `${found.path}${passedQuery(api, query)}`,
-    incoming,
-    response,
-    signal: gone.signal,
+    hidesUsage: body !== null && hidesUsage(api, body),
+    likelyInputTokens: size?.likelyTokens ?? 0,
     wasSent: false,
   };
-  const { status } = api.outputLimit === null ? await pass(parts, call, body) : await metered(parts, call, body ?? {});
+  let settlement: Settlement;
+  if (size === null || body === null) settlement = await passOn(parts, call, body);
+  else {
+    if (typeof model !== "string") throw new Refusal(400, "the request names no model");
+    const isStream = body.stream === true || path.endsWith(":streamGenerateContent");
+    hangUp.drainFor(parts.drainMs ?? (isStream ? usualDrainMs.stream : usualDrainMs.whole));
+    settlement = await passMetered(parts, call, { body, model, worstTokens: size.worstTokens });
+  }
   // Only now, when it is counted: the agent's next call must not be quicker than that.
-  if (status === "cut") response.destroy();
+  if (settlement.status === "cut") response.destroy();
   else response.end();
+}
+
+async function sayWaiting(parts: ProxyParts, incoming: IncomingMessage, response: ServerResponse): Promise<void> {
+  const { id } = await ownerOf(parts, incoming);
+  response.writeHead(200, { "content-type": "application/json" });
+  response.end(JSON.stringify({ waiting: parts.backoff.waiting(id) + parts.ledger.waiting(id) }));
 }
 
 /** P5, P6: refuses what a plan's network and budget could not hold, and says so to the person once. */
@@ -155,59 +165,3 @@ async function readBody(incoming: IncomingMessage, owner: Promise<ModelOwner>): 
   }
   throw new Refusal(400, "the request is no JSON object");
 }
-
-async function metered(parts: ProxyParts, call: Call, body: Record<string, unknown>): Promise<Settlement> {
-  const { api, owner, provider } = call;
-  const model = call.model ?? body.model;
-  if (typeof model !== "string") throw new Refusal(400, "the request names no model");
-  const granted = await parts.ledger.reserve({
-    owner,
-    provider: provider.name,
-    model,
-    inputTokens: inputTokensOf(body),
-    outputTokens: outputLimitOf(api, body),
-  });
-  if (granted.callId === null) throw new Refusal(402, granted.reason);
-  const { callId, outputTokens } = granted;
-  const settlement = await pass(parts, call, heldBody(api, body, outputTokens)).catch(async (error: unknown) => {
-    // What the provider never had cost nothing; of what it had and did not answer nobody knows.
-    const status = call.wasSent ? "cut" : "failed";
-    await parts.ledger.settle(callId, { status, usage: null, httpStatus: null, error: messageOf(error) });
-    throw error;
-  });
-  const counted = settlement.status === "cut" ? atMost(settlement, outputTokens) : settlement;
-  await parts.ledger.settle(callId, counted);
-  return counted;
-}
-
-/** More than was granted it cannot have taken. */
-const atMost = ({ usage, ...settlement }: Settlement, outputTokens: number): Settlement => ({
-  ...settlement,
-  usage: usage && { ...usage, outputTokens: Math.min(usage.outputTokens, outputTokens) },
-});
-
-/** Makes the call and passes its answer on; waits with all others while the provider is busy. */
-async function pass(parts: ProxyParts, call: Call, body: Record<string, unknown> | null): Promise<Settlement> {
-  const { backoff, cassette } = parts;
-  const { owner, provider, path } = call;
-  const kept: CassetteCall = { owner: owner.name, provider: provider.name, path, body };
-  const found = (await cassette?.find(kept)) ?? null;
-  if (found !== null) return replay(call, found);
-  const deadline = performance.now() + longestPauseMs;
-  for (;;) {
-    await backoff.ready(provider.name, { owner: owner.id, signal: call.signal });
-    const reply = await send(call, body);
-    const status = reply.statusCode ?? 502;
-    if (!isBusy(status) || performance.now() > deadline) {
-      if (!isBusy(status)) backoff.calm(provider.name);
-      return relay(call, reply, cassette === null ? null : (answered) => keepAnswer(parts, kept, answered));
-    }
-    call.wasSent = false;
-    const waitMs = backoff.busy(provider.name, await askedWait(reply));
-    parts.warn(`${provider.name} answers ${status}: its calls wait for ${Math.ceil(waitMs / 1000)} s`);
-  }
-}
-
-/** A call that was answered is counted, also when its answer cannot be written down. */
-const keepAnswer = async ({ cassette, warn }: ProxyParts, call: CassetteCall, answer: CassetteAnswer) =>
-  cassette?.keep(call, answer).catch((error: unknown) => warn(`the cassette is not whole: ${messageOf(error)}`));

@@ -1,18 +1,21 @@
 // An answer on its way back to the agent.
 //
 // P2. An answer passes byte by byte; it is never held back to be read.
+// P7. What a provider counted is counted, also when its agent hung up before it was said; otherwise what passed is.
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { messageOf } from "../domain/errors.ts";
 import type { ModelUsage } from "../domain/models.ts";
+import { likelyTokens } from "./measure.ts";
 import type { CassetteAnswer, ModelProvider, Settlement } from "./port.ts";
 import { type Call, headerOf } from "./provider-call.ts";
 import { createUsageReader, type UsageReader } from "./usage.ts";
+import { createUsageFilter } from "./usage-filter.ts";
 
 const answeredHeaders = ["content-type", "request-id", "x-request-id", "retry-after", "openai-processing-ms"];
 
 /** Passes an answer on as it comes, reading along what it took. */
 export async function relay(
-  { response, signal, provider }: Call,
+  call: Call,
   reply: IncomingMessage,
   keep: ((answer: CassetteAnswer) => Promise<void> | undefined) | null,
 ): Promise<Settlement> {
@@ -25,34 +28,54 @@ export async function relay(
   );
   const reader = createUsageReader(headers["content-type"] ?? "");
   const kept: Buffer[] = [];
-  let passedBytes = 0;
-  response.writeHead(status, headers);
+  const pass = writer(call, /event-stream/.test(headers["content-type"] ?? ""));
+  call.response.writeHead(status, headers);
+  let fault: string | null = null;
   try {
-    for await (const chunk of status >= 400 ? covered(reply, provider) : (reply as AsyncIterable<Buffer>)) {
+    for await (const chunk of status >= 400 ? covered(reply, call.provider) : (reply as AsyncIterable<Buffer>)) {
       reader.take(chunk);
-      passedBytes += chunk.length;
       if (keep !== null) kept.push(chunk);
-      if (!response.write(chunk)) await drained(response, signal);
+      await pass(chunk);
     }
   } catch (error) {
-    const isRefusal = status >= 400;
-    const usage = isRefusal ? reader.usage() : cutUsage(reader, passedBytes);
-    return { status: isRefusal ? "failed" : "cut", usage, httpStatus: status, error: messageOf(error) };
+    fault = messageOf(error);
   }
-  if (keep !== null) await keep({ status, headers, body: Buffer.concat(kept).toString("utf8") });
-  const usage = reader.usage();
-  if (status >= 400) return { status: "failed", usage, httpStatus: status, error: `the provider answered ${status}` };
-  if (reader.isWhole()) return { status: "done", usage, httpStatus: status, error: null };
-  return { status: "cut", usage: cutUsage(reader, passedBytes), httpStatus: status, error: null };
+  if (fault === null && keep !== null) await keep({ status, headers, body: Buffer.concat(kept).toString("utf8") });
+  return settlementOf(call, reader, { status, fault });
 }
 
-/**
- * Providers say at a stream's end what they answered: of one that was cut at least what has passed counts, or whoever hangs
- * up early would answer for nothing. A token is hardly ever less than two bytes of it.
- */
-function cutUsage(reader: UsageReader, passedBytes: number): ModelUsage | null {
+function settlementOf(
+  { gone, likelyInputTokens }: Call,
+  reader: UsageReader,
+  { status, fault }: { status: number; fault: string | null },
+): Settlement {
   const usage = reader.usage();
-  return usage && { ...usage, outputTokens: Math.max(usage.outputTokens, Math.ceil(passedBytes / 2)) };
+  if (status >= 400) {
+    const error = fault ?? `the provider answered ${status}`;
+    return { status: "failed", usage, isEstimated: false, httpStatus: status, error };
+  }
+  const isWhole = fault === null && reader.isWhole();
+  const error = fault ?? (gone.aborted ? "the agent hung up" : null);
+  const outcome = { status: isWhole && !gone.aborted ? "done" : "cut", httpStatus: status, error } as const;
+  if (isWhole && usage !== null) return { ...outcome, usage, isEstimated: false };
+  return { ...outcome, usage: estimated(usage, reader, likelyInputTokens), isEstimated: true };
+}
+
+/** Providers say at an answer's end what it took; without it, what has passed counts. */
+function estimated(said: ModelUsage | null, reader: UsageReader, likelyInputTokens: number): ModelUsage {
+  const outputTokens = likelyTokens(reader.answeredBytes());
+  if (said !== null) return { ...said, outputTokens: Math.max(said.outputTokens, outputTokens) };
+  return { inputTokens: likelyInputTokens, cachedTokens: 0, cacheWriteTokens: 0, outputTokens };
+}
+
+/** Writes to the agent as fast as it reads, and to nobody once it hung up: the rest is read for what it took. */
+function writer({ response, gone, hidesUsage }: Call, isStream: boolean): (chunk: Buffer) => Promise<void> {
+  const filter = hidesUsage && isStream ? createUsageFilter() : null;
+  return async (chunk) => {
+    if (gone.aborted) return;
+    const passed = filter === null ? chunk : filter(chunk);
+    if (passed.length > 0 && !response.write(passed)) await drained(response, gone);
+  };
 }
 
 const longestErrorBytes = 1024 * 1024;
@@ -72,20 +95,25 @@ async function* covered(reply: IncomingMessage, { headers }: ModelProvider): Asy
   );
 }
 
-export function replay({ response }: Call, { status, headers, body }: CassetteAnswer): Settlement {
+export function replay(call: Call, { status, headers, body }: CassetteAnswer): Settlement {
   const reader = createUsageReader(headers["content-type"] ?? "");
-  reader.take(Buffer.from(body));
-  response.writeHead(status, headers).write(body);
-  return { status: status >= 400 ? "failed" : "done", usage: reader.usage(), httpStatus: status, error: null };
+  const chunk = Buffer.from(body);
+  reader.take(chunk);
+  call.response.writeHead(status, headers);
+  const isStream = /event-stream/.test(headers["content-type"] ?? "");
+  call.response.write(call.hidesUsage && isStream ? createUsageFilter()(chunk) : chunk);
+  return { ...settlementOf(call, reader, { status, fault: null }), status: status >= 400 ? "failed" : "done" };
 }
 
-const drained = (response: ServerResponse, signal: AbortSignal): Promise<void> =>
-  new Promise((resolve, reject) => {
-    const stop = (): void => reject(signal.reason);
-    if (signal.aborted) return stop();
-    signal.addEventListener("abort", stop, { once: true });
-    response.once("drain", () => {
-      signal.removeEventListener("abort", stop);
+/** Resolves when more can be written, or nobody reads any more. */
+const drained = (response: ServerResponse, gone: AbortSignal): Promise<void> =>
+  new Promise((resolve) => {
+    const over = (): void => {
+      gone.removeEventListener("abort", over);
+      response.off("drain", over);
       resolve();
-    });
+    };
+    if (gone.aborted) return over();
+    gone.addEventListener("abort", over);
+    response.once("drain", over);
   });

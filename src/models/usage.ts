@@ -12,16 +12,17 @@ const anthropicSchema = z.object({
   cache_read_input_tokens: count,
   cache_creation_input_tokens: count,
   output_tokens: count,
+  cache_creation: z.object({ ephemeral_1h_input_tokens: count }).nullish(),
 });
 const chatSchema = z.object({
   prompt_tokens: z.number().int().nonnegative(),
   completion_tokens: z.number().int().nonnegative(),
-  prompt_tokens_details: z.object({ cached_tokens: count }).nullish(),
+  prompt_tokens_details: z.object({ cached_tokens: count, cache_write_tokens: count }).nullish(),
 });
 const responsesSchema = z.object({
   input_tokens: z.number().int().nonnegative(),
   output_tokens: z.number().int().nonnegative(),
-  input_tokens_details: z.object({ cached_tokens: count }),
+  input_tokens_details: z.object({ cached_tokens: count, cache_write_tokens: count }),
 });
 
 const geminiSchema = z.object({
@@ -39,6 +40,8 @@ export interface UsageReader {
   usage(): ModelUsage | null;
   /** Whether the answer came to its proper end. */
   isWhole(): boolean;
+  /** How much of an answer came, in bytes: of a stream, without what it is wrapped in. */
+  answeredBytes(): number;
 }
 
 const longestLine = 8 * 1024 * 1024;
@@ -57,9 +60,11 @@ interface Found {
 function streamReader(found: Found): UsageReader {
   const decoder = new StringDecoder("utf8");
   let rest = "";
+  let answeredBytes = 0;
   const line = (text: string): void => {
     if (!text.startsWith("data:")) return;
     const data = text.slice(5).trim();
+    answeredBytes += wordsIn(data);
     if (data === "[DONE]") found.ended = true;
     else if (/"(usage|type|usageMetadata|finishReason|promptFeedback)"/.test(data)) readEvent(data, found);
   };
@@ -72,7 +77,20 @@ function streamReader(found: Found): UsageReader {
     },
     usage: () => found.usage,
     isWhole: () => found.ended,
+    answeredBytes: () => answeredBytes,
   };
+}
+
+const words =
+  /"(?:text|thinking|partial_json|delta|content|arguments|reasoning_content|reasoning)"\s*:\s*"((?:[^"\\]|\\.)*)"/g;
+
+/** What an event adds to an answer, in bytes, without taking it apart. Events that say it all again add nothing. */
+function wordsIn(data: string): number {
+  if (/"type"\s*:\s*"response\./.test(data) && !/"type"\s*:\s*"response\.[\w.]+\.delta"/.test(data)) return 0;
+  if (data.includes('"functionCall"')) return data.length;
+  let sizeBytes = 0;
+  for (const [, text = ""] of data.matchAll(words)) sizeBytes += Buffer.byteLength(text);
+  return sizeBytes;
 }
 
 function wholeReader(found: Found): UsageReader {
@@ -92,6 +110,7 @@ function wholeReader(found: Found): UsageReader {
       return found.usage;
     },
     isWhole: () => true,
+    answeredBytes: () => sizeBytes,
   };
 }
 
@@ -144,12 +163,18 @@ function usageOf(value: unknown): ModelUsage | null {
   const chat = chatSchema.safeParse(value);
   if (chat.success) {
     const { prompt_tokens: inputTokens, completion_tokens: outputTokens, prompt_tokens_details: details } = chat.data;
-    return { inputTokens, outputTokens, cachedTokens: details?.cached_tokens ?? 0, cacheWriteTokens: 0 };
+    return {
+      ...{ inputTokens, outputTokens, cachedTokens: details?.cached_tokens ?? 0 },
+      cacheWriteTokens: details?.cache_write_tokens ?? 0,
+    };
   }
   const responses = responsesSchema.safeParse(value);
   if (responses.success) {
     const { input_tokens: inputTokens, output_tokens: outputTokens, input_tokens_details: details } = responses.data;
-    return { inputTokens, outputTokens, cachedTokens: details.cached_tokens ?? 0, cacheWriteTokens: 0 };
+    return {
+      ...{ inputTokens, outputTokens, cachedTokens: details.cached_tokens ?? 0 },
+      cacheWriteTokens: details.cache_write_tokens ?? 0,
+    };
   }
   const anthropic = anthropicSchema.safeParse(value);
   if (!anthropic.success) return null;
@@ -157,7 +182,9 @@ function usageOf(value: unknown): ModelUsage | null {
   const cacheWriteTokens = anthropic.data.cache_creation_input_tokens ?? 0;
   // What is read from and written to the cache comes on top there.
   const inputTokens = (anthropic.data.input_tokens ?? 0) + cachedTokens + cacheWriteTokens;
-  return { inputTokens, cachedTokens, cacheWriteTokens, outputTokens: anthropic.data.output_tokens ?? 0 };
+  const cacheWriteLongTokens = anthropic.data.cache_creation?.ephemeral_1h_input_tokens ?? 0;
+  const outputTokens = anthropic.data.output_tokens ?? 0;
+  return { inputTokens, cachedTokens, cacheWriteTokens, cacheWriteLongTokens, outputTokens };
 }
 
 /** Counts grow in the course of a stream; a later event may leave out what an earlier one said. */
@@ -167,6 +194,7 @@ function merged(before: ModelUsage | null, now: ModelUsage | null): ModelUsage |
     inputTokens: Math.max(before.inputTokens, now.inputTokens),
     cachedTokens: Math.max(before.cachedTokens, now.cachedTokens),
     cacheWriteTokens: Math.max(before.cacheWriteTokens, now.cacheWriteTokens),
+    cacheWriteLongTokens: Math.max(before.cacheWriteLongTokens ?? 0, now.cacheWriteLongTokens ?? 0),
     outputTokens: Math.max(before.outputTokens, now.outputTokens),
   };
 }

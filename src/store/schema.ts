@@ -592,6 +592,8 @@ export const modelCalls = pgTable(
     cachedTokens: bigint("cached_tokens", { mode: "number" }),
     outputTokens: bigint("output_tokens", { mode: "number" }),
     microUsd: bigint("micro_usd", { mode: "number" }),
+    /** Its provider did not say what it took: the tokens are an estimate of what passed. */
+    estimated: boolean("estimated").notNull().default(false),
     httpStatus: integer("http_status"),
     error: text("error"),
     startedAt: moment("started_at").notNull().defaultNow(),
@@ -602,7 +604,7 @@ export const modelCalls = pgTable(
     index("model_calls_by_build").on(table.buildId, table.startedAt),
     index("model_calls_open").on(table.buildId).where(sql`status = 'open'`),
     check("model_call_status", oneOf("status", modelCallStatuses)),
-    check("model_call_ended", sql`(status = 'open') = (ended_at is null)`),
+    check("model_call_ended", sql`(status in ('waiting', 'open')) = (ended_at is null)`),
   ],
 );
 

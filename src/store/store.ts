@@ -89,6 +89,7 @@ async function attemptInContext(
 /** A build may make tens of thousands of calls: they are added up where they are. */
 async function modelSpending(db: Queryable, buildId: string): Promise<ReadonlyMap<string, Spending>> {
   const text = `select owner_id, count(*) calls, count(*) filter (where status = 'open') open_calls,
+      count(*) filter (where status = 'waiting') waiting_calls, count(*) filter (where estimated) estimated_calls,
       sum(counted) tokens, sum(coalesce(input_tokens, 0)) input_tokens, sum(coalesce(cached_tokens, 0)) cached_tokens,
       sum(coalesce(output_tokens, 0)) output_tokens, sum(coalesce(micro_usd, 0)) micro_usd,
       count(*) filter (where counted > 0 and micro_usd is null) unpriced_calls
@@ -102,6 +103,8 @@ async function modelSpending(db: Queryable, buildId: string): Promise<ReadonlyMa
       {
         calls: Number(row.calls),
         openCalls: Number(row.open_calls),
+        waitingCalls: Number(row.waiting_calls),
+        estimatedCalls: Number(row.estimated_calls),
         tokens: Number(row.tokens),
         inputTokens: Number(row.input_tokens),
         cachedTokens: Number(row.cached_tokens),

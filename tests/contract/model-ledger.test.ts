@@ -44,6 +44,14 @@ function randomFrom(seed: number): (below: number) => number {
   };
 }
 
+async function until(what: string, holds: () => Promise<boolean> | boolean): Promise<void> {
+  const deadline = Date.now() + 60_000;
+  while (!(await holds())) {
+    if (Date.now() > deadline) throw new Error(`never came to pass: ${what}`);
+    await new Promise((resolve) => setTimeout(resolve, 20));
+  }
+}
+
 describe("a budget under many calls at once", () => {
   const seeds = [1, 2, Date.now() % 1_000_000];
   it.each(
@@ -73,7 +81,10 @@ describe("a budget under many calls at once", () => {
     }));
     let refused = 0;
     const make1 = async ({ ledger, inputTokens, outputTokens, used, end }: (typeof plans)[number]): Promise<void> => {
-      const granted = await ledger.reserve({ owner, provider: "p", model: "m", inputTokens, outputTokens });
+      const asked = { owner, provider: "p", model: "m", inputTokens, outputTokens, leastOutputTokens: 256 };
+      // Who waits for calls that nobody will ever settle hangs up.
+      const hungUp = AbortSignal.timeout(300);
+      const granted = await ledger.reserve(asked, hungUp).catch(() => ({ callId: null }) as const);
       if (granted.callId === null) {
         refused += 1;
         return;
@@ -83,7 +94,8 @@ describe("a budget under many calls at once", () => {
       if (end === "dead") return;
       const count = { inputTokens, cachedTokens: 0, cacheWriteTokens: 0 };
       const usage = end === "done" ? { ...count, outputTokens: Math.floor(granted.outputTokens * used) } : null;
-      const settlement = { status: end as "done" | "cut" | "failed", usage, httpStatus: null, error: null };
+      const outcome = { status: end as "done" | "cut" | "failed", httpStatus: null, error: null };
+      const settlement = { ...outcome, usage, isEstimated: usage === null };
       // Said twice, as by one that does not know whether the first was heard, or by whoever takes over: it counts once.
       await Promise.all([ledger.settle(granted.callId, settlement), ledgers[0]!.settle(granted.callId, settlement)]);
       await held();
@@ -152,17 +164,26 @@ describe("a budget under many calls at once", () => {
     await liveModelAttempt(store, { tokens: 10_000, usd: null });
     const ledger = createLedger({ store, ids: randomIds, now: () => new Date(), priceOf: () => null });
     const owner = (await ledger.findOwner("attempt", modelAttempt.id, modelAttempt.fence))!;
-    const ask = () => ledger.reserve({ owner, provider: "p", model: "m", inputTokens: 500, outputTokens: 8_000 });
-    const [first, second] = await Promise.all([ask(), ask()]);
-    // One got all it asked for, the other what was left.
-    expect([first, second].map((one) => ("outputTokens" in one ? one.outputTokens : 0)).sort()).toEqual([1_000, 8_000]);
-    expect((await ask()).callId).toBeNull();
-    // A provider that overshoots by a fifth, in one of them: no further call passes.
+    const asked = { owner, provider: "p", model: "m", inputTokens: 500, outputTokens: 8_000, leastOutputTokens: 256 };
+    const ask = () => ledger.reserve(asked, AbortSignal.timeout(60_000));
+    const [first, second] = [ask(), ask()];
+    const granted = await Promise.race([first, second]);
+    // One got all it asked for, the other waits for it.
+    expect(granted).toMatchObject({ outputTokens: 8_000 });
+    await until("the other waits", async () => (await store.modelCalls.list({ status: "waiting" })).length === 1);
+    expect(ledger.waiting(owner.id)).toBe(1);
+    // A provider that overshoots by a fifth: no further call passes, and who waited is told at once.
     const usage = { inputTokens: 500, cachedTokens: 0, cacheWriteTokens: 0, outputTokens: 9_600 };
-    const large = "outputTokens" in first && first.outputTokens === 8_000 ? first : second;
-    await ledger.settle(large.callId!, { status: "done", usage, httpStatus: 200, error: null });
+    await ledger.settle(granted.callId!, { status: "done", usage, isEstimated: false, httpStatus: 200, error: null });
+    const other = (await Promise.all([first, second])).find(({ callId }) => callId !== granted.callId);
+    expect(other).toMatchObject({
+      callId: null,
+      isOver: true,
+      reason: expect.stringContaining("10100 of 10000 tokens"),
+    });
     expect((await ask()).callId).toBeNull();
     expect((await spending()).spentTokens).toBe(10_100);
+    expect([await store.modelCalls.list({ status: "waiting" }), ledger.waiting(owner.id)]).toEqual([[], 0]);
   });
 });
 
@@ -230,14 +251,6 @@ describe("a process that is killed in the middle of a call", () => {
   }
 
   const token = () => createToken(store);
-
-  async function until(what: string, holds: () => Promise<boolean> | boolean): Promise<void> {
-    const deadline = Date.now() + 60_000;
-    while (!(await holds())) {
-      if (Date.now() > deadline) throw new Error(`never came to pass: ${what}`);
-      await new Promise((resolve) => setTimeout(resolve, 20));
-    }
-  }
 
   it("leaves a reservation that the next one settles, once, although the agent lives on", async () => {
     await liveModelAttempt(store, { tokens: 6_000, usd: null });

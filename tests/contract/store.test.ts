@@ -1,4 +1,5 @@
 import { beforeEach, describe, expect, it } from "vitest";
+import type { ModelCallStatus } from "../../src/domain/models.ts";
 import type { Store } from "../../src/store/port.ts";
 import { createStore } from "../../src/store/store.ts";
 import { testDatabase } from "../support/database.ts";
@@ -48,7 +49,7 @@ describe.each(stores)("the store $name", ({ open }) => {
 
   it("adds up what each attempt, and each tenant, has spent on models", async () => {
     await store.builds.insert(build("b1"));
-    const call = (id: string, ownerId: string, status: "open" | "done" | "failed" | "cut", more: object) =>
+    const call = (id: string, ownerId: string, status: ModelCallStatus, more: object) =>
       store.modelCalls.insert({
         id,
         buildId: "b1",
@@ -58,11 +59,12 @@ describe.each(stores)("the store $name", ({ open }) => {
         model: "m",
         status,
         reservedTokens: 1_000,
-        endedAt: status === "open" ? null : new Date(),
+        endedAt: status === "open" || status === "waiting" ? null : new Date(),
         ...more,
       });
     await call("c1", "att_1", "done", { inputTokens: 100, cachedTokens: 40, outputTokens: 7, microUsd: 12 });
-    await call("c2", "att_1", "cut", {});
+    await call("c2", "att_1", "cut", { estimated: true });
+    await call("c6", "att_1", "waiting", { reservedTokens: 0 });
     await call("c3", "att_1", "failed", {});
     await call("c4", "att_1", "open", {});
     await call("c5", "att_2", "done", { inputTokens: 5, cachedTokens: 0, outputTokens: 5, microUsd: null });
@@ -72,8 +74,10 @@ describe.each(stores)("the store $name", ({ open }) => {
         [
           "att_1",
           {
-            calls: 4,
+            calls: 5,
             openCalls: 1,
+            waitingCalls: 1,
+            estimatedCalls: 1,
             tokens: 1_107,
             inputTokens: 100,
             cachedTokens: 40,
@@ -87,6 +91,8 @@ describe.each(stores)("the store $name", ({ open }) => {
           {
             calls: 1,
             openCalls: 0,
+            waitingCalls: 0,
+            estimatedCalls: 0,
             tokens: 10,
             inputTokens: 5,
             cachedTokens: 0,

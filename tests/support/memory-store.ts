@@ -35,7 +35,7 @@ const checks: Record<string, (row: AnyRow) => boolean> = {
   attempt_kind: (row) => (row.kind === "task") === (row.taskId !== null),
   gate_finished: (row) => (row.status === "finished") === (row.verdict !== null),
   gate_passed_has_evidence: (row) => row.verdict !== "passed" || row.evidence !== null,
-  model_call_ended: (row) => (row.status === "open") === (row.endedAt === null),
+  model_call_ended: (row) => (row.status === "open" || row.status === "waiting") === (row.endedAt === null),
   snapshot_kept_has_checksum: (row) => row.state !== "kept" || (row.sha256 !== null && row.sizeBytes !== null),
   question_answered: (row) => (row.answer === null) === (row.answeredAt === null),
   approval_rejected_has_reason: (row) => row.decision === "approved" || row.reason !== null,
@@ -250,6 +250,8 @@ function storeOf({ rows, atomically, holders, options }: Shared, process: Memory
       const one: Spending = {
         calls: 1,
         openCalls: call.status === "open" ? 1 : 0,
+        waitingCalls: call.status === "waiting" ? 1 : 0,
+        estimatedCalls: call.estimated ? 1 : 0,
         tokens,
         inputTokens: call.inputTokens ?? 0,
         cachedTokens: call.cachedTokens ?? 0,

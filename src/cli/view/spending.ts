@@ -37,7 +37,12 @@ export function usd(microUsd: number): string {
 }
 
 /** `12.3k tokens, 0.42 USD`; empty when no model was called. */
-export const spentText = (spent: Spending): string => (spent.calls === 0 ? "" : sumText(spent));
+export const spentText = (spent: Spending): string =>
+  spent.calls === 0 ? "" : `${sumText(spent)}${estimatedText(spent)}`;
+
+/** How many calls are in a sum by our estimate, since their provider did not say what they took. */
+const estimatedText = ({ estimatedCalls }: Spending): string =>
+  estimatedCalls === 0 ? "" : ` (${count(estimatedCalls, "call")} estimated)`;
 
 /** The same of a sum of which it is known that it is one. */
 export const sumText = (sum: SpendingSum): string => `${tokens(sum.tokens)} tokens, ${priceText(sum)}`;
@@ -59,13 +64,17 @@ export function budgetText(view: BuildView): string {
   const ofTokens = mostTokens === null ? "" : ` of ${tokens(mostTokens)}`;
   const price = mostUsd === null ? priceText(spent) : `${usd(spent.microUsd)} of ${mostUsd.toFixed(2)} USD`;
   const open = spent.openCalls === 0 ? "" : `, ${count(spent.openCalls, "call")} under way`;
-  return `${tokens(spent.tokens)}${ofTokens} tokens, ${price}${open}`;
+  const waiting =
+    spent.waitingCalls === 0 ? "" : `, ${count(spent.waitingCalls, "call")} waiting for room in the budget`;
+  return `${tokens(spent.tokens)}${ofTokens} tokens, ${price}${estimatedText(spent)}${open}${waiting}`;
 }
 
 /** For programs. */
 export interface Spent {
   readonly calls: number;
   readonly openCalls: number;
+  readonly waitingCalls: number;
+  readonly estimatedCalls: number;
   readonly tokens: number;
   readonly inputTokens: number;
   readonly cachedTokens: number;

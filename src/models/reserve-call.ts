@@ -1,0 +1,157 @@
+// What a call may take, and whether a budget has room for it now, later or never.
+//
+// W10. Each call reserves its worst case in one row-locked update before it is made.
+import type { IdSource } from "../domain/ids.ts";
+import type { BuildSpendingRow, ModelCallInsert, Store, StoreTransaction } from "../store/port.ts";
+import type { Granted, ModelOwner, Reservation } from "./port.ts";
+import { costMicroUsd, type Price, rateOf } from "./prices.ts";
+
+interface ReserveParts {
+  readonly store: Store;
+  readonly ids: IdSource;
+  readonly now: () => Date;
+  readonly priceOf: (provider: string, model: string) => Price | null;
+}
+
+/** Other calls hold what it needs: it is written down as waiting. */
+export interface Waits {
+  readonly waitingId: string;
+}
+
+export type Attempted = Granted | Waits;
+
+const micro = 1_000_000;
+
+/** Nearly every call has room for all it asks for, which takes one statement. Null: this one has not, or is the first. */
+export async function reserveWhole(parts: ReserveParts, reservation: Reservation): Promise<Granted | null> {
+  const { owner, provider, model, outputTokens } = reservation;
+  const { tokens, usd } = owner.budget;
+  const price = parts.priceOf(provider, model);
+  if (usd !== null && price === null) return null;
+  const call = callOf(parts, reservation, { price, outputTokens });
+  const microUsd = usd === null ? null : Math.floor(usd * micro);
+  return (await parts.store.reserveModelCall(call, { tokens, microUsd })) ? { callId: call.id, outputTokens } : null;
+}
+
+interface ReserveOrWaitParts extends ReserveParts {
+  /** Settles calls whose owners are gone; the row after that. */
+  readonly settleGone: (transaction: StoreTransaction, spending: BuildSpendingRow) => Promise<BuildSpendingRow>;
+}
+
+/**
+ * Reserves all that is asked for; or what is left, when no other call is under way; or waits, when others may give back
+ * what this one needs. A call is refused only when what is really spent leaves no room for it.
+ */
+export async function reserveOrWait(
+  transaction: StoreTransaction,
+  parts: ReserveOrWaitParts,
+  { reservation, waitingId }: { reservation: Reservation; waitingId: string | null },
+): Promise<Attempted> {
+  const { owner, provider, model } = reservation;
+  const locked = await transaction.lockSpending(owner.buildId);
+  const price = parts.priceOf(provider, model);
+  if (owner.budget.usd !== null && price === null) {
+    return refused(`the price of ${provider}:${model} is unknown, and the build has a limit in USD`);
+  }
+  const isWhole = (row: BuildSpendingRow): boolean => grantable(reservation, price, row) >= reservation.outputTokens;
+  const spending =
+    isWhole(locked) || locked.reservedTokens === 0 ? locked : await parts.settleGone(transaction, locked);
+  const least = Math.min(reservation.leastOutputTokens, reservation.outputTokens);
+  const unreserved = { ...spending, reservedTokens: 0, reservedMicroUsd: 0 };
+  if (grantable(reservation, price, unreserved) < least) return refused(overText(owner, spending));
+  if (!isWhole(spending) && spending.reservedTokens > 0) return wait(transaction, parts, { reservation, waitingId });
+  const outputTokens = grantable(reservation, price, spending);
+  const call = { ...callOf(parts, reservation, { price, outputTokens }), ...(waitingId !== null && { id: waitingId }) };
+  if (waitingId === null) await transaction.modelCalls.insert(call);
+  else await transaction.modelCalls.update({ id: waitingId, status: "waiting" }, call);
+  await transaction.buildSpending.update(
+    { buildId: owner.buildId },
+    {
+      reservedTokens: spending.reservedTokens + call.reservedTokens,
+      reservedMicroUsd: spending.reservedMicroUsd + (call.reservedMicroUsd ?? 0),
+    },
+  );
+  return { callId: call.id, outputTokens };
+}
+
+/** Writes a call down as waiting, for people to see; once. */
+async function wait(
+  transaction: StoreTransaction,
+  parts: ReserveParts,
+  { reservation, waitingId }: { reservation: Reservation; waitingId: string | null },
+): Promise<Waits> {
+  if (waitingId !== null) return { waitingId };
+  const call = waitingCallOf(parts, reservation);
+  await transaction.modelCalls.insert(call);
+  return { waitingId: call.id };
+}
+
+/** A call for which nothing is reserved yet. */
+export const waitingCallOf = (parts: ReserveParts, reservation: Reservation): ModelCallInsert => ({
+  ...callOf(parts, reservation, { price: null, outputTokens: 0 }),
+  status: "waiting",
+  reservedTokens: 0,
+});
+
+/** The call at its worst, when its answer may take so much. */
+function callOf(
+  { ids, now }: ReserveParts,
+  { owner, provider, model, inputTokens }: Reservation,
+  { price, outputTokens }: { price: Price | null; outputTokens: number },
+): ModelCallInsert {
+  return {
+    id: ids("model-call"),
+    buildId: owner.buildId,
+    ownerKind: owner.kind,
+    ownerId: owner.id,
+    provider,
+    model,
+    status: "open",
+    reservedTokens: inputTokens + outputTokens,
+    reservedMicroUsd: price === null ? null : costMicroUsd(price, worst(inputTokens, outputTokens)),
+    startedAt: now(),
+  };
+}
+
+/** How much an answer may take, at most what was asked for; less than nothing when not even the question has room. */
+function grantable(
+  { owner, inputTokens, outputTokens }: Reservation,
+  price: Price | null,
+  row: BuildSpendingRow,
+): number {
+  const left = roomLeft(owner, row);
+  const byTokens = left.tokens - inputTokens;
+  if (price === null) return Math.min(outputTokens, byTokens);
+  const withoutAnswer = left.microUsd - costMicroUsd(price, worst(inputTokens, 0));
+  const { output } = rateOf(price, inputTokens);
+  const byUsd = withoutAnswer < 0 ? -1 : output === 0 ? outputTokens : Math.floor(withoutAnswer / output);
+  return Math.min(outputTokens, byTokens, byUsd);
+}
+
+const refused = (reason: string): Granted => ({ callId: null, isOver: true, reason: `over budget: ${reason}` });
+
+const worst = (inputTokens: number, outputTokens: number) => ({
+  inputTokens,
+  cachedTokens: 0,
+  cacheWriteTokens: inputTokens,
+  outputTokens,
+});
+
+interface Room {
+  readonly tokens: number;
+  readonly microUsd: number;
+}
+
+/** What may still be reserved. */
+const roomLeft = ({ budget }: ModelOwner, row: BuildSpendingRow): Room => ({
+  tokens: (budget.tokens ?? Number.POSITIVE_INFINITY) - row.spentTokens - row.reservedTokens,
+  microUsd: (budget.usd ?? Number.POSITIVE_INFINITY) * micro - row.spentMicroUsd - row.reservedMicroUsd,
+});
+
+function overText({ budget }: ModelOwner, { spentTokens, spentMicroUsd }: BuildSpendingRow): string {
+  const parts = [
+    ...(budget.tokens === null ? [] : [`${spentTokens} of ${budget.tokens} tokens`]),
+    ...(budget.usd === null ? [] : [`${(spentMicroUsd / micro).toFixed(2)} of ${budget.usd.toFixed(2)} USD`]),
+  ];
+  return `${parts.join(" and ")} are spent, which leaves no room for this call`;
+}
