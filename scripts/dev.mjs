@@ -1,11 +1,13 @@
 // `npm run dev`: an Inngest dev server and `wavesmith serve --engine inngest`, started and ended together. Further words
 // go to `serve`. A dev server that runs already is used and left alone.
 import { spawn } from "node:child_process";
+import { accessSync, constants, statSync } from "node:fs";
+import { delimiter, join } from "node:path";
 import { fileURLToPath } from "node:url";
 
 const devServer = process.env.INNGEST_DEV?.startsWith("http") ? process.env.INNGEST_DEV : "http://127.0.0.1:8288";
 const wavesmith = fileURLToPath(new URL("../bin/wavesmith.js", import.meta.url));
-const patienceMs = 120_000;
+const patienceMs = 30_000;
 const children = [];
 let stopping = false;
 
@@ -22,8 +24,9 @@ if (!stopping) {
 
 async function startDevServer() {
   if (process.env.INNGEST_DEV?.startsWith("http")) give(`nothing answers at INNGEST_DEV, ${devServer}`);
-  console.log("starting Inngest's dev server (the first time it is downloaded)");
-  const server = start("npx", ["--yes", "inngest-cli@latest", "dev", "--no-discovery", "--host", "127.0.0.1"], {});
+  const program = inngestProgram();
+  const { port } = new URL(devServer);
+  const server = start(program, ["dev", "--no-discovery", "--host", "127.0.0.1", "--port", port], {});
   let over = false;
   void server.ended.then(() => {
     over = true;
@@ -31,17 +34,37 @@ async function startDevServer() {
   const deadline = Date.now() + patienceMs;
   while (!(await answers())) {
     if (stopping) return;
-    if (over) give("npx could not get it or could not start it (what it said, if anything, is above)");
-    if (Date.now() > deadline) give(`it did not answer at ${devServer} within ${patienceMs / 1000} seconds`);
+    if (over) give(`${program} could not be started (what it printed, if anything, is above)`);
+    if (Date.now() > deadline) give(`${program} did not answer at ${devServer} within ${patienceMs / 1000} seconds`);
     await new Promise((wake) => setTimeout(wake, 300));
+  }
+}
+
+/** INNGEST_BIN, or what is on PATH: `npx` would download it, and hang for minutes where it cannot. */
+function inngestProgram() {
+  const { INNGEST_BIN: named, PATH = "" } = process.env;
+  if (named) return isProgram(named) ? named : give(`INNGEST_BIN is ${named}, which is no program`);
+  const places = PATH.split(delimiter).flatMap((folder) =>
+    ["inngest", "inngest-cli"].map((name) => join(folder, name)),
+  );
+  return places.find(isProgram) ?? give("nothing answers there, and no `inngest` is on PATH");
+}
+
+function isProgram(path) {
+  try {
+    accessSync(path, constants.X_OK);
+    return statSync(path).isFile();
+  } catch {
+    return false; // not there, or not to be run
   }
 }
 
 function give(reason) {
   console.error(`
-wavesmith: no Inngest dev server: ${reason}
+wavesmith: no Inngest dev server at ${devServer}: ${reason}
   remedy, one of:
     npm install --global inngest-cli      then again: npm run dev
+    INNGEST_BIN=/path/to/inngest npm run dev
     docker run --rm --network host inngest/inngest inngest dev --no-discovery
                                           and beside it: npm run dev
     INNGEST_DEV=http://HOST:8288 npm run dev   for one that runs elsewhere on this machine
