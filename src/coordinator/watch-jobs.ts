@@ -39,7 +39,8 @@ export interface WatchOptions {
 /** Watches the running jobs of the projects this process serves. */
 export function watchJobs(ports: Ports, options: WatchOptions): JobWatcher {
   const stopping = new AbortController();
-  const watched = new Map<string, Promise<void>>();
+  // A signal for each: one for all would have as many listeners as there are jobs, of which Node warns.
+  const watched = new Map<string, { readonly over: Promise<void>; readonly stopping: AbortController }>();
   let wake: () => void = () => undefined;
 
   const renew = async (): Promise<void> => {
@@ -65,11 +66,12 @@ export function watchJobs(ports: Ports, options: WatchOptions): JobWatcher {
     });
     for (const lease of leased) {
       const { key } = lease.job;
-      const watching = watchJob(ports, lease, stopping.signal)
+      const own = new AbortController();
+      const over = watchJob(ports, lease, own.signal)
         .then((ended) => (ended ? options.flush() : undefined))
         .catch((error: unknown) => giveBack(ports, lease, error))
         .finally(() => watched.delete(key));
-      watched.set(key, watching);
+      watched.set(key, { over, stopping: own });
     }
   };
 
@@ -90,7 +92,9 @@ export function watchJobs(ports: Ports, options: WatchOptions): JobWatcher {
       stopping.abort();
       wake();
       await loop;
-      await Promise.allSettled(watched.values());
+      const left = [...watched.values()];
+      for (const watch of left) watch.stopping.abort();
+      await Promise.allSettled(left.map(({ over }) => over));
       await ports.store.releaseLeases(options.owner);
     },
   };
