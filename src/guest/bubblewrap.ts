@@ -98,7 +98,8 @@ function coverArguments({ hidden = [], scratch }: Launch): string[] {
 function start(options: BubblewrapOptions, bwrapArguments: string[], launch: Launch): Launched {
   let child: ChildProcess;
   try {
-    child = spawn(options.bwrap, ["--args", "3", "--json-status-fd", "4", "--", ...launch.argv], {
+    const [program = "", ...before] = [...(launch.enter ?? []), options.bwrap];
+    child = spawn(program, [...before, "--args", "3", "--json-status-fd", "4", "--", ...launch.argv], {
       env: {},
       stdio: [...launch.stdio, "pipe", "pipe"],
     });

@@ -6,6 +6,7 @@ import { join } from "node:path";
 import { holdConnection } from "./alive.ts";
 import { messageOf, systemCode } from "./faults.ts";
 import { joinConnections } from "./join.ts";
+import type { Door } from "./loopback.ts";
 import { createNoNetwork } from "./no-network.ts";
 import type { GuestHealth } from "./protocol.ts";
 import type { NetworkSetting } from "./settings.ts";
@@ -28,6 +29,8 @@ const trustNames = [
 ] as const;
 
 export interface Egress {
+  /** The ports that lead out, for loopbacks besides the guest's own. */
+  readonly doors: readonly Door[];
   /** The ports, and what was refused, as health tells them. */
   state(): NonNullable<GuestHealth["egress"]>;
   /** For every program that is started. */
@@ -44,7 +47,9 @@ export async function openEgress(folder: string, network: NetworkSetting): Promi
   const none = network === "none" ? createNoNetwork() : null;
   if (none !== null) await listenNear(none.server, fixedPorts.proxy);
   const ports = { proxyPort: proxy === null ? null : portOf(proxy), modelPort: portOf(model) };
+  const servers = [model, proxy, none?.server].filter((server) => server !== undefined && server !== null);
   return {
+    doors: servers.map((server) => ({ port: portOf(server), server })),
     state: () => (none === null ? ports : { ...ports, refused: none.refused() }),
     env: {
       ...proxyEnvironment(none === null ? ports.proxyPort : portOf(none.server)),

@@ -15,6 +15,8 @@ export interface Launch {
   readonly writable: readonly string[];
   /** Absolute real paths on the volume in whose place there is an empty folder of the scratch folder's. */
   readonly hidden?: readonly string[];
+  /** A command that puts the program after it into the job's network; absent: it has the guest's. */
+  readonly enter?: readonly string[];
   /** A private folder for temporary files and HOME. */
   readonly scratch: string;
   /** Names the owner and this launch, `<owner>.<launch>`; unlike that of any other launch. */

@@ -11,6 +11,7 @@ import { type Changes, createChanges } from "./changes.ts";
 import { messageOf } from "./faults.ts";
 import { createJobInput, type JobInput } from "./input.ts";
 import { createLedger, firstState, type Ledger } from "./ledger.ts";
+import type { Loopback } from "./loopback.ts";
 import { createJobOutput, outputSize } from "./output.ts";
 import { type GuestParts, ownerOf, type Scratch } from "./parts.ts";
 import type { JobSpec, JobState, StageSpec, StageState } from "./protocol.ts";
@@ -51,8 +52,10 @@ export async function startJob(parts: GuestParts, place: JobPlace, spec: JobSpec
   const hidden = await Promise.all((spec.hidden ?? []).map((path) => parts.volume.locateOrMake(path)));
   await mkdir(folder, { recursive: true, mode: 0o700 });
   let scratch: Scratch | null = null;
+  let loopback: Loopback | null = null;
   try {
     scratch = await parts.scratch.create();
+    loopback = (await parts.loopbacks?.open(spec.ports ?? [])) ?? null;
     const conductor: { current: Conductor | null } = { current: null };
     const changes = createChanges();
     const onProblem = (): void => conductor.current?.outputFailed();
@@ -64,10 +67,21 @@ export async function startJob(parts: GuestParts, place: JobPlace, spec: JobSpec
     );
     await saveRecord(folder, first, true);
     const input = createJobInput(join(folder, "stdin.log"));
-    const around = { parts, owner: ownerOf(parts.volume, key), folder, writable, hidden, scratch, output, input };
+    const around = {
+      parts,
+      owner: ownerOf(parts.volume, key),
+      folder,
+      writable,
+      hidden,
+      scratch,
+      loopback,
+      output,
+      input,
+    };
     conductor.current = new Conductor(around, spec, { ledger: createLedger(folder, first, changes), before });
     return conductor.current;
   } catch (error) {
+    loopback?.close();
     await scratch?.remove();
     await removeTree(folder).catch(() => undefined); // Not a record yet, so it is removed when a guest starts.
     throw error;
@@ -313,6 +327,7 @@ class Conductor implements Job {
     const problem = fault ?? this.#around.output.problem();
     await this.#around.input.close().catch(() => undefined); // Nobody reads it again.
     await this.#around.output.close().catch(() => undefined); // What could not be written is already known as its problem.
+    this.#around.loopback?.close();
     await this.#around.scratch.remove();
     if (problem !== null) this.#blame(problem);
     const interrupted = this.#isCutShort ? this.#interrupted : null;

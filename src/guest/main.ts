@@ -21,6 +21,7 @@ import { createFiles, incomingPrefix } from "./files.ts";
 import type { Isolation } from "./isolation.ts";
 import { ownGraceMs } from "./job.ts";
 import { type Jobs, openJobs } from "./jobs.ts";
+import { createLoopbacks, type Door, serveLoopback } from "./loopback.ts";
 import { type MuxServer, serveMux } from "./mux-server.ts";
 import { createMemoryWatch } from "./out-of-memory.ts";
 import { pack } from "./pack.ts";
@@ -41,7 +42,7 @@ async function serve(args: readonly string[]): Promise<void> {
   const trust = egress === null && !settings.contained ? {} : trustEnvironment(process.env);
   // Agents' programs lie beside this one.
   const programs = { WAVESMITH_PROGRAMS: dirname(fileURLToPath(import.meta.url)) };
-  const parts = await assemble(settings, { ...programs, ...trust, ...egress?.env });
+  const parts = await assemble(settings, { ...programs, ...trust, ...egress?.env }, egress?.doors ?? []);
   const jobs = await openJobs(parts);
   const contact = createContact();
   const bootId = randomBytes(12).toString("hex");
@@ -75,7 +76,11 @@ async function serve(args: readonly string[]): Promise<void> {
   );
 }
 
-async function assemble(settings: Settings, env: Readonly<Record<string, string>>): Promise<GuestParts> {
+async function assemble(
+  settings: Settings,
+  env: Readonly<Record<string, string>>,
+  doors: readonly Door[],
+): Promise<GuestParts> {
   const volume = await openVolume(settings.root);
   for (const name of await readdir(volume.own)) {
     if (name.startsWith(incomingPrefix)) await rm(join(volume.own, name), { force: true });
@@ -85,6 +90,7 @@ async function assemble(settings: Settings, env: Readonly<Record<string, string>
   return {
     volume,
     isolation: await chooseIsolation(settings, { volume, socketFolder, env }),
+    loopbacks: await chooseLoopbacks(settings, doors),
     pipes: createPipes(scratch.folder, settings.toolPath),
     scratch,
     memory: createMemoryWatch(),
@@ -98,10 +104,21 @@ async function chooseIsolation(
 ): Promise<Isolation> {
   const { toolPath, contained } = settings;
   if (settings.isolation === "sweep") return createSweep({ root: volume.root, toolPath, env, contained });
-  const bwrap = await findProgram("bwrap", [toolPath, "/usr/local/bin", "/usr/bin", "/bin"].join(delimiter));
+  const bwrap = await findProgram("bwrap", [toolPath, systemPath].join(delimiter));
   const { root, own } = volume;
   return createBubblewrap({ bwrap, root, own, hidden: [socketFolder], tools: settings.readOnly, toolPath, env });
 }
+
+/** With `open`, jobs have the machine's network, loopback included. */
+async function chooseLoopbacks({ isolation, network, toolPath }: Settings, doors: readonly Door[]) {
+  if (isolation !== "bubblewrap" || network === "open") return null;
+  const [bwrap, nsenter, cat] = await Promise.all(
+    ["bwrap", "nsenter", "cat"].map((name) => findProgram(name, [toolPath, systemPath].join(delimiter))),
+  );
+  return createLoopbacks({ bwrap: bwrap!, nsenter: nsenter!, cat: cat! }, doors);
+}
+
+const systemPath = "/usr/local/bin:/usr/bin:/bin";
 
 async function findProgram(name: string, path: string): Promise<string> {
   for (const folder of path.split(delimiter).filter((part) => part.startsWith("/"))) {
@@ -136,6 +153,7 @@ async function end(
   mux?.closeAll();
   // Commands ended with their connections; this sees to it where no namespace does.
   await parts.isolation.endLeftovers(ownerOf(parts.volume, commandOwner));
+  parts.loopbacks?.close();
   await parts.scratch.remove();
 }
 
@@ -167,6 +185,8 @@ function once(act: () => void): () => void {
   };
 }
 
+const loopback = async (): Promise<void> => serveLoopback();
+
 function fail(error: unknown): void {
   process.stderr.write(`guest: ${messageOf(error)}\n`, () => process.exit(1));
 }
@@ -175,5 +195,11 @@ function fail(error: unknown): void {
 for (const stream of [process.stdout, process.stderr]) stream.on("error", () => undefined);
 const [program = "", ...rest] = process.argv.slice(2);
 const begun =
-  program === "pack" ? pack(rest, process.env) : program === "unpack" ? unpack(rest) : serve(process.argv.slice(2));
+  program === "loopback"
+    ? loopback()
+    : program === "pack"
+      ? pack(rest, process.env)
+      : program === "unpack"
+        ? unpack(rest)
+        : serve(process.argv.slice(2));
 begun.catch(fail);

@@ -6,6 +6,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { systemCode } from "./faults.ts";
 import type { Isolation } from "./isolation.ts";
+import type { Loopbacks } from "./loopback.ts";
 import type { MemoryWatch } from "./out-of-memory.ts";
 import type { Pipes } from "./pipes.ts";
 import { isRunning, startTicks } from "./processes.ts";
@@ -15,6 +16,8 @@ import type { Volume } from "./volume.ts";
 export interface GuestParts {
   readonly volume: Volume;
   readonly isolation: Isolation;
+  /** Null where jobs share the guest's loopback. */
+  readonly loopbacks: Loopbacks | null;
   readonly pipes: Pipes;
   readonly scratch: ScratchSpace;
   readonly memory: MemoryWatch;

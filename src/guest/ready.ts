@@ -1,4 +1,5 @@
 import { request } from "node:http";
+import type { Loopback } from "./loopback.ts";
 import { nextMarker } from "./parts.ts";
 import type { StageSpec } from "./protocol.ts";
 import type { StageSurroundings } from "./stage.ts";
@@ -12,9 +13,10 @@ export async function probeReady(around: StageSurroundings, stage: StageSpec, si
   if (ready === undefined) return true;
   if ("argv" in ready) return probeCommand(around, stage, ready.argv, signal);
   // A server on "localhost" may listen on one of the two only.
+  const { loopback } = around;
   return (
-    (await probeHttp("127.0.0.1", ready.http, signal)) ||
-    (!signal.aborted && (await probeHttp("::1", ready.http, signal)))
+    (await probeHttp({ host: "127.0.0.1", loopback }, ready.http, signal)) ||
+    (!signal.aborted && (await probeHttp({ host: "::1", loopback }, ready.http, signal)))
   );
 }
 
@@ -33,6 +35,7 @@ async function probeCommand(
     env: stage.env,
     writable: around.writable,
     hidden: around.hidden,
+    ...(around.loopback === null ? {} : { enter: around.loopback.enter }),
     scratch: around.scratch.path,
     marker: nextMarker(around.owner),
     stdio: ["ignore", "ignore", "ignore"],
@@ -49,9 +52,17 @@ async function probeCommand(
   }
 }
 
-function probeHttp(host: string, http: { port: number; path: string }, signal: AbortSignal): Promise<boolean> {
+async function probeHttp(
+  { host, loopback }: { host: string; loopback: Loopback | null },
+  http: { port: number; path: string },
+  signal: AbortSignal,
+): Promise<boolean> {
+  const socket = loopback === null ? null : await loopback.connect(http.port, host).catch(() => "refused" as const);
+  if (socket === "refused") return false;
+  const way = socket === null ? { agent: false as const } : { createConnection: () => socket };
   return new Promise((resolve) => {
-    const options = { host, port: http.port, path: http.path, agent: false as const, timeout: httpProbeMs, signal };
+    const { port, path } = http;
+    const options = { host, port, path, timeout: httpProbeMs, signal, ...way };
     const asked = request(options, (reply) => {
       const status = reply.statusCode ?? 0;
       resolve(status >= 200 && status < 400);

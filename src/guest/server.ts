@@ -48,7 +48,7 @@ export function createGuestServer({ context, contact }: ServerOptions): Server {
     contact.spoken(true);
     socket.on("data", () => contact.spoken(true));
     socket.on("close", contact.begin());
-    upgrade(request, socket, head).catch((error) => refuse(socket, error));
+    upgrade(context, { request, socket, head }).catch((error) => refuse(socket, error));
   });
   server.keepAliveTimeout = keepAliveMs;
   // Archives and long waits take their time; the silence limit is what ends the forgotten.
@@ -85,10 +85,14 @@ function decoded(segment: string): string {
   }
 }
 
-async function upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): Promise<void> {
+async function upgrade(
+  { parts }: RouteContext,
+  { request, socket, head }: { request: IncomingMessage; socket: Duplex; head: Buffer },
+): Promise<void> {
   const { segments, query } = takeApart(request);
   if (segments.join("/") !== "v1/tunnel") throw new GuestFault(404, "no-route", "only /v1/tunnel is upgraded");
-  await openTunnel(parsePort(Number(query.get("port")), "port"), socket, head);
+  const port = parsePort(Number(query.get("port")), "port");
+  await openTunnel({ loopback: parts.loopbacks?.withPort(port) ?? null, port }, socket, head);
 }
 
 function refuse(socket: Duplex, error: unknown): void {

@@ -5,6 +5,7 @@ import { unlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { JobInput } from "./input.ts";
 import type { Launched } from "./isolation.ts";
+import type { Loopback } from "./loopback.ts";
 import type { JobOutput, StageOutput } from "./output.ts";
 import { type GuestParts, nextMarker, type Scratch } from "./parts.ts";
 import { closeChildEnd } from "./pipes.ts";
@@ -18,6 +19,8 @@ export interface StageSurroundings {
   readonly writable: readonly string[];
   readonly hidden: readonly string[];
   readonly scratch: Scratch;
+  /** Null where jobs share the guest's. */
+  readonly loopback: Loopback | null;
   readonly output: JobOutput;
   readonly input: JobInput;
 }
@@ -51,6 +54,7 @@ export async function startStage(around: StageSurroundings, stage: StageSpec): P
       env: stage.env,
       writable: around.writable,
       hidden: around.hidden,
+      ...(around.loopback === null ? {} : { enter: around.loopback.enter }),
       scratch: around.scratch.path,
       marker: nextMarker(around.owner),
       stdio: [input.childEnd, output.childEnd, output.childEnd],
