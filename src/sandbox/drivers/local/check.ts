@@ -78,7 +78,7 @@ export function fileProblem(error: unknown, dataDir: string): DriverProblem | nu
 }
 
 function missingPrograms(options: LocalDriverOptions, machine: Machine): DriverProblem[] {
-  const needed = machine.isRoot ? ["bwrap", "unshare", "setpriv", "mount"] : ["bwrap"];
+  const needed = machine.isRoot ? ["bwrap", "nsenter", "unshare", "setpriv", "mount"] : ["bwrap", "nsenter"];
   return needed
     .filter((name) => findProgram(name, options.env.PATH) === null)
     .map((name) => {
@@ -117,13 +117,15 @@ async function tryOut(options: LocalDriverOptions, machine: Machine, folder: str
   const node = realpathSync(process.execPath);
   const job =
     "bwrap --unshare-user --unshare-pid --unshare-ipc --unshare-uts --ro-bind / / --proc /proc --dev /dev true";
+  const loopback = "bwrap --unshare-user --unshare-net --ro-bind / / true";
   // All in one sandbox first, since nearly always all of it works; one after the other tells what does not.
-  const all = `${job} && "$1" --version > /dev/null && mkdir -p /workspace/trial && exec git --version`;
+  const all = `${job} && ${loopback} && "$1" --version > /dev/null && mkdir -p /workspace/trial && exec git --version`;
   const together = await said(...sandboxed(["sh", "-c", all, "trial", node]));
   if (together.ok) return gitProblem(together);
   return (
     (await tries("bubblewrap cannot make a sandbox", "true")) ??
     (await tries("bubblewrap cannot make a job's own namespaces inside a sandbox", ...job.split(" "))) ??
+    (await tries("bubblewrap cannot make a job's own loopback inside a sandbox", ...loopback.split(" "))) ??
     (await tries(`${node} does not run inside a sandbox`, node, "--version")) ??
     (await tries("the volume cannot be written inside a sandbox", "mkdir", "-p", "/workspace/trial")) ??
     gitProblem(await said(...sandboxed(["git", "--version"])))
