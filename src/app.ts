@@ -24,9 +24,10 @@ import { createEngineClient } from "./engine/client.ts";
 import { createEngine } from "./engine/engine.ts";
 import { createGates } from "./gates/gates.ts";
 import { createCassette } from "./models/cassette.ts";
+import { newestPrices } from "./models/kept-prices.ts";
 import { createModels } from "./models/models.ts";
 import type { Models } from "./models/port.ts";
-import { readPrices } from "./models/prices.ts";
+import { readPrices } from "./models/price-list.ts";
 import { lazyDriver } from "./sandbox/drivers/lazy.ts";
 import { createLocalDriver } from "./sandbox/drivers/local.ts";
 import { createEgressDenials } from "./sandbox/egress/denials.ts";
@@ -193,6 +194,7 @@ async function openModels({ config, ids, clock, warn }: AppOptions, store: Store
     now: clock ?? (() => new Date()),
     providers: cassette?.mode === "replay" ? unasked : providers,
     prices: pricesFile === null ? [] : readPrices(await readFile(pricesFile, "utf8"), pricesFile),
+    published: await newestPrices(config.dataDir),
     cassette: cassette === null ? null : createCassette(cassette.folder, cassette.mode),
     warn,
   });

@@ -167,9 +167,9 @@ const settingsSchema = z.object({
     .describe("the key for `WAVESMITH_COMPATIBLE_URL`, where it asks for one"),
   WAVESMITH_MODEL: z
     .string()
-    .regex(/^[a-z]+:./, "must be provider:model, such as anthropic:claude-sonnet-4-5")
+    .regex(/^[a-z]+:./, "must be provider:model, such as anthropic:claude-sonnet-5")
     .optional()
-    .describe("the model of every agent of `build --brief`, such as `anthropic:claude-sonnet-4-5`"),
+    .describe("the model of every agent of `build --brief`, such as `anthropic:claude-sonnet-5`"),
   WAVESMITH_AGENT: z
     .string()
     .min(1)
@@ -179,8 +179,13 @@ const settingsSchema = z.object({
     .string()
     .optional()
     .describe(
-      "a JSON file of what models cost, before what we know: a list of `{ provider, model, input, cached, cacheWrite, output }` in USD per million tokens",
+      "a JSON file of what models cost, before what we know: a list of `{ provider, model, input, output }` with `cached`, `cacheWrite`, `cacheWriteLong`, `long` and `batch` where they differ, in USD per million tokens",
     ),
+  WAVESMITH_PRICES_URL: z
+    .string()
+    .regex(/^https?:\/\/\S+$/, "must be a URL")
+    .default("https://raw.githubusercontent.com/BerriAI/litellm/main/model_prices_and_context_window.json")
+    .describe("where `prices update` fetches what models cost: a list in the form of LiteLLM's"),
   WAVESMITH_CASSETTE: z
     .string()
     .regex(/^(record|replay):.+/, "must be record:FOLDER or replay:FOLDER")
@@ -225,6 +230,7 @@ export interface ModelProviderSettings {
 export interface ModelSettings {
   readonly providers: readonly ModelProviderSettings[];
   readonly pricesFile: string | null;
+  readonly pricesUrl: string;
   readonly cassette: { readonly mode: "record" | "replay"; readonly folder: string } | null;
 }
 
@@ -341,6 +347,7 @@ function modelSettings(data: z.infer<typeof settingsSchema>): ModelSettings {
       ...googleProvider(data),
       ...compatibleProvider(data),
     ],
+    pricesUrl: data.WAVESMITH_PRICES_URL,
     pricesFile: data.WAVESMITH_PRICES === undefined ? null : resolve(data.WAVESMITH_PRICES),
     cassette: mode === undefined ? null : { mode: mode as "record" | "replay", folder: resolve(folder!) },
   };

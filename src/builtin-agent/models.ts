@@ -10,7 +10,7 @@ export interface ModelAccess {
   readonly token: string;
 }
 
-const examples = "anthropic:claude-sonnet-4-5, openai:gpt-5, google:gemini-2.5-pro or compatible:llama3.3";
+const examples = "anthropic:claude-sonnet-5, openai:gpt-6-sol, google:gemini-3.8-flash or compatible:llama3.3";
 
 /** The model of `provider:model`, by way of the proxy. Throws with what to write when it names none. */
 export function modelFor(name: string, { url, token }: ModelAccess): LanguageModel {
@@ -30,8 +30,10 @@ export function modelFor(name: string, { url, token }: ModelAccess): LanguageMod
 
 /** Tokens that fit into a model's window, where it is known. */
 export function windowOf(name: string): number {
+  if (/claude-[a-z]+-(4-[6-9]|[5-9])/.test(name)) return 1_000_000;
   if (/claude/.test(name)) return 200_000;
   if (/gpt-4\.1|gemini/.test(name)) return 1_000_000;
+  if (/gpt-(5\.[4-9]|[6-9])(?!.*(mini|nano))/.test(name)) return 900_000;
   if (/gpt-5|o4-mini/.test(name)) return 272_000;
   return 128_000;
 }

@@ -205,6 +205,14 @@ function addSteeringCommands(program: Command, command: AddCommand): void {
 }
 
 function addAgentCommands(program: Command, command: AddCommand): void {
+  const prices = command(program, "prices", "which prices of models are in use", async (context) => {
+    const { prices } = await import("./commands/prices.ts");
+    return prices(context);
+  });
+  command(prices, "update", "fetch newer prices of models", async (context) => {
+    const { updatePrices } = await import("./commands/prices.ts");
+    return updatePrices(context);
+  });
   const agents = command(program, "agents", "the agents there are, and what each lacks", async (context) => {
     const { agents } = await import("./commands/agents.ts");
     return agents(context);

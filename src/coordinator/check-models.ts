@@ -45,7 +45,7 @@ function modelFaults(models: Pick<Models, "isPriced">, plan: Plan): PlanFault[] 
     if (spec.runtime === "builtin" && !isNamed) {
       fault(
         role,
-        `${spec.model} names no model: write provider:model, such as anthropic:claude-sonnet-4-5, openai:gpt-5, google:gemini-2.5-pro or compatible:llama3.3`,
+        `${spec.model} names no model: write provider:model, such as anthropic:claude-sonnet-5, openai:gpt-6-sol, google:gemini-3.8-flash or compatible:llama3.3`,
       );
     } else if (plan.limits.budget.usd !== null && isNamed && !models.isPriced(spec.model!)) {
       fault(

@@ -193,7 +193,7 @@ export function agentsOfBrief(
       "a brief needs an agent, and neither WAVESMITH_MODEL nor WAVESMITH_AGENT is set",
       {
         remedy:
-          "set WAVESMITH_MODEL=anthropic:claude-sonnet-4-5 with ANTHROPIC_API_KEY (or openai:… with OPENAI_API_KEY, google:… with GEMINI_API_KEY, compatible:… with WAVESMITH_COMPATIBLE_URL), or WAVESMITH_AGENT to the command of an ACP agent",
+          "set WAVESMITH_MODEL=anthropic:claude-sonnet-5 with ANTHROPIC_API_KEY (or openai:… with OPENAI_API_KEY, google:… with GEMINI_API_KEY, compatible:… with WAVESMITH_COMPATIBLE_URL), or WAVESMITH_AGENT to the command of an ACP agent",
       },
     );
   }

@@ -42,6 +42,8 @@ export interface ModelUsage {
   readonly cacheWriteTokens: number;
   /** Of `cacheWriteTokens`, those that are kept for an hour, which costs more; absent: none. */
   readonly cacheWriteLongTokens?: number;
+  /** The provider took its time for it, at the price of a batch. */
+  readonly isBatch?: boolean;
   readonly outputTokens: number;
 }
 

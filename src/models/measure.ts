@@ -4,6 +4,8 @@ export interface Measured {
   readonly worstTokens: number;
   /** What it most likely is: what counts when its provider never says. */
   readonly likelyTokens: number;
+  /** It asks for something to be kept for an hour, which costs more than the usual minutes. */
+  readonly keepsLong: boolean;
 }
 
 /** Where pictures and files stand, which count far less than their bytes. */
@@ -33,7 +35,8 @@ export function measureRequest(body: unknown): Measured {
     return "";
   });
   const sizeBytes = Buffer.byteLength(text);
-  return { worstTokens: Math.ceil(worst + sizeBytes / 2), likelyTokens: Math.ceil(likely + sizeBytes / 4) };
+  const [worstTokens, likelyTokens] = [Math.ceil(worst + sizeBytes / 2), Math.ceil(likely + sizeBytes / 4)];
+  return { worstTokens, likelyTokens, keepsLong: text.includes('"ttl":"1h"') };
 }
 
 /** What so much text of an answer most likely is. */

@@ -24,11 +24,11 @@ const longestPauseMs = 30 * 60_000;
 export async function passMetered(
   parts: CallParts,
   call: Call,
-  { body, model, worstTokens }: { body: Record<string, unknown>; model: string } & Pick<Measured, "worstTokens">,
+  { body, model, size }: { body: Record<string, unknown>; model: string; size: Measured },
 ): Promise<Settlement> {
   const { api, owner, provider, gone } = call;
   const reservation = {
-    ...{ owner, provider: provider.name, model, inputTokens: worstTokens },
+    ...{ owner, provider: provider.name, model, inputTokens: size.worstTokens, keepsLong: size.keepsLong },
     ...{ outputTokens: outputLimitOf(api, body), leastOutputTokens: leastOutputOf(body) },
   };
   const granted = await parts.ledger.reserve(reservation, gone);

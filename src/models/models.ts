@@ -11,7 +11,8 @@ import type { Store } from "../store/port.ts";
 import { createBackoff } from "./backoff.ts";
 import { createLedger } from "./ledger.ts";
 import type { Cassette, ModelProvider, Models } from "./port.ts";
-import { type Price, type PriceTable, priceOf } from "./prices.ts";
+import { type PriceList, shippedPrices } from "./price-list.ts";
+import { familyPriceIn, type Price, type PriceTable, priceIn } from "./prices.ts";
 import { createProxyServer, type ProxyServer } from "./proxy.ts";
 import { tokenOf } from "./token.ts";
 
@@ -22,6 +23,8 @@ export interface ModelsOptions {
   readonly providers: readonly ModelProvider[];
   /** What a person says models cost. */
   readonly prices: PriceTable;
+  /** What providers publish; absent: what came with this version. */
+  readonly published?: PriceList;
   readonly cassette: Cassette | null;
   readonly warn: (message: string) => void;
   /** How long a provider may still say what a call took whose agent hung up; absent: the usual time. */
@@ -30,17 +33,37 @@ export interface ModelsOptions {
 
 const takeOverMs = 500;
 
+/**
+ * What a model costs: as a person says it, or else as its provider publishes it. A model that is newer than the list is
+ * counted like the nearest one of its family, and a person is told so once. Of a subscription nobody knows it.
+ */
+function createPricing({ prices, published = shippedPrices, providers, warn }: ModelsOptions, told: Set<string>) {
+  return (provider: string, model: string): Price | null => {
+    const own = priceIn(prices, provider, model);
+    if (own !== null) return own;
+    if (providers.find(({ name }) => name === provider)?.isSubscription === true) return null;
+    const exact = priceIn(published.prices, provider, model);
+    if (exact !== null) return exact;
+    const alike = familyPriceIn([...prices, ...published.prices], provider, model);
+    const name = `${provider}:${model}`;
+    if (alike !== null && !told.has(name)) {
+      warn(
+        `the price of ${name} is unknown, so it is counted like ${alike.model} (prices of ${published.date}): \`wavesmith prices update\` fetches newer ones, WAVESMITH_PRICES is yours`,
+      );
+    }
+    told.add(name);
+    return alike;
+  };
+}
+
 /** Models for agents: tokens, and the proxy that knows what they are worth. */
 export function createModels(options: ModelsOptions): Models {
   const { store, providers } = options;
-  const known = (provider: string, model: string): Price | null => {
-    const isSubscription = providers.find(({ name }) => name === provider)?.isSubscription ?? false;
-    return priceOf(provider, model, { own: options.prices, isSubscription });
-  };
+  const told = new Set<string>();
+  const known = createPricing(options, told);
   const ledger = createLedger({ ...options, priceOf: known });
   const backoff = createBackoff();
   const sockets = new Map<string, HeldSocket>();
-  const told = new Set<string>();
   let isClosed = false;
   let secret: Promise<string> | null = null;
   const secretOnce = (): Promise<string> => {

@@ -20,6 +20,8 @@ export interface Reservation {
   readonly provider: string;
   readonly model: string;
   readonly inputTokens: number;
+  /** Whether the provider may keep it in its cache for an hour. */
+  readonly keepsLong: boolean;
   /** What the agent asked for; less may be granted, when that is all that is left. */
   readonly outputTokens: number;
   /** An answer with less room is none. */

@@ -106,7 +106,7 @@ async function answer(parts: ProxyParts, { incoming, response, hangUp }: Incomin
     if (typeof model !== "string") throw new Refusal(400, "the request names no model");
     const isStream = body.stream === true || path.endsWith(":streamGenerateContent");
     hangUp.drainFor(parts.drainMs ?? (isStream ? usualDrainMs.stream : usualDrainMs.whole));
-    settlement = await passMetered(parts, call, { body, model, worstTokens: size.worstTokens });
+    settlement = await passMetered(parts, call, { body, model, size });
   }
   // Only now, when it is counted: the agent's next call must not be quicker than that.
   if (settlement.status === "cut") response.destroy();

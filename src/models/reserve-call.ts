@@ -96,9 +96,10 @@ export const waitingCallOf = (parts: ReserveParts, reservation: Reservation): Mo
 /** The call at its worst, when its answer may take so much. */
 function callOf(
   { ids, now }: ReserveParts,
-  { owner, provider, model, inputTokens }: Reservation,
+  reservation: Reservation,
   { price, outputTokens }: { price: Price | null; outputTokens: number },
 ): ModelCallInsert {
+  const { owner, provider, model, inputTokens } = reservation;
   return {
     id: ids("model-call"),
     buildId: owner.buildId,
@@ -108,21 +109,18 @@ function callOf(
     model,
     status: "open",
     reservedTokens: inputTokens + outputTokens,
-    reservedMicroUsd: price === null ? null : costMicroUsd(price, worst(inputTokens, outputTokens)),
+    reservedMicroUsd: price === null ? null : costMicroUsd(price, worst(reservation, outputTokens)),
     startedAt: now(),
   };
 }
 
 /** How much an answer may take, at most what was asked for; less than nothing when not even the question has room. */
-function grantable(
-  { owner, inputTokens, outputTokens }: Reservation,
-  price: Price | null,
-  row: BuildSpendingRow,
-): number {
+function grantable(reservation: Reservation, price: Price | null, row: BuildSpendingRow): number {
+  const { owner, inputTokens, outputTokens } = reservation;
   const left = roomLeft(owner, row);
   const byTokens = left.tokens - inputTokens;
   if (price === null) return Math.min(outputTokens, byTokens);
-  const withoutAnswer = left.microUsd - costMicroUsd(price, worst(inputTokens, 0));
+  const withoutAnswer = left.microUsd - costMicroUsd(price, worst(reservation, 0));
   const { output } = rateOf(price, inputTokens);
   const byUsd = withoutAnswer < 0 ? -1 : output === 0 ? outputTokens : Math.floor(withoutAnswer / output);
   return Math.min(outputTokens, byTokens, byUsd);
@@ -130,10 +128,11 @@ function grantable(
 
 const refused = (reason: string): Granted => ({ callId: null, isOver: true, reason: `over budget: ${reason}` });
 
-const worst = (inputTokens: number, outputTokens: number) => ({
+const worst = ({ inputTokens, keepsLong }: Reservation, outputTokens: number) => ({
   inputTokens,
   cachedTokens: 0,
   cacheWriteTokens: inputTokens,
+  cacheWriteLongTokens: keepsLong ? inputTokens : 0,
   outputTokens,
 });
 

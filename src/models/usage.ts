@@ -48,14 +48,17 @@ const longestLine = 8 * 1024 * 1024;
 
 /** A reader for an answer of this content type. */
 export function createUsageReader(contentType: string): UsageReader {
-  const found: Found = { usage: null, ended: false };
+  const found: Found = { usage: null, ended: false, isBatch: false };
   return /event-stream/.test(contentType) ? streamReader(found) : wholeReader(found);
 }
 
 interface Found {
   usage: ModelUsage | null;
   ended: boolean;
+  isBatch: boolean;
 }
+
+const usageIn = ({ usage, isBatch }: Found): ModelUsage | null => usage && { ...usage, ...(isBatch && { isBatch }) };
 
 function streamReader(found: Found): UsageReader {
   const decoder = new StringDecoder("utf8");
@@ -75,7 +78,7 @@ function streamReader(found: Found): UsageReader {
       if (rest.length > longestLine) rest = ""; // No event with a usage is that long.
       lines.forEach(line);
     },
-    usage: () => found.usage,
+    usage: () => usageIn(found),
     isWhole: () => found.ended,
     answeredBytes: () => answeredBytes,
   };
@@ -107,7 +110,7 @@ function wholeReader(found: Found): UsageReader {
     },
     usage() {
       read();
-      return found.usage;
+      return usageIn(found);
     },
     isWhole: () => true,
     answeredBytes: () => sizeBytes,
@@ -122,6 +125,9 @@ function readEvent(text: string, found: Found): void {
 
 function readObject(event: Record<string, unknown>, found: Found): void {
   const { type } = event;
+  for (const holder of [event, event.response]) {
+    if (isObject(holder) && holder.service_tier === "flex") found.isBatch = true;
+  }
   if (hasGeminiEnd(event)) found.ended = true;
   if ("usageMetadata" in event) found.usage = merged(found.usage, geminiUsage(event.usageMetadata));
   if (type === "message_stop" || type === "response.completed" || type === "response.incomplete") found.ended = true;

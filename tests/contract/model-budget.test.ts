@@ -359,3 +359,38 @@ describe("what a chat's stream took", () => {
     ]);
   });
 });
+
+describe("a budget in USD", () => {
+  it("counts a model that is newer than the prices like the nearest of its family, and says so once", async () => {
+    await liveModelAttempt(store, { tokens: null, usd: 5 });
+    const models = await provider((response) => {
+      response.end(JSON.stringify({ usage: { input_tokens: 1_000_000, output_tokens: 100_000 } }));
+    });
+    const newer = message({ model: "claude-opus-9", max_tokens: 100 });
+    for (const call of [newer, newer]) await ask(models, call);
+    // 4 and 20 USD a million, as claude-opus-5-5: the second call has no room any more.
+    expect((await spending()).spentMicroUsd).toBe(6_000_000);
+    expect(models.warnings).toEqual([
+      expect.stringMatching(/^the price of anthropic:claude-opus-9 is unknown, so it is counted like claude-opus-5-5 /),
+    ]);
+  });
+
+  it("counts what a cache keeps for an hour as that, and an answer that may take its time as a batch", async () => {
+    await liveModelAttempt(store, { tokens: null, usd: 50 });
+    let usage: object = {};
+    let more: object = {};
+    const models = await provider((response) => void response.end(JSON.stringify({ usage, ...more })));
+    const write = { cache_creation_input_tokens: 100_000, output_tokens: 0, input_tokens: 0 };
+    usage = { ...write, cache_creation: { ephemeral_5m_input_tokens: 0, ephemeral_1h_input_tokens: 100_000 } };
+    const system = [{ type: "text", text: "x".repeat(2_000), cache_control: { type: "ephemeral", ttl: "1h" } }];
+    await ask(models, message({ model: "claude-sonnet-5", max_tokens: 1, system }));
+    const [made] = await store.modelCalls.list({});
+    expect(made?.microUsd).toBe(400_000);
+    // Reserved at 4 USD a million, and not at the 2.5 of a few minutes.
+    expect(made?.reservedMicroUsd).toBeGreaterThan(1_000 * 4);
+    usage = { prompt_tokens: 100_000, completion_tokens: 10_000 };
+    more = { service_tier: "flex" };
+    await ask(models, { model: "gpt-6-sol", messages: [], service_tier: "flex" }, chat);
+    expect((await store.modelCalls.list({ model: "gpt-6-sol" }))[0]?.microUsd).toBe((200_000 + 100_000) / 2);
+  });
+});

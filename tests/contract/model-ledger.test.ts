@@ -81,7 +81,15 @@ describe("a budget under many calls at once", () => {
     }));
     let refused = 0;
     const make1 = async ({ ledger, inputTokens, outputTokens, used, end }: (typeof plans)[number]): Promise<void> => {
-      const asked = { owner, provider: "p", model: "m", inputTokens, outputTokens, leastOutputTokens: 256 };
+      const asked = {
+        owner,
+        provider: "p",
+        model: "m",
+        inputTokens,
+        outputTokens,
+        leastOutputTokens: 256,
+        keepsLong: false,
+      };
       // Who waits for calls that nobody will ever settle hangs up.
       const hungUp = AbortSignal.timeout(300);
       const granted = await ledger.reserve(asked, hungUp).catch(() => ({ callId: null }) as const);
@@ -164,7 +172,15 @@ describe("a budget under many calls at once", () => {
     await liveModelAttempt(store, { tokens: 10_000, usd: null });
     const ledger = createLedger({ store, ids: randomIds, now: () => new Date(), priceOf: () => null });
     const owner = (await ledger.findOwner("attempt", modelAttempt.id, modelAttempt.fence))!;
-    const asked = { owner, provider: "p", model: "m", inputTokens: 500, outputTokens: 8_000, leastOutputTokens: 256 };
+    const asked = {
+      owner,
+      provider: "p",
+      model: "m",
+      inputTokens: 500,
+      outputTokens: 8_000,
+      leastOutputTokens: 256,
+      keepsLong: false,
+    };
     const ask = () => ledger.reserve(asked, AbortSignal.timeout(60_000));
     const [first, second] = [ask(), ask()];
     const granted = await Promise.race([first, second]);

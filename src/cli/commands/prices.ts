@@ -1,0 +1,29 @@
+import type { Context } from "../context.ts";
+import { exit } from "../errors.ts";
+import { fetchPrices, keepPrices, newestPrices } from "../price-parts.ts";
+
+/** `prices`: which list of what models cost is in use. */
+export async function prices(context: Context): Promise<number> {
+  const { dataDir, models } = await context.config();
+  const list = await newestPrices(dataDir);
+  const { date, source } = list;
+  if (context.json)
+    context.out.json({ type: "prices", date, source, models: list.prices.length, own: models.pricesFile });
+  else {
+    context.out.line(`${list.prices.length} models, as of ${date}, from ${source}`);
+    if (models.pricesFile !== null) context.out.line(`  before them, yours: ${models.pricesFile}`);
+    context.out.line(`  newer ones: ${context.hints.command("prices update")}`);
+  }
+  return exit.ok;
+}
+
+/** `prices update`: fetches the public list, for whatever starts from now on. */
+export async function updatePrices(context: Context): Promise<number> {
+  const { dataDir, models } = await context.config();
+  const list = await fetchPrices(models.pricesUrl, new Date());
+  const file = await keepPrices(dataDir, list);
+  const { date, source } = list;
+  if (context.json) context.out.json({ type: "prices", date, source, models: list.prices.length, file });
+  else context.out.line(`${list.prices.length} models, as of ${date}, in ${file}; a server that runs needs a restart`);
+  return exit.ok;
+}

@@ -1,0 +1,26 @@
+import { mkdir, readFile, rename, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { type PriceList, priceListText, readPriceList, shippedPrices } from "./price-list.ts";
+
+const fileOf = (dataDir: string): string => join(dataDir, "model-prices.json");
+
+/** The list that was fetched last, unless what came with this version is newer. Fails with `usage` when it is no list. */
+export async function newestPrices(dataDir: string): Promise<PriceList> {
+  const file = fileOf(dataDir);
+  const text = await readFile(file, "utf8").catch((error: NodeJS.ErrnoException) => {
+    if (error.code === "ENOENT") return null;
+    throw error;
+  });
+  if (text === null) return shippedPrices;
+  const kept = readPriceList(text, file);
+  return kept.date >= shippedPrices.date ? kept : shippedPrices;
+}
+
+/** Keeps a list for the next start; where it lies. */
+export async function keepPrices(dataDir: string, list: PriceList): Promise<string> {
+  const file = fileOf(dataDir);
+  await mkdir(dataDir, { recursive: true });
+  await writeFile(`${file}.tmp`, priceListText(list));
+  await rename(`${file}.tmp`, file);
+  return file;
+}
