@@ -1,4 +1,4 @@
-import { deployPreview, dropPreview, failPreview } from "../src/coordinator/preview.ts";
+import { clearPreviewOf, deployPreview, failPreview } from "../src/coordinator/preview.ts";
 import type { WavePassed } from "./events.ts";
 import { type Flow, flowFunction } from "./flow.ts";
 
@@ -13,7 +13,7 @@ export const previewDeploy = (flow: Flow) =>
       ),
     failed: async ({ data, reason, step }) => {
       const { buildId, waveNumber } = data;
-      const begun = await step("say that it is dead", () => failPreview(flow.ports, buildId, waveNumber, reason));
-      if (begun !== null) await step("end what runs of it", () => dropPreview(flow.ports, buildId, begun));
+      await step("say that it is dead", () => failPreview(flow.ports, buildId, waveNumber, reason));
+      await step("end what runs of it", () => clearPreviewOf(flow.ports, buildId, "it could not be started"));
     },
   });

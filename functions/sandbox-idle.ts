@@ -1,4 +1,5 @@
 import { stopIdleSandboxes } from "../src/coordinator/idle-sandboxes.ts";
+import { sleepIdlePreviews } from "../src/coordinator/sleep-preview.ts";
 import { cronFunction, type Flow } from "./flow.ts";
 
 export const sandboxIdle = (flow: Flow) =>
@@ -6,5 +7,8 @@ export const sandboxIdle = (flow: Flow) =>
     id: "sandbox-idle",
     name: "Sandboxes: stop those that nobody uses",
     cron: "* * * * *",
-    run: ({ step }) => step("stop idle ones", () => stopIdleSandboxes(flow.ports)),
+    run: async ({ step }) => {
+      await step("put previews to sleep", () => sleepIdlePreviews(flow.ports));
+      return step("stop idle ones", () => stopIdleSandboxes(flow.ports));
+    },
   });

@@ -10,6 +10,7 @@ import { createAgents } from "./agents/agents.ts";
 import type { Config, InngestSettings } from "./config.ts";
 import { withCrashPoints } from "./coordinator/crash-points.ts";
 import { hearSandboxes, type SandboxHearing } from "./coordinator/hear-sandboxes.ts";
+import { previewPlaceOf } from "./coordinator/names.ts";
 import type { Ports } from "./coordinator/port.ts";
 import { reconcileBuilds } from "./coordinator/reconcile.ts";
 import { createRelay, type Relay } from "./coordinator/relay.ts";
@@ -18,7 +19,7 @@ import { type TakenEvent, takeEvents } from "./coordinator/take-events.ts";
 import { type JobWatcher, watchJobs } from "./coordinator/watch-jobs.ts";
 import { isDiskFull } from "./domain/disk-full.ts";
 import { messageOf, WavesmithError } from "./domain/errors.ts";
-import { type IdSource, randomIds } from "./domain/ids.ts";
+import { type IdSource, type ProjectId, randomIds } from "./domain/ids.ts";
 import { providerNames } from "./domain/models.ts";
 import { createEngineClient } from "./engine/client.ts";
 import { createEngine } from "./engine/engine.ts";
@@ -294,12 +295,15 @@ function drivers(options: AppOptions, installationId: string): Drivers {
     },
     async abandon(projectId: string): Promise<void> {
       abandoned = true;
-      for (const one of made.values()) {
-        // The guest ends its jobs and itself without writing anything; `stop` sees to what is left, for which it takes a lock.
-        const endpoint = await one.find(projectId as never).catch(() => null);
-        await endpoint?.guest.shutdown().catch((error: unknown) => warn(`the guest did not end: ${messageOf(error)}`));
-        await one.stop(projectId as never).catch((error: unknown) => warn(messageOf(error)));
-      }
+      for (const one of made.values())
+        for (const place of [projectId as ProjectId, previewPlaceOf(projectId)]) {
+          // The guest ends its jobs and itself without writing anything; `stop` sees to what is left, for which it takes a lock.
+          const endpoint = await one.find(place).catch(() => null);
+          await endpoint?.guest
+            .shutdown()
+            .catch((error: unknown) => warn(`the guest did not end: ${messageOf(error)}`));
+          await one.stop(place).catch((error: unknown) => warn(messageOf(error)));
+        }
     },
   };
 }

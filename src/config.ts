@@ -69,6 +69,9 @@ const settingsSchema = z.object({
   WAVESMITH_SANDBOX_TTL: periodOrNever
     .default("never")
     .describe("a sandbox older than this is removed once it is idle, its volume kept; or `never`"),
+  WAVESMITH_PREVIEW_TTL: periodOrNever
+    .default("1h")
+    .describe("a preview without a request for this long ends, and the next request starts it again; or `never`"),
   WAVESMITH_SANDBOX_MAX: z
     .string()
     .regex(/^([1-9]\d{0,3}|none)$/, "must be a number from 1 to 9999, or none")
@@ -314,6 +317,7 @@ function sandboxPolicy(data: z.infer<typeof settingsSchema>): SandboxPolicy {
     idleMs: milliseconds(data.WAVESMITH_SANDBOX_IDLE),
     ttlMs: milliseconds(data.WAVESMITH_SANDBOX_TTL),
     snapshotWhenIdle: data.WAVESMITH_SANDBOX_IDLE_SNAPSHOT === "1",
+    previewTtlMs: milliseconds(data.WAVESMITH_PREVIEW_TTL),
     snapshotKeepMs: milliseconds(data.WAVESMITH_SNAPSHOT_KEEP)!,
     maxRunningPerTenant: most === "none" ? null : Number(most),
     cpuOvercommit: Number(data.WAVESMITH_SANDBOX_OVERCOMMIT),

@@ -21,6 +21,7 @@ import type { Workspace } from "../workspace/port.ts";
 
 export type { App } from "../app.ts";
 export type { Config } from "../config.ts";
+export type { PreviewProxy, Reach } from "../delivery/preview-proxy.ts";
 export type { BuiltImage, ImageProgress } from "../sandbox/drivers/docker/image.ts";
 export type {
   DriverProblem,

@@ -1,4 +1,6 @@
+import { reachPreview } from "../coordinator/reach-preview.ts";
 import type { BuildView, PreviewView } from "../coordinator/read-build.ts";
+import { wakePreview } from "../coordinator/sleep-preview.ts";
 import { messageOf } from "../domain/errors.ts";
 import { isAway } from "./follow.ts";
 import { oneLine } from "./format.ts";
@@ -7,6 +9,8 @@ import { type App, previewProxies } from "./parts.ts";
 /** How long a preview of a completed build is waited for. */
 const patienceMs = 20_000;
 const pollMs = 150;
+/** How long a connection waits for a preview that is started again. */
+const startMs = 5_000;
 
 export interface ShownPreview {
   readonly url: string;
@@ -16,18 +20,12 @@ export interface ShownPreview {
 
 /** The preview of a completed build behind a port of ours, once it has answered; else why there is none. */
 export async function showPreview(app: App, view: BuildView, signal: AbortSignal): Promise<ShownPreview | string> {
-  const { projectId, id: buildId, sandboxDriver, plan } = view.build;
+  const { id: buildId, plan } = view.build;
   const deadline = Date.now() + patienceMs;
   const problem = await untilReady(app, buildId, deadline, signal);
   if (problem !== null) return problem;
   const { openPreviewProxy, statusOf } = await previewProxies();
-  const proxy = await openPreviewProxy(async () => {
-    // One that died was started again behind another port.
-    const { port } = await app.store.previews.get({ buildId });
-    const endpoint = await app.ports.driver(sandboxDriver).find(projectId as never);
-    if (endpoint === null) throw new Error(`the sandbox of ${projectId} is gone`);
-    return endpoint.guest.tunnel(port);
-  });
+  const proxy = await openPreviewProxy({ reach: () => reachPreview(app.ports, buildId, startMs) });
   const url = `${proxy.origin}${plan.preview!.healthPath}`;
   do {
     const status = await statusOf(url, 5_000);
@@ -42,6 +40,7 @@ async function untilReady(app: App, buildId: string, deadline: number, signal: A
   for (;;) {
     const preview = await app.store.previews.find({ buildId });
     if (preview?.status === "ready") return null;
+    if (preview?.status === "asleep") await wakePreview(app.ports, buildId);
     if (preview?.status === "dead" || preview?.status === "stopped") return preview.reason ?? `it is ${preview.status}`;
     if (Date.now() >= deadline) return `it was not ready within ${patienceMs / 1000} seconds`;
     if (signal.aborted) return "it was not waited for";
@@ -52,7 +51,7 @@ async function untilReady(app: App, buildId: string, deadline: number, signal: A
 const pause = (): Promise<void> => new Promise((wake) => setTimeout(wake, pollMs));
 
 export interface WatchedPreview {
-  find(): Promise<PreviewView | null>;
+  find(): Promise<Pick<PreviewView, "status" | "reason"> | null>;
   say(text: string): void;
   readonly signal: AbortSignal;
   /** Between two looks, in milliseconds. */
@@ -64,7 +63,7 @@ export interface WatchedPreview {
  * again is told of and watched on: its address stays.
  */
 export async function watchPreview({ find, say, signal, everyMs = 1_000 }: WatchedPreview): Promise<string | null> {
-  let starting = false;
+  let before: PreviewView["status"] = "ready";
   while (!signal.aborted) {
     const preview = await find().catch((error: unknown) => {
       if (isAway(error)) return messageOf(error);
@@ -75,17 +74,25 @@ export async function watchPreview({ find, say, signal, everyMs = 1_000 }: Watch
     if (preview.status === "dead" || preview.status === "stopped") {
       return preview.reason === null ? `it is ${preview.status}` : oneLine(preview.reason);
     }
-    if (preview.status === "starting" && !starting) say("The preview has died; it is started again.");
-    if (preview.status === "ready" && starting) say("It answers again, at the same address.");
-    starting = preview.status === "starting";
+    const change = changeOf(before, preview.status);
+    if (change !== null) say(change);
+    before = preview.status;
     await aborted(signal, everyMs);
   }
   return null;
 }
 
+function changeOf(before: PreviewView["status"], now: PreviewView["status"]): string | null {
+  if (now === before) return null;
+  if (now === "asleep") return "The preview sleeps; the next request to its address starts it again.";
+  if (now === "ready") return "It answers again, at the same address.";
+  return before === "asleep" ? "The preview is started again." : "The preview has died; it is started again.";
+}
+
 /** Resolves when the signal comes, at the latest after so many milliseconds. */
-function aborted(signal: AbortSignal, ms: number): Promise<void> {
+export function aborted(signal: AbortSignal, ms: number): Promise<void> {
   return new Promise((resolve) => {
+    if (signal.aborted) return resolve();
     const done = (): void => {
       clearTimeout(timer);
       signal.removeEventListener("abort", done);

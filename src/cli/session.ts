@@ -72,7 +72,10 @@ export async function openSession(context: Context, presenter: Presenter): Promi
       const mark = await driven.mark.finally(() => ended);
       await ended;
       try {
-        await mark.serving.alone(async () => void (await stopIdleSandbox(app, mark.store, projectId)));
+        await mark.serving.alone(async () => {
+          await stopIdleSandbox(app, mark.store, projectId);
+          await sleepPreviews(app, mark.store, projectId);
+        });
       } finally {
         await mark.serving.end();
         await mark.database.close();
@@ -113,6 +116,16 @@ async function opened(config: Config, presenter: Presenter): Promise<App> {
 async function makeMark(config: Config, projectId: string): Promise<Mark> {
   const { store, database } = await openStore(config, "mark");
   return { store, database, serving: await markServed(database, projectId) };
+}
+
+/** Where nobody drives a project, nobody reaches its preview. */
+async function sleepPreviews(app: App, store: Store, projectId: string): Promise<void> {
+  const { sleepPreviewsOf } = await import("../coordinator/sleep-preview.ts");
+  const reason = "the command that drove its build ended";
+  await sleepPreviewsOf({ ...app.ports, store }, projectId, reason).catch((error: unknown) => {
+    if (!isDiskFull(error)) throw error;
+    return app.abandon(projectId); // It ends all the same, though nothing can be recorded.
+  });
 }
 
 /** Stops a project's sandbox unless jobs are at work in it. */

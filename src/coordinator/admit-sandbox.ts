@@ -5,6 +5,7 @@ import { projectsAtWork, stopLongestIdle } from "./idle-sandboxes.ts";
 import { networkPolicyOf } from "./network-policy.ts";
 import type { Ports } from "./port.ts";
 import { bootSubject, presentStates, tellSandbox } from "./sandbox-events.ts";
+import { evictPreview } from "./sleep-preview.ts";
 import { mebibytes } from "./volume-limit.ts";
 import { forgetGone } from "./watch-sandboxes.ts";
 
@@ -36,6 +37,9 @@ export async function admitSandbox(ports: Ports, build: BuildRow): Promise<Sandb
   let admission = await admit(ports, build);
   // What was killed with whoever looked after it counts until somebody looks: that is now.
   if ("full" in admission && (await forgetGone(ports, build.projectId))) admission = await admit(ports, build);
+  // A preview starts again with its next request, so builds go first.
+  while ("full" in admission && whyNoRoom(ports, await ports.machine.room()) !== null && (await evictPreview(ports)))
+    admission = await admit(ports, build);
   if ("full" in admission && admission.idleOf !== null) admission = await admitInsteadOfIdle(ports, build);
   if ("row" in admission) return admission.row;
   throw new WavesmithError("capacity", `no room for one more sandbox: ${admission.full}`, {
@@ -190,6 +194,10 @@ async function whoIsFirst(
   const first = builds.find((other) => other.position < position);
   return first === undefined ? null : `build ${first.id} has waited for it longer`;
 }
+
+/** Why the machine has no room for one more sandbox, in words; null when it has. */
+export const whyNoRoom = (ports: Ports, room: MachineRoom): string | null =>
+  (memoryShortage(ports, [], room) ?? diskShortage(ports, room))?.full ?? null;
 
 function memoryShortage(ports: Ports, others: readonly SandboxRow[], room: MachineRoom): Shortage | null {
   const { reserveMemoryBytes } = ports.sandboxPolicy;

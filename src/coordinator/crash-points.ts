@@ -43,6 +43,7 @@ const transactions = [
   "over-budget",
   "prepare-build",
   "preview-intend",
+  "preview-wake",
   "promote",
   "repeat-gate",
   "request-cancel",

@@ -7,7 +7,7 @@ import { presentStates, withSandboxAlone, withVolumeAlone } from "./sandbox-even
 import { takeSnapshotAlone } from "./snapshots.ts";
 import { finishRemoval, finishStop } from "./stop-sandbox.ts";
 
-// Stopping what nobody uses. Never while an agent, a command or a preview is alive: jobs of the database, jobs of the
+// Stopping what nobody uses. Never while an agent or a command is alive: jobs of the database, jobs of the
 // guest and how long it has been idle are looked at again after the row has lost its word `running` (S1), right before
 // the stop; whoever uses the sandbox from then on waits, and starts it again.
 
@@ -138,7 +138,11 @@ async function giveWordBack(ports: Ports, { id, bootId, state, reason }: Sandbox
 
 /** A job that was intended and never started does not count for ever: whoever was to start it may have died. */
 async function hasJobs(tables: Tables, ports: Ports, { projectId }: SandboxRow, idleMs: number): Promise<boolean> {
-  const jobs = await tables.jobs.list({ projectId, status: ["intended", "running"] });
+  const jobs = await tables.jobs.list({
+    projectId,
+    status: ["intended", "running"],
+    ownerKind: ["attempt", "gate", "setup"],
+  });
   const since = ports.clock.now().getTime() - idleMs;
   return jobs.some(({ status, createdAt }) => status === "running" || createdAt.getTime() > since);
 }

@@ -34,7 +34,8 @@ export interface StartJobRequest {
  */
 export async function startJob(ports: Ports, endpoint: SandboxEndpoint, request: StartJobRequest): Promise<boolean> {
   const { key, build, owner, spec } = request;
-  await requireVolumeRoom(ports, build.projectId, key);
+  // A preview has a volume of its own.
+  if (owner.kind !== "preview") await requireVolumeRoom(ports, build.projectId, key);
   const isNew = await ports.store.jobs.insertIfAbsent({
     key,
     buildId: build.id,
@@ -54,6 +55,19 @@ export async function startJob(ports: Ports, endpoint: SandboxEndpoint, request:
   await endpoint.guest.cancelJob(key, { reason: "given up", graceMs: 2_000 });
   return false;
 }
+
+/** A guest that has never seen a running job's key lost its volume. */
+export const lostState = (key: string): JobState => ({
+  key,
+  status: "lost",
+  revision: 0,
+  stages: [],
+  createdAt: new Date(0).toISOString(),
+  endedAt: null,
+  cancelReason: null,
+  outputBytes: 0,
+  labels: {},
+});
 
 const isOver = async ({ store }: Ports, key: string): Promise<boolean> =>
   (await store.jobs.get({ key })).status === "ended";

@@ -1,3 +1,4 @@
+import type { ProjectId } from "../domain/ids.ts";
 import { type GateName, gateNames } from "../domain/status.ts";
 
 // Where things are: volume paths, refs, event ids. One place, so that every verb and every person finds the same.
@@ -28,6 +29,10 @@ export function gateTreeAt(
   if (parts === null || gate === undefined) return null;
   return { buildId: parts[1]!, waveNumber: Number(parts[2]), gate, round: Number(parts[4]) };
 }
+/** What drivers know a project's preview sandbox by: it is beside the project's own sandbox. */
+export const previewPlaceOf = (projectId: string): ProjectId => `${projectId}-preview` as ProjectId;
+export const isPreviewPlace = (projectId: string): boolean => projectId.endsWith("-preview");
+
 /** The task and result files of one job. */
 export const handoverPath = (jobKey: string): string => `handover/${jobKey}`;
 

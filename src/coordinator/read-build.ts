@@ -81,7 +81,10 @@ export type QuestionView = Fields<
   | "closedAt"
 >;
 
-export type PreviewView = Fields<PreviewRow, "waveNumber" | "status" | "port" | "reason">;
+export type PreviewView = Fields<PreviewRow, "waveNumber" | "status" | "port" | "reason"> & {
+  /** Where `serve` shows it while it runs; null before it first did. */
+  readonly servedPort: number | null;
+};
 
 export interface BuildView {
   readonly build: BuildRow;
@@ -138,13 +141,19 @@ export function createBuildReader(store: Store, buildId: string): BuildReader {
         project,
         waves: rows.map((row) => waves.get(row.id)!.view),
         tasks: ordered.map((task) => taskView(task, rows)),
-        preview: build.plan.preview === null ? null : await store.previews.find({ buildId }),
+        preview: build.plan.preview === null ? null : await readPreview(store, build),
         questions: await store.questions.list({ buildId }, { by: "id" }),
         ...(await sandboxOf(store, build)),
         spending: await spending.read(),
       };
     },
   };
+}
+
+async function readPreview(store: Store, { id: buildId, projectId }: BuildRow): Promise<PreviewView | null> {
+  const row = await store.previews.find({ buildId });
+  if (row === null) return null;
+  return { ...row, servedPort: (await store.projects.get({ id: projectId })).previewPort };
 }
 
 /** Adds the calls up again only when one was made or has ended since. */

@@ -3,12 +3,14 @@ import type { ProjectId } from "../domain/ids.ts";
 import type { SandboxDriver, SandboxInfo } from "../sandbox/port.ts";
 import type { SandboxRow } from "../store/port.ts";
 import { recordBoot, settleIntent } from "./boot-sandbox.ts";
+import { isPreviewPlace } from "./names.ts";
 import type { Ports } from "./port.ts";
+import { sweepPreviewSandboxes } from "./preview-sandbox.ts";
 import { presentStates, withSandboxAlone } from "./sandbox-events.ts";
 import { finishStop } from "./stop-sandbox.ts";
 
 // R1. Drivers list what carries the mark of this installation alone, so nothing else is ever touched. Volumes are never
-//     removed here.
+//     removed here, but those of previews, which hold nothing to keep.
 // R2. What the two sides say differently may be what somebody is about to make the same: it has to have been so for a
 //     grace period, and is looked at again under the project's lock. One process reconciles at a time.
 
@@ -67,9 +69,11 @@ async function reconcileDriver(
     if (await reconcileRow(ports, row)) done.mended.push(row.id);
     else if (await endLeftRunning(ports, row, info)) done.ended.push(row.id);
   }
+  done.ended.push(...(await sweepPreviewSandboxes(ports, driver, infos)));
   const known = new Map(rows.map((row) => [row.id, row]));
   for (const info of infos) {
-    if (info.sandboxId === null || present.some((row) => row.id === info.sandboxId)) continue;
+    if (info.sandboxId === null || isPreviewPlace(info.projectId) || present.some((row) => row.id === info.sandboxId))
+      continue;
     const row = known.get(info.sandboxId) ?? null;
     if (row !== null && row.driver !== driver.name && presentStates.includes(row.state)) continue; // its own driver's
     if (isOver(ports, since(ports, info, row, comparison)) && (await endStranger(ports, driver, info)))

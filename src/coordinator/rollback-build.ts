@@ -3,7 +3,7 @@ import type { BuildRow, StoreTransaction, Tables, WaveRow } from "../store/port.
 import { emitFor } from "./advance.ts";
 import { mainRef } from "./names.ts";
 import type { Ports } from "./port.ts";
-import { dropPreview, hidePreview, stopPreview } from "./preview.ts";
+import { clearPreviewOf, hidePreview, stopPreview } from "./preview.ts";
 
 // Rollback takes a rescue ref first, is refused when main has moved past this build, puts later tasks back to pending
 // and the build to `waiting`. Wave numbers are never used again.
@@ -38,8 +38,7 @@ export async function rollbackBuild(ports: Ports, buildId: string, waveNumber: n
     // It may have been started since: after this commit none of a wave that was taken back is.
     await hidePreview(transaction, buildId, reason);
   });
-  const preview = await ports.store.previews.find({ buildId, status: "stopped" });
-  if (preview !== null) await dropPreview(ports, buildId, preview.jobKey, reason);
+  await clearPreviewOf(ports, buildId, reason);
 }
 
 /** Asked before main moves, and again under the lock under which another build would begin. */

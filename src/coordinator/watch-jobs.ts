@@ -5,9 +5,11 @@ import type { GuestClient, JobState } from "../sandbox/port.ts";
 import type { BuildRow, JobLease } from "../store/port.ts";
 import { emitFor } from "./advance.ts";
 import { coveredValues } from "./job-results.ts";
+import { lostState } from "./job-stages.ts";
 import { createMask, createUnfinished, longestSecret } from "./masking.ts";
 import type { Ports } from "./port.ts";
 import { previewProgressed, settlePreview } from "./preview.ts";
+import { clearPreviews, findPreviewSandbox } from "./preview-sandbox.ts";
 import { closeQuestions, deliverAnswers, recordQuestions } from "./questions.ts";
 import { ensureSandbox } from "./sandboxes.ts";
 import { closeFill } from "./setup-cache.ts";
@@ -105,6 +107,9 @@ const reasonOf = (error: unknown): string => (isDiskFull(error) ? "no space left
 
 /** A watch that failed (the sandbox or the database was away) is taken up again at the next look. */
 async function giveBack(ports: Ports, lease: JobLease, error: unknown): Promise<void> {
+  // A preview's job is ended together with its sandbox, under the eyes of its watcher.
+  const ended = await ports.store.jobs.find({ key: lease.job.key, status: "ended" }).catch(() => null);
+  if (ended !== null) return;
   const isGone = error instanceof WavesmithError && error.code === "sandbox-unavailable";
   const why = isGone ? "its sandbox has ended or does not answer; it is looked for again" : reasonOf(error);
   ports.log.warn(`watching job ${lease.job.key} was interrupted: ${why}`);
@@ -118,7 +123,8 @@ async function giveBack(ports: Ports, lease: JobLease, error: unknown): Promise<
 async function watchJob(ports: Ports, lease: JobLease, signal: AbortSignal): Promise<boolean> {
   const { job, fence } = lease;
   const build = await ports.store.builds.get({ id: job.buildId });
-  const { guest } = await ensureSandbox(ports, build);
+  const guest = await guestOf(ports, build, job);
+  if (guest === null) return losePreview(ports, build, lease);
   const { ownerKind: kind, ownerId: id, ownerFence: ownFence } = job;
   const secrets = await coveredValues(
     ports,
@@ -134,15 +140,29 @@ async function watchJob(ports: Ports, lease: JobLease, signal: AbortSignal): Pro
     const isOver = known.status !== "running";
     if (build.interactive || copier.asked()) await deliverAnswers(ports, guest, job.key);
     if (known.outputBytes > copier.copied()) await copier.copy(isOver);
-    if (isPreview) await previewProgressed(ports, guest, { buildId: build.id, jobKey: job.key }, known);
+    if (isPreview) await previewProgressed(ports, build, known);
     if (isOver) {
       await endJob(ports, build, lease, known);
       if (kind === "setup") await closeFill(ports, guest, job.key);
+      if (isPreview) await clearPreviews(ports, build, "it has ended");
       return true;
     }
     // Of other jobs only the output and the end are of interest.
     if (isPreview) revision = known.revision;
   }
+}
+
+/** Where a job runs; null when the sandbox that a preview had for itself is gone. */
+async function guestOf(ports: Ports, build: BuildRow, { ownerKind }: JobLease["job"]): Promise<GuestClient | null> {
+  if (ownerKind !== "preview") return (await ensureSandbox(ports, build)).guest;
+  return (await findPreviewSandbox(ports, build))?.guest ?? null;
+}
+
+/** Ends a preview's job whose sandbox is gone. */
+async function losePreview(ports: Ports, build: BuildRow, lease: JobLease): Promise<true> {
+  await endJob(ports, build, lease, lostState(lease.job.key));
+  await clearPreviews(ports, build, "its sandbox has ended");
+  return true;
 }
 
 /** The job's state once there is more to copy or to tell, or after a while; null when the guest has never seen it. */
@@ -160,19 +180,6 @@ async function newsOf(
     throw error;
   }
 }
-
-/** A guest that has never seen a running job's key lost its volume. */
-const lostState = (key: string): JobState => ({
-  key,
-  status: "lost",
-  revision: 0,
-  stages: [],
-  createdAt: new Date(0).toISOString(),
-  endedAt: null,
-  cancelReason: null,
-  outputBytes: 0,
-  labels: {},
-});
 
 interface Copier {
   /** Copies what is there; holds back a tail that may be half a secret, unless the output has ended. */
@@ -260,7 +267,7 @@ export async function endJob(ports: Ports, build: BuildRow, { job, fence }: JobL
     );
     if (row === undefined) return;
     if (build.interactive) await closeQuestions(transaction, job.key, ports.clock.now());
-    if (job.ownerKind === "preview") await settlePreview(transaction, build, job.key, state);
+    if (job.ownerKind === "preview") await settlePreview(transaction, ports, build, job.key, state);
     if (job.ownerKind === "attempt") {
       const { attempt, wave, task } = await transaction.attemptInContext(job.ownerId);
       await emitFor(transaction, build, "agent/attempt.finished", attempt.id, job.ownerFence, {

@@ -25,6 +25,8 @@ export interface SandboxPolicy {
   /** Whether a snapshot is taken before one is stopped for being idle. */
   readonly snapshotWhenIdle: boolean;
   readonly snapshotKeepMs: number;
+  /** A preview that nobody has asked for during this time is put to sleep. */
+  readonly previewTtlMs: number | null;
   readonly maxRunningPerTenant: number | null;
   /** How much processor time may be promised for each processor there is. */
   readonly cpuOvercommit: number;

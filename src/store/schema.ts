@@ -74,6 +74,8 @@ export const projects = pgTable(
       .notNull()
       .references(() => tenants.id),
     name: text("name").notNull(),
+    /** The port of this machine at which `serve` shows its preview; the same after a restart. */
+    previewPort: integer("preview_port"),
     createdAt: created(),
   },
   (table) => [unique("one_project_per_name").on(table.tenantId, table.name)],
@@ -530,15 +532,22 @@ export const logChunks = pgTable(
   (table) => [primaryKey({ columns: [table.jobKey, table.startsAt] })],
 );
 
+/** `asleep`: nobody asked for it for a while; it has no sandbox, and the next request starts it again. */
+export type PreviewStatus = "starting" | "ready" | "asleep" | "dead" | "stopped";
+
 export const previews = pgTable("previews", {
   buildId: text("build_id")
     .primaryKey()
     .references(() => builds.id),
   waveNumber: integer("wave_number").notNull(),
   sha: text("sha").notNull(),
-  status: text("status").$type<"starting" | "ready" | "dead" | "stopped">().notNull(),
-  /** Inside the sandbox. */
+  status: text("status").$type<PreviewStatus>().notNull(),
+  /** Inside its sandbox; 0 until its job is about to start. */
   port: integer("port").notNull(),
+  /** The sandbox that was made for it. Another wave's, or one that was asleep, gets another one. */
+  sandboxId: text("sandbox_id"),
+  /** When somebody last asked for it. */
+  requestedAt: moment("requested_at"),
   starts: integer("starts").notNull().default(1),
   jobKey: text("job_key").notNull(),
   reason: text("reason"),

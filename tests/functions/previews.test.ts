@@ -7,7 +7,7 @@ import { WavesmithError } from "../../src/domain/errors.ts";
 import { type BuildFixture, createBuildFixture } from "../support/build-fixture.ts";
 
 const serve = `node -e "require('http').createServer((q,s)=>s.end('up')).listen(process.env.PORT,'127.0.0.1')"`;
-// Shown, it is in `repo`, beside the caches; a gate's boot of it is not.
+// Shown, it is beside the caches of its own sandbox; a gate boots it in a tree that is not.
 const diesOnce = "if [ -d ../cache ] && mkdir ../cache/died 2> /dev/null; then exit 1; fi";
 
 describe("a preview", () => {
@@ -25,7 +25,7 @@ describe("a preview", () => {
   const jobsOf = () => fixture.app.store.jobs.list({ ownerKind: "preview" }, { by: "createdAt" });
   const plan = (id: string) => ({ preview: { command: serve }, tasks: [{ id, run: `echo ${id} > ${id}` }] });
 
-  it("gives way to that of a later build of the project, which runs in the same tree", async () => {
+  it("gives way to that of a later build of the project", async () => {
     const first = await fixture.build(plan("a"));
     await fixture.until(first.id, async () => (await statusOf(first.id)) === "ready");
     const second = await fixture.build(plan("b"));
@@ -123,7 +123,7 @@ describe("a preview", () => {
     });
     let isHeld = false;
     atPoint = async (name) => {
-      if (name !== "guest.allocatePorts.before") return;
+      if (name !== "preview-intend.before-commit") return;
       if ((await fixture.app.store.builds.find({ status: "completed" })) === null) return;
       isHeld = true;
       await held;

@@ -148,7 +148,7 @@ describe("an idle sandbox", () => {
           key: "j",
           buildId: "bld_shop",
           projectId: "proj_shop",
-          ownerKind: "preview",
+          ownerKind: "gate",
           ownerId: "bld_shop",
           ownerFence: 1,
           status: "running",

@@ -7,6 +7,7 @@ import { fileURLToPath } from "node:url";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { createApp } from "../../src/app.ts";
 import { loadConfig } from "../../src/config.ts";
+import { previewPlaceOf } from "../../src/coordinator/names.ts";
 import { buildIdForEvent } from "../../src/domain/ids.ts";
 import type { Store } from "../../src/store/port.ts";
 import { createStore } from "../../src/store/store.ts";
@@ -71,7 +72,9 @@ describe("wavesmith serve", () => {
     const projects = await store.projects.list({});
     if (projects.length === 0) return;
     const app = await createApp({ config: loadConfig(environment()), warn: () => undefined });
-    for (const { id } of projects) await app.ports.driver(sandbox).remove(id as never, { volume: true });
+    for (const { id } of projects)
+      for (const place of [id, previewPlaceOf(id)])
+        await app.ports.driver(sandbox).remove(place as never, { volume: true });
     await app.close();
   }
 
@@ -180,6 +183,40 @@ describe("wavesmith serve", () => {
     second.process.kill("SIGTERM");
     expect(await second.ended).toBe(0);
   });
+
+  it("shows the preview of a build that an event started, at an address that status tells and that stays", async () => {
+    const first = await serve();
+    const command = `node -e "require('http').createServer((q,s)=>s.end('up')).listen(process.env.PORT,'127.0.0.1')"`;
+    const plan = { name: "shown", preview: { command }, tasks: [{ id: "a", run: "echo a > a" }] };
+    const buildId = await request(first, "shown", plan);
+    await untilOver(buildId);
+    await until(async () => (await previewOf(buildId))?.url !== null, "the preview to be served");
+    const url = (await previewOf(buildId))!.url!;
+    const answers = async () => (await fetch(url).catch(() => null))?.status === 200;
+    await until(answers, "the preview to answer");
+
+    first.process.kill("SIGKILL");
+    await first.ended;
+    await until(async () => (await previewOf(buildId))?.url === null, "status to say that nobody shows it");
+    expect(await run(["sandbox", "stop", "shown"]).ended).toBe(0);
+    expect(await previewOf(buildId)).toMatchObject({ status: "asleep" });
+
+    const second = await serve();
+    await until(answers, "the preview to answer again");
+    expect(await previewOf(buildId)).toEqual({ wave: 1, status: "ready", url });
+    second.process.kill("SIGTERM");
+    expect(await second.ended).toBe(0);
+  });
+
+  async function previewOf(buildId: string): Promise<{ status: string; url: string | null } | null> {
+    const { process: child, ended } = run(["status", buildId, "--json"]);
+    let text = "";
+    child.stdout!.on("data", (chunk) => {
+      text += chunk;
+    });
+    await ended;
+    return (JSON.parse(text) as { preview: { status: string; url: string | null } | null }).preview;
+  }
 
   /** Lets task `a` end, which waits for a file in the joined tree. */
   async function release(buildId: string): Promise<void> {

@@ -7,6 +7,7 @@ import { afterEach, beforeEach } from "vitest";
 import { type App, createApp } from "../../src/app.ts";
 import { isAway } from "../../src/cli/follow.ts";
 import { loadConfig } from "../../src/config.ts";
+import { previewPlaceOf } from "../../src/coordinator/names.ts";
 import { projectIdFor } from "../../src/coordinator/start-build.ts";
 import { buildIdForEvent } from "../../src/domain/ids.ts";
 import type { BuildRow } from "../../src/store/port.ts";
@@ -129,7 +130,8 @@ export async function createBuildFixture(options: FixtureOptions = {}): Promise<
       ),
     async close() {
       await app.close();
-      await app.ports.driver(sandbox).remove(projectId as never, { volume: true });
+      for (const place of [projectId, previewPlaceOf(projectId)])
+        await app.ports.driver(sandbox).remove(place as never, { volume: true });
       await database.close();
       await rm(dataDir, { recursive: true, force: true, maxRetries: 5 });
     },

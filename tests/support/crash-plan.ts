@@ -18,7 +18,7 @@ const tasks = [
   { id: "then", agent: "backend", dependsOn: ["one"], run: own("then") },
 ];
 
-// Shown, it is in `repo`, beside the caches; a gate's boot of it is not.
+// Shown, it is beside the caches of its own sandbox; a gate boots it in a tree that is not.
 const diesOnce = "if [ -d ../cache ] && mkdir ../cache/died 2> /dev/null; then exit 1; fi";
 const serve = `exec node -e "require('http').createServer((q,s)=>s.end('up')).listen(process.env.PORT,'127.0.0.1')"`;
 

@@ -150,6 +150,7 @@ export function stop(context: Context, name: string): Promise<number> {
     await refuseWhileBuilding(context, app, sandbox, name);
     const { stopSandbox } = await import("../../coordinator/stop-sandbox.ts");
     await stopSandbox(app.ports, sandbox);
+    await sleepPreview(app, sandbox);
     return tell(context, sandbox, "stopped", `the sandbox of ${name} is stopped; its next use starts it again`);
   });
 }
@@ -160,11 +161,18 @@ export function remove(context: Context, name: string, options: { volume: boolea
     await refuseWhileBuilding(context, app, sandbox, name);
     const { removeSandbox } = await import("../../coordinator/stop-sandbox.ts");
     await removeSandbox(app.ports, sandbox, options);
+    await sleepPreview(app, sandbox);
     const rest = options.volume ? "with its volume; the repository stays" : "and its volume kept (--volume removes it)";
     const state = options.volume ? "removed" : volumeKept;
     return tell(context, sandbox, state, `the sandbox of ${name} is removed, ${rest}`);
   };
   return withSandbox(context, name, work, { orVolume: true });
+}
+
+/** Whoever stops a project's sandbox wants what runs of the project to end. */
+async function sleepPreview({ ports }: App, { projectId }: SandboxRow): Promise<void> {
+  const { sleepPreviewsOf } = await import("../../coordinator/sleep-preview.ts");
+  await sleepPreviewsOf(ports, projectId, "its project's sandbox was stopped");
 }
 
 /** What became of it, in the words of `sandbox ls`; returns the exit code. */

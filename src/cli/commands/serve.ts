@@ -4,6 +4,7 @@ import type { Context } from "../context.ts";
 import { exit } from "../errors.ts";
 import { type Interrupts, watchInterrupts } from "../interrupts.ts";
 import { type App, type Config, openApp, openStore, serverKey, startServer } from "../parts.ts";
+import { type ServedPreviews, servePreviews } from "../serve-previews.ts";
 import { isServed, markAllServed } from "../serving.ts";
 import { stopIdleSandbox } from "../session.ts";
 
@@ -59,9 +60,12 @@ async function run({ context, config, app, interrupts, host, port }: Run): Promi
   const tell = (message: string): void => (json ? out.json({ type: "serve.told", message }) : out.line(message));
   const made = config.serveKey === null ? await serverKey(config) : null;
   const key = config.serveKey ?? made!.key;
-  const server = await startServer({ app, engine, key, host, port, tell, warn: (message) => context.warn(message) });
+  const warn = (message: string): void => context.warn(message);
+  const server = await startServer({ app, engine, key, host, port, tell, warn });
+  let previews: ServedPreviews | null = null;
   try {
     await app.start("all");
+    previews = servePreviews(app, { tell, warn });
     const keyFile = made?.path ?? null;
     const started = {
       type: "serve.started",
@@ -78,6 +82,7 @@ async function run({ context, config, app, interrupts, host, port }: Run): Promi
     if (interrupts.count === 0) await interrupts.next();
     out.note("stopping: finishing what is under way (Ctrl-C again leaves at once)");
   } finally {
+    await previews?.stop();
     await server.stop();
   }
 }

@@ -5,7 +5,7 @@ import { exit } from "../errors.ts";
 import { findBuildOrLatest } from "../find-build.ts";
 import { repositoryPath } from "../parts.ts";
 import { withStore } from "../reading.ts";
-import { isServed } from "../serving.ts";
+import { isAllServed, isServed } from "../serving.ts";
 import { statusJson, statusLines } from "../view/status-lines.ts";
 import { waitingPlanFile } from "../waiting-plan.ts";
 
@@ -25,7 +25,8 @@ export function status(context: Context, name: string | undefined): Promise<numb
       const interrupted = goesOn && !(await isServed(database, view.build.projectId));
       const repository = await repositoryPath(config, view.build.projectId);
       const planFile = waitingPlanFile(config, view);
-      const options = { interrupted, repository, planFile, hints, now: new Date() };
+      const shows = view.preview !== null && (await isAllServed(database));
+      const options = { interrupted, isServed: shows, repository, planFile, hints, now: new Date() };
       if (json) out.json(statusJson(view, options));
       else for (const { tone, text } of statusLines(view, options)) out.line(out.paint(tone, text));
       return exit.ok;

@@ -17,6 +17,8 @@ export interface StatusOptions {
   readonly repository: string;
   /** Where the plan is that waits for a person, when one does. */
   readonly planFile?: string | null;
+  /** A `serve` runs on this data directory, which shows previews. */
+  readonly isServed?: boolean;
   readonly hints: Hints;
   readonly now: Date;
 }
@@ -31,7 +33,7 @@ export function statusLines(view: BuildView, options: StatusOptions): Line[] {
     ...openQuestionLines(view, options.now, options.hints.command),
     ...view.waves.flatMap((wave) => waveLines(view, wave, options.now)),
     ...restLines(view),
-    ...(view.preview === null ? [] : [previewLine(view.preview)]),
+    ...(view.preview === null ? [] : [previewLine(view, options)]),
     ...(build.status === "failed" ? [{ tone: "plain" as const, text: "" }, ...failureLines(view)] : []),
     ...waitingPlanLines(view, options),
     ...whereLines(view, options),
@@ -135,10 +137,19 @@ function restLines(view: BuildView): Line[] {
   ];
 }
 
-function previewLine(preview: NonNullable<BuildView["preview"]>): Line {
+function previewLine(view: BuildView, { isServed = false }: StatusOptions): Line {
+  const preview = view.preview!;
   const why = preview.reason === null ? "" : `: ${oneLine(preview.reason)}`;
   const tone = preview.status === "dead" ? "bad" : "plain";
-  return { tone, text: `preview of wave ${preview.waveNumber}: ${preview.status}${why}` };
+  const url = isServed ? previewUrl(view) : null;
+  const at = url === null ? "" : `  ${url}${preview.status === "asleep" ? " (the next request starts it)" : ""}`;
+  return { tone, text: `preview of wave ${preview.waveNumber}: ${preview.status}${why}${at}` };
+}
+
+/** Where `serve` shows the preview; null when it does not show this one. */
+function previewUrl({ preview, build }: BuildView): string | null {
+  if (preview === null || preview.servedPort === null || preview.status === "stopped") return null;
+  return `http://127.0.0.1:${preview.servedPort}${build.plan.preview?.healthPath ?? "/"}`;
 }
 
 function whereLines(view: BuildView, { repository, hints }: StatusOptions): Line[] {
@@ -171,7 +182,7 @@ function attemptsOf(view: BuildView, { key }: TaskView) {
 /** The same for programs. */
 export function statusJson(
   view: BuildView,
-  { interrupted, repository, planFile, now }: StatusOptions,
+  { interrupted, isServed = false, repository, planFile, now }: StatusOptions,
 ): Record<string, unknown> {
   const { id, status, reason, createdAt, startedAt, endedAt, sandboxDriver, network, headSha, plan } = view.build;
   return {
@@ -210,8 +221,14 @@ export function statusJson(
       reason: task.reason,
       waitsFor: endedAt === null ? waitsFor(view, task) : null,
     })),
-    preview: view.preview === null ? null : { wave: view.preview.waveNumber, status: view.preview.status },
+    preview: previewJson(view, isServed),
     repository,
     head: headSha,
   };
+}
+
+function previewJson(view: BuildView, isServed: boolean) {
+  const { preview } = view;
+  if (preview === null) return null;
+  return { wave: preview.waveNumber, status: preview.status, url: isServed ? previewUrl(view) : null };
 }
