@@ -1,4 +1,5 @@
 import { closeAttempt, finishAttempt, loseAttempt } from "../src/coordinator/finish-attempt.ts";
+import { attemptOutcome } from "../src/coordinator/run-facts.ts";
 import type { AttemptFinished } from "./events.ts";
 import { type Flow, flowFunction } from "./flow.ts";
 
@@ -9,9 +10,14 @@ export const attemptFinish = (flow: Flow) =>
     trigger: "agent/attempt.finished",
     run: async ({ data, step }) => {
       const { ports } = flow;
-      await step("keep the work on its branch and settle the outcome", () => finishAttempt(ports, data));
+      const { buildId, waveNumber, taskKey, kind, attempt, attemptId } = data;
+      const keeping = `keep attempt ${attempt} of ${taskKey ?? kind} in wave ${waveNumber} and settle its outcome`;
+      const outcome = await step(keeping, async () => {
+        await finishAttempt(ports, data);
+        return attemptOutcome(ports, attemptId);
+      });
       await step("close the tree", () => closeAttempt(ports, data));
-      return { task: data.taskKey, attempt: data.attempt };
+      return { buildId, wave: waveNumber, task: taskKey, kind, attempt, outcome };
     },
     failed: async ({ data, reason, step }) => {
       await step("settle the attempt as lost", () => loseAttempt(flow.ports, data, reason));

@@ -13,5 +13,6 @@ export const buildCancel = (flow: Flow) =>
       await step("mark the build as being cancelled", () => takeCancelRequest(flow.ports, eventId, data));
       await step("end its jobs", () => stopBuildJobs(flow.ports, data.buildId));
       await step("close the tree its tasks shared", () => closeTreeOfWave(flow.ports, data.buildId, "last"));
+      return { buildId: data.buildId };
     },
   });

@@ -24,10 +24,11 @@ export const buildStart = (flow: Flow) =>
         return storeBuild(ports, readBuildRequest(ports, request, flow.defaultDriver));
       });
       const admitted = await step("wait for the project's turn", () => admitBuild(ports, buildId));
-      if (!admitted) return { buildId, queued: true };
+      const facts = { buildId, project: data.project ?? null };
+      if (!admitted) return { ...facts, queued: true };
       await step("ready the repository", () => prepareRepository(ports, buildId));
       await step("ready the sandbox", () => prepareSandbox(ports, buildId));
-      return { buildId };
+      return facts;
     },
     failed: ({ eventId, reason, step }) =>
       step("fail the build, or settle its request without one", async () => {

@@ -1,5 +1,6 @@
 import type { GetStepTools, Inngest, InngestFunction } from "inngest";
 import { NonRetriableError } from "inngest";
+import type { Chore } from "../src/coordinator/due-chores.ts";
 import type { Ports } from "../src/coordinator/port.ts";
 import type { Relay } from "../src/coordinator/relay.ts";
 import { isDiskFull } from "../src/domain/disk-full.ts";
@@ -134,6 +135,16 @@ export function cronFunction(flow: Flow, options: CronFunction): InngestFunction
   const { id, name, cron } = options;
   const definition = { id, name, retries: 0 as const, triggers: [{ cron }] };
   return flow.inngest.createFunction(definition, ({ step }) => options.run({ step: verbs(step, flow) }));
+}
+
+export interface ChoreFunction extends Omit<CronFunction, "cron"> {
+  readonly trigger: Chore;
+}
+
+/** Something that the upkeep asks for when there is work; a time that failed is made good by the next one. */
+export function choreFunction(flow: Flow, { id, name, trigger, run }: ChoreFunction): InngestFunction.Any {
+  const definition = { id, name, retries: 0 as const, triggers: [{ event: trigger }] };
+  return flow.inngest.createFunction(definition, ({ step }) => run({ step: verbs(step, flow) }));
 }
 
 /** Binds a trigger and steps to verbs. */

@@ -1,4 +1,5 @@
 import { closeGate, finishGate, loseGate } from "../src/coordinator/finish-gate.ts";
+import { gateVerdict } from "../src/coordinator/run-facts.ts";
 import type { GateFinished } from "./events.ts";
 import { type Flow, flowFunction } from "./flow.ts";
 
@@ -8,9 +9,13 @@ export const gateFinish = (flow: Flow) =>
     name: "Gate: judge the evidence",
     trigger: "agent/gate.finished",
     run: async ({ data, step }) => {
-      await step(`judge the ${data.gate} gate`, () => finishGate(flow.ports, data));
+      const { buildId, waveNumber, gate, sha, gateRunId } = data;
+      const verdict = await step(`judge the ${gate} gate of wave ${waveNumber}`, async () => {
+        await finishGate(flow.ports, data);
+        return gateVerdict(flow.ports, gateRunId);
+      });
       await step("close the tree", () => closeGate(flow.ports, data));
-      return { gate: data.gate };
+      return { buildId, wave: waveNumber, gate, sha, verdict };
     },
     failed: async ({ data, reason, step }) => {
       await step("settle the gate run as lost", () => loseGate(flow.ports, data, reason));

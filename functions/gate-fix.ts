@@ -10,11 +10,14 @@ export const gateFix = (flow: Flow) =>
     trigger: "agent/quality.fix",
     run: async ({ data, step }) => {
       const { ports } = flow;
-      const claimed = await step("claim the attempt", () => claimAttempt(ports, data));
-      if (!claimed) return { gate: data.gate, stale: true };
+      const { buildId, waveNumber, gate, round } = data;
+      const facts = { buildId, wave: waveNumber, gate, round };
+      const claiming = `claim fix ${round} of wave ${waveNumber}, for the ${gate} gate`;
+      const claimed = await step(claiming, () => claimAttempt(ports, data));
+      if (!claimed) return { ...facts, stale: true };
       const started = await step("start its job on a clean tree", () => startAttemptJob(ports, data));
       if (!started) await step("close the tree", () => closeAttempt(ports, data));
-      return { gate: data.gate, round: data.round };
+      return { ...facts, started };
     },
     failed: async ({ data, reason, step }) => {
       await step("settle the attempt as lost", () => loseAttempt(flow.ports, data, reason));

@@ -10,11 +10,13 @@ const gateStart = (flow: Flow, gate: GateName) =>
     name: `Gate: run ${gate} on a clean tree`,
     trigger: `agent/quality.${gate}`,
     run: async ({ data, step }) => {
-      const claimed = await step("claim the gate run", () => claimGate(flow.ports, data));
-      if (!claimed) return { gate, stale: true };
+      const { buildId, waveNumber, sha } = data;
+      const facts = { buildId, wave: waveNumber, gate, sha };
+      const claimed = await step(`claim the ${gate} gate of wave ${waveNumber}`, () => claimGate(flow.ports, data));
+      if (!claimed) return { ...facts, stale: true };
       const started = await step("start its job on a clean tree", () => startGateJob(flow.ports, data));
       if (!started) await step("close the tree", () => closeGate(flow.ports, data));
-      return { gate, sha: data.sha };
+      return { ...facts, started };
     },
     failed: async ({ data, reason, step }) => {
       await step("settle the gate run as lost", () => loseGate(flow.ports, data, reason));

@@ -12,12 +12,13 @@ import { sandboxIdle } from "./sandbox-idle.ts";
 import { sandboxReconcile } from "./sandbox-reconcile.ts";
 import { snapshotRetention } from "./snapshot-retention.ts";
 import { taskExecute } from "./task-execute.ts";
+import { upkeep } from "./upkeep.ts";
 import { waveDecides } from "./wave-decide.ts";
 import { waveDeliver } from "./wave-deliver.ts";
 import { waveJoin } from "./wave-join.ts";
 import { waveStart } from "./wave-start.ts";
 
-/** Every function: those of the flow of a build in its order, then those that come round by the clock. */
+/** Every function: those of the flow of a build in its order, then what is done by the clock: one cron, which asks for the others. */
 export const createFunctions = (flow: Flow): InngestFunction.Any[] => [
   buildStart(flow),
   waveStart(flow),
@@ -31,6 +32,7 @@ export const createFunctions = (flow: Flow): InngestFunction.Any[] => [
   waveDeliver(flow),
   previewDeploy(flow),
   buildCancel(flow),
+  upkeep(flow),
   sandboxHealth(flow),
   sandboxIdle(flow),
   sandboxReconcile(flow),

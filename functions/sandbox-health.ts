@@ -1,10 +1,10 @@
 import { checkSandboxes } from "../src/coordinator/watch-sandboxes.ts";
-import { cronFunction, type Flow } from "./flow.ts";
+import { choreFunction, type Flow } from "./flow.ts";
 
 export const sandboxHealth = (flow: Flow) =>
-  cronFunction(flow, {
+  choreFunction(flow, {
     id: "sandbox-health",
     name: "Sandboxes: see which are lost",
-    cron: "* * * * *",
+    trigger: "sandbox/check.due",
     run: ({ step }) => step("look at each one", () => checkSandboxes(flow.ports)),
   });

@@ -1,12 +1,12 @@
 import { stopIdleSandboxes } from "../src/coordinator/idle-sandboxes.ts";
 import { sleepIdlePreviews } from "../src/coordinator/sleep-preview.ts";
-import { cronFunction, type Flow } from "./flow.ts";
+import { choreFunction, type Flow } from "./flow.ts";
 
 export const sandboxIdle = (flow: Flow) =>
-  cronFunction(flow, {
+  choreFunction(flow, {
     id: "sandbox-idle",
     name: "Sandboxes: stop those that nobody uses",
-    cron: "* * * * *",
+    trigger: "sandbox/idle.due",
     run: async ({ step }) => {
       await step("put previews to sleep", () => sleepIdlePreviews(flow.ports));
       return step("stop idle ones", () => stopIdleSandboxes(flow.ports));

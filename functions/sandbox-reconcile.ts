@@ -1,12 +1,12 @@
 import { createSandboxReconciler } from "../src/coordinator/reconcile-sandboxes.ts";
-import { cronFunction, type Flow } from "./flow.ts";
+import { choreFunction, type Flow } from "./flow.ts";
 
 export const sandboxReconcile = (flow: Flow) => {
   const reconciler = createSandboxReconciler(flow.ports, [flow.defaultDriver]);
-  return cronFunction(flow, {
+  return choreFunction(flow, {
     id: "sandbox-reconcile",
     name: "Sandboxes: make database and drivers agree",
-    cron: "*/5 * * * *",
+    trigger: "sandbox/reconcile.due",
     run: ({ step }) => step("compare", () => reconciler.reconcile()),
   });
 };

@@ -1,10 +1,10 @@
 import { expireSnapshots } from "../src/coordinator/expire-snapshots.ts";
-import { cronFunction, type Flow } from "./flow.ts";
+import { choreFunction, type Flow } from "./flow.ts";
 
 export const snapshotRetention = (flow: Flow) =>
-  cronFunction(flow, {
+  choreFunction(flow, {
     id: "snapshot-retention",
     name: "Snapshots: remove those kept long enough",
-    cron: "17 * * * *",
+    trigger: "snapshot/retention.due",
     run: ({ step }) => step("remove old ones", () => expireSnapshots(flow.ports)),
   });

@@ -10,11 +10,14 @@ export const taskExecute = (flow: Flow) =>
     trigger: "agent/execution.*",
     run: async ({ data, step }) => {
       const { ports } = flow;
-      const claimed = await step("claim the attempt", () => claimAttempt(ports, data));
-      if (!claimed) return { task: data.taskKey, stale: true };
+      const { buildId, waveNumber, taskKey, attempt, role } = data;
+      const facts = { buildId, wave: waveNumber, task: taskKey, attempt, role };
+      const claiming = `claim attempt ${attempt} of ${taskKey} in wave ${waveNumber}`;
+      const claimed = await step(claiming, () => claimAttempt(ports, data));
+      if (!claimed) return { ...facts, stale: true };
       const started = await step("start its job on a clean tree", () => startAttemptJob(ports, data));
       if (!started) await step("close the tree", () => closeAttempt(ports, data));
-      return { task: data.taskKey, attempt: data.attempt };
+      return { ...facts, started };
     },
     failed: async ({ data, reason, step }) => {
       await step("settle the attempt as lost", () => loseAttempt(flow.ports, data, reason));

@@ -9,10 +9,12 @@ export const waveDeliver = (flow: Flow) =>
     trigger: "project/wave.passed",
     run: async ({ data, step }) => {
       const { buildId, waveNumber } = data;
-      await step("move main and set the restore point", () => moveMain(flow.ports, buildId, waveNumber));
+      await step(`move main to wave ${waveNumber} and set the restore point`, () =>
+        moveMain(flow.ports, buildId, waveNumber),
+      );
       await step("refresh the joined tree", () => refreshJoinedTree(flow.ports, buildId, waveNumber));
       await step("record the delivery", () => finishDelivery(flow.ports, buildId, waveNumber));
-      return { waveNumber, sha: data.sha };
+      return { buildId, wave: waveNumber, sha: data.sha };
     },
     failed: ({ data: { buildId, waveNumber }, reason, step }) =>
       step("end the build", () => failDelivery(flow.ports, buildId, waveNumber, reason)),

@@ -1,4 +1,5 @@
 import { joinWave } from "../src/coordinator/join-wave.ts";
+import { waveStatus } from "../src/coordinator/run-facts.ts";
 import { closeTreeOfWave } from "../src/coordinator/shared-tree.ts";
 import { failBuild } from "../src/coordinator/start-build.ts";
 import type { WaveEvent } from "./events.ts";
@@ -11,9 +12,12 @@ export const waveJoin = (flow: Flow) =>
     trigger: "agent/wave.complete",
     run: async ({ data: { buildId, waveNumber }, step }) => {
       const joining = `join the branches of wave ${waveNumber}`;
-      const { shared } = await step(joining, () => joinWave(flow.ports, buildId, waveNumber));
-      if (!shared) return;
-      await step("close the tree they shared", () => closeTreeOfWave(flow.ports, buildId, waveNumber));
+      const { shared, status } = await step(joining, async () => ({
+        ...(await joinWave(flow.ports, buildId, waveNumber)),
+        status: await waveStatus(flow.ports, buildId, waveNumber),
+      }));
+      if (shared) await step("close the tree they shared", () => closeTreeOfWave(flow.ports, buildId, waveNumber));
+      return { buildId, wave: waveNumber, status };
     },
     failed: async ({ data: { buildId, waveNumber }, reason, step }) => {
       await step("fail the build", () => failBuild(flow.ports, buildId, reason));

@@ -12,6 +12,7 @@ export const waveStart = (flow: Flow) =>
       await step("ready the repository", () => prepareRepository(ports, data.buildId));
       await step("ready the sandbox", () => prepareSandbox(ports, data.buildId));
       await step(`open wave ${data.waveNumber}`, () => startWave(ports, data.buildId, data.waveNumber));
+      return { buildId: data.buildId, wave: data.waveNumber };
     },
     failed: ({ data, reason, step }) => step("fail the build", () => failBuild(flow.ports, data.buildId, reason)),
   });

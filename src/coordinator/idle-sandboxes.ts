@@ -71,6 +71,9 @@ async function tryEnd(ports: Ports, row: SandboxRow, end: End): Promise<boolean>
   });
 }
 
+/** Whether, as far as its row tells, it is time to stop or remove it. */
+export const isDueToEnd = (ports: Ports, row: SandboxRow): boolean => dueEnd(ports, row) !== null;
+
 /** What is to become of it, as far as its row tells. */
 function dueEnd(ports: Ports, row: SandboxRow): End | null {
   const { idleMs, ttlMs } = ports.sandboxPolicy;

@@ -27,6 +27,9 @@ const attemptRef = wave.extend({
 const sandbox = buildBase.partial({ buildId: true }).extend({ sandboxId: z.string(), driver: z.string() });
 const sandboxEnd = sandbox.extend({ reason: z.string() });
 
+/** What comes round by the clock; the minute since 1970 in which it was due. */
+const chore = z.object({ minute: z.number().int() });
+
 export const eventSchemas = {
   "project/build.requested": z.object({
     tenantId: z.string().optional(),
@@ -81,6 +84,10 @@ export const eventSchemas = {
   "sandbox/stopped": sandboxEnd,
   "sandbox/lost": sandboxEnd,
   "sandbox/restored": sandbox.extend({ snapshotId: z.string() }),
+  "sandbox/check.due": chore,
+  "sandbox/idle.due": chore,
+  "sandbox/reconcile.due": chore,
+  "snapshot/retention.due": chore,
   "ci/check.completed": z.object({
     projectId: z.string().optional(),
     sha: z.string(),

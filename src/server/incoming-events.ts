@@ -18,7 +18,7 @@ const fromOutside = [
 type OutsideName = (typeof fromOutside)[number];
 
 /** Ids that we give ourselves: whoever took one would have our own event dropped as a repetition. */
-const ownIds = /^(again:|(agent|project|sandbox|ci)\/(?!build\.requested:))/;
+const ownIds = /^(again:|(agent|project|sandbox|snapshot|ci)\/(?!build\.requested:))/;
 
 /** One event as Inngest takes it. */
 const eventSchema = z.object({

@@ -222,8 +222,19 @@ describe("what Inngest's dashboard shows of a build", () => {
     expect(new Set(started.map(({ event }) => event.data.taskKey))).toEqual(
       new Set(["words", "count", "sort", "report"]),
     );
-    for (const { steps } of started)
-      expect(steps.slice(0, 2)).toEqual(["claim the attempt", "start its job on a clean tree"]);
+    for (const { steps, event, output } of started) {
+      const { taskKey, waveNumber, buildId } = event.data;
+      expect(steps.slice(0, 2)).toEqual([
+        `claim attempt 1 of ${taskKey} in wave ${waveNumber}`,
+        "start its job on a clean tree",
+      ]);
+      expect(output).toMatchObject({ buildId, wave: waveNumber, task: taskKey, attempt: 1 });
+    }
+    const ended = inngest!.runs.filter(({ event: { name } }) => /^agent\/(attempt|gate)\.finished$/.test(name));
+    for (const { output, event } of ended) {
+      const settled = event.name === "agent/gate.finished" ? { verdict: expect.any(String) } : { outcome: "succeeded" };
+      expect(output).toMatchObject({ buildId: event.data.buildId, wave: event.data.waveNumber, ...settled });
+    }
     for (const { event } of inngest!.runs.filter(({ event: { name } }) => /^(agent|project)\//.test(name))) {
       expect(event.id).toMatch(/:\d+$/);
     }

@@ -213,7 +213,7 @@ const ticked: Stretch = {
     await app.start(new Set());
     while ((await cronRuns("true")) === 0) {
       await database.query(
-        "update engine.crons set due_at = now() - interval '1 minute' where function_id like '%sandbox-health'",
+        "update engine.crons set due_at = now() - interval '1 minute' where function_id like '%upkeep'",
       );
       await pause(50);
     }
@@ -222,7 +222,7 @@ const ticked: Stretch = {
 };
 
 async function cronRuns(which: string): Promise<number> {
-  const found = await database.query(`select from engine.runs where function_id like '%sandbox-health' and ${which}`);
+  const found = await database.query(`select from engine.runs where function_id like '%upkeep' and ${which}`);
   return found.rowCount ?? 0;
 }
 

@@ -1,0 +1,10 @@
+import { askForChores } from "../src/coordinator/due-chores.ts";
+import { cronFunction, type Flow } from "./flow.ts";
+
+export const upkeep = (flow: Flow) =>
+  cronFunction(flow, {
+    id: "upkeep",
+    name: "Upkeep: ask for what is due",
+    cron: "* * * * *",
+    run: ({ step }) => step("see what is due and ask for it", () => askForChores(flow.ports)),
+  });
