@@ -16,6 +16,9 @@ const sharedTreeRules = [
 const agentFilesRule =
   "Files that agents read as instructions or settings (`AGENTS.md`, `CLAUDE.md`, `.claude/`, `.mcp.json`, `.cursor/` and the like) are changed only by a task whose declared writes name them: otherwise your work is refused.";
 
+const gateFilesRule =
+  "Files that decide what the gates run (test scripts of `package.json`, `.npmrc`, configurations of test runners, `conftest.py`, make targets and the like) are changed only by a task whose declared writes name them: otherwise your work is refused.";
+
 /** What every agent that changes files must keep to. The same lines stand in the prompt and in the task file. */
 export function workRules(options: {
   mayChangeTests: boolean;
@@ -29,6 +32,7 @@ export function workRules(options: {
     ...(options.sharesTree ? sharedTreeRules : ownTreeRules),
     tests,
     agentFilesRule,
+    gateFilesRule,
     options.committed === "task"
       ? "That you finish proves nothing: the acceptance checks and the diff decide."
       : "That you finish proves nothing: every gate is run again on what you leave. A fix that changes nothing ends the attempts.",

@@ -7,7 +7,9 @@ import type { AttemptRow, StoreTransaction, TaskRow } from "../store/port.ts";
 import type { KeepResult } from "../workspace/port.ts";
 import { addHeadAttempt, advance, emitFor } from "./advance.ts";
 import { plantedReason } from "./agent-files.ts";
+import { commitReader } from "./commit-reader.ts";
 import { withDenials } from "./denials.ts";
+import { changedGatesReason } from "./gate-files.ts";
 import {
   attemptMask,
   describeFailure,
@@ -70,7 +72,7 @@ export async function keepAttempt(ports: Ports, refer: AttemptRefer): Promise<vo
     await keepPlan(ports, endpoint, loaded, { judged: explain, mask, tail, commitSha: kept?.commit ?? null });
     return;
   }
-  const guarded = await guardAgentFiles(ports, endpoint, loaded, {
+  const guarded = await guardDecidingFiles(ports, endpoint, loaded, {
     kept,
     judged: guardNames(kept, mask, await guardFix(ports, loaded, kept, await explained(ports, loaded, state, judged))),
   });
@@ -238,15 +240,16 @@ function guardNames(kept: KeepResult | null, mask: Mask, judged: Judgement): Jud
   return { outcome: "refused", reason: `the name of a file that it changed holds a secret: ${mask(telling.path)}` };
 }
 
-/** One agent does not steer the next unseen (A1, A2 in agent-files.ts). */
-async function guardAgentFiles(
+/** One agent neither steers the next unseen (A1, A2 in agent-files.ts) nor changes what judges it (G1, G2 in gate-files.ts). */
+async function guardDecidingFiles(
   ports: Ports,
   endpoint: SandboxEndpoint,
   loaded: LoadedAttempt,
   { kept, judged }: { kept: KeepResult | null; judged: Judgement },
 ): Promise<Judgement> {
   if (judged.outcome !== "succeeded" || kept === null) return judged;
-  const reason = await plantedReason(ports, endpoint, loaded, kept.changed);
+  const reason =
+    (await plantedReason(ports, endpoint, loaded, kept.changed)) ?? (await changedGatesReason(ports, loaded, kept));
   return reason === null ? judged : { outcome: "refused", reason };
 }
 
@@ -259,14 +262,6 @@ async function checkFix(ports: Ports, projectId: string, attempt: AttemptRow, ke
     changes: [{ taskKey: "fix", writes: null, mayChangeTests: false, files: kept.changed.map((file) => file.path) }],
     agentFiles: [],
   });
-}
-
-/** Reads files of one commit of the authority. */
-export function commitReader(ports: Pick<Ports, "workspace">, projectId: string, sha: string) {
-  return {
-    list: () => ports.workspace.listFiles(projectId as never, sha),
-    read: (path: string) => ports.workspace.readBlob(projectId as never, sha, path, { maxBytes: 4 * 1024 * 1024 }),
-  };
 }
 
 /** What an agent's own end counts as. That it finished is never one: its checks and its diff decide (W5). */

@@ -3,13 +3,17 @@ import type { Evidence, Finding } from "../domain/finding.ts";
 import type { GateResult, SortedReview } from "../gates/port.ts";
 import type { JobState, SandboxEndpoint, StageState } from "../sandbox/port.ts";
 import type { GateRunRow, StoreTransaction } from "../store/port.ts";
+import type { ChangedFile } from "../workspace/port.ts";
 import { afterAdded, afterOwnChecks, type NextOfRun, withoutAdded } from "./added-checks.ts";
 import { advance, emitFor } from "./advance.ts";
 import { declaredByTasks } from "./agent-files.ts";
+import { commitReader } from "./commit-reader.ts";
 import { criticAgent, judgeReview, type Reviewed, reviewMissing, secondLookHome } from "./critic-review.ts";
 import { withDenials } from "./denials.ts";
-import { commitReader } from "./finish-attempt.ts";
+import { earlierCounts } from "./earlier-counts.ts";
 import { addedPhase, gateAgentHome } from "./gate-agent.ts";
+import { judgeGateFiles } from "./gate-files.ts";
+import { askedReport, usualReports } from "./gate-reports.ts";
 import { cancelled, type Judged, maskFinding, maskJudged, noEvidence, outOfTime } from "./gate-verdict.ts";
 import { describeFailure, gateMask, jobStateOf, maskOf, overBudget, stageOutput } from "./job-results.ts";
 import { dropJob, isOfEarlierBoot } from "./job-stages.ts";
@@ -274,6 +278,7 @@ async function judgeChecks(
   const known = new Set(attributed.flatMap((change) => change.files));
   // What no attempt changed, a person put on the wave's branch; a person may change tests.
   const byPerson = changed.map((file) => file.path).filter((path) => !known.has(path));
+  const gateFiles = await gateFilesOf(ports, loaded, changed, attributed);
   const findings = await ports.gates.staticChecks({
     changed,
     secrets: ports.secrets.values(build.plan.secrets),
@@ -283,6 +288,7 @@ async function judgeChecks(
     agentFiles: attributed.flatMap(({ taskKey, names, files }) =>
       agentFilesAmong(files, names).map((found) => ({ taskKey, ...found })),
     ),
+    gateFiles,
   });
   const notes = [`${counted(changed.length, "changed file")} checked`];
   if (state !== null) findings.push(...(await syntaxFindings(ports, loaded, state)));
@@ -304,6 +310,32 @@ async function judgeChecks(
     findings: [...blocking, ...(review?.aside ?? [])],
     blocking,
   };
+}
+
+/** What the wave changed that decides what gates run, each file under the task or fix that changed it. */
+async function gateFilesOf(
+  ports: Ports,
+  { run, build, wave, tasks }: LoadedGate,
+  changed: readonly ChangedFile[],
+  changes: readonly {
+    readonly taskKey: string;
+    readonly names: readonly string[];
+    readonly mayChangeTests: boolean;
+    readonly files: readonly string[];
+  }[],
+) {
+  const judged = changes.map(async ({ taskKey, names, mayChangeTests, files }) => {
+    const own = new Set(files);
+    const found = await judgeGateFiles(ports, build, tasks, {
+      before: wave.baseSha,
+      after: run.sha,
+      changed: changed.filter(({ path }) => own.has(path)),
+      writes: names,
+      mayChangeTests,
+    });
+    return found.map((file) => ({ taskKey, ...file }));
+  });
+  return (await Promise.all(judged)).flat();
 }
 
 const isMendable = ({ rule }: Finding): boolean => rule !== reviewMissing;
@@ -345,31 +377,38 @@ const reviewed = async (ports: Ports, loaded: LoadedGate, state: JobState): Prom
 /** Testing and integration: every command of the job is judged, and all of them have to hold. */
 async function judgeJob(
   ports: Ports,
-  { run, build, wave }: LoadedGate,
+  loaded: LoadedGate,
   work: Extract<GateWork, { kind: "command" }>,
   state: JobState,
 ): Promise<Judged> {
+  const { run, build } = loaded;
   const endpoint = await ensureSandbox(ports, build);
   const cover = await gateMask(ports, build, run);
-  const treePath = gateTreePath(wave.number, run);
   const results: { stage: StageState; result: GateResult }[] = [];
   for (const stage of state.stages) {
     if (stage.status === "skipped") continue;
     const main = stage.name === run.gate;
     if (!main && stage.status !== "failed") continue;
     const output = await stageOutput(endpoint, run.jobKey!, stage, cover);
-    const minTests =
-      main && run.gate === "testing" && build.plan.gates.testing !== false
-        ? (build.plan.gates.testing.minTests ?? 1)
-        : null;
-    const junit = main ? await junitReports(endpoint, treePath, stage) : [];
-    const command = main ? work.command : stage.name;
-    results.push({
-      stage,
-      result: ports.gates.judgeCommand({ sha: run.sha, command, stage, output, junit, minTests }),
-    });
+    const request = { sha: run.sha, command: main ? work.command : stage.name, stage, output };
+    const evidence = main ? await evidenceOfMain(ports, endpoint, loaded, stage) : { junit: [], minTests: null };
+    results.push({ stage, result: ports.gates.judgeCommand({ ...request, ...evidence }) });
   }
   return combine(run.sha, work.command, state, results);
+}
+
+/** What the gate's own command is judged by, besides how it ended. */
+async function evidenceOfMain(ports: Ports, endpoint: SandboxEndpoint, loaded: LoadedGate, stage: StageState) {
+  const { run, build, wave } = loaded;
+  const testing = run.gate === "testing" && build.plan.gates.testing !== false ? build.plan.gates.testing : null;
+  const { junit, odd } = await usualReports(endpoint, gateTreePath(wave.number, run), stage);
+  return {
+    junit,
+    oddReports: odd,
+    minTests: testing === null ? null : (testing.minTests ?? 1),
+    report: await askedReport(endpoint, testing?.report, run.jobKey!, stage),
+    earlier: await earlierCounts(ports, loaded),
+  };
 }
 
 /** From the first beginning to the last end: a service and the preview run beside the other stages. */
@@ -415,29 +454,21 @@ function combine(
   const { verdict, reason } = worst.result;
   return {
     verdict,
-    reason: reason === null ? describeFailure(worst.stage) : `${worst.stage.name}: ${reason.replaceAll("-", " ")}`,
+    reason: reason === null ? reasonOf(worst) : `${worst.stage.name}: ${reason.replaceAll("-", " ")}`,
     fixable: reason !== "command-not-found",
     evidence: { ...evidence, notes },
     findings,
   };
 }
 
+/** A command that ended with 0 failed by what its reports say. */
+const reasonOf = ({ stage, result }: { stage: StageState; result: GateResult }): string =>
+  stage.exitCode === 0 && result.findings[0] !== undefined
+    ? `${stage.name}: ${result.findings[0].message}`
+    : describeFailure(stage);
+
 const labelled = (stage: StageState, finding: Finding): Finding =>
   /^(testing|integration)$/.test(stage.name) ? finding : { ...finding, message: `${stage.name}: ${finding.message}` };
-
-const junitPaths = ["junit.xml", "report.xml", "test-results.xml", "test-results/junit.xml", "reports/junit.xml"];
-
-/** JUnit reports at the usual places, written by this very run. */
-async function junitReports(endpoint: SandboxEndpoint, treePath: string, stage: StageState) {
-  const reports: { path: string; xml: string }[] = [];
-  for (const path of junitPaths) {
-    const stat = await endpoint.guest.stat(`${treePath}/${path}`);
-    if (stat === null || stage.startedAt === null || stat.modifiedAt < stage.startedAt) continue;
-    const xml = await endpoint.guest.readFile(`${treePath}/${path}`);
-    if (xml !== null) reports.push({ path, xml: xml.toString("utf8") });
-  }
-  return reports;
-}
 
 /** Removes what the finished run left on the volume. */
 export async function closeGate(ports: Ports, refer: GateRefer): Promise<void> {

@@ -3,10 +3,11 @@ import type { SandboxEndpoint, StageSpec } from "../sandbox/port.ts";
 import type { BuildRow, GateRunRow, TaskRow, WaveRow } from "../store/port.ts";
 import { addedStages } from "./added-checks.ts";
 import { advance, emitFor } from "./advance.ts";
+import { commitReader } from "./commit-reader.ts";
 import { criticAgent, criticHome, reviewStage } from "./critic-review.ts";
-import { commitReader } from "./finish-attempt.ts";
 import { frameJob, type JobSetting } from "./frame-job.ts";
 import { addedPhase, checksStage, gateAgentHome } from "./gate-agent.ts";
+import { reportEnv } from "./gate-reports.ts";
 import { dropJob, shell, stage, startJob } from "./job-stages.ts";
 import { gateTreePath, handoverPath } from "./names.ts";
 import type { Ports } from "./port.ts";
@@ -221,13 +222,28 @@ async function gateStages(
   const main =
     work.command === ""
       ? []
-      : [stage({ ...base, name: run.gate, argv: shell(work.command), timeoutMs: work.timeoutMs })];
+      : [
+          stage({
+            ...base,
+            ...reporting(loaded, endpoint, setting),
+            name: run.gate,
+            argv: shell(work.command),
+            timeoutMs: work.timeoutMs,
+          }),
+        ];
   const rest = run.gate === "integration" ? integrationStages(loaded, setting, treePath, work.timeoutMs) : [];
   return { endpoint, setting, own: [...main.map((spec) => ({ ...spec, continueOnFailure: true })), ...rest] };
 }
 
 /** Package managers of a gate fill a cache of its own, which ends with it: no task and no other gate writes there. */
 const ownCacheOf = ({ jobKey }: GateRunRow): string => `${handoverPath(jobKey!)}/cache`;
+
+/** The environment of the gate's command: the testing gate may say where its report goes. */
+function reporting({ run, build }: LoadedGate, { workspaceRoot }: SandboxEndpoint, { env }: JobSetting) {
+  const { testing } = build.plan.gates;
+  if (run.gate !== "testing" || testing === false) return { env };
+  return { env: { ...env, ...reportEnv(testing.report, run.jobKey!, { env, workspaceRoot }) } };
+}
 
 /** A clean tree for the run's job; whatever is left of earlier jobs of the run is ended first. */
 async function openGate(ports: Ports, { run, build, wave }: LoadedGate): Promise<SandboxEndpoint> {

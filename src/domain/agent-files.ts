@@ -1,4 +1,4 @@
-import { createPathMatcher } from "./write-globs.ts";
+import { isNamedBy } from "./write-globs.ts";
 
 // What agents read as instructions or settings of their own, wherever it lies in a tree: with one of these an agent
 // steers the next one, so none may be changed without the plan having named it.
@@ -122,13 +122,4 @@ export function agentFilesAmong(
 function placeBehind(path: string, links: readonly AgentLink[]): number | null {
   const link = links.find(({ target }) => path === target || path.startsWith(`${target}/`));
   return link === undefined ? null : link.target.split("/").length - 1;
-}
-
-/** Whether a glob is about this very name: one that would match any other in its place, such as `**`, is not. */
-function isNamedBy(glob: string, path: string, place: number): boolean {
-  const matches = createPathMatcher([glob]);
-  if (!matches(path)) return false;
-  const other = path.split("/");
-  other[place] = other[place]!.replace(/^(\.?)[^.]+/, "$1~wavesmith~");
-  return !matches(other.join("/"));
 }

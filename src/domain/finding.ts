@@ -33,6 +33,8 @@ export const evidenceSchema = z.object({
       passed: z.number().int(),
       failed: z.number().int(),
       skipped: z.number().int(),
+      /** Absent where the report has no such number. */
+      assertions: z.number().int().optional(),
       /** `tap` and `junit` are counts; `runner` was scraped from a summary line, shown as "estimated". */
       source: z.enum(["tap", "junit", "runner"]),
     })

@@ -89,7 +89,14 @@ export const planSchema = z.object({
   ]),
   tasks: z.array(planTaskSchema),
   gates: z.object({
-    testing: z.union([commandGateSchema.extend({ minTests: z.number().int().nullable() }), z.literal(false)]),
+    testing: z.union([
+      commandGateSchema.extend({
+        minTests: z.number().int().nullable(),
+        /** Tests are counted from a report outside the tree; absent: from the usual places. */
+        report: z.enum(["junit", "tap", "node", "pytest"]).optional(),
+      }),
+      z.literal(false),
+    ]),
     critic: z.union([z.object({ block: severitySchema }), z.literal(false)]),
     integration: z.union([commandGateSchema, z.literal(false)]),
     maxFixRounds: z.number().int(),

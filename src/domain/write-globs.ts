@@ -64,6 +64,15 @@ export function createPathMatcher(globs: readonly string[]): (path: string) => b
   };
 }
 
+/** Whether a glob is about the very name at this segment: one that would match any other in its place, such as `**`, is not. */
+export function isNamedBy(glob: string, path: string, segment: number): boolean {
+  const matches = createPathMatcher([glob]);
+  if (!matches(path)) return false;
+  const other = path.split("/");
+  other[segment] = other[segment]!.replace(/^(\.?)[^.]+/, "$1~wavesmith~");
+  return !matches(other.join("/"));
+}
+
 /** The glob that matches this path alone, whatever characters are in it. */
 export function literalGlob(path: string): string {
   return path.replace(/[\\*?[\]{}()!+@|"^$,]/g, "\\$&");

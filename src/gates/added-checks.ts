@@ -85,7 +85,9 @@ export function judgeAddedCheck(request: AddedCheckRequest): JudgedCheck {
   const judged = judgeCommand({ sha, command: check.command, stage, output, junit: [], minTests: null });
   const { exitCode, durationMs, outputTail } = judged.evidence;
   const ran = { exitCode, durationMs, outputTail };
-  if (judged.verdict === "passed") return { result: { ...ran, outcome: "passed", note: null }, findings: [] };
+  // An added check is judged by its exit code: what it prints is its own affair.
+  if (exitCode === 0 && !judged.evidence.timedOut)
+    return { result: { ...ran, outcome: "passed", note: null }, findings: [] };
   const note = whyNoCheck(request, stage, judged);
   if (note !== null) return { result: { ...ran, outcome: "not-run", note }, findings: [] };
   return { result: { ...ran, outcome: "failed", note: null }, findings: findingsOf(request, judged) };

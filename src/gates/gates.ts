@@ -3,6 +3,7 @@ import { atLeast, type Severity, type Verdict } from "../domain/status.ts";
 import { checksJsonSchema, judgeAddedCheck, parseChecks, pathsIn } from "./added-checks.ts";
 import { detectTests } from "./detect-tests.ts";
 import { fingerprint } from "./fingerprint.ts";
+import { gateFiles } from "./gate-files/gate-files.ts";
 import { judgeCommand } from "./judge-command.ts";
 import type { Gates } from "./port.ts";
 import { parseReview, reviewJsonSchema } from "./review.ts";
@@ -17,6 +18,7 @@ export function createGates(): Gates {
   return {
     detectTests,
     staticChecks,
+    gateFiles,
     syntaxChecks,
     syntaxFindings,
     judgeCommand,

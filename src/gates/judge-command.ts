@@ -1,20 +1,57 @@
 import type { Evidence, Finding } from "../domain/finding.ts";
 import type { TestCounts } from "./counts/count.ts";
-import { countTests } from "./counts/test-counts.ts";
+import { compareCounts } from "./counts/fewer-tests.ts";
+import { reportedFailures } from "./counts/reported-failures.ts";
+import { countReport, countTests } from "./counts/test-counts.ts";
 import { failure } from "./failures/failure.ts";
 import { findFailures } from "./failures/find-failures.ts";
 import type { CommandVerdictRequest, GateResult } from "./port.ts";
 import { outputLines, outputTail } from "./text.ts";
 
 /** Judges a command that was run (W6): what could not be judged is `inconclusive` and never passes. */
-export function judgeCommand(request: CommandVerdictRequest): GateResult {
-  const tests = countTests(request.output, request.junit);
+export function judgeCommand(given: CommandVerdictRequest): GateResult {
+  const request = withReport(given);
+  const tests = given.report === undefined ? countTests(given.output, given.junit) : countReport(given.report);
   const evidence = evidenceOf(request, tests);
   if (request.stage.timedOut) return timedOut(request, evidence);
   if (isCommandNotFound(request)) return commandNotFound(request, evidence);
   if (request.stage.exitCode !== 0) return failed(request, evidence);
-  const lack = lackOfTests(tests, request.minTests);
-  return lack === null ? { verdict: "passed", evidence, findings: [], reason: null } : tooFewTests(evidence, lack);
+  const faults = reportFaults(request);
+  if (faults.length > 0) return failedInReport(request, evidence, faults);
+  const lack = lackOfTests(tests, request);
+  if (lack !== null) return tooFewTests(evidence, lack);
+  return judgeAgainstEarlier(request, evidence);
+}
+
+/** The failures in the report that the plan asks for count as well. */
+function withReport(request: CommandVerdictRequest): CommandVerdictRequest {
+  const { report } = request;
+  if (report === undefined || report.text === null || report.format !== "junit") return request;
+  return { ...request, junit: [...request.junit, { path: reportVariable, xml: report.text }] };
+}
+
+const reportVariable = "$WAVESMITH_REPORT";
+
+/** What the reports hold against a command that ended with 0: an exit code is easily lost or forged. */
+function reportFaults({ output, junit, report, oddReports = [] }: CommandVerdictRequest): string[] {
+  const tap = report?.format === "tap" && report.text !== null ? reportedFailures(report.text, []) : [];
+  const odd = report?.odd == null ? oddReports : [...oddReports, `${reportVariable} ${report.odd}`];
+  return [...reportedFailures(output, junit), ...tap, ...odd];
+}
+
+function failedInReport(request: CommandVerdictRequest, evidence: Evidence, faults: readonly string[]): GateResult {
+  const message = `${request.command} ended with 0, but ${faults.join(", and ")}`;
+  const tests = findFailures(request.output, request.junit).filter((finding) => finding.rule !== "command-failed");
+  return { verdict: "failed", evidence, findings: [failure("reported-failure", message), ...tests], reason: null };
+}
+
+/** Fewer tests than on the wave's base: those that are gone cannot fail. */
+function judgeAgainstEarlier(request: CommandVerdictRequest, evidence: Evidence): GateResult {
+  const passed: GateResult = { verdict: "passed", evidence, findings: [], reason: null };
+  if (request.earlier == null) return passed;
+  const { lack, note } = compareCounts(evidence.tests, request.command, request.earlier);
+  if (lack !== null) return { ...passed, verdict: "failed", findings: [failure("fewer-tests", lack)] };
+  return note === null ? passed : { ...passed, evidence: { ...evidence, notes: [...evidence.notes, note] } };
 }
 
 function evidenceOf(request: CommandVerdictRequest, tests: TestCounts | null): Evidence {
@@ -35,11 +72,6 @@ function evidenceOf(request: CommandVerdictRequest, tests: TestCounts | null): E
 function notesOf(request: CommandVerdictRequest, tests: TestCounts | null): string[] {
   const notes: string[] = [];
   if (tests?.source === "runner") notes.push("the number of tests is estimated from the runner's summary");
-  if (tests !== null && tests.failed > 0 && request.stage.exitCode === 0) {
-    notes.push(
-      `the command ended with 0 although ${tests.failed === 1 ? "1 test is" : `${tests.failed} tests are`} reported as failed`,
-    );
-  }
   if (request.stage.truncated) notes.push("the output was cut in its middle");
   if (request.stage.outOfMemory) notes.push("a process of the command was killed for want of memory");
   return notes;
@@ -59,7 +91,7 @@ function commandNotFound(request: CommandVerdictRequest, evidence: Evidence): Ga
 }
 
 const notFound =
-  /^.*(?:\S+: (?:\d+: |line \d+: )?\S+: (?:command )?not found|: command not found: |make: \S+: No such file or directory$|No module named (?:pytest|nose|tox)\b|^error: no such command).*$/;
+  /^\S+: (?:\d+: |line \d+: )?\S+: (?:command )?not found|: \S+: (?:command )?not found|: command not found: |make: \S+: No such file or directory$|No module named (?:pytest|nose|tox)\b|^error: no such command/;
 
 /** The line in which a shell, or an interpreter asked for its test runner, says that there is no such program. */
 function missingProgram(output: string): string | null {
@@ -103,9 +135,11 @@ function foundNoTests(request: CommandVerdictRequest): boolean {
 }
 
 /** What is wrong with the number of tests that ran; null when nothing is. Skipped tests did not run. */
-function lackOfTests(tests: TestCounts | null, minTests: number | null): string | null {
+function lackOfTests(tests: TestCounts | null, { minTests, report }: CommandVerdictRequest): string | null {
   if (tests === null) {
     if (minTests === null || minTests === 0) return null;
+    if (report !== undefined)
+      return `the command wrote no ${report.format} report with tests to ${reportVariable}, and at least ${minTests} must run: gates.testing.report in the plan asks for one`;
     return `no count of tests was found and at least ${minTests} must run: let the command print TAP or its runner's summary, or write a JUnit XML report; for a command that counts none set gates.testing.minTests: 0`;
   }
   const ran = tests.total - tests.skipped;

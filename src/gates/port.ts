@@ -3,9 +3,11 @@ import type { Evidence, Finding } from "../domain/finding.ts";
 import type { Severity, Verdict } from "../domain/status.ts";
 import type { StageState } from "../sandbox/port.ts";
 import type { ChangedFile } from "../workspace/port.ts";
+import type { EarlierCounts } from "./counts/fewer-tests.ts";
 import type { ReviewScope, SortedReview } from "./review-scope.ts";
 import type { SecondVerdict } from "./second-look.ts";
 
+export type { EarlierCounts } from "./counts/fewer-tests.ts";
 export type { ReviewScope, SortedReview } from "./review-scope.ts";
 export type { SecondVerdict } from "./second-look.ts";
 
@@ -20,6 +22,25 @@ export interface DetectedTests {
   readonly command: string;
   /** `npm`, `pnpm`, `yarn`, `pytest`, `go`, `cargo` or `make`. */
   readonly runner: string;
+}
+
+export interface GateFilesRequest {
+  readonly changed: readonly ChangedFile[];
+  readonly before: CommitReader;
+  readonly after: CommitReader;
+  /** The commands of the gates and of setup; null stands for one that is detected from the files. */
+  readonly commands: readonly (string | null)[];
+}
+
+/** A changed file that decides what a gate runs. */
+export interface GateFile {
+  readonly file: string;
+  /** What it decides, for people. */
+  readonly what: string;
+  /** Whether a task that may change tests may change it without naming it. */
+  readonly aboutTests: boolean;
+  /** Whether there was nothing of the kind before. */
+  readonly isNew: boolean;
 }
 
 export interface StaticCheckRequest {
@@ -38,6 +59,13 @@ export interface StaticCheckRequest {
   }[];
   /** What tasks and fixes changed that agents read as instructions, and whether it was declared by name. */
   readonly agentFiles: readonly { readonly taskKey: string; readonly file: string; readonly declared: boolean }[];
+  /** What they changed that decides what a gate runs, and why each was let through; null: it should not have been. */
+  readonly gateFiles?: readonly {
+    readonly taskKey: string;
+    readonly file: string;
+    readonly what: string;
+    readonly allowed: "declared" | "may-change-tests" | "first" | null;
+  }[];
 }
 
 /** A stage for the sandbox that checks the syntax of changed files in a language we cannot parse here. */
@@ -45,6 +73,15 @@ export interface SyntaxCheck {
   readonly name: string;
   readonly argv: readonly string[];
   readonly files: readonly string[];
+}
+
+/** A report that the plan asks the testing command for, outside the tree. */
+export interface TestReport {
+  readonly format: "junit" | "tap";
+  /** Null: there is none that could be read. */
+  readonly text: string | null;
+  /** Why what is there is no report; null when it is one, or nothing is there. */
+  readonly odd: string | null;
 }
 
 export interface CommandVerdictRequest {
@@ -57,6 +94,12 @@ export interface CommandVerdictRequest {
   readonly junit: readonly { path: string; xml: string }[];
   /** Testing only: tests that must have run for a pass; null elsewhere. */
   readonly minTests: number | null;
+  /** What the same gate counted on the wave's base; absent or null: nothing to compare with. */
+  readonly earlier?: EarlierCounts | null;
+  /** Tests are counted from this report alone. */
+  readonly report?: TestReport | undefined;
+  /** What lies at the usual places of reports and is none, such as a named pipe. */
+  readonly oddReports?: readonly string[];
 }
 
 export interface GateResult {
@@ -92,6 +135,8 @@ export interface JudgedCheck {
 export interface Gates {
   detectTests(reader: CommitReader): Promise<DetectedTests | null>;
   staticChecks(request: StaticCheckRequest): Promise<Finding[]>;
+  /** The changed files that decide what the gates run, where that has changed. */
+  gateFiles(request: GateFilesRequest): Promise<GateFile[]>;
   syntaxChecks(changed: readonly ChangedFile[]): SyntaxCheck[];
   /** Findings from the output of a failed syntax check. */
   syntaxFindings(check: SyntaxCheck, stage: StageState, output: string): Finding[];

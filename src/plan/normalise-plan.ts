@@ -106,7 +106,11 @@ function normaliseGates(gates: NonNullable<PlanFile["gates"]>): Plan["gates"] {
     testing:
       testing === false
         ? false
-        : { ...commandGate(testing), minTests: testing === undefined ? null : (testing.minTests ?? 1) },
+        : {
+            ...commandGate(testing),
+            minTests: testing === undefined ? null : (testing.minTests ?? 1),
+            ...(testing?.report === undefined ? {} : { report: testing.report }),
+          },
     critic: critic === false ? false : { block: critic?.block ?? "high" },
     integration: integration === false ? false : commandGate(integration),
     maxFixRounds: gates.maxFixRounds ?? 2,

@@ -106,7 +106,17 @@ const off = z.literal(false).describe("Switches the gate off.");
 
 const gates = object({
   testing: z
-    .union([object({ ...commandGate, minTests: count.min(0).optional().describe("Default: 1.") }), off])
+    .union([
+      object({
+        ...commandGate,
+        minTests: count.min(0).optional().describe("Default: 1."),
+        report: z
+          .enum(["junit", "tap", "node", "pytest"])
+          .optional()
+          .describe("Tests are counted from a report at $WAVESMITH_REPORT alone; see docs/gates.md."),
+      }),
+      off,
+    ])
     .optional(),
   critic: z
     .union([object({ block: severitySchema.optional().describe("Lowest severity that blocks. Default: high.") }), off])

@@ -13,6 +13,7 @@ const foundIn = (file: string) => ({
 export const fakeGates: Gates = {
   detectTests: async () => null,
   staticChecks: async () => [],
+  gateFiles: async () => [],
   syntaxChecks: () => [],
   syntaxFindings: () => [],
   judgeCommand: ({ sha, command, stage }) => {

@@ -391,10 +391,55 @@ describe("weakened tests", () => {
     ],
   ];
 
-  it.each(weakened)("finds %s, unless the task may change tests", async (_name, before, after, expected) => {
-    const findings = await check(before, after);
-    expect(findings.map((one) => `${one.severity} ${one.rule}`)).toContain(expected);
-    expect(await check(before, after, { mayChangeTests: true })).toEqual([]);
+  const emptied = two.replaceAll(/expect\(.*?\);/g, "");
+  const emptiedWays: [string, Files, Files, string][] = [
+    [
+      "a deleted file whose cases came back empty",
+      { [path]: two },
+      { "tests/b.test.ts": emptied },
+      "high deleted-test",
+    ],
+    [
+      "a case that moved without its assertions",
+      { [path]: two },
+      {
+        [path]: suite('it("a", () => { expect(f()).toBe(1); });'),
+        "tests/b.test.ts": suite('it("b", () => { g(); });'),
+      },
+      "high weakened-test",
+    ],
+    [
+      "one case in the place of two deleted ones of its name",
+      { [path]: two, "tests/c.test.ts": two },
+      { "tests/b.test.ts": two },
+      "high deleted-test",
+    ],
+    ["a test file with a NUL in it", { [path]: two }, { [path]: `${emptied}\0` }, "high weakened-test"],
+    ["an end of the process", { [path]: two }, { [path]: `process.exit(0);\n${two}` }, "high skipped-test"],
+    [
+      "a build constraint",
+      { "a_test.go": "package a\nfunc TestA(t *testing.T) { t.Fatal(1) }\n" },
+      { "a_test.go": "//go:build never\npackage a\nfunc TestA(t *testing.T) { t.Fatal(1) }\n" },
+      "high skipped-test",
+    ],
+  ];
+
+  it.each([...weakened, ...emptiedWays])(
+    "finds %s, unless the task may change tests",
+    async (_name, before, after, expected) => {
+      const findings = await check(before, after);
+      expect(findings.map((one) => `${one.severity} ${one.rule}`)).toContain(expected);
+      expect(await check(before, after, { mayChangeTests: true })).toEqual([]);
+    },
+  );
+
+  it("finds a link in the place of a test file or of their folder, even where the same files are behind it", async () => {
+    const behind = { tests: "other", "other/a.test.ts": two };
+    const folder = await check({ [path]: two }, behind, { after: reader(behind, { tests: "120000" }) });
+    expect(short(folder)).toEqual(["high deleted-test tests:null"]);
+    const file = { [path]: "../other.ts", "other.ts": two };
+    const one = await check({ [path]: two }, file, { after: reader(file, { [path]: "120000" }) });
+    expect(short(one)).toContain(`high weakened-test ${path}:null`);
   });
 
   it("finds a test file that was renamed out of the runner's sight", async () => {

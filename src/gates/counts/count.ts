@@ -5,6 +5,8 @@ export interface Counts {
   readonly passed: number;
   readonly failed: number;
   readonly skipped: number;
+  /** Where the report has them. */
+  readonly assertions?: number;
 }
 
 export type TestCounts = NonNullable<Evidence["tests"]>;
@@ -17,6 +19,7 @@ export function sumCounts(all: readonly Counts[]): Counts | null {
     passed: sum.passed + one.passed,
     failed: sum.failed + one.failed,
     skipped: sum.skipped + one.skipped,
+    ...withAssertions(sum.assertions === undefined ? one.assertions : sum.assertions + (one.assertions ?? 0)),
   }));
 }
 
@@ -24,3 +27,7 @@ export function sumCounts(all: readonly Counts[]): Counts | null {
 export function counts(passed: number, failed: number, skipped: number): Counts {
   return { total: passed + failed + skipped, passed, failed, skipped };
 }
+
+/** The field `assertions`, absent when the report has no number. */
+export const withAssertions = (assertions: number | undefined): { assertions?: number } =>
+  assertions === undefined ? {} : { assertions };

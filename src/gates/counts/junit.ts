@@ -1,4 +1,4 @@
-import { type Counts, counts, sumCounts } from "./count.ts";
+import { type Counts, counts, sumCounts, withAssertions } from "./count.ts";
 
 // A tolerant reader of the JUnit XML that test runners write. No entities are expanded but the five of XML and numeric
 // ones, nothing is fetched, and what is not well-formed yields what was read until then.
@@ -30,10 +30,26 @@ function countReport(xml: string): Counts | null {
   const tags = readTags(xml);
   const suites = tags.filter((tag) => (tag.name === "testsuites" || tag.name === "testsuite") && tag.kind !== "close");
   if (suites.length === 0) return null;
+  const totals = { ...fromAttributes(suites), ...withAssertions(assertionsIn(tags)) };
   const cases = casesOf(tags);
+  if (cases.length === 0) return totals;
   const seen = (outcome: JunitCase["outcome"]) => cases.filter((one) => one.outcome === outcome).length;
-  if (cases.length > 0) return counts(seen("passed"), seen("failed"), seen("skipped"));
-  return fromAttributes(suites);
+  // A suite may have failed outside its cases, such as in its set-up.
+  const failed = Math.max(seen("failed"), totals.failed);
+  const passed = Math.max(0, cases.length - failed - seen("skipped"));
+  return { ...counts(passed, failed, seen("skipped")), ...withAssertions(totals.assertions) };
+}
+
+/** PHPUnit, minitest and others count assertions, of each case and of each suite. */
+function assertionsIn(tags: readonly Tag[]): number | undefined {
+  const of = (name: string) =>
+    tags.flatMap((tag) => {
+      const number = tag.name === name && tag.kind !== "close" ? attribute(tag, "assertions") : null;
+      return number === null || !/^\d{1,9}$/.test(number) ? [] : [Number(number)];
+    });
+  const [cases, suites] = [of("testcase"), of("testsuite")];
+  if (cases.length > 0) return cases.reduce((sum, one) => sum + one, 0);
+  return suites.length > 0 ? Math.max(...suites) : undefined;
 }
 
 /** A report that lists no cases: the outermost numbers, else those of its suites together. */

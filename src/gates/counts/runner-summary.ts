@@ -84,7 +84,8 @@ const lineReaders: readonly LineReader[] = [
     if (total === undefined) return null;
     const failed = before(line, "failures?") + before(line, "errors?");
     const skipped = before(line, "skips") + before(line, "pendings");
-    return counts(Math.max(0, Number(total) - failed - skipped), failed, skipped);
+    const assertions = before(line, "assertions");
+    return { ...counts(Math.max(0, Number(total) - failed - skipped), failed, skipped), assertions };
   },
   // mix: `5 tests, 1 failure, 2 skipped`
   (line) => {
@@ -99,11 +100,12 @@ const lineReaders: readonly LineReader[] = [
   // phpunit: `OK (5 tests, 10 assertions)`, `Tests: 5, Assertions: 10, Failures: 1, Skipped: 1.`
   (line) => {
     const whole = /^OK \((\d+) tests?, \d+ assertions?\)/.exec(line)?.[1];
-    if (whole !== undefined) return counts(Number(whole), 0, 0);
+    if (whole !== undefined) return { ...counts(Number(whole), 0, 0), assertions: before(line, "assertions?") };
     if (!/^Tests: \d+, Assertions: \d+/.test(line)) return null;
     const failed = after(line, "Failures") + after(line, "Errors");
     const skipped = after(line, "Skipped") + after(line, "Incomplete");
-    return counts(Math.max(0, after(line, "Tests") - failed - skipped), failed, skipped);
+    const passed = Math.max(0, after(line, "Tests") - failed - skipped);
+    return { ...counts(passed, failed, skipped), assertions: after(line, "Assertions") };
   },
   // Maven: the total alone, `Tests run: 5, Failures: 1, Errors: 0, Skipped: 1` (a class's line goes on with its time)
   (line) => {

@@ -1,3 +1,4 @@
+import type { TestReport } from "../port.ts";
 import { outputLines } from "../text.ts";
 import type { TestCounts } from "./count.ts";
 import { countJunit } from "./junit.ts";
@@ -14,4 +15,11 @@ export function countTests(output: string, junit: readonly { readonly xml: strin
   const scraped = countRunnerSummary(lines);
   if (scraped !== null) return { ...scraped, source: "runner" };
   return fromJunit === null ? null : { ...fromJunit, source: "junit" };
+}
+
+/** Counts the tests of the one report that the plan asks for; null when there is none. */
+export function countReport({ format, text }: TestReport): TestCounts | null {
+  if (text === null) return null;
+  const found = format === "junit" ? countJunit([{ xml: text }]) : countTap(outputLines(text));
+  return found === null ? null : { ...found, source: format };
 }

@@ -14,6 +14,8 @@ export interface FileChange {
   readonly added: readonly AddedLine[];
   readonly binary: boolean;
   readonly executable: boolean;
+  /** A symbolic link or a repository of its own. */
+  readonly isLink: boolean;
   readonly sizeBytes: number;
   readonly formerSizeBytes: number;
   /** The first bytes of what it is now, to tell its kind; empty when unread. */
@@ -71,6 +73,7 @@ async function readChange(
     added: after === null ? [] : addedLines(before, after),
     binary: file.binary || (current !== null && after === null),
     executable: entry?.mode === "100755",
+    isLink: linkModes.includes(entry?.mode ?? ""),
     sizeBytes: file.status === "deleted" || linkModes.includes(entry?.mode ?? "") ? 0 : (entry?.sizeBytes ?? 0),
     formerSizeBytes: formerPath === null ? 0 : (sides.formerly.get(formerPath)?.sizeBytes ?? 0),
     head: current?.subarray(0, 300) ?? Buffer.alloc(0),

@@ -74,3 +74,18 @@ export function agentFiles(changes: StaticCheckRequest["agentFiles"]): Finding[]
     return staticFinding("agent-file", "high", `${message}, and no task names it in its writes`, { file });
   });
 }
+
+const whyAllowed = {
+  declared: "its writes name it",
+  "may-change-tests": "it may change tests",
+  first: "there was no such file and no gate in force before",
+};
+
+/** What decides what a gate runs is shown whoever changed it; what nobody was to change blocks. */
+export function changedGateFiles(changes: NonNullable<StaticCheckRequest["gateFiles"]>): Finding[] {
+  return changes.map(({ taskKey, file, what, allowed }) => {
+    const message = `task ${taskKey} changed ${file}, which decides what a gate runs (${what})`;
+    if (allowed !== null) return staticFinding("gate-file", "low", `${message}; ${whyAllowed[allowed]}`, { file });
+    return staticFinding("gate-file", "high", `${message}, and no task names it in its writes`, { file });
+  });
+}

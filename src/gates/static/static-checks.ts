@@ -4,7 +4,14 @@ import type { StaticCheckRequest } from "../port.ts";
 import { type FileChange, readChanges } from "./changes.ts";
 import { conflictMarkers } from "./conflict-markers.ts";
 import { fileKinds } from "./file-kinds.ts";
-import { agentFiles, caseCollisions, generatedFolder, generatedFolders, undeclaredWrites } from "./paths.ts";
+import {
+  agentFiles,
+  caseCollisions,
+  changedGateFiles,
+  generatedFolder,
+  generatedFolders,
+  undeclaredWrites,
+} from "./paths.ts";
 import { givenSecrets, secrets } from "./secrets.ts";
 import { syntax } from "./syntax.ts";
 import { weakenedTests } from "./weakened-tests.ts";
@@ -21,7 +28,10 @@ export async function staticChecks(request: StaticCheckRequest): Promise<Finding
   const [before, after] = await Promise.all([request.before.list(), request.after.list()]);
   const findings = [
     ...(await inEachFile(changes, request.secrets)),
-    ...weakenedTests(withoutThoseOf(changes, request.changes)),
+    ...weakenedTests(
+      withoutThoseOf(changes, request.changes),
+      before.map((file) => file.path),
+    ),
     ...generatedFolders(
       installed.map((file) => ({ path: file.path, deleted: file.status === "deleted" })),
       before.map((file) => file.path),
@@ -32,6 +42,7 @@ export async function staticChecks(request: StaticCheckRequest): Promise<Finding
     ),
     ...undeclaredWrites(request.changes),
     ...agentFiles(request.agentFiles),
+    ...changedGateFiles(request.gateFiles ?? []),
   ];
   return limited(findings.sort(byGravity));
 }

@@ -6,6 +6,10 @@ export interface Skip {
   readonly what: string;
   /** A statement inside a test, which may well stand behind a condition. */
   readonly statement?: boolean;
+  /** Also when the line is a comment. */
+  readonly directive?: boolean;
+  /** Ordinary in a new file: it blocks only where it is added to tests that were there. */
+  readonly oldFiles?: boolean;
 }
 
 export interface TestLanguage {
@@ -52,6 +56,13 @@ const javascript: TestLanguage = {
     },
     { pattern: /(?:it|test|describe|suite)\s*\(.{0,300}\bonly\s*:\s*true/, what: "shuts out all others" },
     { pattern: /\b(?:t|this|ctx|context)\.skip\s*\(/, what: "is skipped", statement: true },
+    { pattern: /\.(?:skipIf\(\s*(?:true|1)|runIf\(\s*(?:false|0))\s*\)/, what: "is skipped" },
+    {
+      pattern: /\bprocess\.(?:exit\(\s*0?\s*\)|exitCode\s*=\s*0\b)/,
+      what: "ends the run as if it had passed",
+      statement: true,
+      oldFiles: true,
+    },
   ],
   tables: /\.(?:each|for)\s*[(`<]|\bfor\s*\(\s*const\b|\.forEach\s*\(/g,
 };
@@ -76,6 +87,12 @@ const python: TestLanguage = {
       what: "is skipped",
       statement: true,
     },
+    {
+      pattern: /\b(?:os\._exit|sys\.exit|pytest\.exit)\s*\(\s*(?:0\s*)?[,)]/,
+      what: "ends the run as if it had passed",
+      statement: true,
+      oldFiles: true,
+    },
   ],
   tables: /pytest\.mark\.parametrize|\bsubTest\s*\(|@parameterized/g,
 };
@@ -87,7 +104,11 @@ const go: TestLanguage = {
   assertions: /\bt\.(?:Error|Errorf|Fatal|Fatalf|Fail|FailNow)\s*\(|\b(?:require|assert)\.\w+\s*\(/g,
   trivial:
     /\b(?:require|assert)\.(?:True\(\s*t\s*,\s*true\s*[,)]|Equal\(\s*t\s*,\s*(\d+|true|false|"[^"]*")\s*,\s*\1\s*[,)])/g,
-  skips: [{ pattern: /\bt\.Skip(?:f|Now)?\s*\(/, what: "is skipped", statement: true }],
+  skips: [
+    { pattern: /\bt\.Skip(?:f|Now)?\s*\(/, what: "is skipped", statement: true },
+    { pattern: /\bos\.Exit\(\s*0\s*\)/, what: "ends the run as if it had passed", statement: true },
+    { pattern: /^\/\/\s*(?:go:build|\+build)\b/, what: "is left out of the build", directive: true, oldFiles: true },
+  ],
   tables: /\bt\.Run\(\s*[a-z]/g,
 };
 

@@ -7,36 +7,60 @@ import { type Skip, type TestLanguage, testLanguage } from "./test-languages.ts"
 // W7: tests may not be weakened unless the task says `mayChangeTests`. Compared are numbers of cases and assertions,
 // and what was added that switches a test off or makes it empty.
 
+interface TestCase {
+  readonly name: string;
+  /** Those between its first line and the end of its block. */
+  readonly assertions: number;
+}
+
 interface Contents {
   readonly cases: number;
-  /** Names of the cases, where they could be read. */
-  readonly names: readonly string[];
+  /** The cases whose names could be read. */
+  readonly named: readonly TestCase[];
   readonly assertions: number;
   readonly tables: number;
 }
+
+/** Longer lines are no code that anybody wrote. */
+const longestLine = 2_000;
 
 const rules = new Set(["weakened-test", "deleted-test", "skipped-test", "focused-test", "trivial-assertion"]);
 
 /** Whether a finding is of this file's. */
 export const isWeakenedTest = (finding: Finding): boolean => rules.has(finding.rule);
 
-/** Findings for tests that were deleted, reduced or switched off. `changes`: those whose tasks may not change tests. */
-export function weakenedTests(changes: readonly FileChange[]): Finding[] {
+/**
+ * Findings for tests that were deleted, reduced or switched off. `changes`: those whose tasks may not change tests;
+ * `before`: the paths of the base.
+ */
+export function weakenedTests(changes: readonly FileChange[], before: readonly string[]): Finding[] {
   // Cases that turned up in another file were moved, not dropped.
-  const arrived = new Set(changes.flatMap(newNames));
+  const arrived = changes.flatMap(newCases);
   return changes.flatMap((change) => [
     ...reducedTests(change, arrived),
+    ...hiddenTests(change, before),
     ...switchedOff(change),
     ...trivialAssertions(change),
     ...emptiedScript(change),
   ]);
 }
 
-function newNames(change: FileChange): string[] {
+function newCases(change: FileChange): TestCase[] {
   const language = holdsTests(change.path, change.after);
   if (language === null) return [];
-  const known = new Set(change.before === null ? [] : contentsOf(language, change.before).names);
-  return contentsOf(language, change.after!).names.filter((name) => !known.has(name));
+  const known = new Set(
+    change.before === null ? [] : contentsOf(language, change.before).named.map(({ name }) => name),
+  );
+  return contentsOf(language, change.after!).named.filter(({ name }) => !known.has(name));
+}
+
+/** A link in the place of a folder with tests: what it leads to may be anything by the next run. */
+function hiddenTests(change: FileChange, before: readonly string[]): Finding[] {
+  if (!change.isLink) return [];
+  const hidden = before.filter((path) => path.startsWith(`${change.path}/`) && isTestFile(path));
+  if (hidden.length === 0) return [];
+  const message = `${change.path} became a link in the place of a folder with ${hidden.length} test files, such as ${hidden[0]}`;
+  return [staticFinding("deleted-test", "high", message, { file: change.path })];
 }
 
 /** The language of a file with tests; Rust keeps them beside the code. */
@@ -52,12 +76,29 @@ function contentsOf(language: TestLanguage, text: string): Contents {
   const cases = [...code.matchAll(language.cases)];
   return {
     cases: cases.length,
-    names: cases
-      .map((match) => match.slice(1).find((name) => name !== undefined && name !== ""))
-      .filter((name) => name !== undefined),
-    assertions: count(code, language.assertions) - count(code, language.trivial),
+    named: cases.flatMap((match) => {
+      const name = match.slice(1).find((text) => text !== undefined && text !== "");
+      return name === undefined ? [] : [{ name, assertions: assertionsIn(language, blockAt(code, match.index)) }];
+    }),
+    assertions: assertionsIn(language, code),
     tables: count(code, language.tables),
   };
+}
+
+const assertionsIn = (language: TestLanguage, code: string): number =>
+  count(code, language.assertions) - count(code, language.trivial);
+
+const indentOf = (line: string): number => line.length - line.trimStart().length;
+const longestBlock = 20_000;
+
+/** From the line of this place up to the next line that is indented no deeper, which ends the block. */
+function blockAt(code: string, index: number): string {
+  // A case may match from the line end before it.
+  const from = index + /^\s*/.exec(code.slice(index, index + 1_000))![0].length;
+  const start = code.lastIndexOf("\n", from) + 1;
+  const [first = "", ...rest] = code.slice(start, start + longestBlock).split("\n");
+  const end = rest.findIndex((line) => line.trim() !== "" && indentOf(line) <= indentOf(first));
+  return [first, ...rest.slice(0, end < 0 ? rest.length : end)].join("\n");
 }
 
 function withoutComments(language: TestLanguage, text: string): string {
@@ -86,18 +127,18 @@ function count(text: string, pattern: RegExp): number {
   return [...text.matchAll(pattern)].length;
 }
 
-function reducedTests(change: FileChange, arrived: ReadonlySet<string>): Finding[] {
+function reducedTests(change: FileChange, arrived: TestCase[]): Finding[] {
   const former = change.formerPath;
   const language = former === null ? null : holdsTests(former, change.before);
   if (language === null) return [];
   const before = contentsOf(language, change.before!);
   const gone = change.deleted || holdsTests(change.path, change.after) === null;
-  if (gone && change.after === null && !change.deleted) return []; // it can no longer be read: nothing can be said
+  if (gone && change.after === null && !change.deleted) return [unreadable(change)];
   const keeps = !gone || (language === testLanguage(change.path) && /\.rs$/.test(change.path));
-  const after = keeps ? contentsOf(language, change.after!) : { cases: 0, names: [], assertions: 0, tables: 0 };
-  const stayed = new Set(after.names);
-  const moved = before.names.filter((name) => !stayed.has(name) && arrived.has(name)).length;
-  const lost = before.cases - after.cases - moved;
+  const after = keeps ? contentsOf(language, change.after!) : { cases: 0, named: [], assertions: 0, tables: 0 };
+  const stayed = new Set(after.named.map(({ name }) => name));
+  const moved = before.named.filter((one) => !stayed.has(one.name) && takeArrival(one, arrived));
+  const lost = before.cases - after.cases - moved.length;
   // A file whose cases we cannot tell is known by its assertions.
   const tested = before.cases > 0 ? lost > 0 : before.assertions > 0;
   if (gone && !keeps) return tested ? [deletedFile(change, lost)] : [];
@@ -108,9 +149,23 @@ function reducedTests(change: FileChange, arrived: ReadonlySet<string>): Finding
     const message = `${change.path} has ${after.cases} test cases, ${before.cases} before`;
     return [staticFinding("weakened-test", severity, message, place)];
   }
-  if (moved > 0 || after.assertions >= before.assertions) return [];
-  const message = `${change.path} has ${after.assertions} assertions, ${before.assertions} before`;
+  const left = before.assertions - moved.reduce((sum, one) => sum + one.assertions, 0);
+  if (after.assertions >= left) return [];
+  const message = `${change.path} has ${after.assertions} assertions, ${left} before`;
   return [staticFinding("weakened-test", severity, message, place)];
+}
+
+/** Whether the case is in another file now, with all it asserted; each arrival stands for one case. */
+function takeArrival({ name, assertions }: TestCase, arrived: TestCase[]): boolean {
+  const place = arrived.findIndex((other) => other.name === name && other.assertions >= assertions);
+  if (place >= 0) arrived.splice(place, 1);
+  return place >= 0;
+}
+
+/** Whatever a runner makes of it, nobody can tell whether its tests are still there. */
+function unreadable(change: FileChange): Finding {
+  const what = change.isLink ? "became a link" : "can no longer be read as text";
+  return staticFinding("weakened-test", "high", `the test file ${change.path} ${what}`, { file: change.path });
 }
 
 function deletedFile(change: FileChange, lost: number): Finding {
@@ -124,11 +179,13 @@ function switchedOff(change: FileChange): Finding[] {
   if (language === null) return [];
   const lines = change.after!.split(/\r?\n/);
   return change.added.flatMap((added) => {
-    if (language.comment.test(added.text)) return [];
-    const skip = language.skips.find((one) => matchesInCode(one.pattern, added.text));
+    const text = added.text.slice(0, longestLine);
+    const isComment = language.comment.test(text);
+    const skip = language.skips.find((one) => (!isComment || one.directive) && matchesInCode(one.pattern, text));
     if (skip === undefined) return [];
-    const message = `${change.path}: a test ${skip.what}: ${added.text.trim().slice(0, 120)}`;
-    const severity = skip.statement && isConditional(lines, added) ? "medium" : "high";
+    const message = `${change.path}: a test ${skip.what}: ${text.trim().slice(0, 120)}`;
+    const isMild = (skip.statement && isConditional(lines, added)) || (skip.oldFiles && change.before === null);
+    const severity = isMild ? "medium" : "high";
     return [staticFinding(ruleOf(skip), severity, message, { file: change.path, line: added.line })];
   });
 }

@@ -1,0 +1,10 @@
+import type { CommitReader } from "../gates/port.ts";
+import type { Ports } from "./port.ts";
+
+/** Reads files of one commit of the authority. */
+export function commitReader(ports: Pick<Ports, "workspace">, projectId: string, sha: string): CommitReader {
+  return {
+    list: () => ports.workspace.listFiles(projectId as never, sha),
+    read: (path: string) => ports.workspace.readBlob(projectId as never, sha, path, { maxBytes: 4 * 1024 * 1024 }),
+  };
+}

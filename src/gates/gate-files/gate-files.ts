@@ -1,0 +1,101 @@
+import type { CommitReader, GateFile, GateFilesRequest } from "../port.ts";
+import { isTestFile } from "../test-files.ts";
+import { type GateFileKind, gateFileKinds, scriptsOf } from "./kinds.ts";
+import { expandCommands, runsFile, shellScripts } from "./used.ts";
+
+const links = ["120000", "160000"];
+/** Commands that are detected from files, so that what they run is in force before anybody has named it. */
+const detected = ["npm test", "make test"];
+
+const runByGate: GateFileKind = { matches: () => true, what: "a program that a gate runs", aboutTests: false };
+
+/** The changed files that decide what the gates' commands run, where the deciding part of them has changed. */
+export async function gateFiles(request: GateFilesRequest): Promise<GateFile[]> {
+  const paths = [...new Set(request.changed.flatMap(({ path, from }) => (from === null ? [path] : [from, path])))];
+  if (paths.length === 0) return [];
+  const commands = await allCommands(request);
+  const sides = [sideOf(request.before), sideOf(request.after)] as const;
+  const found: GateFile[] = [];
+  for (const path of paths) {
+    const kind = kindOf(path, commands);
+    if (kind === null) continue;
+    const [before, after] = await Promise.all([
+      partsAt(sides[0], path, kind, commands),
+      partsAt(sides[1], path, kind, commands),
+    ]);
+    // A program that was not there cannot have been part of a gate that passed.
+    const isNew = before === "" && kind === runByGate;
+    if (before !== after && !isNew)
+      found.push({ file: path, what: kind.what, aboutTests: kind.aboutTests, isNew: before === "" });
+  }
+  return found;
+}
+
+function kindOf(path: string, commands: readonly string[]): GateFileKind | null {
+  if (/(?:^|\/)node_modules\//.test(path)) return null; // the critic reports folders of packages
+  const kind = gateFileKinds.find(({ matches }) => matches(path));
+  if (kind !== undefined) return kind;
+  return !isTestFile(path) && runsFile(commands, path) ? runByGate : null;
+}
+
+async function allCommands({ before, commands }: GateFilesRequest): Promise<string[]> {
+  const given = commands.flatMap((command) => (command === null ? detected : [command]));
+  const makefiles = await Promise.all(["GNUmakefile", "makefile", "Makefile"].map((path) => textAt(before, path)));
+  const files = {
+    scripts: scriptsOf(await textAt(before, "package.json")),
+    makefile: makefiles.find((text) => text !== null) ?? null,
+  };
+  const read = new Set<string>();
+  let commandsSoFar = expandCommands(given, files);
+  for (let path = nextScript(commandsSoFar, read); path !== undefined; path = nextScript(commandsSoFar, read)) {
+    read.add(path);
+    const lines = (await textAt(before, path))?.slice(0, longestScript).split(/\r?\n/) ?? [];
+    commandsSoFar = expandCommands([...commandsSoFar, ...lines.filter((line) => !/^\s*(?:#|$)/.test(line))], files);
+  }
+  return commandsSoFar;
+}
+
+const mostScripts = 20;
+const longestScript = 64 * 1024;
+
+/** A script that the commands run and that has not been read: what it runs is run by the gate as well. */
+const nextScript = (commands: readonly string[], read: ReadonlySet<string>): string | undefined =>
+  read.size < mostScripts ? shellScripts(commands).find((path) => !read.has(path)) : undefined;
+
+async function textAt(reader: CommitReader, path: string): Promise<string | null> {
+  const bytes = await reader.read(path);
+  return bytes === null ? null : bytes.toString("utf8").replace(/^\uFEFF/, "");
+}
+
+interface Side {
+  readonly reader: CommitReader;
+  /** Listed when first asked for: most changes touch no such file. */
+  modeOf(path: string): Promise<string | undefined>;
+}
+
+function sideOf(reader: CommitReader): Side {
+  let modes: Promise<Map<string, string>> | null = null;
+  const list = async () => new Map((await reader.list()).map(({ path, mode }) => [path, mode]));
+  return {
+    reader,
+    modeOf: async (path) => {
+      modes ??= list();
+      return (await modes).get(path);
+    },
+  };
+}
+
+/** What of a file decides; empty when nothing does, or it is not there. */
+async function partsAt(
+  { reader, modeOf }: Side,
+  path: string,
+  kind: GateFileKind,
+  commands: readonly string[],
+): Promise<string> {
+  const text = await textAt(reader, path);
+  if (text === null) return "";
+  const mode = await modeOf(path);
+  // What a link leads to decides, and that may be changed under any name.
+  if (mode !== undefined && links.includes(mode)) return `a link to ${text}`;
+  return kind.parts === undefined ? `${mode}\n${text}` : kind.parts(text, commands);
+}

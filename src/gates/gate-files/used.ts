@@ -1,0 +1,145 @@
+// What the commands of gates use: scripts of a package.json, targets of make, files that a shell or an interpreter runs.
+
+/** The parts of a shell line, without quotes; separators and redirections end a word. */
+function wordsOf(command: string): string[] {
+  return command.split(/[\s'"`;&|()<>{}$=,]+/).filter((word) => word !== "");
+}
+
+const packagePrograms = /(?:^|[\s;&|(/"'])(?:npm|pnpm|yarn|bun|run-s|run-p|npm-run-all|concurrently|wireit|turbo|nx)\b/;
+const nodeRun = /\bnode\s+--run\b/;
+const installs = /\b(?:npm|pnpm|yarn|bun)\b(?:\s+(?:ci|i|install|clean-install|add)\b|\s*$)/m;
+/** npm runs these by itself when it installs. */
+const installScripts = ["preinstall", "install", "postinstall", "preprepare", "prepare", "postprepare"];
+
+/** The scripts of one package.json that the commands run, also by way of each other, with those before and after them. */
+export function usedScripts(commands: readonly string[], scripts: Readonly<Record<string, string>>): string[] {
+  const used = new Set<string>();
+  const open = [...commands];
+  for (let command = open.pop(); command !== undefined; command = open.pop()) {
+    if (!packagePrograms.test(command) && !nodeRun.test(command)) continue;
+    const words = wordsOf(command).flatMap((word) => (word === "t" || word === "tst" ? ["test"] : [word]));
+    const named = Object.keys(scripts).filter((name) => words.some((word) => namesScript(word, name)));
+    const run = [
+      ...named,
+      ...words.filter((word) => word === "test"),
+      ...(installs.test(command) ? installScripts : []),
+    ];
+    for (const name of run.flatMap((script) => [script, `pre${script}`, `post${script}`])) {
+      if (used.has(name)) continue;
+      used.add(name);
+      if (Object.hasOwn(scripts, name)) open.push(scripts[name]!);
+    }
+  }
+  return [...used].sort();
+}
+
+/** `run-s test:*` names every script that begins so. */
+const namesScript = (word: string, name: string): boolean =>
+  word === name || (word.includes("*") && name.startsWith(word.slice(0, word.indexOf("*"))));
+
+/** The commands together with the scripts of the root's package.json and the recipes of make that they run. */
+export function expandCommands(
+  commands: readonly string[],
+  files: { readonly scripts: Readonly<Record<string, string>>; readonly makefile: string | null },
+): string[] {
+  const known = new Set(commands);
+  for (let before = -1; before < known.size; ) {
+    before = known.size;
+    for (const name of usedScripts([...known], files.scripts)) {
+      if (Object.hasOwn(files.scripts, name)) known.add(files.scripts[name]!);
+    }
+    if (files.makefile !== null) for (const line of usedRules(files.makefile, [...known])) known.add(line.trim());
+  }
+  return [...known];
+}
+
+/** Words of the commands that may be shell scripts of the tree. */
+export function shellScripts(commands: readonly string[]): string[] {
+  const words = commands.flatMap((command) => wordsOf(command)).map((word) => word.replace(/^(?:\.\/)+/, ""));
+  return [...new Set(words)].filter((word) =>
+    /^[^/-].*\.(?:sh|bash)$|^(?:bin|scripts?|tools?|ci)\/[\w./-]+$/.test(word),
+  );
+}
+
+/** The targets that commands give to make; `null` among them: the first one of the file. */
+function usedTargets(commands: readonly string[]): (string | null)[] {
+  return commands.flatMap((command) =>
+    [...command.matchAll(/(?:^|[\s;&|(@+-])g?make\b([^;&|\n]*)/g)].flatMap((match) => {
+      const targets = wordsOf(match[1]!).filter((word) => /^[\w./-]+$/.test(word) && !word.startsWith("-"));
+      return targets.length === 0 ? [null] : targets;
+    }),
+  );
+}
+
+interface Rule {
+  readonly targets: readonly string[];
+  readonly needs: readonly string[];
+  readonly lines: readonly string[];
+}
+
+const ruleStart = /^([^\s#:=][^#:=]*):(?![=:]*=)(.*)$/;
+
+function rulesOf(makefile: string): { rules: Rule[]; others: string[] } {
+  const rules: { targets: string[]; needs: string[]; lines: string[] }[] = [];
+  const others: string[] = [];
+  for (const line of makefile.replace(/\\\r?\n/g, " ").split(/\r?\n/)) {
+    const start = ruleStart.exec(line.slice(0, 4_000));
+    if (line.startsWith("\t") && rules.length > 0) rules.at(-1)!.lines.push(line);
+    else if (start !== null)
+      rules.push({ targets: wordsOf(start[1]!), needs: wordsOf(start[2]!.replace(/[:|]/g, " ")), lines: [line] });
+    else if (!/^\s*(?:#|$)/.test(line)) others.push(line);
+  }
+  return { rules, others };
+}
+
+/** The lines of a makefile by which it does what the commands ask of it; empty when they do not run make. */
+export function usedRules(makefile: string, commands: readonly string[]): string[] {
+  const asked = usedTargets(commands);
+  if (asked.length === 0) return [];
+  const { rules, others } = rulesOf(makefile);
+  const first = rules.find(({ targets }) => !targets[0]?.startsWith("."))?.targets ?? [];
+  const open = asked.flatMap((target) => (target === null ? first : [target]));
+  const used = new Set<string>();
+  for (let target = open.pop(); target !== undefined; target = open.pop()) {
+    if (used.has(target)) continue;
+    used.add(target);
+    for (const rule of rules) if (rule.targets.includes(target)) open.push(...rule.needs);
+  }
+  // A pattern or a special target, such as .DEFAULT or .ONESHELL, has its say in every rule.
+  const own = rules.filter(({ targets }) => targets.some((name) => used.has(name) || /%|^\./.test(name)));
+  const text = own.flatMap(({ lines }) => lines);
+  return [...text, ...others.filter((line) => decides(line, text))];
+}
+
+/** Whether a line outside of all rules can change what these recipes do. */
+function decides(line: string, recipes: readonly string[]): boolean {
+  const name = /^\s*(?:override\s+|export\s+)*([\w.-]+)\s*(?:[:?+!]{0,3}=)/.exec(line.slice(0, 4_000))?.[1];
+  if (name === undefined || /^\s*export\b/.test(line)) return !/^\s*\.PHONY/.test(line);
+  if (/^(?:SHELL|\.SHELLFLAGS|MAKEFLAGS|MAKE|PATH|BASH_ENV|ENV)$/.test(name)) return true;
+  return recipes.some((recipe) => recipe.includes(`$(${name})`) || recipe.includes(`\${${name}}`));
+}
+
+const interpreters = /^(?:node|deno|bun|tsx|ts-node|python3?|ruby|perl|php|Rscript|lua)$/;
+const shells = /^(?:sh|bash|dash|zsh|ksh|source|\.)$/;
+const runnerName = /(?:^|[/._-])(?:tests?|checks?|verify|lint|ci|gate|specs?|smoke|e2e|all|suite)(?:[._-]|$)/i;
+
+/** Whether the commands run this file as a program of theirs: by a shell, by its path, or as a script named like a runner. */
+export function runsFile(commands: readonly string[], path: string): boolean {
+  const isScript = /\.(?:sh|bash|zsh|ksh|mk)$/.test(path);
+  return commands.some((command) =>
+    command.split(/[;&|()\n]+/).some((simple) => {
+      const words = wordsOf(simple);
+      const at = words.findIndex((word) => samePath(word, path));
+      if (at < 0) return false;
+      const before = words.slice(0, at).filter((word) => !word.startsWith("-"));
+      if (isScript || before.length === 0 || before.some((word) => shells.test(word))) return true;
+      return before.some((word) => interpreters.test(word.replace(/^.*\//, ""))) && runnerName.test(path);
+    }),
+  );
+}
+
+/** A word as a path from the root, or from the folder of a package below it. */
+function samePath(word: string, path: string): boolean {
+  const name = word.replace(/^(?:\.\/)+/, "");
+  return name === path || (name.includes("/") && path.endsWith(`/${name}`));
+}
