@@ -54,6 +54,7 @@ export async function stageOutput(
   mask: Mask,
 ): Promise<string> {
   const half = 512 * 1024;
+  const margin = 64 * 1024;
   const start = stage.outputStart ?? 0;
   const end = stage.outputEnd ?? start;
   const read = async (from: number, to: number): Promise<string> => {
@@ -66,11 +67,12 @@ export async function stageOutput(
     }
     return Buffer.concat(parts).toString("utf8");
   };
-  if (end - start <= 2 * half) return mask(await read(start, end));
-  // Whole lines: half a secret would not be recognised.
-  const [first, last] = [await read(start, start + half), await read(end - half, end)];
-  const [firstEnd, lastStart] = [first.lastIndexOf("\n"), last.indexOf("\n")];
-  return mask(`${first.slice(0, Math.max(0, firstEnd))}\n[…]\n${lastStart < 0 ? "" : last.slice(lastStart + 1)}`);
+  if (end - start <= 2 * (half + margin)) return mask(await read(start, end));
+  // What is beyond each half is read as well, so that a secret across its end is recognised.
+  const [first, last] = [await read(start, start + half + margin), await read(end - half - margin, end)];
+  const head = mask.within(first, 0, half);
+  const tail = mask.within(last, last.length - half, last.length);
+  return `${head.slice(0, Math.max(0, head.lastIndexOf("\n")))}\n[…]\n${tail.slice(tail.indexOf("\n") + 1 || tail.length)}`;
 }
 
 /** The first stage that went wrong, else null. */

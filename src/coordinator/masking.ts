@@ -1,122 +1,225 @@
-/** Replaces the values of secrets by their names, in every form in which tools tend to print them (W12). */
-export type Mask = (text: string) => string;
+import { type Dump, dumpsIn } from "./hex-dumps.ts";
+import { bytesOf, type SecretForms, secretForms, shortestSecret } from "./secret-forms.ts";
+import {
+  compactHex,
+  decoded,
+  openEscape,
+  plainView,
+  type View,
+  withoutLineEnds,
+  withoutTerminal,
+} from "./text-views.ts";
+
+// M1. A value is found in every form in which tools tend to print it, also where a program wraps it, escapes it or
+//     colours parts of it (W12).
+// M2. Output is cut into pieces nowhere inside a value, so that each piece can be masked by itself.
+
+/** Replaces the values of secrets by their names. */
+export interface Mask {
+  (text: string): string;
+  /** The part of a longer text between two places, masked as the whole is: no half of a value is in it. */
+  within(text: string, from: number, to: number): string;
+}
 
 /** A token of any attempt's, also of one whose token we were not told of. */
 const modelToken = /\bwst_(?:attempt|gate)\.[\w-]+\.\d{1,9}\.[\w-]{8,}/g;
+const maskTokens = (text: string): string => text.replace(modelToken, "[secret WAVESMITH_MODEL_TOKEN]");
+
+type Secrets = Readonly<Record<string, string>>;
+
+const formsOf = (secrets: Secrets): SecretForms[] =>
+  Object.entries(secrets)
+    .filter(([, value]) => value.length >= shortestSecret)
+    .map(([name, value]) => secretForms(name, value));
 
 /**
  * A mask for these secrets, and for all that looks like a token of the model proxy. Values shorter than 4 characters are
  * left alone: they would blank out ordinary text.
  */
-export function createMask(secrets: Readonly<Record<string, string>>): Mask {
-  const needles = Object.entries(secrets)
-    .filter(([, value]) => value.length >= 4)
-    .flatMap(([name, value]) => [
-      ...[...plainForms(value)].map((text) => ({ text, name, wraps: false })),
-      ...[...encodedForms(value)].map((text) => ({ text, name, wraps: true })),
-    ])
-    .sort((a, b) => b.text.length - a.text.length);
-  return (given) => {
-    let text = given;
-    // A search is quick and a pattern is not: nearly all output holds no secret.
-    let joined = withoutLineEnds(text);
-    for (const { text: needle, name, wraps } of needles) {
-      if (!(wraps ? joined : text).includes(needle)) continue;
-      const pattern = wraps ? wrapped(needle) : needle;
-      text = text.replaceAll(pattern, () => `[secret ${name}]`);
-      joined = withoutLineEnds(text);
-    }
-    return text.replace(modelToken, "[secret WAVESMITH_MODEL_TOKEN]");
+export function createMask(secrets: Secrets): Mask {
+  const forms = formsOf(secrets);
+  const within = (text: string, from: number, to: number): string => {
+    const bytes = bytesOf(text);
+    const [start, end] = [bytesOf(text.slice(0, from)).length, bytesOf(text.slice(0, to)).length];
+    return maskTokens(covered(bytes, rangesIn(bytes, forms), start, end));
   };
+  return Object.assign((text: string) => within(text, 0, text.length), { within });
 }
 
-// Line ends as they are, with the mark that the agent host puts before an agent's own lines, and as JSON has them.
-const lineEnd = "(?:\\r?\\n(?:\\| )?|(?:\\\\r)?\\\\n)";
-const lineEnds = new RegExp(lineEnd, "g");
-const withoutLineEnds = (text: string): string => text.replace(lineEnds, "");
+interface Range {
+  readonly from: number;
+  readonly to: number;
+  readonly name: string;
+}
 
-/** As it is, in a URL (whatever the case of its escapes), within JSON, and each longer line of its own. */
-function plainForms(value: string): Set<string> {
-  const inUrl = encodeURIComponent(value);
-  const inJson = JSON.stringify(value).slice(1, -1);
-  return new Set([
-    value,
-    inUrl,
-    inUrl.replace(/%[0-9A-F]{2}/g, (code) => code.toLowerCase()),
-    inUrl.replaceAll("%20", "+"),
-    inJson,
-    // An agent's event holds what a program printed as JSON.
-    JSON.stringify(inJson).slice(1, -1),
-    ...value.split("\n").filter((line) => line.length >= 8),
+function covered(bytes: string, ranges: readonly Range[], start: number, end: number): string {
+  const parts: string[] = [];
+  let place = start;
+  for (const { from, to, name } of united(ranges)) {
+    if (to <= start || from >= end) continue;
+    parts.push(bytes.slice(place, Math.max(place, from)), `[secret ${name}]`);
+    place = to;
+  }
+  parts.push(bytes.slice(place, Math.max(place, end)));
+  return Buffer.from(
+    parts.map((part, index) => (index % 2 === 0 ? part : bytesOf(part))).join(""),
+    "latin1",
+  ).toString();
+}
+
+/** Ranges that overlap as one, named after the longest. */
+function united(ranges: readonly Range[]): Range[] {
+  const found: Range[] = [];
+  let longest = 0;
+  for (const range of [...ranges].sort((a, b) => a.from - b.from || b.to - a.to)) {
+    const last = found.at(-1);
+    const length = range.to - range.from;
+    if (last === undefined || range.from >= last.to) {
+      found.push(range);
+      longest = length;
+    } else {
+      found[found.length - 1] = {
+        from: last.from,
+        to: Math.max(last.to, range.to),
+        name: length > longest ? range.name : last.name,
+      };
+      longest = Math.max(longest, length);
+    }
+  }
+  return found;
+}
+
+/** A view of a text with what is to be looked for in it. */
+interface Search {
+  readonly view: View;
+  readonly needles: (forms: SecretForms) => readonly string[];
+  /** Whether a value may go on behind a line's end here. */
+  readonly wraps: boolean;
+}
+
+/** What is hidden from a terminal or escaped is looked at both as it is and as it reads. */
+function searchesIn(bytes: string): Search[] {
+  const raw = plainView(bytes);
+  const shown = withoutTerminal(raw);
+  const read = withoutTerminal(decoded(shown));
+  const hidden = shown === raw ? raw : decoded(raw);
+  const isPlain = new Set([raw, shown]);
+  return [...new Set([raw, shown, read, hidden])].flatMap((view): Search[] => [
+    { view, needles: (forms) => (isPlain.has(view) ? forms.plain : forms.decoded), wraps: false },
+    { view: withoutLineEnds(view), needles: ({ encoded }) => encoded, wraps: true },
+    ...(spacedHex.test(view.text)
+      ? [{ view: compactHex(view), needles: ({ hex }: SecretForms) => hex, wraps: true }]
+      : []),
   ]);
 }
 
-function encodedForms(value: string): Set<string> {
-  const bytes = Buffer.from(value);
-  const hex = bytes.toString("hex");
-  return new Set([
-    bytes.toString("base64"),
-    bytes.toString("base64url"),
-    hex,
-    hex.toUpperCase(),
-    ...insideBase64(bytes),
-    ...insideBase64(bytes).map((text) => text.replaceAll("+", "-").replaceAll("/", "_")),
-  ]);
+/** A few pairs of digits with something between them. */
+const spacedHex = /[0-9a-f]{2}(?:\\x|[\s:,;_-]+(?:0x)?)[0-9a-f]{2}/i;
+
+function rangesIn(bytes: string, secrets: readonly SecretForms[]): Range[] {
+  if (secrets.length === 0) return [];
+  const found = searchesIn(bytes).flatMap(({ view, needles }) =>
+    secrets.flatMap((forms) =>
+      needles(forms).flatMap((needle) =>
+        placesOf(view.text, needle).map((at) => ({
+          from: view.start(at),
+          to: view.end(at + needle.length),
+          name: forms.name,
+        })),
+      ),
+    ),
+  );
+  const dumps = dumpsIn(bytes);
+  return dumps.length === 0 ? found : [...found, ...secrets.flatMap((forms) => dumpedIn(dumps, forms))];
 }
 
-const escaped = (text: string): string => text.replace(/[\\^$.*+?()[\]{}|/]/g, "\\$&");
-/** `base64` and its like break lines where they please. */
-const wrapped = (text: string): RegExp => new RegExp([...text].map(escaped).join(`${lineEnd}?`), "g");
-
-/** What of a value's base64 is the same whatever stands before and after it in what was encoded. */
-function insideBase64(bytes: Buffer): string[] {
-  if (bytes.length < 8) return [];
-  return [0, 1, 2].map((before) => {
-    const shifted = Buffer.concat([Buffer.alloc(before), bytes]);
-    const groups = shifted.subarray(0, shifted.length - (shifted.length % 3));
-    return groups.toString("base64").slice(before === 0 ? 0 : before + 1);
-  });
+function placesOf(text: string, needle: string): number[] {
+  const found: number[] = [];
+  for (let at = text.indexOf(needle); at >= 0; at = text.indexOf(needle, at + needle.length)) found.push(at);
+  return found;
 }
 
-/** The longest text a mask looks for, so that a stream can hold that much back. */
-export function longestSecret(secrets: Readonly<Record<string, string>>): number {
-  const forms = Object.values(secrets).flatMap((value) => [...plainForms(value), ...encodedForms(value)]);
-  return Math.max(0, ...forms.map((text) => Buffer.byteLength(text)));
-}
+/** The lines of dumps that show a value. */
+const dumpedIn = (dumps: readonly Dump[], { bytes, name }: SecretForms): Range[] =>
+  dumps.flatMap((dump) =>
+    placesOf(dump.bytes, bytes).map((at) => ({
+      from: dump.places[at]!.from,
+      to: dump.places[at + bytes.length - 1]!.to,
+      name,
+    })),
+  );
 
+/** Output without a line end is cut from here on, between two values. */
+const longLine = 64 * 1024;
 /** So many signs of an encoded secret at a line's end are no chance. */
 const surelyBegun = 16;
 
 /**
- * How many bytes at the end of whole lines may begin a secret that goes on in the next: one of several lines, or one
- * whose encoding a program wraps.
+ * Cuts output that goes on so that neither a character nor a value is split (M2): at a line's end, and a very long line
+ * wherever no value can have begun. Returns the part that can be masked by itself, which may be empty; `mostBytes` at once
+ * are never held back as a whole.
  */
-export function createUnfinished(secrets: Readonly<Record<string, string>>): (lines: Buffer) => number {
-  const values = Object.values(secrets).filter((value) => value.length >= 4);
-  const beginnings = values.flatMap((value) =>
-    [...value.matchAll(/\n/g)].map((end) => Buffer.from(value.slice(0, end.index + 1))),
-  );
-  const encoded = values.flatMap((value) => [...encodedForms(value)]);
-  const longest = 2 * Math.max(0, ...encoded.map((text) => text.length));
-  return (lines) => {
-    const inLines = beginnings.filter((text) => lines.subarray(-text.length).equals(text)).map((text) => text.length);
-    return Math.max(0, ...inLines, unfinishedEncoding(lines.subarray(-longest).toString("latin1"), encoded));
+export function createCut(secrets: Secrets, mostBytes: number): (data: Buffer) => Buffer {
+  const forms = formsOf(secrets);
+  return (data) => {
+    const lines = data.subarray(0, data.lastIndexOf(10) + 1);
+    const inLines = lines.length > 0;
+    if (!inLines && data.length < longLine) return lines;
+    const text = (inLines ? lines : data).toString("latin1");
+    const cut = cutBefore(text, rangesIn(text, forms), unfinishedFrom(text, forms, inLines), inLines);
+    if (cut === 0 && data.length >= mostBytes) return data;
+    return data.subarray(0, cut);
   };
 }
 
-function unfinishedEncoding(end: string, encoded: readonly string[]): number {
-  const joined = withoutLineEnds(end);
-  let most = 0;
-  for (const text of encoded) {
-    for (let length = Math.min(joined.length, text.length - 1); length >= surelyBegun && length > most; length -= 1) {
-      if (joined.endsWith(text.slice(0, length))) most = length;
+function cutBefore(text: string, ranges: readonly Range[], from: number, atLines: boolean): number {
+  let cut = from;
+  for (let before = -1; cut !== before; ) {
+    before = cut;
+    const crossed = ranges.filter((range) => range.from < cut && cut < range.to);
+    cut = Math.min(cut, ...crossed.map((range) => range.from));
+    if (atLines) cut = cut === 0 ? 0 : text.lastIndexOf("\n", cut - 1) + 1;
+    else while (cut > 0 && (text.charCodeAt(cut) & 0xc0) === 0x80) cut -= 1; // never inside a character
+  }
+  return cut;
+}
+
+/** From where on the end of a text may begin a value that goes on in what comes next. */
+function unfinishedFrom(text: string, secrets: readonly SecretForms[], isLines: boolean): number {
+  const tail = isLines ? "" : (openEscape.exec(text.slice(-8_192))?.[0] ?? "");
+  const whole = text.slice(0, text.length - tail.length);
+  let from = whole.length;
+  for (const { view, needles, wraps } of searchesIn(whole)) {
+    const least = isLines && wraps ? surelyBegun : 1;
+    for (const forms of secrets) {
+      for (const needle of needles(forms)) {
+        const length = overlap(view.text, needle);
+        if (length >= least) from = Math.min(from, view.start(view.text.length - length));
+      }
     }
   }
-  // Whole lines are held back, so that nothing need be counted within one.
-  let from = end.length;
-  for (let length = 0; from > 0 && length < most; ) {
-    from = from < 2 ? 0 : end.lastIndexOf("\n", from - 2) + 1;
-    length = withoutLineEnds(`\n${end.slice(from)}`).length;
+  return Math.min(from, ...dumpsIn(whole).flatMap((dump) => secrets.flatMap((forms) => openDump(dump, forms))));
+}
+
+function openDump(dump: Dump, { bytes }: SecretForms): number[] {
+  const length = dump.isOpen ? overlap(dump.bytes, bytes) : 0;
+  return length === 0 ? [] : [dump.places[dump.bytes.length - length]!.from];
+}
+
+/** The length of the longest beginning of `needle`, short of all of it, with which `text` ends. */
+function overlap(text: string, needle: string): number {
+  const end = text.slice(Math.max(0, text.length - needle.length + 1));
+  // The table of Knuth, Morris and Pratt: how much of the needle's beginning each beginning of it ends with.
+  const table = [0];
+  for (let index = 1, known = 0; index < needle.length; index += 1) {
+    while (known > 0 && needle[index] !== needle[known]) known = table[known - 1]!;
+    if (needle[index] === needle[known]) known += 1;
+    table[index] = known;
   }
-  return end.length - from;
+  let length = 0;
+  for (const character of end) {
+    while (length > 0 && character !== needle[length]) length = table[length - 1]!;
+    if (character === needle[length]) length += 1;
+  }
+  return length;
 }

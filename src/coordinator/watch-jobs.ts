@@ -6,7 +6,7 @@ import type { BuildRow, JobLease } from "../store/port.ts";
 import { emitFor } from "./advance.ts";
 import { coveredValues } from "./job-results.ts";
 import { lostState } from "./job-stages.ts";
-import { createMask, createUnfinished, longestSecret } from "./masking.ts";
+import { createCut, createMask } from "./masking.ts";
 import type { Ports } from "./port.ts";
 import { previewProgressed, settlePreview } from "./preview.ts";
 import { clearPreviews, findPreviewSandbox } from "./preview-sandbox.ts";
@@ -200,7 +200,7 @@ function createCopier(
 ): Copier {
   const { key } = job;
   const mask = createMask(secrets);
-  const cut = createCut(secrets);
+  const cut = createCut(secrets, readBytes);
   let offset = job.outputOffset;
   let asked = false;
   let seen = offset;
@@ -227,17 +227,6 @@ function createCopier(
         if (chunk.data.length < readBytes) return; // that was all there is by now
       }
     },
-  };
-}
-
-/** Cuts at the last line end, so that neither a character nor a secret is split; a long line goes on without its tail. */
-function createCut(secrets: Readonly<Record<string, string>>): (data: Buffer) => Buffer {
-  const holdBackBytes = longestSecret(secrets);
-  const unfinished = createUnfinished(secrets);
-  return (data) => {
-    const lines = data.subarray(0, data.lastIndexOf(10) + 1);
-    if (lines.length > 0) return lines.subarray(0, lines.length - unfinished(lines));
-    return data.length < 64 * 1024 ? lines : data.subarray(0, Math.max(0, data.length - holdBackBytes));
   };
 }
 

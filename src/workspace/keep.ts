@@ -20,6 +20,7 @@ import {
 import { type OwnPaths, ownPaths } from "./own-paths.ts";
 import type { KeepRequest, KeepResult, Sha } from "./port.ts";
 import { moveRef } from "./refs.ts";
+import { refuseTree, TreeRefused } from "./refused-tree.ts";
 import { assertDone, assertVolumePath, type Facts, factOf, readFacts, runInSandbox } from "./sandbox-git.ts";
 import { type Authority, keepFolderOf, objectsFrom, withVolume } from "./volume.ts";
 
@@ -65,7 +66,10 @@ interface Keeping extends KeepContext, AtWork {
 export async function keepTree(context: KeepContext, request: KeepRequest): Promise<KeepResult> {
   const own = ownPaths(request.only ?? null);
   const env = { ...identityEnvironment(request.author, request.date), KEEP_MESSAGE: messageOf(request) };
-  return keep({ ...context, ...placeOf(request.treePath), request, env, own, refused: [] });
+  return keep({ ...context, ...placeOf(request.treePath), request, env, own, refused: [] }).catch((error: unknown) => {
+    if (!(error instanceof TreeRefused)) throw error;
+    return { commit: null, changed: [], refused: [error.message] };
+  });
 }
 
 /** Where the steps for a tree put their files. */
@@ -267,7 +271,9 @@ async function receiveTree(keeping: Keeping, tree: Sha): Promise<{ commit: Sha; 
   const { git, gitDir } = authority;
   const data = await fetchBundle(keeping, request.guest);
   await keeping.crashPoint("keep.bundled");
-  const tip = await receiveBundle(git, gitDir, { data, base: request.base });
+  const tip = await receiveBundle(git, gitDir, { data, base: request.base }).catch((error: unknown) =>
+    refuseTree(authority, { data, ref: request.ref }, error),
+  );
   await keeping.crashPoint("keep.received");
   const commit = await makeCommit(keeping, tree, tip);
   return { commit, changed: await changesOf(git, gitDir, request.base, commit) };

@@ -562,3 +562,35 @@ describe("a tree that is too much", () => {
     expect(performance.now() - begun - plain).toBeLessThan(15 * plain + 2_000);
   });
 });
+
+describe("a tree that fsck refuses", () => {
+  const modules = '[submodule "a"]\n\tpath = a\n\turl = --upload-pack=touch /tmp/x\n';
+
+  test.each([
+    ["few", 1],
+    ["many", 150],
+  ])(
+    "is refused with its work kept beside the repository, with %s files, every time it is asked for",
+    async (_, number) => {
+      const files = Object.fromEntries(Array.from({ length: number }, (__, index) => [`f${index}.txt`, `${index}\n`]));
+      writeFiles(fixture.at(tree), { ...files, ".gitmodules": modules });
+      for (let times = 0; times < 2; times += 1) {
+        const kept = await keep();
+        expect(kept).toMatchObject({ commit: null, changed: [] });
+        expect(kept.refused).toEqual([
+          expect.stringMatching(/fsck refuses its files \(.*gitmodules.*refused\/.*\.bundle/i),
+        ]);
+      }
+      const folder = join(fixture.workspace.repositoryPath(project), "refused");
+      const [bundle, ...others] = readdirSync(folder);
+      expect(others).toEqual([]);
+      // A person can look into it, in a repository of their own.
+      const copy = join(fixture.folder, "copy.git");
+      execFileSync("git", ["clone", "-q", "--bare", fixture.workspace.repositoryPath(project), copy]);
+      gitIn(copy, "fetch", "-q", fixture.workspace.repositoryPath(project), base);
+      gitIn(copy, "fetch", "-q", join(folder, bundle!), "refs/wavesmith/kept:refs/heads/rescued");
+      expect(gitIn(copy, "show", "rescued:f0.txt")).toBe("0");
+      expect(() => fixture.git("rev-parse", "--verify", "-q", ref)).toThrow();
+    },
+  );
+});

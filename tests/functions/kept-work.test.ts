@@ -1,4 +1,6 @@
 import { execFileSync } from "node:child_process";
+import { readdirSync } from "node:fs";
+import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { requestCancel } from "../../src/coordinator/cancel-build.ts";
 import { retryBuild } from "../../src/coordinator/retry-build.ts";
@@ -190,5 +192,19 @@ describe("the work of a build", () => {
     await retryBuild(fixture.app.ports, buildId);
     expect((await fixture.until(buildId)).status).toBe("completed");
     expect((await fixture.app.store.tasks.get({ buildId, key: "look" })).attempts).toBe(1);
+  });
+
+  it("is refused and kept aside, not lost three times, when git's fsck refuses its files", async () => {
+    const modules = "printf '[submodule \"a\"]\\n\\tpath = a\\n\\turl = --upload-pack=x\\n' > .gitmodules";
+    const build = await fixture.build({
+      gates: { testing: false, critic: false, integration: false, maxFixRounds: 0 },
+      tasks: [{ id: "a", run: `echo work > work.txt; ${modules}`, retries: 0 }],
+    });
+    expect(build.status).toBe("failed");
+    const attempts = await fixture.app.store.attempts.list({ buildId: build.id });
+    expect(attempts).toMatchObject([{ outcome: "refused", reason: expect.stringContaining("fsck refuses its files") }]);
+    const [bundle] = readdirSync(join(repository(), "refused"));
+    git(["fetch", "-q", join(repository(), "refused", bundle!), "refs/wavesmith/kept:refs/rescue/a"]);
+    expect(git(["show", "refs/rescue/a:work.txt"])).toBe("work");
   });
 });

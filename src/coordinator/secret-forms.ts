@@ -1,0 +1,73 @@
+// The forms in which tools print a value. All texts here are bytes, one character each, so that a place in a text
+// is a place in the output.
+
+export const bytesOf = (text: string): string => Buffer.from(text).toString("latin1");
+
+/** Shorter values would blank out ordinary text. */
+export const shortestSecret = 4;
+/** Fewer bytes, printed as numbers with spaces between, may be any numbers. */
+const shortestSpacedHex = 6;
+
+export interface SecretForms {
+  readonly name: string;
+  /** As it is, in a URL (whatever the case of its escapes), within JSON, and each longer line of its own. */
+  readonly plain: readonly string[];
+  /** The value and its longer lines, to be looked for where escapes are resolved. */
+  readonly decoded: readonly string[];
+  /** In base64 and hexadecimal, which tools wrap where they please. */
+  readonly encoded: readonly string[];
+  /** In hexadecimal, to be looked for without what stands between the digits. */
+  readonly hex: readonly string[];
+  readonly bytes: string;
+}
+
+export function secretForms(name: string, value: string): SecretForms {
+  const inUrl = encodeURIComponent(value);
+  const inJson = JSON.stringify(value).slice(1, -1);
+  const lines = value.split("\n").filter((line) => line.length >= 8);
+  const plain = [
+    value,
+    inUrl,
+    inUrl.replace(/%[0-9A-F]{2}/g, (code) => code.toLowerCase()),
+    inUrl.replaceAll("%20", "+"),
+    inJson,
+    // An agent's event holds what a program printed as JSON.
+    JSON.stringify(inJson).slice(1, -1),
+    ...lines,
+  ];
+  const bytes = bytesOf(value);
+  const hex = Buffer.from(value).toString("hex");
+  return {
+    name,
+    plain: [...new Set(plain.map(bytesOf))],
+    decoded: [...new Set([value, ...lines].map(bytesOf))],
+    encoded: encodedForms(Buffer.from(value)),
+    hex: bytes.length >= shortestSpacedHex ? [hex] : [],
+    bytes,
+  };
+}
+
+function encodedForms(bytes: Buffer): string[] {
+  const hex = bytes.toString("hex");
+  const inside = insideBase64(bytes);
+  return [
+    ...new Set([
+      bytes.toString("base64"),
+      bytes.toString("base64url"),
+      hex,
+      hex.toUpperCase(),
+      ...inside,
+      ...inside.map((text) => text.replaceAll("+", "-").replaceAll("/", "_")),
+    ]),
+  ];
+}
+
+/** What of a value's base64 is the same whatever stands before and after it in what was encoded. */
+function insideBase64(bytes: Buffer): string[] {
+  if (bytes.length < 8) return [];
+  return [0, 1, 2].map((before) => {
+    const shifted = Buffer.concat([Buffer.alloc(before), bytes]);
+    const groups = shifted.subarray(0, shifted.length - (shifted.length % 3));
+    return groups.toString("base64").slice(before === 0 ? 0 : before + 1);
+  });
+}
