@@ -9,8 +9,8 @@ import { type Skip, type TestLanguage, testLanguage } from "./test-languages.ts"
 
 interface TestCase {
   readonly name: string;
-  /** Those between its first line and the end of its block. */
-  readonly assertions: number;
+  /** Those between its first line and the end of its block; counted when asked for, as few cases ever move. */
+  assertions(): number;
 }
 
 interface Contents {
@@ -20,6 +20,12 @@ interface Contents {
   readonly assertions: number;
   readonly tables: number;
 }
+
+/** Cases that are new in their files, by name. */
+type Arrivals = ReadonlyMap<string, TestCase[]>;
+
+/** More cases of one name are not looked through. */
+const mostAlike = 20;
 
 /** Longer lines are no code that anybody wrote. */
 const longestLine = 2_000;
@@ -35,7 +41,12 @@ export const isWeakenedTest = (finding: Finding): boolean => rules.has(finding.r
  */
 export function weakenedTests(changes: readonly FileChange[], before: readonly string[]): Finding[] {
   // Cases that turned up in another file were moved, not dropped.
-  const arrived = changes.flatMap(newCases);
+  const arrived = new Map<string, TestCase[]>();
+  for (const one of changes.flatMap(newCases)) {
+    const alike = arrived.get(one.name) ?? [];
+    arrived.set(one.name, alike);
+    alike.push(one);
+  }
   return changes.flatMap((change) => [
     ...reducedTests(change, arrived),
     ...hiddenTests(change, before),
@@ -78,7 +89,7 @@ function contentsOf(language: TestLanguage, text: string): Contents {
     cases: cases.length,
     named: cases.flatMap((match) => {
       const name = match.slice(1).find((text) => text !== undefined && text !== "");
-      return name === undefined ? [] : [{ name, assertions: assertionsIn(language, blockAt(code, match.index)) }];
+      return name === undefined ? [] : [{ name, assertions: () => assertionsIn(language, blockAt(code, match.index)) }];
     }),
     assertions: assertionsIn(language, code),
     tables: count(code, language.tables),
@@ -89,7 +100,7 @@ const assertionsIn = (language: TestLanguage, code: string): number =>
   count(code, language.assertions) - count(code, language.trivial);
 
 const indentOf = (line: string): number => line.length - line.trimStart().length;
-const longestBlock = 20_000;
+const longestBlock = 8_000;
 
 /** From the line of this place up to the next line that is indented no deeper, which ends the block. */
 function blockAt(code: string, index: number): string {
@@ -127,7 +138,7 @@ function count(text: string, pattern: RegExp): number {
   return [...text.matchAll(pattern)].length;
 }
 
-function reducedTests(change: FileChange, arrived: TestCase[]): Finding[] {
+function reducedTests(change: FileChange, arrived: Arrivals): Finding[] {
   const former = change.formerPath;
   const language = former === null ? null : holdsTests(former, change.before);
   if (language === null) return [];
@@ -149,16 +160,18 @@ function reducedTests(change: FileChange, arrived: TestCase[]): Finding[] {
     const message = `${change.path} has ${after.cases} test cases, ${before.cases} before`;
     return [staticFinding("weakened-test", severity, message, place)];
   }
-  const left = before.assertions - moved.reduce((sum, one) => sum + one.assertions, 0);
+  const left = before.assertions - moved.reduce((sum, one) => sum + one.assertions(), 0);
   if (after.assertions >= left) return [];
   const message = `${change.path} has ${after.assertions} assertions, ${left} before`;
   return [staticFinding("weakened-test", severity, message, place)];
 }
 
 /** Whether the case is in another file now, with all it asserted; each arrival stands for one case. */
-function takeArrival({ name, assertions }: TestCase, arrived: TestCase[]): boolean {
-  const place = arrived.findIndex((other) => other.name === name && other.assertions >= assertions);
-  if (place >= 0) arrived.splice(place, 1);
+function takeArrival(gone: TestCase, arrived: Arrivals): boolean {
+  const others = arrived.get(gone.name) ?? [];
+  const asserted = others.length === 0 ? 0 : gone.assertions();
+  const place = others.slice(0, mostAlike).findIndex((other) => other.assertions() >= asserted);
+  if (place >= 0) others.splice(place, 1);
   return place >= 0;
 }
 
