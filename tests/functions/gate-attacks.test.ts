@@ -29,7 +29,8 @@ const breakApp = 'echo "exports.add = () => 0;" > lib.js';
 const noFixes = { maxFixRounds: 0 };
 
 describe("a broken application", () => {
-  const fixture = eachBuildFixture();
+  // One of its builds has a task for each way.
+  const fixture = eachBuildFixture({ patienceMs: 150_000 });
   let folder = "";
   const write = (path: string, text: string) => {
     mkdirSync(dirname(join(folder, "seed", path)), { recursive: true });
