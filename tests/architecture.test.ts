@@ -27,7 +27,14 @@ const arrows: Readonly<Record<string, readonly string[]>> = {
 };
 
 /** May import everything: they wire parts together or are started by people. */
-const entryPoints = ["src/app.ts", "src/cli/parts.ts", "src/cli/agent-parts.ts", "src/cli/price-parts.ts", "bin/wavesmith.js", "scripts/"];
+const entryPoints = [
+  "src/app.ts",
+  "src/cli/parts.ts",
+  "src/cli/agent-parts.ts",
+  "src/cli/price-parts.ts",
+  "bin/wavesmith.js",
+  "scripts/",
+];
 
 /** `config.ts` stands alone: it is read by app.ts and entry points only. */
 const lonely: Readonly<Record<string, readonly string[]>> = { "src/config.ts": ["src/domain"] };
