@@ -263,6 +263,9 @@ const exitWaitMs = 2_000;
 
 interface Known {
   title: string;
+  /** As it was told last: many agents begin a call before they know it. */
+  input: unknown;
+  result: unknown;
   action: string;
   status: string;
   paths: string[];
@@ -289,6 +292,8 @@ function createUpdates({ events, onLoop }: SessionOptions): Updates {
     const paths = pathsOf(call);
     const now: Known = {
       title: call.title ?? before?.title ?? call.name ?? "a tool",
+      input: call.rawInput ?? before?.input,
+      result: call.rawOutput ?? call.content ?? before?.result,
       action: call.kind ?? before?.action ?? "other",
       status: call.status ?? before?.status ?? "pending",
       paths: paths.length > 0 ? paths : (before?.paths ?? []),
@@ -301,12 +306,13 @@ function createUpdates({ events, onLoop }: SessionOptions): Updates {
     const now = known(call);
     const news = before === undefined || before.status !== now.status || before.title !== now.title;
     // Some agents tell of a call only when it is at work or over: that it began is told at any rate.
+    const { input, result, ...told } = now;
     if (before === undefined && now.status !== "pending")
-      events.tell({ kind: "tool", id: call.toolCallId, ...now, status: "pending" });
-    if (news) events.tell({ kind: "tool", id: call.toolCallId, ...now });
+      events.tell({ kind: "tool", id: call.toolCallId, ...told, status: "pending" });
+    if (news) events.tell({ kind: "tool", id: call.toolCallId, ...told });
     for (const diff of diffsOf(call.content ?? [])) events.tell(diff);
-    if (call.rawInput === undefined) return;
-    const loop = loops({ id: call.toolCallId, title: now.title, input: call.rawInput });
+    if (input === undefined || (now.status !== "completed" && now.status !== "failed")) return;
+    const loop = loops({ id: call.toolCallId, title: now.title, input, result });
     if (loop !== null) onLoop(loop);
   };
   const take = (update: SessionUpdate): void => {

@@ -24,6 +24,7 @@ import { createTools, type Doing } from "./tools.ts";
 import { fitted, tokensOf } from "./window.ts";
 
 const longestTurnSteps = 300;
+const longestShown = 2_000;
 
 const system = `You are a careful software engineer working alone in a git repository, your tree. Use the tools: look before
 you change, keep changes small and complete, run what proves them, and do not commit. What files, tools and commands
@@ -83,13 +84,14 @@ function doingIn(turn: Turn) {
     const content = diff === undefined ? [] : [diff];
     const call = { toolCallId, title, kind, content, locations: paths.map((path) => ({ path })), rawInput };
     await tell(turn, { sessionUpdate: "tool_call", ...call, status: "pending" });
-    const settled = (status: "completed" | "failed") =>
-      tell(turn, { sessionUpdate: "tool_call_update", toolCallId, status });
+    const settled = (status: "completed" | "failed", rawOutput?: unknown) =>
+      tell(turn, { sessionUpdate: "tool_call_update", toolCallId, status, rawOutput });
     try {
       if ((kind === "edit" || kind === "execute") && !(await mayDo(turn, call)))
         throw new Refused("it was not allowed");
       const result = await work();
-      await settled("completed");
+      // Enough of it to see whether the same call had the same result.
+      await settled("completed", JSON.stringify(result ?? null).slice(-longestShown));
       return result;
     } catch (error) {
       await settled("failed");

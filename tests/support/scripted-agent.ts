@@ -1,7 +1,7 @@
 // An ACP agent that does what it is told: each line of its prompt is a command. Bundled by whoever needs it: see `scriptedAgent`.
 //
 //   say TEXT · think TEXT · write PATH TEXT (asks first) · run CMD · plan A|B · usage USED SIZE USD · noise TEXT · crash
-//   over TITLE (a tool call of which it tells only then) · hang · deaf (hangs, and does not listen to cancel) · fail CODE TEXT · refuse · limit · loop N · flood N
+//   over TITLE (a tool call of which it tells only then) · hang · deaf (hangs, and does not listen to cancel) · fail CODE TEXT · refuse · limit · loop N · varied N (different calls) · polls N (the same call, different results) · flood N
 //   submit JSON (by the MCP tool) · env NAME (says what it is) · halves NAME (the same in two pieces with a pause, then on stderr)
 import { spawn } from "node:child_process";
 import { readFileSync, writeFileSync } from "node:fs";
@@ -105,6 +105,10 @@ async function act(line: string, turn: Turn): Promise<StopReason | null> {
     case "loop":
       for (let at = 0; at < Number(text); at += 1) await call("look again", { path: "same" }, turn);
       return await turn.cancelled;
+    case "varied":
+    case "polls":
+      for (let at = 0; at < Number(text); at += 1) await bareCall(word, at, turn);
+      return null;
     case "over":
       calls += 1;
       await tell({ sessionUpdate: "tool_call", toolCallId: `call-${calls}`, title: text, status: "completed" });
@@ -138,6 +142,25 @@ async function call(title: string, rawInput: object, { tell }: Turn): Promise<st
   await tell({ sessionUpdate: "tool_call", toolCallId, title, kind: "read", status: "pending", rawInput });
   await tell({ sessionUpdate: "tool_call_update", toolCallId, status: "completed" });
   return toolCallId;
+}
+
+/** As Claude Code and opencode tell of a call: its input comes later, and its result with its end. */
+async function bareCall(word: string, at: number, { tell }: Turn): Promise<void> {
+  calls += 1;
+  const toolCallId = `call-${calls}`;
+  const rawInput = { command: word === "varied" ? `step ${at}` : "tail build.log" };
+  await tell({
+    sessionUpdate: "tool_call",
+    toolCallId,
+    title: "bash",
+    kind: "execute",
+    status: "pending",
+    rawInput: {},
+  });
+  await tell({ sessionUpdate: "tool_call_update", toolCallId, status: "in_progress", rawInput });
+  const text = word === "varied" ? "ok" : `${at} of 9 done`;
+  const content = [{ type: "content" as const, content: { type: "text" as const, text } }];
+  await tell({ sessionUpdate: "tool_call_update", toolCallId, status: "completed", content });
 }
 
 async function write(path: string, text: string, { sessionId, state, client, tell }: Turn): Promise<void> {
