@@ -90,6 +90,8 @@ export async function createApp(options: AppOptions): Promise<App> {
     dataDir: config.dataDir,
     ...(config.databaseUrl === null ? {} : { databaseUrl: config.databaseUrl }),
     applicationName: `wavesmith ${process.pid}`,
+    warn: options.warn,
+    patienceMs: config.databaseWaitMs,
     ...(options.orphanLimitMs === undefined ? {} : { orphanTimeoutMs: options.orphanLimitMs }),
   });
   try {

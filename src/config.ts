@@ -8,11 +8,12 @@ import type { SandboxLimits, SandboxPolicy } from "./domain/sandbox.ts";
 
 // The only reader of the process environment. Every setting is a row of the README's table and of .env.example.
 
-const unitsMs: Readonly<Record<string, number>> = { m: 60_000, h: 3_600_000, d: 86_400_000 };
+const unitsMs: Readonly<Record<string, number>> = { s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 };
 const unitsBytes: Readonly<Record<string, number>> = { MB: 1024 ** 2, GB: 1024 ** 3, TB: 1024 ** 4 };
 
 /** `30m`, `2h`, `7d`: a time of at least a minute. */
 const period = z.string().regex(/^[1-9]\d{0,5}[mhd]$/, "must be a time such as 30m, 2h or 7d");
+const pause = z.string().regex(/^[1-9]\d{0,4}[sm]$/, "must be a time such as 30s or 5m");
 const periodOrNever = z.union([period, z.enum(["never", "0"])], {
   error: "must be a time such as 30m, 2h or 7d, or never",
 });
@@ -31,6 +32,9 @@ const settingsSchema = z.object({
     .regex(/^postgres(ql)?:\/\//, "must begin with postgres:// or postgresql://")
     .optional()
     .describe("a Postgres server to use instead of the embedded one, with one and the same data directory always"),
+  WAVESMITH_DATABASE_WAIT: pause
+    .default("60s")
+    .describe("how long a database that went away is waited for; afterwards the command ends with exit 4"),
   WAVESMITH_SANDBOX: z
     .enum(["local", "docker", "local-unsafe"], {
       error: ({ input }) => `must be local, docker or local-unsafe, not ${input}`,
@@ -240,6 +244,7 @@ export interface ModelSettings {
 export interface Config {
   readonly dataDir: string;
   readonly databaseUrl: string | null;
+  readonly databaseWaitMs: number;
   readonly sandboxDriver: "local" | "docker" | "local-unsafe";
   readonly sandboxReadOnly: readonly string[];
   readonly sandboxPolicy: SandboxPolicy;
@@ -285,6 +290,7 @@ export function loadConfig(env: Readonly<Record<string, string | undefined>>): C
   return {
     dataDir: resolve(data.WAVESMITH_DATA),
     databaseUrl: data.DATABASE_URL ?? null,
+    databaseWaitMs: milliseconds(data.WAVESMITH_DATABASE_WAIT)!,
     sandboxDriver: data.WAVESMITH_SANDBOX,
     sandboxReadOnly: data.WAVESMITH_SANDBOX_READ_ONLY.split(delimiter).filter((path) => path !== ""),
     sandboxPolicy: sandboxPolicy(data),

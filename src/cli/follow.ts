@@ -11,8 +11,6 @@ import type { Presenter } from "./view/presenter.ts";
 
 const pollMs = 120;
 const fullReadMs = 1_000;
-/** How long a database may be away before following gives up. */
-const patienceMs = 60_000;
 
 export interface FollowOptions {
   readonly store: Store;
@@ -51,39 +49,19 @@ export async function follow(options: FollowOptions): Promise<BuildView> {
     if (isOver(view)) for (const event of await cursor.next()) presenter.event(event);
     return isOver(view) || (due && options.until !== undefined && (await options.until()));
   };
-  await repeat(step, presenter);
+  await repeat(step);
   return view!;
 }
 
-/** Repeats a look until it says it was the last; a database that is away for a while is waited for. */
-async function repeat(step: () => Promise<boolean>, presenter: Pick<Presenter, "warn">): Promise<void> {
-  let awaySince: number | null = null;
+/** Repeats a look until it says it was the last; on a full disk it waits for room. */
+async function repeat(step: () => Promise<boolean>): Promise<void> {
   for (;;) {
-    try {
-      if (await step()) return;
-      awaySince = null;
-    } catch (error) {
-      if (!isAway(error) && !isDiskFull(error)) throw error;
-      if (isDiskFull(error)) {
-        // Said by whoever drives the build; it waits for room as long as nobody ends it.
-        await new Promise((wake) => setTimeout(wake, fullReadMs));
-        continue;
-      }
-      if (awaySince === null) presenter.warn("the database does not answer; it is waited for");
-      awaySince ??= Date.now();
-      if (Date.now() - awaySince > patienceMs) throw error;
-    }
-    await new Promise((wake) => setTimeout(wake, pollMs));
+    const isLast = await step().catch((error: unknown) => {
+      // Said by whoever drives the build; it waits for room as long as nobody ends it.
+      if (isDiskFull(error)) return null;
+      throw error;
+    });
+    if (isLast === true) return;
+    await new Promise((wake) => setTimeout(wake, isLast === null ? fullReadMs : pollMs));
   }
-}
-
-const awayCodes = /^(ECONNREFUSED|ECONNRESET|ENOENT|EPIPE|08\d{3}|57P0\d)$/;
-
-/** Whether the failure, or what caused it, is a lost connection to the database. */
-export function isAway(error: unknown): boolean {
-  if (!(error instanceof Error)) return false;
-  const { code } = error as NodeJS.ErrnoException;
-  if (code !== undefined && awayCodes.test(code)) return true;
-  if (/Connection terminated|timeout exceeded when trying to connect|not queryable/.test(error.message)) return true;
-  return isAway(error.cause);
 }

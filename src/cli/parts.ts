@@ -32,6 +32,7 @@ export type {
   StageSpec,
 } from "../sandbox/port.ts";
 export type { Database } from "../store/connection.ts";
+export { type HeldSession, holdSession } from "../store/held-session.ts";
 export type { LogChunkRow, SandboxRow, SnapshotRow, Store } from "../store/port.ts";
 
 type Environment = Readonly<Record<string, string | undefined>>;
@@ -107,6 +108,7 @@ const unusable = (dataDir: string, error: unknown): WavesmithError =>
 export async function openStore(
   config: Config,
   purpose: string,
+  warn: (message: string) => void = () => undefined,
 ): Promise<{ store: Store; database: Database; close(): Promise<void> }> {
   const [{ openDatabase }, { migrate }, { createStore }, { checkDataDirectory }, workspaces] = await Promise.all([
     import("../store/connection.ts"),
@@ -120,6 +122,8 @@ export async function openStore(
     dataDir: config.dataDir,
     ...(config.databaseUrl === null ? {} : { databaseUrl: config.databaseUrl }),
     applicationName: `wavesmith ${purpose} ${process.pid}`,
+    warn,
+    patienceMs: config.databaseWaitMs,
   });
   try {
     await migrate(database.pool, fileURLToPath(new URL("../../drizzle", import.meta.url)));

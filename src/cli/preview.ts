@@ -1,8 +1,7 @@
 import { reachPreview } from "../coordinator/reach-preview.ts";
 import type { BuildView, PreviewView } from "../coordinator/read-build.ts";
 import { wakePreview } from "../coordinator/sleep-preview.ts";
-import { messageOf } from "../domain/errors.ts";
-import { isAway } from "./follow.ts";
+import { messageOf, WavesmithError } from "../domain/errors.ts";
 import { oneLine } from "./format.ts";
 import { type App, previewProxies } from "./parts.ts";
 
@@ -66,7 +65,7 @@ export async function watchPreview({ find, say, signal, everyMs = 1_000 }: Watch
   let before: PreviewView["status"] = "ready";
   while (!signal.aborted) {
     const preview = await find().catch((error: unknown) => {
-      if (isAway(error)) return messageOf(error);
+      if (error instanceof WavesmithError && error.code === "database") return messageOf(error);
       throw error;
     });
     if (preview === null) return "there is none any more";

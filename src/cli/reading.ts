@@ -15,7 +15,7 @@ export async function withStore(
 ): Promise<number> {
   const config = await context.config();
   if (!isUsed(config)) return options.unused(config);
-  const { store, database } = await openStore(config, purpose);
+  const { store, database } = await openStore(config, purpose, context.warn);
   try {
     return await options.read({ config, store, database });
   } finally {

@@ -1,11 +1,10 @@
 // Who drives the builds of a project says so with a shared advisory lock of its own session, which ends with it: a
 // kill -9 included. So an interrupted build is told from one that is being worked on.
-import type { Database } from "./parts.ts";
+import { type Database, type HeldSession, holdSession } from "./parts.ts";
 
 const key = "hashtextextended('wavesmith:serves:' || $1, 0)";
 /** What stands for every project: `serve` drives them all. */
 const everyProject = "*";
-const regainMs = 1_000;
 
 /** This process' mark that it drives a project. */
 export interface Serving {
@@ -13,12 +12,6 @@ export interface Serving {
   alone(work: () => Promise<void>): Promise<boolean>;
   /** Takes the mark away. */
   end(): Promise<void>;
-}
-
-interface Connection {
-  query<Row extends object>(text: string, values: unknown[]): Promise<{ rows: Row[] }>;
-  once(event: "end", listener: () => void): unknown;
-  release(destroy: boolean): void;
 }
 
 /** Marks every project as driven by this process until `end`. */
@@ -29,56 +22,21 @@ export const isAllServed = (database: Database): Promise<boolean> => isMarked(da
 
 /** Marks the project as driven by this process until `end`. A mark lost with the database comes back with it. */
 export async function markServed(database: Database, projectId: string): Promise<Serving> {
-  let connection: Connection | null = null;
-  let ending = false;
-  const hold = async (): Promise<void> => {
-    const taken = await take(database, projectId);
-    if (ending) return taken.release(true);
-    connection = taken;
-    taken.once("end", () => void lost(taken));
-  };
-  const lost = async (dead: Connection): Promise<void> => {
-    if (connection !== dead) return;
-    connection = null;
-    // The pool waits at its end for every connection it lent, dead ones too.
-    dead.release(true);
-    while (!ending && connection === null) {
-      await new Promise((wake) => setTimeout(wake, regainMs).unref());
-      // Whoever drives the build starts Postgres again; until then the next try comes in a second.
-      if (!ending) await hold().catch(() => undefined);
-    }
-  };
-  await hold();
+  const lock = { text: `select pg_advisory_lock_shared(${key})`, values: [projectId] };
+  const session = await holdSession(database.pool, lock);
   return {
     async alone(work) {
+      const connection = session.connection();
       return connection === null ? false : whileAlone(database, connection, projectId, work);
     },
-    async end() {
-      ending = true;
-      const held = connection;
-      connection = null;
-      // Unlocked before the connection goes: its end reaches the server later, and until then the mark would still be seen.
-      await held?.query("select pg_advisory_unlock_all()", []).catch(() => undefined); // gone, and the mark with it
-      held?.release(true);
-    },
+    end: () => session.end(),
   };
-}
-
-async function take(database: Database, projectId: string): Promise<Connection> {
-  const connection: Connection = await database.pool.connect();
-  try {
-    await connection.query(`select pg_advisory_lock_shared(${key})`, [projectId]);
-    return connection;
-  } catch (error) {
-    connection.release(true);
-    throw error;
-  }
 }
 
 /** Gives the shared lock up for the exclusive one, which nobody gets while another marks the project. */
 async function whileAlone(
   database: Database,
-  connection: Connection,
+  connection: NonNullable<ReturnType<HeldSession["connection"]>>,
   projectId: string,
   work: () => Promise<void>,
 ): Promise<boolean> {

@@ -36,13 +36,17 @@ export async function withSession<T>(
   try {
     result = await work(session);
   } catch (error) {
-    const end = isDiskFull(error) ? session.abandon() : session.close();
+    const end = isDiskFull(error) ? session.abandon() : endOf(session, error);
     await end.catch((failure: unknown) => presenter.warn(messageOf(failure)));
     throw error;
   }
   await session.close();
   return result;
 }
+
+/** Without a database there is little to put away: jobs at work go on, and a resume takes them up. */
+const endOf = (session: Session, error: unknown): Promise<void> =>
+  error instanceof WavesmithError && error.code === "database" ? atMost(closeMs, session.close()) : session.close();
 
 /** Opens everything, telling of what takes time. */
 export async function openSession(context: Context, presenter: Presenter): Promise<Session> {

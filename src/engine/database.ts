@@ -26,6 +26,7 @@ const transientMessages =
 export function isTransient(error: unknown): boolean {
   if (!(error instanceof Error)) return false;
   if (error instanceof AggregateError) return error.errors.some(isTransient);
+  if (error instanceof WavesmithError && error.code === "database" && error.retryable) return true;
   const { code } = error as { code?: unknown };
   return (typeof code === "string" && transientCodes.test(code)) || transientMessages.test(error.message);
 }

@@ -2,6 +2,7 @@ import { Pool, type PoolConfig } from "pg";
 import { messageOf, WavesmithError } from "../domain/errors.ts";
 import { openEmbedded } from "./embedded/launcher.ts";
 import { connectionTo, embeddedDatabase } from "./embedded/session.ts";
+import { makePatient, patienceMs } from "./patient-pool.ts";
 
 /** An open database. */
 export interface Database {
@@ -24,12 +25,16 @@ export interface DatabaseOptions {
   readonly applicationName: string;
   /** How long an embedded Postgres lives on whose last user was killed. Default one minute. */
   readonly orphanTimeoutMs?: number;
+  /** Told when the server is lost and when it is back. */
+  readonly warn?: (message: string) => void;
+  /** How long a server that went away is waited for. Default one minute. */
+  readonly patienceMs?: number;
 }
 
 /** Opens the database: the server of `databaseUrl`, or else the embedded one of the data directory. Throws `database` or `environment`. */
 export function openDatabase(options: DatabaseOptions): Promise<Database> {
   const { databaseUrl } = options;
-  return databaseUrl === undefined ? openEmbeddedDatabase(options) : openServer(databaseUrl, options.applicationName);
+  return databaseUrl === undefined ? openEmbeddedDatabase(options) : openServer(databaseUrl, options);
 }
 
 async function openEmbeddedDatabase(options: DatabaseOptions): Promise<Database> {
@@ -41,6 +46,12 @@ async function openEmbeddedDatabase(options: DatabaseOptions): Promise<Database>
   const server = await openEmbedded({ dataDir, applicationName, onRestart, ...limit });
   const who = { user: embeddedDatabase, database: embeddedDatabase, applicationName };
   const pool = hardened(new Pool(connectionTo(server.socketDir(), who)));
+  makePatient(pool, {
+    ...patience(options),
+    address: `${dataDir}/postgres`,
+    revive: () => server.ensureRunning(),
+    remedy: `see ${dataDir}/postgres.log; when it can start again, go on with: wavesmith resume`,
+  });
   return {
     pool,
     kind: "embedded",
@@ -52,7 +63,13 @@ async function openEmbeddedDatabase(options: DatabaseOptions): Promise<Database>
   };
 }
 
-async function openServer(databaseUrl: string, applicationName: string): Promise<Database> {
+const patience = ({ warn = () => undefined, patienceMs: limitMs = patienceMs }: DatabaseOptions) => ({
+  warn,
+  patienceMs: limitMs,
+});
+
+async function openServer(databaseUrl: string, options: DatabaseOptions): Promise<Database> {
+  const { applicationName } = options;
   const address = addressOf(databaseUrl);
   const config: PoolConfig = { connectionString: databaseUrl, application_name: applicationName };
   const pool = hardened(new Pool({ ...config, connectionTimeoutMillis: 10_000 }));
@@ -68,6 +85,13 @@ async function openServer(databaseUrl: string, applicationName: string): Promise
     await close();
     throw error;
   }
+  // Only from here on: an address that is wrong is said at once.
+  makePatient(pool, {
+    ...patience(options),
+    address,
+    revive: async () => undefined,
+    remedy: "start the server again, then go on with: wavesmith resume",
+  });
   return { pool, kind: "server", ensureRunning, close };
 }
 

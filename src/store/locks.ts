@@ -1,5 +1,6 @@
 import { setTimeout as delay } from "node:timers/promises";
 import type { Pool, PoolClient } from "pg";
+import { ConnectionLost } from "./lost-connection.ts";
 import type { Store } from "./port.ts";
 
 // Locks that end with their holder: advisory locks of one connection of this process, which is lent from the pool while
@@ -44,7 +45,11 @@ export function createLocks(pool: Pool, keyOf: (name: string) => bigint): Pick<S
   return {
     async alone(name, work, { wait }) {
       for (let pauseMs = firstPauseMs; ; pauseMs = Math.min(pauseMs * 1.5, longestPauseMs)) {
-        const client = await take(name);
+        const client = await take(name).catch((error: unknown) => {
+          // Nothing was done under it yet.
+          if (wait && error instanceof ConnectionLost) return null;
+          throw error;
+        });
         if (client !== null) {
           try {
             return await work();

@@ -101,7 +101,8 @@ export function rowsOf<Row extends object, Insert extends object>(
   };
   const pick: Rows<Row, Insert>["pick"] = async (where, keys, order) =>
     select(selectionOf(keys.map((key) => columnOf(shape, key))), where, order);
-  const find: Rows<Row, Insert>["find"] = async (where, order) => (await list(where, order))[0] ?? null;
+  const find: Rows<Row, Insert>["find"] = async (where, order) =>
+    (await list(where, order === undefined ? undefined : { ...order, limit: 1 }))[0] ?? null;
   const missing = (where: Where<Row>) =>
     new WavesmithError("not-found", `there is no row in ${shape.name} with ${JSON.stringify(where)}`);
   return {

@@ -3,8 +3,10 @@ import type { Pool, PoolClient } from "pg";
 import { WavesmithError } from "../domain/errors.ts";
 import { type IdSource, randomIds } from "../domain/ids.ts";
 import type { Spending, SpendingSum } from "../domain/models.ts";
+import { holdSession } from "./held-session.ts";
 import { createKeptPlans, type KeptColumn } from "./kept-column.ts";
 import { createLocks } from "./locks.ts";
+import { ConnectionLost } from "./lost-connection.ts";
 import { reserveModelCall } from "./model-calls.ts";
 import type { AttemptInContext, BuildRow, JobRow, ProjectRow, Rows, Store, StoreTransaction, Tables } from "./port.ts";
 import { type Keeping, type Queryable, rowsOf } from "./rows.ts";
@@ -146,9 +148,11 @@ async function inTransaction<Result>(
 ): Promise<Result> {
   const client = await pool.connect();
   let broken: Error | undefined;
+  let isCommitting = false;
   try {
     await client.query(begin);
     const result = await work(client);
+    isCommitting = true;
     await client.query("commit");
     return result;
   } catch (error) {
@@ -156,6 +160,7 @@ async function inTransaction<Result>(
     await client.query("rollback").catch((failure: Error) => {
       broken = failure;
     });
+    if (error instanceof ConnectionLost) error.isUndone = broken !== undefined && !isCommitting;
     throw error;
   } finally {
     client.release(broken);
@@ -192,7 +197,8 @@ export function createStore(
         await crashPoint(`${name}.after-commit`);
         return result;
       } catch (error) {
-        if (attempt >= 5 || !repeatable.has(codeOf(error) ?? "")) throw error;
+        const isUndone = error instanceof ConnectionLost && error.isUndone;
+        if (attempt >= 5 || !(isUndone || repeatable.has(codeOf(error) ?? ""))) throw error;
       } finally {
         // Also of one that failed: its commit may have succeeded unheard.
         if (emits) unsent.expect();
@@ -392,16 +398,11 @@ function leases(pool: Pool, commit: Commit): Pick<Store, "leaseJobs" | "renewLea
 function processRegistry(pool: Pool): Pick<Store, "registerProcess"> {
   return {
     async registerProcess(ownerId) {
-      const client = await pool.connect();
-      // A broken connection frees the lock: then our leases may be taken by others, and fences keep that safe.
-      client.on("error", () => undefined);
-      await client.query("select pg_advisory_lock($1)", [advisoryKey(ownerId).toString()]);
-      return {
-        async release() {
-          await client.query("select pg_advisory_unlock_all()").catch(() => undefined); // the connection may be gone: so is the lock
-          client.release(true);
-        },
-      };
+      const session = await holdSession(pool, {
+        text: "select pg_advisory_lock($1)",
+        values: [advisoryKey(ownerId).toString()],
+      });
+      return { release: () => session.end() };
     },
   };
 }

@@ -5,11 +5,11 @@ import { basename, join } from "node:path";
 import { promisify } from "node:util";
 import { afterEach, beforeEach } from "vitest";
 import { type App, createApp } from "../../src/app.ts";
-import { isAway } from "../../src/cli/follow.ts";
 import { loadConfig } from "../../src/config.ts";
 import { previewPlaceOf } from "../../src/coordinator/names.ts";
 import { projectIdFor } from "../../src/coordinator/start-build.ts";
 import { buildIdForEvent } from "../../src/domain/ids.ts";
+import { isConnectionLost } from "../../src/store/lost-connection.ts";
 import type { BuildRow } from "../../src/store/port.ts";
 import { testDatabase } from "./database.ts";
 import { requires } from "./require.ts";
@@ -146,7 +146,7 @@ async function waitFor(
 ): Promise<void> {
   const deadline = Date.now() + patienceMs;
   // A test may cut the connections by which it looks: the next look has a new one.
-  const look = () => holds().catch((error: unknown) => (isAway(error) ? false : Promise.reject(error)));
+  const look = () => holds().catch((error: unknown) => (isConnectionLost(error) ? false : Promise.reject(error)));
   while (!(await look())) {
     if (Date.now() > deadline) throw new Error(`waited in vain for ${what}; warnings:\n${warnings.join("\n")}`);
     await new Promise((resolve) => setTimeout(resolve, 50));

@@ -4,7 +4,6 @@ import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { isWell } from "../../src/cli/commands/doctor.ts";
 import { describeError, exitCodeForError, exitCodeOf } from "../../src/cli/errors.ts";
-import { isAway } from "../../src/cli/follow.ts";
 import { ago, bytes, clock, count, duration, harmless, table } from "../../src/cli/format.ts";
 import { createHints } from "../../src/cli/hints.ts";
 import { watchInterrupts } from "../../src/cli/interrupts.ts";
@@ -425,12 +424,5 @@ describe("small things", () => {
     expect(splitter.take("b", "other\n")).toEqual(["other"]);
     expect(splitter.take("a", "o\n\nthr")).toEqual(["two", ""]);
     expect([splitter.rest("a"), splitter.rest("b")]).toEqual(["thr", null]);
-  });
-
-  it("tell a lost connection to the database from a query that is wrong", () => {
-    const caused = (code: string) => new Error("Failed query", { cause: Object.assign(new Error("x"), { code }) });
-    expect(["ECONNREFUSED", "57P01", "ENOENT"].map((code) => isAway(caused(code)))).toEqual([true, true, true]);
-    expect(["42703", "23505"].map((code) => isAway(caused(code)))).toEqual([false, false]);
-    expect(isAway(new Error("Connection terminated unexpectedly"))).toBe(true);
   });
 });
