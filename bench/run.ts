@@ -1,4 +1,4 @@
-// Runs benchmarks: `npm run bench`, `npm run bench -- tasks start-up`, `-- --list`, `-- --smoke`, `-- --json FILE`.
+// Runs benchmarks: `npm run bench`, `npm run bench -- tasks start-up`, `-- --list`, `-- --smoke`, `-- --large`, `-- --json FILE`.
 import { writeFile } from "node:fs/promises";
 import { availableParallelism } from "node:os";
 import { parseArgs } from "node:util";
@@ -11,8 +11,9 @@ import { processorShare } from "./measure.ts";
 import { modelProxy } from "./model-proxy.ts";
 import { plans } from "./plans.ts";
 import { sandboxGuest } from "./sandbox-guest.ts";
+import { scale } from "./scale.ts";
 import { startUp } from "./start-up.ts";
-import type { Benchmark, Finding } from "./target.ts";
+import type { Benchmark, Finding, RunOptions } from "./target.ts";
 import { tasks } from "./tasks.ts";
 
 const benchmarks: readonly Benchmark[] = [
@@ -20,6 +21,7 @@ const benchmarks: readonly Benchmark[] = [
   engineSteps,
   engineFanOut,
   tasks,
+  scale,
   largeTree,
   startUp,
   sandboxGuest,
@@ -30,7 +32,12 @@ const benchmarks: readonly Benchmark[] = [
 
 const { values, positionals } = parseArgs({
   allowPositionals: true,
-  options: { list: { type: "boolean" }, smoke: { type: "boolean" }, json: { type: "string" } },
+  options: {
+    list: { type: "boolean" },
+    smoke: { type: "boolean" },
+    large: { type: "boolean" },
+    json: { type: "string" },
+  },
 });
 const unknown = positionals.find((name) => !benchmarks.some((benchmark) => benchmark.name === name));
 if (unknown !== undefined) {
@@ -43,16 +50,17 @@ const chosen = positionals.length === 0 ? benchmarks : benchmarks.filter(({ name
 if (values.list === true) {
   for (const { name, about } of benchmarks) process.stdout.write(`${name.padEnd(16)} ${about}\n`);
 } else {
-  await runAll(chosen, values.smoke === true, values.json ?? null);
+  await runAll(chosen, { smoke: values.smoke === true, large: values.large === true }, values.json ?? null);
 }
 
-async function runAll(which: readonly Benchmark[], smoke: boolean, jsonFile: string | null): Promise<void> {
+async function runAll(which: readonly Benchmark[], options: RunOptions, jsonFile: string | null): Promise<void> {
+  const { smoke } = options;
   const findings: (Finding & { benchmark: string; processorShare: number })[] = [];
   process.stdout.write(`Node ${process.version}, ${availableParallelism()} processors${smoke ? ", smoke only" : ""}\n`);
   process.stdout.write(`| what | ours | compared with | ratio | target | verdict |\n|---|---|---|---|---|---|\n`);
   for (const benchmark of which) {
     const before = processorShare();
-    const found = await benchmark.run({ smoke });
+    const found = await benchmark.run(options);
     const share = (before + processorShare()) / 2;
     for (const finding of found) {
       findings.push({ benchmark: benchmark.name, processorShare: share, ...finding });

@@ -1,10 +1,7 @@
 import { execFile } from "node:child_process";
 import { availableParallelism } from "node:os";
 import { promisify } from "node:util";
-import { createApp } from "../src/app.ts";
-import { loadConfig } from "../src/config.ts";
-import { projectIdFor } from "../src/coordinator/start-build.ts";
-import { buildIdForEvent } from "../src/domain/ids.ts";
+import { buildPlan } from "./build.ts";
 import { withFolder } from "./database.ts";
 import { interleaved } from "./measure.ts";
 import type { Benchmark, Finding } from "./target.ts";
@@ -36,7 +33,7 @@ export const tasks: Benchmark = {
   async run({ smoke }) {
     const [count, rounds] = smoke ? [3, 1] : [200, 5];
     const { ours, hand } = await interleaved(rounds, {
-      ours: () => build(count),
+      ours: () => buildPlan(planOf(count)),
       hand: () => withFolder((cwd) => runByHand(cwd, count)),
     });
     const finding: Finding = {
@@ -55,41 +52,9 @@ async function runByHand(cwd: string, count: number): Promise<void> {
   await promisify(execFile)("sh", ["-c", byHand, "by-hand", String(count)], { cwd, maxBuffer: 1 << 26 });
 }
 
-/** From the build's request to its end, in ms; opening the app comes before. */
-function build(count: number): Promise<number> {
-  return withFolder(async (dataDir) => {
-    const config = loadConfig({ ...process.env, WAVESMITH_DATA: dataDir, DATABASE_URL: "" });
-    const app = await createApp({ config, warn: (message) => process.stderr.write(`${message}\n`) });
-    const projectId = projectIdFor("default", "bench");
-    try {
-      await app.start(new Set([projectId]));
-      const id = "project/build.requested:bench:0";
-      const plan = planOf(count);
-      const begun = performance.now();
-      await app.send({ name: "project/build.requested", id, data: { projectId, project: "bench", plan } });
-      const status = await endOf(app, buildIdForEvent(id));
-      const took = performance.now() - begun;
-      if (status !== "completed") throw new Error(`the build of ${count} tasks is ${status}`);
-      return took;
-    } finally {
-      await app.close();
-      await app.ports.driver(config.sandboxDriver).remove(projectId as never, { volume: true });
-    }
-  });
-}
-
 const planOf = (count: number) => ({
   name: "bench",
   // More than there are processors: a part of each task is waiting, for the disk and for the kernel to make namespaces.
   limits: { tasksPerAgentPerWave: count, maxParallelTasks: 2 * availableParallelism() },
   tasks: Array.from({ length: count }, (_, n) => ({ id: `t-${n}`, run: `echo ${n} > file-${n}` })),
 });
-
-async function endOf(app: Awaited<ReturnType<typeof createApp>>, buildId: string): Promise<string> {
-  const over = new Set(["completed", "failed", "cancelled", "waiting"]);
-  for (;;) {
-    const found = await app.store.builds.find({ id: buildId });
-    if (found !== null && over.has(found.status)) return found.status;
-    await new Promise((resolve) => setTimeout(resolve, 50));
-  }
-}
