@@ -69,6 +69,32 @@ describe("judging a command", () => {
     expect(judge("done\n").evidence.notes.join()).toMatch(/TAP.*JUnit.*gates\.testing\.minTests: 0/);
   });
 
+  it.each([
+    ["a runner's summary", "=== 1 failed, 2 passed in 0.1s ===", /the runner's summary has 1 failed test\b/],
+    ["TAP", "TAP version 13\nok 1\nnot ok 2\n1..2", /the TAP output has 1 failed test\b/],
+    ["errors outside the tests", "Tests  2 passed (2)\n     Errors  1 error", /errors outside its tests/],
+  ])("fails a command that ended with 0 though %s says that something failed", (_name, output, message) => {
+    const result = judge(output);
+    expect(result.verdict).toBe("failed");
+    expect(result.findings[0]).toMatchObject({ rule: "reported-failure", message: expect.stringMatching(message) });
+  });
+
+  it.each([
+    "1..1\n",
+    "not ok 1 - a\n",
+    `${"a".repeat(2_000)} not found\n`,
+    `${": a".repeat(600)}\n`,
+    `${"1".repeat(2_000)} passed\n`,
+    "\u001b]0;",
+    "Ran 5 tests in 0.001s\n",
+    '{"Action":"pass","Test":"',
+  ])("reads a mebibyte of %j in little time", (part) => {
+    const output = part.repeat(Math.ceil((1024 * 1024) / part.length));
+    const begun = performance.now();
+    for (const exitCode of [0, 1]) judge(output, { exitCode });
+    expect(performance.now() - begun).toBeLessThan(10_000);
+  });
+
   it("asks for no count where none is needed", () => {
     expect(judge("built\n", {}, null).verdict).toBe("passed");
   });
