@@ -10,7 +10,7 @@ export const largeTree: Benchmark = {
   name: "large-tree",
   about: "keeping an attempt's tree of very many new files, against `git add` and `git commit` of the same ones",
   async run({ smoke }) {
-    const [count, rounds] = smoke ? [200, 1] : [60_000, 3];
+    const [count, rounds] = smoke ? [200, 1] : [60_000, 1];
     const found = await interleaved(rounds, {
       plain: () => withTree(count, (fixture, tree) => timed(() => addAndCommit(fixture.at(tree)))),
       kept: () => withTree(count, keep),

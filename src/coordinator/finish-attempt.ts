@@ -170,7 +170,8 @@ function judge(
   { state, isDoubtful, keeping, tail, ended }: Evidence,
 ): Judgement {
   const { kept, noRoom } = keeping;
-  if (state === null || state.status === "lost") return { outcome: "lost", reason: "its sandbox died while it ran" };
+  if (state === null || state.status === "lost")
+    return { outcome: "lost", reason: state?.cancelReason ?? "its sandbox died while it ran" };
   if (state.status === "cancelled") return cancelledAs(state.cancelReason, build.status);
   const failed = failedStage(state);
   if (failed !== null) {

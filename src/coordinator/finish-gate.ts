@@ -57,7 +57,7 @@ export async function finishGate(ports: Ports, refer: GateRefer): Promise<void> 
   const isLost =
     state?.status === "lost" || state?.status === "cancelled" || (state !== null && isOfEarlierBoot(ports, state));
   if (isLost && !isOutOfTime) {
-    await loseGate(ports, refer);
+    await loseGate(ports, refer, state?.status === "lost" ? state.cancelReason : null);
     return;
   }
   const next = await nextOf(ports, loaded, state);

@@ -94,7 +94,7 @@ async function resultFile(
     const text = file.toString("utf8");
     return { text, masked: mask(text) };
   } catch (error) {
-    if (!(error instanceof WavesmithError && error.code === "guest-protocol")) throw error;
+    if (!(error instanceof WavesmithError && error.code === "guest-refused")) throw error;
     return { lack: `what it handed in cannot be read: ${mask(error.message)}` };
   }
 }

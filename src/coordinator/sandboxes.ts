@@ -4,6 +4,7 @@ import type { SandboxDriver, SandboxEndpoint } from "../sandbox/port.ts";
 import type { BuildRow, SandboxRow } from "../store/port.ts";
 import { admitSandbox } from "./admit-sandbox.ts";
 import { recordBoot } from "./boot-sandbox.ts";
+import { distrustOf, endDistrusted, watchedEndpoint } from "./distrust.ts";
 import { noteLoss, whyGone } from "./lose-sandbox.ts";
 import { networkPolicyOf } from "./network-policy.ts";
 import type { Ports } from "./port.ts";
@@ -27,7 +28,7 @@ export async function ensureSandbox(ports: Ports, build: BuildRow): Promise<Sand
   const { projectId, sandboxDriver } = build;
   const row = await ports.store.sandboxes.find({ projectId, state: "running", driver: sandboxDriver });
   // One of another network is replaced, which is done under the lock (S2).
-  const serves = row !== null && row.network?.mode === networkPolicyOf(build).mode;
+  const serves = row !== null && row.network?.mode === networkPolicyOf(build).mode && distrustOf(row.bootId) === null;
   if (serves && (await isThere(ports, row)) && (await use(ports, row))) return taken(ports, build, row);
   const started = await withSandboxAlone(ports, projectId, () => startSandbox(ports, build));
   return started!;
@@ -68,15 +69,17 @@ async function ensured(ports: Ports, build: BuildRow, row: SandboxRow): Promise<
   });
   // From wherever a build is driven its agents' calls of models are answered.
   ports.models.listen(endpoint.modelSocket, build.projectId);
-  return endpoint;
+  return watchedEndpoint(endpoint);
 }
 
 async function startSandbox(ports: Ports, build: BuildRow): Promise<SandboxEndpoint> {
   const { projectId, sandboxDriver: driver } = build;
   const present = await ports.store.sandboxes.find({ projectId, driver, state: presentStates });
   if (present?.state === "running") {
-    if (await isThere(ports, present)) return taken(ports, build, present);
-    await noteLoss(ports, present, await whyGone(ports, present));
+    const why = distrustOf(present.bootId);
+    if (why !== null) await endDistrusted(ports, present, why);
+    else if (await isThere(ports, present)) return taken(ports, build, present);
+    else await noteLoss(ports, present, await whyGone(ports, present));
   }
   const row = await admitSandbox(ports, build);
   const endpoint = await ensured(ports, build, row).catch(async (error: unknown) => {

@@ -1,9 +1,11 @@
+import { setTimeout as delay } from "node:timers/promises";
 import type { QuestionEvent } from "../agents/port.ts";
 import { isDiskFull } from "../domain/disk-full.ts";
 import { messageOf, WavesmithError } from "../domain/errors.ts";
 import type { GuestClient, JobState } from "../sandbox/port.ts";
 import type { BuildRow, JobLease } from "../store/port.ts";
 import { emitFor } from "./advance.ts";
+import { endSandboxOf } from "./distrust.ts";
 import { coveredValues } from "./job-results.ts";
 import { lostState } from "./job-stages.ts";
 import { createCut, createMask } from "./masking.ts";
@@ -23,6 +25,12 @@ const pollMs = 1_000;
 /** So long a guest is asked at most to wait for news. */
 const newsMs = 5_000;
 const readBytes = 256 * 1024;
+/** Far above what all stages of a job may print. */
+const mostOutputBytes = 2 ** 30;
+/** Strange answers for one job before it is given up with its sandbox. */
+const mostStrikes = 3;
+/** So often output may be promised that does not come, which takes a few seconds. */
+const mostPromises = 12;
 
 export interface JobWatcher {
   /** Looks for unwatched jobs now. */
@@ -43,6 +51,8 @@ export function watchJobs(ports: Ports, options: WatchOptions): JobWatcher {
   const stopping = new AbortController();
   // A signal for each: one for all would have as many listeners as there are jobs, of which Node warns.
   const watched = new Map<string, { readonly over: Promise<void>; readonly stopping: AbortController }>();
+  /** How often a guest answered for a job what no guest answers. */
+  const strikes = new Map<string, number>();
   let wake: () => void = () => undefined;
 
   const renew = async (): Promise<void> => {
@@ -71,6 +81,15 @@ export function watchJobs(ports: Ports, options: WatchOptions): JobWatcher {
       const own = new AbortController();
       const over = watchJob(ports, lease, own.signal)
         .then((ended) => (ended ? options.flush() : undefined))
+        .then(() => void strikes.delete(key))
+        .catch(async (error: unknown) => {
+          const lie = lieOf(error);
+          if (lie !== null) strikes.set(key, (strikes.get(key) ?? 0) + 1);
+          if (lie === null || strikes.get(key)! < mostStrikes) return giveBack(ports, lease, error);
+          await giveUp(ports, lease, lie);
+          strikes.delete(key);
+          await options.flush();
+        })
         .catch((error: unknown) => giveBack(ports, lease, error))
         .finally(() => watched.delete(key));
       watched.set(key, { over, stopping: own });
@@ -105,6 +124,21 @@ export function watchJobs(ports: Ports, options: WatchOptions): JobWatcher {
 /** Of a failed query the database's own words, so that a full disk is recognised. */
 const reasonOf = (error: unknown): string => (isDiskFull(error) ? "no space left on device" : messageOf(error));
 
+/** What is wrong with an answer that a guest of ours never gives; null when it was something else that failed. */
+const lieOf = (error: unknown): string | null =>
+  error instanceof WavesmithError && lies.has(error.code) ? error.message : null;
+const lies: ReadonlySet<string> = new Set(["guest-protocol", "guest-refused", "sandbox-path", "not-found"]);
+
+/** The job is lost with its sandbox (W4): what its guest says of it is not believed. */
+async function giveUp(ports: Ports, lease: JobLease, why: string): Promise<void> {
+  const { key, projectId, buildId, ownerKind } = lease.job;
+  const build = await ports.store.builds.get({ id: buildId });
+  // A preview has a sandbox of its own, which goes with its job.
+  if (ownerKind !== "preview") await endSandboxOf(ports, projectId, why);
+  await endJob(ports, build, lease, { ...lostState(key), cancelReason: `its sandbox was replaced: ${why}` });
+  if (ownerKind === "preview") await clearPreviews(ports, build, why);
+}
+
 /** A watch that failed (the sandbox or the database was away) is taken up again at the next look. */
 async function giveBack(ports: Ports, lease: JobLease, error: unknown): Promise<void> {
   // A preview's job is ended together with its sandbox, under the eyes of its watcher.
@@ -133,10 +167,12 @@ async function watchJob(ports: Ports, lease: JobLease, signal: AbortSignal): Pro
   );
   const copier = createCopier(ports, guest, { job, fence }, secrets);
   const isPreview = kind === "preview";
+  const pace = createPace(job.key, signal);
   for (let revision = isPreview ? 0 : Number.MAX_SAFE_INTEGER; ; ) {
     const state = await newsOf(guest, job.key, { revision, offset: copier.seen(), signal });
     if (state === "stopped") return false;
     const known = state ?? lostState(job.key);
+    const before = copier.seen();
     const isOver = known.status !== "running";
     if (build.interactive || copier.asked()) await deliverAnswers(ports, guest, job.key);
     if (known.outputBytes > copier.copied()) await copier.copy(isOver);
@@ -147,6 +183,7 @@ async function watchJob(ports: Ports, lease: JobLease, signal: AbortSignal): Pro
       if (isPreview) await clearPreviews(ports, build, "it has ended");
       return true;
     }
+    await pace(copier.seen() > before || (isPreview && known.revision > revision), known.outputBytes > copier.seen());
     // Of other jobs only the output and the end are of interest.
     if (isPreview) revision = known.revision;
   }
@@ -163,6 +200,19 @@ async function losePreview(ports: Ports, build: BuildRow, lease: JobLease): Prom
   await endJob(ports, build, lease, lostState(lease.job.key));
   await clearPreviews(ports, build, "its sandbox has ended");
   return true;
+}
+
+/** Waits longer and longer between answers that bring nothing; a guest that goes on promising output is not believed. */
+function createPace(key: string, signal: AbortSignal): (isNews: boolean, isPromised: boolean) => Promise<void> {
+  let fruitless = 0;
+  let promised = 0;
+  return async (isNews, isPromised) => {
+    fruitless = isNews ? 0 : fruitless + 1;
+    promised = isNews || !isPromised ? 0 : promised + 1;
+    if (promised > mostPromises)
+      throw new WavesmithError("guest-protocol", `the guest says that there is more output of ${key} than it gives`);
+    if (fruitless > 0) await delay(Math.min(pollMs, 2 ** fruitless), null, { signal }).catch(() => undefined);
+  };
 }
 
 /** The job's state once there is more to copy or to tell, or after a while; null when the guest has never seen it. */
@@ -210,6 +260,8 @@ function createCopier(
     copied: () => offset,
     async copy(ended) {
       for (;;) {
+        if (offset > mostOutputBytes)
+          throw new WavesmithError("guest-protocol", `the guest gives more output of ${key} than any job may have`);
         const chunk = await guest.readOutput(key, { offset, limitBytes: readBytes }).catch((error: unknown) => {
           if (ended) return null; // a lost volume took the output with it
           throw error;

@@ -10,6 +10,7 @@ export type ErrorCode =
   | "sandbox-unavailable"
   | "sandbox-path"
   | "guest-protocol"
+  | "guest-refused"
   | "archive"
   | "capacity"
   | "git"

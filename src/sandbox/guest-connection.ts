@@ -6,6 +6,10 @@ import { messageOf, WavesmithError } from "../domain/errors.ts";
 import { errorSchema } from "./guest-schemas.ts";
 
 const errorBodyBytes = 64 * 1024;
+const noReason = "unknown";
+/** Less than this within a minute is no way to answer. */
+const leastBytes = 4_096;
+const leastMs = 60_000;
 const pooledIdleMs = 60_000;
 
 export type Connect = () => Promise<Duplex>;
@@ -68,6 +72,14 @@ export function createGuestConnection(connect: Connect, name: string): GuestConn
 export async function readReply(reply: Reply, maxBytes: number): Promise<Buffer> {
   const chunks: Buffer[] = [];
   let sizeBytes = 0;
+  let knownBytes = 0;
+  const slow = setInterval(() => {
+    if (sizeBytes - knownBytes < leastBytes)
+      reply.body.destroy(
+        new WavesmithError("guest-protocol", `of the guest's answer ${sizeBytes - knownBytes} bytes came in a minute`),
+      );
+    knownBytes = sizeBytes;
+  }, leastMs);
   try {
     for await (const chunk of reply.body as AsyncIterable<Buffer>) {
       sizeBytes += chunk.length;
@@ -81,6 +93,8 @@ export async function readReply(reply: Reply, maxBytes: number): Promise<Buffer>
       retryable: true,
       cause: error,
     });
+  } finally {
+    clearInterval(slow);
   }
   return Buffer.concat(chunks);
 }
@@ -120,11 +134,17 @@ function begin(agent: Agent, call: Call): { request: ClientRequest; reply: Promi
     if (!socket.connecting) clearTimeout(connecting);
     else socket.once("connect", () => clearTimeout(connecting));
   });
+  // Each byte of a header that drips is something heard.
+  const answering = isStream ? undefined : setTimeout(late, 4 * deadlineMs);
   const reply = new Promise<IncomingMessage>((resolve, reject) => {
-    request.on("response", resolve);
+    request.on("response", (response) => {
+      clearTimeout(answering);
+      resolve(response);
+    });
     request.on("error", reject);
     request.on("close", () => {
       clearTimeout(connecting);
+      clearTimeout(answering);
       reject(new Error("the connection was closed")); // Too late to matter when there was a response.
     });
   });
@@ -182,7 +202,8 @@ export function refusalOf(
     });
   }
   if (code === "not-started" || code === "archive") return new WavesmithError("environment", text);
-  return new WavesmithError("guest-protocol", `${text} (HTTP ${status})`);
+  // A refusal that does not say why is no answer of a guest.
+  return new WavesmithError(code === noReason ? "guest-protocol" : "guest-refused", `${text} (HTTP ${status})`);
 }
 
 async function readError(reply: IncomingMessage): Promise<{ code: string; message: string }> {
@@ -190,6 +211,6 @@ async function readError(reply: IncomingMessage): Promise<{ code: string; messag
     const body = await readReply({ status: 0, headers: reply.headers, body: reply }, errorBodyBytes);
     return errorSchema.parse(JSON.parse(body.toString("utf8"))).error;
   } catch {
-    return { code: "unknown", message: "it did not say why" }; // The status decides; the body was only for the message.
+    return { code: noReason, message: "it did not say why" }; // The status decides; the body was only for the message.
   }
 }

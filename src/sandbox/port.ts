@@ -25,7 +25,7 @@ export interface JobWait {
 /** What every driver gives: a client of the guest in one running sandbox. Every reply is untrusted: size caps, deadlines, schema checks. */
 export interface GuestClient {
   health(signal?: AbortSignal): Promise<GuestHealth>;
-  /** Reads a file; null when absent. Fails with `guest-protocol` above `maxBytes` (default 16 MiB). */
+  /** Reads a file; null when absent. Fails with `guest-refused` above `maxBytes` (default 16 MiB). */
   readFile(path: string, options?: { maxBytes?: number }): Promise<Buffer | null>;
   /** Writes atomically, making parents. `ifMatch: null` means "must not exist". */
   writeFile(path: string, data: Buffer | string, options?: { mode?: number; ifMatch?: string | null }): Promise<void>;

@@ -98,7 +98,7 @@ describe("files of a guest", () => {
   it("are read whole or not at all", async () => {
     const { client } = guest;
     await client.writeFile("large", Buffer.alloc(200_000));
-    await expect(client.readFile("large", { maxBytes: 199_999 })).rejects.toMatchObject({ code: "guest-protocol" });
+    await expect(client.readFile("large", { maxBytes: 199_999 })).rejects.toMatchObject({ code: "guest-refused" });
     expect((await client.readFile("large", { maxBytes: 200_000 }))?.length).toBe(200_000);
     await expect(client.readFile("list")).rejects.toMatchObject({ code: "conflict" });
   });
@@ -134,7 +134,7 @@ describe("files of a guest", () => {
     ]);
     expect(found).toMatchObject({ value: { path: "together/read", type: "file", sizeBytes: 8 } });
     expect(outside).toMatchObject({ reason: { code: "sandbox-path" } });
-    expect(large).toMatchObject({ reason: { code: "guest-protocol" } });
+    expect(large).toMatchObject({ reason: { code: "guest-refused" } });
     expect(new Set((ports as PromiseFulfilledResult<number[]>).value).size).toBe(2);
     expect(removed).toMatchObject({ reason: { code: "conflict" } });
     expect(String(await client.readFile("together/written"))).toBe("new");

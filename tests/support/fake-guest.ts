@@ -48,7 +48,7 @@ export async function createFakeGuest(options: { root?: string } = {}): Promise<
     readFile: async (path, limits = {}) => {
       const data = await readFile(at(path)).catch(nullWhenAbsent);
       if (data !== null && data.length > (limits.maxBytes ?? 16 << 20)) {
-        throw new WavesmithError("guest-protocol", `${path} is larger than it may be`);
+        throw new WavesmithError("guest-refused", `${path} is larger than it may be`);
       }
       return data;
     },
