@@ -60,8 +60,9 @@ async function dropBulky(ports: Ports, { guest }: SandboxEndpoint, loaded: Attem
   const { treePath } = attempt;
   const own = ownWrites(loaded);
   const found = await guest.exec({
-    argv: ["find", treePath, "-xdev", "-type", "f", "-size", `+${bulkyKib}k`, "-printf", "%k\\0%P\\0"],
-    cwd: ".",
+    argv: ["find", ".", "-xdev", "-type", "f", "-size", `+${bulkyKib}k`, "-printf", "%k\\0%P\\0"],
+    // Its files are for its own user to see.
+    cwd: treePath,
     env: { LC_ALL: "C" },
     writable: [],
     timeoutMs: 60_000,

@@ -88,6 +88,7 @@ export async function startAttemptJob(ports: Ports, refer: AttemptRefer): Promis
       stages: [...setting.stages, ...stages],
       ...setting.reach,
       writable: [...setting.reach.writable, handoverPath(attempt.jobKey), ...homesOf(loaded)],
+      ...(sharesTree(attempt) ? { shared: [attempt.treePath] } : {}),
       labels: { build: build.id, attempt: attempt.id },
     },
   });

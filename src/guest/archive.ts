@@ -23,7 +23,6 @@ export async function packFolder(parts: GuestParts, path: string, response: Serv
 
 /** Unpacks a tar stream into a folder, which is made when missing. */
 export async function unpackFolder(parts: GuestParts, path: string, request: IncomingMessage): Promise<void> {
-  await parts.volume.locateOrMake(path);
   // -o: files belong to whoever unpacks, not to the owner named in the archive.
   const argv = ["tar", "-xpof", "-"];
   const command = await startCommand(parts, { argv, cwd: path, env: {}, writable: [path], stdin: "stream" });

@@ -1,5 +1,4 @@
 // Several small things asked for in one request: most of what a request costs is the request.
-import { closeSync } from "node:fs";
 import { Readable } from "node:stream";
 import { faultOf, GuestFault } from "./faults.ts";
 import { type Files, readWhole } from "./files.ts";
@@ -53,8 +52,7 @@ async function act({ files, jobs, ports }: BatchContext, asked: BatchCall): Prom
 }
 
 async function read(files: Files, asked: { path: string; maxBytes: number }): Promise<string> {
-  const { descriptor, sizeBytes } = await files.read(asked.path, asked.maxBytes);
-  const bytes = await readWhole(descriptor, sizeBytes).finally(() => closeSync(descriptor));
+  const bytes = await readWhole(await files.read(asked.path, asked.maxBytes));
   if (bytes === null) throw new GuestFault(409, "changed", `${asked.path} became shorter while it was read`);
   return bytes.toString("base64");
 }

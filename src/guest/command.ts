@@ -3,7 +3,7 @@ import { closeSync } from "node:fs";
 import type { Readable, Writable } from "node:stream";
 import { GuestFault } from "./faults.ts";
 import type { Ending } from "./isolation.ts";
-import { commandOwner, type GuestParts, nextMarker, ownerOf } from "./parts.ts";
+import { admit, commandOwner, type GuestParts, nextMarker, ownerOf, workingFolder } from "./parts.ts";
 import { closeChildEnd } from "./pipes.ts";
 import type { ExecResult, ExecSpec } from "./protocol.ts";
 import { textAsFile } from "./stage.ts";
@@ -32,9 +32,9 @@ export interface RunningCommand {
 
 /** Starts a command in an isolation of its own. The caller reads both streams to their end. */
 export async function startCommand(parts: GuestParts, command: Command): Promise<RunningCommand> {
-  const cwd = await parts.volume.locate(command.cwd);
-  const writable = await Promise.all(command.writable.map((path) => parts.volume.locateOrMake(path)));
-  const scratch = await parts.scratch.create();
+  const { user, writable } = await admit(parts, command);
+  const cwd = await workingFolder(parts, command.cwd);
+  const scratch = await parts.scratch.create(user);
   const stdout = await parts.pipes.forOutput();
   const stderr = await parts.pipes.forOutput();
   try {
@@ -47,6 +47,7 @@ export async function startCommand(parts: GuestParts, command: Command): Promise
       scratch: scratch.path,
       marker: nextMarker(ownerOf(parts.volume, commandOwner)),
       stdio: [input.childEnd, stdout.childEnd, stderr.childEnd],
+      user,
     });
     input.close();
     const ended = launched.ended.then(async (ending) => {

@@ -25,9 +25,16 @@ export const largestFileBytes = 1024 * 1024 * 1024;
 export const incomingPrefix = "incoming-";
 
 export interface OpenFile {
-  readonly descriptor: number;
   readonly sizeBytes: number;
   readonly etag: string;
+  /** Bytes from there on, at most so many; none at its end. */
+  part(at: number, size: number): Promise<Buffer>;
+  close(): void;
+}
+
+/** One that this process has open. */
+export interface OwnFile extends OpenFile {
+  readonly descriptor: number;
 }
 
 export interface WriteConditions {
@@ -48,8 +55,13 @@ export interface Files {
   list(path: string): Promise<FileStat[]>;
 }
 
-/** The files of a volume, as callers may see them. */
-export function createFiles(volume: Volume): Files {
+/** Files that this process opens. */
+export interface OwnFiles extends Files {
+  read(path: string, maxBytes: number): Promise<OwnFile>;
+}
+
+/** The files of a volume, as callers may see them. On their way in they lie in the guest's own folder, or `beside` their target. */
+export function createFiles(volume: Volume, incoming: "own" | "beside" = "own"): OwnFiles {
   const locks = new Map<string, Promise<void>>();
   /** Writers of one path take turns, so that a condition still holds when the file is put in place. */
   const exclusively = async <T>(key: string, act: () => Promise<T>): Promise<T> => {
@@ -70,7 +82,8 @@ export function createFiles(volume: Volume): Files {
     write: (path, body, options) =>
       volume.within(path, true, async (entry) => {
         // Not beside its target, where a job's `git add` could catch it half written.
-        const temporary = `${volume.own}/${incomingPrefix}${randomBytes(9).toString("hex")}`;
+        const folder = incoming === "own" ? volume.own : entry.folder;
+        const temporary = `${folder}/${incomingPrefix}${randomBytes(9).toString("hex")}`;
         // At once, which takes less than asking another thread; what waits for the disk comes later.
         const file = openSync(temporary, newFileFlags, options.mode ?? usualMode);
         let isLeft = true;
@@ -95,7 +108,7 @@ export function createFiles(volume: Volume): Files {
   };
 }
 
-async function openForReading(volume: Volume, path: string, entry: VolumeEntry, maxBytes: number): Promise<OpenFile> {
+async function openForReading(volume: Volume, path: string, entry: VolumeEntry, maxBytes: number): Promise<OwnFile> {
   // Not blocking, because opening a FIFO would wait for its other end.
   const descriptor = await openFile(entry.place, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
   try {
@@ -106,24 +119,49 @@ async function openForReading(volume: Volume, path: string, entry: VolumeEntry, 
     if (found.size > BigInt(maxBytes)) {
       throw new GuestFault(413, "too-large", `${path} has ${found.size} bytes, more than the ${maxBytes} asked for`);
     }
-    return { descriptor, sizeBytes: Number(found.size), etag: etagOf(found) };
+    return {
+      descriptor,
+      sizeBytes: Number(found.size),
+      etag: etagOf(found),
+      part: (at, size) => readPart(descriptor, at, size),
+      close: () => closeSync(descriptor),
+    };
   } catch (error) {
     closeSync(descriptor);
     throw error;
   }
 }
 
-const readPart = promisify(read);
+const readAt = promisify(read);
 
-/** So much of an open file at once; null when that is not there. */
-export async function readWhole(descriptor: number, sizeBytes: number): Promise<Buffer | null> {
-  const bytes = Buffer.allocUnsafe(sizeBytes);
-  for (let at = 0; at < sizeBytes; ) {
-    const { bytesRead } = await readPart(descriptor, bytes, at, sizeBytes - at, at);
-    if (bytesRead === 0) return null;
-    at += bytesRead;
+/** Bytes of an open file from there on, at most so many. */
+export async function readPart(descriptor: number, at: number, size: number): Promise<Buffer> {
+  const { bytesRead, buffer } = await readAt(descriptor, Buffer.allocUnsafe(size), 0, size, at);
+  return buffer.subarray(0, bytesRead);
+}
+
+const partBytes = 1024 * 1024;
+
+/** What a file held when it was opened, piece by piece; less when it has become shorter. */
+export async function* partsOf(file: OpenFile): AsyncGenerator<Buffer> {
+  for (let at = 0; at < file.sizeBytes; ) {
+    const bytes = await file.part(at, Math.min(partBytes, file.sizeBytes - at));
+    if (bytes.length === 0) return;
+    at += bytes.length;
+    yield bytes;
   }
-  return bytes;
+}
+
+/** All of a file; null when it became shorter meanwhile. Closes it. */
+export async function readWhole(file: OpenFile): Promise<Buffer | null> {
+  try {
+    const parts: Buffer[] = [];
+    for await (const part of partsOf(file)) parts.push(part);
+    const bytes = parts.length === 1 ? parts[0]! : Buffer.concat(parts);
+    return bytes.length === file.sizeBytes ? bytes : null;
+  } finally {
+    file.close();
+  }
 }
 
 const newFileFlags = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL;

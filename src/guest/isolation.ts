@@ -2,6 +2,7 @@
 // I1. `ended` settles only when nothing that the launch made is left, however it tried to get away.
 // I2. `ended` never rejects: what cannot be started ends with `exitCode: null`.
 import type { Readable, Writable } from "node:stream";
+import type { User } from "./users.ts";
 
 /** A file descriptor of ours, a pipe to read or write from here, or nothing. */
 export type Stdio = number | "pipe" | "ignore";
@@ -22,6 +23,10 @@ export interface Launch {
   /** Names the owner and this launch, `<owner>.<launch>`; unlike that of any other launch. */
   readonly marker: string;
   readonly stdio: readonly [Stdio, Stdio, Stdio];
+  /** Whom it runs as; null where all of it runs as the guest does. */
+  readonly user: User | null;
+  /** What its user has left elsewhere is ended with it, unless another launch of the user goes on. */
+  readonly clears?: boolean;
 }
 
 export interface Ending {
@@ -46,8 +51,10 @@ export interface Launched {
   stop(graceMs: number): void;
 }
 
+export type IsolationName = "bubblewrap" | "users" | "sweep";
+
 export interface Isolation {
-  readonly name: "bubblewrap" | "sweep";
+  readonly name: IsolationName;
   launch(launch: Launch): Launched;
   /** Ends what a guest that died may have left of an owner; over when nothing is left. */
   endLeftovers(owner: string): Promise<void>;
@@ -73,6 +80,12 @@ export function environmentFor(
 export interface NoStart {
   readonly exitCode: 126 | 127 | null;
   readonly error: string;
+}
+
+/** A launch of which nothing could be started. */
+export function neverStarted(problem: string): Launched {
+  const ended = Promise.resolve({ exitCode: null, signal: null, ran: false, problem });
+  return { stdin: null, stdout: null, stderr: null, ended, stop: () => undefined };
 }
 
 /** The one meaning of the system's words for a program that cannot be executed. */

@@ -9,11 +9,12 @@ import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import { type Changes, createChanges } from "./changes.ts";
 import { messageOf } from "./faults.ts";
+import type { Wanted } from "./holders.ts";
 import { createJobInput, type JobInput } from "./input.ts";
 import { createLedger, firstState, type Ledger } from "./ledger.ts";
 import type { Loopback } from "./loopback.ts";
 import { createJobOutput, outputSize } from "./output.ts";
-import { type GuestParts, ownerOf, type Scratch } from "./parts.ts";
+import { admit, type GuestParts, ownerOf, type Scratch } from "./parts.ts";
 import type { JobSpec, JobState, StageSpec, StageState } from "./protocol.ts";
 import { probeReady } from "./ready.ts";
 import { saveRecord } from "./record.ts";
@@ -48,13 +49,12 @@ export interface JobPlace {
 /** Records the job on the disk, then starts it. Fails, with nothing started or kept, when there is no room or a path leads out of the volume. */
 export async function startJob(parts: GuestParts, place: JobPlace, spec: JobSpec): Promise<Job> {
   const { folder, key, before } = place;
-  const writable = await Promise.all(spec.writable.map((path) => parts.volume.locateOrMake(path)));
-  const hidden = await Promise.all((spec.hidden ?? []).map((path) => parts.volume.locateOrMake(path)));
+  const admitted = await admit(parts, wantedBy(spec));
   await mkdir(folder, { recursive: true, mode: 0o700 });
   let scratch: Scratch | null = null;
   let loopback: Loopback | null = null;
   try {
-    scratch = await parts.scratch.create();
+    scratch = await parts.scratch.create(admitted.user);
     loopback = (await parts.loopbacks?.open(spec.ports ?? [])) ?? null;
     const conductor: { current: Conductor | null } = { current: null };
     const changes = createChanges();
@@ -67,17 +67,8 @@ export async function startJob(parts: GuestParts, place: JobPlace, spec: JobSpec
     );
     await saveRecord(folder, first, true);
     const input = createJobInput(join(folder, "stdin.log"));
-    const around = {
-      parts,
-      owner: ownerOf(parts.volume, key),
-      folder,
-      writable,
-      hidden,
-      scratch,
-      loopback,
-      output,
-      input,
-    };
+    const owner = ownerOf(parts.volume, key);
+    const around = { parts, owner, folder, ...admitted, scratch, loopback, output, input };
     conductor.current = new Conductor(around, spec, { ledger: createLedger(folder, first, changes), before });
     return conductor.current;
   } catch (error) {
@@ -87,6 +78,13 @@ export async function startJob(parts: GuestParts, place: JobPlace, spec: JobSpec
     throw error;
   }
 }
+
+const wantedBy = ({ writable, hidden, shared = [], stages }: JobSpec): Wanted => ({
+  writable,
+  hidden,
+  shared,
+  cwd: stages[0]?.cwd ?? ".",
+});
 
 /** Where a job's output is. */
 export function outputPathOf(folder: string): string {
@@ -329,6 +327,7 @@ class Conductor implements Job {
     await this.#around.output.close().catch(() => undefined); // What could not be written is already known as its problem.
     this.#around.loopback?.close();
     await this.#around.scratch.remove();
+    await this.#sweep();
     if (problem !== null) this.#blame(problem);
     const interrupted = this.#isCutShort ? this.#interrupted : null;
     await this.#ledger.settle({
@@ -336,6 +335,15 @@ class Conductor implements Job {
       endedAt: this.#around.parts.now().toISOString(),
       cancelReason: interrupted?.status === "cancelled" ? interrupted.reason : null,
       outputBytes: await outputSize(this.outputPath).catch(() => this.#around.output.sizeBytes()),
+    });
+  }
+
+  /** Removes what the job's user left in places that all users may write. */
+  async #sweep(): Promise<void> {
+    const { parts, user } = this.#around;
+    if (parts.holders === null || user === null) return;
+    await parts.holders.sweep(user, wantedBy(this.#spec)).catch((error: unknown) => {
+      process.stderr.write(`guest: what a job left could not be removed: ${messageOf(error)}\n`);
     });
   }
 

@@ -1,6 +1,6 @@
 // The guest: the small server inside every sandbox, and the programs `pack` and `unpack`, which make an archive of a
-// volume and a volume of an archive (pack.ts, unpack.ts). The server is started as
-//   node guest.mjs --root VOLUME --socket PATH --isolation bubblewrap|sweep --tool-path PATH
+// volume and a volume of an archive (pack.ts, unpack.ts), and `files` (file-worker.ts). The server is started as
+//   node guest.mjs --root VOLUME --socket PATH --isolation bubblewrap|users|sweep --tool-path PATH
 //     [--mux-socket PATH]       listens there, too, for connections of many channels (mux.ts)
 //     [--contained]             sweep only: the guest has this pid namespace to itself, as in a container
 //     [--network none|allowlist|open] [--egress DIR]   the way out (egress.ts); default open
@@ -17,22 +17,28 @@ import { createBubblewrap } from "./bubblewrap.ts";
 import { type ContactLog, createContact } from "./contact.ts";
 import { openEgress, trustEnvironment } from "./egress.ts";
 import { messageOf } from "./faults.ts";
-import { createFiles, incomingPrefix } from "./files.ts";
+import { serveFiles } from "./file-worker.ts";
+import { createFiles, type Files, incomingPrefix } from "./files.ts";
+import { createHeldFiles, type FileWorker, startFileWorker } from "./held-files.ts";
+import { type Holders, openHolders } from "./holders.ts";
 import type { Isolation } from "./isolation.ts";
 import { ownGraceMs } from "./job.ts";
 import { type Jobs, openJobs } from "./jobs.ts";
 import { createLoopbacks, type Door, serveLoopback } from "./loopback.ts";
 import { type MuxServer, serveMux } from "./mux-server.ts";
 import { createMemoryWatch } from "./out-of-memory.ts";
+import { setOwner } from "./ownership.ts";
 import { pack } from "./pack.ts";
 import { commandOwner, type GuestParts, openScratchSpace, ownerOf } from "./parts.ts";
 import { createPipes } from "./pipes.ts";
 import { createPorts } from "./ports.ts";
 import { type GuestHealth, guestProtocolVersion } from "./protocol.ts";
+import { createReaper, type Reaper } from "./reaper.ts";
 import { createGuestServer, listenOn } from "./server.ts";
 import { readSettings, type Settings } from "./settings.ts";
 import { createSweep } from "./sweep.ts";
 import { unpack } from "./unpack.ts";
+import { createUsersIsolation } from "./users-isolation.ts";
 import { openVolume, type Volume } from "./volume.ts";
 
 async function serve(args: readonly string[]): Promise<void> {
@@ -42,7 +48,11 @@ async function serve(args: readonly string[]): Promise<void> {
   const trust = egress === null && !settings.contained ? {} : trustEnvironment(process.env);
   // Agents' programs lie beside this one.
   const programs = { WAVESMITH_PROGRAMS: dirname(fileURLToPath(import.meta.url)) };
-  const parts = await assemble(settings, { ...programs, ...trust, ...egress?.env }, egress?.doors ?? []);
+  const { parts, files, close } = await assemble(
+    settings,
+    { ...programs, ...trust, ...egress?.env },
+    egress?.doors ?? [],
+  );
   const jobs = await openJobs(parts);
   const contact = createContact();
   const bootId = randomBytes(12).toString("hex");
@@ -60,9 +70,11 @@ async function serve(args: readonly string[]): Promise<void> {
   });
   const shutdown = once(() => {
     egress?.close();
-    end(parts, jobs, { server, mux }).then(() => process.exit(0), fail);
+    end(parts, jobs, { server, mux })
+      .finally(close)
+      .then(() => process.exit(0), fail);
   });
-  const context = { parts, files: createFiles(parts.volume), jobs, ports: createPorts(), health, shutdown };
+  const context = { parts, files, jobs, ports: createPorts(), health, shutdown };
   const server = createGuestServer({ context, contact });
   await listenOn(server, settings.socket);
   const mux = settings.muxSocket === null ? null : await serveMux(server, settings.muxSocket);
@@ -76,33 +88,81 @@ async function serve(args: readonly string[]): Promise<void> {
   );
 }
 
+interface Assembled {
+  readonly parts: GuestParts;
+  readonly files: Files;
+  close(): void;
+}
+
 async function assemble(
   settings: Settings,
   env: Readonly<Record<string, string>>,
   doors: readonly Door[],
-): Promise<GuestParts> {
+): Promise<Assembled> {
+  const walls = settings.isolation === "users" ? await openWalls(settings) : null;
   const volume = await openVolume(settings.root);
   for (const name of await readdir(volume.own)) {
     if (name.startsWith(incomingPrefix)) await rm(join(volume.own, name), { force: true });
   }
   const socketFolder = await realpath(dirname(resolve(settings.socket)));
   const scratch = await openScratchSpace(volume, settings.isolation);
-  return {
+  const holders = walls?.holders ?? null;
+  const parts = {
     volume,
-    isolation: await chooseIsolation(settings, { volume, socketFolder, env }),
+    isolation: await chooseIsolation(settings, { volume, socketFolder, env, walls }),
+    holders,
     loopbacks: await chooseLoopbacks(settings, doors),
     pipes: createPipes(scratch.folder, settings.toolPath),
     scratch,
     memory: createMemoryWatch(),
     now: () => new Date(),
   };
+  const files = walls === null ? createFiles(volume) : createHeldFiles(volume, walls.holders, walls.worker);
+  return { parts, files, close: () => walls?.close() };
+}
+
+/** What keeps the users of jobs apart. */
+interface Walls {
+  readonly holders: Holders;
+  readonly worker: FileWorker;
+  readonly reaper: Reaper;
+  close(): void;
+}
+
+async function openWalls({ root, toolPath }: Settings): Promise<Walls> {
+  if (process.getuid?.() !== 0) throw new Error("--isolation users needs root, with SETUID, SETGID and CHOWN alone");
+  process.umask(0o077);
+  const volume = await openOwnVolume(root);
+  const worker = await startFileWorker(volume.root, (reason) => fail(new Error(reason)));
+  const reaper = createReaper(toolPath);
+  const holders = await openHolders({ volume, worker, reaper });
+  const close = (): void => {
+    worker.close();
+    reaper.close();
+  };
+  return { holders, worker, reaper, close };
+}
+
+/** A volume of an earlier version, or one that was restored, belongs to another user than root. */
+async function openOwnVolume(root: string): Promise<Volume> {
+  setOwner(await realpath(root), { uid: 0, gid: 0, mode: 0o711 });
+  return openVolume(root);
+}
+
+interface Surroundings {
+  readonly volume: Volume;
+  readonly socketFolder: string;
+  readonly env: Readonly<Record<string, string>>;
+  readonly walls: Walls | null;
 }
 
 async function chooseIsolation(
   settings: Settings,
-  { volume, socketFolder, env }: { volume: Volume; socketFolder: string; env: Readonly<Record<string, string>> },
+  { volume, socketFolder, env, walls }: Surroundings,
 ): Promise<Isolation> {
   const { toolPath, contained } = settings;
+  if (walls !== null)
+    return createUsersIsolation({ root: volume.root, toolPath, env, users: walls.holders.users, reaper: walls.reaper });
   if (settings.isolation === "sweep") return createSweep({ root: volume.root, toolPath, env, contained });
   const bwrap = await findProgram("bwrap", [toolPath, systemPath].join(delimiter));
   const { root, own } = volume;
@@ -194,12 +254,11 @@ function fail(error: unknown): void {
 // Whoever started the guest may be gone; it has nothing more to say to them.
 for (const stream of [process.stdout, process.stderr]) stream.on("error", () => undefined);
 const [program = "", ...rest] = process.argv.slice(2);
-const begun =
-  program === "loopback"
-    ? loopback()
-    : program === "pack"
-      ? pack(rest, process.env)
-      : program === "unpack"
-        ? unpack(rest)
-        : serve(process.argv.slice(2));
+const programs: Readonly<Record<string, (args: readonly string[]) => Promise<void>>> = {
+  pack: (args) => pack(args, process.env),
+  unpack,
+  files: serveFiles,
+  loopback,
+};
+const begun = programs[program]?.(rest) ?? serve(process.argv.slice(2));
 begun.catch(fail);

@@ -1,21 +1,26 @@
 // What jobs, short commands and archives share.
 import { createHash, randomBytes } from "node:crypto";
-import { mkdirSync, rmdirSync } from "node:fs";
+import { chmodSync, lchownSync, mkdirSync, rmdirSync } from "node:fs";
 import { lstat, mkdir, mkdtemp, readdir } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { systemCode } from "./faults.ts";
-import type { Isolation } from "./isolation.ts";
+import type { Holders, Wanted } from "./holders.ts";
+import type { Isolation, IsolationName } from "./isolation.ts";
 import type { Loopbacks } from "./loopback.ts";
 import type { MemoryWatch } from "./out-of-memory.ts";
+import { removeHeld } from "./ownership.ts";
 import type { Pipes } from "./pipes.ts";
 import { isRunning, startTicks } from "./processes.ts";
 import { removeTree } from "./remove-tree.ts";
-import type { Volume } from "./volume.ts";
+import type { User } from "./users.ts";
+import { segmentsOf, type Volume } from "./volume.ts";
 
 export interface GuestParts {
   readonly volume: Volume;
   readonly isolation: Isolation;
+  /** Where each job has a user of its own: whose the folders are. */
+  readonly holders: Holders | null;
   /** Null where jobs share the guest's loopback. */
   readonly loopbacks: Loopbacks | null;
   readonly pipes: Pipes;
@@ -43,8 +48,8 @@ export function nextMarker(owner: string): string {
 export interface ScratchSpace {
   /** Where it is; removed with it. */
   readonly folder: string;
-  /** A new private folder with a `home` in it. */
-  create(): Promise<Scratch>;
+  /** A new private folder with a `home` in it, the user's. */
+  create(user: User | null): Promise<Scratch>;
   /** Removes the whole space. */
   remove(): Promise<void>;
 }
@@ -59,17 +64,37 @@ export interface Scratch {
  * Where programs have their temporary files. With namespaces they see it as /tmp, so it can lie on the volume; without,
  * it has to be short, because sockets in it are limited to 107 bytes. What an earlier guest left is removed.
  */
-export async function openScratchSpace(volume: Volume, isolation: "bubblewrap" | "sweep"): Promise<ScratchSpace> {
+export async function openScratchSpace(volume: Volume, isolation: IsolationName): Promise<ScratchSpace> {
   const base = isolation === "bubblewrap" ? await freshFolder(join(volume.own, "scratch")) : await shortFolder();
+  const hasUsers = isolation === "users";
+  // Users pass through it to folders of their own, and see no others'.
+  if (hasUsers) chmodSync(base, 0o711);
   return {
     folder: base,
-    create: async () => {
+    create: async (user) => {
       const path = join(base, randomBytes(6).toString("hex"));
       makeScratch(path);
-      return { path, remove: () => removeScratch(path) };
+      if (user !== null) for (const each of [join(path, "home"), path]) lchownSync(each, user.uid, user.uid);
+      return { path, remove: () => removeScratch(path, hasUsers ? removeHeld : removeTree) };
     },
-    remove: () => removeTree(base),
+    remove: () => (hasUsers ? removeHeld(base) : removeTree(base)),
   };
+}
+
+/** The real place of the folder that a program is to begin in. */
+export async function workingFolder({ volume, holders }: GuestParts, path: string): Promise<string> {
+  // In a user's folder root sees nothing. The program finds out, as that user.
+  return holders === null ? volume.locate(path) : join(volume.root, ...segmentsOf(path));
+}
+
+/** Whom a program runs as, and where it may write; the folders are made. */
+export async function admit(
+  { volume, holders }: GuestParts,
+  wanted: Wanted,
+): Promise<{ user: User | null; writable: string[]; hidden: string[] }> {
+  if (holders !== null) return { user: await holders.claim(wanted), writable: [], hidden: [] };
+  const made = (paths: readonly string[]) => Promise.all(paths.map((path) => volume.locateOrMake(path)));
+  return { user: null, writable: await made(wanted.writable), hidden: await made(wanted.hidden ?? []) };
 }
 
 // Each of these calls takes the system some microseconds; handing it to another thread takes longer.
@@ -86,13 +111,13 @@ function makeScratch(path: string): void {
   }
 }
 
-async function removeScratch(path: string): Promise<void> {
+async function removeScratch(path: string, removeAll: (path: string) => Promise<void>): Promise<void> {
   try {
     // Most programs leave nothing there.
     rmdirSync(join(path, "home"));
     rmdirSync(path);
   } catch {
-    await removeTree(path).catch(() => undefined); // See `Scratch.remove`.
+    await removeAll(path).catch(() => undefined); // See `Scratch.remove`.
   }
 }
 

@@ -45,8 +45,8 @@ export interface GuestHealth {
   /** A new one each time a guest starts. */
   readonly bootId: string;
   readonly startedAt: string;
-  /** `bubblewrap`: each job has its own pid namespace. `sweep`: process groups and /proc sweeps only. */
-  readonly isolation: "bubblewrap" | "sweep";
+  /** `bubblewrap`: each job has its own pid namespace. `users`: each job has a user of its own. `sweep`: process groups and /proc sweeps only. */
+  readonly isolation: "bubblewrap" | "users" | "sweep";
   /** Where the volume's root is for programs inside the sandbox, such as `/workspace`. */
   readonly workspaceRoot: string;
   readonly activeJobs: number;
@@ -110,6 +110,8 @@ export interface JobSpec {
   readonly ports?: readonly number[];
   /** The key of a job that has to end first, however it ends; one that is not known has ended. */
   readonly after?: string;
+  /** Of `writable`, what other jobs write at the same time. Where jobs have users of their own, these share a group. */
+  readonly shared?: readonly string[];
   /** Labels kept with the record: build, attempt, … */
   readonly labels: Readonly<Record<string, string>>;
 }

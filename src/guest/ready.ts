@@ -1,6 +1,6 @@
 import { request } from "node:http";
 import type { Loopback } from "./loopback.ts";
-import { nextMarker } from "./parts.ts";
+import { nextMarker, workingFolder } from "./parts.ts";
 import type { StageSpec } from "./protocol.ts";
 import type { StageSurroundings } from "./stage.ts";
 
@@ -27,7 +27,7 @@ async function probeCommand(
   signal: AbortSignal,
 ): Promise<boolean> {
   const { parts } = around;
-  const cwd = await parts.volume.locate(stage.cwd).catch(() => null); // Gone meanwhile: not ready.
+  const cwd = await workingFolder(parts, stage.cwd).catch(() => null); // Gone meanwhile: not ready.
   if (cwd === null || signal.aborted) return false;
   const launched = parts.isolation.launch({
     argv,
@@ -39,6 +39,7 @@ async function probeCommand(
     scratch: around.scratch.path,
     marker: nextMarker(around.owner),
     stdio: ["ignore", "ignore", "ignore"],
+    user: around.user,
   });
   const stop = (): void => launched.stop(0);
   const timer = setTimeout(stop, commandProbeMs);

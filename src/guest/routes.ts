@@ -1,12 +1,13 @@
 // The protocol of protocol.ts, request by request.
-import { closeSync, createReadStream } from "node:fs";
+import type { ServerResponse } from "node:http";
+import { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { packFolder, unpackFolder } from "./archive.ts";
 import { doTogether } from "./batch.ts";
 import { waitUntil } from "./changes.ts";
 import { execute } from "./command.ts";
 import { GuestFault } from "./faults.ts";
-import { type Files, readWhole } from "./files.ts";
+import { type Files, type OpenFile, partsOf, readWhole } from "./files.ts";
 import { type Exchange, readBody, readJson, required, sendEmpty, sendJson } from "./http.ts";
 import type { Job } from "./job.ts";
 import type { Jobs } from "./jobs.ts";
@@ -121,18 +122,34 @@ async function knownJob(jobs: Jobs, key: string): Promise<Job> {
 
 async function readFile({ files }: RouteContext, { response, query }: Exchange): Promise<void> {
   const maxBytes = parseNumber(query.get("max"), "max", Number.MAX_SAFE_INTEGER);
-  const { descriptor, sizeBytes, etag } = await files.read(required(query, "path"), maxBytes);
+  const file = await files.read(required(query, "path"), maxBytes);
+  const { sizeBytes, etag } = file;
   const head = { "content-type": "application/octet-stream", "content-length": sizeBytes, etag };
   // Not a byte more than announced, though it may grow meanwhile; if it shrinks, the reply is torn.
   if (sizeBytes > wholeBytes) {
     response.writeHead(200, head);
-    await pipeline(createReadStream("", { fd: descriptor, start: 0, end: sizeBytes - 1 }), response);
-    return;
+    return sendParts(file, response);
   }
-  const bytes = await readWhole(descriptor, sizeBytes).finally(() => closeSync(descriptor));
+  const bytes = await readWhole(file);
   if (bytes === null) return void response.destroy();
   response.writeHead(200, head);
   response.end(bytes);
+}
+
+async function sendParts(file: OpenFile, response: ServerResponse): Promise<void> {
+  let sent = 0;
+  const counted = async function* (): AsyncGenerator<Buffer> {
+    for await (const part of partsOf(file)) {
+      sent += part.length;
+      yield part;
+    }
+    if (sent < file.sizeBytes) throw new GuestFault(409, "changed", "the file became shorter while it was read");
+  };
+  try {
+    await pipeline(Readable.from(counted(), { objectMode: false }), response);
+  } finally {
+    file.close();
+  }
 }
 
 async function writeFile({ files }: RouteContext, { request, response, query }: Exchange): Promise<void> {

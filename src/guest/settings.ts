@@ -1,4 +1,5 @@
 import { parseArgs } from "node:util";
+import type { IsolationName } from "./isolation.ts";
 import { guestSilenceLimitMs } from "./protocol.ts";
 
 /** What the guest's arguments say. */
@@ -6,7 +7,7 @@ export interface Settings {
   readonly root: string;
   readonly socket: string;
   readonly muxSocket: string | null;
-  readonly isolation: "bubblewrap" | "sweep";
+  readonly isolation: IsolationName;
   readonly contained: boolean;
   readonly network: NetworkSetting;
   readonly egress: string | null;
@@ -41,7 +42,8 @@ export function readSettings(args: readonly string[]): Settings {
   const silenceMs = Number(values["silence-ms"] ?? guestSilenceLimitMs);
   if (root === undefined || socket === undefined || toolPath === undefined)
     throw new Error("--root, --socket and --tool-path are needed");
-  if (isolation !== "bubblewrap" && isolation !== "sweep") throw new Error("--isolation must be bubblewrap or sweep");
+  if (isolation !== "bubblewrap" && isolation !== "users" && isolation !== "sweep")
+    throw new Error("--isolation must be bubblewrap, users or sweep");
   const network = networks.find((name) => name === (values.network ?? "open"));
   if (network === undefined) throw new Error(`--network must be one of ${networks.join(", ")}`);
   if (network === "allowlist" && egress === null) throw new Error("--network allowlist needs --egress");

@@ -7,9 +7,10 @@ import type { JobInput } from "./input.ts";
 import type { Launched } from "./isolation.ts";
 import type { Loopback } from "./loopback.ts";
 import type { JobOutput, StageOutput } from "./output.ts";
-import { type GuestParts, nextMarker, type Scratch } from "./parts.ts";
+import { type GuestParts, nextMarker, type Scratch, workingFolder } from "./parts.ts";
 import { closeChildEnd } from "./pipes.ts";
 import type { StageSpec } from "./protocol.ts";
+import type { User } from "./users.ts";
 
 export interface StageSurroundings {
   readonly parts: GuestParts;
@@ -18,6 +19,8 @@ export interface StageSurroundings {
   readonly folder: string;
   readonly writable: readonly string[];
   readonly hidden: readonly string[];
+  /** Whom all of the job's programs run as. */
+  readonly user: User | null;
   readonly scratch: Scratch;
   /** Null where jobs share the guest's. */
   readonly loopback: Loopback | null;
@@ -43,7 +46,7 @@ export interface StageEnd {
 /** Starts a stage's program. Fails when its folder is not there or outside the volume, or when there is no room for its input. */
 export async function startStage(around: StageSurroundings, stage: StageSpec): Promise<StageRun> {
   const { parts } = around;
-  const cwd = await parts.volume.locate(stage.cwd);
+  const cwd = await workingFolder(parts, stage.cwd);
   const output = await parts.pipes.forOutput();
   const ranOutOfMemory = await parts.memory.begin();
   try {
@@ -58,6 +61,9 @@ export async function startStage(around: StageSurroundings, stage: StageSpec): P
       scratch: around.scratch.path,
       marker: nextMarker(around.owner),
       stdio: [input.childEnd, output.childEnd, output.childEnd],
+      user: around.user,
+      // What follows may judge what this one did: nothing of it stays.
+      clears: true,
     });
     input.started(launched);
     const collected = around.output.collect(output.stream, stage.outputLimitBytes, launched.ended);

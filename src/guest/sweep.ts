@@ -14,6 +14,7 @@ import {
   type Launch,
   type Launched,
   type NoStart,
+  neverStarted,
   noStart,
 } from "./isolation.ts";
 import { factsOf, lookAtProcesses, ownLineage, signal, signalNumber } from "./processes.ts";
@@ -184,9 +185,4 @@ function explainNoStart(launch: Pick<Launch, "argv" | "cwd">, ending: Ending): N
   // The system says "no such file" of a missing folder, too.
   if (!existsSync(launch.cwd)) return { exitCode: null, error: `there is no folder ${launch.cwd}` };
   return noStart(launch.argv, ending.problem ?? "unknown reason");
-}
-
-function neverStarted(problem: string): Launched {
-  const ended = Promise.resolve({ exitCode: null, signal: null, ran: false, problem });
-  return { stdin: null, stdout: null, stderr: null, ended, stop: () => undefined };
 }

@@ -23,6 +23,7 @@ export function parseJobSpec(value: unknown): JobSpec {
   return {
     stages,
     writable: strings(fields.writable, "writable"),
+    shared: fields.shared === undefined ? [] : strings(fields.shared, "shared"),
     hidden: fields.hidden === undefined ? [] : strings(fields.hidden, "hidden"),
     ports: fields.ports === undefined ? [] : list(fields.ports, "ports").map((port) => parsePort(port, "ports")),
     ...(fields.after === undefined ? {} : { after: parseKey(fields.after) }),

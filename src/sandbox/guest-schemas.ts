@@ -14,7 +14,7 @@ export const healthSchema: z.ZodType<GuestHealth> = z.object({
   pid: whole,
   bootId: z.string().min(1).max(200),
   startedAt: text,
-  isolation: z.enum(["bubblewrap", "sweep"]),
+  isolation: z.enum(["bubblewrap", "users", "sweep"]),
   workspaceRoot: z.string().startsWith("/").max(4_096),
   activeJobs: whole,
   idleMs: z.number().nonnegative(),

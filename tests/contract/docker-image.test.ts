@@ -5,6 +5,7 @@ import type { Readable } from "node:stream";
 import type Docker from "dockerode";
 import { describe, expect, it } from "vitest";
 import { checkDocker } from "../../src/sandbox/drivers/docker/check.ts";
+import { guestRights } from "../../src/sandbox/drivers/docker/container-spec.ts";
 import { connectEngine } from "../../src/sandbox/drivers/docker/engine.ts";
 import {
   buildImage,
@@ -18,8 +19,10 @@ import { requires } from "../support/require.ts";
 
 // The image of Docker sandboxes, on a real engine: what is in it, how it boots, how it is built.
 
-const own = "uid=10001,gid=10001,mode=0700,exec";
-const places = { "/tmp": "exec", "/run/wavesmith": own, "/home/agent": own, "/workspace": own };
+const own = "uid=0,gid=0,mode=0700,exec";
+const places = { "/tmp": "exec", "/run/wavesmith": own, "/workspace": own };
+/** As a job's user would have them. */
+const jobPlaces = { "/tmp": "exec", "/workspace": "uid=20000,gid=20000,mode=0700,exec" };
 
 describe.runIf(requires("docker"))("the sandbox's image", () => {
   const docker = connectEngine(process.env);
@@ -27,7 +30,7 @@ describe.runIf(requires("docker"))("the sandbox's image", () => {
   /** Runs a program in a container as confined as a sandbox, and says how it ended. */
   async function run(
     argv: readonly string[] | null,
-    { tmpfs = places, user = "10001:10001" }: { tmpfs?: Record<string, string>; user?: string } = {},
+    { tmpfs = places, user = "0:0" }: { tmpfs?: Record<string, string>; user?: string } = {},
   ): Promise<{ code: number; output: string }> {
     const container = await docker.createContainer({
       Image: imageName(),
@@ -39,6 +42,7 @@ describe.runIf(requires("docker"))("the sandbox's image", () => {
         Init: true,
         NetworkMode: "none",
         CapDrop: ["ALL"],
+        CapAdd: [...guestRights],
         SecurityOpt: ["no-new-privileges"],
         ReadonlyRootfs: true,
         Tmpfs: tmpfs,
@@ -56,7 +60,7 @@ describe.runIf(requires("docker"))("the sandbox's image", () => {
       await container.remove({ force: true });
     }
   }
-  const shell = (script: string) => run(["/bin/bash", "-ec", script]);
+  const shell = (script: string) => run(["/bin/bash", "-ec", script], { tmpfs: jobPlaces, user: "20000:20000" });
 
   it("has what agents and the checks of plans call, usable by its user on a root that cannot be written", async () => {
     const programs = "git rg jq curl python3 pip zstd tar socat ps make g++ patch unzip xz file less node npm npx";
@@ -72,9 +76,9 @@ describe.runIf(requires("docker"))("the sandbox's image", () => {
       cd /tmp && python3 -c 'import own'
       npm init -y >/dev/null
       git init -q repo && git -C repo -c user.name=a -c user.email=a@b commit -q --allow-empty -m x
-      touch "$HOME/mine" && id -u
+      touch "$HOME/mine" && id -un
     `);
-    expect(output).toBe("imported\n10001\n");
+    expect(output).toBe("imported\njob20000\n");
     expect(code).toBe(0);
   }, 300_000);
 
@@ -83,14 +87,9 @@ describe.runIf(requires("docker"))("the sandbox's image", () => {
   });
 
   it.each([
-    ["user", { user: "0:0" }, "start the container as user 10001:10001"],
-    [
-      "folders",
-      { tmpfs: { ...places, "/home/agent": "uid=0,mode=0755" } },
-      "mount a tmpfs of user 10001 at /home/agent",
-    ],
+    ["user", { user: "10001:10001" }, "start the container as user 0:0 with --cap-drop ALL"],
     ["folders", { tmpfs: {} }, "mount a tmpfs at /tmp"],
-    ["workspace", { tmpfs: { ...places, "/workspace": "uid=0,mode=0755" } }, "give the volume to user 10001"],
+    ["workspace", { tmpfs: { ...places, "/workspace": "ro" } }, "mount a volume at /workspace"],
   ])("ends in its phase %s when that fails, with what to do about it", async (phase, options, remedy) => {
     const { code, output } = await run(null, options);
     expect(code).toBe(78);

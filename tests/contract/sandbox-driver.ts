@@ -47,21 +47,21 @@ export const specOf = (projectId: string, mode: SandboxSpec["network"]["mode"] =
   limits: usualLimits,
 });
 
-/** Runs a shell script in the sandbox, with the whole volume writable. */
+/** Runs a shell script in the folder `work` of the sandbox's volume. */
 export function shell(guest: GuestClient, script: string): Promise<ExecResult> {
   return guest.exec({
     argv: ["sh", "-c", script],
-    cwd: ".",
+    cwd: "work",
     env: {},
-    writable: ["."],
+    writable: ["work"],
     timeoutMs: 30_000,
     maxBytes: 1 << 20,
   });
 }
 
 export function scriptJob(script: string): JobSpec {
-  const stage = { name: "agent", argv: ["sh", "-c", script], cwd: ".", env: {}, stdin: null };
-  return { stages: [{ ...stage, timeoutMs: 120_000, outputLimitBytes: 1 << 20 }], writable: ["."], labels: {} };
+  const stage = { name: "agent", argv: ["sh", "-c", script], cwd: "work", env: {}, stdin: null };
+  return { stages: [{ ...stage, timeoutMs: 120_000, outputLimitBytes: 1 << 20 }], writable: ["work"], labels: {} };
 }
 
 /** Polls until `holds` gives something that is not null or false. */
@@ -207,7 +207,7 @@ export function describeSandboxDriver(name: string, harness: DriverHarness): voi
       const { guest, workspaceRoot } = await start();
       const result = await shell(guest, "pwd && node -p 1+1 && git init -q repo && git --version && hostname");
       expect(result).toMatchObject({ exitCode: 0 });
-      expect(result.stdout.split("\n").slice(0, 2)).toEqual([workspaceRoot, "2"]);
+      expect(result.stdout.split("\n").slice(0, 2)).toEqual([`${workspaceRoot}/work`, "2"]);
     });
 
     it("passes nothing of the orchestrator's environment on", async () => {
@@ -235,7 +235,7 @@ export function describeSandboxDriver(name: string, harness: DriverHarness): voi
       await starter.kill();
       const found = await driver.find(projectId);
       expect((await found!.guest.findJob("job-1"))?.status).toBe("running");
-      await found!.guest.writeFile("go", "");
+      await found!.guest.writeFile("work/go", "");
       const ended = await until("the job passes", async () => {
         const state = await found!.guest.findJob("job-1");
         return state?.status === "running" ? null : state;
@@ -248,7 +248,10 @@ export function describeSandboxDriver(name: string, harness: DriverHarness): voi
       const word = uniqueWord("escapee");
       await guest.startJob("bystander", scriptJob("until [ -e go ]; do sleep 0.05; done"));
       await guest.startJob("job-1", escaping(word));
-      await until("the escapee runs", async () => (await guest.stat("up")) !== null && processesWith(word).length > 0);
+      await until(
+        "the escapee runs",
+        async () => (await guest.stat("work/up")) !== null && processesWith(word).length > 0,
+      );
       const ended = await guest.cancelJob("job-1", { reason: "test", graceMs: 100 });
       expect(ended.status).toBe("cancelled");
       expect(processesWith(word)).toEqual([]);
@@ -273,7 +276,7 @@ export function describeSandboxDriver(name: string, harness: DriverHarness): voi
       const { guest } = await start();
       const word = uniqueWord("survivor");
       await guest.startJob("job-1", escaping(word));
-      await until("the job runs", () => guest.stat("up"));
+      await until("the job runs", () => guest.stat("work/up"));
       await driver.stop(projectId);
       expect([...processesWith(word), ...processesWith(dataDir)]).toEqual([]);
       await driver.stop(projectId);
@@ -284,7 +287,7 @@ export function describeSandboxDriver(name: string, harness: DriverHarness): voi
       const { guest, bootId } = await start();
       const word = uniqueWord("orphan");
       await guest.startJob("job-1", escaping(word));
-      await until("the job runs", () => guest.stat("up"));
+      await until("the job runs", () => guest.stat("work/up"));
       await harness.kill(dataDir, projectId);
       const again = await start();
       expect(again.bootId).not.toBe(bootId);
@@ -296,7 +299,7 @@ export function describeSandboxDriver(name: string, harness: DriverHarness): voi
       const { guest } = await start();
       const word = uniqueWord("orphan");
       await guest.startJob("job-1", escaping(word));
-      await until("the job runs", () => guest.stat("up"));
+      await until("the job runs", () => guest.stat("work/up"));
       await harness.kill(dataDir, projectId);
       await driver.stop(projectId);
       expect([...processesWith(word), ...processesWith(dataDir)]).toEqual([]);
@@ -333,7 +336,7 @@ export function describeSandboxDriver(name: string, harness: DriverHarness): voi
       const volumePath = harness.volumePath(dataDir, projectId);
       expect(await driver.list()).toMatchObject([{ projectId, sandboxId: null, state: "removed", volumePath }]);
       const again = await start();
-      expect((await again.guest.readFile("mod/deep/file"))?.toString()).toBe("1\n");
+      expect((await again.guest.readFile("work/mod/deep/file"))?.toString()).toBe("1\n");
       await driver.remove(projectId, { volume: true });
       expect(await driver.list()).toEqual([]);
       expect(await harness.left(dataDir)).toEqual([]);
@@ -437,7 +440,7 @@ export function describeSandboxDriver(name: string, harness: DriverHarness): voi
       const tooMuch = driver.restore(projectId, Readable.from([archive]), { format: "tar.gz", maxBytes: 1_000_000 });
       await expect(tooMuch).rejects.toMatchObject({ code: "archive" });
       expect((await driver.find(projectId))?.bootId).toBe(bootId);
-      expect(await guest.stat("a b/c/file")).not.toBeNull();
+      expect(await guest.stat("work/a b/c/file")).not.toBeNull();
     });
 
     it("refuses archives that lead out of the volume", async () => {

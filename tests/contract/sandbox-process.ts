@@ -45,7 +45,7 @@ function driverOf({ kind, options }: DriverChoice): SandboxDriver {
 }
 
 function execSpec(argv: readonly string[]) {
-  return { argv, cwd: ".", env: {}, writable: ["."], timeoutMs: 30_000, maxBytes: 1 << 20 };
+  return { argv, cwd: ".", env: {}, writable: ["work"], timeoutMs: 30_000, maxBytes: 1 << 20 };
 }
 
 const request = JSON.parse(process.argv[2]!) as ProcessRequest;

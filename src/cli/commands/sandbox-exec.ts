@@ -66,7 +66,11 @@ async function run(context: Context, { guest, workspaceRoot }: SandboxEndpoint, 
   interrupts.on((count) => (count === 1 ? cancel("Ctrl-C") : process.exit(interrupted)));
   context.out.onClosed(() => cancel("its reader has gone"));
   try {
-    await guest.startJob(errorKey, { stages: [stage("stderr", ["cat", pipe])], writable: [folder], labels: {} });
+    await guest.startJob(errorKey, {
+      stages: [stage("stderr", ["cat", pipe])],
+      writable: ["repo", folder],
+      labels: {},
+    });
     const script = 'e=$1; shift; exec "$@" 2> "$e"';
     const main = stage("exec", ["sh", "-c", script, "sh", pipe, ...argv], { openStdin: command.input.isTTY !== true });
     await guest.startJob(key, { stages: [main], writable: ["repo", "cache", folder], labels: { exec: argv[0] ?? "" } });
@@ -95,7 +99,8 @@ async function makePipe(guest: GuestClient, folder: string, pipe: string): Promi
     argv: ["mkfifo", "-m", "600", pipe],
     cwd: "repo",
     env: {},
-    writable: [folder],
+    // As of the command: where jobs have users of their own, all of this is the same one's.
+    writable: ["repo", folder],
     timeoutMs: 60_000,
     maxBytes: 4096,
   });

@@ -1,12 +1,11 @@
-// Packing and unpacking volumes. A volume is packed in its sandbox where that runs, else in a container of its own without
-// a network; it is always unpacked in such a one, so that an archive that means harm meets nothing but a new volume.
-import type { Socket } from "node:net";
+// Packing and unpacking volumes, each in a container of its own without a network: an archive that means harm meets nothing
+// but a new volume, and whoever packs may read what belongs to every job's user, which nobody in a sandbox may.
 import { PassThrough, type Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import type Docker from "dockerode";
 import { messageOf, WavesmithError } from "../../../domain/errors.ts";
 import type { ArchiveFormat } from "../../port.ts";
-import { archiveContainer, type Making, packingInside } from "./container-spec.ts";
+import { archiveContainer, type Making } from "./container-spec.ts";
 import { StandardStreams } from "./demux.ts";
 import type { Engine } from "./engine-calls.ts";
 import { having, type Labels, label, role } from "./names.ts";
@@ -27,20 +26,13 @@ const endLimitMs = 60_000;
 /** What a program that the kernel or the engine ended is said to have exited with. */
 const killed = 137;
 
-/**
- * The volume as an archive: packed in the running container `inside`, where it is mounted, which spares starting one, or
- * in one of its own. An error of the stream means that it is not whole; a stream that is destroyed ends the work.
- */
-export async function packVolume(engine: Engine, work: ArchiveWork, inside: string | null): Promise<Readable> {
+/** The volume as an archive. An error of the stream means that it is not whole; a stream that is destroyed ends the work. */
+export async function packVolume(engine: Engine, work: ArchiveWork): Promise<Readable> {
   const archive = new PassThrough();
-  const entered = inside === null ? null : await enter(engine, inside, work);
-  const running = entered ?? (await begin(engine, work, "pack"));
+  const running = await begin(engine, work, "pack");
   const finish = async (): Promise<void> => {
     const problem = await pour(running, archive);
-    // A sandbox that has no room for the programs, or was about to end, has packed nothing yet.
-    const isToRepeat = problem !== null && running === entered && !entered.streams.readableDidRead;
-    const left = isToRepeat ? await pour(await begin(engine, work, "pack"), archive) : problem;
-    if (left !== null) throw failure(`the volume ${work.volume} could not be packed`, left);
+    if (problem !== null) throw failure(`the volume ${work.volume} could not be packed`, problem);
     archive.end();
   };
   finish().catch((error: unknown) =>
@@ -99,39 +91,6 @@ interface Running {
   /** Once its output has ended. */
   exitCode(): Promise<number>;
   remove(): Promise<void>;
-}
-
-/** Null when no program can be started in the container. */
-async function enter(engine: Engine, containerId: string, { volume, format }: ArchiveWork): Promise<Running | null> {
-  const what = `pack ${volume}`;
-  const on = { 404: () => null, 409: () => null, 500: () => null };
-  const attached = { AttachStdin: true, AttachStdout: true, AttachStderr: true };
-  const exec = await engine.call(
-    what,
-    (docker, limited) => docker.getContainer(containerId).exec({ Cmd: packingInside(format), ...attached, ...limited }),
-    { on },
-  );
-  if (exec === null) return null;
-  const start = { hijack: true, stdin: true };
-  const socket = await engine.call(
-    what,
-    (_, limited) => exec.start({ ...start, ...limited } as Parameters<typeof exec.start>[0]),
-    { on },
-  );
-  if (socket === null) return null;
-  const streams = new StandardStreams(socket as unknown as Socket);
-  streams.on("error", () => undefined); // As below.
-  const look = () =>
-    engine.call<{ readonly ExitCode: number | null }, { readonly ExitCode: number }>(
-      what,
-      (_, limited) => exec.inspect(limited),
-      { on: { 404: () => ({ ExitCode: killed }) } },
-    );
-  return {
-    streams,
-    exitCode: async () => (await look()).ExitCode ?? killed,
-    remove: async () => void streams.destroy(),
-  };
 }
 
 async function begin(engine: Engine, work: ArchiveWork, verb: "pack" | "unpack"): Promise<Running> {

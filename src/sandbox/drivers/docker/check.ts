@@ -3,6 +3,7 @@ import type Docker from "dockerode";
 import { messageOf } from "../../../domain/errors.ts";
 import type { DriverProblem } from "../../port.ts";
 import { failedPhase } from "./boot-log.ts";
+import { guestRights } from "./container-spec.ts";
 import { connectEngine, engineProblem } from "./engine.ts";
 import { imageName, imageProblem, trialLabels } from "./image.ts";
 
@@ -45,21 +46,22 @@ function ignoreGone(error: unknown): void {
 
 /** A sandbox as the driver makes them, but of nobody and without a volume; gone when this returns. */
 async function trialProblem(docker: Docker, image: string): Promise<DriverProblem | null> {
-  const own = "uid=10001,gid=10001,mode=0700,nosuid,nodev";
+  const own = "uid=0,gid=0,mode=0700,nosuid,nodev";
   const container = await docker.createContainer({
     Image: image,
-    User: "10001:10001",
+    User: "0:0",
     Tty: true, // One stream of lines, and nothing to take apart.
     Labels: trialLabels,
     HostConfig: {
       Init: true,
       NetworkMode: "none",
       CapDrop: ["ALL"],
+      CapAdd: [...guestRights],
       SecurityOpt: ["no-new-privileges"],
       ReadonlyRootfs: true,
       Memory: 256 * 1024 ** 2,
       PidsLimit: 64,
-      Tmpfs: { "/tmp": "nosuid,nodev", "/run/wavesmith": own, "/home/agent": own, "/workspace": own },
+      Tmpfs: { "/tmp": "nosuid,nodev", "/run/wavesmith": own, "/workspace": own },
     },
   });
   try {

@@ -6,8 +6,11 @@ import type { ArchiveFormat, SandboxSpec } from "../../port.ts";
 import { toolsInside } from "../../tools/place.ts";
 import { containerName, type Labels, label, role } from "./names.ts";
 
-/** Whom everything in a sandbox runs as; the image has no name for anybody with more rights. */
-const user = "10001:10001";
+/** The guest is root without root's rights, to give each job a user of its own. Nobody else of a sandbox is root. */
+const guestUser = "0:0";
+export const guestRights = ["CHOWN", "SETGID", "SETUID"] as const;
+/** Whom a restored volume belongs to, until its guest gives it to the users of jobs. */
+const archiveUser = "10001:10001";
 const workspace = "/workspace";
 export const muxSocket = "/run/wavesmith/mux.sock";
 const egressInside = "/run/wavesmith-egress";
@@ -29,7 +32,7 @@ export interface Wants {
   readonly tools: string | null;
 }
 
-export const profileVersion = 1;
+export const profileVersion = 2;
 
 /** What this engine can do, and what it is told besides. */
 export interface Making {
@@ -60,10 +63,12 @@ export function sandboxContainer(spec: SandboxSpec, wants: Wants, volume: string
   return {
     ...common(wants.image, labels, making),
     name: containerName(spec.projectId),
+    User: guestUser,
     Cmd: guestArguments(wants, making),
     StopTimeout: stopSeconds,
     HostConfig: {
       ...confined(making, limits),
+      CapAdd: [...guestRights],
       // With `allowlist` the proxy's socket is the only way out.
       NetworkMode: wants.network === "open" ? "bridge" : "none",
       Mounts: [
@@ -92,27 +97,20 @@ export const stopSeconds = 10;
 const guestArguments = ({ network }: Wants, { silenceMs }: Making): string[] => [
   ...["--root", workspace],
   ...["--socket", "/run/wavesmith/guest.sock", "--mux-socket", muxSocket],
-  ...["--isolation", "sweep", "--contained"],
+  ...["--isolation", "users", "--contained"],
   ...["--network", network, "--egress", egressInside],
   ...["--tool-path", toolPath],
   ...(silenceMs === null ? [] : ["--silence-ms", String(silenceMs)]),
 ];
 
 /** What a container that packs or unpacks a volume may use. */
-export const archiveLimits = { memoryBytes: 1024 * mebibyte, processes: 64, cpus: 2 };
+const archiveLimits = { memoryBytes: 1024 * mebibyte, processes: 64, cpus: 2 };
 
 const guestProgram = ["node", "/opt/wavesmith/guest.mjs"];
 const archiving = (verb: "pack" | "unpack", format: ArchiveFormat): string[] => [
   verb,
   ...["--root", workspace],
   ...["--format", format],
-];
-
-/** Packs in a sandbox that runs; over when its standard input ends, so that it does not outlive whoever wants the archive. */
-export const packingInside = (format: ArchiveFormat): string[] => [
-  ...guestProgram,
-  ...archiving("pack", format),
-  "--while-stdin",
 ];
 
 /** A container that packs a volume to its standard output, or unpacks its standard input into one. */
@@ -124,6 +122,8 @@ export function archiveContainer(
   const { verb, image, volume, format, maxBytes } = work;
   return {
     ...common(image, { ...labels, [label.role]: role.archive }, making),
+    // Whoever packs reads what belongs to all users, and writes nothing.
+    User: verb === "pack" ? guestUser : archiveUser,
     Entrypoint: guestProgram,
     Cmd: [...archiving(verb, format), ...(maxBytes === null ? [] : ["--max-bytes", String(maxBytes)])],
     AttachStdin: verb === "unpack",
@@ -133,6 +133,7 @@ export function archiveContainer(
     AttachStderr: true,
     HostConfig: {
       ...confined(making, archiveLimits),
+      ...(verb === "pack" ? { CapAdd: ["DAC_READ_SEARCH"] } : {}),
       NetworkMode: "none",
       Mounts: [{ Type: "volume", Source: volume, Target: workspace, ReadOnly: verb === "pack" }],
       Tmpfs: { "/tmp": tmpfs(64 * mebibyte) },
@@ -144,7 +145,6 @@ export function archiveContainer(
 
 const common = (image: string, labels: Labels, { dataDir }: Making): Create => ({
   Image: image,
-  User: user,
   Hostname: "wavesmith",
   Tty: false,
   Labels: { ...labels, [label.dataDir]: dataDir },
@@ -178,11 +178,10 @@ function confined(
 
 /** What can be written besides the volume; it counts as memory, and ends with the container. */
 function writableFolders(memoryBytes: number): Record<string, string> {
-  const own = "uid=10001,gid=10001,mode=0700";
+  const own = "uid=0,gid=0,mode=0700";
   return {
     // Builds run programs that they have made there.
     "/tmp": tmpfs(memoryBytes / 2, "exec,mode=1777"),
-    "/home/agent": tmpfs(memoryBytes / 4, `exec,${own}`),
     "/run/wavesmith": tmpfs(mebibyte, `noexec,${own}`),
   };
 }

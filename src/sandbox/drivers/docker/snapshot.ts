@@ -5,7 +5,6 @@ import type { ProjectId } from "../../../domain/ids.ts";
 import type { ArchiveFormat } from "../../port.ts";
 import { type ArchiveWork, packVolume, unpackVolume } from "./archive.ts";
 import { findContainer, removeContainer } from "./container.ts";
-import { archiveLimits } from "./container-spec.ts";
 import { alone, type House, imageId, makingOf } from "./house.ts";
 import { forgetSize } from "./known-sizes.ts";
 import { label } from "./names.ts";
@@ -15,20 +14,7 @@ import { stop } from "./stop.ts";
 export async function pack(house: House, projectId: ProjectId, format: ArchiveFormat): Promise<Readable> {
   const volume = await house.volumes.current(projectId);
   await requireVolume(house, projectId);
-  return packVolume(
-    house.engine,
-    await archiveWork(house, projectId, { volume, format }),
-    await roomy(house, projectId),
-  );
-}
-
-/** The sandbox's container, when it runs and may use as much as one that is made for packing. */
-async function roomy({ engine, options, info }: House, projectId: ProjectId): Promise<string | null> {
-  const container = await findContainer(engine, projectId, options.installationId);
-  if (container === null || !container.isRunning || container.isPaused || container.wants === null) return null;
-  const { cpus, memoryBytes } = container.wants.limits;
-  const isRoomy = cpus >= Math.min(archiveLimits.cpus, (await info()).NCPU) && memoryBytes >= archiveLimits.memoryBytes;
-  return isRoomy ? container.id : null;
+  return packVolume(house.engine, await archiveWork(house, projectId, { volume, format }));
 }
 
 async function requireVolume({ volumes }: House, projectId: ProjectId): Promise<void> {

@@ -16,6 +16,8 @@ import { removeArchiveContainers, unpackVolume } from "./archive.ts";
 import { type House, makingOf } from "./house.ts";
 import { label } from "./names.ts";
 
+/** Of volumes that are filled in another way none is taken. */
+const archiveForm = 2;
 /** Every step of every task asks: what was found is believed for so long. */
 const recentMs = 30_000;
 const recent = new WeakMap<House, { readonly set: string; readonly volume: string; readonly atMs: number }>();
@@ -27,7 +29,7 @@ export async function ensureTools(house: House, image: string): Promise<string |
   const installed = listInstalled(folder);
   if (installed.length === 0) return null;
   const set = createHash("sha256")
-    .update(JSON.stringify(installed.map(({ target }) => target)))
+    .update(JSON.stringify([archiveForm, ...installed.map(({ target }) => target)]))
     .digest("hex")
     .slice(0, 16);
   const known = recent.get(house);
@@ -69,6 +71,7 @@ function packed(folder: string, installed: readonly Installed[]): Readable {
   // It goes through a socket of this machine: making it smaller would take longer than sending it.
   const stream = createGzip({ level: 0 });
   const addAll = async (): Promise<void> => {
+    await entry(archive, { name: "./", mode: 0o755, type: "directory" });
     const versions = installed.map(({ target }) => target.split("/").slice(0, 3).join("/"));
     const links = readdirSync(join(folder, "bin")).map((name) => `bin/${name}`);
     for (const path of [...links, ...versions]) await add(archive, folder, path);
@@ -82,7 +85,9 @@ function packed(folder: string, installed: readonly Installed[]): Readable {
 async function add(archive: Pack, folder: string, name: string): Promise<void> {
   const path = join(folder, name);
   const stat = lstatSync(path);
-  const common = { name, mode: stat.mode & 0o777, mtime: stat.mtime };
+  // For the user of every job, whoever it belongs to here.
+  const mode = (stat.mode & 0o777) | 0o444 | ((stat.mode & 0o100) === 0 ? 0 : 0o111);
+  const common = { name, mode, mtime: stat.mtime };
   if (stat.isSymbolicLink()) {
     await entry(archive, { ...common, type: "symlink", linkname: readlinkSync(path) });
   } else if (stat.isDirectory()) {
