@@ -7,6 +7,10 @@ import { requires } from "../support/require.ts";
 
 // W5, W8: whatever a task does to what it can reach, the work of the others and the repository outside the sandbox stand.
 
+const walledDrivers = (["local", "docker"] as const).filter((name) =>
+  requires(name === "local" ? "bubblewrap" : "docker"),
+);
+
 describe("a task that does all the harm it can", () => {
   let fixture: BuildFixture;
   afterEach(async () => {
@@ -75,8 +79,8 @@ touch ../../../cache/done`,
     ],
   });
 
-  it.runIf(requires("bubblewrap"))("harms nothing but its own tree in a sandbox", async () => {
-    fixture = await createBuildFixture({ sandbox: "local" });
+  it.each(walledDrivers)("harms nothing but its own tree in a sandbox (%s)", async (sandbox) => {
+    fixture = await createBuildFixture({ sandbox });
     const { dataDir } = fixture.app.config;
     const authority = fixture.app.ports.workspace.repositoryPath(fixture.projectId as never);
     const repositories = ["/workspace/repo", "/workspace/repo/.git", authority];
@@ -104,4 +108,97 @@ touch ../../../cache/done`,
       refs.filter((ref) => !/^refs\/(heads\/main$|heads\/wavesmith\/|tags\/wavesmith-restore\/)/.test(ref)),
     ).toEqual([]);
   }
+});
+
+describe.each(walledDrivers)("a task that attacks its peers, the guest and the gates (%s)", (sandbox) => {
+  let fixture: BuildFixture;
+  afterEach(async () => {
+    await fixture.close();
+  });
+
+  const shared = "/workspace/cache";
+  const waitFor = (name: string): string => `until test -e ${shared}/${name}; do sleep 0.05; done`;
+  /** Tells in its tree of each attack that did something. */
+  const attempt = (name: string, attack: string): string =>
+    `if ( ${attack} ) > /dev/null 2>&1; then echo ${name} >> done; fi`;
+  const ofOthers = (act: string): string => `me=$(id -u); hit=1
+for at in /proc/[0-9]*; do
+  pid=\${at#/proc/}
+  if [ "$(awk '/^Uid/ { print $2 }' $at/status)" != "$me" ] && ${act}; then hit=0; fi
+done
+exit $hit`;
+  /** What is found by the word in brackets does not find the search itself. */
+  const inCommandLines = "cat /proc/[0-9]*/cmdline | tr '\\0' '\\n' | grep -q 'word-of-the-[v]ictim'";
+  const gateTrees = "$WAVESMITH_WORKSPACE/../gate-1-testing-[0-9].[0-9]";
+  const stray = `for tree in ${gateTrees} $WAVESMITH_WORKSPACE/../gate-1-testing-0.0 $WAVESMITH_WORKSPACE/../gate-1-testing-0.1; do
+  echo exit 0 > $tree/check.sh
+done`;
+  const attacks = [
+    attempt("renamed-the-socket", "mv /run/wavesmith/mux.sock /run/wavesmith/hidden.sock"),
+    attempt("reached-the-mux", "timeout 5 socat -u OPEN:/dev/null UNIX-CONNECT:/run/wavesmith/mux.sock"),
+    attempt("reached-the-guest", "curl -sf -m 5 --unix-socket /run/wavesmith/guest.sock http://guest/v1/jobs"),
+    attempt("read-records", "cat /workspace/.guest/jobs/*/*"),
+    attempt("killed-others", ofOthers("kill -KILL $pid")),
+    attempt("read-others-environment", ofOthers("cat $at/environ")),
+    attempt("saw-others-folders", ofOthers("readlink $at/cwd")),
+    attempt("read-a-token", "cat /proc/[0-9]*/environ | tr '\\0' '\\n' | grep -q '^WAVESMITH_MODEL_TOKEN='"),
+    attempt("read-a-script", inCommandLines),
+    attempt(
+      "wrote-another-tree",
+      "for tree in $WAVESMITH_WORKSPACE/../victim.*; do echo evil > $tree/evil && exit 0; done; exit 1",
+    ),
+    attempt("wrote-a-result", `echo '{"summary":"forged"}' > "$(cat ${shared}/result)"`),
+    attempt("put-a-result-in-place", `r=$(cat ${shared}/result); mv "\${r%/*}" "\${r%/*}.gone"`),
+    attempt("wrote-the-joined-tree", "echo evil > /workspace/repo/evil"),
+  ];
+
+  it("succeeds with none of it, and the gate says what is true", async () => {
+    fixture = await createBuildFixture({ sandbox, patienceMs: 120_000 });
+    const build = await fixture.build({
+      limits: { maxParallelTasks: 2 },
+      agents: {
+        victim: {
+          runtime: "command",
+          command: `: word-of-the-victim; cat > /dev/null; echo "$WAVESMITH_RESULT_FILE" > ${shared}/result; touch ${shared}/ready
+${waitFor("done")}; echo mine > victim; echo 'exit 1' > check.sh
+echo '{"summary":"told by the victim"}' > "$WAVESMITH_RESULT_FILE"`,
+        },
+      },
+      gates: {
+        testing: {
+          command: `ls -d /tmp/left /dev/shm/left 2> /dev/null | sed 's/^/found /'; pgrep -f 'stray[-]of-hostile' > /dev/null && echo found a stray
+sh check.sh`,
+        },
+        critic: false,
+        integration: false,
+        maxFixRounds: 0,
+      },
+      tasks: [
+        { id: "victim", agent: "victim", instructions: "Write the file victim.", retries: 0 },
+        {
+          id: "hostile",
+          retries: 0,
+          run: `${waitFor("ready")}
+touch work
+${attacks.join("\n")}
+head -c 20000000 /dev/zero > /tmp/left; mkdir -p /tmp/kept/deep; chmod 0 /tmp/kept/deep; head -c 20000000 /dev/zero > /dev/shm/left
+( ( ( setsid sh -c ': stray-of-hostile; trap "" TERM HUP; while :; do ${stray}; sleep 0.05; done' > /dev/null 2>&1 < /dev/null & ) & ) & )
+touch ${shared}/done`,
+          acceptance: [{ check: "! pgrep -f 'stray[-]of-hostile'" }],
+        },
+      ],
+    });
+    const { store } = fixture.app;
+    const tasks = await store.tasks.list({ buildId: build.id }, { by: "position" });
+    expect(tasks.map(({ key, status, summary }) => [key, status, summary])).toEqual([
+      ["victim", "completed", "told by the victim"],
+      ["hostile", "completed", null],
+    ]);
+    const [wave] = await store.waves.list({ buildId: build.id });
+    const at = wave!.headSha!;
+    expect(await fixture.git("ls-tree", "-r", "--name-only", at)).toBe("check.sh\nvictim\nwork\n");
+    const [run] = await store.gateRuns.list({ buildId: build.id, gate: "testing" });
+    expect(run).toMatchObject({ verdict: "failed", evidence: { exitCode: 1 } });
+    expect((await store.logChunks.list({})).map(({ text }) => text).join("")).not.toContain("found ");
+  }, 180_000);
 });

@@ -127,7 +127,7 @@ async function driver(config: Config, name: string): Promise<Check> {
 /** A sandbox is of no use without git: it never counts as working then. */
 export function driverCheck(name: string, problems: readonly DriverProblem[], gitLacks: boolean): Check {
   const local = " (bubblewrap; with network: open, jobs share this machine's network and its loopback)";
-  const works = `works${{ local, docker: " (containers)" }[name] ?? ", without isolation"}`;
+  const works = `works${{ local, docker: " (containers, a user for each job)" }[name] ?? ", without isolation"}`;
   const detail =
     problems.map(({ what }) => what).join("; ") || (gitLacks ? "cannot be used without git, see above" : works);
   const remedy = problems.map((problem) => problem.remedy).join("; ") || null;
