@@ -222,7 +222,7 @@ describe("a role that hands in a result", () => {
   it("does so by the tool submit_result, which refuses what is not of the schema", async () => {
     const ended = await host('submit {"findings": 1}\nsubmit {"findings": ["one"]}', { result: result() });
     expect(ended.code).toBe(0);
-    expect(ended.said).toContain("not taken");
+    expect(ended.said).toContain("not accepted");
     expect(handedIn()).toEqual({ findings: ["one"] });
   });
 
