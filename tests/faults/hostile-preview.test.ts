@@ -53,18 +53,20 @@ createServer((request, response) => {
 
 const mark = "wavesmith-gate-mark";
 
-/** A gate with a port, a file in /tmp, a variable and an abstract socket of its own, whose tree must stay as it is. */
+/**
+ * A gate with a port, a file in /tmp, a variable and an abstract socket of its own, whose tree must stay as it is. In the
+ * second wave it goes on once somebody connects to its port.
+ */
 const gate = `
 export GATE_SECRET=${mark}
 echo x > /tmp/${mark}
 node -e '
   const { createServer } = require("net");
-  createServer().listen(process.env.PORT, "127.0.0.1", () => console.log("gate port " + process.env.PORT + "."));
+  createServer(() => process.exit(0)).listen(process.env.PORT, "127.0.0.1", () => console.log("gate port " + process.env.PORT + "."));
   createServer().listen("\\0${mark}");
 ' &
 server=$!
-if test -e b; then while ! test -e ../../../signals/go; do sleep 0.1; done; fi
-kill $server
+if test -e b; then wait $server; else kill $server; fi
 rm -f /tmp/${mark}
 test ! -e evil
 echo 1..1
@@ -120,7 +122,7 @@ describe.each(drivers)("a hostile preview under $sandbox", ({ sandbox }) => {
       }),
     );
     expect(worked).toEqual([]);
-    await guest.writeFile("signals/go", "");
+    (await guest.tunnel(port)).destroy();
     expect(await fixture.until(buildId)).toMatchObject({ status: "completed", reason: null });
     expect(await fixture.git("ls-tree", "--name-only", "main")).toBe("b\nserver.mjs\n");
 
