@@ -1,4 +1,4 @@
-import { closeAttempt, finishAttempt, loseAttempt } from "../src/coordinator/finish-attempt.ts";
+import { closeAttempt, finishAttempt, loseAttempt } from "../src/coordinator/attempt/finish-attempt.ts";
 import { attemptOutcome } from "../src/coordinator/run-facts.ts";
 import type { AttemptFinished } from "./events.ts";
 import { type Flow, flowFunction } from "./flow.ts";

@@ -1,5 +1,5 @@
-import { stopBuildJobs, takeCancelRequest } from "../src/coordinator/cancel-build.ts";
-import { closeTreeOfWave } from "../src/coordinator/shared-tree.ts";
+import { stopBuildJobs, takeCancelRequest } from "../src/coordinator/build/cancel-build.ts";
+import { closeTreeOfWave } from "../src/coordinator/wave/shared-tree.ts";
 import type { CancelRequested } from "./events.ts";
 import { type Flow, flowFunction } from "./flow.ts";
 

@@ -1,12 +1,12 @@
-import { readBuildRequest } from "../src/coordinator/request-build.ts";
+import { readBuildRequest } from "../src/coordinator/build/request-build.ts";
 import {
   admitBuild,
   failBuild,
   prepareRepository,
   prepareSandbox,
   storeBuild,
-} from "../src/coordinator/start-build.ts";
-import { settleRequest } from "../src/coordinator/take-events.ts";
+} from "../src/coordinator/build/start-build.ts";
+import { settleRequest } from "../src/coordinator/build/take-events.ts";
 import { buildIdForEvent, requestIdOf } from "../src/domain/ids.ts";
 import type { BuildRequested } from "./events.ts";
 import { type Flow, flowFunction } from "./flow.ts";

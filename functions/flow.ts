@@ -1,8 +1,8 @@
 import type { GetStepTools, Inngest, InngestFunction } from "inngest";
 import { NonRetriableError } from "inngest";
-import type { Chore } from "../src/coordinator/due-chores.ts";
+import type { Relay } from "../src/coordinator/next/relay.ts";
 import type { Ports } from "../src/coordinator/port.ts";
-import type { Relay } from "../src/coordinator/relay.ts";
+import type { Chore } from "../src/coordinator/sandboxes/due-chores.ts";
 import { isDiskFull } from "../src/domain/disk-full.ts";
 import { messageOf, WavesmithError } from "../src/domain/errors.ts";
 import type { DomainEvent } from "../src/domain/events.ts";

@@ -1,4 +1,4 @@
-import { closeGate, finishGate, loseGate } from "../src/coordinator/finish-gate.ts";
+import { closeGate, finishGate, loseGate } from "../src/coordinator/gate/finish-gate.ts";
 import { gateVerdict } from "../src/coordinator/run-facts.ts";
 import type { GateFinished } from "./events.ts";
 import { type Flow, flowFunction } from "./flow.ts";

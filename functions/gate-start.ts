@@ -1,5 +1,5 @@
-import { closeGate, loseGate } from "../src/coordinator/finish-gate.ts";
-import { claimGate, startGateJob } from "../src/coordinator/start-gate.ts";
+import { closeGate, loseGate } from "../src/coordinator/gate/finish-gate.ts";
+import { claimGate, startGateJob } from "../src/coordinator/gate/start-gate.ts";
 import type { GateName } from "../src/domain/status.ts";
 import type { GateEvent } from "./events.ts";
 import { type Flow, flowFunction } from "./flow.ts";

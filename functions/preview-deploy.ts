@@ -1,4 +1,4 @@
-import { clearPreviewOf, deployPreview, failPreview } from "../src/coordinator/preview.ts";
+import { clearPreviewOf, deployPreview, failPreview } from "../src/coordinator/preview/preview.ts";
 import type { WavePassed } from "./events.ts";
 import { type Flow, flowFunction } from "./flow.ts";
 

@@ -1,4 +1,4 @@
-import { checkSandboxes } from "../src/coordinator/watch-sandboxes.ts";
+import { checkSandboxes } from "../src/coordinator/sandboxes/watch-sandboxes.ts";
 import { choreFunction, type Flow } from "./flow.ts";
 
 export const sandboxHealth = (flow: Flow) =>

@@ -1,5 +1,5 @@
-import { stopIdleSandboxes } from "../src/coordinator/idle-sandboxes.ts";
-import { sleepIdlePreviews } from "../src/coordinator/sleep-preview.ts";
+import { sleepIdlePreviews } from "../src/coordinator/preview/sleep-preview.ts";
+import { stopIdleSandboxes } from "../src/coordinator/sandboxes/idle-sandboxes.ts";
 import { choreFunction, type Flow } from "./flow.ts";
 
 export const sandboxIdle = (flow: Flow) =>

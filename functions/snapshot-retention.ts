@@ -1,4 +1,4 @@
-import { expireSnapshots } from "../src/coordinator/expire-snapshots.ts";
+import { expireSnapshots } from "../src/coordinator/sandboxes/expire-snapshots.ts";
 import { choreFunction, type Flow } from "./flow.ts";
 
 export const snapshotRetention = (flow: Flow) =>

@@ -1,5 +1,5 @@
-import { closeAttempt, loseAttempt } from "../src/coordinator/finish-attempt.ts";
-import { claimAttempt, startAttemptJob } from "../src/coordinator/start-attempt.ts";
+import { closeAttempt, loseAttempt } from "../src/coordinator/attempt/finish-attempt.ts";
+import { claimAttempt, startAttemptJob } from "../src/coordinator/attempt/start-attempt.ts";
 import type { ExecutionEvent } from "./events.ts";
 import { type Flow, flowFunction } from "./flow.ts";
 

@@ -1,4 +1,4 @@
-import { approveWave, rejectWave } from "../src/coordinator/decide-wave.ts";
+import { approveWave, rejectWave } from "../src/coordinator/wave/decide-wave.ts";
 import type { WaveApproved, WaveRejected } from "./events.ts";
 import { type Flow, flowFunction } from "./flow.ts";
 

@@ -1,4 +1,4 @@
-import { failDelivery, finishDelivery, moveMain, refreshJoinedTree } from "../src/coordinator/deliver-wave.ts";
+import { failDelivery, finishDelivery, moveMain, refreshJoinedTree } from "../src/coordinator/wave/deliver-wave.ts";
 import type { WavePassed } from "./events.ts";
 import { type Flow, flowFunction } from "./flow.ts";
 

@@ -1,7 +1,7 @@
-import { joinWave } from "../src/coordinator/join-wave.ts";
+import { failBuild } from "../src/coordinator/build/start-build.ts";
 import { waveStatus } from "../src/coordinator/run-facts.ts";
-import { closeTreeOfWave } from "../src/coordinator/shared-tree.ts";
-import { failBuild } from "../src/coordinator/start-build.ts";
+import { joinWave } from "../src/coordinator/wave/join-wave.ts";
+import { closeTreeOfWave } from "../src/coordinator/wave/shared-tree.ts";
 import type { WaveEvent } from "./events.ts";
 import { type Flow, flowFunction } from "./flow.ts";
 

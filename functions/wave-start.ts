@@ -1,4 +1,4 @@
-import { failBuild, prepareRepository, prepareSandbox, startWave } from "../src/coordinator/start-build.ts";
+import { failBuild, prepareRepository, prepareSandbox, startWave } from "../src/coordinator/build/start-build.ts";
 import type { WaveEvent } from "./events.ts";
 import { type Flow, flowFunction } from "./flow.ts";
 

@@ -1,4 +1,4 @@
-import type { BuildView } from "../coordinator/read-build.ts";
+import type { BuildView } from "../coordinator/build/read-build.ts";
 import { messageOf } from "../domain/errors.ts";
 import { openQuestions } from "./view/question-lines.ts";
 

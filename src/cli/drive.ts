@@ -1,4 +1,4 @@
-import { type BuildView, buildAhead, createEventCursor, type EventCursor } from "../coordinator/read-build.ts";
+import { type BuildView, buildAhead, createEventCursor, type EventCursor } from "../coordinator/build/read-build.ts";
 import { isDiskFull } from "../domain/disk-full.ts";
 import { messageOf, WavesmithError } from "../domain/errors.ts";
 import { type AnswerKeys, createAnswerKeys } from "./answer-keys.ts";
@@ -85,7 +85,7 @@ function answerKeys({ context, session, presenter, interrupts, buildId }: DriveO
   process.stdin.on("error", () => undefined);
   return createAnswerKeys(process.stdin, {
     async answer(number, answer) {
-      const { answerQuestion } = await import("../coordinator/questions.ts");
+      const { answerQuestion } = await import("../coordinator/attempt/questions.ts");
       await answerQuestion(ports, await store.builds.get({ id: buildId }), { number, answer, by: requester() });
     },
     interrupted: () => interrupts.raise(),
@@ -119,7 +119,7 @@ export function tellEnd(context: Context, view: BuildView, repository: string, p
 async function cancel({ session, presenter, interrupts, buildId }: DriveOptions): Promise<void> {
   const text = "cancelling: ending the agents and keeping their work… (Ctrl-C again leaves at once)";
   presenter.lines([{ tone: "warn", text }]);
-  const { requestCancel } = await import("../coordinator/cancel-build.ts");
+  const { requestCancel } = await import("../coordinator/build/cancel-build.ts");
   const { app } = session;
   // The request may not have become a build yet.
   while ((await app.store.builds.find({ id: buildId })) === null) await new Promise((wake) => setTimeout(wake, 50));
@@ -177,7 +177,7 @@ async function finish(options: DriveOptions, view: BuildView, interrupted: boole
     await look(options, preview, stopping.signal);
   } finally {
     if (typeof preview !== "string") await preview.close();
-    const { stopPreview } = await import("../coordinator/preview.ts");
+    const { stopPreview } = await import("../coordinator/preview/preview.ts");
     await stopPreview(session.app.ports, buildId, "the command that showed it ended");
   }
 }

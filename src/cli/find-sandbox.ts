@@ -1,4 +1,4 @@
-import { projectIdFor } from "../coordinator/start-build.ts";
+import { projectIdFor } from "../coordinator/build/start-build.ts";
 import { WavesmithError } from "../domain/errors.ts";
 import { shellWord } from "../domain/shell-word.ts";
 import type { Context } from "./context.ts";
@@ -63,6 +63,6 @@ async function findSandbox({ store, ports }: App, name: string, which: WhichSand
 export async function startedSandbox(app: App, sandbox: SandboxRow) {
   const build = await app.store.builds.find({ projectId: sandbox.projectId }, { by: "position", descending: true });
   if (build === null) throw new WavesmithError("not-found", `no build of ${sandbox.projectId} is known`);
-  const { ensureSandbox } = await import("../coordinator/sandboxes.ts");
+  const { ensureSandbox } = await import("../coordinator/sandboxes/sandboxes.ts");
   return ensureSandbox(app.ports, { ...build, sandboxDriver: sandbox.driver });
 }

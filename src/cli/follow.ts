@@ -4,7 +4,7 @@ import {
   createEventCursor,
   type EventCursor,
   liveAttempts,
-} from "../coordinator/read-build.ts";
+} from "../coordinator/build/read-build.ts";
 import { isDiskFull } from "../domain/disk-full.ts";
 import type { Store } from "./parts.ts";
 import type { Presenter } from "./view/presenter.ts";

@@ -1,6 +1,6 @@
-import { reachPreview } from "../coordinator/reach-preview.ts";
-import type { BuildView, PreviewView } from "../coordinator/read-build.ts";
-import { wakePreview } from "../coordinator/sleep-preview.ts";
+import type { BuildView, PreviewView } from "../coordinator/build/read-build.ts";
+import { reachPreview } from "../coordinator/preview/reach-preview.ts";
+import { wakePreview } from "../coordinator/preview/sleep-preview.ts";
 import { messageOf, WavesmithError } from "../domain/errors.ts";
 import { oneLine } from "./format.ts";
 import { type App, previewProxies } from "./parts.ts";

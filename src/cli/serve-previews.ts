@@ -1,4 +1,4 @@
-import { notePreviewRequest, previewOfProject, reachPreview } from "../coordinator/reach-preview.ts";
+import { notePreviewRequest, previewOfProject, reachPreview } from "../coordinator/preview/reach-preview.ts";
 import { messageOf } from "../domain/errors.ts";
 import { type App, type PreviewProxy, previewProxies, type Reach } from "./parts.ts";
 import { aborted } from "./preview.ts";

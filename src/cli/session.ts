@@ -124,7 +124,7 @@ async function makeMark(config: Config, projectId: string): Promise<Mark> {
 
 /** Where nobody drives a project, nobody reaches its preview. */
 async function sleepPreviews(app: App, store: Store, projectId: string): Promise<void> {
-  const { sleepPreviewsOf } = await import("../coordinator/sleep-preview.ts");
+  const { sleepPreviewsOf } = await import("../coordinator/preview/sleep-preview.ts");
   const reason = "the command that drove its build ended";
   await sleepPreviewsOf({ ...app.ports, store }, projectId, reason).catch((error: unknown) => {
     if (!isDiskFull(error)) throw error;
@@ -139,7 +139,7 @@ export async function stopIdleSandbox(app: App, store: Store, projectId: string)
   const endpoint = await app.ports.driver(sandbox.driver).find(projectId as never);
   if (endpoint === null) return "stopped";
   if ((await endpoint.guest.health()).activeJobs > 0) return "at-work";
-  const { stopSandbox } = await import("../coordinator/stop-sandbox.ts");
+  const { stopSandbox } = await import("../coordinator/sandboxes/stop-sandbox.ts");
   await stopSandbox({ ...app.ports, store }, sandbox, "no longer used").catch((error: unknown) => {
     if (!isDiskFull(error)) throw error;
     return app.abandon(projectId); // It ends all the same, though nothing can be recorded.

@@ -1,5 +1,5 @@
+import type { BuildView } from "../coordinator/build/read-build.ts";
 import { planFileName } from "../coordinator/names.ts";
-import type { BuildView } from "../coordinator/read-build.ts";
 import { type Config, planFilePath } from "./parts.ts";
 import { waveOfWaitingPlan } from "./view/plan-lines.ts";
 

@@ -1,8 +1,8 @@
 import { randomUUID } from "node:crypto";
 import { z } from "zod";
+import { readBuildRequest, refuseForEvents, refuseUnknownKeys } from "../coordinator/build/request-build.ts";
+import { defaultTenant, projectIdFor } from "../coordinator/build/start-build.ts";
 import type { Ports } from "../coordinator/port.ts";
-import { readBuildRequest, refuseForEvents, refuseUnknownKeys } from "../coordinator/request-build.ts";
-import { defaultTenant, projectIdFor } from "../coordinator/start-build.ts";
 import { nameFromBrief } from "../domain/brief.ts";
 import { WavesmithError } from "../domain/errors.ts";
 import { schemaForEvent } from "../domain/events.ts";

@@ -1,5 +1,5 @@
+import type { TakenEvent } from "../coordinator/build/take-events.ts";
 import type { Ports } from "../coordinator/port.ts";
-import type { TakenEvent } from "../coordinator/take-events.ts";
 
 /** An event as it is sent: `id` is its dedupe key (W13). */
 export interface SentEvent {

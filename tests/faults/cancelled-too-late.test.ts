@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { requestCancel } from "../../src/coordinator/cancel-build.ts";
-import { retryBuild } from "../../src/coordinator/retry-build.ts";
+import { requestCancel } from "../../src/coordinator/build/cancel-build.ts";
+import { retryBuild } from "../../src/coordinator/build/retry-build.ts";
 import { type BuildFixture, createBuildFixture } from "../support/build-fixture.ts";
 
 // W13. A cancel that meets an end: whichever is committed first counts, the other changes nothing that stands, and what

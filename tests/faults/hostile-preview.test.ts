@@ -2,8 +2,8 @@ import { request } from "node:http";
 import { join } from "node:path";
 import type { Duplex } from "node:stream";
 import { afterEach, describe, expect, it } from "vitest";
-import { reachPreview } from "../../src/coordinator/reach-preview.ts";
-import { ensureSandbox } from "../../src/coordinator/sandboxes.ts";
+import { reachPreview } from "../../src/coordinator/preview/reach-preview.ts";
+import { ensureSandbox } from "../../src/coordinator/sandboxes/sandboxes.ts";
 import { type BuildFixture, createBuildFixture } from "../support/build-fixture.ts";
 import { requires } from "../support/require.ts";
 

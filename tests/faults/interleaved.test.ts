@@ -1,8 +1,8 @@
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { approveWave } from "../../src/coordinator/decide-wave.ts";
-import { editPlan } from "../../src/coordinator/edit-plan.ts";
-import { startAttemptJob } from "../../src/coordinator/start-attempt.ts";
-import { startGateJob } from "../../src/coordinator/start-gate.ts";
+import { startAttemptJob } from "../../src/coordinator/attempt/start-attempt.ts";
+import { startGateJob } from "../../src/coordinator/gate/start-gate.ts";
+import { editPlan } from "../../src/coordinator/plan/edit-plan.ts";
+import { approveWave } from "../../src/coordinator/wave/decide-wave.ts";
 import { parsePlanValue } from "../../src/plan/parse-plan.ts";
 import type { GuestClient } from "../../src/sandbox/port.ts";
 import { type BuildFixture, createBuildFixture } from "../support/build-fixture.ts";

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
-import { closeAttempt, keepAttempt, loseAttempt, settleAttempt } from "../../src/coordinator/finish-attempt.ts";
-import { claimAttempt, startAttemptJob } from "../../src/coordinator/start-attempt.ts";
-import { endJob } from "../../src/coordinator/watch-jobs.ts";
+import { closeAttempt, keepAttempt, loseAttempt, settleAttempt } from "../../src/coordinator/attempt/finish-attempt.ts";
+import { claimAttempt, startAttemptJob } from "../../src/coordinator/attempt/start-attempt.ts";
+import { endJob } from "../../src/coordinator/job/watch-jobs.ts";
 import { eachBuildFixture } from "../support/build-fixture.ts";
 import { createRandom } from "../support/random-plan.ts";
 

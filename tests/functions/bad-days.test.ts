@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, it } from "vitest";
-import { requestCancel } from "../../src/coordinator/cancel-build.ts";
+import { requestCancel } from "../../src/coordinator/build/cancel-build.ts";
 import { processesSaying, sleepToken } from "../contract/guest-fixture.ts";
 import { agentBuilds, builtin, scripted } from "../support/agent-builds.ts";
 import type { FakeAnswer } from "../support/fake-providers.ts";

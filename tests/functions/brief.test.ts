@@ -1,12 +1,12 @@
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { beforeEach, describe, expect, it } from "vitest";
-import { requestCancel } from "../../src/coordinator/cancel-build.ts";
-import { approveWave, rejectWave } from "../../src/coordinator/decide-wave.ts";
-import { editPlan } from "../../src/coordinator/edit-plan.ts";
+import { requestCancel } from "../../src/coordinator/build/cancel-build.ts";
+import { resumeWaiting, retryBuild } from "../../src/coordinator/build/retry-build.ts";
+import { rollbackBuild } from "../../src/coordinator/build/rollback-build.ts";
 import { planFileName } from "../../src/coordinator/names.ts";
-import { resumeWaiting, retryBuild } from "../../src/coordinator/retry-build.ts";
-import { rollbackBuild } from "../../src/coordinator/rollback-build.ts";
+import { editPlan } from "../../src/coordinator/plan/edit-plan.ts";
+import { approveWave, rejectWave } from "../../src/coordinator/wave/decide-wave.ts";
 import { loadPlanFile } from "../../src/plan/load-plan.ts";
 import { agentBuilds, builtin, scripted } from "../support/agent-builds.ts";
 import type { FakeAnswer, FakeRequest } from "../support/fake-providers.ts";

@@ -1,8 +1,8 @@
 import { buffer } from "node:stream/consumers";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { stopIdleSandboxes } from "../../src/coordinator/idle-sandboxes.ts";
 import type { Ports } from "../../src/coordinator/port.ts";
-import { ensureSandbox } from "../../src/coordinator/sandboxes.ts";
+import { stopIdleSandboxes } from "../../src/coordinator/sandboxes/idle-sandboxes.ts";
+import { ensureSandbox } from "../../src/coordinator/sandboxes/sandboxes.ts";
 import type { BuildRow } from "../../src/store/port.ts";
 import { type BuildFixture, createBuildFixture } from "../support/build-fixture.ts";
 import { containerOf } from "../support/docker-harness.ts";

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { requestCancel } from "../../src/coordinator/cancel-build.ts";
-import { retryBuild } from "../../src/coordinator/retry-build.ts";
+import { requestCancel } from "../../src/coordinator/build/cancel-build.ts";
+import { retryBuild } from "../../src/coordinator/build/retry-build.ts";
 import { eachBuildFixture } from "../support/build-fixture.ts";
 
 describe("the end of a build", () => {

@@ -1,8 +1,8 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { beforeEach, describe, expect, it } from "vitest";
-import { requestCancel } from "../../src/coordinator/cancel-build.ts";
-import { retryBuild } from "../../src/coordinator/retry-build.ts";
+import { requestCancel } from "../../src/coordinator/build/cancel-build.ts";
+import { retryBuild } from "../../src/coordinator/build/retry-build.ts";
 import type { BuildRow } from "../../src/store/port.ts";
 import { agentBuilds, builtin, scripted } from "../support/agent-builds.ts";
 import type { FixtureOptions } from "../support/build-fixture.ts";

@@ -2,8 +2,8 @@ import { execFileSync } from "node:child_process";
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { requestCancel } from "../../src/coordinator/cancel-build.ts";
-import { retryBuild } from "../../src/coordinator/retry-build.ts";
+import { requestCancel } from "../../src/coordinator/build/cancel-build.ts";
+import { retryBuild } from "../../src/coordinator/build/retry-build.ts";
 import { type BuildFixture, createBuildFixture } from "../support/build-fixture.ts";
 
 // W8: nothing that stands is harmed, whatever gives up on the way.

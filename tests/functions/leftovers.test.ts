@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { requestCancel } from "../../src/coordinator/cancel-build.ts";
-import { forsakenMs } from "../../src/coordinator/sweep-trees.ts";
+import { requestCancel } from "../../src/coordinator/build/cancel-build.ts";
+import { forsakenMs } from "../../src/coordinator/wave/sweep-trees.ts";
 import { WavesmithError } from "../../src/domain/errors.ts";
 import type { GuestClient } from "../../src/sandbox/port.ts";
 import { type BuildFixture, createBuildFixture } from "../support/build-fixture.ts";

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { createCut, createMask } from "../../src/coordinator/masking.ts";
+import { createCut, createMask } from "../../src/coordinator/masking/masking.ts";
 import type { SandboxEndpoint } from "../../src/sandbox/port.ts";
 import { eachBuildFixture } from "../support/build-fixture.ts";
 

@@ -3,11 +3,11 @@ import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { previewPlaceOf } from "../../src/coordinator/names.ts";
 import type { Ports } from "../../src/coordinator/port.ts";
-import { reachPreview } from "../../src/coordinator/reach-preview.ts";
-import { createSandboxReconciler } from "../../src/coordinator/reconcile-sandboxes.ts";
-import { ensureSandbox } from "../../src/coordinator/sandboxes.ts";
-import { sleepIdlePreviews } from "../../src/coordinator/sleep-preview.ts";
-import { stopSandbox } from "../../src/coordinator/stop-sandbox.ts";
+import { reachPreview } from "../../src/coordinator/preview/reach-preview.ts";
+import { sleepIdlePreviews } from "../../src/coordinator/preview/sleep-preview.ts";
+import { createSandboxReconciler } from "../../src/coordinator/sandboxes/reconcile-sandboxes.ts";
+import { ensureSandbox } from "../../src/coordinator/sandboxes/sandboxes.ts";
+import { stopSandbox } from "../../src/coordinator/sandboxes/stop-sandbox.ts";
 import { openPreviewProxy, type PreviewProxy } from "../../src/delivery/preview-proxy.ts";
 import { type BuildFixture, createBuildFixture } from "../support/build-fixture.ts";
 

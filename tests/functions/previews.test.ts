@@ -1,8 +1,8 @@
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { requestCancel } from "../../src/coordinator/cancel-build.ts";
-import { deployPreview, stopPreview } from "../../src/coordinator/preview.ts";
-import { retryBuild } from "../../src/coordinator/retry-build.ts";
-import { rollbackBuild } from "../../src/coordinator/rollback-build.ts";
+import { requestCancel } from "../../src/coordinator/build/cancel-build.ts";
+import { retryBuild } from "../../src/coordinator/build/retry-build.ts";
+import { rollbackBuild } from "../../src/coordinator/build/rollback-build.ts";
+import { deployPreview, stopPreview } from "../../src/coordinator/preview/preview.ts";
 import { WavesmithError } from "../../src/domain/errors.ts";
 import { type BuildFixture, createBuildFixture } from "../support/build-fixture.ts";
 

@@ -1,9 +1,9 @@
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { stopIdleSandboxes } from "../../src/coordinator/idle-sandboxes.ts";
-import { createSandboxReconciler } from "../../src/coordinator/reconcile-sandboxes.ts";
-import { ensureSandbox } from "../../src/coordinator/sandboxes.ts";
-import { removeSandbox, stopSandbox } from "../../src/coordinator/stop-sandbox.ts";
-import { checkSandboxes } from "../../src/coordinator/watch-sandboxes.ts";
+import { stopIdleSandboxes } from "../../src/coordinator/sandboxes/idle-sandboxes.ts";
+import { createSandboxReconciler } from "../../src/coordinator/sandboxes/reconcile-sandboxes.ts";
+import { ensureSandbox } from "../../src/coordinator/sandboxes/sandboxes.ts";
+import { removeSandbox, stopSandbox } from "../../src/coordinator/sandboxes/stop-sandbox.ts";
+import { checkSandboxes } from "../../src/coordinator/sandboxes/watch-sandboxes.ts";
 import {
   createLifecycle,
   type FakeSandbox,

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import type { Ports } from "../../src/coordinator/port.ts";
-import { createSandboxReconciler } from "../../src/coordinator/reconcile-sandboxes.ts";
-import { ensureSandbox } from "../../src/coordinator/sandboxes.ts";
+import { createSandboxReconciler } from "../../src/coordinator/sandboxes/reconcile-sandboxes.ts";
+import { ensureSandbox } from "../../src/coordinator/sandboxes/sandboxes.ts";
 import type { BuildRow } from "../../src/store/port.ts";
 import { createLifecycle, failureOf, type Lifecycle, minute } from "../support/lifecycle-fixture.ts";
 

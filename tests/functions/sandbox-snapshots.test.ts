@@ -1,9 +1,9 @@
 import { Readable } from "node:stream";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { expireSnapshots } from "../../src/coordinator/expire-snapshots.ts";
-import { stopIdleSandboxes } from "../../src/coordinator/idle-sandboxes.ts";
-import { restoreSnapshot } from "../../src/coordinator/restore-snapshot.ts";
-import { takeSnapshot } from "../../src/coordinator/snapshots.ts";
+import { expireSnapshots } from "../../src/coordinator/sandboxes/expire-snapshots.ts";
+import { stopIdleSandboxes } from "../../src/coordinator/sandboxes/idle-sandboxes.ts";
+import { restoreSnapshot } from "../../src/coordinator/sandboxes/restore-snapshot.ts";
+import { takeSnapshot } from "../../src/coordinator/sandboxes/snapshots.ts";
 import { WavesmithError } from "../../src/domain/errors.ts";
 import type { BuildRow, SandboxRow } from "../../src/store/port.ts";
 import {

@@ -1,13 +1,13 @@
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { stopIdleSandboxes } from "../../src/coordinator/idle-sandboxes.ts";
-import { createBuildReader } from "../../src/coordinator/read-build.ts";
-import { restoreSnapshot } from "../../src/coordinator/restore-snapshot.ts";
-import { retryBuild } from "../../src/coordinator/retry-build.ts";
-import { withSandboxAlone } from "../../src/coordinator/sandbox-events.ts";
-import { ensureSandbox } from "../../src/coordinator/sandboxes.ts";
-import { takeSnapshot } from "../../src/coordinator/snapshots.ts";
-import { stopSandbox } from "../../src/coordinator/stop-sandbox.ts";
-import { checkSandboxes } from "../../src/coordinator/watch-sandboxes.ts";
+import { createBuildReader } from "../../src/coordinator/build/read-build.ts";
+import { retryBuild } from "../../src/coordinator/build/retry-build.ts";
+import { stopIdleSandboxes } from "../../src/coordinator/sandboxes/idle-sandboxes.ts";
+import { restoreSnapshot } from "../../src/coordinator/sandboxes/restore-snapshot.ts";
+import { withSandboxAlone } from "../../src/coordinator/sandboxes/sandbox-events.ts";
+import { ensureSandbox } from "../../src/coordinator/sandboxes/sandboxes.ts";
+import { takeSnapshot } from "../../src/coordinator/sandboxes/snapshots.ts";
+import { stopSandbox } from "../../src/coordinator/sandboxes/stop-sandbox.ts";
+import { checkSandboxes } from "../../src/coordinator/sandboxes/watch-sandboxes.ts";
 import { processesSaying, sleepToken } from "../contract/guest-fixture.ts";
 import { type BuildFixture, createBuildFixture } from "../support/build-fixture.ts";
 

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { requestCancel, takeCancelRequest } from "../../src/coordinator/cancel-build.ts";
-import { retryBuild } from "../../src/coordinator/retry-build.ts";
+import { requestCancel, takeCancelRequest } from "../../src/coordinator/build/cancel-build.ts";
+import { retryBuild } from "../../src/coordinator/build/retry-build.ts";
 import { buildIdForEvent } from "../../src/domain/ids.ts";
 import type { ServedEngine } from "../../src/server/port.ts";
 import { type RunningServer, startServer } from "../../src/server/server.ts";

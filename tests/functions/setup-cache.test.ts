@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { requestCancel } from "../../src/coordinator/cancel-build.ts";
+import { requestCancel } from "../../src/coordinator/build/cancel-build.ts";
 import { eachBuildFixture } from "../support/build-fixture.ts";
 
 describe("the setup cache", () => {

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { requestCancel } from "../../src/coordinator/cancel-build.ts";
-import { joinWave } from "../../src/coordinator/join-wave.ts";
-import { retryBuild } from "../../src/coordinator/retry-build.ts";
+import { requestCancel } from "../../src/coordinator/build/cancel-build.ts";
+import { retryBuild } from "../../src/coordinator/build/retry-build.ts";
+import { joinWave } from "../../src/coordinator/wave/join-wave.ts";
 import { type BuildFixture, createBuildFixture } from "../support/build-fixture.ts";
 
 // Isolation `shared`: the tasks of a wave work in one tree (docs/adr/0005). The shell of a task waits for files of others.

@@ -1,8 +1,8 @@
 import { describe, expect, it } from "vitest";
-import { approveWave, rejectWave } from "../../src/coordinator/decide-wave.ts";
-import { editPlan } from "../../src/coordinator/edit-plan.ts";
-import { resumeWaiting, retryBuild } from "../../src/coordinator/retry-build.ts";
-import { rollbackBuild } from "../../src/coordinator/rollback-build.ts";
+import { resumeWaiting, retryBuild } from "../../src/coordinator/build/retry-build.ts";
+import { rollbackBuild } from "../../src/coordinator/build/rollback-build.ts";
+import { editPlan } from "../../src/coordinator/plan/edit-plan.ts";
+import { approveWave, rejectWave } from "../../src/coordinator/wave/decide-wave.ts";
 import { parsePlanValue } from "../../src/plan/parse-plan.ts";
 import { eachBuildFixture } from "../support/build-fixture.ts";
 

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
-import { requestCancel } from "../../src/coordinator/cancel-build.ts";
-import { retryBuild } from "../../src/coordinator/retry-build.ts";
-import { rollbackBuild } from "../../src/coordinator/rollback-build.ts";
+import { requestCancel } from "../../src/coordinator/build/cancel-build.ts";
+import { retryBuild } from "../../src/coordinator/build/retry-build.ts";
+import { rollbackBuild } from "../../src/coordinator/build/rollback-build.ts";
 import { eachBuildFixture } from "../support/build-fixture.ts";
 
 describe("a build that was rolled back", () => {

@@ -1,8 +1,8 @@
 import { afterEach, describe, expect, it } from "vitest";
-import { requestCancel } from "../../src/coordinator/cancel-build.ts";
-import { approveWave } from "../../src/coordinator/decide-wave.ts";
-import { resumeWaiting, retryBuild } from "../../src/coordinator/retry-build.ts";
-import { rollbackBuild } from "../../src/coordinator/rollback-build.ts";
+import { requestCancel } from "../../src/coordinator/build/cancel-build.ts";
+import { resumeWaiting, retryBuild } from "../../src/coordinator/build/retry-build.ts";
+import { rollbackBuild } from "../../src/coordinator/build/rollback-build.ts";
+import { approveWave } from "../../src/coordinator/wave/decide-wave.ts";
 import { type RunningServer, startServer } from "../../src/server/server.ts";
 import type { BuildRow } from "../../src/store/port.ts";
 import { type BuildFixture, createBuildFixture } from "../support/build-fixture.ts";

@@ -1,6 +1,6 @@
 import { createFunctions } from "../../functions/index.ts";
+import { createRelay } from "../../src/coordinator/next/relay.ts";
 import type { Ports } from "../../src/coordinator/port.ts";
-import { createRelay } from "../../src/coordinator/relay.ts";
 import type { Random } from "../support/random-plan.ts";
 import type { Orchestrator } from "./turns.ts";
 

@@ -1,9 +1,9 @@
 import { writeSync } from "node:fs";
 import { createApp } from "../../src/app.ts";
 import { loadConfig } from "../../src/config.ts";
-import { approveWave } from "../../src/coordinator/decide-wave.ts";
-import { projectIdFor } from "../../src/coordinator/start-build.ts";
-import { removeSandbox, stopSandbox } from "../../src/coordinator/stop-sandbox.ts";
+import { projectIdFor } from "../../src/coordinator/build/start-build.ts";
+import { removeSandbox, stopSandbox } from "../../src/coordinator/sandboxes/stop-sandbox.ts";
+import { approveWave } from "../../src/coordinator/wave/decide-wave.ts";
 import { buildIdForEvent } from "../../src/domain/ids.ts";
 
 // A process that starts a build from a brief, or goes on with it, approves its plan, and kills itself when it reaches a

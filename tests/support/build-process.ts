@@ -2,8 +2,8 @@ import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { createApp } from "../../src/app.ts";
 import { loadConfig } from "../../src/config.ts";
-import { projectIdFor } from "../../src/coordinator/start-build.ts";
-import { stopSandbox } from "../../src/coordinator/stop-sandbox.ts";
+import { projectIdFor } from "../../src/coordinator/build/start-build.ts";
+import { stopSandbox } from "../../src/coordinator/sandboxes/stop-sandbox.ts";
 import { buildIdForEvent } from "../../src/domain/ids.ts";
 
 // A process that starts a build, or goes on with it, and can be killed at any moment: run with tsx, settings from the

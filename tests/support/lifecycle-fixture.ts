@@ -1,7 +1,7 @@
 import { Readable } from "node:stream";
 import { loadConfig } from "../../src/config.ts";
 import type { Ports } from "../../src/coordinator/port.ts";
-import { ensureSandbox } from "../../src/coordinator/sandboxes.ts";
+import { ensureSandbox } from "../../src/coordinator/sandboxes/sandboxes.ts";
 import { messageOf, WavesmithError } from "../../src/domain/errors.ts";
 import { randomIds } from "../../src/domain/ids.ts";
 import type { MachineRoom, SandboxLimits, SandboxPolicy } from "../../src/domain/sandbox.ts";

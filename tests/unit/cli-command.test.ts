@@ -13,7 +13,7 @@ import { createOutput } from "../../src/cli/output.ts";
 import { watchPreview } from "../../src/cli/preview.ts";
 import { buildFinished } from "../../src/cli/view/result.ts";
 import { statusJson, statusLines } from "../../src/cli/view/status-lines.ts";
-import type { BuildView } from "../../src/coordinator/read-build.ts";
+import type { BuildView } from "../../src/coordinator/build/read-build.ts";
 import { WavesmithError } from "../../src/domain/errors.ts";
 import { shellWord } from "../../src/domain/shell-word.ts";
 import { attempt, gate, moment, view, wave } from "./cli-views.ts";

@@ -4,7 +4,7 @@ import { renderLive } from "../../src/cli/view/live.ts";
 import { createScreen } from "../../src/cli/view/screen.ts";
 import { cutRow, plainText, segment, widthOf } from "../../src/cli/view/segments.ts";
 import { phaseOf } from "../../src/cli/view/waiting.ts";
-import type { BuildView } from "../../src/coordinator/read-build.ts";
+import type { BuildView } from "../../src/coordinator/build/read-build.ts";
 import { attempt, gate, moment, view, wave } from "./cli-views.ts";
 
 const rows = (given: BuildView, height = 40): string[] =>

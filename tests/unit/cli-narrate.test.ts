@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { createHints } from "../../src/cli/hints.ts";
 import { narrate } from "../../src/cli/view/narrate.ts";
 import { failureLines, placesIn, summary } from "../../src/cli/view/summary.ts";
-import type { BuildView } from "../../src/coordinator/read-build.ts";
+import type { BuildView } from "../../src/coordinator/build/read-build.ts";
 import { attempt, gate, moment, view, wave } from "./cli-views.ts";
 
 const text = (before: BuildView | null, after: BuildView): string[] => narrate(before, after).map((line) => line.text);

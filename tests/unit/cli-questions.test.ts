@@ -4,7 +4,7 @@ import { renderLive } from "../../src/cli/view/live.ts";
 import { questionNews } from "../../src/cli/view/question-lines.ts";
 import { plainText } from "../../src/cli/view/segments.ts";
 import { statusJson, statusLines } from "../../src/cli/view/status-lines.ts";
-import type { QuestionView } from "../../src/coordinator/read-build.ts";
+import type { QuestionView } from "../../src/coordinator/build/read-build.ts";
 import { attempt, moment, view, wave } from "./cli-views.ts";
 
 const asked = (id: number, given: Partial<QuestionView> = {}): QuestionView => ({

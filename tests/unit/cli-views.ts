@@ -1,4 +1,4 @@
-import type { AttemptView, BuildView, GateView, TaskView, WaveView } from "../../src/coordinator/read-build.ts";
+import type { AttemptView, BuildView, GateView, TaskView, WaveView } from "../../src/coordinator/build/read-build.ts";
 import { nothingSpent, type Spending } from "../../src/domain/models.ts";
 import { parsePlanValue } from "../../src/plan/parse-plan.ts";
 

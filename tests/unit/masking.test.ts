@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { createCut, createMask } from "../../src/coordinator/masking.ts";
+import { createCut, createMask } from "../../src/coordinator/masking/masking.ts";
 
 // W12: a secret is masked in every form in which tools print it, wherever its output is cut.
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { attemptComputes, parallelismOf } from "../../src/coordinator/parallelism.ts";
+import { attemptComputes, parallelismOf } from "../../src/coordinator/next/parallelism.ts";
 import { type BuildFact, nextMove } from "../../src/domain/next-move.ts";
 import { parsePlanValue } from "../../src/plan/parse-plan.ts";
 

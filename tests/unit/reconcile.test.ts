@@ -1,7 +1,7 @@
 import { beforeEach, describe, expect, it } from "vitest";
 import { loadConfig } from "../../src/config.ts";
+import { reconcileBuilds, stillMs } from "../../src/coordinator/build/reconcile.ts";
 import type { Ports } from "../../src/coordinator/port.ts";
-import { reconcileBuilds, stillMs } from "../../src/coordinator/reconcile.ts";
 import { parsePlanValue } from "../../src/plan/parse-plan.ts";
 import type { Store } from "../../src/store/port.ts";
 import { createMemoryDatabase } from "../support/memory-store.ts";

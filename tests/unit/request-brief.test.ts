@@ -1,7 +1,7 @@
 import { tmpdir } from "node:os";
 import { describe, expect, it } from "vitest";
 import { loadConfig } from "../../src/config.ts";
-import { planOfBrief, readBuildRequest, refuseForEvents } from "../../src/coordinator/request-build.ts";
+import { planOfBrief, readBuildRequest, refuseForEvents } from "../../src/coordinator/build/request-build.ts";
 
 const ports = (settings: Record<string, string> = {}) => ({
   environment: {},

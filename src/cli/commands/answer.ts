@@ -31,7 +31,7 @@ export function answer(
   return withSteering(context, async ({ app }) => {
     const buildId = await findBuild(app.store, context, name);
     const build = await app.store.builds.get({ id: buildId });
-    const { answerQuestion } = await import("../../coordinator/questions.ts");
+    const { answerQuestion } = await import("../../coordinator/attempt/questions.ts");
     const given = { number, answer: allow ? "allow" : "deny", by: requester() } as const;
     const answered = await answerQuestion(app.ports, build, given);
     const { id, text } = answered;

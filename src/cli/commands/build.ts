@@ -53,7 +53,7 @@ export async function build(context: Context, file: string, options: BuildOption
 
 /** `build --brief TEXT`: has a planner make the plan, shows it unless told not to, and runs it. */
 export async function buildBrief(context: Context, text: string, options: BriefOptions): Promise<number> {
-  const { agentsOfBrief, planOfBrief } = await import("../../coordinator/request-build.ts");
+  const { agentsOfBrief, planOfBrief } = await import("../../coordinator/build/request-build.ts");
   const prompt = options.plannerPrompt === undefined ? null : await promptFrom(options.plannerPrompt);
   const agents = agentsOfBrief(await context.config(), prompt);
   const source = options.source === undefined ? undefined : sourceFrom(options.source);
@@ -143,8 +143,8 @@ async function usableDriver({ context, presenter, options }: Run): Promise<strin
 
 async function request(given: Run, session: Session, driver: string): Promise<number> {
   const { context, presenter, interrupts, from, plan, project, options } = given;
-  const { projectIdFor } = await import("../../coordinator/start-build.ts");
-  const { refuseWithoutModels } = await import("../../coordinator/check-models.ts");
+  const { projectIdFor } = await import("../../coordinator/build/start-build.ts");
+  const { refuseWithoutModels } = await import("../../coordinator/plan/check-models.ts");
   refuseWithoutModels(session.app.ports.models, plan);
   const projectId = projectIdFor("default", project);
   const eventId = `project/build.requested:${randomUUID()}:0`;

@@ -1,4 +1,4 @@
-import type { BuildView } from "../../coordinator/read-build.ts";
+import type { BuildView } from "../../coordinator/build/read-build.ts";
 import type { Context } from "../context.ts";
 import { tellEnd } from "../drive.ts";
 import { exit } from "../errors.ts";
@@ -22,7 +22,7 @@ export async function cancel(context: Context, name: string): Promise<number> {
 async function end(context: Context, session: Session, presenter: Presenter, name: string): Promise<number> {
   const { store, ports } = session.app;
   const buildId = await findBuild(store, context, name);
-  const { requestCancel } = await import("../../coordinator/cancel-build.ts");
+  const { requestCancel } = await import("../../coordinator/build/cancel-build.ts");
   const asked = await requestCancel(ports, buildId, "cancelled with `wavesmith cancel`");
   const { projectId, status } = await store.builds.get({ id: buildId });
   if (!asked) {

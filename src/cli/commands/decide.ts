@@ -10,7 +10,7 @@ import { withSteering } from "../steering.ts";
 export function approve(context: Context, name: string): Promise<number> {
   return withSteering(context, async ({ app, database }) => {
     const buildId = await findBuild(app.store, context, name);
-    const { approveWave } = await import("../../coordinator/decide-wave.ts");
+    const { approveWave } = await import("../../coordinator/wave/decide-wave.ts");
     await approveWave(app.ports, buildId, { by: requester() });
     return tell(context, { app, database, buildId }, "approved");
   });
@@ -25,7 +25,7 @@ export function reject(context: Context, name: string, reason: string | undefine
   }
   return withSteering(context, async ({ app, database }) => {
     const buildId = await findBuild(app.store, context, name);
-    const { rejectWave } = await import("../../coordinator/decide-wave.ts");
+    const { rejectWave } = await import("../../coordinator/wave/decide-wave.ts");
     await rejectWave(app.ports, buildId, { by: requester(), reason });
     return tell(context, { app, database, buildId }, "rejected");
   });

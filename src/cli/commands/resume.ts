@@ -1,6 +1,6 @@
-import type { PlanEdit } from "../../coordinator/edited-tasks.ts";
-import type { BuildView } from "../../coordinator/read-build.ts";
-import { createBuildReader, createEventCursor } from "../../coordinator/read-build.ts";
+import type { BuildView } from "../../coordinator/build/read-build.ts";
+import { createBuildReader, createEventCursor } from "../../coordinator/build/read-build.ts";
+import type { PlanEdit } from "../../coordinator/plan/edited-tasks.ts";
 import type { Context } from "../context.ts";
 import { driveToEnd, isInteractive, tellEnd } from "../drive.ts";
 import { exit, exitCodeOf } from "../errors.ts";
@@ -33,7 +33,7 @@ export async function resume(
   if (file === undefined) {
     return goOn(context, name, { wait, doing: "going on" }, async ({ app }, view) => {
       if (view.build.status !== "waiting") return !isOver(view);
-      const { resumeWaiting } = await import("../../coordinator/retry-build.ts");
+      const { resumeWaiting } = await import("../../coordinator/build/retry-build.ts");
       return resumeWaiting(app.ports, view.build.id);
     });
   }
@@ -44,8 +44,8 @@ export async function resume(
     return exit.usage;
   }
   return goOn(context, name, { wait, doing: "going on with the edited plan" }, async ({ app }, { build }) => {
-    const { editPlan } = await import("../../coordinator/edit-plan.ts");
-    const { refuseWithoutModels } = await import("../../coordinator/check-models.ts");
+    const { editPlan } = await import("../../coordinator/plan/edit-plan.ts");
+    const { refuseWithoutModels } = await import("../../coordinator/plan/check-models.ts");
     refuseWithoutModels(app.ports.models, plan);
     const edit = await editPlan(app.ports, build.id, plan, requester());
     tellEdit(context, edit);

@@ -6,7 +6,7 @@ import { goOn, type ResumeOptions } from "./resume.ts";
 export function retry(context: Context, name: string, options: ResumeOptions): Promise<number> {
   return goOn(context, name, { ...options, doing: "retrying" }, async ({ app, config }, { build }) => {
     await requireDriver(config, build.sandboxDriver);
-    const { retryBuild } = await import("../../coordinator/retry-build.ts");
+    const { retryBuild } = await import("../../coordinator/build/retry-build.ts");
     await retryBuild(app.ports, build.id);
     return true;
   });

@@ -13,7 +13,7 @@ export function rollback(context: Context, name: string, wave: string | undefine
   }
   return withSteering(context, async ({ app }) => {
     const buildId = await findBuild(app.store, context, name);
-    const { rollbackBuild } = await import("../../coordinator/rollback-build.ts");
+    const { rollbackBuild } = await import("../../coordinator/build/rollback-build.ts");
     await rollbackBuild(app.ports, buildId, Number(wave));
     const { headSha } = await app.store.builds.get({ id: buildId });
     if (context.json) {

@@ -41,7 +41,7 @@ export function exec(
 /** Somebody else may have begun to use it meanwhile. */
 async function stopUnused(app: App, sandbox: SandboxRow, { guest }: SandboxEndpoint): Promise<void> {
   if ((await guest.health()).activeJobs > 0) return;
-  const { stopSandbox } = await import("../../coordinator/stop-sandbox.ts");
+  const { stopSandbox } = await import("../../coordinator/sandboxes/stop-sandbox.ts");
   await stopSandbox(app.ports, sandbox, "no longer used");
 }
 

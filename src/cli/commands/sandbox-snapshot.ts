@@ -35,7 +35,7 @@ async function take(
   app: App,
   { name, sandbox, format }: { name: string; sandbox: SandboxRow; format: SnapshotRow["format"] | undefined },
 ): Promise<number> {
-  const { takeSnapshot } = await import("../../coordinator/snapshots.ts");
+  const { takeSnapshot } = await import("../../coordinator/sandboxes/snapshots.ts");
   const begun = Date.now();
   const progress = createProgress(context);
   const options = { reason: "asked", onProgress: (done: number) => progress.tell("packed", done) } as const;
@@ -106,7 +106,7 @@ const described = (row: SnapshotRow, project: string) => ({
 export function restore(context: Context, name: string, snapshotId: string | undefined): Promise<number> {
   const work = async (app: App, { projectId }: SandboxRow): Promise<number> => {
     const row = await chosen(context, app, { name, projectId, snapshotId });
-    const { restoreSnapshot } = await import("../../coordinator/restore-snapshot.ts");
+    const { restoreSnapshot } = await import("../../coordinator/sandboxes/restore-snapshot.ts");
     const progress = createProgress(context, row.sizeBytes);
     await restoreSnapshot(app.ports, row, { onProgress: progress.tell }).finally(progress.end);
     if (context.json) context.out.json({ restored: described(row, name) });

@@ -148,7 +148,7 @@ export function start(context: Context, name: string): Promise<number> {
 export function stop(context: Context, name: string): Promise<number> {
   return withSandbox(context, name, async (app, sandbox) => {
     await refuseWhileBuilding(context, app, sandbox, name);
-    const { stopSandbox } = await import("../../coordinator/stop-sandbox.ts");
+    const { stopSandbox } = await import("../../coordinator/sandboxes/stop-sandbox.ts");
     await stopSandbox(app.ports, sandbox);
     await sleepPreview(app, sandbox);
     return tell(context, sandbox, "stopped", `the sandbox of ${name} is stopped; its next use starts it again`);
@@ -159,7 +159,7 @@ export function stop(context: Context, name: string): Promise<number> {
 export function remove(context: Context, name: string, options: { volume: boolean }): Promise<number> {
   const work = async (app: App, sandbox: SandboxRow): Promise<number> => {
     await refuseWhileBuilding(context, app, sandbox, name);
-    const { removeSandbox } = await import("../../coordinator/stop-sandbox.ts");
+    const { removeSandbox } = await import("../../coordinator/sandboxes/stop-sandbox.ts");
     await removeSandbox(app.ports, sandbox, options);
     await sleepPreview(app, sandbox);
     const rest = options.volume ? "with its volume; the repository stays" : "and its volume kept (--volume removes it)";
@@ -171,7 +171,7 @@ export function remove(context: Context, name: string, options: { volume: boolea
 
 /** Whoever stops a project's sandbox wants what runs of the project to end. */
 async function sleepPreview({ ports }: App, { projectId }: SandboxRow): Promise<void> {
-  const { sleepPreviewsOf } = await import("../../coordinator/sleep-preview.ts");
+  const { sleepPreviewsOf } = await import("../../coordinator/preview/sleep-preview.ts");
   await sleepPreviewsOf(ports, projectId, "its project's sandbox was stopped");
 }
 

@@ -18,7 +18,7 @@ export function shell(context: Context, name: string, taskKey: string | undefine
     const buildId = await findBuild(app.store, context, name);
     const build = await app.store.builds.get({ id: buildId });
     const sha = await headOf(app, buildId, taskKey);
-    const { ensureSandbox } = await import("../../coordinator/sandboxes.ts");
+    const { ensureSandbox } = await import("../../coordinator/sandboxes/sandboxes.ts");
     const before = await app.ports.driver(build.sandboxDriver).find(build.projectId as never);
     const { guest } = await ensureSandbox(app.ports, build);
     const treePath = `trees/${buildId}/shell-${process.pid}`;

@@ -1,4 +1,4 @@
-import { createBuildReader } from "../../coordinator/read-build.ts";
+import { createBuildReader } from "../../coordinator/build/read-build.ts";
 import { WavesmithError } from "../../domain/errors.ts";
 import type { Context } from "../context.ts";
 import { exit } from "../errors.ts";

@@ -1,4 +1,4 @@
-import type { FindingView, GateView } from "../../coordinator/read-build.ts";
+import type { FindingView, GateView } from "../../coordinator/build/read-build.ts";
 import { type AddedCheck, type AddedChecks, addedText } from "../../domain/added-checks.ts";
 import type { Evidence } from "../../domain/finding.ts";
 import { count, duration, oneLine } from "../format.ts";

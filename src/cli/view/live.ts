@@ -1,4 +1,4 @@
-import type { BuildView, TaskView, WaveView } from "../../coordinator/read-build.ts";
+import type { BuildView, TaskView, WaveView } from "../../coordinator/build/read-build.ts";
 import { gateNames } from "../../domain/status.ts";
 import { clock, count, duration } from "../format.ts";
 import type { Tone } from "../palette.ts";

@@ -1,4 +1,4 @@
-import type { AttemptView, BuildView, TaskView, WaveView } from "../../coordinator/read-build.ts";
+import type { AttemptView, BuildView, TaskView, WaveView } from "../../coordinator/build/read-build.ts";
 import { makesPlan, withoutPlanTask } from "../../domain/brief.ts";
 import { roomRemedy } from "../../domain/sandbox.ts";
 import { count, duration, harmless, oneLine, shortSha } from "../format.ts";

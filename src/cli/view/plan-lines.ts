@@ -1,4 +1,4 @@
-import type { BuildView, WaveView } from "../../coordinator/read-build.ts";
+import type { BuildView, WaveView } from "../../coordinator/build/read-build.ts";
 import { makesPlan, withoutPlanTask } from "../../domain/brief.ts";
 import type { Plan } from "../../domain/plan.ts";
 import { shellWord } from "../../domain/shell-word.ts";

@@ -1,4 +1,4 @@
-import type { BuildView } from "../../coordinator/read-build.ts";
+import type { BuildView } from "../../coordinator/build/read-build.ts";
 import type { Context } from "../context.ts";
 import type { Line } from "./line.ts";
 import { renderLive, spin } from "./live.ts";

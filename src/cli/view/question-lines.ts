@@ -1,4 +1,4 @@
-import type { BuildView, QuestionView } from "../../coordinator/read-build.ts";
+import type { BuildView, QuestionView } from "../../coordinator/build/read-build.ts";
 import { clock, oneLine } from "../format.ts";
 import type { Hints } from "../hints.ts";
 import type { Line } from "./line.ts";

@@ -1,4 +1,4 @@
-import type { BuildView, WaveView } from "../../coordinator/read-build.ts";
+import type { BuildView, WaveView } from "../../coordinator/build/read-build.ts";
 import type { AddedChecks } from "../../domain/added-checks.ts";
 import type { Spending } from "../../domain/models.ts";
 import { duration } from "../format.ts";

@@ -1,4 +1,4 @@
-import type { BuildView, WaveView } from "../../coordinator/read-build.ts";
+import type { BuildView, WaveView } from "../../coordinator/build/read-build.ts";
 import { nothingSpent, type Spending, type SpendingSum, totalSpending } from "../../domain/models.ts";
 import { count } from "../format.ts";
 

@@ -1,4 +1,4 @@
-import type { BuildView, TaskView, WaveView } from "../../coordinator/read-build.ts";
+import type { BuildView, TaskView, WaveView } from "../../coordinator/build/read-build.ts";
 import { roomRemedy } from "../../domain/sandbox.ts";
 import { count, duration, fetchText, oneLine, shortSha } from "../format.ts";
 import type { Hints } from "../hints.ts";

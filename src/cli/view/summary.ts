@@ -1,4 +1,4 @@
-import type { AttemptView, BuildView, GateView, WaveView } from "../../coordinator/read-build.ts";
+import type { AttemptView, BuildView, GateView, WaveView } from "../../coordinator/build/read-build.ts";
 import { makesPlan } from "../../domain/brief.ts";
 import { agentSpecFor } from "../../domain/plan.ts";
 import { shellWord } from "../../domain/shell-word.ts";

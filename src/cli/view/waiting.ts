@@ -1,4 +1,4 @@
-import type { AttemptView, BuildView, TaskView, WaveView } from "../../coordinator/read-build.ts";
+import type { AttemptView, BuildView, TaskView, WaveView } from "../../coordinator/build/read-build.ts";
 import { makesPlan } from "../../domain/brief.ts";
 import { waveOfWaitingPlan } from "./plan-lines.ts";
 

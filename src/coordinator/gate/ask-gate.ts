@@ -1,0 +1,67 @@
+import type { AgentStageRequest } from "../../agents/port.ts";
+import { providerToolsOf } from "../../domain/network.ts";
+import type { SandboxEndpoint, StageSpec } from "../../sandbox/port.ts";
+import type { BuildRow, GateRunRow, WaveRow } from "../../store/port.ts";
+import { waveMembers } from "../attempt/start-attempt.ts";
+import { clearSurroundings } from "../attempt/surroundings.ts";
+import { answersPath, gateTreePath, handoverPath } from "../names.ts";
+import type { Ports } from "../port.ts";
+
+// How a gate asks an agent: in the run's own tree, which it may not change, for a result of a given shape.
+
+const agentTimeoutMs = 20 * 60_000;
+const diffBytes = 256 * 1024;
+
+/** A run of a gate. */
+export interface RunInWave {
+  readonly run: GateRunRow;
+  readonly build: BuildRow;
+  readonly wave: WaveRow;
+}
+
+export interface GateQuestion extends Pick<AgentStageRequest, "spec" | "role" | "pack" | "resultSchema" | "env"> {
+  /** Where the agent keeps its session; emptied first when `isNewHome`. */
+  readonly home: string;
+  readonly isNewHome: boolean;
+}
+
+/** The stage in which the agent is asked; what it is asked is written into the run's folder. */
+export async function askStage(
+  ports: Ports,
+  endpoint: SandboxEndpoint,
+  { run, build, wave }: RunInWave,
+  { home, isNewHome, ...question }: GateQuestion,
+): Promise<StageSpec> {
+  const jobKey = run.jobKey!;
+  const folder = handoverPath(jobKey);
+  await clearSurroundings(ports, endpoint, { build, home: isNewHome ? home : null });
+  await endpoint.guest.writeFile(`${folder}/task.json`, question.pack.taskFile);
+  const asked = ports.agents.agentStage({
+    ...question,
+    run: null,
+    treePath: gateTreePath(wave.number, run),
+    taskFilePath: `${folder}/task.json`,
+    resultFilePath: `${folder}/result.json`,
+    workspaceRoot: endpoint.workspaceRoot,
+    timeoutMs: agentTimeoutMs,
+    homePath: home,
+    modelToken: await ports.models.tokenFor("gate", run.id, run.fence),
+    providerTools: providerToolsOf(build.network, build.plan),
+    readOnly: true,
+    answersPath: build.interactive ? answersPath(jobKey) : null,
+  });
+  return { ...asked, continueOnFailure: true };
+}
+
+/** What an agent of a gate is told of the wave. */
+export async function waveContext(ports: Ports, { run, build, wave }: RunInWave) {
+  const projectId = build.projectId as never;
+  const changed = await ports.workspace.changedFiles(projectId, wave.baseSha, run.sha);
+  return {
+    plan: build.plan,
+    waveNumber: wave.number,
+    tasks: (await waveMembers(ports, wave.id)).map((task) => task.definition),
+    changedFiles: changed.map((file) => file.path),
+    diff: await ports.workspace.diff(projectId, wave.baseSha, run.sha, { maxBytes: diffBytes }),
+  };
+}

@@ -1,0 +1,155 @@
+import type { AddedCheck, AddedChecks } from "../../domain/added-checks.ts";
+import { WavesmithError } from "../../domain/errors.ts";
+import { agentSpecFor } from "../../domain/plan.ts";
+import type { ProposedCheck } from "../../gates/port.ts";
+import type { JobState, SandboxEndpoint, StageSpec } from "../../sandbox/port.ts";
+import type { GateRunRow } from "../../store/port.ts";
+import { keepsJobsApart } from "../attempt/surroundings.ts";
+import { describeFailure, endText, failedStage, gateMask, overBudget, stageOutput } from "../job/job-results.ts";
+import { gateTreePath, handoverPath, homePath } from "../names.ts";
+import type { Ports } from "../port.ts";
+import { askStage, type RunInWave, waveContext } from "./ask-gate.ts";
+
+// The agent of the testing or integration gate: asked, once our own checks have held, for more of them, in a job, a tree
+// and a session of its own. What it says proves nothing: what it hands in are commands, which we run (added-checks.ts).
+
+const resultBytes = 1024 * 1024;
+
+/** What the gate's agent is doing in this run: asked, or its checks run; null: neither. */
+export const addedPhase = ({ evidence }: Pick<GateRunRow, "evidence">): AddedChecks["phase"] =>
+  evidence?.added?.phase ?? null;
+
+/** Each time it is asked it begins anew: what an earlier session knew is about another head. */
+export const gateAgentHome = ({ run, build, wave }: RunInWave, fence = run.fence): string =>
+  homePath(build.id, `${run.gate}-${wave.number}-${run.round}.${fence}`);
+
+/** The stage in which the gate's agent is asked for checks. */
+export async function checksStage(
+  ports: Ports,
+  endpoint: SandboxEndpoint,
+  loaded: RunInWave,
+  env: Readonly<Record<string, string>>,
+): Promise<StageSpec> {
+  const { run, build } = loaded;
+  const { role, own } = run.evidence!.added!;
+  const { command = null, exitCode = null, outputTail = "" } = run.evidence!;
+  const verdict = own.verdict === "absent" ? "absent" : "passed";
+  const pack = ports.agents.checksPack({
+    ...(await waveContext(ports, loaded)),
+    gate: run.gate,
+    role,
+    outcome: { verdict, command, exitCode, outputTail },
+  });
+  const isNewHome = !keepsJobsApart(build) && (await ports.store.jobs.find({ key: run.jobKey! })) === null;
+  return askStage(ports, endpoint, loaded, {
+    spec: agentSpecFor(build.plan, role),
+    role,
+    pack,
+    home: gateAgentHome(loaded),
+    isNewHome,
+    resultSchema: ports.gates.checksSchema,
+    env,
+  });
+}
+
+/** The checks that the agent handed in, once its job has ended, or why there are none: then the gate goes by its own. */
+export async function proposedChecks(
+  ports: Ports,
+  endpoint: SandboxEndpoint,
+  loaded: RunInWave,
+  state: JobState,
+): Promise<{ readonly checks: AddedCheck[] } | { readonly lack: string }> {
+  const handedIn = await resultFile(ports, endpoint, loaded, state);
+  if ("lack" in handedIn) return handedIn;
+  try {
+    const masked = ports.gates.parseChecks(handedIn.masked);
+    const raw = ports.gates.parseChecks(handedIn.text);
+    return { checks: await takeChecks(ports, endpoint, loaded, { masked, raw }) };
+  } catch (error) {
+    if (!(error instanceof WavesmithError && error.code === "usage")) throw error;
+    return { lack: error.message };
+  }
+}
+
+async function resultFile(
+  ports: Ports,
+  endpoint: SandboxEndpoint,
+  { run, build }: RunInWave,
+  state: JobState,
+): Promise<{ text: string; masked: string } | { lack: string }> {
+  const jobKey = run.jobKey!;
+  if (state.cancelReason === overBudget) return { lack: "the time limit of the plan was used up while it was at work" };
+  const mask = await gateMask(ports, build, run);
+  const stage = state.stages.find((candidate) => candidate.name === "agent");
+  if (stage === undefined || stage.status !== "passed") {
+    const before = failedStage(state);
+    if (stage === undefined || stage.status === "skipped" || stage.status === "pending")
+      return { lack: before === null ? "it was never started" : `it was not started: ${describeFailure(before)}` };
+    const said = stage.timedOut ? null : ports.agents.endOf(await stageOutput(endpoint, jobKey, stage, mask));
+    return { lack: `it did not finish: ${said === null ? describeFailure(stage) : endText(said)}` };
+  }
+  try {
+    const file = await endpoint.guest.readFile(`${handoverPath(jobKey)}/result.json`, { maxBytes: resultBytes });
+    if (file === null) return { lack: "it handed in no file of checks (WAVESMITH_RESULT_FILE)" };
+    const text = file.toString("utf8");
+    return { text, masked: mask(text) };
+  } catch (error) {
+    if (!(error instanceof WavesmithError && error.code === "guest-refused")) throw error;
+    return { lack: `what it handed in cannot be read: ${mask(error.message)}` };
+  }
+}
+
+interface Proposal {
+  readonly masked: readonly ProposedCheck[];
+  readonly raw: readonly ProposedCheck[];
+}
+
+/** What is to be known of each check while its agent's tree is still there. */
+async function takeChecks(
+  ports: Ports,
+  endpoint: SandboxEndpoint,
+  loaded: RunInWave,
+  { masked, raw }: Proposal,
+): Promise<AddedCheck[]> {
+  const { run, build } = loaded;
+  const known = await committedPaths(ports, build.projectId, run.sha);
+  const taken: AddedCheck[] = [];
+  for (const [index, check] of masked.entries()) {
+    const refused = refusalOf(endpoint, check, raw[index]!);
+    const needs = refused === null ? await ownPaths(ports, endpoint, loaded, { check, known }) : [];
+    taken.push({ ...check, needs, refused, result: null });
+  }
+  return taken;
+}
+
+/** Why a check could tell nothing on another tree than its agent's; null: it may be run. */
+function refusalOf({ workspaceRoot }: SandboxEndpoint, { command }: ProposedCheck, raw: ProposedCheck): string | null {
+  if (command !== raw.command) return "it holds the value of a secret";
+  const own = ["trees", "homes", "handover"].find((folder) => command.includes(`${workspaceRoot}/${folder}/`));
+  return own === undefined ? null : "it names a folder of its agent's, which is gone by then";
+}
+
+/** Files and folders of a commit. */
+async function committedPaths({ workspace }: Ports, projectId: string, sha: string): Promise<ReadonlySet<string>> {
+  const known = new Set<string>();
+  for (const { path } of await workspace.listFiles(projectId as never, sha as never)) {
+    const parts = path.split("/");
+    for (let length = 1; length <= parts.length; length += 1) known.add(parts.slice(0, length).join("/"));
+  }
+  return known;
+}
+
+/** Paths that a check names and that are in its agent's tree, but in no commit. */
+async function ownPaths(
+  ports: Ports,
+  { guest }: SandboxEndpoint,
+  { run, wave }: RunInWave,
+  { check, known }: { readonly check: ProposedCheck; readonly known: ReadonlySet<string> },
+): Promise<string[]> {
+  const own: string[] = [];
+  for (const path of ports.gates.pathsIn(check.command)) {
+    if (known.has(path)) continue;
+    if ((await guest.stat(`${gateTreePath(wave.number, run)}/${path}`)) !== null) own.push(path);
+  }
+  return own;
+}

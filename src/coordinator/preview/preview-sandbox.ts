@@ -1,0 +1,127 @@
+import type { SandboxId } from "../../domain/ids.ts";
+import type { JobState, SandboxDriver, SandboxEndpoint, SandboxInfo } from "../../sandbox/port.ts";
+import type { BuildRow, JobRow, PreviewRow } from "../../store/port.ts";
+import { lostState } from "../job/job-stages.ts";
+import { isPreviewPlace, previewPlaceOf } from "../names.ts";
+import type { Ports } from "../port.ts";
+import { networkPolicyOf } from "../sandboxes/network-policy.ts";
+import { withSandboxAlone } from "../sandboxes/sandbox-events.ts";
+
+// The preview runs the agents' code and outlives its wave, so it gets a sandbox of its own: its own volume, loopback,
+// /tmp and processes. Nothing it writes reaches a gate, a task or the project's tree.
+//
+// P1. A project has at most one preview sandbox. The row of the shown preview names it before it is made (W9).
+// P2. It is opened, cleared and swept under its own lock, and each looks at the rows again under that lock. So a sandbox
+//     that no shown preview names is removed with its volume, by whoever looks next.
+
+/** Which project's preview, and in which driver's sandbox. */
+export type PreviewPlace = Pick<BuildRow, "projectId" | "sandboxDriver">;
+
+/** The previews of a project that run or are about to; at most one, but for the moment in which one replaces another. */
+export async function shownPreviews(ports: Ports, projectId: string): Promise<PreviewRow[]> {
+  const rows = await ports.store.previews.list({ status: ["starting", "ready"] });
+  const builds = await ports.store.builds.list({ projectId, id: rows.map((row) => row.buildId) });
+  return rows.filter((row) => builds.some((build) => build.id === row.buildId));
+}
+
+/** The running sandbox of the project's preview; null when there is none. */
+export const findPreviewSandbox = (ports: Ports, { projectId, sandboxDriver }: PreviewPlace) =>
+  ports.driver(sandboxDriver).find(previewPlaceOf(projectId));
+
+/**
+ * The preview's sandbox with the tree of its commit; made afresh unless it is already this preview's. Null when the row
+ * does not ask for it any more.
+ */
+export function openPreviewSandbox(ports: Ports, build: BuildRow, row: PreviewRow): Promise<SandboxEndpoint | null> {
+  const { buildId, jobKey, sandboxId, sha } = row;
+  return withSandboxAlone(ports, previewPlaceOf(build.projectId), async () => {
+    if ((await ports.store.previews.find({ buildId, jobKey, status: "starting" })) === null) return null;
+    const driver = ports.driver(build.sandboxDriver);
+    const projectId = previewPlaceOf(build.projectId);
+    const present = await driver.find(projectId);
+    if (present?.sandboxId !== sandboxId) await driver.remove(projectId, { volume: true });
+    const endpoint = await driver.ensure({
+      projectId,
+      sandboxId: sandboxId as SandboxId,
+      tenantId: build.tenantId,
+      network: networkPolicyOf(build),
+      limits: ports.sandboxPolicy.limits,
+    });
+    // A start that was given up must not begin after all.
+    await endUnshownJobs(ports, build, endpoint, "it is started again");
+    // From the authority, never from the project's volume, which agents write.
+    await ports.workspace.syncVolume(build.projectId as never, endpoint.guest, sha);
+    return endpoint;
+  });
+}
+
+/**
+ * Ends the preview jobs of a project that no shown preview names, then removes the sandbox unless a shown preview has it.
+ * Safe to call at any time and by anybody.
+ */
+export async function clearPreviews(ports: Ports, place: PreviewPlace, reason: string): Promise<void> {
+  const driver = ports.driver(place.sandboxDriver);
+  await withSandboxAlone(ports, previewPlaceOf(place.projectId), () => clearAlone(ports, driver, place, reason));
+}
+
+async function clearAlone(ports: Ports, driver: SandboxDriver, place: PreviewPlace, reason: string): Promise<void> {
+  const present = await findPreviewSandbox(ports, place);
+  const shown = await endUnshownJobs(ports, place, present, reason);
+  const isShown = present !== null && shown.some((row) => row.sandboxId === present.sandboxId);
+  if (!isShown) await driver.remove(previewPlaceOf(place.projectId), { volume: true });
+}
+
+/** Ends the preview jobs of the project but those of shown previews, which it returns. */
+async function endUnshownJobs(
+  ports: Ports,
+  { projectId }: PreviewPlace,
+  present: SandboxEndpoint | null,
+  reason: string,
+): Promise<PreviewRow[]> {
+  const shown = await shownPreviews(ports, projectId);
+  for (const job of await ports.store.jobs.list({ projectId, ownerKind: "preview", status: ["intended", "running"] })) {
+    if (shown.some((row) => row.jobKey === job.key)) continue;
+    const state = await endedState(present, job, reason);
+    const ended = { status: "ended", state, endedAt: ports.clock.now(), leaseOwner: null, leaseUntil: null } as const;
+    await ports.store.jobs.update({ key: job.key, status: ["intended", "running"] }, ended);
+  }
+  return shown;
+}
+
+/** A job whose guest does not answer ends with its sandbox, which is removed next. */
+const endedState = (present: SandboxEndpoint | null, { key }: JobRow, reason: string): Promise<JobState> =>
+  present === null
+    ? Promise.resolve(lostState(key))
+    : present.guest.cancelJob(key, { reason, graceMs: 2_000 }).catch(() => lostState(key));
+
+/** Removes the preview sandboxes among these that no shown preview names. Returns their ids. */
+export async function sweepPreviewSandboxes(
+  ports: Ports,
+  driver: SandboxDriver,
+  infos: readonly SandboxInfo[],
+): Promise<string[]> {
+  const swept: string[] = [];
+  for (const { projectId: place, sandboxId } of infos) {
+    if (!isPreviewPlace(place)) continue;
+    const isSwept = await withSandboxAlone(ports, place, () => sweepAlone(ports, driver, place, sandboxId), {
+      wait: false,
+    });
+    if (isSwept === true) swept.push(sandboxId ?? place);
+  }
+  return swept;
+}
+
+async function sweepAlone(
+  ports: Ports,
+  driver: SandboxDriver,
+  place: SandboxInfo["projectId"],
+  sandboxId: string | null,
+): Promise<boolean> {
+  const named =
+    sandboxId === null ? null : await ports.store.previews.find({ sandboxId, status: ["starting", "ready"] });
+  if (named !== null) return false;
+  const present = await driver.find(place);
+  if (present !== null && present.sandboxId !== sandboxId) return false;
+  await driver.remove(place, { volume: true });
+  return true;
+}

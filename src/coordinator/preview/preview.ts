@@ -1,0 +1,219 @@
+import { WavesmithError } from "../../domain/errors.ts";
+import type { JobState } from "../../sandbox/port.ts";
+import type { BuildRow, PreviewRow, StoreTransaction } from "../../store/port.ts";
+import { frameJob } from "../job/frame-job.ts";
+import { maskOf } from "../job/job-results.ts";
+import { shell, stage, startJob } from "../job/job-stages.ts";
+import { emitFor } from "../next/advance.ts";
+import type { Ports } from "../port.ts";
+import { whyNoRoom } from "../sandboxes/admit-sandbox.ts";
+import { clearPreviews, openPreviewSandbox } from "./preview-sandbox.ts";
+import { evictPreview, isForgotten } from "./sleep-preview.ts";
+
+// A preview runs in a sandbox of its own. It is shown only after it has answered; one that dies is started again three
+// times, then said to be dead. That it is to be started again is an event of the commit that ends its job, so that it is,
+// although whoever saw it die dies as well.
+
+const maxStarts = 4;
+const bootTimeoutMs = 120_000;
+/** Previews of a project that are not over. */
+const live = ["starting", "ready", "asleep"] as const;
+
+/**
+ * Starts the preview of a delivered wave, in place of the one before, or again when it died or was woken. Safe to call
+ * twice; one that was stopped or put to sleep meanwhile stays so.
+ */
+export async function deployPreview(ports: Ports, buildId: string, waveNumber: number): Promise<void> {
+  const wave = await ports.store.waves.get({ buildId, number: waveNumber });
+  const build = await ports.store.builds.get({ id: wave.buildId });
+  const before = await ports.store.previews.find({ buildId: build.id });
+  if (build.plan.preview === null || wave.headSha === null) return;
+  if (before !== null && before.waveNumber > wave.number) return;
+  const own = before?.waveNumber === wave.number ? before : null;
+  const start = own === null ? 1 : await nextStart(ports, own);
+  if (start === null) return clearPreviews(ports, build, own?.reason ?? "it is not shown any more");
+  for (const other of await otherPreviews(ports, build)) await stopPreview(ports, other, "a newer wave is shown");
+  const row = await intendPreview(ports, before, {
+    buildId: build.id,
+    waveNumber: wave.number,
+    sha: wave.headSha,
+    status: "starting",
+    port: 0,
+    starts: start,
+    // A new one each time: that of a start which was given up never starts.
+    jobKey: `preview-${build.id}-${wave.number}-${ports.ids("job")}`,
+    // One that died goes on in its sandbox; another wave never does.
+    sandboxId: own?.sandboxId ?? ports.ids("sandbox"),
+    requestedAt: own?.requestedAt ?? ports.clock.now(),
+    reason: null,
+  });
+  if (row !== null) await startPreview(ports, build, row);
+}
+
+/** Which start of this preview is due; null when none is. Whoever wrote its row may have died before its job began. */
+async function nextStart(ports: Ports, { status, jobKey, starts }: PreviewRow): Promise<number | null> {
+  if (status !== "starting" && status !== "ready") return null;
+  const job = await ports.store.jobs.find({ key: jobKey });
+  if (job?.status === "running") return null;
+  return job?.status === "ended" ? starts + 1 : starts;
+}
+
+/** The other builds of the project that have a preview: a project shows one at a time. */
+async function otherPreviews(ports: Ports, { id, projectId }: BuildRow): Promise<string[]> {
+  const rows = await ports.store.previews.list({ status: live });
+  const ids = rows.map((row) => row.buildId).filter((buildId) => buildId !== id);
+  return (await ports.store.builds.list({ projectId, id: ids })).map((build) => build.id);
+}
+
+async function startPreview(ports: Ports, build: BuildRow, row: PreviewRow): Promise<void> {
+  const { buildId, waveNumber, sha, jobKey, starts } = row;
+  const preview = build.plan.preview!;
+  await makeRoom(ports);
+  const endpoint = await openPreviewSandbox(ports, build, row);
+  if (endpoint === null) return clearPreviews(ports, build, "it is not shown any more");
+  const setting = await frameJob({
+    ports,
+    endpoint,
+    plan: build.plan,
+    projectId: build.projectId,
+    sha,
+    treePath: "repo",
+    mentions: [preview.command],
+  });
+  await ports.store.previews.update({ buildId, jobKey }, { port: setting.port });
+  const boot = stage({
+    name: "preview",
+    argv: shell(preview.command),
+    env: setting.env,
+    cwd: "repo",
+    timeoutMs: bootTimeoutMs,
+  });
+  const ready = { http: { port: setting.port, path: preview.healthPath } };
+  await startJob(ports, endpoint, {
+    key: jobKey,
+    build,
+    owner: { kind: "preview", id: build.id, fence: starts },
+    spec: {
+      stages: [...setting.stages, { ...boot, background: true, ready }],
+      ...setting.reach,
+      labels: { build: build.id, preview: String(waveNumber) },
+    },
+  });
+}
+
+/**
+ * A preview gives way to builds; among previews the one that was asked for last goes first. Fails with `capacity`,
+ * retryable, when the machine has no room for one more sandbox.
+ */
+async function makeRoom(ports: Ports): Promise<void> {
+  for (;;) {
+    const full = whyNoRoom(ports, await ports.machine.room());
+    if (full === null) return;
+    if (await evictPreview(ports)) continue;
+    throw new WavesmithError("capacity", `no room for the preview's sandbox: ${full}`, {
+      retryable: true,
+      retryAfterMs: 10_000,
+    });
+  }
+}
+
+/**
+ * Writes down which job is the preview, and in which sandbox. Null when meanwhile its wave was taken back, its build
+ * cancelled, or the row it replaces changed: then somebody else has started or stopped it.
+ */
+async function intendPreview(ports: Ports, replaced: PreviewRow | null, row: PreviewRow): Promise<PreviewRow | null> {
+  const { buildId, waveNumber } = row;
+  return ports.store.transaction("preview-intend", async (transaction) => {
+    const build = await transaction.lockBuild(buildId);
+    const wave = await transaction.waves.get({ buildId, number: waveNumber });
+    if (wave.status !== "passed" || build.status === "cancelling" || build.status === "cancelled") {
+      const stopped = { status: "stopped", reason: `wave ${waveNumber} is not shown any more` } as const;
+      await transaction.previews.update({ buildId, waveNumber, status: live }, stopped);
+      return null;
+    }
+    const present = await transaction.previews.find({ buildId });
+    if (present?.jobKey !== replaced?.jobKey || present?.status !== replaced?.status) return null;
+    await transaction.previews.insertIfAbsent(row);
+    await transaction.previews.update({ buildId }, row);
+    return row;
+  });
+}
+
+/** The preview's row follows its job: ready once it answered. A job that the row says is not shown any more is ended. */
+export async function previewProgressed(ports: Ports, build: BuildRow, state: JobState): Promise<void> {
+  if (state.status !== "running") return;
+  const { id: buildId } = build;
+  const row = await ports.store.previews.find({ buildId });
+  if (row?.jobKey !== state.key || (row.status !== "starting" && row.status !== "ready"))
+    await clearPreviews(ports, build, row?.reason ?? "it is not shown any more");
+  else if (state.stages.at(-1)?.status === "ready")
+    await ports.store.previews.update({ buildId, jobKey: state.key, status: "starting" }, { status: "ready" });
+}
+
+/** The preview's job ended: stopped by us, to be started again, or dead. Belongs in the commit that ends the job. */
+export async function settlePreview(
+  transaction: StoreTransaction,
+  ports: Ports,
+  build: BuildRow,
+  jobKey: string,
+  state: JobState,
+): Promise<void> {
+  const row = await transaction.previews.find({ buildId: build.id, jobKey, status: ["starting", "ready"] });
+  if (row === null) return;
+  const set = (patch: Partial<PreviewRow>) => transaction.previews.update({ buildId: build.id, jobKey }, patch);
+  if (state.status === "cancelled") {
+    await set({ status: "stopped", reason: state.cancelReason });
+    return;
+  }
+  // Its machine was started anew, say, and nobody has asked for it since.
+  if (state.status === "lost" && isForgotten(ports, row)) {
+    await set({ status: "asleep", reason: "nobody asked for it for a while" });
+    return;
+  }
+  if (row.starts >= maxStarts) {
+    await set({ status: "dead", reason: whyDead(row, state) });
+    return;
+  }
+  await set({ status: "starting" });
+  const { waveNumber, sha } = row;
+  await emitFor(transaction, build, "agent/preview.deploy", jobKey, row.starts, { waveNumber, sha });
+}
+
+function whyDead(row: PreviewRow, state: JobState): string {
+  const stage = state.stages.findLast((candidate) => candidate.status === "failed");
+  const end = stage?.exitCode ?? stage?.signal ?? null;
+  const last = stage === undefined ? `its job was ${state.status}` : (stage.error ?? stage.name);
+  return `it died ${row.starts} times, last: ${last}${end === null ? "" : ` (exit ${end})`}`;
+}
+
+/** Says of a preview that could not be started that it is dead, and why, and removes what there is of it. */
+export async function failPreview(ports: Ports, buildId: string, waveNumber: number, reason: string): Promise<void> {
+  const said = (await maskOf(ports, await ports.store.builds.get({ id: buildId }), null))(reason);
+  await ports.store.transaction("fail-preview", async (transaction) => {
+    await transaction.lockBuild(buildId);
+    const { headSha } = await transaction.waves.get({ buildId, number: waveNumber });
+    const present = await transaction.previews.find({ buildId });
+    if (present !== null && present.waveNumber > waveNumber) return;
+    if (present?.waveNumber === waveNumber && present.status !== "starting") return;
+    const never = { waveNumber, sha: headSha ?? "", port: 0, starts: 0, jobKey: `preview-${buildId}-${waveNumber}` };
+    const dead = { status: "dead", reason: `it could not be started: ${said}`, ...never } as const;
+    await transaction.previews.insertIfAbsent({ buildId, ...dead });
+    await transaction.previews.update({ buildId }, dead);
+  });
+}
+
+/** Removes what there is of a build's preview when it is not shown; safe when nothing is. */
+export async function clearPreviewOf(ports: Ports, buildId: string, reason: string): Promise<void> {
+  await clearPreviews(ports, await ports.store.builds.get({ id: buildId }), reason);
+}
+
+/** Says that a build's preview is shown no more, in the commit that takes its wave back. Its job is ended after. */
+export async function hidePreview(transaction: StoreTransaction, buildId: string, reason: string): Promise<void> {
+  await transaction.previews.update({ buildId, status: live }, { status: "stopped", reason });
+}
+
+/** Stops a build's preview and removes its sandbox; safe when there is none. */
+export async function stopPreview(ports: Ports, buildId: string, reason: string): Promise<void> {
+  const [stopped] = await ports.store.previews.update({ buildId, status: live }, { status: "stopped", reason });
+  if (stopped !== undefined) await clearPreviewOf(ports, buildId, reason);
+}

@@ -1,0 +1,91 @@
+import { messageOf } from "../../domain/errors.ts";
+import type { PreviewRow } from "../../store/port.ts";
+import { previewPlaceOf } from "../names.ts";
+import { emitFor } from "../next/advance.ts";
+import type { Ports } from "../port.ts";
+import { mebibytes } from "../sandboxes/volume-limit.ts";
+import { clearPreviews, shownPreviews } from "./preview-sandbox.ts";
+
+// A preview that nobody asks for is put to sleep: its sandbox is removed, with whatever it wrote. The next request wakes
+// it up, in a sandbox of its own that is made afresh. Whoever puts it to sleep does so on the condition that nobody has
+// asked for it since; a request that comes later finds it asleep and wakes it.
+
+/** Counting many small files takes long. */
+const countMs = 20_000;
+
+/** Whether nobody has asked for this preview for as long as the setting allows. */
+export function isForgotten(ports: Ports, { requestedAt }: PreviewRow): boolean {
+  const { previewTtlMs } = ports.sandboxPolicy;
+  return previewTtlMs !== null && ports.clock.now().getTime() - (requestedAt?.getTime() ?? 0) >= previewTtlMs;
+}
+
+/** Puts to sleep the previews that nobody asks for, and ends those whose volume is above its limit. */
+export async function sleepIdlePreviews(ports: Ports): Promise<{ asleep: string[]; ended: string[] }> {
+  const asleep: string[] = [];
+  const ended: string[] = [];
+  for (const row of await ports.store.previews.list({ status: "ready" })) {
+    try {
+      if (isForgotten(ports, row)) {
+        if (await sleepPreview(ports, row, "nobody asked for it for a while")) asleep.push(row.buildId);
+      } else if (await endOversized(ports, row)) ended.push(row.buildId);
+    } catch (error) {
+      // One that cannot be ended must not keep the others from it.
+      ports.log.warn(`the preview of build ${row.buildId} could not be looked after: ${messageOf(error)}`);
+    }
+  }
+  return { asleep, ended };
+}
+
+/** False when somebody asked for it, or something else became of it, since the row was read. */
+async function sleepPreview(ports: Ports, row: PreviewRow, reason: string): Promise<boolean> {
+  const { buildId, jobKey, requestedAt, status } = row;
+  const [asleep] = await ports.store.previews.update(
+    { buildId, jobKey, requestedAt, status },
+    { status: "asleep", reason },
+  );
+  if (asleep === undefined) return false;
+  await clearPreviews(ports, await ports.store.builds.get({ id: buildId }), reason);
+  return true;
+}
+
+/** Puts the previews of a project to sleep, because nobody can reach them or room is needed. */
+export async function sleepPreviewsOf(ports: Ports, projectId: string, reason: string): Promise<void> {
+  for (const row of await shownPreviews(ports, projectId)) await sleepPreview(ports, row, reason);
+}
+
+/** Makes room by putting the preview to sleep that nobody has asked for the longest; false when there is none. */
+export async function evictPreview(ports: Ports): Promise<boolean> {
+  for (const row of await ports.store.previews.list({ status: "ready" }, { by: "requestedAt" }))
+    if (await sleepPreview(ports, row, "its room was needed")) return true;
+  return false;
+}
+
+/** Where nothing keeps a volume to its limit, a preview above it is ended. */
+async function endOversized(ports: Ports, { buildId, jobKey }: PreviewRow): Promise<boolean> {
+  const build = await ports.store.builds.get({ id: buildId });
+  const driver = ports.driver(build.sandboxDriver);
+  if ((await driver.capabilities()).disk !== "watched") return false;
+  const takes = await driver.volumeBytes(previewPlaceOf(build.projectId), countMs);
+  const { diskBytes: most } = ports.sandboxPolicy.limits;
+  if (takes === null || takes <= most) return false;
+  const reason = `its volume takes ${mebibytes(takes)} of at most ${mebibytes(most)}`;
+  const [dead] = await ports.store.previews.update({ buildId, jobKey, status: "ready" }, { status: "dead", reason });
+  if (dead !== undefined) await clearPreviews(ports, build, reason);
+  return dead !== undefined;
+}
+
+/** Asks for a sleeping preview to be started; safe to call by many at once. */
+export async function wakePreview(ports: Ports, buildId: string): Promise<void> {
+  const ids = { jobKey: `preview-${buildId}-${ports.ids("job")}`, sandboxId: ports.ids("sandbox") };
+  await ports.store.transaction("preview-wake", async (transaction) => {
+    const build = await transaction.lockBuild(buildId);
+    const [row] = await transaction.previews.update(
+      { buildId, status: "asleep" },
+      { ...ids, status: "starting", port: 0, starts: 1, reason: null, requestedAt: ports.clock.now() },
+    );
+    if (row === undefined) return;
+    const { waveNumber, sha } = row;
+    // The job's key is new, so this event's id is new as well (W13).
+    await emitFor(transaction, build, "agent/preview.deploy", ids.jobKey, 0, { waveNumber, sha });
+  });
+}

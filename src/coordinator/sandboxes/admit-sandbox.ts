@@ -1,0 +1,218 @@
+import { WavesmithError } from "../../domain/errors.ts";
+import { type MachineRoom, roomRemedy } from "../../domain/sandbox.ts";
+import type { BuildRow, SandboxRow, StoreTransaction } from "../../store/port.ts";
+import type { Ports } from "../port.ts";
+import { evictPreview } from "../preview/sleep-preview.ts";
+import { projectsAtWork, stopLongestIdle } from "./idle-sandboxes.ts";
+import { networkPolicyOf } from "./network-policy.ts";
+import { bootSubject, presentStates, tellSandbox } from "./sandbox-events.ts";
+import { mebibytes } from "./volume-limit.ts";
+import { forgetGone } from "./watch-sandboxes.ts";
+
+// Whether one more sandbox may run is decided in the transaction that says it is to run, under the tenant's row and one
+// lock for the machine: a row counts from the moment it is admitted, not from when its container is seen.
+
+/** What a sandbox takes of memory before its agents have shown how much they need. */
+const startBytes = 256 * 1024 ** 2;
+/** So long after its start what a sandbox takes does not show in the machine's figures yet. */
+const settlingMs = 20_000;
+const retryAfterMs = 10_000;
+/** Whoever still waits has asked within this time, also where many tries have made the pauses longer. */
+const longestPauseMs = 120_000;
+
+/** Why no further sandbox may run, in words, and whose idle sandboxes hold the room it lacks. */
+interface Shortage {
+  readonly full: string;
+  readonly idleOf: "tenant" | "machine" | null;
+}
+
+type Admission = { readonly row: SandboxRow } | Shortage;
+
+/**
+ * Writes down that the project's sandbox is to run, before anything is made (W9). Idle sandboxes of other projects give
+ * way, the one idle longest first. Fails with `capacity`, retryable, when its tenant or the machine has no room even so;
+ * the reason stands in its row.
+ */
+export async function admitSandbox(ports: Ports, build: BuildRow): Promise<SandboxRow> {
+  let admission = await admit(ports, build);
+  // What was killed with whoever looked after it counts until somebody looks: that is now.
+  if ("full" in admission && (await forgetGone(ports, build.projectId))) admission = await admit(ports, build);
+  // A preview starts again with its next request, so builds go first.
+  while ("full" in admission && whyNoRoom(ports, await ports.machine.room()) !== null && (await evictPreview(ports)))
+    admission = await admit(ports, build);
+  if ("full" in admission && admission.idleOf !== null) admission = await admitInsteadOfIdle(ports, build);
+  if ("row" in admission) return admission.row;
+  throw new WavesmithError("capacity", `no room for one more sandbox: ${admission.full}`, {
+    retryable: true,
+    retryAfterMs,
+    remedy: roomRemedy,
+  });
+}
+
+/** One at a time: a project that finds the room another one has made stops nothing more. */
+async function admitInsteadOfIdle(ports: Ports, build: BuildRow): Promise<Admission> {
+  const admission = await ports.store.alone(
+    "room for sandboxes",
+    async () => {
+      for (;;) {
+        const now = await admit(ports, build);
+        if ("row" in now || now.idleOf === null) return now;
+        if (!(await stopLongestIdle(ports, now.idleOf === "tenant" ? build.tenantId : null))) return now;
+      }
+    },
+    { wait: true },
+  );
+  return admission!;
+}
+
+async function admit(ports: Ports, build: BuildRow): Promise<Admission> {
+  const room = await ports.machine.room();
+  return ports.store.transaction("sandbox-intend", (transaction) => decide(transaction, ports, build, room));
+}
+
+async function decide(
+  transaction: StoreTransaction,
+  ports: Ports,
+  build: BuildRow,
+  room: MachineRoom,
+): Promise<Admission> {
+  await transaction.lockTenant(build.tenantId);
+  await transaction.lockMachine();
+  const before = await presentSandbox(transaction, ports, build);
+  const now = ports.clock.now();
+  const shortage = await findShortage(transaction, ports, build, room);
+  const full = shortage?.full ?? null;
+  const wanted = {
+    state: "wanted" as const,
+    reason: full,
+    network: networkPolicyOf(build),
+    limits: ports.sandboxPolicy.limits,
+    checkedAt: now,
+  };
+  // A build that waits for room stands still by its own will: nobody need ask on for it.
+  if (full !== null)
+    await transaction.builds.update({ id: build.id, status: ["running", "cancelling"] }, { movedAt: now });
+  if (before !== null) {
+    const [row] = await transaction.sandboxes.update({ id: before.id }, { ...wanted, usedAt: now });
+    return shortage ?? { row: row! };
+  }
+  const row = await transaction.sandboxes.insert({
+    id: ports.ids("sandbox"),
+    projectId: build.projectId,
+    driver: build.sandboxDriver,
+    createdAt: now,
+    usedAt: now,
+    ...wanted,
+  });
+  await tellSandbox(transaction, row, { name: "sandbox/created", subject: row.id });
+  return shortage ?? { row };
+}
+
+/** The project's sandbox of this driver; one of another driver gives its place up. */
+async function presentSandbox(
+  transaction: StoreTransaction,
+  ports: Ports,
+  { projectId, sandboxDriver }: BuildRow,
+): Promise<SandboxRow | null> {
+  const present = await transaction.sandboxes.find({ projectId, state: presentStates });
+  if (present === null || present.driver === sandboxDriver) return present;
+  const reason = `replaced by one of ${sandboxDriver}`;
+  await transaction.sandboxes.update({ id: present.id }, { state: "removed", removedAt: ports.clock.now(), reason });
+  if (present.state === "running")
+    await tellSandbox(transaction, present, {
+      name: "sandbox/stopped",
+      subject: bootSubject(present),
+      facts: { reason },
+    });
+  return null;
+}
+
+/** What keeps one more sandbox from running; null when nothing does. */
+async function findShortage(
+  transaction: StoreTransaction,
+  ports: Ports,
+  build: BuildRow,
+  room: MachineRoom,
+): Promise<Shortage | null> {
+  const { projectId } = build;
+  const rows = await transaction.sandboxes.list({ state: ["running", "wanted"] });
+  const others = rows.filter((row) => row.projectId !== projectId && (row.state === "running" || row.reason === null));
+  const first = await whoIsFirst(transaction, ports, build, rows);
+  const shortage =
+    (await tenantShortage(transaction, ports, build, others)) ??
+    (await processorShortage(transaction, ports, others)) ??
+    memoryShortage(ports, others, room) ??
+    diskShortage(ports, room);
+  if (shortage === null) return first === null ? null : { full: first, idleOf: null };
+  // What a stop would free goes to the build that has waited longer, which asks for it itself.
+  return first === null ? shortage : { ...shortage, idleOf: null };
+}
+
+async function tenantShortage(
+  transaction: StoreTransaction,
+  { sandboxPolicy: { maxRunningPerTenant: most } }: Ports,
+  { tenantId }: BuildRow,
+  others: readonly SandboxRow[],
+): Promise<Shortage | null> {
+  const count = (await transaction.projects.list({ tenantId, id: others.map((row) => row.projectId) })).length;
+  if (most === null || count < most) return null;
+  return { full: `${count} of this tenant's sandboxes run, of at most ${most}`, idleOf: "tenant" };
+}
+
+/** Only sandboxes at work, or about to be, count against the processors: an idle one uses none. */
+async function processorShortage(
+  transaction: StoreTransaction,
+  { processors, sandboxPolicy: { limits, cpuOvercommit } }: Ports,
+  others: readonly SandboxRow[],
+): Promise<Shortage | null> {
+  const ids = others.map((row) => row.projectId);
+  const atWork = await projectsAtWork(transaction, ids);
+  const busy = others.filter((row) => row.state === "wanted" || atWork.has(row.projectId));
+  const taken = busy.reduce((sum, row) => sum + (row.limits ?? limits).cpus, 0);
+  const most = processors * cpuOvercommit;
+  if (busy.length === 0 || taken + limits.cpus <= most) return null;
+  return { full: `the ${busy.length} at work may use ${taken} of ${most} processors to be promised`, idleOf: null };
+}
+
+/**
+ * Builds of a tenant get what becomes free in the order in which they were asked for. One that asks no more, whatever
+ * became of it, holds nobody up.
+ */
+async function whoIsFirst(
+  transaction: StoreTransaction,
+  ports: Ports,
+  { tenantId, projectId, position }: BuildRow,
+  rows: readonly SandboxRow[],
+): Promise<string | null> {
+  const since = ports.clock.now().getTime() - longestPauseMs;
+  const ids = rows
+    .filter(({ state, reason, checkedAt }) => state === "wanted" && reason !== null && Number(checkedAt) > since)
+    .map((row) => row.projectId)
+    .filter((id) => id !== projectId);
+  if (ids.length === 0) return null;
+  const builds = await transaction.builds.list({ tenantId, projectId: ids, status: "running" }, { by: "position" });
+  const first = builds.find((other) => other.position < position);
+  return first === undefined ? null : `build ${first.id} has waited for it longer`;
+}
+
+/** Why the machine has no room for one more sandbox, in words; null when it has. */
+export const whyNoRoom = (ports: Ports, room: MachineRoom): string | null =>
+  (memoryShortage(ports, [], room) ?? diskShortage(ports, room))?.full ?? null;
+
+function memoryShortage(ports: Ports, others: readonly SandboxRow[], room: MachineRoom): Shortage | null {
+  const { reserveMemoryBytes } = ports.sandboxPolicy;
+  const since = ports.clock.now().getTime() - settlingMs;
+  const starting = others.filter((row) => row.startedAt === null || row.startedAt.getTime() > since).length;
+  const memoryBytes = room.memoryBytes - starting * startBytes;
+  if (memoryBytes >= reserveMemoryBytes + startBytes) return null;
+  const full = `${mebibytes(memoryBytes)} of memory are left, and one takes ${mebibytes(startBytes)} with ${mebibytes(reserveMemoryBytes)} kept free`;
+  return { full, idleOf: "machine" };
+}
+
+/** No stop makes room on the disk: a stopped sandbox keeps its volume. */
+function diskShortage(ports: Ports, { diskBytes }: MachineRoom): Shortage | null {
+  const { reserveDiskBytes } = ports.sandboxPolicy;
+  if (diskBytes >= reserveDiskBytes) return null;
+  const full = `${mebibytes(diskBytes)} of disk are left, and ${mebibytes(reserveDiskBytes)} are kept free`;
+  return { full, idleOf: null };
+}

@@ -1,0 +1,47 @@
+import type { ProjectId } from "../../domain/ids.ts";
+import type { SandboxEndpoint } from "../../sandbox/port.ts";
+import type { SandboxRow } from "../../store/port.ts";
+import type { Ports } from "../port.ts";
+import { bootSubject, presentStates, tellSandbox } from "./sandbox-events.ts";
+
+/** Writes down which boot of the sandbox runs, and tells of its start; of an earlier boot that was replaced, its end. */
+export async function recordBoot(
+  ports: Ports,
+  row: SandboxRow,
+  { bootId }: Pick<SandboxEndpoint, "bootId">,
+): Promise<void> {
+  await ports.store.transaction("sandbox-boot", async (transaction) => {
+    const now = ports.clock.now();
+    const before = await transaction.sandboxes.find({ id: row.id, bootId: row.bootId, state: presentStates });
+    const running = { bootId, state: "running", startedAt: now, usedAt: now, checkedAt: now } as const;
+    const [started] = await transaction.sandboxes.update(
+      { id: row.id, bootId: row.bootId, state: presentStates },
+      { ...running, stoppedAt: null, reason: null },
+    );
+    if (before === null || started === undefined) return; // another has written it down
+    // As it is now: a look that came between has told of its loss.
+    if (before.state === "running" && before.bootId !== bootId) {
+      const subject = bootSubject(before);
+      await tellSandbox(transaction, before, { name: "sandbox/stopped", subject, facts: { reason: "replaced" } });
+    }
+    await tellSandbox(transaction, started, { name: "sandbox/started", subject: bootSubject(started) });
+  });
+}
+
+/**
+ * Makes the row of one that was to be started say what came of it, when whoever was to do it is at it no more. Under its
+ * lock. False when there is nothing to mend.
+ */
+export async function settleIntent(ports: Ports, row: SandboxRow): Promise<boolean> {
+  const present = await ports.store.sandboxes.find({ id: row.id, state: "wanted", checkedAt: row.checkedAt });
+  if (present === null) return false;
+  const found = await ports.driver(row.driver).find(row.projectId as ProjectId);
+  if (found !== null) {
+    // Whoever started it died before he could write it down.
+    await recordBoot(ports, present, found);
+    return true;
+  }
+  const reason = present.reason ?? "not started: whoever was to do it ended";
+  await ports.store.sandboxes.update({ id: row.id, state: "wanted" }, { state: "stopped", reason });
+  return true;
+}

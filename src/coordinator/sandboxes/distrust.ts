@@ -1,0 +1,52 @@
+import { WavesmithError } from "../../domain/errors.ts";
+import type { GuestClient, SandboxEndpoint } from "../../sandbox/port.ts";
+import type { SandboxRow } from "../../store/port.ts";
+import type { Ports } from "../port.ts";
+import { noteLoss } from "./lose-sandbox.ts";
+import { withSandboxAlone } from "./sandbox-events.ts";
+
+// A guest that answers what is not of the protocol is broken, or no longer ours. Nothing it says is asked for again: the
+// next use of the sandbox starts it anew, and what ran in it is lost (W4). Each process remembers the boots it caught.
+
+/** The answers that gave a boot away, by its id. */
+const caught = new Map<string, string>();
+
+/** Why what this boot's guest says is not believed any more; null: it is. */
+export const distrustOf = (bootId: string | null): string | null =>
+  bootId === null ? null : (caught.get(bootId) ?? null);
+
+export const distrust = (bootId: string, why: string): Map<string, string> => caught.set(bootId, why);
+
+/** The same endpoint; an answer of its guest that is not of the protocol is remembered. */
+export function watchedEndpoint(endpoint: SandboxEndpoint): SandboxEndpoint {
+  const note = (error: unknown): never => {
+    if (error instanceof WavesmithError && error.code === "guest-protocol") distrust(endpoint.bootId, error.message);
+    throw error;
+  };
+  const guest = new Proxy(endpoint.guest, {
+    get: (target, name: keyof GuestClient) => {
+      const call = target[name] as unknown;
+      if (typeof call !== "function") return call;
+      return (...args: unknown[]) => {
+        const answer: unknown = call.apply(target, args);
+        return answer instanceof Promise ? answer.catch(note) : answer;
+      };
+    },
+  });
+  return { ...endpoint, guest };
+}
+
+/** Ends a running sandbox whose guest is not believed, and writes that down. Its volume stays. Under its lock. */
+export async function endDistrusted(ports: Ports, row: SandboxRow, why: string): Promise<void> {
+  ports.log.warn(`sandbox ${row.id} is replaced: ${why}`);
+  await ports.driver(row.driver).stop(row.projectId as never);
+  await noteLoss(ports, row, `replaced: ${why}`);
+  if (row.bootId !== null) caught.delete(row.bootId);
+}
+
+/** `endDistrusted` for the sandbox in which a job ran, if it still does. */
+export const endSandboxOf = (ports: Ports, projectId: string, why: string): Promise<unknown> =>
+  withSandboxAlone(ports, projectId, async () => {
+    const row = await ports.store.sandboxes.find({ projectId, state: "running" });
+    if (row !== null) await endDistrusted(ports, row, why);
+  });

@@ -1,0 +1,36 @@
+import type { Ports } from "../port.ts";
+import { isDueToEnd } from "./idle-sandboxes.ts";
+import { presentStates } from "./sandbox-events.ts";
+
+/** What comes round by the clock, as the events that ask for it. */
+export type Chore = "sandbox/check.due" | "sandbox/idle.due" | "sandbox/reconcile.due" | "snapshot/retention.due";
+
+/**
+ * Sends the events of the chores that have something to do in this minute, so that nothing runs for nothing, and returns
+ * which they are. Safe to do twice in a minute: the ids name it.
+ */
+export async function askForChores(ports: Ports): Promise<Chore[]> {
+  const minute = Math.floor(ports.clock.now().getTime() / 60_000);
+  const chores = await dueChores(ports, minute);
+  if (chores.length > 0)
+    await ports.events.send(chores.map((name) => ({ name, id: `${name}:${minute}:0`, data: { minute } })));
+  return chores;
+}
+
+async function dueChores(ports: Ports, minute: number): Promise<Chore[]> {
+  const { store } = ports;
+  const present = await store.sandboxes.list({ state: presentStates });
+  const previews = await store.previews.list({ status: ["starting", "ready"] });
+  const isHourly = (at: number): boolean => minute % 60 === at;
+  const chores: [Chore, boolean][] = [
+    ["sandbox/check.due", present.some(({ state }) => state === "running")],
+    ["sandbox/idle.due", previews.length > 0 || present.some((row) => isDueToEnd(ports, row))],
+    // Once an hour also without any: a driver may have sandboxes that the database has forgotten.
+    ["sandbox/reconcile.due", (minute % 5 === 0 && present.length + previews.length > 0) || isHourly(5)],
+    ["snapshot/retention.due", isHourly(17) && (await hasSnapshots(ports))],
+  ];
+  return chores.flatMap(([chore, isDue]) => (isDue ? [chore] : []));
+}
+
+const hasSnapshots = async ({ store, snapshots }: Ports): Promise<boolean> =>
+  (await store.snapshots.find({ state: ["writing", "kept"] })) !== null || (await snapshots.list()).length > 0;

@@ -1,0 +1,41 @@
+import { messageOf } from "../../domain/errors.ts";
+import type { Ports } from "../port.ts";
+import { failSnapshot, writingLock } from "./snapshots.ts";
+
+/**
+ * Removes snapshots that have been kept long enough, fails those whose writer died, and clears bytes away that no row
+ * counts on. Bytes that no row knows are not ours to judge. Safe to do twice at once.
+ */
+export async function expireSnapshots(ports: Ports): Promise<{ expired: string[]; failed: string[] }> {
+  const failed = await failAbandoned(ports);
+  const expired: string[] = [];
+  const now = ports.clock.now();
+  for (const { id, expiresAt } of await ports.store.snapshots.list({ state: "kept" }, { by: "expiresAt" })) {
+    if (expiresAt > now) break;
+    const [removed] = await ports.store.snapshots.update({ id, state: "kept" }, { state: "removed" });
+    if (removed !== undefined) expired.push(id);
+  }
+  await clearAway(ports);
+  return { expired, failed };
+}
+
+async function failAbandoned(ports: Ports): Promise<string[]> {
+  const failed: string[] = [];
+  for (const { id } of await ports.store.snapshots.list({ state: "writing" })) {
+    const fail = () => failSnapshot(ports, id, "whoever took it ended before it was whole").then(() => true);
+    if (await ports.store.alone(writingLock(id), fail, { wait: false })) failed.push(id);
+  }
+  return failed;
+}
+
+/** Also what a process left that died between the row and the bytes. */
+async function clearAway(ports: Ports): Promise<void> {
+  const there = await ports.snapshots.list();
+  if (there.length === 0) return;
+  const ids = there.map(({ snapshotId }) => snapshotId);
+  const over = await ports.store.snapshots.list({ id: ids, state: ["failed", "removed"] });
+  for (const { id } of over)
+    await ports.snapshots
+      .remove(id)
+      .catch((error: unknown) => ports.log.warn(`snapshot ${id} could not be removed: ${messageOf(error)}`));
+}

@@ -1,0 +1,164 @@
+import { messageOf } from "../../domain/errors.ts";
+import type { ProjectId } from "../../domain/ids.ts";
+import type { GuestHealth } from "../../sandbox/port.ts";
+import type { SandboxRow, Tables } from "../../store/port.ts";
+import type { Ports } from "../port.ts";
+import { presentStates, withSandboxAlone, withVolumeAlone } from "./sandbox-events.ts";
+import { takeSnapshotAlone } from "./snapshots.ts";
+import { finishRemoval, finishStop } from "./stop-sandbox.ts";
+
+// Stopping what nobody uses. Never while an agent or a command is alive: jobs of the database, jobs of the
+// guest and how long it has been idle are looked at again after the row has lost its word `running` (S1), right before
+// the stop; whoever uses the sandbox from then on waits, and starts it again.
+
+/** One that has outlived its time is idle when nothing was at work in it for so long. */
+const expiredIdleMs = 60_000;
+
+/**
+ * A sandbox idle for less is not stopped for another project. More than `touchMs` of sandboxes.ts, so that every use of
+ * a sandbox that may be stopped renews `usedAt` and the stop sees it (S1).
+ */
+const idleForRoomMs = 15_000;
+
+interface End {
+  readonly kind: "stop" | "remove";
+  readonly reason: "idle" | "expired" | "its room was needed";
+  readonly idleMs: number;
+}
+
+/** Stops sandboxes that have been idle, and removes those that are older than their time. Safe to do twice at once. */
+export async function stopIdleSandboxes(ports: Ports): Promise<{ stopped: string[]; removed: string[] }> {
+  const ended = { stopped: [] as string[], removed: [] as string[] };
+  for (const row of await ports.store.sandboxes.list({ state: presentStates }, { by: "usedAt" })) {
+    const end = dueEnd(ports, row);
+    if (end === null) continue;
+    if (await tryEnd(ports, row, end)) ended[end.kind === "stop" ? "stopped" : "removed"].push(row.id);
+  }
+  return ended;
+}
+
+/**
+ * Stops the sandbox that has been idle longest, of this tenant if one is given, so that another project gets its room.
+ * False when none is idle. A project whose build runs keeps its sandbox between two jobs.
+ */
+export async function stopLongestIdle(ports: Ports, tenantId: string | null): Promise<boolean> {
+  const rows = await ports.store.sandboxes.list({ state: "running" }, { by: "usedAt" });
+  const id = rows.map((row) => row.projectId);
+  const projects = await ports.store.projects.list(tenantId === null ? { id } : { id, tenantId });
+  const atWork = await projectsAtWork(ports.store, id);
+  const end: End = { kind: "stop", reason: "its room was needed", idleMs: idleForRoomMs };
+  const since = ports.clock.now().getTime() - idleForRoomMs;
+  for (const row of rows) {
+    const isOurs = projects.some((project) => project.id === row.projectId);
+    if (!isOurs || atWork.has(row.projectId) || row.usedAt.getTime() > since) continue;
+    if (await tryEnd(ports, row, end)) return true;
+  }
+  return false;
+}
+
+/** The projects among these with a build that runs or a job that has not ended. */
+export async function projectsAtWork(tables: Tables, projectId: readonly string[]): Promise<ReadonlySet<string>> {
+  const builds = await tables.builds.pick({ projectId, status: ["running", "cancelling"] }, ["projectId"]);
+  const jobs = await tables.jobs.pick({ projectId, status: "running" }, ["projectId"]);
+  return new Set([...builds, ...jobs].map((row) => row.projectId));
+}
+
+/** A sandbox that cannot be ended must not keep the others from it. */
+async function tryEnd(ports: Ports, row: SandboxRow, end: End): Promise<boolean> {
+  return endIdle(ports, row, end).catch((error: unknown) => {
+    ports.log.warn(`sandbox ${row.id} could not be ended (${end.reason}): ${messageOf(error)}`);
+    return false;
+  });
+}
+
+/** Whether, as far as its row tells, it is time to stop or remove it. */
+export const isDueToEnd = (ports: Ports, row: SandboxRow): boolean => dueEnd(ports, row) !== null;
+
+/** What is to become of it, as far as its row tells. */
+function dueEnd(ports: Ports, row: SandboxRow): End | null {
+  const { idleMs, ttlMs } = ports.sandboxPolicy;
+  const now = ports.clock.now().getTime();
+  const isUnusedFor = (ms: number): boolean => now - row.usedAt.getTime() >= ms;
+  const isOld = ttlMs !== null && now - row.createdAt.getTime() >= ttlMs;
+  if (isOld && row.state !== "wanted" && isUnusedFor(expiredIdleMs))
+    return { kind: "remove", reason: "expired", idleMs: expiredIdleMs };
+  if (idleMs === null || row.state !== "running" || !isUnusedFor(idleMs)) return null;
+  return { kind: "stop", reason: "idle", idleMs };
+}
+
+async function endIdle(ports: Ports, row: SandboxRow, end: End): Promise<boolean> {
+  if (await isAtWork(ports, row, end.idleMs)) return false;
+  const done = await withVolumeAlone(
+    ports,
+    row.projectId,
+    async () => {
+      if (end.kind === "stop" && ports.sandboxPolicy.snapshotWhenIdle) await snapshotFirst(ports, row);
+      return withSandboxAlone(ports, row.projectId, () => endAlone(ports, row, end), { wait: false });
+    },
+    { wait: false },
+  );
+  return done === true;
+}
+
+/** A snapshot that cannot be taken keeps no sandbox running for ever: its volume stays anyway. */
+async function snapshotFirst(ports: Ports, row: SandboxRow): Promise<void> {
+  await takeSnapshotAlone(ports, row, { reason: "idle" }).catch((error: unknown) =>
+    ports.log.warn(`no snapshot was taken of sandbox ${row.id} before its idle stop: ${messageOf(error)}`),
+  );
+}
+
+async function endAlone(ports: Ports, row: SandboxRow, end: End): Promise<boolean> {
+  if (!(await takeWord(ports, row, end))) return false;
+  let isBusy = true;
+  try {
+    isBusy = await isAtWork(ports, row, end.idleMs);
+  } finally {
+    // Also when it does not answer: that is for whoever looks after its health.
+    if (isBusy) await giveWordBack(ports, row);
+  }
+  if (isBusy) return false;
+  if (end.kind === "stop") await finishStop(ports, row, end.reason);
+  else await finishRemoval(ports, row, { volume: false, reason: end.reason });
+  return true;
+}
+
+/** Takes the word `running` away if nobody used it since it was looked at, and nothing is at work by the database. */
+async function takeWord(ports: Ports, row: SandboxRow, { reason, idleMs }: End): Promise<boolean> {
+  return ports.store.transaction("sandbox-idle", async (transaction) => {
+    await transaction.lockProject(row.projectId);
+    if (await hasJobs(transaction, ports, row, idleMs)) return false;
+    const forRoom = reason === "its room was needed";
+    if (forRoom && (await projectsAtWork(transaction, [row.projectId])).size > 0) return false;
+    const { id, bootId, usedAt, state } = row;
+    const [taken] = await transaction.sandboxes.update({ id, bootId, usedAt, state }, { state: "stopped", reason });
+    return taken !== undefined;
+  });
+}
+
+async function giveWordBack(ports: Ports, { id, bootId, state, reason }: SandboxRow): Promise<void> {
+  await ports.store.sandboxes.update({ id, bootId, state: "stopped" }, { state, reason });
+}
+
+/** A job that was intended and never started does not count for ever: whoever was to start it may have died. */
+async function hasJobs(tables: Tables, ports: Ports, { projectId }: SandboxRow, idleMs: number): Promise<boolean> {
+  const jobs = await tables.jobs.list({
+    projectId,
+    status: ["intended", "running"],
+    ownerKind: ["attempt", "gate", "setup"],
+  });
+  const since = ports.clock.now().getTime() - idleMs;
+  return jobs.some(({ status, createdAt }) => status === "running" || createdAt.getTime() > since);
+}
+
+/** Whether anything is at work in it now, or was less than its limit ago. Fails when it runs and does not answer. */
+async function isAtWork(ports: Ports, row: SandboxRow, limitMs: number): Promise<boolean> {
+  if (await hasJobs(ports.store, ports, row, limitMs)) return true;
+  const health = await healthOf(ports, row);
+  return health !== null && (health.activeJobs > 0 || health.idleMs < limitMs);
+}
+
+/** Null when it does not run: there is nothing at work then. */
+async function healthOf(ports: Ports, row: SandboxRow): Promise<GuestHealth | null> {
+  const endpoint = await ports.driver(row.driver).find(row.projectId as ProjectId);
+  return endpoint === null ? null : endpoint.guest.health();
+}

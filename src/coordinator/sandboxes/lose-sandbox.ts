@@ -1,0 +1,24 @@
+import type { SandboxRow } from "../../store/port.ts";
+import type { Ports } from "../port.ts";
+import { bootSubject, tellSandbox } from "./sandbox-events.ts";
+
+/** Why a sandbox that ran is not there any more, as far as its driver can tell. */
+export async function whyGone(ports: Ports, row: SandboxRow): Promise<string> {
+  const info = (await ports.driver(row.driver).list()).find(({ projectId }) => projectId === row.projectId);
+  if (info === undefined || info.state === "removed") return "removed";
+  if (info.state === "running") return info.sandboxId === row.id ? "started again by somebody else" : "replaced";
+  return info.outOfMemory ? "out of memory" : "ended";
+}
+
+/** Writes down that a boot of a sandbox ended without our doing, and tells of it. False when another was quicker. */
+export async function noteLoss(ports: Ports, row: SandboxRow, reason: string): Promise<boolean> {
+  return ports.store.transaction("sandbox-lost", async (transaction) => {
+    const [lost] = await transaction.sandboxes.update(
+      { id: row.id, bootId: row.bootId, state: "running" },
+      { state: "lost", reason, stoppedAt: ports.clock.now() },
+    );
+    if (lost === undefined) return false;
+    await tellSandbox(transaction, lost, { name: "sandbox/lost", subject: bootSubject(lost), facts: { reason } });
+    return true;
+  });
+}

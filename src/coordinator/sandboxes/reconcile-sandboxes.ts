@@ -1,0 +1,148 @@
+import { messageOf } from "../../domain/errors.ts";
+import type { ProjectId } from "../../domain/ids.ts";
+import type { SandboxDriver, SandboxInfo } from "../../sandbox/port.ts";
+import type { SandboxRow } from "../../store/port.ts";
+import { isPreviewPlace } from "../names.ts";
+import type { Ports } from "../port.ts";
+import { sweepPreviewSandboxes } from "../preview/preview-sandbox.ts";
+import { recordBoot, settleIntent } from "./boot-sandbox.ts";
+import { presentStates, withSandboxAlone } from "./sandbox-events.ts";
+import { finishStop } from "./stop-sandbox.ts";
+
+// R1. Drivers list what carries the mark of this installation alone, so nothing else is ever touched. Volumes are never
+//     removed here, but those of previews, which hold nothing to keep.
+// R2. What the two sides say differently may be what somebody is about to make the same: it has to have been so for a
+//     grace period, and is looked at again under the project's lock. One process reconciles at a time.
+
+const graceMs = 10 * 60_000;
+/** A build that waits for room asks for it at least this often. */
+const askedMs = 15 * 60_000;
+
+export interface SandboxReconciler {
+  /** Makes database and drivers agree. Null when another process is at it. */
+  reconcile(): Promise<Reconciled | null>;
+}
+
+export interface Reconciled {
+  /** Sandboxes that ran although they were to be stopped, or that nobody knows of any more. */
+  readonly ended: string[];
+  /** Rows that said other than what is so. */
+  readonly mended: string[];
+}
+
+/** `driverNames`: those to look at besides the ones that the database names. It remembers what it saw, for the grace period. */
+export function createSandboxReconciler(ports: Ports, driverNames: readonly string[]): SandboxReconciler {
+  const strangersSince = new Map<string, number>();
+  const reconcile = async (): Promise<Reconciled> => {
+    const done: Reconciled = { ended: [], mended: [] };
+    const rows = await ports.store.sandboxes.list({}, { by: "createdAt" });
+    for (const name of new Set([...driverNames, ...rows.map((row) => row.driver)])) {
+      try {
+        await reconcileDriver(ports, ports.driver(name), rows, { done, strangersSince });
+      } catch (error) {
+        ports.log.warn(`the sandboxes of ${name} could not be compared with the database: ${messageOf(error)}`);
+      }
+    }
+    return done;
+  };
+  return { reconcile: () => ports.store.alone("reconcile sandboxes", reconcile, { wait: false }) };
+}
+
+interface Comparison {
+  readonly done: Reconciled;
+  readonly strangersSince: Map<string, number>;
+}
+
+async function reconcileDriver(
+  ports: Ports,
+  driver: SandboxDriver,
+  rows: readonly SandboxRow[],
+  comparison: Comparison,
+): Promise<void> {
+  const { done } = comparison;
+  const own = rows.filter((row) => row.driver === driver.name);
+  const present = own.filter((row) => presentStates.includes(row.state));
+  if (own.length === 0 && (await driver.check()).length > 0) return; // nothing of it can be here
+  const infos = await driver.list();
+  for (const row of present) {
+    const info = infos.find((one) => one.sandboxId === row.id) ?? null;
+    if (await reconcileRow(ports, row)) done.mended.push(row.id);
+    else if (await endLeftRunning(ports, row, info)) done.ended.push(row.id);
+  }
+  done.ended.push(...(await sweepPreviewSandboxes(ports, driver, infos)));
+  const known = new Map(rows.map((row) => [row.id, row]));
+  for (const info of infos) {
+    if (info.sandboxId === null || isPreviewPlace(info.projectId) || present.some((row) => row.id === info.sandboxId))
+      continue;
+    const row = known.get(info.sandboxId) ?? null;
+    if (row !== null && row.driver !== driver.name && presentStates.includes(row.state)) continue; // its own driver's
+    if (isOver(ports, since(ports, info, row, comparison)) && (await endStranger(ports, driver, info)))
+      done.ended.push(info.sandboxId);
+  }
+}
+
+const isOver = (ports: Ports, from: number, ms = graceMs): boolean => ports.clock.now().getTime() - from >= ms;
+
+/** A row that says other than what is so, and stays so: intents nobody acted on, and builds that wait no more. */
+async function reconcileRow(ports: Ports, row: SandboxRow): Promise<boolean> {
+  if (row.state !== "wanted") return false;
+  const waits = row.reason !== null;
+  if (!isOver(ports, (row.checkedAt ?? row.usedAt).getTime(), waits ? askedMs : graceMs)) return false;
+  const mended = await withSandboxAlone(ports, row.projectId, () => settleIntent(ports, row), { wait: false });
+  return mended === true;
+}
+
+/** A sandbox that runs although its row says that it is stopped. */
+async function endLeftRunning(ports: Ports, row: SandboxRow, info: SandboxInfo | null): Promise<boolean> {
+  const isUnconfirmed = row.state === "stopped" && row.stoppedAt === null && row.bootId !== null;
+  if (!isUnconfirmed && (info?.state !== "running" || !["stopped", "lost"].includes(row.state))) return false;
+  if (!isOver(ports, Math.max(row.usedAt.getTime(), row.stoppedAt?.getTime() ?? 0))) return false;
+  const ended = await withSandboxAlone(ports, row.projectId, () => endOrAdopt(ports, row), { wait: false });
+  return ended === true;
+}
+
+/** One in which something is at work is taken back instead: that it is used counts for more than what a row says. */
+async function endOrAdopt(ports: Ports, row: SandboxRow): Promise<boolean> {
+  const { id, state, bootId } = row;
+  const present = await ports.store.sandboxes.find({ id, state, ...(bootId === null ? {} : { bootId }) });
+  if (present === null) return false;
+  const found = await ports.driver(row.driver).find(row.projectId as ProjectId);
+  if (found !== null && (await found.guest.health()).activeJobs > 0) {
+    await recordBoot(ports, present, found);
+    return false;
+  }
+  await finishStop(ports, present, present.reason ?? "left running");
+  return true;
+}
+
+/** Since when nobody counts on it, as far as is known. */
+function since(ports: Ports, info: SandboxInfo, row: SandboxRow | null, { strangersSince }: Comparison): number {
+  const now = ports.clock.now().getTime();
+  const known = row?.removedAt?.getTime() ?? (info.startedAt === null ? null : Date.parse(info.startedAt));
+  if (known !== null) return known;
+  const seen = strangersSince.get(info.sandboxId!) ?? now;
+  strangersSince.set(info.sandboxId!, seen);
+  return seen;
+}
+
+/** Ends a sandbox that no row counts on, unless another of its project has its place by now. */
+async function endStranger(
+  ports: Ports,
+  driver: SandboxDriver,
+  { projectId, sandboxId }: SandboxInfo,
+): Promise<boolean> {
+  const ended = await withSandboxAlone(
+    ports,
+    projectId,
+    async () => {
+      if ((await ports.store.sandboxes.find({ projectId, driver: driver.name, state: presentStates })) !== null)
+        return false;
+      const [same] = (await driver.list()).filter((info) => info.projectId === projectId);
+      if (same?.sandboxId !== sandboxId) return false;
+      await driver.remove(projectId, { volume: false });
+      return true;
+    },
+    { wait: false },
+  );
+  return ended === true;
+}

@@ -1,0 +1,122 @@
+import type { Readable } from "node:stream";
+import { WavesmithError } from "../../domain/errors.ts";
+import type { ProjectId } from "../../domain/ids.ts";
+import type { SandboxRow, SnapshotRow, StoreTransaction } from "../../store/port.ts";
+import type { Ports } from "../port.ts";
+import { counted } from "./counted.ts";
+import { bootSubject, presentStates, tellSandbox, withSandboxAlone, withVolumeAlone } from "./sandbox-events.ts";
+
+export interface RestoreOptions {
+  /** Told how many bytes of the archive have been read, first to check them, then to unpack them. */
+  readonly onProgress?: (what: "checking" | "unpacking", bytes: number) => void;
+}
+
+/**
+ * Puts a kept snapshot in place of its project's volume; the sandbox is stopped then, and its next use starts it. Fails
+ * with `conflict` while a build or a job is at work, and with `archive` when the bytes are not those that were kept;
+ * whatever fails changes nothing.
+ */
+export async function restoreSnapshot(
+  ports: Ports,
+  snapshot: SnapshotRow,
+  options: RestoreOptions = {},
+): Promise<void> {
+  if (snapshot.state !== "kept" || snapshot.sha256 === null) throw notKept(snapshot);
+  const { projectId } = snapshot;
+  await refuseWhileBuilding(ports.store, projectId);
+  const checked = counted(await open(ports, snapshot), (bytes) => options.onProgress?.("checking", bytes));
+  for await (const _ of checked); // fails at its end when it is not what was kept
+  await withVolumeAlone(ports, projectId, () =>
+    withSandboxAlone(ports, projectId, () => restoreAlone(ports, snapshot, options)),
+  );
+}
+
+const notKept = ({ id, state }: SnapshotRow): WavesmithError =>
+  new WavesmithError("not-found", `snapshot ${id} is ${state}: there is nothing to restore of it`, {
+    remedy: "take one that is kept: wavesmith sandbox snapshot --list",
+  });
+
+const open = (ports: Ports, { id, format, sha256 }: SnapshotRow): Promise<Readable> =>
+  ports.snapshots.get(id, format, sha256!);
+
+async function restoreAlone(ports: Ports, snapshot: SnapshotRow, { onProgress }: RestoreOptions): Promise<void> {
+  const row = await takeWord(ports, snapshot);
+  try {
+    await refuseAtWork(ports, row);
+    const archive = counted(await open(ports, snapshot), (bytes) => onProgress?.("unpacking", bytes));
+    // Its next start is under the limits of today.
+    const how = { format: snapshot.format, maxBytes: ports.sandboxPolicy.limits.diskBytes };
+    await ports.driver(row.driver).restore(snapshot.projectId as ProjectId, archive, how);
+  } catch (error) {
+    await giveWordBack(ports, row);
+    throw error;
+  }
+  await tellRestored(ports, snapshot, row);
+}
+
+/** The project's sandbox as it was, or the last one it had; nobody takes it for a running one from now on (S1). */
+async function takeWord(ports: Ports, snapshot: SnapshotRow): Promise<SandboxRow> {
+  return ports.store.transaction("sandbox-restore", async (transaction) => {
+    await transaction.lockProject(snapshot.projectId);
+    await refuseWhileBuilding(transaction, snapshot.projectId);
+    const present = await transaction.sandboxes.find({ projectId: snapshot.projectId, state: presentStates });
+    if (present === null) return transaction.sandboxes.get({ id: snapshot.sandboxId });
+    if (present.state === "running")
+      await transaction.sandboxes.update({ id: present.id }, { state: "stopped", reason: "restored" });
+    return present;
+  });
+}
+
+async function refuseWhileBuilding(tables: Pick<StoreTransaction, "builds">, projectId: string): Promise<void> {
+  const build = await tables.builds.find({ projectId, status: ["running", "cancelling"] });
+  if (build === null) return;
+  throw new WavesmithError("conflict", `build ${build.id} is not over, and its agents work on this volume`, {
+    remedy: `wavesmith cancel ${build.id}, or let it end: wavesmith resume ${build.id}`,
+  });
+}
+
+async function refuseAtWork(ports: Ports, row: SandboxRow): Promise<void> {
+  const endpoint = await ports.driver(row.driver).find(row.projectId as ProjectId);
+  const activeJobs = endpoint === null ? 0 : (await endpoint.guest.health()).activeJobs;
+  if (activeJobs === 0) return;
+  throw new WavesmithError(
+    "conflict",
+    `${activeJobs} jobs are at work in sandbox ${row.id}: a preview, a shell or a command`,
+    {
+      remedy: `end them, or stop the sandbox: wavesmith sandbox stop ${row.projectId}`,
+    },
+  );
+}
+
+/** The row says again what is so. */
+async function giveWordBack(ports: Ports, row: SandboxRow): Promise<void> {
+  if (row.state !== "running") return;
+  const { id, bootId, reason } = row;
+  const found = await ports.driver(row.driver).find(row.projectId as ProjectId);
+  if (found?.bootId === bootId) {
+    await ports.store.sandboxes.update({ id, bootId, state: "stopped" }, { state: "running", reason });
+    return;
+  }
+  await ports.store.transaction("sandbox-stop", (transaction) => confirmStop(transaction, ports, row));
+}
+
+async function confirmStop(transaction: StoreTransaction, ports: Ports, row: SandboxRow): Promise<void> {
+  const { id, bootId } = row;
+  const now = ports.clock.now();
+  const [stopped] = await transaction.sandboxes.update(
+    { id, bootId, state: "stopped", stoppedAt: null },
+    { stoppedAt: now },
+  );
+  if (stopped === undefined) return;
+  const facts = { reason: "restored" };
+  await tellSandbox(transaction, stopped, { name: "sandbox/stopped", subject: bootSubject(stopped), facts });
+}
+
+async function tellRestored(ports: Ports, { id: snapshotId }: SnapshotRow, row: SandboxRow): Promise<void> {
+  await ports.store.transaction("sandbox-restored", async (transaction) => {
+    if (row.state === "running") await confirmStop(transaction, ports, row);
+    // The same snapshot may be restored again and again.
+    const subject = `${row.id}/${snapshotId}/${ports.clock.now().getTime()}`;
+    await tellSandbox(transaction, row, { name: "sandbox/restored", subject, facts: { snapshotId } });
+  });
+}

@@ -1,0 +1,57 @@
+import type { SandboxState } from "../../domain/sandbox.ts";
+import type { SandboxRow, StoreTransaction } from "../../store/port.ts";
+import { eventId } from "../names.ts";
+import type { Ports } from "../port.ts";
+
+/** The states of a project's one sandbox; those that were removed stay for the record. */
+export const presentStates: readonly SandboxState[] = ["wanted", "running", "stopped", "lost"];
+
+export type SandboxEvent = `sandbox/${"created" | "started" | "stopped" | "lost" | "restored"}`;
+
+export interface SandboxFacts {
+  readonly reason?: string;
+  readonly snapshotId?: string;
+}
+
+/** What an event of one boot of a sandbox is about: each boot starts once and ends once (W13). */
+export const bootSubject = ({ id, bootId }: Pick<SandboxRow, "id" | "bootId">): string => `${id}/${bootId}`;
+
+/** Tells of a sandbox; its data name the build that is under way in its project, if there is one. */
+export async function tellSandbox(
+  transaction: StoreTransaction,
+  sandbox: SandboxRow,
+  event: { readonly name: SandboxEvent; readonly subject: string; readonly facts?: SandboxFacts },
+): Promise<void> {
+  const { id: sandboxId, projectId, driver } = sandbox;
+  const { tenantId } = await transaction.projects.get({ id: projectId });
+  const build = await transaction.builds.find({ projectId, status: ["running", "waiting", "cancelling"] });
+  const buildId = build?.id ?? null;
+  const during = build === null ? {} : { buildId: build.id };
+  const who = build === null || build.requestedBy === null ? {} : { requestedBy: build.requestedBy };
+  await transaction.emit({
+    name: event.name,
+    id: eventId(event.name, event.subject, 0),
+    projectId,
+    buildId,
+    data: { tenantId, projectId, ...during, ...who, sandboxId, driver, ...event.facts },
+  });
+}
+
+/**
+ * Does `work` while nobody else starts, stops or replaces the sandbox of this project; without `wait` null, and nothing
+ * done, when somebody does just now.
+ */
+export const withSandboxAlone = <Result>(
+  ports: Pick<Ports, "store">,
+  projectId: string,
+  work: () => Promise<Result>,
+  { wait } = { wait: true },
+): Promise<Result | null> => ports.store.alone(`sandbox ${projectId}`, work, { wait });
+
+/** The same for its volume as a whole: packing and replacing it. Taken before the sandbox's, never inside it. */
+export const withVolumeAlone = <Result>(
+  ports: Pick<Ports, "store">,
+  projectId: string,
+  work: () => Promise<Result>,
+  { wait } = { wait: true },
+): Promise<Result | null> => ports.store.alone(`volume ${projectId}`, work, { wait });

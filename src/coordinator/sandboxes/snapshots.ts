@@ -1,0 +1,98 @@
+import { messageOf, WavesmithError } from "../../domain/errors.ts";
+import type { ProjectId } from "../../domain/ids.ts";
+import type { ArchiveFormat } from "../../sandbox/port.ts";
+import type { SandboxRow, SnapshotRow } from "../../store/port.ts";
+import type { Ports } from "../port.ts";
+import { counted } from "./counted.ts";
+import { withVolumeAlone } from "./sandbox-events.ts";
+
+// N1. A snapshot's row says `writing` before its first byte is written, and its bytes are written under a lock that ends
+//     with the process: whoever gets that lock knows that nobody writes any more, and clears away what was begun.
+// N2. It says `kept` only once every byte is on the disk, with their number and checksum.
+
+export interface SnapshotOptions {
+  readonly reason: SnapshotRow["reason"];
+  /** Else the best one its driver has here. */
+  readonly format?: ArchiveFormat;
+  /** Told how many bytes of the archive have been written. */
+  readonly onProgress?: (bytes: number) => void;
+}
+
+/** Packs the volume of a sandbox, running or stopped, and keeps it. Waits for another that is being taken of it. */
+export async function takeSnapshot(ports: Ports, sandbox: SandboxRow, options: SnapshotOptions): Promise<SnapshotRow> {
+  const kept = await withVolumeAlone(ports, sandbox.projectId, () => takeSnapshotAlone(ports, sandbox, options));
+  return kept!;
+}
+
+/** The same by whoever has its volume alone. */
+export async function takeSnapshotAlone(
+  ports: Ports,
+  sandbox: SandboxRow,
+  options: SnapshotOptions,
+): Promise<SnapshotRow> {
+  const format = await formatOf(ports, sandbox, options.format);
+  const id = ports.ids("snapshot");
+  const written = await ports.store.alone(writingLock(id), () => write(ports, sandbox, { ...options, format, id }), {
+    wait: true,
+  });
+  return written!;
+}
+
+/** Held by whoever writes a snapshot (N1). */
+export const writingLock = (id: string): string => `snapshot ${id}`;
+
+async function formatOf(ports: Ports, { driver }: SandboxRow, asked?: ArchiveFormat): Promise<ArchiveFormat> {
+  const { archives } = await ports.driver(driver).capabilities();
+  if (asked !== undefined && archives.includes(asked)) return asked;
+  const [best] = archives;
+  if (asked === undefined && best !== undefined) return best;
+  throw new WavesmithError("unsupported", `the driver ${driver} cannot pack ${asked ?? "volumes"} here`, {
+    remedy: best === undefined ? "install tar and zstd or gzip" : `take it as ${archives.join(" or ")}`,
+  });
+}
+
+async function write(
+  ports: Ports,
+  sandbox: SandboxRow,
+  { id, format, reason, onProgress }: SnapshotOptions & { id: string; format: ArchiveFormat },
+): Promise<SnapshotRow> {
+  const { projectId, driver, id: sandboxId } = sandbox;
+  const createdAt = ports.clock.now();
+  const expiresAt = new Date(createdAt.getTime() + ports.sandboxPolicy.snapshotKeepMs);
+  await ports.store.snapshots.insert({
+    id,
+    projectId,
+    sandboxId,
+    state: "writing",
+    reason,
+    format,
+    createdAt,
+    expiresAt,
+  });
+  try {
+    const packed = await ports.driver(driver).pack(projectId as ProjectId, format);
+    const kept = await ports.snapshots.put(
+      id,
+      format,
+      counted(packed, (bytes) => onProgress?.(bytes)),
+    );
+    const [row] = await ports.store.snapshots.update(
+      { id, state: "writing" },
+      { state: "kept", ...kept, endedAt: ports.clock.now() },
+    );
+    return row!;
+  } catch (error) {
+    await failSnapshot(ports, id, messageOf(error)).catch((failure: unknown) =>
+      // The retention cron clears it away.
+      ports.log.warn(`snapshot ${id} could not be cleared away: ${messageOf(failure)}`),
+    );
+    throw error;
+  }
+}
+
+/** A snapshot that came to nothing: its row says why, and nothing of it is left. */
+export async function failSnapshot(ports: Ports, id: string, error: string): Promise<void> {
+  const failed = { state: "failed", error, endedAt: ports.clock.now() } as const;
+  await ports.store.snapshots.update({ id, state: "writing" }, failed);
+  await ports.snapshots.remove(id);
+}

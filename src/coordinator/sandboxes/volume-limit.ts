@@ -1,0 +1,92 @@
+import { messageOf, WavesmithError } from "../../domain/errors.ts";
+import type { ProjectId } from "../../domain/ids.ts";
+import type { GuestHealth } from "../../sandbox/port.ts";
+import type { SandboxRow } from "../../store/port.ts";
+import { setupCacheFolder } from "../names.ts";
+import type { Ports } from "../port.ts";
+
+// Where nothing keeps a volume to its limit it is counted while something is at work in its sandbox, and one that is above
+// it has that as the `reason` of its row: people see it, and no job is started until counting says otherwise.
+
+/** Counting many small files takes long, and a machine may be busy. */
+const countMs = 20_000;
+const retryAfterMs = 10_000;
+
+/** Volumes that could not be counted are told of once for each boot, by each process. */
+const toldUncounted = new Set<string>();
+
+/** Counts the volume of a running sandbox when it is due, and writes down whether it is above its limit. Never fails. */
+export async function watchVolume(ports: Ports, row: SandboxRow, health: GuestHealth): Promise<void> {
+  const workedAt = ports.clock.now().getTime() - (health.activeJobs > 0 ? 0 : health.idleMs);
+  // What nobody has worked on since the last look has not grown.
+  if (row.reason === null && row.checkedAt !== null && workedAt < row.checkedAt.getTime()) return;
+  await whyOver(ports, row).catch((error: unknown) =>
+    ports.log.warn(`what the volume of sandbox ${row.id} takes is not known: ${messageOf(error)}`),
+  );
+}
+
+/**
+ * Fails with `capacity` when the project's volume is above its limit: retryable while other jobs are at work, whose end
+ * frees what they have taken, else for good. A job that was started before is let pass, so that starting it is idempotent.
+ */
+export async function requireVolumeRoom(ports: Ports, projectId: string, jobKey: string): Promise<void> {
+  const row = await ports.store.sandboxes.find({ projectId, state: "running" });
+  if (row === null || row.reason === null) return;
+  const known = await ports.store.jobs.find({ key: jobKey });
+  if (known !== null && known.status !== "intended") return;
+  // Somebody may have made room since it was counted last.
+  if ((await whyOver(ports, row)) === null) return;
+  await dropSetupCache(ports, row);
+  const why = await whyOver(ports, row);
+  if (why === null) return;
+  const others = await ports.store.jobs.find({ projectId, status: "running", ownerKind: ["attempt", "gate"] });
+  const later = others === null ? {} : { retryable: true, retryAfterMs };
+  const { name } = await ports.store.projects.get({ id: projectId });
+  // A name may have anything in it, and this is to be typed as it stands.
+  const word = /^[\w.-]+$/.test(name) ? name : projectId;
+  throw new WavesmithError("capacity", `no further job is started in the sandbox of ${name}: ${why}`, {
+    ...later,
+    remedy:
+      `remove the cache of tasks: wavesmith sandbox exec ${word} -- sh -c 'rm -rf ../cache/*'; or everything, to be made again from the ` +
+      `repository: wavesmith sandbox rm ${word} --volume; or raise WAVESMITH_SANDBOX_DISK and stop the sandbox`,
+  });
+}
+
+/** Drops what `setup` left for other trees; they set up again. */
+async function dropSetupCache(ports: Ports, { driver, projectId }: SandboxRow): Promise<void> {
+  const endpoint = await ports.driver(driver).find(projectId as ProjectId);
+  await endpoint?.guest.remove(setupCacheFolder, { recursive: true });
+}
+
+/** That its volume is above its limit, in words, as it is now; null when it is not. Says in its row what it finds. */
+async function whyOver(ports: Ports, row: SandboxRow): Promise<string | null> {
+  const driver = ports.driver(row.driver);
+  if ((await driver.capabilities()).disk !== "watched") return null;
+  const takes = await driver.volumeBytes(row.projectId as ProjectId, countMs);
+  if (takes === null) return uncounted(ports, row);
+  const { diskBytes: most } = row.limits ?? ports.sandboxPolicy.limits;
+  const reason = takes > most ? `its volume takes ${mebibytes(takes)} of at most ${mebibytes(most)}` : null;
+  if (reason === row.reason) return reason;
+  const { id, bootId } = row;
+  const [changed] = await ports.store.sandboxes.update(
+    { id, bootId, state: "running", reason: row.reason },
+    { reason },
+  );
+  // Whoever is quicker tells it.
+  if (changed !== undefined && reason !== null && row.reason === null)
+    ports.log.warn(`sandbox ${id}: ${reason}; no further job is started in it`);
+  return reason;
+}
+
+/** What was found last holds on. */
+function uncounted(ports: Ports, { id, bootId, reason }: SandboxRow): string | null {
+  const told = `${id}/${bootId}`;
+  if (!toldUncounted.has(told))
+    ports.log.warn(
+      `the volume of sandbox ${id} could not be counted within ${countMs / 1000} s: whether it keeps to its limit is not known`,
+    );
+  toldUncounted.add(told);
+  return reason;
+}
+
+export const mebibytes = (bytes: number): string => `${Math.max(0, Math.floor(bytes / 1024 ** 2))} MiB`;

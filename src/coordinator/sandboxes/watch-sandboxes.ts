@@ -1,0 +1,140 @@
+import { setTimeout as delay } from "node:timers/promises";
+import { messageOf } from "../../domain/errors.ts";
+import type { ProjectId } from "../../domain/ids.ts";
+import type { GuestHealth, SandboxEndpoint } from "../../sandbox/port.ts";
+import type { SandboxRow } from "../../store/port.ts";
+import type { Ports } from "../port.ts";
+import { recordBoot, settleIntent } from "./boot-sandbox.ts";
+import { noteLoss, whyGone } from "./lose-sandbox.ts";
+import { withSandboxAlone } from "./sandbox-events.ts";
+import { watchVolume } from "./volume-limit.ts";
+
+// Looking starts nothing. What is found is written down on the condition that it still is of the boot that was looked at,
+// so any number of processes may look at once: the cron, whoever heard of a change, and whoever needs room.
+
+/** A guest that does not answer within this, on a machine that is busy, is asked again in a minute. */
+const answerMs = 25_000;
+/** Silent for so long, a sandbox counts as lost. */
+const silentMs = 3 * 60_000;
+const atOnce = 8;
+
+/**
+ * Looks at every sandbox that is said to run. One that is gone, or has been silent for minutes, is written down as lost
+ * with the reason; of the others when they were last at work and whether their volumes keep to their limits. Safe to do
+ * twice at once. With `projectIds` those of these projects alone.
+ */
+export async function checkSandboxes(
+  ports: Ports,
+  projectIds?: readonly string[],
+): Promise<{ checked: number; lost: number }> {
+  const which = projectIds === undefined ? {} : { projectId: projectIds };
+  const rows = await ports.store.sandboxes.list({ state: "running", ...which }, { by: "checkedAt" });
+  return { checked: rows.length, lost: await countEach(rows, (row) => checkSandbox(ports, row)) };
+}
+
+/**
+ * Looks whether sandboxes of other projects that count as running, or as being started, are there; returns whether any was
+ * not. One that does not answer is left to the next check.
+ */
+export async function forgetGone(ports: Ports, exceptProjectId: string): Promise<boolean> {
+  const rows = await ports.store.sandboxes.list({ state: ["running", "wanted"] });
+  const others = rows.filter(({ projectId, state, reason }) => {
+    return projectId !== exceptProjectId && (state === "running" || reason === null);
+  });
+  return (await countEach(others, (row) => forgetIfGone(ports, row))) > 0;
+}
+
+async function forgetIfGone(ports: Ports, row: SandboxRow): Promise<boolean> {
+  if (row.state === "wanted") {
+    // Who starts one holds its lock until it runs.
+    const settled = await withSandboxAlone(ports, row.projectId, () => settleIntent(ports, row), { wait: false });
+    return settled === true;
+  }
+  const found = await findWithin(ports, row).catch((error: unknown) => messageOf(error));
+  return found === null && gone(ports, row);
+}
+
+/** Of how many rows it is so. */
+async function countEach(rows: readonly SandboxRow[], look: (row: SandboxRow) => Promise<boolean>): Promise<number> {
+  let count = 0;
+  for (let at = 0; at < rows.length; at += atOnce) {
+    const looks = rows.slice(at, at + atOnce).map(look);
+    count += (await Promise.all(looks)).filter((isSo) => isSo).length;
+  }
+  return count;
+}
+
+type Seen = { readonly endpoint: SandboxEndpoint | null; readonly health: GuestHealth | null };
+
+async function checkSandbox(ports: Ports, row: SandboxRow): Promise<boolean> {
+  const seen = await look(ports, row).catch((error: unknown) => messageOf(error));
+  if (typeof seen === "string") return silent(ports, row, seen);
+  const { endpoint, health } = seen;
+  if (endpoint === null) return gone(ports, row);
+  if (endpoint.bootId !== row.bootId) {
+    await withSandboxAlone(ports, row.projectId, () => adopt(ports, row, endpoint), { wait: false });
+    return false;
+  }
+  await remember(ports, row, health!);
+  await watchVolume(ports, row, health!);
+  return false;
+}
+
+/** What there is of it, and what its guest says. Fails when that takes too long. */
+async function look(ports: Ports, row: SandboxRow): Promise<Seen> {
+  const endpoint = await findWithin(ports, row);
+  if (endpoint === null) return { endpoint, health: null };
+  return { endpoint, health: await within(endpoint.guest.health(AbortSignal.timeout(answerMs)), "its guest") };
+}
+
+const findWithin = (ports: Ports, { driver, projectId }: SandboxRow): Promise<SandboxEndpoint | null> =>
+  within(ports.driver(driver).find(projectId as ProjectId), "its driver");
+
+async function within<Result>(asked: Promise<Result>, who: string): Promise<Result> {
+  const over = new AbortController();
+  const late = delay(answerMs, null, { signal: over.signal, ref: false }).then(() => {
+    throw new Error(`${who} does not answer within ${answerMs / 1000} s`);
+  });
+  late.catch(() => undefined); // it answered in time
+  try {
+    return await Promise.race([asked, late]);
+  } finally {
+    over.abort();
+  }
+}
+
+/** It may be about to be started again, or be stopped, by somebody who has not written it down yet: then it is left to him. */
+async function gone(ports: Ports, row: SandboxRow): Promise<boolean> {
+  const noted = await withSandboxAlone(
+    ports,
+    row.projectId,
+    async () => {
+      const found = await ports.driver(row.driver).find(row.projectId as ProjectId);
+      return found === null && (await noteLoss(ports, row, await whyGone(ports, row)));
+    },
+    { wait: false },
+  );
+  return noted === true;
+}
+
+async function silent(ports: Ports, row: SandboxRow, why: string): Promise<boolean> {
+  ports.log.warn(`sandbox ${row.id} does not answer: ${why}`);
+  const answeredAt = row.checkedAt ?? row.startedAt ?? row.createdAt;
+  if (ports.clock.now().getTime() - answeredAt.getTime() < silentMs) return false;
+  return noteLoss(ports, row, `does not answer: ${why}`);
+}
+
+/** Whoever started it again died before he could write it down. */
+async function adopt(ports: Ports, row: SandboxRow, endpoint: SandboxEndpoint): Promise<void> {
+  if (await noteLoss(ports, row, "ended")) await recordBoot(ports, { ...row, state: "lost" }, endpoint);
+}
+
+async function remember(ports: Ports, row: SandboxRow, { activeJobs, idleMs }: GuestHealth): Promise<void> {
+  const now = ports.clock.now();
+  const workedAt = new Date(now.getTime() - (activeJobs > 0 ? 0 : idleMs));
+  const { id, bootId, usedAt } = row;
+  await ports.store.sandboxes.update({ id, bootId, state: "running" }, { checkedAt: now });
+  // On the condition that nobody wrote a later use down meanwhile.
+  if (workedAt > usedAt)
+    await ports.store.sandboxes.update({ id, bootId, state: "running", usedAt }, { usedAt: workedAt });
+}
