@@ -14,7 +14,7 @@ const arrows: Readonly<Record<string, readonly string[]>> = {
   "src/guest": [],
   "src/agent-host": [],
   "src/builtin-agent": [],
-  "src/sandbox": ["src/domain", "src/guest/protocol.ts", "src/guest/mux.ts"],
+  "src/sandbox": ["src/domain", "src/guest/protocol.ts", "src/guest/channel/mux.ts"],
   "src/workspace": ["src/domain", "port.ts"],
   "src/agents": ["src/domain", "src/agent-host/protocol.ts", "port.ts"],
   "src/models": ["src/domain", "port.ts"],

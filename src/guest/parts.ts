@@ -5,16 +5,16 @@ import { lstat, mkdir, mkdtemp, readdir } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { systemCode } from "./faults.ts";
-import type { Holders, Wanted } from "./holders.ts";
-import type { Isolation, IsolationName } from "./isolation.ts";
-import type { Loopbacks } from "./loopback.ts";
-import type { MemoryWatch } from "./out-of-memory.ts";
-import { removeHeld } from "./ownership.ts";
-import type { Pipes } from "./pipes.ts";
-import { isRunning, startTicks } from "./processes.ts";
-import { removeTree } from "./remove-tree.ts";
-import type { User } from "./users.ts";
-import { segmentsOf, type Volume } from "./volume.ts";
+import { removeTree } from "./files/remove-tree.ts";
+import { segmentsOf, type Volume } from "./files/volume.ts";
+import type { Holders, Wanted } from "./isolation/holders.ts";
+import type { Isolation, IsolationName } from "./isolation/isolation.ts";
+import type { Loopbacks } from "./isolation/loopback.ts";
+import type { MemoryWatch } from "./isolation/out-of-memory.ts";
+import { removeHeld } from "./isolation/ownership.ts";
+import { isRunning, startTicks } from "./isolation/processes.ts";
+import type { User } from "./isolation/users.ts";
+import type { Pipes } from "./jobs/pipes.ts";
 
 export interface GuestParts {
   readonly volume: Volume;

@@ -1,5 +1,5 @@
 import { parseArgs } from "node:util";
-import type { IsolationName } from "./isolation.ts";
+import type { IsolationName } from "./isolation/isolation.ts";
 import { guestSilenceLimitMs } from "./protocol.ts";
 
 /** What the guest's arguments say. */

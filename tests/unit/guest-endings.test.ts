@@ -3,9 +3,9 @@ import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { environmentFor } from "../../src/guest/isolation.ts";
-import { createMemoryWatch, outOfMemoryKills } from "../../src/guest/out-of-memory.ts";
-import { adoptedOf, type LaunchFacts, membersOf, type ProcessFacts } from "../../src/guest/strays.ts";
+import { environmentFor } from "../../src/guest/isolation/isolation.ts";
+import { createMemoryWatch, outOfMemoryKills } from "../../src/guest/isolation/out-of-memory.ts";
+import { adoptedOf, type LaunchFacts, membersOf, type ProcessFacts } from "../../src/guest/isolation/strays.ts";
 
 describe("whose a process is", () => {
   const process = (pid: number, more: Partial<ProcessFacts> & { marked?: string } = {}): ProcessFacts => {

@@ -5,15 +5,15 @@ import { PassThrough } from "node:stream";
 import { buffer } from "node:stream/consumers";
 import fc from "fast-check";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { createChanges } from "../../src/guest/changes.ts";
-import { createJobInput } from "../../src/guest/input.ts";
-import { noStart } from "../../src/guest/isolation.ts";
-import { firstState, lostState } from "../../src/guest/ledger.ts";
-import { createJobOutput } from "../../src/guest/output.ts";
-import { signalOfExitCode } from "../../src/guest/processes.ts";
-import { jobId, loadRecords, saveRecord } from "../../src/guest/record.ts";
+import { isWithin, segmentsOf } from "../../src/guest/files/volume.ts";
+import { noStart } from "../../src/guest/isolation/isolation.ts";
+import { signalOfExitCode } from "../../src/guest/isolation/processes.ts";
+import { createChanges } from "../../src/guest/jobs/changes.ts";
+import { createJobInput } from "../../src/guest/jobs/input.ts";
+import { firstState, lostState } from "../../src/guest/jobs/ledger.ts";
+import { createJobOutput } from "../../src/guest/jobs/output.ts";
+import { jobId, loadRecords, saveRecord } from "../../src/guest/jobs/record.ts";
 import { parseJobSpec } from "../../src/guest/validate.ts";
-import { isWithin, segmentsOf } from "../../src/guest/volume.ts";
 
 let folder: string;
 beforeEach(() => {

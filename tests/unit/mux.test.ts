@@ -7,9 +7,9 @@ import type { Duplex } from "node:stream";
 import { buffer } from "node:stream/consumers";
 import fc from "fast-check";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { createMux, type Mux } from "../../src/guest/mux.ts";
-import { channelRoomBytes } from "../../src/guest/mux-channel.ts";
-import { frame, frameKind, muxMagic, muxVersion } from "../../src/guest/mux-frames.ts";
+import { createMux, type Mux } from "../../src/guest/channel/mux.ts";
+import { channelRoomBytes } from "../../src/guest/channel/mux-channel.ts";
+import { frame, frameKind, muxMagic, muxVersion } from "../../src/guest/channel/mux-frames.ts";
 
 const hello = Buffer.concat(frame(frameKind.hello, muxMagic, Buffer.from([muxVersion])));
 

@@ -1,0 +1,267 @@
+import { randomBytes } from "node:crypto";
+import {
+  type BigIntStats,
+  closeSync,
+  constants,
+  fchmodSync,
+  fstatSync,
+  lstatSync,
+  openSync,
+  read,
+  write,
+} from "node:fs";
+import { link, lstat, readdir, rename, rmdir, stat, unlink } from "node:fs/promises";
+import type { Readable } from "node:stream";
+import { promisify } from "node:util";
+import { GuestFault, systemCode } from "../faults.ts";
+import type { FileStat } from "../protocol.ts";
+import { removeTree } from "./remove-tree.ts";
+import { guestFolder, openFile, segmentsOf, type Volume, type VolumeEntry } from "./volume.ts";
+
+/** A single file may not be larger when written over the protocol; larger things are archives. */
+export const largestFileBytes = 1024 * 1024 * 1024;
+
+/** Files on their way in are named so in the guest's own folder. */
+export const incomingPrefix = "incoming-";
+
+export interface OpenFile {
+  readonly sizeBytes: number;
+  readonly etag: string;
+  /** Bytes from there on, at most so many; none at its end. */
+  part(at: number, size: number): Promise<Buffer>;
+  close(): void;
+}
+
+/** One that this process has open. */
+export interface OwnFile extends OpenFile {
+  readonly descriptor: number;
+}
+
+export interface WriteConditions {
+  readonly ifMatch: string | null;
+  /** `If-None-Match: *`: the file must not exist. */
+  readonly mustBeNew: boolean;
+}
+
+export interface Files {
+  /** Opens a regular file for reading; the caller closes it. 404 when absent, 413 above `maxBytes`. */
+  read(path: string, maxBytes: number): Promise<OpenFile>;
+  /** Replaces the file in one step once all bytes have arrived; gives its new ETag. 412 when a condition does not hold. */
+  write(path: string, body: Readable, options: WriteConditions & { mode: number | null }): Promise<string>;
+  /** Also succeeds when nothing is there. */
+  remove(path: string, recursive: boolean): Promise<void>;
+  stat(path: string): Promise<FileStat>;
+  /** What a folder holds, sorted by name, without the guest's own folder. */
+  list(path: string): Promise<FileStat[]>;
+}
+
+/** Files that this process opens. */
+export interface OwnFiles extends Files {
+  read(path: string, maxBytes: number): Promise<OwnFile>;
+}
+
+/** The files of a volume, as callers may see them. On their way in they lie in the guest's own folder, or `beside` their target. */
+export function createFiles(volume: Volume, incoming: "own" | "beside" = "own"): OwnFiles {
+  const locks = new Map<string, Promise<void>>();
+  /** Writers of one path take turns, so that a condition still holds when the file is put in place. */
+  const exclusively = async <T>(key: string, act: () => Promise<T>): Promise<T> => {
+    const before = locks.get(key) ?? Promise.resolve();
+    const turn = before.then(act);
+    const settled = turn.then(
+      () => undefined,
+      () => undefined, // The caller of this turn sees its failure; the next one only waits.
+    );
+    locks.set(key, settled);
+    await settled;
+    if (locks.get(key) === settled) locks.delete(key);
+    return turn;
+  };
+
+  return {
+    read: (path, maxBytes) => volume.within(path, false, (entry) => openForReading(volume, path, entry, maxBytes)),
+    write: (path, body, options) =>
+      volume.within(path, true, async (entry) => {
+        // Not beside its target, where a job's `git add` could catch it half written.
+        const folder = incoming === "own" ? volume.own : entry.folder;
+        const temporary = `${folder}/${incomingPrefix}${randomBytes(9).toString("hex")}`;
+        // At once, which takes less than asking another thread; what waits for the disk comes later.
+        const file = openSync(temporary, newFileFlags, options.mode ?? usualMode);
+        let isLeft = true;
+        try {
+          await receive(file, body);
+          const etag = await exclusively(entry.real, () => putInPlace({ temporary, file }, entry, options));
+          isLeft = options.mustBeNew; // Then it has two names.
+          return etag;
+        } finally {
+          closeSync(file);
+          if (isLeft) await unlink(temporary).catch(ignoreMissing);
+        }
+      }),
+    remove: (path, recursive) => removeEntry(volume, path, recursive),
+    stat: async (path) => {
+      if (segmentsOf(path).length === 0) return describe("", await stat(volume.root, { bigint: true }));
+      return volume.within(path, false, async (entry) =>
+        describe(normal(path), await lstat(entry.place, { bigint: true })),
+      );
+    },
+    list: (path) => listFolder(volume, path),
+  };
+}
+
+async function openForReading(volume: Volume, path: string, entry: VolumeEntry, maxBytes: number): Promise<OwnFile> {
+  // Not blocking, because opening a FIFO would wait for its other end.
+  const descriptor = await openFile(entry.place, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
+  try {
+    volume.assertInside(descriptor, path);
+    const found = fstatSync(descriptor, { bigint: true });
+    if (found.isDirectory()) throw new GuestFault(409, "is-directory", `${path} is a folder`);
+    if (!found.isFile()) throw new GuestFault(400, "path", `${path} is not a regular file`);
+    if (found.size > BigInt(maxBytes)) {
+      throw new GuestFault(413, "too-large", `${path} has ${found.size} bytes, more than the ${maxBytes} asked for`);
+    }
+    return {
+      descriptor,
+      sizeBytes: Number(found.size),
+      etag: etagOf(found),
+      part: (at, size) => readPart(descriptor, at, size),
+      close: () => closeSync(descriptor),
+    };
+  } catch (error) {
+    closeSync(descriptor);
+    throw error;
+  }
+}
+
+const readAt = promisify(read);
+
+/** Bytes of an open file from there on, at most so many. */
+export async function readPart(descriptor: number, at: number, size: number): Promise<Buffer> {
+  const { bytesRead, buffer } = await readAt(descriptor, Buffer.allocUnsafe(size), 0, size, at);
+  return buffer.subarray(0, bytesRead);
+}
+
+const partBytes = 1024 * 1024;
+
+/** What a file held when it was opened, piece by piece; less when it has become shorter. */
+export async function* partsOf(file: OpenFile): AsyncGenerator<Buffer> {
+  for (let at = 0; at < file.sizeBytes; ) {
+    const bytes = await file.part(at, Math.min(partBytes, file.sizeBytes - at));
+    if (bytes.length === 0) return;
+    at += bytes.length;
+    yield bytes;
+  }
+}
+
+/** All of a file; null when it became shorter meanwhile. Closes it. */
+export async function readWhole(file: OpenFile): Promise<Buffer | null> {
+  try {
+    const parts: Buffer[] = [];
+    for await (const part of partsOf(file)) parts.push(part);
+    const bytes = parts.length === 1 ? parts[0]! : Buffer.concat(parts);
+    return bytes.length === file.sizeBytes ? bytes : null;
+  } finally {
+    file.close();
+  }
+}
+
+const newFileFlags = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL;
+const usualMode = 0o644;
+const writePart = promisify(write);
+
+async function receive(file: number, body: Readable): Promise<void> {
+  let sizeBytes = 0;
+  for await (const chunk of body as AsyncIterable<Buffer>) {
+    sizeBytes += chunk.length;
+    if (sizeBytes > largestFileBytes) throw new GuestFault(413, "too-large", "the file is above 1 GiB");
+    for (let at = 0; at < chunk.length; ) at += (await writePart(file, chunk, at)).bytesWritten;
+  }
+}
+
+async function putInPlace(
+  { temporary, file }: { temporary: string; file: number },
+  entry: VolumeEntry,
+  options: WriteConditions & { mode: number | null },
+): Promise<string> {
+  const before = lstatSync(entry.place, { bigint: true, throwIfNoEntry: false }) ?? null;
+  if (before?.isDirectory()) throw new GuestFault(409, "is-directory", `${entry.name} is a folder`);
+  const changed = new GuestFault(412, "changed", `${entry.name} is not in the state the condition asks for`);
+  if (options.mustBeNew && before !== null) throw changed;
+  if (options.ifMatch !== null && (before === null || etagOf(before) !== options.ifMatch)) throw changed;
+  const kept = before?.isFile() ? Number(before.mode & 0o777n) : usualMode;
+  const made = fstatSync(file, { bigint: true });
+  const mode = options.mode ?? kept;
+  // What it was made with counts only as far as the process's own mask let it.
+  if (Number(made.mode & 0o7777n) !== mode) fchmodSync(file, mode);
+  // A link fails when a job has made the file meanwhile; a rename would replace it.
+  if (options.mustBeNew) await link(temporary, entry.place).catch((error) => rethrowExists(error, changed));
+  else await rename(temporary, entry.place);
+  return etagOf(made);
+}
+
+async function removeEntry(volume: Volume, path: string, recursive: boolean): Promise<void> {
+  try {
+    await volume.within(path, false, async (entry) => {
+      const found = await lstat(entry.place).catch(absent);
+      if (found === null) return;
+      if (!found.isDirectory()) return unlink(entry.place);
+      return recursive ? removeTree(entry.place) : rmdir(entry.place);
+    });
+  } catch (error) {
+    // Its folder is not there either.
+    if (!(error instanceof GuestFault && error.code === "not-found")) throw error;
+  }
+}
+
+async function listFolder(volume: Volume, path: string): Promise<FileStat[]> {
+  const segments = segmentsOf(path);
+  const folder = await volume.locate(path);
+  const names = (await readdir(folder)).filter((name) => segments.length > 0 || name !== guestFolder).sort();
+  const found = await Promise.all(
+    names.map(async (name) => {
+      // Something may be removed between the two calls; a name that is not UTF-8 cannot be asked for either.
+      const entry = await lstat(`${folder}/${name}`, { bigint: true }).catch(absent);
+      return entry === null ? null : describe([...segments, name].join("/"), entry);
+    }),
+  );
+  return found.filter((entry) => entry !== null);
+}
+
+function describe(path: string, found: BigIntStats): FileStat {
+  const type = found.isFile()
+    ? "file"
+    : found.isDirectory()
+      ? "directory"
+      : found.isSymbolicLink()
+        ? "symlink"
+        : "other";
+  return {
+    path,
+    type,
+    sizeBytes: Number(found.size),
+    mode: Number(found.mode & 0o7777n),
+    modifiedAt: found.mtime.toISOString(),
+    ...(type === "file" ? { etag: etagOf(found) } : {}),
+  };
+}
+
+/** Changes with every write: the time of change has nanoseconds, and a replaced file another inode. */
+function etagOf(found: BigIntStats): string {
+  return `"${found.ino.toString(36)}-${found.size.toString(36)}-${found.mtimeNs.toString(36)}"`;
+}
+
+function normal(path: string): string {
+  return segmentsOf(path).join("/");
+}
+
+function absent(error: unknown): null {
+  if (systemCode(error) === "ENOENT") return null;
+  throw error;
+}
+
+function ignoreMissing(error: unknown): void {
+  if (systemCode(error) !== "ENOENT") throw error;
+}
+
+function rethrowExists(error: unknown, fault: GuestFault): never {
+  throw systemCode(error) === "EEXIST" ? fault : error;
+}

@@ -1,0 +1,126 @@
+// The files of a volume whose folders belong to users: each is reached as the user whose folder it lies in.
+import { fork } from "node:child_process";
+import { fileURLToPath } from "node:url";
+import { GuestFault } from "../faults.ts";
+import type { FileAnswer, FileCall, FileRequest } from "./file-worker.ts";
+import { createFiles, type Files, type OpenFile } from "./files.ts";
+import type { Volume } from "./volume.ts";
+
+/** Above this a file comes into a user's folder as an archive. */
+const largestWriteBytes = 64 * 1024 * 1024;
+
+export interface FileWorker {
+  ask<T>(uid: number, asked: FileCall): Promise<T>;
+  close(): void;
+}
+
+/** Starts the process that reaches files as their users. */
+export async function startFileWorker(root: string, onGone: (reason: string) => void): Promise<FileWorker> {
+  const child = fork(fileURLToPath(import.meta.url), ["files", "--root", root], {
+    serialization: "advanced",
+    stdio: ["ignore", "ignore", "inherit", "ipc"],
+  });
+  const waiting = new Map<number, { resolve: (value: never) => void; reject: (error: Error) => void }>();
+  let last = 0;
+  let isClosed = false;
+  const ready = new Promise<void>((resolve, reject) => {
+    waiting.set(0, { resolve: resolve as (value: never) => void, reject });
+  });
+  child.on("message", (answer: FileAnswer) => {
+    const asker = waiting.get(answer.id);
+    waiting.delete(answer.id);
+    if ("fault" in answer) {
+      const { status, code, message } = answer.fault;
+      asker?.reject(new GuestFault(status, code, message));
+    } else asker?.resolve(answer.value as never);
+  });
+  const gone = (): void => {
+    for (const { reject } of waiting.values()) reject(new GuestFault(503, "ending", "the guest's files are closed"));
+    waiting.clear();
+    if (!isClosed) onGone("the process that reaches files has ended");
+  };
+  child.on("exit", gone);
+  child.on("error", gone);
+  await ready;
+  return {
+    ask: (uid, asked) =>
+      new Promise((resolve, reject) => {
+        last += 1;
+        waiting.set(last, { resolve: resolve as (value: never) => void, reject });
+        child.send({ id: last, uid, asked } satisfies FileRequest);
+      }),
+    close: () => {
+      isClosed = true;
+      child.disconnect();
+    },
+  };
+}
+
+/** Who has what, as far as files are concerned. */
+export interface FileHolders {
+  /** The user in whose folder this lies; null where that is root's. With `itself`, also when it is such a folder. */
+  holderOf(path: string, itself?: boolean): number | null;
+  /** Removes what lies in a folder of root's, whoever owns what is in it. */
+  drop(path: string): Promise<void>;
+}
+
+/** The files of a volume, as callers may see them. */
+export function createHeldFiles(volume: Volume, holders: FileHolders, worker: FileWorker): Files {
+  const own = createFiles(volume);
+  return {
+    read: async (path, maxBytes) => {
+      const uid = holders.holderOf(path);
+      if (uid === null) return own.read(path, maxBytes);
+      const opened = await worker.ask<{ descriptor: number; sizeBytes: number; etag: string }>(uid, {
+        call: "open",
+        path,
+        maxBytes,
+      });
+      return heldFile(worker, uid, opened);
+    },
+    write: async (path, body, options) => {
+      const uid = holders.holderOf(path);
+      if (uid === null) return own.write(path, body, options);
+      const { mode, ifMatch, mustBeNew } = options;
+      return worker.ask<string>(uid, { call: "write", path, bytes: await gather(body), mode, ifMatch, mustBeNew });
+    },
+    remove: async (path, recursive) => {
+      const uid = holders.holderOf(path);
+      if (uid !== null) return worker.ask<void>(uid, { call: "remove", path, recursive });
+      return recursive ? holders.drop(path) : own.remove(path, false);
+    },
+    stat: async (path) => {
+      const uid = holders.holderOf(path);
+      return uid === null ? own.stat(path) : worker.ask(uid, { call: "stat", path });
+    },
+    list: async (path) => {
+      const uid = holders.holderOf(path, true);
+      return uid === null ? own.list(path) : worker.ask(uid, { call: "list", path });
+    },
+  };
+}
+
+function heldFile(
+  worker: FileWorker,
+  uid: number,
+  { descriptor, sizeBytes, etag }: { descriptor: number; sizeBytes: number; etag: string },
+): OpenFile {
+  return {
+    sizeBytes,
+    etag,
+    part: async (at, size) => Buffer.from(await worker.ask<Uint8Array>(uid, { call: "part", descriptor, at, size })),
+    // What it answers, nobody waits for: a worker that is gone holds no file.
+    close: () => void worker.ask(uid, { call: "close", descriptor }).catch(() => undefined),
+  };
+}
+
+async function gather(body: AsyncIterable<Buffer>): Promise<Buffer> {
+  const chunks: Buffer[] = [];
+  let size = 0;
+  for await (const chunk of body) {
+    size += chunk.length;
+    if (size > largestWriteBytes) throw new GuestFault(413, "too-large", "the file is above 64 MiB: send an archive");
+    chunks.push(chunk);
+  }
+  return Buffer.concat(chunks);
+}

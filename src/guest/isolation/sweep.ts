@@ -1,0 +1,188 @@
+// Without namespaces: a session for each launch, a mark in the environment, and sweeps of /proc for whoever left (strays.ts).
+// S1. A launch is over when two sweeps of /proc in a row found nothing of it. Without /proc (macOS) only its group is ended.
+// S2. What is found is stopped before it is killed: stopped processes keep their numbers, so that one which makes others
+//     faster than they can be killed comes to the limit of processes, and to an end.
+import { type ChildProcess, spawn } from "node:child_process";
+import { existsSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { messageOf } from "../faults.ts";
+import { createGraceTimer } from "./grace.ts";
+import {
+  type Ending,
+  environmentFor,
+  type Isolation,
+  type Launch,
+  type Launched,
+  type NoStart,
+  neverStarted,
+  noStart,
+} from "./isolation.ts";
+import { factsOf, lookAtProcesses, ownLineage, signal, signalNumber } from "./processes.ts";
+import { adoptedOf, type LaunchFacts, membersOf, nameOf, type ProcessFacts } from "./strays.ts";
+
+const markName = "WAVESMITH_JOB";
+const killPauseMs = 5;
+const lookPauseMs = 2_000;
+const mostRounds = 100;
+/** The kernel ends what agents run before it ends the guest. */
+const killedFirst = "500";
+
+export interface SweepOptions {
+  /** The volume's root. */
+  readonly root: string;
+  readonly toolPath: string;
+  /** Environment for every launch. */
+  readonly env: Readonly<Record<string, string>>;
+  /** The guest has its pid namespace to itself. */
+  readonly contained: boolean;
+}
+
+/** Isolation by sessions and sweeps: ends what a launch leaves, and protects no file. */
+export function createSweep(options: SweepOptions): Isolation {
+  const running = new Set<LaunchFacts>();
+  if (options.contained) setInterval(() => lookAround(running), lookPauseMs).unref();
+  return {
+    name: "sweep",
+    launch: (launch) => start({ options, running }, launch),
+    endLeftovers: (owner) => {
+      const left = { isMark: (mark: string) => mark.startsWith(`${owner}.`), first: null, known: new Set<string>() };
+      return endAll(() => membersOf(left, lookAtProcesses(markName)));
+    },
+    explainNoStart,
+  };
+}
+
+interface Sweep {
+  readonly options: SweepOptions;
+  /** The launches that have not ended. */
+  readonly running: Set<LaunchFacts>;
+}
+
+function start(sweep: Sweep, launch: Launch): Launched {
+  const { options, running } = sweep;
+  let child: ChildProcess;
+  try {
+    child = spawn(launch.argv[0] ?? "", launch.argv.slice(1), {
+      cwd: launch.cwd,
+      env: {
+        ...environmentFor(baseEnvironment(options, launch), options.env, launch.env),
+        [markName]: launch.marker,
+        // By this whoever stops the sandbox finds what a guest that was killed has left.
+        WAVESMITH_VOLUME: options.root,
+      },
+      detached: true,
+      stdio: [...launch.stdio],
+    });
+  } catch (error) {
+    return neverStarted(messageOf(error));
+  }
+  if (options.contained && child.pid !== undefined) volunteer(child.pid);
+  const facts = launchFacts(launch, child);
+  running.add(facts);
+  const timer = createGraceTimer(() => signalGroup(child, "SIGKILL"));
+  let over = false;
+  const ended = endOf(sweep, child, facts).finally(() => {
+    over = true;
+    timer.clear();
+  });
+  const stop = (graceMs: number): void => {
+    if (over) return;
+    // While parents live: once they are gone, nobody knows whose children they were.
+    if (hasProc()) lookAround([facts]);
+    signalGroup(child, "SIGTERM");
+    timer.shorten(graceMs);
+  };
+  return { stdin: child.stdin, stdout: child.stdout, stderr: child.stderr, ended, stop };
+}
+
+function baseEnvironment({ toolPath }: SweepOptions, { scratch }: Launch): Record<string, string> {
+  return { PATH: toolPath, HOME: join(scratch, "home"), TMPDIR: scratch, LANG: "C.UTF-8" };
+}
+
+function launchFacts({ marker }: Launch, { pid }: ChildProcess): LaunchFacts {
+  const [first = null] = pid === undefined || !hasProc() ? [] : factsOf(pid, markName, true);
+  return { isMark: (mark) => mark === marker, first, known: new Set() };
+}
+
+/** Notes what belongs to launches now, for when nothing shows it any more. */
+function lookAround(launches: Iterable<LaunchFacts>): void {
+  const all = [...launches];
+  if (all.length === 0) return;
+  const table = lookAtProcesses(markName);
+  for (const launch of all) {
+    const members = membersOf(launch, table).map(nameOf);
+    launch.known.clear();
+    for (const name of members) launch.known.add(name);
+  }
+}
+
+/** Offers a launch to the kernel as the first to be ended when memory runs out. */
+function volunteer(pid: number): void {
+  try {
+    writeFileSync(`/proc/${pid}/oom_score_adj`, killedFirst);
+  } catch {
+    // It has ended already, or took another user: then the kernel chooses by size.
+  }
+}
+
+async function endOf({ options, running }: Sweep, child: ChildProcess, facts: LaunchFacts): Promise<Ending> {
+  const ending = await new Promise<Ending>((resolve) => {
+    child.on("error", (error) => resolve({ exitCode: null, signal: null, ran: false, problem: error.message }));
+    child.on("exit", (code, name) => {
+      const exitCode = name === null ? code : 128 + signalNumber(name);
+      resolve({ exitCode, signal: name, ran: true, problem: null });
+    });
+  });
+  signalGroup(child, "SIGKILL");
+  const left = (): ProcessFacts[] => {
+    const table = lookAtProcesses(markName);
+    const members = membersOf(facts, table);
+    if (!options.contained) return members;
+    const others = [...running].filter((one) => one !== facts);
+    const found = new Set(members);
+    return [...members, ...adoptedOf(facts, others, { table, own: ownLineage() }).filter((one) => !found.has(one))];
+  };
+  // Where it never ran, there is nothing to look for.
+  if (child.pid !== undefined) await endAll(left).finally(() => running.delete(facts));
+  running.delete(facts);
+  return ending;
+}
+
+function signalGroup(child: ChildProcess, name: NodeJS.Signals): void {
+  if (child.pid !== undefined) signal(-child.pid, name);
+}
+
+async function endAll(look: () => ProcessFacts[]): Promise<void> {
+  if (!hasProc()) return;
+  for (let emptySweeps = 0; emptySweeps < 2; ) {
+    const found = stopped(look);
+    for (const { pid } of found) signal(pid, "SIGKILL");
+    emptySweeps = found.length === 0 ? emptySweeps + 1 : 0;
+    if (found.length > 0) await new Promise((resolve) => setTimeout(resolve, killPauseMs));
+    else await new Promise((resolve) => setImmediate(resolve));
+  }
+}
+
+/** S2: every process that is found, none of which can make others any more. */
+function stopped(look: () => ProcessFacts[]): ProcessFacts[] {
+  const names = new Set<string>();
+  for (let round = 0; ; round += 1) {
+    const found = look();
+    const fresh = found.filter((one) => !names.has(nameOf(one)));
+    if (fresh.length === 0 || round === mostRounds) return found;
+    for (const one of fresh) {
+      signal(one.pid, "SIGSTOP");
+      names.add(nameOf(one));
+    }
+  }
+}
+
+function hasProc(): boolean {
+  return existsSync("/proc/self/environ");
+}
+
+function explainNoStart(launch: Pick<Launch, "argv" | "cwd">, ending: Ending): NoStart {
+  // The system says "no such file" of a missing folder, too.
+  if (!existsSync(launch.cwd)) return { exitCode: null, error: `there is no folder ${launch.cwd}` };
+  return noStart(launch.argv, ending.problem ?? "unknown reason");
+}

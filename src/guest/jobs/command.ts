@@ -1,0 +1,155 @@
+// Short commands and archives: programs that belong to one request and end with it.
+import { closeSync } from "node:fs";
+import type { Readable, Writable } from "node:stream";
+import { GuestFault } from "../faults.ts";
+import type { Ending } from "../isolation/isolation.ts";
+import { admit, commandOwner, type GuestParts, nextMarker, ownerOf, workingFolder } from "../parts.ts";
+import type { ExecResult, ExecSpec } from "../protocol.ts";
+import { closeChildEnd } from "./pipes.ts";
+import { textAsFile } from "./stage.ts";
+
+const endingGraceMs = 1_000;
+const complaintBytes = 4 * 1024;
+
+export interface Command {
+  readonly argv: readonly string[];
+  readonly cwd: string;
+  readonly env: Readonly<Record<string, string>>;
+  readonly writable: readonly string[];
+  /** Text, a stream to write to, or nothing. */
+  readonly stdin: { readonly text: string } | "stream" | null;
+}
+
+export interface RunningCommand {
+  readonly stdin: Writable | null;
+  readonly stdout: Readable;
+  readonly stderr: Readable;
+  /** Once nothing of it is left and its scratch folder is removed. */
+  readonly ended: Promise<Ending>;
+  readonly cwd: string;
+  stop(graceMs: number): void;
+}
+
+/** Starts a command in an isolation of its own. The caller reads both streams to their end. */
+export async function startCommand(parts: GuestParts, command: Command): Promise<RunningCommand> {
+  const { user, writable } = await admit(parts, command);
+  const cwd = await workingFolder(parts, command.cwd);
+  const scratch = await parts.scratch.create(user);
+  const stdout = await parts.pipes.forOutput();
+  const stderr = await parts.pipes.forOutput();
+  try {
+    const input = await openInput(parts, command.stdin);
+    const launched = parts.isolation.launch({
+      argv: command.argv,
+      cwd,
+      env: command.env,
+      writable,
+      scratch: scratch.path,
+      marker: nextMarker(ownerOf(parts.volume, commandOwner)),
+      stdio: [input.childEnd, stdout.childEnd, stderr.childEnd],
+      user,
+    });
+    input.close();
+    const ended = launched.ended.then(async (ending) => {
+      input.stream?.destroy();
+      await scratch.remove();
+      return ending;
+    });
+    return { stdin: input.stream, stdout: stdout.stream, stderr: stderr.stream, ended, cwd, stop: launched.stop };
+  } catch (error) {
+    stdout.stream.destroy();
+    stderr.stream.destroy();
+    await scratch.remove();
+    throw error;
+  } finally {
+    closeChildEnd(stdout);
+    closeChildEnd(stderr);
+  }
+}
+
+/** Runs a short command; the signal ends it when nobody waits any more. */
+export async function execute(parts: GuestParts, spec: ExecSpec, signal: AbortSignal): Promise<ExecResult> {
+  const begun = performance.now();
+  const command = await startCommand(parts, { ...spec, stdin: spec.stdin === undefined ? null : { text: spec.stdin } });
+  let timedOut = false;
+  const timer = setTimeout(() => {
+    timedOut = true;
+    command.stop(endingGraceMs);
+  }, spec.timeoutMs);
+  const abandon = (): void => command.stop(0);
+  signal.addEventListener("abort", abandon);
+  if (signal.aborted) abandon();
+  const [ending, stdout, stderr] = await Promise.all([
+    command.ended,
+    gather(command.stdout, spec.maxBytes, command.ended),
+    gather(command.stderr, spec.maxBytes, command.ended),
+  ]);
+  clearTimeout(timer);
+  signal.removeEventListener("abort", abandon);
+  const result = {
+    signal: ending.signal,
+    timedOut,
+    truncated: stdout.truncated || stderr.truncated,
+    stdout: stdout.text,
+    durationMs: Math.round(performance.now() - begun),
+  };
+  if (ending.ran) return { ...result, exitCode: ending.exitCode, stderr: stderr.text };
+  const { exitCode, error } = parts.isolation.explainNoStart(
+    { argv: spec.argv, cwd: command.cwd },
+    ending,
+    stderr.text,
+  );
+  if (exitCode === null) throw new GuestFault(422, "not-started", error);
+  return { ...result, exitCode, stderr: `${error}\n` };
+}
+
+/** Runs a command whose failure is a fault, and that reads or writes an archive. */
+export async function finish(parts: GuestParts, command: RunningCommand, argv: readonly string[]): Promise<void> {
+  const [ending, complaint] = await Promise.all([command.ended, gather(command.stderr, complaintBytes, command.ended)]);
+  if (ending.ran && ending.exitCode === 0) return;
+  const why = ending.ran
+    ? complaint.text.trim() || `exit code ${ending.exitCode}`
+    : parts.isolation.explainNoStart({ argv, cwd: command.cwd }, ending, complaint.text).error;
+  throw new GuestFault(422, "archive", `${argv[0]} failed: ${why}`);
+}
+
+async function gather(
+  stream: Readable,
+  maxBytes: number,
+  ended: Promise<unknown>,
+): Promise<{ text: string; truncated: boolean }> {
+  const chunks: Buffer[] = [];
+  let kept = 0;
+  let truncated = false;
+  const cut = ended.then(() => setTimeout(() => stream.destroy(), endingGraceMs));
+  await new Promise<void>((resolve) => {
+    stream.on("data", (chunk: Buffer) => {
+      const part = chunk.subarray(0, maxBytes - kept);
+      truncated ||= part.length < chunk.length;
+      kept += part.length;
+      // Copied: a part would keep the whole chunk in memory.
+      if (part.length > 0) chunks.push(part.length < chunk.length ? Buffer.from(part) : part);
+    });
+    stream.on("error", () => undefined); // "close" follows, and what was read so far is kept.
+    stream.on("close", resolve);
+  });
+  clearTimeout(await cut);
+  return { text: Buffer.concat(chunks).toString("utf8"), truncated };
+}
+
+interface CommandInput {
+  readonly childEnd: number | "ignore";
+  readonly stream: Writable | null;
+  /** Closes the program's end here. */
+  close(): void;
+}
+
+async function openInput(parts: GuestParts, stdin: Command["stdin"]): Promise<CommandInput> {
+  if (stdin === null) return { childEnd: "ignore", stream: null, close: () => undefined };
+  if (stdin === "stream") {
+    const pipe = await parts.pipes.forInput();
+    return { childEnd: pipe.childEnd, stream: pipe.stream, close: () => closeChildEnd(pipe) };
+  }
+  const childEnd = await textAsFile(parts.volume.own, stdin.text);
+  return { childEnd, stream: null, close: () => closeSync(childEnd) };
+}

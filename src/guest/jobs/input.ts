@@ -1,0 +1,83 @@
+// Numbered stdin: what was acknowledged is on the volume and reaches the program once, in order.
+import { type FileHandle, open } from "node:fs/promises";
+import type { Writable } from "node:stream";
+import { GuestFault } from "../faults.ts";
+import { createChanges, waitUntil } from "./changes.ts";
+
+const largestInputBytes = 256 * 1024 * 1024;
+const chunkBytes = 64 * 1024;
+
+export interface JobInput {
+  /** Settles once the bytes are kept. A number already taken is acknowledged and dropped; 409 for a gap or input after the end. */
+  accept(seq: number, bytes: Buffer, end: boolean): Promise<void>;
+  /** Feeds a program from where the last one stopped, until the end of the input or of the program. */
+  feed(stream: Writable): Promise<void>;
+  close(): Promise<void>;
+}
+
+/** The input of one job, kept in a new file at `path` once there is some. */
+export function createJobInput(path: string): JobInput {
+  const changes = createChanges();
+  let file: FileHandle | null = null;
+  let lastSeq: number | null = null;
+  let kept = 0;
+  let fed = 0;
+  let ended = false;
+  let turn: Promise<void> = Promise.resolve();
+
+  const keep = async (seq: number, bytes: Buffer, end: boolean): Promise<void> => {
+    if (lastSeq !== null && seq <= lastSeq) return;
+    if (lastSeq !== null && seq > lastSeq + 1) throw conflict("stdin-gap", `number ${lastSeq + 1} comes before ${seq}`);
+    if (ended) throw conflict("stdin-ended", "the input has ended");
+    if (kept + bytes.length > largestInputBytes)
+      throw new GuestFault(413, "too-large", "a job's input is at most 256 MiB");
+    file ??= await open(path, "wx+", 0o600);
+    await file.write(bytes, 0, bytes.length, kept);
+    await file.datasync();
+    kept += bytes.length;
+    lastSeq = seq;
+    ended = end;
+    changes.announce();
+  };
+  return {
+    accept: (seq, bytes, end) => {
+      const mine = turn.then(() => keep(seq, bytes, end));
+      turn = mine.catch(() => undefined); // Its caller is told; the next one starts afresh.
+      return mine;
+    },
+    feed: async (stream) => {
+      const gone = new AbortController();
+      stream.on("error", () => gone.abort()); // EPIPE: the program reads no more, which is its right.
+      stream.on("close", () => gone.abort());
+      while (!gone.signal.aborted) {
+        await waitUntil(changes, () => fed < kept || ended, { waitMs: 3_600_000, signal: gone.signal });
+        if (file === null || fed >= kept) {
+          if (ended) break;
+          continue;
+        }
+        const { bytesRead, buffer } = await file.read(Buffer.alloc(chunkBytes), 0, chunkBytes, fed);
+        fed += bytesRead;
+        if (!stream.write(buffer.subarray(0, bytesRead))) await drained(stream, gone.signal);
+      }
+      stream.end();
+    },
+    close: async () => {
+      await turn;
+      ended = true;
+      changes.announce();
+      await file?.close();
+      file = null;
+    },
+  };
+}
+
+function drained(stream: Writable, gone: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    stream.once("drain", resolve);
+    gone.addEventListener("abort", () => resolve(), { once: true });
+  });
+}
+
+function conflict(code: string, message: string): GuestFault {
+  return new GuestFault(409, code, message);
+}

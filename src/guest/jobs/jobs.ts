@@ -1,0 +1,164 @@
+// All jobs of a volume, also those of guests before this one.
+// T1. One key is one job: what is asked of a key happens one after the other, and a key that has a record never starts again.
+// T2. When a guest starts, every job recorded as running is lost: what it may have left is ended first.
+import { mkdir, readdir } from "node:fs/promises";
+import { join } from "node:path";
+import { GuestFault } from "../faults.ts";
+import { removeTree } from "../files/remove-tree.ts";
+import { commandOwner, type GuestParts, ownerOf } from "../parts.ts";
+import type { JobSpec, JobState } from "../protocol.ts";
+import { createChanges } from "./changes.ts";
+import { type Job, outputPathOf, startJob } from "./job.ts";
+import { firstState, lostState } from "./ledger.ts";
+import { outputSize } from "./output.ts";
+import { jobId, loadRecords, saveRecord } from "./record.ts";
+
+export interface Jobs {
+  /** The job of this key, started now if there was none. */
+  start(key: string, spec: JobSpec): Promise<Job>;
+  find(key: string): Promise<Job | null>;
+  list(): JobState[];
+  /** Settles once nothing of the job is left; a key never seen is recorded as cancelled. */
+  cancel(key: string, options: { reason: string; graceMs: number }): Promise<Job>;
+  /** Removes an ended job's record and output. 409 while it runs. */
+  forget(key: string): Promise<void>;
+  activeCount(): number;
+  /** When the last job ended, in milliseconds since the epoch; 0 when none has. */
+  lastEndedAt(): number;
+  /** Ends every job as lost and starts no other. */
+  endAll(graceMs: number): Promise<void>;
+}
+
+/** Reads what earlier guests recorded and settles what they left. */
+export async function openJobs(parts: GuestParts): Promise<Jobs> {
+  const base = join(parts.volume.own, "jobs");
+  await mkdir(base, { recursive: true, mode: 0o700 });
+  const { jobs, damaged } = await takeOver(parts, base);
+  return createJobs(parts, { base, jobs, damaged });
+}
+
+interface Known {
+  readonly base: string;
+  readonly jobs: Map<string, Job>;
+  /** Ids of records that cannot be read: their keys must not start either. */
+  readonly damaged: Set<string>;
+}
+
+function createJobs(parts: GuestParts, { base, jobs, damaged }: Known): Jobs {
+  const turns = new Map<string, Promise<unknown>>();
+  let isEnding = false;
+  let lastEndedAt = 0;
+
+  const inTurn = <T>(id: string, act: () => Promise<T>): Promise<T> => {
+    const mine = (turns.get(id) ?? Promise.resolve()).then(act);
+    const settled = mine.then(
+      () => undefined,
+      () => undefined, // Its caller is told; the next one only waits.
+    );
+    turns.set(id, settled);
+    void settled.then(() => turns.get(id) === settled && turns.delete(id));
+    return mine;
+  };
+  const known = async (key: string): Promise<Job | null> => {
+    const id = jobId(key);
+    const job = jobs.get(id);
+    if (job !== undefined || !damaged.has(id)) return job ?? null;
+    const first = firstState(key, [], { now: parts.now(), labels: {} });
+    return keep(key, lostState(first, parts.now(), await outputSize(outputPathOf(join(base, id)))));
+  };
+  const keep = async (key: string, state: JobState): Promise<Job> => {
+    const id = jobId(key);
+    await saveRecord(join(base, id), state, true);
+    const job = settledJob(join(base, id), state);
+    jobs.set(id, job);
+    damaged.delete(id);
+    return job;
+  };
+  const begin = async (key: string, spec: JobSpec): Promise<Job> => {
+    if (isEnding) throw new GuestFault(503, "ending", "the guest is ending and starts no jobs");
+    const id = jobId(key);
+    const before = spec.after === undefined ? undefined : jobs.get(jobId(spec.after))?.ended;
+    const job = await startJob(parts, { folder: join(base, id), key, before }, spec);
+    jobs.set(id, job);
+    void job.ended.then(() => {
+      lastEndedAt = performance.now();
+    });
+    // It may have begun to end while the job was being recorded.
+    if (isEnding) job.lose(0);
+    return job;
+  };
+  const isRunning = (job: Job): boolean => job.state().status === "running";
+
+  return {
+    start: (key, spec) => inTurn(jobId(key), async () => (await known(key)) ?? begin(key, spec)),
+    find: (key) => inTurn(jobId(key), () => known(key)),
+    list: () => [...jobs.values()].map((job) => job.state()),
+    cancel: async (key, { reason, graceMs }) => {
+      const job = await inTurn(jobId(key), async () => {
+        const found = await known(key);
+        if (found !== null) return found;
+        const first = firstState(key, [], { now: parts.now(), labels: {} });
+        return keep(key, { ...first, status: "cancelled", endedAt: first.createdAt, cancelReason: reason });
+      });
+      job.cancel(reason, graceMs);
+      await job.ended;
+      return job;
+    },
+    forget: (key) =>
+      inTurn(jobId(key), async () => {
+        const id = jobId(key);
+        const job = jobs.get(id);
+        if (job !== undefined && isRunning(job)) throw new GuestFault(409, "running", `job ${key} still runs`);
+        await removeTree(join(base, id));
+        jobs.delete(id);
+        damaged.delete(id);
+      }),
+    activeCount: () => [...jobs.values()].filter(isRunning).length,
+    lastEndedAt: () => lastEndedAt,
+    endAll: async (graceMs) => {
+      isEnding = true;
+      await Promise.all([...turns.values()]);
+      const running = [...jobs.values()].filter(isRunning);
+      for (const job of running) job.lose(graceMs);
+      await Promise.all(running.map((job) => job.ended));
+    },
+  };
+}
+
+async function takeOver(parts: GuestParts, base: string): Promise<Pick<Known, "jobs" | "damaged">> {
+  const jobs = new Map<string, Job>();
+  const damaged = new Set<string>();
+  const records = await loadRecords(base);
+  for (const id of await readdir(base)) {
+    // A folder without a record belongs to a job that was never started.
+    if (!records.has(id)) await removeTree(join(base, id));
+  }
+  await parts.isolation.endLeftovers(ownerOf(parts.volume, commandOwner));
+  for (const [id, recorded] of records) {
+    if (recorded === null) damaged.add(id);
+    else jobs.set(id, settledJob(join(base, id), await settleLost(parts, join(base, id), recorded)));
+  }
+  return { jobs, damaged };
+}
+
+async function settleLost(parts: GuestParts, folder: string, recorded: JobState): Promise<JobState> {
+  if (recorded.status !== "running") return recorded;
+  await parts.isolation.endLeftovers(ownerOf(parts.volume, recorded.key));
+  const lost = lostState(recorded, parts.now(), await outputSize(outputPathOf(folder)));
+  // Without room the record keeps saying "running", and the next guest comes to the same end.
+  await saveRecord(folder, lost, true).catch(() => undefined);
+  return lost;
+}
+
+/** A job that ended: of an earlier guest, or one that never started. */
+function settledJob(folder: string, state: JobState): Job {
+  return {
+    state: () => state,
+    changes: createChanges(),
+    outputPath: outputPathOf(folder),
+    input: null,
+    ended: Promise.resolve(),
+    cancel: () => undefined,
+    lose: () => undefined,
+  };
+}

@@ -1,0 +1,66 @@
+// What a guest knows of a job after it died: one small file, replaced in one step.
+import { createHash } from "node:crypto";
+import { mkdir, open, readdir, readFile, rename } from "node:fs/promises";
+import { join } from "node:path";
+import { systemCode } from "../faults.ts";
+import type { JobState } from "../protocol.ts";
+
+const recordName = "job.json";
+
+/** The name of a job's folder: any key becomes a safe one. */
+export function jobId(key: string): string {
+  return createHash("sha256").update(key).digest("hex").slice(0, 40);
+}
+
+/**
+ * Replaces the record. When `durable`, it outlives a power cut: the file, its name and its folder are on the disk when
+ * this settles; else it outlives the guest.
+ */
+export async function saveRecord(folder: string, state: JobState, durable: boolean): Promise<void> {
+  await mkdir(folder, { recursive: true, mode: 0o700 });
+  const temporary = join(folder, `${recordName}.tmp`);
+  const file = await open(temporary, "w", 0o600);
+  try {
+    await file.writeFile(JSON.stringify(state));
+    if (durable) await file.sync();
+  } finally {
+    await file.close();
+  }
+  await rename(temporary, join(folder, recordName));
+  if (!durable) return;
+  await syncFolder(folder);
+  await syncFolder(join(folder, ".."));
+}
+
+/** Every record under `jobs`, by job id; null for a folder whose record cannot be read as one. A folder without one is left out. */
+export async function loadRecords(jobs: string): Promise<Map<string, JobState | null>> {
+  const found = new Map<string, JobState | null>();
+  for (const id of await readdir(jobs)) {
+    const text = await readFile(join(jobs, id, recordName), "utf8").catch(absent);
+    if (text !== null) found.set(id, parse(text));
+  }
+  return found;
+}
+
+function parse(text: string): JobState | null {
+  try {
+    const state = JSON.parse(text) as JobState;
+    return typeof state.key === "string" && Array.isArray(state.stages) ? state : null;
+  } catch {
+    return null; // Only a disk that lied about a sync leaves half a record; the caller treats the job as lost.
+  }
+}
+
+async function syncFolder(path: string): Promise<void> {
+  const folder = await open(path, "r");
+  try {
+    await folder.sync();
+  } finally {
+    await folder.close();
+  }
+}
+
+function absent(error: unknown): null {
+  if (systemCode(error) === "ENOENT" || systemCode(error) === "ENOTDIR") return null;
+  throw error;
+}

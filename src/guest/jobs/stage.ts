@@ -1,0 +1,127 @@
+// One stage of a job: its program, from the first byte of input to the last of output.
+import { randomBytes } from "node:crypto";
+import { closeSync, constants, openSync } from "node:fs";
+import { unlink, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import type { Launched } from "../isolation/isolation.ts";
+import type { Loopback } from "../isolation/loopback.ts";
+import type { User } from "../isolation/users.ts";
+import { type GuestParts, nextMarker, type Scratch, workingFolder } from "../parts.ts";
+import type { StageSpec } from "../protocol.ts";
+import type { JobInput } from "./input.ts";
+import type { JobOutput, StageOutput } from "./output.ts";
+import { closeChildEnd } from "./pipes.ts";
+
+export interface StageSurroundings {
+  readonly parts: GuestParts;
+  readonly owner: string;
+  /** The job's own folder. */
+  readonly folder: string;
+  readonly writable: readonly string[];
+  readonly hidden: readonly string[];
+  /** Whom all of the job's programs run as. */
+  readonly user: User | null;
+  readonly scratch: Scratch;
+  /** Null where jobs share the guest's. */
+  readonly loopback: Loopback | null;
+  readonly output: JobOutput;
+  readonly input: JobInput;
+}
+
+export interface StageRun {
+  /** Once nothing of the stage is left and its output is written. */
+  readonly done: Promise<StageEnd>;
+  stop(graceMs: number): void;
+}
+
+export interface StageEnd {
+  readonly exitCode: number | null;
+  readonly signal: string | null;
+  readonly outOfMemory: boolean;
+  readonly output: StageOutput;
+  /** Why its program never ran; null when it did. */
+  readonly error: string | null;
+}
+
+/** Starts a stage's program. Fails when its folder is not there or outside the volume, or when there is no room for its input. */
+export async function startStage(around: StageSurroundings, stage: StageSpec): Promise<StageRun> {
+  const { parts } = around;
+  const cwd = await workingFolder(parts, stage.cwd);
+  const output = await parts.pipes.forOutput();
+  const ranOutOfMemory = await parts.memory.begin();
+  try {
+    const input = await openInput(around, stage);
+    const launched = parts.isolation.launch({
+      argv: stage.argv,
+      cwd,
+      env: stage.env,
+      writable: around.writable,
+      hidden: around.hidden,
+      ...(around.loopback === null ? {} : { enter: around.loopback.enter }),
+      scratch: around.scratch.path,
+      marker: nextMarker(around.owner),
+      stdio: [input.childEnd, output.childEnd, output.childEnd],
+      user: around.user,
+      // What follows may judge what this one did: nothing of it stays.
+      clears: true,
+    });
+    input.started(launched);
+    const collected = around.output.collect(output.stream, stage.outputLimitBytes, launched.ended);
+    return { done: endOf(around, { argv: stage.argv, cwd }, launched, collected, ranOutOfMemory), stop: launched.stop };
+  } catch (error) {
+    await ranOutOfMemory(null);
+    output.stream.destroy();
+    throw error;
+  } finally {
+    closeChildEnd(output);
+  }
+}
+
+async function endOf(
+  around: StageSurroundings,
+  command: { argv: readonly string[]; cwd: string },
+  launched: Launched,
+  collected: Promise<StageOutput>,
+  ranOutOfMemory: (exitCode: number | null) => Promise<boolean>,
+): Promise<StageEnd> {
+  const ending = await launched.ended;
+  const output = await collected;
+  const outOfMemory = await ranOutOfMemory(ending.exitCode);
+  if (ending.ran) return { exitCode: ending.exitCode, signal: ending.signal, outOfMemory, output, error: null };
+  const { exitCode, error } = around.parts.isolation.explainNoStart(command, ending, output.head);
+  return { exitCode, signal: null, outOfMemory, output, error };
+}
+
+interface StageInput {
+  readonly childEnd: number | "ignore";
+  /** Our part once the program has its end. */
+  started(launched: Launched): void;
+}
+
+async function openInput(around: StageSurroundings, stage: StageSpec): Promise<StageInput> {
+  if (stage.stdin !== null) {
+    const childEnd = await textAsFile(around.folder, stage.stdin);
+    return { childEnd, started: () => closeSync(childEnd) };
+  }
+  if (stage.openStdin !== true) return { childEnd: "ignore", started: () => undefined };
+  const pipe = await around.parts.pipes.forInput();
+  const started = (launched: Launched): void => {
+    closeChildEnd(pipe);
+    // Input that cannot be read back any more ends there for the program.
+    around.input.feed(pipe.stream).catch(() => pipe.stream.destroy());
+    void launched.ended.then(() => pipe.stream.destroy());
+  };
+  return { childEnd: pipe.childEnd, started };
+}
+
+/** Text as an open file without a name: a program may read it when and as often as it likes, or not at all. */
+export async function textAsFile(folder: string, text: string): Promise<number> {
+  const path = join(folder, `stdin-${randomBytes(6).toString("hex")}`);
+  try {
+    await writeFile(path, text, { mode: 0o600, flag: "wx" });
+    // Not a FileHandle, which would close the descriptor when it is collected.
+    return openSync(path, constants.O_RDONLY);
+  } finally {
+    await unlink(path).catch(() => undefined); // Not made when there was no room: that failure is already on its way.
+  }
+}
