@@ -11,7 +11,7 @@ import { createOutput } from "../src/cli/output.ts";
 import { loadConfig } from "../src/config.ts";
 import { projectIdFor } from "../src/coordinator/build/start-build.ts";
 import { buildIdForEvent } from "../src/domain/ids.ts";
-import { guestProgram } from "../src/sandbox/guest-program.ts";
+import { guestProgram } from "../src/sandbox/guest/guest-program.ts";
 import { job, outcome, shell, startGuest } from "../tests/contract/guest-fixture.ts";
 import { withFolder } from "./database.ts";
 import { interleaved } from "./measure.ts";

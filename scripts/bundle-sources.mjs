@@ -41,7 +41,7 @@ async function make(folder) {
   const draft = `${folder}.${process.pid}`;
   const placeOf = (path) => (looksBesideTheBundle(path) ? "import.meta.url" : JSON.stringify(pathToFileURL(path).href));
   await bundleCommand({ outdir: draft, sourcemap: true, placeOf });
-  // Beside it, where the bundled src/sandbox/guest-program.ts looks first.
+  // Beside it, where the bundled src/sandbox/guest/guest-program.ts looks first.
   await bundlePrograms(draft);
   try {
     renameSync(draft, folder);

@@ -32,7 +32,7 @@ import { readPrices } from "./models/price-list.ts";
 import { lazyDriver } from "./sandbox/drivers/lazy.ts";
 import { createLocalDriver } from "./sandbox/drivers/local.ts";
 import { createEgressDenials } from "./sandbox/egress/denials.ts";
-import { machineBoot, machineRoom } from "./sandbox/machine.ts";
+import { machineBoot, machineRoom } from "./sandbox/host/machine.ts";
 import type { SandboxDriver } from "./sandbox/port.ts";
 import { createDirectorySnapshots } from "./sandbox/snapshots/directory.ts";
 import { connectInngest } from "./server/inngest.ts";

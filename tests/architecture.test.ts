@@ -46,7 +46,7 @@ const packages: Readonly<Record<string, readonly string[]>> = {
   inngest: ["functions/", "src/engine/", "src/server/inngest.ts", "src/app.ts"],
   dockerode: ["src/sandbox/drivers/docker.ts", "src/sandbox/drivers/docker/"],
   "tar-stream": ["src/sandbox/drivers/docker/"],
-  esbuild: ["src/sandbox/guest-program.ts", "src/gates/static/", "scripts/"],
+  esbuild: ["src/sandbox/guest/guest-program.ts", "src/gates/static/", "scripts/"],
   commander: ["src/cli/"],
   hono: ["src/server/"],
   "@hono/node-server": ["src/server/"],

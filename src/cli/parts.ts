@@ -222,7 +222,7 @@ export async function buildSandboxImage(config: Config, request: SandboxImageReq
   const [{ connectEngine, engineProblem }, { buildImage }, { guestProgram }] = await Promise.all([
     import("../sandbox/drivers/docker/engine.ts"),
     import("../sandbox/drivers/docker/image.ts"),
-    import("../sandbox/guest-program.ts"),
+    import("../sandbox/guest/guest-program.ts"),
   ]);
   const problem = await engineProblem(config.environment);
   if (problem !== null) throw lackingMachine([problem]);

@@ -14,7 +14,7 @@ import {
   imageName,
   trialLabels,
 } from "../../src/sandbox/drivers/docker/image.ts";
-import { guestProgram } from "../../src/sandbox/guest-program.ts";
+import { guestProgram } from "../../src/sandbox/guest/guest-program.ts";
 import { requires } from "../support/require.ts";
 
 // The image of Docker sandboxes, on a real engine: what is in it, how it boots, how it is built.

@@ -22,7 +22,7 @@ import { buffer, text } from "node:stream/consumers";
 import { gzipSync } from "node:zlib";
 import { type Header, pack as tarPack } from "tar-stream";
 import { afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
-import { guestProgram } from "../../src/sandbox/guest-program.ts";
+import { guestProgram } from "../../src/sandbox/guest/guest-program.ts";
 
 let program: string;
 let cache: string;

@@ -4,8 +4,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { WavesmithError } from "../../src/domain/errors.ts";
-import { createGuestClient } from "../../src/sandbox/guest-client.ts";
-import { connectToSocket } from "../../src/sandbox/guest-socket.ts";
+import { createGuestClient } from "../../src/sandbox/guest/guest-client.ts";
+import { connectToSocket } from "../../src/sandbox/guest/guest-socket.ts";
 import type { GuestClient } from "../../src/sandbox/port.ts";
 
 describe("the client of a guest", () => {

@@ -3,8 +3,8 @@ import { chmodSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } 
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
-import { createGuestClient } from "../../src/sandbox/guest-client.ts";
-import { guestProgram } from "../../src/sandbox/guest-program.ts";
+import { createGuestClient } from "../../src/sandbox/guest/guest-client.ts";
+import { guestProgram } from "../../src/sandbox/guest/guest-program.ts";
 import type { GuestClient, JobSpec, JobState, StageSpec } from "../../src/sandbox/port.ts";
 
 export type IsolationName = "bubblewrap" | "sweep";

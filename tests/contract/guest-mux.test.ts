@@ -6,9 +6,9 @@ import { join } from "node:path";
 import { Duplex, Readable } from "node:stream";
 import { buffer } from "node:stream/consumers";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { createGuestClient } from "../../src/sandbox/guest-client.ts";
-import { connectToSocket } from "../../src/sandbox/guest-socket.ts";
-import { connectMux, type MuxConnection } from "../../src/sandbox/mux.ts";
+import { createGuestClient } from "../../src/sandbox/guest/guest-client.ts";
+import { connectToSocket } from "../../src/sandbox/guest/guest-socket.ts";
+import { connectMux, type MuxConnection } from "../../src/sandbox/guest/mux.ts";
 import type { GuestClient } from "../../src/sandbox/port.ts";
 import {
   eventually,
@@ -125,8 +125,8 @@ describe("a guest reached over one stream", () => {
 
   it("lets a process end that asks nothing more", async () => {
     const script = `
-      import { connectMux } from ${JSON.stringify(join(import.meta.dirname, "../../src/sandbox/mux.ts"))};
-      import { createGuestClient } from ${JSON.stringify(join(import.meta.dirname, "../../src/sandbox/guest-client.ts"))};
+      import { connectMux } from ${JSON.stringify(join(import.meta.dirname, "../../src/sandbox/guest/mux.ts"))};
+      import { createGuestClient } from ${JSON.stringify(join(import.meta.dirname, "../../src/sandbox/guest/guest-client.ts"))};
       import { connect } from "node:net";
       const mux = connectMux(connect(${JSON.stringify(muxSocket())}));
       const health = await createGuestClient({ connect: mux.open }).health();

@@ -7,9 +7,9 @@ import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { ProjectId } from "../../src/domain/ids.ts";
 import { markOf } from "../../src/sandbox/drivers/local/launch.ts";
-import { processStart } from "../../src/sandbox/drivers/local/processes.ts";
 import { readRecord, writeRecord } from "../../src/sandbox/drivers/local/record.ts";
 import { createLocalDriver, type LocalDriverOptions } from "../../src/sandbox/drivers/local.ts";
+import { processStart } from "../../src/sandbox/host/processes.ts";
 import type { SandboxDriver } from "../../src/sandbox/port.ts";
 import { requires } from "../support/require.ts";
 import {

@@ -3,7 +3,7 @@ import { createServer, type RequestListener, type Server } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { createGuestClient } from "../../src/sandbox/guest-client.ts";
+import { createGuestClient } from "../../src/sandbox/guest/guest-client.ts";
 import type { GuestClient, SandboxDriver, SandboxEndpoint } from "../../src/sandbox/port.ts";
 import { type BuildFixture, createBuildFixture } from "../support/build-fixture.ts";
 

@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterAll, afterEach, beforeAll, beforeEach } from "vitest";
-import { bundle } from "../../src/sandbox/guest-program.ts";
+import { bundle } from "../../src/sandbox/guest/guest-program.ts";
 import { type BuildFixture, createBuildFixture, type FixtureOptions } from "./build-fixture.ts";
 import { type FakeAnswer, type FakeProviders, type FakeRequest, startFakeProviders } from "./fake-providers.ts";
 

@@ -6,7 +6,7 @@ import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterAll, afterEach, beforeAll, beforeEach } from "vitest";
 import type { AgentEvent, AgentHostRequest } from "../../src/agent-host/protocol.ts";
-import { bundle, guestProgram } from "../../src/sandbox/guest-program.ts";
+import { bundle, guestProgram } from "../../src/sandbox/guest/guest-program.ts";
 
 // The agent host and agents, as they are in a sandbox: one file each.
 

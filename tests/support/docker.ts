@@ -8,7 +8,7 @@ import {
   programsHash,
   readPrograms,
 } from "../../src/sandbox/drivers/docker/image.ts";
-import { guestProgram } from "../../src/sandbox/guest-program.ts";
+import { guestProgram } from "../../src/sandbox/guest/guest-program.ts";
 
 /** Looks for an engine, and for an image with the guest of these sources, once for a run: `requires("docker")` reads it. */
 export async function lookForDocker(): Promise<void> {

@@ -2,7 +2,7 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { guestProgram } from "../../src/sandbox/guest-program.ts";
+import { guestProgram } from "../../src/sandbox/guest/guest-program.ts";
 
 describe("the guest's program", () => {
   let folder: string;

@@ -4,9 +4,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { withLock } from "../../src/sandbox/drivers/local/lock.ts";
+import { withLock } from "../../src/sandbox/host/lock.ts";
 
-const module = join(import.meta.dirname, "../../src/sandbox/drivers/local/lock.ts");
+const module = join(import.meta.dirname, "../../src/sandbox/host/lock.ts");
 const root = join(import.meta.dirname, "../..");
 
 let folder = "";

@@ -23,9 +23,9 @@ import { setTimeout as delay } from "node:timers/promises";
 import { WavesmithError } from "../../domain/errors.ts";
 import type { ProjectId } from "../../domain/ids.ts";
 import type { NetworkPolicy } from "../../domain/network.ts";
-import { withLock } from "../drivers/local/lock.ts";
-import { findProcesses, killProcess, machineBootId, processStart } from "../drivers/local/processes.ts";
 import { sandboxUser } from "../drivers/local/volume.ts";
+import { withLock } from "../host/lock.ts";
+import { findProcesses, killProcess, machineBootId, processStart } from "../host/processes.ts";
 import { type EgressProgram, egressProgram } from "./program.ts";
 import {
   aliveName,

@@ -3,7 +3,7 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, writeFile
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { usualHosts } from "../../domain/network.ts";
-import { bundle } from "../guest-program.ts";
+import { bundle } from "../guest/guest-program.ts";
 
 export interface EgressProgram {
   readonly path: string;

@@ -17,7 +17,7 @@ import { join, relative } from "node:path";
 import { fileURLToPath } from "node:url";
 import { isDiskFull } from "../../domain/disk-full.ts";
 import { messageOf, WavesmithError } from "../../domain/errors.ts";
-import { withLock } from "../drivers/local/lock.ts";
+import { withLock } from "../host/lock.ts";
 import { runNpm } from "./npm.ts";
 import {
   hostPlatform,

@@ -1,8 +1,8 @@
 // The way to a guest: one `docker exec` of this process per sandbox, and as many connections over it as are needed. It is
 // made when it is first used, and again when it broke.
 import { messageOf, WavesmithError } from "../../../domain/errors.ts";
-import { createGuestClient } from "../../guest-client.ts";
-import { connectMux, type MuxConnection } from "../../mux.ts";
+import { createGuestClient } from "../../guest/guest-client.ts";
+import { connectMux, type MuxConnection } from "../../guest/mux.ts";
 import type { GuestClient, GuestHealth } from "../../port.ts";
 import { muxSocket } from "./container-spec.ts";
 import { StandardStreams } from "./demux.ts";

@@ -3,7 +3,7 @@ import { mkdirSync, realpathSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { WavesmithError } from "../../../domain/errors.ts";
 import type { ProjectId } from "../../../domain/ids.ts";
-import { withLock } from "../local/lock.ts";
+import { withLock } from "../../host/lock.ts";
 import type { Making } from "./container-spec.ts";
 import { type Engine, openEngine } from "./engine-calls.ts";
 import type { GuestLink } from "./guest-link.ts";

@@ -8,7 +8,7 @@ import type Docker from "dockerode";
 import { type Pack, pack } from "tar-stream";
 import { messageOf, WavesmithError } from "../../../domain/errors.ts";
 import { guestProtocolVersion } from "../../../guest/protocol.ts";
-import { sandboxPrograms } from "../../guest-program.ts";
+import { sandboxPrograms } from "../../guest/guest-program.ts";
 import type { DriverProblem } from "../../port.ts";
 
 const buildCommand = "wavesmith sandbox image build";

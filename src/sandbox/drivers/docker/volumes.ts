@@ -10,7 +10,7 @@ import { randomBytes } from "node:crypto";
 import type Docker from "dockerode";
 import { WavesmithError } from "../../../domain/errors.ts";
 import type { ProjectId } from "../../../domain/ids.ts";
-import { machineBootId, processStart } from "../local/processes.ts";
+import { machineBootId, processStart } from "../../host/processes.ts";
 import type { Engine } from "./engine-calls.ts";
 import { having, type Labels, label, role, volumeName } from "./names.ts";
 

@@ -4,10 +4,10 @@ import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { messageOf, WavesmithError } from "../../../domain/errors.ts";
 import type { GuestHealth } from "../../../guest/protocol.ts";
-import { createGuestClient } from "../../guest-client.ts";
+import { createGuestClient } from "../../guest/guest-client.ts";
+import { findProcesses, findProcessesByEnvironment, killProcess, processStart } from "../../host/processes.ts";
 import type { GuestClient } from "../../port.ts";
 import { type LocalDriverOptions, launch, markOf, type Places, socketName } from "./launch.ts";
-import { findProcesses, findProcessesByEnvironment, killProcess, processStart } from "./processes.ts";
 import { isRunning, readRecord, type SandboxRecord, writeRecord } from "./record.ts";
 import { prepareFolder, removeFolder, sandboxUser } from "./volume.ts";
 

@@ -15,7 +15,7 @@ import { delimiter, dirname, join } from "node:path";
 import { WavesmithError } from "../../../domain/errors.ts";
 import type { ProjectId } from "../../../domain/ids.ts";
 import type { NetworkMode } from "../../../domain/network.ts";
-import { sandboxPrograms } from "../../guest-program.ts";
+import { sandboxPrograms } from "../../guest/guest-program.ts";
 import { hostPlatform, toolsFolder, toolsInside } from "../../tools/place.ts";
 import { type Command, findProgram, type OuterSandbox, outerCommand, outerCommandFor, showEtc } from "./bubblewrap.ts";
 import { recentTools, type Tools } from "./tool-roots.ts";

@@ -2,8 +2,8 @@ import { readdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { ProjectId, SandboxId } from "../../../domain/ids.ts";
 import type { NetworkPolicy } from "../../../domain/network.ts";
+import { machineBootId, processStart } from "../../host/processes.ts";
 import type { SandboxDriver } from "../../port.ts";
-import { machineBootId, processStart } from "./processes.ts";
 
 /**
  * What is known of a project's sandbox, kept in its run folder. `starting` is written before anything is started (W9):

@@ -7,8 +7,8 @@
 import { randomBytes } from "node:crypto";
 import { existsSync, readdirSync, renameSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
+import { processStart } from "../../host/processes.ts";
 import type { Places } from "./launch.ts";
-import { processStart } from "./processes.ts";
 import { removeFolder } from "./volume.ts";
 
 const restored = (volume: string): string => `${volume}.restored`;

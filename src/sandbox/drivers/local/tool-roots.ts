@@ -1,8 +1,8 @@
 import { existsSync, readdirSync, readFileSync, realpathSync, statSync } from "node:fs";
 import { basename, dirname, isAbsolute, join, resolve } from "node:path";
 import { WavesmithError } from "../../../domain/errors.ts";
+import { isWithin, whyForbidden } from "../../host/secret-places.ts";
 import { toolsInside } from "../../tools/place.ts";
-import { isWithin, whyForbidden } from "./secret-places.ts";
 
 /** A folder or file of the host, and where it is shown, read-only. */
 export interface ShownFolder {

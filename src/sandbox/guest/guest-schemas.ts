@@ -1,6 +1,6 @@
 // What a guest may answer. Agents share its machine, so nothing it says is believed before it is of this shape.
 import { z } from "zod";
-import type { ExecResult, FileStat, GuestErrorBody, GuestHealth, JobState } from "../guest/protocol.ts";
+import type { ExecResult, FileStat, GuestErrorBody, GuestHealth, JobState } from "../../guest/protocol.ts";
 
 const text = z.string().max(100_000);
 const whole = z.number().int().nonnegative();

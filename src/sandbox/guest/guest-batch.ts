@@ -1,8 +1,8 @@
 // Small requests that are made at the same moment travel together.
 // B1. Of a batch each call has its own answer or failure, the same as it would have alone.
 // B2. What takes long is never in one with what is quick: a lane each.
-import { WavesmithError } from "../domain/errors.ts";
-import type { BatchAnswer, BatchCall } from "../guest/protocol.ts";
+import { WavesmithError } from "../../domain/errors.ts";
+import type { BatchAnswer, BatchCall } from "../../guest/protocol.ts";
 import { refusalOf } from "./guest-connection.ts";
 
 /** One of a batch's calls. */

@@ -2,7 +2,7 @@ import { constants } from "node:fs";
 import { type FileHandle, open } from "node:fs/promises";
 import { connect, type Socket } from "node:net";
 import { basename, dirname } from "node:path";
-import { WavesmithError } from "../domain/errors.ts";
+import { WavesmithError } from "../../domain/errors.ts";
 
 /** What a unix socket's address can hold, without the NUL at its end. */
 const longestAddress = 107;

@@ -8,7 +8,7 @@ import { randomBytes } from "node:crypto";
 import { linkSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
-import { WavesmithError } from "../../../domain/errors.ts";
+import { WavesmithError } from "../../domain/errors.ts";
 import { machineBootId, processStart } from "./processes.ts";
 
 interface Ticket {

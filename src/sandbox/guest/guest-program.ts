@@ -3,13 +3,13 @@ import { readdirSync, statSync } from "node:fs";
 import { access, constants, mkdir, rename, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { messageOf, WavesmithError } from "../domain/errors.ts";
+import { messageOf, WavesmithError } from "../../domain/errors.ts";
 
 /** What runs inside sandboxes, each one file, and the sources it is made of. */
 export const sandboxPrograms = {
-  guest: "../guest/main.ts",
-  "agent-host": "../agent-host/main.ts",
-  "builtin-agent": "../builtin-agent/main.ts",
+  guest: "../../guest/main.ts",
+  "agent-host": "../../agent-host/main.ts",
+  "builtin-agent": "../../builtin-agent/main.ts",
 } as const;
 
 /**
@@ -30,7 +30,7 @@ export async function guestProgram(cacheDir: string): Promise<string> {
 
 /** The checkout's own cache serves every data directory; null where it cannot be written. */
 async function inCheckout(name: string): Promise<string | null> {
-  const folder = fileURLToPath(new URL("../../node_modules/.cache/wavesmith-programs", import.meta.url));
+  const folder = fileURLToPath(new URL("../../../node_modules/.cache/wavesmith-programs", import.meta.url));
   if (await isThere(join(folder, name))) return join(folder, name);
   return mkdir(folder, { recursive: true })
     .then(() => access(folder, constants.W_OK))
@@ -51,7 +51,7 @@ function sourcesHash(): string {
     const folder = fileURLToPath(new URL(".", new URL(entry, import.meta.url)));
     for (const name of readdirSync(folder).sort()) look(join(folder, name));
   }
-  look(fileURLToPath(new URL("../../package-lock.json", import.meta.url)));
+  look(fileURLToPath(new URL("../../../package-lock.json", import.meta.url)));
   return hash.digest("hex").slice(0, 16);
 }
 

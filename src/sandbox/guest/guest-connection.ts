@@ -2,7 +2,7 @@
 import { Agent, type ClientRequest, request as httpRequest, type IncomingMessage } from "node:http";
 import type { Duplex, Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
-import { messageOf, WavesmithError } from "../domain/errors.ts";
+import { messageOf, WavesmithError } from "../../domain/errors.ts";
 import { errorSchema } from "./guest-schemas.ts";
 
 const errorBodyBytes = 64 * 1024;

@@ -1,8 +1,9 @@
 import { join } from "node:path";
 import type { Duplex, Readable } from "node:stream";
 import { z } from "zod";
-import { messageOf, WavesmithError } from "../domain/errors.ts";
-import { type BatchAnswer, type BatchCall, largestBatchReadBytes } from "../guest/protocol.ts";
+import { messageOf, WavesmithError } from "../../domain/errors.ts";
+import { type BatchAnswer, type BatchCall, largestBatchReadBytes } from "../../guest/protocol.ts";
+import type { ExecSpec, GuestClient, JobState } from "../port.ts";
 import { type Batching, createBatching } from "./guest-batch.ts";
 import {
   type Call,
@@ -23,7 +24,6 @@ import {
   portsSchema,
 } from "./guest-schemas.ts";
 import { connectToSocket } from "./guest-socket.ts";
-import type { ExecSpec, GuestClient, JobState } from "./port.ts";
 
 const deadlineMs = 30_000;
 const streamDeadlineMs = 120_000;

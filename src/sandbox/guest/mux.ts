@@ -1,7 +1,7 @@
 // The host's side of the mux: one stream to a sandbox (src/guest/channel/mux.ts), as many connections to its guest as are needed.
 import type { Duplex } from "node:stream";
-import { messageOf, WavesmithError } from "../domain/errors.ts";
-import { createMux } from "../guest/channel/mux.ts";
+import { messageOf, WavesmithError } from "../../domain/errors.ts";
+import { createMux } from "../../guest/channel/mux.ts";
 
 export interface MuxConnection {
   /** A new connection to the guest. Fails with `sandbox-unavailable` when the stream has closed. */
