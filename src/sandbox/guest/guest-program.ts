@@ -17,8 +17,8 @@ export const sandboxPrograms = {
  * their sources, once for each content: into the checkout's cache, or into `cacheDir`. Two processes may ask at once.
  */
 export async function guestProgram(cacheDir: string): Promise<string> {
-  // A built package has it as dist/guest.mjs, with this module in dist/ or a folder or two below.
-  for (const relative of ["./guest.mjs", "../guest.mjs", "../../guest.mjs"]) {
+  // The command's bundle has it beside itself; the built package has it as dist/guest.mjs.
+  for (const relative of ["./guest.mjs", "../../../guest.mjs"]) {
     const built = fileURLToPath(new URL(relative, import.meta.url));
     if (await isThere(built)) return built;
   }
@@ -49,7 +49,7 @@ function sourcesHash(): string {
   };
   for (const entry of Object.values(sandboxPrograms)) {
     const folder = fileURLToPath(new URL(".", new URL(entry, import.meta.url)));
-    for (const name of readdirSync(folder).sort()) look(join(folder, name));
+    for (const name of readdirSync(folder, { recursive: true, encoding: "utf8" }).sort()) look(join(folder, name));
   }
   look(fileURLToPath(new URL("../../../package-lock.json", import.meta.url)));
   return hash.digest("hex").slice(0, 16);
