@@ -26,7 +26,9 @@ export const agents: Benchmark = {
   run: async ({ smoke }) => [...(await launches(smoke)), ...(await updates(smoke))],
 };
 
-/** A job of the guest's that runs the agent host, which starts the agent; against the agent alone. */
+/**
+ * A job of the guest's that runs the agent host, which starts the agent; against the agent alone.
+ */
 async function launches(smoke: boolean): Promise<Finding[]> {
   const guest = await startGuest({ isolation: existsSync("/usr/bin/bwrap") ? "bubblewrap" : "sweep" });
   const at = join(guest.root, "at");

@@ -1,6 +1,7 @@
-// An agent of the Agent Client Protocol without a library, so that its own start is short and known. Node alone runs it.
-// A prompt `at FILE` writes to FILE when it came, in ms since 1970; `updates N RATE` sends N updates, so many a second,
-// the first and last with the time; each is of its own kind in turn: a message, a tool call.
+// An agent of the Agent Client Protocol without a library, so that its own start is short and
+// known. Node alone runs it. A prompt `at FILE` writes to FILE when it came, in ms since 1970;
+// `updates N RATE` sends N updates, so many a second, the first and last with the time; each is of
+// its own kind in turn: a message, a tool call.
 import { appendFileSync } from "node:fs";
 import { createInterface } from "node:readline";
 

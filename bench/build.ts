@@ -6,7 +6,10 @@ import { withFolder } from "./database.ts";
 
 type App = Awaited<ReturnType<typeof createApp>>;
 
-/** Builds a plan in a fresh data directory. Returns ms from the build's request to its end; opening the app comes before. */
+/**
+ * Builds a plan in a fresh data directory. Returns ms from the build's request to its end; opening
+ * the app comes before.
+ */
 export function buildPlan(plan: Readonly<Record<string, unknown>>): Promise<number> {
   return withFolder(async (dataDir) => {
     const config = loadConfig({ ...process.env, WAVESMITH_DATA: dataDir, DATABASE_URL: "" });

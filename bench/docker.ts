@@ -52,7 +52,10 @@ const specOf = (project: string, limits: SandboxLimits = usualLimits): SandboxSp
   limits,
 });
 
-/** A program of this machine to its end, with its output thrown away; resolves when its first output came, and with all of it. */
+/**
+ * A program of this machine to its end, with its output thrown away; resolves when its first output
+ * came, and with all of it.
+ */
 async function run(program: string, args: readonly string[]): Promise<{ firstMs: number }> {
   const begun = performance.now();
   const child = spawn(program, args, { stdio: ["ignore", "pipe", "inherit"] });

@@ -4,7 +4,9 @@ import { interleaved, median } from "./measure.ts";
 import type { Benchmark } from "./target.ts";
 import { createBareCalls, withEngine } from "./world.ts";
 
-/** Two functions: one tells when it begins, the other has many steps and tells when it has ended. */
+/**
+ * Two functions: one tells when it begins, the other has many steps and tells when it has ended.
+ */
 function functionsOf(client: Inngest.Any, told: (id: string) => void, steps: number) {
   const starts: InngestFunction.Any = client.createFunction(
     { id: "starts", retries: 0, triggers: [{ event: "bench/start" }] },

@@ -1,4 +1,7 @@
-/** Runs each way once per round, in turn, so that what else the machine does hits all alike; returns each one's median in ms. */
+/**
+ * Runs each way once per round, in turn, so that what else the machine does hits all alike; returns
+ * each one's median in ms.
+ */
 export async function interleaved<Name extends string>(
   rounds: number,
   ways: Readonly<Record<Name, () => Promise<number | undefined> | Promise<void>>>,
@@ -26,8 +29,8 @@ export function median(values: readonly number[]): number {
 }
 
 /**
- * Which part of a processor a busy loop gets here now, from 0 to 1: below 1 other work takes the rest, and times of
- * their own (not ratios) are longer than they would be on a machine at rest.
+ * Which part of a processor a busy loop gets here now, from 0 to 1: below 1 other work takes the
+ * rest, and times of their own (not ratios) are longer than they would be on a machine at rest.
  */
 export function processorShare(): number {
   const begun = performance.now();

@@ -26,7 +26,8 @@ export const modelProxy: Benchmark = {
       try {
         await migrate(database.pool, fileURLToPath(new URL("../drizzle", import.meta.url)));
         const store = createStore(database.pool);
-        // With a budget in tokens, as the costlier case: what is under way is looked at before each call.
+        // With a budget in tokens, as the costlier case: what is under way is looked at before each
+        // call.
         await liveModelAttempt(store, { tokens: 1_000_000_000, usd: null });
         const token = tokenOf(await store.modelSecret("x".repeat(40)), { kind: "attempt", ...modelAttempt });
         const program = fileURLToPath(new URL("./model-process.ts", import.meta.url));

@@ -1,5 +1,5 @@
-// Checks one large plan and lays it into waves, in a process of its own so that its memory is its own; prints what it took.
-// argv: tasks, dependencies, "chain" or "random".
+// Checks one large plan and lays it into waves, in a process of its own so that its memory is its
+// own; prints what it took. argv: tasks, dependencies, "chain" or "random".
 import { planWaves } from "../src/domain/wave-planner.ts";
 import { parsePlan, parsePlanValue } from "../src/plan/parse-plan.ts";
 
@@ -41,7 +41,9 @@ function chain(count: number) {
   return { name: "chain", tasks: links };
 }
 
-/** The same plan every time: dependencies lie up to 200 tasks back, as in plans that people write. */
+/**
+ * The same plan every time: dependencies lie up to 200 tasks back, as in plans that people write.
+ */
 function randomPlan(count: number, edges: number) {
   const next = seeded(1);
   const needs = Array.from({ length: count }, () => new Set<string>());

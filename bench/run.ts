@@ -1,4 +1,5 @@
-// Runs benchmarks: `npm run bench`, `npm run bench -- tasks start-up`, `-- --list`, `-- --smoke`, `-- --large`, `-- --json FILE`.
+// Runs benchmarks: `npm run bench`, `npm run bench -- tasks start-up`, `-- --list`, `-- --smoke`,
+// `-- --large`, `-- --json FILE`.
 import { writeFile } from "node:fs/promises";
 import { availableParallelism } from "node:os";
 import { parseArgs } from "node:util";

@@ -3,9 +3,15 @@ export interface Finding {
   readonly what: string;
   readonly ours: number;
   readonly unit: "ms" | "MB" | "tasks" | "updates" | "statements";
-  /** What ours is compared with, measured in the same rounds; null: the target is a number of its own. */
+  /**
+   * What ours is compared with, measured in the same rounds; null: the target is a number of its
+   * own.
+   */
   readonly floor: { readonly what: string; readonly value: number } | null;
-  /** The most it may be: a multiple of the floor when there is one, else in the unit; null: only told. */
+  /**
+   * The most it may be: a multiple of the floor when there is one, else in the unit; null: only
+   * told.
+   */
   readonly limit: number | null;
 }
 

@@ -37,7 +37,10 @@ export interface BareCalls {
   readonly work?: () => Promise<void>;
 }
 
-/** The SDK alone: a run is one call of its handler, with no engine to answer what it asks of its server. */
+/**
+ * The SDK alone: a run is one call of its handler, with no engine to answer what it asks of its
+ * server.
+ */
 export async function createBareCalls({ name, make, work = async () => undefined }: BareCalls) {
   const client = clientWith(async () => {
     await work();

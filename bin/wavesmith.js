@@ -1,5 +1,6 @@
 #!/usr/bin/env node
-// Plain JavaScript that any Node parses, so that an old one is told what it lacks instead of a syntax error.
+// Plain JavaScript that any Node parses, so that an old one is told what it lacks instead of a
+// syntax error.
 import { existsSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 
@@ -13,7 +14,8 @@ if (major < needed[0] || (major === needed[0] && minor < needed[1])) {
   process.exit(4);
 }
 
-// In a checkout the sources are what counts: a dist/ made before the last `git pull` would run as it was then.
+// In a checkout the sources are what counts: a dist/ made before the last `git pull` would run as
+// it was then.
 const sources = new URL("../src/cli/main.ts", import.meta.url);
 const built = new URL("../dist/main.js", import.meta.url);
 const { main } = existsSync(fileURLToPath(sources)) ? await fromSources() : await import(built.href);

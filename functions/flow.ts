@@ -16,9 +16,15 @@ export interface Flow {
   readonly defaultDriver: string;
   /** Whether the disk of the data directory is full now. */
   readonly diskFull: () => boolean;
-  /** What a request asks for: as a command of this machine sent it, else without what only such a one may say. */
+  /**
+   * What a request asks for: as a command of this machine sent it, else without what only such a
+   * one may say.
+   */
   readonly vetted: (requestId: string, data: Record<string, unknown>) => Promise<Record<string, unknown>>;
-  /** Whether an event came by us, or from somebody with the key of an Inngest server; a dev server takes any. */
+  /**
+   * Whether an event came by us, or from somebody with the key of an Inngest server; a dev server
+   * takes any.
+   */
   readonly isFromUs: (event: DomainEvent) => Promise<boolean>;
 }
 
@@ -52,12 +58,16 @@ const verbs =
       });
       const retryAfterMs = fullness(answer);
       if (retryAfterMs === null) return answer as Awaited<ReturnType<typeof verb>>;
-      // Between two tries nothing of this process is held, so that what is at work can end and make room.
+      // Between two tries nothing of this process is held, so that what is at work can end and make
+      // room.
       await step.sleep(`wait for a sandbox (${name}, ${turn})`, waitMs(turn, retryAfterMs));
     }
   };
 
-/** Does the verb and sends the events that it has committed: a step of its own for that would be one more commit. */
+/**
+ * Does the verb and sends the events that it has committed: a step of its own for that would be one
+ * more commit.
+ */
 async function done<Result>(verb: () => Promise<Result>, { relay }: Flow): Promise<Result> {
   const result = await verb();
   await relay.flush();
@@ -66,7 +76,9 @@ async function done<Result>(verb: () => Promise<Result>, { relay }: Flow): Promi
 
 /** What a step answers that could not be done because there was no room for one more sandbox. */
 const fullKey = "wavesmith/full";
-/** With the waits below ten hours; a function may have a thousand steps, and two go into each turn. */
+/**
+ * With the waits below ten hours; a function may have a thousand steps, and two go into each turn.
+ */
 const mostTurns = 450;
 /** Below the time after which the reconciler asks again on behalf of a build that stands still. */
 const longestWaitMs = 90_000;
@@ -141,7 +153,10 @@ export interface ChoreFunction extends Omit<CronFunction, "cron"> {
   readonly trigger: Chore;
 }
 
-/** Something that the upkeep asks for when there is work; a time that failed is made good by the next one. */
+/**
+ * Something that the upkeep asks for when there is work; a time that failed is made good by the
+ * next one.
+ */
 export function choreFunction(flow: Flow, { id, name, trigger, run }: ChoreFunction): InngestFunction.Any {
   const definition = { id, name, retries: 0 as const, triggers: [{ event: trigger }] };
   return flow.inngest.createFunction(definition, ({ step }) => run({ step: verbs(step, flow) }));

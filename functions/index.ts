@@ -18,7 +18,10 @@ import { waveDeliver } from "./wave-deliver.ts";
 import { waveJoin } from "./wave-join.ts";
 import { waveStart } from "./wave-start.ts";
 
-/** Every function: those of the flow of a build in its order, then what is done by the clock: one cron, which asks for the others. */
+/**
+ * Every function: those of the flow of a build in its order, then what is done by the clock: one
+ * cron, which asks for the others.
+ */
 export const createFunctions = (flow: Flow): InngestFunction.Any[] => [
   buildStart(flow),
   waveStart(flow),

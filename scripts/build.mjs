@@ -1,5 +1,5 @@
-// Makes dist/, what the npm package runs: the command as a bundle, the programs of sandboxes as one file each, the files
-// they read, and the licences of the packages inside the bundle.
+// Makes dist/, what the npm package runs: the command as a bundle, the programs of sandboxes as one
+// file each, the files they read, and the licences of the packages inside the bundle.
 import { cpSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join, relative, sep } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -23,7 +23,10 @@ function placeInDist(path) {
   return `new URL(${JSON.stringify(`./${place}`)}, import.meta.url).href`;
 }
 
-/** The egress proxy is a process of its own, started from where src/sandbox/egress/program.ts looks for it. */
+/**
+ * The egress proxy is a process of its own, started from where src/sandbox/egress/program.ts looks
+ * for it.
+ */
 async function bundleEgress() {
   await build({
     entryPoints: [join(root, "src/sandbox/egress/serve.ts")],

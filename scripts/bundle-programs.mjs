@@ -1,4 +1,5 @@
-// What runs inside sandboxes, each as one file; src/sandbox/guest/guest-program.ts does the same for whoever runs the sources.
+// What runs inside sandboxes, each as one file; src/sandbox/guest/guest-program.ts does the same
+// for whoever runs the sources.
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { build } from "esbuild";
@@ -6,7 +7,10 @@ import { commonJsBanner } from "./bundle-command.mjs";
 
 const root = fileURLToPath(new URL("..", import.meta.url));
 
-/** Writes guest.mjs and the agents' programs into the folder, where src/sandbox/guest/guest-program.ts looks for them. */
+/**
+ * Writes guest.mjs and the agents' programs into the folder, where
+ * src/sandbox/guest/guest-program.ts looks for them.
+ */
 export async function bundlePrograms(folder) {
   const names = ["guest", "agent-host", "builtin-agent"];
   await build({

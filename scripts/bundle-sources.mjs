@@ -1,5 +1,6 @@
-// What a checkout's command runs: the sources as a few files of JavaScript, made once for each content. Loading them
-// one by one through tsx takes longer than everything else a command does before its build begins.
+// What a checkout's command runs: the sources as a few files of JavaScript, made once for each
+// content. Loading them one by one through tsx takes longer than everything else a command does
+// before its build begins.
 import { createHash } from "node:crypto";
 import { mkdirSync, readdirSync, readFileSync, renameSync, rmSync, statSync } from "node:fs";
 import { join } from "node:path";

@@ -1,5 +1,5 @@
-// `npm run dev`: an Inngest dev server and `wavesmith serve --engine inngest`, started and ended together. Further words
-// go to `serve`. A dev server that runs already is used and left alone.
+// `npm run dev`: an Inngest dev server and `wavesmith serve --engine inngest`, started and ended
+// together. Further words go to `serve`. A dev server that runs already is used and left alone.
 import { spawn } from "node:child_process";
 import { accessSync, constants, statSync } from "node:fs";
 import { delimiter, join } from "node:path";
@@ -40,7 +40,9 @@ async function startDevServer() {
   }
 }
 
-/** INNGEST_BIN, or what is on PATH: `npx` would download it, and hang for minutes where it cannot. */
+/**
+ * INNGEST_BIN, or what is on PATH: `npx` would download it, and hang for minutes where it cannot.
+ */
 function inngestProgram() {
   const { INNGEST_BIN: named, PATH = "" } = process.env;
   if (named) return isProgram(named) ? named : give(`INNGEST_BIN is ${named}, which is no program`);

@@ -52,7 +52,9 @@ export interface AppOptions {
   readonly clock?: () => Date;
   readonly ids?: IdSource;
   readonly crashPoint?: (name: string) => void | Promise<void>;
-  /** How long sandboxes and the embedded Postgres live on when everybody who used them was killed. */
+  /**
+   * How long sandboxes and the embedded Postgres live on when everybody who used them was killed.
+   */
   readonly orphanLimitMs?: number;
 }
 
@@ -65,17 +67,26 @@ export interface App {
   readonly functions: readonly { readonly id: string; readonly name: string }[];
   /** Drives the builds of these projects, or of every one, until `close`; a set may grow. */
   start(projectIds: "all" | Set<string>): Promise<void>;
-  /** Records and sends events that somebody asks for, such as a build's request. Fails with `conflict` for an id used before. */
+  /**
+   * Records and sends events that somebody asks for, such as a build's request. Fails with
+   * `conflict` for an id used before.
+   */
   send(...events: SentEvent[]): Promise<TakenEvent[]>;
   /** Rejects when the database cannot be reached. */
   ping(): Promise<void>;
-  /** Where an Inngest server that reaches us at `origin` calls the functions; null with the embedded engine. */
+  /**
+   * Where an Inngest server that reaches us at `origin` calls the functions; null with the embedded
+   * engine.
+   */
   inngestEndpoint(origin: string): InngestEndpoint | null;
   /** Sees to cancellations, time limits and lost requests now. */
   reconcile(): Promise<void>;
   /** That the disk of the data directory is full, in words; null when it is not. */
   diskTrouble(): string | null;
-  /** Ends the project's sandbox and lets none begin, without the database and without room on the disk. */
+  /**
+   * Ends the project's sandbox and lets none begin, without the database and without room on the
+   * disk.
+   */
   abandon(projectId: string): Promise<void>;
   close(): Promise<void>;
 }
@@ -243,8 +254,9 @@ function onInngest(settings: InngestSettings, warn: (message: string) => void): 
 }
 
 /**
- * An Inngest server has events from anywhere, and a dev server's calls are not even signed: what only commands of this
- * machine may say counts as it stands in the outbox. The embedded engine has events from us alone.
+ * An Inngest server has events from anywhere, and a dev server's calls are not even signed: what
+ * only commands of this machine may say counts as it stands in the outbox. The embedded engine has
+ * events from us alone.
  */
 const vettedBy =
   (config: Config, store: Store): Flow["vetted"] =>
@@ -256,7 +268,10 @@ const vettedBy =
     return data;
   };
 
-/** Whether an event may decide about a build: a dev server takes events from everybody, so there it has to be in the outbox. */
+/**
+ * Whether an event may decide about a build: a dev server takes events from everybody, so there it
+ * has to be in the outbox.
+ */
 const decidedBy =
   ({ engine }: Config, store: Store): Flow["isFromUs"] =>
   async ({ id, name, data }) => {
@@ -299,7 +314,8 @@ function drivers(options: AppOptions, installationId: string): Drivers {
       abandoned = true;
       for (const one of made.values())
         for (const place of [projectId as ProjectId, previewPlaceOf(projectId)]) {
-          // The guest ends its jobs and itself without writing anything; `stop` sees to what is left, for which it takes a lock.
+          // The guest ends its jobs and itself without writing anything; `stop` sees to what is
+          // left, for which it takes a lock.
           const endpoint = await one.find(place).catch(() => null);
           await endpoint?.guest
             .shutdown()
@@ -417,7 +433,8 @@ function createDriving(parts: {
       timer = null;
       await turn;
       await hearing?.stop();
-      // Each whatever became of the one before: on a full disk none of them can give back what it holds.
+      // Each whatever became of the one before: on a full disk none of them can give back what it
+      // holds.
       const stopped = runner.stop().finally(() => watcher?.stop());
       await stopped.finally(() => registration?.release());
     },

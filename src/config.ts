@@ -6,7 +6,8 @@ import type { ProviderName } from "./domain/models.ts";
 import type { AgentSpec } from "./domain/plan.ts";
 import type { SandboxLimits, SandboxPolicy } from "./domain/sandbox.ts";
 
-// The only reader of the process environment. Every setting is a row of the README's table and of .env.example.
+// The only reader of the process environment. Every setting is a row of the README's table and of
+// .env.example.
 
 const unitsMs: Readonly<Record<string, number>> = { s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 };
 const unitsBytes: Readonly<Record<string, number>> = { MB: 1024 ** 2, GB: 1024 ** 3, TB: 1024 ** 4 };
@@ -230,7 +231,9 @@ export interface ModelProviderSettings {
   /** Paths such as `/v1/messages` follow. */
   readonly baseUrl: string;
   readonly headers: Readonly<Record<string, string>>;
-  /** A subscription: what a call costs there is unknown, whatever its model is sold for elsewhere. */
+  /**
+   * A subscription: what a call costs there is unknown, whatever its model is sold for elsewhere.
+   */
   readonly isSubscription?: boolean;
 }
 
@@ -306,7 +309,10 @@ export function loadConfig(env: Readonly<Record<string, string | undefined>>): C
   };
 }
 
-/** Shorter ones, such as `ollama`, are made up for places that ask for none, and would blank out ordinary text. */
+/**
+ * Shorter ones, such as `ollama`, are made up for places that ask for none, and would blank out
+ * ordinary text.
+ */
 const shortestCredential = 12;
 
 function credentials(data: z.infer<typeof settingsSchema>): Record<string, string> {
@@ -412,7 +418,10 @@ function compatibleProvider(data: Data): ModelProviderSettings[] {
 
 const devServerUrl = "http://127.0.0.1:8288";
 
-/** Which engine, and for an Inngest server everything it takes; never a server without keys that is not a dev server. */
+/**
+ * Which engine, and for an Inngest server everything it takes; never a server without keys that is
+ * not a dev server.
+ */
 function engineSettings(data: z.infer<typeof settingsSchema>): EngineSettings {
   const { INNGEST_DEV: dev, INNGEST_SIGNING_KEY: signingKey, INNGEST_EVENT_KEY: eventKey } = data;
   const devOff = dev !== undefined && /^(0|false)$/i.test(dev);

@@ -3,9 +3,12 @@ import { basename, dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { describe, expect, it } from "vitest";
 
-// "Arrows point down", as data. Paths are relative to the repository; `node:` modules may be used everywhere.
+// "Arrows point down", as data. Paths are relative to the repository; `node:` modules may be used
+// everywhere.
 
-/** What a folder may import of the house besides its own files: a folder, or one public file of it. */
+/**
+ * What a folder may import of the house besides its own files: a folder, or one public file of it.
+ */
 const arrows: Readonly<Record<string, readonly string[]>> = {
   "src/domain": [],
   "src/plan": ["src/domain"],
@@ -39,7 +42,10 @@ const entryPoints = [
 /** `config.ts` stands alone: it is read by app.ts and entry points only. */
 const lonely: Readonly<Record<string, readonly string[]>> = { "src/config.ts": ["src/domain"] };
 
-/** Where a package may be imported: the beginning of a path. One that is not here may be imported nowhere. */
+/**
+ * Where a package may be imported: the beginning of a path. One that is not here may be imported
+ * nowhere.
+ */
 const packages: Readonly<Record<string, readonly string[]>> = {
   "drizzle-orm": ["src/store/", "src/engine/tables.ts"],
   pg: ["src/store/"],
@@ -80,7 +86,10 @@ const packages: Readonly<Record<string, readonly string[]>> = {
   tsx: ["bin/"],
 };
 
-/** The environment is read once, by whoever is started: the command line's entry hands it on, the guest is a program. */
+/**
+ * The environment is read once, by whoever is started: the command line's entry hands it on, the
+ * guest is a program.
+ */
 const environmentReaders = [
   "src/config.ts",
   "src/cli/main.ts",
@@ -213,13 +222,18 @@ function sourcesIn(folder: string): string[] {
     .sort();
 }
 
-/** A file's text with its comments blanked, so that what they say of imports is not taken for one. */
+/**
+ * A file's text with its comments blanked, so that what they say of imports is not taken for one.
+ */
 function codeOf(file: string): string {
   const text = readFileSync(join(root, file), "utf8");
   return text.replace(/^\s*\/\/.*$|^\s*\/\*[\s\S]*?\*\//gm, (comment) => comment.replace(/[^\n]/g, " "));
 }
 
-/** Every import of a file. A computed target, which nobody can check, is let pass to entry points alone. */
+/**
+ * Every import of a file. A computed target, which nobody can check, is let pass to entry points
+ * alone.
+ */
 function importsOf(from: string): Import[] {
   return importsIn(codeOf(from)).flatMap(({ target, computed, line }) => {
     if (target !== undefined) return [{ from, to: resolveTarget(from, target), line }];

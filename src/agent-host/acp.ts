@@ -29,7 +29,9 @@ import type { Questions } from "./questions.ts";
 
 /** A session with an agent. */
 export interface Session {
-  /** Sends a prompt; over when the agent has ended its turn. Never throws for what the agent does. */
+  /**
+   * Sends a prompt; over when the agent has ended its turn. Never throws for what the agent does.
+   */
   prompt(text: string): Promise<Turn>;
   /** Asks the agent to end its turn. */
   cancel(): Promise<void>;
@@ -49,7 +51,10 @@ export interface SessionOptions {
   readonly onLoop: (what: string) => void;
 }
 
-/** Speaks to an agent: a session of its own, or the one it had in an earlier attempt. Rejects with `AgentFault`. */
+/**
+ * Speaks to an agent: a session of its own, or the one it had in an earlier attempt. Rejects with
+ * `AgentFault`.
+ */
 export async function openSession(options: SessionOptions): Promise<Session> {
   const { request, events } = options;
   const updates = createUpdates(options);
@@ -133,7 +138,10 @@ const mcpServers = ({ resultServer }: SessionOptions): NewSessionRequest["mcpSer
     ? []
     : [{ name: "wavesmith", command: resultServer.command, args: [...resultServer.args], env: [] }];
 
-/** Null when the agent does not have it any more: a new one is opened. History it repeats is not told again. */
+/**
+ * Null when the agent does not have it any more: a new one is opened. History it repeats is not
+ * told again.
+ */
 async function load(
   connection: ClientConnection,
   updates: Updates,
@@ -210,7 +218,10 @@ const turns: Readonly<Record<StopReason, Turn>> = {
   cancelled: { end: "cancelled", detail: "cancelled" },
 };
 
-/** An agent may end its turn as if all were well when its model failed, with the model's words as its own last ones. */
+/**
+ * An agent may end its turn as if all were well when its model failed, with the model's words as
+ * its own last ones.
+ */
 function turnOf(stopReason: StopReason, lastSaid: string): Turn {
   const turn = turns[stopReason] ?? { end: "protocol-error", detail: `it ended with ${stopReason}` };
   const words = lastSaid.trim();
@@ -305,7 +316,8 @@ function createUpdates({ events, onLoop }: SessionOptions): Updates {
     const before = calls.get(call.toolCallId);
     const now = known(call);
     const news = before === undefined || before.status !== now.status || before.title !== now.title;
-    // Some agents tell of a call only when it is at work or over: that it began is told at any rate.
+    // Some agents tell of a call only when it is at work or over: that it began is told at any
+    // rate.
     const { input, result, ...told } = now;
     if (before === undefined && now.status !== "pending")
       events.tell({ kind: "tool", id: call.toolCallId, ...told, status: "pending" });
@@ -361,7 +373,10 @@ function createUpdates({ events, onLoop }: SessionOptions): Updates {
   };
 }
 
-/** Every path a call names: where it says it works, what its diffs change, and the usual names of its input. */
+/**
+ * Every path a call names: where it says it works, what its diffs change, and the usual names of
+ * its input.
+ */
 function pathsOf({ locations, content, rawInput }: ToolCallUpdate): string[] {
   const input = typeof rawInput === "object" && rawInput !== null ? (rawInput as Record<string, unknown>) : {};
   const named = ["path", "file_path", "filePath", "abs_path", "notebook_path"].map((key) => input[key]);

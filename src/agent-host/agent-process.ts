@@ -20,8 +20,8 @@ export interface AgentProcess {
 const lastWordsBytes = 4_096;
 
 /**
- * Starts an agent in a process group of its own. `noise` is told what it prints besides messages: stderr, and lines of
- * stdout that are none.
+ * Starts an agent in a process group of its own. `noise` is told what it prints besides messages:
+ * stderr, and lines of stdout that are none.
  */
 export function startAgent(
   command: string,

@@ -16,7 +16,10 @@ export interface Events {
 }
 
 export interface EventsOptions {
-  /** Values that are never told in two pieces, so that whoever reads knows them by sight and covers them. */
+  /**
+   * Values that are never told in two pieces, so that whoever reads knows them by sight and covers
+   * them.
+   */
   readonly secrets?: readonly string[];
   readonly now?: () => Date;
 }

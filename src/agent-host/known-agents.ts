@@ -1,7 +1,8 @@
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 
-// What agents we know want to be told, so that they use our model proxy, a configuration of their own and no telemetry.
+// What agents we know want to be told, so that they use our model proxy, a configuration of their
+// own and no telemetry.
 
 export interface Setting {
   readonly home: string;
@@ -13,8 +14,8 @@ export interface Setting {
 }
 
 /**
- * The environment of an agent, over what the job has: a home of its own and, with a proxy, where models are and what to
- * say there. Makes the folders and files it names.
+ * The environment of an agent, over what the job has: a home of its own and, with a proxy, where
+ * models are and what to say there. Makes the folders and files it names.
  */
 export function agentEnvironment(command: string, setting: Setting): Record<string, string> {
   const { home } = setting;
@@ -60,7 +61,8 @@ const claude = ({ home }: Setting): Record<string, string> => ({
   DISABLE_AUTOUPDATER: "1",
   // A call of the model after every turn, for what a person may type next.
   CLAUDE_CODE_ENABLE_PROMPT_SUGGESTION: "false",
-  // A busy provider is waited for by the proxy; what else fails, such as a key that is refused, it would try for minutes.
+  // A busy provider is waited for by the proxy; what else fails, such as a key that is refused, it
+  // would try for minutes.
   CLAUDE_CODE_MAX_RETRIES: "2",
 });
 
@@ -71,7 +73,8 @@ function codex({ home, model, proxy, webSearch }: Setting): Record<string, strin
     ...(model === null ? [] : [`model = ${JSON.stringify(bare(model))}`]),
     'approval_policy = "on-request"',
     'sandbox_mode = "danger-full-access"',
-    // Otherwise every call of it has the provider's own search among its tools, which our proxy refuses.
+    // Otherwise every call of it has the provider's own search among its tools, which our proxy
+    // refuses.
     ...(webSearch ? [] : ['web_search = "disabled"']),
     ...(proxy === null
       ? []
@@ -88,8 +91,9 @@ function codex({ home, model, proxy, webSearch }: Setting): Record<string, strin
         ]),
   ];
   writeFileSync(join(folder, "config.toml"), `${lines.join("\n")}\n`);
-  // Its adapter lets the mode win over the file. Every other one has commands run in a bubblewrap of its own, which there
-  // cannot be inside of ours, or calls of MCP tools reviewed by a model. In this one it asks for nothing: the sandbox holds it.
+  // Its adapter lets the mode win over the file. Every other one has commands run in a bubblewrap
+  // of its own, which there cannot be inside of ours, or calls of MCP tools reviewed by a model. In
+  // this one it asks for nothing: the sandbox holds it.
   return { CODEX_HOME: folder, INITIAL_AGENT_MODE: "agent-full-access" };
 }
 
@@ -112,7 +116,10 @@ function opencode({ home, model, proxy }: Setting): Record<string, string> {
 
 const inOpencode = (model: string): string => model.replace(":", "/");
 
-/** Ours alone: without a model it would take a free one of its maker's, and give it the repository to read. */
+/**
+ * Ours alone: without a model it would take a free one of its maker's, and give it the repository
+ * to read.
+ */
 function opencodeProviders({ url, token }: { url: string; token: string }, model: string | null) {
   const at = (path: string) => ({ options: { baseURL: `${url}${path}`, apiKey: token } });
   const provider: Record<string, object> = {

@@ -9,7 +9,10 @@ export interface SettledCall {
   readonly result: unknown;
 }
 
-/** Notices an agent that does the same thing again and again with the same result: waiting for a change is no loop. */
+/**
+ * Notices an agent that does the same thing again and again with the same result: waiting for a
+ * change is no loop.
+ */
 export function createLoopWatch(): (call: SettledCall) => string | null {
   let last = "";
   let times = 0;

@@ -12,8 +12,8 @@ import { agentEnvironment } from "./known-agents.ts";
 import { type AgentHostRequest, agentEnds, resultReasks } from "./protocol.ts";
 import { createQuestions } from "./questions.ts";
 
-// What speaks protocols takes as long to load as a small agent takes to start: it is loaded when it is needed, which is
-// when the agent's process has begun.
+// What speaks protocols takes as long to load as a small agent takes to start: it is loaded when it
+// is needed, which is when the agent's process has begun.
 const protocol = () => import("./acp.ts");
 const results = () => import("./submit-result.ts");
 
@@ -89,7 +89,10 @@ function environment({
 
 const askedMs = 10_000;
 
-/** Whether its silence is a provider's, which is too busy for now, or ours, who do not answer until we are started again. */
+/**
+ * Whether its silence is a provider's, which is too busy for now, or ours, who do not answer until
+ * we are started again.
+ */
 async function waitsForProvider(): Promise<boolean> {
   const { WAVESMITH_MODEL_URL: url, WAVESMITH_MODEL_TOKEN: token } = process.env;
   if (url === undefined || token === undefined) return false;

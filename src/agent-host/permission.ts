@@ -25,8 +25,8 @@ export interface Decision {
 const changing = new Set(["edit", "delete", "move"]);
 
 /**
- * Whether an action may be done, once. Changes: in the tree alone, and none for a role that only reads. Commands run in
- * the sandbox anyway and are held by it, not by this.
+ * Whether an action may be done, once. Changes: in the tree alone, and none for a role that only
+ * reads. Commands run in the sandbox anyway and are held by it, not by this.
  */
 export function decide({ action, paths }: Asked, policy: Policy): Decision {
   const writes = changing.has(action);

@@ -1,11 +1,13 @@
-// The agent host's public face. It is our client of the Agent Client Protocol (v1) and runs inside the sandbox, as the
-// stage of a job, beside the agent it drives: an attempt outlives whoever started it, with nothing to replay.
+// The agent host's public face. It is our client of the Agent Client Protocol (v1) and runs inside
+// the sandbox, as the stage of a job, beside the agent it drives: an attempt outlives whoever
+// started it, with nothing to replay.
 //
 //   node agent-host.mjs                                        request (JSON) on stdin, events on stdout, one a line
 //   node agent-host.mjs greet --command C                      says who answers to a command, as JSON (`About` in acp.ts)
 //   node agent-host.mjs submit-result --schema F --result F    the MCP server (stdio) by which an agent hands in its result
 //
-// Its exit code says how the agent ended. `finished` is never success: exit codes of checks, schemas and git decide (W5).
+// Its exit code says how the agent ended. `finished` is never success: exit codes of checks,
+// schemas and git decide (W5).
 
 export interface AgentHostRequest {
   /** A shell command line that starts an ACP agent on stdin and stdout. */
@@ -13,7 +15,10 @@ export interface AgentHostRequest {
   readonly prompt: string;
   /** The tree: absolute, inside the sandbox. */
   readonly cwd: string;
-  /** The agent's own configuration and sessions: absolute, outside the tree, kept between the attempts of a task. */
+  /**
+   * The agent's own configuration and sessions: absolute, outside the tree, kept between the
+   * attempts of a task.
+   */
   readonly home: string;
   /** The agent's own name for a model; null: its default. */
   readonly model: string | null;
@@ -24,8 +29,8 @@ export interface AgentHostRequest {
   /** A role that must change nothing: edits are refused. */
   readonly readOnly: boolean;
   /**
-   * Whom to ask for what the policy does not allow: answers are put into the folder as `<question's name>.json`, each
-   * waited for so long. Null: nobody is there, and it is rejected.
+   * Whom to ask for what the policy does not allow: answers are put into the folder as `<question's
+   * name>.json`, each waited for so long. Null: nobody is there, and it is rejected.
    */
   readonly ask: { readonly folder: string; readonly waitMs: number } | null;
   /** Ended as stalled after so long without a word from the agent. */
@@ -119,5 +124,8 @@ export type AgentEventBody =
   | { readonly kind: "notice"; readonly text: string }
   | { readonly kind: "end"; readonly end: AgentEnd; readonly detail: string };
 
-/** One line of the agent host's output: `{"wavesmith":1,…}`. Lines that are none are what the agent itself printed. */
+/**
+ * One line of the agent host's output: `{"wavesmith":1,…}`. Lines that are none are what the agent
+ * itself printed.
+ */
 export type AgentEvent = AgentEventBody & { readonly wavesmith: 1; readonly at: string };

@@ -3,8 +3,9 @@ import { join } from "node:path";
 import type { Events } from "./events.ts";
 import { type AgentHostRequest, type QuestionOption, questionEnds } from "./protocol.ts";
 
-// Q1. What is asked stands in the output, so it is found by whoever takes the job over; the answer is a file, so it is
-//     found by whoever waits. Neither needs the one who was there when it was asked.
+// Q1. What is asked stands in the output, so it is found by whoever takes the job over; the answer
+// is a file, so it is found by whoever waits. Neither needs the one who was there when it was
+// asked.
 // Q2. Who waits for a person is not silent: the clock of silence stands still meanwhile.
 
 export interface Question {
@@ -32,7 +33,10 @@ const lookMs = 200;
 const longestTold = 500;
 const mostOptions = 10;
 
-/** `hold` stops the clock of silence and returns what starts it again; `over` is whether the agent is being ended. */
+/**
+ * `hold` stops the clock of silence and returns what starts it again; `over` is whether the agent
+ * is being ended.
+ */
 export function createQuestions(
   { ask }: Pick<AgentHostRequest, "ask">,
   { events, hold, over }: { events: Events; hold: () => () => void; over: () => boolean },

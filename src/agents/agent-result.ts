@@ -13,8 +13,8 @@ export function parseResult(text: string | null): AgentResult {
 }
 
 /**
- * What an agent said since it last did something, from its events. Its words before its last deed are about what it was
- * going to do; thoughts are nobody else's business.
+ * What an agent said since it last did something, from its events. Its words before its last deed
+ * are about what it was going to do; thoughts are nobody else's business.
  */
 export function lastMessage(output: string): string | null {
   let said: string[] = [];

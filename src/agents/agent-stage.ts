@@ -8,16 +8,23 @@ const outputLimitBytes = 8 * 1024 * 1024;
 /** Linux refuses a longer single argument (MAX_ARG_STRLEN). */
 const longestScriptBytes = 128 * 1024 - 1;
 
-/** After so long without a word from it an agent is taken for stuck; a model may think, and a provider be busy, for long. */
+/**
+ * After so long without a word from it an agent is taken for stuck; a model may think, and a
+ * provider be busy, for long.
+ */
 const idleMs = 15 * 60_000;
 const graceMs = 10_000;
-/** How long a person is waited for; never so long that nothing of the stage's time is left for the work. */
+/**
+ * How long a person is waited for; never so long that nothing of the stage's time is left for the
+ * work.
+ */
 const longestAskMs = 10 * 60_000;
 const askMs = ({ timeoutMs }: AgentStageRequest): number => Math.min(longestAskMs, Math.floor(timeoutMs / 2));
 
 /**
- * The stage that runs an agent. A `run:` script runs with `sh -e`, so that a failing line in its middle fails the task
- * as it would in a CI system; a command gets the prompt on its stdin. Fails with `unsupported` without a runtime.
+ * The stage that runs an agent. A `run:` script runs with `sh -e`, so that a failing line in its
+ * middle fails the task as it would in a CI system; a command gets the prompt on its stdin. Fails
+ * with `unsupported` without a runtime.
  */
 export function agentStage(request: AgentStageRequest): StageSpec {
   const program = request.run === null ? agentProgram(request) : scriptProgram(request.run, request);

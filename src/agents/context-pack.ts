@@ -23,7 +23,10 @@ import {
 } from "./rules.ts";
 import * as section from "./sections.ts";
 
-/** The task file, version 1: what the prompt says, as data. Every key is always there; what does not apply is null or empty. */
+/**
+ * The task file, version 1: what the prompt says, as data. Every key is always there; what does not
+ * apply is null or empty.
+ */
 interface TaskFile {
   readonly version: 1;
   readonly kind: "task" | "plan" | "fix" | "review" | "second-look" | "checks";
@@ -174,7 +177,10 @@ export function reviewPack(prompts: Prompts, context: ReviewContext): ContextPac
   return { prompt, taskFile: toJson(file) };
 }
 
-/** A fresh session's look at what another one found: the project's own prompt for its critic is not asked again. */
+/**
+ * A fresh session's look at what another one found: the project's own prompt for its critic is not
+ * asked again.
+ */
 export function secondLookPack(prompts: Prompts, context: SecondLookContext): ContextPack {
   const { plan, findings } = context;
   const prompt = render(prompts["second-look"], {

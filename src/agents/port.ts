@@ -10,7 +10,10 @@ export type { AgentEnd } from "../agent-host/protocol.ts";
 export interface DependencySummary {
   readonly key: string;
   readonly title: string;
-  /** What the dependency's agent said it did (in its result file, else in its last message), at most 2,000 characters; null when it said nothing. */
+  /**
+   * What the dependency's agent said it did (in its result file, else in its last message), at most
+   * 2,000 characters; null when it said nothing.
+   */
   readonly summary: string | null;
   /** From git, not from the agent. */
   readonly changedFiles: readonly string[];
@@ -71,7 +74,10 @@ export interface ReviewContext {
 }
 
 export interface SecondLookContext extends ReviewContext {
-  /** What the first look found and would block: the agent says of each, by its number from 1, whether it holds. */
+  /**
+   * What the first look found and would block: the agent says of each, by its number from 1,
+   * whether it holds.
+   */
   readonly findings: readonly Finding[];
 }
 
@@ -87,7 +93,9 @@ export interface ChecksContext extends ReviewContext {
   };
 }
 
-/** What an agent is given: the prompt for its stdin and the same as data for WAVESMITH_TASK_FILE. */
+/**
+ * What an agent is given: the prompt for its stdin and the same as data for WAVESMITH_TASK_FILE.
+ */
 export interface ContextPack {
   readonly prompt: string;
   readonly taskFile: string;
@@ -107,7 +115,10 @@ export interface AgentStageRequest {
   readonly workspaceRoot: string;
   readonly env: Readonly<Record<string, string>>;
   readonly timeoutMs: number;
-  /** For agents of the Agent Client Protocol: where their configuration and sessions lie on the volume. */
+  /**
+   * For agents of the Agent Client Protocol: where their configuration and sessions lie on the
+   * volume.
+   */
   readonly homePath: string;
   /** What the agent shows to the model proxy. */
   readonly modelToken: string;
@@ -116,7 +127,10 @@ export interface AgentStageRequest {
   readonly resultSchema: unknown;
   /** The role must change nothing. */
   readonly readOnly: boolean;
-  /** Where a person's answers to what it asks are put, on the volume; null: nobody is there to be asked. */
+  /**
+   * Where a person's answers to what it asks are put, on the volume; null: nobody is there to be
+   * asked.
+   */
   readonly answersPath: string | null;
 }
 
@@ -133,7 +147,10 @@ export type QuestionEvent =
   /** It is not waited for any more. */
   | { readonly kind: "closed"; readonly name: string };
 
-/** What an agent may hand in through WAVESMITH_RESULT_FILE; every field optional, anything else is kept out. */
+/**
+ * What an agent may hand in through WAVESMITH_RESULT_FILE; every field optional, anything else is
+ * kept out.
+ */
 export interface AgentResult {
   readonly summary: string | null;
 }
@@ -145,16 +162,27 @@ export interface Agents {
   reviewPack(context: ReviewContext): ContextPack;
   secondLookPack(context: SecondLookContext): ContextPack;
   checksPack(context: ChecksContext): ContextPack;
-  /** The job stage that runs the agent, whatever its runtime, or a `run:` script. Fails with `unsupported` without a runtime. */
+  /**
+   * The job stage that runs the agent, whatever its runtime, or a `run:` script. Fails with
+   * `unsupported` without a runtime.
+   */
   agentStage(request: AgentStageRequest): StageSpec;
-  /** How an agent of the Agent Client Protocol ended, from the output of its stage; null when it never said. */
+  /**
+   * How an agent of the Agent Client Protocol ended, from the output of its stage; null when it
+   * never said.
+   */
   endOf(output: string): { readonly end: AgentEnd; readonly detail: string } | null;
-  /** The last an agent of the Agent Client Protocol said, from the output of its stage, at most 2,000 characters; null when it said nothing. */
+  /**
+   * The last an agent of the Agent Client Protocol said, from the output of its stage, at most
+   * 2,000 characters; null when it said nothing.
+   */
   lastMessage(output: string): string | null;
   /** What whole lines of output say of questions, in their order. */
   questionsIn(lines: string): QuestionEvent[];
   /** Output of a stage as a person reads it. */
   readable(output: string): string;
-  /** Reads a result file leniently: bad JSON or a foreign shape gives no summary, never a failure. */
+  /**
+   * Reads a result file leniently: bad JSON or a foreign shape gives no summary, never a failure.
+   */
   parseResult(text: string | null): AgentResult;
 }

@@ -12,8 +12,8 @@ export function loadPrompts(): Prompts {
 }
 
 /**
- * Puts values in place of `{{name}}`, once: what a value contains is never read as a placeholder. A line that holds
- * only a placeholder goes, with the blank line after it, when its value is empty.
+ * Puts values in place of `{{name}}`, once: what a value contains is never read as a placeholder. A
+ * line that holds only a placeholder goes, with the blank line after it, when its value is empty.
  */
 export function render(template: string, values: Readonly<Record<string, string>>): string {
   const text = template.replace(/^\{\{(\w+)\}\}\n\n?|\{\{(\w+)\}\}/gm, (whole, block, inline) => {
@@ -28,8 +28,9 @@ export function render(template: string, values: Readonly<Record<string, string>
 }
 
 /**
- * Text of others as data: in a fence longer than any run of backticks within, so that nothing in it can close it. The
- * label is ours, but may name a task or path, so it is kept to harmless characters.
+ * Text of others as data: in a fence longer than any run of backticks within, so that nothing in it
+ * can close it. The label is ours, but may name a task or path, so it is kept to harmless
+ * characters.
  */
 export function fence(label: string, text: string): string {
   const clean = printable(text).replace(/\n+$/, "");

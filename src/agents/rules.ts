@@ -19,7 +19,10 @@ const agentFilesRule =
 const gateFilesRule =
   "Files that decide what the gates run (test scripts of `package.json`, `.npmrc`, configurations of test runners, `conftest.py`, make targets and the like) are changed only by a task whose declared writes name them: otherwise your work is refused.";
 
-/** What every agent that changes files must keep to. The same lines stand in the prompt and in the task file. */
+/**
+ * What every agent that changes files must keep to. The same lines stand in the prompt and in the
+ * task file.
+ */
 export function workRules(options: {
   mayChangeTests: boolean;
   committed: "task" | "fix";

@@ -3,8 +3,9 @@ import type { Plan, PlanTask } from "../domain/plan.ts";
 import type { ChecksContext, DependencySummary, EarlierPlan, TaskContext } from "./port.ts";
 import { cut, fence, tail } from "./prompt.ts";
 
-// The parts of a prompt. A part without content is empty and leaves no trace. Whatever tools, repositories or other
-// agents said stands in a fence of data (W12); headings and rules are ours, instructions and house rules the plan's.
+// The parts of a prompt. A part without content is empty and leaves no trace. Whatever tools,
+// repositories or other agents said stands in a fence of data (W12); headings and rules are ours,
+// instructions and house rules the plan's.
 
 const mostFiles = 200;
 const mostFindings = 50;

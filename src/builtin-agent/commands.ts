@@ -16,7 +16,10 @@ export interface RunOptions {
   readonly signal: AbortSignal;
 }
 
-/** Runs a program; over when it and everything it started in its group is gone. Of long output the middle is left out. */
+/**
+ * Runs a program; over when it and everything it started in its group is gone. Of long output the
+ * middle is left out.
+ */
 export function run(argv: readonly string[], { cwd, timeoutMs, signal }: RunOptions): Promise<Ran> {
   const [program = "sh", ...args] = argv;
   const child = spawn(program, args, { cwd, detached: true, stdio: ["ignore", "pipe", "pipe"] });

@@ -2,8 +2,8 @@ import { createHash } from "node:crypto";
 import { mkdirSync, readFileSync, realpathSync, renameSync, statSync, writeFileSync } from "node:fs";
 import { dirname, isAbsolute, join, relative, resolve } from "node:path";
 
-// Others may edit the same files at the same time. An edit is made only to the version that was read: a file that was
-// changed meanwhile is read again, never overwritten.
+// Others may edit the same files at the same time. An edit is made only to the version that was
+// read: a file that was changed meanwhile is read again, never overwritten.
 
 const longestFileBytes = 4 * 1024 * 1024;
 const longestReadLines = 2_000;
@@ -74,7 +74,9 @@ const changed = (path: string): Refused =>
 
 const versionOf = (text: string): string => createHash("sha256").update(text).digest("hex");
 
-/** Where a path leads, links followed; throws when that is out of the tree or in git's own folder. */
+/**
+ * Where a path leads, links followed; throws when that is out of the tree or in git's own folder.
+ */
 export function within(tree: string, path: string): string {
   const wanted = isAbsolute(path) ? path : resolve(tree, path);
   let existing = wanted;

@@ -1,5 +1,5 @@
-// The built-in agent: an agent of the Agent Client Protocol (v1) on stdin and stdout that works with any model of
-// `provider:model`, by way of the model proxy, in the tree it is started in.
+// The built-in agent: an agent of the Agent Client Protocol (v1) on stdin and stdout that works
+// with any model of `provider:model`, by way of the model proxy, in the tree it is started in.
 import { randomBytes } from "node:crypto";
 import { existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -76,7 +76,9 @@ const options: PermissionOption[] = [
   { optionId: "no", name: "Reject", kind: "reject_once" },
 ];
 
-/** Tells of a tool call from its beginning to its end, and asks before something is changed or run. */
+/**
+ * Tells of a tool call from its beginning to its end, and asks before something is changed or run.
+ */
 function doingIn(turn: Turn) {
   return async <Result>(doing: Doing, work: () => Promise<Result> | Result): Promise<Result> => {
     const { id: toolCallId, title, action: kind, paths, input: rawInput, change } = doing;
@@ -141,7 +143,10 @@ interface Talk {
   readonly tools: Record<string, Tool>;
 }
 
-/** Goes on from what was said so far until the model has no more to do; each step is kept when it is whole. */
+/**
+ * Goes on from what was said so far until the model has no more to do; each step is kept when it is
+ * whole.
+ */
 async function converse(turn: Turn, { name, model, tools }: Talk): Promise<StopReason> {
   const { sessionId, session, signal } = turn;
   const before = session.messages;
@@ -152,7 +157,8 @@ async function converse(turn: Turn, { name, model, tools }: Talk): Promise<StopR
     messages: before,
     abortSignal: signal,
     maxRetries: 2,
-    // Nothing is kept at the provider, by which a later call could go on without what it read being seen here.
+    // Nothing is kept at the provider, by which a later call could go on without what it read being
+    // seen here.
     providerOptions: { openai: { store: false } },
     stopWhen: stepCountIs(longestTurnSteps),
     prepareStep: ({ messages }) => ({ messages: fitted(messages, windowOf(name)) }),
@@ -177,10 +183,16 @@ async function converse(turn: Turn, { name, model, tools }: Talk): Promise<StopR
   return stopReasons[reason] ?? "end_turn";
 }
 
-/** A step of the model's that is none, such as Gemini's MALFORMED_FUNCTION_CALL: mostly it can do better. */
+/**
+ * A step of the model's that is none, such as Gemini's MALFORMED_FUNCTION_CALL: mostly it can do
+ * better.
+ */
 class MalformedCall extends Error {}
 
-/** How often in a turn a connection may break off: who answers calls may be killed and come back; malformed calls count as well. */
+/**
+ * How often in a turn a connection may break off: who answers calls may be killed and come back;
+ * malformed calls count as well.
+ */
 const mostCuts = 5;
 
 /** Whether the connection broke off, rather than that somebody answered what is wrong. */

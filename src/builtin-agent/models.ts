@@ -12,7 +12,9 @@ export interface ModelAccess {
 
 const examples = "anthropic:claude-sonnet-5, openai:gpt-6-sol, google:gemini-3.8-flash or compatible:llama3.3";
 
-/** The model of `provider:model`, by way of the proxy. Throws with what to write when it names none. */
+/**
+ * The model of `provider:model`, by way of the proxy. Throws with what to write when it names none.
+ */
 export function modelFor(name: string, { url, token }: ModelAccess): LanguageModel {
   const colon = name.indexOf(":");
   const [provider, model] = [name.slice(0, Math.max(colon, 0)), name.slice(colon + 1)];

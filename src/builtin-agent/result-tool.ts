@@ -8,7 +8,10 @@ export interface ServedTools {
   close(): Promise<void>;
 }
 
-/** The tools of the MCP server a session was given, such as `submit_result`; null when it was given none. */
+/**
+ * The tools of the MCP server a session was given, such as `submit_result`; null when it was given
+ * none.
+ */
 export async function openResultTool(servers: readonly McpServer[]): Promise<ServedTools | null> {
   const server = servers.find((each) => "command" in each);
   if (server === undefined || !("command" in server)) return null;

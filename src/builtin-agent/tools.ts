@@ -23,7 +23,10 @@ export interface ToolSetting {
 const usualTimeoutMs = 120_000;
 const longestTimeoutMs = 600_000;
 
-/** The tools of the built-in agent, on one tree. What goes wrong is told to the model as the tool's answer. */
+/**
+ * The tools of the built-in agent, on one tree. What goes wrong is told to the model as the tool's
+ * answer.
+ */
 export function createTools({ tree, signal, doing }: ToolSetting): Record<string, Tool> {
   const files = createFiles(tree);
   const about = (id: string, input: unknown) => ({ id, input });

@@ -1,6 +1,7 @@
 import type { ModelMessage } from "ai";
 
-// A conversation is kept within the model's window by leaving out what tools answered long ago: it can be had again.
+// A conversation is kept within the model's window by leaving out what tools answered long ago: it
+// can be had again.
 
 const leftOut = "[left out to save room: call the tool again if it is needed]";
 /** Results of this many of the last messages are kept whatever they weigh. */
@@ -11,7 +12,10 @@ const fullShare = 0.7;
 /** About how many tokens a conversation is. */
 export const tokensOf = (messages: readonly ModelMessage[]): number => Math.ceil(JSON.stringify(messages).length / 3.5);
 
-/** The conversation with as many old results left out as it takes to fit. Calls and what was said stay. */
+/**
+ * The conversation with as many old results left out as it takes to fit. Calls and what was said
+ * stay.
+ */
 export function fitted(messages: readonly ModelMessage[], windowTokens: number): ModelMessage[] {
   const fitting = [...messages];
   for (let at = 0; at < fitting.length - keptMessages; at += 1) {

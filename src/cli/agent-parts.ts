@@ -14,7 +14,10 @@ import { type Config, isUsed, openStore } from "./parts.ts";
 
 export type { Installation, InstallProgress } from "../sandbox/tools/install.ts";
 
-/** Installs a pinned agent for the sandboxes of this driver. Fails with `usage` for one that is not known. */
+/**
+ * Installs a pinned agent for the sandboxes of this driver. Fails with `usage` for one that is not
+ * known.
+ */
 export async function installAgent(
   config: Config,
   name: string,
@@ -83,8 +86,8 @@ const greetLimitMs = 90_000;
 const silenceMs = 120_000;
 
 /**
- * Tries agents, all at once, in a sandbox made for it: on its PATH, without a network, as a task would start them. Fails
- * with `environment` when there can be none.
+ * Tries agents, all at once, in a sandbox made for it: on its PATH, without a network, as a task
+ * would start them. Fails with `environment` when there can be none.
  */
 export async function greetAgents(config: Config, agents: readonly KnownAgent[]): Promise<Greeting[]> {
   return inTrialSandbox(config, ({ guest }) => Promise.all(agents.map((agent) => greet(guest, agent))));

@@ -21,8 +21,8 @@ export interface AnswerKeys {
 const interrupt = "\x03";
 
 /**
- * Answers what agents ask by a key. Only while something is asked are keys taken from the terminal, which then tells of
- * Ctrl-C as a key, too.
+ * Answers what agents ask by a key. Only while something is asked are keys taken from the terminal,
+ * which then tells of Ctrl-C as a key, too.
  */
 export function createAnswerKeys(
   keys: KeySource,
@@ -42,7 +42,8 @@ export function createAnswerKeys(
       const number = open.find((one) => !answered.has(one));
       if (answer === null || number === undefined) continue;
       answered.add(number);
-      // It may be answered elsewhere, or too late, and is still to be asked when the database was away.
+      // It may be answered elsewhere, or too late, and is still to be asked when the database was
+      // away.
       given.answer(number, answer).catch((error: unknown) => {
         answered.delete(number);
         given.warn(messageOf(error));

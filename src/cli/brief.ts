@@ -4,7 +4,10 @@ import { readFile } from "node:fs/promises";
 import { resolve } from "node:path";
 import { messageOf, WavesmithError } from "../domain/errors.ts";
 
-/** A source as in a plan file: a repository when it is written as one, else a folder. Fails with `usage` without that. */
+/**
+ * A source as in a plan file: a repository when it is written as one, else a folder. Fails with
+ * `usage` without that.
+ */
 export function sourceFrom(text: string): Record<string, string> {
   const [place = "", ref] = text.split(/#(?=[^#]*$)/);
   const named = ref === undefined || ref === "" ? {} : { ref };
@@ -17,8 +20,9 @@ export function sourceFrom(text: string): Record<string, string> {
 }
 
 /**
- * The limits of `usd=5,tokens=2000000,wallClock=2h`, by the names that `limits.budget` of a plan file has; whether they
- * are limits the plan's own check says. Fails with `usage` for text that names none, or one twice.
+ * The limits of `usd=5,tokens=2000000,wallClock=2h`, by the names that `limits.budget` of a plan
+ * file has; whether they are limits the plan's own check says. Fails with `usage` for text that
+ * names none, or one twice.
  */
 export function budgetFrom(text: string): Record<string, unknown> {
   const budget: Record<string, unknown> = {};

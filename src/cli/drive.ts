@@ -26,7 +26,9 @@ export interface DriveOptions {
   readonly noWait: boolean;
 }
 
-/** Drives a build that is stored to its end, shows it, and returns the exit code. Ctrl-C cancels it. */
+/**
+ * Drives a build that is stored to its end, shows it, and returns the exit code. Ctrl-C cancels it.
+ */
 export async function driveToEnd(options: DriveOptions): Promise<number> {
   const { context, session, presenter, interrupts } = options;
   let end: { code: number; interrupts: number } | null = null;
@@ -95,7 +97,10 @@ function answerKeys({ context, session, presenter, interrupts, buildId }: DriveO
 
 const cancelMs = 4_000;
 
-/** Watches over a cancel: rejects when the disk is full, on which it cannot be recorded; never resolves. */
+/**
+ * Watches over a cancel: rejects when the disk is full, on which it cannot be recorded; never
+ * resolves.
+ */
 async function untilFull({ session, buildId }: DriveOptions): Promise<never> {
   for (;;) {
     await new Promise((wake) => setTimeout(wake, cancelMs).unref());
@@ -134,7 +139,10 @@ function leave({ context, presenter, buildId }: DriveOptions): never {
   process.exit(exit.cancelled);
 }
 
-/** A build waits while another of its project is not over; that one is shown, and driven on if nobody does. */
+/**
+ * A build waits while another of its project is not over; that one is shown, and driven on if
+ * nobody does.
+ */
 async function untilItsTurn({ context, session, presenter, buildId }: DriveOptions): Promise<void> {
   const { store } = session.app;
   const deadline = Date.now() + 60_000;

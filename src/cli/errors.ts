@@ -41,7 +41,10 @@ export function exitCodeForError(error: unknown): number {
   return isDiskFull(error) ? exit.environment : exit.failed;
 }
 
-/** An error as a user reads it: what went wrong, what to do about it; where in our code only when asked for. */
+/**
+ * An error as a user reads it: what went wrong, what to do about it; where in our code only when
+ * asked for.
+ */
 export function describeError(error: unknown, options: { verbose: boolean; hints: Hints }): string {
   const shown = error instanceof WavesmithError || !isDiskFull(error) ? error : diskFull(error);
   const lines = [`wavesmith: ${options.hints.rewrite(messageOf(shown))}`];
@@ -52,7 +55,9 @@ export function describeError(error: unknown, options: { verbose: boolean; hints
   return lines.join("\n");
 }
 
-/** An error as a line of JSON; nothing thrown may be left out, so what is not ours is `internal`. */
+/**
+ * An error as a line of JSON; nothing thrown may be left out, so what is not ours is `internal`.
+ */
 export function errorJson(error: unknown, hints: Hints): Record<string, unknown> {
   if (error instanceof CommanderError) {
     return { type: "error", code: "usage", message: error.message.replace(/^error: /, ""), remedy: null };
@@ -63,7 +68,10 @@ export function errorJson(error: unknown, hints: Hints): Record<string, unknown>
   return { type: "error", code, message, remedy: remedy === null ? null : hints.rewrite(remedy) };
 }
 
-/** The innermost message says what there was no room for; a query around it is nothing to its reader. */
+/**
+ * The innermost message says what there was no room for; a query around it is nothing to its
+ * reader.
+ */
 function diskFull(error: unknown): WavesmithError {
   let inner = error;
   while (inner instanceof Error && isDiskFull(inner.cause)) inner = inner.cause;

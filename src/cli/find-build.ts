@@ -2,7 +2,10 @@ import { WavesmithError } from "../domain/errors.ts";
 import type { Context } from "./context.ts";
 import type { Store } from "./parts.ts";
 
-/** The id of the build that was named: whole, a beginning of it, or either without `bld_`. Fails with `not-found`. */
+/**
+ * The id of the build that was named: whole, a beginning of it, or either without `bld_`. Fails
+ * with `not-found`.
+ */
 export async function findBuild(store: Store, context: Context, name: string): Promise<string> {
   const given = name.trim().toLowerCase();
   const wanted = given.startsWith("bld_") ? given : `bld_${given}`;
@@ -18,7 +21,10 @@ export async function findBuild(store: Store, context: Context, name: string): P
   throw new WavesmithError("not-found", `there is no build ${name} in ${(await context.config()).dataDir}`, { remedy });
 }
 
-/** The build that was named, else the latest one (of the project, when one was named). Fails with `not-found`. */
+/**
+ * The build that was named, else the latest one (of the project, when one was named). Fails with
+ * `not-found`.
+ */
 export async function findBuildOrLatest(store: Store, context: Context, name: string | undefined): Promise<string> {
   if (name !== undefined) return findBuild(store, context, name);
   const { project } = context.options;

@@ -23,7 +23,9 @@ export interface WhichSandbox {
   readonly orRecord?: boolean;
 }
 
-/** The sandbox that is named by its project's name or id, or by its own id. Fails with `not-found`. */
+/**
+ * The sandbox that is named by its project's name or id, or by its own id. Fails with `not-found`.
+ */
 export async function withSandbox(
   context: Context,
   name: string,

@@ -51,8 +51,8 @@ export function ago(from: Date, now: Date): string {
 }
 
 /**
- * Text that an agent, a tool or a repository wrote, fit for a terminal: it cannot move the cursor, change colours or
- * send anything back (W12). Line ends and tabs stay.
+ * Text that an agent, a tool or a repository wrote, fit for a terminal: it cannot move the cursor,
+ * change colours or send anything back (W12). Line ends and tabs stay.
  */
 export function harmless(text: string): string {
   return stripVTControlCharacters(text)

@@ -4,7 +4,10 @@ import { shellWord } from "../domain/shell-word.ts";
 export interface Hints {
   /** `wavesmith retry bld_x`, with `--data` when it was given. */
   command(words: string): string;
-  /** Text that names commands of ours, such as the remedy of an error, with these as the user would type them. */
+  /**
+   * Text that names commands of ours, such as the remedy of an error, with these as the user would
+   * type them.
+   */
   rewrite(text: string): string;
 }
 

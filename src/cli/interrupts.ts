@@ -6,7 +6,10 @@ const causes = { SIGINT: "Ctrl-C", SIGTERM: "SIGTERM", SIGHUP: "SIGHUP: its term
 /** Nobody is left to see what the command prints (`| head`). */
 export const readerGone = "a pipe that nobody reads any more";
 
-/** npm hands a Ctrl-C on that the terminal has sent to us already; so soon after the first, it is the same one. */
+/**
+ * npm hands a Ctrl-C on that the terminal has sent to us already; so soon after the first, it is
+ * the same one.
+ */
 const sameMs = 300;
 
 export interface SignalSource {
@@ -19,7 +22,10 @@ export interface Interrupts {
   readonly count: number;
   /** What the first one was, in words. */
   readonly cause: string;
-  /** Calls back at every one from now on, with how many there have been; and at once when there were some. */
+  /**
+   * Calls back at every one from now on, with how many there have been; and at once when there were
+   * some.
+   */
   on(listener: (count: number) => void): void;
   /** As if Ctrl-C had been typed, for this cause. */
   raise(cause?: string): void;

@@ -9,7 +9,9 @@ export interface OutputStream {
   readonly rows?: number;
 }
 
-/** Where a command writes: results to standard output, everything said besides to standard error. */
+/**
+ * Where a command writes: results to standard output, everything said besides to standard error.
+ */
 export interface Output {
   /** A terminal that can redraw: not a pipe, not TERM=dumb. */
   readonly live: boolean;
@@ -25,7 +27,9 @@ export interface Output {
   note(text: string): void;
   size(): { columns: number; rows: number };
   onResize(listener: () => void): void;
-  /** Called once when the reader of standard output has gone (`| head`, a terminal that was closed). */
+  /**
+   * Called once when the reader of standard output has gone (`| head`, a terminal that was closed).
+   */
   onClosed(listener: () => void): void;
   /** Resolves when everything written has left this process. */
   drained(): Promise<void>;

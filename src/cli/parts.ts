@@ -1,5 +1,6 @@
-// The one place where commands reach the parts behind the coordinator; like an entry point it may import everything.
-// Each part is loaded when a command needs it, so that `plan` or a wrong option does not wait for a database driver.
+// The one place where commands reach the parts behind the coordinator; like an entry point it may
+// import everything. Each part is loaded when a command needs it, so that `plan` or a wrong option
+// does not wait for a database driver.
 import { execFile } from "node:child_process";
 import { accessSync, constants, existsSync, mkdirSync, statSync, writeFileSync } from "node:fs";
 import { mkdtemp, rm } from "node:fs/promises";
@@ -52,7 +53,10 @@ export async function readPlan(path: string, environment: Environment) {
   return { ...parsed, refused: parsed.plan === null ? [] : unsupportedFeatures(parsed.plan) };
 }
 
-/** What the plan file says, as a value for an event. Call it only for a file that `readPlan` found without faults. */
+/**
+ * What the plan file says, as a value for an event. Call it only for a file that `readPlan` found
+ * without faults.
+ */
 export async function rawPlan(path: string): Promise<unknown> {
   const [{ readFile }, { readPlanText }] = await Promise.all([
     import("node:fs/promises"),
@@ -82,8 +86,8 @@ export async function serverKey({ dataDir }: Config): Promise<ServerKey> {
 }
 
 /**
- * Whether this data directory has been used; a server of DATABASE_URL is taken to have been. Fails with `environment`
- * when the directory is there and cannot be read.
+ * Whether this data directory has been used; a server of DATABASE_URL is taken to have been. Fails
+ * with `environment` when the directory is there and cannot be read.
  */
 export function isUsed({ databaseUrl, dataDir }: Config): boolean {
   if (databaseUrl !== null) return true;
@@ -104,7 +108,9 @@ const unusable = (dataDir: string, error: unknown): WavesmithError =>
     cause: error,
   });
 
-/** The database alone, for commands that only read: quicker than the whole, and it drives nothing. */
+/**
+ * The database alone, for commands that only read: quicker than the whole, and it drives nothing.
+ */
 export async function openStore(
   config: Config,
   purpose: string,
@@ -141,7 +147,10 @@ export async function openStore(
   return { store: createStore(database.pool), database, close: () => database.close() };
 }
 
-/** A driver to be tried before there is a database; it must start nothing, for it does not know our installation. */
+/**
+ * A driver to be tried before there is a database; it must start nothing, for it does not know our
+ * installation.
+ */
 export async function driverForTrial(config: Config, name: string): Promise<Pick<SandboxDriver, "check">> {
   if (name === "docker") {
     const { checkDocker } = await import("../sandbox/drivers/docker/check.ts");
@@ -160,7 +169,9 @@ export async function driverForTrial(config: Config, name: string): Promise<Pick
   } as never);
 }
 
-/** What Docker holds of data directories that were deleted; nothing where there is no engine to ask. */
+/**
+ * What Docker holds of data directories that were deleted; nothing where there is no engine to ask.
+ */
 export async function leftoversInDocker(config: Config): Promise<readonly Leftovers[]> {
   const { findLeftovers } = await import("../sandbox/drivers/docker/leftovers.ts");
   return findLeftovers(config.environment).catch((error: unknown) => {
@@ -217,7 +228,10 @@ export interface SandboxImageRequest extends Omit<ImageRequest, "guestPath" | "n
   readonly signal: AbortSignal;
 }
 
-/** Builds the image of Docker sandboxes. Fails with `environment` when there is no engine, or with the step that failed. */
+/**
+ * Builds the image of Docker sandboxes. Fails with `environment` when there is no engine, or with
+ * the step that failed.
+ */
 export async function buildSandboxImage(config: Config, request: SandboxImageRequest): Promise<BuiltImage> {
   const [{ connectEngine, engineProblem }, { buildImage }, { guestProgram }] = await Promise.all([
     import("../sandbox/drivers/docker/engine.ts"),
@@ -246,7 +260,10 @@ async function npmRegistry({ environment }: Config): Promise<string | null> {
   );
 }
 
-/** What a person reads of a line of output, in which agents tell what they do; null when there is nothing to tell. */
+/**
+ * What a person reads of a line of output, in which agents tell what they do; null when there is
+ * nothing to tell.
+ */
 export const agentLines = async () => (await import("../agents/agent-output.ts")).agentLine;
 
 /** What shows previews. */
@@ -272,13 +289,19 @@ export async function checkGit(config: Config): Promise<DriverProblem[]> {
   return (await git.checkGit(config.environment)).map((problem) => ({ ...problem, lacks: "git" as const }));
 }
 
-/** Fails with `environment` when git is not there or too old: nothing can be built without it, in no sandbox. */
+/**
+ * Fails with `environment` when git is not there or too old: nothing can be built without it, in no
+ * sandbox.
+ */
 export async function requireGit(config: Config): Promise<void> {
   const problems = await checkGit(config);
   if (problems.length > 0) throw lackingMachine(problems);
 }
 
-/** Fails with `environment` when a driver does not work on this machine, naming each problem and its remedy. */
+/**
+ * Fails with `environment` when a driver does not work on this machine, naming each problem and its
+ * remedy.
+ */
 export async function requireDriver(config: Config, name: string): Promise<void> {
   const problems = await (await driverForTrial(config, name)).check();
   if (problems.length > 0) throw lackingDriver(name, problems);

@@ -17,7 +17,10 @@ export interface ShownPreview {
   close(): Promise<void>;
 }
 
-/** The preview of a completed build behind a port of ours, once it has answered; else why there is none. */
+/**
+ * The preview of a completed build behind a port of ours, once it has answered; else why there is
+ * none.
+ */
 export async function showPreview(app: App, view: BuildView, signal: AbortSignal): Promise<ShownPreview | string> {
   const { id: buildId, plan } = view.build;
   const deadline = Date.now() + patienceMs;
@@ -58,8 +61,8 @@ export interface WatchedPreview {
 }
 
 /**
- * Watches a shown preview until the signal (then null) or until it is over (then why). One that died and is started
- * again is told of and watched on: its address stays.
+ * Watches a shown preview until the signal (then null) or until it is over (then why). One that
+ * died and is started again is told of and watched on: its address stays.
  */
 export async function watchPreview({ find, say, signal, everyMs = 1_000 }: WatchedPreview): Promise<string | null> {
   let before: PreviewView["status"] = "ready";

@@ -281,8 +281,8 @@ function addSandboxCommands(program: Command, command: AddCommand): void {
 }
 
 /**
- * The words with a `--` before the command of `sandbox exec PROJECT COMMAND…`, whose options are its own. Ours stand
- * before it.
+ * The words with a `--` before the command of `sandbox exec PROJECT COMMAND…`, whose options are
+ * its own. Ours stand before it.
  */
 export function withCommandApart(program: Command, words: readonly string[]): string[] {
   let at = 0;

@@ -7,7 +7,10 @@ export interface Reading {
   readonly database: Database;
 }
 
-/** Lends the database to a command that only reads. `unused` answers in a data directory that nothing was ever built in. */
+/**
+ * Lends the database to a command that only reads. `unused` answers in a data directory that
+ * nothing was ever built in.
+ */
 export async function withStore(
   context: Context,
   purpose: string,

@@ -3,8 +3,8 @@ import { messageOf } from "../domain/errors.ts";
 import { type App, type PreviewProxy, previewProxies, type Reach } from "./parts.ts";
 import { aborted } from "./preview.ts";
 
-// SP1. Each project with a preview has one port of loopback, which its row records: the address outlasts builds, waves,
-//      a sleeping preview and a restart of `serve`.
+// SP1. Each project with a preview has one port of loopback, which its row records: the address
+// outlasts builds, waves, a sleeping preview and a restart of `serve`.
 // SP2. Of several processes that serve one database, one at a time opens these ports.
 
 const lookMs = 1_000;
@@ -104,7 +104,10 @@ async function noteUse(ports: App["ports"], buildId: string): Promise<void> {
 
 const useMs = 10_000;
 
-/** What comes through an open connection is a request as well; a failure to write it down harms nobody. */
+/**
+ * What comes through an open connection is a request as well; a failure to write it down harms
+ * nobody.
+ */
 function throttled(note: () => Promise<void>): () => void {
   let noted = Number.NEGATIVE_INFINITY;
   return () => {

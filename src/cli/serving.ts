@@ -1,5 +1,6 @@
-// Who drives the builds of a project says so with a shared advisory lock of its own session, which ends with it: a
-// kill -9 included. So an interrupted build is told from one that is being worked on.
+// Who drives the builds of a project says so with a shared advisory lock of its own session, which
+// ends with it: a kill -9 included. So an interrupted build is told from one that is being worked
+// on.
 import { type Database, type HeldSession, holdSession } from "./parts.ts";
 
 const key = "hashtextextended('wavesmith:serves:' || $1, 0)";
@@ -8,7 +9,10 @@ const everyProject = "*";
 
 /** This process' mark that it drives a project. */
 export interface Serving {
-  /** Does `work` while nobody else can begin to drive the project; false, and nothing done, when somebody does. */
+  /**
+   * Does `work` while nobody else can begin to drive the project; false, and nothing done, when
+   * somebody does.
+   */
   alone(work: () => Promise<void>): Promise<boolean>;
   /** Takes the mark away. */
   end(): Promise<void>;
@@ -20,7 +24,10 @@ export const markAllServed = (database: Database): Promise<Serving> => markServe
 /** Whether a process that lives drives the builds of every project. */
 export const isAllServed = (database: Database): Promise<boolean> => isMarked(database, everyProject);
 
-/** Marks the project as driven by this process until `end`. A mark lost with the database comes back with it. */
+/**
+ * Marks the project as driven by this process until `end`. A mark lost with the database comes back
+ * with it.
+ */
 export async function markServed(database: Database, projectId: string): Promise<Serving> {
   const lock = { text: `select pg_advisory_lock_shared(${key})`, values: [projectId] };
   const session = await holdSession(database.pool, lock);
@@ -33,7 +40,10 @@ export async function markServed(database: Database, projectId: string): Promise
   };
 }
 
-/** Gives the shared lock up for the exclusive one, which nobody gets while another marks the project. */
+/**
+ * Gives the shared lock up for the exclusive one, which nobody gets while another marks the
+ * project.
+ */
 async function whileAlone(
   database: Database,
   connection: NonNullable<ReturnType<HeldSession["connection"]>>,

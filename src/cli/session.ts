@@ -10,22 +10,33 @@ import type { Presenter } from "./view/presenter.ts";
 export interface Session {
   readonly app: App;
   readonly config: Config;
-  /** Drives the builds of this project from now on, until `close`; with an Inngest server it asks for a `serve` that does. */
+  /**
+   * Drives the builds of this project from now on, until `close`; with an Inngest server it asks
+   * for a `serve` that does.
+   */
   drive(projectId: string): Promise<void>;
-  /** Ends what runs although nothing can be recorded, as on a full disk; takes some seconds at most. */
+  /**
+   * Ends what runs although nothing can be recorded, as on a full disk; takes some seconds at most.
+   */
   abandon(): Promise<void>;
   /** Stops driving, then the project's sandbox when nobody else uses it, then the database. */
   close(): Promise<void>;
 }
 
-/** A second use of the database, which outlasts the app's: it holds the mark and sees the sandbox stopped. */
+/**
+ * A second use of the database, which outlasts the app's: it holds the mark and sees the sandbox
+ * stopped.
+ */
 interface Mark {
   readonly store: Store;
   readonly database: Database;
   readonly serving: Serving;
 }
 
-/** Does `work` in a session and closes it; what went wrong at the closing never hides what went wrong before. */
+/**
+ * Does `work` in a session and closes it; what went wrong at the closing never hides what went
+ * wrong before.
+ */
 export async function withSession<T>(
   context: Context,
   presenter: Presenter,
@@ -44,7 +55,9 @@ export async function withSession<T>(
   return result;
 }
 
-/** Without a database there is little to put away: jobs at work go on, and a resume takes them up. */
+/**
+ * Without a database there is little to put away: jobs at work go on, and a resume takes them up.
+ */
 const endOf = (session: Session, error: unknown): Promise<void> =>
   error instanceof WavesmithError && error.code === "database" ? atMost(closeMs, session.close()) : session.close();
 
@@ -66,7 +79,8 @@ export async function openSession(context: Context, presenter: Presenter): Promi
     },
     async abandon() {
       if (driven !== null) await atMost(abandonMs, app.abandon(driven.projectId));
-      // What hangs on the database ends with this process; Postgres stops by itself once nobody uses it.
+      // What hangs on the database ends with this process; Postgres stops by itself once nobody
+      // uses it.
       await atMost(closeMs, session.close());
     },
     async close() {

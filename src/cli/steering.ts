@@ -9,7 +9,10 @@ export interface Steering {
   readonly database: Database;
 }
 
-/** Lends the wired parts to a command that changes a build without driving it, also while another command drives it. */
+/**
+ * Lends the wired parts to a command that changes a build without driving it, also while another
+ * command drives it.
+ */
 export async function withSteering(context: Context, work: (steering: Steering) => Promise<number>): Promise<number> {
   const presenter = createPresenter(context);
   try {

@@ -2,10 +2,14 @@ import type { SandboxDriver, SandboxEndpoint } from "../sandbox/port.ts";
 import { workspaceCrashPoints } from "../workspace/port.ts";
 import type { Ports } from "./port.ts";
 
-// Every place where a crash is interesting has a name: before and after each commit, and before and after each call
-// that changes something outside the database. Tests kill the process there, or act there. The engine's are its own.
+// Every place where a crash is interesting has a name: before and after each commit, and before and
+// after each call that changes something outside the database. Tests kill the process there, or act
+// there. The engine's are its own.
 
-/** Called at every crash point; a test kills the process there, throws, or does something else meanwhile. */
+/**
+ * Called at every crash point; a test kills the process there, throws, or does something else
+ * meanwhile.
+ */
 export type CrashPoint = (name: string) => void | Promise<void>;
 
 /** The calls of a build that leave this process and change something. */
@@ -98,7 +102,10 @@ export const crashPoints: readonly string[] = [
   ...workspaceCrashPoints,
 ];
 
-/** The same ports, with a crash point before and after every call that changes something outside the database. */
+/**
+ * The same ports, with a crash point before and after every call that changes something outside the
+ * database.
+ */
 export function withCrashPoints(ports: Ports, crashPoint: CrashPoint): Ports {
   const endpoint = (found: SandboxEndpoint): SandboxEndpoint => ({
     ...found,

@@ -65,7 +65,9 @@ export interface Ports {
   readonly eventSecrets: readonly string[];
   readonly clock: Clock;
   readonly ids: IdSource;
-  /** Processors of this machine: how many attempts that compute run at once unless the plan says. */
+  /**
+   * Processors of this machine: how many attempts that compute run at once unless the plan says.
+   */
   readonly processors: number;
   /** Memory of this machine, used or not. */
   readonly memoryBytes: number;

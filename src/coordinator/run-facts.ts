@@ -1,7 +1,8 @@
 import type { AttemptOutcome, Verdict, WaveStatus } from "../domain/status.ts";
 import type { Ports } from "./port.ts";
 
-// What the output of a function says of the thing it was about, for whoever reads a list of runs. Null: not settled yet.
+// What the output of a function says of the thing it was about, for whoever reads a list of runs.
+// Null: not settled yet.
 
 export const attemptOutcome = async ({ store }: Ports, id: string): Promise<AttemptOutcome | null> =>
   (await store.attempts.find({ id }))?.outcome ?? null;

@@ -25,7 +25,10 @@ export interface PreviewProxyOptions {
   readonly port?: number;
 }
 
-/** Opens a port on loopback; each connection to it is joined to one into the sandbox, or told why there is none. */
+/**
+ * Opens a port on loopback; each connection to it is joined to one into the sandbox, or told why
+ * there is none.
+ */
 export async function openPreviewProxy({ reach, used, port = 0 }: PreviewProxyOptions): Promise<PreviewProxy> {
   const open = new Set<Socket>();
   const server = createServer({ allowHalfOpen: true, pauseOnConnect: true }, (socket) => {
@@ -68,7 +71,10 @@ function join(socket: Socket, inside: Duplex): void {
   pipeline(inside, socket, (error) => error != null && inside.destroy());
 }
 
-/** Answers the requests of this connection with 503, or 502 when nothing will start again, then ends it. */
+/**
+ * Answers the requests of this connection with 503, or 502 when nothing will start again, then ends
+ * it.
+ */
 function tellWhy(socket: Socket, { kind, why }: Exclude<Reach, { kind: "connected" }>): void {
   const answerer = createHttpServer((request, response) => answer(request, response, kind, why));
   answerer.emit("connection", socket);

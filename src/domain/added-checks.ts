@@ -1,15 +1,17 @@
 import { z } from "zod";
 import { verdictSchema } from "./status.ts";
 
-// Checks that a gate's agent proposes once our own have held, and that we run ourselves. They can fail a gate and never
-// make one pass.
+// Checks that a gate's agent proposes once our own have held, and that we run ourselves. They can
+// fail a gate and never make one pass.
 
 export const addedCheckSchema = z.object({
   name: z.string(),
   /** A shell command line. */
   command: z.string(),
   why: z.string(),
-  /** Paths it names that were in its agent's tree alone: what fails for want of one was not checked. */
+  /**
+   * Paths it names that were in its agent's tree alone: what fails for want of one was not checked.
+   */
   needs: z.array(z.string()),
   /** Why it is never run; null: it is. */
   refused: z.string().nullable(),
@@ -33,7 +35,10 @@ export const addedChecksSchema = z.object({
   role: z.string(),
   /** What is under way: the agent is asked, or its checks are run; null: neither. */
   phase: z.enum(["asking", "running"]).nullable(),
-  /** Whether the agent was asked in this run; if not, its checks are those it added to an earlier run of the wave. */
+  /**
+   * Whether the agent was asked in this run; if not, its checks are those it added to an earlier
+   * run of the wave.
+   */
   asked: z.boolean(),
   /** What our own checks had said before, and says the gate unless a check fails. */
   own: z.object({ verdict: verdictSchema, reason: z.string().nullable() }),
@@ -61,7 +66,10 @@ export function addedText({ role, asked, lack, checks }: AddedChecks): string {
 /** What a check ran and printed. */
 export const checkOutput = ({ command, result }: AddedCheck): string => `$ ${command}\n${result?.outputTail ?? ""}`;
 
-/** What failed checks ran and printed: data, for whoever mends what they found; null when none failed. */
+/**
+ * What failed checks ran and printed: data, for whoever mends what they found; null when none
+ * failed.
+ */
 export function failedOutput(added: AddedChecks | undefined): string | null {
   const failed = added?.checks.filter(({ result }) => result?.outcome === "failed") ?? [];
   return failed.length === 0 ? null : failed.map(checkOutput).join("\n");

@@ -1,7 +1,7 @@
 import { isNamedBy } from "./write-globs.ts";
 
-// What agents read as instructions or settings of their own, wherever it lies in a tree: with one of these an agent
-// steers the next one, so none may be changed without the plan having named it.
+// What agents read as instructions or settings of their own, wherever it lies in a tree: with one
+// of these an agent steers the next one, so none may be changed without the plan having named it.
 
 /** Names of files and folders; a folder means everything in it. Compared without regard to case. */
 export const agentFileNames: readonly string[] = [
@@ -73,7 +73,10 @@ export const agentFileNames: readonly string[] = [
 
 const names = agentFileNames.map((name) => name.split("/").map(folded));
 
-/** As file systems that fold names compare them: case, compatible characters, invisible ones, dots and spaces at the end. */
+/**
+ * As file systems that fold names compare them: case, compatible characters, invisible ones, dots
+ * and spaces at the end.
+ */
 function folded(segment: string): string {
   const visible = segment.normalize("NFKC").replace(/[\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff]/g, "");
   return visible.toLowerCase().replace(/[. ]+$/, "");
@@ -85,7 +88,8 @@ function placeIn(path: string): number | null {
   const segments = given.map(folded);
   for (let start = 0; start < segments.length; start += 1) {
     for (const name of names) {
-      // A changed path that ends where the name has a folder is a link that stands in the folder's place.
+      // A changed path that ends where the name has a folder is a link that stands in the folder's
+      // place.
       const known = Math.min(name.length, segments.length - start);
       if (start > 0 && isPlainPage(given[start]!, name)) continue;
       if (name.slice(0, known).every((part, index) => part === segments[start + index])) return start + known - 1;
@@ -94,7 +98,10 @@ function placeIn(path: string): number | null {
   return null;
 }
 
-/** A page of documentation, such as `docs/agents.md`: written small and below the root no agent looks for it. */
+/**
+ * A page of documentation, such as `docs/agents.md`: written small and below the root no agent
+ * looks for it.
+ */
 const isPlainPage = (segment: string, name: readonly string[]): boolean =>
   segment.endsWith(".md") && segment === name[0] && !segment.startsWith(".");
 
@@ -107,7 +114,10 @@ export interface AgentLink {
   readonly target: string;
 }
 
-/** Those of the paths that agents read as instructions or settings, with whether one of the globs names them. */
+/**
+ * Those of the paths that agents read as instructions or settings, with whether one of the globs
+ * names them.
+ */
 export function agentFilesAmong(
   paths: readonly string[],
   globs: readonly string[],

@@ -1,7 +1,8 @@
 import type { Plan } from "./plan.ts";
 
-// A build from a brief: its first plan is one task, in which a planner makes the plan that the build goes on with. That
-// task stays in the plan, before all others, so that the plan can be made anew as long as nothing was built by it.
+// A build from a brief: its first plan is one task, in which a planner makes the plan that the
+// build goes on with. That task stays in the plan, before all others, so that the plan can be made
+// anew as long as nothing was built by it.
 
 /** What was asked for in words. */
 export interface Brief {
@@ -21,7 +22,10 @@ interface OfBrief {
 export const makesPlan = ({ brief }: OfBrief, taskKey: string | null | undefined): boolean =>
   brief !== null && taskKey === planTaskKey;
 
-/** The made plan behind the task that makes it: every task that waits for no other waits for that one. */
+/**
+ * The made plan behind the task that makes it: every task that waits for no other waits for that
+ * one.
+ */
 export function withPlanTask(plan: Plan, planTask: Plan["tasks"][number]): Plan {
   const tasks = plan.tasks.map((task) => ({
     ...task,

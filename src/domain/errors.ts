@@ -28,7 +28,10 @@ export interface WavesmithErrorOptions {
   readonly cause?: unknown;
 }
 
-/** The one error class: the message names the thing, the place and what went wrong; `remedy` says what to do. */
+/**
+ * The one error class: the message names the thing, the place and what went wrong; `remedy` says
+ * what to do.
+ */
 export class WavesmithError extends Error {
   readonly code: ErrorCode;
   readonly retryable: boolean;

@@ -42,7 +42,10 @@ export const eventSchemas = {
     source: z.unknown().optional(),
     /** With a brief: the agents of its plan, as in a plan file. */
     agents: z.unknown().optional(),
-    /** With a brief: what all of the build may take, the making of its plan included, as `limits.budget` of a plan. */
+    /**
+     * With a brief: what all of the build may take, the making of its plan included, as
+     * `limits.budget` of a plan.
+     */
     budget: z.unknown().optional(),
     /** With a brief: the plan that is made of it runs without waiting for a person. */
     yes: z.boolean().optional(),
@@ -97,7 +100,9 @@ export const eventSchemas = {
 } as const;
 
 export type EventName = keyof typeof eventSchemas;
-/** A concrete event name: `agent/execution.backend` stands under the pattern `agent/execution.*`. */
+/**
+ * A concrete event name: `agent/execution.backend` stands under the pattern `agent/execution.*`.
+ */
 export type ConcreteEventName = Exclude<EventName, "agent/execution.*"> | `agent/execution.${string}`;
 
 /** The schema for a concrete event name; undefined when there is no such event. */

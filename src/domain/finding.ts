@@ -4,7 +4,10 @@ import { severitySchema } from "./status.ts";
 
 /** Something a gate holds against a wave. */
 export const findingSchema = z.object({
-  /** A stable word for the rule, such as `test-failure`, `conflict-marker`, `secret`, `undeclared-write`. */
+  /**
+   * A stable word for the rule, such as `test-failure`, `conflict-marker`, `secret`,
+   * `undeclared-write`.
+   */
   rule: z.string(),
   severity: severitySchema,
   message: z.string(),
@@ -35,13 +38,18 @@ export const evidenceSchema = z.object({
       skipped: z.number().int(),
       /** Absent where the report has no such number. */
       assertions: z.number().int().optional(),
-      /** `tap` and `junit` are counts; `runner` was scraped from a summary line, shown as "estimated". */
+      /**
+       * `tap` and `junit` are counts; `runner` was scraped from a summary line, shown as
+       * "estimated".
+       */
       source: z.enum(["tap", "junit", "runner"]),
     })
     .nullable(),
   /** Further lines for people, such as "18 of 20 checks passed". */
   notes: z.array(z.string()),
-  /** Of a critic's run that is not over: what its first look found and a second one is asked about. */
+  /**
+   * Of a critic's run that is not over: what its first look found and a second one is asked about.
+   */
   firstLook: z
     .object({
       /** These would block. */

@@ -1,8 +1,10 @@
-// A glob as a machine of states, in the size of its text. Matching walks all its states at once, so the time grows with
-// text times path and never with the ways in which a path could match. ADR "Globs of our own" in docs/adr says why.
+// A glob as a machine of states, in the size of its text. Matching walks all its states at once, so
+// the time grows with text times path and never with the ways in which a path could match. ADR
+// "Globs of our own" in docs/adr says why.
 //
 // G1. A path is read with a slash at its end, so that each segment ends with one.
-// G2. `**` ends just behind a slash, so the slash that follows it in the glob leads on without reading: there alone.
+// G2. `**` ends just behind a slash, so the slash that follows it in the glob leads on without
+// reading: there alone.
 
 /** Characters by their codes, in ranges. */
 export type Characters = readonly (readonly [from: number, to: number])[];
@@ -160,7 +162,10 @@ class Reader {
     return true;
   }
 
-  /** A class of plain characters also stands for its own text: `[id]` is a name that some frameworks give to files. */
+  /**
+   * A class of plain characters also stands for its own text: `[id]` is a name that some frameworks
+   * give to files.
+   */
   private readClass(open: number, close: number, next: number): number {
     const text = this.text.slice(open + 1, close);
     const negated = /^[!^]/.test(text);
@@ -188,7 +193,9 @@ class Reader {
   }
 }
 
-/** Which characters stand behind a backslash that is none itself; one at the very end means itself. */
+/**
+ * Which characters stand behind a backslash that is none itself; one at the very end means itself.
+ */
 function escapedIn(text: string): boolean[] {
   const escaped: boolean[] = [];
   for (let at = 0; at < text.length; at += 1) {

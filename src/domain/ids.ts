@@ -49,10 +49,16 @@ export function derivedId(kind: IdKind, ...parts: string[]): string {
   return `${prefixes[kind]}_${text}`;
 }
 
-/** A build's id follows from the id of the event that asked for it (W13), so a repeated event starts nothing. */
+/**
+ * A build's id follows from the id of the event that asked for it (W13), so a repeated event starts
+ * nothing.
+ */
 export const buildIdForEvent = (eventId: string): BuildId => derivedId("build", requestIdOf(eventId)) as BuildId;
 
-/** The id of a request that is sent again because it was lost: another id, since a repeated one is dropped (W13). */
+/**
+ * The id of a request that is sent again because it was lost: another id, since a repeated one is
+ * dropped (W13).
+ */
 export const repeatedRequestId = (requestId: string, epoch: number): string => `again:${epoch}:${requestId}`;
 /** The id under which a request was sent first. */
 export const requestIdOf = (eventId: string): string => /^again:\d+:(.+)$/s.exec(eventId)?.[1] ?? eventId;

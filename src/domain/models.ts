@@ -1,6 +1,6 @@
 /**
- * `waiting`: nothing is reserved until other calls leave room in the budget; `open`: reserved and under way; `cut`: ended
- * by us, the agent or the network before its answer was whole.
+ * `waiting`: nothing is reserved until other calls leave room in the budget; `open`: reserved and
+ * under way; `cut`: ended by us, the agent or the network before its answer was whole.
  */
 export const modelCallStatuses = ["waiting", "open", "done", "failed", "cut"] as const;
 export type ModelCallStatus = (typeof modelCallStatuses)[number];
@@ -10,8 +10,9 @@ export const providerNames = ["anthropic", "openai", "google", "compatible"] as 
 export type ProviderName = (typeof providerNames)[number];
 
 /**
- * What a provider can do by itself for a call, beyond answering from what the call holds. Each of them leaves the network
- * that a sandbox is held to, so a plan has to allow it by name (`modelTools`), unless its network is `open`.
+ * What a provider can do by itself for a call, beyond answering from what the call holds. Each of
+ * them leaves the network that a sandbox is held to, so a plan has to allow it by name
+ * (`modelTools`), unless its network is `open`.
  */
 export const modelTools = [
   "web_search",
@@ -54,7 +55,9 @@ export interface Spending {
   readonly openCalls: number;
   /** Of `calls`, those that wait for room in the budget. */
   readonly waitingCalls: number;
-  /** Of `calls`, those whose provider did not say what they took: it was estimated from what passed. */
+  /**
+   * Of `calls`, those whose provider did not say what they took: it was estimated from what passed.
+   */
   readonly estimatedCalls: number;
   /** As budgets count them: a call that was lost with the process that made it, at its worst. */
   readonly tokens: number;

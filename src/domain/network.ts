@@ -1,7 +1,10 @@
 import type { ProviderTools } from "./models.ts";
 import type { Plan } from "./plan.ts";
 
-/** `none`: nothing; `allowlist`: listed hosts, through our proxy; `open`: everything the machine reaches. */
+/**
+ * `none`: nothing; `allowlist`: listed hosts, through our proxy; `open`: everything the machine
+ * reaches.
+ */
 export const networkModes = ["none", "allowlist", "open"] as const;
 export type NetworkMode = (typeof networkModes)[number];
 
@@ -9,8 +12,9 @@ export type NetworkMode = (typeof networkModes)[number];
 export interface NetworkPolicy {
   readonly mode: NetworkMode;
   /**
-   * With `allowlist`: the hosts that the plan names, which may be reached besides the usual ones. `*.example.org` stands
-   * for each host below example.org, `example.org:8443` for that port instead of 80 and 443.
+   * With `allowlist`: the hosts that the plan names, which may be reached besides the usual ones.
+   * `*.example.org` stands for each host below example.org, `example.org:8443` for that port
+   * instead of 80 and 443.
    */
   readonly hosts: readonly string[];
 }
@@ -60,10 +64,16 @@ export function networkOf({ network }: Pick<Plan, "network">): NetworkPolicy {
   return { mode: "allowlist", hosts: [...new Set(network.allow.map((host) => host.toLowerCase()))].sort() };
 }
 
-/** What the providers of a build's models may do by themselves: they reach what its sandbox does not. */
+/**
+ * What the providers of a build's models may do by themselves: they reach what its sandbox does
+ * not.
+ */
 export const providerToolsOf = (network: NetworkMode, { modelTools }: Pick<Plan, "modelTools">): ProviderTools =>
   network === "open" ? "all" : (modelTools ?? []);
 
-/** Every host that may be reached through the proxy, the usual ones included; none with `none` and `open`. */
+/**
+ * Every host that may be reached through the proxy, the usual ones included; none with `none` and
+ * `open`.
+ */
 export const allowedHosts = ({ mode, hosts }: NetworkPolicy): readonly string[] =>
   mode === "allowlist" ? [...new Set([...usualHosts, ...hosts])] : [];

@@ -1,16 +1,21 @@
 import type { BuildStatus, GateName, TaskStatus, Verdict, WaveStatus } from "./status.ts";
 import { gateNames } from "./status.ts";
 
-// What follows, decided from what the database says and nothing else. Pure: the same state gives the same move, so a
-// repeated, late or lost event can neither skip nor repeat a step. The coordinator applies a move and asks again.
+// What follows, decided from what the database says and nothing else. Pure: the same state gives
+// the same move, so a repeated, late or lost event can neither skip nor repeat a step. The
+// coordinator applies a move and asks again.
 //
-// N1. Nothing is dispatched while a build is cancelling, past its deadline, or stopped by a failed task.
+// N1. Nothing is dispatched while a build is cancelling, past its deadline, or stopped by a failed
+// task.
 // N2. A wave is joined only when none of its tasks is assigned or running.
-// N3. A gate is asked for only when every gate before it holds on the same head; a new head starts from the first.
-// N4. A wave passes only when each gate's latest verdict on its head is passed, absent, not-due or off.
-// N5. A build completes only when every task is completed or removed and its last wave is delivered.
-// N6. A wave that made the plan changed nothing, so it has no gates: a person looks at the plan instead, unless nobody
-//     wants to. What is rejected is planned again, in a new wave.
+// N3. A gate is asked for only when every gate before it holds on the same head; a new head starts
+// from the first.
+// N4. A wave passes only when each gate's latest verdict on its head is passed, absent, not-due or
+// off.
+// N5. A build completes only when every task is completed or removed and its last wave is
+// delivered.
+// N6. A wave that made the plan changed nothing, so it has no gates: a person looks at the plan
+// instead, unless nobody wants to. What is rejected is planned again, in a new wave.
 
 export interface TaskFact {
   readonly key: string;
@@ -186,7 +191,10 @@ function runningWaveMove(build: BuildFact): Move {
   return busy ? wait("attempts") : { kind: "settle-wave" };
 }
 
-/** Picks the tasks to dispatch: a task that computes and has no room holds up no task that waits for a model. */
+/**
+ * Picks the tasks to dispatch: a task that computes and has no room holds up no task that waits for
+ * a model.
+ */
 function tasksWithRoom(build: BuildFact, assigned: readonly string[]): string[] {
   const computing = new Set(build.tasks.filter((task) => task.computes).map((task) => task.key));
   let free = build.maxParallelTasks - build.liveAttempts;
@@ -216,7 +224,10 @@ function madePlanMove(build: BuildFact, wave: WaveFact): Move {
   return !build.asksForPlan || wave.decision === "approved" ? { kind: "pass-wave" } : { kind: "ask-approval" };
 }
 
-/** A rejected wave that was reopened: its reason goes to the fixer where that can help, else the person is asked again. */
+/**
+ * A rejected wave that was reopened: its reason goes to the fixer where that can help, else the
+ * person is asked again.
+ */
 function rejectedMove(build: BuildFact, wave: WaveFact): Move {
   const mayFix = build.fixerAvailable && wave.fixFailed === null && wave.fixRounds < build.maxFixRounds;
   return mayFix && !build.deadlinePassed ? { kind: "ask-fix", gate: "approval" } : { kind: "ask-approval" };

@@ -3,9 +3,9 @@ import { modelTools } from "./models.ts";
 import { type PromptKind, promptKindOf } from "./prompts.ts";
 import { type GateName, severitySchema } from "./status.ts";
 
-// The plan as the rest of the house sees it: every default filled in, every duration in milliseconds, every
-// `{ file: … }` read. The plan *file* (what a person writes) lives in src/plan. This is what the database stores,
-// so it is JSON all through.
+// The plan as the rest of the house sees it: every default filled in, every duration in
+// milliseconds, every `{ file: … }` read. The plan *file* (what a person writes) lives in src/plan.
+// This is what the database stores, so it is JSON all through.
 
 export const agentSpecSchema = z.object({
   runtime: z.enum(["command", "acp", "builtin"]),
@@ -145,8 +145,9 @@ export function gateRole({ gates }: Pick<Plan, "gates">, gate: GateName): string
 }
 
 /**
- * The project's own prompt for what a role does, else null. That of `default` is for tasks alone: what a fixer or a critic
- * is asked is another question. What a role that adds to a gate is asked there is of the kind `checks`.
+ * The project's own prompt for what a role does, else null. That of `default` is for tasks alone:
+ * what a fixer or a critic is asked is another question. What a role that adds to a gate is asked
+ * there is of the kind `checks`.
  */
 export function promptFor(
   plan: Pick<Plan, "agents" | "gates">,
@@ -159,7 +160,10 @@ export function promptFor(
   return (Object.hasOwn(plan.agents, stands) ? plan.agents[stands]?.prompt : null) ?? null;
 }
 
-/** A fault of a plan file: where it is and what is wrong. Faults are data; a plan with faults starts nothing. */
+/**
+ * A fault of a plan file: where it is and what is wrong. Faults are data; a plan with faults starts
+ * nothing.
+ */
 export interface PlanFault {
   /** A stable word for tests and tools, such as `cycle`. */
   readonly code: string;

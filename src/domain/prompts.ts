@@ -1,11 +1,15 @@
-// Prompts are templates: `{{name}}` stands for a part that we fill in. Which parts there are is said here, so that a
-// prompt of a project's own is checked with its plan and not when an agent is to be started.
+// Prompts are templates: `{{name}}` stands for a part that we fill in. Which parts there are is
+// said here, so that a prompt of a project's own is checked with its plan and not when an agent is
+// to be started.
 
 const promptKinds = ["task", "plan", "fix", "review", "checks"] as const;
 export type PromptKind = (typeof promptKinds)[number];
 
 interface Placeholders {
-  /** Without these the agent would not know what it is for, or not that text of others is no instruction. */
+  /**
+   * Without these the agent would not know what it is for, or not that text of others is no
+   * instruction.
+   */
   readonly required: readonly string[];
   readonly optional: readonly string[];
 }
@@ -46,8 +50,8 @@ export const promptPlaceholders: Readonly<Record<PromptKind, Placeholders>> = {
 };
 
 /**
- * The prompt that a role's own one stands in for: the planner's for plans, the fixer's for fixes, the critic's for reviews, a
- * gate's for its checks, any other's for tasks.
+ * The prompt that a role's own one stands in for: the planner's for plans, the fixer's for fixes,
+ * the critic's for reviews, a gate's for its checks, any other's for tasks.
  */
 export function promptKindOf(role: string, gateRoles: readonly (string | null)[] = []): PromptKind {
   if (role === "planner") return "plan";

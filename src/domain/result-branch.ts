@@ -1,4 +1,7 @@
-/** The branch that a build's result is fetched to in a person's repository: `wavesmith/` and the plan's name. */
+/**
+ * The branch that a build's result is fetched to in a person's repository: `wavesmith/` and the
+ * plan's name.
+ */
 export function resultBranch(planName: string): string {
   const name = planName
     .toLowerCase()

@@ -7,7 +7,9 @@ export interface SandboxLimits {
   readonly diskBytes: number;
 }
 
-/** `wanted`: intended, not started yet; `lost`: it ran and is gone; `removed`: kept for the record. */
+/**
+ * `wanted`: intended, not started yet; `lost`: it ran and is gone; `removed`: kept for the record.
+ */
 export const sandboxStates = ["wanted", "running", "stopped", "lost", "removed"] as const;
 export type SandboxState = (typeof sandboxStates)[number];
 

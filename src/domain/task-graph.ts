@@ -1,9 +1,10 @@
 import { Graph } from "graphlib";
 import { WavesmithError } from "./errors.ts";
 
-// The graph of a plan, held by graphlib. Every walk is iterative: the library's own recursive algorithms overflow the
-// stack on a chain a few thousand tasks long. A node is named by its task's place in the plan, never by the task's id,
-// because the library loses ids such as `constructor`; short names are also what it handles fastest.
+// The graph of a plan, held by graphlib. Every walk is iterative: the library's own recursive
+// algorithms overflow the stack on a chain a few thousand tasks long. A node is named by its task's
+// place in the plan, never by the task's id, because the library loses ids such as `constructor`;
+// short names are also what it handles fastest.
 
 /** What the graph reads of a task. */
 export interface GraphTask {
@@ -11,7 +12,10 @@ export interface GraphTask {
   readonly dependsOn: readonly string[];
 }
 
-/** Who waits for whom in one plan. Lists are in the plan's order; an unknown key has neither dependencies nor dependents. */
+/**
+ * Who waits for whom in one plan. Lists are in the plan's order; an unknown key has neither
+ * dependencies nor dependents.
+ */
 export interface TaskGraph {
   /** Every task, in the plan's order. */
   readonly keys: readonly string[];
@@ -22,17 +26,27 @@ export interface TaskGraph {
   /** Every task that waits for one of `keys`, however far away; the given ones are left out. */
   allDependents(keys: Iterable<string>): string[];
   /**
-   * Circles, each as a path in which a task depends on the next and the last on the first, begun at the task declared
-   * first. Circles that share no task are all reported; of those that do, at least one and as many as a person will read.
+   * Circles, each as a path in which a task depends on the next and the last on the first, begun at
+   * the task declared first. Circles that share no task are all reported; of those that do, at
+   * least one and as many as a person will read.
    */
   findCycles(): string[][];
-  /** Tasks on the longest path from this one to the end of the plan, itself included. Throws when the graph has a circle. */
+  /**
+   * Tasks on the longest path from this one to the end of the plan, itself included. Throws when
+   * the graph has a circle.
+   */
   remainingPath(key: string): number;
-  /** The longest path through the plan, first task first; of equal ones that of the tasks declared first. Throws on a circle. */
+  /**
+   * The longest path through the plan, first task first; of equal ones that of the tasks declared
+   * first. Throws on a circle.
+   */
   criticalPath(): string[];
 }
 
-/** The graph of these tasks. Dependencies on unknown keys and repeated keys are passed over: the plan's checks report them. */
+/**
+ * The graph of these tasks. Dependencies on unknown keys and repeated keys are passed over: the
+ * plan's checks report them.
+ */
 export function createTaskGraph(tasks: readonly GraphTask[]): TaskGraph {
   const positions = new Map<string, number>();
   for (const { key } of tasks) if (!positions.has(key)) positions.set(key, positions.size);
@@ -103,7 +117,9 @@ function reach(from: Iterable<string>, links: Links): string[] {
   return [...found];
 }
 
-/** Kahn's walk from the last tasks backwards; what it cannot reach stands in a circle or before one. */
+/**
+ * Kahn's walk from the last tasks backwards; what it cannot reach stands in a circle or before one.
+ */
 function measurePaths(links: Links): Map<string, number> {
   const waiting = new Map(links.keys.map((key) => [key, links.dependents(key).length]));
   const lengths = new Map<string, number>();
@@ -145,8 +161,9 @@ interface Visit {
 }
 
 /**
- * Depth-first along dependencies: an edge back onto the path closes a circle. A circle lies within one strongly connected
- * component, so the first one met in each shares no task with those before it and is always reported.
+ * Depth-first along dependencies: an edge back onto the path closes a circle. A circle lies within
+ * one strongly connected component, so the first one met in each shares no task with those before
+ * it and is always reported.
  */
 function findCycles(links: Links): string[][] {
   const cycles: string[][] = [];

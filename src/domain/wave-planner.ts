@@ -2,24 +2,32 @@ import type { Plan } from "./plan.ts";
 import { createTaskGraph, type TaskGraph } from "./task-graph.ts";
 import { type CompiledGlob, compiledMayOverlap, compileGlob } from "./write-globs.ts";
 
-// W1. A task enters a wave only when every dependency is completed and joined into the base of that wave: callers of
-//     `chooseWave` hand in such tasks alone; `planWaves` lets a task become ready when its dependencies stand in earlier waves.
-// W2. A wave holds at most `tasksPerAgentPerWave` tasks of one agent and no two tasks whose effective writes can
-//     overlap. Where all tasks of a wave share one tree, one whose writes are not declared is alone in its wave, since
-//     nothing else tells its changes from another's. Those with the longest remaining path go first, then those declared first: nothing else decides.
+// W1. A task enters a wave only when every dependency is completed and joined into the base of that
+// wave: callers of `chooseWave` hand in such tasks alone; `planWaves` lets a task become ready when
+// its dependencies stand in earlier waves.
+// W2. A wave holds at most `tasksPerAgentPerWave` tasks of one agent and no two tasks whose
+// effective writes can overlap. Where all tasks of a wave share one tree, one whose writes are not
+// declared is alone in its wave, since nothing else tells its changes from another's. Those with
+// the longest remaining path go first, then those declared first: nothing else decides.
 
 /** A task whose dependencies are all joined. */
 export interface ReadyTask {
   readonly key: string;
   readonly agent: string;
   readonly position: number;
-  /** Declared globs plus paths that conflicted before; null: nothing is known, never a reason to wait. */
+  /**
+   * Declared globs plus paths that conflicted before; null: nothing is known, never a reason to
+   * wait.
+   */
   readonly effectiveWrites: readonly string[] | null;
   /** It may share no wave with another task. */
   readonly alone: boolean;
 }
 
-/** Whether a task is to be alone in its wave: it shares a tree and does not say what it writes there. */
+/**
+ * Whether a task is to be alone in its wave: it shares a tree and does not say what it writes
+ * there.
+ */
 export const isAlone = (isolation: Plan["isolation"], declaredWrites: readonly string[] | null): boolean =>
   isolation === "shared" && declaredWrites === null;
 
@@ -30,7 +38,10 @@ export interface WaveChoice {
   readonly tasksPerAgentPerWave: number;
 }
 
-/** The tasks of the next wave, in the plan's order; empty only when nothing is ready. Pure: the same input, the same wave. */
+/**
+ * The tasks of the next wave, in the plan's order; empty only when nothing is ready. Pure: the same
+ * input, the same wave.
+ */
 export function chooseWave(choice: WaveChoice): string[] {
   const lineup = createLineup(choice.ready, choice.remainingPath);
   const queue = createQueue(
@@ -59,7 +70,10 @@ export interface PlannedWave {
   readonly tasks: readonly string[];
 }
 
-/** The waves this plan runs when every task succeeds and nothing conflicts. Throws when its dependencies run in a circle. */
+/**
+ * The waves this plan runs when every task succeeds and nothing conflicts. Throws when its
+ * dependencies run in a circle.
+ */
 export function planWaves(plan: PlannablePlan, graph: TaskGraph = createTaskGraph(plan.tasks)): PlannedWave[] {
   const tasks = plan.tasks.map((task) => ({
     ...task,
@@ -88,7 +102,10 @@ export function planWaves(plan: PlannablePlan, graph: TaskGraph = createTaskGrap
   }
 }
 
-/** A task with its agent and globs as numbers, since a plan's waves look at the same tasks again and again. */
+/**
+ * A task with its agent and globs as numbers, since a plan's waves look at the same tasks again and
+ * again.
+ */
 interface Candidate {
   readonly key: string;
   readonly position: number;
@@ -179,7 +196,10 @@ function createGlobTable(): GlobTable {
   };
 }
 
-/** What the tasks chosen for a wave write. It remembers per glob how far it was compared, so that a shared file costs little. */
+/**
+ * What the tasks chosen for a wave write. It remembers per glob how far it was compared, so that a
+ * shared file costs little.
+ */
 interface WriteLedger {
   clear(): void;
   add(writes: readonly number[]): void;

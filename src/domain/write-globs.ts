@@ -1,7 +1,8 @@
 import { type Characters, type Machine, machineOf, normaliseGlob, type State } from "./glob-states.ts";
 
-// What tasks declare to write, as globs: `*`, `**`, `?`, classes, braces and escapes, as picomatch has them with `dot`.
-// One machine answers both questions, whether a glob matches a path and whether two globs can match the same one.
+// What tasks declare to write, as globs: `*`, `**`, `?`, classes, braces and escapes, as picomatch
+// has them with `dot`. One machine answers both questions, whether a glob matches a path and
+// whether two globs can match the same one.
 
 /** A glob read once, to be compared often. */
 export interface CompiledGlob {
@@ -13,7 +14,8 @@ export interface CompiledGlob {
 /** Reads a glob for `compiledMayOverlap`; never throws. */
 export function compileGlob(glob: string): CompiledGlob {
   const text = normaliseGlob(glob);
-  // What follows a slash may be a `**`, which need not be there: the slash before it is no part of every path.
+  // What follows a slash may be a `**`, which need not be there: the slash before it is no part of
+  // every path.
   const plain = /^[^*?[\]{},\\]*/.exec(text)![0].replace(/\/$/, "");
   return { prefix: plain, machine: machineOf([glob]) };
 }
@@ -43,7 +45,8 @@ export function createPathMatcher(globs: readonly string[]): (path: string) => b
   let known = 1;
   return (path) => {
     let step = first;
-    // States are kept for the next path; there can be very many of them, so from time to time it begins anew.
+    // States are kept for the next path; there can be very many of them, so from time to time it
+    // begins anew.
     if (known > mostSteps) {
       first = stepOf(machine, first.places);
       step = first;
@@ -64,7 +67,10 @@ export function createPathMatcher(globs: readonly string[]): (path: string) => b
   };
 }
 
-/** Whether a glob is about the very name at this segment: one that would match any other in its place, such as `**`, is not. */
+/**
+ * Whether a glob is about the very name at this segment: one that would match any other in its
+ * place, such as `**`, is not.
+ */
 export function isNamedBy(glob: string, path: string, segment: number): boolean {
   const matches = createPathMatcher([glob]);
   if (!matches(path)) return false;
@@ -80,7 +86,10 @@ export function literalGlob(path: string): string {
 
 const mostSteps = 2_000;
 
-/** Where a machine can be after some part of a path: twice a state's number, and one more just behind a `**` (G2). */
+/**
+ * Where a machine can be after some part of a path: twice a state's number, and one more just
+ * behind a `**` (G2).
+ */
 interface Step {
   readonly places: readonly number[];
   readonly isEnd: boolean;
@@ -121,10 +130,15 @@ function afterReading(machine: Machine, places: readonly number[], code: number)
   );
 }
 
-/** More pairs than this, which takes two globs of hundreds of stars, and the answer is a cautious yes. */
+/**
+ * More pairs than this, which takes two globs of hundreds of stars, and the answer is a cautious
+ * yes.
+ */
 const mostPairs = 100_000;
 
-/** Whether some path is taken by both: walks the pairs of places that one path can bring them to. */
+/**
+ * Whether some path is taken by both: walks the pairs of places that one path can bring them to.
+ */
 function machinesMeet(left: Machine, right: Machine): boolean {
   const width = right.states.length * 2;
   const seen = new Set<number>();

@@ -1,7 +1,8 @@
 import { prepared, type Queryable } from "./database.ts";
 import type { NewJob, StepResult, Transition } from "./transition.ts";
 
-// A1. A call changes anything only through its job's fence: id, generation and holder, checked in the statement that writes.
+// A1. A call changes anything only through its job's fence: id, generation and holder, checked in
+// the statement that writes.
 // A2. An answer's steps, open steps, next jobs and the end of the job are one commit.
 
 export interface Fence {
@@ -45,7 +46,10 @@ export interface TransitionWrite {
   readonly slots: readonly string[];
 }
 
-/** Writes a transition in one statement; false when the fence is stale, and then nothing has changed (A1, A2). */
+/**
+ * Writes a transition in one statement; false when the fence is stale, and then nothing has changed
+ * (A1, A2).
+ */
 export async function writeTransition(on: Queryable, write: TransitionWrite): Promise<boolean> {
   const { fence, transition } = write;
   const values: unknown[] = [fence.jobId, fence.generation, fence.holder];
@@ -82,7 +86,10 @@ function stepsPart(steps: readonly StepResult[], value: Value): string[] {
   ];
 }
 
-/** Mostly there is one: without arrays and their order it is stored in two thirds of the server's time. */
+/**
+ * Mostly there is one: without arrays and their order it is stored in two thirds of the server's
+ * time.
+ */
 function stepRows(steps: readonly StepResult[], value: Value): string {
   const ids = steps.map((step) => step.stepId);
   const results = steps.map((step) => JSON.stringify(step.value ?? null));

@@ -31,7 +31,10 @@ export function createApi(handlers: ApiHandlers): typeof globalThis.fetch {
   };
 }
 
-/** What the SDK sends is a URL and a string; building a `Request` of them costs as much as storing a step. */
+/**
+ * What the SDK sends is a URL and a string; building a `Request` of them costs as much as storing a
+ * step.
+ */
 function requestOf(input: string | URL | Request, init: RequestInit | undefined): ApiRequest {
   const body = init?.body;
   if (typeof body === "string" && !(input instanceof Request))
@@ -74,7 +77,8 @@ async function receiveCheckpoint(handlers: ApiHandlers, runId: string, request: 
   const parsed = checkpointSchema.safeParse(await request.json());
   if (!parsed.success) return Response.json({ error: parsed.error.message }, { status: 400 });
   const strange = parsed.data.steps.find((op) => op.op !== "StepRun");
-  // Refused, the SDK hands the same ops to the engine as the answer of its call, which names what it does not know.
+  // Refused, the SDK hands the same ops to the engine as the answer of its call, which names what
+  // it does not know.
   if (strange !== undefined) return Response.json({ error: `a checkpoint of the op ${strange.op}` }, { status: 400 });
   const current = await handlers.checkpoint(runId, parsed.data);
   return new Response(null, { status: current ? 200 : 409 });

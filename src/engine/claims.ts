@@ -4,9 +4,9 @@ import type { EngineConnection, EngineDatabase, EngineResult, EngineRow } from "
 import { processLockSpace } from "./session.ts";
 import type { StepResult } from "./transition.ts";
 
-// C1. Leases are taken under one advisory lock, so the count of taken slots that a claim sees is the true one;
-//     everything else only ever frees slots.
-//     A job without slots is no concern of that count, and needs no such lock.
+// C1. Leases are taken under one advisory lock, so the count of taken slots that a claim sees is
+// the true one; everything else only ever frees slots. A job without slots is no concern of that
+// count, and needs no such lock.
 // C2. Leases run on the database's clock, everything else on the engine's.
 
 /** Serialises claims; the other key space is that of processes. */
@@ -44,7 +44,8 @@ export function claimJobs(
   request: ClaimRequest,
   beforeCommit: () => void | Promise<void>,
 ): Promise<Job[]> {
-  // One simple query: each of its statements sees what was committed before it, so the count comes after the lock (C1).
+  // One simple query: each of its statements sees what was committed before it, so the count comes
+  // after the lock (C1).
   const begin = `BEGIN; SELECT pg_advisory_xact_lock(${claimLock});
     SELECT slot, count(*)::int AS taken FROM engine.jobs, unnest(slots) AS slot WHERE holder IS NOT NULL GROUP BY slot`;
   return inTransaction(database, begin, async (connection, begun) => {
@@ -57,8 +58,8 @@ export function claimJobs(
 }
 
 /**
- * Leases due jobs that have no concurrency keys in order of their time, in one statement; null when there is none. Only
- * where no function has a limit: else it would pass jobs by that came before.
+ * Leases due jobs that have no concurrency keys in order of their time, in one statement; null when
+ * there is none. Only where no function has a limit: else it would pass jobs by that came before.
  */
 export async function claimUnlimited(on: Queryable, request: ClaimRequest): Promise<Job[] | null> {
   const { rows } = await on.query(
@@ -136,7 +137,10 @@ interface Slots {
   full(): string[];
 }
 
-/** Counts the taken slots per key; a slot is `<limit> <key>`, and jobs of other limits count for the same key. */
+/**
+ * Counts the taken slots per key; a slot is `<limit> <key>`, and jobs of other limits count for the
+ * same key.
+ */
 function createSlots(rows: readonly EngineRow[]): Slots {
   const taken = new Map<string, number>();
   const full = new Set<string>();

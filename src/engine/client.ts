@@ -6,7 +6,10 @@ export interface EngineClientOptions {
   readonly logger: Logger;
 }
 
-/** The client of the Inngest SDK for functions that an engine runs: all it asks of a server goes to the engine's `fetch`. */
+/**
+ * The client of the Inngest SDK for functions that an engine runs: all it asks of a server goes to
+ * the engine's `fetch`.
+ */
 export function createEngineClient({ id, fetch, logger }: EngineClientOptions): Inngest {
   return new EngineClient({
     id,
@@ -20,8 +23,8 @@ export function createEngineClient({ id, fetch, logger }: EngineClientOptions): 
 }
 
 /**
- * There are no branch environments here. The SDK looks for the name of one with every step it saves, through all of the
- * process's environment.
+ * There are no branch environments here. The SDK looks for the name of one with every step it
+ * saves, through all of the process's environment.
  */
 class EngineClient extends Inngest {
   override get env(): null {

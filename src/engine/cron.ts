@@ -4,7 +4,10 @@ import { messageOf, WavesmithError } from "../domain/errors.ts";
 /** Computes the first tick after a moment, both in ms since 1970. */
 export type NextTick = (afterMs: number) => number;
 
-/** Reads five cron fields, in UTC or with Inngest's `TZ=Europe/Paris ` before them; refuses what is no such thing. */
+/**
+ * Reads five cron fields, in UTC or with Inngest's `TZ=Europe/Paris ` before them; refuses what is
+ * no such thing.
+ */
 export function compileCron(expression: string, place: string): NextTick {
   const [, timezone, fields] = /^(?:TZ=(\S+)\s+)?(.*)$/.exec(expression.trim()) ?? [];
   if (fields === undefined || fields.split(/\s+/).length !== 5)

@@ -4,7 +4,8 @@ import { runStart } from "./dispatch.ts";
 import { insertEvents, type StoredEvent } from "./event-store.ts";
 import type { FunctionSpec } from "./registry.ts";
 
-// R1. A tick is one row that one transaction takes, and its event's id names the tick: it fires once, whoever fires it.
+// R1. A tick is one row that one transaction takes, and its event's id names the tick: it fires
+// once, whoever fires it.
 // R2. After a pause only the oldest missed tick fires; the next one lies in the future.
 
 interface CronTrigger {

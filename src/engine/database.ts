@@ -15,14 +15,18 @@ export function prepared(text: string): EngineStatement {
   return statement;
 }
 
-// Codes of node and of Postgres (appendix A of its manual) that say "not now" rather than "not this".
+// Codes of node and of Postgres (appendix A of its manual) that say "not now" rather than "not
+// this".
 const transientCodes =
   /^(?:ECONNREFUSED|ECONNRESET|ECONNABORTED|ENOENT|EPIPE|ETIMEDOUT|08\w{3}|57P0[1-5]|53100|53300|40001|40P01|55P03)$/;
 // node-postgres gives these no code.
 const transientMessages =
   /Connection terminated|timeout exceeded when trying to connect|Client has encountered a connection error/;
 
-/** Whether the same statement may succeed later: the connection or the server went away, its disk is full, or a deadlock was resolved. */
+/**
+ * Whether the same statement may succeed later: the connection or the server went away, its disk is
+ * full, or a deadlock was resolved.
+ */
 export function isTransient(error: unknown): boolean {
   if (!(error instanceof Error)) return false;
   if (error instanceof AggregateError) return error.errors.some(isTransient);
@@ -38,7 +42,8 @@ export async function inTransaction<Result>(
   work: (connection: EngineConnection, begun: unknown) => Promise<Result>,
 ): Promise<Result> {
   const connection = await database.connect();
-  // A client that dies between two queries emits `error`, which would end the process; the next query rejects anyway.
+  // A client that dies between two queries emits `error`, which would end the process; the next
+  // query rejects anyway.
   const ignore = () => undefined;
   connection.on("error", ignore);
   let broken: Error | null = null;

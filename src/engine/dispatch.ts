@@ -26,7 +26,9 @@ export function dispatchOf(context: EngineContext, sent: readonly EngineEvent[])
   return { events: [...events.values()], runs };
 }
 
-/** A run's id follows from its function and event, so that starting it twice is starting it once. */
+/**
+ * A run's id follows from its function and event, so that starting it twice is starting it once.
+ */
 export function runStart(spec: FunctionSpec, event: StoredEvent, partition: string | null): RunStart {
   const digest = createHash("sha256")
     .update(JSON.stringify([spec.id, event.name, event.id]))

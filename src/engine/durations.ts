@@ -9,7 +9,10 @@ const unitMs: Readonly<Record<string, number>> = {
   w: 604_800_000,
 };
 
-/** When a `Sleep` op's timer is due, in ms since 1970: its name is a duration such as `1h2m`, or a date. */
+/**
+ * When a `Sleep` op's timer is due, in ms since 1970: its name is a duration such as `1h2m`, or a
+ * date.
+ */
 export function sleepEndMs(name: string, nowMs: number): number {
   if (/^(?:\d+(?:ms|[smhdw]))*$/.test(name)) {
     let durationMs = 0;
@@ -22,7 +25,10 @@ export function sleepEndMs(name: string, nowMs: number): number {
   return dateMs;
 }
 
-/** The delay a `retry-after` header asks for, or null when it says nothing: seconds, or a date (RFC 9110, 10.2.3). */
+/**
+ * The delay a `retry-after` header asks for, or null when it says nothing: seconds, or a date (RFC
+ * 9110, 10.2.3).
+ */
 export function retryAfterMs(header: string | null, nowMs: number): number | null {
   if (header === null || header === "") return null;
   if (/^\d+(?:\.\d+)?$/.test(header)) return Number(header) * 1_000;

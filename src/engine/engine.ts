@@ -42,8 +42,8 @@ const defaultRetryDelaysMs = [500, 1_000, 2_000, 5_000, 10_000, 30_000];
 const dayMs = 86_400_000;
 
 /**
- * Runs Inngest functions with no Inngest server: drives the SDK's own handler in this process, with all state in
- * Postgres. Any number of engines, in any number of processes, may share a database.
+ * Runs Inngest functions with no Inngest server: drives the SDK's own handler in this process, with
+ * all state in Postgres. Any number of engines, in any number of processes, may share a database.
  */
 export function createEngine(options: EngineOptions): Engine {
   let registered: { caller: Caller; specs: ReadonlyMap<string, FunctionSpec> } | null = null;
@@ -119,7 +119,8 @@ export function createEngine(options: EngineOptions): Engine {
       for (;;) {
         const begun = scheduler.begun();
         const busy = scheduler.inFlight.size > 0 || (await isBusy(context.database, served, context.nowMs()));
-        // What was begun during the look may have left more to do, due after the moment that was asked about.
+        // What was begun during the look may have left more to do, due after the moment that was
+        // asked about.
         if (!busy && scheduler.inFlight.size === 0 && scheduler.begun() === begun) return;
         await new Promise((resolve) => setTimeout(resolve, 5));
       }

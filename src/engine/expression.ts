@@ -6,8 +6,9 @@ export type KeyExpression = (event: { readonly data: unknown }) => string;
 const term = /^(?:event\.data((?:\.[A-Za-z_]\w*)+)|'([^'\\]*)'|"([^"\\]*)")$/;
 
 /**
- * Compiles the part of CEL that concurrency keys need: `event.data.a.b` paths, string literals, and `+` between them.
- * A path that leads nowhere is null, as a key of its own. Anything else is refused with the expression and its place.
+ * Compiles the part of CEL that concurrency keys need: `event.data.a.b` paths, string literals, and
+ * `+` between them. A path that leads nowhere is null, as a key of its own. Anything else is
+ * refused with the expression and its place.
  */
 export function compileKey(expression: string, place: string): KeyExpression {
   const terms = splitTerms(expression).map((text) => compileTerm(text, expression, place));

@@ -17,8 +17,8 @@ export async function renewLeases(on: Queryable, lessee: Lessee, leaseMs: number
 }
 
 /**
- * Frees jobs that nobody works on: of processes whose lock is free, of lapsed leases, and our own that we do not know
- * of (a claim whose commit was not answered). Returns how many.
+ * Frees jobs that nobody works on: of processes whose lock is free, of lapsed leases, and our own
+ * that we do not know of (a claim whose commit was not answered). Returns how many.
  */
 export async function adoptJobs(on: Queryable, lessee: Lessee): Promise<number> {
   // For a second after a start of the server its clients may not have taken their locks again.
@@ -54,7 +54,10 @@ export interface Served {
 
 const served = `function_id = ANY($1::text[]) AND ($2::text[] IS NULL OR partition IS NULL OR partition = ANY($2::text[]))`;
 
-/** When the first free job of those served is due, in ms since 1970, of those due after a moment if given; null: there is none. */
+/**
+ * When the first free job of those served is due, in ms since 1970, of those due after a moment if
+ * given; null: there is none.
+ */
 export async function nextDueMs(on: Queryable, what: Served, afterMs: number | null): Promise<number | null> {
   const { rows } = await on.query(
     prepared(
@@ -76,7 +79,10 @@ export async function isBusy(on: Queryable, what: Served, nowMs: number): Promis
   return rows[0]?.busy === true;
 }
 
-/** Deletes runs that ended before this moment and the data of events as old; the events' keys stay (W13). */
+/**
+ * Deletes runs that ended before this moment and the data of events as old; the events' keys stay
+ * (W13).
+ */
 export async function prune(on: Queryable, beforeMs: number): Promise<void> {
   await on.query("DELETE FROM engine.runs WHERE ended_at < $1", [new Date(beforeMs)]);
   await on.query("UPDATE engine.events SET data = NULL WHERE received_at < $1 AND data IS NOT NULL", [

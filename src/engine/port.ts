@@ -12,7 +12,10 @@ export interface EngineStatement {
   readonly text: string;
 }
 
-/** What the engine needs of Postgres; `pg.Pool` fits, with room for at least three connections: one stays taken. */
+/**
+ * What the engine needs of Postgres; `pg.Pool` fits, with room for at least three connections: one
+ * stays taken.
+ */
 export interface EngineDatabase {
   query(statement: string | EngineStatement, values?: unknown[]): Promise<EngineResult>;
   connect(): Promise<EngineConnection>;
@@ -39,18 +42,32 @@ export interface EngineEvent {
 
 export interface Engine {
   /**
-   * The `fetch` for the Inngest client: `POST /e/:key` and checkpoints are answered here, anything else is refused by
-   * name. While the database is away it waits, so that a function's attempts are not spent on that.
+   * The `fetch` for the Inngest client: `POST /e/:key` and checkpoints are answered here, anything
+   * else is refused by name. While the database is away it waits, so that a function's attempts are
+   * not spent on that.
    */
   readonly fetch: typeof globalThis.fetch;
-  /** Registers the functions, refusing by name what they configure and the engine does not support. */
+  /**
+   * Registers the functions, refusing by name what they configure and the engine does not support.
+   */
   register(client: Inngest.Any, functions: readonly InngestFunction.Any[]): Promise<void>;
-  /** Stores events and the runs they trigger, in one transaction. An id seen before triggers nothing. Rejects while the database is away. */
+  /**
+   * Stores events and the runs they trigger, in one transaction. An id seen before triggers
+   * nothing. Rejects while the database is away.
+   */
   send(events: readonly EngineEvent[]): Promise<void>;
-  /** Starts claiming work of these partitions ("all": every one; a set is read at every claim); events without a partition are anybody's. */
+  /**
+   * Starts claiming work of these partitions ("all": every one; a set is read at every claim);
+   * events without a partition are anybody's.
+   */
   start(partitions: "all" | ReadonlySet<string>): void;
-  /** Stops claiming, waits for the calls under way up to `graceMs` (default 10 s), releases leases. */
+  /**
+   * Stops claiming, waits for the calls under way up to `graceMs` (default 10 s), releases leases.
+   */
   stop(graceMs?: number): Promise<void>;
-  /** Resolves when nothing is due or running in the partitions served (timers in the future do not count). For tests. */
+  /**
+   * Resolves when nothing is due or running in the partitions served (timers in the future do not
+   * count). For tests.
+   */
   idle(): Promise<void>;
 }

@@ -1,8 +1,12 @@
 import { z } from "zod";
 
-// The executor's half of Inngest's SDK protocol (SDK_SPEC.md of inngest/inngest), as far as the engine speaks it.
+// The executor's half of Inngest's SDK protocol (SDK_SPEC.md of inngest/inngest), as far as the
+// engine speaks it.
 
-/** One thing a function reports: a step that ran, failed, is planned or sleeps, or the end of the run. */
+/**
+ * One thing a function reports: a step that ran, failed, is planned or sleeps, or the end of the
+ * run.
+ */
 export const opSchema = z.object({
   id: z.string(),
   op: z.string(),

@@ -19,7 +19,9 @@ export interface FunctionSpec {
 const defaultRetries = 3;
 const known = new Set(["id", "name", "triggers", "steps", "concurrency"]);
 
-/** Makes specs of the SDK's registration; refuses by name whatever the engine would have to ignore. */
+/**
+ * Makes specs of the SDK's registration; refuses by name whatever the engine would have to ignore.
+ */
 export function specsOf(configs: readonly FunctionConfig[]): ReadonlyMap<string, FunctionSpec> {
   return new Map(configs.map((config) => [config.id, specOf(config)]));
 }

@@ -14,9 +14,9 @@ export const fenceOf = (context: EngineContext, job: Job): Fence => ({
 });
 
 /**
- * Writes what the end of a job changes, in one commit; waits for the database if it is away. An answer that the
- * database refuses to store counts as an error of the attempt. A stale job changes nothing. Returns whether there may
- * be something to claim now that there was not before.
+ * Writes what the end of a job changes, in one commit; waits for the database if it is away. An
+ * answer that the database refuses to store counts as an error of the attempt. A stale job changes
+ * nothing. Returns whether there may be something to claim now that there was not before.
  */
 export async function respond(context: EngineContext, job: Job, response: CallResponse | null): Promise<boolean> {
   const written = await withDatabase(async () => {
@@ -39,7 +39,8 @@ const givesWork = ({ transition, dispatch }: Answer): boolean =>
 
 /** What was written; null when the job is stale. */
 async function writeAnswer(context: EngineContext, job: Job, response: CallResponse | null): Promise<Answer | null> {
-  // A plain call is the only job of its run: nothing is pending, and the job's own fence is lock enough.
+  // A plain call is the only job of its run: nothing is pending, and the job's own fence is lock
+  // enough.
   if (response !== null && job.stepId === null) {
     const answer = answerOf(context, job, response, { forcePlan: job.forcePlan, pending: [] });
     if (answer.dispatch.events.length === 0) return await write(context, context.database, job, answer);

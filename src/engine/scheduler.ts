@@ -7,8 +7,9 @@ import { isTransient } from "./database.ts";
 import { adoptJobs, nextDueMs, prune, releaseJobs, renewLeases } from "./leases.ts";
 import type { Session } from "./session.ts";
 
-// L1. One loop claims, adopts and fires crons, one after the other: a job leased to this process and not in `inFlight`
-//     is one whose claim was committed but not answered, so the loop may take it back.
+// L1. One loop claims, adopts and fires crons, one after the other: a job leased to this process
+// and not in `inFlight` is one whose claim was committed but not answered, so the loop may take it
+// back.
 
 // A database that does not answer must not keep a process from ending.
 const releaseTimeoutMs = 2_000;
@@ -66,7 +67,10 @@ export function createScheduler({ context, session, work }: SchedulerOptions): S
     upkeepDueMs = performance.now() + context.pollMs;
   };
 
-  /** How long until a free job is due, of those due after this moment if given; at most until the next poll. */
+  /**
+   * How long until a free job is due, of those due after this moment if given; at most until the
+   * next poll.
+   */
   const restOf = async (afterMs: number | null): Promise<number> => {
     const dueMs = await nextDueMs(context.database, wanted(), afterMs);
     return Math.min(context.pollMs, Math.max(0, (dueMs ?? Number.POSITIVE_INFINITY) - context.nowMs()));
@@ -109,7 +113,8 @@ export function createScheduler({ context, session, work }: SchedulerOptions): S
     if (running !== mine) return 0; // stopped meanwhile: these leases lost their process lock, others adopt them
     jobs.forEach(begin);
     if (jobs.length > 0) await context.crash("engine.claim.after-commit");
-    // As many as were asked for: there may be more, and who has ended meanwhile has not rung for them.
+    // As many as were asked for: there may be more, and who has ended meanwhile has not rung for
+    // them.
     if (jobs.length > 0) return jobs.length === limit ? 0 : context.pollMs;
     return Math.max(1, await restOf(nowMs));
   };

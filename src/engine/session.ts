@@ -1,7 +1,8 @@
 import type { EngineConnection, EngineDatabase } from "./port.ts";
 
-// S1. While a process may hold leases, it holds the advisory lock of its id on a connection of its own; the end of the
-//     process or of that connection frees it, and others see in pg_locks that its leases are nobody's.
+// S1. While a process may hold leases, it holds the advisory lock of its id on a connection of its
+// own; the end of the process or of that connection frees it, and others see in pg_locks that its
+// leases are nobody's.
 // S2. Nothing is claimed without that lock.
 
 /** First half of the advisory lock keys of processes; the second is `hashtext(process id)`. */
@@ -65,7 +66,8 @@ export function createSession(options: SessionOptions): Session {
     telling = true;
     try {
       while (wanted && current !== null) {
-        // Many commits in a row are one notice; it is outside their transactions, where it would serialise their commits.
+        // Many commits in a row are one notice; it is outside their transactions, where it would
+        // serialise their commits.
         await new Promise((resolve) => setTimeout(resolve, 5));
         wanted = false;
         await current?.connection.query("SELECT pg_notify($1, $2)", [channel, processId]);

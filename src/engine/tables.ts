@@ -15,13 +15,17 @@ import {
 } from "drizzle-orm/pg-core";
 
 // The tables of the engine, for drizzle-kit to make migrations from; the engine itself writes SQL.
-// JSON columns are `json`, not `jsonb`: what a step returned comes back letter for letter, "\u0000" and key order included.
+// JSON columns are `json`, not `jsonb`: what a step returned comes back letter for letter, "\u0000"
+// and key order included.
 
 export const engineSchema = pgSchema("engine");
 
 const moment = (name: string) => timestamp(name, { withTimezone: true });
 
-/** Events taken. The key stays for ever, so that a repeated event starts nothing; `data` of old ones is emptied. */
+/**
+ * Events taken. The key stays for ever, so that a repeated event starts nothing; `data` of old ones
+ * is emptied.
+ */
 export const engineEvents = engineSchema.table(
   "events",
   {
@@ -37,7 +41,10 @@ export const engineEvents = engineSchema.table(
   ],
 );
 
-/** One execution of one function for one event. `force_plan`: parallel steps are open, each gets a call of its own. */
+/**
+ * One execution of one function for one event. `force_plan`: parallel steps are open, each gets a
+ * call of its own.
+ */
 export const engineRuns = engineSchema.table(
   "runs",
   {
@@ -86,8 +93,9 @@ export const enginePending = engineSchema.table(
 );
 
 /**
- * What is to be done next: calls into a function, and timers. `holder` is the process that has it leased;
- * `generation` counts the leases and is the fence. `slots` are the concurrency keys it takes, each `<limit> <key>`.
+ * What is to be done next: calls into a function, and timers. `holder` is the process that has it
+ * leased; `generation` counts the leases and is the fence. `slots` are the concurrency keys it
+ * takes, each `<limit> <key>`.
  */
 export const engineJobs = engineSchema.table(
   "jobs",

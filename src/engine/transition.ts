@@ -4,9 +4,12 @@ import { type CallResponse, type Op, opSchema, serializedError } from "./protoco
 
 // What follows from an answer of the SDK, as a pure function of it. Invariants:
 // T1. A step's first result stays; the writer must not replace it.
-// T2. While parallel steps are open (`pending`), no plain call is queued; when the last one ends, exactly one is.
-// T3. An answer either ends the run, repeats its own job, or leaves at least one open step or one new job: no run is stranded.
-// T4. An op the engine does not know ends the run as failed and is named; nothing of that answer is kept.
+// T2. While parallel steps are open (`pending`), no plain call is queued; when the last one ends,
+// exactly one is.
+// T3. An answer either ends the run, repeats its own job, or leaves at least one open step or one
+// new job: no run is stranded.
+// T4. An op the engine does not know ends the run as failed and is named; nothing of that answer is
+// kept.
 
 export interface RunView {
   readonly functionId: string;
@@ -56,7 +59,10 @@ export interface TransitionSettings {
   readonly retryDelaysMs: readonly number[];
 }
 
-/** What an answer to a call changes. Never throws: an answer that makes no sense counts as an error of the attempt. */
+/**
+ * What an answer to a call changes. Never throws: an answer that makes no sense counts as an error
+ * of the attempt.
+ */
 export function applyResponse(
   run: RunView,
   job: JobView,
@@ -111,7 +117,8 @@ function applyOps(run: RunView, job: JobView, answer: OpsAnswer, settings: Trans
   if (retry !== null) return { ...unchanged(run), steps, removePending: steps.map((step) => step.stepId), retry };
   const addPending = jobs.flatMap((next) => next.stepId ?? []).filter((id) => !run.pending.includes(id));
   const fresh = jobs.filter((next) => next.stepId !== null && addPending.includes(next.stepId));
-  // The step this job was for counts as ended even when the answer does not mention it (T3): it is planned again.
+  // The step this job was for counts as ended even when the answer does not mention it (T3): it is
+  // planned again.
   const endedSteps = [...new Set([...steps.map((step) => step.stepId), ...(job.stepId === null ? [] : [job.stepId])])];
   return settled(run, { steps, addPending, jobs: fresh, ended: endedSteps, nowMs: settings.nowMs });
 }

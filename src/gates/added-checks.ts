@@ -61,7 +61,10 @@ export const checksJsonSchema = {
 
 const remedy = 'write { "checks": [{ "name", "command", "why" }] }, at most ten';
 
-/** The checks of a gate agent's result file. Fails with `usage` and every problem of the file when it is not of the schema. */
+/**
+ * The checks of a gate agent's result file. Fails with `usage` and every problem of the file when
+ * it is not of the schema.
+ */
 export const parseChecks = (resultFile: string): ProposedCheck[] =>
   readResult(resultFile, proposalSchema, remedy, "its").checks;
 
@@ -76,7 +79,10 @@ export function pathsIn(command: string): string[] {
   return [...new Set(found)].slice(0, mostPaths);
 }
 
-/** Judges a check that we ran: it passed, or failed with an exit code of its own; whatever else was not a check. */
+/**
+ * Judges a check that we ran: it passed, or failed with an exit code of its own; whatever else was
+ * not a check.
+ */
 export function judgeAddedCheck(request: AddedCheckRequest): JudgedCheck {
   const { check, stage, output, sha, jobEnd } = request;
   if (check.refused !== null) return notRun(check.refused);
@@ -115,7 +121,9 @@ function findingsOf({ check, output }: AddedCheckRequest, { evidence, findings }
   return [told, ...more.map((finding) => ({ ...finding, message: `${name}: ${finding.message}` }))];
 }
 
-/** By SIGKILL or SIGTERM, also as a shell tells of it: for want of memory, or by whoever ends jobs. */
+/**
+ * By SIGKILL or SIGTERM, also as a shell tells of it: for want of memory, or by whoever ends jobs.
+ */
 const isEnded = (exitCode: number | null): boolean => exitCode === null || exitCode === 137 || exitCode === 143;
 
 const notRun = (note: string): JudgedCheck => ({
@@ -125,7 +133,10 @@ const notRun = (note: string): JudgedCheck => ({
 
 const saysMissing = /no such file|cannot find|can't open|cannot open|could not find|not found|does not exist|ENOENT/i;
 
-/** What a failing check lacked that its agent had, in words; null when it lacked nothing of the kind. */
+/**
+ * What a failing check lacked that its agent had, in words; null when it lacked nothing of the
+ * kind.
+ */
 function lackOf({ check, missing, output }: AddedCheckRequest): string | null {
   const [path] = missing;
   if (path !== undefined) return `it needs ${path}, which its agent had made for itself`;

@@ -15,8 +15,8 @@ const packageSchema = z.object({
 type Package = z.infer<typeof packageSchema>;
 
 /**
- * The command that runs a repository's tests, by its files: package.json, then pytest, go, cargo, make. Null when there
- * is nothing to run, such as a test script in a package that has no test yet.
+ * The command that runs a repository's tests, by its files: package.json, then pytest, go, cargo,
+ * make. Null when there is nothing to run, such as a test script in a package that has no test yet.
  */
 export async function detectTests(reader: CommitReader): Promise<DetectedTests | null> {
   const files = await reader.list();
@@ -59,7 +59,10 @@ function packageManager(tree: Tree, manifest: Package): "npm" | "pnpm" | "yarn" 
   return "npm";
 }
 
-/** A test file by convention, or a script that names a file or folder of the tree, itself or through other scripts. */
+/**
+ * A test file by convention, or a script that names a file or folder of the tree, itself or through
+ * other scripts.
+ */
 function hasSomethingToRun(tree: Tree, manifest: Package, script: string, seen: readonly string[] = ["test"]): boolean {
   if ([...tree.paths].some((path) => isTestFile(path))) return true;
   const words = script.split(/[\s"'=;&|()]+/).filter((word) => word !== "" && !word.startsWith("-"));

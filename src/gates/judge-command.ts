@@ -8,7 +8,9 @@ import { findFailures } from "./failures/find-failures.ts";
 import type { CommandVerdictRequest, GateResult } from "./port.ts";
 import { outputLines, outputTail } from "./text.ts";
 
-/** Judges a command that was run (W6): what could not be judged is `inconclusive` and never passes. */
+/**
+ * Judges a command that was run (W6): what could not be judged is `inconclusive` and never passes.
+ */
 export function judgeCommand(given: CommandVerdictRequest): GateResult {
   const request = withReport(given);
   const tests = given.report === undefined ? countTests(given.output, given.junit) : countReport(given.report);
@@ -32,7 +34,9 @@ function withReport(request: CommandVerdictRequest): CommandVerdictRequest {
 
 const reportVariable = "$WAVESMITH_REPORT";
 
-/** What the reports hold against a command that ended with 0: an exit code is easily lost or forged. */
+/**
+ * What the reports hold against a command that ended with 0: an exit code is easily lost or forged.
+ */
 function reportFaults({ output, junit, report, oddReports = [] }: CommandVerdictRequest): string[] {
   const tap = report?.format === "tap" && report.text !== null ? reportedFailures(report.text, []) : [];
   const odd = report?.odd == null ? oddReports : [...oddReports, `${reportVariable} ${report.odd}`];
@@ -93,14 +97,18 @@ function commandNotFound(request: CommandVerdictRequest, evidence: Evidence): Ga
 const notFound =
   /^\S+: (?:\d+: |line \d+: )?\S+: (?:command )?not found|: \S+: (?:command )?not found|: command not found: |make: \S+: No such file or directory$|No module named (?:pytest|nose|tox)\b|^error: no such command/;
 
-/** The line in which a shell, or an interpreter asked for its test runner, says that there is no such program. */
+/**
+ * The line in which a shell, or an interpreter asked for its test runner, says that there is no
+ * such program.
+ */
 function missingProgram(output: string): string | null {
   return outputLines(output).findLast((line) => notFound.test(line)) ?? null;
 }
 
 /**
- * 126 and 127 say so themselves. npm passes them on; pnpm, yarn and make end otherwise, but tell that their shell ended
- * so. A test that fails because a program it calls is missing is a failing test.
+ * 126 and 127 say so themselves. npm passes them on; pnpm, yarn and make end otherwise, but tell
+ * that their shell ended so. A test that fails because a program it calls is missing is a failing
+ * test.
  */
 function isCommandNotFound(request: CommandVerdictRequest): boolean {
   const { exitCode, error } = request.stage;
@@ -134,7 +142,9 @@ function foundNoTests(request: CommandVerdictRequest): boolean {
   );
 }
 
-/** What is wrong with the number of tests that ran; null when nothing is. Skipped tests did not run. */
+/**
+ * What is wrong with the number of tests that ran; null when nothing is. Skipped tests did not run.
+ */
 function lackOfTests(tests: TestCounts | null, { minTests, report }: CommandVerdictRequest): string | null {
   if (tests === null) {
     if (minTests === null || minTests === 0) return null;

@@ -28,7 +28,9 @@ export interface GateFilesRequest {
   readonly changed: readonly ChangedFile[];
   readonly before: CommitReader;
   readonly after: CommitReader;
-  /** The commands of the gates and of setup; null stands for one that is detected from the files. */
+  /**
+   * The commands of the gates and of setup; null stands for one that is detected from the files.
+   */
   readonly commands: readonly (string | null)[];
 }
 
@@ -57,9 +59,15 @@ export interface StaticCheckRequest {
     readonly mayChangeTests: boolean;
     readonly files: readonly string[];
   }[];
-  /** What tasks and fixes changed that agents read as instructions, and whether it was declared by name. */
+  /**
+   * What tasks and fixes changed that agents read as instructions, and whether it was declared by
+   * name.
+   */
   readonly agentFiles: readonly { readonly taskKey: string; readonly file: string; readonly declared: boolean }[];
-  /** What they changed that decides what a gate runs, and why each was let through; null: it should not have been. */
+  /**
+   * What they changed that decides what a gate runs, and why each was let through; null: it should
+   * not have been.
+   */
   readonly gateFiles?: readonly {
     readonly taskKey: string;
     readonly file: string;
@@ -68,7 +76,10 @@ export interface StaticCheckRequest {
   }[];
 }
 
-/** A stage for the sandbox that checks the syntax of changed files in a language we cannot parse here. */
+/**
+ * A stage for the sandbox that checks the syntax of changed files in a language we cannot parse
+ * here.
+ */
 export interface SyntaxCheck {
   readonly name: string;
   readonly argv: readonly string[];
@@ -140,31 +151,49 @@ export interface Gates {
   syntaxChecks(changed: readonly ChangedFile[]): SyntaxCheck[];
   /** Findings from the output of a failed syntax check. */
   syntaxFindings(check: SyntaxCheck, stage: StageState, output: string): Finding[];
-  /** Judges a command that was run: exit 0 passes, 127 and too few tests are inconclusive, else failed with findings. */
+  /**
+   * Judges a command that was run: exit 0 passes, 127 and too few tests are inconclusive, else
+   * failed with findings.
+   */
   judgeCommand(request: CommandVerdictRequest): GateResult;
-  /** Findings a critic agent wrote to its result file; throws `usage` with what is wrong when it is not of the schema. */
+  /**
+   * Findings a critic agent wrote to its result file; throws `usage` with what is wrong when it is
+   * not of the schema.
+   */
   parseReview(resultFile: string): Finding[];
   /** What a critic hands in, as a JSON schema. */
   readonly reviewSchema: unknown;
   /** Sorts a critic's findings by whether they may block; the others are kept and say why not. */
   sortReview(findings: readonly Finding[], scope: ReviewScope): Promise<SortedReview>;
-  /** What a second look says of each finding it was asked about, in their order; throws `usage` when it cannot be read. */
+  /**
+   * What a second look says of each finding it was asked about, in their order; throws `usage` when
+   * it cannot be read.
+   */
   parseSecondLook(resultFile: string, asked: readonly Finding[]): SecondVerdict[];
   /** What a second look hands in, as a JSON schema. */
   readonly secondLookSchema: unknown;
   /** A finding that is kept and cannot block, saying why. */
   setAside(finding: Finding, why: string): Finding;
-  /** The checks that a gate's agent hands in; throws `usage` with what is wrong when they are not of the schema. */
+  /**
+   * The checks that a gate's agent hands in; throws `usage` with what is wrong when they are not of
+   * the schema.
+   */
   parseChecks(resultFile: string): ProposedCheck[];
   /** What a gate's agent hands in, as a JSON schema. */
   readonly checksSchema: unknown;
   /** Words of a command that may be paths below the tree's root. */
   pathsIn(command: string): string[];
-  /** Judges a check of a gate's agent that we ran: passed, failed with an exit code, or not a check at all. */
+  /**
+   * Judges a check of a gate's agent that we ran: passed, failed with an exit code, or not a check
+   * at all.
+   */
   judgeAddedCheck(request: AddedCheckRequest): JudgedCheck;
   /** `failed` when a finding is at or above `block`. */
   judgeFindings(findings: readonly Finding[], block: Severity): Verdict;
-  /** Equal for the same findings, whatever their order, line numbers and run times (W7: the same findings twice end the fixes). */
+  /**
+   * Equal for the same findings, whatever their order, line numbers and run times (W7: the same
+   * findings twice end the fixes).
+   */
   fingerprint(findings: readonly Finding[]): string;
   /** Whether the finding is of a test that was deleted, reduced, switched off or made empty. */
   isWeakenedTest(finding: Finding): boolean;

@@ -4,7 +4,10 @@ import type { ChangedFile } from "../workspace/port.ts";
 import { leastConfidence } from "./review.ts";
 import { repositoryPath } from "./text.ts";
 
-/** A critic's findings: those that would block, and the others, which are kept, say why and never do. */
+/**
+ * A critic's findings: those that would block, and the others, which are kept, say why and never
+ * do.
+ */
 export interface SortedReview {
   readonly candidates: Finding[];
   readonly aside: Finding[];
@@ -19,8 +22,8 @@ export interface ReviewScope {
 }
 
 /**
- * Sorts findings by whether they may block: severe enough, sure enough, and in what the wave changed, the lines around a
- * change included. One that names no file is about the wave as a whole.
+ * Sorts findings by whether they may block: severe enough, sure enough, and in what the wave
+ * changed, the lines around a change included. One that names no file is about the wave as a whole.
  */
 export async function sortReview(findings: readonly Finding[], scope: ReviewScope): Promise<SortedReview> {
   const candidates: Finding[] = [];
@@ -51,7 +54,10 @@ async function isInside({ file, line }: Finding, { changed, diffOf }: ReviewScop
   return hunks(await diffOf(change)).some(({ first, last }) => line >= first && line <= last);
 }
 
-/** The parts of the new file that a unified diff shows. Lines of files begin with a blank, `+` or `-`, so none looks like a header. */
+/**
+ * The parts of the new file that a unified diff shows. Lines of files begin with a blank, `+` or
+ * `-`, so none looks like a header.
+ */
 export function hunks(diff: string): { first: number; last: number }[] {
   return [...diff.matchAll(/^@@ -\d+(?:,\d+)? \+(\d+)(?:,(\d+))? @@/gm)].map(([, start, count]) => {
     const first = Number(start);

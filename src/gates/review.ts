@@ -50,7 +50,10 @@ type Reviewed = z.infer<typeof reviewSchema>["findings"][number];
 /** Below this a finding is kept and cannot block. */
 export const leastConfidence = 0.5;
 
-/** Findings of a critic's result file. Fails with `usage` and every problem of the file when it is not of the schema. */
+/**
+ * Findings of a critic's result file. Fails with `usage` and every problem of the file when it is
+ * not of the schema.
+ */
 export function parseReview(resultFile: string): Finding[] {
   return readResult(resultFile, reviewSchema, reviewRemedy).findings.map(toFinding);
 }

@@ -34,8 +34,9 @@ export interface SecondVerdict {
 }
 
 /**
- * What a second look says of each finding it was asked about; of one it does not mention, that it is not confirmed. A
- * program that always reports what it finds may do just that: what it reports again is confirmed. Fails with `usage`.
+ * What a second look says of each finding it was asked about; of one it does not mention, that it
+ * is not confirmed. A program that always reports what it finds may do just that: what it reports
+ * again is confirmed. Fails with `usage`.
  */
 export function parseSecondLook(resultFile: string, asked: readonly Finding[]): SecondVerdict[] {
   if (reportsFindings(resultFile)) {

@@ -6,8 +6,8 @@ import type { SyntaxCheck } from "./port.ts";
 import { isFixture } from "./test-files.ts";
 import { outputLines } from "./text.ts";
 
-// Languages that are parsed by their own tools, in the sandbox. File names travel as arguments, behind `./`, and are
-// never part of a script. A tool that is not there finds nothing.
+// Languages that are parsed by their own tools, in the sandbox. File names travel as arguments,
+// behind `./`, and are never part of a script. A tool that is not there finds nothing.
 
 interface Language {
   readonly name: string;
@@ -15,7 +15,8 @@ interface Language {
   readonly argv: readonly string[];
 }
 
-// `-I -S`: a file of the repository called `sys.py` must not be imported. One JSON line for each broken file.
+// `-I -S`: a file of the repository called `sys.py` must not be imported. One JSON line for each
+// broken file.
 const python = `
 import json, os, sys
 broken = False
@@ -87,7 +88,9 @@ export function syntaxFindings(check: SyntaxCheck, stage: StageState, output: st
   });
 }
 
-/** The finding for a file that cannot be parsed; of little weight where broken text is often meant. */
+/**
+ * The finding for a file that cannot be parsed; of little weight where broken text is often meant.
+ */
 export function syntaxError(file: string, line: number | null, message: string): Finding {
   const severity = isFixture(file) ? "low" : "high";
   return {

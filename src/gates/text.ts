@@ -1,4 +1,5 @@
-// What tools print is untrusted text of any size: lines are cut before a pattern sees them, so that no pattern can be made slow.
+// What tools print is untrusted text of any size: lines are cut before a pattern sees them, so that
+// no pattern can be made slow.
 
 const ansi = /\u001b(?:\[[0-9;:?]*[ -/]*[@-~]|\][^\u0007\u001b]*(?:\u0007|\u001b\\)|[@-Z\\-_])/g;
 const longestLine = 2_000;
@@ -8,7 +9,10 @@ export function stripAnsi(text: string): string {
   return text.replace(ansi, "");
 }
 
-/** The lines of a tool's output: no colours, what a carriage return overwrote left out, each at most 2,000 characters. */
+/**
+ * The lines of a tool's output: no colours, what a carriage return overwrote left out, each at most
+ * 2,000 characters.
+ */
 export function outputLines(output: string): string[] {
   return stripAnsi(output)
     .split("\n")
@@ -32,7 +36,8 @@ export function outputTail(output: string): string {
   return text.subarray(start).toString();
 }
 
-// Gates run in `trees/<build>/gate-<n>`, which differs from round to round: a finding names the path in the repository.
+// Gates run in `trees/<build>/gate-<n>`, which differs from round to round: a finding names the
+// path in the repository.
 const treePrefix = /(?:file:\/\/)?(?:\/[^\s:()'"<>]*)?\/trees\/[^/\s]+\/[^/\s:()'"]+\//g;
 
 /** Takes the tree's own place out of a path or message. */

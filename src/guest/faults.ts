@@ -1,4 +1,6 @@
-/** What the guest answers when it cannot do as asked: an HTTP status, a stable code and a sentence. */
+/**
+ * What the guest answers when it cannot do as asked: an HTTP status, a stable code and a sentence.
+ */
 export class GuestFault extends Error {
   readonly status: number;
   readonly code: string;

@@ -1,13 +1,15 @@
-// The guest: the small server inside every sandbox, and the programs `pack` and `unpack`, which make an archive of a
-// volume and a volume of an archive (pack.ts, unpack.ts), and `files` (file-worker.ts). The server is started as
+// The guest: the small server inside every sandbox, and the programs `pack` and `unpack`, which
+// make an archive of a volume and a volume of an archive (pack.ts, unpack.ts), and `files`
+// (file-worker.ts). The server is started as
 //   node guest.mjs --root VOLUME --socket PATH --isolation bubblewrap|users|sweep --tool-path PATH
 //     [--mux-socket PATH]       listens there, too, for connections of many channels (mux.ts)
 //     [--contained]             sweep only: the guest has this pid namespace to itself, as in a container
 //     [--network none|allowlist|open] [--egress DIR]   the way out (egress.ts); default open
 //     [--read-only DIR]...      bubblewrap only: folders with tools that stay visible
 //     [--silence-ms N]
-// it prints one line of JSON, {"ready":true,...}, once it listens, and ends on SIGTERM, on POST /v1/shutdown and after a
-// long silence. Whatever of it cannot start ends it with exit code 1 and the reason on stderr.
+// it prints one line of JSON, {"ready":true,...}, once it listens, and ends on SIGTERM, on POST
+// /v1/shutdown and after a long silence. Whatever of it cannot start ends it with exit code 1 and
+// the reason on stderr.
 import { randomBytes } from "node:crypto";
 import { closeSync, readdirSync, readFileSync } from "node:fs";
 import { access, constants, readdir, realpath, rm } from "node:fs/promises";
@@ -44,7 +46,8 @@ import { readSettings, type Settings } from "./settings.ts";
 async function serve(args: readonly string[]): Promise<void> {
   const settings = readSettings(args);
   const egress = settings.egress === null ? null : await openEgress(settings.egress, settings.network);
-  // On a machine of its own programs trust what that trusts; elsewhere they get nothing but what they are given.
+  // On a machine of its own programs trust what that trusts; elsewhere they get nothing but what
+  // they are given.
   const trust = egress === null && !settings.contained ? {} : trustEnvironment(process.env);
   // Agents' programs lie beside this one.
   const programs = { WAVESMITH_PROGRAMS: dirname(fileURLToPath(import.meta.url)) };
@@ -78,7 +81,8 @@ async function serve(args: readonly string[]): Promise<void> {
   const server = createGuestServer({ context, contact });
   await listenOn(server, settings.socket);
   const mux = settings.muxSocket === null ? null : await serveMux(server, settings.muxSocket);
-  // After listening, because the socket's path may lead through a folder that is open as one of them.
+  // After listening, because the socket's path may lead through a folder that is open as one of
+  // them.
   closeInheritedDescriptors();
   for (const name of ["SIGTERM", "SIGINT"] as const) process.on(name, shutdown);
   process.on("SIGHUP", () => undefined); // A terminal that closes is no reason to end.
@@ -217,7 +221,10 @@ async function end(
   await parts.scratch.remove();
 }
 
-/** Descriptors that leaked from whoever started us would be open in every job. Node marks its own as close-on-exec. */
+/**
+ * Descriptors that leaked from whoever started us would be open in every job. Node marks its own as
+ * close-on-exec.
+ */
 function closeInheritedDescriptors(): void {
   if (process.platform !== "linux") return;
   for (const name of readdirSync("/proc/self/fd")) {

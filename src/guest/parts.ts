@@ -61,8 +61,9 @@ export interface Scratch {
 }
 
 /**
- * Where programs have their temporary files. With namespaces they see it as /tmp, so it can lie on the volume; without,
- * it has to be short, because sockets in it are limited to 107 bytes. What an earlier guest left is removed.
+ * Where programs have their temporary files. With namespaces they see it as /tmp, so it can lie on
+ * the volume; without, it has to be short, because sockets in it are limited to 107 bytes. What an
+ * earlier guest left is removed.
  */
 export async function openScratchSpace(volume: Volume, isolation: IsolationName): Promise<ScratchSpace> {
   const base = isolation === "bubblewrap" ? await freshFolder(join(volume.own, "scratch")) : await shortFolder();
@@ -97,7 +98,8 @@ export async function admit(
   return { user: null, writable: await made(wanted.writable), hidden: await made(wanted.hidden ?? []) };
 }
 
-// Each of these calls takes the system some microseconds; handing it to another thread takes longer.
+// Each of these calls takes the system some microseconds; handing it to another thread takes
+// longer.
 
 function makeScratch(path: string): void {
   const home = join(path, "home");
@@ -129,7 +131,10 @@ async function freshFolder(path: string): Promise<string> {
 
 const shortName = /^wavesmith-guest-(\d+)-(\d+)-/;
 
-/** A folder below the system's own for temporary files; those of guests that were killed are removed. */
+/**
+ * A folder below the system's own for temporary files; those of guests that were killed are
+ * removed.
+ */
 async function shortFolder(): Promise<string> {
   const base = tmpdir();
   for (const name of await readdir(base)) {

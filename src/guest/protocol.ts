@@ -1,6 +1,6 @@
 // The guest protocol, version 1: HTTP/1.1 over a byte stream: a unix socket, or one of the channels
-// of a stream that carries many (mux.ts).
-// The guest serves one volume. All paths are relative to the volume's root, use "/" and never leave it.
+// of a stream that carries many (mux.ts). The guest serves one volume. All paths are relative to
+// the volume's root, use "/" and never leave it.
 //
 //   GET    /v1/health                                   -> GuestHealth (also the heartbeat: any request counts)
 //   GET    /v1/files?path=P                             -> bytes; ETag. 404 absent, 413 larger than &max=BYTES
@@ -23,10 +23,11 @@
 //   GET    /v1/tunnel?port=N  (Upgrade: tcp)            -> 101, then raw bytes to 127.0.0.1:N inside the sandbox
 //   POST   /v1/shutdown                                 -> 202; ends every job as lost, then the guest
 //
-// Errors: { error: { code, message } } with 4xx/5xx. Codes: bad-request, path (leads out of the volume, or is the guest's
-// own), forbidden, not-found, no-route, exists, is-directory, not-empty, changed (412), too-large, running, ended, stdin-gap,
-// stdin-ended, not-started (422: no folder, no sandbox), archive (422), no-listener (502), ending (503),
-// no-process (503: the sandbox has as many as it may have), no-space (507), internal.
+// Errors: { error: { code, message } } with 4xx/5xx. Codes: bad-request, path (leads out of the
+// volume, or is the guest's own), forbidden, not-found, no-route, exists, is-directory, not-empty,
+// changed (412), too-large, running, ended, stdin-gap, stdin-ended, not-started (422: no folder, no
+// sandbox), archive (422), no-listener (502), ending (503), no-process (503: the sandbox has as
+// many as it may have), no-space (507), internal.
 
 export const guestProtocolVersion = 1;
 
@@ -45,14 +46,17 @@ export interface GuestHealth {
   /** A new one each time a guest starts. */
   readonly bootId: string;
   readonly startedAt: string;
-  /** `bubblewrap`: each job has its own pid namespace. `users`: each job has a user of its own. `sweep`: process groups and /proc sweeps only. */
+  /**
+   * `bubblewrap`: each job has its own pid namespace. `users`: each job has a user of its own.
+   * `sweep`: process groups and /proc sweeps only.
+   */
   readonly isolation: "bubblewrap" | "users" | "sweep";
   /** Where the volume's root is for programs inside the sandbox, such as `/workspace`. */
   readonly workspaceRoot: string;
   readonly activeJobs: number;
   /**
-   * Milliseconds since anything was done here: 0 while jobs, short commands or other requests run or tunnels are open;
-   * asking for health is nothing.
+   * Milliseconds since anything was done here: 0 while jobs, short commands or other requests run
+   * or tunnels are open; asking for health is nothing.
    */
   readonly idleMs: number;
   /** The ports on loopback that lead out of the sandbox (`--egress`); null where there are none. */
@@ -80,9 +84,15 @@ export interface StageSpec {
   readonly argv: readonly string[];
   /** Relative to the volume's root. */
   readonly cwd: string;
-  /** The whole environment besides PATH, HOME, LANG, TMPDIR, WAVESMITH_PROGRAMS and the way out, which the guest gives. */
+  /**
+   * The whole environment besides PATH, HOME, LANG, TMPDIR, WAVESMITH_PROGRAMS and the way out,
+   * which the guest gives.
+   */
   readonly env: Readonly<Record<string, string>>;
-  /** UTF-8 text for stdin, then end of file; null: numbered stdin from callers when `openStdin`, else /dev/null. */
+  /**
+   * UTF-8 text for stdin, then end of file; null: numbered stdin from callers when `openStdin`,
+   * else /dev/null.
+   */
   readonly stdin: string | null;
   readonly openStdin?: boolean;
   readonly timeoutMs: number;
@@ -102,15 +112,27 @@ export interface StageSpec {
 
 export interface JobSpec {
   readonly stages: readonly StageSpec[];
-  /** Volume paths this job may write, made as folders where missing; everything else on the volume is read-only to it where the isolation can do that. */
+  /**
+   * Volume paths this job may write, made as folders where missing; everything else on the volume
+   * is read-only to it where the isolation can do that.
+   */
   readonly writable: readonly string[];
-  /** Volume folders in whose place this job has empty ones of its own, where the isolation can do that. */
+  /**
+   * Volume folders in whose place this job has empty ones of its own, where the isolation can do
+   * that.
+   */
   readonly hidden?: readonly string[];
-  /** TCP ports of this job's: where jobs have loopbacks of their own, tunnels to these lead to its one. */
+  /**
+   * TCP ports of this job's: where jobs have loopbacks of their own, tunnels to these lead to its
+   * one.
+   */
   readonly ports?: readonly number[];
   /** The key of a job that has to end first, however it ends; one that is not known has ended. */
   readonly after?: string;
-  /** Of `writable`, what other jobs write at the same time. Where jobs have users of their own, these share a group. */
+  /**
+   * Of `writable`, what other jobs write at the same time. Where jobs have users of their own,
+   * these share a group.
+   */
   readonly shared?: readonly string[];
   /** Labels kept with the record: build, attempt, … */
   readonly labels: Readonly<Record<string, string>>;
@@ -125,9 +147,14 @@ export interface StageState {
   readonly startedAt: string | null;
   readonly endedAt: string | null;
   readonly durationMs: number | null;
-  /** 127: no such command; 126: it cannot be executed; 128 and the signal's number when a signal ended it; null: it never ran or still runs. */
+  /**
+   * 127: no such command; 126: it cannot be executed; 128 and the signal's number when a signal
+   * ended it; null: it never ran or still runs.
+   */
   readonly exitCode: number | null;
-  /** The signal that ended it; told from the exit code where the isolation passes nothing else on. */
+  /**
+   * The signal that ended it; told from the exit code where the isolation passes nothing else on.
+   */
   readonly signal: string | null;
   readonly timedOut: boolean;
   readonly outOfMemory: boolean;
@@ -135,11 +162,17 @@ export interface StageState {
   /** Where in the job's output this stage's begins and ends, in bytes. */
   readonly outputStart: number | null;
   readonly outputEnd: number | null;
-  /** Why it failed when its exit code does not say: not started, not ready, ended with the job or by a background stage; null otherwise. */
+  /**
+   * Why it failed when its exit code does not say: not started, not ready, ended with the job or by
+   * a background stage; null otherwise.
+   */
   readonly error: string | null;
 }
 
-/** `lost`: the guest ended or died while it ran; nothing of it is left. A cancelled key never starts. */
+/**
+ * `lost`: the guest ended or died while it ran; nothing of it is left. A cancelled key never
+ * starts.
+ */
 export type JobStatus = "running" | "passed" | "failed" | "cancelled" | "lost";
 
 export interface JobState {

@@ -5,11 +5,17 @@ const firstWaitMs = 1_000;
 const longestWaitMs = 60_000;
 
 export interface Backoff {
-  /** Resolves when the provider may be called; all its calls wait together. Rejects when the signal is given. */
+  /**
+   * Resolves when the provider may be called; all its calls wait together. Rejects when the signal
+   * is given.
+   */
   ready(provider: string, call: { readonly owner: string; readonly signal: AbortSignal }): Promise<void>;
   /** How many calls of this owner wait for a provider now. */
   waiting(owner: string): number;
-  /** The provider said that it is busy; `retryAfter` is the header. How long is waited now, in milliseconds. */
+  /**
+   * The provider said that it is busy; `retryAfter` is the header. How long is waited now, in
+   * milliseconds.
+   */
   busy(provider: string, retryAfter: string | null): number;
   calm(provider: string): void;
 }

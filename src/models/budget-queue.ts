@@ -1,6 +1,7 @@
 // Calls that a budget has no room for until others are settled.
 //
-// B1. First come, first served: while a call of a build waits, later ones of that build wait behind it.
+// B1. First come, first served: while a call of a build waits, later ones of that build wait behind
+// it.
 // B2. No wait is for ever: it ends with room, a refusal, its agent hanging up, or its time.
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Granted, ModelOwner } from "./port.ts";
@@ -8,7 +9,10 @@ import type { Attempted } from "./reserve-call.ts";
 
 export interface BudgetQueue {
   isEmpty(buildId: string): boolean;
-  /** Asks for room, in turn and again whenever a call of the build was settled. Rejects when the signal is given. */
+  /**
+   * Asks for room, in turn and again whenever a call of the build was settled. Rejects when the
+   * signal is given.
+   */
   grant(owner: ModelOwner, call: QueuedCall, signal: AbortSignal): Promise<Granted>;
   /** How many calls of this owner wait. */
   waiting(ownerId: string): number;
@@ -65,7 +69,10 @@ export function createBudgetQueue(longestWaitMs: number): BudgetQueue {
   };
 }
 
-/** Resolves when it is time to look again. Begun before each look, so that no wakening between two is lost. */
+/**
+ * Resolves when it is time to look again. Begun before each look, so that no wakening between two
+ * is lost.
+ */
 function wakening(mine: Waiting, signal: AbortSignal): Promise<void> {
   const over = new AbortController();
   const stop = (): void => over.abort();

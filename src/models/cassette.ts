@@ -12,8 +12,9 @@ const answerSchema = z.object({
 });
 
 /**
- * A folder of answers, one file a call: the n-th call of an owner (`api #1`) to a path, which is the same whenever the
- * build is run again, while what a request says holds ids, times and paths that are not.
+ * A folder of answers, one file a call: the n-th call of an owner (`api #1`) to a path, which is
+ * the same whenever the build is run again, while what a request says holds ids, times and paths
+ * that are not.
  */
 export function createCassette(folder: string, mode: "record" | "replay"): Cassette {
   const calls = new Map<string, number>();

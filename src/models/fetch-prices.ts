@@ -2,8 +2,8 @@ import { z } from "zod";
 import { messageOf, WavesmithError } from "../domain/errors.ts";
 import type { PriceList } from "./price-list.ts";
 
-// The public list is the one of LiteLLM: USD per token, by model, with what the large providers charge for caches of both
-// lifetimes, long contexts and batches.
+// The public list is the one of LiteLLM: USD per token, by model, with what the large providers
+// charge for caches of both lifetimes, long contexts and batches.
 
 const usd = z.number().nonnegative().max(1).optional();
 const modelSchema = z.object({
@@ -25,7 +25,10 @@ const timeoutMs = 60_000;
 /** A list with fewer prices than these is not the one that was meant. */
 const fewestPrices = 3;
 
-/** Fetches a public list of prices. Fails with `environment` when it cannot be had, or is not such a list. */
+/**
+ * Fetches a public list of prices. Fails with `environment` when it cannot be had, or is not such a
+ * list.
+ */
 export async function fetchPrices(url: string, today: Date): Promise<PriceList> {
   const prices = pricesIn(await fetchJson(url));
   if (prices.length < fewestPrices)

@@ -6,7 +6,10 @@ export interface HangUp {
   readonly gone: AbortSignal;
   /** The provider is not listened to any more. */
   readonly cut: AbortSignal;
-  /** From now on the provider is listened to for so long after its agent hung up: it may still say what the call took. */
+  /**
+   * From now on the provider is listened to for so long after its agent hung up: it may still say
+   * what the call took.
+   */
   drainFor(ms: number): void;
   /** Cuts it now. */
   end(): void;

@@ -4,7 +4,10 @@ import { type PriceList, priceListText, readPriceList, shippedPrices } from "./p
 
 const fileOf = (dataDir: string): string => join(dataDir, "model-prices.json");
 
-/** The list that was fetched last, unless what came with this version is newer. Fails with `usage` when it is no list. */
+/**
+ * The list that was fetched last, unless what came with this version is newer. Fails with `usage`
+ * when it is no list.
+ */
 export async function newestPrices(dataDir: string): Promise<PriceList> {
   const file = fileOf(dataDir);
   const text = await readFile(file, "utf8").catch((error: NodeJS.ErrnoException) => {

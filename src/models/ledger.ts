@@ -1,4 +1,5 @@
-// W10. Each call reserves its worst case in one row-locked update before it is made, and is settled once.
+// W10. Each call reserves its worst case in one row-locked update before it is made, and is settled
+// once.
 import { WavesmithError } from "../domain/errors.ts";
 import type { IdSource } from "../domain/ids.ts";
 import { providerToolsOf } from "../domain/network.ts";

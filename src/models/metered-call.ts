@@ -43,7 +43,10 @@ export async function passMetered(
   return counted;
 }
 
-/** What the provider never had cost nothing; of what it had and did not answer only the question is known. */
+/**
+ * What the provider never had cost nothing; of what it had and did not answer only the question is
+ * known.
+ */
 function unanswered({ wasSent, likelyInputTokens: inputTokens }: Call, error: unknown): Settlement {
   const outcome = { httpStatus: null, error: messageOf(error) };
   if (!wasSent) return { status: "failed", usage: null, isEstimated: false, ...outcome };

@@ -27,15 +27,18 @@ export interface ModelsOptions {
   readonly published?: PriceList;
   readonly cassette: Cassette | null;
   readonly warn: (message: string) => void;
-  /** How long a provider may still say what a call took whose agent hung up; absent: the usual time. */
+  /**
+   * How long a provider may still say what a call took whose agent hung up; absent: the usual time.
+   */
   readonly drainMs?: number;
 }
 
 const takeOverMs = 500;
 
 /**
- * What a model costs: as a person says it, or else as its provider publishes it. A model that is newer than the list is
- * counted like the nearest one of its family, and a person is told so once. Of a subscription nobody knows it.
+ * What a model costs: as a person says it, or else as its provider publishes it. A model that is
+ * newer than the list is counted like the nearest one of its family, and a person is told so once.
+ * Of a subscription nobody knows it.
  */
 function createPricing({ prices, published = shippedPrices, providers, warn }: ModelsOptions, told: Set<string>) {
   return (provider: string, model: string): Price | null => {
@@ -122,7 +125,8 @@ function holdSocket(make: () => Promise<ProxyServer>, place: string, warn: (mess
   let folder: FileHandle | null = null;
   const look = async (): Promise<void> => {
     folder ??= await open(dirname(place), constants.O_RDONLY | constants.O_DIRECTORY);
-    // A socket's path is limited to about 100 bytes; by way of an open folder it is short however deep that lies.
+    // A socket's path is limited to about 100 bytes; by way of an open folder it is short however
+    // deep that lies.
     const path = process.platform === "linux" ? `/proc/self/fd/${folder.fd}/${basename(place)}` : place;
     // Two that begin at once may both listen, the first one where nobody finds it any more.
     if (server !== null && (await inodeOf(path)) === mine) return;

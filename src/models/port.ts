@@ -8,7 +8,9 @@ export interface ModelOwner {
   readonly id: string;
   readonly fence: number;
   readonly buildId: string;
-  /** The same whenever the build is run again, such as `api #1`: what a cassette knows its calls by. */
+  /**
+   * The same whenever the build is run again, such as `api #1`: what a cassette knows its calls by.
+   */
   readonly name: string;
   readonly budget: { readonly tokens: number | null; readonly usd: number | null };
   readonly tools: ProviderTools;
@@ -35,7 +37,9 @@ export type Granted =
 
 export interface Settlement {
   readonly status: "done" | "failed" | "cut";
-  /** Null: nobody knows. A call that was cut is then counted at its worst, a failed one as nothing. */
+  /**
+   * Null: nobody knows. A call that was cut is then counted at its worst, a failed one as nothing.
+   */
   readonly usage: ModelUsage | null;
   /** The provider did not say it: what passed was measured here. */
   readonly isEstimated: boolean;
@@ -48,8 +52,8 @@ export interface ModelLedger {
   /** Null when nobody live is called that any more. */
   findOwner(kind: ModelOwnerKind, id: string, fence: number): Promise<ModelOwner | null>;
   /**
-   * Reserves the worst case in one row-locked update, before the call is made. Waits its turn while calls under way hold
-   * what it needs; rejects when the signal is given meanwhile.
+   * Reserves the worst case in one row-locked update, before the call is made. Waits its turn while
+   * calls under way hold what it needs; rejects when the signal is given meanwhile.
    */
   reserve(reservation: Reservation, signal: AbortSignal): Promise<Granted>;
   /** How many calls of an attempt or gate run wait for room in the budget. */
@@ -57,8 +61,9 @@ export interface ModelLedger {
   /** Puts what it really took in the reservation's place. Once for each call. */
   settle(callId: string, settlement: Settlement): Promise<void>;
   /**
-   * Settles at their worst the calls of a project that are under way and not this process': whoever made them is dead.
-   * For the process that is about to answer the project's calls, since it is the only one then.
+   * Settles at their worst the calls of a project that are under way and not this process': whoever
+   * made them is dead. For the process that is about to answer the project's calls, since it is the
+   * only one then.
    */
   settleLeft(projectId: string): Promise<void>;
 }
@@ -95,11 +100,14 @@ export interface CassetteAnswer {
 }
 
 export interface Models {
-  /** What an agent of this owner shows to the proxy: dead when the owner is settled or fenced off. */
+  /**
+   * What an agent of this owner shows to the proxy: dead when the owner is settled or fenced off.
+   */
   tokenFor(kind: ModelOwnerKind, id: string, fence: number): Promise<string>;
   /**
-   * Answers calls of this project's agents on this socket from now on; waits while another live process does. Whoever
-   * can open the socket may call, so every call shows its token. Asking again changes nothing.
+   * Answers calls of this project's agents on this socket from now on; waits while another live
+   * process does. Whoever can open the socket may call, so every call shows its token. Asking again
+   * changes nothing.
    */
   listen(socketPath: string, projectId: string): void;
   /** Ends what is answered, counts it, and takes no more. */

@@ -3,7 +3,8 @@ import { messageOf, WavesmithError } from "../domain/errors.ts";
 import published from "./prices.json" with { type: "json" };
 import type { Price, PriceTable } from "./prices.ts";
 
-// Lists of what models cost: the one that came with this version, a newer one that a person fetched, and a person's own.
+// Lists of what models cost: the one that came with this version, a newer one that a person
+// fetched, and a person's own.
 
 const usd = z.number().nonnegative();
 const rateSchema = z.object({

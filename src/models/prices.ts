@@ -1,6 +1,7 @@
 import type { ModelUsage } from "../domain/models.ts";
 
-// USD per million tokens, as the providers published them. A model that nobody knows has no known price, which is not zero.
+// USD per million tokens, as the providers published them. A model that nobody knows has no known
+// price, which is not zero.
 
 export interface Rate {
   readonly input: number;
@@ -13,7 +14,10 @@ export interface Rate {
 
 export interface Price extends Rate {
   readonly provider: string;
-  /** A model has this name, or begins with it and goes on with `-` or `@` and a date: dated versions cost the same. */
+  /**
+   * A model has this name, or begins with it and goes on with `-` or `@` and a date: dated versions
+   * cost the same.
+   */
   readonly model: string;
   /** What a call costs whose input is above so many tokens, where that is more. */
   readonly long?: Rate & { readonly aboveTokens: number };
@@ -34,7 +38,10 @@ export function priceIn(table: PriceTable, provider: string, model: string): Pri
   return table.find(fits) ?? null;
 }
 
-/** The price of the nearest version of the same family, such as of `claude-opus-5-5` for a later one; null without one. */
+/**
+ * The price of the nearest version of the same family, such as of `claude-opus-5-5` for a later
+ * one; null without one.
+ */
 export function familyPriceIn(table: PriceTable, provider: string, model: string): Price | null {
   const family = familyOf(model);
   const members = table

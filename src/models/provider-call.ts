@@ -1,6 +1,7 @@
 // One call of an agent's on its way to the provider.
 //
-// P3. Of what an agent sent as headers nothing is passed on but what the provider's versioning needs.
+// P3. Of what an agent sent as headers nothing is passed on but what the provider's versioning
+// needs.
 import { type IncomingMessage, request as plainRequest, type ServerResponse } from "node:http";
 import { request as secureRequest } from "node:https";
 import type { Api } from "./apis.ts";
@@ -27,7 +28,9 @@ export interface Call {
 
 /** How long a provider may say nothing at all. */
 const silenceMs = 10 * 60_000;
-/** Which version of its interface an agent speaks; everything else of its headers is its own affair. */
+/**
+ * Which version of its interface an agent speaks; everything else of its headers is its own affair.
+ */
 const passedHeaders = ["accept", "anthropic-version", "anthropic-beta", "openai-beta"];
 
 export function send(call: Call, body: object | null): Promise<IncomingMessage> {
@@ -63,7 +66,10 @@ function withBeta(headers: Readonly<Record<string, string>>, asked: string | nul
 
 const longestRefusalBytes = 64 * 1024;
 
-/** In seconds, how long a busy provider asks to be left alone: in a header, or as Google's interfaces say it. */
+/**
+ * In seconds, how long a busy provider asks to be left alone: in a header, or as Google's
+ * interfaces say it.
+ */
 export async function askedWait(reply: IncomingMessage): Promise<string | null> {
   let text = "";
   try {

@@ -1,7 +1,10 @@
-// The model proxy: agents call it with a token that dies with their attempt; our credentials stay here.
+// The model proxy: agents call it with a token that dies with their attempt; our credentials stay
+// here.
 //
-// P3. Of what an agent sent as headers nothing is passed on but what the provider's versioning needs.
-// P4. What a provider says of an error may repeat what we signed in with: it is covered before the agent has it.
+// P3. Of what an agent sent as headers nothing is passed on but what the provider's versioning
+// needs.
+// P4. What a provider says of an error may repeat what we signed in with: it is covered before the
+// agent has it.
 //
 // P1 is in metered-call.ts, P2 and P7 in relay.ts, P5 and P6 in requests/check-request.ts.
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
@@ -19,7 +22,9 @@ import { readToken } from "./token.ts";
 export interface ProxyParts extends CallParts {
   readonly secret: string;
   readonly providers: readonly ModelProvider[];
-  /** How long a provider may still say what a call took whose agent hung up; null: the usual time. */
+  /**
+   * How long a provider may still say what a call took whose agent hung up; null: the usual time.
+   */
   readonly drainMs: number | null;
   /** What was warned of already. */
   readonly told: Set<string>;
@@ -28,7 +33,9 @@ export interface ProxyParts extends CallParts {
 const longestBodyBytes = 32 * 1024 * 1024;
 /** How much is kept of a request whose token nobody has looked at yet. */
 const unknownBodyBytes = 1024 * 1024;
-/** A stream goes on costing while it is drained; what is answered as a whole is paid for either way. */
+/**
+ * A stream goes on costing while it is drained; what is answered as a whole is paid for either way.
+ */
 const usualDrainMs = { stream: 10_000, whole: 60_000 } as const;
 
 export interface ProxyServer {
@@ -37,10 +44,16 @@ export interface ProxyServer {
   counted(): Promise<void>;
 }
 
-/** Where an agent's host asks how many of its calls wait, for a busy provider or for room in the budget: no stall then. */
+/**
+ * Where an agent's host asks how many of its calls wait, for a busy provider or for room in the
+ * budget: no stall then.
+ */
 const waitingPath = "/wavesmith/waiting";
 
-/** A server that answers agents' calls of models; to be listened with on a socket that sandboxes see. */
+/**
+ * A server that answers agents' calls of models; to be listened with on a socket that sandboxes
+ * see.
+ */
 export function createProxyServer(parts: ProxyParts): ProxyServer {
   const underWay = new Map<HangUp, Promise<void>>();
   const server = createServer((request, response) => {
@@ -82,7 +95,8 @@ async function answer(parts: ProxyParts, { incoming, response, hangUp }: Incomin
   const found = findApi(incoming.method ?? "", path);
   if (found === null) throw new Refusal(404, `${incoming.method} ${path} is no call of a model`);
   const { api } = found;
-  // The database is asked while the request comes in. Of a wrong token nothing is said but that it is wrong.
+  // The database is asked while the request comes in. Of a wrong token nothing is said but that it
+  // is wrong.
   const asked = ownerOf(parts, incoming);
   const reading = api.method === "GET" ? null : readBody(incoming, asked);
   reading?.catch(() => undefined); // It is waited for below.
@@ -119,7 +133,9 @@ async function sayWaiting(parts: ProxyParts, incoming: IncomingMessage, response
   response.end(JSON.stringify({ waiting: parts.backoff.waiting(id) + parts.ledger.waiting(id) }));
 }
 
-/** P5, P6: refuses what a plan's network and budget could not hold, and says so to the person once. */
+/**
+ * P5, P6: refuses what a plan's network and budget could not hold, and says so to the person once.
+ */
 function refuseOutside(
   { warn, told }: ProxyParts,
   { owner, incoming, ...request }: Omit<CheckedRequest, "beta"> & { owner: ModelOwner; incoming: IncomingMessage },
@@ -141,7 +157,10 @@ async function ownerOf({ ledger, secret }: ProxyParts, { headers }: IncomingMess
   throw new Refusal(401, "this token is not that of an attempt at work");
 }
 
-/** Reads a request; of one whose owner is not known yet only the beginning, and no more of it when there is none. */
+/**
+ * Reads a request; of one whose owner is not known yet only the beginning, and no more of it when
+ * there is none.
+ */
 async function readBody(incoming: IncomingMessage, owner: Promise<ModelOwner>): Promise<Record<string, unknown>> {
   const chunks: Buffer[] = [];
   let sizeBytes = 0;

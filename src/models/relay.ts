@@ -1,7 +1,8 @@
 // An answer on its way back to the agent.
 //
 // P2. An answer passes byte by byte; it is never held back to be read.
-// P7. What a provider counted is counted, also when its agent hung up before it was said; otherwise what passed is.
+// P7. What a provider counted is counted, also when its agent hung up before it was said; otherwise
+// what passed is.
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { messageOf } from "../domain/errors.ts";
 import type { ModelUsage } from "../domain/models.ts";
@@ -68,7 +69,10 @@ function estimated(said: ModelUsage | null, reader: UsageReader, likelyInputToke
   return { inputTokens: likelyInputTokens, cachedTokens: 0, cacheWriteTokens: 0, outputTokens };
 }
 
-/** Writes to the agent as fast as it reads, and to nobody once it hung up: the rest is read for what it took. */
+/**
+ * Writes to the agent as fast as it reads, and to nobody once it hung up: the rest is read for what
+ * it took.
+ */
 function writer({ response, gone, hidesUsage }: Call, isStream: boolean): (chunk: Buffer) => Promise<void> {
   const filter = hidesUsage && isStream ? createUsageFilter() : null;
   return async (chunk) => {

@@ -22,7 +22,10 @@ export type Attempted = Granted | Waits;
 
 const micro = 1_000_000;
 
-/** Nearly every call has room for all it asks for, which takes one statement. Null: this one has not, or is the first. */
+/**
+ * Nearly every call has room for all it asks for, which takes one statement. Null: this one has
+ * not, or is the first.
+ */
 export async function reserveWhole(parts: ReserveParts, reservation: Reservation): Promise<Granted | null> {
   const { owner, provider, model, outputTokens } = reservation;
   const { tokens, usd } = owner.budget;
@@ -39,8 +42,9 @@ interface ReserveOrWaitParts extends ReserveParts {
 }
 
 /**
- * Reserves all that is asked for; or what is left, when no other call is under way; or waits, when others may give back
- * what this one needs. A call is refused only when what is really spent leaves no room for it.
+ * Reserves all that is asked for; or what is left, when no other call is under way; or waits, when
+ * others may give back what this one needs. A call is refused only when what is really spent leaves
+ * no room for it.
  */
 export async function reserveOrWait(
   transaction: StoreTransaction,
@@ -114,7 +118,10 @@ function callOf(
   };
 }
 
-/** How much an answer may take, at most what was asked for; less than nothing when not even the question has room. */
+/**
+ * How much an answer may take, at most what was asked for; less than nothing when not even the
+ * question has room.
+ */
 function grantable(reservation: Reservation, price: Price | null, row: BuildSpendingRow): number {
   const { owner, inputTokens, outputTokens } = reservation;
   const left = roomLeft(owner, row);

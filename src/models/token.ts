@@ -7,13 +7,19 @@ export interface TokenClaims {
   readonly fence: number;
 }
 
-/** A token that follows from its owner and fence, so that starting a job again gives the same; nothing is stored. */
+/**
+ * A token that follows from its owner and fence, so that starting a job again gives the same;
+ * nothing is stored.
+ */
 export function tokenOf(secret: string, { kind, id, fence }: TokenClaims): string {
   const claims = `${kind}.${id}.${fence}`;
   return `wst_${claims}.${macOf(secret, claims)}`;
 }
 
-/** The claims of a token that we made; null for every other. That its owner is live is for the caller to see. */
+/**
+ * The claims of a token that we made; null for every other. That its owner is live is for the
+ * caller to see.
+ */
 export function readToken(secret: string, token: string): TokenClaims | null {
   const match = /^wst_((attempt|gate)\.([\w-]+)\.(\d{1,9}))\.([\w-]+)$/.exec(token);
   if (match === null) return null;

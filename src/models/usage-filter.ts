@@ -1,4 +1,7 @@
-/** Passes a stream of a chat on without the event that says what it took; holds back less than a line. */
+/**
+ * Passes a stream of a chat on without the event that says what it took; holds back less than a
+ * line.
+ */
 export function createUsageFilter(): (chunk: Buffer) => Buffer {
   let rest: Buffer = Buffer.alloc(0);
   let skipsEmptyLine = false;

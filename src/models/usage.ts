@@ -2,8 +2,8 @@ import { StringDecoder } from "node:string_decoder";
 import { z } from "zod";
 import type { ModelUsage } from "../domain/models.ts";
 
-// What providers say a call took, in the four forms they say it: Anthropic messages, OpenAI chat completions, OpenAI
-// responses, Gemini; in a whole answer, or in the events of a stream.
+// What providers say a call took, in the four forms they say it: Anthropic messages, OpenAI chat
+// completions, OpenAI responses, Gemini; in a whole answer, or in the events of a stream.
 
 const count = z.number().int().nonnegative().nullish();
 
@@ -87,7 +87,10 @@ function streamReader(found: Found): UsageReader {
 const words =
   /"(?:text|thinking|partial_json|delta|content|arguments|reasoning_content|reasoning)"\s*:\s*"((?:[^"\\]|\\.)*)"/g;
 
-/** What an event adds to an answer, in bytes, without taking it apart. Events that say it all again add nothing. */
+/**
+ * What an event adds to an answer, in bytes, without taking it apart. Events that say it all again
+ * add nothing.
+ */
 function wordsIn(data: string): number {
   if (/"type"\s*:\s*"response\./.test(data) && !/"type"\s*:\s*"response\.[\w.]+\.delta"/.test(data)) return 0;
   if (data.includes('"functionCall"')) return data.length;
@@ -139,7 +142,9 @@ function readObject(event: Record<string, unknown>, found: Found): void {
 
 const isObject = (value: unknown): value is Record<string, unknown> => typeof value === "object" && value !== null;
 
-/** Gemini's streams end with a reason, or with why there is no answer at all; nothing else tells. */
+/**
+ * Gemini's streams end with a reason, or with why there is no answer at all; nothing else tells.
+ */
 function hasGeminiEnd({ candidates, promptFeedback }: Record<string, unknown>): boolean {
   if (isObject(promptFeedback) && typeof promptFeedback.blockReason === "string") return true;
   return Array.isArray(candidates) && candidates.some((one) => isObject(one) && typeof one.finishReason === "string");

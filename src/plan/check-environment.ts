@@ -3,7 +3,10 @@ import { asList, asRecord, type LooseTask, own } from "./loose.ts";
 
 export type Environment = Readonly<Record<string, string | undefined>>;
 
-/** Checks that secrets have values, that numbers in `env` mean what is written, and that a GitHub delivery names its repository. */
+/**
+ * Checks that secrets have values, that numbers in `env` mean what is written, and that a GitHub
+ * delivery names its repository.
+ */
 export function checkEnvironment(
   plan: unknown,
   tasks: readonly LooseTask[],
@@ -24,7 +27,10 @@ export function checkEnvironment(
   }
 }
 
-/** YAML reads `1.10` as 1.1 and `0755` as 755: as text they would be something else than what was written. */
+/**
+ * YAML reads `1.10` as 1.1 and `0755` as 755: as text they would be something else than what was
+ * written.
+ */
 function checkNumbers(
   env: Readonly<Record<string, unknown>>,
   path: PlanPath,

@@ -7,8 +7,8 @@ import { asList, asRecord, asText, type LooseTask } from "./loose.ts";
 export type PlanFiles = ReadonlyMap<string, string>;
 
 /**
- * Checks globs, `{ file: … }` and the source's folder, and reads the files. `baseDir` is the plan's folder; null when the
- * plan did not come from one, and then it cannot refer to files beside it.
+ * Checks globs, `{ file: … }` and the source's folder, and reads the files. `baseDir` is the plan's
+ * folder; null when the plan did not come from one, and then it cannot refer to files beside it.
  */
 export function checkPaths(
   plan: unknown,
@@ -59,7 +59,10 @@ function checkGlob(glob: unknown, path: PlanPath, sink: FaultSink): void {
 
 const longestGlob = 1_000;
 
-/** Patterns of other globs: `@(a|b)` and its kin, `(a|b)`, `{1..9}`. A name in parentheses alone is a name. */
+/**
+ * Patterns of other globs: `@(a|b)` and its kin, `(a|b)`, `{1..9}`. A name in parentheses alone is
+ * a name.
+ */
 const oddPattern = /[@?*+!]\([^/)]*\)?|\([^()/]*\|[^()/]*\)|\{[^{},/]*\.\.[^{},/]*\}/;
 
 function checkSource(source: Readonly<Record<string, unknown>>, baseDir: string | null, sink: FaultSink): void {

@@ -5,7 +5,10 @@ import type { FaultSink, PlanPath } from "./fault-sink.ts";
 import { asList, asRecord, asText } from "./loose.ts";
 import { didYouMean } from "./suggest.ts";
 
-/** Checks the prompts that roles bring along: each part they ask for exists, and those they cannot do without are there. */
+/**
+ * Checks the prompts that roles bring along: each part they ask for exists, and those they cannot
+ * do without are there.
+ */
 export function checkPrompts(plan: unknown, files: PlanFiles, sink: FaultSink): void {
   const gates = asRecord(asRecord(plan).gates);
   const gateRoles = gatesWithAgents.map((gate) => asText(asRecord(gates[gate]).agent));

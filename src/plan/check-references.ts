@@ -3,10 +3,16 @@ import type { FaultSink } from "./fault-sink.ts";
 import { asList, asRecord, asText, type LooseTask } from "./loose.ts";
 import { didYouMean } from "./suggest.ts";
 
-/** Looking for the nearest id costs a walk over all of them: past this many strangers nobody reads it. */
+/**
+ * Looking for the nearest id costs a walk over all of them: past this many strangers nobody reads
+ * it.
+ */
 const maxSuggestions = 20;
 
-/** Checks ids and whatever names one: dependencies, circles, `from` of gates. Gives the graph of the tasks that have an id. */
+/**
+ * Checks ids and whatever names one: dependencies, circles, `from` of gates. Gives the graph of the
+ * tasks that have an id.
+ */
 export function checkReferences(
   plan: unknown,
   tasks: readonly LooseTask[],

@@ -3,7 +3,10 @@ import type { FaultSink, PlanPath } from "./fault-sink.ts";
 import { asRecord, asText, type LooseTask, own } from "./loose.ts";
 import { didYouMean } from "./suggest.ts";
 
-/** Checks that every role is complete, that every task says what is to be done and that somebody is there to do it, for gates as well. */
+/**
+ * Checks that every role is complete, that every task says what is to be done and that somebody is
+ * there to do it, for gates as well.
+ */
 export function checkWork(plan: unknown, tasks: readonly LooseTask[], sink: FaultSink): void {
   const agents = asRecord(asRecord(plan).agents);
   for (const role of Object.keys(agents)) checkAgent(role, asRecord(agents[role]), sink);

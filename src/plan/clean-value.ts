@@ -2,7 +2,10 @@ import type { FaultSink, PlanPath } from "./fault-sink.ts";
 
 const maxDepth = 64;
 
-/** A copy without the keys a plan may carry for itself (`x-*`). A key `__proto__` is a fault here, since it gets lost further on. */
+/**
+ * A copy without the keys a plan may carry for itself (`x-*`). A key `__proto__` is a fault here,
+ * since it gets lost further on.
+ */
 export function cleanValue(value: unknown, sink: FaultSink, path: PlanPath = []): unknown {
   if (typeof value !== "object" || value === null) return value;
   if (path.length > maxDepth) {

@@ -1,4 +1,7 @@
-/** `1h30m`, `20m`, `90s`, `500ms`: hours, minutes, seconds, milliseconds, in this order, at least one of them. */
+/**
+ * `1h30m`, `20m`, `90s`, `500ms`: hours, minutes, seconds, milliseconds, in this order, at least
+ * one of them.
+ */
 export const durationPattern = /^(?=\d)(?:(\d{1,9})h)?(?:(\d{1,9})m)?(?:(\d{1,9})s)?(?:(\d{1,9})ms)?$/;
 
 /** Timers of Node end at 2^31 ms, a little under 25 days. */

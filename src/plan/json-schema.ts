@@ -1,7 +1,10 @@
 import { z } from "zod";
 import { planFileSchema } from "./plan-file-schema.ts";
 
-/** The JSON Schema of a plan file, for editors and other programs. `schema/plan.schema.json` is this, written by `npm run schema`. */
+/**
+ * The JSON Schema of a plan file, for editors and other programs. `schema/plan.schema.json` is
+ * this, written by `npm run schema`.
+ */
 export function planJsonSchema(): Record<string, unknown> {
   const schema = z.toJSONSchema(planFileSchema, {
     io: "input",

@@ -3,7 +3,10 @@ import { dirname, resolve } from "node:path";
 import type { Environment } from "./check-environment.ts";
 import { type ParsedPlan, parsePlan } from "./parse-plan.ts";
 
-/** Reads, checks and normalises a plan file; JSON by its ending, else YAML. A file that cannot be read is a fault, too. */
+/**
+ * Reads, checks and normalises a plan file; JSON by its ending, else YAML. A file that cannot be
+ * read is a fault, too.
+ */
 export async function loadPlanFile(path: string, options: { readonly env: Environment }): Promise<ParsedPlan> {
   const file = resolve(path);
   let text: string;

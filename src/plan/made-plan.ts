@@ -11,8 +11,9 @@ import { agentFile } from "./write-plan.ts";
 export type MadePlan = { readonly plan: Plan } | { readonly faults: readonly PlanFault[] };
 
 /**
- * Checks what a planner handed in, by the very rules of a plan file and some more: what is the person's to say it
- * cannot say. Agents, source, network and limits stay those of `asked`, the plan that the planner itself is a task of.
+ * Checks what a planner handed in, by the very rules of a plan file and some more: what is the
+ * person's to say it cannot say. Agents, source, network and limits stay those of `asked`, the plan
+ * that the planner itself is a task of.
  */
 export function readMadePlan(value: unknown, asked: Plan): MadePlan {
   const reserved = reservedFaults(value);
@@ -32,7 +33,10 @@ const fileKeys = planFileSchema.shape;
 const fileTaskKeys = fileKeys.tasks.element.shape;
 const plannersGates = plannersKeys.gates.unwrap().shape;
 
-/** Keys that a plan file has and a planner's plan has not. A key that neither has is told of by the plan's own check. */
+/**
+ * Keys that a plan file has and a planner's plan has not. A key that neither has is told of by the
+ * plan's own check.
+ */
 const isReserved = (key: string, file: object, planners: object): boolean =>
   Object.hasOwn(file, key) && !Object.hasOwn(planners, key);
 

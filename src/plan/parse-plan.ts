@@ -14,7 +14,10 @@ import { type ReadText, readPlanText } from "./plan-text.ts";
 import { reportSchemaIssues } from "./schema-faults.ts";
 
 export interface ParseOptions {
-  /** The plan's folder: `file:` and `source.path` start here. Null: the plan has none and cannot refer to files beside it. */
+  /**
+   * The plan's folder: `file:` and `source.path` start here. Null: the plan has none and cannot
+   * refer to files beside it.
+   */
   readonly baseDir: string | null;
   /** Where the values of secrets are looked for. */
   readonly env: Environment;
@@ -32,14 +35,20 @@ export interface ParsedPlan {
   readonly warnings: string[];
 }
 
-/** Checks and normalises the text of a plan. Faults are data: it throws for none of them. Reads the files the plan names. */
+/**
+ * Checks and normalises the text of a plan. Faults are data: it throws for none of them. Reads the
+ * files the plan names.
+ */
 export function parsePlan(text: string, options: ParseOptions & { readonly format?: "yaml" | "json" }): ParsedPlan {
   const read = readPlanText(text, options.format ?? "yaml");
   const sink = createFaultSink(read.locate);
   return parseRead(read, sink, options);
 }
 
-/** `parsePlan` for a plan that arrived as a value, in an event or a request: its faults have no lines. */
+/**
+ * `parsePlan` for a plan that arrived as a value, in an event or a request: its faults have no
+ * lines.
+ */
 export function parsePlanValue(value: unknown, options: ParseOptions): ParsedPlan {
   const sink = createFaultSink(() => null);
   return parseRead({ value, faults: [], warnings: [], sourceAt: () => null }, sink, options);

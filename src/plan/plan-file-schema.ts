@@ -3,13 +3,20 @@ import { modelTools } from "../domain/models.ts";
 import { severitySchema } from "../domain/status.ts";
 import { durationPattern, maxDurationMs, parseDuration } from "./durations.ts";
 
-// The plan file as a person writes it (contract 1). Sizes, types and spellings are said here; what relates two places
-// of a plan to each other (ids, roles, paths, work) is checked in plan-checks.ts. `x-*` keys are taken out beforehand.
+// The plan file as a person writes it (contract 1). Sizes, types and spellings are said here; what
+// relates two places of a plan to each other (ids, roles, paths, work) is checked in
+// plan-checks.ts. `x-*` keys are taken out beforehand.
 
-/** What zod is to say of a wrong value: a fault code, a colon, a sentence. schema-faults.ts takes it apart. */
+/**
+ * What zod is to say of a wrong value: a fault code, a colon, a sentence. schema-faults.ts takes it
+ * apart.
+ */
 const say = (message: string) => (): string => message;
 
-/** A strict object. For an unknown key zod is to say which keys there are: schema-faults.ts suggests the nearest; of something else than an object it says `otherwise`. */
+/**
+ * A strict object. For an unknown key zod is to say which keys there are: schema-faults.ts suggests
+ * the nearest; of something else than an object it says `otherwise`.
+ */
 function object<Shape extends z.ZodRawShape>(shape: Shape, otherwise?: string) {
   const known = Object.keys(shape).join(" ");
   return z.strictObject(shape, {

@@ -20,7 +20,10 @@ export interface ReadText {
   /** Undefined when the text could not be read. */
   readonly value: unknown;
   readonly locate: Locate;
-  /** The number or boolean at a path as it was written, such as `1.10`; null when it is something else. */
+  /**
+   * The number or boolean at a path as it was written, such as `1.10`; null when it is something
+   * else.
+   */
   sourceAt(path: PlanPath): string | null;
   readonly faults: readonly {
     code: "syntax" | "duplicate-key" | "too-large";
@@ -76,7 +79,8 @@ function fromJson(text: string, document: Document.Parsed, lines: LineCounter): 
     );
     return unreadable([{ code: "syntax", path: [], line, message: `This is not JSON: ${said.replace(/\s+/g, " ")}.` }]);
   }
-  // The syntax tree only serves for lines and repeated keys here: what JSON allows is JSON's to say.
+  // The syntax tree only serves for lines and repeated keys here: what JSON allows is JSON's to
+  // say.
   return { value, ...placesIn(document, lines), faults: repeatedKeys(document, lines), warnings: [] };
 }
 
@@ -178,7 +182,10 @@ function keyText(key: unknown): string {
   return typeof key.value === "symbol" ? (key.value.description ?? "") : String(key.value);
 }
 
-/** How much text the aliases stand for, counted without writing it out; a fault when that is too much or has no end. */
+/**
+ * How much text the aliases stand for, counted without writing it out; a fault when that is too
+ * much or has no end.
+ */
 function aliasFault(document: Document.Parsed, lines: LineCounter): TextFault | null {
   const sizes = new Map<Node, number>();
   const targets = aliasTargets(document);
@@ -249,7 +256,10 @@ function placesIn(document: Document.Parsed, lines: LineCounter): Pick<ReadText,
 
 type Place = { readonly key: Node | null; readonly value: Node; readonly complete: boolean };
 
-/** Follows a path as far as the text has it: a fault about something missing is shown at what it is missing from. */
+/**
+ * Follows a path as far as the text has it: a fault about something missing is shown at what it is
+ * missing from.
+ */
 function walk(root: Node | null, path: PlanPath, resolve: (node: unknown) => unknown): Place {
   let place: Place = { key: null, value: root ?? ({ range: [0, 0, 0] } as unknown as Node), complete: true };
   for (const step of path) {
@@ -273,7 +283,8 @@ function child(
     return isNode(item) ? { key: null, value: item, complete: true } : null;
   }
   if (!isMap(container)) return null;
-  // The last of repeated keys is the one that counts; keys of the mapping itself go before merged ones.
+  // The last of repeated keys is the one that counts; keys of the mapping itself go before merged
+  // ones.
   const own = container.items.findLast((pair) => keyText(pair.key) === String(step));
   if (own !== undefined) {
     const key = isNode(own.key) ? own.key : null;

@@ -1,7 +1,8 @@
 import { z } from "zod";
 
-// What a planner may say of a plan. What names the machine or costs money is the person's to say: agents and models,
-// source, secrets, environment, network, limits, deliveries. Whatever is not in here is refused by name (made-plan.ts).
+// What a planner may say of a plan. What names the machine or costs money is the person's to say:
+// agents and models, source, secrets, environment, network, limits, deliveries. Whatever is not in
+// here is refused by name (made-plan.ts).
 
 /** The roles a planner gives its tasks to. */
 export const plannerRoles = ["frontend", "backend", "database", "infrastructure", "testing", "integration"] as const;

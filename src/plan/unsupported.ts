@@ -1,6 +1,9 @@
 import type { Plan, PlanFault } from "../domain/plan.ts";
 
-/** What a valid plan asks for that `build` cannot do in this version, each by name; empty when it can be built. */
+/**
+ * What a valid plan asks for that `build` cannot do in this version, each by name; empty when it
+ * can be built.
+ */
 export function unsupportedFeatures(plan: Plan): PlanFault[] {
   const faults: PlanFault[] = [];
   const refuse = (path: string, what: string, remedy: string): void => {

@@ -3,7 +3,8 @@ import type { AgentSpec, Plan, PlanTask } from "../domain/plan.ts";
 import { formatDuration } from "./durations.ts";
 import { defaultGateTimeoutMs, defaultTaskTimeoutMs } from "./normalise-plan.ts";
 
-// The way back: a plan as a person would write it, with what is the default left out. Read again it is the same plan.
+// The way back: a plan as a person would write it, with what is the default left out. Read again it
+// is the same plan.
 
 type Fields = Record<string, unknown>;
 

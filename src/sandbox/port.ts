@@ -22,10 +22,15 @@ export interface JobWait {
   readonly signal?: AbortSignal;
 }
 
-/** What every driver gives: a client of the guest in one running sandbox. Every reply is untrusted: size caps, deadlines, schema checks. */
+/**
+ * What every driver gives: a client of the guest in one running sandbox. Every reply is untrusted:
+ * size caps, deadlines, schema checks.
+ */
 export interface GuestClient {
   health(signal?: AbortSignal): Promise<GuestHealth>;
-  /** Reads a file; null when absent. Fails with `guest-refused` above `maxBytes` (default 16 MiB). */
+  /**
+   * Reads a file; null when absent. Fails with `guest-refused` above `maxBytes` (default 16 MiB).
+   */
   readFile(path: string, options?: { maxBytes?: number }): Promise<Buffer | null>;
   /** Writes atomically, making parents. `ifMatch: null` means "must not exist". */
   writeFile(path: string, data: Buffer | string, options?: { mode?: number; ifMatch?: string | null }): Promise<void>;
@@ -35,8 +40,8 @@ export interface GuestClient {
   /** Starts the job, or returns the one that already has this key, ended or not. */
   startJob(key: string, spec: JobSpec): Promise<JobState>;
   /**
-   * Null when the guest has never seen the key. Waits up to `waitMs` for its end, for a revision above `revision` and, if
-   * given, for output beyond `offset`.
+   * Null when the guest has never seen the key. Waits up to `waitMs` for its end, for a revision
+   * above `revision` and, if given, for output beyond `offset`.
    */
   findJob(key: string, wait?: JobWait): Promise<JobState | null>;
   listJobs(): Promise<JobState[]>;
@@ -49,7 +54,10 @@ export interface GuestClient {
     ended: boolean;
   }>;
   writeStdin(key: string, seq: number, data: Buffer | string, options?: { end?: boolean }): Promise<void>;
-  /** Resolves once nothing of the job is left. A key never seen is recorded as cancelled, so that it never starts. */
+  /**
+   * Resolves once nothing of the job is left. A key never seen is recorded as cancelled, so that it
+   * never starts.
+   */
   cancelJob(key: string, options: { reason: string; graceMs: number }): Promise<JobState>;
   forgetJob(key: string): Promise<void>;
   exec(spec: ExecSpec): Promise<ExecResult>;
@@ -78,7 +86,10 @@ export interface SandboxEndpoint {
   /** Where the volume is for programs inside the sandbox, without a trailing slash. */
   readonly workspaceRoot: string;
   readonly bootId: string;
-  /** A socket on this host, made by whoever answers: what programs inside send to $WAVESMITH_MODEL_URL arrives there. */
+  /**
+   * A socket on this host, made by whoever answers: what programs inside send to
+   * $WAVESMITH_MODEL_URL arrives there.
+   */
   readonly modelSocket: string;
 }
 
@@ -107,10 +118,16 @@ export interface SandboxUsage {
   readonly diskBytes: number | null;
 }
 
-/** How far a driver keeps what a sandbox is limited to: by the kernel, by looking now and then, or not. */
+/**
+ * How far a driver keeps what a sandbox is limited to: by the kernel, by looking now and then, or
+ * not.
+ */
 export type Enforcement = "hard" | "watched" | "none";
 
-/** What a driver can promise on this machine; what it cannot is said where it matters, never passed over. */
+/**
+ * What a driver can promise on this machine; what it cannot is said where it matters, never passed
+ * over.
+ */
 export interface DriverCapabilities {
   readonly isolation: "container" | "bubblewrap" | "none";
   readonly cpu: Enforcement;
@@ -149,8 +166,8 @@ export interface SandboxDriver {
   check(): Promise<DriverProblem[]>;
   capabilities(): Promise<DriverCapabilities>;
   /**
-   * Returns the running sandbox of this project, starting or creating it first if need be; one that does not answer is
-   * replaced, its volume kept. Safe to call from many processes at once.
+   * Returns the running sandbox of this project, starting or creating it first if need be; one that
+   * does not answer is replaced, its volume kept. Safe to call from many processes at once.
    */
   ensure(spec: SandboxSpec): Promise<SandboxEndpoint>;
   /** The running sandbox of this project, else null; starts nothing. */
@@ -158,30 +175,43 @@ export interface SandboxDriver {
   list(): Promise<SandboxInfo[]>;
   /** Takes about a second: never a heartbeat. Null when it does not run. */
   usage(projectId: ProjectId): Promise<SandboxUsage | null>;
-  /** What the volume takes on disk; null when counting takes longer, or cannot be done because the sandbox is not running. */
+  /**
+   * What the volume takes on disk; null when counting takes longer, or cannot be done because the
+   * sandbox is not running.
+   */
   volumeBytes(projectId: ProjectId, limitMs: number): Promise<number | null>;
-  /** Stops compute and keeps the volume; over when every process of it is confirmed gone. Safe to call twice. */
+  /**
+   * Stops compute and keeps the volume; over when every process of it is confirmed gone. Safe to
+   * call twice.
+   */
   stop(projectId: ProjectId): Promise<void>;
   /** Stops, then removes the sandbox, and its volume when asked. Safe to call twice. */
   remove(projectId: ProjectId, options: { volume: boolean }): Promise<void>;
   /**
-   * The volume as an archive, from a running or a stopped sandbox, without what the guest keeps of its jobs. An error of
-   * the stream means that the archive is not whole.
+   * The volume as an archive, from a running or a stopped sandbox, without what the guest keeps of
+   * its jobs. An error of the stream means that the archive is not whole.
    */
   pack(projectId: ProjectId, format: ArchiveFormat): Promise<Readable>;
   /**
-   * Unpacks an archive into a new volume, inside the sandbox's isolation, and puts it in the old one's place, which is
-   * removed; the sandbox is stopped. Fails with `archive` and changes nothing when the archive is broken, or has links
-   * that lead out, paths with `..`, or devices, or unpacks to more than `maxBytes`.
+   * Unpacks an archive into a new volume, inside the sandbox's isolation, and puts it in the old
+   * one's place, which is removed; the sandbox is stopped. Fails with `archive` and changes nothing
+   * when the archive is broken, or has links that lead out, paths with `..`, or devices, or unpacks
+   * to more than `maxBytes`.
    */
   restore(projectId: ProjectId, archive: Readable, how: { format: ArchiveFormat; maxBytes: number }): Promise<void>;
-  /** What happens to sandboxes of this installation from now on, until the signal; may miss some: a hint to look. */
+  /**
+   * What happens to sandboxes of this installation from now on, until the signal; may miss some: a
+   * hint to look.
+   */
   watch(signal: AbortSignal): AsyncIterable<SandboxChange>;
 }
 
 /** What the programs in sandboxes were not let to. */
 export interface EgressDenials {
-  /** Hosts that a plan could allow and that were denied since then, the most often asked for first, as a plan writes them. */
+  /**
+   * Hosts that a plan could allow and that were denied since then, the most often asked for first,
+   * as a plan writes them.
+   */
   denied(projectId: ProjectId, since: Date): Promise<readonly string[]>;
   /** Hosts that were allowed and to which there was no connection since then, each with why. */
   unreachable(projectId: ProjectId, since: Date): Promise<readonly string[]>;
@@ -191,7 +221,9 @@ export interface EgressDenials {
 export interface SnapshotStore {
   /** Keeps the stream under this id, whole or not at all; `sha256` is of the bytes kept. */
   put(snapshotId: string, format: ArchiveFormat, archive: Readable): Promise<{ sizeBytes: number; sha256: string }>;
-  /** The bytes kept, failing at their end when their checksum is not this. Fails with `not-found`. */
+  /**
+   * The bytes kept, failing at their end when their checksum is not this. Fails with `not-found`.
+   */
   get(snapshotId: string, format: ArchiveFormat, sha256: string): Promise<Readable>;
   /** Safe to call twice. */
   remove(snapshotId: string): Promise<void>;

@@ -3,9 +3,10 @@ import { isIPv4 } from "node:net";
 import type { MiddlewareHandler } from "hono";
 import { problem } from "./problem.ts";
 
-// G1. A web page that the user has open can send requests to loopback: under a name of its own that it binds to
-//     127.0.0.1 (Host is that name), or across origins (Origin is the page's). Both are refused, with a key too.
-//     Previews are such pages: they are the agents' code, served from another port of this machine.
+// G1. A web page that the user has open can send requests to loopback: under a name of its own that
+// it binds to 127.0.0.1 (Host is that name), or across origins (Origin is the page's). Both are
+// refused, with a key too. Previews are such pages: they are the agents' code, served from another
+// port of this machine.
 
 /** Whether only this machine can reach a server that listens on `host`. */
 export function isLoopback(host: string): boolean {
@@ -13,10 +14,15 @@ export function isLoopback(host: string): boolean {
   return name === "localhost" || name === "::1" || (isIPv4(name) && name.startsWith("127."));
 }
 
-/** How this machine is called from a container of this machine; no name that a stranger can bind. */
+/**
+ * How this machine is called from a container of this machine; no name that a stranger can bind.
+ */
 const containerNames = ["host.docker.internal", "host.containers.internal"];
 
-/** Refuses requests whose Host is not a name of this server, and those of pages that it did not serve itself. */
+/**
+ * Refuses requests whose Host is not a name of this server, and those of pages that it did not
+ * serve itself.
+ */
 export function onlyOwnNames({ host, serveOrigin }: { host: string; serveOrigin: string | null }): MiddlewareHandler {
   const names = new Set([...containerNames, ...(serveOrigin === null ? [] : [new URL(serveOrigin).hostname])]);
   // Other machines reach it by names that we cannot know; the key protects it there.

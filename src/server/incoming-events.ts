@@ -17,7 +17,9 @@ const fromOutside = [
 ] as const;
 type OutsideName = (typeof fromOutside)[number];
 
-/** Ids that we give ourselves: whoever took one would have our own event dropped as a repetition. */
+/**
+ * Ids that we give ourselves: whoever took one would have our own event dropped as a repetition.
+ */
 const ownIds = /^(again:|(agent|project|sandbox|snapshot|ci)\/(?!build\.requested:))/;
 
 /** One event as Inngest takes it. */

@@ -21,7 +21,10 @@ export interface InngestOptions {
 /** Our side of an Inngest server that runs the functions. */
 export interface InngestConnection {
   readonly client: Inngest.Any;
-  /** Sends events under their ids. Rejects with `engine`, retryable, when the server does not take them. */
+  /**
+   * Sends events under their ids. Rejects with `engine`, retryable, when the server does not take
+   * them.
+   */
   send(events: readonly SentEvent[]): Promise<void>;
   /** The endpoint at which the server, which reaches us at `origin`, calls these functions. */
   endpoint(functions: readonly InngestFunction.Any[], origin: string): InngestEndpoint;
@@ -97,7 +100,10 @@ const stepsSchema = z.object({ steps: z.array(z.object({ uri: z.string() })) });
 const devSchema = z.object({ functions: z.array(stepsSchema.catch({ steps: [] })) });
 const appSchema = z.array(z.object({ config: stepsSchema }).catch({ config: { steps: [] } }));
 
-/** Asks at which URL the server calls us: a dev server freely, others with the signing key, where they tell at all. */
+/**
+ * Asks at which URL the server calls us: a dev server freely, others with the signing key, where
+ * they tell at all.
+ */
 async function registeredAt(options: InngestOptions, own: URL): Promise<RegisteredAt> {
   const { isDev, baseUrl, signingKey } = options;
   const place = new URL(isDev ? "/dev" : `/v1/apps/${appName}/functions`, baseUrl ?? "https://api.inngest.com");

@@ -10,11 +10,20 @@ export interface SentEvent {
 
 /** Where an Inngest server calls our functions. */
 export interface InngestEndpoint {
-  /** Answers a request to `/api/inngest`; unsigned calls are refused unless the server is a dev server. */
+  /**
+   * Answers a request to `/api/inngest`; unsigned calls are refused unless the server is a dev
+   * server.
+   */
   handle(request: Request): Promise<Response>;
-  /** Tells the server where our functions are. Rejects with `engine`, retryable, when it does not take that. */
+  /**
+   * Tells the server where our functions are. Rejects with `engine`, retryable, when it does not
+   * take that.
+   */
   register(): Promise<void>;
-  /** Where the server calls our functions now. Rejects with `engine`, retryable, when it does not answer. */
+  /**
+   * Where the server calls our functions now. Rejects with `engine`, retryable, when it does not
+   * answer.
+   */
   registered(): Promise<RegisteredAt>;
   /** Rejects with `engine` when the server refuses our event key. */
   checkEventKey(): Promise<void>;

@@ -1,8 +1,8 @@
 import { messageOf, WavesmithError } from "../domain/errors.ts";
 import type { InngestEndpoint } from "./port.ts";
 
-// A server forgets functions when it is started without its data, and calls whoever registered last: it is asked again
-// and again where it calls us, and told again when nobody answers there.
+// A server forgets functions when it is started without its data, and calls whoever registered
+// last: it is asked again and again where it calls us, and told again when nobody answers there.
 
 /** Keeps an Inngest server calling our functions. */
 export interface Registration {
@@ -23,11 +23,17 @@ export interface RegistrationOptions {
   readonly everyMs?: number;
 }
 
-/** A server that does not tell where it calls us is told after so many turns that it was not asked to. */
+/**
+ * A server that does not tell where it calls us is told after so many turns that it was not asked
+ * to.
+ */
 const renewTurns = 20;
 const peerMs = 2_000;
 
-/** Registers until the server takes it, and again whenever it calls nobody of this installation. Reports each change once. */
+/**
+ * Registers until the server takes it, and again whenever it calls nobody of this installation.
+ * Reports each change once.
+ */
 export function keepRegistered(endpoint: InngestEndpoint, options: RegistrationOptions): Registration {
   const { warn, everyMs = 3_000 } = options;
   let trouble: string | null = "Inngest has not been told of the functions yet";

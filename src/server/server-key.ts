@@ -12,8 +12,9 @@ export interface ServerKey {
 }
 
 /**
- * Reads the key of a data directory, and makes it at first use: a file that its owner alone can read. Processes that do
- * so at once agree on one key. Fails with `environment` when others can read the file or it holds no key.
+ * Reads the key of a data directory, and makes it at first use: a file that its owner alone can
+ * read. Processes that do so at once agree on one key. Fails with `environment` when others can
+ * read the file or it holds no key.
  */
 export async function ensureServerKey(dataDir: string): Promise<ServerKey> {
   const path = join(dataDir, "serve-key");
@@ -38,7 +39,10 @@ async function readKey(path: string): Promise<string | null> {
   throw new WavesmithError("environment", `there is no key in ${path}`, { remedy });
 }
 
-/** Whole or not at all: the file gets its name once it is on the disk. False: another process was first. */
+/**
+ * Whole or not at all: the file gets its name once it is on the disk. False: another process was
+ * first.
+ */
 async function writeOnce(path: string, text: string): Promise<boolean> {
   const unfinished = `${path}.${process.pid}.${randomBytes(4).toString("hex")}`;
   const file = await open(unfinished, "wx", 0o600);

@@ -31,7 +31,9 @@ export interface RunningServer {
   readonly origin: string;
   /** Whether other machines can reach it. */
   readonly isOpen: boolean;
-  /** Takes no more requests, lets those under way end (up to `graceMs`, default 10 s), then closes. */
+  /**
+   * Takes no more requests, lets those under way end (up to `graceMs`, default 10 s), then closes.
+   */
   stop(graceMs?: number): Promise<void>;
 }
 
@@ -40,7 +42,10 @@ const maxEventsBytes = 4 * 1024 * 1024;
 /** An Inngest server sends all of a run's state with a call. */
 const maxCallBytes = 64 * 1024 * 1024;
 
-/** Starts the HTTP server. Fails with `usage` for a host that a dev server's unsigned calls must not come from, with `environment` for a taken port. */
+/**
+ * Starts the HTTP server. Fails with `usage` for a host that a dev server's unsigned calls must not
+ * come from, with `environment` for a taken port.
+ */
 export async function startServer(options: ServerOptions): Promise<RunningServer> {
   const { app, engine, host } = options;
   if (!isLoopback(host) && engine.kind === "inngest" && engine.isDev) throw unsignedCalls(host);
@@ -95,7 +100,8 @@ function createRoutes(options: ServerOptions, state: ServerState): Hono {
   routes.onError((error) => problemOf(error, warn));
   routes.notFound(({ req }) => problem(404, "not-found", `there is nothing at ${req.method} ${req.path}`));
 
-  // Both answer without a key, for those who watch over processes, and say nothing of what is built.
+  // Both answer without a key, for those who watch over processes, and say nothing of what is
+  // built.
   routes.get("/healthz", ({ json }) => json({ status: "ok", installation: state.installation }));
   routes.get("/readyz", async ({ json }) => {
     const trouble = await app.ping().then(

@@ -9,11 +9,15 @@ export interface Database {
   readonly pool: Pool;
   readonly kind: "embedded" | "server";
   /**
-   * Returns once connections can be made: for a long-running process that saw a query fail with a lost connection.
-   * An embedded Postgres that was killed is started again. Throws `database` (retryable) when it cannot be reached.
+   * Returns once connections can be made: for a long-running process that saw a query fail with a
+   * lost connection. An embedded Postgres that was killed is started again. Throws `database`
+   * (retryable) when it cannot be reached.
    */
   ensureRunning(): Promise<void>;
-  /** Ends the pool and this use of the database; the last user of an embedded one stops it. Safe to call twice. */
+  /**
+   * Ends the pool and this use of the database; the last user of an embedded one stops it. Safe to
+   * call twice.
+   */
   close(): Promise<void>;
 }
 
@@ -31,7 +35,10 @@ export interface DatabaseOptions {
   readonly patienceMs?: number;
 }
 
-/** Opens the database: the server of `databaseUrl`, or else the embedded one of the data directory. Throws `database` or `environment`. */
+/**
+ * Opens the database: the server of `databaseUrl`, or else the embedded one of the data directory.
+ * Throws `database` or `environment`.
+ */
 export function openDatabase(options: DatabaseOptions): Promise<Database> {
   const { databaseUrl } = options;
   return databaseUrl === undefined ? openEmbeddedDatabase(options) : openServer(databaseUrl, options);
@@ -95,18 +102,24 @@ async function openServer(databaseUrl: string, options: DatabaseOptions): Promis
   return { pool, kind: "server", ensureRunning, close };
 }
 
-/** A connection that breaks must not end the process: who queries is told, the pool makes a new one. */
+/**
+ * A connection that breaks must not end the process: who queries is told, the pool makes a new one.
+ */
 function hardened(pool: Pool): Pool {
   const ignore = () => {
     // Nobody is waiting on this connection; pg drops it from the pool by itself.
   };
   pool.on("error", ignore);
-  // The pool's own listener is off while a client is lent out, between the queries of a transaction for one.
+  // The pool's own listener is off while a client is lent out, between the queries of a transaction
+  // for one.
   pool.on("connect", (client) => client.on("error", ignore));
   return pool;
 }
 
-/** Host, port and database, without user and password. Never passes on what `new URL` says, which quotes its input. */
+/**
+ * Host, port and database, without user and password. Never passes on what `new URL` says, which
+ * quotes its input.
+ */
 function addressOf(databaseUrl: string): string {
   const url = URL.canParse(databaseUrl) ? new URL(databaseUrl) : null;
   if (url === null || !/^postgres(ql)?:$/.test(url.protocol)) {

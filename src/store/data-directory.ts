@@ -4,10 +4,11 @@ import type { Pool, PoolClient } from "pg";
 import { WavesmithError } from "../domain/errors.ts";
 import { randomIds } from "../domain/ids.ts";
 
-// D1. The commits of a database's builds are in one data directory. Its id is in a file there and in the database, so
-//     that no command works on the one with the other's repositories. The file moves with the directory.
-// D2. A directory without that mark is taken for the database's own when it holds a commit that the database knows, and
-//     for a new database's when that knows of none.
+// D1. The commits of a database's builds are in one data directory. Its id is in a file there and
+// in the database, so that no command works on the one with the other's repositories. The file
+// moves with the directory.
+// D2. A directory without that mark is taken for the database's own when it holds a commit that the
+// database knows, and for a new database's when that knows of none.
 
 const markName = "data-directory-id";
 
@@ -23,8 +24,8 @@ export interface DataDirectoryCheck {
 }
 
 /**
- * Sees to it that the directory is the one of the database, and marks both at their first use. Fails with `environment`,
- * naming the directory to use. Safe to call from many processes at once.
+ * Sees to it that the directory is the one of the database, and marks both at their first use.
+ * Fails with `environment`, naming the directory to use. Safe to call from many processes at once.
  */
 export async function checkDataDirectory(check: DataDirectoryCheck): Promise<void> {
   const dataDir = await realpath(check.dataDir);
@@ -58,7 +59,8 @@ async function recordOf(on: Pool | PoolClient): Promise<DirectoryRecord> {
 async function agrees(check: DataDirectoryCheck, dataDir: string, { id, path }: DirectoryRecord): Promise<boolean> {
   if (id === null || (await readMark(dataDir)) !== id) return false;
   if (path === dataDir) return true;
-  // A copy of a directory with its database is another installation; a copy of the directory alone splits the work.
+  // A copy of a directory with its database is another installation; a copy of the directory alone
+  // splits the work.
   if (!check.isEmbedded && path !== null && (await isCopy(dataDir, path, id))) throw copied(dataDir, path);
   return !check.claims;
 }
@@ -120,7 +122,9 @@ async function writeMark(dataDir: string, id: string): Promise<void> {
   await folder.sync().finally(() => folder.close());
 }
 
-/** Whether the directory that the database knows is there still, beside this one with the same mark. */
+/**
+ * Whether the directory that the database knows is there still, beside this one with the same mark.
+ */
 async function isCopy(dataDir: string, path: string, id: string): Promise<boolean> {
   const mark = await readMark(path).catch(() => null); // It may be another user's by now.
   if (mark !== id) return false;

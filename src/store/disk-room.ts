@@ -3,8 +3,8 @@ import { rename, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { isDiskFull, saysDiskFull } from "../domain/disk-full.ts";
 
-// A disk that becomes full under a build: said once instead of by everything that fails of it, and met with a reserve,
-// so that what there is to record of it can still be recorded.
+// A disk that becomes full under a build: said once instead of by everything that fails of it, and
+// met with a reserve, so that what there is to record of it can still be recorded.
 
 const reserveBytes = 16 * 1024 * 1024;
 const ampleBytes = 8 * reserveBytes;

@@ -12,8 +12,9 @@ export interface HeldSession {
 }
 
 /**
- * Takes an advisory lock in a session of its own until `end`. A lock that was lost with the database is taken again once
- * the database is back; until then others see no holder, and fences keep that safe.
+ * Takes an advisory lock in a session of its own until `end`. A lock that was lost with the
+ * database is taken again once the database is back; until then others see no holder, and fences
+ * keep that safe.
  */
 export async function holdSession(pool: Pool, lock: { text: string; values: unknown[] }): Promise<HeldSession> {
   let held: PoolClient | null = null;
@@ -48,7 +49,8 @@ export async function holdSession(pool: Pool, lock: { text: string; values: unkn
       isEnding = true;
       const client = held;
       held = null;
-      // Unlocked before the connection goes: its end reaches the server later, and until then the lock is still seen.
+      // Unlocked before the connection goes: its end reaches the server later, and until then the
+      // lock is still seen.
       await client?.query("select pg_advisory_unlock_all()").catch(() => undefined); // gone, and the lock with it
       client?.release(true);
     },

@@ -1,20 +1,26 @@
 import type { BuildRow } from "./port.ts";
 
 /**
- * A large column that is read once and kept in memory, for tables whose rows are read far more often than it changes.
- * The same version of a row always has the same value.
+ * A large column that is read once and kept in memory, for tables whose rows are read far more
+ * often than it changes. The same version of a row always has the same value.
  */
 export interface KeptColumn {
   readonly name: string;
   version(row: object): string;
   find(version: string): unknown;
-  /** Only for what is committed: a transaction that is rolled back may have read a value that never was. */
+  /**
+   * Only for what is committed: a transaction that is rolled back may have read a value that never
+   * was.
+   */
   keep(version: string, value: unknown): void;
 }
 
 const mostKept = 50;
 
-/** A build's plan: every step of every task reads the build's row, and whoever changes the plan raises its version. */
+/**
+ * A build's plan: every step of every task reads the build's row, and whoever changes the plan
+ * raises its version.
+ */
 export function createKeptPlans(): KeptColumn {
   const plans = new Map<string, unknown>();
   return {

@@ -3,8 +3,9 @@ import type { Pool, PoolClient } from "pg";
 import { ConnectionLost } from "./lost-connection.ts";
 import type { Store } from "./port.ts";
 
-// Locks that end with their holder: advisory locks of one connection of this process, which is lent from the pool while
-// any is held. One connection for all of them, so that many who wait never use up the pool that the holder works with.
+// Locks that end with their holder: advisory locks of one connection of this process, which is lent
+// from the pool while any is held. One connection for all of them, so that many who wait never use
+// up the pool that the holder works with.
 
 const firstPauseMs = 10;
 const longestPauseMs = 250;

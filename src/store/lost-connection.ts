@@ -1,6 +1,9 @@
 import { messageOf, WavesmithError } from "../domain/errors.ts";
 
-/** A statement or transaction was cut off together with its connection: what it wrote may be committed, or not. */
+/**
+ * A statement or transaction was cut off together with its connection: what it wrote may be
+ * committed, or not.
+ */
 export class ConnectionLost extends WavesmithError {
   /** A transaction that ended so before its commit was sent changed nothing. */
   isUndone = false;
@@ -14,7 +17,8 @@ export class ConnectionLost extends WavesmithError {
   }
 }
 
-// Codes of node and of Postgres (appendix A of its manual) for a connection that is gone or cannot be made now.
+// Codes of node and of Postgres (appendix A of its manual) for a connection that is gone or cannot
+// be made now.
 const codes = /^(?:ECONNREFUSED|ECONNRESET|ECONNABORTED|ENOENT|EPIPE|ETIMEDOUT|08\w{3}|57P0[1-5])$/;
 // node-postgres gives these no code.
 const messages = /Connection terminated|timeout exceeded when trying to connect|not queryable/;

@@ -7,9 +7,9 @@ import { messageOf, WavesmithError } from "../domain/errors.ts";
 const lockKey = 7_410_100;
 
 /**
- * Brings the schema up to date with the migrations of the folder, all in one transaction. Safe to call from several
- * processes at once, and again after an interruption. Throws `database` when the database knows migrations that the
- * folder does not: a newer version made them.
+ * Brings the schema up to date with the migrations of the folder, all in one transaction. Safe to
+ * call from several processes at once, and again after an interruption. Throws `database` when the
+ * database knows migrations that the folder does not: a newer version made them.
  */
 export async function migrate(pool: Pool, migrationsFolder: string): Promise<void> {
   const client = await pool.connect();

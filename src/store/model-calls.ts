@@ -8,8 +8,8 @@ const shape = shapeOf(modelCalls);
 const types = getTableColumns(modelCalls);
 
 /**
- * W10 in one statement: it locks the build's row, and compares what that says then with the limits, also when others
- * have changed it while this one waited. False: nothing was changed.
+ * W10 in one statement: it locks the build's row, and compares what that says then with the limits,
+ * also when others have changed it while this one waited. False: nothing was changed.
  */
 export async function reserveModelCall(db: Queryable, call: ModelCallInsert, limits: SpendingLimits): Promise<boolean> {
   const values = createValues();

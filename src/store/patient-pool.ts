@@ -3,10 +3,10 @@ import type { Pool, PoolClient, QueryResult } from "pg";
 import { messageOf, WavesmithError } from "../domain/errors.ts";
 import { ConnectionLost, isConnectionLost } from "./lost-connection.ts";
 
-// L1. A connection that cannot be made is tried again until the server is back or the patience is used up: nothing was
-//     sent on it.
-// L2. A statement that was cut off is repeated here only when it reads. Any other may be committed: it fails with
-//     ConnectionLost, retryable, and its caller, whose verb may run twice, runs it again.
+// L1. A connection that cannot be made is tried again until the server is back or the patience is
+// used up: nothing was sent on it.
+// L2. A statement that was cut off is repeated here only when it reads. Any other may be committed:
+// it fails with ConnectionLost, retryable, and its caller, whose verb may run twice, runs it again.
 // L3. Once the patience is used up, everybody fails at once, until the server answers again.
 
 /** How long a server that went away is waited for. */

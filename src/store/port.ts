@@ -98,7 +98,10 @@ export interface AttemptInContext {
 
 /** Reading several tables, or rows, at once. */
 export interface Joined {
-  /** What each attempt and gate run of a build has spent on models, by its id; those that called none are left out. */
+  /**
+   * What each attempt and gate run of a build has spent on models, by its id; those that called
+   * none are left out.
+   */
   modelSpending(buildId: string): Promise<ReadonlyMap<string, Spending>>;
   /** What all builds of a tenant have spent on models. */
   tenantSpending(tenantId: string): Promise<SpendingSum>;
@@ -107,7 +110,10 @@ export interface Joined {
 }
 
 export interface StoreTransaction extends Tables, Joined {
-  /** The build's row, locked until the transaction ends: every verb that changes a build takes it first. */
+  /**
+   * The build's row, locked until the transaction ends: every verb that changes a build takes it
+   * first.
+   */
   lockBuild(id: BuildId | string): Promise<BuildRow>;
   /** Locks a project's row: who may run is decided under it. */
   lockProject(id: ProjectId | string): Promise<ProjectRow>;
@@ -128,27 +134,31 @@ export interface JobLease {
 
 export interface Store extends Tables, Joined {
   /**
-   * Runs `work` in one transaction; repeats it on a serialisation failure or deadlock, so it must have no other effects.
-   * `name` names the crash points before and after the commit.
+   * Runs `work` in one transaction; repeats it on a serialisation failure or deadlock, so it must
+   * have no other effects. `name` names the crash points before and after the commit.
    */
   transaction<T>(name: string, work: (transaction: StoreTransaction) => Promise<T>): Promise<T>;
   /**
-   * Does `work` while nobody else, in any process, does something under this name; waits for its turn, or returns null at
-   * once without `wait`. Ends with its holder, a killed one included. Not a transaction: what `work` commits stays.
+   * Does `work` while nobody else, in any process, does something under this name; waits for its
+   * turn, or returns null at once without `wait`. Ends with its holder, a killed one included. Not
+   * a transaction: what `work` commits stays.
    */
   alone<T>(name: string, work: () => Promise<T>, options: { wait: boolean }): Promise<T | null>;
   /**
-   * Writes down a call and adds what it reserves to its build's, in one statement, if the limits then still hold (W10).
-   * False, and nothing is changed: they would not, or the build has called no model before.
+   * Writes down a call and adds what it reserves to its build's, in one statement, if the limits
+   * then still hold (W10). False, and nothing is changed: they would not, or the build has called
+   * no model before.
    */
   reserveModelCall(call: ModelCallInsert, limits: SpendingLimits): Promise<boolean>;
   /** This installation's id, made at first use: it labels everything we make (W9). */
   installationId(): Promise<string>;
-  /** What signs the tokens of agents, the same in every process; `fresh` becomes it at first use. */
+  /**
+   * What signs the tokens of agents, the same in every process; `fresh` becomes it at first use.
+   */
   modelSecret(fresh: string): Promise<string>;
   /**
-   * Takes the leases of running jobs of these projects that nobody watches: never leased, run out, or held by a process
-   * that is dead (`alive` false). Each taking raises the job's fence.
+   * Takes the leases of running jobs of these projects that nobody watches: never leased, run out,
+   * or held by a process that is dead (`alive` false). Each taking raises the job's fence.
    */
   leaseJobs(request: {
     projectIds: readonly string[] | "all";
@@ -158,13 +168,19 @@ export interface Store extends Tables, Joined {
   }): Promise<JobLease[]>;
   /** The projects with a build that is queued, running or being cancelled. */
   unfinishedProjects(): Promise<string[]>;
-  /** Requests of the last week, sent before `sentBefore`, that neither have a build nor were settled without one. */
+  /**
+   * Requests of the last week, sent before `sentBefore`, that neither have a build nor were settled
+   * without one.
+   */
   lostRequests(projectIds: readonly string[] | "all", sentBefore: Date): Promise<OutboxRow[]>;
   /** Renews the leases this owner holds; returns the keys still held. */
   renewLeases(owner: string, leaseMs: number): Promise<string[]>;
   /** Gives the leases of this owner back. */
   releaseLeases(owner: string): Promise<void>;
-  /** Calls `deliver` with unsent events in order and marks them sent; holds a lock so that one process at a time does it. */
+  /**
+   * Calls `deliver` with unsent events in order and marks them sent; holds a lock so that one
+   * process at a time does it.
+   */
   drainOutbox(projectIds: readonly string[] | "all", deliver: (events: OutboxRow[]) => Promise<void>): Promise<number>;
   /** Marks this process alive for as long as it holds its connection; returns its owner id. */
   registerProcess(ownerId: string): Promise<{ release(): Promise<void> }>;

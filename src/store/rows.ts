@@ -152,7 +152,8 @@ export function rowsOf<Row extends object, Insert extends object>(
       const text = `update ${shape.quoted}${set}${whereText(shape, where, values)} returning ${read.text}`;
       const rows = await run(text, values, read);
       if (read === whole) return rows;
-      // What is not kept yet is read: the rows are ours to the end of the transaction, or as they are a moment later.
+      // What is not kept yet is read: the rows are ours to the end of the transaction, or as they
+      // are a moment later.
       return wholeRows(rows, keeping) ?? list({ id: rows.map((row) => (row as { id: string }).id) } as never);
     },
     async remove(where) {

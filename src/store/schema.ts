@@ -42,8 +42,8 @@ import {
   waveStatusSchema,
 } from "../domain/status.ts";
 
-// Illegal states are impossible here where SQL can say so: one running build a project, one live wave a build, one
-// live attempt a task (W3, W4), no `passed` without a SHA and evidence (W3, W6).
+// Illegal states are impossible here where SQL can say so: one running build a project, one live
+// wave a build, one live attempt a task (W3, W4), no `passed` without a SHA and evidence (W3, W6).
 
 const moment = (name: string) => timestamp(name, { withTimezone: true, mode: "date" });
 const created = () => moment("created_at").notNull().defaultNow();
@@ -54,7 +54,10 @@ export const installations = pgTable("installations", {
   id: text("id").primaryKey(),
   /** Signs what agents show to the model proxy; made at first use. */
   modelSecret: text("model_secret"),
-  /** The data directory that holds the work of this database's projects: the id in its mark, and where it was last. */
+  /**
+   * The data directory that holds the work of this database's projects: the id in its mark, and
+   * where it was last.
+   */
   dataDirId: text("data_dir_id"),
   dataDirPath: text("data_dir_path"),
   createdAt: created(),
@@ -100,7 +103,10 @@ export const sandboxes = pgTable(
     usedAt: moment("used_at").notNull().defaultNow(),
     checkedAt: moment("checked_at"),
     stoppedAt: moment("stopped_at"),
-    /** Why it is not running: `idle`, `expired`, `asked`, out of memory, …; of one that runs, why no job is started in it. */
+    /**
+     * Why it is not running: `idle`, `expired`, `asked`, out of memory, …; of one that runs, why no
+     * job is started in it.
+     */
     reason: text("reason"),
     removedAt: moment("removed_at"),
   },
@@ -162,7 +168,9 @@ export const builds = pgTable(
     plan: jsonb("plan").$type<Plan>().notNull(),
     /** Raised by whatever changes the plan. */
     planVersion: integer("plan_version").notNull().default(0),
-    /** What was asked for in words, from which a planner made the plan; null: the plan was given. */
+    /**
+     * What was asked for in words, from which a planner made the plan; null: the plan was given.
+     */
     brief: jsonb("brief").$type<Brief>(),
     sandboxDriver: text("sandbox_driver").notNull(),
     network: text("network").$type<NetworkMode>().notNull(),
@@ -532,7 +540,10 @@ export const logChunks = pgTable(
   (table) => [primaryKey({ columns: [table.jobKey, table.startsAt] })],
 );
 
-/** `asleep`: nobody asked for it for a while; it has no sandbox, and the next request starts it again. */
+/**
+ * `asleep`: nobody asked for it for a while; it has no sandbox, and the next request starts it
+ * again.
+ */
 export type PreviewStatus = "starting" | "ready" | "asleep" | "dead" | "stopped";
 
 export const previews = pgTable("previews", {
@@ -567,7 +578,10 @@ export const restorePoints = pgTable(
   (table) => [primaryKey({ columns: [table.buildId, table.waveNumber] })],
 );
 
-/** What a build has spent on models, and what its calls under way may still spend; changed under its row's lock (W10). */
+/**
+ * What a build has spent on models, and what its calls under way may still spend; changed under its
+ * row's lock (W10).
+ */
 export const buildSpending = pgTable("build_spending", {
   buildId: text("build_id")
     .primaryKey()
@@ -617,7 +631,10 @@ export const modelCalls = pgTable(
   ],
 );
 
-/** Facts and requests, in the order they were committed: sent to the engine once, read by live views for ever. */
+/**
+ * Facts and requests, in the order they were committed: sent to the engine once, read by live views
+ * for ever.
+ */
 export const outbox = pgTable(
   "outbox",
   {

@@ -3,8 +3,9 @@ import { Column, getTableColumns, getTableName } from "drizzle-orm";
 import type { PgColumn, PgTable } from "drizzle-orm/pg-core";
 import { WavesmithError } from "../domain/errors.ts";
 
-// SQL of the plain statements on one table, from the same schema as its migrations. A build does some hundred statements
-// a task, so their texts are few and each connection plans each of them once.
+// SQL of the plain statements on one table, from the same schema as its migrations. A build does
+// some hundred statements a task, so their texts are few and each connection plans each of them
+// once.
 
 export interface Statement {
   readonly name: string;
@@ -77,7 +78,9 @@ function columnShape(key: string, column: PgColumn): ColumnShape {
   };
 }
 
-/** Postgres stores neither NUL nor half a character, and what agents and tools print may hold both. */
+/**
+ * Postgres stores neither NUL nor half a character, and what agents and tools print may hold both.
+ */
 const unstorable = /[\0\p{Surrogate}]/gu;
 
 function storableScalar(column: PgColumn, value: unknown): unknown {

@@ -140,7 +140,9 @@ const codeOf = (error: unknown): string | undefined => {
   return code ?? (cause === undefined ? undefined : codeOf(cause));
 };
 
-/** Runs `work` between `begin` and `commit` on a client of its own; whatever it throws rolls back. */
+/**
+ * Runs `work` between `begin` and `commit` on a client of its own; whatever it throws rolls back.
+ */
 async function inTransaction<Result>(
   pool: Pool,
   work: (client: PoolClient) => Promise<Result>,
@@ -256,7 +258,10 @@ const lostRequestsText = `select seq from outbox where name = 'project/build.req
 const lookAgainMs = 500;
 const mostAtOnce = 200;
 
-/** Whether a look at the outbox can be spared: this process sends what it emits, and looks for what others left. */
+/**
+ * Whether a look at the outbox can be spared: this process sends what it emits, and looks for what
+ * others left.
+ */
 interface Unsent {
   /** This process has committed events. */
   expect(): void;
@@ -295,8 +300,8 @@ function drainOf(
 ): Store["drainOutbox"] {
   const looking = tablesOf(pool, null).outbox;
   const text = `${markSent}${looking.joining.columns("outbox")}`;
-  // Each statement sees what was committed before it, so the look comes after the lock. One process at a time, so that
-  // events leave in the order in which they were committed.
+  // Each statement sees what was committed before it, so the look comes after the lock. One process
+  // at a time, so that events leave in the order in which they were committed.
   const begin = `begin; select pg_advisory_xact_lock(${outboxLock})`;
   return async (projectIds, deliver) => {
     const should = expected.shouldLook(projectIds);

@@ -5,23 +5,29 @@ import { WavesmithError } from "../domain/errors.ts";
 import { type Git, shaPattern } from "./git.ts";
 import type { Sha } from "./port.ts";
 
-// Bundles (gitformat-bundle(5), version 2): a header that names one ref and what the receiver must have, then a pack.
-// Written and read here rather than by `git bundle`, which needs a ref for what it sends and, received by `git fetch`,
-// is not checked by fsck before git 2.46.
+// Bundles (gitformat-bundle(5), version 2): a header that names one ref and what the receiver must
+// have, then a pack. Written and read here rather than by `git bundle`, which needs a ref for what
+// it sends and, received by `git fetch`, is not checked by fsck before git 2.46.
 
 const signature = "# v2 git bundle\n";
 
 /** The one ref of every bundle of ours. */
 export const bundleRef = "refs/wavesmith/sent";
 
-/** Packs smaller than this become loose objects, as in git's own receive.unpackLimit: few packs stay quick to search. */
+/**
+ * Packs smaller than this become loose objects, as in git's own receive.unpackLimit: few packs stay
+ * quick to search.
+ */
 const unpackBelow = 100;
 
 export function bundleHeader(tip: Sha, prerequisites: readonly Sha[]): string {
   return `${signature}${prerequisites.map((sha) => `-${sha} \n`).join("")}${tip} ${bundleRef}\n\n`;
 }
 
-/** Writes a bundle of `tip` for a receiver that has `have`; with null the whole repository, all refs. */
+/**
+ * Writes a bundle of `tip` for a receiver that has `have`; with null the whole repository, all
+ * refs.
+ */
 export async function writeBundle(
   git: Git,
   gitDir: string,
@@ -40,8 +46,9 @@ export async function writeBundle(
 }
 
 /**
- * Puts a bundle's objects into the authority, after fsck of each and after every link from them was found.
- * Nothing becomes reachable by it. A bundle that needs anything but `base` is refused. Returns what it says its tip is.
+ * Puts a bundle's objects into the authority, after fsck of each and after every link from them was
+ * found. Nothing becomes reachable by it. A bundle that needs anything but `base` is refused.
+ * Returns what it says its tip is.
  */
 export async function receiveBundle(git: Git, gitDir: string, bundle: { data: Buffer; base: Sha }): Promise<Sha> {
   const { tip, pack } = readBundle(bundle.data, bundle.base);
@@ -51,7 +58,10 @@ export async function receiveBundle(git: Git, gitDir: string, bundle: { data: Bu
   return tip;
 }
 
-/** Takes a bundle that came from a sandbox apart; fails with `guest-protocol` on anything unexpected. */
+/**
+ * Takes a bundle that came from a sandbox apart; fails with `guest-protocol` on anything
+ * unexpected.
+ */
 export function readBundle(data: Buffer, base: Sha): { tip: Sha; pack: Buffer } {
   const end = data.subarray(0, 4096).indexOf("\n\n");
   const [first, ...lines] = data.subarray(0, Math.max(end, 0)).toString("latin1").split("\n");

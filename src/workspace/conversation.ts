@@ -1,9 +1,10 @@
 import type { ChildProcessWithoutNullStreams } from "node:child_process";
 import { WavesmithError } from "../domain/errors.ts";
 
-// A git that answers many questions. To start one costs this process and the machine several times what most answers
-// cost, and each task asks a handful.
-// C1. Nothing is remembered between questions here; git itself looks at refs and at objects it does not know each time.
+// A git that answers many questions. To start one costs this process and the machine several times
+// what most answers cost, and each task asks a handful.
+// C1. Nothing is remembered between questions here; git itself looks at refs and at objects it does
+// not know each time.
 // C2. It ends with its standard input, so also with this process, however that ends.
 
 /** How long one that nobody asks is kept. */
@@ -14,8 +15,8 @@ const mostQuestions = 5_000;
 
 export interface Conversation {
   /**
-   * Writes a question and returns what git says up to and without `end`, which nothing but the end of an answer may
-   * hold. Fails with `git` when git ends instead.
+   * Writes a question and returns what git says up to and without `end`, which nothing but the end
+   * of an answer may hold. Fails with `git` when git ends instead.
    */
   ask(question: string, end: string): Promise<Buffer>;
 }
@@ -32,7 +33,10 @@ interface Open {
   stderr: string;
 }
 
-/** Asks what `start` makes, one question at a time; started when there is one, ended when there is none for a while. */
+/**
+ * Asks what `start` makes, one question at a time; started when there is one, ended when there is
+ * none for a while.
+ */
 export function createConversation(start: () => Promise<ChildProcessWithoutNullStreams>): Conversation {
   let open: Open | null = null;
   let turn: Promise<unknown> = Promise.resolve();

@@ -1,5 +1,6 @@
-// Folders that package managers and test runners fill. They are left out of what is kept although nobody wrote a
-// .gitignore; a name that the base itself has files under is the project's own and is not on this list then.
+// Folders that package managers and test runners fill. They are left out of what is kept although
+// nobody wrote a .gitignore; a name that the base itself has files under is the project's own and
+// is not on this list then.
 export const dependencyFolders = [
   "node_modules",
   ".venv",
@@ -23,6 +24,6 @@ export function excludeRules(folders: readonly string[]): string {
   return folders.map((name) => `${name}/\n`).join("");
 }
 
-// What a file's bytes are must not depend on what attributes a tree carries: no line ends converted, no filter, no
-// keyword, no encoding. In info/attributes, which has the last word.
+// What a file's bytes are must not depend on what attributes a tree carries: no line ends
+// converted, no filter, no keyword, no encoding. In info/attributes, which has the last word.
 export const exactBytes = "* -text !eol !ident !filter !working-tree-encoding\n";

@@ -10,16 +10,17 @@ const oldestGit = [2, 38] as const;
 const gitRemedy =
   "install git 2.38 or newer and put it on PATH: `apt-get install git` (Debian 12, Ubuntu 24.04 or newer), `dnf install git`, `brew install git`";
 
-// Settings of every host git. What a user, a system or a repository configured must not change what git does here,
-// and nothing git starts by itself (hooks, gc, maintenance) may run.
+// Settings of every host git. What a user, a system or a repository configured must not change what
+// git does here, and nothing git starts by itself (hooks, gc, maintenance) may run.
 const settings = [
   "core.hooksPath=/dev/null",
   "core.excludesFile=/dev/null",
   "core.attributesFile=/dev/null",
   "core.fsmonitor=false",
   "core.logAllRefUpdates=false",
-  // A power cut must not leave a ref on an object that was never written. In a batch git waits for the disk once, which
-  // relies on the names of files reaching it in the order they were made, as on ext4 and XFS.
+  // A power cut must not leave a ref on an object that was never written. In a batch git waits for
+  // the disk once, which relies on the names of files reaching it in the order they were made, as
+  // on ext4 and XFS.
   "core.fsync=committed,reference",
   "core.fsyncMethod=batch",
   "core.filesRefLockTimeout=2000",
@@ -56,15 +57,24 @@ export interface GitResult {
 
 /** Runs the host's git with an environment and settings of our own. */
 export interface Git {
-  /** Fails with `git` when the exit code is no answer, with `environment` when git is missing or too old. */
+  /**
+   * Fails with `git` when the exit code is no answer, with `environment` when git is missing or too
+   * old.
+   */
   run(args: readonly string[], options?: GitOptions): Promise<GitResult>;
   /** Standard output as text, without the newline at its end. */
   text(args: readonly string[], options?: GitOptions): Promise<string>;
-  /** A git of these arguments that reads questions from its standard input; the same one for the same arguments. */
+  /**
+   * A git of these arguments that reads questions from its standard input; the same one for the
+   * same arguments.
+   */
   converse(gitDir: string, args: readonly string[]): Conversation;
 }
 
-/** `home` is a private folder; of `env` only what finding programs and reaching a network takes is passed on. */
+/**
+ * `home` is a private folder; of `env` only what finding programs and reaching a network takes is
+ * passed on.
+ */
 export function createGit(options: { home: string; env: Readonly<Record<string, string | undefined>> }): Git {
   const base = baseEnvironment(options);
   let ready: Promise<void> | null = null;
@@ -107,7 +117,10 @@ export function createGit(options: { home: string; env: Readonly<Record<string, 
   };
 }
 
-/** What the git on PATH lacks, and what to do about it; empty when it is one that builds can work with. */
+/**
+ * What the git on PATH lacks, and what to do about it; empty when it is one that builds can work
+ * with.
+ */
 export async function checkGit(
   env: Readonly<Record<string, string | undefined>>,
 ): Promise<{ what: string; remedy: string }[]> {
@@ -216,7 +229,10 @@ export function identityEnvironment(author: Identity, date: Date): Record<string
   };
 }
 
-/** The SHA `git commit-tree` gives a commit with one parent; another one when git would tidy the author's name. */
+/**
+ * The SHA `git commit-tree` gives a commit with one parent; another one when git would tidy the
+ * author's name.
+ */
 export function commitSha(of: { tree: string; parent: string; author: Identity; date: Date; message: string }): string {
   const who = `${of.author.name} <${of.author.email}> ${Math.floor(of.date.getTime() / 1000)} +0000`;
   const text = `tree ${of.tree}\nparent ${of.parent}\nauthor ${who}\ncommitter ${who}\n\n${of.message}`;

@@ -44,7 +44,8 @@ export async function changesOf(git: Git, gitDir: string, before: Sha, commit: S
   const question = `${assertSha(commit)} ${assertSha(before)}\n${end}\n`;
   const said = await git.converse(gitDir, ["diff-tree", "--stdin", ...changeFormat]).ask(question, `${end}\n`);
   const [header, ...fields] = splitZ(said);
-  // Of a commit it lacks it says nothing, as of one that changes nothing: that is asked in a way that can fail.
+  // Of a commit it lacks it says nothing, as of one that changes nothing: that is asked in a way
+  // that can fail.
   if (header !== commit) return changesBetween(git, gitDir, before, commit);
   return parseChanges(fields);
 }
@@ -52,7 +53,10 @@ export async function changesOf(git: Git, gitDir: string, before: Sha, commit: S
 /** What no path and no file holds by chance or by intent. */
 const endMark = (): string => `~${randomBytes(12).toString("hex")}`;
 
-/** Reads `diff-tree -z --raw --numstat`: first every raw record, then the counts, if asked for, in the same order. */
+/**
+ * Reads `diff-tree -z --raw --numstat`: first every raw record, then the counts, if asked for, in
+ * the same order.
+ */
 export function parseChanges(fields: readonly string[]): RawChange[] {
   const raws: { status: string; mode: string; blob: Sha; path: string; from: string | null }[] = [];
   let at = 0;
@@ -122,7 +126,10 @@ export async function listFolders(git: Git, gitDir: string, sha: Sha): Promise<s
   return splitZ((await git.run(["ls-tree", "-r", "-d", "-z", "--name-only", assertSha(sha)], { gitDir })).stdout);
 }
 
-/** A blob at a commit (a symlink's is its target); null when absent, no file, or larger than `maxBytes`. */
+/**
+ * A blob at a commit (a symlink's is its target); null when absent, no file, or larger than
+ * `maxBytes`.
+ */
 export async function readBlob(
   git: Git,
   gitDir: string,

@@ -7,8 +7,8 @@ import type { JoinBranch, JoinRequest, JoinResult, Sha } from "./port.ts";
 import { createUnion } from "./union.ts";
 import type { Authority } from "./volume.ts";
 
-// J1. A branch is joined only when all of it merged cleanly, or all that did not is declared generated; else its commit
-//     stays where it is and nothing of it is in the head.
+// J1. A branch is joined only when all of it merged cleanly, or all that did not is declared
+// generated; else its commit stays where it is and nothing of it is in the head.
 // J2. Every joined branch is an ancestor of the head: proved at the end, not assumed.
 // J3. No ref moves and no clock is read: the same request gives the same head.
 
@@ -125,7 +125,10 @@ async function tryMerge(joining: Joining, head: Sha, branch: JoinBranch): Promis
   return { tree: made, paths: shown, messages, head };
 }
 
-/** Reads `merge-tree --write-tree -z --messages`. Git may call a path `path~<side>` when a folder is in its place. */
+/**
+ * Reads `merge-tree --write-tree -z --messages`. Git may call a path `path~<side>` when a folder is
+ * in its place.
+ */
 export function parseMergeTree(
   output: Buffer,
   sides: readonly Sha[],
@@ -150,7 +153,10 @@ export function parseMergeTree(
   return { tree: assertSha(fields[0] ?? ""), paths: [...paths].sort(), messages };
 }
 
-/** The merged tree with the head's version of these paths; null when that is no tree (a folder is in a file's place). */
+/**
+ * The merged tree with the head's version of these paths; null when that is no tree (a folder is in
+ * a file's place).
+ */
 async function takeHeadsSide(joining: Joining, merge: { tree: Sha; head: Sha; paths: readonly string[] }) {
   const { git, gitDir, scratch } = joining;
   return scratch.use(async (folder) => {
@@ -209,8 +215,9 @@ async function touchedBy(
 }
 
 /**
- * Lists what the head has above the base. Asked the other way round (which of these commits is not in the head), git
- * gives up early where merges are dated before what they merge, as ours are, and names commits that are in it.
+ * Lists what the head has above the base. Asked the other way round (which of these commits is not
+ * in the head), git gives up early where merges are dated before what they merge, as ours are, and
+ * names commits that are in it.
  */
 async function proveJoined(joining: Joining, head: Sha, wasOutside: (commit: Sha) => boolean): Promise<void> {
   const added = joining.joined.filter((branch) => wasOutside(branch.commit));

@@ -1,13 +1,17 @@
 import { lacksCommit, machineBoot, makeRepository } from "./volume-scripts.ts";
 
-// Shell text that commits a tree without trusting it. Nothing of the tree's `.git` is used but its index, as data: git
-// runs on a repository of ours in the keep folder, which borrows the objects of `repo`.
-// Arguments of all: tree, keep folder, a name for what this call makes there. Facts are printed as `key NUL value NUL`.
+// Shell text that commits a tree without trusting it. Nothing of the tree's `.git` is used but its
+// index, as data: git runs on a repository of ours in the keep folder, which borrows the objects of
+// `repo`. Arguments of all: tree, keep folder, a name for what this call makes there. Facts are
+// printed as `key NUL value NUL`.
 
 /** A file above this is not kept: forges refuse it, and every clone would carry it for ever. */
 export const largestFileBytes = 50 * 1024 * 1024;
 
-/** What an attempt changes may have this many bytes, holes of sparse files included: whoever checks it out writes them all. */
+/**
+ * What an attempt changes may have this many bytes, holes of sparse files included: whoever checks
+ * it out writes them all.
+ */
 export const largestTreeBytes = 4 * 1024 * 1024 * 1024;
 /** Smaller files are not weighed. */
 const weighedFrom = 64 * 1024;
@@ -44,8 +48,9 @@ add_forced() {
   git update-index --add -z --stdin < "$mine.forced.files" || :
 }`;
 
-// Repositories inside the tree and files above the limit: what `git add` must not be let loose on. All sizes are those that
-// a file has with its holes. Where all that changed is too much, files above a lower limit, 1.5 MiB, then 64 KiB, are among them.
+// Repositories inside the tree and files above the limit: what `git add` must not be let loose on.
+// All sizes are those that a file has with its holes. Where all that changed is too much, files
+// above a lower limit, 1.5 MiB, then 64 KiB, are among them.
 const scan = `
 most=${largestFileBytes}
 listed() {
@@ -93,7 +98,8 @@ finish() {
     | git pack-objects --revs --thin --stdout -q --delta-base-offset >> "$mine.bundle" || exit ${lacksCommit}
 }`;
 
-// Several may do this in one tree at the same time: nothing that git could be reading is written twice.
+// Several may do this in one tree at the same time: nothing that git could be reading is written
+// twice.
 const beginIndex = `${machineBoot}
 base=$4 base_tree=$5 excluded=$7
 opened_at=
@@ -114,9 +120,10 @@ if [ -f Cargo.toml ] && ! git cat-file -e "$base:target" 2> /dev/null; then
 fi`;
 
 /**
- * Args: …, base, base's tree, repo's objects from the keep folder's, names of excluded folders (space-separated),
- * exclude rules, attribute rules. When nothing is odd, commits and bundles at once; else prints each `odd` path.
- * Begins from the index the tree was opened with, so that only what changed is read; without it, from the base.
+ * Args: …, base, base's tree, repo's objects from the keep folder's, names of excluded folders
+ * (space-separated), exclude rules, attribute rules. When nothing is odd, commits and bundles at
+ * once; else prints each `odd` path. Begins from the index the tree was opened with, so that only
+ * what changed is read; without it, from the base.
  */
 export const keepScript = `${prelude}${makeRepository}${addForced}${scan}${addAll}${finish}${beginIndex}
 add_forced
@@ -129,7 +136,10 @@ if [ -s "$mine.odd" ]; then facts odd < "$mine.odd"; exit 0; fi
 add_all .
 finish`;
 
-/** Stdin: NUL-separated paths. Prints each that the tree's rules ignore and the index has not got as \`ignored\`. */
+/**
+ * Stdin: NUL-separated paths. Prints each that the tree's rules ignore and the index has not got as
+ * \`ignored\`.
+ */
 export const findIgnoredScript = `${prelude}
 git check-ignore -z --stdin > "$mine.ignored" || [ $? = 1 ]
 facts ignored < "$mine.ignored"`;
@@ -139,7 +149,10 @@ export const addScript = `${prelude}${addAll}
 cat > "$mine.pathspecs"
 add_all --pathspec-from-file="$mine.pathspecs" --pathspec-file-nul`;
 
-/** Stdin: NUL-separated paths. Adds them to the index; of as many pathspecs git would compare each with each path. */
+/**
+ * Stdin: NUL-separated paths. Adds them to the index; of as many pathspecs git would compare each
+ * with each path.
+ */
 export const addPathsScript = `${prelude}${addAll}
 cat > "$mine.paths"
 git update-index --add --remove --replace -z --stdin < "$mine.paths" 2> /dev/null && exit 0
@@ -148,8 +161,8 @@ prefixed ':(literal)' < "$mine.paths" > "$mine.pathspecs"
 add_all --pathspec-from-file="$mine.pathspecs" --pathspec-file-nul`;
 
 /**
- * Args: …, base, folder. Stdin: NUL-separated pathspecs from there. Adds the files of a repository inside the tree as
- * plain ones, by its own ignore rules.
+ * Args: …, base, folder. Stdin: NUL-separated pathspecs from there. Adds the files of a repository
+ * inside the tree as plain ones, by its own ignore rules.
  */
 export const addNestedScript = `${prelude}${addAll}
 cat > "$mine.pathspecs"
@@ -175,9 +188,9 @@ rm -f "$mine.bundle"
 finish`;
 
 /**
- * Args: as keepScript's. Prints what differs from the base as `changed`, and each `odd` path; reads no file that others
- * may be writing but to compare it. The index is left for the scripts that follow. A folder that is a repository of its
- * own is one path, with a slash at its end.
+ * Args: as keepScript's. Prints what differs from the base as `changed`, and each `odd` path; reads
+ * no file that others may be writing but to compare it. The index is left for the scripts that
+ * follow. A folder that is a repository of its own is one path, with a slash at its end.
  */
 export const listScript = `${prelude}${makeRepository}${scan}${beginIndex}
 # Fails when objects of the base are missing, which the index does not tell.
@@ -198,7 +211,10 @@ export const removeScript = `${prelude}
 named_below | xargs -0 sh -c '
   rm -rf "$@" 2> /dev/null || { chmod -R u+rwX "$@" 2> /dev/null || :; rm -rf "$@"; }' wavesmith`;
 
-/** Prints each folder with nothing in it that is git's, inner ones first, as `folder`; ignored ones are left out. */
+/**
+ * Prints each folder with nothing in it that is git's, inner ones first, as `folder`; ignored ones
+ * are left out.
+ */
 export const listFoldersScript = `${prelude}
 git ls-files -z -o --directory --exclude-standard > "$mine.untracked"
 named_below < "$mine.untracked" | xargs -0 sh -c '[ $# = 0 ] || find "$@" -depth -type d -print0' wavesmith \\

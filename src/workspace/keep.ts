@@ -24,10 +24,14 @@ import { refuseTree, TreeRefused } from "./refused-tree.ts";
 import { assertDone, assertVolumePath, type Facts, factOf, readFacts, runInSandbox } from "./sandbox-git.ts";
 import { type Authority, keepFolderOf, objectsFrom, withVolume } from "./volume.ts";
 
-// K1. Nothing of a tree's own `.git` decides what is kept: not its refs, its configuration, its hooks, nor that it is there.
-// K2. Of what the sandbox sends only a tree is used, and only after fsck; the commit around it is made here.
-// K3. Of a tree that others write at the same time only what was asked for is read, sent and committed.
-// K4. The same tree, base and request give the same SHA, so everything here can be done again at any point.
+// K1. Nothing of a tree's own `.git` decides what is kept: not its refs, its configuration, its
+// hooks, nor that it is there.
+// K2. Of what the sandbox sends only a tree is used, and only after fsck; the commit around it is
+// made here.
+// K3. Of a tree that others write at the same time only what was asked for is read, sent and
+// committed.
+// K4. The same tree, base and request give the same SHA, so everything here can be done again at
+// any point.
 
 /** The most one attempt's new objects may weigh, packed. */
 const largestBundleBytes = 256 * 1024 * 1024;
@@ -120,7 +124,10 @@ export async function runStep(work: AtWork, script: string, args: readonly strin
   return readFacts(result.stdout);
 }
 
-/** The first step in the sandbox, which makes the index from the base. Fails with `not-found` when there is no tree. */
+/**
+ * The first step in the sandbox, which makes the index from the base. Fails with `not-found` when
+ * there is no tree.
+ */
 async function beginStep(work: AtWork, script: string): Promise<Facts> {
   const { authority, base, request } = work;
   const objects = objectsFrom(`${work.folder}/git`);
@@ -138,7 +145,9 @@ async function beginStep(work: AtWork, script: string): Promise<Facts> {
   return readFacts(stdout);
 }
 
-/** Writes the tree's content as objects and a bundle in the keep folder. Returns the content's SHA. */
+/**
+ * Writes the tree's content as objects and a bundle in the keep folder. Returns the content's SHA.
+ */
 async function commitInSandbox(keeping: Keeping): Promise<Sha> {
   if (keeping.request.only !== undefined) return commitOwn(keeping);
   const facts = await beginStep(keeping, keepScript);
@@ -169,7 +178,10 @@ export interface OwnChanges {
   readonly limit: string;
 }
 
-/** Looks for one's own changes in a tree that others write meanwhile. Fails with `not-found` when there is no tree. */
+/**
+ * Looks for one's own changes in a tree that others write meanwhile. Fails with `not-found` when
+ * there is no tree.
+ */
 export async function listOwn(work: AtWork): Promise<OwnChanges> {
   const facts = await beginStep(work, listScript);
   const changed = [...new Set(facts.filter(([key]) => key === "changed").map(([, path]) => path))];
@@ -182,7 +194,9 @@ export async function listOwn(work: AtWork): Promise<OwnChanges> {
   };
 }
 
-/** Adds one's own changes alone: what others are writing may be gone by the time git looks at it. */
+/**
+ * Adds one's own changes alone: what others are writing may be gone by the time git looks at it.
+ */
 async function commitOwn(keeping: Keeping): Promise<Sha> {
   const { files, repositories, odd, limit } = await listOwn(keeping);
   const isOdd = new Set(odd);
@@ -279,7 +293,10 @@ async function receiveTree(keeping: Keeping, tree: Sha): Promise<{ commit: Sha; 
   return { commit, changed: await changesOf(git, gitDir, request.base, commit) };
 }
 
-/** The commit around the tree: the sandbox's when that is exactly the one it should have made, else made here. */
+/**
+ * The commit around the tree: the sandbox's when that is exactly the one it should have made, else
+ * made here.
+ */
 async function makeCommit(keeping: Keeping, tree: Sha, received: Sha): Promise<Sha> {
   const { request, authority } = keeping;
   const { author, base: parent, date } = request;

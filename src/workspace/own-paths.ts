@@ -1,6 +1,7 @@
 import { createPathMatcher } from "../domain/write-globs.ts";
 
-// O1. A path is somebody's own when one of its globs matches it; a folder when every new file in it would be.
+// O1. A path is somebody's own when one of its globs matches it; a folder when every new file in it
+// would be.
 
 /** Which paths of a tree that several write are one's own. */
 export interface OwnPaths {

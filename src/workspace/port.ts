@@ -15,8 +15,9 @@ export interface ChangedFile {
 }
 
 /**
- * Whether a tree that is there is kept, or made afresh. `since-boot`: kept if it was opened since the machine started, for
- * nothing on the volume waits for the disk, and a power cut leaves files of a tree empty.
+ * Whether a tree that is there is kept, or made afresh. `since-boot`: kept if it was opened since
+ * the machine started, for nothing on the volume waits for the disk, and a power cut leaves files
+ * of a tree empty.
  */
 export type Reuse = boolean | "since-boot";
 
@@ -34,7 +35,10 @@ export interface KeepRequest {
   readonly date: Date;
   /** A full ref, such as `refs/heads/wavesmith/bld_x/task/api/1`. */
   readonly ref: string;
-  /** Changes at paths that one of these globs matches, and no others; others may go on in the tree meanwhile. Absent: all. */
+  /**
+   * Changes at paths that one of these globs matches, and no others; others may go on in the tree
+   * meanwhile. Absent: all.
+   */
   readonly only?: readonly string[];
 }
 
@@ -52,7 +56,10 @@ export interface KeepResult {
   /** Null when the tree does not differ from its base. */
   readonly commit: Sha | null;
   readonly changed: ChangedFile[];
-  /** What could not be kept, in words (an embedded repository, a file above the size limit); empty when all is kept. */
+  /**
+   * What could not be kept, in words (an embedded repository, a file above the size limit); empty
+   * when all is kept.
+   */
   readonly refused: string[];
 }
 
@@ -67,7 +74,9 @@ export interface JoinRequest {
   readonly base: Sha;
   /** In plan order. */
   readonly branches: readonly JoinBranch[];
-  /** Paths (globs) whose conflicts are settled by making them again; they take the head's side here. */
+  /**
+   * Paths (globs) whose conflicts are settled by making them again; they take the head's side here.
+   */
   readonly generated: readonly string[];
   readonly date: Date;
   readonly author: { readonly name: string; readonly email: string };
@@ -86,19 +95,24 @@ export interface JoinResult {
 export const workspaceCrashPoints = ["prepare.made", "keep.bundled", "keep.received", "keep.moved", "join.merged"];
 
 /**
- * Git: the bare repository outside the sandbox is the authority; trees on the volume are opened from it.
- * Every verb is idempotent; refs move by compare-and-swap only; host git touches only the authority.
+ * Git: the bare repository outside the sandbox is the authority; trees on the volume are opened
+ * from it. Every verb is idempotent; refs move by compare-and-swap only; host git touches only the
+ * authority.
  */
 export interface Workspace {
   /** The authority's path on disk. */
   repositoryPath(projectId: ProjectId): string;
   /**
-   * Makes the authority if it is missing, and its `main` from the source (an empty root commit of fixed date when the
-   * source is empty). A project that has a `main` keeps it and does not read the source again. Returns main's SHA.
+   * Makes the authority if it is missing, and its `main` from the source (an empty root commit of
+   * fixed date when the source is empty). A project that has a `main` keeps it and does not read
+   * the source again. Returns main's SHA.
    */
   prepare(projectId: ProjectId, source: Plan["source"], date: Date): Promise<Sha>;
   resolve(projectId: ProjectId, ref: string): Promise<Sha | null>;
-  /** Moves a ref if it is at `expected` (null: absent). Returns false when it is elsewhere; true also when it is at `to` already. */
+  /**
+   * Moves a ref if it is at `expected` (null: absent). Returns false when it is elsewhere; true
+   * also when it is at `to` already.
+   */
   moveRef(projectId: ProjectId, ref: string, to: Sha, expected: Sha | null): Promise<boolean>;
   isAncestor(projectId: ProjectId, ancestor: Sha, descendant: Sha): Promise<boolean>;
   changedFiles(projectId: ProjectId, from: Sha, to: Sha): Promise<ChangedFile[]>;
@@ -108,9 +122,15 @@ export interface Workspace {
   /** A blob at a commit; null when absent or larger than `maxBytes` (default 1 MiB). */
   readBlob(projectId: ProjectId, sha: Sha, path: string, options?: { maxBytes?: number }): Promise<Buffer | null>;
 
-  /** Brings the volume's `repo` to `sha` (objects streamed as a bundle; rebuilt from nothing when lost or ruined). */
+  /**
+   * Brings the volume's `repo` to `sha` (objects streamed as a bundle; rebuilt from nothing when
+   * lost or ruined).
+   */
   syncVolume(projectId: ProjectId, guest: GuestClient, sha: Sha): Promise<void>;
-  /** Opens a clean tree of `sha` at `treePath` on the volume; a whole one that is there is kept as `reuse` says. */
+  /**
+   * Opens a clean tree of `sha` at `treePath` on the volume; a whole one that is there is kept as
+   * `reuse` says.
+   */
   openTree(request: {
     projectId: ProjectId;
     guest: GuestClient;
@@ -120,13 +140,19 @@ export interface Workspace {
   }): Promise<void>;
   /** Removes a tree; safe when absent. */
   closeTree(guest: GuestClient, treePath: string): Promise<void>;
-  /** Commits what the tree holds, brings it to the authority as a bundle (fsck on, hooks off) and puts `ref` on it. */
+  /**
+   * Commits what the tree holds, brings it to the authority as a bundle (fsck on, hooks off) and
+   * puts `ref` on it.
+   */
   keepTree(request: KeepRequest): Promise<KeepResult>;
   /**
-   * Makes paths of a tree as they are at `base`, without a look at the rest; what git ignores stays. Returns the paths
-   * that differed. None when there is no tree. Keep what they hold first.
+   * Makes paths of a tree as they are at `base`, without a look at the rest; what git ignores
+   * stays. Returns the paths that differed. None when there is no tree. Keep what they hold first.
    */
   restorePaths(request: RestoreRequest): Promise<string[]>;
-  /** Joins branches in the authority, tried before done; pure in its result: the same request gives the same head. */
+  /**
+   * Joins branches in the authority, tried before done; pure in its result: the same request gives
+   * the same head.
+   */
   join(request: JoinRequest): Promise<JoinResult>;
 }

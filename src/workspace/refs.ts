@@ -8,7 +8,10 @@ import type { Sha } from "./port.ts";
 /** What git calls a null id: "this ref must not exist". */
 const absent = "0".repeat(40);
 
-/** A git killed in the middle of a ref's update leaves its lock behind; nothing holds one for so long. */
+/**
+ * A git killed in the middle of a ref's update leaves its lock behind; nothing holds one for so
+ * long.
+ */
 const staleLockMs = 60_000;
 
 /** Whether git takes this as a full ref name (git-check-ref-format(1)). */
@@ -33,12 +36,13 @@ interface Move {
 }
 
 /**
- * Compare-and-swap of a ref; `expected: null` means "must be absent". True also when the ref is at `to` already. When it
- * is true, the ref and all that it leads to outlive a power cut.
+ * Compare-and-swap of a ref; `expected: null` means "must be absent". True also when the ref is at
+ * `to` already. When it is true, the ref and all that it leads to outlive a power cut.
  */
 export async function moveRef(git: Git, gitDir: string, move: Move): Promise<boolean> {
   const isThere = await swapRef(git, gitDir, move);
-  // git waits for the file, not for its name. Everything before it is in the same journal, objects' names included.
+  // git waits for the file, not for its name. Everything before it is in the same journal, objects'
+  // names included.
   if (isThere) await syncFolder(dirname(join(gitDir, move.ref)));
   return isThere;
 }
@@ -64,7 +68,10 @@ async function swapRef(git: Git, gitDir: string, move: Move): Promise<boolean> {
   throw new WavesmithError("git", `ref ${ref} in ${gitDir} could not be moved to ${to}: ${result.stderr.trim()}`);
 }
 
-/** By a git that is at hand for it. False when it did not: then why is asked of one that says it with its exit code. */
+/**
+ * By a git that is at hand for it. False when it did not: then why is asked of one that says it
+ * with its exit code.
+ */
 function moveQuickly(git: Git, gitDir: string, move: { ref: string; to: Sha; expected: Sha }): Promise<boolean> {
   const question = `start\nupdate ${move.ref} ${move.to} ${move.expected}\ncommit\n`;
   return git

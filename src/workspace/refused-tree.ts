@@ -4,8 +4,8 @@ import { WavesmithError } from "../domain/errors.ts";
 import { syncFolder } from "./durable.ts";
 import type { Authority } from "./volume.ts";
 
-// What fsck refuses never becomes part of the authority, and is not thrown away either (W8): the bundle in which it came
-// is kept beside the objects, for a person to look into.
+// What fsck refuses never becomes part of the authority, and is not thrown away either (W8): the
+// bundle in which it came is kept beside the objects, for a person to look into.
 
 /** The folder of such bundles, in the authority's own. */
 const refusedFolder = "refused";
@@ -15,7 +15,10 @@ export class TreeRefused extends Error {}
 
 const fsckError = /(?:object|in \w+) [0-9a-f]{40}\b.*/;
 
-/** Keeps the bundle and throws `TreeRefused` when the failure is fsck's; throws the failure itself otherwise. */
+/**
+ * Keeps the bundle and throws `TreeRefused` when the failure is fsck's; throws the failure itself
+ * otherwise.
+ */
 export async function refuseTree(
   { gitDir }: Authority,
   { data, ref }: { readonly data: Buffer; readonly ref: string },

@@ -1,8 +1,8 @@
 import { WavesmithError } from "../domain/errors.ts";
 import type { ExecResult, GuestClient } from "../sandbox/port.ts";
 
-// Git inside the sandbox: fixed shell text, everything variable as an argument or on standard input, an environment
-// and settings of ours, never those of a tree.
+// Git inside the sandbox: fixed shell text, everything variable as an argument or on standard
+// input, an environment and settings of ours, never those of a tree.
 
 const settings: Readonly<Record<string, string>> = {
   "core.hooksPath": "/dev/null",
@@ -90,7 +90,10 @@ export function factOf(facts: Facts, key: string): string | null {
   return facts.find(([name]) => name === key)?.[1] ?? null;
 }
 
-/** A path on the volume that our scripts may be given: plain names below the root, nothing that climbs. */
+/**
+ * A path on the volume that our scripts may be given: plain names below the root, nothing that
+ * climbs.
+ */
 export function assertVolumePath(path: string): string {
   const parts = path.split("/");
   if (parts.every((part) => /^[A-Za-z0-9_][A-Za-z0-9._-]*$/.test(part))) return path;

@@ -2,7 +2,10 @@ import { randomBytes } from "node:crypto";
 import { mkdir, readdir, rm } from "node:fs/promises";
 import { join } from "node:path";
 
-/** Private folders for what is made before it is moved into place; those of dead processes are swept. */
+/**
+ * Private folders for what is made before it is moved into place; those of dead processes are
+ * swept.
+ */
 export interface Scratch {
   /** Gives `work` an empty folder and its name, and removes it afterwards. */
   use<T>(work: (folder: string, name: string) => Promise<T>): Promise<T>;

@@ -10,8 +10,10 @@ import type { Sha } from "./port.ts";
 import { resolveCommit } from "./refs.ts";
 import type { Scratch } from "./scratch.ts";
 
-// S1. The authority appears whole, by one rename, or not at all: whoever was killed before is simply repeated.
-// S2. A source is read only. A root commit made here has a fixed date and author: the same content, the same SHA.
+// S1. The authority appears whole, by one rename, or not at all: whoever was killed before is
+// simply repeated.
+// S2. A source is read only. A root commit made here has a fixed date and author: the same content,
+// the same SHA.
 
 export const mainRef = "refs/heads/main";
 const rootDate = new Date("2000-01-01T00:00:00Z");

@@ -2,10 +2,11 @@ import { type Git, splitZ } from "./git.ts";
 import { parseChanges, type RawChange } from "./history.ts";
 import type { JoinBranch, JoinRequest, Sha } from "./port.ts";
 
-// Most branches of a wave touch files that no other touches. What merging those gives needs no merge to be known, and
-// one git writes them all.
-// U1. A branch is plain when it is one commit on the base that adds and modifies files and does nothing else: then no
-//     rename, removal or change of type can play a part, and a merge of plain branches that share no path is their union.
+// Most branches of a wave touch files that no other touches. What merging those gives needs no
+// merge to be known, and one git writes them all.
+// U1. A branch is plain when it is one commit on the base that adds and modifies files and does
+// nothing else: then no rename, removal or change of type can play a part, and a merge of plain
+// branches that share no path is their union.
 // U2. As soon as anything but plain branches is in the head, nothing is joined this way any more.
 // U3. What is written is, byte for byte, what merging one after the other writes.
 
@@ -118,7 +119,10 @@ async function readPlain({ git, gitDir, request, parents }: UnionOptions): Promi
 const isOnlyParent = (parents: readonly Sha[] | undefined, base: Sha): boolean =>
   parents?.length === 1 && parents[0] === base;
 
-/** `diff-tree --stdin -z` begins what it says of a commit with its SHA; a record begins with a colon and has two fields. */
+/**
+ * `diff-tree --stdin -z` begins what it says of a commit with its SHA; a record begins with a colon
+ * and has two fields.
+ */
 function byCommit(fields: readonly string[]): Map<Sha, string[]> {
   const found = new Map<Sha, string[]>();
   let mine: string[] = [];
@@ -146,7 +150,10 @@ interface Joined {
   readonly changes: readonly PlainChange[];
 }
 
-/** One git writes all commits. It can do that on a ref only; this one is never there for others to see. */
+/**
+ * One git writes all commits. It can do that on a ref only; this one is never there for others to
+ * see.
+ */
 async function writeUnion(options: UnionOptions, head: Sha, branches: readonly Joined[]): Promise<Sha[]> {
   const { git, gitDir, request } = options;
   const ref = "refs/wavesmith/joining";

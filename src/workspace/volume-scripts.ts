@@ -1,6 +1,6 @@
-// Shell text for the volume; everything variable is an argument. POSIX sh, git 2.38, find.
-// The volume's root is the working folder; `repo` and a tree may be mount points, so they are emptied, never removed.
-// Opening a tree is on every task's way: what sh can do itself costs no process.
+// Shell text for the volume; everything variable is an argument. POSIX sh, git 2.38, find. The
+// volume's root is the working folder; `repo` and a tree may be mount points, so they are emptied,
+// never removed. Opening a tree is on every task's way: what sh can do itself costs no process.
 
 /** A script's exit code when `repo` has not got, or cannot read, the commit it was told to use. */
 export const lacksCommit = 4;
@@ -20,7 +20,10 @@ mkdir -p repo
 exec 9< repo
 if command -v flock > /dev/null; then flock -w 240 9; fi`;
 
-/** Args: sha. Puts `repo` on the commit if it has it. Prints `at` with the commit, or `has` with its HEAD or nothing. */
+/**
+ * Args: sha. Puts `repo` on the commit if it has it. Prints `at` with the commit, or `has` with its
+ * HEAD or nothing.
+ */
 export const tryCheckoutScript = `set -eu
 ${lockRepo}
 export GIT_DIR="$PWD/repo/.git" GIT_WORK_TREE="$PWD/repo"
@@ -50,8 +53,8 @@ cd repo
 git checkout -q --force --detach "$1"`;
 
 /**
- * Shell function `repository FOLDER OBJECTS RULES ATTRIBUTES`: an empty repository that borrows the objects at OBJECTS
- * (relative to its own); its folders are there.
+ * Shell function `repository FOLDER OBJECTS RULES ATTRIBUTES`: an empty repository that borrows the
+ * objects at OBJECTS (relative to its own); its folders are there.
  */
 export const makeRepository = `
 repository() {
@@ -63,8 +66,9 @@ repository() {
 }`;
 
 /**
- * Shell function `since_boot FOLDER`: whether the tree of this keep folder was opened since the machine started, before
- * which files of it may be empty. True of all where the system does not tell one start from the next.
+ * Shell function `since_boot FOLDER`: whether the tree of this keep folder was opened since the
+ * machine started, before which files of it may be empty. True of all where the system does not
+ * tell one start from the next.
  */
 export const machineBoot = `
 boot=
@@ -76,10 +80,12 @@ since_boot() {
 }`;
 
 /**
- * Args: tree, keep folder, sha, reuse (0 no, 1 yes, boot: unless the machine was started anew), repo's objects from the
- * tree's and from the keep folder's, exclude rules, attribute rules. Makes a repository of the tree's own that borrows repo's objects, and one beside it for keepTree that
- * the tree's agent cannot write, with the index as it was when nothing had been changed yet.
- * While `base` in the latter is there and empty, the tree is half made: nothing of it is made or removed before that.
+ * Args: tree, keep folder, sha, reuse (0 no, 1 yes, boot: unless the machine was started anew),
+ * repo's objects from the tree's and from the keep folder's, exclude rules, attribute rules. Makes
+ * a repository of the tree's own that borrows repo's objects, and one beside it for keepTree that
+ * the tree's agent cannot write, with the index as it was when nothing had been changed yet. While
+ * `base` in the latter is there and empty, the tree is half made: nothing of it is made or removed
+ * before that.
  */
 export const openTreeScript = `set -eu
 ${emptyFolder}

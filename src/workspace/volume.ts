@@ -12,9 +12,12 @@ import { assertDone, assertVolumePath, factOf, readFacts, runInSandbox } from ".
 import type { Scratch } from "./scratch.ts";
 import { emptyScript, lacksCommit, openTreeScript, takeBundleScript, tryCheckoutScript } from "./volume-scripts.ts";
 
-// V1. `repo` is a plain repository kept by syncVolume alone; nothing is ever pruned from it while trees borrow from it.
-// V2. A tree is a repository of its own: whatever an agent does to its `.git` reaches no other tree and no ref of ours.
-// V3. Nothing on the volume is needed: `repo` is rebuilt, with all refs of the authority, whenever it proves unusable.
+// V1. `repo` is a plain repository kept by syncVolume alone; nothing is ever pruned from it while
+// trees borrow from it.
+// V2. A tree is a repository of its own: whatever an agent does to its `.git` reaches no other tree
+// and no ref of ours.
+// V3. Nothing on the volume is needed: `repo` is rebuilt, with all refs of the authority, whenever
+// it proves unusable.
 
 export interface Authority {
   readonly git: Git;
@@ -37,7 +40,10 @@ export async function syncVolume(authority: Authority, guest: GuestClient, sha: 
   await rebuildVolume(authority, guest, sha);
 }
 
-/** Makes `repo` afresh, with every ref of the authority in it, so that trees that borrowed objects have them again. */
+/**
+ * Makes `repo` afresh, with every ref of the authority in it, so that trees that borrowed objects
+ * have them again.
+ */
 export async function rebuildVolume(authority: Authority, guest: GuestClient, sha: Sha): Promise<void> {
   await sendBundle(authority, guest, { sha, have: null, fresh: true });
 }
@@ -81,13 +87,19 @@ export interface OpenTree {
   readonly rules: string;
 }
 
-/** Opens a tree with one command in the sandbox; syncs or rebuilds the volume only when that proves it must be. */
+/**
+ * Opens a tree with one command in the sandbox; syncs or rebuilds the volume only when that proves
+ * it must be.
+ */
 export async function openTree(authority: Authority, guest: GuestClient, open: OpenTree): Promise<void> {
   const run = () => runInSandbox(guest, openTreeCommand(open));
   await withVolume(authority, guest, { sha: open.sha, run, doing: `opening the tree ${open.treePath}` });
 }
 
-/** Runs a script that needs `sha` on the volume: as things are, else after a sync, else after a rebuild. */
+/**
+ * Runs a script that needs `sha` on the volume: as things are, else after a sync, else after a
+ * rebuild.
+ */
 export async function withVolume(
   authority: Authority,
   guest: GuestClient,
@@ -116,7 +128,10 @@ function openTreeCommand(open: OpenTree) {
 
 const reuseArgument = (reuse: Reuse): string => (reuse === "since-boot" ? "boot" : reuse ? "1" : "0");
 
-/** The way from a repository's objects to those of `repo`, which hold wherever the volume is mounted. */
+/**
+ * The way from a repository's objects to those of `repo`, which hold wherever the volume is
+ * mounted.
+ */
 export function objectsFrom(gitDir: string): string {
   return `${"../".repeat(gitDir.split("/").length + 1)}repo/.git/objects`;
 }

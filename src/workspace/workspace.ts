@@ -17,7 +17,10 @@ import { type Authority, closeTree, openTree, syncVolume } from "./volume.ts";
 export interface WorkspaceOptions {
   /** The repositories are in `<dataDir>/repositories/<projectId>.git`. */
   readonly dataDir: string;
-  /** Read for PATH, TMPDIR, proxies, certificates and the ssh agent only. Without it git is looked for in /bin and /usr/bin. */
+  /**
+   * Read for PATH, TMPDIR, proxies, certificates and the ssh agent only. Without it git is looked
+   * for in /bin and /usr/bin.
+   */
   readonly env?: Readonly<Record<string, string | undefined>>;
   /** Called at named points between steps, so that tests can fail there. */
   readonly crashPoint?: (name: string) => void | Promise<void>;

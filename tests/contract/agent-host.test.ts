@@ -60,7 +60,8 @@ describe("the agent host", () => {
     ["fail -32603 401 unauthorized", 18, "not-signed-in"],
     ["fail -32603 wavesmith: over budget", 19, "over-budget"],
     ["loop 10", 16, "stalled"],
-    // Different calls of one tool, told of without their input at first; and one that waits for a change.
+    // Different calls of one tool, told of without their input at first; and one that waits for a
+    // change.
     ["varied 6", 0, "finished"],
     ["polls 6", 0, "finished"],
   ])("ends with a code of its own after %s", async (prompt, code, end) => {

@@ -104,7 +104,10 @@ describe.runIf(requires("docker"))("the sandbox's image", () => {
   const name = `wavesmith-test-image:${process.pid}`;
   const certificates = "/usr/local/share/ca-certificates";
 
-  /** The base of this machine's image where it was made by .ci/sandbox-image, so that every layer is known already. */
+  /**
+   * The base of this machine's image where it was made by .ci/sandbox-image, so that every layer is
+   * known already.
+   */
   async function requestFor(folder: string): Promise<ImageRequest> {
     const images = await docker.listImages({ filters: { reference: ["wavesmith-test-base"] } });
     const base = images.flatMap(({ RepoTags }) => RepoTags ?? [])[0] ?? imageName();

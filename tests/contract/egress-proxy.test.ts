@@ -97,7 +97,10 @@ afterAll(() => {
   rmSync(folder, { recursive: true, force: true });
 });
 
-/** Sends bytes as they stand and gives back everything that comes until the proxy closes the connection. */
+/**
+ * Sends bytes as they stand and gives back everything that comes until the proxy closes the
+ * connection.
+ */
 function raw(bytes: string | Buffer, port = proxy): Promise<string> {
   return new Promise((resolve) => {
     let text = "";

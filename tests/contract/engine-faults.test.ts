@@ -29,7 +29,10 @@ const event = (id: string, data: Record<string, unknown> = {}) => ({ name: "a/b"
 const leases = async () => (await pool.query("SELECT * FROM engine.jobs WHERE holder IS NOT NULL")).rows;
 const runs = async () => (await pool.query("SELECT status, output FROM engine.runs ORDER BY id")).rows;
 
-/** One of everything: a row of steps, an event sent, parallel steps, and a function that the event starts. */
+/**
+ * One of everything: a row of steps, an event sent, parallel steps, and a function that the event
+ * starts.
+ */
 const everything = (client: Inngest) => [
   client.createFunction({ id: "f", triggers: [{ event: "a/b" }], retries: 0, concurrency: 1 }, async ({ step }) => {
     const once = (name: string) =>

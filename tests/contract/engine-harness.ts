@@ -32,7 +32,10 @@ export async function engineWith(
 }
 
 export interface MortalDatabase extends EngineDatabase {
-  /** Ends everything this handle has, as the death of its process would: its sessions go, what is under way never returns. */
+  /**
+   * Ends everything this handle has, as the death of its process would: its sessions go, what is
+   * under way never returns.
+   */
   die(): void;
 }
 
@@ -92,7 +95,10 @@ export async function until(condition: () => boolean | Promise<boolean>): Promis
 
 const deadlockDetected = "40P01";
 
-/** An engine that was given no time to stop may be in the middle of a transaction; of two who wait for each other one is refused. */
+/**
+ * An engine that was given no time to stop may be in the middle of a transaction; of two who wait
+ * for each other one is refused.
+ */
 export async function emptyEngine(pool: Pool): Promise<void> {
   await until(async () => {
     try {

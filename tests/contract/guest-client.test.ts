@@ -123,7 +123,8 @@ describe("the client of a guest", () => {
     let asked = 0;
     const client = await clientOf((request, response) => {
       asked += 1;
-      // The first answer leaves the connection open, and the second question on it is met by its end.
+      // The first answer leaves the connection open, and the second question on it is met by its
+      // end.
       if (asked === 2) request.socket.destroy();
       else response.end("content");
     });

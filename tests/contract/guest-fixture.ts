@@ -25,7 +25,10 @@ export interface GuestFixture {
 export interface FixtureOptions {
   readonly isolation: IsolationName;
   readonly silenceMs?: number;
-  /** Starts the guest in an outer bubblewrap, as the driver `local` does, its volume a tmpfs of this size. */
+  /**
+   * Starts the guest in an outer bubblewrap, as the driver `local` does, its volume a tmpfs of this
+   * size.
+   */
   readonly tmpfsBytes?: number;
   readonly folder?: string;
   /** What the guest is started by, such as a program that makes a namespace. */
@@ -34,7 +37,9 @@ export interface FixtureOptions {
   readonly preload?: string;
   /** Further arguments of the guest. */
   readonly args?: readonly string[];
-  /** The socket's folder, open: the guest gets it as descriptor 3 and reaches the socket through it. */
+  /**
+   * The socket's folder, open: the guest gets it as descriptor 3 and reaches the socket through it.
+   */
   readonly inherited?: number;
 }
 
@@ -70,7 +75,10 @@ export async function startGuest(options: FixtureOptions): Promise<GuestFixture>
   return { client, root, folder, socket, process: child, restart, stop };
 }
 
-/** Starts in a pid namespace whose first process adopts, as docker-init does; the machine's files as they are. */
+/**
+ * Starts in a pid namespace whose first process adopts, as docker-init does; the machine's files as
+ * they are.
+ */
 export const pidNamespace = [
   ...["bwrap", "--unshare-user", "--unshare-pid", "--die-with-parent"],
   ...["--dev-bind", "/", "/", "--proc", "/proc", "--"],

@@ -57,7 +57,8 @@ describe("a guest asked how long it has been idle", () => {
 });
 
 describe("a clock that is moved an hour", () => {
-  // As the process sees it: everything that asks for the time of day gets another one after SIGUSR2.
+  // As the process sees it: everything that asks for the time of day gets another one after
+  // SIGUSR2.
   const preload = fileURLToPath(new URL("../support/movable-clock.cjs", import.meta.url));
 
   it("ends neither a guest, as one that nobody spoke to, nor its jobs, as ones that ran out of time", async () => {

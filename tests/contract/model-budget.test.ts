@@ -143,7 +143,8 @@ describe("a call that a budget has no room for now", () => {
       calls.push(ask(models, message({ max_tokens: 1_500, metadata: { user_id: `${number}` } })));
       await until("it is made, or waits", async () => ((await spent())?.calls ?? 0) > number);
     }
-    // People see them wait, and so does the host of an agent, which would take it for stuck otherwise.
+    // People see them wait, and so does the host of an agent, which would take it for stuck
+    // otherwise.
     expect(await spent()).toMatchObject({ calls: 5, openCalls: 1, waitingCalls: 4, tokens: 0 });
     const headers = { authorization: `Bearer ${models.token}` };
     const waiting = new Promise<string>((resolve) => {

@@ -22,7 +22,8 @@ import {
 import { callModel, liveModelAttempt, modelAttempt, modelBuild, modelProject } from "../support/model-builds.ts";
 import type { ModelProcessInput } from "../support/model-process.ts";
 
-// W10: what is reserved is settled once, whoever dies, and no budget is exceeded by calls that are made at once.
+// W10: what is reserved is settled once, whoever dies, and no budget is exceeded by calls that are
+// made at once.
 
 let database: TestDatabase;
 let store: Store;
@@ -104,7 +105,8 @@ describe("a budget under many calls at once", () => {
       const usage = end === "done" ? { ...count, outputTokens: Math.floor(granted.outputTokens * used) } : null;
       const outcome = { status: end as "done" | "cut" | "failed", httpStatus: null, error: null };
       const settlement = { ...outcome, usage, isEstimated: usage === null };
-      // Said twice, as by one that does not know whether the first was heard, or by whoever takes over: it counts once.
+      // Said twice, as by one that does not know whether the first was heard, or by whoever takes
+      // over: it counts once.
       await Promise.all([ledger.settle(granted.callId, settlement), ledgers[0]!.settle(granted.callId, settlement)]);
       await held();
     };
@@ -188,7 +190,8 @@ describe("a budget under many calls at once", () => {
     expect(granted).toMatchObject({ outputTokens: 8_000 });
     await until("the other waits", async () => (await store.modelCalls.list({ status: "waiting" })).length === 1);
     expect(ledger.waiting(owner.id)).toBe(1);
-    // A provider that overshoots by a fifth: no further call passes, and who waited is told at once.
+    // A provider that overshoots by a fifth: no further call passes, and who waited is told at
+    // once.
     const usage = { inputTokens: 500, cachedTokens: 0, cacheWriteTokens: 0, outputTokens: 9_600 };
     await ledger.settle(granted.callId!, { status: "done", usage, isEstimated: false, httpStatus: 200, error: null });
     const other = (await Promise.all([first, second])).find(({ callId }) => callId !== granted.callId);
@@ -300,7 +303,8 @@ describe("a process that is killed in the middle of a call", () => {
 
   it("has its call made again by whoever takes over, also while the provider is busy", async () => {
     await liveModelAttempt(store);
-    // Busy for all processes at first, then for the second one once more, since that knows nothing of the first's wait.
+    // Busy for all processes at first, then for the second one once more, since that knows nothing
+    // of the first's wait.
     answers = ({ number }) =>
       number <= 2 ? { status: 429, headers: { "retry-after": number === 1 ? "600" : "0.3" } } : { text: "later" };
     const { child, said } = startProcess();

@@ -11,8 +11,8 @@ import { type TestDatabase, testDatabase } from "../support/database.ts";
 import { type FakeProviders, startFakeProviders } from "../support/fake-providers.ts";
 import { callModelAt, liveModelAttempt, modelBuild, openTestModels, type TestModels } from "../support/model-builds.ts";
 
-// P5: a provider is a way out of a sandbox's network. Each of these is what an agent could send to have the provider
-// search, fetch, run, keep or make something for it.
+// P5: a provider is a way out of a sandbox's network. Each of these is what an agent could send to
+// have the provider search, fetch, run, keep or make something for it.
 
 let folder: string;
 let database: TestDatabase;
@@ -282,8 +282,8 @@ it("passes what agents send: their own tools, data in the call, and what is abou
   for (const [path, more] of sent) expect((await ask(path, more)).text, path).toContain("hello");
 });
 
-// Captured on 2026-11-22 from the agents that are pinned, each at its first call and after a tool; words are cut short,
-// and of Codex the search is left out that we have it leave out.
+// Captured on 2026-11-22 from the agents that are pinned, each at its first call and after a tool;
+// words are cut short, and of Codex the search is left out that we have it leave out.
 it.each(captured)("passes a call as $agent makes it ($path)", async ({ path, beta, body }) => {
   const headers: Record<string, string> = beta === null ? {} : { "anthropic-beta": beta };
   const at = { socketPath: models.socket, path, token: models.token, headers };

@@ -212,7 +212,10 @@ describe("the model proxy", () => {
   });
 
   describe("a request that is no call of a model", () => {
-    /** Sends this, and only what `more` says besides; what is answered, though it may never have been sent to its end. */
+    /**
+     * Sends this, and only what `more` says besides; what is answered, though it may never have
+     * been sent to its end.
+     */
     async function send(token: string, body: string, more = false): Promise<Answered> {
       await call("/openai/v1/models", null); // It listens.
       const headers = { authorization: `Bearer ${token}`, "transfer-encoding": "chunked" };

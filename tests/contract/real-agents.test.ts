@@ -11,8 +11,8 @@ import {
 import { callsOf, models, type RealAgent, realAgents, scriptedModel, startOf } from "../support/real-agents.ts";
 import { requires } from "../support/require.ts";
 
-// Agents as people use them, from the registry, against a model on loopback: what each makes of the protocol, of its
-// configuration and of its model's faults.
+// Agents as people use them, from the registry, against a model on loopback: what each makes of the
+// protocol, of its configuration and of its model's faults.
 
 const { folder, requestOf, start } = hostFixture("");
 const inTree = (path: string): string => join(folder(), "tree", path);
@@ -84,7 +84,8 @@ describe.runIf(requires("agents")).each(realAgents)("%s", { timeout: 240_000 }, 
     expect(endOf(await host().ended)).toMatchObject({ end });
   });
 
-  // Of Gemini CLI we open a new one, see "opens a new session" of the agent host; the others do as Codex, only slower.
+  // Of Gemini CLI we open a new one, see "opens a new session" of the agent host; the others do as
+  // Codex, only slower.
   it.runIf(name === "codex")("goes on with its session in the next attempt", async () => {
     model = scriptedModel([callsOf(name).run("echo remember-this")]);
     await host().ended;

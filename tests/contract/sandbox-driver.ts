@@ -29,13 +29,16 @@ export interface DriverHarness {
   /** Kills a sandbox's first process, as a fault of the machine would; resolves when it is gone. */
   kill(dataDir: string, projectId: ProjectId): Promise<void>;
   /**
-   * Of a sandbox that was stopped, leaves what a process leaves that is killed while it starts it; `gone` resolves when
-   * that is no more.
+   * Of a sandbox that was stopped, leaves what a process leaves that is killed while it starts it;
+   * `gone` resolves when that is no more.
    */
   halfStart(dataDir: string, projectId: ProjectId): Promise<{ gone(): Promise<void> }>;
   /** Where the port says that a project's first volume is. */
   volumePath(dataDir: string, projectId: ProjectId): string;
-  /** What there is of the sandboxes of a data folder, volumes included; nothing when all were removed. */
+  /**
+   * What there is of the sandboxes of a data folder, volumes included; nothing when all were
+   * removed.
+   */
   left(dataDir: string): Promise<string[]>;
 }
 
@@ -98,7 +101,10 @@ interface Answer {
   readonly problems: readonly unknown[];
 }
 
-/** Another process that does what is asked; `kill` is kill -9. `prefix` is a command before node, such as setpriv. */
+/**
+ * Another process that does what is asked; `kill` is kill -9. `prefix` is a command before node,
+ * such as setpriv.
+ */
 export function anotherProcess(
   request: ProcessRequest,
   prefix: readonly string[] = [],
@@ -123,7 +129,10 @@ export function anotherProcess(
   return { answer, kill: () => child.kill("SIGKILL") && ended };
 }
 
-/** A job that only an end from outside ends, with a process that has left its group; `word` is in that one's command line. */
+/**
+ * A job that only an end from outside ends, with a process that has left its group; `word` is in
+ * that one's command line.
+ */
 const escaping = (word: string): JobSpec =>
   scriptJob(`setsid sh -c 'trap "" TERM; while :; do sleep 0.1; done' ${word} & touch up; sleep 100`);
 
@@ -148,7 +157,10 @@ async function hostileArchive(header: {
   return gzipSync(await whole(tar as unknown as Readable));
 }
 
-/** What every driver promises, on whatever machine. The harness makes drivers that share what lies in a data folder. */
+/**
+ * What every driver promises, on whatever machine. The harness makes drivers that share what lies
+ * in a data folder.
+ */
 export function describeSandboxDriver(name: string, harness: DriverHarness): void {
   describe(`the sandbox driver ${name}`, () => {
     let dataDir = "";

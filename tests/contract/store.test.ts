@@ -5,7 +5,8 @@ import { createStore } from "../../src/store/store.ts";
 import { testDatabase } from "../support/database.ts";
 import { createMemoryDatabase } from "../support/memory-store.ts";
 
-// The promises of the store's port, for the one on Postgres and the one in memory that simulations use.
+// The promises of the store's port, for the one on Postgres and the one in memory that simulations
+// use.
 
 const stores = [
   { name: "on Postgres", open: async () => createStore((await testDatabase()).pool) },

@@ -15,7 +15,8 @@ const projectId = "proj_sandboxed" as ProjectId;
 const treePath = "trees/bld_x/api.1";
 const ref = "refs/heads/wavesmith/bld_x/task/api/1";
 
-// What the other suites try on a plain folder, once through the real guest, with the isolation that jobs have.
+// What the other suites try on a plain folder, once through the real guest, with the isolation that
+// jobs have.
 describe.runIf(requires("bubblewrap")).each([true, false])("in a real sandbox (unsafe: %s)", (unsafe) => {
   const dataDir = mkdtempSync(join(tmpdir(), "wavesmith-sandboxed-"));
   const env = { PATH: process.env.PATH ?? "", HOME: process.env.HOME ?? "/" };

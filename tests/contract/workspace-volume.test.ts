@@ -236,8 +236,8 @@ const opening = openTreeScript.split("\n");
 const stepsOfOpening = [...opening.keys()].slice(opening.findIndex((line) => line.startsWith("tree=$PWD")));
 
 /**
- * Opens a tree with a script that is killed (-9) once it has come to the end of this line, or with `first` when a
- * program that this line calls has made or removed the first of several things.
+ * Opens a tree with a script that is killed (-9) once it has come to the end of this line, or with
+ * `first` when a program that this line calls has made or removed the first of several things.
  */
 async function openUntilKilled(
   path: string,

@@ -4,7 +4,8 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { type CommandPlace, createCommandPlace } from "../support/command.ts";
 import { type FakeAnswer, type FakeProviders, startFakeProviders } from "../support/fake-providers.ts";
 
-// `build --brief` as a person types it, with the real command, a database of its own and a model on loopback.
+// `build --brief` as a person types it, with the real command, a database of its own and a model on
+// loopback.
 
 const plan = {
   name: "note",
@@ -24,7 +25,9 @@ const plan = {
 describe("the command, with a brief", { timeout: 600_000 }, () => {
   let providers: FakeProviders;
   let thoughts = 0;
-  /** One of many, each of another file: of 0.039 USD, unless it is granted less than it would say. */
+  /**
+   * One of many, each of another file: of 0.039 USD, unless it is granted less than it would say.
+   */
   const thought = (granted: number): FakeAnswer => {
     thoughts += 1;
     const input = { path: `file-${thoughts}.txt` };

@@ -8,7 +8,8 @@ import { type BuildFixture, createBuildFixture } from "../support/build-fixture.
 import { firstParents, git, type HistoryOptions, historyPlan, makeOddHistory } from "../support/history-plan.ts";
 import { seedsToTry } from "../support/random-plan.ts";
 
-// More: WAVESMITH_SEEDS=1-50 npx vitest run tests/e2e/histories.test.ts, and WAVESMITH_HISTORY=40 for more of our own.
+// More: WAVESMITH_SEEDS=1-50 npx vitest run tests/e2e/histories.test.ts, and WAVESMITH_HISTORY=40
+// for more of our own.
 
 const root = fileURLToPath(new URL("../..", import.meta.url));
 

@@ -30,7 +30,10 @@ import { requires } from "../support/require.ts";
 
 const program = fileURLToPath(new URL("../support/build-process.ts", import.meta.url));
 
-/** Writes down, outside the tree, that this attempt's script ran; then takes a while, so that kills meet it. */
+/**
+ * Writes down, outside the tree, that this attempt's script ran; then takes a while, so that kills
+ * meet it.
+ */
 const before = `sed -n 's/^  "attempt": \\([0-9]*\\),$/'"$WAVESMITH_TASK"' \\1/p' "$WAVESMITH_TASK_FILE" >> ../../../cache/ran
 sleep 0.3`;
 
@@ -142,7 +145,10 @@ interface Place {
 
 type Kill = (line: BuildProcessLine | null, kill: () => void) => void;
 
-/** Kills by the clock since it was spawned or began to drive, or where a crash would be most awkward. */
+/**
+ * Kills by the clock since it was spawned or began to drive, or where a crash would be most
+ * awkward.
+ */
 function runAndKill(
   random: Random,
   place: Place,

@@ -5,7 +5,8 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 
-// What `npm i -g wavesmith` gives, from the packed file, in a folder that knows nothing of this checkout.
+// What `npm i -g wavesmith` gives, from the packed file, in a folder that knows nothing of this
+// checkout.
 
 const root = fileURLToPath(new URL("../..", import.meta.url));
 let folder = "";

@@ -76,7 +76,8 @@ function checkStatuses({ tasks, onTaskFailure }: RandomPlan, ended: Ended): void
     expect(found).toEqual(expected);
     return;
   }
-  // How far it came follows from its waves: the last one has a failed task, and all before it had none.
+  // How far it came follows from its waves: the last one has a failed task, and all before it had
+  // none.
   const last = Math.max(...ended.members.keys());
   const fateOf = new Map(tasks.map((task) => [task.key, task.fate]));
   for (const [number, keys] of ended.members) {

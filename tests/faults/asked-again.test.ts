@@ -3,7 +3,8 @@ import { requestCancel } from "../../src/coordinator/build/cancel-build.ts";
 import type { BuildRow } from "../../src/store/port.ts";
 import { eachBuildFixture } from "../support/build-fixture.ts";
 
-// W13: a build in which nothing moves is asked on again, whatever was lost with those who took the requests.
+// W13: a build in which nothing moves is asked on again, whatever was lost with those who took the
+// requests.
 
 describe("a build whose requests were taken and never answered", () => {
   const fixture = eachBuildFixture();

@@ -10,8 +10,8 @@ import type { BriefProcessInput, BriefProcessLine } from "../support/brief-proce
 import { type TestDatabase, testDatabase } from "../support/database.ts";
 import { linesUntilKilled } from "../support/json-process.ts";
 
-// A build from a brief whose process is killed (SIGKILL) between the planner's end and the plan's being at work: another
-// goes on, and the plan is made once and applied once (W3, W4).
+// A build from a brief whose process is killed (SIGKILL) between the planner's end and the plan's
+// being at work: another goes on, and the plan is made once and applied once (W3, W4).
 
 const program = fileURLToPath(new URL("../support/brief-process.ts", import.meta.url));
 const plan = {

@@ -3,8 +3,8 @@ import { requestCancel } from "../../src/coordinator/build/cancel-build.ts";
 import { retryBuild } from "../../src/coordinator/build/retry-build.ts";
 import { type BuildFixture, createBuildFixture } from "../support/build-fixture.ts";
 
-// W13. A cancel that meets an end: whichever is committed first counts, the other changes nothing that stands, and what
-// was finished is finished also for whoever goes on.
+// W13. A cancel that meets an end: whichever is committed first counts, the other changes nothing
+// that stands, and what was finished is finished also for whoever goes on.
 
 describe("a cancel that meets the end of what it cancels", () => {
   let fixture: BuildFixture;
@@ -18,7 +18,10 @@ describe("a cancel that meets the end of what it cancels", () => {
 
   const sha = async (ref: string) => (await fixture.git("rev-parse", "--verify", ref)).trim();
 
-  /** A build of one task, cancelled at this point: before it goes on or, where the build's row is locked, right behind. */
+  /**
+   * A build of one task, cancelled at this point: before it goes on or, where the build's row is
+   * locked, right behind.
+   */
   async function cancelAt(point: string): Promise<{ buildId: string; wasInTime: boolean }> {
     const buildId = await fixture.request({
       gates: { testing: { command: "test -e work && echo 1..1 && echo ok 1 - work" } },
@@ -37,7 +40,8 @@ describe("a cancel that meets the end of what it cancels", () => {
   }
 
   it.each([
-    // The attempt: the cancel comes first, while its end is told, while its work is kept, while it settles.
+    // The attempt: the cancel comes first, while its end is told, while its work is kept, while it
+    // settles.
     { point: "guest.startJob.after", ends: "cancelled", wave: "cancelled" },
     { point: "end-job.before-commit", ends: "cancelled", wave: "cancelled" },
     { point: "workspace.keepTree.after", ends: "cancelled", wave: "cancelled" },

@@ -12,14 +12,15 @@ import { crashPlanTree } from "../support/crash-plan.ts";
 import type { CrashProcessInput } from "../support/crash-process.ts";
 import { asked, type CrashPlace, crashCases, dieAt, processesOf } from "../support/crash-runs.ts";
 
-// A process is killed (SIGKILL) at a crash point and another goes on; or the sandbox is, and the same one goes on. One
-// build dies several times. How to try points by hand: tests/support/crash-runs.ts.
+// A process is killed (SIGKILL) at a crash point and another goes on; or the sandbox is, and the
+// same one goes on. One build dies several times. How to try points by hand:
+// tests/support/crash-runs.ts.
 
 const program = fileURLToPath(new URL("../support/crash-process.ts", import.meta.url));
 /**
- * Points that the build need not pass: of the lifecycle of sandboxes (lifecycle-crashes.test.ts), of calls of models, of
- * the critic's agent and of trees that are shared (critic-crashes.test.ts), of other gates' agents (gate-agent-crashes.test.ts),
- * of requests that an Inngest server lost.
+ * Points that the build need not pass: of the lifecycle of sandboxes (lifecycle-crashes.test.ts),
+ * of calls of models, of the critic's agent and of trees that are shared (critic-crashes.test.ts),
+ * of other gates' agents (gate-agent-crashes.test.ts), of requests that an Inngest server lost.
  */
 const besideBuild =
   /^(engine\.cron|ask-second-look|ask-gate-agent|resend-request|run-added-checks|snapshots|workspace\.restorePaths|reserve-model-call|settle-model-call|driver\.(pack|restore)|sandbox-(idle|lost|restored?))\./;
@@ -29,7 +30,9 @@ const everyPoint = allPoints.filter((point) => !besideBuild.test(point));
 const callsOfSandbox = everyPoint.filter((point) => /^(guest|driver|workspace)\.|^keep\./.test(point));
 
 type Victim = CrashProcessInput["victim"];
-/** How many points one build dies at: a task whose sandbox is lost is repeated three times at most. */
+/**
+ * How many points one build dies at: a task whose sandbox is lost is repeated three times at most.
+ */
 const perBuild: Readonly<Record<Victim, number>> = { process: 10, sandbox: 2 };
 
 const cases = {
@@ -68,7 +71,9 @@ describe("a sandbox that is killed at a crash point", () => {
   );
 });
 
-/** One build that dies at all of these points; resolves with those it need pass that were reached. */
+/**
+ * One build that dies at all of these points; resolves with those it need pass that were reached.
+ */
 async function atAll(points: readonly string[], victim: Victim): Promise<string[]> {
   const test = `tests/faults/crash-points.test.ts -t "a ${victim} that is killed"`;
   const fired = await dieAt(points, { program, more: { victim }, test, check: checkEnd });

@@ -16,8 +16,9 @@ import {
   startFakeProviders,
 } from "../support/fake-providers.ts";
 
-// A process is killed (SIGKILL) around a call of a model, between the critic's two looks, or while it gives a task's
-// paths back in a tree that others share; another goes on. How to try points by hand: tests/support/crash-runs.ts.
+// A process is killed (SIGKILL) around a call of a model, between the critic's two looks, or while
+// it gives a task's paths back in a tree that others share; another goes on. How to try points by
+// hand: tests/support/crash-runs.ts.
 
 const program = fileURLToPath(new URL("../support/critic-process.ts", import.meta.url));
 const ofModels = /^(reserve-model-call|settle-model-call|ask-second-look|workspace\.restorePaths)\./;
@@ -86,7 +87,9 @@ describe("a process that is killed around a model's call or a critic's second lo
   );
 });
 
-/** One build that dies at all of these points; resolves with those of them all that were reached. */
+/**
+ * One build that dies at all of these points; resolves with those of them all that were reached.
+ */
 async function atAll(some: readonly string[]): Promise<string[]> {
   const before = providers.requests.length;
   const fired = await dieAt(some, {

@@ -9,7 +9,8 @@ import { containerOf } from "../support/docker-harness.ts";
 import { type OwnEngine, ownDockerd } from "../support/own-dockerd.ts";
 import { requires } from "../support/require.ts";
 
-// Docker that fails under a build: what ran is lost and repeated, and no retry of a task is spent (W4).
+// Docker that fails under a build: what ran is lost and repeated, and no retry of a task is spent
+// (W4).
 
 const patienceMs = 240_000;
 
@@ -82,7 +83,8 @@ describe.runIf(requires("docker"))("a build in Docker whose parts are lost", { t
     await open({ WAVESMITH_SANDBOX_MEMORY: "128MB" });
     const build = await startWaiting();
     const guest = (await guestOf(build))!;
-    // Left to itself the kernel ends what agents run; but they may offer it the guest, whose user they are, in their place.
+    // Left to itself the kernel ends what agents run; but they may offer it the guest, whose user
+    // they are, in their place.
     const offered = `echo 1000 > /proc/${(await guest.health()).pid}/oom_score_adj; echo 0 > /proc/self/oom_score_adj`;
     const eat = "const all = []; for (;;) all.push(Buffer.alloc(16 << 20, 1))";
     const spec = { cwd: ".", env: {}, writable: [], timeoutMs: patienceMs, maxBytes: 1_000 };

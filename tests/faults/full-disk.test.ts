@@ -68,7 +68,10 @@ describe.runIf(mayMount())(
       return (bavail * bsize) / 1_048_576;
     };
 
-    /** What is at work in the data directory: sandboxes and Postgres, whose arguments or working folder name it. */
+    /**
+     * What is at work in the data directory: sandboxes and Postgres, whose arguments or working
+     * folder name it.
+     */
     const processes = (program = ""): number[] =>
       readdirSync("/proc").flatMap((pid) => {
         if (!/^\d+$/.test(pid)) return [];

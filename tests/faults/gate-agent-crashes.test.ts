@@ -9,8 +9,8 @@ import { checkDependencies, checkWaves, readEnded, readTree } from "../support/b
 import { checkRows, leftOn, locksIn } from "../support/crash-checks.ts";
 import { type CrashPlace, crashCases, dieAt, processesOf } from "../support/crash-runs.ts";
 
-// A process is killed (SIGKILL) while a gate's agent is about to be asked, or the checks that it added to be run; another
-// goes on. How to try points by hand: tests/support/crash-runs.ts.
+// A process is killed (SIGKILL) while a gate's agent is about to be asked, or the checks that it
+// added to be run; another goes on. How to try points by hand: tests/support/crash-runs.ts.
 
 const program = fileURLToPath(new URL("../support/critic-process.ts", import.meta.url));
 const points = crashPoints.filter((point) => /^(ask-gate-agent|run-added-checks)\./.test(point));
@@ -45,7 +45,9 @@ describe("a process that is killed between the parts of a gate with an agent", (
   );
 });
 
-/** One build that dies at all of these points; resolves with those of them all that were reached. */
+/**
+ * One build that dies at all of these points; resolves with those of them all that were reached.
+ */
 async function atAll(some: readonly string[]): Promise<string[]> {
   const fired = await dieAt(some, {
     program,

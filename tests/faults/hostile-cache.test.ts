@@ -3,8 +3,8 @@ import type { BuildRow } from "../../src/store/port.ts";
 import { type BuildFixture, createBuildFixture } from "../support/build-fixture.ts";
 import { requires } from "../support/require.ts";
 
-// W6: what a gate restores or downloads was made by nothing that it judges. Each of these made testing pass on a broken
-// application, unseen by git.
+// W6: what a gate restores or downloads was made by nothing that it judges. Each of these made
+// testing pass on a broken application, unseen by git.
 
 const drivers = (["local", "docker"] as const).filter((name) => requires(name === "local" ? "bubblewrap" : "docker"));
 
@@ -85,7 +85,8 @@ EOF`,
         },
       ],
     });
-    // The second one restores nothing that the first one left, and judges the fixer's tree by the honest runner.
+    // The second one restores nothing that the first one left, and judges the fixer's tree by the
+    // honest runner.
     expect(await verdicts(build)).toEqual(["failed", "failed"]);
     expect(await said()).not.toContain("wrote /");
     const endpoint = await fixture.app.ports.driver(sandbox).find(fixture.projectId as never);

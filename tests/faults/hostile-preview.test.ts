@@ -7,8 +7,8 @@ import { ensureSandbox } from "../../src/coordinator/sandboxes/sandboxes.ts";
 import { type BuildFixture, createBuildFixture } from "../support/build-fixture.ts";
 import { requires } from "../support/require.ts";
 
-// W6: the preview of a passed wave is the agents' code, and it runs while the next wave is gated. Nothing it does
-// reaches that gate.
+// W6: the preview of a passed wave is the agents' code, and it runs while the next wave is gated.
+// Nothing it does reaches that gate.
 
 /** Serves; asked for `/attack`, it tries what the request names and answers with what worked. */
 const server = `
@@ -54,8 +54,8 @@ createServer((request, response) => {
 const mark = "wavesmith-gate-mark";
 
 /**
- * A gate with a port, a file in /tmp, a variable and an abstract socket of its own, whose tree must stay as it is. In the
- * second wave it goes on once somebody connects to its port.
+ * A gate with a port, a file in /tmp, a variable and an abstract socket of its own, whose tree must
+ * stay as it is. In the second wave it goes on once somebody connects to its port.
  */
 const gate = `
 export GATE_SECRET=${mark}

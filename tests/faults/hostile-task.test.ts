@@ -5,7 +5,8 @@ import type { BuildRow } from "../../src/store/port.ts";
 import { type BuildFixture, createBuildFixture } from "../support/build-fixture.ts";
 import { requires } from "../support/require.ts";
 
-// W5, W8: whatever a task does to what it can reach, the work of the others and the repository outside the sandbox stand.
+// W5, W8: whatever a task does to what it can reach, the work of the others and the repository
+// outside the sandbox stand.
 
 const walledDrivers = (["local", "docker"] as const).filter((name) =>
   requires(name === "local" ? "bubblewrap" : "docker"),

@@ -7,7 +7,8 @@ import { parsePlanValue } from "../../src/plan/parse-plan.ts";
 import type { GuestClient } from "../../src/sandbox/port.ts";
 import { type BuildFixture, createBuildFixture } from "../support/build-fixture.ts";
 
-// W4, W6: what comes between the steps of a verb changes nothing that another has begun. The simulation found these.
+// W4, W6: what comes between the steps of a verb changes nothing that another has begun. The
+// simulation found these.
 
 describe("a step that comes late or twice", () => {
   let fixture: BuildFixture;

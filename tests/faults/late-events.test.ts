@@ -5,8 +5,9 @@ import { endJob } from "../../src/coordinator/job/watch-jobs.ts";
 import { eachBuildFixture } from "../support/build-fixture.ts";
 import { createRandom } from "../support/random-plan.ts";
 
-// W4, W13: dedupe of event ids is economy. Here every delivery has an id of its own, as it has under an Inngest server
-// once its window of a day is over, so that nothing but the rows can tell what was acted on before.
+// W4, W13: dedupe of event ids is economy. Here every delivery has an id of its own, as it has
+// under an Inngest server once its window of a day is over, so that nothing but the rows can tell
+// what was acted on before.
 
 describe("events that come often, late and out of order", () => {
   const fixture = eachBuildFixture();
@@ -17,7 +18,9 @@ describe("events that come often, late and out of order", () => {
     return (await fixture.app.ports.driver(driver).find(fixture.projectId as never))!.guest;
   };
 
-  /** Sends each event five times; four of them behind later ones, in an order that the seed decides. */
+  /**
+   * Sends each event five times; four of them behind later ones, in an order that the seed decides.
+   */
   function repeatEvents(seed: number): { sent: number } {
     const random = createRandom(seed);
     const { events } = fixture.app.ports;

@@ -8,8 +8,9 @@ import { engineCrashPoints } from "../../src/engine/crash-points.ts";
 import { createStore } from "../../src/store/store.ts";
 import { type CrashPlace, crashCases, dieAt, processesOf } from "../support/crash-runs.ts";
 
-// A process that starts, packs, restores, stops or removes a sandbox is killed (SIGKILL) at a crash point, and another
-// goes on after the crons have been round. How to try points by hand: tests/support/crash-runs.ts.
+// A process that starts, packs, restores, stops or removes a sandbox is killed (SIGKILL) at a crash
+// point, and another goes on after the crons have been round. How to try points by hand:
+// tests/support/crash-runs.ts.
 
 const program = fileURLToPath(new URL("../support/lifecycle-process.ts", import.meta.url));
 const inLifecycle = /^(sandbox-|sandboxes\.|snapshots\.|driver\.|engine\.cron\.)/;
@@ -29,7 +30,10 @@ describe("a process that looks after sandboxes and is killed at a crash point", 
   );
 });
 
-/** One life with a death at all of these points; resolves with those of the lifecycle's points that were reached. */
+/**
+ * One life with a death at all of these points; resolves with those of the lifecycle's points that
+ * were reached.
+ */
 async function atAll(some: readonly string[]): Promise<string[]> {
   const test = "tests/faults/lifecycle-crashes.test.ts";
   const fired = await dieAt(some, { program, test, check: checkEnd });

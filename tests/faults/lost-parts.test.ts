@@ -4,7 +4,8 @@ import { describe, expect, it } from "vitest";
 import type { BuildRow } from "../../src/store/port.ts";
 import { eachBuildFixture } from "../support/build-fixture.ts";
 
-// Infrastructure that dies under a build: the attempt is lost and repeated, and no retry of the task is spent (W4).
+// Infrastructure that dies under a build: the attempt is lost and repeated, and no retry of the
+// task is spent (W4).
 
 describe("a build whose parts are lost", () => {
   const fixture = eachBuildFixture();

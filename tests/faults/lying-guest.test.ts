@@ -7,8 +7,8 @@ import { createGuestClient } from "../../src/sandbox/guest/guest-client.ts";
 import type { GuestClient, SandboxDriver, SandboxEndpoint } from "../../src/sandbox/port.ts";
 import { type BuildFixture, createBuildFixture } from "../support/build-fixture.ts";
 
-// A guest that was taken over answers as it likes. Whatever it says, the build neither hangs nor believes it: the sandbox is
-// replaced, and what ran in it is lost and repeated.
+// A guest that was taken over answers as it likes. Whatever it says, the build neither hangs nor
+// believes it: the sandbox is replaced, and what ran in it is lost and repeated.
 
 const asJson = (value: unknown): RequestListener => {
   return (_request, response) => response.end(JSON.stringify(value));
@@ -54,7 +54,10 @@ describe("a guest that lies about", () => {
     rmSync(folder, { recursive: true, force: true });
   });
 
-  /** Has this call answered by the liar, in as many boots as are told; returns the boots that were used. */
+  /**
+   * Has this call answered by the liar, in as many boots as are told; returns the boots that were
+   * used.
+   */
   async function lie(call: keyof GuestClient, listener: RequestListener, mostBoots: number): Promise<Set<string>> {
     server = createServer(listener);
     const socket = join(folder, "liar.sock");

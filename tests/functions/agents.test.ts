@@ -2,8 +2,8 @@ import { beforeEach, describe, expect, it } from "vitest";
 import { agentBuilds, builtin, scripted } from "../support/agent-builds.ts";
 import { requires } from "../support/require.ts";
 
-// Agents of the Agent Client Protocol in whole builds: the scripted one as any other agent would be, and the built-in one
-// with a model on loopback.
+// Agents of the Agent Client Protocol in whole builds: the scripted one as any other agent would
+// be, and the built-in one with a model on loopback.
 
 const sandboxes = [
   ...(requires("bubblewrap") ? (["local"] as const) : (["local-unsafe"] as const)),

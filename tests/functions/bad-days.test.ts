@@ -5,8 +5,9 @@ import { agentBuilds, builtin, scripted } from "../support/agent-builds.ts";
 import type { FakeAnswer } from "../support/fake-providers.ts";
 import { requires } from "../support/require.ts";
 
-// The bad days of agents and of their models, in whole builds. What agents do wrong within one session is in
-// tests/contract/agent-host.test.ts, what providers answer in tests/contract/model-proxy.test.ts.
+// The bad days of agents and of their models, in whole builds. What agents do wrong within one
+// session is in tests/contract/agent-host.test.ts, what providers answer in
+// tests/contract/model-proxy.test.ts.
 
 const world = agentBuilds();
 const ungated = { testing: false, critic: false, integration: false, maxFixRounds: 0 };

@@ -12,8 +12,9 @@ import { agentBuilds, builtin, scripted } from "../support/agent-builds.ts";
 import type { FakeAnswer, FakeRequest } from "../support/fake-providers.ts";
 import { requires } from "../support/require.ts";
 
-// Builds from a brief, whole: first with a planner of the runtime `command`, which hands in the plans that lie in the
-// source, one for each attempt; then with the built-in agent in every role and a model on loopback.
+// Builds from a brief, whole: first with a planner of the runtime `command`, which hands in the
+// plans that lie in the source, one for each attempt; then with the built-in agent in every role
+// and a model on loopback.
 
 const sandboxes = [
   ...(requires("bubblewrap") ? (["local"] as const) : (["local-unsafe"] as const)),

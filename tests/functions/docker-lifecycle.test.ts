@@ -8,7 +8,8 @@ import { type BuildFixture, createBuildFixture } from "../support/build-fixture.
 import { containerOf } from "../support/docker-harness.ts";
 import { requires } from "../support/require.ts";
 
-// What sandbox-lifecycle.test.ts has of every driver, with real containers and a real store of snapshots.
+// What sandbox-lifecycle.test.ts has of every driver, with real containers and a real store of
+// snapshots.
 
 const hour = 3_600_000;
 

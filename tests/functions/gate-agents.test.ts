@@ -8,8 +8,8 @@ import { agentBuilds, builtin, scripted } from "../support/agent-builds.ts";
 import type { FixtureOptions } from "../support/build-fixture.ts";
 import { requires } from "../support/require.ts";
 
-// Agents that add checks to the testing and integration gates, in whole builds. The scripted agent does what each line of
-// its prompt says, and the role's own prompt tells it what.
+// Agents that add checks to the testing and integration gates, in whole builds. The scripted agent
+// does what each line of its prompt says, and the role's own prompt tells it what.
 
 const world = agentBuilds();
 /** A gate with an agent is three jobs. */

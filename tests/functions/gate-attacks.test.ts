@@ -4,7 +4,8 @@ import { dirname, join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { eachBuildFixture } from "../support/build-fixture.ts";
 
-// Ways to make a gate pass on a broken application, each made for real. What no rule can see is listed in docs/gates.md.
+// Ways to make a gate pass on a broken application, each made for real. What no rule can see is
+// listed in docs/gates.md.
 
 const seed: Record<string, string> = {
   "package.json": '{"name":"app","scripts":{"test":"node --test --test-reporter=tap test/*.test.js"}}\n',

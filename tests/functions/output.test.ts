@@ -3,7 +3,8 @@ import { createCut, createMask } from "../../src/coordinator/masking/masking.ts"
 import type { SandboxEndpoint } from "../../src/sandbox/port.ts";
 import { eachBuildFixture } from "../support/build-fixture.ts";
 
-// W12: what an agent printed is data, whatever bytes it is made of, and secrets are masked before it is stored.
+// W12: what an agent printed is data, whatever bytes it is made of, and secrets are masked before
+// it is stored.
 
 const pem = "-----BEGIN KEY-----\nMIIabcdefghijkl\nshort1\nend=\n-----END-----";
 

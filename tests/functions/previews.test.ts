@@ -115,7 +115,10 @@ describe("a preview", () => {
     expect(await jobsOf()).toHaveLength(1);
   });
 
-  /** A completed build whose preview is to be started and waits; what lets it go on and waits until it answers. */
+  /**
+   * A completed build whose preview is to be started and waits; what lets it go on and waits until
+   * it answers.
+   */
   async function heldBack(): Promise<{ buildId: string; goOn: () => Promise<void> }> {
     let goOn = (): void => undefined;
     const held = new Promise<void>((resolve) => {

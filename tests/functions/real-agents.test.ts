@@ -6,9 +6,11 @@ import { engine } from "../support/docker-harness.ts";
 import { callsOf, type RealAgent, scriptedModel, specOf, toolsOf } from "../support/real-agents.ts";
 import { requires } from "../support/require.ts";
 
-// Real agents in whole builds: installed for the sandbox, which shows them read-only, with models by the proxy alone.
+// Real agents in whole builds: installed for the sandbox, which shows them read-only, with models
+// by the proxy alone.
 
-// Volumes with agents are an installation's, and stay when a project's sandbox is removed. Hooks that come first go last.
+// Volumes with agents are an installation's, and stay when a project's sandbox is removed. Hooks
+// that come first go last.
 let installation = "";
 afterEach(async () => {
   if (installation === "") return;
@@ -29,7 +31,9 @@ const sandboxes: readonly (readonly ["local" | "docker", RealAgent])[] = [
   ...(requires("docker") ? ([["docker", "gemini"]] as const) : []),
 ];
 
-/** What `agents install` would do, in a data directory that is in use, of what it did for the cache. */
+/**
+ * What `agents install` would do, in a data directory that is in use, of what it did for the cache.
+ */
 function install(name: RealAgent): void {
   const folder = join(world.fixture.app.config.dataDir, "tools");
   const copy = (...how: string[]) => spawnSync("cp", [...how, `${toolsOf(name)}/.`, folder]).status === 0;

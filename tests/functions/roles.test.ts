@@ -5,8 +5,9 @@ import { agentBuilds, builtin, scripted } from "../support/agent-builds.ts";
 import type { FakeAnswer } from "../support/fake-providers.ts";
 import { requires } from "../support/require.ts";
 
-// The critic, the fixer and what agents say in whole builds, whatever the runtime. The scripted agent does what each line of its prompt
-// says: a role's own prompt tells it what, and the plan's description in the second look, whose prompt is ours.
+// The critic, the fixer and what agents say in whole builds, whatever the runtime. The scripted
+// agent does what each line of its prompt says: a role's own prompt tells it what, and the plan's
+// description in the second look, whose prompt is ours.
 
 const world = agentBuilds();
 beforeEach(async () => {

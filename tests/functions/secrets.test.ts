@@ -6,7 +6,8 @@ import { runCommand } from "../../src/cli/main.ts";
 import { createOutput } from "../../src/cli/output.ts";
 import { agentBuilds, builtin, scripted } from "../support/agent-builds.ts";
 
-// An agent shows what it was given in every way it can think of, and nothing that is stored or shown has it (W12).
+// An agent shows what it was given in every way it can think of, and nothing that is stored or
+// shown has it (W12).
 
 const deploy = "dep/loy+S3cret value=4711-üäö";
 const pem = "-----BEGIN KEY-----\nMIIabcdefghijkl\nshort1\nend=\n-----END-----";

@@ -9,7 +9,9 @@ import { requires } from "../support/require.ts";
 
 // What an agent in a sandbox can do to the `serve` of its own machine, tried from a task.
 
-/** Runs inside: tries every address and route it knows, and every place the key might be read from. */
+/**
+ * Runs inside: tries every address and route it knows, and every place the key might be read from.
+ */
 const attack = `
 const { readFileSync, writeFileSync, readdirSync } = require("node:fs");
 const { request } = require("node:http");

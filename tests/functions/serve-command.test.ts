@@ -118,7 +118,10 @@ describe("wavesmith serve", () => {
   const untilOver = (buildId: string) =>
     until(async () => over.includes(await statusOf(buildId)), `build ${buildId} to be over`);
 
-  /** Waits until something holds; a test that hangs says for what, how far the builds are and what `serve` warned of. */
+  /**
+   * Waits until something holds; a test that hangs says for what, how far the builds are and what
+   * `serve` warned of.
+   */
   async function until(holds: () => Promise<boolean>, what: string): Promise<void> {
     const deadline = Date.now() + 50_000;
     while (!(await holds())) {

@@ -4,7 +4,8 @@ import { retryBuild } from "../../src/coordinator/build/retry-build.ts";
 import { joinWave } from "../../src/coordinator/wave/join-wave.ts";
 import { type BuildFixture, createBuildFixture } from "../support/build-fixture.ts";
 
-// Isolation `shared`: the tasks of a wave work in one tree (docs/adr/0005). The shell of a task waits for files of others.
+// Isolation `shared`: the tasks of a wave work in one tree (docs/adr/0005). The shell of a task
+// waits for files of others.
 
 const waitFor = (path: string): string => `until test -e ${path}; do sleep 0.05; done`;
 

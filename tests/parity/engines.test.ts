@@ -23,7 +23,9 @@ async function onEmbedded(): Promise<Place> {
   return { fixture, inngest: null };
 }
 
-/** Calls come over HTTP, one for each step, in random order, and a tenth of their answers is lost. */
+/**
+ * Calls come over HTTP, one for each step, in random order, and a tenth of their answers is lost.
+ */
 async function onInngest(): Promise<Place> {
   const inngest = await startFakeInngest({ seed: 7, lossPercent: 10 });
   const fixture = await createBuildFixture({ env: { INNGEST_DEV: inngest.url } });

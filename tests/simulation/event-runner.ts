@@ -4,10 +4,11 @@ import type { Ports } from "../../src/coordinator/port.ts";
 import type { Random } from "../support/random-plan.ts";
 import type { Orchestrator } from "./turns.ts";
 
-// Runs the functions of the flow as any Inngest may: events arrive late, twice, in any order or not at all; a step may
-// run again although it has run; a run that was begun by one process is gone on with by another, while the first one
-// may still be at the step it was at. A step that failed is tried again after a while, and a sleep ends after its time:
-// by whoever is there then, from the function's beginning, with what its steps have answered so far.
+// Runs the functions of the flow as any Inngest may: events arrive late, twice, in any order or not
+// at all; a step may run again although it has run; a run that was begun by one process is gone on
+// with by another, while the first one may still be at the step it was at. A step that failed is
+// tried again after a while, and a sleep ends after its time: by whoever is there then, from the
+// function's beginning, with what its steps have answered so far.
 
 export interface SentEvent {
   readonly name: string;
@@ -58,7 +59,10 @@ export interface EventRunnerOptions {
 }
 
 export interface EventRunner {
-  /** Takes events as an event key's endpoint does: one id once, but now and then nobody hears it, or all hear it twice. */
+  /**
+   * Takes events as an event key's endpoint does: one id once, but now and then nobody hears it, or
+   * all hear it twice.
+   */
   send(events: readonly SentEvent[]): void;
   /** Runs that nobody is at and that could go on now. */
   readonly idle: readonly Run[];

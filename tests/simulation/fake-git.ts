@@ -4,8 +4,8 @@ import { matchesAny } from "../../src/domain/write-globs.ts";
 import type { ChangedFile, JoinRequest, JoinResult, KeepRequest, Workspace } from "../../src/workspace/port.ts";
 import type { FakeGuest } from "./fake-sandbox.ts";
 
-// The workspace's port without git: commits are a message, parents and a map of files; a path that both sides changed
-// is a conflict.
+// The workspace's port without git: commits are a message, parents and a map of files; a path that
+// both sides changed is a conflict.
 
 export type Tree = ReadonlyMap<string, string>;
 
@@ -47,7 +47,10 @@ export function createFakeGit(): FakeGit {
   };
 }
 
-/** One process's way to the repositories; `turn` is awaited before every call that changes something. */
+/**
+ * One process's way to the repositories; `turn` is awaited before every call that changes
+ * something.
+ */
 export function createFakeWorkspace(git: FakeGit, turn: (name: string) => Promise<void>): Workspace {
   const treeOf = (sha: string): Tree => git.commits.get(sha)!.tree;
   const place = (projectId: string, ref: string): string => `${projectId} ${ref}`;

@@ -10,8 +10,9 @@ import type {
   StageState,
 } from "../../src/sandbox/port.ts";
 
-// The port of sandboxes without processes: a job is a record that the simulation ends when it likes. A machine may die
-// and come back, with its volume or without; then its running jobs are lost, and clients of the one before fail.
+// The port of sandboxes without processes: a job is a record that the simulation ends when it
+// likes. A machine may die and come back, with its volume or without; then its running jobs are
+// lost, and clients of the one before fail.
 
 export interface FakeTree {
   readonly files: Map<string, string>;
@@ -62,7 +63,10 @@ export function killMachine(machine: FakeMachine, { withVolume }: { withVolume: 
   if (withVolume) machine.volume = emptyVolume();
 }
 
-/** Ends a job; the stages before `failing` passed, it failed, and those after it never ran. Null: none failed. */
+/**
+ * Ends a job; the stages before `failing` passed, it failed, and those after it never ran. Null:
+ * none failed.
+ */
 export function endJob(job: FakeJob, status: JobState["status"], failing: number | null, reason = ""): void {
   const at = failing ?? (status === "passed" ? job.spec.stages.length : 0);
   const stages = job.state.stages.map((stage, index): StageState => {

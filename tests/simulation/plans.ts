@@ -3,7 +3,8 @@ import type { Random } from "../support/random-plan.ts";
 import type { FakeJob, FakeTree, FakeVolume } from "./fake-sandbox.ts";
 import { endJob } from "./fake-sandbox.ts";
 
-// Plans of a seed, and what their tasks, gates and fixers do to a tree when the simulation ends their jobs.
+// Plans of a seed, and what their tasks, gates and fixers do to a tree when the simulation ends
+// their jobs.
 
 export interface Behaviour {
   /** What its own file says, and its line in a shared one. */
@@ -136,7 +137,10 @@ export function finishJob(random: Random, volume: FakeVolume, job: FakeJob, work
   else endJob(job, "failed", 0);
 }
 
-/** What a critic hands in: the bugs it found, now and then one that is none, or whether they are any. */
+/**
+ * What a critic hands in: the bugs it found, now and then one that is none, or whether they are
+ * any.
+ */
 function lookAt(random: Random, { files }: FakeTree, isSecond: boolean): string {
   const bugs = [...files.keys()].filter((path) => path.startsWith("bug/"));
   if (isSecond) return JSON.stringify({ confirmed: bugs.length > 0 });

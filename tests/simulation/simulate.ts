@@ -27,8 +27,9 @@ import { createWatch } from "./invariants.ts";
 import { addedTask, finishJob, type SimulatedPlan, simulatedPlan, type Work } from "./plans.ts";
 import { createTurns, type Orchestrator, settled } from "./turns.ts";
 
-// One world from one number: builds of a project, one to three orchestrators on one database, and everything that can
-// come between them. The verbs and functions are the real ones; what they work with is not.
+// One world from one number: builds of a project, one to three orchestrators on one database, and
+// everything that can come between them. The verbs and functions are the real ones; what they work
+// with is not.
 
 export interface Simulated {
   readonly steps: number;
@@ -61,7 +62,9 @@ function workOfGate({ gate, evidence }: GateRunRow, jobKey: string): Work {
   return phase === "asking" ? { kind: "ask", resultFile } : { kind: "added" };
 }
 
-/** Runs the world of a seed to its end. Fails with what broke, and the last things that happened. */
+/**
+ * Runs the world of a seed to its end. Fails with what broke, and the last things that happened.
+ */
 export async function simulate(seed: number): Promise<Simulated> {
   const world = createWorld(seed);
   try {
@@ -202,7 +205,10 @@ function createWorld(seed: number) {
     runner.send([{ name: "project/build.requested", id, data: { project, projectId, plan: planned.plan } }]);
   }
 
-  /** Does something beside the flow, as a person or a loop of the process would; what it may not do is no fault. */
+  /**
+   * Does something beside the flow, as a person or a loop of the process would; what it may not do
+   * is no fault.
+   */
   const aside = (what: string, by: Participant, work: (ports: Ports) => Promise<unknown>): void => {
     say(what, by.self.name);
     work(by.ports).catch((error: unknown) => {
@@ -311,7 +317,10 @@ function createWorld(seed: number) {
     say(withVolume ? "a volume is lost" : "a sandbox dies");
     killMachine(machine()!, { withVolume });
   };
-  /** Whoever looks after the sandbox finds its volume above its limit, and so do the next who count it. */
+  /**
+   * Whoever looks after the sandbox finds its volume above its limit, and so do the next who count
+   * it.
+   */
   const fillVolume = (by: Participant): void => {
     machine()!.volume.overLimit = random.between(1, 4);
     aside("a volume is above its limit", by, async (ports) => {

@@ -2,9 +2,9 @@ import { describe, expect, it } from "vitest";
 import { seedsToTry } from "../support/random-plan.ts";
 import { simulate } from "./simulate.ts";
 
-// The seed that failed, again:  WAVESMITH_SEEDS=1234 npx vitest run tests/simulation
-// More than a normal run has:   WAVESMITH_SEEDS=1-20000 npx vitest run tests/simulation
-// With all that happened:       WAVESMITH_TRACE=100000 WAVESMITH_SEEDS=1234 npx vitest run tests/simulation
+// The seed that failed, again: WAVESMITH_SEEDS=1234 npx vitest run tests/simulation More than a
+// normal run has: WAVESMITH_SEEDS=1-20000 npx vitest run tests/simulation With all that happened:
+// WAVESMITH_TRACE=100000 WAVESMITH_SEEDS=1234 npx vitest run tests/simulation
 
 /** Worlds beyond the usual ones in which something broke once. */
 const broken = [1070, 1192, 1603, 2259, 2525];

@@ -1,7 +1,8 @@
 import type { Random } from "../support/random-plan.ts";
 
-// Who goes on is decided by the seed: whoever wants to do something outside itself waits for a turn, and one turn is
-// given at a time. What it leads to runs to the next wish for a turn before anything else happens.
+// Who goes on is decided by the seed: whoever wants to do something outside itself waits for a
+// turn, and one turn is given at a time. What it leads to runs to the next wish for a turn before
+// anything else happens.
 
 /** A process that drives builds; once it is dead, nothing of it ever goes on. */
 export interface Orchestrator {
@@ -13,7 +14,10 @@ export interface Turns {
   /** Resolves when it is this one's turn; never when its orchestrator dies first. */
   wait(of: Orchestrator, what: string): Promise<void>;
   readonly waiting: number;
-  /** Gives one of those who wait its turn, and tells which; how far it comes is seen once all has `settled`. */
+  /**
+   * Gives one of those who wait its turn, and tells which; how far it comes is seen once all has
+   * `settled`.
+   */
   give(random: Random): string;
   /** Everything of a dead orchestrator is forgotten. */
   forget(of: Orchestrator): void;

@@ -7,7 +7,8 @@ import { bundle } from "../../src/sandbox/guest/guest-program.ts";
 import { type BuildFixture, createBuildFixture, type FixtureOptions } from "./build-fixture.ts";
 import { type FakeAnswer, type FakeProviders, type FakeRequest, startFakeProviders } from "./fake-providers.ts";
 
-// Whole builds with agents: the scripted one lies in the source, as a project's own would, and models are on loopback.
+// Whole builds with agents: the scripted one lies in the source, as a project's own would, and
+// models are on loopback.
 
 export const scripted = { runtime: "acp", command: "exec node agent.mjs" };
 export const builtin = { runtime: "builtin", model: "anthropic:claude-sonnet-4-5" };
@@ -19,7 +20,9 @@ export interface AgentBuilds {
   readonly providers: FakeProviders;
   /** What the model answers from now on; "done" at first. */
   answers: (request: FakeRequest) => FakeAnswer | Promise<FakeAnswer>;
-  /** Opens the app that the test builds with; one that was opened before is the caller's to close. */
+  /**
+   * Opens the app that the test builds with; one that was opened before is the caller's to close.
+   */
   open(options?: FixtureOptions): Promise<void>;
 }
 

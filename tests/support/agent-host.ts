@@ -10,7 +10,9 @@ import { bundle, guestProgram } from "../../src/sandbox/guest/guest-program.ts";
 
 // The agent host and agents, as they are in a sandbox: one file each.
 
-/** Made when the first test runs: of a file whose tests are all skipped nothing would be removed. */
+/**
+ * Made when the first test runs: of a file whose tests are all skipped nothing would be removed.
+ */
 const programs = join(tmpdir(), `wavesmith-programs-${randomUUID()}`);
 const programOf = (name: string): string => join(programs, `${name}.mjs`);
 

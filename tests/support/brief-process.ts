@@ -6,8 +6,9 @@ import { removeSandbox, stopSandbox } from "../../src/coordinator/sandboxes/stop
 import { approveWave } from "../../src/coordinator/wave/decide-wave.ts";
 import { buildIdForEvent } from "../../src/domain/ids.ts";
 
-// A process that starts a build from a brief, or goes on with it, approves its plan, and kills itself when it reaches a
-// crash point for the first time: run with tsx, settings from the environment, one JSON argument. Prints JSON lines.
+// A process that starts a build from a brief, or goes on with it, approves its plan, and kills
+// itself when it reaches a crash point for the first time: run with tsx, settings from the
+// environment, one JSON argument. Prints JSON lines.
 
 export interface BriefProcessInput {
   readonly project: string;

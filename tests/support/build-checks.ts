@@ -4,8 +4,8 @@ import type { GuestClient } from "../../src/sandbox/port.ts";
 import type { AttemptRow, BuildRow, Store, TaskRow, WaveRow } from "../../src/store/port.ts";
 import { type ExpectedTree, generatedPath, generatedText } from "./random-plan.ts";
 
-// What must hold of any build that has ended, whatever its plan was: read from the rows and the repository, and said
-// independently of the code that made them.
+// What must hold of any build that has ended, whatever its plan was: read from the rows and the
+// repository, and said independently of the code that made them.
 
 /** A build that has ended, with all that is kept of it. */
 export interface Ended {
@@ -81,7 +81,10 @@ export function ancestry(commits: ReadonlyMap<string, Commit>, tip: string): Set
   return found;
 }
 
-/** W1: a task's waves come after the wave its dependencies were joined in, and begin from their work. */
+/**
+ * W1: a task's waves come after the wave its dependencies were joined in, and begin from their
+ * work.
+ */
 export function checkDependencies({ tasks, waves, attempts, members, commits }: Ended): void {
   const byKey = new Map(tasks.map((task) => [task.key, task]));
   const numberOf = new Map(waves.map((wave) => [wave.id, wave.number]));
@@ -102,7 +105,9 @@ export function checkDependencies({ tasks, waves, attempts, members, commits }: 
   }
 }
 
-/** W2: the cap, and no two tasks in a wave whose known writes meet. Globs are a path or `folder/**`. */
+/**
+ * W2: the cap, and no two tasks in a wave whose known writes meet. Globs are a path or `folder/**`.
+ */
 export function checkWaves({ build, tasks, members }: Ended): void {
   const byKey = new Map(tasks.map((task) => [task.key, task]));
   for (const [number, keys] of members) {
@@ -144,7 +149,10 @@ export function checkParallel({ build, attempts }: Ended): void {
   }
 }
 
-/** Each completed task has one joined commit (or no diff), one good attempt per time it was joined or conflicted. */
+/**
+ * Each completed task has one joined commit (or no diff), one good attempt per time it was joined
+ * or conflicted.
+ */
 export function checkAttempts({ build, tasks, attempts, commits }: Ended): void {
   const joined = ancestry(commits, build.headSha!);
   for (const attempt of attempts) expect(attempt.status, attempt.ref).toBe("settled");
@@ -163,7 +171,10 @@ export function checkAttempts({ build, tasks, attempts, commits }: Ended): void 
   }
 }
 
-/** Every commit of main says whose it is, and restore tags and branches of the waves are where the rows say. */
+/**
+ * Every commit of main says whose it is, and restore tags and branches of the waves are where the
+ * rows say.
+ */
 export function checkRepository({ build, waves, attempts, tasks, commits, repository }: Ended): void {
   const git = (...args: string[]): string => gitIn(repository, args).toString().trim();
   expect(git("rev-parse", "main")).toBe(build.headSha);
@@ -208,7 +219,10 @@ export function readTree(repository: string, commit: string): Map<string, string
   return files;
 }
 
-/** The tree of main is what the oracle says; a generated file it has no text for is only known to be there. */
+/**
+ * The tree of main is what the oracle says; a generated file it has no text for is only known to be
+ * there.
+ */
 export function checkTree({ build, repository }: Ended, expected: ExpectedTree): void {
   const files = readTree(repository, build.headSha!);
   if (!expected.files.has(generatedPath)) files.delete(generatedPath);
@@ -232,7 +246,9 @@ export function checkGenerated({ attempts, repository }: Ended): void {
   }
 }
 
-/** What a build left on its volume besides the joined tree: nothing, once its last steps are done. */
+/**
+ * What a build left on its volume besides the joined tree: nothing, once its last steps are done.
+ */
 export async function leftOnVolume(guest: GuestClient, buildId: string): Promise<string[]> {
   const folders = [`trees/${buildId}`, "handover", "keep", "sync"];
   const found = await Promise.all(
@@ -246,7 +262,10 @@ interface Driven {
   readonly warnings: readonly string[];
 }
 
-/** The build's row once it has ended or waits; a long build may take longer than the fixture's own patience. */
+/**
+ * The build's row once it has ended or waits; a long build may take longer than the fixture's own
+ * patience.
+ */
 export async function untilOver({ app, warnings }: Driven, buildId: string, timeoutMs = 110_000): Promise<BuildRow> {
   const deadline = Date.now() + timeoutMs;
   for (;;) {

@@ -22,7 +22,9 @@ export interface BuildFixture {
   readonly projectId: string;
   /** Everything the app warned of. */
   readonly warnings: string[];
-  /** Asks for a build of this plan (as a person writes it); resolves with its id once it is stored. */
+  /**
+   * Asks for a build of this plan (as a person writes it); resolves with its id once it is stored.
+   */
   request(
     plan: Record<string, unknown>,
     options?: { eventId?: string; planFolder?: string; interactive?: boolean },
@@ -52,8 +54,8 @@ export interface FixtureOptions {
 }
 
 /**
- * A fixture of its own for each test of the `describe` that calls this. What is asked of it is answered by that of the test
- * that runs; it is closed after what later `afterEach` do.
+ * A fixture of its own for each test of the `describe` that calls this. What is asked of it is
+ * answered by that of the test that runs; it is closed after what later `afterEach` do.
  */
 export function eachBuildFixture(options: FixtureOptions = {}): BuildFixture {
   let own: BuildFixture | null = null;

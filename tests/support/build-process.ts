@@ -6,8 +6,9 @@ import { projectIdFor } from "../../src/coordinator/build/start-build.ts";
 import { stopSandbox } from "../../src/coordinator/sandboxes/stop-sandbox.ts";
 import { buildIdForEvent } from "../../src/domain/ids.ts";
 
-// A process that starts a build, or goes on with it, and can be killed at any moment: run with tsx, settings from the
-// environment as for the command line, one JSON argument. Prints a JSON object a line.
+// A process that starts a build, or goes on with it, and can be killed at any moment: run with tsx,
+// settings from the environment as for the command line, one JSON argument. Prints a JSON object a
+// line.
 
 export interface BuildProcessInput {
   readonly project: string;
@@ -16,7 +17,10 @@ export interface BuildProcessInput {
   readonly crashAt: number | null;
   /** Said of the request: a person is there to be asked. */
   readonly interactive?: boolean;
-  /** How long sandbox and database live on when nobody is left who uses them; else as long as they usually do. */
+  /**
+   * How long sandbox and database live on when nobody is left who uses them; else as long as they
+   * usually do.
+   */
   readonly orphanLimitMs?: number;
 }
 
@@ -59,7 +63,8 @@ async function main(input: BuildProcessInput): Promise<void> {
   const sandbox = await app.store.sandboxes.get({ projectId, state: ["wanted", "running", "stopped"] });
   await stopSandbox(app.ports, sandbox);
   await app.close();
-  // From the volume itself: a process killed after the build's end may have ended the sandbox already.
+  // From the volume itself: a process killed after the build's end may have ended the sandbox
+  // already.
   const file = join(config.dataDir, "volumes", projectId, "cache", "ran");
   const ran = existsSync(file) ? readFileSync(file, "utf8") : "";
   say({ type: "ended", status: build.status, reason: build.reason, ran });

@@ -127,7 +127,10 @@ function watched(child: ChildProcess, onEnd: () => void): Command {
   return { child, text: () => text, said, ended };
 }
 
-/** The most memory a process has had at once, in MiB; null when it is gone or this system does not tell. */
+/**
+ * The most memory a process has had at once, in MiB; null when it is gone or this system does not
+ * tell.
+ */
 export function peakMemoryMiB(pid: number): number | null {
   const file = `/proc/${pid}/status`;
   const found = existsSync(file) ? /^VmHWM:\s*(\d+) kB$/m.exec(readFileSync(file, "utf8")) : null;

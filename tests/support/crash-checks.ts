@@ -4,7 +4,8 @@ import { expect } from "vitest";
 import type { createStore } from "../../src/store/store.ts";
 import type { TestDatabase } from "./database.ts";
 
-// What must be so once processes that died, and those that went on for them, have brought a build to its end.
+// What must be so once processes that died, and those that went on for them, have brought a build
+// to its end.
 
 /** Nothing is under way, held or unsent. */
 export async function checkRows(database: TestDatabase, store: ReturnType<typeof createStore>): Promise<void> {

@@ -1,5 +1,6 @@
-// A small plan that goes through all there is: waves, a conflict done again, generated files, a retry, findings that a
-// fixer mends, a rejection, a preview that dies once. tests/support/crash-process.ts adds what people do and what goes wrong.
+// A small plan that goes through all there is: waves, a conflict done again, generated files, a
+// retry, findings that a fixer mends, a rejection, a preview that dies once.
+// tests/support/crash-process.ts adds what people do and what goes wrong.
 
 const isFirst = `grep -q '"attempt": 1,' "$WAVESMITH_TASK_FILE"`;
 const generate = "cat own/* > all.txt";

@@ -19,16 +19,20 @@ import { crashPlan, editedCrashPlan } from "./crash-plan.ts";
 import type { CrashInput, CrashLine } from "./crash-runs.ts";
 import { killGuests } from "./kill-guests.ts";
 
-// One process of a build that goes through everything: it starts the build or goes on with it, says what a person would
-// say, has misfortunes of its own, and kills itself at the first crash point of those it is given. What is to be done
-// next is read from the database alone, so that any process can go on for any other. Prints a JSON object a line.
+// One process of a build that goes through everything: it starts the build or goes on with it, says
+// what a person would say, has misfortunes of its own, and kills itself at the first crash point of
+// those it is given. What is to be done next is read from the database alone, so that any process
+// can go on for any other. Prints a JSON object a line.
 
 export interface CrashProcessInput extends CrashInput {
   /** The sandbox: its guest is killed at each of the points instead, and this process lives on. */
   readonly victim: "process" | "sandbox";
 }
 
-/** Beside the app: the rows of the engine have no reader of their own, and time passes without a crash point. */
+/**
+ * Beside the app: the rows of the engine have no reader of their own, and time passes without a
+ * crash point.
+ */
 const database = new Pool({ connectionString: process.env.DATABASE_URL, max: 1 });
 
 /** At once, although the process dies with the next instruction. */
@@ -93,7 +97,10 @@ function unlessTooLate(error: unknown): void {
 const told = async (app: App, buildId: string, name: string): Promise<number> =>
   (await app.store.outbox.list({ buildId, name })).length;
 
-/** Completed, rolled back, completed again, edited, completed once more, and its functions done with what they do last. */
+/**
+ * Completed, rolled back, completed again, edited, completed once more, and its functions done with
+ * what they do last.
+ */
 async function isOver(app: App, build: BuildRow): Promise<boolean> {
   if (build.status !== "completed" || !isEdited(build)) return false;
   const jobs = await app.store.jobs.list({ buildId: build.id, ownerKind: ["attempt", "gate"], status: ["running"] });
@@ -103,7 +110,9 @@ async function isOver(app: App, build: BuildRow): Promise<boolean> {
   return open.rowCount === 0;
 }
 
-/** What a build that does not come to its end waits for: asked for by SIGTERM, before it is killed. */
+/**
+ * What a build that does not come to its end waits for: asked for by SIGTERM, before it is killed.
+ */
 async function standing({ store }: App, buildId: string): Promise<string> {
   const open = await database.query("select function_id from engine.runs where status = 'running'");
   const { status, reason } = await store.builds.get({ id: buildId });
@@ -148,7 +157,10 @@ async function steer(app: App, build: BuildRow): Promise<void> {
   await editPlan(ports, id, plan!);
 }
 
-/** Whether it may be a settled attempt's tree that is kept, before it is removed: were that refused, it would stay. */
+/**
+ * Whether it may be a settled attempt's tree that is kept, before it is removed: were that refused,
+ * it would stay.
+ */
 async function isClosing({ store, config }: App, buildId: string): Promise<boolean> {
   const { projectId } = await store.builds.get({ id: buildId });
   const settled = await store.attempts.list({ buildId, status: "settled" });

@@ -6,8 +6,9 @@ import { type TestDatabase, testDatabase } from "./database.ts";
 import { runJsonProcess } from "./json-process.ts";
 import { createRandom, seedsToTry } from "./random-plan.ts";
 
-// Runs a process that kills itself at crash points, and others that go on for it, until one comes to the end. Every run
-// of the tests tries some points, by a seed it prints; a failure prints the command that does the same again. By hand:
+// Runs a process that kills itself at crash points, and others that go on for it, until one comes
+// to the end. Every run of the tests tries some points, by a seed it prints; a failure prints the
+// command that does the same again. By hand:
 //   every point   WAVESMITH_CRASH_POINTS=all npx vitest run tests/faults/crash-points.test.ts
 //   some of them  WAVESMITH_CRASH_POINTS=join-wave.after-commit,guest.exec.before npx vitest run …
 //   many samples  WAVESMITH_SEEDS=100-140 npx vitest run …
@@ -27,7 +28,9 @@ export type CrashLine =
 /** What each is told, besides what is its own. */
 export interface CrashInput {
   readonly project: string;
-  /** Dies at the first of these to be reached for the `occurrence`-th time; none: lives to the end. */
+  /**
+   * Dies at the first of these to be reached for the `occurrence`-th time; none: lives to the end.
+   */
   readonly points: readonly string[];
   readonly occurrence: number;
   /** How many processes came before it. */
@@ -99,8 +102,8 @@ export interface CrashTest {
 }
 
 /**
- * One life with a death at each of these points, checked at its end; resolves with every point that was reached. What its
- * processes said, and how to do it again, is added to a failure.
+ * One life with a death at each of these points, checked at its end; resolves with every point that
+ * was reached. What its processes said, and how to do it again, is added to a failure.
  */
 export async function dieAt(points: readonly string[], crash: CrashTest): Promise<string[]> {
   const place = await makePlace();
@@ -124,7 +127,10 @@ interface CrashLife extends Pick<CrashTest, "program" | "more" | "env"> {
   readonly points: readonly string[];
 }
 
-/** Runs one process after the other, each to the next of the points, the last to the end. Collects what they say. */
+/**
+ * Runs one process after the other, each to the next of the points, the last to the end. Collects
+ * what they say.
+ */
 async function runToEnd(life: CrashLife, lines: CrashLine[]): Promise<void> {
   let left = life.points;
   for (let turn = 0; ; turn += 1) {
@@ -163,7 +169,9 @@ function retold(lines: readonly CrashLine[], points: readonly string[], test: st
   return `\n\n${short.join("\n")}\n\nAgain: ${again}`;
 }
 
-/** Processes that name the data directory, work in it, or have it in their environment or mounts. */
+/**
+ * Processes that name the data directory, work in it, or have it in their environment or mounts.
+ */
 export function processesOf(dataDir: string): { pid: number; text: string }[] {
   return readdirSync("/proc").flatMap((name) => {
     const pid = Number(name);

@@ -7,8 +7,9 @@ import { removeSandbox } from "../../src/coordinator/sandboxes/stop-sandbox.ts";
 import { buildIdForEvent } from "../../src/domain/ids.ts";
 import type { CrashInput, CrashLine } from "./crash-runs.ts";
 
-// One process of a build with a model, a critic's agent and a shared tree: it starts the build or goes on with it, and
-// kills itself at the first crash point of those it is given. Prints a JSON object a line.
+// One process of a build with a model, a critic's agent and a shared tree: it starts the build or
+// goes on with it, and kills itself at the first crash point of those it is given. Prints a JSON
+// object a line.
 
 export interface CriticProcessInput extends CrashInput {
   readonly plan: Record<string, unknown>;

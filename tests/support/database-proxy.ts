@@ -1,7 +1,9 @@
 import { createConnection, createServer, type Server, type Socket } from "node:net";
 import { join } from "node:path";
 
-/** A way to a Postgres server that can be cut and mended, as when the server is stopped and started. */
+/**
+ * A way to a Postgres server that can be cut and mended, as when the server is stopped and started.
+ */
 export interface DatabaseProxy {
   readonly url: string;
   /** Ends every connection and takes no more. */

@@ -21,7 +21,10 @@ const root = fileURLToPath(new URL("../..", import.meta.url));
 const migrationsFolder = join(root, "drizzle");
 const lockKey = 7_410_200;
 
-/** The server all test processes share: an embedded one of ours, or that of WAVESMITH_TEST_DATABASE_URL. */
+/**
+ * The server all test processes share: an embedded one of ours, or that of
+ * WAVESMITH_TEST_DATABASE_URL.
+ */
 interface TestServer {
   readonly admin: Pool;
   readonly template: string;
@@ -33,7 +36,10 @@ let server: Promise<TestServer> | null = null;
 let made = 0;
 const open = new Set<TestDatabase>();
 
-/** A fresh database with the schema of `drizzle/` (empty without one): `migrated: false` gives an empty one at any rate. */
+/**
+ * A fresh database with the schema of `drizzle/` (empty without one): `migrated: false` gives an
+ * empty one at any rate.
+ */
 export async function testDatabase({ migrated = true }: { migrated?: boolean } = {}): Promise<TestDatabase> {
   server ??= startServer();
   const { admin, template, urlOf } = await server;
@@ -102,7 +108,10 @@ async function startEmbedded() {
   };
 }
 
-/** The cluster (not its server) is kept from run to run, which saves making it: like any other cache of the tools. */
+/**
+ * The cluster (not its server) is kept from run to run, which saves making it: like any other cache
+ * of the tools.
+ */
 function dataDir(): string {
   const name = `wavesmith-tests-${process.geteuid?.()}`;
   const cache = join(root, "node_modules", ".cache");

@@ -10,7 +10,10 @@ import {
 } from "../../src/sandbox/drivers/docker/image.ts";
 import { guestProgram } from "../../src/sandbox/guest/guest-program.ts";
 
-/** Looks for an engine, and for an image with the guest of these sources, once for a run: `requires("docker")` reads it. */
+/**
+ * Looks for an engine, and for an image with the guest of these sources, once for a run:
+ * `requires("docker")` reads it.
+ */
 export async function lookForDocker(): Promise<void> {
   process.env.WAVESMITH_TEST_DOCKER_LACKS = (await findLack()) ?? "";
 }
@@ -35,7 +38,10 @@ async function findLack(): Promise<string | null> {
 /** Something of a sandbox's that the engine has. */
 export interface Made {
   readonly what: string;
-  /** Whether it is certainly of the run with this folder for temporary files; a volume does not tell. */
+  /**
+   * Whether it is certainly of the run with this folder for temporary files; a volume does not
+   * tell.
+   */
   readonly isOurs: boolean;
 }
 

@@ -41,7 +41,10 @@ export function temporaryFolderOf(uid: number): string {
   return folder;
 }
 
-/** Starts a process that joins the Postgres of `dataDir`; as user `uid` if given, with its temporary files beside `dataDir`. */
+/**
+ * Starts a process that joins the Postgres of `dataDir`; as user `uid` if given, with its temporary
+ * files beside `dataDir`.
+ */
 export function startUser(dataDir: string, options: { orphanTimeoutMs?: number; uid?: number } = {}): UserProcess {
   const { uid, orphanTimeoutMs = 60_000 } = options;
   const child = spawn(process.execPath, ["--import", "tsx", program, dataDir, `${orphanTimeoutMs}`], {

@@ -13,7 +13,10 @@ export interface FakeEngine {
   close(): Promise<void>;
 }
 
-/** Enough of an engine's HTTP at a socket in the folder to say what a real one says seldom; 404 for anything else. */
+/**
+ * Enough of an engine's HTTP at a socket in the folder to say what a real one says seldom; 404 for
+ * anything else.
+ */
 export async function fakeEngine(folder: string, routes: Readonly<Record<string, Route>>): Promise<FakeEngine> {
   const asked: string[] = [];
   const server = createServer(async (request: IncomingMessage, reply: ServerResponse) => {

@@ -17,7 +17,10 @@ export interface FakeGuest extends GuestClient {
   dispose(): Promise<void>;
 }
 
-/** A guest without a sandbox: files of a temporary folder, commands as plain child processes. It has no jobs, ports or tunnels. */
+/**
+ * A guest without a sandbox: files of a temporary folder, commands as plain child processes. It has
+ * no jobs, ports or tunnels.
+ */
 export async function createFakeGuest(options: { root?: string } = {}): Promise<FakeGuest> {
   const root = options.root ?? (await mkdtemp(join(tmpdir(), "wavesmith-volume-")));
   const home = await mkdtemp(join(tmpdir(), "wavesmith-home-"));

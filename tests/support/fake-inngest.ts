@@ -2,8 +2,9 @@ import { createHash, createHmac } from "node:crypto";
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 
-// A small Inngest server on loopback, for what the real one does and the embedded engine need not: it calls over HTTP,
-// once for every step, in random order, and now and then loses an answer and calls again.
+// A small Inngest server on loopback, for what the real one does and the embedded engine need not:
+// it calls over HTTP, once for every step, in random order, and now and then loses an answer and
+// calls again.
 
 export interface FakeEvent {
   readonly name: string;
@@ -51,7 +52,10 @@ export interface FakeOptions {
   readonly seed?: number;
   /** How many of a hundred answers are lost. */
   readonly lossPercent?: number;
-  /** Signs its calls, as the cloud does, and takes events and registrations of those alone who have the keys. */
+  /**
+   * Signs its calls, as the cloud does, and takes events and registrations of those alone who have
+   * the keys.
+   */
   readonly keys?: { readonly signing: string; readonly event: string };
 }
 

@@ -1,8 +1,8 @@
 import { createServer, type IncomingHttpHeaders, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 
-// Model providers on loopback that speak the real protocols (Anthropic messages, OpenAI chat completions and responses,
-// Gemini, whole and streamed) and answer what a test tells them to.
+// Model providers on loopback that speak the real protocols (Anthropic messages, OpenAI chat
+// completions and responses, Gemini, whole and streamed) and answer what a test tells them to.
 
 export interface FakeRequest {
   readonly path: string;

@@ -4,8 +4,8 @@ import { dirname, join } from "node:path";
 import { gzipSync } from "node:zlib";
 import { createRandom, type Random } from "./random-plan.ts";
 
-// A git history as a plan: one task a commit, whose script applies what the commit changed. Whatever order the waves
-// give, the joined tree must be the last commit's to the bit.
+// A git history as a plan: one task a commit, whose script applies what the commit changed.
+// Whatever order the waves give, the joined tree must be the last commit's to the bit.
 
 const env = {
   PATH: process.env.PATH,
@@ -79,7 +79,10 @@ function touchedPaths(repository: string, base: string | null, commit: string): 
   return names.toString("latin1").split("\0").filter(Boolean);
 }
 
-/** Earlier commits that touched a path of this one, or something in its place: a folder and a file of one name. */
+/**
+ * Earlier commits that touched a path of this one, or something in its place: a folder and a file
+ * of one name.
+ */
 function related(touched: readonly (readonly string[])[], index: number): number[] {
   const own = touched[index]!;
   const meets = (one: string, other: string): boolean =>
@@ -95,7 +98,10 @@ const patcher = `cat > /dev/null
 node -e 'process.stdout.write(JSON.parse(require("fs").readFileSync(process.env.WAVESMITH_TASK_FILE, "utf8")).task.instructions)' | base64 -d | ${apply}`;
 const longestScript = 100 * 1024;
 
-/** A patch in the script itself, or, when that would be too long for an argument, in an agent's instructions. */
+/**
+ * A patch in the script itself, or, when that would be too long for an argument, in an agent's
+ * instructions.
+ */
 function work(patch: Buffer): Record<string, unknown> {
   if (patch.length === 0) return { run: "true" };
   const packed = gzipSync(patch).toString("base64");

@@ -7,7 +7,10 @@ export interface JsonProcess {
   /** Its one argument, as JSON. */
   readonly input: object;
   readonly env: Readonly<Record<string, string>>;
-  /** After so long it is asked to end, which says what it waits for, and 20 s later it is ended. Absent: never. */
+  /**
+   * After so long it is asked to end, which says what it waits for, and 20 s later it is ended.
+   * Absent: never.
+   */
   readonly patienceMs?: number;
 }
 
@@ -19,7 +22,10 @@ export interface JsonProcessEnd<Line> {
   readonly errors: string;
 }
 
-/** Runs a process that prints a JSON object a line until it has ended or is killed, and gives its whole lines. */
+/**
+ * Runs a process that prints a JSON object a line until it has ended or is killed, and gives its
+ * whole lines.
+ */
 export async function runJsonProcess<Line>(of: JsonProcess): Promise<JsonProcessEnd<Line>> {
   const child = spawn(process.execPath, ["--import", "tsx", of.program, JSON.stringify(of.input)], {
     env: { ...process.env, ...of.env, WAVESMITH_SANDBOX: requires("bubblewrap") ? "local" : "local-unsafe" },

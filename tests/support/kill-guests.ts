@@ -1,6 +1,9 @@
 import { readdirSync, readFileSync } from "node:fs";
 
-/** Kills the guest of a project's sandbox, found by the mark in its environment; there may be none just now. */
+/**
+ * Kills the guest of a project's sandbox, found by the mark in its environment; there may be none
+ * just now.
+ */
 export function killGuests(projectId: string): void {
   for (const pid of readdirSync("/proc").filter((name) => /^\d+$/.test(name))) {
     try {

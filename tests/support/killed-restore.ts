@@ -1,6 +1,6 @@
-// A process that restores a volume in Docker, for tests that kill it: node --import tsx killed-restore.ts REQUEST. It is
-// killed where it would make its n-th request to the engine, or with half of the archive read, and ends with 0 when it
-// came to its end before that.
+// A process that restores a volume in Docker, for tests that kill it: node --import tsx
+// killed-restore.ts REQUEST. It is killed where it would make its n-th request to the engine, or
+// with half of the archive read, and ends with 0 when it came to its end before that.
 import { readFileSync } from "node:fs";
 import http from "node:http";
 import { Readable } from "node:stream";

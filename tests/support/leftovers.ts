@@ -3,13 +3,16 @@ import { tmpdir } from "node:os";
 import { basename, join } from "node:path";
 import { lookForDocker, type Made, madeInDocker } from "./docker.ts";
 
-// A run of the tests has a folder for temporary files to itself, which is also how its processes are known among those
-// of other runs. When it is over, nothing of ours may be left: neither files nor processes, however they got away, nor
-// containers and volumes of Docker.
+// A run of the tests has a folder for temporary files to itself, which is also how its processes
+// are known among those of other runs. When it is over, nothing of ours may be left: neither files
+// nor processes, however they got away, nor containers and volumes of Docker.
 
 const waitMs = 20_000;
 
-/** The cluster that test files share is kept from run to run, and its server may be serving another run by now. */
+/**
+ * The cluster that test files share is kept from run to run, and its server may be serving another
+ * run by now.
+ */
 const sharedCluster = /node_modules\/\.cache\/wavesmith-tests-/;
 
 let folder = "";
@@ -35,7 +38,8 @@ export async function teardown(): Promise<void> {
     left = await everyLeftover();
   }
   if (left.length === 0) {
-    // Another run may be using the shared server that was started in this one, through its socket here.
+    // Another run may be using the shared server that was started in this one, through its socket
+    // here.
     if (!isLent()) rmSync(folder, { recursive: true, force: true });
     return;
   }
@@ -47,8 +51,8 @@ export async function teardown(): Promise<void> {
 const everyLeftover = async (): Promise<string[]> => [...leftovers(), ...(await leftInDocker())];
 
 /**
- * What Docker has now and had not before. An engine may serve other runs at the same time, so only where everything is
- * required, which is where a run is alone, does what may be another's count.
+ * What Docker has now and had not before. An engine may serve other runs at the same time, so only
+ * where everything is required, which is where a run is alone, does what may be another's count.
  */
 async function leftInDocker(): Promise<string[]> {
   const isAlone = process.env.WAVESMITH_REQUIRE === "all";
@@ -83,7 +87,10 @@ interface Process {
 
 const isOfShared = (one: Process, shared: readonly Process[]): boolean => shared.some(({ pid }) => pid === one.parent);
 
-/** A process that names the run's folder, works in it, has it as its own for temporary files or as a mount. */
+/**
+ * A process that names the run's folder, works in it, has it as its own for temporary files or as a
+ * mount.
+ */
 function processOfRun(name: string): Process[] {
   if (!/^\d+$/.test(name) || Number(name) === process.pid) return [];
   try {

@@ -20,7 +20,8 @@ import type { BuildRow, SandboxRow } from "../../src/store/port.ts";
 import { createStore } from "../../src/store/store.ts";
 import { testDatabase } from "./database.ts";
 
-// Sandboxes without processes, over the port of drivers, with the real database: for what is decided about their lives.
+// Sandboxes without processes, over the port of drivers, with the real database: for what is
+// decided about their lives.
 
 /** A sandbox of the fake machine. */
 export interface FakeSandbox {

@@ -19,10 +19,10 @@ import type { BuildRow, SandboxRow } from "../../src/store/port.ts";
 import type { CrashInput, CrashLine } from "./crash-runs.ts";
 import { killGuests } from "./kill-guests.ts";
 
-// One process of the life of a sandbox: born, packed, restored, lost, idle, expired, removed, its snapshots gone. It kills
-// itself at the first crash point of those it is given. What is to be done next is read from the database alone, so that
-// any process can go on for any other; each begins with what crons do, half a day after the one before. Prints a JSON
-// object a line.
+// One process of the life of a sandbox: born, packed, restored, lost, idle, expired, removed, its
+// snapshots gone. It kills itself at the first crash point of those it is given. What is to be done
+// next is read from the database alone, so that any process can go on for any other; each begins
+// with what crons do, half a day after the one before. Prints a JSON object a line.
 
 const say = (line: CrashLine): void => void writeSync(1, `${JSON.stringify(line)}\n`);
 const hour = 60 * 60_000;

@@ -5,13 +5,17 @@ import { nothingSpent, type Spending, totalSpending } from "../../src/domain/mod
 import type { JobLease, JobRow, OutboxRow, Rows, Store, StoreTransaction, Tables } from "../../src/store/port.ts";
 import * as schema from "../../src/store/schema.ts";
 
-// The store's port in memory, for tests that need thousands of builds: keys, defaults and checks are read from the same
-// schema as the tables in Postgres. Transactions run one after another, and one that fails leaves nothing.
-// tests/contract/store.test.ts holds it and the real store to the same promises.
+// The store's port in memory, for tests that need thousands of builds: keys, defaults and checks
+// are read from the same schema as the tables in Postgres. Transactions run one after another, and
+// one that fails leaves nothing. tests/contract/store.test.ts holds it and the real store to the
+// same promises.
 
 type AnyRow = Record<string, unknown>;
 
-/** Where the conditions of partial indexes and checks are SQL, they are said here again; a name that is not here is a fault. */
+/**
+ * Where the conditions of partial indexes and checks are SQL, they are said here again; a name that
+ * is not here is a fault.
+ */
 const partial: Record<string, (row: AnyRow) => boolean> = {
   one_sandbox_per_project: (row) => row.state !== "removed",
   one_running_build_per_project: (row) => ["running", "waiting", "cancelling"].includes(String(row.status)),

@@ -6,7 +6,8 @@ import { createModels, type ModelsOptions } from "../../src/models/models.ts";
 import type { Models } from "../../src/models/port.ts";
 import type { Store } from "../../src/store/port.ts";
 
-// What the tests of models and their ledger share: a build with one live attempt, and calls as an agent makes them.
+// What the tests of models and their ledger share: a build with one live attempt, and calls as an
+// agent makes them.
 
 export const modelProject = "proj";
 export const modelBuild = "bld";
@@ -78,7 +79,10 @@ export interface Answered {
   readonly text: string;
 }
 
-/** One call as an agent makes it; waits until somebody answers at the socket. Never rejects once it was taken. */
+/**
+ * One call as an agent makes it; waits until somebody answers at the socket. Never rejects once it
+ * was taken.
+ */
 export const callModel = (socketPath: string, token: string, body: object): Promise<Answered> =>
   callModelAt({ socketPath, token, path: "/anthropic/v1/messages" }, body);
 

@@ -3,8 +3,8 @@ import { randomIds } from "../../src/domain/ids.ts";
 import { createModels } from "../../src/models/models.ts";
 import { createStore } from "../../src/store/store.ts";
 
-// A process that answers calls of models on a socket and can be killed at any moment: run with tsx, one JSON argument.
-// Prints what it warns of, a line each.
+// A process that answers calls of models on a socket and can be killed at any moment: run with tsx,
+// one JSON argument. Prints what it warns of, a line each.
 
 export interface ModelProcessInput {
   readonly databaseUrl: string;

@@ -1,4 +1,5 @@
-// A Docker engine of a test's own, on roots of its own, which it may kill; the machine's is left alone. Needs root.
+// A Docker engine of a test's own, on roots of its own, which it may kill; the machine's is left
+// alone. Needs root.
 import { type ChildProcess, execFile, spawn } from "node:child_process";
 import { closeSync, mkdirSync, openSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
@@ -10,7 +11,10 @@ const run = promisify(execFile);
 
 export interface OwnEngine {
   readonly environment: { readonly DOCKER_HOST: string };
-  /** kill -9 of the daemon, with everything that is its own; containers run on until it starts again. */
+  /**
+   * kill -9 of the daemon, with everything that is its own; containers run on until it starts
+   * again.
+   */
   kill(): Promise<void>;
   /** Resolves once it answers. */
   start(): Promise<void>;
@@ -75,7 +79,8 @@ function launch(folder: string, socket: string): ChildProcess {
   const rest = ["--host", `unix://${socket}`, "--pidfile", join(folder, "docker.pid"), "--bridge", "none"];
   try {
     const args = [...roots, ...rest, "--iptables=false", "--ip-forward=false", "--ip-masq=false"];
-    // In a network of its own: with `--bridge none` it would remove the bridge of the machine's engine.
+    // In a network of its own: with `--bridge none` it would remove the bridge of the machine's
+    // engine.
     return spawn("unshare", ["--net", "dockerd", ...args], { stdio: ["ignore", log, log] });
   } finally {
     closeSync(log);

@@ -1,7 +1,8 @@
 import { createHash } from "node:crypto";
 
-// Plans made from a number, with an oracle: what the tree holds once a given set of their tasks is joined. Only what
-// does not depend on the order of joins is exact; of files that many tasks write to, the lines are known.
+// Plans made from a number, with an oracle: what the tree holds once a given set of their tasks is
+// joined. Only what does not depend on the order of joins is exact; of files that many tasks write
+// to, the lines are known.
 
 /** Numbers that follow from a seed alone (mulberry32). */
 export interface Random {
@@ -38,8 +39,8 @@ export function createRandom(seed: number): Random {
 }
 
 /**
- * The seeds of a run: WAVESMITH_SEEDS (`7`, `3,9` or `100-140`) when it is set, else these. With it a failing seed is
- * repeated, and more are tried than a normal run has time for.
+ * The seeds of a run: WAVESMITH_SEEDS (`7`, `3,9` or `100-140`) when it is set, else these. With it
+ * a failing seed is repeated, and more are tried than a normal run has time for.
  */
 export function seedsToTry(usual: readonly number[]): number[] {
   const asked = process.env.WAVESMITH_SEEDS;

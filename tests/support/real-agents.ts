@@ -5,8 +5,9 @@ import { hostPlatform, listInstalled, toolsFolder } from "../../src/sandbox/tool
 import { findPinned } from "../../src/sandbox/tools/table.ts";
 import type { FakeAnswer, FakeRequest } from "./fake-providers.ts";
 
-// Real agents of the registry, installed by .ci/agents (which is `agents install`) outside of the project's dependencies,
-// each into a data directory of its own; and what a model says to make them do something.
+// Real agents of the registry, installed by .ci/agents (which is `agents install`) outside of the
+// project's dependencies, each into a data directory of its own; and what a model says to make them
+// do something.
 
 export const realAgents = ["claude", "codex", "gemini", "opencode"] as const;
 export type RealAgent = (typeof realAgents)[number];
@@ -66,8 +67,9 @@ const calls: Readonly<Record<RealAgent, { write(path: string, text: string): Cal
 export const callsOf = (name: RealAgent) => calls[name];
 
 /**
- * A model that makes these calls, one a turn, and then says "done". What agents ask besides, such as a title for the
- * session, has no tools and gets a word. Every answer takes 100 tokens in and 20 out.
+ * A model that makes these calls, one a turn, and then says "done". What agents ask besides, such
+ * as a title for the session, has no tools and gets a word. Every answer takes 100 tokens in and 20
+ * out.
  */
 export function scriptedModel(steps: readonly Call[]): (request: FakeRequest) => FakeAnswer {
   let at = 0;

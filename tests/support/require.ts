@@ -15,7 +15,10 @@ const probes: Record<Requirement, () => boolean> = {
   chromium: () => spawnSync("chromium", ["--version"], { stdio: "ignore" }).status === 0,
 };
 
-/** What Docker lacks was found out before the run (docker.ts): one look for all of its files. Empty: nothing. */
+/**
+ * What Docker lacks was found out before the run (docker.ts): one look for all of its files. Empty:
+ * nothing.
+ */
 const dockerLack = (): string | null => {
   const lack = process.env.WAVESMITH_TEST_DOCKER_LACKS ?? "nobody has looked whether Docker is there";
   return lack === "" ? null : lack;
@@ -24,8 +27,8 @@ const dockerLack = (): string | null => {
 const found = new Map<Requirement, boolean>();
 
 /**
- * Whether everything named is on this machine: for `describe.runIf(requires("bubblewrap"))`. Says loudly what is
- * skipped; with WAVESMITH_REQUIRE=all (as in CI) a lack is a failure instead.
+ * Whether everything named is on this machine: for `describe.runIf(requires("bubblewrap"))`. Says
+ * loudly what is skipped; with WAVESMITH_REQUIRE=all (as in CI) a lack is a failure instead.
  */
 export function requires(...what: Requirement[]): boolean {
   const lacking = what.filter((name) => {

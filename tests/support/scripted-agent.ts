@@ -1,4 +1,5 @@
-// An ACP agent that does what it is told: each line of its prompt is a command. Bundled by whoever needs it: see `scriptedAgent`.
+// An ACP agent that does what it is told: each line of its prompt is a command. Bundled by whoever
+// needs it: see `scriptedAgent`.
 //
 //   say TEXT · think TEXT · write PATH TEXT (asks first) · run CMD · plan A|B · usage USED SIZE USD · noise TEXT · crash
 //   over TITLE (a tool call of which it tells only then) · hang · deaf (hangs, and does not listen to cancel) · fail CODE TEXT · refuse · limit · loop N · varied N (different calls) · polls N (the same call, different results) · flood N
@@ -144,7 +145,9 @@ async function call(title: string, rawInput: object, { tell }: Turn): Promise<st
   return toolCallId;
 }
 
-/** As Claude Code and opencode tell of a call: its input comes later, and its result with its end. */
+/**
+ * As Claude Code and opencode tell of a call: its input comes later, and its result with its end.
+ */
 async function bareCall(word: string, at: number, { tell }: Turn): Promise<void> {
   calls += 1;
   const toolCallId = `call-${calls}`;

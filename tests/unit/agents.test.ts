@@ -84,7 +84,10 @@ function fixContext(over: Partial<FixContext> = {}): FixContext {
   };
 }
 
-/** The content of every data fence, read as Markdown reads it: a fence ends at a line of at least as many backticks. */
+/**
+ * The content of every data fence, read as Markdown reads it: a fence ends at a line of at least as
+ * many backticks.
+ */
 function fences(prompt: string): { label: string; text: string }[] {
   const found: { label: string; lines: string[]; ticks: number }[] = [];
   let open: (typeof found)[number] | null = null;

@@ -66,7 +66,10 @@ interface Visible {
   readonly column: number;
 }
 
-/** What a terminal of this size shows after this output: the few sequences that the screen uses, and wrapping. */
+/**
+ * What a terminal of this size shows after this output: the few sequences that the screen uses, and
+ * wrapping.
+ */
 function emulate(text: string, size: { columns: number; rows: number }, before?: Visible): Visible {
   const lines = Array.from({ length: size.rows }, (_, index) => before?.lines[index] ?? "");
   let { row, column } = before ?? { row: 0, column: 0 };

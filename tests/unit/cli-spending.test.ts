@@ -12,7 +12,10 @@ import { attempt, type BuildGiven, gate, moment, plan, view, wave } from "./cli-
 const options = { interrupted: false, repository: "/r.git", hints: createHints({ environment: {} }), now: moment(20) };
 const priced = (calls: number, count: number, microUsd: number) => ({ calls, tokens: count, microUsd });
 
-/** `db` took two attempts; the critic of its wave looked; `api` is at work, on a model whose price nobody knows. */
+/**
+ * `db` took two attempts; the critic of its wave looked; `api` is at work, on a model whose price
+ * nobody knows.
+ */
 const given: BuildGiven = {
   build: { plan: { ...plan, limits: { ...plan.limits, budget: { tokens: 100_000, usd: null, wallClockMs: null } } } },
   tasks: {

@@ -5,7 +5,10 @@ import { createEngineClient } from "../../src/engine/client.ts";
 const silent = () => undefined;
 const logger = { info: silent, warn: silent, error: silent, debug: silent };
 
-/** One call of a function of so many steps, each of which is saved; resolves with how often the environment was gone through. */
+/**
+ * One call of a function of so many steps, each of which is saved; resolves with how often the
+ * environment was gone through.
+ */
 async function looksFor(steps: number): Promise<number> {
   let saved = 0;
   const fetch = async () => {

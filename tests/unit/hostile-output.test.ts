@@ -8,7 +8,8 @@ import { parseReview } from "../../src/gates/review.ts";
 import { staticChecks } from "../../src/gates/static/static-checks.ts";
 import { outputLines, outputTail } from "../../src/gates/text.ts";
 
-// Whatever reads agents' output takes a time in proportion to its length: one job must not hold up the others.
+// Whatever reads agents' output takes a time in proportion to its length: one job must not hold up
+// the others.
 
 const mebibyte = 1 << 20;
 const filled = (text: string) => (size: number) => text.repeat(Math.ceil(size / text.length)).slice(0, size);
@@ -85,7 +86,8 @@ describe("reading what agents wrote", () => {
     await processorMs(read, input(mebibyte / 64)); // compiled
     const quarter = await processorMs(read, input(mebibyte / 4));
     const whole = await processorMs(read, input(mebibyte));
-    // Four times as much text: four times as long, and sixteen times where each line is compared with each.
+    // Four times as much text: four times as long, and sixteen times where each line is compared
+    // with each.
     expect(whole).toBeLessThan(9 * quarter + 400);
   });
 

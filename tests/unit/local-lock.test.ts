@@ -15,7 +15,10 @@ beforeEach(() => {
 });
 afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
-/** Another process that runs `body` with `withLock`, `folder` and `appendFileSync` at hand, and prints lines. */
+/**
+ * Another process that runs `body` with `withLock`, `folder` and `appendFileSync` at hand, and
+ * prints lines.
+ */
 function another(body: string) {
   const script = `import { withLock } from ${JSON.stringify(module)};
     import { appendFileSync } from "node:fs";

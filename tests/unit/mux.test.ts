@@ -177,7 +177,10 @@ describe("channels over one stream", () => {
       return Buffer.concat(frame(frameKind.room, id, payload));
     };
     const of = (kind: 1 | 3 | 4, id: number): Buffer => Buffer.concat(frame(kind, id));
-    /** What closes our side when the other one sends this, with one channel open and in nobody's reading. */
+    /**
+     * What closes our side when the other one sends this, with one channel open and in nobody's
+     * reading.
+     */
     const fate = async (sent: Buffer): Promise<string | undefined> => {
       const [near, far] = await pair();
       const mux = createMux(near);

@@ -2,9 +2,10 @@ import { describe, expect, it } from "vitest";
 import { type BuildFact, type Move, nextMove } from "../../src/domain/next-move.ts";
 import { type GateName, gateNames, type TaskStatus, type Verdict, type WaveStatus } from "../../src/domain/status.ts";
 
-// Explores every state a small build can reach: each move is applied as the coordinator applies it, and everything that
-// can happen outside (an agent succeeds or fails, a branch conflicts, a gate says this or that, a person cancels, time
-// runs out) branches the world. Invariants are checked in every state, and every path must come to an end.
+// Explores every state a small build can reach: each move is applied as the coordinator applies it,
+// and everything that can happen outside (an agent succeeds or fails, a branch conflicts, a gate
+// says this or that, a person cancels, time runs out) branches the world. Invariants are checked in
+// every state, and every path must come to an end.
 
 interface WorldTask {
   key: string;
@@ -236,7 +237,8 @@ function waveHappenings(world: World, wave: WorldWave): World[] {
       next.status = "running";
       waiting.status = "blocked";
     });
-    // Rejected, then reopened by a retry; not for ever, since a plan that was rejected is made again in a new wave.
+    // Rejected, then reopened by a retry; not for ever, since a plan that was rejected is made
+    // again in a new wave.
     const again = wave.number > 3 ? () => undefined : change;
     again((next, reopened) => {
       next.status = "running";

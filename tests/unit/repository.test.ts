@@ -11,9 +11,12 @@ import { attemptStatusSchema, buildStatusSchema, taskStatusSchema, waveStatusSch
 const root = fileURLToPath(new URL("../..", import.meta.url));
 const read = (path: string) => readFileSync(join(root, path), "utf8");
 const files = committedFiles();
-const pages = files.filter((path) => path.endsWith(".md") && !/\/seed\//.test(path));
+const pages = files.filter((path) => path.endsWith(".md") && !/\/seed\/|^src\/agents\/prompts\//.test(path));
 
-/** What is or may be committed; in an unpacked archive, which has no .git, what is no one's leavings. */
+/**
+ * What is or may be committed; in an unpacked archive, which has no .git, what is no one's
+ * leavings.
+ */
 function committedFiles(): string[] {
   if (existsSync(join(root, ".git"))) {
     const args = ["ls-files", "-z", "--cached", "--others", "--exclude-standard"];
@@ -142,6 +145,45 @@ function anchorsOf(page: string): Set<string> {
     ),
   );
 }
+
+describe("lines for people", () => {
+  const widest = 100;
+  /** Columns that are set out with spaces, and rulers. */
+  const isSetOut = (line: string) => /\S {3,}\S| {4}\S|-{20}/.test(line.slice(2));
+
+  it("end at 100 columns in documents, outside of tables and code", () => {
+    const wide = pages.flatMap((page) =>
+      proseOf(page)
+        .split("\n")
+        .filter(
+          (line) =>
+            line.length > widest &&
+            !/^\s*\||^#|^ {4}/.test(line) &&
+            !isSetOut(line) &&
+            /\s/.test(line.slice(4, widest)),
+        )
+        .map((line) => `${page}: ${line}`),
+    );
+    expect(wide).toEqual([]);
+  });
+
+  it("end at 100 columns in comments", () => {
+    const sources = files.filter((path) => /^(?:src|functions|scripts|bin|bench)\/.*\.(?:ts|mjs|js)$/.test(path));
+    const wide = sources.flatMap((path) =>
+      read(path)
+        .split("\n")
+        .filter(
+          (line) =>
+            line.length > widest &&
+            /^\s*(?:\/\/|\/?\*\*?) /.test(line) &&
+            !isSetOut(line) &&
+            !line.includes("biome-ignore"),
+        )
+        .map((line) => `${path}: ${line}`),
+    );
+    expect(wide).toEqual([]);
+  });
+});
 
 describe("what is committed", () => {
   // Written in parts, so that this file does not hold what it looks for.

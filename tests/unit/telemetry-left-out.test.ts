@@ -3,8 +3,8 @@ import { Inngest } from "inngest";
 import { serve } from "inngest/edge";
 import { describe, expect, it } from "vitest";
 
-// The Inngest SDK brings 200 MB of OpenTelemetry for `inngest/experimental`, which this project never loads; package.json
-// overrides it with an empty package.
+// The Inngest SDK brings 200 MB of OpenTelemetry for `inngest/experimental`, which this project
+// never loads; package.json overrides it with an empty package.
 
 describe("the Inngest SDK without OpenTelemetry's instrumentation", () => {
   it("is locked without it", () => {

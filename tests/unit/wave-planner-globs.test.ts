@@ -194,8 +194,9 @@ describe("matching of globs", () => {
   });
 });
 
-// Not among them: `**` in braces and at the end behind a pattern, where picomatch takes it for one segment at least,
-// and `[!a]`, which is the same as `[^a]` here, as in a shell, and not in picomatch.
+// Not among them: `**` in braces and at the end behind a pattern, where picomatch takes it for one
+// segment at least, and `[!a]`, which is the same as `[^a]` here, as in a shell, and not in
+// picomatch.
 const usualPart = fc.constantFrom(
   ..."* ? ?b a ab a* *b* *.ts a.ts .a [ab] [a-b]* [^a]? [id] {a,b} {a,b*} {ab,?}c {a,{b,ab}} \\* a\\[b\\]".split(" "),
 );

@@ -217,7 +217,9 @@ function simulate(plan: PlannablePlan): string[][] {
   return waves;
 }
 
-/** No schedule can have fewer waves than the longest path, or than an agent's tasks over its cap. */
+/**
+ * No schedule can have fewer waves than the longest path, or than an agent's tasks over its cap.
+ */
 function lowerBound(plan: PlannablePlan): number {
   const counts = new Map<string, number>();
   for (const task of plan.tasks) counts.set(task.agent, (counts.get(task.agent) ?? 0) + 1);

@@ -5,7 +5,10 @@ import { bytes, duration } from "../format.ts";
 import { watchInterrupts } from "../interrupts.ts";
 import type { Output } from "../output.ts";
 
-/** `agents install NAME`: puts a pinned agent where sandboxes find it. Ctrl-C leaves what was there before. */
+/**
+ * `agents install NAME`: puts a pinned agent where sandboxes find it. Ctrl-C leaves what was there
+ * before.
+ */
 export async function install(context: Context, name: string): Promise<number> {
   const config = await context.config();
   const begun = Date.now();
@@ -27,7 +30,9 @@ export async function install(context: Context, name: string): Promise<number> {
   }
 }
 
-/** In a terminal one line that changes; elsewhere its beginning alone, for there may be hundreds. */
+/**
+ * In a terminal one line that changes; elsewhere its beginning alone, for there may be hundreds.
+ */
 function asText(out: Output): (progress: InstallProgress) => void {
   return (progress) => {
     if (progress.type === "begin") {

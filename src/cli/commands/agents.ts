@@ -77,7 +77,10 @@ interface Role {
   readonly runtime: string;
 }
 
-/** What does a role's work when its plan does not say: a role without a runtime takes the plan's `default`. */
+/**
+ * What does a role's work when its plan does not say: a role without a runtime takes the plan's
+ * `default`.
+ */
 function rolesOf({ briefAgent }: Config): Role[] {
   const asked =
     briefAgent === null

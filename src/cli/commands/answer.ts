@@ -10,7 +10,10 @@ export interface AnswerOptions {
   readonly deny?: boolean;
 }
 
-/** `answer BUILD [QUESTION] --allow|--deny`: answers what an agent asks; without a number, the only question there is. */
+/**
+ * `answer BUILD [QUESTION] --allow|--deny`: answers what an agent asks; without a number, the only
+ * question there is.
+ */
 export function answer(
   context: Context,
   name: string,

@@ -126,7 +126,9 @@ async function run(given: Run): Promise<number> {
   });
 }
 
-/** The driver to build with, tried. Fails with `environment`, naming each problem and its remedy. */
+/**
+ * The driver to build with, tried. Fails with `environment`, naming each problem and its remedy.
+ */
 async function usableDriver({ context, presenter, options }: Run): Promise<string> {
   const config = await context.config();
   const name = config.sandboxDriver;
@@ -170,7 +172,9 @@ async function request(given: Run, session: Session, driver: string): Promise<nu
   return driveToEnd({ context, session, presenter, interrupts, buildId, from: "first", noWait });
 }
 
-/** What is told of can be gone on with: a build is named once it is in the database, and not before. */
+/**
+ * What is told of can be gone on with: a build is named once it is in the database, and not before.
+ */
 async function untilStored({ app }: Session, buildId: string): Promise<void> {
   const deadline = Date.now() + 60_000;
   while ((await app.store.builds.find({ id: buildId })) === null) {

@@ -9,7 +9,10 @@ import { isServed } from "../serving.ts";
 import { type Session, withSession } from "../session.ts";
 import { createPresenter, type Presenter } from "../view/presenter.ts";
 
-/** `cancel BUILD`: ends a build wherever it runs, or here when nobody drives it; returns when its work is kept. */
+/**
+ * `cancel BUILD`: ends a build wherever it runs, or here when nobody drives it; returns when its
+ * work is kept.
+ */
 export async function cancel(context: Context, name: string): Promise<number> {
   const presenter = createPresenter(context);
   try {

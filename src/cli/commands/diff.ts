@@ -18,7 +18,10 @@ interface Span {
 
 const maxBytes = 64 * 1024 * 1024;
 
-/** `diff BUILD [--task ID|--wave N]`: what a build, one of its tasks or one of its waves changed, as a unified diff. */
+/**
+ * `diff BUILD [--task ID|--wave N]`: what a build, one of its tasks or one of its waves changed, as
+ * a unified diff.
+ */
 export function diff(context: Context, name: string, options: DiffOptions): Promise<number> {
   if (options.task !== undefined && options.wave !== undefined) {
     throw new WavesmithError("usage", "diff takes --task or --wave, not both", {

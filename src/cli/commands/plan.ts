@@ -8,7 +8,10 @@ import { readPlan } from "../parts.ts";
 import { faultLine } from "../plan-faults.ts";
 import { planLines } from "../view/plan-lines.ts";
 
-/** `plan PLAN`: shows the waves it would run, the critical path and the faults; runs nothing. A plan that only lacks values of secrets is shown, too. */
+/**
+ * `plan PLAN`: shows the waves it would run, the critical path and the faults; runs nothing. A plan
+ * that only lacks values of secrets is shown, too.
+ */
 export async function plan(context: Context, file: string): Promise<number> {
   const { outline: read, graph, faults, refused, warnings } = await readPlan(file, context.environment);
   for (const warning of warnings) context.warn(warning);

@@ -21,8 +21,8 @@ export interface ResumeOptions {
 }
 
 /**
- * `resume BUILD`: goes on with a build that is not over; of one that is, prints the end again. With `--plan`, a build
- * that does not run gets an edited plan and goes on with it.
+ * `resume BUILD`: goes on with a build that is not over; of one that is, prints the end again. With
+ * `--plan`, a build that does not run gets an edited plan and goes on with it.
  */
 export async function resume(
   context: Context,
@@ -63,8 +63,8 @@ function tellEdit(context: Context, { added, again, removed, kept }: PlanEdit): 
 }
 
 /**
- * Opens everything, finds the build and asks `prepare` whether there is something to go on with: then it is driven to
- * its end, said to be `doing` that, else its end is told.
+ * Opens everything, finds the build and asks `prepare` whether there is something to go on with:
+ * then it is driven to its end, said to be `doing` that, else its end is told.
  */
 export async function goOn(
   context: Context,

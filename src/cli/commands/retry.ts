@@ -2,7 +2,10 @@ import type { Context } from "../context.ts";
 import { requireDriver } from "../parts.ts";
 import { goOn, type ResumeOptions } from "./resume.ts";
 
-/** `retry BUILD`: new attempts for what failed, then as `resume`. Fails with `conflict` when there is nothing to do again. */
+/**
+ * `retry BUILD`: new attempts for what failed, then as `resume`. Fails with `conflict` when there
+ * is nothing to do again.
+ */
 export function retry(context: Context, name: string, options: ResumeOptions): Promise<number> {
   return goOn(context, name, { ...options, doing: "retrying" }, async ({ app, config }, { build }) => {
     await requireDriver(config, build.sandboxDriver);

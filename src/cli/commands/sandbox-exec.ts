@@ -10,7 +10,10 @@ import type { App, GuestClient, SandboxEndpoint, SandboxRow, StageSpec } from ".
 type InputStream = AsyncIterable<Buffer | string> & { readonly isTTY?: boolean };
 
 const longestMs = 24 * 3_600_000;
-/** What a command prints is kept on the volume while it is being read; beyond this its middle is left out. */
+/**
+ * What a command prints is kept on the volume while it is being read; beyond this its middle is
+ * left out.
+ */
 const outputLimitBytes = 1024 ** 3;
 const chunkBytes = 256 * 1024;
 /** How long the last of what was printed to standard error is waited for. */
@@ -18,8 +21,9 @@ const restMs = 10_000;
 const interrupted = 130;
 
 /**
- * `sandbox exec NAME -- CMD…`: runs a command in the sandbox, in the joined tree. Its output is shown as it comes, its
- * exit code is this command's, Ctrl-C ends it; a sandbox that was started for it is stopped again.
+ * `sandbox exec NAME -- CMD…`: runs a command in the sandbox, in the joined tree. Its output is
+ * shown as it comes, its exit code is this command's, Ctrl-C ends it; a sandbox that was started
+ * for it is stopped again.
  */
 export function exec(
   context: Context,
@@ -51,8 +55,8 @@ interface Command {
   readonly key: string;
 }
 
-// A job's output is one stream. What the command prints to standard error goes through a pipe of the volume to a second
-// job, so that the two can be told apart here as well.
+// A job's output is one stream. What the command prints to standard error goes through a pipe of
+// the volume to a second job, so that the two can be told apart here as well.
 async function run(context: Context, { guest, workspaceRoot }: SandboxEndpoint, command: Command): Promise<number> {
   const { key, argv } = command;
   const errorKey = `${key}-stderr`;
@@ -136,7 +140,8 @@ async function copyBoth(context: Context, guest: GuestClient, keys: { key: strin
       // At the pace of whoever reads: a long output is not gathered here.
       await out.drained();
     });
-    // Nothing holds the pipe any more, so its reader ends by itself; unless the command never came to open it.
+    // Nothing holds the pipe any more, so its reader ends by itself; unless the command never came
+    // to open it.
     const late = delay(restMs, undefined, { signal: over.signal }).then(() =>
       guest.cancelJob(keys.errorKey, { reason: "the command has ended", graceMs: 100 }),
     );

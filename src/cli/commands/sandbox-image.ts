@@ -12,7 +12,10 @@ export interface ImageOptions {
   readonly chromium?: boolean;
 }
 
-/** `sandbox image build`: makes the image of Docker sandboxes, showing each step. Ctrl-C ends the engine's build, too. */
+/**
+ * `sandbox image build`: makes the image of Docker sandboxes, showing each step. Ctrl-C ends the
+ * engine's build, too.
+ */
 export async function buildImage(context: Context, options: ImageOptions): Promise<number> {
   const config = await context.config();
   const begun = Date.now();

@@ -11,7 +11,10 @@ export interface SnapshotCommand {
   readonly list?: boolean;
 }
 
-/** `sandbox snapshot PROJECT [--format tar.gz]`, and with `--list` those there are, of one project or of all. */
+/**
+ * `sandbox snapshot PROJECT [--format tar.gz]`, and with `--list` those there are, of one project
+ * or of all.
+ */
 export function snapshot(context: Context, name: string | undefined, options: SnapshotCommand): Promise<number> {
   if (options.list === true) return list(context, name);
   if (name === undefined) {
@@ -102,7 +105,10 @@ const described = (row: SnapshotRow, project: string) => ({
   expiresAt: row.expiresAt.toISOString(),
 });
 
-/** `sandbox restore PROJECT [SNAPSHOT]`: puts a snapshot, else the latest one, in place of the volume. */
+/**
+ * `sandbox restore PROJECT [SNAPSHOT]`: puts a snapshot, else the latest one, in place of the
+ * volume.
+ */
 export function restore(context: Context, name: string, snapshotId: string | undefined): Promise<number> {
   const work = async (app: App, { projectId }: SandboxRow): Promise<number> => {
     const row = await chosen(context, app, { name, projectId, snapshotId });

@@ -10,8 +10,8 @@ import { withSteering } from "../steering.ts";
 const dayMs = 24 * 3600 * 1000;
 
 /**
- * `shell BUILD [--task ID]`: a shell in the build's sandbox, in a tree of its own: of the build's head, or of what the
- * task last committed. What is done there is thrown away with it.
+ * `shell BUILD [--task ID]`: a shell in the build's sandbox, in a tree of its own: of the build's
+ * head, or of what the task last committed. What is done there is thrown away with it.
  */
 export function shell(context: Context, name: string, taskKey: string | undefined): Promise<number> {
   return withSteering(context, async ({ app }) => {
@@ -66,7 +66,8 @@ async function converse(guest: Guest, treePath: string): Promise<number> {
   const limits = { timeoutMs: dayMs, outputLimitBytes: 64 * 1024 * 1024 };
   await guest.startJob(key, { stages: [{ ...stage, ...limits }], writable: [treePath], labels: { shell: treePath } });
   const input = forwardInput(guest, key, terminal);
-  // A signal, a terminal that is closed among them, would leave the shell at work and the sandbox with it.
+  // A signal, a terminal that is closed among them, would leave the shell at work and the sandbox
+  // with it.
   const interrupts = watchInterrupts(process);
   const left = { reason: "the shell was left", graceMs: 500 };
   interrupts.on(() => void guest.cancelJob(key, left).catch(() => undefined)); // Done again below, where it may fail.

@@ -32,7 +32,10 @@ export function gateLines(waveNumber: number, gate: GateView): Line[] {
   return verdict === "passed" || idle ? [head, ...added] : [head, ...added, ...findingLines(gate.findings, "    ")];
 }
 
-/** What the gate's agent added, and what of it could not be run and why; what failed is among the findings. */
+/**
+ * What the gate's agent added, and what of it could not be run and why; what failed is among the
+ * findings.
+ */
 export function addedLines(added: AddedChecks | undefined, indent: string): Line[] {
   if (added === undefined) return [];
   const isWhole = added.lack === null && added.checks.every(({ result }) => result?.outcome === "passed");

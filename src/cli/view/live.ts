@@ -8,7 +8,8 @@ import { type Row, type Segment, segment } from "./segments.ts";
 import { andSpent, budgetText, spentBy, spentByTask, spentText } from "./spending.ts";
 import { currentWave, liveAttempt, phaseOf, waitsFor } from "./waiting.ts";
 
-// The region of a terminal that shows a build as it is now. Pure: a view, a size and a moment give rows.
+// The region of a terminal that shows a build as it is now. Pure: a view, a size and a moment give
+// rows.
 
 export interface LiveOptions {
   readonly rows: number;
@@ -41,7 +42,9 @@ function glyphOf(status: string): Segment {
   return known === undefined ? waitingGlyph : segment(known.tone, known.glyph);
 }
 
-/** At most `rows` rows: header, waves that passed, the current wave in full, what comes after it. */
+/**
+ * At most `rows` rows: header, waves that passed, the current wave in full, what comes after it.
+ */
 export function renderLive(view: BuildView, options: LiveOptions): Row[] {
   const wave = currentWave(view);
   const head = [[], headerRow(view, options), ...questionRows(view, options.now)];

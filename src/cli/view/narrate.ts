@@ -7,8 +7,8 @@ import type { Line } from "./line.ts";
 import { waveMs } from "./result.ts";
 import { andSpent, spentBy, spentInWave } from "./spending.ts";
 
-// What happened between two looks at a build, as lines. Pure: nothing is missed however long the looks are apart, and
-// nothing is told twice.
+// What happened between two looks at a build, as lines. Pure: nothing is missed however long the
+// looks are apart, and nothing is told twice.
 
 interface Told extends Line {
   readonly at: number;

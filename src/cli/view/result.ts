@@ -65,13 +65,19 @@ export function elapsedMs({ build }: BuildView, now: Date): number {
   return Math.max(0, end.getTime() - (build.startedAt ?? build.createdAt).getTime());
 }
 
-/** The same in words. Of a build that ran more than once the time between counts, too: it is said so. */
+/**
+ * The same in words. Of a build that ran more than once the time between counts, too: it is said
+ * so.
+ */
 export function elapsedText(view: BuildView, now: Date): string {
   const elapsed = duration(elapsedMs(view, now));
   return view.build.epoch === 0 ? elapsed : `${elapsed} since it was first started`;
 }
 
-/** How long a wave took. Of one that was opened again only the time in which something of it was at work counts. */
+/**
+ * How long a wave took. Of one that was opened again only the time in which something of it was at
+ * work counts.
+ */
 export function waveMs(wave: WaveView, now: Date): number {
   const until = (wave.endedAt ?? now).getTime();
   if (wave.epoch === 0) return until - wave.createdAt.getTime();
@@ -95,7 +101,8 @@ function waveResult(view: BuildView, wave: WaveView): WaveResult {
     status: wave.status,
     tasks: wave.taskKeys.map((key) => {
       const task = view.tasks.find((candidate) => candidate.key === key)!;
-      // One that a conflict sent back is told as such here, and by its end in the wave it is in now.
+      // One that a conflict sent back is told as such here, and by its end in the wave it is in
+      // now.
       const status = task.waveNumber === wave.number ? task.status : "pending";
       const attempts = wave.attempts.filter((attempt) => attempt.taskKey === key).length;
       return { id: key, agent: task.agent, status, attempts, ...spentField(spentByTask(view, key, [wave])) };
@@ -127,7 +134,9 @@ interface LatestGate {
   readonly added?: AddedChecks;
 }
 
-/** Each gate once, with its last verdict, how often it ran and what its agent added to the last run. */
+/**
+ * Each gate once, with its last verdict, how often it ran and what its agent added to the last run.
+ */
 export function latestGates(wave: WaveView): LatestGate[] {
   const latest = new Map<string, LatestGate>();
   for (const run of wave.gates) {

@@ -2,7 +2,10 @@ import { stripVTControlCharacters } from "node:util";
 import type { Output } from "../output.ts";
 import { cutRow, paintRow, plainText, type Row, widthOf } from "./segments.ts";
 
-/** A region at the bottom of a terminal that is drawn again and again, with a log that scrolls away above it. */
+/**
+ * A region at the bottom of a terminal that is drawn again and again, with a log that scrolls away
+ * above it.
+ */
 export interface Screen {
   /** Shows these rows in place of the ones before. */
   show(rows: readonly Row[]): void;
@@ -23,8 +26,8 @@ const clearBelow = "\x1b[J";
 const keptLines = 300;
 
 /**
- * Empties what is visible, line by line, and goes to its top. To clear it at once would make some terminals push it all
- * into their memory once more, where what they had wrapped would stay.
+ * Empties what is visible, line by line, and goes to its top. To clear it at once would make some
+ * terminals push it all into their memory once more, where what they had wrapped would stay.
  */
 const wipe = (rows: number): string =>
   `${Array.from({ length: rows }, (_, row) => `\x1b[${row + 1};1H\x1b[2K`).join("")}\x1b[H`;
@@ -48,7 +51,10 @@ export function createScreen(out: Pick<Output, "raw" | "size" | "paint">): Scree
   let open = false;
   let logged: readonly string[] = [];
 
-  /** Moves to where the region begins: rows that a narrower terminal has wrapped since take more than one. */
+  /**
+   * Moves to where the region begins: rows that a narrower terminal has wrapped since take more
+   * than one.
+   */
   const toStart = (columns: number): string => {
     const height = drawn.reduce((total, row) => total + Math.max(1, Math.ceil(widthOf(plainText(row)) / columns)), 0);
     return height === 0 ? "\r" : `\x1b[${height}A\r`;
@@ -62,12 +68,14 @@ export function createScreen(out: Pick<Output, "raw" | "size" | "paint">): Scree
     const changed = now.length !== painted.length || now.some((text, index) => text !== painted[index]);
     if (inPlace && !changed) return;
     const text = now.map((row, index) => (inPlace && row === painted[index] ? "\n" : `${row}${clearLine}\n`)).join("");
-    // What a terminal makes of wrapped rows when its width changes, and when it tells, differs: all is drawn anew.
+    // What a terminal makes of wrapped rows when its width changes, and when it tells, differs: all
+    // is drawn anew.
     const anew = open && width !== columns;
     const lines = anew ? lastLines(logged, height - fitting.length - 1, columns) : above;
     const start = anew ? wipe(height) : toStart(columns);
     const log = lines.map((line) => `${line}${clearLine}\n`).join("");
-    // A row that was wrapped once stays joined to the next until it is cleared as a whole: before, not after.
+    // A row that was wrapped once stays joined to the next until it is cleared as a whole: before,
+    // not after.
     const fresh = inPlace ? "" : clearBelow;
     out.raw(`${beginFrame}${open ? "" : hideCursor}${start}${fresh}${log}${text}${clearBelow}${endFrame}`);
     drawn = fitting;

@@ -2,7 +2,8 @@ import type { BuildView, WaveView } from "../../coordinator/build/read-build.ts"
 import { nothingSpent, type Spending, type SpendingSum, totalSpending } from "../../domain/models.ts";
 import { count } from "../format.ts";
 
-// What models took, of an attempt, a task, a wave or a build. What has no known price is never told as nothing.
+// What models took, of an attempt, a task, a wave or a build. What has no known price is never told
+// as nothing.
 
 /** What these attempts and gate runs spent. */
 export const spentBy = ({ spending }: BuildView, owners: readonly { readonly id: string }[]): Spending =>

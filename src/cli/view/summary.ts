@@ -81,7 +81,10 @@ function signInLines({ waves }: BuildView, hints: Hints): Line[] {
   return [{ tone: "strong", text }];
 }
 
-/** What ended at a limit, or at a gate that could not judge, ends so again as long as the plan asks for the same: what to change. */
+/**
+ * What ended at a limit, or at a gate that could not judge, ends so again as long as the plan asks
+ * for the same: what to change.
+ */
 function planLines(view: BuildView, hints: Hints): Line[] {
   const wave = view.waves.at(-1);
   const gate = wave === undefined ? null : blockingGate(wave);
@@ -217,7 +220,10 @@ const placePatterns = [
   /(?:^|[\s(])(?:file:\/\/)?((?:\/|\.{1,2}\/)?[\w@.+-]+(?:\/[\w@.+-]+)*\.[A-Za-z]\w*):(\d+)(?::\d+)?/gm,
 ];
 
-/** Files and lines that an output names, those of the project rather than of its tools; at most three. */
+/**
+ * Files and lines that an output names, those of the project rather than of its tools; at most
+ * three.
+ */
 export function placesIn(output: string): string[] {
   const text = harmless(output);
   const found = placePatterns.flatMap((pattern) =>

@@ -14,5 +14,8 @@ const named = [
   ")",
 ];
 
-/** What `find .` is told to find the files below a folder that agents take as instructions; a `-print…` goes after it. */
+/**
+ * What `find .` is told to find the files below a folder that agents take as instructions; a
+ * `-print…` goes after it.
+ */
 export const agentFileSearch: readonly string[] = [...installed, ...named, "!", "-type", "d"];

@@ -8,13 +8,19 @@ import { sharesTree } from "../wave/shared-tree.ts";
 import { agentFileSearch } from "./agent-file-search.ts";
 import { waveMembers } from "./start-attempt.ts";
 
-// What agents read as instructions is changed by whom the plan lets, and by nobody else: else one agent steers the next.
+// What agents read as instructions is changed by whom the plan lets, and by nobody else: else one
+// agent steers the next.
 //
-// A1. An attempt that changes such a file without a declared glob that names it is refused: its work stays on its own
-//     branch and joins nothing. A fix and generated files may change what a task of the wave, or the plan, declares.
-// A2. In a tree that several share others may have read it already: whoever ends while it is there is refused.
+// A1. An attempt that changes such a file without a declared glob that names it is refused: its
+// work stays on its own branch and joins nothing. A fix and generated files may change what a task
+// of the wave, or the plan, declares.
+// A2. In a tree that several share others may have read it already: whoever ends while it is there
+// is refused.
 
-/** Why an attempt's change of agents' files is not let through; null when there is none, or all are declared. */
+/**
+ * Why an attempt's change of agents' files is not let through; null when there is none, or all are
+ * declared.
+ */
 export async function plantedReason(
   ports: Ports,
   endpoint: SandboxEndpoint,
@@ -53,7 +59,10 @@ const mostLinkSteps = 20;
 const mostBases = 64;
 const known = new Map<string, Promise<AgentLink[]>>();
 
-/** The links of a commit that agents read as instructions, such as `CLAUDE.md -> docs/guide.md`. Asked of git once a commit. */
+/**
+ * The links of a commit that agents read as instructions, such as `CLAUDE.md -> docs/guide.md`.
+ * Asked of git once a commit.
+ */
 function agentLinks(ports: Ports, projectId: string, sha: string): Promise<AgentLink[]> {
   const found = known.get(sha) ?? findLinks(ports, projectId, sha);
   known.set(sha, found);
@@ -76,7 +85,10 @@ async function findLinks({ workspace }: Ports, projectId: string, sha: string): 
   return found;
 }
 
-/** Where a link leads in its tree, links on the way followed; null when it leads out of it or in a circle. */
+/**
+ * Where a link leads in its tree, links on the way followed; null when it leads out of it or in a
+ * circle.
+ */
 async function follow(
   path: string,
   links: ReadonlySet<string>,
@@ -95,7 +107,10 @@ async function follow(
   return null;
 }
 
-/** Undeclared ones among the files of a shared tree, also those that git ignores: an agent reads them all the same. */
+/**
+ * Undeclared ones among the files of a shared tree, also those that git ignores: an agent reads
+ * them all the same.
+ */
 async function plantedInShared(
   ports: Ports,
   { guest }: SandboxEndpoint,
@@ -130,7 +145,10 @@ async function differs(
   return before === null || now === null || !before.equals(now);
 }
 
-/** Settings by which a mere `git status` or `git diff` runs a program; tools that set up a repository set none of these. */
+/**
+ * Settings by which a mere `git status` or `git diff` runs a program; tools that set up a
+ * repository set none of these.
+ */
 const runsPrograms =
   /^\s*(fsmonitor\s*=\s*(?!true\s*$|false\s*$)|(external|textconv|pager|sshcommand)\s*=|\[include)/im;
 

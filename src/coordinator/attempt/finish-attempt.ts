@@ -37,7 +37,8 @@ import {
   waveMembers,
 } from "./start-attempt.ts";
 
-// W5. An agent's claim to be finished proves nothing: exit status, acceptance checks and the diff in git decide.
+// W5. An agent's claim to be finished proves nothing: exit status, acceptance checks and the diff
+// in git decide.
 // W8. Work is kept on a ref of the authority before the tree that holds it is removed.
 
 const maxLosses = 3;
@@ -48,11 +49,15 @@ export async function finishAttempt(ports: Ports, refer: AttemptRefer): Promise<
   await settleAttempt(ports, refer);
 }
 
-/** Commits what the attempt's tree holds and puts it on the attempt's ref; whatever the outcome, nothing is thrown away. */
+/**
+ * Commits what the attempt's tree holds and puts it on the attempt's ref; whatever the outcome,
+ * nothing is thrown away.
+ */
 export async function keepAttempt(ports: Ports, refer: AttemptRefer): Promise<void> {
   const loaded = await loadAttempt(ports, refer.attemptId);
   const { attempt, build } = loaded;
-  // Once it is kept it is not looked at again: settling it may already have given back its paths of a shared tree.
+  // Once it is kept it is not looked at again: settling it may already have given back its paths of
+  // a shared tree.
   if (attempt.fence !== refer.fence || !["running", "starting"].includes(attempt.status)) return;
   const endpoint = await ensureSandbox(ports, build);
   const mask = await attemptMask(ports, build, attempt);
@@ -90,7 +95,10 @@ export async function keepAttempt(ports: Ports, refer: AttemptRefer): Promise<vo
   );
 }
 
-/** The verdict on a planner's attempt rests on the plan it handed in; what else it changed is kept and never joined. */
+/**
+ * The verdict on a planner's attempt rests on the plan it handed in; what else it changed is kept
+ * and never joined.
+ */
 async function keepPlan(
   ports: Ports,
   endpoint: SandboxEndpoint,
@@ -132,7 +140,9 @@ async function handedInSummary(
   return ports.agents.parseResult(file === null ? null : mask(file.toString("utf8"))).summary;
 }
 
-/** What an agent of the Agent Client Protocol said at its end, for those whose tasks depend on it. */
+/**
+ * What an agent of the Agent Client Protocol said at its end, for those whose tasks depend on it.
+ */
 async function lastWords(
   ports: Ports,
   endpoint: SandboxEndpoint,
@@ -202,7 +212,10 @@ async function explained(
   return { outcome, reason: await withDenials(ports, build, { reason, since: new Date(state.createdAt) }) };
 }
 
-/** A job that was ended though nobody cancelled its build went with its sandbox, which somebody stopped. */
+/**
+ * A job that was ended though nobody cancelled its build went with its sandbox, which somebody
+ * stopped.
+ */
 function cancelledAs(reason: string | null, status: BuildStatus): Judgement {
   if (reason === overBudget) return { outcome: "over-budget", reason: "the time limit of the plan is used up" };
   if (status !== "cancelling") return { outcome: "lost", reason: `its sandbox was stopped: ${reason}` };
@@ -234,14 +247,19 @@ async function guardFix(
   };
 }
 
-/** Names of files are in findings, prompts and views without end: a secret is in none of them (W12). */
+/**
+ * Names of files are in findings, prompts and views without end: a secret is in none of them (W12).
+ */
 function guardNames(kept: KeepResult | null, mask: Mask, judged: Judgement): Judgement {
   const telling = kept?.changed.find(({ path }) => mask(path) !== path);
   if (judged.outcome !== "succeeded" || telling === undefined) return judged;
   return { outcome: "refused", reason: `the name of a file that it changed holds a secret: ${mask(telling.path)}` };
 }
 
-/** One agent neither steers the next unseen (A1, A2 in agent-files.ts) nor changes what judges it (G1, G2 in gate-files.ts). */
+/**
+ * One agent neither steers the next unseen (A1, A2 in agent-files.ts) nor changes what judges it
+ * (G1, G2 in gate-files.ts).
+ */
 async function guardDecidingFiles(
   ports: Ports,
   endpoint: SandboxEndpoint,
@@ -265,7 +283,10 @@ async function checkFix(ports: Ports, projectId: string, attempt: AttemptRow, ke
   });
 }
 
-/** What an agent's own end counts as. That it finished is never one: its checks and its diff decide (W5). */
+/**
+ * What an agent's own end counts as. That it finished is never one: its checks and its diff decide
+ * (W5).
+ */
 function outcomeOfEnd(end: AgentEnd): AttemptOutcome {
   if (end === "refused" || end === "over-budget") return end;
   return end === "stalled" ? "timed-out" : "failed";
@@ -411,7 +432,10 @@ async function repeatHeadAttempt(transaction: StoreTransaction, ports: Ports, at
   await askHeadAttempt(transaction, build, wave.number, { ...again, kind, role });
 }
 
-/** Asks for an attempt on a wave's head: `agent/quality.fix`, or `agent/execution.<role>` for generated files. */
+/**
+ * Asks for an attempt on a wave's head: `agent/quality.fix`, or `agent/execution.<role>` for
+ * generated files.
+ */
 export async function askHeadAttempt(
   transaction: StoreTransaction,
   build: Parameters<typeof emitFor>[1],
@@ -430,14 +454,18 @@ export async function askHeadAttempt(
   });
 }
 
-/** Removes what the settled attempt left on the volume; work that could not be kept before is kept first (W8). */
+/**
+ * Removes what the settled attempt left on the volume; work that could not be kept before is kept
+ * first (W8).
+ */
 export async function closeAttempt(ports: Ports, refer: AttemptRefer): Promise<void> {
   const loaded = await loadAttempt(ports, refer.attemptId);
   const { attempt, build } = loaded;
   if (attempt.status !== "settled") return;
   const endpoint = await ensureSandbox(ports, build);
   const hadJob = await dropJob(ports, endpoint, attempt.jobKey);
-  // In a tree that others share the task's next attempt may be at work: whoever starts it, or joins the wave, keeps it.
+  // In a tree that others share the task's next attempt may be at work: whoever starts it, or joins
+  // the wave, keeps it.
   if (hadJob && attempt.commitSha === null && !sharesTree(attempt)) {
     const kept = await keepTree(ports, endpoint, loaded).catch((error: unknown) => {
       if (!isDiskFull(error)) throw error;

@@ -17,13 +17,17 @@ const bulkyKib = 4 * 1024;
 /** What became of an attempt's work. */
 export interface Keeping {
   readonly kept: KeepResult | null;
-  /** There was no room on the disk: what was given up for the rest, or that the tree stays. Null when there was room. */
+  /**
+   * There was no room on the disk: what was given up for the rest, or that the tree stays. Null
+   * when there was room.
+   */
   readonly noRoom: string | null;
 }
 
 /**
- * Keeps an attempt's work, also on a full disk. A job that failed most likely filled it: then the large files that it
- * made are given up for the sake of the others, and for the space. Of work that passed nothing is given up.
+ * Keeps an attempt's work, also on a full disk. A job that failed most likely filled it: then the
+ * large files that it made are given up for the sake of the others, and for the space. Of work that
+ * passed nothing is given up.
  */
 export async function keepWork(
   ports: Ports,
@@ -50,7 +54,10 @@ export async function unlessFull(keep: Promise<KeepResult | null>): Promise<Keep
   });
 }
 
-/** The paths of a task in the tree that its wave shares; null: all of the tree is the attempt's to keep. */
+/**
+ * The paths of a task in the tree that its wave shares; null: all of the tree is the attempt's to
+ * keep.
+ */
 export const ownWrites = ({ attempt, task }: AttemptInContext): readonly string[] | null =>
   sharedTreeAt(attempt.treePath) === null ? null : (task?.definition.writes ?? null);
 

@@ -7,9 +7,10 @@ import type { Ports } from "../port.ts";
 
 // What an agent wants to do and may not, asked of a person while one is there.
 //
-// Q1. A question is a row once the output that asks it is stored; it is the agent's host that waits, not we, so it is
-//     still asked after whoever drove the build is gone.
-// Q2. An answer counts once it is in the row; the file by which the host learns of it can be written any number of times.
+// Q1. A question is a row once the output that asks it is stored; it is the agent's host that
+// waits, not we, so it is still asked after whoever drove the build is gone.
+// Q2. An answer counts once it is in the row; the file by which the host learns of it can be
+// written any number of times.
 
 /** A host says how long it waits; it is not believed beyond this. */
 const longestWaitMs = 10 * 60_000;
@@ -66,7 +67,10 @@ export interface GivenAnswer {
   readonly by: string;
 }
 
-/** Answers a question of a build. Fails with `not-found` and with `conflict` when it is not waited for any more. */
+/**
+ * Answers a question of a build. Fails with `not-found` and with `conflict` when it is not waited
+ * for any more.
+ */
 export async function answerQuestion(ports: Ports, build: BuildRow, given: GivenAnswer): Promise<QuestionRow> {
   const id = await pick(ports, build, given);
   const { answer, by } = given;
@@ -95,7 +99,10 @@ function notWaiting(id: number, row: QuestionRow | null): WavesmithError {
   return new WavesmithError("conflict", `question ${id} ${why}`, { remedy: `wavesmith status ${row.buildId}` });
 }
 
-/** At once, so that the agent need not wait for its job's watcher, which does it when this could not. */
+/**
+ * At once, so that the agent need not wait for its job's watcher, which does it when this could
+ * not.
+ */
 async function tellHost(ports: Ports, build: BuildRow, question: QuestionRow): Promise<void> {
   try {
     const endpoint = await ports.driver(build.sandboxDriver).find(build.projectId as never);

@@ -26,7 +26,10 @@ export type LoadedAttempt = AttemptInContext;
 export const loadAttempt = (ports: Pick<Ports, "store">, attemptId: string): Promise<LoadedAttempt> =>
   ports.store.attemptInContext(attemptId);
 
-/** Takes an attempt that was asked for. False when it is not ours to start: settled, fenced off or already running. */
+/**
+ * Takes an attempt that was asked for. False when it is not ours to start: settled, fenced off or
+ * already running.
+ */
 export async function claimAttempt(
   ports: Ports,
   { attemptId, fence, buildId }: AttemptRefer & { readonly buildId: string },
@@ -47,8 +50,9 @@ export async function claimAttempt(
 }
 
 /**
- * Opens the attempt's clean tree at its base; one that is there already is its own, and may have its job at work in it, or
- * what that has left (W8). One without either is made afresh once the machine was started anew.
+ * Opens the attempt's clean tree at its base; one that is there already is its own, and may have
+ * its job at work in it, or what that has left (W8). One without either is made afresh once the
+ * machine was started anew.
  */
 async function openTree(
   ports: Ports,
@@ -63,8 +67,8 @@ async function openTree(
 }
 
 /**
- * Opens the attempt's tree and starts its job there: setup, services, the agent, its acceptance checks. False when it was
- * settled meanwhile.
+ * Opens the attempt's tree and starts its job there: setup, services, the agent, its acceptance
+ * checks. False when it was settled meanwhile.
  */
 export async function startAttemptJob(ports: Ports, refer: AttemptRefer): Promise<boolean> {
   const loaded = await loadAttempt(ports, refer.attemptId);
@@ -77,7 +81,8 @@ export async function startAttemptJob(ports: Ports, refer: AttemptRefer): Promis
     endpoint.guest.stat(attempt.treePath),
     attemptStages(ports, endpoint, loaded),
   ]);
-  // A volume that was lost since then took the tree along, and a job must not begin in an empty folder.
+  // A volume that was lost since then took the tree along, and a job must not begin in an empty
+  // folder.
   if (tree === null) await openTree(ports, endpoint, loaded);
   await readySurroundings(ports, endpoint, loaded);
   const isAtWork = await startJob(ports, endpoint, {
@@ -97,7 +102,8 @@ export async function startAttemptJob(ports: Ports, refer: AttemptRefer): Promis
     { status: "running", startedAt: ports.clock.now() },
   );
   if (started !== undefined || (isAtWork && !sharesTree(attempt))) return true;
-  // Its job is over, or went with the tree that it shares, and nobody is told of that end: whoever is settled closes what is left.
+  // Its job is over, or went with the tree that it shares, and nobody is told of that end: whoever
+  // is settled closes what is left.
   return (await ports.store.attempts.get({ id: attempt.id })).status !== "settled";
 }
 
@@ -124,7 +130,8 @@ async function attemptStages(
     sha: attempt.baseSha,
     treePath: attempt.treePath,
     shared: sharesTree(attempt),
-    // The base of a wave is in main; a fix and generated files begin on its head, which no gate has judged.
+    // The base of a wave is in main; a fix and generated files begin on its head, which no gate has
+    // judged.
     ...(attempt.kind === "task" ? { mayFill: { build, waveId: attempt.waveId } } : {}),
     ...(task === null ? {} : { env: task.definition.env }),
     mentions: commandsOf(loaded),
@@ -156,7 +163,10 @@ async function attemptStages(
   return { stages: [agent, ...checks], setting };
 }
 
-/** The commands of an attempt, when they tell all it may need; null for an agent, whose needs are unknown. */
+/**
+ * The commands of an attempt, when they tell all it may need; null for an agent, whose needs are
+ * unknown.
+ */
 function commandsOf({ attempt, build, task }: LoadedAttempt): string[] | null {
   if (attempt.kind === "generate") return build.plan.generated.map((entry) => entry.by);
   if (task === null || task.definition.run === null) return null;

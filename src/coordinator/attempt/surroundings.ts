@@ -4,15 +4,17 @@ import type { SandboxEndpoint } from "../../sandbox/port.ts";
 import type { BuildRow } from "../../store/port.ts";
 import type { Ports } from "../port.ts";
 
-// Agents also read what lies in the folders above their tree, and in their home. Where each job has a mount namespace of
-// its own (`local`) no other can write there; elsewhere only the user inside keeps jobs apart, which is none.
+// Agents also read what lies in the folders above their tree, and in their home. Where each job has
+// a mount namespace of its own (`local`) no other can write there; elsewhere only the user inside
+// keeps jobs apart, which is none.
 
 /** Whether no job can write where another one reads, but for what they share on purpose. */
 export const keepsJobsApart = ({ sandboxDriver }: BuildRow): boolean => sandboxDriver === "local";
 
 /**
- * Removes what others put above the trees for agents to take as instructions, and with `home` a home that somebody
- * made ready before its first use. To be called before an agent's job is started. Nothing there is ever work of anybody's.
+ * Removes what others put above the trees for agents to take as instructions, and with `home` a
+ * home that somebody made ready before its first use. To be called before an agent's job is
+ * started. Nothing there is ever work of anybody's.
  */
 export async function clearSurroundings(
   ports: Ports,

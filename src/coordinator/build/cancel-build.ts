@@ -9,8 +9,8 @@ import type { Ports } from "../port.ts";
 import { stopPreview } from "../preview/preview.ts";
 import { ensureSandbox } from "../sandboxes/sandboxes.ts";
 
-// W13. Cancel is a row going running → cancelling that fences every verb but keeping work, confirming stops and
-// delivering a wave already `passed`; `cancelled` follows the last of these.
+// W13. Cancel is a row going running → cancelling that fences every verb but keeping work,
+// confirming stops and delivering a wave already `passed`; `cancelled` follows the last of these.
 
 /** Asks for the end of a build. False when it has ended already. */
 export async function requestCancel(ports: Ports, buildId: string, reason: string): Promise<boolean> {
@@ -31,8 +31,8 @@ export async function requestCancel(ports: Ports, buildId: string, reason: strin
 }
 
 /**
- * Takes an event that asks for the end of a build. One of our own is the echo of a request that stands in the build's
- * row already, and may come late, when the build runs again.
+ * Takes an event that asks for the end of a build. One of our own is the echo of a request that
+ * stands in the build's row already, and may come late, when the build runs again.
  */
 export async function takeCancelRequest(
   ports: Ports,
@@ -55,7 +55,10 @@ async function cancelQueued(
   await emitFor(transaction, build, "project/build.cancelled", build.id, build.epoch);
 }
 
-/** What was asked for and never started is over at once; its fence is raised, so that a late start finds it closed. */
+/**
+ * What was asked for and never started is over at once; its fence is raised, so that a late start
+ * finds it closed.
+ */
 async function settleUnstarted(transaction: StoreTransaction, ports: Ports, buildId: string): Promise<void> {
   const settled = await transaction.attempts.update(
     { buildId, status: "requested" },
@@ -69,8 +72,9 @@ async function settleUnstarted(transaction: StoreTransaction, ports: Ports, buil
 }
 
 /**
- * Ends the jobs of a cancelled build inside its sandbox; resolves once nothing of them is left. Their ends are then
- * told by the watcher, so that work is kept before the attempts settle. Safe to call again.
+ * Ends the jobs of a cancelled build inside its sandbox; resolves once nothing of them is left.
+ * Their ends are then told by the watcher, so that work is kept before the attempts settle. Safe to
+ * call again.
  */
 export async function stopBuildJobs(ports: Ports, buildId: string): Promise<void> {
   const build = await ports.store.builds.get({ id: buildId });
@@ -79,7 +83,10 @@ export async function stopBuildJobs(ports: Ports, buildId: string): Promise<void
   await closeAbandonedGates(ports, buildId);
 }
 
-/** A gate's run that was asked for again was abandoned before it started; what its earlier jobs left is closed by nobody else. */
+/**
+ * A gate's run that was asked for again was abandoned before it started; what its earlier jobs left
+ * is closed by nobody else.
+ */
 async function closeAbandonedGates(ports: Ports, buildId: string): Promise<void> {
   const wave = await ports.store.waves.find({ buildId }, { by: "number", descending: true });
   if (wave === null) return;
@@ -131,7 +138,10 @@ async function cancelJobs(ports: Ports, build: BuildRow, keys: readonly string[]
   ports.wakeWatcher();
 }
 
-/** Attempts that were being started and whose job was never recorded: their keys can never start now. */
+/**
+ * Attempts that were being started and whose job was never recorded: their keys can never start
+ * now.
+ */
 async function settleNeverStarted(ports: Ports, build: BuildRow, attempts: readonly AttemptRow[]): Promise<void> {
   for (const attempt of attempts) {
     if ((await ports.store.jobs.find({ key: attempt.jobKey })) !== null) continue;
@@ -146,7 +156,10 @@ async function settleNeverStarted(ports: Ports, build: BuildRow, attempts: reado
   }
 }
 
-/** Ends what runs of a build that has used up its wall-clock budget: attempts settle as over-budget, gates without a verdict. */
+/**
+ * Ends what runs of a build that has used up its wall-clock budget: attempts settle as over-budget,
+ * gates without a verdict.
+ */
 export async function stopOverBudget(ports: Ports, buildId: string): Promise<void> {
   const build = await ports.store.builds.get({ id: buildId });
   if (build.status !== "running" || build.deadlineAt === null || build.deadlineAt > ports.clock.now()) return;

@@ -96,14 +96,22 @@ export interface BuildView {
   readonly questions: readonly QuestionView[];
   /** Why its sandbox waits to be started; null when it does not. */
   readonly waitsForSandbox: string | null;
-  /** What is wrong with its sandbox although it runs, such as a volume above its limit; null when nothing is. */
+  /**
+   * What is wrong with its sandbox although it runs, such as a volume above its limit; null when
+   * nothing is.
+   */
   readonly sandboxTrouble: string | null;
-  /** What was spent on models, by the id of the attempt or gate run; of what is not there nothing. */
+  /**
+   * What was spent on models, by the id of the attempt or gate run; of what is not there nothing.
+   */
   readonly spending: ReadonlyMap<string, Spending>;
 }
 
 export interface BuildReader {
-  /** The build as the database has it now. What cannot have changed since the last call is not read again. */
+  /**
+   * The build as the database has it now. What cannot have changed since the last call is not read
+   * again.
+   */
   read(): Promise<BuildView>;
 }
 
@@ -245,7 +253,8 @@ const windowSize = 32;
 export async function createEventCursor(store: Store, buildId: string, from: "first" | "now"): Promise<EventCursor> {
   const seen = new Set<number>();
   const next = async (): Promise<OutboxRow[]> => {
-    // An event may be committed after one with a higher number, so the last few are always looked at again.
+    // An event may be committed after one with a higher number, so the last few are always looked
+    // at again.
     for (let limit = windowSize; ; limit *= 4) {
       const latest = await store.outbox.list({ buildId }, { by: "seq", descending: true, limit });
       const fresh = latest.filter((row) => !seen.has(row.seq));
@@ -258,7 +267,10 @@ export async function createEventCursor(store: Store, buildId: string, from: "fi
   return { next };
 }
 
-/** The other build of the same project that has to end before this one may run; null when it is this one's turn. */
+/**
+ * The other build of the same project that has to end before this one may run; null when it is this
+ * one's turn.
+ */
 export async function buildAhead(store: Store, build: Pick<BuildRow, "id" | "projectId">): Promise<BuildRow | null> {
   const { projectId } = build;
   const running = await store.builds.find({ projectId, status: ["running", "waiting", "cancelling"] });

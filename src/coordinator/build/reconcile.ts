@@ -7,10 +7,16 @@ import { resendLostRequests } from "./take-events.ts";
 /** Above every fence, so that an id made here is new. */
 const askAgainEpochs = 1000;
 
-/** A build that has not moved for so long, with nothing at work, is asked on again under a raised epoch (W13). */
+/**
+ * A build that has not moved for so long, with nothing at work, is asked on again under a raised
+ * epoch (W13).
+ */
 export const stillMs = 120_000;
 
-/** Sees to the builds of these projects: time limits, cancellations to be finished, lost requests. Safe at any time. */
+/**
+ * Sees to the builds of these projects: time limits, cancellations to be finished, lost requests.
+ * Safe at any time.
+ */
 export async function reconcileBuilds(ports: Ports, projectIds: "all" | ReadonlySet<string>): Promise<void> {
   for (const projectId of projectIds === "all" ? await ports.store.unfinishedProjects() : projectIds) {
     const build = await ports.store.builds.find({ projectId, status: ["running", "cancelling"] });
@@ -39,7 +45,10 @@ async function stands(ports: Ports, build: BuildRow): Promise<boolean> {
   );
 }
 
-/** Asks again for what the state is waiting for: the request may have been lost with the one who took it. */
+/**
+ * Asks again for what the state is waiting for: the request may have been lost with the one who
+ * took it.
+ */
 async function askAgain(ports: Ports, build: BuildRow): Promise<void> {
   await ports.store.transaction("ask-again", async (transaction) => {
     const present = await transaction.lockBuild(build.id);
@@ -56,7 +65,10 @@ async function askAgain(ports: Ports, build: BuildRow): Promise<void> {
 
 const subjectOf = ({ eventId, name }: OutboxRow): string => eventId.slice(name.length + 1, eventId.lastIndexOf(":"));
 
-/** The last request for each attempt and gate run that is not over; when there is none, the last of the build. */
+/**
+ * The last request for each attempt and gate run that is not over; when there is none, the last of
+ * the build.
+ */
 async function lastRequests(transaction: StoreTransaction, buildId: string): Promise<OutboxRow[]> {
   const rows = await transaction.outbox.list({ buildId }, { by: "seq", descending: true, limit: 1000 });
   const requests = rows.filter((row) => isRequest(row.name));
@@ -67,7 +79,8 @@ async function lastRequests(transaction: StoreTransaction, buildId: string): Pro
   const gates = await transaction.gateRuns.list({ buildId, status: ["requested", "running"] });
   const open = [...attempts, ...gates];
   if (open.length === 0) return requests.slice(0, 1);
-  // A request under an older fence may have come after the one that counts, and nobody answers it (W4).
+  // A request under an older fence may have come after the one that counts, and nobody answers it
+  // (W4).
   const asks = ({ id, fence }: (typeof open)[number]) =>
     requests.find((row) => subjectOf(row) === id && row.data.fence === fence) ?? [];
   return open.flatMap(asks);

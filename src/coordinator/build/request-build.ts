@@ -13,16 +13,20 @@ import type { Ports } from "../port.ts";
 import { type BuildRequest, defaultTenant } from "./start-build.ts";
 
 const requestSchema = eventSchemas["project/build.requested"].extend({
-  /** The folder that relative paths of the plan start from; only requests from this machine name one. */
+  /**
+   * The folder that relative paths of the plan start from; only requests from this machine name
+   * one.
+   */
   planFolder: z.string().optional(),
   /** Somebody sits at a terminal, to be asked what agents want to do and may not. */
   interactive: z.boolean().optional(),
 });
 
 /**
- * Refuses what only a command on this machine may say: a folder of ours, a source on our disk, another sandbox than the
- * one chosen here, a secret that `eventSecrets` does not name. Whoever can send an event must not get at our machine by it.
- * Fails with `unsupported`; for a key that there is not, with `usage`.
+ * Refuses what only a command on this machine may say: a folder of ours, a source on our disk,
+ * another sandbox than the one chosen here, a secret that `eventSecrets` does not name. Whoever can
+ * send an event must not get at our machine by it. Fails with `unsupported`; for a key that there
+ * is not, with `usage`.
  */
 export function refuseForEvents(
   data: Readonly<Record<string, unknown>>,
@@ -147,8 +151,8 @@ const longestBrief = 100_000;
 const returns = 2;
 
 /**
- * The plan by which a plan is made of a brief: one task, which changes nothing, so its wave has no gates. Fails with
- * `usage` or `plan-invalid`.
+ * The plan by which a plan is made of a brief: one task, which changes nothing, so its wave has no
+ * gates. Fails with `usage` or `plan-invalid`.
  */
 export function planOfBrief({ text, project, source, agents, budget }: BriefWords): Plan {
   if (text.trim() === "" || text.length > longestBrief) {
@@ -180,8 +184,9 @@ export function planOfBrief({ text, project, source, agents, budget }: BriefWord
 }
 
 /**
- * The agent of the settings for every role, the planner with this prompt in place of ours unless it is null. Fails with
- * `environment` when there is none. The critic is named, since a review is asked of a declared one alone.
+ * The agent of the settings for every role, the planner with this prompt in place of ours unless it
+ * is null. Fails with `environment` when there is none. The critic is named, since a review is
+ * asked of a declared one alone.
  */
 export function agentsOfBrief(
   { briefAgent }: Pick<Ports, "briefAgent">,

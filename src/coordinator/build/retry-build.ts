@@ -7,10 +7,13 @@ import { advance, emitFor } from "../next/advance.ts";
 import type { Ports } from "../port.ts";
 import { askGenerate } from "../wave/join-wave.ts";
 
-// `retry` reopens a blocked or cancelled wave, or puts failed tasks into the next one. Epochs are raised, because a
-// repeated event id would be dropped (W13).
+// `retry` reopens a blocked or cancelled wave, or puts failed tasks into the next one. Epochs are
+// raised, because a repeated event id would be dropped (W13).
 
-/** Makes an ended build run again; new attempts for what failed. Fails with `conflict` when there is nothing to do again. */
+/**
+ * Makes an ended build run again; new attempts for what failed. Fails with `conflict` when there is
+ * nothing to do again.
+ */
 export async function retryBuild(ports: Ports, buildId: string): Promise<void> {
   const build = await ports.store.builds.get({ id: buildId });
   if (build.status === "completed")
@@ -48,7 +51,10 @@ export async function retryBuild(ports: Ports, buildId: string): Promise<void> {
   });
 }
 
-/** A wave that was delivered while its build was being cancelled has no preview: nothing was to be started then. */
+/**
+ * A wave that was delivered while its build was being cancelled has no preview: nothing was to be
+ * started then.
+ */
 async function askPreview(transaction: StoreTransaction, build: BuildRow, wave: WaveRow): Promise<void> {
   if (wave.status !== "passed" || wave.deliveredAt === null) return;
   if (!previewIsDue(build, await transaction.tasks.list({ buildId: build.id }, { by: "position" }))) return;
@@ -69,7 +75,10 @@ const busy = (buildId: string, other: string): WavesmithError =>
     remedy: `wavesmith resume ${other}, or: wavesmith cancel ${other}`,
   });
 
-/** Commits a person put on the wave's branch count, when they descend from its head and it is not delivered. */
+/**
+ * Commits a person put on the wave's branch count, when they descend from its head and it is not
+ * delivered.
+ */
 export async function personsHead(ports: Ports, build: BuildRow, wave: WaveRow): Promise<string | null> {
   if (wave.headSha === null) return null;
   const projectId = build.projectId as never;
@@ -92,7 +101,8 @@ export async function personsHead(ports: Ports, build: BuildRow, wave: WaveRow):
 
 export async function reopenTasks(transaction: StoreTransaction, buildId: string): Promise<void> {
   for (const task of await transaction.tasks.list({ buildId, status: ["failed", "skipped", "cancelled"] })) {
-    // Work that was kept and only waited to be joined needs no new attempt, but its wave has to take it in again.
+    // Work that was kept and only waited to be joined needs no new attempt, but its wave has to
+    // take it in again.
     await transaction.tasks.update(
       { id: task.id },
       { status: "pending", epoch: task.epoch + 1, retriesUsed: 0, losses: 0, endedAt: null },
@@ -140,7 +150,10 @@ async function wasTakenBack(transaction: StoreTransaction, build: BuildRow, wave
   return wave.headSha !== null && (await transaction.tasks.find({ waveId: wave.id, status: "completed" })) === null;
 }
 
-/** Goes on from the wave's head: to its gates, or first to the generated files that were not made again (W8). */
+/**
+ * Goes on from the wave's head: to its gates, or first to the generated files that were not made
+ * again (W8).
+ */
 async function reopenHead(transaction: StoreTransaction, ports: Ports, build: BuildRow, wave: WaveRow): Promise<void> {
   const by = { by: "createdAt", descending: true } as const;
   const generate = await transaction.attempts.find({ waveId: wave.id, kind: "generate" }, by);
@@ -153,7 +166,10 @@ async function reopenHead(transaction: StoreTransaction, ports: Ports, build: Bu
   if (status === "joining") await askGenerate(transaction, ports, { build, wave, baseSha: headSha! }, generate!.paths);
 }
 
-/** Lets a build go on that waits for nobody's decision: one that was rolled back. False, and nothing done, for any other. */
+/**
+ * Lets a build go on that waits for nobody's decision: one that was rolled back. False, and nothing
+ * done, for any other.
+ */
 export async function resumeWaiting(ports: Ports, buildId: string): Promise<boolean> {
   return ports.store.transaction("resume-waiting", async (transaction) => {
     const build = await transaction.lockBuild(buildId);

@@ -5,13 +5,15 @@ import { emitFor } from "../next/advance.ts";
 import type { Ports } from "../port.ts";
 import { clearPreviewOf, hidePreview, stopPreview } from "../preview/preview.ts";
 
-// Rollback takes a rescue ref first, is refused when main has moved past this build, puts later tasks back to pending
-// and the build to `waiting`. Wave numbers are never used again.
+// Rollback takes a rescue ref first, is refused when main has moved past this build, puts later
+// tasks back to pending and the build to `waiting`. Wave numbers are never used again.
 
 const reason = "the build was rolled back";
 const notLive = ["completed", "failed", "cancelled", "waiting"];
 
-/** Takes main back to a restore point (0: where the build began). Doing it again changes nothing. */
+/**
+ * Takes main back to a restore point (0: where the build began). Doing it again changes nothing.
+ */
 export async function rollbackBuild(ports: Ports, buildId: string, waveNumber: number): Promise<void> {
   const build = await ports.store.builds.get({ id: buildId });
   const point = await ports.store.restorePoints.find({ buildId, waveNumber });

@@ -11,7 +11,9 @@ import { sweepTrees } from "../wave/sweep-trees.ts";
 
 export const defaultTenant = "default";
 export const tenantIdFor = (tenant: string): string => derivedId("tenant", tenant);
-/** A project's id follows from its tenant and name, so that everybody who names it finds the same. */
+/**
+ * A project's id follows from its tenant and name, so that everybody who names it finds the same.
+ */
 export const projectIdFor = (tenant: string, project: string): string => derivedId("project", tenant, project);
 
 export interface BuildRequest {
@@ -29,7 +31,10 @@ export interface BuildRequest {
   readonly network: NetworkMode;
 }
 
-/** Stores a build and its tasks, queued behind other builds of its project. A request seen before stores nothing. */
+/**
+ * Stores a build and its tasks, queued behind other builds of its project. A request seen before
+ * stores nothing.
+ */
 export async function storeBuild(ports: Ports, request: BuildRequest): Promise<BuildId> {
   const buildId = buildIdForEvent(request.eventId);
   const tenantId = tenantIdFor(request.tenant);
@@ -76,7 +81,10 @@ async function storeTasks(transaction: StoreTransaction, ports: Ports, buildId: 
   );
 }
 
-/** Lets the build run when no other build of its project does. True when it may go on to be prepared. */
+/**
+ * Lets the build run when no other build of its project does. True when it may go on to be
+ * prepared.
+ */
 export async function admitBuild(ports: Ports, buildId: string): Promise<boolean> {
   const { projectId } = await ports.store.builds.get({ id: buildId });
   await ports.store.transaction("admit-build", (transaction) => promoteNext(transaction, ports, projectId));
@@ -103,7 +111,8 @@ export async function prepareSandbox(ports: Ports, buildId: string): Promise<voi
   const build = await ports.store.builds.get({ id: buildId });
   if (build.status !== "running") return;
   const { guest } = await ensureSandbox(ports, build);
-  // One build of a project runs at a time: what agents of earlier ones left is of no use to anybody.
+  // One build of a project runs at a time: what agents of earlier ones left is of no use to
+  // anybody.
   for (const { path } of (await guest.stat("homes")) === null ? [] : await guest.list("homes")) {
     if (path !== `homes/${buildId}`) await guest.remove(path, { recursive: true });
   }
@@ -111,7 +120,10 @@ export async function prepareSandbox(ports: Ports, buildId: string): Promise<voi
   await ports.workspace.syncVolume(build.projectId as never, guest, build.headSha!);
 }
 
-/** Opens the wave that was asked for, when it still is what follows, and dispatches its tasks as far as capacity goes. */
+/**
+ * Opens the wave that was asked for, when it still is what follows, and dispatches its tasks as far
+ * as capacity goes.
+ */
 export async function startWave(ports: Ports, buildId: string, waveNumber: number): Promise<void> {
   await ports.store.transaction("start-wave", async (transaction) => {
     const build = await transaction.lockBuild(buildId);

@@ -4,8 +4,9 @@ import { buildIdForEvent, repeatedRequestId } from "../../domain/ids.ts";
 import type { StoreTransaction } from "../../store/port.ts";
 import type { Ports } from "../port.ts";
 
-// Events that people and other systems send are written to the outbox before they are sent, so that one which the
-// engine loses can be sent again, and one which comes twice can be compared with the first.
+// Events that people and other systems send are written to the outbox before they are sent, so that
+// one which the engine loses can be sent again, and one which comes twice can be compared with the
+// first.
 
 export interface IncomingEvent {
   readonly name: string;
@@ -20,8 +21,9 @@ export interface TakenEvent {
 }
 
 /**
- * Records events and sends them. Taking one again changes nothing; the same id with another name or other data fails with
- * `conflict`, and nothing of the list is sent. What the engine does not take is forgotten: its sender is told.
+ * Records events and sends them. Taking one again changes nothing; the same id with another name or
+ * other data fails with `conflict`, and nothing of the list is sent. What the engine does not take
+ * is forgotten: its sender is told.
  */
 export async function takeEvents(
   ports: Pick<Ports, "store" | "events" | "clock">,
@@ -44,8 +46,9 @@ export async function takeEvents(
 }
 
 /**
- * Sends requests again that have had no build for so long: the engine took and lost them. Each time under another id, since
- * a repeated one is dropped (W13); the build is the same, whichever arrives.
+ * Sends requests again that have had no build for so long: the engine took and lost them. Each time
+ * under another id, since a repeated one is dropped (W13); the build is the same, whichever
+ * arrives.
  */
 export async function resendLostRequests(
   ports: Pick<Ports, "store" | "clock" | "log">,

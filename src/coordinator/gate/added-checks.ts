@@ -15,16 +15,23 @@ import type { Judged } from "./gate-verdict.ts";
 
 // What an agent adds to the testing or integration gate.
 //
-// A1. Our own checks are judged first. Only when they passed, or when there are none, is anything added.
-// A2. What is added is run by us, on a clean tree of the run's commit. It can make the gate fail, and never pass: a gate
-//     that is absent stays absent, with what was run as its evidence (W6).
-// A3. What could not be run, or was not proposed, is told in the run's notes, and the gate goes by its own checks.
-// A4. An agent is asked at most once about a commit, and no more once it has added checks in the wave: those are run again.
-// A5. Where a run stands is kept in its evidence, so that whatever is lost from here on costs only that part.
+// A1. Our own checks are judged first. Only when they passed, or when there are none, is anything
+// added.
+// A2. What is added is run by us, on a clean tree of the run's commit. It can make the gate fail,
+// and never pass: a gate that is absent stays absent, with what was run as its evidence (W6).
+// A3. What could not be run, or was not proposed, is told in the run's notes, and the gate goes by
+// its own checks.
+// A4. An agent is asked at most once about a commit, and no more once it has added checks in the
+// wave: those are run again.
+// A5. Where a run stands is kept in its evidence, so that whatever is lost from here on costs only
+// that part.
 
 const longestCheckMs = 5 * 60_000;
 
-/** What follows in a run: it goes on with this evidence, in a job of its own, or it has come to an end. */
+/**
+ * What follows in a run: it goes on with this evidence, in a job of its own, or it has come to an
+ * end.
+ */
 export type NextOfRun = { readonly goOn: Evidence } | Judged;
 
 /** What follows once our own checks are judged. */
@@ -72,7 +79,10 @@ export async function afterAdded(
   return runChecks(evidence, { ...added, checks: proposed.checks });
 }
 
-/** The run as it ends when its part that is under way came to nothing; null when our own checks were never judged. */
+/**
+ * The run as it ends when its part that is under way came to nothing; null when our own checks were
+ * never judged.
+ */
 export function withoutAdded({ evidence }: Pick<GateRunRow, "evidence">, why: string): Judged | null {
   const added = evidence?.added;
   if (added === undefined || added.phase === null) return null;

@@ -7,7 +7,8 @@ import { clearSurroundings } from "../attempt/surroundings.ts";
 import { answersPath, gateTreePath, handoverPath } from "../names.ts";
 import type { Ports } from "../port.ts";
 
-// How a gate asks an agent: in the run's own tree, which it may not change, for a result of a given shape.
+// How a gate asks an agent: in the run's own tree, which it may not change, for a result of a given
+// shape.
 
 const agentTimeoutMs = 20 * 60_000;
 const diffBytes = 256 * 1024;

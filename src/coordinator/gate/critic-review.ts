@@ -10,9 +10,10 @@ import { handoverPath, homePath } from "../names.ts";
 import type { Ports } from "../port.ts";
 import { askStage, type RunInWave, waveContext } from "./ask-gate.ts";
 
-// The critic's agent looks at most twice, each time in a job, a tree and a session of its own: first for findings, then,
-// if some of them would block, at those alone. What the first look found is kept with the run between the two, so that
-// it is looked at again after whatever was lost meanwhile.
+// The critic's agent looks at most twice, each time in a job, a tree and a session of its own:
+// first for findings, then, if some of them would block, at those alone. What the first look found
+// is kept with the run between the two, so that it is looked at again after whatever was lost
+// meanwhile.
 
 const fileDiffBytes = 16 * 1024 * 1024;
 /** Nobody reads more, and each costs a look. */
@@ -29,7 +30,10 @@ const counted = (number: number, noun: string): string => `${number} ${noun}${nu
 
 const firstLookOf = ({ run }: RunInWave): SortedReview | null => run.evidence?.firstLook ?? null;
 
-/** For its first look the critic of a wave has in mind what it said of the head before; a second one knows nothing of it. */
+/**
+ * For its first look the critic of a wave has in mind what it said of the head before; a second one
+ * knows nothing of it.
+ */
 export const criticHome = (loaded: RunInWave): string =>
   firstLookOf(loaded) === null
     ? homePath(loaded.build.id, `critic-${loaded.wave.number}`)
@@ -39,7 +43,9 @@ export const criticHome = (loaded: RunInWave): string =>
 export const secondLookHome = ({ run, build, wave }: RunInWave, fence: number): string =>
   homePath(build.id, `critic-${wave.number}-again-${run.round}.${fence}`);
 
-/** The stage in which the critic's agent looks at the wave's change, or again at what would block. */
+/**
+ * The stage in which the critic's agent looks at the wave's change, or again at what would block.
+ */
 export async function reviewStage(
   ports: Ports,
   endpoint: SandboxEndpoint,
@@ -74,7 +80,10 @@ export interface Reviewed {
   readonly notes: string[];
 }
 
-/** What the critic's agent found, once its job has ended. An agent that handed in nothing readable is itself a finding. */
+/**
+ * What the critic's agent found, once its job has ended. An agent that handed in nothing readable
+ * is itself a finding.
+ */
 export async function judgeReview(
   ports: Ports,
   endpoint: SandboxEndpoint,

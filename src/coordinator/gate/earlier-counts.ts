@@ -4,12 +4,15 @@ import type { BuildRow, GateRunRow, TaskRow } from "../../store/port.ts";
 import type { Ports } from "../port.ts";
 import type { LoadedGate } from "./start-gate.ts";
 
-// What a gate may count on: the last time it passed on a commit that this work stands on. A run that was rolled back,
-// or whose wave was given up, is not below the base and counts for nothing.
+// What a gate may count on: the last time it passed on a commit that this work stands on. A run
+// that was rolled back, or whose wave was given up, is not below the base and counts for nothing.
 
 const mostRuns = 50;
 
-/** Returns the last passed run of a gate, in any build of the project, whose commit is `sha` or below it. */
+/**
+ * Returns the last passed run of a gate, in any build of the project, whose commit is `sha` or
+ * below it.
+ */
 export async function passedBelow(
   { store, workspace }: Pick<Ports, "store" | "workspace">,
   { projectId }: BuildRow,
@@ -25,7 +28,9 @@ export async function passedBelow(
   return null;
 }
 
-/** Returns what this gate counted on the wave's base; null when there is nothing to compare with. */
+/**
+ * Returns what this gate counted on the wave's base; null when there is nothing to compare with.
+ */
 export async function earlierCounts(
   ports: Ports,
   { run, build, wave, tasks }: LoadedGate,
@@ -38,7 +43,8 @@ export async function earlierCounts(
   if (earlier === null || counted === null) return null;
   return {
     sha: earlier.sha,
-    // A detected command follows from the files, so a change of it is the agents' doing and is compared all the same.
+    // A detected command follows from the files, so a change of it is the agents' doing and is
+    // compared all the same.
     command: gate.command === null ? null : (earlier.evidence?.command ?? null),
     tests: counted,
     mayBeFewer: joinedIn(tasks, wave.id).some(({ definition }) => definition.mayChangeTests),

@@ -34,7 +34,9 @@ import {
 
 const maxLosses = 3;
 
-/** Judges a gate run whose job has ended (or that had none) and settles what follows, in one commit. */
+/**
+ * Judges a gate run whose job has ended (or that had none) and settles what follows, in one commit.
+ */
 export async function finishGate(ports: Ports, refer: GateRefer): Promise<void> {
   const loaded = await loadGate(ports, refer.gateRunId);
   const { run, build } = loaded;
@@ -184,8 +186,8 @@ async function raiseGate(
 }
 
 /**
- * Asks for the run again, to have what would block looked at by a fresh session. The first look's findings stay with the
- * run, so that whatever is lost from here on costs only the second.
+ * Asks for the run again, to have what would block looked at by a fresh session. The first look's
+ * findings stay with the run, so that whatever is lost from here on costs only the second.
  */
 async function askSecondLook(ports: Ports, { run, build }: LoadedGate, found: SortedReview): Promise<void> {
   const cover = await gateMask(ports, build, run);
@@ -196,7 +198,10 @@ async function askSecondLook(ports: Ports, { run, build }: LoadedGate, found: So
   await askForMore(ports, "ask-second-look", { run, build }, { ...noEvidence(run.sha, []), firstLook });
 }
 
-/** Asks for the run again, to go on from this evidence: whatever is lost from here on costs only what is asked for. */
+/**
+ * Asks for the run again, to go on from this evidence: whatever is lost from here on costs only
+ * what is asked for.
+ */
 async function askForMore(
   ports: Ports,
   name: "ask-second-look" | "ask-gate-agent" | "run-added-checks",
@@ -312,7 +317,10 @@ async function judgeChecks(
   };
 }
 
-/** What the wave changed that decides what gates run, each file under the task or fix that changed it. */
+/**
+ * What the wave changed that decides what gates run, each file under the task or fix that changed
+ * it.
+ */
 async function gateFilesOf(
   ports: Ports,
   { run, build, wave, tasks }: LoadedGate,
@@ -411,7 +419,9 @@ async function evidenceOfMain(ports: Ports, endpoint: SandboxEndpoint, loaded: L
   };
 }
 
-/** From the first beginning to the last end: a service and the preview run beside the other stages. */
+/**
+ * From the first beginning to the last end: a service and the preview run beside the other stages.
+ */
 function spanMs(stages: readonly StageState[]): number {
   const times = (pick: (stage: StageState) => string | null): number[] =>
     stages.flatMap((stage) => {

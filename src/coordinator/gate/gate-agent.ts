@@ -10,8 +10,9 @@ import { gateTreePath, handoverPath, homePath } from "../names.ts";
 import type { Ports } from "../port.ts";
 import { askStage, type RunInWave, waveContext } from "./ask-gate.ts";
 
-// The agent of the testing or integration gate: asked, once our own checks have held, for more of them, in a job, a tree
-// and a session of its own. What it says proves nothing: what it hands in are commands, which we run (added-checks.ts).
+// The agent of the testing or integration gate: asked, once our own checks have held, for more of
+// them, in a job, a tree and a session of its own. What it says proves nothing: what it hands in
+// are commands, which we run (added-checks.ts).
 
 const resultBytes = 1024 * 1024;
 
@@ -52,7 +53,10 @@ export async function checksStage(
   });
 }
 
-/** The checks that the agent handed in, once its job has ended, or why there are none: then the gate goes by its own. */
+/**
+ * The checks that the agent handed in, once its job has ended, or why there are none: then the gate
+ * goes by its own.
+ */
 export async function proposedChecks(
   ports: Ports,
   endpoint: SandboxEndpoint,

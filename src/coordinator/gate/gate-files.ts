@@ -10,12 +10,13 @@ import type { Ports } from "../port.ts";
 import { passedBelow } from "./earlier-counts.ts";
 import { acceptanceChecks } from "./start-gate.ts";
 
-// What a gate runs is decided by whom the plan lets, and by nobody else: otherwise work passes by changing its judge.
+// What a gate runs is decided by whom the plan lets, and by nobody else: otherwise work passes by
+// changing its judge.
 //
-// G1. An attempt that changes such a file is refused, unless a declared glob names it, or the file is about tests and
-//     the task may change tests. A fix may do what the tasks of its wave may.
-// G2. A file of a kind that was not there before is free as long as no gate is in force: neither has the testing gate
-//     passed below the base, nor does the base have tests that would be detected.
+// G1. An attempt that changes such a file is refused, unless a declared glob names it, or the file
+// is about tests and the task may change tests. A fix may do what the tasks of its wave may.
+// G2. A file of a kind that was not there before is free as long as no gate is in force: neither
+// has the testing gate passed below the base, nor does the base have tests that would be detected.
 
 /** What somebody may change, and the commits between which it was changed. */
 export interface GateFileChange {
@@ -32,7 +33,10 @@ export interface JudgedGateFile {
   readonly allowed: "declared" | "may-change-tests" | "first" | null;
 }
 
-/** The changed files that decide what a gate runs, each with why it may be changed; null: it may not. */
+/**
+ * The changed files that decide what a gate runs, each with why it may be changed; null: it may
+ * not.
+ */
 export async function judgeGateFiles(
   ports: Ports,
   build: BuildRow,
@@ -56,7 +60,10 @@ function allowedBy({ file, aboutTests }: GateFile, change: GateFileChange): "dec
   return aboutTests && change.mayChangeTests ? "may-change-tests" : null;
 }
 
-/** The commands whose verdict decides over a wave, and setup, which runs before them; none when both gates are off. */
+/**
+ * The commands whose verdict decides over a wave, and setup, which runs before them; none when both
+ * gates are off.
+ */
 function gateCommands({ gates, setup }: Plan, tasks: readonly TaskRow[]): (string | null)[] {
   const { testing, integration } = gates;
   if (testing === false && integration === false) return [];

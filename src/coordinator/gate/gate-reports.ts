@@ -4,8 +4,9 @@ import type { TestReport } from "../../gates/port.ts";
 import type { SandboxEndpoint, StageState } from "../../sandbox/port.ts";
 import { handoverPath } from "../names.ts";
 
-// Reports of test runners, at the usual places of a gate's tree or where `gates.testing.report` has the runner write one.
-// A job makes them, so they may be anything: only a regular file of bounded size is read.
+// Reports of test runners, at the usual places of a gate's tree or where `gates.testing.report` has
+// the runner write one. A job makes them, so they may be anything: only a regular file of bounded
+// size is read.
 
 const junitPaths = ["junit.xml", "report.xml", "test-results.xml", "test-results/junit.xml", "reports/junit.xml"];
 const mebibyte = 1024 * 1024;
@@ -49,7 +50,8 @@ async function readReport(
     const bytes = await guest.readFile(path, { maxBytes: largestReportBytes });
     return bytes === null ? null : { text: bytes.toString("utf8") };
   } catch (error) {
-    // The guest answered that this cannot be read, such as a folder on the way that leads out of the volume.
+    // The guest answered that this cannot be read, such as a folder on the way that leads out of
+    // the volume.
     if (!(error instanceof WavesmithError) || error.retryable || error.code === "sandbox-unavailable") throw error;
     return { odd: `cannot be read: ${error.message}` };
   }
@@ -80,7 +82,10 @@ export function reportEnv(
   return { WAVESMITH_REPORT: path, ...options[report] };
 }
 
-/** The report that the plan asks for; its text is null when the command wrote none. Undefined: the plan asks for none. */
+/**
+ * The report that the plan asks for; its text is null when the command wrote none. Undefined: the
+ * plan asks for none.
+ */
 export async function askedReport(
   endpoint: SandboxEndpoint,
   report: TestingReport | undefined,

@@ -13,7 +13,8 @@ import { criticAgent, criticHome, reviewStage } from "./critic-review.ts";
 import { addedPhase, checksStage, gateAgentHome } from "./gate-agent.ts";
 import { reportEnv } from "./gate-reports.ts";
 
-// W6. Gates run on a clean tree of one SHA that nobody writes to, and a verdict counts for that SHA alone.
+// W6. Gates run on a clean tree of one SHA that nobody writes to, and a verdict counts for that SHA
+// alone.
 
 export interface GateRefer {
   readonly gateRunId: string;
@@ -86,7 +87,9 @@ function integrationWork({ build, tasks }: Pick<LoadedGate, "run" | "build" | "t
   return { kind: "command", command: gate.command ?? "", timeoutMs: gate.timeoutMs };
 }
 
-/** The preview is booted once `gates.integration.from` is joined, or without one in the last wave. */
+/**
+ * The preview is booted once `gates.integration.from` is joined, or without one in the last wave.
+ */
 export function previewIsDue(build: BuildRow, tasks: readonly TaskRow[]): boolean {
   if (build.plan.preview === null) return false;
   const { integration } = build.plan.gates;
@@ -135,8 +138,9 @@ export async function abandonGate(
 }
 
 /**
- * Starts the gate's job on a clean tree, or, when there is nothing to run, says at once that it has finished. False when
- * the job was over already: somebody else may have closed the tree before it was opened here.
+ * Starts the gate's job on a clean tree, or, when there is nothing to run, says at once that it has
+ * finished. False when the job was over already: somebody else may have closed the tree before it
+ * was opened here.
  */
 export async function startGateJob(ports: Ports, refer: GateRefer): Promise<boolean> {
   const loaded = await loadGate(ports, refer.gateRunId);
@@ -235,7 +239,10 @@ async function gateStages(
   return { endpoint, setting, own: [...main.map((spec) => ({ ...spec, continueOnFailure: true })), ...rest] };
 }
 
-/** Package managers of a gate fill a cache of its own, which ends with it: no task and no other gate writes there. */
+/**
+ * Package managers of a gate fill a cache of its own, which ends with it: no task and no other gate
+ * writes there.
+ */
 const ownCacheOf = ({ jobKey }: GateRunRow): string => `${handoverPath(jobKey!)}/cache`;
 
 /** The environment of the gate's command: the testing gate may say where its report goes. */

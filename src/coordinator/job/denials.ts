@@ -6,9 +6,9 @@ import type { Ports } from "../port.ts";
 const mostNamed = 5;
 
 /**
- * A failure's reason, with the hosts that the sandbox was denied since then and what to write in the plan, and those that
- * did not answer: programs often say no more than that something could not be found. Other tasks in the same sandbox may
- * have asked for them.
+ * A failure's reason, with the hosts that the sandbox was denied since then and what to write in
+ * the plan, and those that did not answer: programs often say no more than that something could not
+ * be found. Other tasks in the same sandbox may have asked for them.
  */
 export async function withDenials(
   ports: Pick<Ports, "egress" | "driver" | "log">,
@@ -27,7 +27,9 @@ export async function withDenials(
   }
 }
 
-/** What was asked for in a sandbox without a network; a sandbox that is gone has taken that with it. */
+/**
+ * What was asked for in a sandbox without a network; a sandbox that is gone has taken that with it.
+ */
 async function refusedSince(
   ports: Pick<Ports, "driver">,
   { projectId, sandboxDriver }: Pick<BuildRow, "projectId" | "sandboxDriver">,

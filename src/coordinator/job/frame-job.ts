@@ -3,7 +3,8 @@ import type { JobSpec, StageSpec } from "../../sandbox/port.ts";
 import { shell, stage } from "./job-stages.ts";
 import { planSetup, type SetupFrame, withOwnCache } from "./setup-cache.ts";
 
-// What every job of a tree begins with: its environment and ports, setup (from the cache when it can be), services.
+// What every job of a tree begins with: its environment and ports, setup (from the cache when it
+// can be), services.
 
 const serviceReadyMs = 60_000;
 
@@ -47,7 +48,10 @@ function reachOf({ treePath, ownCache }: JobFrame, ports: number[], after: strin
 
 const portVariable = (service: string): string => `PORT_${service.toUpperCase().replaceAll("-", "_")}`;
 
-/** Services a job's commands mention by their port; all of them for an agent, whose needs are unknown. */
+/**
+ * Services a job's commands mention by their port; all of them for an agent, whose needs are
+ * unknown.
+ */
 function neededServices(frame: JobFrame): [string, Plan["services"][string]][] {
   const all = Object.entries(frame.plan.services);
   const { mentions } = frame;

@@ -9,7 +9,10 @@ import type { Ports } from "../port.ts";
 /** Whose job it is that may show its token of the model proxy. */
 type TokenOwner = Readonly<{ kind: ModelOwnerKind; id: string; fence: number }>;
 
-/** Every value that no output may show, by name: the plan's secrets, what we sign in with, the job's own token. */
+/**
+ * Every value that no output may show, by name: the plan's secrets, what we sign in with, the job's
+ * own token.
+ */
 export async function coveredValues(
   ports: Ports,
   { plan }: BuildRow,

@@ -28,9 +28,9 @@ export interface StartJobRequest {
 }
 
 /**
- * Records the intent, starts the job, records that it runs. Doing it again starts nothing twice: false when the job is over
- * already, and whoever was slower has to clear away what he made for it. Fails with `capacity` when the sandbox's volume is
- * above its limit.
+ * Records the intent, starts the job, records that it runs. Doing it again starts nothing twice:
+ * false when the job is over already, and whoever was slower has to clear away what he made for it.
+ * Fails with `capacity` when the sandbox's volume is above its limit.
  */
 export async function startJob(ports: Ports, endpoint: SandboxEndpoint, request: StartJobRequest): Promise<boolean> {
   const { key, build, owner, spec } = request;
@@ -73,13 +73,16 @@ const isOver = async ({ store }: Ports, key: string): Promise<boolean> =>
   (await store.jobs.get({ key })).status === "ended";
 
 /**
- * Whether the machine was started anew since the job began. Files on the volume wait for no disk: what it wrote may be
- * empty after a power cut, though its end is on record.
+ * Whether the machine was started anew since the job began. Files on the volume wait for no disk:
+ * what it wrote may be empty after a power cut, though its end is on record.
  */
 export const isOfEarlierBoot = (ports: Ports, { labels }: JobState): boolean =>
   (labels.machine ?? ports.machine.boot()) !== ports.machine.boot();
 
-/** Ends a job whose end nobody will judge, so that nothing of it is left. False when there never was one. */
+/**
+ * Ends a job whose end nobody will judge, so that nothing of it is left. False when there never was
+ * one.
+ */
 export async function dropJob(ports: Ports, { guest }: SandboxEndpoint, key: string): Promise<boolean> {
   const job = await ports.store.jobs.find({ key });
   if (job === null || job.status === "ended") return job !== null;

@@ -7,13 +7,17 @@ import { handoverPath, setupCacheFolder } from "../names.ts";
 import type { Ports } from "../port.ts";
 import { mebibyte, shell, stage, startJob } from "./job-stages.ts";
 
-// The setup cache: what `setup` made in a clean tree, so that other trees copy it instead of making it again.
+// The setup cache: what `setup` made in a clean tree, so that other trees copy it instead of making
+// it again.
 //
-// C1. Only the job that fills an entry can write it. That job runs `setup` and nothing else, in a tree of its own, opened
-//     at a commit that is in main, so no attempt and no gate of a wave decides what the next gate restores.
+// C1. Only the job that fills an entry can write it. That job runs `setup` and nothing else, in a
+// tree of its own, opened at a commit that is in main, so no attempt and no gate of a wave decides
+// what the next gate restores.
 // C2. Every other job copies from an entry; no file of a tree is a hard link into it.
-// C3. An entry counts once `complete` is in it, which is written last and after the rest is on the disk.
-// C4. One wave fills an entry once. Tasks that need it wait for that; when it failed, each runs `setup` itself.
+// C3. An entry counts once `complete` is in it, which is written last and after the rest is on the
+// disk.
+// C4. One wave fills an entry once. Tasks that need it wait for that; when it failed, each runs
+// `setup` itself.
 
 const setupTimeoutMs = 15 * 60_000;
 
@@ -37,7 +41,9 @@ export interface SetupFrame {
   readonly env?: Readonly<Record<string, string>>;
   /** For whom the cache may be filled; absent unless the commit `sha` is in main. */
   readonly mayFill?: { readonly build: BuildRow; readonly waveId: string };
-  /** A folder of the job's own in place of the cache that tasks share; absent: the job has that one. */
+  /**
+   * A folder of the job's own in place of the cache that tasks share; absent: the job has that one.
+   */
   readonly ownCache?: string;
 }
 
@@ -68,8 +74,8 @@ if [ -n "$entry" ] && [ -e "$entry/complete" ] && cp -a --reflink=auto "$entry/f
 fi
 exec sh -e -c "$run"`;
 
-// The second task waits, and finds the tree set up. The lock dies with its holder, and setup's own processes do not
-// inherit it. A setup that failed is tried again by the next task.
+// The second task waits, and finds the tree set up. The lock dies with its holder, and setup's own
+// processes do not inherit it. A setup that failed is tried again by the next task.
 const sharedSetupScript = `run=$1 entry=$2 restore=$3
 command -v flock > /dev/null || { echo "tasks that share a tree need flock (util-linux) in the sandbox" >&2; exit 1; }
 mkdir -p .git
@@ -109,8 +115,8 @@ async function setupHash(frame: SetupFrame, setup: Setup): Promise<string> {
   return hash.digest("hex").slice(0, 32);
 }
 
-// A setup that makes files which git does not ignore is never saved: a tree filled from the cache would lack them. Files
-// are made readable for all, because each job may have a user of its own.
+// A setup that makes files which git does not ignore is never saved: a tree filled from the cache
+// would lack them. Files are made readable for all, because each job may have a user of its own.
 const saveScript = `set -e
 entry=$1
 made=$(git status --porcelain)
@@ -131,7 +137,10 @@ sync -f "$entry"
 const fillKey = (waveId: string, entry: string): string => `setup-${waveId}-${posix.basename(entry)}`;
 const fillTree = (key: string): string => `${fillTrees}/${key}`;
 
-/** Starts the job that fills an entry, once for each wave. Returns its key while it may run, null once it has ended. */
+/**
+ * Starts the job that fills an entry, once for each wave. Returns its key while it may run, null
+ * once it has ended.
+ */
 async function fill(
   frame: SetupFrame,
   { build, waveId }: NonNullable<SetupFrame["mayFill"]>,
@@ -174,8 +183,8 @@ async function fill(
 }
 
 /**
- * Leads variables that name the cache of tasks to the job's own one: what a task left in a package cache decides nothing
- * that a gate judges.
+ * Leads variables that name the cache of tasks to the job's own one: what a task left in a package
+ * cache decides nothing that a gate judges.
  */
 export function withOwnCache(
   { endpoint, ownCache }: Pick<SetupFrame, "endpoint" | "ownCache">,

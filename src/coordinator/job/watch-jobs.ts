@@ -16,9 +16,9 @@ import { coveredValues } from "./job-results.ts";
 import { lostState } from "./job-stages.ts";
 import { closeFill } from "./setup-cache.ts";
 
-// The watcher of jobs. A job outlives whoever started it; its watcher holds a lease with a fence, copies its output to
-// the database and tells its end once, in the transaction that ends the row. If the watcher died, whoever takes the
-// lease over goes on where the output stopped.
+// The watcher of jobs. A job outlives whoever started it; its watcher holds a lease with a fence,
+// copies its output to the database and tells its end once, in the transaction that ends the row.
+// If the watcher died, whoever takes the lease over goes on where the output stopped.
 
 const leaseMs = 15_000;
 const pollMs = 1_000;
@@ -42,14 +42,18 @@ export interface JobWatcher {
 export interface WatchOptions {
   readonly owner: string;
   readonly projectIds: "all" | ReadonlySet<string>;
-  /** Sends what a job's end has put into the outbox, so that it need not wait for the reconciler's turn. */
+  /**
+   * Sends what a job's end has put into the outbox, so that it need not wait for the reconciler's
+   * turn.
+   */
   readonly flush: () => Promise<void>;
 }
 
 /** Watches the running jobs of the projects this process serves. */
 export function watchJobs(ports: Ports, options: WatchOptions): JobWatcher {
   const stopping = new AbortController();
-  // A signal for each: one for all would have as many listeners as there are jobs, of which Node warns.
+  // A signal for each: one for all would have as many listeners as there are jobs, of which Node
+  // warns.
   const watched = new Map<string, { readonly over: Promise<void>; readonly stopping: AbortController }>();
   /** How often a guest answered for a job what no guest answers. */
   const strikes = new Map<string, number>();
@@ -57,8 +61,8 @@ export function watchJobs(ports: Ports, options: WatchOptions): JobWatcher {
 
   const renew = async (): Promise<void> => {
     const renewed = await ports.store.renewLeases(options.owner, leaseMs);
-    // Where the database was away when a lease was to be given back, or to answer that it was taken, nobody watches the
-    // job, and our renewing would keep it so for ever.
+    // Where the database was away when a lease was to be given back, or to answer that it was
+    // taken, nobody watches the job, and our renewing would keep it so for ever.
     const unwatched = renewed.filter((key) => !watched.has(key));
     if (unwatched.length > 0)
       await ports.store.jobs.update({ key: unwatched, leaseOwner: options.owner }, { leaseOwner: null });
@@ -124,7 +128,10 @@ export function watchJobs(ports: Ports, options: WatchOptions): JobWatcher {
 /** Of a failed query the database's own words, so that a full disk is recognised. */
 const reasonOf = (error: unknown): string => (isDiskFull(error) ? "no space left on device" : messageOf(error));
 
-/** What is wrong with an answer that a guest of ours never gives; null when it was something else that failed. */
+/**
+ * What is wrong with an answer that a guest of ours never gives; null when it was something else
+ * that failed.
+ */
 const lieOf = (error: unknown): string | null =>
   error instanceof WavesmithError && lies.has(error.code) ? error.message : null;
 const lies: ReadonlySet<string> = new Set(["guest-protocol", "guest-refused", "sandbox-path", "not-found"]);
@@ -139,7 +146,9 @@ async function giveUp(ports: Ports, lease: JobLease, why: string): Promise<void>
   if (ownerKind === "preview") await clearPreviews(ports, build, why);
 }
 
-/** A watch that failed (the sandbox or the database was away) is taken up again at the next look. */
+/**
+ * A watch that failed (the sandbox or the database was away) is taken up again at the next look.
+ */
 async function giveBack(ports: Ports, lease: JobLease, error: unknown): Promise<void> {
   // A preview's job is ended together with its sandbox, under the eyes of its watcher.
   const ended = await ports.store.jobs.find({ key: lease.job.key, status: "ended" }).catch(() => null);
@@ -202,7 +211,10 @@ async function losePreview(ports: Ports, build: BuildRow, lease: JobLease): Prom
   return true;
 }
 
-/** Waits longer and longer between answers that bring nothing; a guest that goes on promising output is not believed. */
+/**
+ * Waits longer and longer between answers that bring nothing; a guest that goes on promising output
+ * is not believed.
+ */
 function createPace(key: string, signal: AbortSignal): (isNews: boolean, isPromised: boolean) => Promise<void> {
   let fruitless = 0;
   let promised = 0;
@@ -215,7 +227,10 @@ function createPace(key: string, signal: AbortSignal): (isNews: boolean, isPromi
   };
 }
 
-/** The job's state once there is more to copy or to tell, or after a while; null when the guest has never seen it. */
+/**
+ * The job's state once there is more to copy or to tell, or after a while; null when the guest has
+ * never seen it.
+ */
 async function newsOf(
   guest: GuestClient,
   key: string,
@@ -232,7 +247,9 @@ async function newsOf(
 }
 
 interface Copier {
-  /** Copies what is there; holds back a tail that may be half a secret, unless the output has ended. */
+  /**
+   * Copies what is there; holds back a tail that may be half a secret, unless the output has ended.
+   */
   copy(ended: boolean): Promise<void>;
   /** Whether what it copied asks a person. */
   asked(): boolean;

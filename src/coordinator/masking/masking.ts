@@ -10,14 +10,17 @@ import {
   withoutTerminal,
 } from "./text-views.ts";
 
-// M1. A value is found in every form in which tools tend to print it, also where a program wraps it, escapes it or
-//     colours parts of it (W12).
+// M1. A value is found in every form in which tools tend to print it, also where a program wraps
+// it, escapes it or colours parts of it (W12).
 // M2. Output is cut into pieces nowhere inside a value, so that each piece can be masked by itself.
 
 /** Replaces the values of secrets by their names. */
 export interface Mask {
   (text: string): string;
-  /** The part of a longer text between two places, masked as the whole is: no half of a value is in it. */
+  /**
+   * The part of a longer text between two places, masked as the whole is: no half of a value is in
+   * it.
+   */
   within(text: string, from: number, to: number): string;
 }
 
@@ -33,8 +36,8 @@ const formsOf = (secrets: Secrets): SecretForms[] =>
     .map(([name, value]) => secretForms(name, value));
 
 /**
- * A mask for these secrets, and for all that looks like a token of the model proxy. Values shorter than 4 characters are
- * left alone: they would blank out ordinary text.
+ * A mask for these secrets, and for all that looks like a token of the model proxy. Values shorter
+ * than 4 characters are left alone: they would blank out ordinary text.
  */
 export function createMask(secrets: Secrets): Mask {
   const forms = formsOf(secrets);
@@ -155,9 +158,9 @@ const longLine = 64 * 1024;
 const surelyBegun = 16;
 
 /**
- * Cuts output that goes on so that neither a character nor a value is split (M2): at a line's end, and a very long line
- * wherever no value can have begun. Returns the part that can be masked by itself, which may be empty; `mostBytes` at once
- * are never held back as a whole.
+ * Cuts output that goes on so that neither a character nor a value is split (M2): at a line's end,
+ * and a very long line wherever no value can have begun. Returns the part that can be masked by
+ * itself, which may be empty; `mostBytes` at once are never held back as a whole.
  */
 export function createCut(secrets: Secrets, mostBytes: number): (data: Buffer) => Buffer {
   const forms = formsOf(secrets);
@@ -209,7 +212,8 @@ function openDump(dump: Dump, { bytes }: SecretForms): number[] {
 /** The length of the longest beginning of `needle`, short of all of it, with which `text` ends. */
 function overlap(text: string, needle: string): number {
   const end = text.slice(Math.max(0, text.length - needle.length + 1));
-  // The table of Knuth, Morris and Pratt: how much of the needle's beginning each beginning of it ends with.
+  // The table of Knuth, Morris and Pratt: how much of the needle's beginning each beginning of it
+  // ends with.
   const table = [0];
   for (let index = 1, known = 0; index < needle.length; index += 1) {
     while (known > 0 && needle[index] !== needle[known]) known = table[known - 1]!;

@@ -1,5 +1,5 @@
-// The forms in which tools print a value. All texts here are bytes, one character each, so that a place in a text
-// is a place in the output.
+// The forms in which tools print a value. All texts here are bytes, one character each, so that a
+// place in a text is a place in the output.
 
 export const bytesOf = (text: string): string => Buffer.from(text).toString("latin1");
 
@@ -10,7 +10,10 @@ const shortestSpacedHex = 6;
 
 export interface SecretForms {
   readonly name: string;
-  /** As it is, in a URL (whatever the case of its escapes), within JSON, and each longer line of its own. */
+  /**
+   * As it is, in a URL (whatever the case of its escapes), within JSON, and each longer line of its
+   * own.
+   */
   readonly plain: readonly string[];
   /** The value and its longer lines, to be looked for where escapes are resolved. */
   readonly decoded: readonly string[];

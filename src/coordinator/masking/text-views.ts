@@ -10,7 +10,10 @@ export interface View {
 
 export const plainView = (text: string): View => ({ text, start: (place) => place, end: (place) => place });
 
-/** From `at` on the view's characters are those of the original from `origin` on; what is before ends at `end`. */
+/**
+ * From `at` on the view's characters are those of the original from `origin` on; what is before
+ * ends at `end`.
+ */
 interface Segment {
   readonly at: number;
   readonly origin: number;
@@ -18,8 +21,9 @@ interface Segment {
 }
 
 /**
- * The view with every match of a global pattern replaced; what `decode` returns for a match stands for all of it. The way
- * back is made when it is first asked for: nearly all output holds nothing that is looked for.
+ * The view with every match of a global pattern replaced; what `decode` returns for a match stands
+ * for all of it. The way back is made when it is first asked for: nearly all output holds nothing
+ * that is looked for.
  */
 export function replacedView(view: View, pattern: RegExp, decode: "" | ((match: string) => string)): View {
   const text = decode === "" ? view.text.replace(pattern, "") : view.text.replace(pattern, decode);
@@ -101,7 +105,8 @@ export const decoded = (view: View): View => replacedView(view, escapes, decodeE
 /** An escape that may go on after the end of a text. */
 export const openEscape = /(?:\x1b[^\x07\n]{0,4096}|&[#\w]{0,9}|\\+(?:u[0-9a-fA-F]{0,4}|x[0-9a-fA-F]?|[0-3][0-7]?)?)$/;
 
-// Line ends as they are, with the mark that the agent host puts before an agent's own lines, and as JSON has them.
+// Line ends as they are, with the mark that the agent host puts before an agent's own lines, and as
+// JSON has them.
 const lineEnd = /\r?\n(?:\| )?|(?:\\r)?\\n/g;
 export const withoutLineEnds = (view: View): View => replacedView(view, lineEnd, "");
 

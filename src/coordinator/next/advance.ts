@@ -6,11 +6,14 @@ import { eventId, headAttemptRef, headTreePath, sharedTreePath, taskRef, taskTre
 import type { Ports } from "../port.ts";
 import { type BuildState, factsOf, loadState } from "./facts.ts";
 
-// Applies what follows until something outside the database has to happen first. Runs inside the caller's transaction,
-// under the build's lock: the transition and the event that tells of it are one commit (W3).
+// Applies what follows until something outside the database has to happen first. Runs inside the
+// caller's transaction, under the build's lock: the transition and the event that tells of it are
+// one commit (W3).
 
 export interface AdvanceOptions {
-  /** Set by `startWave` alone: the wave may be opened here instead of being asked for by an event. */
+  /**
+   * Set by `startWave` alone: the wave may be opened here instead of being asked for by an event.
+   */
   readonly openWave?: number;
   /** The build's row, when this transaction has locked it and changed nothing of it since. */
   readonly locked?: BuildRow;
@@ -323,7 +326,10 @@ async function askApproval(transaction: StoreTransaction, state: BuildState): Pr
   });
 }
 
-/** Closes the wave whose plan was rejected: the task that makes it is done again, and all others wait for that one. */
+/**
+ * Closes the wave whose plan was rejected: the task that makes it is done again, and all others
+ * wait for that one.
+ */
 async function planAgain(transaction: StoreTransaction, ports: Ports, state: BuildState): Promise<void> {
   const wave = state.wave!;
   const reason = "its plan was rejected";
@@ -335,7 +341,10 @@ async function planAgain(transaction: StoreTransaction, ports: Ports, state: Bui
   );
 }
 
-/** The commit point of a wave: from here on branch, tag, preview and next event are projections of this row (W3). */
+/**
+ * The commit point of a wave: from here on branch, tag, preview and next event are projections of
+ * this row (W3).
+ */
 async function passWave(transaction: StoreTransaction, ports: Ports, build: BuildRow, wave: WaveRow): Promise<void> {
   const now = ports.clock.now();
   await transaction.waves.update({ id: wave.id }, { status: "passed", passedAt: now, endedAt: now, reason: null });

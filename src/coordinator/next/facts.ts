@@ -8,8 +8,9 @@ import type { AttemptRow, BuildRow, GateRunRow, StoreTransaction, TaskRow, WaveR
 import type { Ports } from "../port.ts";
 import { attemptComputes, parallelismOf, type Room } from "./parallelism.ts";
 
-// F1. A wave's tasks settle one by one, and each settling reads the state: so what it reads of a running wave are the
-//     tasks in play, not all of the plan. All that nextMove asks about a running wave must be in there.
+// F1. A wave's tasks settle one by one, and each settling reads the state: so what it reads of a
+// running wave are the tasks in play, not all of the plan. All that nextMove asks about a running
+// wave must be in there.
 
 const taskColumns = ["id", "key", "position", "agent", "status", "waveId", "attempts", "conflicts"] as const;
 
@@ -47,7 +48,10 @@ export async function loadState(transaction: StoreTransaction, build: BuildRow):
   return { ...state, tasks, fixes, gateRuns };
 }
 
-/** Tasks that are handed out or about to be; null when more is to be known, such as what is behind a failed one. */
+/**
+ * Tasks that are handed out or about to be; null when more is to be known, such as what is behind a
+ * failed one.
+ */
 async function tasksInPlay(
   transaction: StoreTransaction,
   { build, wave, liveAttempts }: Pick<BuildState, "build" | "wave" | "liveAttempts">,
@@ -60,7 +64,9 @@ async function tasksInPlay(
   return liveAttempts.every(({ taskId }) => taskId === null || ids.has(taskId)) ? tasks : null;
 }
 
-/** What a plan says of its tasks; kept with the plan, of which all reads of a build's row share one. */
+/**
+ * What a plan says of its tasks; kept with the plan, of which all reads of a build's row share one.
+ */
 interface PlanTasks {
   readonly byKey: ReadonlyMap<string, Plan["tasks"][number]>;
   readonly graph: () => TaskGraph;
@@ -83,7 +89,10 @@ function tasksOf(plan: Plan): PlanTasks {
   return made;
 }
 
-/** The paths a task may write as far as is known (W2): declared, plus those that conflicted before; null: unknown. */
+/**
+ * The paths a task may write as far as is known (W2): declared, plus those that conflicted before;
+ * null: unknown.
+ */
 function effectiveWrites(task: TaskState, definition: Plan["tasks"][number]): string[] | null {
   const learned = task.conflicts.flatMap((conflict) => conflict.paths.map(literalGlob));
   const declared = definition.writes;
@@ -159,7 +168,10 @@ function fixIsOfThisEpoch(state: BuildState, fix: AttemptRow): boolean {
 
 type FactPorts = Pick<Ports, "clock" | "processors" | "memoryBytes" | "sandboxPolicy">;
 
-/** What a build's attempts share: a container has a memory limit of its own, other sandboxes use the machine's. */
+/**
+ * What a build's attempts share: a container has a memory limit of its own, other sandboxes use the
+ * machine's.
+ */
 const roomFor = ({ sandboxDriver }: BuildRow, { processors, memoryBytes, sandboxPolicy }: FactPorts): Room => ({
   processors,
   memoryBytes: sandboxDriver === "docker" ? Math.min(memoryBytes, sandboxPolicy.limits.memoryBytes) : memoryBytes,

@@ -2,7 +2,10 @@ import { agentSpecFor, type Plan } from "../../domain/plan.ts";
 
 /** How many attempts for each processor may run at once when they mostly wait for a model. */
 const waitingPerProcessor = 4;
-/** Memory that an agent and its tools may need, so that many waiting agents do not exhaust the sandbox. */
+/**
+ * Memory that an agent and its tools may need, so that many waiting agents do not exhaust the
+ * sandbox.
+ */
 const agentBytes = 512 * 1024 ** 2;
 
 /** What the attempts of a build may share. */
@@ -17,7 +20,10 @@ export interface Parallelism {
   readonly maxComputing: number;
 }
 
-/** How many attempts may run at once: what the plan says, otherwise as many as the machine has room for. */
+/**
+ * How many attempts may run at once: what the plan says, otherwise as many as the machine has room
+ * for.
+ */
 export function parallelismOf({ limits }: Pick<Plan, "limits">, { processors, memoryBytes }: Room): Parallelism {
   if (limits.maxParallelTasks !== null)
     return { maxParallelTasks: limits.maxParallelTasks, maxComputing: limits.maxParallelTasks };
@@ -26,7 +32,10 @@ export function parallelismOf({ limits }: Pick<Plan, "limits">, { processors, me
   return { maxParallelTasks: Math.max(processors, waiting), maxComputing: processors };
 }
 
-/** Whether an attempt keeps a processor busy: a script or a command does, an agent waits for its model. */
+/**
+ * Whether an attempt keeps a processor busy: a script or a command does, an agent waits for its
+ * model.
+ */
 export function attemptComputes(plan: Pick<Plan, "agents">, role: string, run: string | null): boolean {
   if (run !== null) return true;
   const runtime = agentSpecFor(plan, role)?.runtime ?? "command";

@@ -1,15 +1,18 @@
 import type { OutboxRow } from "../../store/port.ts";
 import type { Ports } from "../port.ts";
 
-// Events leave the outbox in the order of their commits. A crash between sending and marking sends again under the
-// same id, which changes nothing (W13).
+// Events leave the outbox in the order of their commits. A crash between sending and marking sends
+// again under the same id, which changes nothing (W13).
 
 export interface Relay {
   /** Resolves once every event committed before this call is sent. */
   flush(): Promise<void>;
 }
 
-/** Sends the outbox of these projects. One drain at a time in a process, so that it never waits for itself. */
+/**
+ * Sends the outbox of these projects. One drain at a time in a process, so that it never waits for
+ * itself.
+ */
 export function createRelay(ports: Pick<Ports, "store" | "events">, projects: () => "all" | readonly string[]): Relay {
   let last: Promise<void> = Promise.resolve();
   let waiting: Promise<void> | null = null;

@@ -11,8 +11,9 @@ import {
 import type { Models } from "../../models/port.ts";
 
 /**
- * Refuses a plan whose agents could not work, before anything is started: with `plan-invalid` one whose own models are
- * faulty, with `environment` one that needs a key which is not here. A role's model counts when somebody would start it.
+ * Refuses a plan whose agents could not work, before anything is started: with `plan-invalid` one
+ * whose own models are faulty, with `environment` one that needs a key which is not here. A role's
+ * model counts when somebody would start it.
  */
 export function refuseWithoutModels(models: Pick<Models, "lacks" | "isPriced">, plan: Plan): void {
   const faults = modelFaults(models, plan);
@@ -70,7 +71,10 @@ interface UsedAgent {
   readonly spec: AgentSpec;
 }
 
-/** The agents that somebody would start: not those of scripts, of a critic that is off, of fixes that are never made. */
+/**
+ * The agents that somebody would start: not those of scripts, of a critic that is off, of fixes
+ * that are never made.
+ */
 function usedAgents(plan: Plan): UsedAgent[] {
   const used = plan.tasks.filter(({ run }) => run === null).map(({ agent, model }) => ({ role: agent, model }));
   if (plan.gates.critic !== false && Object.hasOwn(plan.agents, "critic")) used.push({ role: "critic", model: null });

@@ -8,10 +8,14 @@ import { advance } from "../next/advance.ts";
 import type { Ports } from "../port.ts";
 import { compareTasks, type PlanEdit, storeTasksOf } from "./edited-tasks.ts";
 
-// `resume --plan EDITED` keeps completed tasks that did not change and runs the changed ones and their dependents. A
-// completed task that the edited plan no longer has stays in the tree and is marked `removed`.
+// `resume --plan EDITED` keeps completed tasks that did not change and runs the changed ones and
+// their dependents. A completed task that the edited plan no longer has stays in the tree and is
+// marked `removed`.
 
-/** Gives a build that does not run an edited plan and lets it go on. Returns what that means. Fails with `conflict` while it runs. */
+/**
+ * Gives a build that does not run an edited plan and lets it go on. Returns what that means. Fails
+ * with `conflict` while it runs.
+ */
 export async function editPlan(
   ports: Ports,
   buildId: string,
@@ -52,7 +56,10 @@ export async function editPlan(
   });
 }
 
-/** A plan that a planner made stays behind the task that made it; one that takes the place of what it did not make, does not. */
+/**
+ * A plan that a planner made stays behind the task that made it; one that takes the place of what
+ * it did not make, does not.
+ */
 function behindPlanTask({ brief }: BuildRow, tasks: readonly TaskRow[], edited: Plan): Plan {
   const planTask = tasks.find(({ key }) => makesPlan({ brief }, key));
   if (planTask?.status !== "completed") return edited;
@@ -93,7 +100,10 @@ async function refuseWhileAtWork(transaction: StoreTransaction, build: BuildRow)
   });
 }
 
-/** A wave that was not passed goes on when the edit left its tasks alone; else it closes, and its tasks run in the next. */
+/**
+ * A wave that was not passed goes on when the edit left its tasks alone; else it closes, and its
+ * tasks run in the next.
+ */
 async function settleOpenWave(
   transaction: StoreTransaction,
   ports: Ports,

@@ -4,7 +4,8 @@ import { createTaskGraph } from "../../domain/task-graph.ts";
 import type { BuildRow, StoreTransaction, TaskRow } from "../../store/port.ts";
 import type { Ports } from "../port.ts";
 
-// What another plan means for the tasks of a build, whoever brought it: a person who edited it, or a planner.
+// What another plan means for the tasks of a build, whoever brought it: a person who edited it, or
+// a planner.
 
 /** What an edited plan means for a build. */
 export interface PlanEdit {

@@ -11,8 +11,9 @@ import { handoverPath, planFileName } from "../names.ts";
 import type { Ports } from "../port.ts";
 import { compareTasks, storeTasksOf } from "./edited-tasks.ts";
 
-// What becomes of the plan that a planner hands in. It is judged with the attempt, kept with its verdict, and becomes the
-// build's plan in the transaction that settles the attempt: once, or not at all (W3, W4).
+// What becomes of the plan that a planner hands in. It is judged with the attempt, kept with its
+// verdict, and becomes the build's plan in the transaction that settles the attempt: once, or not
+// at all (W3, W4).
 
 const mostBytes = 1024 * 1024;
 const mostHandedIn = 64 * 1024;
@@ -59,7 +60,10 @@ export async function judgePlan(
   return { reason, handedIn: text.slice(0, mostHandedIn) };
 }
 
-/** Makes the plan of this attempt the build's, behind the task that made it; in the transaction that settles the attempt. */
+/**
+ * Makes the plan of this attempt the build's, behind the task that made it; in the transaction that
+ * settles the attempt.
+ */
 export async function applyPlan(transaction: StoreTransaction, ports: Ports, attempt: AttemptRow): Promise<void> {
   const { plan } = attempt.verdict ?? {};
   if (plan === undefined) return;
@@ -83,7 +87,9 @@ export async function writePlanOut(ports: Pick<Ports, "planFiles">, loaded: Atte
   await ports.planFiles.write(planFileName(build.id, wave.number), planText(plan, heading));
 }
 
-/** Why the plan is made again: what an attempt before ended with, or what a person said of its plan. */
+/**
+ * Why the plan is made again: what an attempt before ended with, or what a person said of its plan.
+ */
 export async function earlierPlan(
   { store }: Pick<Ports, "store">,
   { attempt, build }: Pick<AttemptInContext, "attempt" | "build">,

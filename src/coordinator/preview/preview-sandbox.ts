@@ -7,17 +7,23 @@ import type { Ports } from "../port.ts";
 import { networkPolicyOf } from "../sandboxes/network-policy.ts";
 import { withSandboxAlone } from "../sandboxes/sandbox-events.ts";
 
-// The preview runs the agents' code and outlives its wave, so it gets a sandbox of its own: its own volume, loopback,
-// /tmp and processes. Nothing it writes reaches a gate, a task or the project's tree.
+// The preview runs the agents' code and outlives its wave, so it gets a sandbox of its own: its own
+// volume, loopback, /tmp and processes. Nothing it writes reaches a gate, a task or the project's
+// tree.
 //
-// P1. A project has at most one preview sandbox. The row of the shown preview names it before it is made (W9).
-// P2. It is opened, cleared and swept under its own lock, and each looks at the rows again under that lock. So a sandbox
-//     that no shown preview names is removed with its volume, by whoever looks next.
+// P1. A project has at most one preview sandbox. The row of the shown preview names it before it is
+// made (W9).
+// P2. It is opened, cleared and swept under its own lock, and each looks at the rows again under
+// that lock. So a sandbox that no shown preview names is removed with its volume, by whoever looks
+// next.
 
 /** Which project's preview, and in which driver's sandbox. */
 export type PreviewPlace = Pick<BuildRow, "projectId" | "sandboxDriver">;
 
-/** The previews of a project that run or are about to; at most one, but for the moment in which one replaces another. */
+/**
+ * The previews of a project that run or are about to; at most one, but for the moment in which one
+ * replaces another.
+ */
 export async function shownPreviews(ports: Ports, projectId: string): Promise<PreviewRow[]> {
   const rows = await ports.store.previews.list({ status: ["starting", "ready"] });
   const builds = await ports.store.builds.list({ projectId, id: rows.map((row) => row.buildId) });
@@ -29,8 +35,8 @@ export const findPreviewSandbox = (ports: Ports, { projectId, sandboxDriver }: P
   ports.driver(sandboxDriver).find(previewPlaceOf(projectId));
 
 /**
- * The preview's sandbox with the tree of its commit; made afresh unless it is already this preview's. Null when the row
- * does not ask for it any more.
+ * The preview's sandbox with the tree of its commit; made afresh unless it is already this
+ * preview's. Null when the row does not ask for it any more.
  */
 export function openPreviewSandbox(ports: Ports, build: BuildRow, row: PreviewRow): Promise<SandboxEndpoint | null> {
   const { buildId, jobKey, sandboxId, sha } = row;
@@ -56,8 +62,8 @@ export function openPreviewSandbox(ports: Ports, build: BuildRow, row: PreviewRo
 }
 
 /**
- * Ends the preview jobs of a project that no shown preview names, then removes the sandbox unless a shown preview has it.
- * Safe to call at any time and by anybody.
+ * Ends the preview jobs of a project that no shown preview names, then removes the sandbox unless a
+ * shown preview has it. Safe to call at any time and by anybody.
  */
 export async function clearPreviews(ports: Ports, place: PreviewPlace, reason: string): Promise<void> {
   const driver = ports.driver(place.sandboxDriver);

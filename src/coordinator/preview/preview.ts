@@ -10,9 +10,9 @@ import { whyNoRoom } from "../sandboxes/admit-sandbox.ts";
 import { clearPreviews, openPreviewSandbox } from "./preview-sandbox.ts";
 import { evictPreview, isForgotten } from "./sleep-preview.ts";
 
-// A preview runs in a sandbox of its own. It is shown only after it has answered; one that dies is started again three
-// times, then said to be dead. That it is to be started again is an event of the commit that ends its job, so that it is,
-// although whoever saw it die dies as well.
+// A preview runs in a sandbox of its own. It is shown only after it has answered; one that dies is
+// started again three times, then said to be dead. That it is to be started again is an event of
+// the commit that ends its job, so that it is, although whoever saw it die dies as well.
 
 const maxStarts = 4;
 const bootTimeoutMs = 120_000;
@@ -20,8 +20,8 @@ const bootTimeoutMs = 120_000;
 const live = ["starting", "ready", "asleep"] as const;
 
 /**
- * Starts the preview of a delivered wave, in place of the one before, or again when it died or was woken. Safe to call
- * twice; one that was stopped or put to sleep meanwhile stays so.
+ * Starts the preview of a delivered wave, in place of the one before, or again when it died or was
+ * woken. Safe to call twice; one that was stopped or put to sleep meanwhile stays so.
  */
 export async function deployPreview(ports: Ports, buildId: string, waveNumber: number): Promise<void> {
   const wave = await ports.store.waves.get({ buildId, number: waveNumber });
@@ -50,7 +50,10 @@ export async function deployPreview(ports: Ports, buildId: string, waveNumber: n
   if (row !== null) await startPreview(ports, build, row);
 }
 
-/** Which start of this preview is due; null when none is. Whoever wrote its row may have died before its job began. */
+/**
+ * Which start of this preview is due; null when none is. Whoever wrote its row may have died before
+ * its job began.
+ */
 async function nextStart(ports: Ports, { status, jobKey, starts }: PreviewRow): Promise<number | null> {
   if (status !== "starting" && status !== "ready") return null;
   const job = await ports.store.jobs.find({ key: jobKey });
@@ -102,8 +105,8 @@ async function startPreview(ports: Ports, build: BuildRow, row: PreviewRow): Pro
 }
 
 /**
- * A preview gives way to builds; among previews the one that was asked for last goes first. Fails with `capacity`,
- * retryable, when the machine has no room for one more sandbox.
+ * A preview gives way to builds; among previews the one that was asked for last goes first. Fails
+ * with `capacity`, retryable, when the machine has no room for one more sandbox.
  */
 async function makeRoom(ports: Ports): Promise<void> {
   for (;;) {
@@ -118,8 +121,9 @@ async function makeRoom(ports: Ports): Promise<void> {
 }
 
 /**
- * Writes down which job is the preview, and in which sandbox. Null when meanwhile its wave was taken back, its build
- * cancelled, or the row it replaces changed: then somebody else has started or stopped it.
+ * Writes down which job is the preview, and in which sandbox. Null when meanwhile its wave was
+ * taken back, its build cancelled, or the row it replaces changed: then somebody else has started
+ * or stopped it.
  */
 async function intendPreview(ports: Ports, replaced: PreviewRow | null, row: PreviewRow): Promise<PreviewRow | null> {
   const { buildId, waveNumber } = row;
@@ -139,7 +143,10 @@ async function intendPreview(ports: Ports, replaced: PreviewRow | null, row: Pre
   });
 }
 
-/** The preview's row follows its job: ready once it answered. A job that the row says is not shown any more is ended. */
+/**
+ * The preview's row follows its job: ready once it answered. A job that the row says is not shown
+ * any more is ended.
+ */
 export async function previewProgressed(ports: Ports, build: BuildRow, state: JobState): Promise<void> {
   if (state.status !== "running") return;
   const { id: buildId } = build;
@@ -150,7 +157,10 @@ export async function previewProgressed(ports: Ports, build: BuildRow, state: Jo
     await ports.store.previews.update({ buildId, jobKey: state.key, status: "starting" }, { status: "ready" });
 }
 
-/** The preview's job ended: stopped by us, to be started again, or dead. Belongs in the commit that ends the job. */
+/**
+ * The preview's job ended: stopped by us, to be started again, or dead. Belongs in the commit that
+ * ends the job.
+ */
 export async function settlePreview(
   transaction: StoreTransaction,
   ports: Ports,
@@ -186,7 +196,10 @@ function whyDead(row: PreviewRow, state: JobState): string {
   return `it died ${row.starts} times, last: ${last}${end === null ? "" : ` (exit ${end})`}`;
 }
 
-/** Says of a preview that could not be started that it is dead, and why, and removes what there is of it. */
+/**
+ * Says of a preview that could not be started that it is dead, and why, and removes what there is
+ * of it.
+ */
 export async function failPreview(ports: Ports, buildId: string, waveNumber: number, reason: string): Promise<void> {
   const said = (await maskOf(ports, await ports.store.builds.get({ id: buildId }), null))(reason);
   await ports.store.transaction("fail-preview", async (transaction) => {
@@ -207,7 +220,10 @@ export async function clearPreviewOf(ports: Ports, buildId: string, reason: stri
   await clearPreviews(ports, await ports.store.builds.get({ id: buildId }), reason);
 }
 
-/** Says that a build's preview is shown no more, in the commit that takes its wave back. Its job is ended after. */
+/**
+ * Says that a build's preview is shown no more, in the commit that takes its wave back. Its job is
+ * ended after.
+ */
 export async function hidePreview(transaction: StoreTransaction, buildId: string, reason: string): Promise<void> {
   await transaction.previews.update({ buildId, status: live }, { status: "stopped", reason });
 }

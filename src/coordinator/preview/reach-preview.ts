@@ -12,12 +12,15 @@ export type PreviewReach =
   | { readonly kind: "starting" | "over"; readonly why: string };
 
 const pollMs = 100;
-/** A request is written down again when the last one is this old: a page with many files is one write. */
+/**
+ * A request is written down again when the last one is this old: a page with many files is one
+ * write.
+ */
 const requestMs = 10_000;
 
 /**
- * Connects to the preview of a build, waking it if it sleeps. Waits up to `patienceMs` for one that starts. The time of
- * the request is written down, so that a preview in use is not put to sleep.
+ * Connects to the preview of a build, waking it if it sleeps. Waits up to `patienceMs` for one that
+ * starts. The time of the request is written down, so that a preview in use is not put to sleep.
  */
 export async function reachPreview(ports: Ports, buildId: string, patienceMs: number): Promise<PreviewReach> {
   const deadline = performance.now() + patienceMs;
@@ -53,7 +56,10 @@ async function connectTo(ports: Ports, { buildId, port, sandboxId }: PreviewRow)
   }
 }
 
-/** The build whose preview a project shows now, else the last one whose preview is dead; null when there is none. */
+/**
+ * The build whose preview a project shows now, else the last one whose preview is dead; null when
+ * there is none.
+ */
 export async function previewOfProject(ports: Ports, projectId: string): Promise<BuildRow | null> {
   const rows = await ports.store.previews.list({ status: ["starting", "ready", "asleep", "dead"] });
   const builds = await ports.store.builds.list(

@@ -6,9 +6,10 @@ import type { Ports } from "../port.ts";
 import { mebibytes } from "../sandboxes/volume-limit.ts";
 import { clearPreviews, shownPreviews } from "./preview-sandbox.ts";
 
-// A preview that nobody asks for is put to sleep: its sandbox is removed, with whatever it wrote. The next request wakes
-// it up, in a sandbox of its own that is made afresh. Whoever puts it to sleep does so on the condition that nobody has
-// asked for it since; a request that comes later finds it asleep and wakes it.
+// A preview that nobody asks for is put to sleep: its sandbox is removed, with whatever it wrote.
+// The next request wakes it up, in a sandbox of its own that is made afresh. Whoever puts it to
+// sleep does so on the condition that nobody has asked for it since; a request that comes later
+// finds it asleep and wakes it.
 
 /** Counting many small files takes long. */
 const countMs = 20_000;
@@ -19,7 +20,9 @@ export function isForgotten(ports: Ports, { requestedAt }: PreviewRow): boolean 
   return previewTtlMs !== null && ports.clock.now().getTime() - (requestedAt?.getTime() ?? 0) >= previewTtlMs;
 }
 
-/** Puts to sleep the previews that nobody asks for, and ends those whose volume is above its limit. */
+/**
+ * Puts to sleep the previews that nobody asks for, and ends those whose volume is above its limit.
+ */
 export async function sleepIdlePreviews(ports: Ports): Promise<{ asleep: string[]; ended: string[] }> {
   const asleep: string[] = [];
   const ended: string[] = [];
@@ -53,7 +56,10 @@ export async function sleepPreviewsOf(ports: Ports, projectId: string, reason: s
   for (const row of await shownPreviews(ports, projectId)) await sleepPreview(ports, row, reason);
 }
 
-/** Makes room by putting the preview to sleep that nobody has asked for the longest; false when there is none. */
+/**
+ * Makes room by putting the preview to sleep that nobody has asked for the longest; false when
+ * there is none.
+ */
 export async function evictPreview(ports: Ports): Promise<boolean> {
   for (const row of await ports.store.previews.list({ status: "ready" }, { by: "requestedAt" }))
     if (await sleepPreview(ports, row, "its room was needed")) return true;

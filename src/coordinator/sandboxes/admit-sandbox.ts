@@ -9,15 +9,19 @@ import { bootSubject, presentStates, tellSandbox } from "./sandbox-events.ts";
 import { mebibytes } from "./volume-limit.ts";
 import { forgetGone } from "./watch-sandboxes.ts";
 
-// Whether one more sandbox may run is decided in the transaction that says it is to run, under the tenant's row and one
-// lock for the machine: a row counts from the moment it is admitted, not from when its container is seen.
+// Whether one more sandbox may run is decided in the transaction that says it is to run, under the
+// tenant's row and one lock for the machine: a row counts from the moment it is admitted, not from
+// when its container is seen.
 
 /** What a sandbox takes of memory before its agents have shown how much they need. */
 const startBytes = 256 * 1024 ** 2;
 /** So long after its start what a sandbox takes does not show in the machine's figures yet. */
 const settlingMs = 20_000;
 const retryAfterMs = 10_000;
-/** Whoever still waits has asked within this time, also where many tries have made the pauses longer. */
+/**
+ * Whoever still waits has asked within this time, also where many tries have made the pauses
+ * longer.
+ */
 const longestPauseMs = 120_000;
 
 /** Why no further sandbox may run, in words, and whose idle sandboxes hold the room it lacks. */
@@ -29,9 +33,9 @@ interface Shortage {
 type Admission = { readonly row: SandboxRow } | Shortage;
 
 /**
- * Writes down that the project's sandbox is to run, before anything is made (W9). Idle sandboxes of other projects give
- * way, the one idle longest first. Fails with `capacity`, retryable, when its tenant or the machine has no room even so;
- * the reason stands in its row.
+ * Writes down that the project's sandbox is to run, before anything is made (W9). Idle sandboxes of
+ * other projects give way, the one idle longest first. Fails with `capacity`, retryable, when its
+ * tenant or the machine has no room even so; the reason stands in its row.
  */
 export async function admitSandbox(ports: Ports, build: BuildRow): Promise<SandboxRow> {
   let admission = await admit(ports, build);
@@ -175,8 +179,8 @@ async function processorShortage(
 }
 
 /**
- * Builds of a tenant get what becomes free in the order in which they were asked for. One that asks no more, whatever
- * became of it, holds nobody up.
+ * Builds of a tenant get what becomes free in the order in which they were asked for. One that asks
+ * no more, whatever became of it, holds nobody up.
  */
 async function whoIsFirst(
   transaction: StoreTransaction,

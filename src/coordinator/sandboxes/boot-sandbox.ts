@@ -4,7 +4,10 @@ import type { SandboxRow } from "../../store/port.ts";
 import type { Ports } from "../port.ts";
 import { bootSubject, presentStates, tellSandbox } from "./sandbox-events.ts";
 
-/** Writes down which boot of the sandbox runs, and tells of its start; of an earlier boot that was replaced, its end. */
+/**
+ * Writes down which boot of the sandbox runs, and tells of its start; of an earlier boot that was
+ * replaced, its end.
+ */
 export async function recordBoot(
   ports: Ports,
   row: SandboxRow,
@@ -29,8 +32,8 @@ export async function recordBoot(
 }
 
 /**
- * Makes the row of one that was to be started say what came of it, when whoever was to do it is at it no more. Under its
- * lock. False when there is nothing to mend.
+ * Makes the row of one that was to be started say what came of it, when whoever was to do it is at
+ * it no more. Under its lock. False when there is nothing to mend.
  */
 export async function settleIntent(ports: Ports, row: SandboxRow): Promise<boolean> {
   const present = await ports.store.sandboxes.find({ id: row.id, state: "wanted", checkedAt: row.checkedAt });

@@ -1,6 +1,9 @@
 import { pipeline, type Readable, Transform } from "node:stream";
 
-/** The same bytes, whose number so far is told; what breaks or ends one of the two does so with the other. */
+/**
+ * The same bytes, whose number so far is told; what breaks or ends one of the two does so with the
+ * other.
+ */
 export function counted(stream: Readable, onBytes: (bytes: number) => void): Readable {
   let bytes = 0;
   const counting = new Transform({

@@ -5,8 +5,9 @@ import type { Ports } from "../port.ts";
 import { noteLoss } from "./lose-sandbox.ts";
 import { withSandboxAlone } from "./sandbox-events.ts";
 
-// A guest that answers what is not of the protocol is broken, or no longer ours. Nothing it says is asked for again: the
-// next use of the sandbox starts it anew, and what ran in it is lost (W4). Each process remembers the boots it caught.
+// A guest that answers what is not of the protocol is broken, or no longer ours. Nothing it says is
+// asked for again: the next use of the sandbox starts it anew, and what ran in it is lost (W4).
+// Each process remembers the boots it caught.
 
 /** The answers that gave a boot away, by its id. */
 const caught = new Map<string, string>();
@@ -36,7 +37,10 @@ export function watchedEndpoint(endpoint: SandboxEndpoint): SandboxEndpoint {
   return { ...endpoint, guest };
 }
 
-/** Ends a running sandbox whose guest is not believed, and writes that down. Its volume stays. Under its lock. */
+/**
+ * Ends a running sandbox whose guest is not believed, and writes that down. Its volume stays. Under
+ * its lock.
+ */
 export async function endDistrusted(ports: Ports, row: SandboxRow, why: string): Promise<void> {
   ports.log.warn(`sandbox ${row.id} is replaced: ${why}`);
   await ports.driver(row.driver).stop(row.projectId as never);

@@ -6,8 +6,8 @@ import { presentStates } from "./sandbox-events.ts";
 export type Chore = "sandbox/check.due" | "sandbox/idle.due" | "sandbox/reconcile.due" | "snapshot/retention.due";
 
 /**
- * Sends the events of the chores that have something to do in this minute, so that nothing runs for nothing, and returns
- * which they are. Safe to do twice in a minute: the ids name it.
+ * Sends the events of the chores that have something to do in this minute, so that nothing runs for
+ * nothing, and returns which they are. Safe to do twice in a minute: the ids name it.
  */
 export async function askForChores(ports: Ports): Promise<Chore[]> {
   const minute = Math.floor(ports.clock.now().getTime() / 60_000);

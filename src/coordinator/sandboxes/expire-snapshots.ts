@@ -3,8 +3,9 @@ import type { Ports } from "../port.ts";
 import { failSnapshot, writingLock } from "./snapshots.ts";
 
 /**
- * Removes snapshots that have been kept long enough, fails those whose writer died, and clears bytes away that no row
- * counts on. Bytes that no row knows are not ours to judge. Safe to do twice at once.
+ * Removes snapshots that have been kept long enough, fails those whose writer died, and clears
+ * bytes away that no row counts on. Bytes that no row knows are not ours to judge. Safe to do twice
+ * at once.
  */
 export async function expireSnapshots(ports: Ports): Promise<{ expired: string[]; failed: string[] }> {
   const failed = await failAbandoned(ports);

@@ -3,8 +3,8 @@ import { messageOf } from "../../domain/errors.ts";
 import type { Ports } from "../port.ts";
 import { checkSandboxes } from "./watch-sandboxes.ts";
 
-// H1. What a driver tells is a hint to look, never a fact: the look decides, and the check of every minute finds what was
-//     not heard.
+// H1. What a driver tells is a hint to look, never a fact: the look decides, and the check of every
+// minute finds what was not heard.
 // H2. What happens to many sandboxes in one moment, or often to one, is one look.
 
 const settleMs = 250;
@@ -24,7 +24,9 @@ export interface HearingOptions {
   readonly flush: () => Promise<void>;
 }
 
-/** Looks at sandboxes of these projects at once when their driver tells that something befell them. */
+/**
+ * Looks at sandboxes of these projects at once when their driver tells that something befell them.
+ */
 export function hearSandboxes(ports: Ports, { projectIds, flush }: HearingOptions): SandboxHearing {
   const stopping = new AbortController();
   const heard = new Map<string, Promise<void>>();
@@ -65,7 +67,10 @@ export function hearSandboxes(ports: Ports, { projectIds, flush }: HearingOption
   };
 }
 
-/** Until the signal; a watch that ends or fails is begun again, the later the more often it did. Never fails. */
+/**
+ * Until the signal; a watch that ends or fails is begun again, the later the more often it did.
+ * Never fails.
+ */
 async function listen(
   ports: Ports,
   driverName: string,

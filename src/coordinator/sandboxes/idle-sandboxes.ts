@@ -7,16 +7,17 @@ import { presentStates, withSandboxAlone, withVolumeAlone } from "./sandbox-even
 import { takeSnapshotAlone } from "./snapshots.ts";
 import { finishRemoval, finishStop } from "./stop-sandbox.ts";
 
-// Stopping what nobody uses. Never while an agent or a command is alive: jobs of the database, jobs of the
-// guest and how long it has been idle are looked at again after the row has lost its word `running` (S1), right before
-// the stop; whoever uses the sandbox from then on waits, and starts it again.
+// Stopping what nobody uses. Never while an agent or a command is alive: jobs of the database, jobs
+// of the guest and how long it has been idle are looked at again after the row has lost its word
+// `running` (S1), right before the stop; whoever uses the sandbox from then on waits, and starts it
+// again.
 
 /** One that has outlived its time is idle when nothing was at work in it for so long. */
 const expiredIdleMs = 60_000;
 
 /**
- * A sandbox idle for less is not stopped for another project. More than `touchMs` of sandboxes.ts, so that every use of
- * a sandbox that may be stopped renews `usedAt` and the stop sees it (S1).
+ * A sandbox idle for less is not stopped for another project. More than `touchMs` of sandboxes.ts,
+ * so that every use of a sandbox that may be stopped renews `usedAt` and the stop sees it (S1).
  */
 const idleForRoomMs = 15_000;
 
@@ -26,7 +27,10 @@ interface End {
   readonly idleMs: number;
 }
 
-/** Stops sandboxes that have been idle, and removes those that are older than their time. Safe to do twice at once. */
+/**
+ * Stops sandboxes that have been idle, and removes those that are older than their time. Safe to do
+ * twice at once.
+ */
 export async function stopIdleSandboxes(ports: Ports): Promise<{ stopped: string[]; removed: string[] }> {
   const ended = { stopped: [] as string[], removed: [] as string[] };
   for (const row of await ports.store.sandboxes.list({ state: presentStates }, { by: "usedAt" })) {
@@ -38,8 +42,9 @@ export async function stopIdleSandboxes(ports: Ports): Promise<{ stopped: string
 }
 
 /**
- * Stops the sandbox that has been idle longest, of this tenant if one is given, so that another project gets its room.
- * False when none is idle. A project whose build runs keeps its sandbox between two jobs.
+ * Stops the sandbox that has been idle longest, of this tenant if one is given, so that another
+ * project gets its room. False when none is idle. A project whose build runs keeps its sandbox
+ * between two jobs.
  */
 export async function stopLongestIdle(ports: Ports, tenantId: string | null): Promise<boolean> {
   const rows = await ports.store.sandboxes.list({ state: "running" }, { by: "usedAt" });
@@ -122,7 +127,10 @@ async function endAlone(ports: Ports, row: SandboxRow, end: End): Promise<boolea
   return true;
 }
 
-/** Takes the word `running` away if nobody used it since it was looked at, and nothing is at work by the database. */
+/**
+ * Takes the word `running` away if nobody used it since it was looked at, and nothing is at work by
+ * the database.
+ */
 async function takeWord(ports: Ports, row: SandboxRow, { reason, idleMs }: End): Promise<boolean> {
   return ports.store.transaction("sandbox-idle", async (transaction) => {
     await transaction.lockProject(row.projectId);
@@ -139,7 +147,10 @@ async function giveWordBack(ports: Ports, { id, bootId, state, reason }: Sandbox
   await ports.store.sandboxes.update({ id, bootId, state: "stopped" }, { state, reason });
 }
 
-/** A job that was intended and never started does not count for ever: whoever was to start it may have died. */
+/**
+ * A job that was intended and never started does not count for ever: whoever was to start it may
+ * have died.
+ */
 async function hasJobs(tables: Tables, ports: Ports, { projectId }: SandboxRow, idleMs: number): Promise<boolean> {
   const jobs = await tables.jobs.list({
     projectId,
@@ -150,7 +161,10 @@ async function hasJobs(tables: Tables, ports: Ports, { projectId }: SandboxRow, 
   return jobs.some(({ status, createdAt }) => status === "running" || createdAt.getTime() > since);
 }
 
-/** Whether anything is at work in it now, or was less than its limit ago. Fails when it runs and does not answer. */
+/**
+ * Whether anything is at work in it now, or was less than its limit ago. Fails when it runs and
+ * does not answer.
+ */
 async function isAtWork(ports: Ports, row: SandboxRow, limitMs: number): Promise<boolean> {
   if (await hasJobs(ports.store, ports, row, limitMs)) return true;
   const health = await healthOf(ports, row);

@@ -10,7 +10,10 @@ export async function whyGone(ports: Ports, row: SandboxRow): Promise<string> {
   return info.outOfMemory ? "out of memory" : "ended";
 }
 
-/** Writes down that a boot of a sandbox ended without our doing, and tells of it. False when another was quicker. */
+/**
+ * Writes down that a boot of a sandbox ended without our doing, and tells of it. False when another
+ * was quicker.
+ */
 export async function noteLoss(ports: Ports, row: SandboxRow, reason: string): Promise<boolean> {
   return ports.store.transaction("sandbox-lost", async (transaction) => {
     const [lost] = await transaction.sandboxes.update(

@@ -9,10 +9,11 @@ import { recordBoot, settleIntent } from "./boot-sandbox.ts";
 import { presentStates, withSandboxAlone } from "./sandbox-events.ts";
 import { finishStop } from "./stop-sandbox.ts";
 
-// R1. Drivers list what carries the mark of this installation alone, so nothing else is ever touched. Volumes are never
-//     removed here, but those of previews, which hold nothing to keep.
-// R2. What the two sides say differently may be what somebody is about to make the same: it has to have been so for a
-//     grace period, and is looked at again under the project's lock. One process reconciles at a time.
+// R1. Drivers list what carries the mark of this installation alone, so nothing else is ever
+// touched. Volumes are never removed here, but those of previews, which hold nothing to keep.
+// R2. What the two sides say differently may be what somebody is about to make the same: it has to
+// have been so for a grace period, and is looked at again under the project's lock. One process
+// reconciles at a time.
 
 const graceMs = 10 * 60_000;
 /** A build that waits for room asks for it at least this often. */
@@ -30,7 +31,10 @@ export interface Reconciled {
   readonly mended: string[];
 }
 
-/** `driverNames`: those to look at besides the ones that the database names. It remembers what it saw, for the grace period. */
+/**
+ * `driverNames`: those to look at besides the ones that the database names. It remembers what it
+ * saw, for the grace period.
+ */
 export function createSandboxReconciler(ports: Ports, driverNames: readonly string[]): SandboxReconciler {
   const strangersSince = new Map<string, number>();
   const reconcile = async (): Promise<Reconciled> => {
@@ -83,7 +87,10 @@ async function reconcileDriver(
 
 const isOver = (ports: Ports, from: number, ms = graceMs): boolean => ports.clock.now().getTime() - from >= ms;
 
-/** A row that says other than what is so, and stays so: intents nobody acted on, and builds that wait no more. */
+/**
+ * A row that says other than what is so, and stays so: intents nobody acted on, and builds that
+ * wait no more.
+ */
 async function reconcileRow(ports: Ports, row: SandboxRow): Promise<boolean> {
   if (row.state !== "wanted") return false;
   const waits = row.reason !== null;
@@ -101,7 +108,10 @@ async function endLeftRunning(ports: Ports, row: SandboxRow, info: SandboxInfo |
   return ended === true;
 }
 
-/** One in which something is at work is taken back instead: that it is used counts for more than what a row says. */
+/**
+ * One in which something is at work is taken back instead: that it is used counts for more than
+ * what a row says.
+ */
 async function endOrAdopt(ports: Ports, row: SandboxRow): Promise<boolean> {
   const { id, state, bootId } = row;
   const present = await ports.store.sandboxes.find({ id, state, ...(bootId === null ? {} : { bootId }) });

@@ -7,14 +7,16 @@ import { counted } from "./counted.ts";
 import { bootSubject, presentStates, tellSandbox, withSandboxAlone, withVolumeAlone } from "./sandbox-events.ts";
 
 export interface RestoreOptions {
-  /** Told how many bytes of the archive have been read, first to check them, then to unpack them. */
+  /**
+   * Told how many bytes of the archive have been read, first to check them, then to unpack them.
+   */
   readonly onProgress?: (what: "checking" | "unpacking", bytes: number) => void;
 }
 
 /**
- * Puts a kept snapshot in place of its project's volume; the sandbox is stopped then, and its next use starts it. Fails
- * with `conflict` while a build or a job is at work, and with `archive` when the bytes are not those that were kept;
- * whatever fails changes nothing.
+ * Puts a kept snapshot in place of its project's volume; the sandbox is stopped then, and its next
+ * use starts it. Fails with `conflict` while a build or a job is at work, and with `archive` when
+ * the bytes are not those that were kept; whatever fails changes nothing.
  */
 export async function restoreSnapshot(
   ports: Ports,
@@ -54,7 +56,10 @@ async function restoreAlone(ports: Ports, snapshot: SnapshotRow, { onProgress }:
   await tellRestored(ports, snapshot, row);
 }
 
-/** The project's sandbox as it was, or the last one it had; nobody takes it for a running one from now on (S1). */
+/**
+ * The project's sandbox as it was, or the last one it had; nobody takes it for a running one from
+ * now on (S1).
+ */
 async function takeWord(ports: Ports, snapshot: SnapshotRow): Promise<SandboxRow> {
   return ports.store.transaction("sandbox-restore", async (transaction) => {
     await transaction.lockProject(snapshot.projectId);

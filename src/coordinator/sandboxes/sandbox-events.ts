@@ -16,7 +16,9 @@ export interface SandboxFacts {
 /** What an event of one boot of a sandbox is about: each boot starts once and ends once (W13). */
 export const bootSubject = ({ id, bootId }: Pick<SandboxRow, "id" | "bootId">): string => `${id}/${bootId}`;
 
-/** Tells of a sandbox; its data name the build that is under way in its project, if there is one. */
+/**
+ * Tells of a sandbox; its data name the build that is under way in its project, if there is one.
+ */
 export async function tellSandbox(
   transaction: StoreTransaction,
   sandbox: SandboxRow,
@@ -38,8 +40,8 @@ export async function tellSandbox(
 }
 
 /**
- * Does `work` while nobody else starts, stops or replaces the sandbox of this project; without `wait` null, and nothing
- * done, when somebody does just now.
+ * Does `work` while nobody else starts, stops or replaces the sandbox of this project; without
+ * `wait` null, and nothing done, when somebody does just now.
  */
 export const withSandboxAlone = <Result>(
   ports: Pick<Ports, "store">,
@@ -48,7 +50,10 @@ export const withSandboxAlone = <Result>(
   { wait } = { wait: true },
 ): Promise<Result | null> => ports.store.alone(`sandbox ${projectId}`, work, { wait });
 
-/** The same for its volume as a whole: packing and replacing it. Taken before the sandbox's, never inside it. */
+/**
+ * The same for its volume as a whole: packing and replacing it. Taken before the sandbox's, never
+ * inside it.
+ */
 export const withVolumeAlone = <Result>(
   ports: Pick<Ports, "store">,
   projectId: string,

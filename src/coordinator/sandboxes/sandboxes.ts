@@ -10,19 +10,21 @@ import { noteLoss, whyGone } from "./lose-sandbox.ts";
 import { networkPolicyOf } from "./network-policy.ts";
 import { presentStates, withSandboxAlone } from "./sandbox-events.ts";
 
-// S1. A row says `running` from before its sandbox is given to anybody until the commit in which somebody decides to
-//     stop it. Whoever stops one first takes that word away, on the condition that its `usedAt` is the one he judged by;
-//     whoever uses one renews `usedAt` on the condition that the word still stands. So of a use and a stop that meet,
-//     one sees the other: the stop does not come to pass, or the use finds no word and starts the sandbox again.
-// S2. Starting, stopping, removing and replacing happen under a lock of the project, so that a start waits for a stop
-//     that is under way.
+// S1. A row says `running` from before its sandbox is given to anybody until the commit in which
+// somebody decides to stop it. Whoever stops one first takes that word away, on the condition that
+// its `usedAt` is the one he judged by; whoever uses one renews `usedAt` on the condition that the
+// word still stands. So of a use and a stop that meet, one sees the other: the stop does not come
+// to pass, or the use finds no word and starts the sandbox again.
+// S2. Starting, stopping, removing and replacing happen under a lock of the project, so that a
+// start waits for a stop that is under way.
 
 /** So old a use has to be to be written down again: most steps then write nothing. */
 const touchMs = 10_000;
 
 /**
- * The running sandbox of a build's project, started or made if need be; its birth, its losses and returns are events.
- * Fails with `capacity`, retryable, when one would have to be started and there is no room for it.
+ * The running sandbox of a build's project, started or made if need be; its birth, its losses and
+ * returns are events. Fails with `capacity`, retryable, when one would have to be started and there
+ * is no room for it.
  */
 export async function ensureSandbox(ports: Ports, build: BuildRow): Promise<SandboxEndpoint> {
   const { projectId, sandboxDriver } = build;

@@ -6,8 +6,9 @@ import type { Ports } from "../port.ts";
 import { counted } from "./counted.ts";
 import { withVolumeAlone } from "./sandbox-events.ts";
 
-// N1. A snapshot's row says `writing` before its first byte is written, and its bytes are written under a lock that ends
-//     with the process: whoever gets that lock knows that nobody writes any more, and clears away what was begun.
+// N1. A snapshot's row says `writing` before its first byte is written, and its bytes are written
+// under a lock that ends with the process: whoever gets that lock knows that nobody writes any
+// more, and clears away what was begun.
 // N2. It says `kept` only once every byte is on the disk, with their number and checksum.
 
 export interface SnapshotOptions {
@@ -18,7 +19,10 @@ export interface SnapshotOptions {
   readonly onProgress?: (bytes: number) => void;
 }
 
-/** Packs the volume of a sandbox, running or stopped, and keeps it. Waits for another that is being taken of it. */
+/**
+ * Packs the volume of a sandbox, running or stopped, and keeps it. Waits for another that is being
+ * taken of it.
+ */
 export async function takeSnapshot(ports: Ports, sandbox: SandboxRow, options: SnapshotOptions): Promise<SnapshotRow> {
   const kept = await withVolumeAlone(ports, sandbox.projectId, () => takeSnapshotAlone(ports, sandbox, options));
   return kept!;

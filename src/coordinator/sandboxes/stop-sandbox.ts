@@ -4,8 +4,8 @@ import type { Ports } from "../port.ts";
 import { bootSubject, presentStates, tellSandbox, withSandboxAlone, withVolumeAlone } from "./sandbox-events.ts";
 
 /**
- * Stops a project's sandbox and keeps its volume; over when every process of it is gone. Waits for a snapshot that is
- * being taken of it. Safe to call twice.
+ * Stops a project's sandbox and keeps its volume; over when every process of it is gone. Waits for
+ * a snapshot that is being taken of it. Safe to call twice.
  */
 export async function stopSandbox(ports: Ports, sandbox: SandboxRow, reason = "asked"): Promise<void> {
   await withAll(ports, sandbox.projectId, async () => {
@@ -16,7 +16,10 @@ export async function stopSandbox(ports: Ports, sandbox: SandboxRow, reason = "a
   });
 }
 
-/** Removes a project's sandbox, and with `volume` what is on it. The repository outside stays. Safe to call twice. */
+/**
+ * Removes a project's sandbox, and with `volume` what is on it. The repository outside stays. Safe
+ * to call twice.
+ */
 export async function removeSandbox(
   ports: Ports,
   sandbox: SandboxRow,
@@ -32,7 +35,10 @@ async function withAll(ports: Ports, projectId: string, work: () => Promise<void
   await withVolumeAlone(ports, projectId, () => withSandboxAlone(ports, projectId, work));
 }
 
-/** Ends what runs of a sandbox whose row, as it was before, is given and does not say `running` any more; tells of it. Under its lock. */
+/**
+ * Ends what runs of a sandbox whose row, as it was before, is given and does not say `running` any
+ * more; tells of it. Under its lock.
+ */
 export async function finishStop(ports: Ports, before: SandboxRow, reason: string): Promise<void> {
   await ports.driver(before.driver).stop(before.projectId as ProjectId);
   await ports.store.transaction("sandbox-stop", async (transaction) => {

@@ -5,8 +5,9 @@ import type { SandboxRow } from "../../store/port.ts";
 import { setupCacheFolder } from "../names.ts";
 import type { Ports } from "../port.ts";
 
-// Where nothing keeps a volume to its limit it is counted while something is at work in its sandbox, and one that is above
-// it has that as the `reason` of its row: people see it, and no job is started until counting says otherwise.
+// Where nothing keeps a volume to its limit it is counted while something is at work in its
+// sandbox, and one that is above it has that as the `reason` of its row: people see it, and no job
+// is started until counting says otherwise.
 
 /** Counting many small files takes long, and a machine may be busy. */
 const countMs = 20_000;
@@ -15,7 +16,10 @@ const retryAfterMs = 10_000;
 /** Volumes that could not be counted are told of once for each boot, by each process. */
 const toldUncounted = new Set<string>();
 
-/** Counts the volume of a running sandbox when it is due, and writes down whether it is above its limit. Never fails. */
+/**
+ * Counts the volume of a running sandbox when it is due, and writes down whether it is above its
+ * limit. Never fails.
+ */
 export async function watchVolume(ports: Ports, row: SandboxRow, health: GuestHealth): Promise<void> {
   const workedAt = ports.clock.now().getTime() - (health.activeJobs > 0 ? 0 : health.idleMs);
   // What nobody has worked on since the last look has not grown.
@@ -26,8 +30,9 @@ export async function watchVolume(ports: Ports, row: SandboxRow, health: GuestHe
 }
 
 /**
- * Fails with `capacity` when the project's volume is above its limit: retryable while other jobs are at work, whose end
- * frees what they have taken, else for good. A job that was started before is let pass, so that starting it is idempotent.
+ * Fails with `capacity` when the project's volume is above its limit: retryable while other jobs
+ * are at work, whose end frees what they have taken, else for good. A job that was started before
+ * is let pass, so that starting it is idempotent.
  */
 export async function requireVolumeRoom(ports: Ports, projectId: string, jobKey: string): Promise<void> {
   const row = await ports.store.sandboxes.find({ projectId, state: "running" });
@@ -58,7 +63,10 @@ async function dropSetupCache(ports: Ports, { driver, projectId }: SandboxRow): 
   await endpoint?.guest.remove(setupCacheFolder, { recursive: true });
 }
 
-/** That its volume is above its limit, in words, as it is now; null when it is not. Says in its row what it finds. */
+/**
+ * That its volume is above its limit, in words, as it is now; null when it is not. Says in its row
+ * what it finds.
+ */
 async function whyOver(ports: Ports, row: SandboxRow): Promise<string | null> {
   const driver = ports.driver(row.driver);
   if ((await driver.capabilities()).disk !== "watched") return null;

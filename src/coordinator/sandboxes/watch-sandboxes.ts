@@ -9,19 +9,23 @@ import { noteLoss, whyGone } from "./lose-sandbox.ts";
 import { withSandboxAlone } from "./sandbox-events.ts";
 import { watchVolume } from "./volume-limit.ts";
 
-// Looking starts nothing. What is found is written down on the condition that it still is of the boot that was looked at,
-// so any number of processes may look at once: the cron, whoever heard of a change, and whoever needs room.
+// Looking starts nothing. What is found is written down on the condition that it still is of the
+// boot that was looked at, so any number of processes may look at once: the cron, whoever heard of
+// a change, and whoever needs room.
 
-/** A guest that does not answer within this, on a machine that is busy, is asked again in a minute. */
+/**
+ * A guest that does not answer within this, on a machine that is busy, is asked again in a minute.
+ */
 const answerMs = 25_000;
 /** Silent for so long, a sandbox counts as lost. */
 const silentMs = 3 * 60_000;
 const atOnce = 8;
 
 /**
- * Looks at every sandbox that is said to run. One that is gone, or has been silent for minutes, is written down as lost
- * with the reason; of the others when they were last at work and whether their volumes keep to their limits. Safe to do
- * twice at once. With `projectIds` those of these projects alone.
+ * Looks at every sandbox that is said to run. One that is gone, or has been silent for minutes, is
+ * written down as lost with the reason; of the others when they were last at work and whether their
+ * volumes keep to their limits. Safe to do twice at once. With `projectIds` those of these projects
+ * alone.
  */
 export async function checkSandboxes(
   ports: Ports,
@@ -33,8 +37,8 @@ export async function checkSandboxes(
 }
 
 /**
- * Looks whether sandboxes of other projects that count as running, or as being started, are there; returns whether any was
- * not. One that does not answer is left to the next check.
+ * Looks whether sandboxes of other projects that count as running, or as being started, are there;
+ * returns whether any was not. One that does not answer is left to the next check.
  */
 export async function forgetGone(ports: Ports, exceptProjectId: string): Promise<boolean> {
   const rows = await ports.store.sandboxes.list({ state: ["running", "wanted"] });
@@ -103,7 +107,10 @@ async function within<Result>(asked: Promise<Result>, who: string): Promise<Resu
   }
 }
 
-/** It may be about to be started again, or be stopped, by somebody who has not written it down yet: then it is left to him. */
+/**
+ * It may be about to be started again, or be stopped, by somebody who has not written it down yet:
+ * then it is left to him.
+ */
 async function gone(ports: Ports, row: SandboxRow): Promise<boolean> {
   const noted = await withSandboxAlone(
     ports,

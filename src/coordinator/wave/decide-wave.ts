@@ -3,15 +3,21 @@ import type { BuildRow, StoreTransaction, WaveRow } from "../../store/port.ts";
 import { advance, emitFor } from "../next/advance.ts";
 import type { Ports } from "../port.ts";
 
-// A person's word on a wave: after the gates and before `passed`. A decision is a row about one head.
+// A person's word on a wave: after the gates and before `passed`. A decision is a row about one
+// head.
 
 export interface Decision {
   readonly by: string | null;
-  /** What an event is about: one about another wave or another head came late, and changes nothing. */
+  /**
+   * What an event is about: one about another wave or another head came late, and changes nothing.
+   */
   readonly about?: { readonly waveNumber: number; readonly sha: string | null };
 }
 
-/** Lets the waiting wave pass. Saying it again changes nothing. Fails with `conflict` when nothing waits. */
+/**
+ * Lets the waiting wave pass. Saying it again changes nothing. Fails with `conflict` when nothing
+ * waits.
+ */
 export async function approveWave(ports: Ports, buildId: string, decision: Decision): Promise<void> {
   const { by } = decision;
   await decide(ports, buildId, { ...decision, is: "approved" }, async (transaction, build, wave) => {
@@ -26,7 +32,10 @@ export async function approveWave(ports: Ports, buildId: string, decision: Decis
   });
 }
 
-/** Blocks the waiting wave; `reason` is what a retry gives to the fixer. Saying it again changes nothing. */
+/**
+ * Blocks the waiting wave; `reason` is what a retry gives to the fixer. Saying it again changes
+ * nothing.
+ */
 export async function rejectWave(
   ports: Ports,
   buildId: string,

@@ -6,7 +6,8 @@ import { advance, emitFor, promoteNext } from "../next/advance.ts";
 import type { Ports } from "../port.ts";
 import { ensureSandbox } from "../sandboxes/sandboxes.ts";
 
-// W3. A wave's row saying `passed` with a SHA is the truth; what happens here projects it and may be repeated.
+// W3. A wave's row saying `passed` with a SHA is the truth; what happens here projects it and may
+// be repeated.
 
 interface Passed {
   readonly wave: WaveRow;
@@ -74,8 +75,9 @@ export async function finishDelivery(ports: Ports, buildId: string, waveNumber: 
 }
 
 /**
- * Ends a build whose delivery cannot be done; its wave stays passed, and `retry` delivers it. Changes nothing when somebody
- * has delivered the wave meanwhile: the build may have work of the next one going on.
+ * Ends a build whose delivery cannot be done; its wave stays passed, and `retry` delivers it.
+ * Changes nothing when somebody has delivered the wave meanwhile: the build may have work of the
+ * next one going on.
  */
 export async function failDelivery(ports: Ports, buildId: string, waveNumber: number, reason: string): Promise<void> {
   await ports.store.transaction("fail-delivery", async (transaction) => {

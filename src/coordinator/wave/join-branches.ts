@@ -11,7 +11,10 @@ export interface Branches {
   readonly members: readonly Pick<TaskRow, "key" | "definition" | "commitSha">[];
 }
 
-/** Joins the branches of these tasks of a wave on its base. Moves no ref: the same branches give the same head. */
+/**
+ * Joins the branches of these tasks of a wave on its base. Moves no ref: the same branches give the
+ * same head.
+ */
 export async function mergeBranches(ports: Ports, { build, wave, members }: Branches): Promise<JoinResult> {
   return ports.workspace.join({
     projectId: build.projectId as never,

@@ -8,12 +8,14 @@ import type { Ports } from "../port.ts";
 import { mergeBranches } from "./join-branches.ts";
 import { leftoversOf, leftoversReason, sharesTree } from "./shared-tree.ts";
 
-// W8. Joins go in plan order with fixed dates and identity: doing one again gives the same SHA. A task whose branch
-// conflicts goes back to pending with the conflict in its context; a task is completed once its branch is joined.
+// W8. Joins go in plan order with fixed dates and identity: doing one again gives the same SHA. A
+// task whose branch conflicts goes back to pending with the conflict in its context; a task is
+// completed once its branch is joined.
 
 /**
- * Joins the branches of a wave whose tasks have all settled. Says whether any shared a tree, which is to be closed: also that
- * of before the wave was reopened, which may have come between a first try that joined and this one.
+ * Joins the branches of a wave whose tasks have all settled. Says whether any shared a tree, which
+ * is to be closed: also that of before the wave was reopened, which may have come between a first
+ * try that joined and this one.
  */
 export async function joinWave(ports: Ports, buildId: string, waveNumber: number): Promise<{ shared: boolean }> {
   const wave = await ports.store.waves.get({ buildId, number: waveNumber });
@@ -30,7 +32,8 @@ async function joinOnce(ports: Ports, buildId: string, wave: WaveRow): Promise<v
   const merged = await mergeBranches(ports, { build, wave, members });
   const left = await leftoversOf(ports, { build, wave }, merged);
   const cover = await maskOf(ports, build, null);
-  // What is to fail must not be on the wave's branch, where a person's commits would come on top of it.
+  // What is to fail must not be on the wave's branch, where a person's commits would come on top of
+  // it.
   const head = left.unclaimed.length > 0 ? merged.head : await placeBranch(ports, wave, build, merged);
   const regenerate = [...new Set([...merged.regenerate, ...left.generated])].sort();
   const result = { ...merged, head, regenerate };
@@ -47,7 +50,10 @@ async function joinOnce(ports: Ports, buildId: string, wave: WaveRow): Promise<v
   });
 }
 
-/** Puts the wave's branch on what was joined. What a person built on an earlier join of this wave counts; anything else there is rescued. */
+/**
+ * Puts the wave's branch on what was joined. What a person built on an earlier join of this wave
+ * counts; anything else there is rescued.
+ */
 async function placeBranch(
   ports: Ports,
   wave: WaveRow,
@@ -93,7 +99,10 @@ async function settleJoin(
   await askGenerate(transaction, ports, { build, wave, baseSha: result.head }, result.regenerate);
 }
 
-/** What was left in the tree its tasks shared may belong to any of them, and any may need it: so all of them fail. */
+/**
+ * What was left in the tree its tasks shared may belong to any of them, and any may need it: so all
+ * of them fail.
+ */
 async function failWave(
   transaction: StoreTransaction,
   ports: Ports,

@@ -10,21 +10,25 @@ import type { Ports } from "../port.ts";
 import { ensureSandbox } from "../sandboxes/sandboxes.ts";
 import { joiner, mergeBranches } from "./join-branches.ts";
 
-// Isolation `shared`: the tasks of a wave work in one tree and see each other's edits. See docs/adr/0005-one-tree-for-a-wave.md.
+// Isolation `shared`: the tasks of a wave work in one tree and see each other's edits. See
+// docs/adr/0005-one-tree-for-a-wave.md.
 //
-// T1. A path belongs to the one task of the wave whose declared writes match it; a task without any is alone (W2).
-// T2. Before an attempt's job starts, the jobs of the task's earlier attempts have ended, their work is on their refs
-//     (W8), and the task's paths are as at the wave's base. The same holds of a failed task before its wave is joined.
-// T3. What differs from the joined head then was left by a task outside of what it declared. It is put on a ref, and
-//     fails the wave.
-// T4. The tree is removed once its wave is joined, or neither running nor joining, and only after T3.
+// T1. A path belongs to the one task of the wave whose declared writes match it; a task without any
+// is alone (W2).
+// T2. Before an attempt's job starts, the jobs of the task's earlier attempts have ended, their
+// work is on their refs (W8), and the task's paths are as at the wave's base. The same holds of a
+// failed task before its wave is joined.
+// T3. What differs from the joined head then was left by a task outside of what it declared. It is
+// put on a ref, and fails the wave.
+// T4. The tree is removed once its wave is joined, or neither running nor joining, and only after
+// T3.
 
 /** Whether an attempt works in the tree of its wave; else the tree is its own. */
 export const sharesTree = (attempt: Pick<AttemptRow, "treePath">): boolean => sharedTreeAt(attempt.treePath) !== null;
 
 /**
- * The commit at which to open a wave's shared tree: its base with what its tasks have already finished, which is more
- * than the base after a volume was lost or a wave was reopened.
+ * The commit at which to open a wave's shared tree: its base with what its tasks have already
+ * finished, which is more than the base after a volume was lost or a wave was reopened.
  */
 export async function sharedBase(ports: Ports, build: BuildRow, wave: WaveRow): Promise<string> {
   const attempts = await ports.store.attempts.list({ waveId: wave.id, kind: "task" });
@@ -47,8 +51,8 @@ export async function clearEarlier(ports: Ports, endpoint: SandboxEndpoint, atte
 }
 
 /**
- * Ends an attempt that did not succeed: its job, then what it did to its task's paths, once that is on its ref (W8).
- * Leaves the paths as they are when there is no room to keep what they hold.
+ * Ends an attempt that did not succeed: its job, then what it did to its task's paths, once that is
+ * on its ref (W8). Leaves the paths as they are when there is no room to keep what they hold.
  */
 export async function clearPaths(
   ports: Ports,
@@ -102,7 +106,10 @@ export async function leftoversOf(
   return findLeftovers(ports, { build, wave, treePath }, joined);
 }
 
-/** Clears after the tasks that failed, then looks for what nobody claims, and puts it on a ref (T2, T3). */
+/**
+ * Clears after the tasks that failed, then looks for what nobody claims, and puts it on a ref (T2,
+ * T3).
+ */
 async function findLeftovers(
   ports: Ports,
   { build, wave, treePath }: InTree,
@@ -144,7 +151,10 @@ async function findLeftovers(
   };
 }
 
-/** Paths that are neither as in the joined head nor as at the wave's base: only there somebody's edit may be lost. */
+/**
+ * Paths that are neither as in the joined head nor as at the wave's base: only there somebody's
+ * edit may be lost.
+ */
 async function unlikeBoth(
   ports: Ports,
   { build, wave }: Omit<InTree, "treePath">,
@@ -159,7 +169,10 @@ async function unlikeBoth(
   return [...new Set(await differing(head))].filter((path) => fromBase.has(path));
 }
 
-/** Removes a shared tree once nothing more can happen in it (T4). Safe at any time and when there is none. */
+/**
+ * Removes a shared tree once nothing more can happen in it (T4). Safe at any time and when there is
+ * none.
+ */
 export async function closeSharedTree(ports: Ports, { build, wave, treePath }: InTree): Promise<void> {
   const epoch = sharedTreeAt(treePath)?.epoch;
   // Once it is joined, its generated files are made again elsewhere.
@@ -208,7 +221,10 @@ async function turn({ store }: Ports, treePath: string, work: () => Promise<void
   });
 }
 
-/** Why the wave failed in which this task's last attempt had succeeded; null when it did not, or not by leftovers. */
+/**
+ * Why the wave failed in which this task's last attempt had succeeded; null when it did not, or not
+ * by leftovers.
+ */
 export async function failureOfWave(ports: Ports, build: BuildRow, taskId: string): Promise<string | null> {
   const last = await ports.store.attempts.find({ taskId, status: "settled" }, { by: "number", descending: true });
   if (last?.outcome !== "succeeded" || !sharesTree(last)) return null;

@@ -8,15 +8,15 @@ import { gateTreeAt } from "../names.ts";
 import type { Ports } from "../port.ts";
 
 /**
- * Whoever settled something closes its tree right after, and goes on trying on a full disk: what is still there so long
- * after is nobody's any more.
+ * Whoever settled something closes its tree right after, and goes on trying on a full disk: what is
+ * still there so long after is nobody's any more.
  */
 export const forsakenMs = 60 * 60_000;
 
 /**
- * Closes the trees on a project's volume that should have been closed and could not be, its earlier builds' included: work
- * in them that was not kept is kept first (W8). One that still cannot be closed is told of and left; trees that no row
- * knows are not ours to judge.
+ * Closes the trees on a project's volume that should have been closed and could not be, its earlier
+ * builds' included: work in them that was not kept is kept first (W8). One that still cannot be
+ * closed is told of and left; trees that no row knows are not ours to judge.
  */
 export async function sweepTrees(ports: Ports, build: BuildRow, guest: GuestClient): Promise<void> {
   await sweepFills(ports, guest).catch((error: unknown) => ports.log.warn(messageOf(error)));

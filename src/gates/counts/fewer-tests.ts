@@ -11,8 +11,8 @@ export interface EarlierCounts {
 }
 
 /**
- * Compares the counts of a run with those of its base. `lack` says what there is less of, with the numbers;
- * `note` says why less is no fault.
+ * Compares the counts of a run with those of its base. `lack` says what there is less of, with the
+ * numbers; `note` says why less is no fault.
  */
 export function compareCounts(
   now: TestCounts | null,

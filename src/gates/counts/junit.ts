@@ -1,7 +1,8 @@
 import { type Counts, counts, sumCounts, withAssertions } from "./count.ts";
 
-// A tolerant reader of the JUnit XML that test runners write. No entities are expanded but the five of XML and numeric
-// ones, nothing is fetched, and what is not well-formed yields what was read until then.
+// A tolerant reader of the JUnit XML that test runners write. No entities are expanded but the five
+// of XML and numeric ones, nothing is fetched, and what is not well-formed yields what was read
+// until then.
 
 interface Tag {
   readonly name: string;
@@ -133,7 +134,10 @@ function readTags(xml: string): Tag[] {
   return tags;
 }
 
-/** The end of a comment, CDATA, declaration or instruction that begins here; null for a tag; -1 when it never ends. */
+/**
+ * The end of a comment, CDATA, declaration or instruction that begins here; null for a tag; -1 when
+ * it never ends.
+ */
 function endOfSpecial(xml: string, at: number): number | null {
   const closers: [string, string][] = [
     ["<!--", "-->"],

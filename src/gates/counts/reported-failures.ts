@@ -12,8 +12,8 @@ const outsideTests: readonly [RegExp, string][] = [
 ];
 
 /**
- * Returns what any report says went wrong, whatever exit code the command ended with. Every source counts, so that
- * a forged report cannot hide what another one says.
+ * Returns what any report says went wrong, whatever exit code the command ended with. Every source
+ * counts, so that a forged report cannot hide what another one says.
  */
 export function reportedFailures(output: string, junit: readonly { readonly xml: string }[]): string[] {
   const lines = outputLines(output);

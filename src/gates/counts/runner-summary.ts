@@ -5,7 +5,10 @@ import { type Counts, counts, sumCounts } from "./count.ts";
 type Reader = (lines: readonly string[]) => Counts[];
 type LineReader = (line: string) => Counts | null;
 
-/** Counts from the summary lines of known runners; several (workspaces, packages) are summed. Null: none is known. */
+/**
+ * Counts from the summary lines of known runners; several (workspaces, packages) are summed. Null:
+ * none is known.
+ */
 export function countRunnerSummary(lines: readonly string[]): Counts | null {
   const found = summariesIn(lines);
   // `pnpm -r`, turbo, lerna and compose put a name before every line.
@@ -107,7 +110,8 @@ const lineReaders: readonly LineReader[] = [
     const passed = Math.max(0, after(line, "Tests") - failed - skipped);
     return { ...counts(passed, failed, skipped), assertions: after(line, "Assertions") };
   },
-  // Maven: the total alone, `Tests run: 5, Failures: 1, Errors: 0, Skipped: 1` (a class's line goes on with its time)
+  // Maven: the total alone, `Tests run: 5, Failures: 1, Errors: 0, Skipped: 1` (a class's line goes
+  // on with its time)
   (line) => {
     if (!/Tests run: \d+, Failures: \d+, Errors: \d+, Skipped: \d+\s*$/.test(line)) return null;
     const failed = after(line, "Failures") + after(line, "Errors");
@@ -164,7 +168,10 @@ function nodeSpec(lines: readonly string[]): Counts[] {
   });
 }
 
-/** mocha (`5 passing (12ms)`), playwright (`5 passed (3.2s)`) and bun (`5 pass`): a block of short lines, one number each. */
+/**
+ * mocha (`5 passing (12ms)`), playwright (`5 passed (3.2s)`) and bun (`5 pass`): a block of short
+ * lines, one number each.
+ */
 function blocks(lines: readonly string[]): Counts[] {
   const found: Counts[] = [];
   let open: Counts | null = null;
@@ -206,7 +213,10 @@ function unittest(lines: readonly string[]): Counts[] {
   return found;
 }
 
-/** go test: each top-level test with `-v` or `-json`, else one per package, which is the least that can have run. */
+/**
+ * go test: each top-level test with `-v` or `-json`, else one per package, which is the least that
+ * can have run.
+ */
 function go(lines: readonly string[]): Counts[] {
   const tests = lines.filter((line) => !line.startsWith("{"));
   const ran = (kind: string) => tests.filter((line) => line.startsWith(`--- ${kind}: `)).length;

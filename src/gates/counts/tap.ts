@@ -1,7 +1,8 @@
 import { type Counts, counts, sumCounts } from "./count.ts";
 
-// TAP 13/14 (https://testanything.org). node:test and tape end with `# tests N` comments, which count nested tests too;
-// without them only the top level counts, since a nested plan is part of the test that holds it.
+// TAP 13/14 (https://testanything.org). node:test and tape end with `# tests N` comments, which
+// count nested tests too; without them only the top level counts, since a nested plan is part of
+// the test that holds it.
 
 /** The tests of a TAP stream (several in a row are summed), null when the output is not TAP. */
 export function countTap(lines: readonly string[]): Counts | null {

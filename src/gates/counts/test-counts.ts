@@ -5,7 +5,10 @@ import { countJunit } from "./junit.ts";
 import { countRunnerSummary } from "./runner-summary.ts";
 import { countTap } from "./tap.ts";
 
-/** The tests that ran: from JUnit reports, else TAP, else scraped from a runner's summary. Null: no count was found. */
+/**
+ * The tests that ran: from JUnit reports, else TAP, else scraped from a runner's summary. Null: no
+ * count was found.
+ */
 export function countTests(output: string, junit: readonly { readonly xml: string }[]): TestCounts | null {
   const lines = outputLines(output);
   const fromJunit = countJunit(junit);

@@ -1,7 +1,10 @@
 import type { Finding } from "../../domain/finding.ts";
 import { repositoryPath, treeRelative } from "../text.ts";
 
-/** A place in the output that tells of a failure, read further only when it is asked for; null: it was none. */
+/**
+ * A place in the output that tells of a failure, read further only when it is asked for; null: it
+ * was none.
+ */
 export type Lead = () => Finding | null;
 
 /** Finds, in one pass, where one family of tools reports failures. */
@@ -15,7 +18,9 @@ export interface Place {
 const longestMessage = 500;
 const longestPath = 1_000;
 
-/** A finding for something that failed; paths as the repository knows them, the message on one line. */
+/**
+ * A finding for something that failed; paths as the repository knows them, the message on one line.
+ */
 export function failure(rule: string, message: string, place: Partial<Place> = {}): Finding {
   const text = treeRelative(message.slice(0, 2 * longestMessage))
     .replace(/\s+/g, " ")
@@ -35,7 +40,9 @@ export function named(name: string, reason: string): string {
   return [name.trim(), reason.trim()].filter((part) => part !== "").join(": ");
 }
 
-/** The first stack frame of JavaScript in these lines that is neither Node's own nor a dependency's. */
+/**
+ * The first stack frame of JavaScript in these lines that is neither Node's own nor a dependency's.
+ */
 export function ownFrame(lines: readonly string[]): Place | null {
   for (const line of lines) {
     const match =

@@ -35,8 +35,9 @@ const mostFindings = 200;
 const mostLeads = 2_000;
 
 /**
- * What failed, from a command's output and reports, at least one finding and at most 200: tests and compile errors by
- * name and place, else the error the program ended with, else its last meaningful line.
+ * What failed, from a command's output and reports, at least one finding and at most 200: tests and
+ * compile errors by name and place, else the error the program ended with, else its last meaningful
+ * line.
  */
 export function findFailures(output: string, junit: readonly { readonly xml: string }[]): Finding[] {
   const lines = outputLines(output);
@@ -60,7 +61,10 @@ function junitFailures(xml: string): Lead[] {
     });
 }
 
-/** The same failure is often told twice (a summary, a report): one per place and name. The last one says how many more. */
+/**
+ * The same failure is often told twice (a summary, a report): one per place and name. The last one
+ * says how many more.
+ */
 function readLeads(leads: readonly Lead[]): Finding[] {
   const found = new Map<string, Finding>();
   let read = 0;
@@ -87,7 +91,8 @@ function lastMeaningfulLine(lines: readonly string[]): string {
   const said = lines.filter((line) => line.trim() !== "");
   const last = said.findLast((line) => !noise.test(line.trim()));
   const made = said.findLast((line) => makeFault.test(line));
-  // make prints the commands it runs: its last line may be the mere echo of one, so what make says of it stands beside.
+  // make prints the commands it runs: its last line may be the mere echo of one, so what make says
+  // of it stands beside.
   if (last !== undefined) return made === undefined ? last : `${last.trim()} (${made.trim()})`;
   return said.at(-1) ?? "the command failed and printed nothing";
 }

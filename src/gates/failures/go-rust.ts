@@ -4,7 +4,10 @@ const mostAbove = 400;
 const goRunning = /^\s*=== RUN {3}(\S+)\s*$/;
 const goFailed = /^\s*--- FAIL: (\S+)/;
 
-/** go test: `--- FAIL: TestX (0.00s)`, its log lines below (or above, with -v); a parent of a failed subtest is left out. */
+/**
+ * go test: `--- FAIL: TestX (0.00s)`, its log lines below (or above, with -v); a parent of a failed
+ * subtest is left out.
+ */
 export const goFailures: FailureReader = (lines) => {
   const names = lines.map((line) => goFailed.exec(line)?.[1]);
   const parents = new Set(names.map((name) => name?.slice(0, Math.max(0, name.lastIndexOf("/")))));
@@ -39,7 +42,10 @@ function goLog(lines: readonly string[]): { message: string; place: Place } | nu
   return { message, place: { file: file!, line: Number(line) } };
 }
 
-/** Go's compiler and vet: `./x.go:5:2: undefined: y`; and a panic with its first frame in a file of ours. */
+/**
+ * Go's compiler and vet: `./x.go:5:2: undefined: y`; and a panic with its first frame in a file of
+ * ours.
+ */
 export const goErrors: FailureReader = (lines) => {
   const compiled = lines.flatMap((line) => {
     const match = /^(?:vet: |#? ?)?(\S+\.go):(\d+):\d+: (.+)$/.exec(line);

@@ -20,7 +20,10 @@ export const nodeSpecFailures: FailureReader = (lines) => {
   });
 };
 
-/** vitest: ` FAIL  a.test.ts > suite > name`, or `[ a.test.ts ]` where the file itself could not be loaded. */
+/**
+ * vitest: ` FAIL a.test.ts > suite > name`, or `[ a.test.ts ]` where the file itself could not be
+ * loaded.
+ */
 export const vitestFailures: FailureReader = (lines) =>
   lines.flatMap((line, index) => {
     const match = /^\s*FAIL\s+(?:\|?[\w-]+\|?\s+)?(\S+\.\w+)(?: > (.+)|\s+\[ .+ \])\s*$/.exec(line);

@@ -35,7 +35,9 @@ function sectionFrom(lines: readonly string[], start: number | undefined): reado
   return until(lines, start + 1, (line) => /^_{3,} .+ _{3,}$|^=+ .+ =+$/.test(line), 400);
 }
 
-/** The last line of the test's own file in its section: a helper that failed was called from there. */
+/**
+ * The last line of the test's own file in its section: a helper that failed was called from there.
+ */
 function lineIn(section: readonly string[], file: string): { line: number } | Record<string, never> {
   for (const text of section.toReversed()) {
     const match = /^(\S+\.py):(\d+): ?/.exec(text);

@@ -1,7 +1,10 @@
 import { isTap } from "../counts/tap.ts";
 import { type FailureReader, failure, firstWords, named, type Place } from "./failure.ts";
 
-/** `not ok` points with their YAML diagnostics; a test that failed only because one inside it did is left out. */
+/**
+ * `not ok` points with their YAML diagnostics; a test that failed only because one inside it did is
+ * left out.
+ */
 export const tapFailures: FailureReader = (lines) => {
   if (!isTap(lines)) return [];
   return lines.flatMap((line, index) => {
@@ -37,7 +40,10 @@ function reasonOf(details: readonly string[]): string {
   return firstWords(details.slice(at + 1, end < 0 ? undefined : end));
 }
 
-/** node:test says `location: 'a.js:4:1'`, tape `at: f (a.js:4:1)`, node-tap a mapping of fileName and lineNumber. */
+/**
+ * node:test says `location: 'a.js:4:1'`, tape `at: f (a.js:4:1)`, node-tap a mapping of fileName
+ * and lineNumber.
+ */
 function placeOf(details: readonly string[]): Place | null {
   for (const line of details) {
     const match = /^(?:location|at):\s*(?:.*\()?'?((?:file:\/\/)?[^\s():']+):(\d+):\d+/.exec(line);

@@ -4,12 +4,18 @@ import { type GateFileKind, gateFileKinds, scriptsOf } from "./kinds.ts";
 import { expandCommands, runsFile, shellScripts } from "./used.ts";
 
 const links = ["120000", "160000"];
-/** Commands that are detected from files, so that what they run is in force before anybody has named it. */
+/**
+ * Commands that are detected from files, so that what they run is in force before anybody has named
+ * it.
+ */
 const detected = ["npm test", "make test"];
 
 const runByGate: GateFileKind = { matches: () => true, what: "a program that a gate runs", aboutTests: false };
 
-/** The changed files that decide what the gates' commands run, where the deciding part of them has changed. */
+/**
+ * The changed files that decide what the gates' commands run, where the deciding part of them has
+ * changed.
+ */
 export async function gateFiles(request: GateFilesRequest): Promise<GateFile[]> {
   const paths = [...new Set(request.changed.flatMap(({ path, from }) => (from === null ? [path] : [from, path])))];
   if (paths.length === 0) return [];
@@ -58,7 +64,10 @@ async function allCommands({ before, commands }: GateFilesRequest): Promise<stri
 const mostScripts = 20;
 const longestScript = 64 * 1024;
 
-/** A script that the commands run and that has not been read: what it runs is run by the gate as well. */
+/**
+ * A script that the commands run and that has not been read: what it runs is run by the gate as
+ * well.
+ */
 const nextScript = (commands: readonly string[], read: ReadonlySet<string>): string | undefined =>
   read.size < mostScripts ? shellScripts(commands).find((path) => !read.has(path)) : undefined;
 

@@ -1,8 +1,8 @@
 import { z } from "zod";
 import { usedRules, usedScripts } from "./used.ts";
 
-// Files that decide what a gate's command runs, by what of them decides it. What is not among the parts is free: adding
-// a dependency to package.json or a target to a Makefile changes no gate.
+// Files that decide what a gate's command runs, by what of them decides it. What is not among the
+// parts is free: adding a dependency to package.json or a target to a Makefile changes no gate.
 
 export interface GateFileKind {
   readonly matches: (path: string) => boolean;

@@ -1,4 +1,5 @@
-// What the commands of gates use: scripts of a package.json, targets of make, files that a shell or an interpreter runs.
+// What the commands of gates use: scripts of a package.json, targets of make, files that a shell or
+// an interpreter runs.
 
 /** The parts of a shell line, without quotes; separators and redirections end a word. */
 function wordsOf(command: string): string[] {
@@ -11,7 +12,10 @@ const installs = /\b(?:npm|pnpm|yarn|bun)\b(?:\s+(?:ci|i|install|clean-install|a
 /** npm runs these by itself when it installs. */
 const installScripts = ["preinstall", "install", "postinstall", "preprepare", "prepare", "postprepare"];
 
-/** The scripts of one package.json that the commands run, also by way of each other, with those before and after them. */
+/**
+ * The scripts of one package.json that the commands run, also by way of each other, with those
+ * before and after them.
+ */
 export function usedScripts(commands: readonly string[], scripts: Readonly<Record<string, string>>): string[] {
   const used = new Set<string>();
   const open = [...commands];
@@ -37,7 +41,10 @@ export function usedScripts(commands: readonly string[], scripts: Readonly<Recor
 const namesScript = (word: string, name: string): boolean =>
   word === name || (word.includes("*") && name.startsWith(word.slice(0, word.indexOf("*"))));
 
-/** The commands together with the scripts of the root's package.json and the recipes of make that they run. */
+/**
+ * The commands together with the scripts of the root's package.json and the recipes of make that
+ * they run.
+ */
 export function expandCommands(
   commands: readonly string[],
   files: { readonly scripts: Readonly<Record<string, string>>; readonly makefile: string | null },
@@ -92,7 +99,10 @@ function rulesOf(makefile: string): { rules: Rule[]; others: string[] } {
   return { rules, others };
 }
 
-/** The lines of a makefile by which it does what the commands ask of it; empty when they do not run make. */
+/**
+ * The lines of a makefile by which it does what the commands ask of it; empty when they do not run
+ * make.
+ */
 export function usedRules(makefile: string, commands: readonly string[]): string[] {
   const asked = usedTargets(commands);
   if (asked.length === 0) return [];
@@ -123,7 +133,10 @@ const interpreters = /^(?:node|deno|bun|tsx|ts-node|python3?|ruby|perl|php|Rscri
 const shells = /^(?:sh|bash|dash|zsh|ksh|source|\.)$/;
 const runnerName = /(?:^|[/._-])(?:tests?|checks?|verify|lint|ci|gate|specs?|smoke|e2e|all|suite)(?:[._-]|$)/i;
 
-/** Whether the commands run this file as a program of theirs: by a shell, by its path, or as a script named like a runner. */
+/**
+ * Whether the commands run this file as a program of theirs: by a shell, by its path, or as a
+ * script named like a runner.
+ */
 export function runsFile(commands: readonly string[], path: string): boolean {
   const isScript = /\.(?:sh|bash|zsh|ksh|mk)$/.test(path);
   return commands.some((command) =>

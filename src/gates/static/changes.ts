@@ -3,7 +3,10 @@ import type { Severity } from "../../domain/status.ts";
 import type { ChangedFile } from "../../workspace/port.ts";
 import type { CommitReader } from "../port.ts";
 
-/** One changed file with its text on both sides; null where it is absent, binary, a link or too large to be read. */
+/**
+ * One changed file with its text on both sides; null where it is absent, binary, a link or too
+ * large to be read.
+ */
 export interface FileChange {
   readonly path: string;
   /** Where it was before: another path after a rename, null for a new file. */
@@ -92,7 +95,8 @@ function textOf(bytes: Buffer | null): string | null {
 }
 
 /**
- * The lines that occur more often after than before, at their last places. Moving a line within its file adds nothing.
+ * The lines that occur more often after than before, at their last places. Moving a line within its
+ * file adds nothing.
  */
 export function addedLines(before: string | null, after: string): AddedLine[] {
   const known = new Map<string, number>();

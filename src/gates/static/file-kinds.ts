@@ -22,7 +22,10 @@ const signatures: readonly [string, Buffer][] = [
   ["an archive", Buffer.from("fd377a585a00", "hex")],
 ];
 
-/** Files that a change made large, and programs and archives it added. Images, sounds and fonts are fine up to the limit. */
+/**
+ * Files that a change made large, and programs and archives it added. Images, sounds and fonts are
+ * fine up to the limit.
+ */
 export function fileKinds(change: FileChange): Finding[] {
   if (change.deleted || change.sizeBytes === 0) return [];
   const oversized = oversize(change);

@@ -11,7 +11,10 @@ export function generatedFolder(path: string): string | null {
   return installed.exec(path)?.[1] ?? cache.exec(path)?.[1] ?? null;
 }
 
-/** Dependency folders that this change put under version control, one finding each; caches, which do no harm, one for all. */
+/**
+ * Dependency folders that this change put under version control, one finding each; caches, which do
+ * no harm, one for all.
+ */
 export function generatedFolders(
   changes: readonly Pick<FileChange, "path" | "deleted">[],
   before: readonly string[],
@@ -31,7 +34,10 @@ export function generatedFolders(
   return [...findings, staticFinding("cache-folder", "medium", message, { file: caches[0]! })];
 }
 
-/** Added paths that differ from another one only in case: on macOS and Windows one of the two is lost. */
+/**
+ * Added paths that differ from another one only in case: on macOS and Windows one of the two is
+ * lost.
+ */
 export function caseCollisions(changes: readonly FileChange[], after: readonly string[]): Finding[] {
   const paths = new Map<string, string[]>();
   for (const path of after) {
@@ -66,7 +72,10 @@ export function undeclaredWrites(changes: StaticCheckRequest["changes"]): Findin
   });
 }
 
-/** What agents read as instructions is shown whoever changed it; undeclared it would steer the next agent unseen. */
+/**
+ * What agents read as instructions is shown whoever changed it; undeclared it would steer the next
+ * agent unseen.
+ */
 export function agentFiles(changes: StaticCheckRequest["agentFiles"]): Finding[] {
   return changes.map(({ taskKey, file, declared }) => {
     const message = `task ${taskKey} changed ${file}, which agents take as instructions or settings`;

@@ -130,7 +130,9 @@ function isSequence(value: string): boolean {
   return /01234567|12345678|abcdefgh|deadbeef|(.)\1{5,}|\btest\b|[-_]test[-_]/i.test(value);
 }
 
-/** Letters and digits in an order that no word has; code, paths, addresses and hints are not values. */
+/**
+ * Letters and digits in an order that no word has; code, paths, addresses and hints are not values.
+ */
 function looksRandom(value: string): boolean {
   if (isPlaceholder(value) || isSequence(value)) return false;
   if (!/[A-Za-z]/.test(value) || !/\d/.test(value)) return false;

@@ -18,7 +18,10 @@ import { weakenedTests } from "./weakened-tests.ts";
 
 const mostPerRule = 50;
 
-/** What a change brought in that needs no model to be seen; the gravest first. What stood before is never reported. */
+/**
+ * What a change brought in that needs no model to be seen; the gravest first. What stood before is
+ * never reported.
+ */
 export async function staticChecks(request: StaticCheckRequest): Promise<Finding[]> {
   // Installed packages are one finding for their folder, not one for each of their faults.
   const isGenerated = (path: string) => generatedFolder(path) !== null;
@@ -58,7 +61,10 @@ async function inEachFile(changes: readonly FileChange[], given: StaticCheckRequ
   return findings;
 }
 
-/** Who changed the file decides; what nobody of the wave is known to have changed may not be weakened. */
+/**
+ * Who changed the file decides; what nobody of the wave is known to have changed may not be
+ * weakened.
+ */
 function withoutThoseOf(changes: readonly FileChange[], tasks: StaticCheckRequest["changes"]): FileChange[] {
   const free = new Set(tasks.flatMap(({ files, mayChangeTests }) => (mayChangeTests ? files : [])));
   return changes.filter(({ path, formerPath }) => !free.has(path) && (formerPath === null || !free.has(formerPath)));

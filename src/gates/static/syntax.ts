@@ -21,7 +21,10 @@ const loaders: Record<string, Loader> = {
   jsx: "jsx",
 };
 
-/** Whether a changed file can still be parsed. A file that could not be parsed before is not this change's fault. */
+/**
+ * Whether a changed file can still be parsed. A file that could not be parsed before is not this
+ * change's fault.
+ */
 export async function syntax(change: FileChange): Promise<Finding[]> {
   const parser = parserFor(change.path);
   if (parser === null || change.after === null || change.after === change.before) return [];
@@ -77,7 +80,10 @@ const parseLenientJson: Parser = async (text) =>
 const deepestYaml = 200;
 const longestYaml = 1024 * 1024;
 
-/** How deep YAML may be nested at most, by its brackets, indents and marks; an estimate that is never too low. */
+/**
+ * How deep YAML may be nested at most, by its brackets, indents and marks; an estimate that is
+ * never too low.
+ */
 function yamlDepth(text: string): number {
   let brackets = 0;
   let deepest = 0;
@@ -96,9 +102,11 @@ function yamlDepth(text: string): number {
 }
 
 const parseYaml: Parser = async (text) => {
-  // The library recurses, and where the stack ends V8 ends the whole process when it compiles a pattern.
+  // The library recurses, and where the stack ends V8 ends the whole process when it compiles a
+  // pattern.
   if (text.length > longestYaml || yamlDepth(text) > deepestYaml) return null;
-  // Duplicate keys are a matter of taste among tools, unknown tags belong to the tool that reads the file.
+  // Duplicate keys are a matter of taste among tools, unknown tags belong to the tool that reads
+  // the file.
   const documents = parseAllDocuments(text, { uniqueKeys: false, logLevel: "silent", prettyErrors: false });
   for (const document of Array.isArray(documents) ? documents : []) {
     const error = document.errors[0];
@@ -130,7 +138,8 @@ async function parseCode(text: string, loader: Loader): Promise<Fault | null> {
   const fault = await parseScript(text, { loader, ...(loader === "jsx" ? {} : experimentalDecorators) });
   if (fault === null || loader !== "jsx") return fault;
   if (/<%|\{%/.test(text)) return null; // a template
-  // Flow's annotations are nearly those of TypeScript; nothing here can tell more about such a file.
+  // Flow's annotations are nearly those of TypeScript; nothing here can tell more about such a
+  // file.
   return /@flow\b/.test(text) ? null : fault;
 }
 

@@ -1,5 +1,5 @@
-// What a test case, an assertion, a trivial assertion and a switched-off test look like, by language. Patterns are
-// estimates: they are compared with themselves, before and after a change.
+// What a test case, an assertion, a trivial assertion and a switched-off test look like, by
+// language. Patterns are estimates: they are compared with themselves, before and after a change.
 
 export interface Skip {
   readonly pattern: RegExp;

@@ -4,12 +4,15 @@ import { isTestFile } from "../test-files.ts";
 import { type AddedLine, type FileChange, staticFinding } from "./changes.ts";
 import { type Skip, type TestLanguage, testLanguage } from "./test-languages.ts";
 
-// W7: tests may not be weakened unless the task says `mayChangeTests`. Compared are numbers of cases and assertions,
-// and what was added that switches a test off or makes it empty.
+// W7: tests may not be weakened unless the task says `mayChangeTests`. Compared are numbers of
+// cases and assertions, and what was added that switches a test off or makes it empty.
 
 interface TestCase {
   readonly name: string;
-  /** Those between its first line and the end of its block; counted when asked for, as few cases ever move. */
+  /**
+   * Those between its first line and the end of its block; counted when asked for, as few cases
+   * ever move.
+   */
   assertions(): number;
 }
 
@@ -36,8 +39,8 @@ const rules = new Set(["weakened-test", "deleted-test", "skipped-test", "focused
 export const isWeakenedTest = (finding: Finding): boolean => rules.has(finding.rule);
 
 /**
- * Findings for tests that were deleted, reduced or switched off. `changes`: those whose tasks may not change tests;
- * `before`: the paths of the base.
+ * Findings for tests that were deleted, reduced or switched off. `changes`: those whose tasks may
+ * not change tests; `before`: the paths of the base.
  */
 export function weakenedTests(changes: readonly FileChange[], before: readonly string[]): Finding[] {
   // Cases that turned up in another file were moved, not dropped.
@@ -102,7 +105,9 @@ const assertionsIn = (language: TestLanguage, code: string): number =>
 const indentOf = (line: string): number => line.length - line.trimStart().length;
 const longestBlock = 8_000;
 
-/** From the line of this place up to the next line that is indented no deeper, which ends the block. */
+/**
+ * From the line of this place up to the next line that is indented no deeper, which ends the block.
+ */
 function blockAt(code: string, index: number): string {
   // A case may match from the line end before it.
   const from = index + /^\s*/.exec(code.slice(index, index + 1_000))![0].length;
@@ -153,7 +158,8 @@ function reducedTests(change: FileChange, arrived: Arrivals): Finding[] {
   // A file whose cases we cannot tell is known by its assertions.
   const tested = before.cases > 0 ? lost > 0 : before.assertions > 0;
   if (gone && !keeps) return tested ? [deletedFile(change, lost)] : [];
-  // A table of cases in place of single ones cannot be counted, so it is pointed out and does not block.
+  // A table of cases in place of single ones cannot be counted, so it is pointed out and does not
+  // block.
   const severity = after.tables > before.tables ? "medium" : "high";
   const place = { file: change.path };
   if (lost > 0) {
@@ -166,7 +172,9 @@ function reducedTests(change: FileChange, arrived: Arrivals): Finding[] {
   return [staticFinding("weakened-test", severity, message, place)];
 }
 
-/** Whether the case is in another file now, with all it asserted; each arrival stands for one case. */
+/**
+ * Whether the case is in another file now, with all it asserted; each arrival stands for one case.
+ */
 function takeArrival(gone: TestCase, arrived: Arrivals): boolean {
   const others = arrived.get(gone.name) ?? [];
   const asserted = others.length === 0 ? 0 : gone.assertions();

@@ -1,11 +1,15 @@
-// Archives are packed and unpacked by `tar` in an isolation of its own, so that a hostile one reaches no further than a job could.
+// Archives are packed and unpacked by `tar` in an isolation of its own, so that a hostile one
+// reaches no further than a job could.
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { pipeline } from "node:stream/promises";
 import { guestFolder } from "../files/volume.ts";
 import { finish, startCommand } from "../jobs/command.ts";
 import type { GuestParts } from "../parts.ts";
 
-/** Streams a folder as tar. When packing fails midway the reply is torn, so that half an archive never looks whole. */
+/**
+ * Streams a folder as tar. When packing fails midway the reply is torn, so that half an archive
+ * never looks whole.
+ */
 export async function packFolder(parts: GuestParts, path: string, response: ServerResponse): Promise<void> {
   const argv = ["tar", "-cf", "-", `--exclude=./${guestFolder}`, "."];
   const command = await startCommand(parts, { argv, cwd: path, env: {}, writable: [], stdin: null });

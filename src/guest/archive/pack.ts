@@ -1,8 +1,10 @@
-// `node guest.mjs pack --root DIR --format tar.zst|tar.gz [--while-stdin]`: a volume as an archive on stdout, also while
-// programs change it; with `--while-stdin` it ends when its standard input does.
-// P1. It holds files, folders and symlinks, as `unpack` takes them: no devices, pipes or sockets, no setuid.
-// P2. The guest's own folder is left out. So is what may not be read, and stderr says what that is; what vanishes meanwhile
-//     was never there. Anything else that goes wrong fails the whole.
+// `node guest.mjs pack --root DIR --format tar.zst|tar.gz [--while-stdin]`: a volume as an archive
+// on stdout, also while programs change it; with `--while-stdin` it ends when its standard input
+// does.
+// P1. It holds files, folders and symlinks, as `unpack` takes them: no devices, pipes or sockets,
+// no setuid.
+// P2. The guest's own folder is left out. So is what may not be read, and stderr says what that is;
+// what vanishes meanwhile was never there. Anything else that goes wrong fails the whole.
 import { type ChildProcess, spawn } from "node:child_process";
 import type { Readable, Writable } from "node:stream";
 import { guestFolder } from "../files/volume.ts";
@@ -11,7 +13,10 @@ import { type ArchiveFormat, readArchiveArguments } from "./archive-arguments.ts
 const mostTold = 50;
 const mostSaidBytes = 4_000;
 
-/** Each thread of zstd takes some 10 MB; as many as there are processors would be too many in a container that has few. */
+/**
+ * Each thread of zstd takes some 10 MB; as many as there are processors would be too many in a
+ * container that has few.
+ */
 const compressors: Readonly<Record<ArchiveFormat, readonly string[]>> = {
   "tar.zst": ["zstd", "-3", "-q", "-T2"],
   "tar.gz": ["gzip", "-1"],

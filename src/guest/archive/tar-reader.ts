@@ -1,5 +1,6 @@
-// Reads tar as GNU tar writes it (and plain ustar), strictly: what is not understood is refused, so that no two readers can
-// see different things in one archive. Names are bytes, held as latin1 text.
+// Reads tar as GNU tar writes it (and plain ustar), strictly: what is not understood is refused, so
+// that no two readers can see different things in one archive. Names are bytes, held as latin1
+// text.
 
 const blockBytes = 512;
 const longestName = 64 * 1024;
@@ -56,8 +57,9 @@ export function createByteSource(stream: AsyncIterable<Buffer>): ByteSource {
 }
 
 /**
- * Every entry of an archive. Before the next one is asked for, the bytes of its `parts` must have been taken from the
- * source by `readPart`. Fails with an ArchiveFault when there is anything that is no entry, or the end is missing.
+ * Every entry of an archive. Before the next one is asked for, the bytes of its `parts` must have
+ * been taken from the source by `readPart`. Fails with an ArchiveFault when there is anything that
+ * is no entry, or the end is missing.
  */
 export async function* readTar(source: ByteSource): AsyncGenerator<TarEntry> {
   let longName: string | null = null;
@@ -134,7 +136,10 @@ async function entryOf(source: ByteSource, { header, type, longName, longTarget 
   };
 }
 
-/** The map of a sparse file as GNU tar keeps it: four parts in the header, 21 in every block after it. */
+/**
+ * The map of a sparse file as GNU tar keeps it: four parts in the header, 21 in every block after
+ * it.
+ */
 async function sparseMap(
   source: ByteSource,
   header: Buffer,

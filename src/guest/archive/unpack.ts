@@ -1,10 +1,14 @@
-// `node guest.mjs unpack --root DIR --format tar.zst|tar.gz [--max-bytes N]`: an archive from stdin into a volume that
-// nothing else writes to meanwhile.
-// U1. Nothing is made outside the root: no absolute names, no `..`, and nothing is made through a symlink.
-// U2. Nothing that is there is replaced or changed; only files, folders, symlinks and links to files of the root are made.
-// U3. A symlink is only text and is made as it is, also when it is absolute, as those of Python's environments are; one that
-//     climbs out of the root by `..` is refused. Whoever follows one later does so inside the sandbox.
-// U4. The archive's owners are ignored, setuid and setgid refused. What has failed leaves its half behind, to be thrown away.
+// `node guest.mjs unpack --root DIR --format tar.zst|tar.gz [--max-bytes N]`: an archive from stdin
+// into a volume that nothing else writes to meanwhile.
+// U1. Nothing is made outside the root: no absolute names, no `..`, and nothing is made through a
+// symlink.
+// U2. Nothing that is there is replaced or changed; only files, folders, symlinks and links to
+// files of the root are made.
+// U3. A symlink is only text and is made as it is, also when it is absolute, as those of Python's
+// environments are; one that climbs out of the root by `..` is refused. Whoever follows one later
+// does so inside the sandbox.
+// U4. The archive's owners are ignored, setuid and setgid refused. What has failed leaves its half
+// behind, to be thrown away.
 import { spawn } from "node:child_process";
 import {
   chmodSync,
@@ -48,7 +52,8 @@ export async function unpack(args: readonly string[]): Promise<void> {
     await unpackFrom(source, realpathSync(root), maxBytes);
     await drain(source);
   } catch (error) {
-    // Where its output ended too soon its own words say why; else it would go on for as long as there is something to read.
+    // Where its output ended too soon its own words say why; else it would go on for as long as
+    // there is something to read.
     const said = error instanceof ArchiveFault && error.isPerhapsCut ? await ended : null;
     kill();
     throw said === null ? error : new ArchiveFault(said);
@@ -182,7 +187,9 @@ function climbsOut(segments: readonly string[], target: string): boolean {
   return false;
 }
 
-/** What follows the end is padding; the decompressor has to see its own end to check the content. */
+/**
+ * What follows the end is padding; the decompressor has to see its own end to check the content.
+ */
 async function drain(source: ByteSource): Promise<void> {
   for (let trailing = 0; ; ) {
     const chunk = await source.next(64 * 1024);

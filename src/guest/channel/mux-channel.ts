@@ -1,6 +1,8 @@
 // One channel of a mux: a stream that Node's HTTP takes for a socket.
-// C1. No more is kept of what the other side sends than the room it was given: room is given again only for what was read.
-// C2. No more is sent than the other side has room for, and one frame of a channel at a time: channels take turns.
+// C1. No more is kept of what the other side sends than the room it was given: room is given again
+// only for what was read.
+// C2. No more is sent than the other side has room for, and one frame of a channel at a time:
+// channels take turns.
 import { Duplex } from "node:stream";
 import { largestPayloadBytes } from "./mux-frames.ts";
 

@@ -1,4 +1,5 @@
-// Frames of the mux: kind (1 byte), channel (4), length of the payload (3), payload. Numbers are big-endian.
+// Frames of the mux: kind (1 byte), channel (4), length of the payload (3), payload. Numbers are
+// big-endian.
 //
 //   hello   the first frame of each side: the channel is the magic number, the payload the version
 //   open    a new channel, from the side that connects only; its number is above that of every one before
@@ -15,7 +16,10 @@ export const muxVersion = 1;
 export const headerBytes = 8;
 export const largestPayloadBytes = 64 * 1024;
 
-/** Up to here a frame is copied into one buffer with its header; above, that costs more than a second write. */
+/**
+ * Up to here a frame is copied into one buffer with its header; above, that costs more than a
+ * second write.
+ */
 const copiedBytes = 16 * 1024;
 
 /** How long the payload of a frame of each kind is; data has any length from 1 to the largest. */
@@ -45,7 +49,10 @@ export interface FrameSink {
   data(channel: number, part: Buffer): void;
 }
 
-/** Takes a stream apart, chunk by chunk. Throws a MuxFault at the first thing that is no frame; must not be called again then. */
+/**
+ * Takes a stream apart, chunk by chunk. Throws a MuxFault at the first thing that is no frame; must
+ * not be called again then.
+ */
 export function createFrameReader(sink: FrameSink): (chunk: Buffer) => void {
   const head = Buffer.alloc(headerBytes + 4);
   let have = 0;

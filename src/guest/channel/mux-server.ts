@@ -10,7 +10,10 @@ export interface MuxServer {
   closeAll(): void;
 }
 
-/** Listens on a unix socket for connections of many channels, each of which `guest` serves as a connection of its own. */
+/**
+ * Listens on a unix socket for connections of many channels, each of which `guest` serves as a
+ * connection of its own.
+ */
 export async function serveMux(guest: Server, path: string): Promise<MuxServer> {
   const connections = new Set<Socket>();
   const server = createServer((socket) => {

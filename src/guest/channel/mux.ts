@@ -1,8 +1,10 @@
-// Many channels over one byte stream, such as the standard streams of a `docker exec`. Both ends of it are here: the guest
-// accepts channels, the host opens them. Public: src/sandbox imports it.
-// M1. Whoever reads a channel slowly holds up that channel and no other; the memory of a channel is bounded (C1).
+// Many channels over one byte stream, such as the standard streams of a `docker exec`. Both ends of
+// it are here: the guest accepts channels, the host opens them. Public: src/sandbox imports it.
+// M1. Whoever reads a channel slowly holds up that channel and no other; the memory of a channel is
+// bounded (C1).
 // M2. Channels that have something to send take turns, a frame each.
-// M3. What breaks the rules ends the whole connection with an error. So does a side that does not read what we answer.
+// M3. What breaks the rules ends the whole connection with an error. So does a side that does not
+// read what we answer.
 import type { Duplex } from "node:stream";
 import { Channel, type ChannelLink } from "./mux-channel.ts";
 import { createFrameReader, type FrameKind, frame, frameKind, MuxFault, muxMagic, muxVersion } from "./mux-frames.ts";
@@ -15,9 +17,15 @@ const highestChannel = 2 ** 32 - 1;
 const toldBytes = 200;
 
 export interface Mux {
-  /** A new channel, usable at once. Throws when the connection is closed or has all the channels it can have. */
+  /**
+   * A new channel, usable at once. Throws when the connection is closed or has all the channels it
+   * can have.
+   */
   open(): Duplex;
-  /** Settles once the connection is closed; with what closed it, or null when that was `close` or the other side's end. */
+  /**
+   * Settles once the connection is closed; with what closed it, or null when that was `close` or
+   * the other side's end.
+   */
   readonly closed: Promise<Error | null>;
   /** Ends the connection and every channel. */
   close(): void;
@@ -195,7 +203,8 @@ class Link implements Mux, ChannelLink {
 
   #send(kind: FrameKind, id: number, payload?: Buffer): void {
     this.#write(frame(kind, id, payload));
-    // M3: data waits for its turn, but these are answers that a side which never reads could make us pile up.
+    // M3: data waits for its turn, but these are answers that a side which never reads could make
+    // us pile up.
     if (this.#stream.writableLength > mostWaitingBytes) this.#end(new Error("the other side does not read"));
   }
 
@@ -218,7 +227,10 @@ class Link implements Mux, ChannelLink {
   }
 }
 
-/** Whoever answers instead of a mux mostly says why: what it says is shown, without control characters. */
+/**
+ * Whoever answers instead of a mux mostly says why: what it says is shown, without control
+ * characters.
+ */
 function noMux(said: Buffer): MuxFault {
   const text = said
     .toString("latin1", 0, toldBytes)

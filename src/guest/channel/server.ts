@@ -56,7 +56,10 @@ export function createGuestServer({ context, contact }: ServerOptions): Server {
   return server;
 }
 
-/** Listens on a unix socket. Fails when another guest listens there; a socket nobody answers on is replaced. */
+/**
+ * Listens on a unix socket. Fails when another guest listens there; a socket nobody answers on is
+ * replaced.
+ */
 export async function listenOn(server: StreamServer, path: string): Promise<void> {
   if (await isAnswered(path)) throw new Error(`another guest listens on ${path}`);
   await unlink(path).catch((error) => {

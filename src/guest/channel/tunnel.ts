@@ -6,7 +6,10 @@ import { joinConnections } from "./join.ts";
 
 const connectMs = 10_000;
 
-/** Joins a caller's connection to a TCP port on loopback: a job's own, or the guest's. Fails with 502 when nobody listens there. */
+/**
+ * Joins a caller's connection to a TCP port on loopback: a job's own, or the guest's. Fails with
+ * 502 when nobody listens there.
+ */
 export async function openTunnel(
   { loopback, port }: { loopback: Loopback | null; port: number },
   caller: Duplex,

@@ -1,5 +1,6 @@
-// `node guest.mjs files --root DIR`: a process of the guest's that reaches files as their users. One request at a time,
-// because a process has one user; so no other request of the guest's is ever made as a job's user.
+// `node guest.mjs files --root DIR`: a process of the guest's that reaches files as their users.
+// One request at a time, because a process has one user; so no other request of the guest's is ever
+// made as a job's user.
 import { closeSync } from "node:fs";
 import { Readable } from "node:stream";
 import { parseArgs } from "node:util";

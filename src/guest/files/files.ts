@@ -44,9 +44,14 @@ export interface WriteConditions {
 }
 
 export interface Files {
-  /** Opens a regular file for reading; the caller closes it. 404 when absent, 413 above `maxBytes`. */
+  /**
+   * Opens a regular file for reading; the caller closes it. 404 when absent, 413 above `maxBytes`.
+   */
   read(path: string, maxBytes: number): Promise<OpenFile>;
-  /** Replaces the file in one step once all bytes have arrived; gives its new ETag. 412 when a condition does not hold. */
+  /**
+   * Replaces the file in one step once all bytes have arrived; gives its new ETag. 412 when a
+   * condition does not hold.
+   */
   write(path: string, body: Readable, options: WriteConditions & { mode: number | null }): Promise<string>;
   /** Also succeeds when nothing is there. */
   remove(path: string, recursive: boolean): Promise<void>;
@@ -60,10 +65,15 @@ export interface OwnFiles extends Files {
   read(path: string, maxBytes: number): Promise<OwnFile>;
 }
 
-/** The files of a volume, as callers may see them. On their way in they lie in the guest's own folder, or `beside` their target. */
+/**
+ * The files of a volume, as callers may see them. On their way in they lie in the guest's own
+ * folder, or `beside` their target.
+ */
 export function createFiles(volume: Volume, incoming: "own" | "beside" = "own"): OwnFiles {
   const locks = new Map<string, Promise<void>>();
-  /** Writers of one path take turns, so that a condition still holds when the file is put in place. */
+  /**
+   * Writers of one path take turns, so that a condition still holds when the file is put in place.
+   */
   const exclusively = async <T>(key: string, act: () => Promise<T>): Promise<T> => {
     const before = locks.get(key) ?? Promise.resolve();
     const turn = before.then(act);
@@ -84,7 +94,8 @@ export function createFiles(volume: Volume, incoming: "own" | "beside" = "own"):
         // Not beside its target, where a job's `git add` could catch it half written.
         const folder = incoming === "own" ? volume.own : entry.folder;
         const temporary = `${folder}/${incomingPrefix}${randomBytes(9).toString("hex")}`;
-        // At once, which takes less than asking another thread; what waits for the disk comes later.
+        // At once, which takes less than asking another thread; what waits for the disk comes
+        // later.
         const file = openSync(temporary, newFileFlags, options.mode ?? usualMode);
         let isLeft = true;
         try {
@@ -218,7 +229,8 @@ async function listFolder(volume: Volume, path: string): Promise<FileStat[]> {
   const names = (await readdir(folder)).filter((name) => segments.length > 0 || name !== guestFolder).sort();
   const found = await Promise.all(
     names.map(async (name) => {
-      // Something may be removed between the two calls; a name that is not UTF-8 cannot be asked for either.
+      // Something may be removed between the two calls; a name that is not UTF-8 cannot be asked
+      // for either.
       const entry = await lstat(`${folder}/${name}`, { bigint: true }).catch(absent);
       return entry === null ? null : describe([...segments, name].join("/"), entry);
     }),
@@ -244,7 +256,9 @@ function describe(path: string, found: BigIntStats): FileStat {
   };
 }
 
-/** Changes with every write: the time of change has nanoseconds, and a replaced file another inode. */
+/**
+ * Changes with every write: the time of change has nanoseconds, and a replaced file another inode.
+ */
 function etagOf(found: BigIntStats): string {
   return `"${found.ino.toString(36)}-${found.size.toString(36)}-${found.mtimeNs.toString(36)}"`;
 }

@@ -1,4 +1,5 @@
-// The files of a volume whose folders belong to users: each is reached as the user whose folder it lies in.
+// The files of a volume whose folders belong to users: each is reached as the user whose folder it
+// lies in.
 import { fork } from "node:child_process";
 import { fileURLToPath } from "node:url";
 import { GuestFault } from "../faults.ts";
@@ -58,7 +59,10 @@ export async function startFileWorker(root: string, onGone: (reason: string) => 
 
 /** Who has what, as far as files are concerned. */
 export interface FileHolders {
-  /** The user in whose folder this lies; null where that is root's. With `itself`, also when it is such a folder. */
+  /**
+   * The user in whose folder this lies; null where that is root's. With `itself`, also when it is
+   * such a folder.
+   */
   holderOf(path: string, itself?: boolean): number | null;
   /** Removes what lies in a folder of root's, whoever owns what is in it. */
   drop(path: string): Promise<void>;

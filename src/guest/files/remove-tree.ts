@@ -1,7 +1,10 @@
 import { chmod, lstat, readdir, rm } from "node:fs/promises";
 import { systemCode } from "../faults.ts";
 
-/** Removes a folder and all in it, also folders that a job made unreadable; succeeds when it is not there. */
+/**
+ * Removes a folder and all in it, also folders that a job made unreadable; succeeds when it is not
+ * there.
+ */
 export async function removeTree(path: string): Promise<void> {
   try {
     await rm(path, { recursive: true, force: true, maxRetries: 2 });

@@ -1,7 +1,9 @@
 // The guest serves files of one volume and nothing else (contract 5).
-// V1. A path from a caller is resolved from the volume's root, and the folder it ends in is the volume or inside it, also through symlinks.
+// V1. A path from a caller is resolved from the volume's root, and the folder it ends in is the
+// volume or inside it, also through symlinks.
 // V2. The guest's own folder is reached by no path of a caller's.
-// V3. Where the system has /proc, the folder is held open while it is used, so that a job that swaps it for a symlink changes nothing.
+// V3. Where the system has /proc, the folder is held open while it is used, so that a job that
+// swaps it for a symlink changes nothing.
 import { closeSync, constants, open, openSync, readlinkSync } from "node:fs";
 import { mkdir, realpath } from "node:fs/promises";
 import { basename, dirname, join, sep } from "node:path";
@@ -21,8 +23,8 @@ export interface Volume {
   /** The real place of a folder, made (with parents) where it is missing. */
   locateOrMake(path: string): Promise<string>;
   /**
-   * Hands `use` a path of the entry's folder that stays the same folder whatever happens beside it, and the entry's
-   * name. With `make`, missing parents are made; else they fail with 404.
+   * Hands `use` a path of the entry's folder that stays the same folder whatever happens beside it,
+   * and the entry's name. With `make`, missing parents are made; else they fail with 404.
    */
   within<T>(path: string, make: boolean, use: (entry: VolumeEntry) => Promise<T>): Promise<T>;
   /** Fails unless an open file, given by its descriptor, lies inside the volume. */
@@ -39,7 +41,10 @@ export interface VolumeEntry {
   readonly real: string;
 }
 
-/** A descriptor, which costs less than an object for each file. What is asked of one that is open waits for no disk. */
+/**
+ * A descriptor, which costs less than an object for each file. What is asked of one that is open
+ * waits for no disk.
+ */
 export const openFile = promisify(open);
 
 /** Opens the volume whose root is `folder`; makes the guest's own folder in it. */
@@ -71,7 +76,8 @@ export async function openVolume(folder: string): Promise<Volume> {
 
   /** The folder that an entry lies in, held open, and its real place. */
   const hold = async (parent: string, make: boolean): Promise<{ held: number; real: string }> => {
-    // The system follows what symlinks there are, and says where they led; a folder that is not there yet takes the long way.
+    // The system follows what symlinks there are, and says where they led; a folder that is not
+    // there yet takes the long way.
     const there = hasProc ? openFolder(join(root, parent)) : null;
     if (there !== null) return { held: there, real: placeOf(there) };
     const real = make ? await locateOrMake(parent) : await locate(parent);
@@ -103,7 +109,10 @@ export function isWithin(folder: string, path: string): boolean {
   return path === folder || path.startsWith(folder === sep ? sep : folder + sep);
 }
 
-/** Splits a caller's path; "" and "." are the root. Fails with 400 `path` for what could leave the volume. */
+/**
+ * Splits a caller's path; "" and "." are the root. Fails with 400 `path` for what could leave the
+ * volume.
+ */
 export function segmentsOf(path: string): string[] {
   if (path.includes("\0")) throw new GuestFault(400, "path", "a path must not contain NUL");
   if (path.startsWith("/")) throw new GuestFault(400, "path", `${path} must be relative to the volume's root`);
@@ -131,7 +140,10 @@ async function deepestReal(root: string, segments: readonly string[]): Promise<{
 
 const folderFlags = constants.O_RDONLY | constants.O_DIRECTORY;
 
-/** Null when it cannot be opened. At once, since most folders are known to the system and another thread would cost more. */
+/**
+ * Null when it cannot be opened. At once, since most folders are known to the system and another
+ * thread would cost more.
+ */
 function openFolder(path: string): number | null {
   try {
     return openSync(path, folderFlags);

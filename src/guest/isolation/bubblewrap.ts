@@ -1,7 +1,11 @@
-// Each launch in a bubblewrap of its own: pid namespace, private /tmp, read-only view, cleared environment.
-// B1. A launch is over when the first process of its pid namespace is gone: the kernel lets it go last.
-// B2. Nothing of the guest's environment or arguments can be read from inside (/proc/1 shows bwrap's own, so both are kept empty).
-// B3. The guest's own folder and its socket are hidden; no launch can make a user namespace of its own.
+// Each launch in a bubblewrap of its own: pid namespace, private /tmp, read-only view, cleared
+// environment.
+// B1. A launch is over when the first process of its pid namespace is gone: the kernel lets it go
+// last.
+// B2. Nothing of the guest's environment or arguments can be read from inside (/proc/1 shows
+// bwrap's own, so both are kept empty).
+// B3. The guest's own folder and its socket are hidden; no launch can make a user namespace of its
+// own.
 import { type ChildProcess, execFile, spawn } from "node:child_process";
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
@@ -86,7 +90,9 @@ function launchArguments(options: BubblewrapOptions, launch: Launch): string[] {
   ];
 }
 
-/** Puts an empty folder of the launch's scratch folder in the place of each folder it must not see. */
+/**
+ * Puts an empty folder of the launch's scratch folder in the place of each folder it must not see.
+ */
 function coverArguments({ hidden = [], scratch }: Launch): string[] {
   return hidden.flatMap((folder, index) => {
     const cover = join(scratch, `hidden-${index}`);
@@ -184,8 +190,9 @@ async function endOf(child: ChildProcess, status: Status): Promise<Ending> {
 }
 
 /**
- * Sends SIGTERM to the program and its group. That is led by the first process, which does not take the signal; while
- * bwrap still prepares the namespace there is nobody to take it, so it waits for that.
+ * Sends SIGTERM to the program and its group. That is led by the first process, which does not take
+ * the signal; while bwrap still prepares the namespace there is nobody to take it, so it waits for
+ * that.
  */
 async function terminate(first: FirstProcess, isOver: () => boolean): Promise<void> {
   while (!isOver()) {

@@ -1,6 +1,6 @@
-// The way out of a sandbox without a network of its own: ports on loopback that lead to sockets of the host, in a folder
-// which nothing inside can change. The host decides what may be reached; here is only the way to it, and the environment by
-// which programs find it with no setting of theirs.
+// The way out of a sandbox without a network of its own: ports on loopback that lead to sockets of
+// the host, in a folder which nothing inside can change. The host decides what may be reached; here
+// is only the way to it, and the environment by which programs find it with no setting of theirs.
 import { connect, createServer, type Server, type Socket } from "node:net";
 import { join } from "node:path";
 import { holdConnection } from "../channel/alive.ts";
@@ -14,7 +14,10 @@ import { createNoNetwork } from "./no-network.ts";
 /** Where the sandbox has a network namespace of its own, so that they are the same each time. */
 const fixedPorts = { proxy: 28_128, model: 28_129 } as const;
 const connectLimitMs = 3_000;
-/** Whoever answers calls of models may be killed and come back: as long an agent's call waits, as the guest does itself. */
+/**
+ * Whoever answers calls of models may be killed and come back: as long an agent's call waits, as
+ * the guest does itself.
+ */
 const modelLimitMs = 30 * 60_000;
 const connectPauseMs = 100;
 /** What of the guest's own environment says which certificates to trust. */
@@ -61,7 +64,10 @@ export async function openEgress(folder: string, network: NetworkSetting): Promi
   };
 }
 
-/** What says in the guest's own environment which certificates to trust, for every program that is started. */
+/**
+ * What says in the guest's own environment which certificates to trust, for every program that is
+ * started.
+ */
 export function trustEnvironment(own: Readonly<Record<string, string | undefined>>): Record<string, string> {
   return Object.fromEntries(trustNames.flatMap((name) => (own[name] ? [[name, own[name]]] : [])));
 }

@@ -1,8 +1,11 @@
 // Whose the folders of a volume are, where each job has a user of its own.
-// H1. What a job or command may write belongs to its user, and nobody else enters it. The folders above belong to root, so
-//     that nobody can put anything in the place of another's. That the file system says so is the whole record.
-// H2. `repo` and `sync` belong to the house: what works on them is ours, and everybody reads `repo`.
-// H3. Several write `cache`, and the tree that the tasks of a wave share. Each is open to a group, which those have that say so.
+// H1. What a job or command may write belongs to its user, and nobody else enters it. The folders
+// above belong to root, so that nobody can put anything in the place of another's. That the file
+// system says so is the whole record.
+// H2. `repo` and `sync` belong to the house: what works on them is ours, and everybody reads
+// `repo`.
+// H3. Several write `cache`, and the tree that the tasks of a wave share. Each is open to a group,
+// which those have that say so.
 import { lstatSync, readdirSync, readFileSync } from "node:fs";
 import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
@@ -16,7 +19,10 @@ import { cacheGroup, createUsers, houseUser, type User, type Users } from "./use
 /** What a job or command says of the folders it works in. */
 export interface Wanted {
   readonly writable: readonly string[];
-  /** What it must not see: what is open to a group is seen by those who write it, the rest by its user alone. */
+  /**
+   * What it must not see: what is open to a group is seen by those who write it, the rest by its
+   * user alone.
+   */
   readonly hidden?: readonly string[] | undefined;
   /** Of these, what others write at the same time. */
   readonly shared?: readonly string[];
@@ -52,7 +58,10 @@ interface Parts {
   readonly reaper: Reaper;
 }
 
-/** Takes over a volume, also one of an earlier version, where all belonged to one user, or one that was restored. */
+/**
+ * Takes over a volume, also one of an earlier version, where all belonged to one user, or one that
+ * was restored.
+ */
 export async function openHolders({ volume, worker, reaper }: Parts): Promise<Holders> {
   const at = (path: string): string => join(volume.root, path);
   if (lstatSync(volume.own).uid !== 0) await giveTree(volume.own, 0, () => false);

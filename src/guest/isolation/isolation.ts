@@ -14,9 +14,14 @@ export interface Launch {
   readonly env: Readonly<Record<string, string>>;
   /** Absolute real paths on the volume that may be written. */
   readonly writable: readonly string[];
-  /** Absolute real paths on the volume in whose place there is an empty folder of the scratch folder's. */
+  /**
+   * Absolute real paths on the volume in whose place there is an empty folder of the scratch
+   * folder's.
+   */
   readonly hidden?: readonly string[];
-  /** A command that puts the program after it into the job's network; absent: it has the guest's. */
+  /**
+   * A command that puts the program after it into the job's network; absent: it has the guest's.
+   */
   readonly enter?: readonly string[];
   /** A private folder for temporary files and HOME. */
   readonly scratch: string;
@@ -25,7 +30,9 @@ export interface Launch {
   readonly stdio: readonly [Stdio, Stdio, Stdio];
   /** Whom it runs as; null where all of it runs as the guest does. */
   readonly user: User | null;
-  /** What its user has left elsewhere is ended with it, unless another launch of the user goes on. */
+  /**
+   * What its user has left elsewhere is ended with it, unless another launch of the user goes on.
+   */
   readonly clears?: boolean;
 }
 
@@ -33,8 +40,8 @@ export interface Ending {
   readonly exitCode: number | null;
   readonly signal: string | null;
   /**
-   * False: the program itself was never run. Then what is in its output is the isolation's own complaint,
-   * and `explainNoStart` says what it means.
+   * False: the program itself was never run. Then what is in its output is the isolation's own
+   * complaint, and `explainNoStart` says what it means.
    */
   readonly ran: boolean;
   /** Why nothing at all could be started; null when that is in the output. */
@@ -63,8 +70,9 @@ export interface Isolation {
 }
 
 /**
- * The environment of a launch: what the isolation gives, what every program of this sandbox gets, and what the caller
- * asks for, which wins. A name of the caller's also wins over the same one in the other case, as of a proxy.
+ * The environment of a launch: what the isolation gives, what every program of this sandbox gets,
+ * and what the caller asks for, which wins. A name of the caller's also wins over the same one in
+ * the other case, as of a proxy.
  */
 export function environmentFor(
   base: Readonly<Record<string, string>>,

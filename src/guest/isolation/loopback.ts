@@ -1,8 +1,11 @@
-// A loopback for each job: a network namespace of its own, so that no job can listen where another one connects, on a port
-// or on an abstract socket, nor connect to what another one listens on.
-// N1. A namespace serves one job and is never used again: a socket of it may have been handed to a process that lives on.
-// N2. Nothing in a job has rights over its namespace: the user namespace that owns it holds only the program that keeps it.
-// N3. Ports that lead out of the sandbox are opened in the namespace, and their sockets handed to the guest.
+// A loopback for each job: a network namespace of its own, so that no job can listen where another
+// one connects, on a port or on an abstract socket, nor connect to what another one listens on.
+// N1. A namespace serves one job and is never used again: a socket of it may have been handed to a
+// process that lives on.
+// N2. Nothing in a job has rights over its namespace: the user namespace that owns it holds only
+// the program that keeps it.
+// N3. Ports that lead out of the sandbox are opened in the namespace, and their sockets handed to
+// the guest.
 import { type ChildProcess, spawn } from "node:child_process";
 import { createServer, Server, Socket } from "node:net";
 import type { Readable } from "node:stream";
@@ -40,7 +43,10 @@ export interface LoopbackPrograms {
   readonly cat: string;
 }
 
-/** Makes one namespace at once, which shows that it works here; from then on one is always ready for the next job. */
+/**
+ * Makes one namespace at once, which shows that it works here; from then on one is always ready for
+ * the next job.
+ */
 export async function createLoopbacks(programs: LoopbackPrograms, doors: readonly Door[]): Promise<Loopbacks> {
   const open = new Map<Loopback, ReadonlySet<number>>();
   let isClosed = false;
@@ -119,7 +125,10 @@ function halfOpen(socket: Socket): Socket {
   return socket;
 }
 
-/** Starts the program that keeps a namespace for as long as we hold its input; resolves once its loopback is up. */
+/**
+ * Starts the program that keeps a namespace for as long as we hold its input; resolves once its
+ * loopback is up.
+ */
 async function startKeeper({ bwrap, cat }: LoopbackPrograms): Promise<{ keeper: ChildProcess; pid: number }> {
   const fixed = ["--unshare-user", "--unshare-net", "--die-with-parent", "--cap-drop", "ALL"];
   const args = [...fixed, "--ro-bind", "/", "/", "--clearenv", "--json-status-fd", "3", "--", cat];

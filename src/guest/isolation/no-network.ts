@@ -1,5 +1,6 @@
-// The proxy of a sandbox whose network is off. It reaches nothing and says so at once: without it, programs ask for names
-// that nobody answers, again and again, and end with a message that says nothing of why.
+// The proxy of a sandbox whose network is off. It reaches nothing and says so at once: without it,
+// programs ask for names that nobody answers, again and again, and end with a message that says
+// nothing of why.
 import { createServer, type Server } from "node:http";
 import type { RefusedHost } from "../protocol.ts";
 

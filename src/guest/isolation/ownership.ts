@@ -1,6 +1,7 @@
-// Changing whose files are, as root without rights over other users' files: only CHOWN, SETUID and SETGID.
-// O1. A folder is made root's before anything in it is touched. Its name then stays what it is: whoever could rename
-//     something on the way could have root change a file elsewhere.
+// Changing whose files are, as root without rights over other users' files: only CHOWN, SETUID and
+// SETGID.
+// O1. A folder is made root's before anything in it is touched. Its name then stays what it is:
+// whoever could rename something on the way could have root change a file elsewhere.
 // O2. Links are never followed, and what belongs to a user that still has processes is left alone.
 import { chmodSync, lchownSync, lstatSync, mkdirSync, readdirSync, rmdirSync, type Stats, unlinkSync } from "node:fs";
 import { setImmediate as turn } from "node:timers/promises";
@@ -8,7 +9,10 @@ import { GuestFault } from "../faults.ts";
 
 type Path = Buffer;
 
-/** Gives a folder and what it holds to a user, but for what belongs to a user for whom `isTaken` holds. */
+/**
+ * Gives a folder and what it holds to a user, but for what belongs to a user for whom `isTaken`
+ * holds.
+ */
 export async function giveTree(path: string, uid: number, isTaken: (uid: number) => boolean): Promise<void> {
   await give(Buffer.from(path), uid, isTaken);
 }
@@ -25,7 +29,9 @@ async function give(folder: Path, uid: number, isTaken: (uid: number) => boolean
   await turn();
 }
 
-/** Removes a folder, or anything else, whoever owns what is in it; succeeds when it is not there. */
+/**
+ * Removes a folder, or anything else, whoever owns what is in it; succeeds when it is not there.
+ */
 export async function removeHeld(path: string): Promise<void> {
   const found = lstatSync(path, { throwIfNoEntry: false });
   if (found === undefined) return;

@@ -3,7 +3,9 @@ import { constants } from "node:os";
 import { systemCode } from "../faults.ts";
 import type { ProcessFacts } from "./strays.ts";
 
-/** Sends a signal to a process, or to a group when `pid` is negative; false when there is none such. */
+/**
+ * Sends a signal to a process, or to a group when `pid` is negative; false when there is none such.
+ */
 export function signal(pid: number, name: NodeJS.Signals): boolean {
   try {
     process.kill(pid, name);
@@ -15,7 +17,10 @@ export function signal(pid: number, name: NodeJS.Signals): boolean {
   }
 }
 
-/** When a process started, in the kernel's ticks: with the pid it names one process for ever. Null when it is gone or a zombie. */
+/**
+ * When a process started, in the kernel's ticks: with the pid it names one process for ever. Null
+ * when it is gone or a zombie.
+ */
 export function startTicks(pid: number): string | null {
   const fields = statOf(pid);
   return fields === null || fields[0] === "Z" || fields[0] === "X" ? null : (fields[19] ?? null);
@@ -52,7 +57,10 @@ export function hasChildren(pid: number): boolean {
   }
 }
 
-/** Every living process but our own; zombies are none. `markName` is the variable of the environment that marks. */
+/**
+ * Every living process but our own; zombies are none. `markName` is the variable of the environment
+ * that marks.
+ */
 export function lookAtProcesses(markName: string): ProcessFacts[] {
   return readdirSync("/proc")
     .filter((entry) => /^\d+$/.test(entry) && Number(entry) !== process.pid)

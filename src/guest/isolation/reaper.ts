@@ -1,6 +1,7 @@
-// Root here may not signal other users' processes: a program does it that is that user only in effect, and really another
-// one to whom nothing else belongs. So it reaches the user's processes and no others, and they do not reach it.
-// One always waits, since a user whose processes take the last number there is would leave none for it.
+// Root here may not signal other users' processes: a program does it that is that user only in
+// effect, and really another one to whom nothing else belongs. So it reaches the user's processes
+// and no others, and they do not reach it. One always waits, since a user whose processes take the
+// last number there is would leave none for it.
 import { type ChildProcess, spawn } from "node:child_process";
 import { reaperUser } from "./users.ts";
 
@@ -9,7 +10,10 @@ export type SignalName = "TERM" | "STOP" | "KILL";
 export interface Reaper {
   /** Kills every process of the user at once; settles when that was done. */
   killAll(uid: number): Promise<void>;
-  /** Signals processes, or groups by a negative number, of the user. False when no process is left to do it. */
+  /**
+   * Signals processes, or groups by a negative number, of the user. False when no process is left
+   * to do it.
+   */
   signal(uid: number, name: SignalName, pids: readonly number[]): Promise<boolean>;
   /** Runs fixed shell text as the user; its exit code, null when no process is left for it. */
   run(
@@ -20,7 +24,8 @@ export interface Reaper {
   close(): void;
 }
 
-// Perl is part of every Debian, and sets the one without the other. To kill -1 leaves out who does it.
+// Perl is part of every Debian, and sets the one without the other. To kill -1 leaves out who does
+// it.
 const become = `$< = ${reaperUser}; $> = $uid; die "not user $uid" if $> != $uid || $< != ${reaperUser};`;
 const waiting = `my $uid = <STDIN>; exit if !defined $uid; chomp $uid; ${become} kill "KILL", -1;`;
 const signalling = `my ($uid, $name, @pids) = @ARGV; ${become} kill $name, @pids;`;

@@ -1,10 +1,12 @@
 // Which processes belong to a launch where no namespace says so.
-// Y1. A process belongs to a launch by its mark in the environment, which `exec` with an environment of its own takes off;
-//     by its session, or that of another one that belongs; or by a parent that belongs, now or when last looked.
-// Y2. Where the guest has its pid namespace to itself, a process that init has adopted and that belongs to no launch was made
-//     by some launch: by the one that ends now, unless another one runs that had begun before it. Then it has to wait for that one.
-// What is left: a process that took off its mark, made a session of its own and was adopted between two looks gets away
-// where Y2 does not hold, and otherwise lives until the launches have ended that had begun before it.
+// Y1. A process belongs to a launch by its mark in the environment, which `exec` with an
+// environment of its own takes off; by its session, or that of another one that belongs; or by a
+// parent that belongs, now or when last looked.
+// Y2. Where the guest has its pid namespace to itself, a process that init has adopted and that
+// belongs to no launch was made by some launch: by the one that ends now, unless another one runs
+// that had begun before it. Then it has to wait for that one. What is left: a process that took off
+// its mark, made a session of its own and was adopted between two looks gets away where Y2 does not
+// hold, and otherwise lives until the launches have ended that had begun before it.
 
 /** One process, as one look at /proc has it. */
 export interface ProcessFacts {
@@ -56,7 +58,10 @@ export function membersOf(launch: LaunchFacts, table: readonly ProcessFacts[]): 
   return members;
 }
 
-/** What a launch that ends has left to init without a sign of whose it is (Y2). `own` are the guest and those above it. */
+/**
+ * What a launch that ends has left to init without a sign of whose it is (Y2). `own` are the guest
+ * and those above it.
+ */
 export function adoptedOf(
   launch: LaunchFacts,
   running: readonly LaunchFacts[],

@@ -1,7 +1,10 @@
-// Without namespaces: a session for each launch, a mark in the environment, and sweeps of /proc for whoever left (strays.ts).
-// S1. A launch is over when two sweeps of /proc in a row found nothing of it. Without /proc (macOS) only its group is ended.
-// S2. What is found is stopped before it is killed: stopped processes keep their numbers, so that one which makes others
-//     faster than they can be killed comes to the limit of processes, and to an end.
+// Without namespaces: a session for each launch, a mark in the environment, and sweeps of /proc for
+// whoever left (strays.ts).
+// S1. A launch is over when two sweeps of /proc in a row found nothing of it. Without /proc (macOS)
+// only its group is ended.
+// S2. What is found is stopped before it is killed: stopped processes keep their numbers, so that
+// one which makes others faster than they can be killed comes to the limit of processes, and to an
+// end.
 import { type ChildProcess, spawn } from "node:child_process";
 import { existsSync, writeFileSync } from "node:fs";
 import { join } from "node:path";

@@ -1,8 +1,10 @@
 // A user for each job, in a container whose guest is root with SETUID, SETGID and CHOWN alone.
-// N1. A launch is over when no process has its group any more, which nothing it started can take off. Once it is its
-//     user's only one, all processes of that user are killed at once: the kernel lets none be made meanwhile.
-// N2. What others must not read is on no command line: those of all users can be read. A script is in the environment
-//     for as long as its shell takes to read it, the environment comes by the program's own memory.
+// N1. A launch is over when no process has its group any more, which nothing it started can take
+// off. Once it is its user's only one, all processes of that user are killed at once: the kernel
+// lets none be made meanwhile.
+// N2. What others must not read is on no command line: those of all users can be read. A script is
+// in the environment for as long as its shell takes to read it, the environment comes by the
+// program's own memory.
 import { type ChildProcess, spawn } from "node:child_process";
 import { accessSync, constants, fchownSync, readdirSync, readFileSync } from "node:fs";
 import { isAbsolute, join } from "node:path";
@@ -91,7 +93,10 @@ function environmentOf(
   return environmentFor(base, env, asked);
 }
 
-/** Why the program cannot be there, as far as root may look: what is on the volume is its user's to see. */
+/**
+ * Why the program cannot be there, as far as root may look: what is on the volume is its user's to
+ * see.
+ */
 function lackOf({ root }: UsersIsolationOptions, command: string, path: string): string | null {
   const folders = path.split(":");
   if (command.includes("/")) {
@@ -143,7 +148,8 @@ function hidden(argv: readonly string[], env: Record<string, string>): readonly 
   if (argv[0] !== "sh" || at < 1 || script === undefined || !argv.slice(1, at).every((one) => /^-[a-z]+$/.test(one)))
     return argv;
   env[scriptName] = script;
-  // Taken off before the script begins, and read whole: no program that it starts can change what is still to come.
+  // Taken off before the script begins, and read whole: no program that it starts can change what
+  // is still to come.
   return [...argv.slice(0, at + 1), `eval "unset ${scriptName}; $${scriptName}"`, ...argv.slice(at + 2)];
 }
 
@@ -165,7 +171,8 @@ async function endOf(
     const left = membersOf(uid, group);
     if (left.length === 0 && membersOf(uid, group).length === 0) return ending;
     if (round > mostRounds && uid !== houseUser) break;
-    // Stopped first: what makes others faster than they are killed comes to an end at the limit of processes.
+    // Stopped first: what makes others faster than they are killed comes to an end at the limit of
+    // processes.
     await reaper.signal(uid, "STOP", left);
     await reaper.signal(uid, "KILL", membersOf(uid, group));
   }

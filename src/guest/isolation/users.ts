@@ -1,12 +1,16 @@
 // The users that programs in a container run as.
-// W1. A job has a user of its own. Its number is not given out again while anything is left that belongs to it.
-// W2. What a launch makes has a group of its own, which nothing it starts can take off: by it a stage's processes are told
-//     from those of a service of the same job.
+// W1. A job has a user of its own. Its number is not given out again while anything is left that
+// belongs to it.
+// W2. What a launch makes has a group of its own, which nothing it starts can take off: by it a
+// stage's processes are told from those of a service of the same job.
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { GuestFault, systemCode } from "../faults.ts";
 
-/** Does what the guest itself has done on the volume, and owns what volumes of earlier versions hold. */
+/**
+ * Does what the guest itself has done on the volume, and owns what volumes of earlier versions
+ * hold.
+ */
 export const houseUser = 10_001;
 /** Of those who may write the caches that jobs share. */
 export const cacheGroup = 10_002;

@@ -8,9 +8,14 @@ const largestInputBytes = 256 * 1024 * 1024;
 const chunkBytes = 64 * 1024;
 
 export interface JobInput {
-  /** Settles once the bytes are kept. A number already taken is acknowledged and dropped; 409 for a gap or input after the end. */
+  /**
+   * Settles once the bytes are kept. A number already taken is acknowledged and dropped; 409 for a
+   * gap or input after the end.
+   */
   accept(seq: number, bytes: Buffer, end: boolean): Promise<void>;
-  /** Feeds a program from where the last one stopped, until the end of the input or of the program. */
+  /**
+   * Feeds a program from where the last one stopped, until the end of the input or of the program.
+   */
   feed(stream: Writable): Promise<void>;
   close(): Promise<void>;
 }

@@ -1,10 +1,14 @@
 // A job: its stages in order, and an end after which nothing of it is left.
-// J1. Stages run one after another. A background stage goes on beside those that follow and is ended with the job; ending by
-//     itself before that is a failure of the job, and ends the stage that runs.
+// J1. Stages run one after another. A background stage goes on beside those that follow and is
+// ended with the job; ending by itself before that is a failure of the job, and ends the stage that
+// runs.
 // J2. After a failure only stages marked `always` run; after a cancel, none.
-// J3. A job whose last stage is a background one (a preview) runs until that one dies or the job is cancelled.
-// J4. The end is told only after every process is gone, the output is written and the record is on the disk.
-// J5. A job that is to come after another one waits in its first stage until that one has ended, or it is ended itself.
+// J3. A job whose last stage is a background one (a preview) runs until that one dies or the job is
+// cancelled.
+// J4. The end is told only after every process is gone, the output is written and the record is on
+// the disk.
+// J5. A job that is to come after another one waits in its first stage until that one has ended, or
+// it is ended itself.
 import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import { messageOf } from "../faults.ts";
@@ -33,20 +37,27 @@ export interface Job {
   readonly input: JobInput | null;
   /** Settles when the job has ended, whoever ended it. */
   readonly ended: Promise<void>;
-  /** Ends it as cancelled; again only shortens the grace. Nothing happens to a job that has ended. */
+  /**
+   * Ends it as cancelled; again only shortens the grace. Nothing happens to a job that has ended.
+   */
   cancel(reason: string, graceMs: number): void;
   /** Ends it as lost, because the guest ends. */
   lose(graceMs: number): void;
 }
 
-/** Where a job's record goes, under which key, and the end that it waits for before its first stage. */
+/**
+ * Where a job's record goes, under which key, and the end that it waits for before its first stage.
+ */
 export interface JobPlace {
   readonly folder: string;
   readonly key: string;
   readonly before?: Promise<void> | undefined;
 }
 
-/** Records the job on the disk, then starts it. Fails, with nothing started or kept, when there is no room or a path leads out of the volume. */
+/**
+ * Records the job on the disk, then starts it. Fails, with nothing started or kept, when there is
+ * no room or a path leads out of the volume.
+ */
 export async function startJob(parts: GuestParts, place: JobPlace, spec: JobSpec): Promise<Job> {
   const { folder, key, before } = place;
   const admitted = await admit(parts, wantedBy(spec));
@@ -159,7 +170,8 @@ class Conductor implements Job {
   }
 
   #interrupt(why: { status: "cancelled" | "lost"; reason: string }, graceMs: number): void {
-    // Once its stages are through, the job ends as it would have; only what is left of it may go sooner.
+    // Once its stages are through, the job ends as it would have; only what is left of it may go
+    // sooner.
     if (!this.#isOver) this.#interrupted ??= why;
     this.#interruptGraceMs = Math.min(this.#interruptGraceMs, graceMs);
     this.#probes.abort();

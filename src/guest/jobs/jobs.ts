@@ -1,6 +1,8 @@
 // All jobs of a volume, also those of guests before this one.
-// T1. One key is one job: what is asked of a key happens one after the other, and a key that has a record never starts again.
-// T2. When a guest starts, every job recorded as running is lost: what it may have left is ended first.
+// T1. One key is one job: what is asked of a key happens one after the other, and a key that has a
+// record never starts again.
+// T2. When a guest starts, every job recorded as running is lost: what it may have left is ended
+// first.
 import { mkdir, readdir } from "node:fs/promises";
 import { join } from "node:path";
 import { GuestFault } from "../faults.ts";

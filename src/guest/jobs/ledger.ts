@@ -1,5 +1,6 @@
 // The state of one job: in memory for those who wait, on the volume for those who come later.
-// L1. The first record is on the disk before anything is started, and the last one before anybody is told of the end.
+// L1. The first record is on the disk before anything is started, and the last one before anybody
+// is told of the end.
 
 import { messageOf } from "../faults.ts";
 import type { JobState, StageState } from "../protocol.ts";
@@ -10,7 +11,10 @@ export interface Ledger {
   state(): JobState;
   readonly changes: Changes;
   updateStage(index: number, change: Partial<StageState>): void;
-  /** Writes the end and then tells of it. When it cannot be written the job has failed, and its last stage says why. */
+  /**
+   * Writes the end and then tells of it. When it cannot be written the job has failed, and its last
+   * stage says why.
+   */
   settle(change: Pick<JobState, "status" | "endedAt" | "cancelReason" | "outputBytes">): Promise<void>;
 }
 
@@ -23,7 +27,8 @@ export function createLedger(folder: string, first: JobState, changes: Changes):
   const saveLatest = async (): Promise<void> => {
     while (isBehind) {
       isBehind = false;
-      // Only the last record decides, and its failure is reported; this one is for whoever reads after a crash.
+      // Only the last record decides, and its failure is reported; this one is for whoever reads
+      // after a crash.
       await saveRecord(folder, state, false).catch(() => undefined);
     }
     saving = null;

@@ -1,7 +1,9 @@
 // The output of a job: one file that only grows, so that an offset means the same bytes for ever.
-// O1. Each stage may write `limitBytes` as they come. What comes after is kept only as a rolling tail of 64 KiB in memory,
-//     appended when the stage ends behind a line that says how much is missing.
-// O2. A program is never held up for longer than the disk takes: what cannot be written any more is dropped, and the job told.
+// O1. Each stage may write `limitBytes` as they come. What comes after is kept only as a rolling
+// tail of 64 KiB in memory, appended when the stage ends behind a line that says how much is
+// missing.
+// O2. A program is never held up for longer than the disk takes: what cannot be written any more is
+// dropped, and the job told.
 import { type FileHandle, open, stat } from "node:fs/promises";
 import type { Readable } from "node:stream";
 import { messageOf, systemCode } from "../faults.ts";
@@ -27,7 +29,10 @@ export interface JobOutput {
   problem(): string | null;
   /** Where the next stage's output begins. */
   position(): number;
-  /** Takes all of a program's output; settles at its end, or soon after `ended` when someone still holds the pipe. */
+  /**
+   * Takes all of a program's output; settles at its end, or soon after `ended` when someone still
+   * holds the pipe.
+   */
   collect(stream: Readable, limitBytes: number, ended: Promise<unknown>): Promise<StageOutput>;
   /** Closes the file once all is written. */
   close(): Promise<void>;

@@ -1,5 +1,6 @@
-// Named pipes for the standard streams of programs. Node's own are sockets, and opening /dev/stdout or /dev/stdin fails on
-// those; and one pipe for both streams keeps the order in which a program wrote to them.
+// Named pipes for the standard streams of programs. Node's own are sockets, and opening /dev/stdout
+// or /dev/stdin fails on those; and one pipe for both streams keeps the order in which a program
+// wrote to them.
 import { execFile } from "node:child_process";
 import { randomBytes } from "node:crypto";
 import { closeSync, constants, openSync, unlinkSync } from "node:fs";
@@ -25,7 +26,10 @@ export interface Pipes {
   forInput(): Promise<Pipe>;
 }
 
-/** Makes pipes in `folder`, which must be able to hold them for a moment. Needs `mkfifo` on the PATH given. */
+/**
+ * Makes pipes in `folder`, which must be able to hold them for a moment. Needs `mkfifo` on the PATH
+ * given.
+ */
 export function createPipes(folder: string, toolPath: string): Pipes {
   const ready: string[] = [];
   const make = async (): Promise<void> => {
@@ -68,8 +72,9 @@ function usePath(path: string, use: (path: string) => Pipe): Pipe {
   }
 }
 
-// Opening an end of a pipe waits for the other one, unless it is there already or waiting is declined. Our ends decline to
-// wait, the program's ends must not: not waiting would also hold for its reads and writes.
+// Opening an end of a pipe waits for the other one, unless it is there already or waiting is
+// declined. Our ends decline to wait, the program's ends must not: not waiting would also hold for
+// its reads and writes.
 
 function openForOutput(path: string): Pipe {
   const reader = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK);

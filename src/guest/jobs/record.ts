@@ -13,8 +13,8 @@ export function jobId(key: string): string {
 }
 
 /**
- * Replaces the record. When `durable`, it outlives a power cut: the file, its name and its folder are on the disk when
- * this settles; else it outlives the guest.
+ * Replaces the record. When `durable`, it outlives a power cut: the file, its name and its folder
+ * are on the disk when this settles; else it outlives the guest.
  */
 export async function saveRecord(folder: string, state: JobState, durable: boolean): Promise<void> {
   await mkdir(folder, { recursive: true, mode: 0o700 });
@@ -32,7 +32,10 @@ export async function saveRecord(folder: string, state: JobState, durable: boole
   await syncFolder(join(folder, ".."));
 }
 
-/** Every record under `jobs`, by job id; null for a folder whose record cannot be read as one. A folder without one is left out. */
+/**
+ * Every record under `jobs`, by job id; null for a folder whose record cannot be read as one. A
+ * folder without one is left out.
+ */
 export async function loadRecords(jobs: string): Promise<Map<string, JobState | null>> {
   const found = new Map<string, JobState | null>();
   for (const id of await readdir(jobs)) {

@@ -43,7 +43,10 @@ export interface StageEnd {
   readonly error: string | null;
 }
 
-/** Starts a stage's program. Fails when its folder is not there or outside the volume, or when there is no room for its input. */
+/**
+ * Starts a stage's program. Fails when its folder is not there or outside the volume, or when there
+ * is no room for its input.
+ */
 export async function startStage(around: StageSurroundings, stage: StageSpec): Promise<StageRun> {
   const { parts } = around;
   const cwd = await workingFolder(parts, stage.cwd);
@@ -114,7 +117,10 @@ async function openInput(around: StageSurroundings, stage: StageSpec): Promise<S
   return { childEnd: pipe.childEnd, started };
 }
 
-/** Text as an open file without a name: a program may read it when and as often as it likes, or not at all. */
+/**
+ * Text as an open file without a name: a program may read it when and as often as it likes, or not
+ * at all.
+ */
 export async function textAsFile(folder: string, text: string): Promise<number> {
   const path = join(folder, `stdin-${randomBytes(6).toString("hex")}`);
   try {

@@ -14,7 +14,9 @@ const known = new Set([
   ],
   ...["service_tier"],
 ]);
-/** Tools whose calls the agent carries out, and those that look for a tool among the request's own. */
+/**
+ * Tools whose calls the agent carries out, and those that look for a tool among the request's own.
+ */
 const clientTool = /^(custom|(bash|text_editor|memory|computer)_\d{8}|tool_search_tool_\w+)$/;
 const inlineBlocks = new Set([
   ...["text", "image", "document", "search_result", "thinking", "redacted_thinking", "tool_use", "tool_result"],

@@ -1,7 +1,8 @@
 // What a request asks its provider for is known before it is passed on.
 //
-// P5. Unless the plan says otherwise a provider only answers from what the request holds: it searches, fetches, runs,
-//     keeps and makes nothing for an agent. What is refused is named, and never left out in silence.
+// P5. Unless the plan says otherwise a provider only answers from what the request holds: it
+// searches, fetches, runs, keeps and makes nothing for an agent. What is refused is named, and
+// never left out in silence.
 // P6. Nothing makes a call cost more than what is reserved for it.
 import type { ModelTool, ProviderTools } from "../../domain/models.ts";
 import type { Api } from "../apis.ts";
@@ -71,8 +72,9 @@ function costlyPart({ body }: CheckedRequest): string | null {
 
 const usualTiers = new Set(["auto", "default", "standard", "standard_only", "flex"]);
 /**
- * A prediction is paid for beyond the limit of an answer, a region adds to the price, what runs in the background is
- * counted by nobody, and the rest are limits under a name that only some servers know.
+ * A prediction is paid for beyond the limit of an answer, a region adds to the price, what runs in
+ * the background is counted by nobody, and the rest are limits under a name that only some servers
+ * know.
  */
 const costlyFields = [
   ...["prediction", "inference_geo", "background", "audio", "use_beam_search", "generation_config", "options"],

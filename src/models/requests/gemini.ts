@@ -1,7 +1,7 @@
 import { checkFields, type Fields, fieldsOf, listOf, type Report } from "./parts.ts";
 
-// Google's interfaces take a field as `camelCase` and as `snake_case`; agents write the first. What limits an answer is
-// known in that spelling alone, so the other one does not pass there.
+// Google's interfaces take a field as `camelCase` and as `snake_case`; agents write the first. What
+// limits an answer is known in that spelling alone, so the other one does not pass there.
 
 const known = new Set([
   ...["contents", "systemInstruction", "system_instruction", "tools", "toolConfig", "tool_config", "safetySettings"],

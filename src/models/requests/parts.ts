@@ -1,7 +1,8 @@
 import type { ModelTool } from "../../domain/models.ts";
 
-// A request is checked against lists of what is known to be harmless: what a provider adds tomorrow is refused by name
-// until somebody has looked at it. What an agent's own tools take and answer is data, and is never looked into.
+// A request is checked against lists of what is known to be harmless: what a provider adds tomorrow
+// is refused by name until somebody has looked at it. What an agent's own tools take and answer is
+// data, and is never looked into.
 
 /** A part of a request that makes its provider do more than answer from what the request holds. */
 export interface OutsidePart {

@@ -1,10 +1,13 @@
-// The driver `docker`: one hardened container and one volume per project, on the engine of this machine.
+// The driver `docker`: one hardened container and one volume per project, on the engine of this
+// machine.
 //
-// D1. Names follow from the project, labels say whose a thing is. What another installation made is never touched.
-// D2. What changes a project's container or volume happens under the project's lock, which dies with its holder; where
-//     two data folders share an installation, the engine's refusal of a second container of the same name decides.
-// D3. A container holds nothing: its root is read-only and everything that lasts is on the volume. So one that is not as
-//     wanted, or does not answer, is replaced.
+// D1. Names follow from the project, labels say whose a thing is. What another installation made is
+// never touched.
+// D2. What changes a project's container or volume happens under the project's lock, which dies
+// with its holder; where two data folders share an installation, the engine's refusal of a second
+// container of the same name decides.
+// D3. A container holds nothing: its root is read-only and everything that lasts is on the volume.
+// So one that is not as wanted, or does not answer, is replaced.
 // D4. Stopped means that the engine says so: everything in a container ends with its first process.
 import type { DriverCapabilities, SandboxDriver } from "../port.ts";
 import { checkDocker } from "./docker/check.ts";
@@ -18,7 +21,10 @@ import { watchContainers } from "./docker/watch.ts";
 
 export type { DockerDriverOptions } from "./docker/house.ts";
 
-/** The driver `docker`. Egress folders and locks lie in the data directory, everything else is the engine's. */
+/**
+ * The driver `docker`. Egress folders and locks lie in the data directory, everything else is the
+ * engine's.
+ */
 export function createDockerDriver(given: DockerDriverOptions): SandboxDriver {
   let made: House | null = null;
   // Only when it is used: without an engine at hand it can still be asked what is wrong.

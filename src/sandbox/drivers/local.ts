@@ -1,10 +1,13 @@
-// The drivers `local` (bubblewrap) and `local-unsafe`: the guest is a process of this machine that outlives us.
+// The drivers `local` (bubblewrap) and `local-unsafe`: the guest is a process of this machine that
+// outlives us.
 //
-// L1. One guest per project: it is started and stopped under the project's lock, which dies with its holder.
-// L2. The record says `starting` before a process is made (W9). Whoever finds that after a crash ends what it left and
-//     starts anew: nobody had been given the sandbox yet, so nothing is lost.
-// L3. Stopped means that no process has the sandbox's mark. In bubblewrap that includes the first process of its pid
-//     namespace, which the kernel lets end only after everything in it, the jobs' own namespaces included.
+// L1. One guest per project: it is started and stopped under the project's lock, which dies with
+// its holder.
+// L2. The record says `starting` before a process is made (W9). Whoever finds that after a crash
+// ends what it left and starts anew: nobody had been given the sandbox yet, so nothing is lost.
+// L3. Stopped means that no process has the sandbox's mark. In bubblewrap that includes the first
+// process of its pid namespace, which the kernel lets end only after everything in it, the jobs'
+// own namespaces included.
 import { createHash } from "node:crypto";
 import { existsSync, mkdirSync, readFileSync, realpathSync } from "node:fs";
 import { join, resolve } from "node:path";
@@ -34,8 +37,9 @@ export type { LocalDriverOptions } from "./local/launch.ts";
 const lockWaitMs = 120_000;
 
 /**
- * The driver `local` and, with `unsafe`, `local-unsafe`. Volumes lie in `<dataDir>/volumes/<projectId>`, records and
- * sockets in `<dataDir>/sandboxes/<projectId>`. `program` finds the guest's program, given a folder for what it makes.
+ * The driver `local` and, with `unsafe`, `local-unsafe`. Volumes lie in
+ * `<dataDir>/volumes/<projectId>`, records and sockets in `<dataDir>/sandboxes/<projectId>`.
+ * `program` finds the guest's program, given a folder for what it makes.
  */
 export function createLocalDriver(given: LocalDriverOptions, program = guestProgram): SandboxDriver {
   const options = (): LocalDriverOptions => ({ ...given, dataDir: madeFolder(given.dataDir) });
@@ -76,7 +80,10 @@ export function createLocalDriver(given: LocalDriverOptions, program = guestProg
   };
 }
 
-/** No part of this isolation limits what a sandbox uses, so nothing is claimed but that its volume can be counted. */
+/**
+ * No part of this isolation limits what a sandbox uses, so nothing is claimed but that its volume
+ * can be counted.
+ */
 const capabilitiesOf = (options: LocalDriverOptions): DriverCapabilities => ({
   isolation: options.unsafe ? "none" : "bubblewrap",
   cpu: "none",
@@ -141,7 +148,10 @@ async function begin(
   }
 }
 
-/** The folder by which the sandbox reaches models, and what else its spec allows by the proxy behind it. */
+/**
+ * The folder by which the sandbox reaches models, and what else its spec allows by the proxy behind
+ * it.
+ */
 async function openWay(options: LocalDriverOptions, { projectId, network }: SandboxSpec): Promise<string> {
   const { dataDir, installationId, silenceMs } = options;
   const policy: NetworkPolicy = options.unsafe ? { mode: "open", hosts: [] } : network;
@@ -222,7 +232,9 @@ async function workOn(
   return { options, places: placesOf(options.dataDir, projectId), format, program: (await program()).path };
 }
 
-/** What a restore that died half-way has left is seen to first, so that there is one volume to pack. */
+/**
+ * What a restore that died half-way has left is seen to first, so that there is one volume to pack.
+ */
 async function pack(work: Omit<ArchiveWork, "folder">): Promise<Readable> {
   const { places } = work;
   if (!existsSync(places.volume)) await withLock(places.lock, lockWaitMs, () => finishRestores(places));

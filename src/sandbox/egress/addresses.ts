@@ -2,8 +2,9 @@ import { BlockList, isIPv4, isIPv6 } from "node:net";
 import { networkInterfaces } from "node:os";
 
 /**
- * `never`: this machine itself, its neighbours on the wire, a cloud's metadata service, many receivers at once.
- * `private`: not of the public internet, reached only for a host that the plan names.
+ * `never`: this machine itself, its neighbours on the wire, a cloud's metadata service, many
+ * receivers at once. `private`: not of the public internet, reached only for a host that the plan
+ * names.
  */
 export type AddressKind = "never" | "private" | "public";
 
@@ -69,7 +70,10 @@ function kindIn(address: string, family: "ipv4" | "ipv6"): AddressKind {
   return inner.check(address, family) || isOurs(address) ? "private" : "public";
 }
 
-/** An address of this machine: what listens on it was meant for whoever can reach it, and not for agents. */
+/**
+ * An address of this machine: what listens on it was meant for whoever can reach it, and not for
+ * agents.
+ */
 function isOurs(address: string): boolean {
   const ours = Object.values(networkInterfaces()).flatMap((found) => found ?? []);
   return ours.some((one) => one.address === address);

@@ -2,7 +2,10 @@ import { fstatSync, ftruncateSync, readFileSync, readSync, writeSync } from "nod
 import type { Refusal } from "./rules.ts";
 import type { Target } from "./target.ts";
 
-/** What was allowed or denied, or allowed and not reached: where to, and never what was asked for there. */
+/**
+ * What was allowed or denied, or allowed and not reached: where to, and never what was asked for
+ * there.
+ */
 export interface Decision {
   readonly at: string;
   readonly decision: "allowed" | "denied" | "unreachable";
@@ -24,8 +27,9 @@ export interface DecisionLog {
 const mostBytes = 1 << 20;
 
 /**
- * Appends a line of JSON for each decision to a file that is open for appending and reading. Above `limitBytes` its older
- * half is dropped, in place: whoever writes may have no right to the folder any more.
+ * Appends a line of JSON for each decision to a file that is open for appending and reading. Above
+ * `limitBytes` its older half is dropped, in place: whoever writes may have no right to the folder
+ * any more.
  */
 export function createDecisionLog(file: number, now = () => new Date(), limitBytes = mostBytes): DecisionLog {
   let lost = 0;
@@ -57,7 +61,10 @@ function dropOlder(file: number, limitBytes: number): void {
   writeSync(file, kept.subarray(kept.indexOf("\n") + 1, read));
 }
 
-/** The decisions that a file holds, oldest first; a line that is just being written is left out. None without the file. */
+/**
+ * The decisions that a file holds, oldest first; a line that is just being written is left out.
+ * None without the file.
+ */
 export function readDecisions(path: string): Decision[] {
   let text: string;
   try {

@@ -5,7 +5,10 @@ import { decisionsOf } from "./egress.ts";
 import { usualPorts } from "./rules.ts";
 import { targetText } from "./target.ts";
 
-/** What the proxies of a data folder's sandboxes have denied or not reached, as far back as their files reach. */
+/**
+ * What the proxies of a data folder's sandboxes have denied or not reached, as far back as their
+ * files reach.
+ */
 export function createEgressDenials(dataDir: string): EgressDenials {
   const since = (projectId: ProjectId, from: Date): Decision[] =>
     readDecisions(decisionsOf({ dataDir, projectId })).filter(({ at }) => new Date(at) >= from);

@@ -26,7 +26,10 @@ export interface DialOptions {
   readonly connectMs: number;
 }
 
-/** Asks for the host's addresses once, and connects to one of those that were checked: a second answer changes nothing. */
+/**
+ * Asks for the host's addresses once, and connects to one of those that were checked: a second
+ * answer changes nothing.
+ */
 export async function dial(target: Target, { rules, lookup, connectMs }: DialOptions): Promise<Dialled> {
   const unlisted = rules.refuse(target);
   if (unlisted !== null) return { refusal: unlisted };

@@ -1,9 +1,12 @@
 // The proxy processes of this machine's sandboxes, from the side of whoever starts sandboxes.
 //
-// G1. One process per project, started, changed and ended under the project's egress lock, which dies with its holder.
-// G2. The record says `starting` before the process is made (W9), and its command line carries the mark by which it is
-//     found when its id was never written down. Only processes with that mark are ended.
-// G3. The folder that is shown in the sandbox stays the same one over every start: a sandbox that runs has it mounted.
+// G1. One process per project, started, changed and ended under the project's egress lock, which
+// dies with its holder.
+// G2. The record says `starting` before the process is made (W9), and its command line carries the
+// mark by which it is found when its id was never written down. Only processes with that mark are
+// ended.
+// G3. The folder that is shown in the sandbox stays the same one over every start: a sandbox that
+// runs has it mounted.
 import { spawn } from "node:child_process";
 import { createHash } from "node:crypto";
 import {
@@ -52,7 +55,10 @@ export interface EgressPlace {
 
 export interface EgressRequest extends EgressPlace {
   readonly policy: NetworkPolicy;
-  /** How long the proxy lives without a sandbox, before there was one (default 5 minutes) and after it (45 seconds). */
+  /**
+   * How long the proxy lives without a sandbox, before there was one (default 5 minutes) and after
+   * it (45 seconds).
+   */
   readonly firstMs?: number;
   readonly lostMs?: number;
 }
@@ -74,9 +80,9 @@ interface EgressRecord {
 }
 
 /**
- * Makes the folder that a sandbox with this policy is shown, with the proxy at work behind it where the mode is `allowlist`,
- * and without one where it is not. Idempotent, and safe from many processes at once; a policy that changed holds from then
- * on, and connections that are open stay.
+ * Makes the folder that a sandbox with this policy is shown, with the proxy at work behind it where
+ * the mode is `allowlist`, and without one where it is not. Idempotent, and safe from many
+ * processes at once; a policy that changed holds from then on, and connections that are open stay.
  */
 export async function startEgress(request: EgressRequest): Promise<{ folder: string }> {
   const state = stateOf(request);
@@ -106,7 +112,10 @@ export async function startEgress(request: EgressRequest): Promise<{ folder: str
   return { folder };
 }
 
-/** Ends the proxy of a sandbox that was stopped. Safe to call twice; what was decided can be read afterwards. */
+/**
+ * Ends the proxy of a sandbox that was stopped. Safe to call twice; what was decided can be read
+ * afterwards.
+ */
 export async function stopEgress(place: EgressPlace): Promise<void> {
   if (ownerOf(place) !== place.installationId) return;
   await withLock(lockOf(place), lockWaitMs, async () => {
@@ -156,7 +165,10 @@ function programOnce(dataDir: string): Promise<EgressProgram> {
   return found;
 }
 
-/** The state folder is closed to others; what is in it for the sandbox is open, since a container's user is another one. */
+/**
+ * The state folder is closed to others; what is in it for the sandbox is open, since a container's
+ * user is another one.
+ */
 function makeFolders(state: string): void {
   mkdirSync(state, { recursive: true, mode: 0o700 });
   mkdirSync(join(state, folderName), { recursive: true });
@@ -249,7 +261,10 @@ function policyInForce(state: string): Promise<string | null> {
   }).finally(() => closeSync(folder));
 }
 
-/** Kills what runs of the proxy, recorded or not; returns once nothing of it is left. Under the lock. */
+/**
+ * Kills what runs of the proxy, recorded or not; returns once nothing of it is left. Under the
+ * lock.
+ */
 async function end(place: EgressPlace): Promise<void> {
   const state = stateOf(place);
   for (const deadline = performance.now() + endLimitMs; ; await delay(10)) {

@@ -13,7 +13,9 @@ export function headersFor(asked: IncomingMessage, host: string): string[] {
   return ["Host", host, ...endToEnd(asked, writtenAnew), ...framing(asked), "Connection", "close"];
 }
 
-/** How long the body is, said once: what the parser has understood, and not what the client wrote. */
+/**
+ * How long the body is, said once: what the parser has understood, and not what the client wrote.
+ */
 function framing(asked: IncomingMessage): string[] {
   if (asked.headers["transfer-encoding"] !== undefined) return ["Transfer-Encoding", "chunked"];
   const length = asked.headers["content-length"];

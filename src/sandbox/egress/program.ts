@@ -11,7 +11,10 @@ export interface EgressProgram {
   readonly hash: string;
 }
 
-/** The program of the proxy's process: the compiled one beside us, else bundled from its sources into `cacheDir`. */
+/**
+ * The program of the proxy's process: the compiled one beside us, else bundled from its sources
+ * into `cacheDir`.
+ */
 export async function egressProgram(cacheDir: string): Promise<EgressProgram> {
   const compiled = fileURLToPath(new URL("./serve.js", import.meta.url));
   if (existsSync(compiled)) return { path: compiled, hash: hashOfFolder(dirname(compiled)) };

@@ -1,10 +1,12 @@
-// The proxy of one sandbox: CONNECT for whatever is encrypted, absolute-form requests for plain HTTP.
+// The proxy of one sandbox: CONNECT for whatever is encrypted, absolute-form requests for plain
+// HTTP.
 //
-// E1. Each request is judged by the host it names in its own first line, whatever its Host header or an earlier request
-//     on the same connection said; that host is what its Host header says when it is passed on.
+// E1. Each request is judged by the host it names in its own first line, whatever its Host header
+// or an earlier request on the same connection said; that host is what its Host header says when it
+// is passed on.
 // E2. A name is resolved once, and the connection made to an address that was checked.
-// E3. What is passed on is written anew from what was parsed: no framing, hop-by-hop header or upgrade of the client's
-//     reaches a server, so both ends agree where a request ends.
+// E3. What is passed on is written anew from what was parsed: no framing, hop-by-hop header or
+// upgrade of the client's reaches a server, so both ends agree where a request ends.
 import { createServer, type IncomingMessage, request, type Server, type ServerResponse } from "node:http";
 import { Socket } from "node:net";
 import type { Duplex } from "node:stream";
@@ -91,7 +93,10 @@ function refuseTunnel(client: Duplex, { status, line }: Answer): void {
   client.end(`HTTP/1.1 ${status} ${reasonOf(line)}\r\n${facts}\r\nConnection: close\r\n\r\n${body}`);
 }
 
-/** Passes bytes both ways until both have said their last, one fails, or neither says anything for too long. */
+/**
+ * Passes bytes both ways until both have said their last, one fails, or neither says anything for
+ * too long.
+ */
 function join(client: Socket, server: Socket, idleMs: number): void {
   for (const [one, other] of [
     [client, server],

@@ -25,7 +25,9 @@ export interface Refusal {
 export interface Rules {
   /** By name alone, before anything is asked of a name server. Null: it may be reached. */
   refuse(target: Target): Refusal | null;
-  /** Those of a host's addresses to which a connection may be made; the refusal when there are none. */
+  /**
+   * Those of a host's addresses to which a connection may be made; the refusal when there are none.
+   */
   permitted(target: Target, addresses: readonly string[]): readonly string[] | Refusal;
 }
 

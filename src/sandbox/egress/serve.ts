@@ -1,10 +1,13 @@
-// The process of one sandbox's proxy: node serve.js --state DIR --mark MARK [--uid N --gid N] [--first-ms N] [--lost-ms N]
+// The process of one sandbox's proxy: node serve.js --state DIR --mark MARK [--uid N --gid N]
+// [--first-ms N] [--lost-ms N]
 //
-// It outlives whoever started it. What it needs of its folder it opens first, then it becomes the sandbox's user.
-// P1. Its sandbox is its reason to be: the guest holds a connection to `alive.sock`, on which it has said something, as long as
-//     it lives, wherever it runs. When there has been none for `lostMs` (`firstMs` before the first one), the process ends.
-// P2. SIGHUP makes it read its policy again; connections that are open stay. Whoever connects to `alive.sock` is told in
-//     one line of JSON which policy holds.
+// It outlives whoever started it. What it needs of its folder it opens first, then it becomes the
+// sandbox's user.
+// P1. Its sandbox is its reason to be: the guest holds a connection to `alive.sock`, on which it
+// has said something, as long as it lives, wherever it runs. When there has been none for `lostMs`
+// (`firstMs` before the first one), the process ends.
+// P2. SIGHUP makes it read its policy again; connections that are open stay. Whoever connects to
+// `alive.sock` is told in one line of JSON which policy holds.
 import { chmodSync, constants, openSync, readSync, rmSync } from "node:fs";
 import { createServer, type Server } from "node:net";
 import { parseArgs } from "node:util";
@@ -43,13 +46,16 @@ async function serve(): Promise<void> {
   // The proxy first: `alive` answering means that both do.
   await listen(proxy, `${state}/${folderName}/${proxyName}`);
   await listen(alive, `${state}/${folderName}/${aliveName}`);
-  // At one go, so that nobody is served while we are somebody else. A container's user is yet another one; the folder
-  // above is closed to everybody else of this machine.
+  // At one go, so that nobody is served while we are somebody else. A container's user is yet
+  // another one; the folder above is closed to everybody else of this machine.
   for (const name of [proxyName, aliveName]) chmodSync(`${state}/${folderName}/${name}`, 0o666);
   becomeUser(values.uid, values.gid);
 }
 
-/** By way of an open folder: a socket's path is limited to about 100 bytes, and later we may not pass the folders above. */
+/**
+ * By way of an open folder: a socket's path is limited to about 100 bytes, and later we may not
+ * pass the folders above.
+ */
 function stateFolder(path: string): string {
   const folder = openSync(path, constants.O_RDONLY | constants.O_DIRECTORY);
   return process.platform === "linux" ? `/proc/self/fd/${folder}` : path;

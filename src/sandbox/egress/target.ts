@@ -11,8 +11,9 @@ export interface Target {
 const label = /^[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?$/;
 
 /**
- * Reads `host`, `host:port` or `[address]:port`; null when it is anything else. An IPv4 address counts in its dotted form
- * alone: what a resolver would read as one (`2130706433`, `0x7f.1`, `0177.0.0.1`) is no host name either.
+ * Reads `host`, `host:port` or `[address]:port`; null when it is anything else. An IPv4 address
+ * counts in its dotted form alone: what a resolver would read as one (`2130706433`, `0x7f.1`,
+ * `0177.0.0.1`) is no host name either.
  */
 export function parseTarget(text: string, usualPort: number | null): Target | null {
   const parts = /^(?:\[([0-9a-f:.]+)\]|([^:[\]@/\\?#\s]+))(?::(\d{1,5}))?$/i.exec(text);

@@ -33,7 +33,10 @@ const fileBytes = 16 * 1024 * 1024;
 const largestBatchedText = 64 * 1024;
 
 export interface GuestClientOptions {
-  /** How to reach the guest: a byte stream, the path of its unix socket (of any length), or that in two parts. */
+  /**
+   * How to reach the guest: a byte stream, the path of its unix socket (of any length), or that in
+   * two parts.
+   */
   readonly connect?: Connect | string;
   readonly socketFolder?: string;
   /** In `socketFolder`; default `guest.sock`. */
@@ -42,7 +45,10 @@ export interface GuestClientOptions {
   readonly name?: string;
 }
 
-/** A client of one guest. It keeps connections while it is used and needs no closing: idle ones hold no process up. */
+/**
+ * A client of one guest. It keeps connections while it is used and needs no closing: idle ones hold
+ * no process up.
+ */
 export function createGuestClient(options: GuestClientOptions): GuestClient {
   const { socketFolder = ".", socketName = "guest.sock" } = options;
   const place = options.connect ?? join(socketFolder, socketName);
@@ -202,7 +208,9 @@ function at(subject: string, query: Query = {}): string {
   return `/v1/${subject}${text === "" ? "" : `?${text}`}`;
 }
 
-/** Most requests only ask, or may be repeated because of their key, their number or what they say. */
+/**
+ * Most requests only ask, or may be repeated because of their key, their number or what they say.
+ */
 function ask(connection: GuestConnection, call: Partial<Call> & { path: string }): Promise<Reply> {
   return connection.call({ method: "GET", deadlineMs, repeatable: true, ...call });
 }

@@ -1,4 +1,5 @@
-// Requests to a guest over a byte stream: pooled connections, deadlines, size caps, and every failure as ours.
+// Requests to a guest over a byte stream: pooled connections, deadlines, size caps, and every
+// failure as ours.
 import { Agent, type ClientRequest, request as httpRequest, type IncomingMessage } from "node:http";
 import type { Duplex, Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
@@ -23,7 +24,10 @@ export interface Call {
   /** How long may pass with nothing received or sent. */
   readonly deadlineMs: number;
   readonly signal?: AbortSignal;
-  /** Doing it twice is as good as once: then a connection that turned out to be closed is no failure. */
+  /**
+   * Doing it twice is as good as once: then a connection that turned out to be closed is no
+   * failure.
+   */
   readonly repeatable?: boolean;
 }
 

@@ -13,8 +13,9 @@ export const sandboxPrograms = {
 } as const;
 
 /**
- * The path of the guest as one file, with the agents' programs beside it: the built package's own, else bundled from
- * their sources, once for each content: into the checkout's cache, or into `cacheDir`. Two processes may ask at once.
+ * The path of the guest as one file, with the agents' programs beside it: the built package's own,
+ * else bundled from their sources, once for each content: into the checkout's cache, or into
+ * `cacheDir`. Two processes may ask at once.
  */
 export async function guestProgram(cacheDir: string): Promise<string> {
   // The command's bundle has it beside itself; the built package has it as dist/guest.mjs.
@@ -40,7 +41,10 @@ async function inCheckout(name: string): Promise<string | null> {
     );
 }
 
-/** Of what the programs are made of, by the times of the files: reading and bundling them takes ten times longer. */
+/**
+ * Of what the programs are made of, by the times of the files: reading and bundling them takes ten
+ * times longer.
+ */
 function sourcesHash(): string {
   const hash = createHash("sha256");
   const look = (path: string): void => {

@@ -1,4 +1,5 @@
-// What a guest may answer. Agents share its machine, so nothing it says is believed before it is of this shape.
+// What a guest may answer. Agents share its machine, so nothing it says is believed before it is of
+// this shape.
 import { z } from "zod";
 import type { ExecResult, FileStat, GuestErrorBody, GuestHealth, JobState } from "../../guest/protocol.ts";
 

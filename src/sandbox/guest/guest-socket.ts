@@ -8,8 +8,8 @@ import { WavesmithError } from "../../domain/errors.ts";
 const longestAddress = 107;
 
 /**
- * Connects to a unix socket whatever the length of its path: where the system's limit is too short, through the open
- * folder. Fails with `environment` where there is no /proc for that.
+ * Connects to a unix socket whatever the length of its path: where the system's limit is too short,
+ * through the open folder. Fails with `environment` where there is no /proc for that.
  */
 export async function connectToSocket(path: string): Promise<Socket> {
   if (Buffer.byteLength(path) <= longestAddress) return connected(path);

@@ -2,7 +2,10 @@ import { statfs } from "node:fs/promises";
 import type { MachineRoom } from "../../domain/sandbox.ts";
 import { machineBootId } from "./processes.ts";
 
-/** What this machine has left: memory within a limit on this process, and disk where the data directory is. */
+/**
+ * What this machine has left: memory within a limit on this process, and disk where the data
+ * directory is.
+ */
 export async function machineRoom(dataDir: string): Promise<MachineRoom> {
   const { bavail, bsize } = await statfs(dataDir);
   return { memoryBytes: process.availableMemory(), diskBytes: bavail * bsize };

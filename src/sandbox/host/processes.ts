@@ -10,7 +10,10 @@ export function machineBootId(): string {
     : run("sysctl", "-n", "kern.boottime");
 }
 
-/** When the process started, as an opaque string that tells a reused process id apart; null when it is gone or a zombie. */
+/**
+ * When the process started, as an opaque string that tells a reused process id apart; null when it
+ * is gone or a zombie.
+ */
 export function processStart(pid: number): string | null {
   if (!onLinux) return run("ps", "-o", "lstart=", "-p", String(pid)) || null;
   const stat = readOrNull(`/proc/${pid}/stat`);
@@ -20,7 +23,10 @@ export function processStart(pid: number): string | null {
   return fields[0] === "Z" || fields[0] === "X" ? null : (fields[19] ?? null);
 }
 
-/** Process ids whose command line holds these arguments one after the other; zombies have none and are not found. */
+/**
+ * Process ids whose command line holds these arguments one after the other; zombies have none and
+ * are not found.
+ */
 export function findProcesses(args: readonly string[]): number[] {
   if (!onLinux) {
     return run("ps", "-axww", "-o", "pid=,command=")
@@ -58,7 +64,8 @@ function readOrNull(path: string): string | null {
   try {
     return readFileSync(path, "utf8");
   } catch {
-    // It ended while we looked, or it is another user's: in neither case is it one of ours that runs.
+    // It ended while we looked, or it is another user's: in neither case is it one of ours that
+    // runs.
     return null;
   }
 }

@@ -34,8 +34,8 @@ export function isWithin(inner: string, outer: string): boolean {
 }
 
 /**
- * Why a folder must not be shown inside a sandbox, or null when it may. `asked` is for one a person named: it may lie in
- * a settings folder such as ~/.config, and still not be or hold one.
+ * Why a folder must not be shown inside a sandbox, or null when it may. `asked` is for one a person
+ * named: it may lie in a settings folder such as ~/.config, and still not be or hold one.
  */
 export function whyForbidden(path: string, home: string, asked = false): string | null {
   if (path === "/") return "it is the whole machine";

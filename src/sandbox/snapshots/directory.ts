@@ -1,7 +1,8 @@
-// Snapshots as files of one folder: `<id>.tar.zst` or `<id>.tar.gz`, and `<name>.part` while it is being written.
+// Snapshots as files of one folder: `<id>.tar.zst` or `<id>.tar.gz`, and `<name>.part` while it is
+// being written.
 //
-// D1. A file gets its name only when all of its bytes are on the disk: what a crash or a full disk leaves is a `.part`,
-//     which counts for nothing and is overwritten or removed.
+// D1. A file gets its name only when all of its bytes are on the disk: what a crash or a full disk
+// leaves is a `.part`, which counts for nothing and is overwritten or removed.
 import { createHash } from "node:crypto";
 import { createReadStream } from "node:fs";
 import { type FileHandle, mkdir, open, readdir, rename, rm, stat } from "node:fs/promises";

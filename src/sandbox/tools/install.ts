@@ -51,8 +51,9 @@ export interface Installation extends Installed {
 const lockWaitMs = 10 * 60_000;
 
 /**
- * Installs the pinned version of an agent with npm: every package as the pin's lock has it, by its hash, none of their
- * scripts run. What was there before stays in use until the new one is whole. Safe to do twice and from two processes.
+ * Installs the pinned version of an agent with npm: every package as the pin's lock has it, by its
+ * hash, none of their scripts run. What was there before stays in use until the new one is whole.
+ * Safe to do twice and from two processes.
  */
 export async function installAgent(agent: PinnedAgent, request: InstallRequest): Promise<Installation> {
   refusePlatform(agent, request.platform);

@@ -11,7 +11,10 @@ export interface NpmRun {
 
 const keptChars = 20_000;
 
-/** Runs npm to its end. Fails with `environment`, saying what npm lacks, and with the signal's reason. */
+/**
+ * Runs npm to its end. Fails with `environment`, saying what npm lacks, and with the signal's
+ * reason.
+ */
 export async function runNpm({ args, cwd, environment, signal, onLine }: NpmRun): Promise<void> {
   const child = spawn("npm", args, { cwd, env: npmEnvironment(environment), stdio: ["ignore", "pipe", "pipe"] });
   const stop = (): void => void child.kill("SIGTERM");
@@ -36,7 +39,9 @@ export async function runNpm({ args, cwd, environment, signal, onLine }: NpmRun)
   if (code !== 0) throw code === "absent" ? absent() : failed(said);
 }
 
-/** Everything it may need to reach its registry, and nothing of the npm that may have started us. */
+/**
+ * Everything it may need to reach its registry, and nothing of the npm that may have started us.
+ */
 function npmEnvironment(environment: NpmRun["environment"]): NodeJS.ProcessEnv {
   const isOfParent = (name: string): boolean =>
     /^(npm_(package|lifecycle|command|execpath|node_execpath|config_local_prefix)|INIT_CWD$)/i.test(name);

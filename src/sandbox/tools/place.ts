@@ -83,7 +83,10 @@ function findInstalled(folder: string, name: string, program: string): Installed
   }
 }
 
-/** The folders of versions that nothing leads to any more, and the half of installs that were killed. */
+/**
+ * The folders of versions that nothing leads to any more, and the half of installs that were
+ * killed.
+ */
 export function leftVersions(folder: string, name: string): string[] {
   const used = listInstalled(folder).map(({ target }) => join(folder, target));
   const versions = join(folder, "agents", name);

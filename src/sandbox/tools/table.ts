@@ -1,5 +1,5 @@
-// The agents that `agents install` knows, as data. What exactly is installed, down to the hash of every package, is in
-// pins/<name>/package-lock.json.
+// The agents that `agents install` knows, as data. What exactly is installed, down to the hash of
+// every package, is in pins/<name>/package-lock.json.
 
 export interface PinnedAgent {
   readonly name: string;
@@ -7,7 +7,9 @@ export interface PinnedAgent {
   /** What its version is that of. */
   readonly package: string;
   readonly version: string;
-  /** What a plan says, `agents: { …: { runtime: acp, command } }`; its first word is the program. */
+  /**
+   * What a plan says, `agents: { …: { runtime: acp, command } }`; its first word is the program.
+   */
   readonly command: string;
   /** The program, below the folder that npm makes. */
   readonly program: string;
@@ -49,7 +51,8 @@ export const pinnedAgents: readonly PinnedAgent[] = [
     platforms: null,
   },
   {
-    // The program itself: the package `opencode-ai` would bring it twice and needs an install script to choose one.
+    // The program itself: the package `opencode-ai` would bring it twice and needs an install
+    // script to choose one.
     name: "opencode",
     title: "opencode",
     package: "opencode-linux-x64-baseline",

@@ -1,6 +1,8 @@
-// B1. What runs is a copy of the npm package's files in a cache folder: it can be reached by the user Postgres runs as,
-//     it has the symlinks npm leaves out, and it stays whole when node_modules changes under a running server.
-// B2. A copy appears in one rename, after it was written out and tried: a version's folder that is there is whole.
+// B1. What runs is a copy of the npm package's files in a cache folder: it can be reached by the
+// user Postgres runs as, it has the symlinks npm leaves out, and it stays whole when node_modules
+// changes under a running server.
+// B2. A copy appears in one rename, after it was written out and tried: a version's folder that is
+// there is whole.
 // B3. A cache folder that others may write to is never used.
 
 import { constants, type Dirent, existsSync, lstatSync, mkdirSync, readFileSync, statSync } from "node:fs";
@@ -115,7 +117,9 @@ async function copyTree(from: string, to: string): Promise<void> {
   await Promise.all(entries.filter(isNeeded).map((entry) => copyEntry(entry, from, to)));
 }
 
-/** Static libraries are for building extensions; symlinks are made again from the package's list. */
+/**
+ * Static libraries are for building extensions; symlinks are made again from the package's list.
+ */
 function isNeeded(entry: Dirent): boolean {
   return (entry.isDirectory() && entry.name !== "pkgconfig") || (entry.isFile() && !entry.name.endsWith(".a"));
 }

@@ -12,16 +12,18 @@ import { hasName, namedUser } from "./server-user.ts";
 const draftPrefix = "postgres.draft-";
 
 /**
- * How a program of Postgres is told where the cluster is: by its working directory, entered while we are still
- * root. So the cluster may lie below folders its user cannot enter, and its path may be of any length.
+ * How a program of Postgres is told where the cluster is: by its working directory, entered while
+ * we are still root. So the cluster may lie below folders its user cannot enter, and its path may
+ * be of any length.
  */
 export function clusterArgument(clusterDir: string): string {
   return existsSync("/proc/self/cwd") ? "/proc/self/cwd" : clusterDir;
 }
 
 /**
- * Makes the cluster if there is none. It is made in a folder of its own and renamed, so a cluster that is there is
- * whole; what an interrupted attempt left is removed. `lock` is held on by initdb even if we are killed.
+ * Makes the cluster if there is none. It is made in a folder of its own and renamed, so a cluster
+ * that is there is whole; what an interrupted attempt left is removed. `lock` is held on by initdb
+ * even if we are killed.
  */
 export async function ensureCluster(place: Place, binaries: Binaries, user: ServerUser, lock: number): Promise<void> {
   if (existsSync(join(place.clusterDir, "PG_VERSION"))) {
@@ -55,7 +57,10 @@ async function initialise(
   if (maker.uid !== user.uid) await handOver(draft, user);
 }
 
-/** initdb insists that its user has a name, which the server does not need: a user namespace lends it one. */
+/**
+ * initdb insists that its user has a name, which the server does not need: a user namespace lends
+ * it one.
+ */
 function wrapperForNameless(user: ServerUser): string[] {
   if (user.switched || hasName()) return [];
   const lender = namedUser();

@@ -4,7 +4,10 @@ import type { Place } from "./place.ts";
 
 const littleSpaceBytes = 64 * 1024 * 1024;
 
-/** A failure of the embedded Postgres, with what it printed last and, when the disk is (nearly) full, that. */
+/**
+ * A failure of the embedded Postgres, with what it printed last and, when the disk is (nearly)
+ * full, that.
+ */
 export async function databaseFailure(what: string, place: Place, output: string): Promise<WavesmithError> {
   const lines = output.trim().split("\n").slice(-8).join("\n");
   const freeBytes = await freeBytesAt(place.dataDir);
@@ -27,7 +30,9 @@ async function freeBytesAt(folder: string): Promise<number> {
   }
 }
 
-/** What was added to the file after `offset`, at most the last 8 kB; empty when it cannot be read. */
+/**
+ * What was added to the file after `offset`, at most the last 8 kB; empty when it cannot be read.
+ */
 export async function tailOf(path: string, offset: number): Promise<string> {
   const file = await open(path, "r").catch(() => null);
   if (file === null) return "";

@@ -8,7 +8,8 @@ import { type StartingServer, startServer } from "./postmaster.ts";
 import { requireSwitch, serverUserOf } from "./server-user.ts";
 import { joinServer, type Session, type SessionOptions } from "./session.ts";
 
-// A server whose cluster was removed under it takes up to a minute to notice and let go of the lock.
+// A server whose cluster was removed under it takes up to a minute to notice and let go of the
+// lock.
 const patienceMs = 90_000;
 const retryMs = 5_000;
 
@@ -26,15 +27,18 @@ export interface EmbeddedServer {
   /** Where its socket is; may change when the server had to be started again. */
   socketDir(): string;
   /**
-   * Starts the server again if it is gone; when it returns, connections can be made. Calls at once share one start.
-   * Also done unasked when the server is lost.
+   * Starts the server again if it is gone; when it returns, connections can be made. Calls at once
+   * share one start. Also done unasked when the server is lost.
    */
   ensureRunning(): Promise<void>;
   /** Ends this use; the last user of the data directory stops the server. Safe to call twice. */
   close(): Promise<void>;
 }
 
-/** Joins the Postgres of a data directory, started by whoever comes first, and keeps it running until `close`. */
+/**
+ * Joins the Postgres of a data directory, started by whoever comes first, and keeps it running
+ * until `close`.
+ */
 export async function openEmbedded(options: EmbeddedOptions): Promise<EmbeddedServer> {
   const { applicationName, orphanTimeoutMs = 60_000 } = options;
   const sessionOptions = { place: placeIn(options.dataDir), applicationName, orphanTimeoutMs };
@@ -89,7 +93,10 @@ async function enter(options: SessionOptions): Promise<Session> {
   }
 }
 
-/** Joins the running server, or starts one and joins that; survives servers that stop or start meanwhile. */
+/**
+ * Joins the running server, or starts one and joins that; survives servers that stop or start
+ * meanwhile.
+ */
 async function joinOrStart(options: SessionOptions): Promise<Session> {
   const deadline = Date.now() + patienceMs;
   let starting: StartingServer | null = null;
@@ -104,7 +111,10 @@ async function joinOrStart(options: SessionOptions): Promise<Session> {
   throw notReachable(options.place);
 }
 
-/** Starts a server; null when another process has the lock: it is starting one, or one is still ending. */
+/**
+ * Starts a server; null when another process has the lock: it is starting one, or one is still
+ * ending.
+ */
 async function tryToStart(place: Place): Promise<StartingServer | null> {
   const lock = await open(place.lockFile, "a", 0o600);
   try {

@@ -2,7 +2,10 @@ import { mkdirSync, realpathSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { messageOf, WavesmithError } from "../../domain/errors.ts";
 
-/** Where an embedded Postgres keeps its things: all of it below one data directory, but for its socket. */
+/**
+ * Where an embedded Postgres keeps its things: all of it below one data directory, but for its
+ * socket.
+ */
 export interface Place {
   readonly dataDir: string;
   /** The cluster itself, Postgres' own data directory. It is there only when it is whole. */
@@ -14,7 +17,9 @@ export interface Place {
   readonly socketFile: string;
 }
 
-/** The places below `dataDir`, which is made (mode 0700) if it is not there. Throws `environment`. */
+/**
+ * The places below `dataDir`, which is made (mode 0700) if it is not there. Throws `environment`.
+ */
 export function placeIn(dataDir: string): Place {
   try {
     mkdirSync(resolve(dataDir), { recursive: true, mode: 0o700 });

@@ -38,7 +38,10 @@ const settings: Readonly<Record<string, string>> = {
   restart_after_crash: "on",
 };
 
-/** What a running server says of itself in its pid file; null when there is none (or it is being written). */
+/**
+ * What a running server says of itself in its pid file; null when there is none (or it is being
+ * written).
+ */
 export function readPidFile(place: Place): { pid: number; socketDir: string } | null {
   const path = join(place.clusterDir, "postmaster.pid");
   if (!existsSync(path)) return null;
@@ -58,7 +61,10 @@ function readIfThere(path: string): string {
 
 /** A server that was started and may not be ready yet. */
 export interface StartingServer {
-  /** Null while it runs; "again" when it made way for others and may be started again; otherwise why it ended. */
+  /**
+   * Null while it runs; "again" when it made way for others and may be started again; otherwise why
+   * it ended.
+   */
   end(): Promise<null | "again" | Error>;
 }
 
@@ -116,8 +122,9 @@ async function reasonFor(ended: string, place: Place, output: string): Promise<"
 }
 
 /**
- * Removes what a killed server left. With the lock held nothing of it lives, whatever process has its number now:
- * Postgres itself, which asks only whether some process has that number, would refuse to start.
+ * Removes what a killed server left. With the lock held nothing of it lives, whatever process has
+ * its number now: Postgres itself, which asks only whether some process has that number, would
+ * refuse to start.
  */
 async function removeTraces(place: Place, user: ServerUser): Promise<void> {
   for (const socketDir of [readPidFile(place)?.socketDir ?? "", readIfThere(place.socketFile)]) {

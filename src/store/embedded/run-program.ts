@@ -8,7 +8,10 @@ export const cleanEnvironment = {
   TZ: "UTC",
 };
 
-/** How spawn becomes `user`. The working directory is entered before, so the user need not be able to reach it. */
+/**
+ * How spawn becomes `user`. The working directory is entered before, so the user need not be able
+ * to reach it.
+ */
 export function identityOf(user: ServerUser): { uid?: number; gid?: number } {
   return user.switched ? { uid: user.uid, gid: user.gid } : {};
 }

@@ -1,4 +1,7 @@
-/** The user Postgres runs as. `switched`: we are root and become that user, since Postgres refuses root. */
+/**
+ * The user Postgres runs as. `switched`: we are root and become that user, since Postgres refuses
+ * root.
+ */
 export interface ServerUser {
   readonly uid: number;
   readonly gid: number;

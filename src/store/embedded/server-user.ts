@@ -4,11 +4,13 @@ import { WavesmithError } from "../../domain/errors.ts";
 import { runProgram } from "./run-program.ts";
 import type { ServerUser } from "./server-identity.ts";
 
-// Used by no distribution (systemd's table of uids calls 65520…65533 unused), so that no agent's process shares its
-// files, its signals or its process limit, as one running as "nobody" might.
+// Used by no distribution (systemd's table of uids calls 65520…65533 unused), so that no agent's
+// process shares its files, its signals or its process limit, as one running as "nobody" might.
 const uidForRoot = 65531;
 
-/** Who runs the server of `clusterDir`: we ourselves or, when we are root, the owner of the cluster. */
+/**
+ * Who runs the server of `clusterDir`: we ourselves or, when we are root, the owner of the cluster.
+ */
 export function serverUserOf(clusterDir: string): ServerUser {
   const uid = process.geteuid?.();
   const gid = process.getegid?.();
@@ -28,7 +30,10 @@ export function unsupportedPlatform(cause?: unknown): WavesmithError {
   });
 }
 
-/** Throws `environment` for a root that may not become another user, as in a container without CAP_SETUID. */
+/**
+ * Throws `environment` for a root that may not become another user, as in a container without
+ * CAP_SETUID.
+ */
 export async function requireSwitch(user: ServerUser): Promise<void> {
   const { spawnError } = await runProgram({ argv: ["true"], user });
   if (spawnError?.code !== "EPERM" && spawnError?.code !== "EINVAL") return;

@@ -1,8 +1,9 @@
-// S1. Who uses a cluster holds its advisory lock `users` shared, in a session of its own: kill -9 ends the session and
-//     with it the lock, so the users counted are the users there are.
-// S2. A server is stopped only by one who holds `users` exclusively, until the server is gone. Whoever comes
-//     meanwhile waits for the lock, loses its connection, and starts a new server.
-// S3. At most one watchdog, holder of the lock `watchdog`, looks after a server; every user who joins makes sure of it.
+// S1. Who uses a cluster holds its advisory lock `users` shared, in a session of its own: kill -9
+// ends the session and with it the lock, so the users counted are the users there are.
+// S2. A server is stopped only by one who holds `users` exclusively, until the server is gone.
+// Whoever comes meanwhile waits for the lock, loses its connection, and starts a new server.
+// S3. At most one watchdog, holder of the lock `watchdog`, looks after a server; every user who
+// joins makes sure of it.
 
 import { randomUUID } from "node:crypto";
 import { rm, writeFile } from "node:fs/promises";
@@ -15,7 +16,10 @@ import { serverUserOf } from "./server-user.ts";
 import { isOurSocketDir, removeSocketDir } from "./socket-dir.ts";
 import { lockKeys, type RunningServer, stopSql, watchdogSql } from "./watchdog.ts";
 
-/** The database of an embedded cluster, and its owner, who is no superuser (row-level security holds for it if forced). */
+/**
+ * The database of an embedded cluster, and its owner, who is no superuser (row-level security holds
+ * for it if forced).
+ */
 export const embeddedDatabase = "wavesmith";
 
 export interface SessionOptions {
@@ -35,7 +39,10 @@ export interface Session {
   leave(): Promise<void>;
 }
 
-/** Joins the server of the cluster; null when none can be reached now: there is none, or it starts or stops. */
+/**
+ * Joins the server of the cluster; null when none can be reached now: there is none, or it starts
+ * or stops.
+ */
 export async function joinServer(options: SessionOptions): Promise<Session | null> {
   const { place } = options;
   const running = readPidFile(place);
@@ -81,7 +88,10 @@ function newClient(socketDir: string, applicationName: string): Client {
   return client;
 }
 
-/** Makes sure that the server sees a file that we put into the cluster: the one of a copied or removed cluster does not. */
+/**
+ * Makes sure that the server sees a file that we put into the cluster: the one of a copied or
+ * removed cluster does not.
+ */
 async function identify(client: Client, place: Place, socketDir: string): Promise<RunningServer> {
   const name = probePrefix + randomUUID();
   const path = join(place.clusterDir, name);
@@ -113,7 +123,10 @@ async function hasDatabase(client: Client): Promise<boolean> {
   return (await client.query("select from pg_database where datname = $1", [embeddedDatabase])).rowCount === 1;
 }
 
-/** Leaves a watchdog behind if there is none: a session of the server itself, which no client need keep open. */
+/**
+ * Leaves a watchdog behind if there is none: a session of the server itself, which no client need
+ * keep open.
+ */
 async function ensureWatchdog(server: RunningServer, orphanTimeoutMs: number): Promise<void> {
   const client = newClient(server.socketDir, "wavesmith watchdog");
   try {

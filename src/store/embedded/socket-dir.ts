@@ -12,8 +12,8 @@ const prefix = "wavesmith-pg-";
 const longestPath = 85;
 
 /**
- * A new private folder for the socket, with a short path made of harmless characters. It is announced before it is made,
- * so that it is found again whenever its maker is killed.
+ * A new private folder for the socket, with a short path made of harmless characters. It is
+ * announced before it is made, so that it is found again whenever its maker is killed.
  */
 export async function makeSocketDir(user: ServerUser, announce: (folder: string) => Promise<void>): Promise<string> {
   const faults: string[] = [];

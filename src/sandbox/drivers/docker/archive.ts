@@ -1,5 +1,6 @@
-// Packing and unpacking volumes, each in a container of its own without a network: an archive that means harm meets nothing
-// but a new volume, and whoever packs may read what belongs to every job's user, which nobody in a sandbox may.
+// Packing and unpacking volumes, each in a container of its own without a network: an archive that
+// means harm meets nothing but a new volume, and whoever packs may read what belongs to every job's
+// user, which nobody in a sandbox may.
 import { PassThrough, type Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import type Docker from "dockerode";
@@ -26,7 +27,10 @@ const endLimitMs = 60_000;
 /** What a program that the kernel or the engine ended is said to have exited with. */
 const killed = 137;
 
-/** The volume as an archive. An error of the stream means that it is not whole; a stream that is destroyed ends the work. */
+/**
+ * The volume as an archive. An error of the stream means that it is not whole; a stream that is
+ * destroyed ends the work.
+ */
 export async function packVolume(engine: Engine, work: ArchiveWork): Promise<Readable> {
   const archive = new PassThrough();
   const running = await begin(engine, work, "pack");
@@ -54,7 +58,10 @@ async function pour(running: Running, archive: PassThrough): Promise<string | nu
   }
 }
 
-/** Unpacks the archive into the volume. Fails with `archive`, leaving what it has made so far to the caller. */
+/**
+ * Unpacks the archive into the volume. Fails with `archive`, leaving what it has made so far to the
+ * caller.
+ */
 export async function unpackVolume(engine: Engine, work: ArchiveWork, archive: Readable): Promise<void> {
   const running = await begin(engine, work, "unpack");
   try {
@@ -106,8 +113,9 @@ async function begin(engine: Engine, work: ArchiveWork, verb: "pack" | "unpack")
       docker.getContainer(id).attach({ ...attached, ...limited } as Docker.ContainerAttachOptions),
     );
     const streams = new StandardStreams(socket);
-    // The program may end before it has read everything. Whoever uses the streams listens meanwhile; what comes later, such
-    // as that its input cannot be ended any more, is told by its exit code.
+    // The program may end before it has read everything. Whoever uses the streams listens
+    // meanwhile; what comes later, such as that its input cannot be ended any more, is told by its
+    // exit code.
     streams.on("error", () => undefined);
     await engine.call(`${verb} ${work.volume}`, (docker, limited) => docker.getContainer(id).start(limited));
     const exitCode = async () => (await waitFor(engine, id)).StatusCode;
@@ -132,7 +140,10 @@ async function removeContainer(engine: Engine, id: string): Promise<void> {
   );
 }
 
-/** Removes the containers in which volumes were packed by processes that are dead now; with `all`, by living ones, too. */
+/**
+ * Removes the containers in which volumes were packed by processes that are dead now; with `all`,
+ * by living ones, too.
+ */
 export async function removeArchiveContainers(engine: Engine, labels: Labels, all: boolean): Promise<void> {
   const filters = JSON.stringify(having({ ...labels, [label.role]: role.archive }));
   const found = await engine.call("list containers", (docker, limited) =>

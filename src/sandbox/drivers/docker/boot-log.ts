@@ -1,4 +1,5 @@
-// What a sandbox's container says while it boots: a line of JSON for each phase (sandbox-image/entrypoint), then the guest's.
+// What a sandbox's container says while it boots: a line of JSON for each phase
+// (sandbox-image/entrypoint), then the guest's.
 
 /** A boot phase that failed, with its own remedy. */
 export interface FailedPhase {

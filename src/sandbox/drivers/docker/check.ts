@@ -15,7 +15,10 @@ export interface CheckOptions {
   readonly image?: string;
 }
 
-/** Tries the engine, the image and a container up to its guest's first word; empty when all of it works. */
+/**
+ * Tries the engine, the image and a container up to its guest's first word; empty when all of it
+ * works.
+ */
 export async function checkDocker({ environment, image = imageName() }: CheckOptions): Promise<DriverProblem[]> {
   const engine = await engineProblem(environment);
   if (engine !== null) return [engine];
@@ -44,7 +47,9 @@ function ignoreGone(error: unknown): void {
   if (statusCode !== 404 && statusCode !== 409) throw error;
 }
 
-/** A sandbox as the driver makes them, but of nobody and without a volume; gone when this returns. */
+/**
+ * A sandbox as the driver makes them, but of nobody and without a volume; gone when this returns.
+ */
 async function trialProblem(docker: Docker, image: string): Promise<DriverProblem | null> {
   const own = "uid=0,gid=0,mode=0700,nosuid,nodev";
   const container = await docker.createContainer({

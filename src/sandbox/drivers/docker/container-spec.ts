@@ -1,12 +1,15 @@
-// The hardening profile: how containers of sandboxes are made, and those that pack and unpack their volumes. Every line of
-// it is proved from the inside by tests/contract/docker-driver.test.ts.
+// The hardening profile: how containers of sandboxes are made, and those that pack and unpack their
+// volumes. Every line of it is proved from the inside by tests/contract/docker-driver.test.ts.
 import { createHash } from "node:crypto";
 import type Docker from "dockerode";
 import type { ArchiveFormat, SandboxSpec } from "../../port.ts";
 import { toolsInside } from "../../tools/place.ts";
 import { containerName, type Labels, label, role } from "./names.ts";
 
-/** The guest is root without root's rights, to give each job a user of its own. Nobody else of a sandbox is root. */
+/**
+ * The guest is root without root's rights, to give each job a user of its own. Nobody else of a
+ * sandbox is root.
+ */
 const guestUser = "0:0";
 export const guestRights = ["CHOWN", "SETGID", "SETUID"] as const;
 /** Whom a restored volume belongs to, until its guest gives it to the users of jobs. */
@@ -113,7 +116,9 @@ const archiving = (verb: "pack" | "unpack", format: ArchiveFormat): string[] => 
   ...["--format", format],
 ];
 
-/** A container that packs a volume to its standard output, or unpacks its standard input into one. */
+/**
+ * A container that packs a volume to its standard output, or unpacks its standard input into one.
+ */
 export function archiveContainer(
   work: { verb: "pack" | "unpack"; image: string; volume: string; format: ArchiveFormat; maxBytes: number | null },
   labels: Labels,
@@ -158,7 +163,8 @@ function confined(
     Init: true,
     Privileged: false,
     CapDrop: ["ALL"],
-    // The default seccomp profile is the engine's own; it holds unless something here says otherwise.
+    // The default seccomp profile is the engine's own; it holds unless something here says
+    // otherwise.
     SecurityOpt: ["no-new-privileges"],
     ReadonlyRootfs: true,
     IpcMode: "private",

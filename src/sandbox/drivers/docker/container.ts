@@ -28,7 +28,10 @@ export interface Container {
 const stopLimitMs = (stopSeconds + 50) * 1_000;
 const removalLimitMs = 60_000;
 
-/** The project's container; null without one. Fails with `conflict` when another installation has it. */
+/**
+ * The project's container; null without one. Fails with `conflict` when another installation has
+ * it.
+ */
 export async function findContainer(
   engine: Engine,
   projectId: ProjectId,
@@ -87,7 +90,9 @@ export async function createContainer(
   return made !== "there";
 }
 
-/** Starts it, if it does not run already. What the engine says when that cannot be done is thrown. */
+/**
+ * Starts it, if it does not run already. What the engine says when that cannot be done is thrown.
+ */
 export async function startContainer(engine: Engine, id: string): Promise<void> {
   const runs = () => undefined;
   await engine.call("start a sandbox", async (docker, limited) => void (await docker.getContainer(id).start(limited)), {
@@ -96,7 +101,10 @@ export async function startContainer(engine: Engine, id: string): Promise<void> 
   });
 }
 
-/** Asks its guest to end, and kills what has not ended by then; over when nothing of it runs. Safe to do twice. */
+/**
+ * Asks its guest to end, and kills what has not ended by then; over when nothing of it runs. Safe
+ * to do twice.
+ */
 export async function stopContainer(engine: Engine, container: Container): Promise<void> {
   const over = () => undefined;
   const { id } = container;

@@ -1,5 +1,6 @@
-// The stream of a container's standard streams: what we write goes in as it is, what comes out comes in frames of both
-// outputs. The library's own way of taking them apart reads without being asked to and never ends.
+// The stream of a container's standard streams: what we write goes in as it is, what comes out
+// comes in frames of both outputs. The library's own way of taking them apart reads without being
+// asked to and never ends.
 
 import type { Socket } from "node:net";
 import { Duplex } from "node:stream";
@@ -10,8 +11,8 @@ const complaintBytes = 4_000;
 const errorKind = 2;
 
 /**
- * Standard input and output of a program in a container. Nothing is read from the engine that nobody reads from here.
- * Ending it ends the program's input.
+ * Standard input and output of a program in a container. Nothing is read from the engine that
+ * nobody reads from here. Ending it ends the program's input.
  */
 export class StandardStreams extends Duplex {
   readonly #socket: Socket;

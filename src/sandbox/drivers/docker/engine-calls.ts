@@ -1,4 +1,5 @@
-// Every word to the engine goes through here: each has a deadline of its own, and what it says becomes an error of ours.
+// Every word to the engine goes through here: each has a deadline of its own, and what it says
+// becomes an error of ours.
 import type { Socket } from "node:net";
 import type Docker from "dockerode";
 import { messageOf, WavesmithError } from "../../../domain/errors.ts";
@@ -25,8 +26,8 @@ export interface Engine {
   readonly docker: Docker;
   readonly socketPath: string;
   /**
-   * One request. Fails with `sandbox-unavailable`, retryable, when the engine is away or says nothing in time, and with
-   * `environment` when it refuses. `what` names the request for messages.
+   * One request. Fails with `sandbox-unavailable`, retryable, when the engine is away or says
+   * nothing in time, and with `environment` when it refuses. `what` names the request for messages.
    */
   call<Result, Other = never>(
     what: string,
@@ -54,7 +55,8 @@ export function openEngine(environment: Environment): Engine {
     docker,
     socketPath: path,
     call,
-    // The signal ends the request only as long as there is no stream, which is what the deadline is for.
+    // The signal ends the request only as long as there is no stream, which is what the deadline is
+    // for.
     hijack: async (what, act) => (await call(what, act)) as unknown as Socket,
   };
 }

@@ -13,16 +13,19 @@ const leastApi = [1, 41] as const;
 const answerLimitMs = 20_000;
 
 /**
- * The engine of this machine: at the socket of DOCKER_HOST, else where Docker puts it. Connects to nothing yet. Fails
- * with `unsupported` for an engine behind a network, which could not see the folder of a sandbox's egress.
+ * The engine of this machine: at the socket of DOCKER_HOST, else where Docker puts it. Connects to
+ * nothing yet. Fails with `unsupported` for an engine behind a network, which could not see the
+ * folder of a sandbox's egress.
  */
 export function connectEngine(environment: Environment): Docker {
   return new Docker({
     socketPath: socketPath(environment),
-    // The library would take one from the variables of this process, and let it win over the socket.
+    // The library would take one from the variables of this process, and let it win over the
+    // socket.
     host: undefined,
-    // A connection kept from before the engine was started again fails the first request after it. (Not by an agent of
-    // our own: the library puts it into words, whole, with every socket it has, at every request.)
+    // A connection kept from before the engine was started again fails the first request after it.
+    // (Not by an agent of our own: the library puts it into words, whole, with every socket it has,
+    // at every request.)
     headers: { Connection: "close" },
   } as Docker.DockerOptions);
 }

@@ -1,4 +1,5 @@
-// One that is wanted: what runs if it will do, else what there is started, else a new container on the same volume (D3).
+// One that is wanted: what runs if it will do, else what there is started, else a new container on
+// the same volume (D3).
 import { messageOf, WavesmithError } from "../../../domain/errors.ts";
 import { guestProtocolVersion } from "../../../guest/protocol.ts";
 import { endingWith, startEgress } from "../../egress/egress.ts";
@@ -44,7 +45,10 @@ async function wantsOf(house: House, spec: SandboxSpec): Promise<Wants> {
   return { image, network: network.mode, limits, egress, profile: profileVersion, tools };
 }
 
-/** Whether what runs is what is wanted. A new image or agent alone does not end the jobs of a sandbox that is at work. */
+/**
+ * Whether what runs is what is wanted. A new image or agent alone does not end the jobs of a
+ * sandbox that is at work.
+ */
 function serves({ container, health }: Running, wants: Wants): boolean {
   if (health.protocol !== guestProtocolVersion) return false;
   if (container.spec === specHash(wants)) return true;
@@ -67,7 +71,9 @@ function inUse({ container, health }: Running, wants: Wants): WavesmithError {
   });
 }
 
-/** Starts the container there is, when it is as wanted, else a new one in its place. Under the lock. */
+/**
+ * Starts the container there is, when it is as wanted, else a new one in its place. Under the lock.
+ */
 async function begin(house: House, spec: SandboxSpec, wants: Wants): Promise<Running> {
   const { engine, volumes, options } = house;
   const present = await findContainer(engine, spec.projectId, options.installationId);

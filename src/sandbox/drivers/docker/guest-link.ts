@@ -1,5 +1,5 @@
-// The way to a guest: one `docker exec` of this process per sandbox, and as many connections over it as are needed. It is
-// made when it is first used, and again when it broke.
+// The way to a guest: one `docker exec` of this process per sandbox, and as many connections over
+// it as are needed. It is made when it is first used, and again when it broke.
 import { messageOf, WavesmithError } from "../../../domain/errors.ts";
 import { createGuestClient } from "../../guest/guest-client.ts";
 import { connectMux, type MuxConnection } from "../../guest/mux.ts";
@@ -15,7 +15,10 @@ export interface GuestLink {
   close(): void;
 }
 
-/** While a sandbox starts, its guest is waited for inside, which is quicker than asking the engine again and again. */
+/**
+ * While a sandbox starts, its guest is waited for inside, which is quicker than asking the engine
+ * again and again.
+ */
 const tries = { count: 1_500, seconds: 0.02 } as const;
 
 /** The link to the guest of one start of a container. `name` is the sandbox's, for messages. */

@@ -1,4 +1,5 @@
-// What everything in this driver works with: the engine, the project's volumes, and the links to guests that are open.
+// What everything in this driver works with: the engine, the project's volumes, and the links to
+// guests that are open.
 import { mkdirSync, realpathSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { WavesmithError } from "../../../domain/errors.ts";
@@ -77,7 +78,10 @@ export function alone<Result>({ options }: House, projectId: ProjectId, work: ()
   return withLock(join(options.dataDir, "locks", `sandbox-${projectId}`), lockWaitMs, work);
 }
 
-/** The id of the image that sandboxes are made of now. Fails with `environment` when it is missing or does not fit. */
+/**
+ * The id of the image that sandboxes are made of now. Fails with `environment` when it is missing
+ * or does not fit.
+ */
 export async function imageId({ engine, image }: House): Promise<string> {
   const found = await engine.call(
     "look at an image",

@@ -80,8 +80,8 @@ export interface BuiltImage {
 }
 
 /**
- * Builds the sandboxes' image with the engine's own builder. Ends the build when the signal does. Fails with
- * `environment`, naming the step and its last lines.
+ * Builds the sandboxes' image with the engine's own builder. Ends the build when the signal does.
+ * Fails with `environment`, naming the step and its last lines.
  */
 export async function buildImage(
   docker: Docker,
@@ -135,7 +135,10 @@ async function idOf(docker: Docker, image: string): Promise<string | null> {
   }
 }
 
-/** The image that had the name before; it stays while it has other names, and while containers need it. */
+/**
+ * The image that had the name before; it stays while it has other names, and while containers need
+ * it.
+ */
 async function removeUnused(docker: Docker, id: string): Promise<void> {
   try {
     const old = docker.getImage(id);
@@ -147,12 +150,16 @@ async function removeUnused(docker: Docker, id: string): Promise<void> {
   }
 }
 
-// --- What is built -----------------------------------------------------------------------------------------------------
+// --- What is built
+// -----------------------------------------------------------------------------------------------------
 
 /** Beside the sources, or where the built package has it. */
 const recipeFolder = fileURLToPath(new URL("../../../../sandbox-image", import.meta.url));
 
-/** The files of the build, the same to the bit wherever they come from, so that the engine knows its layers again. */
+/**
+ * The files of the build, the same to the bit wherever they come from, so that the engine knows its
+ * layers again.
+ */
 async function contextOf(request: ImageRequest, programs: ReadonlyMap<string, Buffer>): Promise<Readable> {
   const tar = pack();
   for (const name of (await readdir(recipeFolder)).sort()) {
@@ -174,7 +181,9 @@ function addFile(tar: Pack, name: string, content: Buffer | string, mode: number
   tar.entry({ ...plain, name, mode }, content);
 }
 
-/** Every certificate of the folder, named as Debian wants it. Fails with `usage` when there is none. */
+/**
+ * Every certificate of the folder, named as Debian wants it. Fails with `usage` when there is none.
+ */
 async function certificatesOf(folder: string): Promise<{ name: string; text: string }[]> {
   const names = await readdir(folder).catch((error: unknown) => {
     throw wrongFolder(`the certificates in ${folder} cannot be read: ${messageOf(error)}`);
@@ -196,7 +205,8 @@ const wrongFolder = (what: string): WavesmithError =>
     remedy: "give a folder with certificates in PEM, as *.crt or *.pem: --ca FOLDER",
   });
 
-// --- What the engine tells ---------------------------------------------------------------------------------------------
+// --- What the engine tells
+// ---------------------------------------------------------------------------------------------
 
 interface EngineLine {
   readonly stream?: string;
@@ -265,7 +275,8 @@ function buildFailed(
   });
 }
 
-// --- What came of it ---------------------------------------------------------------------------------------------------
+// --- What came of it
+// ---------------------------------------------------------------------------------------------------
 
 /** Asks the programs in the image, in a container that is gone afterwards. */
 async function versionsIn(docker: Docker, image: string): Promise<BuiltImage["versions"]> {

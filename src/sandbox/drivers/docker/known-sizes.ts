@@ -1,4 +1,5 @@
-// What volumes took when their sandboxes were stopped: to count one that no container has mounted would take a container.
+// What volumes took when their sandboxes were stopped: to count one that no container has mounted
+// would take a container.
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { ProjectId } from "../../../domain/ids.ts";

@@ -1,5 +1,6 @@
-// What is left of data directories that were deleted. Nothing else would find it, and nobody but a person can know that the
-// directory will not come back, as with a disk that is not mounted: so it is told, and not removed.
+// What is left of data directories that were deleted. Nothing else would find it, and nobody but a
+// person can know that the directory will not come back, as with a disk that is not mounted: so it
+// is told, and not removed.
 import { lstatSync } from "node:fs";
 import type Docker from "dockerode";
 import { shellWord } from "../../../domain/shell-word.ts";
@@ -14,7 +15,10 @@ export interface Leftovers {
   readonly remedy: string;
 }
 
-/** What the engine holds of data directories that are not there, by directory. Fails as every word to the engine does. */
+/**
+ * What the engine holds of data directories that are not there, by directory. Fails as every word
+ * to the engine does.
+ */
 export async function findLeftovers(
   environment: Readonly<Record<string, string | undefined>>,
 ): Promise<readonly Leftovers[]> {

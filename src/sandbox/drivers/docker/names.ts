@@ -1,7 +1,8 @@
 import { WavesmithError } from "../../../domain/errors.ts";
 import type { ProjectId } from "../../../domain/ids.ts";
 
-// How what we make in Docker is named and marked. A name says whose it is to people; the labels decide.
+// How what we make in Docker is named and marked. A name says whose it is to people; the labels
+// decide.
 
 const prefix = "io.wavesmith.";
 export const label = {

@@ -22,8 +22,8 @@ export interface Running {
 }
 
 /**
- * The sandbox that runs and answers, else null; one that stays silent counts as dead, with a warning. What it said within
- * the last second is `isRecentEnough`, or it is asked.
+ * The sandbox that runs and answers, else null; one that stays silent counts as dead, with a
+ * warning. What it said within the last second is `isRecentEnough`, or it is asked.
  */
 export async function findRunning(house: House, projectId: ProjectId, isRecentEnough = true): Promise<Running | null> {
   for (const deadline = performance.now() + patienceMs; ; await delay(50)) {
@@ -57,7 +57,10 @@ async function askHealth(
   }
 }
 
-/** One link for each start of a container: its connections are kept, and every step of every task asks for it. */
+/**
+ * One link for each start of a container: its connections are kept, and every step of every task
+ * asks for it.
+ */
 function linkTo({ links, engine }: House, { projectId, id, startedAt }: Container): GuestLink {
   const start = `${id} ${startedAt}`;
   const known = links.get(projectId);
@@ -74,7 +77,10 @@ export function endpointOf({ options }: House, { container, guest, health }: Run
   return { sandboxId: container.sandboxId, guest, workspaceRoot, bootId: health.bootId, modelSocket };
 }
 
-/** Waits for its guest's first answer. Fails with `sandbox-unavailable`, with what the container said last. */
+/**
+ * Waits for its guest's first answer. Fails with `sandbox-unavailable`, with what the container
+ * said last.
+ */
 export async function untilReady(house: House, projectId: ProjectId): Promise<Running> {
   const { engine, options } = house;
   let answered: Awaited<ReturnType<typeof askHealth>> = "";

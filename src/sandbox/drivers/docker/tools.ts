@@ -1,9 +1,10 @@
-// Installed agents for containers: one volume for all sandboxes of an installation, mounted read-only.
+// Installed agents for containers: one volume for all sandboxes of an installation, mounted
+// read-only.
 //
-// V5. A volume of tools is filled once and never changed: another set of agents is another volume, so that what a
-//     container has mounted stays as it is.
-// V6. The mark that names it is made when it is whole, by one act of the engine (V2): of two processes that fill one at
-//     once the first to mark wins, and the other takes the winner's.
+// V5. A volume of tools is filled once and never changed: another set of agents is another volume,
+// so that what a container has mounted stays as it is.
+// V6. The mark that names it is made when it is whole, by one act of the engine (V2): of two
+// processes that fill one at once the first to mark wins, and the other takes the winner's.
 import { createHash } from "node:crypto";
 import { createReadStream, lstatSync, readdirSync, readlinkSync, realpathSync } from "node:fs";
 import { dirname, join } from "node:path";

@@ -3,7 +3,10 @@ import type { SandboxUsage } from "../../port.ts";
 import { StandardStreams } from "./demux.ts";
 import type { Engine } from "./engine-calls.ts";
 
-/** What we read of the engine's statistics; those of cgroup v1 and v2 have different names for the same. */
+/**
+ * What we read of the engine's statistics; those of cgroup v1 and v2 have different names for the
+ * same.
+ */
 interface Statistics {
   readonly cpu_stats?: Cpu;
   readonly precpu_stats?: Cpu;
@@ -42,8 +45,8 @@ function memoryOf({ memory_stats: memory }: Statistics): number | null {
 }
 
 /**
- * What the volume of a running sandbox takes; null when counting takes longer. Not by way of the guest,
- * for which this would be work.
+ * What the volume of a running sandbox takes; null when counting takes longer. Not by way of the
+ * guest, for which this would be work.
  */
 export async function diskBytes(engine: Engine, containerId: string, limitMs = diskLimitMs): Promise<number | null> {
   const streams = await count(engine, containerId, limitMs);
@@ -58,8 +61,8 @@ export async function diskBytes(engine: Engine, containerId: string, limitMs = d
   }
 }
 
-// Each user's folders are counted as that user, because nobody else may look into them. One file that two users have as
-// links is counted twice.
+// Each user's folders are counted as that user, because nobody else may look into them. One file
+// that two users have as links is counted twice.
 const countScript = `cd /workspace || exit
 {
   du -skx . 2> /dev/null

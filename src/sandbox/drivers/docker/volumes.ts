@@ -1,11 +1,13 @@
-// Volumes. Docker cannot rename one, so a restored volume keeps the name it was made with, and a mark says that it is the
-// project's now.
+// Volumes. Docker cannot rename one, so a restored volume keeps the name it was made with, and a
+// mark says that it is the project's now.
 //
-// V1. A project's volume is the one that the mark of the highest generation names; without a mark, the one of the usual name.
-// V2. A mark is a volume of its own, empty, with labels: making one is a single act of the engine, which is done or not.
+// V1. A project's volume is the one that the mark of the highest generation names; without a mark,
+// the one of the usual name.
+// V2. A mark is a volume of its own, empty, with labels: making one is a single act of the engine,
+// which is done or not.
 // V3. A volume that is not the project's is nobody's, unless the process that is filling it lives.
-// V4. Marks are removed after the volumes they have overtaken, and the newest one after everything else: what was
-//     overtaken never becomes the project's again.
+// V4. Marks are removed after the volumes they have overtaken, and the newest one after everything
+// else: what was overtaken never becomes the project's again.
 import { randomBytes } from "node:crypto";
 import type Docker from "dockerode";
 import { WavesmithError } from "../../../domain/errors.ts";
@@ -17,7 +19,10 @@ import { having, type Labels, label, role, volumeName } from "./names.ts";
 export interface Volumes {
   /** The name of the project's volume, which need not be there. */
   current(projectId: ProjectId): Promise<string>;
-  /** Makes it if need be; its name. Fails with `conflict` when another installation has one of that name. */
+  /**
+   * Makes it if need be; its name. Fails with `conflict` when another installation has one of that
+   * name.
+   */
   ensure(projectId: ProjectId, owner: Owner): Promise<string>;
   /** A new one, to be filled by this process. */
   begin(projectId: ProjectId, owner: Owner): Promise<string>;
@@ -31,7 +36,10 @@ export interface Volumes {
   findTools(set: string): Promise<string | null>;
   /** A new one, to be filled by this process. */
   beginTools(tools: Tools): Promise<string>;
-  /** Makes a filled one that of the set, unless another process was quicker; removes those of other sets that nobody uses. */
+  /**
+   * Makes a filled one that of the set, unless another process was quicker; removes those of other
+   * sets that nobody uses.
+   */
   markTools(tools: Tools, name: string): Promise<string>;
   /** Of every project with a volume, its name. */
   list(): Promise<ReadonlyMap<ProjectId, string>>;
@@ -42,7 +50,10 @@ export interface Volumes {
 /** A set of installed agents. */
 export interface Tools {
   readonly set: string;
-  /** Where they are installed, which need not be where this driver's data lies: a trial borrows them. */
+  /**
+   * Where they are installed, which need not be where this driver's data lies: a trial borrows
+   * them.
+   */
   readonly dataDir: string;
 }
 
@@ -161,13 +172,17 @@ function wholeTools(set: string, found: readonly Found[]): string | null {
   return found.find(({ Name }) => Name === mark?.Labels[label.volume])?.Name ?? null;
 }
 
-/** All but this one and those that are being filled. One that a container has mounted stays, for a later time. */
+/**
+ * All but this one and those that are being filled. One that a container has mounted stays, for a
+ * later time.
+ */
 async function removeTools(engine: Engine, all: readonly Found[], kept: string): Promise<void> {
   const tools = all.filter(({ Labels }) => Labels?.[label.tools] !== undefined);
   const isOver = (one: Found) => one.Name !== kept && !isBeingFilled(one, tools);
   for (const { Name } of tools.filter((one) => !isMark(one) && isOver(one))) {
     const mark = tools.find((one) => isMark(one) && one.Labels[label.volume] === Name);
-    // First, so that no mark names a volume that is gone. Who wants that set again meanwhile fills another.
+    // First, so that no mark names a volume that is gone. Who wants that set again meanwhile fills
+    // another.
     if (mark !== undefined) await removeVolume(engine, mark.Name);
     await removeVolume(engine, Name, true);
   }
@@ -221,7 +236,10 @@ async function removeVolume(engine: Engine, name: string, unlessUsed = false): P
   );
 }
 
-/** A quota for a volume needs a file system of the engine's that has them (XFS with pquota); only trying tells. */
+/**
+ * A quota for a volume needs a file system of the engine's that has them (XFS with pquota); only
+ * trying tells.
+ */
 async function trySize(engine: Engine, mine: Labels): Promise<boolean> {
   const name = `wavesmith_trial_${randomBytes(6).toString("hex")}`;
   const labels = { ...mine, [label.role]: role.archive };

@@ -20,7 +20,10 @@ interface EngineEvent {
   readonly Actor?: { readonly Attributes?: Labels };
 }
 
-/** What happens to this installation's sandboxes, until the signal; over an engine that ends and starts again, too. */
+/**
+ * What happens to this installation's sandboxes, until the signal; over an engine that ends and
+ * starts again, too.
+ */
 export async function* watchContainers(
   engine: Engine,
   installationId: string,

@@ -1,6 +1,7 @@
-// Packing and unpacking volumes: the guest's program does it, in a sandbox of its own that reaches nothing but the volume.
-// It ends with its standard input, also when we are killed. It is never killed itself: a bwrap that dies while it makes its
-// namespaces leaves a process that waits for it for ever and holds the pipes open.
+// Packing and unpacking volumes: the guest's program does it, in a sandbox of its own that reaches
+// nothing but the volume. It ends with its standard input, also when we are killed. It is never
+// killed itself: a bwrap that dies while it makes its namespaces leaves a process that waits for it
+// for ever and holds the pipes open.
 import { type ChildProcess, spawn } from "node:child_process";
 import { join } from "node:path";
 import { PassThrough, type Readable } from "node:stream";
@@ -35,7 +36,10 @@ const complaintBytes = 4_000;
 export const archiveFormats = ({ env }: LocalDriverOptions): ArchiveFormat[] =>
   findProgram("zstd", env.PATH) === null ? ["tar.gz"] : ["tar.zst", "tar.gz"];
 
-/** The folder as an archive. An error of the stream means that it is not whole; a stream that is destroyed ends the work. */
+/**
+ * The folder as an archive. An error of the stream means that it is not whole; a stream that is
+ * destroyed ends the work.
+ */
 export async function packFolder(work: ArchiveWork): Promise<Readable> {
   const child = await begin(work, ["pack", "--while-stdin"]);
   const archive = new PassThrough();
@@ -57,7 +61,10 @@ export async function packFolder(work: ArchiveWork): Promise<Readable> {
   return archive;
 }
 
-/** Unpacks the archive into the folder. Fails with `archive`, leaving what it has made so far to the caller. */
+/**
+ * Unpacks the archive into the folder. Fails with `archive`, leaving what it has made so far to the
+ * caller.
+ */
 export async function unpackFolder(work: ArchiveWork & { maxBytes: number }, archive: Readable): Promise<void> {
   const child = await begin(work, ["unpack", "--max-bytes", String(work.maxBytes)]);
   const complaint = complaintOf(child);

@@ -41,7 +41,10 @@ export interface OuterSandbox {
 /** What the one user inside is called; it owns whatever the host's user owns. */
 const inside = { uid: 1000, gid: 1000, name: "wavesmith", home: "/home/wavesmith" } as const;
 
-/** Of /etc, what programs need to find names, certificates and libraries; nothing that holds a key or a password. */
+/**
+ * Of /etc, what programs need to find names, certificates and libraries; nothing that holds a key
+ * or a password.
+ */
 const etcNames = (
   "alternatives ssl/certs ssl/openssl.cnf ssl/cert.pem pki/tls/certs pki/tls/cert.pem pki/tls/openssl.cnf pki/ca-trust " +
   "ca-certificates ca-certificates.conf crypto-policies ld.so.cache ld.so.conf ld.so.conf.d ld-musl-x86_64.path " +
@@ -75,8 +78,9 @@ export function showEtc(folder: string): ShownFolder[] {
 }
 
 /**
- * The command that starts the outer sandbox. It forbids no further namespaces, since every job has one of its own, and
- * is not ended with its parent. It must be started with an empty environment: bwrap's own is readable inside.
+ * The command that starts the outer sandbox. It forbids no further namespaces, since every job has
+ * one of its own, and is not ended with its parent. It must be started with an empty environment:
+ * bwrap's own is readable inside.
  */
 export function outerCommand(sandbox: OuterSandbox): Command {
   const args = ["--unshare-user", "--uid", String(inside.uid), "--gid", String(inside.gid)];
@@ -100,9 +104,10 @@ function showSystemFolder(folder: string): string[] {
     : ["--ro-bind", folder, folder];
 }
 
-// Root's own bwrap covers parts of /proc, and then the kernel refuses a fresh /proc to the namespaces of the jobs. So the
-// sandbox belongs to an ordinary user, who may not pass the folders above a source (a home of mode 0700): root first
-// mounts such sources on an empty place, in a mount namespace of its own that ends with the sandbox.
+// Root's own bwrap covers parts of /proc, and then the kernel refuses a fresh /proc to the
+// namespaces of the jobs. So the sandbox belongs to an ordinary user, who may not pass the folders
+// above a source (a home of mode 0700): root first mounts such sources on an empty place, in a
+// mount namespace of its own that ends with the sandbox.
 const staging = "/run/wavesmith-staging";
 const stagingScript = `set -eu
 PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
@@ -141,7 +146,10 @@ function isOpenToAll(path: string): boolean {
   return (statSync(above).mode & 0o001) !== 0 && isOpenToAll(above);
 }
 
-/** The first program of this name (or path) in the folders of PATH and the system's; null when there is none. */
+/**
+ * The first program of this name (or path) in the folders of PATH and the system's; null when there
+ * is none.
+ */
 export function findProgram(name: string, PATH: string): string | null {
   if (isAbsolute(name)) return name;
   for (const folder of [...PATH.split(delimiter), "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"]) {

@@ -35,7 +35,10 @@ export function thisMachine(): Machine {
   };
 }
 
-/** Tries a sandbox, a job's namespaces inside it, and the programs it needs; empty when all of it works. */
+/**
+ * Tries a sandbox, a job's namespaces inside it, and the programs it needs; empty when all of it
+ * works.
+ */
 export async function checkLocal(options: LocalDriverOptions, machine = thisMachine()): Promise<DriverProblem[]> {
   if (options.unsafe) return asProblems(gitProblem(await said("git", ["--version"], { PATH: options.env.PATH })));
   if (machine.platform !== "linux") {
@@ -59,7 +62,10 @@ function otherProblem(error: unknown): DriverProblem {
   return { what: messageOf(error), remedy: remedy ?? useUnsafe };
 }
 
-/** What a disk refused while something was tried, which no other driver would change; null when it was not a disk. */
+/**
+ * What a disk refused while something was tried, which no other driver would change; null when it
+ * was not a disk.
+ */
 export function fileProblem(error: unknown, dataDir: string): DriverProblem | null {
   const { code, path, stderr } = error as { code?: unknown; path?: string; stderr?: string };
   if (isDiskFull(error) || saysDiskFull(stderr ?? "")) {
@@ -118,7 +124,8 @@ async function tryOut(options: LocalDriverOptions, machine: Machine, folder: str
   const job =
     "bwrap --unshare-user --unshare-pid --unshare-ipc --unshare-uts --ro-bind / / --proc /proc --dev /dev true";
   const loopback = "bwrap --unshare-user --unshare-net --ro-bind / / true";
-  // All in one sandbox first, since nearly always all of it works; one after the other tells what does not.
+  // All in one sandbox first, since nearly always all of it works; one after the other tells what
+  // does not.
   const all = `${job} && ${loopback} && "$1" --version > /dev/null && mkdir -p /workspace/trial && exec git --version`;
   const together = await said(...sandboxed(["sh", "-c", all, "trial", node]));
   if (together.ok) return gitProblem(together);
@@ -165,7 +172,10 @@ const denied = (what: string, said: string, machine: Machine): DriverProblem => 
   remedy: denialRemedy(machine),
 });
 
-/** What `chown` said when root here may not give files to another user, as in a container without more users; else null. */
+/**
+ * What `chown` said when root here may not give files to another user, as in a container without
+ * more users; else null.
+ */
 export function deniedUser(error: unknown): string | null {
   const { cmd, stderr } = error as { cmd?: string; stderr?: string };
   if (!cmd?.startsWith("chown ")) return null;

@@ -12,7 +12,9 @@ import { isRunning, readRecord, type SandboxRecord, writeRecord } from "./record
 import { prepareFolder, removeFolder, sandboxUser } from "./volume.ts";
 
 const startLimitMs = 30_000;
-/** How long a guest whose process lives may leave us without an answer, on a machine that is busy. */
+/**
+ * How long a guest whose process lives may leave us without an answer, on a machine that is busy.
+ */
 const patienceMs = 20_000;
 const shutdownLimitMs = 10_000;
 const killLimitMs = 15_000;
@@ -25,7 +27,10 @@ export interface Running {
   readonly health: GuestHealth;
 }
 
-/** The sandbox that runs by its record and answers, else null; one that stays silent counts as dead, with a warning. */
+/**
+ * The sandbox that runs by its record and answers, else null; one that stays silent counts as dead,
+ * with a warning.
+ */
 export async function findRunning(options: LocalDriverOptions, places: Places): Promise<Running | null> {
   for (const deadline = performance.now() + patienceMs; ; await delay(50)) {
     const record = readRecord(places.run);
@@ -39,7 +44,10 @@ export async function findRunning(options: LocalDriverOptions, places: Places): 
   }
 }
 
-/** Starts the guest that `wanted` describes. Under the project's lock, with nothing of the sandbox running. */
+/**
+ * Starts the guest that `wanted` describes. Under the project's lock, with nothing of the sandbox
+ * running.
+ */
 export async function start(
   options: LocalDriverOptions,
   places: Places,
@@ -81,7 +89,10 @@ function recordReady(places: Places, begun: SandboxRecord, { bootId, startedAt }
   return record;
 }
 
-/** Asks the guest to end its jobs and itself, ends what does not, and returns once no process of the sandbox is left. */
+/**
+ * Asks the guest to end its jobs and itself, ends what does not, and returns once no process of the
+ * sandbox is left.
+ */
 export async function stop(options: LocalDriverOptions, places: Places, record: SandboxRecord): Promise<void> {
   const answered = isRunning(record) ? await askHealth(places, record) : "";
   if (typeof answered !== "string") {
@@ -126,7 +137,8 @@ export function processesOf(
   return unsafe ? [...marked, ...findProcessesByEnvironment("WAVESMITH_VOLUME", places.volume)] : marked;
 }
 
-// One client for as long as the guest lives: its connections are kept, and every step of every task asks for it.
+// One client for as long as the guest lives: its connections are kept, and every step of every task
+// asks for it.
 const clients = new Map<string, KnownGuest>();
 
 interface KnownGuest {
@@ -144,7 +156,10 @@ function knownGuest(places: Places, { pid, pidStart }: SandboxRecord): KnownGues
   return made;
 }
 
-/** The sandbox that runs by its record and has answered us within the last second: how busy it is may have changed. */
+/**
+ * The sandbox that runs by its record and has answered us within the last second: how busy it is
+ * may have changed.
+ */
 export function findAnswering(options: LocalDriverOptions, places: Places): Running | null {
   const record = readRecord(places.run);
   if (record === null || record.installationId !== options.installationId || !isRunning(record)) return null;

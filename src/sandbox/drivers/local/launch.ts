@@ -67,8 +67,8 @@ function volumeOf(dataDir: string, projectId: ProjectId): string {
 }
 
 /**
- * Arguments that stand in the command line of this sandbox's own processes and of no others: also not of those of a copy
- * of the data folder.
+ * Arguments that stand in the command line of this sandbox's own processes and of no others: also
+ * not of those of a copy of the data folder.
  */
 export function markOf(options: LocalDriverOptions, projectId: ProjectId): string[] {
   const volume = volumeOf(options.dataDir, projectId);
@@ -82,15 +82,26 @@ export interface Launch {
   readonly projectId: ProjectId;
   readonly places: Places;
   readonly network: NetworkMode;
-  /** The folder by which the sandbox reaches models, and with an allowlist the network; shown read-only. */
+  /**
+   * The folder by which the sandbox reaches models, and with an allowlist the network; shown
+   * read-only.
+   */
   readonly egress: string;
-  /** The guest's folder for temporary files where it has none of its own; short, since sockets are made in it. */
+  /**
+   * The guest's folder for temporary files where it has none of its own; short, since sockets are
+   * made in it.
+   */
   readonly temporary: string | null;
-  /** The guest's program, one file; copied to the run folder, where whoever it runs as may read it. */
+  /**
+   * The guest's program, one file; copied to the run folder, where whoever it runs as may read it.
+   */
   readonly program: string;
 }
 
-/** Starts the guest, which goes on when we end; resolves when its process exists. Its output goes to the log. */
+/**
+ * Starts the guest, which goes on when we end; resolves when its process exists. Its output goes to
+ * the log.
+ */
 export async function launch(request: Launch): Promise<ChildProcess> {
   const { socket, log } = request.places;
   copyPrograms(dirname(request.program), dirname(guestFile(request.places)));
@@ -125,7 +136,8 @@ function copyPrograms(from: string, to: string): void {
 }
 
 function unsafeCommand({ options, places, egress, temporary }: Launch): Command {
-  // A socket's path is limited to about 100 bytes; by way of an open folder or a link it is short however deep that lies.
+  // A socket's path is limited to about 100 bytes; by way of an open folder or a link it is short
+  // however deep that lies.
   const folder = process.platform === "linux" ? "/proc/self/fd/3" : places.socket;
   const way = temporary === null ? egress : join(temporary, "egress");
   if (temporary !== null) symlinkSync(egress, way);
@@ -200,7 +212,10 @@ export function commandFor(options: LocalDriverOptions, sandbox: OuterSandbox): 
   return { ...command, program: requireProgram(command.program, options) };
 }
 
-/** What this system trusts, for programs that bring a list of their own: a company's own authority is in the system's. */
+/**
+ * What this system trusts, for programs that bring a list of their own: a company's own authority
+ * is in the system's.
+ */
 function trustedCertificates(): Record<string, string> {
   const bundles = ["/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/cert.pem"];
   const bundle = bundles.find((path) => existsSync(path));

@@ -6,7 +6,10 @@ import { type LocalDriverOptions, placesOf } from "./launch.ts";
 import { isRunning, listRecords, type SandboxRecord } from "./record.ts";
 import { diskBytes } from "./volume.ts";
 
-/** The sandboxes of this installation in its data folder, and the volumes that are left of removed ones. */
+/**
+ * The sandboxes of this installation in its data folder, and the volumes that are left of removed
+ * ones.
+ */
 export async function listSandboxes(options: LocalDriverOptions): Promise<SandboxInfo[]> {
   const records = listRecords(join(options.dataDir, "sandboxes"));
   const recorded = new Set<string>(records.map(({ projectId }) => projectId));

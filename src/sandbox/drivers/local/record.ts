@@ -6,8 +6,8 @@ import { machineBootId, processStart } from "../../host/processes.ts";
 import type { SandboxDriver } from "../../port.ts";
 
 /**
- * What is known of a project's sandbox, kept in its run folder. `starting` is written before anything is started (W9):
- * whoever finds it after a crash looks for the process by its mark.
+ * What is known of a project's sandbox, kept in its run folder. `starting` is written before
+ * anything is started (W9): whoever finds it after a crash looks for the process by its mark.
  */
 export interface SandboxRecord {
   readonly state: "starting" | "running" | "stopped";
@@ -35,7 +35,8 @@ export function readRecord(runFolder: string): SandboxRecord | null {
   try {
     return JSON.parse(readFileSync(join(runFolder, fileName), "utf8")) as SandboxRecord;
   } catch (error) {
-    // Cut short by a power failure: nothing of that boot runs any more, and starting writes a new one.
+    // Cut short by a power failure: nothing of that boot runs any more, and starting writes a new
+    // one.
     if (error instanceof SyntaxError || (error as NodeJS.ErrnoException).code === "ENOENT") return null;
     throw error;
   }

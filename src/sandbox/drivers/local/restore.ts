@@ -1,9 +1,11 @@
 // A volume that takes the place of another.
 //
-// R1. `<volume>.unpacking-<pid>-<start>-…` is being filled by that process; when it is dead, the folder is nobody's.
-// R2. Under the project's lock and with the sandbox stopped: `.unpacking-…` becomes `.restored`, the volume becomes
-//     `.replaced`, `.restored` becomes the volume, `.replaced` is removed. At every moment the old volume or the new one is
-//     whole, and which of the two a dead process meant is read from the names.
+// R1. `<volume>.unpacking-<pid>-<start>-…` is being filled by that process; when it is dead, the
+// folder is nobody's.
+// R2. Under the project's lock and with the sandbox stopped: `.unpacking-…` becomes `.restored`,
+// the volume becomes `.replaced`, `.restored` becomes the volume, `.replaced` is removed. At every
+// moment the old volume or the new one is whole, and which of the two a dead process meant is read
+// from the names.
 import { randomBytes } from "node:crypto";
 import { existsSync, readdirSync, renameSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
@@ -20,7 +22,10 @@ export const unpackingFolder = ({ volume }: Places): string =>
 
 const startOf = (pid: number): string | null => processStart(pid)?.replace(/\W+/g, "_") ?? null;
 
-/** Puts what was unpacked in the volume's place. Under the project's lock, with nothing of the sandbox running. */
+/**
+ * Puts what was unpacked in the volume's place. Under the project's lock, with nothing of the
+ * sandbox running.
+ */
 export async function takePlace(places: Places, unpacked: string): Promise<void> {
   const { volume } = places;
   await finishRestores(places);
@@ -31,8 +36,9 @@ export async function takePlace(places: Places, unpacked: string): Promise<void>
 }
 
 /**
- * Completes or clears away what a process that died in a restore has left: one that had begun to take the volume away is
- * completed, one that had not is forgotten. Under the project's lock, before the volume is used.
+ * Completes or clears away what a process that died in a restore has left: one that had begun to
+ * take the volume away is completed, one that had not is forgotten. Under the project's lock,
+ * before the volume is used.
  */
 export async function finishRestores({ volume }: Places): Promise<void> {
   if (!existsSync(volume) && existsSync(restored(volume))) renameSync(restored(volume), volume);

@@ -43,9 +43,9 @@ const enoughRoots = 100;
 const recentMs = 5_000;
 
 /**
- * Finds what must be visible so that the programs on PATH work: of `~/.nvm/versions/node/v20/bin` the version's folder,
- * of `~/.pyenv/shims` pyenv's, of a folder of links what they point to; never a home, never what holds credentials.
- * Fails with `usage` when `readOnly` names such a place.
+ * Finds what must be visible so that the programs on PATH work: of `~/.nvm/versions/node/v20/bin`
+ * the version's folder, of `~/.pyenv/shims` pyenv's, of a folder of links what they point to; never
+ * a home, never what holds credentials. Fails with `usage` when `readOnly` names such a place.
  */
 export function findTools(sources: ToolSources): Tools {
   const found = new Map<string, string>();
@@ -63,7 +63,10 @@ export function findTools(sources: ToolSources): Tools {
 
 let recent: { readonly of: string; readonly tools: Tools; readonly atMs: number } | null = null;
 
-/** The tools as they were found for the same at most five seconds ago: a command tries a sandbox, and then starts one. */
+/**
+ * The tools as they were found for the same at most five seconds ago: a command tries a sandbox,
+ * and then starts one.
+ */
 export function recentTools(sources: ToolSources): Tools {
   const of = JSON.stringify(sources);
   if (recent?.of !== of || performance.now() - recent.atMs > recentMs)
@@ -86,7 +89,10 @@ function checkedReadOnly(named: string, { HOME, dataDir }: ToolSources): string 
   return source;
 }
 
-/** The folders of PATH in order, and the one of our own node. Those of npm's scripts hold our tools, not the user's. */
+/**
+ * The folders of PATH in order, and the one of our own node. Those of npm's scripts hold our tools,
+ * not the user's.
+ */
 function pathFolders({ PATH, execPath }: ToolSources): string[] {
   const folders = PATH.split(":")
     .filter((folder) => isAbsolute(folder) && !/node_modules\/\.bin\/?$|node-gyp-bin\/?$/.test(folder))
@@ -115,7 +121,10 @@ function showPathFolder(folder: string, sources: ToolSources, found: Map<string,
   return toolchain === null ? [folder] : [join(toolchain, "bin"), folder];
 }
 
-/** The smallest folder with which programs in `bin` work: the one above it, unless that is a home or may hold secrets. */
+/**
+ * The smallest folder with which programs in `bin` work: the one above it, unless that is a home or
+ * may hold secrets.
+ */
 function rootOf(bin: string, sources: ToolSources): string | null {
   const above = dirname(bin);
   if (/^(s?bin|shims)$/.test(basename(bin)) && isPrefix(above, sources)) return above;
@@ -135,7 +144,10 @@ function mayShow(folder: string, { HOME, dataDir }: ToolSources): boolean {
   return whyForbidden(folder, real(HOME)) === null && !isWithin(dataDir, folder) && !isWithin(folder, dataDir);
 }
 
-/** rustup's proxies look for their toolchain in a home that is not there inside, so the toolchain itself goes on PATH. */
+/**
+ * rustup's proxies look for their toolchain in a home that is not there inside, so the toolchain
+ * itself goes on PATH.
+ */
 function rustToolchain(folder: string, { HOME }: ToolSources): string | null {
   if (!existsSync(join(folder, "rustup"))) return null;
   const rustup = join(HOME, ".rustup");

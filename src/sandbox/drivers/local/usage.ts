@@ -37,7 +37,10 @@ export async function usageOf(options: LocalDriverOptions, projectId: ProjectId)
   return isRunning(record) ? { cpus: null, memoryBytes: null, processes: null, ...tree, diskBytes: disk } : null;
 }
 
-/** What these processes and all they have started use; null when nothing of them runs or it cannot be told. */
+/**
+ * What these processes and all they have started use; null when nothing of them runs or it cannot
+ * be told.
+ */
 async function usageOfTrees(roots: () => readonly number[]): Promise<TreeUsage | null> {
   if (process.platform !== "linux") return null;
   const before = new Map(treesOf(roots()).map((one) => [`${one.pid} ${one.start}`, one.ticks]));

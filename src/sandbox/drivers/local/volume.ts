@@ -8,17 +8,26 @@ import type { HostUser } from "./bubblewrap.ts";
 
 const run = promisify(execFile);
 const diskUsageLimitMs = 2000;
-/** Owns the volumes when root runs Wavesmith in a folder of its own: no system's range for people or services has it. */
+/**
+ * Owns the volumes when root runs Wavesmith in a folder of its own: no system's range for people or
+ * services has it.
+ */
 const ownUser: HostUser = { uid: 58_713, gid: 58_713 };
 
-/** Whom the sandbox runs as when we are root: the owner of the data folder, or a user of our own; null when we are not. */
+/**
+ * Whom the sandbox runs as when we are root: the owner of the data folder, or a user of our own;
+ * null when we are not.
+ */
 export function sandboxUser(dataDir: string): HostUser | null {
   if (process.geteuid?.() !== 0) return null;
   const { uid, gid } = statSync(dataDir);
   return uid === 0 ? ownUser : { uid, gid };
 }
 
-/** Makes the folder (mode 0700) if need be, and gives it and all in it to `owner`. Never passes a link. */
+/**
+ * Makes the folder (mode 0700) if need be, and gives it and all in it to `owner`. Never passes a
+ * link.
+ */
 export async function prepareFolder(path: string, owner: HostUser | null): Promise<void> {
   mkdirSync(path, { recursive: true, mode: 0o700 });
   const found = lstatSync(path);
@@ -29,7 +38,10 @@ export async function prepareFolder(path: string, owner: HostUser | null): Promi
   if (owner !== null && found.uid !== owner.uid) await run("chown", ["-RPh", `${owner.uid}:${owner.gid}`, "--", path]);
 }
 
-/** Removes a folder that jobs filled, read-only parts included. Never follows a link; safe to call twice. */
+/**
+ * Removes a folder that jobs filled, read-only parts included. Never follows a link; safe to call
+ * twice.
+ */
 export async function removeFolder(path: string): Promise<void> {
   const found = await lstat(path).catch(() => null);
   if (found?.isDirectory() && process.geteuid?.() !== 0) await makeRemovable(path);
