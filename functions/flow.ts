@@ -42,7 +42,7 @@ export interface FlowFunction<Data> {
 }
 
 /** Runs a verb as a step with a name people read in Inngest's dashboard. */
-export type Verbs = <Result>(name: string, verb: () => Promise<Result>) => Promise<Result>;
+type Verbs = <Result>(name: string, verb: () => Promise<Result>) => Promise<Result>;
 
 const verbs =
   (step: StepTools, flow: Flow): Verbs =>

@@ -218,7 +218,7 @@ export interface InngestSettings {
   readonly serveOrigin: string | null;
 }
 
-export type EngineSettings =
+type EngineSettings =
   | {
       readonly kind: "embedded" /** Where others reach us; null: the address we listen on. */;
       readonly serveOrigin: string | null;
@@ -226,7 +226,7 @@ export type EngineSettings =
   | InngestSettings;
 
 /** A provider of models, and what it takes to sign in there. */
-export interface ModelProviderSettings {
+interface ModelProviderSettings {
   readonly name: ProviderName;
   /** Paths such as `/v1/messages` follow. */
   readonly baseUrl: string;
@@ -237,7 +237,7 @@ export interface ModelProviderSettings {
   readonly isSubscription?: boolean;
 }
 
-export interface ModelSettings {
+interface ModelSettings {
   readonly providers: readonly ModelProviderSettings[];
   readonly pricesFile: string | null;
   readonly pricesUrl: string;

@@ -181,6 +181,24 @@ describe("the house", () => {
     expect(strays).toEqual([]);
   });
 
+  it("exports no function or value that only its own file uses", () => {
+    const readers = [...files, ...["tests", "bench"].flatMap((folder) => sourcesIn(folder))];
+    const usersOf = new Map<string, Set<string>>();
+    for (const file of readers)
+      for (const word of codeOf(file).match(/\w+/g) ?? [])
+        usersOf.set(word, (usersOf.get(word) ?? new Set()).add(file));
+    const declared = /^export (?:async )?(?:function|const|class) (\w+)/gm;
+    // drizzle-kit reads every table of the engine.
+    const unused = files
+      .filter((file) => file !== "src/engine/tables.ts")
+      .flatMap((file) =>
+        [...codeOf(file).matchAll(declared)]
+          .filter(([, name]) => usersOf.get(name!)?.size === 1)
+          .map(([, name]) => `${file}: ${name}`),
+      );
+    expect(unused).toEqual([]);
+  });
+
   it("has no default exports", () => {
     expect(files.filter((file) => /^\s*export\s+default\b|\bas\s+default\b/m.test(codeOf(file)))).toEqual([]);
   });

@@ -2,7 +2,7 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { Readable, Writable } from "node:stream";
 
 /** How the agent's process ended. */
-export interface Exit {
+interface Exit {
   readonly code: number | null;
   readonly signal: string | null;
 }

@@ -74,12 +74,6 @@ export const questionEnds = {
   ended: "it was ended before anybody answered",
 } as const;
 
-/** What a file with an answer holds. */
-export interface QuestionAnswer {
-  readonly answer: "allow" | "deny";
-  readonly by: string;
-}
-
 export type AgentEventBody =
   | { readonly kind: "session"; readonly agent: string; readonly resumed: boolean; readonly model: string | null }
   | { readonly kind: "message" | "thought"; readonly text: string }

@@ -8,7 +8,7 @@ import { type AgentHostRequest, type QuestionOption, questionEnds } from "./prot
 // asked.
 // Q2. Who waits for a person is not silent: the clock of silence stands still meanwhile.
 
-export interface Question {
+interface Question {
   readonly title: string;
   readonly action: string;
   /** Why it may not be done without being asked about. */
@@ -16,7 +16,7 @@ export interface Question {
   readonly options: readonly QuestionOption[];
 }
 
-export interface Answer {
+interface Answer {
   readonly allowed: boolean;
   /** In words: who answered, or that nobody did. */
   readonly reason: string;

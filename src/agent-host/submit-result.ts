@@ -5,7 +5,7 @@ import { CallToolRequestSchema, ListToolsRequestSchema } from "@modelcontextprot
 import { z } from "zod";
 
 /** What of a result is not of the schema, one line each; empty when it is. */
-export function resultProblems(schema: unknown, result: unknown): string[] {
+function resultProblems(schema: unknown, result: unknown): string[] {
   const parsed = z.fromJSONSchema(schema as Parameters<typeof z.fromJSONSchema>[0]).safeParse(result);
   if (parsed.success) return [];
   return parsed.error.issues

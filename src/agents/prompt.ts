@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { WavesmithError } from "../domain/errors.ts";
 
-export type PromptName = "task" | "planner" | "fix" | "review" | "second-look" | "checks";
+type PromptName = "task" | "planner" | "fix" | "review" | "second-look" | "checks";
 export type Prompts = Readonly<Record<PromptName, string>>;
 
 /** Reads the prompts beside this file. */

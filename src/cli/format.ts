@@ -84,19 +84,6 @@ export function table(rows: readonly (readonly string[])[]): string[] {
   );
 }
 
-/** Words in lines of at most `width`, each line after the first indented. */
-export function wrapped(words: readonly string[], width: number, indent: string): string[] {
-  const lines: string[] = [];
-  let line = "";
-  for (const word of words) {
-    if (line !== "" && line.length + 1 + word.length > width) {
-      lines.push(line);
-      line = indent + word;
-    } else line = line === "" ? word : `${line} ${word}`;
-  }
-  return line === "" ? lines : [...lines, line];
-}
-
 /** The command that fetches a build's result into a person's repository. */
 export const fetchText = (repository: string, planName: string): string =>
   `fetch it: git fetch ${shellWord(repository)} main:${resultBranch(planName)}`;

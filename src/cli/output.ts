@@ -1,7 +1,7 @@
 import { createPaint, type Paint } from "./palette.ts";
 
 /** What of a stream this needs; `process.stdout` is one. */
-export interface OutputStream {
+interface OutputStream {
   write(text: string | Uint8Array, done?: () => void): boolean;
   on(event: "error" | "resize", listener: (error: Error) => void): unknown;
   readonly isTTY?: boolean;

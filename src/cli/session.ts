@@ -62,7 +62,7 @@ const endOf = (session: Session, error: unknown): Promise<void> =>
   error instanceof WavesmithError && error.code === "database" ? atMost(closeMs, session.close()) : session.close();
 
 /** Opens everything, telling of what takes time. */
-export async function openSession(context: Context, presenter: Presenter): Promise<Session> {
+async function openSession(context: Context, presenter: Presenter): Promise<Session> {
   const config = await context.config();
   const app = await opened(config, presenter);
   let driven: { projectId: string; mark: Promise<Mark> } | null = null;

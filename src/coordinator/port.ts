@@ -8,17 +8,17 @@ import type { EgressDenials, SandboxDriver, SnapshotStore } from "../sandbox/por
 import type { Store } from "../store/port.ts";
 import type { Workspace } from "../workspace/port.ts";
 
-export interface Clock {
+interface Clock {
   now(): Date;
 }
 
-export interface EventSender {
+interface EventSender {
   /** Sends events with their ids; an id that was sent before changes nothing (W13). */
   send(events: readonly { name: string; id: string; data: Record<string, unknown> }[]): Promise<void>;
 }
 
 /** Values of the secrets this process was given. */
-export interface SecretValues {
+interface SecretValues {
   /** The named ones; a name without a value is left out. */
   values(names: readonly string[]): Record<string, string>;
   /** What we sign in with ourselves, by setting; agents are never given it. */
@@ -26,20 +26,20 @@ export interface SecretValues {
 }
 
 /** Plans that planners made, written out for people. */
-export interface PlanFiles {
+interface PlanFiles {
   /** Writes the file whole, or not at all. */
   write(name: string, text: string): Promise<void>;
   path(name: string): string;
 }
 
 /** The machine sandboxes run on. */
-export interface Machine {
+interface Machine {
   room(): Promise<MachineRoom>;
   /** Another one each time the machine starts. */
   boot(): string;
 }
 
-export interface Logger {
+interface Logger {
   warn(message: string, facts?: Record<string, unknown>): void;
 }
 

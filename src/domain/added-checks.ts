@@ -4,7 +4,7 @@ import { verdictSchema } from "./status.ts";
 // Checks that a gate's agent proposes once our own have held, and that we run ourselves. They can
 // fail a gate and never make one pass.
 
-export const addedCheckSchema = z.object({
+const addedCheckSchema = z.object({
   name: z.string(),
   /** A shell command line. */
   command: z.string(),

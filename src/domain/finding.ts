@@ -3,7 +3,7 @@ import { addedChecksSchema } from "./added-checks.ts";
 import { severitySchema } from "./status.ts";
 
 /** Something a gate holds against a wave. */
-export const findingSchema = z.object({
+const findingSchema = z.object({
   /**
    * A stable word for the rule, such as `test-failure`, `conflict-marker`, `secret`,
    * `undeclared-write`.
@@ -20,7 +20,7 @@ export const findingSchema = z.object({
 export type Finding = z.infer<typeof findingSchema>;
 
 /** What a gate saw, kept with its verdict (W6). */
-export const evidenceSchema = z.object({
+const evidenceSchema = z.object({
   /** The commit that was judged. */
   sha: z.string(),
   command: z.string().nullable(),

@@ -10,7 +10,7 @@
 export type Characters = readonly (readonly [from: number, to: number])[];
 
 /** Reading one of these characters leads on. */
-export interface Move {
+interface Move {
   readonly reads: Characters;
   readonly next: number;
 }

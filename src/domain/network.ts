@@ -5,7 +5,7 @@ import type { Plan } from "./plan.ts";
  * `none`: nothing; `allowlist`: listed hosts, through our proxy; `open`: everything the machine
  * reaches.
  */
-export const networkModes = ["none", "allowlist", "open"] as const;
+const networkModes = ["none", "allowlist", "open"] as const;
 export type NetworkMode = (typeof networkModes)[number];
 
 /** What the programs in a sandbox may reach. */

@@ -7,7 +7,7 @@ import { type GateName, severitySchema } from "./status.ts";
 // milliseconds, every `{ file: … }` read. The plan *file* (what a person writes) lives in src/plan.
 // This is what the database stores, so it is JSON all through.
 
-export const agentSpecSchema = z.object({
+const agentSpecSchema = z.object({
   runtime: z.enum(["command", "acp", "builtin"]),
   /** A shell command line (runtimes command and acp). */
   command: z.string().nullable(),
@@ -17,14 +17,14 @@ export const agentSpecSchema = z.object({
 });
 export type AgentSpec = z.infer<typeof agentSpecSchema>;
 
-export const acceptanceSchema = z.object({
+const acceptanceSchema = z.object({
   text: z.string(),
   /** A shell command; null: for the critic's eyes only. */
   check: z.string().nullable(),
 });
 export type Acceptance = z.infer<typeof acceptanceSchema>;
 
-export const planTaskSchema = z.object({
+const planTaskSchema = z.object({
   /** The task's id in its plan. */
   key: z.string(),
   /** Position in the plan file, from 0: ties are broken by it. */

@@ -7,7 +7,7 @@ import { type Dispatch, lifecycleOf, writeDispatch } from "./dispatch.ts";
 import { type CallResponse, serializedError } from "./protocol.ts";
 import { applyResponse, applyTimer, type RunView, type Transition } from "./transition.ts";
 
-export const fenceOf = (context: EngineContext, job: Job): Fence => ({
+const fenceOf = (context: EngineContext, job: Job): Fence => ({
   jobId: job.id,
   generation: job.generation,
   holder: context.holder,

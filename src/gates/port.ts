@@ -8,8 +8,7 @@ import type { ReviewScope, SortedReview } from "./review-scope.ts";
 import type { SecondVerdict } from "./second-look.ts";
 
 export type { EarlierCounts } from "./counts/fewer-tests.ts";
-export type { ReviewScope, SortedReview } from "./review-scope.ts";
-export type { SecondVerdict } from "./second-look.ts";
+export type { SortedReview } from "./review-scope.ts";
 
 /** Reads files of one commit; nothing of a live tree. */
 export interface CommitReader {

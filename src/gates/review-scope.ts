@@ -58,7 +58,7 @@ async function isInside({ file, line }: Finding, { changed, diffOf }: ReviewScop
  * The parts of the new file that a unified diff shows. Lines of files begin with a blank, `+` or
  * `-`, so none looks like a header.
  */
-export function hunks(diff: string): { first: number; last: number }[] {
+function hunks(diff: string): { first: number; last: number }[] {
   return [...diff.matchAll(/^@@ -\d+(?:,\d+)? \+(\d+)(?:,(\d+))? @@/gm)].map(([, start, count]) => {
     const first = Number(start);
     return { first, last: first + Math.max(1, Number(count ?? 1)) - 1 };

@@ -5,7 +5,7 @@ const ansi = /\u001b(?:\[[0-9;:?]*[ -/]*[@-~]|\][^\u0007\u001b]*(?:\u0007|\u001b
 const longestLine = 2_000;
 
 /** Removes terminal colours, cursor movements and titles. */
-export function stripAnsi(text: string): string {
+function stripAnsi(text: string): string {
   return text.replace(ansi, "");
 }
 

@@ -139,7 +139,7 @@ export interface JobSpec {
 }
 
 /** `ready`: a background stage; it became ready and still runs. */
-export type StageStatus = "pending" | "running" | "ready" | "passed" | "failed" | "skipped";
+type StageStatus = "pending" | "running" | "ready" | "passed" | "failed" | "skipped";
 
 export interface StageState {
   readonly name: string;
@@ -173,7 +173,7 @@ export interface StageState {
  * `lost`: the guest ended or died while it ran; nothing of it is left. A cancelled key never
  * starts.
  */
-export type JobStatus = "running" | "passed" | "failed" | "cancelled" | "lost";
+type JobStatus = "running" | "passed" | "failed" | "cancelled" | "lost";
 
 export interface JobState {
   readonly key: string;

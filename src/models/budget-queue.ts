@@ -20,7 +20,7 @@ export interface BudgetQueue {
   wake(buildId: string): void;
 }
 
-export interface QueuedCall {
+interface QueuedCall {
   /** Looks for room. */
   attempt(): Promise<Attempted>;
   /** Writes down that the call waits behind others. */

@@ -14,7 +14,7 @@ interface ReserveParts {
 }
 
 /** Other calls hold what it needs: it is written down as waiting. */
-export interface Waits {
+interface Waits {
   readonly waitingId: string;
 }
 

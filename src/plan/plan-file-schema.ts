@@ -40,7 +40,7 @@ const duration = z
   });
 const count = z.int().max(1_000_000);
 
-export const taskIdPattern = /^[a-z0-9][a-z0-9-]*$/;
+const taskIdPattern = /^[a-z0-9][a-z0-9-]*$/;
 const taskId = z
   .string()
   .regex(taskIdPattern, { error: say("invalid: an id is made of a-z, 0-9 and -, and does not begin with -") })

@@ -5,7 +5,7 @@ import { z } from "zod";
 // here is refused by name (made-plan.ts).
 
 /** The roles a planner gives its tasks to. */
-export const plannerRoles = ["frontend", "backend", "database", "infrastructure", "testing", "integration"] as const;
+const plannerRoles = ["frontend", "backend", "database", "infrastructure", "testing", "integration"] as const;
 
 const taskId = z.string().regex(/^[a-z0-9][a-z0-9-]*$/);
 const command = z.string().min(1).describe("A shell command; exit 0: it holds.");

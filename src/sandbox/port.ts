@@ -15,7 +15,7 @@ export type {
   StageState,
 } from "../guest/protocol.ts";
 
-export interface JobWait {
+interface JobWait {
   readonly revision: number;
   readonly offset?: number;
   readonly waitMs: number;

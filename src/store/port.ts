@@ -3,17 +3,15 @@ import type { BuildId, ProjectId } from "../domain/ids.ts";
 import type { Spending, SpendingSum } from "../domain/models.ts";
 import type * as schema from "./schema.ts";
 
-export type { AttemptKind, TaskConflict } from "./schema.ts";
-
-export type TenantRow = typeof schema.tenants.$inferSelect;
+type TenantRow = typeof schema.tenants.$inferSelect;
 export type ProjectRow = typeof schema.projects.$inferSelect;
 export type SandboxRow = typeof schema.sandboxes.$inferSelect;
 export type SnapshotRow = typeof schema.snapshots.$inferSelect;
 export type BuildRow = typeof schema.builds.$inferSelect;
 export type TaskRow = typeof schema.tasks.$inferSelect;
-export type DependencyRow = typeof schema.dependencies.$inferSelect;
+type DependencyRow = typeof schema.dependencies.$inferSelect;
 export type WaveRow = typeof schema.waves.$inferSelect;
-export type WaveTaskRow = typeof schema.waveTasks.$inferSelect;
+type WaveTaskRow = typeof schema.waveTasks.$inferSelect;
 export type AttemptRow = typeof schema.attempts.$inferSelect;
 export type GateRunRow = typeof schema.gateRuns.$inferSelect;
 export type FindingRow = typeof schema.findings.$inferSelect;
@@ -22,7 +20,7 @@ export type JobRow = typeof schema.jobs.$inferSelect;
 export type QuestionRow = typeof schema.questions.$inferSelect;
 export type LogChunkRow = typeof schema.logChunks.$inferSelect;
 export type PreviewRow = typeof schema.previews.$inferSelect;
-export type RestorePointRow = typeof schema.restorePoints.$inferSelect;
+type RestorePointRow = typeof schema.restorePoints.$inferSelect;
 export type BuildSpendingRow = typeof schema.buildSpending.$inferSelect;
 export type ModelCallRow = typeof schema.modelCalls.$inferSelect;
 export type OutboxRow = typeof schema.outbox.$inferSelect;
@@ -97,7 +95,7 @@ export interface AttemptInContext {
 }
 
 /** Reading several tables, or rows, at once. */
-export interface Joined {
+interface Joined {
   /**
    * What each attempt and gate run of a build has spent on models, by its id; those that called
    * none are left out.

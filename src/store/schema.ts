@@ -300,7 +300,7 @@ export const waveTasks = pgTable(
   (table) => [primaryKey({ columns: [table.waveId, table.taskId] })],
 );
 
-export const attemptKinds = ["task", "fix", "generate"] as const;
+const attemptKinds = ["task", "fix", "generate"] as const;
 export type AttemptKind = (typeof attemptKinds)[number];
 
 export interface AttemptVerdict {

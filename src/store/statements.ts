@@ -65,7 +65,7 @@ export function columnOf(shape: TableShape, key: string): ColumnShape {
   return column;
 }
 
-export const quoted = (name: string): string => `"${name.replaceAll('"', '""')}"`;
+const quoted = (name: string): string => `"${name.replaceAll('"', '""')}"`;
 
 function columnShape(key: string, column: PgColumn): ColumnShape {
   const isJson = column.dataType === "json";

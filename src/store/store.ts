@@ -128,7 +128,7 @@ async function tenantSpending(db: Queryable, tenantId: string): Promise<Spending
 }
 
 /** A number for Postgres advisory locks from a name. */
-export function advisoryKey(name: string): bigint {
+function advisoryKey(name: string): bigint {
   return createHash("sha256").update(name).digest().readBigInt64BE(0);
 }
 

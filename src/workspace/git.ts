@@ -32,7 +32,7 @@ const settings = [
   "http.lowSpeedTime=60",
 ].flatMap((setting) => ["-c", setting]);
 
-export interface GitOptions {
+interface GitOptions {
   readonly gitDir?: string;
   /** Where git runs. Default: `/`. */
   readonly cwd?: string;
@@ -48,7 +48,7 @@ export interface GitOptions {
   readonly outputFd?: number;
 }
 
-export interface GitResult {
+interface GitResult {
   readonly exitCode: number;
   readonly stdout: Buffer;
   readonly stderr: string;

@@ -32,7 +32,7 @@ export interface RawChange extends ChangedFile {
 const changeFormat = ["-r", "-M", "-z", "--raw", "--numstat"];
 
 /** What differs between two commits, renames found, in git's order of paths. */
-export async function changesBetween(git: Git, gitDir: string, from: Sha, to: Sha): Promise<RawChange[]> {
+async function changesBetween(git: Git, gitDir: string, from: Sha, to: Sha): Promise<RawChange[]> {
   const args = ["diff-tree", ...changeFormat, "--no-commit-id", assertSha(from), assertSha(to)];
   return parseChanges(splitZ((await git.run(args, { gitDir })).stdout));
 }

@@ -15,7 +15,7 @@ import type { Scratch } from "./scratch.ts";
 // S2. A source is read only. A root commit made here has a fixed date and author: the same content,
 // the same SHA.
 
-export const mainRef = "refs/heads/main";
+const mainRef = "refs/heads/main";
 const rootDate = new Date("2000-01-01T00:00:00Z");
 
 export interface Preparing {

@@ -44,7 +44,7 @@ export async function syncVolume(authority: Authority, guest: GuestClient, sha: 
  * Makes `repo` afresh, with every ref of the authority in it, so that trees that borrowed objects
  * have them again.
  */
-export async function rebuildVolume(authority: Authority, guest: GuestClient, sha: Sha): Promise<void> {
+async function rebuildVolume(authority: Authority, guest: GuestClient, sha: Sha): Promise<void> {
   await sendBundle(authority, guest, { sha, have: null, fresh: true });
 }
 
@@ -76,7 +76,7 @@ async function sendBundle(
 }
 
 /** Rules for `info/exclude` of trees opened at this commit. */
-export async function treeRules(authority: Authority, sha: Sha): Promise<string> {
+async function treeRules(authority: Authority, sha: Sha): Promise<string> {
   return excludeRules(excludedFolders(await listFolders(authority.git, authority.gitDir, sha)));
 }
 

@@ -7,7 +7,7 @@ import { questionNews } from "./question-lines.ts";
 import { createScreen } from "./screen.ts";
 import { segment } from "./segments.ts";
 
-export interface EventRow {
+interface EventRow {
   readonly name: string;
   readonly createdAt: Date;
   readonly data: Record<string, unknown>;

@@ -29,7 +29,7 @@ export interface WaveResult {
 }
 
 /** What a gate's agent added to the last run of it. */
-export interface AddedResult {
+interface AddedResult {
   readonly agent: string;
   /** Why it added none; null otherwise. */
   readonly lack: string | null;
@@ -137,7 +137,7 @@ interface LatestGate {
 /**
  * Each gate once, with its last verdict, how often it ran and what its agent added to the last run.
  */
-export function latestGates(wave: WaveView): LatestGate[] {
+function latestGates(wave: WaveView): LatestGate[] {
   const latest = new Map<string, LatestGate>();
   for (const run of wave.gates) {
     const rounds = (latest.get(run.gate)?.rounds ?? 0) + 1;

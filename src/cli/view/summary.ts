@@ -153,7 +153,7 @@ export function failureLines(view: BuildView): Line[] {
 }
 
 /** The gate whose verdict blocked the wave. */
-export function blockingGate(wave: WaveView): GateView | null {
+function blockingGate(wave: WaveView): GateView | null {
   if (wave.status !== "blocked") return null;
   const bad = wave.gates.filter((gate) => gate.verdict === "failed" || gate.verdict === "inconclusive");
   return bad.at(-1) ?? null;

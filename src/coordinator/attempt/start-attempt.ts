@@ -213,7 +213,7 @@ async function agentStageOf(
 }
 
 /** Fixes of one wave share a home: the next round knows what the one before tried. */
-export const homeOf = ({ attempt, build, wave, task }: LoadedAttempt): string =>
+const homeOf = ({ attempt, build, wave, task }: LoadedAttempt): string =>
   homePath(build.id, task?.key ?? `${attempt.kind}-${wave.number}`);
 
 /** Scripts and commands have none: theirs is empty each time. */
@@ -329,7 +329,7 @@ export async function waveMembers(ports: Pick<Ports, "store">, waveId: string): 
   return ports.store.tasks.list({ id: members.map((member) => member.taskId) }, { by: "position" });
 }
 
-export const findingOf = (row: FindingRow) => ({
+const findingOf = (row: FindingRow) => ({
   rule: row.rule,
   severity: row.severity,
   message: row.message,

@@ -10,7 +10,7 @@ import { ensureSandbox } from "../sandboxes/sandboxes.ts";
 import { sweepTrees } from "../wave/sweep-trees.ts";
 
 export const defaultTenant = "default";
-export const tenantIdFor = (tenant: string): string => derivedId("tenant", tenant);
+const tenantIdFor = (tenant: string): string => derivedId("tenant", tenant);
 /**
  * A project's id follows from its tenant and name, so that everybody who names it finds the same.
  */

@@ -158,7 +158,7 @@ export async function loseGate(ports: Ports, refer: GateRefer, why: string | nul
 }
 
 /** Asks for the same run again, which was lost. */
-export async function repeatGate(transaction: StoreTransaction, gateRunId: string): Promise<void> {
+async function repeatGate(transaction: StoreTransaction, gateRunId: string): Promise<void> {
   const run = await transaction.gateRuns.get({ id: gateRunId });
   await raiseGate(transaction, run, { losses: run.losses + 1 });
 }

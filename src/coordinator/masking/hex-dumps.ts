@@ -1,7 +1,7 @@
 // Dumps of bytes as `xxd`, `hexdump -C` and `od -tx1` print them: an offset, groups of digits, and
 // perhaps the characters.
 
-export interface DumpedByte {
+interface DumpedByte {
   /** The line that shows it, in the text that holds the dump. */
   readonly from: number;
   readonly to: number;

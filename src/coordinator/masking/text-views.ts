@@ -25,7 +25,7 @@ interface Segment {
  * for all of it. The way back is made when it is first asked for: nearly all output holds nothing
  * that is looked for.
  */
-export function replacedView(view: View, pattern: RegExp, decode: "" | ((match: string) => string)): View {
+function replacedView(view: View, pattern: RegExp, decode: "" | ((match: string) => string)): View {
   const text = decode === "" ? view.text.replace(pattern, "") : view.text.replace(pattern, decode);
   if (text === view.text) return view;
   let segments: Segment[] | null = null;

@@ -15,7 +15,7 @@ import { attemptComputes, parallelismOf, type Room } from "./parallelism.ts";
 const taskColumns = ["id", "key", "position", "agent", "status", "waveId", "attempts", "conflicts"] as const;
 
 /** A task as the database has it; its definition is the plan's. */
-export type TaskState = Pick<TaskRow, (typeof taskColumns)[number]>;
+type TaskState = Pick<TaskRow, (typeof taskColumns)[number]>;
 
 /** A build as the database has it now. */
 export interface BuildState {

@@ -16,7 +16,7 @@ const caught = new Map<string, string>();
 export const distrustOf = (bootId: string | null): string | null =>
   bootId === null ? null : (caught.get(bootId) ?? null);
 
-export const distrust = (bootId: string, why: string): Map<string, string> => caught.set(bootId, why);
+const distrust = (bootId: string, why: string): Map<string, string> => caught.set(bootId, why);
 
 /** The same endpoint; an answer of its guest that is not of the protocol is remembered. */
 export function watchedEndpoint(endpoint: SandboxEndpoint): SandboxEndpoint {

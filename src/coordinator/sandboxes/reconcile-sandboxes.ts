@@ -24,7 +24,7 @@ export interface SandboxReconciler {
   reconcile(): Promise<Reconciled | null>;
 }
 
-export interface Reconciled {
+interface Reconciled {
   /** Sandboxes that ran although they were to be stopped, or that nobody knows of any more. */
   readonly ended: string[];
   /** Rows that said other than what is so. */

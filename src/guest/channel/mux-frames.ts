@@ -13,7 +13,7 @@ export type FrameKind = (typeof frameKind)[keyof typeof frameKind];
 
 export const muxMagic = 0x57534d58;
 export const muxVersion = 1;
-export const headerBytes = 8;
+const headerBytes = 8;
 export const largestPayloadBytes = 64 * 1024;
 
 /**

@@ -19,7 +19,7 @@ import { removeTree } from "./remove-tree.ts";
 import { guestFolder, openFile, segmentsOf, type Volume, type VolumeEntry } from "./volume.ts";
 
 /** A single file may not be larger when written over the protocol; larger things are archives. */
-export const largestFileBytes = 1024 * 1024 * 1024;
+const largestFileBytes = 1024 * 1024 * 1024;
 
 /** Files on their way in are named so in the guest's own folder. */
 export const incomingPrefix = "incoming-";
@@ -33,11 +33,11 @@ export interface OpenFile {
 }
 
 /** One that this process has open. */
-export interface OwnFile extends OpenFile {
+interface OwnFile extends OpenFile {
   readonly descriptor: number;
 }
 
-export interface WriteConditions {
+interface WriteConditions {
   readonly ifMatch: string | null;
   /** `If-None-Match: *`: the file must not exist. */
   readonly mustBeNew: boolean;

@@ -5,7 +5,7 @@ import type { Readable, Writable } from "node:stream";
 import type { User } from "./users.ts";
 
 /** A file descriptor of ours, a pipe to read or write from here, or nothing. */
-export type Stdio = number | "pipe" | "ignore";
+type Stdio = number | "pipe" | "ignore";
 
 export interface Launch {
   readonly argv: readonly string[];

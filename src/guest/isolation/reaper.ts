@@ -5,7 +5,7 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { reaperUser } from "./users.ts";
 
-export type SignalName = "TERM" | "STOP" | "KILL";
+type SignalName = "TERM" | "STOP" | "KILL";
 
 export interface Reaper {
   /** Kills every process of the user at once; settles when that was done. */

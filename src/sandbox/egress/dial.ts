@@ -11,7 +11,7 @@ export const systemLookup: Lookup = async (host) =>
   (await lookup(host, { all: true, verbatim: true })).map(({ address }) => address);
 
 /** Why there is no connection although the host may be reached. */
-export interface NoConnection {
+interface NoConnection {
   readonly status: 502 | 504;
   readonly line: string;
   /** As the system says it. */

@@ -33,7 +33,7 @@ export interface ProxyLimits {
   readonly idleMs: number;
 }
 
-export const usualProxyLimits: ProxyLimits = {
+const usualProxyLimits: ProxyLimits = {
   connections: 512,
   headerBytes: 32 * 1024,
   headersMs: 30_000,

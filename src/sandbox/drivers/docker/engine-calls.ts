@@ -12,11 +12,11 @@ const answerLimitMs = 30_000;
 const silences = new Set(["ENOENT", "ENOTDIR", "ECONNREFUSED", "EACCES", "EPERM", "ECONNRESET", "EPIPE"]);
 
 /** To be handed to the library with every call: ends the request when its time is over. */
-export interface Limited {
+interface Limited {
   readonly abortSignal: AbortSignal;
 }
 
-export interface CallOptions<Other> {
+interface CallOptions<Other> {
   readonly limitMs?: number;
   /** What these answers of the engine mean, which are no failures to the caller. */
   readonly on?: Readonly<Record<number, (said: string) => Other>>;
@@ -61,7 +61,7 @@ export function openEngine(environment: Environment): Engine {
   };
 }
 
-export const statusOf = (error: unknown): number | undefined => (error as { statusCode?: number }).statusCode;
+const statusOf = (error: unknown): number | undefined => (error as { statusCode?: number }).statusCode;
 
 class TooLate extends Error {}
 

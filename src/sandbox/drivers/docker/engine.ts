@@ -67,7 +67,7 @@ export async function engineProblem(
 }
 
 /** What an engine of this version lacks; null when nothing. */
-export function versionProblem(version: Docker.DockerVersion, path: string): DriverProblem | null {
+function versionProblem(version: Docker.DockerVersion, path: string): DriverProblem | null {
   const [major = 0, minor = 0] = version.ApiVersion.split(".").map(Number);
   if (major < leastApi[0] || (major === leastApi[0] && minor < leastApi[1])) {
     return {

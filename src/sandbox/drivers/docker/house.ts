@@ -38,7 +38,7 @@ export interface House {
   limitsFiles: boolean;
 }
 
-export interface EngineInfo {
+interface EngineInfo {
   readonly NCPU: number;
   readonly Architecture: string;
   readonly MemoryLimit?: boolean;

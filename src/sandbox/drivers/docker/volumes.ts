@@ -48,7 +48,7 @@ export interface Volumes {
 }
 
 /** A set of installed agents. */
-export interface Tools {
+interface Tools {
   readonly set: string;
   /**
    * Where they are installed, which need not be where this driver's data lies: a trial borrows
@@ -57,7 +57,7 @@ export interface Tools {
   readonly dataDir: string;
 }
 
-export interface Owner {
+interface Owner {
   readonly tenantId: string;
   readonly diskBytes: number;
 }
