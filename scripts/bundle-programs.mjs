@@ -3,7 +3,6 @@
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { build } from "esbuild";
-import { commonJsBanner } from "./bundle-command.mjs";
 
 const root = fileURLToPath(new URL("..", import.meta.url));
 
@@ -22,6 +21,9 @@ export async function bundlePrograms(folder) {
     platform: "node",
     target: "node20",
     logLevel: "silent",
-    banner: { js: commonJsBanner },
+    // The same bytes as src/sandbox/guest/guest-program.ts makes: the image's label is a hash of them.
+    banner: {
+      js: 'import { createRequire as makeRequire } from "node:module"; const require = makeRequire(import.meta.url);',
+    },
   });
 }
