@@ -30,7 +30,7 @@ const closedTrees = ["/etc", "/run", "/var/run", "/proc", "/sys", "/dev", "/boot
 /** Whether `inner` is `outer` or below it. */
 export function isWithin(inner: string, outer: string): boolean {
   const path = relative(outer, inner);
-  return path === "" || (path !== ".." && !path.startsWith("../drivers/") && !isAbsolute(path));
+  return path === "" || (path !== ".." && !path.startsWith("../") && !isAbsolute(path));
 }
 
 /**
