@@ -2,6 +2,8 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
+// @ts-expect-error A script without types.
+import { bundlePrograms } from "../../scripts/bundle-programs.mjs";
 import { guestProgram } from "../../src/sandbox/guest/guest-program.ts";
 
 describe("the guest's program", () => {
@@ -18,6 +20,15 @@ describe("the guest's program", () => {
     expect(await guestProgram(join(folder, "other"))).toBe(paths[0]);
     const programs = ["agent-host.mjs", "builtin-agent.mjs", "guest.mjs"];
     expect(readdirSync(dirname(paths[0] ?? "")).sort()).toEqual(programs);
+  });
+
+  it("has the same bytes when the build script bundles it, because the image's label is a hash of them", async () => {
+    const made = join(folder, "made");
+    await bundlePrograms(made);
+    const bundled = dirname(await guestProgram(join(folder, "cache")));
+    for (const name of readdirSync(bundled)) {
+      expect(readFileSync(join(made, name)).equals(readFileSync(join(bundled, name))), name).toBe(true);
+    }
   });
 
   it("needs nothing but Node", async () => {
