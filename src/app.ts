@@ -29,8 +29,7 @@ import { newestPrices } from "./models/kept-prices.ts";
 import { createModels } from "./models/models.ts";
 import type { Models } from "./models/port.ts";
 import { readPrices } from "./models/price-list.ts";
-import { lazyDriver } from "./sandbox/drivers/lazy.ts";
-import { createLocalDriver } from "./sandbox/drivers/local.ts";
+import { createDriver, type DriverSettings } from "./sandbox/drivers/registry.ts";
 import { createEgressDenials } from "./sandbox/egress/denials.ts";
 import { machineBoot, machineRoom } from "./sandbox/host/machine.ts";
 import type { SandboxDriver } from "./sandbox/port.ts";
@@ -288,14 +287,22 @@ interface Drivers {
 }
 
 function drivers(options: AppOptions, installationId: string): Drivers {
-  const { warn } = options;
+  const { config, warn, orphanLimitMs } = options;
+  const settings: DriverSettings = {
+    dataDir: config.dataDir,
+    installationId,
+    environment: config.environment,
+    readOnly: config.sandboxReadOnly,
+    logger: { warn },
+    ...(orphanLimitMs === undefined ? {} : { silenceMs: orphanLimitMs }),
+  };
   const made = new Map<string, SandboxDriver>();
   let abandoned = false;
   let tellUse: (name: string) => void = () => undefined;
   const driver = (name: string): SandboxDriver => {
     const known = made.get(name);
     if (known !== undefined) return known;
-    const plain = createDriver(name, options, installationId);
+    const plain = createDriver(name, settings);
     const ensure: SandboxDriver["ensure"] = async (spec) => {
       if (!abandoned) return plain.ensure(spec);
       throw new WavesmithError("sandbox-unavailable", "the build is being interrupted: no sandbox is started");
@@ -324,33 +331,6 @@ function drivers(options: AppOptions, installationId: string): Drivers {
         }
     },
   };
-}
-
-function createDriver(
-  name: string,
-  { config, warn, orphanLimitMs }: AppOptions,
-  installationId: string,
-): SandboxDriver {
-  const { dataDir, environment } = config;
-  const silence = orphanLimitMs === undefined ? {} : { silenceMs: orphanLimitMs };
-  const common = { dataDir, installationId, logger: { warn }, ...silence };
-  if (name === "docker") {
-    return lazyDriver(name, async () => {
-      const { createDockerDriver } = await import("./sandbox/drivers/docker.ts");
-      return createDockerDriver({ ...common, environment });
-    });
-  }
-  if (name === "local" || name === "local-unsafe") {
-    return createLocalDriver({
-      ...common,
-      unsafe: name === "local-unsafe",
-      readOnly: [...config.sandboxReadOnly],
-      env: { PATH: environment.PATH ?? "", HOME: environment.HOME ?? "" },
-    });
-  }
-  throw new WavesmithError("unsupported", `there is no sandbox driver ${name}`, {
-    remedy: "use --sandbox local, --sandbox docker or --sandbox local-unsafe",
-  });
 }
 
 function planFiles(folder: string): Ports["planFiles"] {

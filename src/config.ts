@@ -5,6 +5,7 @@ import { WavesmithError } from "./domain/errors.ts";
 import type { ProviderName } from "./domain/models.ts";
 import type { AgentSpec } from "./domain/plan.ts";
 import type { SandboxLimits, SandboxPolicy } from "./domain/sandbox.ts";
+import { type DriverName, driverChoices, driverNames } from "./sandbox/drivers/registry.ts";
 
 // The only reader of the process environment. Every setting is a row of the README's table and of
 // .env.example.
@@ -37,8 +38,8 @@ const settingsSchema = z.object({
     .default("60s")
     .describe("how long a database that went away is waited for; afterwards the command ends with exit 4"),
   WAVESMITH_SANDBOX: z
-    .enum(["local", "docker", "local-unsafe"], {
-      error: ({ input }) => `must be local, docker or local-unsafe, not ${input}`,
+    .enum(driverNames, {
+      error: ({ input }) => `must be ${driverChoices}, not ${input}`,
     })
     .default("local")
     .describe("`sandbox.driver`: where agents run when --sandbox says nothing"),
@@ -248,7 +249,7 @@ export interface Config {
   readonly dataDir: string;
   readonly databaseUrl: string | null;
   readonly databaseWaitMs: number;
-  readonly sandboxDriver: "local" | "docker" | "local-unsafe";
+  readonly sandboxDriver: DriverName;
   readonly sandboxReadOnly: readonly string[];
   readonly sandboxPolicy: SandboxPolicy;
   readonly engine: EngineSettings;

@@ -6,6 +6,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { WavesmithError } from "../domain/errors.ts";
 import { randomIds } from "../domain/ids.ts";
+import { createDriver } from "../sandbox/drivers/registry.ts";
 import type { SandboxDriver, SandboxEndpoint } from "../sandbox/port.ts";
 import type { Installation, InstallProgress } from "../sandbox/tools/install.ts";
 import { containerPlatform, hostPlatform, listInstalled, type Platform, toolsFolder } from "../sandbox/tools/place.ts";
@@ -139,24 +140,15 @@ async function inTrialSandbox<Result>(config: Config, use: (endpoint: SandboxEnd
 }
 
 async function trialDriver(config: Config, dataDir: string): Promise<SandboxDriver> {
-  const { environment, sandboxDriver } = config;
-  const logger = { warn: (_message: string) => undefined };
-  if (sandboxDriver === "docker") {
-    const { createDockerDriver } = await import("../sandbox/drivers/docker.ts");
-    return createDockerDriver({
-      dataDir,
-      environment,
-      logger,
-      silenceMs,
-      installationId: await installationOf(config),
-    });
-  }
-  const { createLocalDriver } = await import("../sandbox/drivers/local.ts");
-  return createLocalDriver({
-    ...{ dataDir, logger, silenceMs, installationId: "trial" },
-    unsafe: sandboxDriver === "local-unsafe",
-    readOnly: [...config.sandboxReadOnly],
-    env: { PATH: environment.PATH ?? "", HOME: environment.HOME ?? "" },
+  const { environment, sandboxDriver, sandboxReadOnly } = config;
+  return createDriver(sandboxDriver, {
+    dataDir,
+    environment,
+    readOnly: sandboxReadOnly,
+    logger: { warn: () => undefined },
+    silenceMs,
+    // Docker finds the volume with installed agents by the installation.
+    installationId: sandboxDriver === "docker" ? await installationOf(config) : "trial",
   });
 }
 

@@ -3,7 +3,7 @@ import { WavesmithError } from "../domain/errors.ts";
 import { oneLine } from "./format.ts";
 import { createHints, type Hints } from "./hints.ts";
 import type { Output } from "./output.ts";
-import { type Config, configFrom, refuseDriver } from "./parts.ts";
+import { type Config, configFrom, requireDriverName } from "./parts.ts";
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
@@ -106,6 +106,6 @@ function refuseLater({ engine, server, sandbox, data, project }: GlobalOptions):
     });
   }
   if (data === "") throw new WavesmithError("usage", "--data needs a folder", { remedy: "--data .wavesmith" });
-  if (sandbox !== undefined) refuseDriver(sandbox);
+  if (sandbox !== undefined) requireDriverName(sandbox);
   if (project !== undefined) refuseProject(project);
 }

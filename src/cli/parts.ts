@@ -13,6 +13,7 @@ import type { Config } from "../config.ts";
 import { messageOf, WavesmithError } from "../domain/errors.ts";
 import type { BuiltImage, ImageProgress, ImageRequest } from "../sandbox/drivers/docker/image.ts";
 import type { Leftovers } from "../sandbox/drivers/docker/leftovers.ts";
+import { createDriver, requireDriverName } from "../sandbox/drivers/registry.ts";
 import type { DriverProblem, SandboxDriver } from "../sandbox/port.ts";
 import type { RunningServer, ServerOptions } from "../server/server.ts";
 import type { ServerKey } from "../server/server-key.ts";
@@ -24,6 +25,7 @@ export type { App } from "../app.ts";
 export type { Config } from "../config.ts";
 export type { PreviewProxy, Reach } from "../delivery/preview-proxy.ts";
 export type { BuiltImage, ImageProgress } from "../sandbox/drivers/docker/image.ts";
+export { driverChoices, driverNames, requireDriverName } from "../sandbox/drivers/registry.ts";
 export type {
   DriverProblem,
   GuestClient,
@@ -148,25 +150,20 @@ export async function openStore(
 }
 
 /**
- * A driver to be tried before there is a database; it must start nothing, for it does not know our
- * installation.
+ * Returns a driver to check before there is a database. It must start nothing, because it does not
+ * know our installation.
  */
 export async function driverForTrial(config: Config, name: string): Promise<Pick<SandboxDriver, "check">> {
-  if (name === "docker") {
-    const { checkDocker } = await import("../sandbox/drivers/docker/check.ts");
-    return { check: () => checkDocker({ environment: config.environment }) };
-  }
-  refuseDriver(name);
-  makeDataDir(config);
-  const { createLocalDriver } = await import("../sandbox/drivers/local.ts");
-  return createLocalDriver({
-    unsafe: name === "local-unsafe",
+  requireDriverName(name);
+  // Docker is tried in its engine, which needs no folder of ours.
+  if (name !== "docker") makeDataDir(config);
+  return createDriver(name, {
     dataDir: config.dataDir,
     installationId: "trial",
-    readOnly: [...config.sandboxReadOnly],
-    env: { PATH: config.environment.PATH ?? "", HOME: config.environment.HOME ?? "" },
+    environment: config.environment,
+    readOnly: config.sandboxReadOnly,
     logger: { warn: () => undefined },
-  } as never);
+  });
 }
 
 /**
@@ -212,15 +209,6 @@ function makeFolder(path: string): void {
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== "EEXIST") throw error; // else another process has made it meanwhile
   }
-}
-
-export const driverNames = ["local", "docker", "local-unsafe"] as const;
-
-export function refuseDriver(name: string): void {
-  if ((driverNames as readonly string[]).includes(name)) return;
-  throw new WavesmithError("unsupported", `there is no sandbox driver ${name} in this version`, {
-    remedy: `use --sandbox ${driverNames.join(" or --sandbox ")}`,
-  });
 }
 
 export interface SandboxImageRequest extends Omit<ImageRequest, "guestPath" | "npmRegistry"> {

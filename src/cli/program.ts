@@ -3,6 +3,7 @@ import { WavesmithError } from "../domain/errors.ts";
 import { type Context, createContext, type GlobalOptions } from "./context.ts";
 import { exit } from "./errors.ts";
 import type { Output } from "./output.ts";
+import { driverChoices } from "./parts.ts";
 
 export interface ProgramOptions {
   readonly out: Output;
@@ -31,7 +32,7 @@ export function createProgram(given: ProgramOptions): Command {
     .showHelpAfterError("  (wavesmith --help shows every command and option)")
     .option("--data <dir>", "data directory: database, repositories, volumes (default: .wavesmith)")
     .option("--project <name>", "the project (default: the plan's name)")
-    .option("--sandbox <driver>", "where agents run: local, docker or local-unsafe (default: local)")
+    .option("--sandbox <driver>", `where agents run: ${driverChoices} (default: local)`)
     .option("--engine <name>", "what runs the functions: embedded (default) or inngest")
     .option("--server <url>", "a server to work with (comes in a later version)")
     .option("--json", "print JSON")

@@ -158,10 +158,8 @@ export interface DriverProblem {
   readonly lacks?: "git" | "disk";
 }
 
-export type DriverName = "local" | "local-unsafe" | "docker";
-
 export interface SandboxDriver {
-  readonly name: DriverName;
+  readonly name: string;
   /** Tries the driver for real (not only whether files exist); empty when it works here. */
   check(): Promise<DriverProblem[]>;
   capabilities(): Promise<DriverCapabilities>;

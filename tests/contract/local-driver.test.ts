@@ -35,7 +35,8 @@ const optionsOf = (unsafe: boolean, dataDir: string): LocalDriverOptions => ({
 const harnessOf = (unsafe: boolean): DriverHarness => ({
   make: (dataDir) => {
     const options = optionsOf(unsafe, dataDir);
-    return { driver: createLocalDriver(options), choice: { kind: "local", options } };
+    const settings = { dataDir, installationId: options.installationId, environment: env, readOnly: [] };
+    return { driver: createLocalDriver(options), choice: { name: unsafe ? "local-unsafe" : "local", settings } };
   },
   kill: async (dataDir, projectId) => {
     const { pid } = readRecord(join(dataDir, "sandboxes", projectId))!;
@@ -164,21 +165,18 @@ describe.runIf(bubblewrap && process.geteuid?.() === 0)("a local sandbox of an o
     chmodSync(home, 0o700);
     chownSync(home, 1234, 1234);
     const settings = { PATH: "/usr/local/bin:/usr/bin:/bin", HOME: home };
-    const options = {
-      unsafe,
-      dataDir: join(home, "x", ".wavesmith"),
-      installationId: "inst_u",
-      readOnly: [],
-      env: settings,
-    };
+    const dataDir = join(home, "x", ".wavesmith");
     const prefix = ["setpriv", "--reuid", "1234", "--regid", "1234", "--clear-groups"];
-    const driver = { kind: "local", options } as const;
+    const driver = {
+      name: unsafe ? "local-unsafe" : "local",
+      settings: { dataDir, installationId: "inst_u", readOnly: [], environment: settings },
+    };
     const request = { driver, projectId: "proj_a", network: "none", remove: true } as const;
     const script = "mkdir -p mod/a && chmod 555 mod/a mod && echo made > file && stat -c %U file && cat file";
     try {
       const answer = await anotherProcess({ ...request, exec: ["sh", "-c", script] }, prefix, settings).answer;
       expect(answer).toMatchObject({ problems: [], exec: { exitCode: 0, stdout: expect.stringContaining("made\n") } });
-      expect(readdirSync(join(options.dataDir, "volumes"))).toEqual([]);
+      expect(readdirSync(join(dataDir, "volumes"))).toEqual([]);
     } finally {
       rmSync(home, { recursive: true, force: true });
     }

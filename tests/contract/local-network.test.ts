@@ -182,8 +182,10 @@ describe.runIf(requires("bubblewrap") && process.geteuid?.() === 0)("the network
     chownSync(home, 1234, 1234);
     const settings = { PATH: "/usr/local/bin:/usr/bin:/bin", HOME: home };
     const dataDir = join(home, "x", ".wavesmith");
-    const options = { unsafe: false, dataDir, installationId: "inst_u", readOnly: [], env: settings };
-    const chosen = { kind: "local", options } as const;
+    const chosen = {
+      name: "local",
+      settings: { dataDir, installationId: "inst_u", readOnly: [], environment: settings },
+    };
     const request = { driver: chosen, projectId: "proj_a", network: "allowlist", remove: true } as const;
     const prefix = ["setpriv", "--reuid", "1234", "--regid", "1234", "--clear-groups"];
     try {

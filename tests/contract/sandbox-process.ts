@@ -3,15 +3,15 @@
 // afterwards, to be killed.
 import type { ProjectId, SandboxId } from "../../src/domain/ids.ts";
 import type { NetworkMode } from "../../src/domain/network.ts";
-import { createDockerDriver, type DockerDriverOptions } from "../../src/sandbox/drivers/docker.ts";
-import { createLocalDriver, type LocalDriverOptions } from "../../src/sandbox/drivers/local.ts";
-import type { JobSpec, SandboxDriver } from "../../src/sandbox/port.ts";
+import { createDriver, type DriverSettings } from "../../src/sandbox/drivers/registry.ts";
+import type { JobSpec } from "../../src/sandbox/port.ts";
 import { usualLimits } from "../support/usual-limits.ts";
 
-/** What another process needs to make the same driver. */
-export type DriverChoice =
-  | { readonly kind: "local"; readonly options: LocalDriverOptions }
-  | { readonly kind: "docker"; readonly options: DockerDriverOptions };
+/** A name of the registry with its settings, so that another process can create the same driver. */
+export interface DriverChoice {
+  readonly name: string;
+  readonly settings: DriverSettings;
+}
 
 export interface ProcessRequest {
   readonly driver: DriverChoice;
@@ -25,7 +25,7 @@ export interface ProcessRequest {
 }
 
 async function answer(request: ProcessRequest): Promise<object> {
-  const driver = driverOf(request.driver);
+  const driver = createDriver(request.driver.name, request.driver.settings);
   const projectId = request.projectId as ProjectId;
   const sandboxId = `sbx_${request.projectId}` as SandboxId;
   const { guest, bootId } = await driver.ensure({
@@ -39,10 +39,6 @@ async function answer(request: ProcessRequest): Promise<object> {
   const job = request.job === undefined ? null : await guest.startJob(request.job.key, request.job.spec);
   if (request.remove) await driver.remove(projectId, { volume: true });
   return { bootId, exec, job, problems: request.remove ? await driver.check() : [] };
-}
-
-function driverOf({ kind, options }: DriverChoice): SandboxDriver {
-  return kind === "docker" ? createDockerDriver(options) : createLocalDriver(options);
 }
 
 function execSpec(argv: readonly string[]) {

@@ -30,7 +30,7 @@ export const containerOf = (projectId: ProjectId): Docker.Container => engine().
 export const dockerHarness: DriverHarness = {
   make: (dataDir) => {
     const options = dockerOptions(dataDir);
-    return { driver: createDockerDriver(options), choice: { kind: "docker", options } };
+    return { driver: createDockerDriver(options), choice: { name: "docker", settings: { ...options, readOnly: [] } } };
   },
   kill: async (_dataDir, projectId) => {
     await containerOf(projectId).kill();

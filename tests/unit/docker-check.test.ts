@@ -8,7 +8,7 @@ import { loadConfig } from "../../src/config.ts";
 import { bootFailure, checkDocker } from "../../src/sandbox/drivers/docker/check.ts";
 import { engineProblem, socketPath } from "../../src/sandbox/drivers/docker/engine.ts";
 import { imageName } from "../../src/sandbox/drivers/docker/image.ts";
-import type { Machine } from "../../src/sandbox/drivers/local/check.ts";
+import type { HostFacts } from "../../src/sandbox/host/machine.ts";
 import { fakeEngine, json, silentEngine } from "../support/fake-docker-engine.ts";
 
 // What is said of a machine on which Docker does not work: one line each, with what to type.
@@ -19,7 +19,7 @@ beforeEach(() => {
 });
 afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
-const machine: Machine = {
+const machine: HostFacts = {
   platform: "linux",
   isRoot: false,
   setting: () => null,

@@ -2,16 +2,11 @@ import { chmodSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import {
-  checkLocal,
-  denialRemedy,
-  deniedUser,
-  fileProblem,
-  installCommand,
-  type Machine,
-} from "../../src/sandbox/drivers/local/check.ts";
+import { checkLocal, denialRemedy, deniedUser, fileProblem } from "../../src/sandbox/drivers/local/check.ts";
+import type { HostFacts } from "../../src/sandbox/host/machine.ts";
+import { installCommand } from "../../src/sandbox/host/programs.ts";
 
-const machine = (given: Partial<Machine> = {}): Machine => ({
+const machine = (given: Partial<HostFacts> = {}): HostFacts => ({
   platform: "linux",
   isRoot: false,
   setting: () => null,

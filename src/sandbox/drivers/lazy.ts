@@ -1,7 +1,7 @@
-import type { DriverName, SandboxDriver } from "../port.ts";
+import type { SandboxDriver } from "../port.ts";
 
-/** A driver that is loaded at its first use: those that are not used cost a command nothing. */
-export function lazyDriver(name: DriverName, load: () => Promise<SandboxDriver>): SandboxDriver {
+/** Wraps a driver that is loaded at its first use, so that a command loads none it does not use. */
+export function lazyDriver(name: string, load: () => Promise<SandboxDriver>): SandboxDriver {
   let loading: Promise<SandboxDriver> | null = null;
   const driver = (): Promise<SandboxDriver> => {
     loading ??= load();

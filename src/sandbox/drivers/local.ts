@@ -20,6 +20,7 @@ import { endingWith, modelSocketOf, removeEgress, startEgress, stopEgress } from
 import { guestProgram } from "../guest/guest-program.ts";
 import { withLock } from "../host/lock.ts";
 import { machineBootId } from "../host/processes.ts";
+import { sandboxUser } from "../host/users.ts";
 import type { ArchiveFormat, DriverCapabilities, SandboxDriver, SandboxEndpoint, SandboxSpec } from "../port.ts";
 import { type ArchiveWork, archiveFormats, packFolder, unpackFolder } from "./local/archive.ts";
 import { checkLocal } from "./local/check.ts";
@@ -29,7 +30,7 @@ import { listSandboxes } from "./local/list.ts";
 import { readRecord, type SandboxRecord } from "./local/record.ts";
 import { finishRestores, takePlace, unpackingFolder } from "./local/restore.ts";
 import { usageOf } from "./local/usage.ts";
-import { diskBytes, prepareFolder, removeFolder, sandboxUser } from "./local/volume.ts";
+import { diskBytes, prepareFolder, removeFolder } from "./local/volume.ts";
 import { watchRecords } from "./local/watch.ts";
 
 export type { LocalDriverOptions } from "./local/launch.ts";

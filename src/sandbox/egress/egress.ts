@@ -26,9 +26,9 @@ import { setTimeout as delay } from "node:timers/promises";
 import { WavesmithError } from "../../domain/errors.ts";
 import type { ProjectId } from "../../domain/ids.ts";
 import type { NetworkPolicy } from "../../domain/network.ts";
-import { sandboxUser } from "../drivers/local/volume.ts";
 import { withLock } from "../host/lock.ts";
 import { findProcesses, killProcess, machineBootId, processStart } from "../host/processes.ts";
+import { sandboxUser } from "../host/users.ts";
 import { type EgressProgram, egressProgram } from "./program.ts";
 import {
   aliveName,

@@ -2,9 +2,9 @@ import { existsSync } from "node:fs";
 import { join } from "node:path";
 import Docker from "dockerode";
 import { messageOf, WavesmithError } from "../../../domain/errors.ts";
+import { type HostFacts, readHostFacts } from "../../host/machine.ts";
+import { findProgram, installCommand } from "../../host/programs.ts";
 import type { DriverProblem } from "../../port.ts";
-import { findProgram } from "../local/bubblewrap.ts";
-import { installCommand, type Machine, thisMachine } from "../local/check.ts";
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
@@ -50,7 +50,7 @@ export function socketPath(environment: Environment): string {
 /** Why the engine cannot be used, with what to type; null when it answers and is new enough. */
 export async function engineProblem(
   environment: Environment,
-  { machine = thisMachine(), limitMs = answerLimitMs } = {},
+  { machine = readHostFacts(), limitMs = answerLimitMs } = {},
 ): Promise<DriverProblem | null> {
   let path: string;
   try {
@@ -89,7 +89,7 @@ const elsewhere = ({ DOCKER_HOST: host }: Environment): string =>
     : "or, when it listens at another socket (docker context ls shows it), DOCKER_HOST=unix:///path/to/docker.sock";
 
 /** Why nobody answers, as the system says it. */
-function silence(error: unknown, path: string, where: { environment: Environment; machine: Machine }): DriverProblem {
+function silence(error: unknown, path: string, where: { environment: Environment; machine: HostFacts }): DriverProblem {
   const { machine, environment } = where;
   const sudo = machine.isRoot ? "" : "sudo ";
   const start =

@@ -7,8 +7,9 @@ import { join } from "node:path";
 import { PassThrough, type Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { messageOf, WavesmithError } from "../../../domain/errors.ts";
+import { findProgram } from "../../host/programs.ts";
 import type { ArchiveFormat } from "../../port.ts";
-import { type Command, findProgram, showEtc } from "./bubblewrap.ts";
+import { type Command, showEtc } from "./bubblewrap.ts";
 import {
   commandFor,
   guestInside,

@@ -1,7 +1,5 @@
 import {
-  accessSync,
   chmodSync,
-  constants,
   existsSync,
   lstatSync,
   mkdirSync,
@@ -11,20 +9,15 @@ import {
   statSync,
   writeFileSync,
 } from "node:fs";
-import { delimiter, dirname, isAbsolute, join } from "node:path";
+import { dirname, join } from "node:path";
 import type { NetworkMode } from "../../../domain/network.ts";
+import type { HostUser } from "../../host/users.ts";
 import type { ShownFolder } from "./tool-roots.ts";
 import { systemFolders } from "./tool-roots.ts";
 
 export interface Command {
   readonly program: string;
   readonly args: readonly string[];
-}
-
-/** Who the sandbox runs as on the host. */
-export interface HostUser {
-  readonly uid: number;
-  readonly gid: number;
 }
 
 export interface OuterSandbox {
@@ -144,26 +137,4 @@ function isOpenToAll(path: string): boolean {
   const above = dirname(path);
   if (above === path) return true;
   return (statSync(above).mode & 0o001) !== 0 && isOpenToAll(above);
-}
-
-/**
- * The first program of this name (or path) in the folders of PATH and the system's; null when there
- * is none.
- */
-export function findProgram(name: string, PATH: string): string | null {
-  if (isAbsolute(name)) return name;
-  for (const folder of [...PATH.split(delimiter), "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"]) {
-    const file = join(folder, name);
-    if (isAbsolute(folder) && isExecutable(file)) return file;
-  }
-  return null;
-}
-
-function isExecutable(file: string): boolean {
-  try {
-    accessSync(file, constants.X_OK);
-    return statSync(file).isFile();
-  } catch {
-    return false;
-  }
 }

@@ -1,45 +1,27 @@
 import { execFile } from "node:child_process";
-import { existsSync, mkdtempSync, readFileSync, realpathSync } from "node:fs";
+import { mkdtempSync, realpathSync } from "node:fs";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { isDiskFull, saysDiskFull } from "../../../domain/disk-full.ts";
 import { messageOf, WavesmithError } from "../../../domain/errors.ts";
+import { type HostFacts, readHostFacts } from "../../host/machine.ts";
+import { findProgram, installCommand } from "../../host/programs.ts";
+import { sandboxUser } from "../../host/users.ts";
 import type { DriverProblem } from "../../port.ts";
-import { type Command, findProgram, outerCommand, outerCommandFor, showEtc } from "./bubblewrap.ts";
+import { type Command, outerCommand, outerCommandFor, showEtc } from "./bubblewrap.ts";
 import type { LocalDriverOptions } from "./launch.ts";
 import { recentTools } from "./tool-roots.ts";
-import { prepareFolder, removeFolder, sandboxUser } from "./volume.ts";
+import { prepareFolder, removeFolder } from "./volume.ts";
 
 const run = promisify(execFile);
 const trialLimitMs = 20_000;
 const useUnsafe = "do without isolation: --sandbox local-unsafe";
 
-/** What is said of this machine; read from it unless a test says otherwise. */
-export interface Machine {
-  readonly platform: NodeJS.Platform;
-  readonly isRoot: boolean;
-  /** The first word of a file, such as a kernel setting; null when there is none. */
-  readonly setting: (path: string) => string | null;
-  readonly osRelease: string;
-  readonly inContainer: boolean;
-}
-
-export function thisMachine(): Machine {
-  const text = (path: string) => (existsSync(path) ? readFileSync(path, "utf8") : null);
-  return {
-    platform: process.platform,
-    isRoot: process.geteuid?.() === 0,
-    setting: (path) => text(path)?.trim() ?? null,
-    osRelease: text("/etc/os-release") ?? "",
-    inContainer: /^Seccomp:\s*2/m.test(text("/proc/self/status") ?? "") || existsSync("/run/.containerenv"),
-  };
-}
-
 /**
  * Tries a sandbox, a job's namespaces inside it, and the programs it needs; empty when all of it
  * works.
  */
-export async function checkLocal(options: LocalDriverOptions, machine = thisMachine()): Promise<DriverProblem[]> {
+export async function checkLocal(options: LocalDriverOptions, machine = readHostFacts()): Promise<DriverProblem[]> {
   if (options.unsafe) return asProblems(gitProblem(await said("git", ["--version"], { PATH: options.env.PATH })));
   if (machine.platform !== "linux") {
     return [{ what: `bubblewrap needs Linux, and this is ${machine.platform}`, remedy: useUnsafe }];
@@ -83,7 +65,7 @@ export function fileProblem(error: unknown, dataDir: string): DriverProblem | nu
   };
 }
 
-function missingPrograms(options: LocalDriverOptions, machine: Machine): DriverProblem[] {
+function missingPrograms(options: LocalDriverOptions, machine: HostFacts): DriverProblem[] {
   const needed = machine.isRoot ? ["bwrap", "nsenter", "unshare", "setpriv", "mount"] : ["bwrap", "nsenter"];
   return needed
     .filter((name) => findProgram(name, options.env.PATH) === null)
@@ -93,19 +75,7 @@ function missingPrograms(options: LocalDriverOptions, machine: Machine): DriverP
     });
 }
 
-/** How this system installs a package. */
-export function installCommand(name: string, { osRelease, isRoot }: Machine): string {
-  const family = [...osRelease.matchAll(/^ID(?:_LIKE)?="?([^"\n]*)/gm)].map((found) => found[1]).join(" ");
-  const sudo = isRoot ? "" : "sudo ";
-  if (/debian|ubuntu/.test(family)) return `${sudo}apt-get install ${name}`;
-  if (/fedora|rhel|centos/.test(family)) return `${sudo}dnf install ${name}`;
-  if (/alpine/.test(family)) return `${sudo}apk add ${name}`;
-  if (/arch/.test(family)) return `${sudo}pacman -S ${name}`;
-  if (/suse/.test(family)) return `${sudo}zypper install ${name}`;
-  return `install the package ${name}`;
-}
-
-async function tryOut(options: LocalDriverOptions, machine: Machine, folder: string): Promise<DriverProblem | null> {
+async function tryOut(options: LocalDriverOptions, machine: HostFacts, folder: string): Promise<DriverProblem | null> {
   const volume = join(folder, "volume");
   try {
     await prepareFolder(volume, sandboxUser(options.dataDir));
@@ -167,7 +137,7 @@ function trialIn(
   };
 }
 
-const denied = (what: string, said: string, machine: Machine): DriverProblem => ({
+const denied = (what: string, said: string, machine: HostFacts): DriverProblem => ({
   what: `${what}: ${said}`,
   remedy: denialRemedy(machine),
 });
@@ -185,7 +155,7 @@ export function deniedUser(error: unknown): string | null {
 }
 
 /** Which setting of the system denies namespaces, and what to type. */
-export function denialRemedy({ setting, inContainer, isRoot }: Machine): string {
+export function denialRemedy({ setting, inContainer, isRoot }: HostFacts): string {
   const sudo = isRoot ? "" : "sudo ";
   if (setting("/proc/sys/user/max_user_namespaces") === "0") {
     return `user.max_user_namespaces is 0, which denies user namespaces: ${sudo}sysctl -w user.max_user_namespaces=15000`;

@@ -6,10 +6,11 @@ import { messageOf, WavesmithError } from "../../../domain/errors.ts";
 import type { GuestHealth } from "../../../guest/protocol.ts";
 import { createGuestClient } from "../../guest/guest-client.ts";
 import { findProcesses, findProcessesByEnvironment, killProcess, processStart } from "../../host/processes.ts";
+import { sandboxUser } from "../../host/users.ts";
 import type { GuestClient } from "../../port.ts";
 import { type LocalDriverOptions, launch, markOf, type Places, socketName } from "./launch.ts";
 import { isRunning, readRecord, type SandboxRecord, writeRecord } from "./record.ts";
-import { prepareFolder, removeFolder, sandboxUser } from "./volume.ts";
+import { prepareFolder, removeFolder } from "./volume.ts";
 
 const startLimitMs = 30_000;
 /**

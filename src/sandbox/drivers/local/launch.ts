@@ -16,10 +16,11 @@ import { WavesmithError } from "../../../domain/errors.ts";
 import type { ProjectId } from "../../../domain/ids.ts";
 import type { NetworkMode } from "../../../domain/network.ts";
 import { sandboxPrograms } from "../../guest/guest-program.ts";
+import { findProgram } from "../../host/programs.ts";
+import { sandboxUser } from "../../host/users.ts";
 import { hostPlatform, toolsFolder, toolsInside } from "../../tools/place.ts";
-import { type Command, findProgram, type OuterSandbox, outerCommand, outerCommandFor, showEtc } from "./bubblewrap.ts";
+import { type Command, type OuterSandbox, outerCommand, outerCommandFor, showEtc } from "./bubblewrap.ts";
 import { recentTools, type Tools } from "./tool-roots.ts";
-import { sandboxUser } from "./volume.ts";
 
 export interface LocalDriverOptions {
   /** Without bubblewrap: jobs are ordinary processes of this machine (`local-unsafe`). */

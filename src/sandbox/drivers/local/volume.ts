@@ -1,28 +1,13 @@
 import { execFile } from "node:child_process";
-import { lstatSync, mkdirSync, statSync } from "node:fs";
+import { lstatSync, mkdirSync } from "node:fs";
 import { chmod, lstat, readdir, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { WavesmithError } from "../../../domain/errors.ts";
-import type { HostUser } from "./bubblewrap.ts";
+import type { HostUser } from "../../host/users.ts";
 
 const run = promisify(execFile);
 const diskUsageLimitMs = 2000;
-/**
- * Owns the volumes when root runs Wavesmith in a folder of its own: no system's range for people or
- * services has it.
- */
-const ownUser: HostUser = { uid: 58_713, gid: 58_713 };
-
-/**
- * Whom the sandbox runs as when we are root: the owner of the data folder, or a user of our own;
- * null when we are not.
- */
-export function sandboxUser(dataDir: string): HostUser | null {
-  if (process.geteuid?.() !== 0) return null;
-  const { uid, gid } = statSync(dataDir);
-  return uid === 0 ? ownUser : { uid, gid };
-}
 
 /**
  * Makes the folder (mode 0700) if need be, and gives it and all in it to `owner`. Never passes a
