@@ -70,9 +70,10 @@ async function run(program: string, args: readonly string[]): Promise<{ firstMs:
 
 const command = (argv: readonly string[]) => ({
   argv,
-  cwd: ".",
+  // The one folder that everybody reads, as `tar` below has to.
+  cwd: "repo",
   env: {},
-  writable: ["."],
+  writable: ["repo"],
   timeoutMs: 300_000,
   maxBytes: 1_000_000,
 });
@@ -191,7 +192,7 @@ async function output(driver: SandboxDriver, smoke: boolean): Promise<Finding[]>
   let most = before;
   await guest.startJob("loud", {
     stages: [{ ...stage, argv, outputLimitBytes: 2 * total }],
-    writable: ["."],
+    writable: ["repo"],
     labels: {},
   });
   let offset = 0;
