@@ -86,7 +86,7 @@ export interface App {
    * Ends the project's sandbox and lets none begin, without the database and without room on the
    * disk.
    */
-  abandon(projectId: string): Promise<void>;
+  abandon(projectId: ProjectId): Promise<void>;
   close(): Promise<void>;
 }
 
@@ -233,7 +233,7 @@ function embedded({ crashPoint }: AppOptions, database: Database, room: DiskRoom
     database: database.pool,
     partition: (event) => (typeof event.data.projectId === "string" ? event.data.projectId : null),
     crashPoint: crashPoint ?? (() => undefined),
-    logger: { warn, error: warn } as never,
+    logger: { warn, error: warn },
   });
   const client = createEngineClient({ id: "wavesmith", fetch: engine.fetch, logger: quiet });
   return {
@@ -281,7 +281,7 @@ const decidedBy =
 
 interface Drivers {
   readonly driver: Ports["driver"];
-  abandon(projectId: string): Promise<void>;
+  abandon(projectId: ProjectId): Promise<void>;
   /** Tells of each driver that is or comes into use here. */
   tellUse(tell: (name: string) => void): void;
 }
@@ -317,10 +317,10 @@ function drivers(options: AppOptions, installationId: string): Drivers {
       tellUse = tell;
       for (const name of made.keys()) tell(name);
     },
-    async abandon(projectId: string): Promise<void> {
+    async abandon(projectId: ProjectId): Promise<void> {
       abandoned = true;
       for (const one of made.values())
-        for (const place of [projectId as ProjectId, previewPlaceOf(projectId)]) {
+        for (const place of [projectId, previewPlaceOf(projectId)]) {
           // The guest ends its jobs and itself without writing anything; `stop` sees to what is
           // left, for which it takes a lock.
           const endpoint = await one.find(place).catch(() => null);

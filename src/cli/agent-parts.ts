@@ -5,7 +5,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { WavesmithError } from "../domain/errors.ts";
-import { randomIds } from "../domain/ids.ts";
+import { type ProjectId, randomIds } from "../domain/ids.ts";
 import { createDriver } from "../sandbox/drivers/registry.ts";
 import type { SandboxDriver, SandboxEndpoint } from "../sandbox/port.ts";
 import type { Installation, InstallProgress } from "../sandbox/tools/install.ts";
@@ -119,7 +119,7 @@ async function greet(guest: SandboxEndpoint["guest"], { command }: KnownAgent): 
 
 async function inTrialSandbox<Result>(config: Config, use: (endpoint: SandboxEndpoint) => Promise<Result>) {
   const dataDir = await mkdtemp(join(tmpdir(), "wavesmith-agents-"));
-  const projectId = `trial_${randomBytes(8).toString("hex")}` as never;
+  const projectId = `trial_${randomBytes(8).toString("hex")}` as ProjectId;
   try {
     const tools = join(config.dataDir, "tools");
     if (existsSync(tools)) symlinkSync(tools, join(dataDir, "tools"));
@@ -129,7 +129,7 @@ async function inTrialSandbox<Result>(config: Config, use: (endpoint: SandboxEnd
     try {
       const network = { mode: config.sandboxDriver === "local-unsafe" ? "open" : "none", hosts: [] } as const;
       const { limits } = config.sandboxPolicy;
-      const sandboxId = randomIds("sandbox") as never;
+      const sandboxId = randomIds("sandbox");
       return await use(await driver.ensure({ projectId, sandboxId, tenantId: "default", network, limits }));
     } finally {
       await driver.remove(projectId, { volume: true });

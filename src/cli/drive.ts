@@ -53,7 +53,7 @@ export async function driveToEnd(options: DriveOptions): Promise<number> {
   await finish(options, view, interrupts.count > 0);
   end = { code, interrupts: 1 };
   if (context.json) {
-    const repository = session.app.ports.workspace.repositoryPath(view.build.projectId as never);
+    const repository = session.app.ports.workspace.repositoryPath(view.build.projectId);
     context.out.json(buildFinished(view, repository, waitingPlanFile(session.config, view)));
   }
   return code;
@@ -174,7 +174,7 @@ async function untilItsTurn({ context, session, presenter, buildId }: DriveOptio
 /** The last lines; a completed build's preview is shown, and stays until Ctrl-C on a terminal. */
 async function finish(options: DriveOptions, view: BuildView, interrupted: boolean): Promise<void> {
   const { context, session, interrupts, buildId } = options;
-  const repository = session.app.ports.workspace.repositoryPath(view.build.projectId as never);
+  const repository = session.app.ports.workspace.repositoryPath(view.build.projectId);
   tellEnd(context, view, repository, waitingPlanFile(session.config, view));
   if (view.build.status !== "completed" || view.build.plan.preview === null) return;
   const stopping = new AbortController();

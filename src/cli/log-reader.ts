@@ -1,4 +1,4 @@
-import type { LogChunkRow, Store } from "./parts.ts";
+import type { AttemptRow, GateRunRow, LogChunkRow, Store } from "./parts.ts";
 
 /** A job of a build, and what its output is called. */
 export interface LogSource {
@@ -13,8 +13,10 @@ export async function logSources(store: Store, buildId: string): Promise<LogSour
   const jobs = await store.jobs.list({ buildId }, { by: "createdAt" });
   const waves = new Map((await store.waves.list({ buildId })).map((wave) => [wave.id, wave.number]));
   const tasks = new Map((await store.tasks.list({ buildId })).map((task) => [task.id, task.key]));
-  const attempts = new Map((await store.attempts.list({ buildId })).map((attempt) => [attempt.id, attempt]));
-  const gates = new Map((await store.gateRuns.list({ buildId })).map((run) => [run.id, run]));
+  const attempts = new Map<string, AttemptRow>(
+    (await store.attempts.list({ buildId })).map((attempt) => [attempt.id, attempt]),
+  );
+  const gates = new Map<string, GateRunRow>((await store.gateRuns.list({ buildId })).map((run) => [run.id, run]));
   return jobs.map(({ key: jobKey, ownerKind, ownerId }) => {
     const attempt = attempts.get(ownerId);
     const gate = gates.get(ownerId);

@@ -1,6 +1,7 @@
 // The one place where commands reach the parts behind the coordinator; like an entry point it may
 // import everything. Each part is loaded when a command needs it, so that `plan` or a wrong option
 // does not wait for a database driver.
+
 import { execFile } from "node:child_process";
 import { accessSync, constants, existsSync, mkdirSync, statSync, writeFileSync } from "node:fs";
 import { mkdtemp, rm } from "node:fs/promises";
@@ -11,6 +12,7 @@ import { promisify } from "node:util";
 import type { App } from "../app.ts";
 import type { Config } from "../config.ts";
 import { messageOf, WavesmithError } from "../domain/errors.ts";
+import type { ProjectId } from "../domain/ids.ts";
 import type { BuiltImage, ImageProgress, ImageRequest } from "../sandbox/drivers/docker/image.ts";
 import type { Leftovers } from "../sandbox/drivers/docker/leftovers.ts";
 import { createDriver, requireDriverName } from "../sandbox/drivers/registry.ts";
@@ -36,7 +38,7 @@ export type {
 } from "../sandbox/port.ts";
 export type { Database } from "../store/connection.ts";
 export { type HeldSession, holdSession } from "../store/held-session.ts";
-export type { LogChunkRow, SandboxRow, SnapshotRow, Store } from "../store/port.ts";
+export type { AttemptRow, GateRunRow, LogChunkRow, SandboxRow, SnapshotRow, Store } from "../store/port.ts";
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
@@ -264,8 +266,8 @@ export async function createWorkspaceFor(config: Config): Promise<Workspace> {
 }
 
 /** Where the authority repository of a project is. */
-export async function repositoryPath(config: Config, projectId: string): Promise<string> {
-  return (await createWorkspaceFor(config)).repositoryPath(projectId as never);
+export async function repositoryPath(config: Config, projectId: ProjectId): Promise<string> {
+  return (await createWorkspaceFor(config)).repositoryPath(projectId);
 }
 
 /** Where a made plan lies, by the name of its file. */

@@ -1,6 +1,7 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { isDiskFull } from "../domain/disk-full.ts";
 import { messageOf, WavesmithError } from "../domain/errors.ts";
+import type { ProjectId } from "../domain/ids.ts";
 import type { Context } from "./context.ts";
 import { type App, type Config, type Database, isUsed, openApp, openStore, type Store } from "./parts.ts";
 import { isAllServed, markServed, type Serving } from "./serving.ts";
@@ -14,7 +15,7 @@ export interface Session {
    * Drives the builds of this project from now on, until `close`; with an Inngest server it asks
    * for a `serve` that does.
    */
-  drive(projectId: string): Promise<void>;
+  drive(projectId: ProjectId): Promise<void>;
   /**
    * Ends what runs although nothing can be recorded, as on a full disk; takes some seconds at most.
    */
@@ -65,7 +66,7 @@ const endOf = (session: Session, error: unknown): Promise<void> =>
 async function openSession(context: Context, presenter: Presenter): Promise<Session> {
   const config = await context.config();
   const app = await opened(config, presenter);
-  let driven: { projectId: string; mark: Promise<Mark> } | null = null;
+  let driven: { projectId: ProjectId; mark: Promise<Mark> } | null = null;
   const session: Session = {
     app,
     config,
@@ -131,13 +132,13 @@ async function opened(config: Config, presenter: Presenter): Promise<App> {
   return openApp(config, (message) => presenter.warn(message));
 }
 
-async function makeMark(config: Config, projectId: string): Promise<Mark> {
+async function makeMark(config: Config, projectId: ProjectId): Promise<Mark> {
   const { store, database } = await openStore(config, "mark");
   return { store, database, serving: await markServed(database, projectId) };
 }
 
 /** Where nobody drives a project, nobody reaches its preview. */
-async function sleepPreviews(app: App, store: Store, projectId: string): Promise<void> {
+async function sleepPreviews(app: App, store: Store, projectId: ProjectId): Promise<void> {
   const { sleepPreviewsOf } = await import("../coordinator/preview/sleep-preview.ts");
   const reason = "the command that drove its build ended";
   await sleepPreviewsOf({ ...app.ports, store }, projectId, reason).catch((error: unknown) => {
@@ -147,10 +148,10 @@ async function sleepPreviews(app: App, store: Store, projectId: string): Promise
 }
 
 /** Stops a project's sandbox unless jobs are at work in it. */
-export async function stopIdleSandbox(app: App, store: Store, projectId: string): Promise<"stopped" | "at-work"> {
+export async function stopIdleSandbox(app: App, store: Store, projectId: ProjectId): Promise<"stopped" | "at-work"> {
   const sandbox = await store.sandboxes.find({ projectId, state: ["wanted", "running"] });
   if (sandbox === null) return "stopped";
-  const endpoint = await app.ports.driver(sandbox.driver).find(projectId as never);
+  const endpoint = await app.ports.driver(sandbox.driver).find(projectId);
   if (endpoint === null) return "stopped";
   if ((await endpoint.guest.health()).activeJobs > 0) return "at-work";
   const { stopSandbox } = await import("../coordinator/sandboxes/stop-sandbox.ts");

@@ -1,10 +1,11 @@
+import type { ProjectId } from "../domain/ids.ts";
 import type { CommitReader } from "../gates/port.ts";
 import type { Ports } from "./port.ts";
 
 /** Reads files of one commit of the authority. */
-export function commitReader(ports: Pick<Ports, "workspace">, projectId: string, sha: string): CommitReader {
+export function commitReader(ports: Pick<Ports, "workspace">, projectId: ProjectId, sha: string): CommitReader {
   return {
-    list: () => ports.workspace.listFiles(projectId as never, sha),
-    read: (path: string) => ports.workspace.readBlob(projectId as never, sha, path, { maxBytes: 4 * 1024 * 1024 }),
+    list: () => ports.workspace.listFiles(projectId, sha),
+    read: (path: string) => ports.workspace.readBlob(projectId, sha, path, { maxBytes: 4 * 1024 * 1024 }),
   };
 }

@@ -1,17 +1,6 @@
 import { createHash } from "node:crypto";
 import { customAlphabet } from "nanoid";
 
-type Branded<Name extends string> = string & { readonly __id: Name };
-export type TenantId = Branded<"tenant">;
-export type ProjectId = Branded<"project">;
-export type BuildId = Branded<"build">;
-export type TaskId = Branded<"task">;
-export type WaveId = Branded<"wave">;
-export type AttemptId = Branded<"attempt">;
-export type GateRunId = Branded<"gate-run">;
-export type JobId = Branded<"job">;
-export type SandboxId = Branded<"sandbox">;
-
 const prefixes = {
   tenant: "ten",
   project: "proj",
@@ -31,29 +20,44 @@ const prefixes = {
 } as const;
 export type IdKind = keyof typeof prefixes;
 
+/** The id of one kind of thing; no other kind's id can take its place. */
+export type Id<Kind extends IdKind> = string & { readonly __id: Kind };
+export type TenantId = Id<"tenant">;
+export type ProjectId = Id<"project">;
+export type BuildId = Id<"build">;
+export type TaskId = Id<"task">;
+export type WaveId = Id<"wave">;
+export type AttemptId = Id<"attempt">;
+export type GateRunId = Id<"gate-run">;
+export type SandboxId = Id<"sandbox">;
+/** A plain string in place of an id; every other type stays as it is. */
+export type Unbranded<Value> = Value extends Id<IdKind> ? string : Value;
+
 // Lower-case alphanumerics only: ids become refs, folders and host names.
 const alphabet = "0123456789abcdefghijklmnopqrstuvwxyz";
 const random = customAlphabet(alphabet, 16);
 
+const idOf = <Kind extends IdKind>(kind: Kind, text: string) => `${prefixes[kind]}_${text}` as Id<Kind>;
+
 /** Makes new ids; injected so that tests can count instead. */
-export type IdSource = (kind: IdKind) => string;
+export type IdSource = <Kind extends IdKind>(kind: Kind) => Id<Kind>;
 
 /** Random ids such as `task_4k2…`. */
-export const randomIds: IdSource = (kind) => `${prefixes[kind]}_${random()}`;
+export const randomIds: IdSource = (kind) => idOf(kind, random());
 
 /** An id that follows from `parts`: the same parts give the same id on every machine. */
-export function derivedId(kind: IdKind, ...parts: string[]): string {
+export function derivedId<Kind extends IdKind>(kind: Kind, ...parts: string[]): Id<Kind> {
   const digest = createHash("sha256").update(JSON.stringify(parts)).digest();
   let text = "";
   for (let index = 0; index < 16; index += 1) text += alphabet[digest[index]! % alphabet.length];
-  return `${prefixes[kind]}_${text}`;
+  return idOf(kind, text);
 }
 
 /**
  * A build's id follows from the id of the event that asked for it (W13), so a repeated event starts
  * nothing.
  */
-export const buildIdForEvent = (eventId: string): BuildId => derivedId("build", requestIdOf(eventId)) as BuildId;
+export const buildIdForEvent = (eventId: string): BuildId => derivedId("build", requestIdOf(eventId));
 
 /**
  * The id of a request that is sent again because it was lost: another id, since a repeated one is

@@ -2,6 +2,7 @@ import { link, open, readFile, realpath, rm, stat } from "node:fs/promises";
 import { join } from "node:path";
 import type { Pool, PoolClient } from "pg";
 import { WavesmithError } from "../domain/errors.ts";
+import type { ProjectId } from "../domain/ids.ts";
 import { randomIds } from "../domain/ids.ts";
 
 // D1. The commits of a database's builds are in one data directory. Its id is in a file there and
@@ -20,7 +21,7 @@ export interface DataDirectoryCheck {
   /** Whether to mark directory and database; a command that only reads leaves them as they are. */
   readonly claims: boolean;
   /** Whether the directory's repository of a project has this commit. */
-  readonly holds: (projectId: string, sha: string) => Promise<boolean>;
+  readonly holds: (projectId: ProjectId, sha: string) => Promise<boolean>;
 }
 
 /**
@@ -93,7 +94,7 @@ async function mayAdopt(
   if (record.id !== null && mark !== null) return false;
   // The one that the database knows is there.
   if (record.path !== null && (await readMark(record.path).catch(() => null)) === record.id) return false;
-  const { rows } = await client.query<{ project_id: string; head_sha: string }>(
+  const { rows } = await client.query<{ project_id: ProjectId; head_sha: string }>(
     `select distinct on (project_id) project_id, head_sha from builds where head_sha is not null
      order by project_id, position desc`,
   );

@@ -1,5 +1,5 @@
 import type { DomainEvent } from "../domain/events.ts";
-import type { BuildId, ProjectId } from "../domain/ids.ts";
+import type { BuildId, ProjectId, Unbranded } from "../domain/ids.ts";
 import type { Spending, SpendingSum } from "../domain/models.ts";
 import type * as schema from "./schema.ts";
 
@@ -25,10 +25,15 @@ export type BuildSpendingRow = typeof schema.buildSpending.$inferSelect;
 export type ModelCallRow = typeof schema.modelCalls.$inferSelect;
 export type OutboxRow = typeof schema.outbox.$inferSelect;
 
+/** A row as it is written: its ids may be plain strings. */
+export type Input<Row> = { [Column in keyof Row]: Unbranded<Row[Column]> };
+
 /** A call of a model that is about to be made. */
-export type ModelCallInsert = Pick<
-  ModelCallRow,
-  "id" | "buildId" | "ownerKind" | "ownerId" | "provider" | "model" | "status" | "reservedTokens" | "reservedMicroUsd"
+export type ModelCallInsert = Input<
+  Pick<
+    ModelCallRow,
+    "id" | "buildId" | "ownerKind" | "ownerId" | "provider" | "model" | "status" | "reservedTokens" | "reservedMicroUsd"
+  >
 > & { readonly startedAt: Date };
 
 /** What a build may take, spent and reserved together; null: as much as it likes. */
@@ -39,7 +44,9 @@ export interface SpendingLimits {
 }
 
 /** Equality on each named column; an array means "one of"; null means "is null". */
-export type Where<Row> = { readonly [Column in keyof Row]?: Row[Column] | readonly NonNullable<Row[Column]>[] };
+export type Where<Row> = {
+  readonly [Column in keyof Row]?: Unbranded<Row[Column]> | readonly NonNullable<Unbranded<Row[Column]>>[];
+};
 
 export interface Rows<Row, Insert> {
   /** Null when there is none; the first by the given order when there are several. */
@@ -53,12 +60,12 @@ export interface Rows<Row, Insert> {
     columns: readonly Key[],
     order?: { by: keyof Row & string; descending?: boolean; limit?: number },
   ): Promise<Pick<Row, Key>[]>;
-  insert(row: Insert): Promise<Row>;
-  insertMany(rows: readonly Insert[]): Promise<void>;
+  insert(row: Input<Insert>): Promise<Row>;
+  insertMany(rows: readonly Input<Insert>[]): Promise<void>;
   /** Null when a row with such a key is there already. */
-  insertIfAbsent(row: Insert): Promise<Row | null>;
+  insertIfAbsent(row: Input<Insert>): Promise<Row | null>;
   /** Compare and set: changes the rows that match and returns them as they are now. */
-  update(where: Where<Row>, patch: Partial<Row>): Promise<Row[]>;
+  update(where: Where<Row>, patch: Partial<Input<Row>>): Promise<Row[]>;
   remove(where: Where<Row>): Promise<number>;
 }
 

@@ -2,7 +2,7 @@ import type { PgTable } from "drizzle-orm/pg-core";
 import type { Pool, PoolClient } from "pg";
 import { WavesmithError } from "../domain/errors.ts";
 import type { KeptColumn } from "./kept-column.ts";
-import type { Rows, Where } from "./port.ts";
+import type { Input, Rows, Where } from "./port.ts";
 import {
   type ColumnShape,
   columnOf,
@@ -45,6 +45,9 @@ export interface LockableRows<Row, Insert> extends Rows<Row, Insert> {
   };
 }
 
+/** The id of a row; only tables whose rows have one leave a column out. */
+const idIn = (row: object): string => (row as { readonly id: string }).id;
+
 /** A column left out of most reads, and whether what is read through this handle may be kept. */
 export interface Keeping {
   readonly column: KeptColumn;
@@ -86,7 +89,7 @@ export function rowsOf<Row extends object, Insert extends object>(
     }
     return run(text, values, read);
   };
-  const insert = (row: Insert, whenThere: string): Promise<Row[]> => {
+  const insert = (row: Input<Insert>, whenThere: string): Promise<Row[]> => {
     const values = createValues();
     const text = `insert into ${shape.quoted}${insertText(shape, [row], values)}${whenThere} returning ${whole.text}`;
     return run(text, values, whole);
@@ -115,7 +118,7 @@ export function rowsOf<Row extends object, Insert extends object>(
       async read(values) {
         if (values.every((value) => value === null)) return null;
         const [row] = readRows<Row>(light.columns, [values]);
-        return wholeRows([row!], keeping)?.[0] ?? find({ id: (row as { id: string }).id } as never);
+        return wholeRows([row!], keeping)?.[0] ?? find({ id: idIn(row!) } as Where<object>);
       },
     },
     async get(where) {
@@ -154,7 +157,7 @@ export function rowsOf<Row extends object, Insert extends object>(
       if (read === whole) return rows;
       // What is not kept yet is read: the rows are ours to the end of the transaction, or as they
       // are a moment later.
-      return wholeRows(rows, keeping) ?? list({ id: rows.map((row) => (row as { id: string }).id) } as never);
+      return wholeRows(rows, keeping) ?? list({ id: rows.map(idIn) } as Where<object>);
     },
     async remove(where) {
       const values = createValues();

@@ -16,6 +16,7 @@ import {
 } from "drizzle-orm/pg-core";
 import type { Brief } from "../domain/brief.ts";
 import type { Evidence } from "../domain/finding.ts";
+import type { AttemptId, BuildId, GateRunId, ProjectId, SandboxId, TaskId, TenantId, WaveId } from "../domain/ids.ts";
 import { type ModelCallStatus, modelCallStatuses } from "../domain/models.ts";
 import type { NetworkMode, NetworkPolicy } from "../domain/network.ts";
 import type { Plan, PlanTask } from "../domain/plan.ts";
@@ -64,7 +65,7 @@ export const installations = pgTable("installations", {
 });
 
 export const tenants = pgTable("tenants", {
-  id: text("id").primaryKey(),
+  id: text("id").$type<TenantId>().primaryKey(),
   name: text("name").notNull().unique(),
   createdAt: created(),
 });
@@ -72,8 +73,9 @@ export const tenants = pgTable("tenants", {
 export const projects = pgTable(
   "projects",
   {
-    id: text("id").primaryKey(),
+    id: text("id").$type<ProjectId>().primaryKey(),
     tenantId: text("tenant_id")
+      .$type<TenantId>()
       .notNull()
       .references(() => tenants.id),
     name: text("name").notNull(),
@@ -87,8 +89,9 @@ export const projects = pgTable(
 export const sandboxes = pgTable(
   "sandboxes",
   {
-    id: text("id").primaryKey(),
+    id: text("id").$type<SandboxId>().primaryKey(),
     projectId: text("project_id")
+      .$type<ProjectId>()
       .notNull()
       .references(() => projects.id),
     driver: text("driver").notNull(),
@@ -122,10 +125,12 @@ export const snapshots = pgTable(
   {
     id: text("id").primaryKey(),
     projectId: text("project_id")
+      .$type<ProjectId>()
       .notNull()
       .references(() => projects.id),
     /** Of which sandbox; its row stays when it is removed. */
     sandboxId: text("sandbox_id")
+      .$type<SandboxId>()
       .notNull()
       .references(() => sandboxes.id),
     /** `writing`: intended or under way; what a dead process left so is `failed`. */
@@ -150,11 +155,13 @@ export const snapshots = pgTable(
 export const builds = pgTable(
   "builds",
   {
-    id: text("id").primaryKey(),
+    id: text("id").$type<BuildId>().primaryKey(),
     tenantId: text("tenant_id")
+      .$type<TenantId>()
       .notNull()
       .references(() => tenants.id),
     projectId: text("project_id")
+      .$type<ProjectId>()
       .notNull()
       .references(() => projects.id),
     /** The event that requested it; its id gives the build's. */
@@ -200,8 +207,9 @@ export const builds = pgTable(
 export const waves = pgTable(
   "waves",
   {
-    id: text("id").primaryKey(),
+    id: text("id").$type<WaveId>().primaryKey(),
     buildId: text("build_id")
+      .$type<BuildId>()
       .notNull()
       .references(() => builds.id),
     number: integer("number").notNull(),
@@ -240,8 +248,9 @@ export interface TaskConflict {
 export const tasks = pgTable(
   "tasks",
   {
-    id: text("id").primaryKey(),
+    id: text("id").$type<TaskId>().primaryKey(),
     buildId: text("build_id")
+      .$type<BuildId>()
       .notNull()
       .references(() => builds.id),
     key: text("key").notNull(),
@@ -250,7 +259,9 @@ export const tasks = pgTable(
     definition: jsonb("definition").$type<PlanTask>().notNull(),
     status: text("status").$type<TaskStatus>().notNull(),
     /** The wave it is in or was last in. */
-    waveId: text("wave_id").references(() => waves.id),
+    waveId: text("wave_id")
+      .$type<WaveId>()
+      .references(() => waves.id),
     epoch: integer("epoch").notNull().default(0),
     attempts: integer("attempts").notNull().default(0),
     retriesUsed: integer("retries_used").notNull().default(0),
@@ -274,9 +285,11 @@ export const dependencies = pgTable(
   "dependencies",
   {
     taskId: text("task_id")
+      .$type<TaskId>()
       .notNull()
       .references(() => tasks.id),
     dependsOnId: text("depends_on_id")
+      .$type<TaskId>()
       .notNull()
       .references(() => tasks.id),
   },
@@ -291,9 +304,11 @@ export const waveTasks = pgTable(
   "wave_tasks",
   {
     waveId: text("wave_id")
+      .$type<WaveId>()
       .notNull()
       .references(() => waves.id),
     taskId: text("task_id")
+      .$type<TaskId>()
       .notNull()
       .references(() => tasks.id),
   },
@@ -316,14 +331,18 @@ export interface AttemptVerdict {
 export const attempts = pgTable(
   "attempts",
   {
-    id: text("id").primaryKey(),
+    id: text("id").$type<AttemptId>().primaryKey(),
     buildId: text("build_id")
+      .$type<BuildId>()
       .notNull()
       .references(() => builds.id),
     waveId: text("wave_id")
+      .$type<WaveId>()
       .notNull()
       .references(() => waves.id),
-    taskId: text("task_id").references(() => tasks.id),
+    taskId: text("task_id")
+      .$type<TaskId>()
+      .references(() => tasks.id),
     kind: text("kind").$type<AttemptKind>().notNull(),
     role: text("role").notNull(),
     /** Of its task, or of its wave (fix, generate); from 1. */
@@ -337,7 +356,7 @@ export const attempts = pgTable(
     ref: text("ref").notNull(),
     jobKey: text("job_key").notNull().unique(),
     /** For a fix: the gate run whose findings it mends, or the rejection whose reason it heeds. */
-    gateRunId: text("gate_run_id"),
+    gateRunId: text("gate_run_id").$type<GateRunId>(),
     approvalId: text("approval_id"),
     /** Its wave's epoch when it was asked for. */
     epoch: integer("epoch").notNull().default(0),
@@ -366,11 +385,13 @@ export const attempts = pgTable(
 export const gateRuns = pgTable(
   "gate_runs",
   {
-    id: text("id").primaryKey(),
+    id: text("id").$type<GateRunId>().primaryKey(),
     buildId: text("build_id")
+      .$type<BuildId>()
       .notNull()
       .references(() => builds.id),
     waveId: text("wave_id")
+      .$type<WaveId>()
       .notNull()
       .references(() => waves.id),
     gate: text("gate").$type<GateName>().notNull(),
@@ -407,6 +428,7 @@ export const findings = pgTable(
   {
     id: bigserial("id", { mode: "number" }).primaryKey(),
     gateRunId: text("gate_run_id")
+      .$type<GateRunId>()
       .notNull()
       .references(() => gateRuns.id),
     rule: text("rule").notNull(),
@@ -434,6 +456,7 @@ export const questions = pgTable(
   {
     id: bigserial("id", { mode: "number" }).primaryKey(),
     buildId: text("build_id")
+      .$type<BuildId>()
       .notNull()
       .references(() => builds.id),
     jobKey: text("job_key")
@@ -442,7 +465,9 @@ export const questions = pgTable(
     /** Its name within the job. */
     name: text("name").notNull(),
     /** Null: the question is of a gate's agent. */
-    attemptId: text("attempt_id").references(() => attempts.id),
+    attemptId: text("attempt_id")
+      .$type<AttemptId>()
+      .references(() => attempts.id),
     role: text("role").notNull(),
     text: text("text").notNull(),
     /** Why it may not. */
@@ -473,9 +498,11 @@ export const approvals = pgTable(
   {
     id: text("id").primaryKey(),
     buildId: text("build_id")
+      .$type<BuildId>()
       .notNull()
       .references(() => builds.id),
     waveId: text("wave_id")
+      .$type<WaveId>()
       .notNull()
       .references(() => waves.id),
     sha: text("sha").notNull(),
@@ -497,9 +524,11 @@ export const jobs = pgTable(
   {
     key: text("key").primaryKey(),
     buildId: text("build_id")
+      .$type<BuildId>()
       .notNull()
       .references(() => builds.id),
     projectId: text("project_id")
+      .$type<ProjectId>()
       .notNull()
       .references(() => projects.id),
     ownerKind: text("owner_kind").$type<"attempt" | "gate" | "preview" | "setup">().notNull(),
@@ -548,6 +577,7 @@ export type PreviewStatus = "starting" | "ready" | "asleep" | "dead" | "stopped"
 
 export const previews = pgTable("previews", {
   buildId: text("build_id")
+    .$type<BuildId>()
     .primaryKey()
     .references(() => builds.id),
   waveNumber: integer("wave_number").notNull(),
@@ -556,7 +586,7 @@ export const previews = pgTable("previews", {
   /** Inside its sandbox; 0 until its job is about to start. */
   port: integer("port").notNull(),
   /** The sandbox that was made for it. Another wave's, or one that was asleep, gets another one. */
-  sandboxId: text("sandbox_id"),
+  sandboxId: text("sandbox_id").$type<SandboxId>(),
   /** When somebody last asked for it. */
   requestedAt: moment("requested_at"),
   starts: integer("starts").notNull().default(1),
@@ -568,6 +598,7 @@ export const restorePoints = pgTable(
   "restore_points",
   {
     buildId: text("build_id")
+      .$type<BuildId>()
       .notNull()
       .references(() => builds.id),
     /** 0: where the build began. */
@@ -584,6 +615,7 @@ export const restorePoints = pgTable(
  */
 export const buildSpending = pgTable("build_spending", {
   buildId: text("build_id")
+    .$type<BuildId>()
     .primaryKey()
     .references(() => builds.id),
   reservedTokens: bigint("reserved_tokens", { mode: "number" }).notNull().default(0),
@@ -600,6 +632,7 @@ export const modelCalls = pgTable(
   {
     id: text("id").primaryKey(),
     buildId: text("build_id")
+      .$type<BuildId>()
       .notNull()
       .references(() => builds.id),
     /** Who made it: an attempt, or the agent of a gate. */
@@ -641,8 +674,8 @@ export const outbox = pgTable(
     seq: bigserial("seq", { mode: "number" }).primaryKey(),
     eventId: text("event_id").notNull().unique(),
     name: text("name").notNull(),
-    projectId: text("project_id").notNull(),
-    buildId: text("build_id"),
+    projectId: text("project_id").$type<ProjectId>().notNull(),
+    buildId: text("build_id").$type<BuildId>(),
     data: jsonb("data").$type<Record<string, unknown>>().notNull(),
     createdAt: created(),
     sentAt: moment("sent_at"),

@@ -91,9 +91,8 @@ function createTurns() {
 /** Whether the authority of a project has a commit; false also when there is no authority. */
 export const holdsCommit =
   (workspace: Workspace) =>
-  async (projectId: string, sha: string): Promise<boolean> =>
-    existsSync(workspace.repositoryPath(projectId as ProjectId)) &&
-    (await workspace.resolve(projectId as ProjectId, sha)) !== null;
+  async (projectId: ProjectId, sha: string): Promise<boolean> =>
+    existsSync(workspace.repositoryPath(projectId)) && (await workspace.resolve(projectId, sha)) !== null;
 
 interface BaseFacts {
   readonly tree: Sha;

@@ -72,7 +72,7 @@ async function resultOf({ fixture }: Place, build: BuildRow) {
   const attempts = await store.attempts.list({ buildId: build.id });
   const gates = await store.gateRuns.list({ buildId: build.id });
   const tasks = await store.tasks.list({ buildId: build.id }, { by: "position" });
-  const key = new Map(tasks.map((task) => [task.id, task.key]));
+  const key = new Map<string, string>(tasks.map((task) => [task.id, task.key]));
   return {
     status: build.status,
     reason: build.reason,

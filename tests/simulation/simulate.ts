@@ -13,7 +13,7 @@ import { watchVolume } from "../../src/coordinator/sandboxes/volume-limit.ts";
 import { approveWave, rejectWave } from "../../src/coordinator/wave/decide-wave.ts";
 import { forsakenMs, sweepTrees } from "../../src/coordinator/wave/sweep-trees.ts";
 import { messageOf, WavesmithError } from "../../src/domain/errors.ts";
-import { buildIdForEvent, type IdSource } from "../../src/domain/ids.ts";
+import { buildIdForEvent, type Id, type IdSource } from "../../src/domain/ids.ts";
 import type { GuestHealth } from "../../src/sandbox/port.ts";
 import type { AttemptRow, BuildRow, GateRunRow, JobLease, JobRow, TaskRow, WaveRow } from "../../src/store/port.ts";
 import { createMemoryDatabase } from "../support/memory-store.ts";
@@ -191,7 +191,7 @@ function createWorld(seed: number) {
   let ids = 0;
   const nextId: IdSource = (kind) => {
     ids += 1;
-    return `${kind.replace("-", "")}_${ids}`;
+    return `${kind.replace("-", "")}_${ids}` as Id<typeof kind>;
   };
   const anybody = (): Participant => random.pick([...orchestrators.values()]);
 

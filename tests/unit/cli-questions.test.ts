@@ -5,23 +5,25 @@ import { questionNews } from "../../src/cli/view/question-lines.ts";
 import { plainText } from "../../src/cli/view/segments.ts";
 import { statusJson, statusLines } from "../../src/cli/view/status-lines.ts";
 import type { QuestionView } from "../../src/coordinator/build/read-build.ts";
+import type { Input } from "../../src/store/port.ts";
 import { attempt, moment, view, wave } from "./cli-views.ts";
 
-const asked = (id: number, given: Partial<QuestionView> = {}): QuestionView => ({
-  id,
-  attemptId: null,
-  role: "critic",
-  text: "Write ../x",
-  reason: "../x is outside of its tree",
-  options: [{ name: "Once", kind: "allow_once" }],
-  askedAt: moment(10),
-  deadlineAt: moment(610),
-  answer: null,
-  answeredBy: null,
-  answeredAt: null,
-  closedAt: null,
-  ...given,
-});
+const asked = (id: number, given: Partial<Input<QuestionView>> = {}) =>
+  ({
+    id,
+    attemptId: null,
+    role: "critic",
+    text: "Write ../x",
+    reason: "../x is outside of its tree",
+    options: [{ name: "Once", kind: "allow_once" }],
+    askedAt: moment(10),
+    deadlineAt: moment(610),
+    answer: null,
+    answeredBy: null,
+    answeredAt: null,
+    closedAt: null,
+    ...given,
+  }) as QuestionView;
 const answered = { answer: "allow", answeredBy: "ada", answeredAt: moment(15), closedAt: moment(15) } as const;
 const ofTask = wave({ attempts: [attempt({ id: "att_1", taskKey: "api", status: "running", outcome: null })] });
 const command = (words: string): string => `wavesmith ${words}`;

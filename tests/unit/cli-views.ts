@@ -1,6 +1,7 @@
 import type { AttemptView, BuildView, GateView, TaskView, WaveView } from "../../src/coordinator/build/read-build.ts";
 import { nothingSpent, type Spending } from "../../src/domain/models.ts";
 import { parsePlanValue } from "../../src/plan/parse-plan.ts";
+import type { Input } from "../../src/store/port.ts";
 
 // Views of a small build, made by hand: what a test does not speak of has a plain value.
 
@@ -19,7 +20,7 @@ export const plan = parsePlanValue(
   { baseDir: null, env: {} },
 ).plan!;
 
-export function attempt(given: Partial<AttemptView>): AttemptView {
+export function attempt(given: Partial<Input<AttemptView>>): AttemptView {
   const { taskKey = "db", number = 1 } = given;
   return {
     id: `att-${taskKey}-${number}`,
@@ -39,10 +40,10 @@ export function attempt(given: Partial<AttemptView>): AttemptView {
     taskKey,
     changed: ["a.txt"],
     ...given,
-  };
+  } as AttemptView;
 }
 
-export function gate(given: Partial<GateView>): GateView {
+export function gate(given: Partial<Input<GateView>>): GateView {
   const { gate: name = "testing", round = 1 } = given;
   return {
     id: `gate-${name}-${round}`,
@@ -68,10 +69,10 @@ export function gate(given: Partial<GateView>): GateView {
     endedAt: moment(6),
     findings: [],
     ...given,
-  };
+  } as GateView;
 }
 
-export function wave(given: Partial<WaveView>): WaveView {
+export function wave(given: Partial<Input<WaveView>>): WaveView {
   const { number = 1 } = given;
   return {
     id: `wave-${number}`,
@@ -88,7 +89,7 @@ export function wave(given: Partial<WaveView>): WaveView {
     attempts: [],
     gates: [],
     ...given,
-  };
+  } as WaveView;
 }
 
 export interface BuildGiven {

@@ -25,7 +25,7 @@ const sumOf = (sums: readonly SpendingSum[]): SpendingSum =>
 /** What each of these builds has spent on models. */
 async function spentOf(store: Store, builds: readonly { readonly id: string }[]): Promise<(id: string) => SpendingSum> {
   const rows = await store.buildSpending.list({ buildId: builds.map(({ id }) => id) });
-  const known = new Map(rows.map((row) => [row.buildId, row]));
+  const known = new Map<string, (typeof rows)[number]>(rows.map((row) => [row.buildId, row]));
   return (id) => {
     const { spentTokens = 0, spentMicroUsd = 0, unpricedCalls = 0 } = known.get(id) ?? {};
     return { tokens: spentTokens, microUsd: spentMicroUsd, unpricedCalls };

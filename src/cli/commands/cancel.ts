@@ -1,4 +1,5 @@
 import type { BuildView } from "../../coordinator/build/read-build.ts";
+import type { ProjectId } from "../../domain/ids.ts";
 import type { Context } from "../context.ts";
 import { tellEnd } from "../drive.ts";
 import { exit } from "../errors.ts";
@@ -45,7 +46,7 @@ async function end(context: Context, session: Session, presenter: Presenter, nam
 async function untilCancelled(
   session: Session,
   presenter: Presenter,
-  { buildId, projectId }: { buildId: string; projectId: string },
+  { buildId, projectId }: { buildId: string; projectId: ProjectId },
 ): Promise<BuildView> {
   const { database, close } = await openStore(session.config, "cancel");
   try {

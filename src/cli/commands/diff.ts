@@ -1,4 +1,5 @@
 import { WavesmithError } from "../../domain/errors.ts";
+import type { ProjectId } from "../../domain/ids.ts";
 import type { Context } from "../context.ts";
 import { exit } from "../errors.ts";
 import { findBuild } from "../find-build.ts";
@@ -11,7 +12,7 @@ export interface DiffOptions {
 }
 
 interface Span {
-  readonly projectId: string;
+  readonly projectId: ProjectId;
   readonly from: string;
   readonly to: string;
 }
@@ -40,7 +41,7 @@ export function diff(context: Context, name: string, options: DiffOptions): Prom
       const nothing: Nothing = (message) => new WavesmithError("not-found", message, { remedy });
       const span = await spanOf({ store, buildId, nothing }, options);
       const workspace = await createWorkspaceFor(config);
-      const projectId = span.projectId as never;
+      const { projectId } = span;
       if (context.json)
         context.out.json({ ...span, files: await workspace.changedFiles(projectId, span.from, span.to) });
       else context.out.raw(await workspace.diff(projectId, span.from, span.to, { maxBytes }));
@@ -67,7 +68,7 @@ async function spanOf(looked: Looked, { task, wave }: DiffOptions): Promise<Span
   return { projectId, from: baseSha, to: headSha };
 }
 
-async function taskSpan({ store, buildId, nothing }: Looked, projectId: string, key: string): Promise<Span> {
+async function taskSpan({ store, buildId, nothing }: Looked, projectId: ProjectId, key: string): Promise<Span> {
   const task = await store.tasks.find({ buildId, key });
   if (task === null) throw nothing(`build ${buildId} has no task ${key}`);
   const attempts = await store.attempts.list({ taskId: task.id }, { by: "number" });
@@ -76,7 +77,7 @@ async function taskSpan({ store, buildId, nothing }: Looked, projectId: string, 
   return { projectId, from: kept.baseSha, to: kept.commitSha! };
 }
 
-async function waveSpan({ store, buildId, nothing }: Looked, projectId: string, text: string): Promise<Span> {
+async function waveSpan({ store, buildId, nothing }: Looked, projectId: ProjectId, text: string): Promise<Span> {
   if (!/^\d{1,6}$/.test(text)) {
     throw new WavesmithError("usage", `--wave ${text} is no number of a wave`, { remedy: "waves are counted from 1" });
   }

@@ -32,7 +32,7 @@ export function exec(
   input: InputStream = process.stdin,
 ): Promise<number> {
   return withSandbox(context, name, async (app, sandbox) => {
-    const before = await app.ports.driver(sandbox.driver).find(sandbox.projectId as never);
+    const before = await app.ports.driver(sandbox.driver).find(sandbox.projectId);
     const endpoint = await startedSandbox(app, sandbox);
     try {
       return await run(context, endpoint, { argv, input, key: app.ports.ids("job") });

@@ -125,11 +125,11 @@ function stateOf({ state, reason }: SandboxRow): string {
 const usageOf = (app: App, { driver, projectId }: SandboxRow): Promise<SandboxUsage | null> =>
   app.ports
     .driver(driver)
-    .usage(projectId as never)
+    .usage(projectId)
     .catch(() => null);
 
 async function idleTime(app: App, { driver, projectId }: SandboxRow): Promise<number | null> {
-  const endpoint = await app.ports.driver(driver).find(projectId as never);
+  const endpoint = await app.ports.driver(driver).find(projectId);
   const health = await endpoint?.guest.health().catch(() => null); // it has just ended
   return health?.idleMs ?? null;
 }

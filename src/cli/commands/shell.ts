@@ -19,10 +19,10 @@ export function shell(context: Context, name: string, taskKey: string | undefine
     const build = await app.store.builds.get({ id: buildId });
     const sha = await headOf(app, buildId, taskKey);
     const { ensureSandbox } = await import("../../coordinator/sandboxes/sandboxes.ts");
-    const before = await app.ports.driver(build.sandboxDriver).find(build.projectId as never);
+    const before = await app.ports.driver(build.sandboxDriver).find(build.projectId);
     const { guest } = await ensureSandbox(app.ports, build);
     const treePath = `trees/${buildId}/shell-${process.pid}`;
-    await app.ports.workspace.openTree({ projectId: build.projectId as never, guest, treePath, sha, reuse: false });
+    await app.ports.workspace.openTree({ projectId: build.projectId, guest, treePath, sha, reuse: false });
     if (!context.json) context.out.note(`temporary checkout of ${sha.slice(0, 12)}; changes are discarded on exit`);
     try {
       return await converse(guest, treePath);

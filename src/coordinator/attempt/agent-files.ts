@@ -1,5 +1,6 @@
 import { posix } from "node:path";
 import { type AgentLink, agentFilesAmong, isAgentFile } from "../../domain/agent-files.ts";
+import type { ProjectId } from "../../domain/ids.ts";
 import type { SandboxEndpoint } from "../../sandbox/port.ts";
 import type { AttemptInContext, AttemptRow, TaskRow } from "../../store/port.ts";
 import type { ChangedFile } from "../../workspace/port.ts";
@@ -63,7 +64,7 @@ const known = new Map<string, Promise<AgentLink[]>>();
  * The links of a commit that agents read as instructions, such as `CLAUDE.md -> docs/guide.md`.
  * Asked of git once a commit.
  */
-function agentLinks(ports: Ports, projectId: string, sha: string): Promise<AgentLink[]> {
+function agentLinks(ports: Ports, projectId: ProjectId, sha: string): Promise<AgentLink[]> {
   const found = known.get(sha) ?? findLinks(ports, projectId, sha);
   known.set(sha, found);
   found.catch(() => known.delete(sha)); // It is told where it is awaited.
@@ -72,11 +73,10 @@ function agentLinks(ports: Ports, projectId: string, sha: string): Promise<Agent
   return found;
 }
 
-async function findLinks({ workspace }: Ports, projectId: string, sha: string): Promise<AgentLink[]> {
-  const files = await workspace.listFiles(projectId as never, sha);
+async function findLinks({ workspace }: Ports, projectId: ProjectId, sha: string): Promise<AgentLink[]> {
+  const files = await workspace.listFiles(projectId, sha);
   const links = new Set(files.filter(({ mode }) => mode === linkMode).map(({ path }) => path));
-  const read = async (path: string) =>
-    (await workspace.readBlob(projectId as never, sha, path))?.toString("utf8") ?? "";
+  const read = async (path: string) => (await workspace.readBlob(projectId, sha, path))?.toString("utf8") ?? "";
   const found: AgentLink[] = [];
   for (const path of [...links].filter(isAgentFile)) {
     const target = await follow(path, links, read);
@@ -138,9 +138,9 @@ async function plantedInShared(
 async function differs(
   { workspace }: Ports,
   guest: SandboxEndpoint["guest"],
-  { attempt, projectId, file, baseSha }: { attempt: AttemptRow; projectId: string; file: string; baseSha: string },
+  { attempt, projectId, file, baseSha }: { attempt: AttemptRow; projectId: ProjectId; file: string; baseSha: string },
 ): Promise<boolean> {
-  const before = await workspace.readBlob(projectId as never, baseSha, file);
+  const before = await workspace.readBlob(projectId, baseSha, file);
   const now = await guest.readFile(`${attempt.treePath}/${file}`).catch(() => null); // A link that leads out cannot be read.
   return before === null || now === null || !before.equals(now);
 }

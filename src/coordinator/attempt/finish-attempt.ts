@@ -1,6 +1,7 @@
 import type { AgentEnd } from "../../agents/port.ts";
 import { isDiskFull, saysDiskFull } from "../../domain/disk-full.ts";
 import type { Finding } from "../../domain/finding.ts";
+import type { ProjectId } from "../../domain/ids.ts";
 import type { AttemptOutcome, BuildStatus } from "../../domain/status.ts";
 import type { JobState, SandboxEndpoint } from "../../sandbox/port.ts";
 import type { AttemptRow, StoreTransaction, TaskRow } from "../../store/port.ts";
@@ -272,7 +273,7 @@ async function guardDecidingFiles(
   return reason === null ? judged : { outcome: "refused", reason };
 }
 
-async function checkFix(ports: Ports, projectId: string, attempt: AttemptRow, kept: KeepResult): Promise<Finding[]> {
+async function checkFix(ports: Ports, projectId: ProjectId, attempt: AttemptRow, kept: KeepResult): Promise<Finding[]> {
   return ports.gates.staticChecks({
     changed: kept.changed,
     secrets: {},
@@ -313,7 +314,7 @@ export async function settleAttempt(ports: Ports, refer: AttemptRefer): Promise<
   if (attempt.kind !== "task" && attempt.verdict?.outcome === "succeeded" && attempt.commitSha !== null) {
     // A projection of the row below: repeated with the same values after a crash.
     const ref = waveRef(attempt.buildId, wave.number);
-    await ports.workspace.moveRef(build.projectId as never, ref, attempt.commitSha, attempt.baseSha);
+    await ports.workspace.moveRef(build.projectId, ref, attempt.commitSha, attempt.baseSha);
   }
   await writePlanOut(ports, loaded);
   await ports.store.transaction("settle-attempt", async (transaction) => {

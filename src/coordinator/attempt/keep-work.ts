@@ -75,9 +75,7 @@ async function dropBulky(ports: Ports, { guest }: SandboxEndpoint, loaded: Attem
     timeoutMs: 60_000,
     maxBytes: 1024 * 1024,
   });
-  const known = new Set(
-    (await ports.workspace.listFiles(build.projectId as never, attempt.baseSha)).map((file) => file.path),
-  );
+  const known = new Set((await ports.workspace.listFiles(build.projectId, attempt.baseSha)).map((file) => file.path));
   const dropped: string[] = [];
   const parts = found.stdout.split("\0");
   for (let index = 0; index + 1 < parts.length; index += 2) {
@@ -102,7 +100,7 @@ export async function keepTree(
   const only = ownWrites(loaded);
   if ((await endpoint.guest.stat(attempt.treePath)) === null) return null;
   const keep = ports.workspace.keepTree({
-    projectId: build.projectId as never,
+    projectId: build.projectId,
     guest: endpoint.guest,
     treePath: attempt.treePath,
     base: attempt.baseSha,

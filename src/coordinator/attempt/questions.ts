@@ -1,7 +1,7 @@
 import type { QuestionEvent } from "../../agents/port.ts";
 import { messageOf, WavesmithError } from "../../domain/errors.ts";
 import type { GuestClient } from "../../sandbox/port.ts";
-import type { BuildRow, JobRow, QuestionRow, StoreTransaction } from "../../store/port.ts";
+import type { BuildRow, Input, JobRow, QuestionRow, StoreTransaction } from "../../store/port.ts";
 import { answersPath } from "../names.ts";
 import type { Ports } from "../port.ts";
 
@@ -19,7 +19,7 @@ const longestWaitMs = 10 * 60_000;
 export async function recordQuestions(
   transaction: StoreTransaction,
   ports: Pick<Ports, "clock">,
-  job: Pick<JobRow, "key" | "buildId" | "ownerKind" | "ownerId">,
+  job: Input<Pick<JobRow, "key" | "buildId" | "ownerKind" | "ownerId">>,
   events: readonly QuestionEvent[],
 ): Promise<void> {
   const now = ports.clock.now();
@@ -105,7 +105,7 @@ function notWaiting(id: number, row: QuestionRow | null): WavesmithError {
  */
 async function tellHost(ports: Ports, build: BuildRow, question: QuestionRow): Promise<void> {
   try {
-    const endpoint = await ports.driver(build.sandboxDriver).find(build.projectId as never);
+    const endpoint = await ports.driver(build.sandboxDriver).find(build.projectId);
     if (endpoint !== null) await deliver(ports, endpoint.guest, question);
   } catch (error) {
     ports.log.warn(`the answer is in the database, and is brought to the agent a little later: ${messageOf(error)}`);

@@ -63,7 +63,7 @@ async function openTree(
   const sha = sharesTree(attempt) ? await sharedBase(ports, build, wave) : attempt.baseSha;
   const mayHoldWork = sharesTree(attempt) || (await ports.store.jobs.find({ key: attempt.jobKey })) !== null;
   const reuse = mayHoldWork || "since-boot";
-  await ports.workspace.openTree({ projectId: build.projectId as never, guest, treePath, sha, reuse });
+  await ports.workspace.openTree({ projectId: build.projectId, guest, treePath, sha, reuse });
 }
 
 /**
@@ -280,7 +280,7 @@ async function fixPack(ports: Ports, { attempt, build, wave }: LoadedAttempt): P
   const cause =
     attempt.gateRunId === null ? await rejectionOf(ports, attempt) : await gateCause(ports, attempt.gateRunId);
   const members = await waveMembers(ports, wave.id);
-  const changed = await workspace.changedFiles(build.projectId as never, wave.baseSha, attempt.baseSha);
+  const changed = await workspace.changedFiles(build.projectId, wave.baseSha, attempt.baseSha);
   const context: FixContext = {
     plan: build.plan,
     waveNumber: wave.number,

@@ -81,7 +81,7 @@ const busy = (buildId: string, other: string): WavesmithError =>
  */
 export async function personsHead(ports: Ports, build: BuildRow, wave: WaveRow): Promise<string | null> {
   if (wave.headSha === null) return null;
-  const projectId = build.projectId as never;
+  const projectId = build.projectId;
   const branch = await ports.workspace.resolve(projectId, waveRef(build.id, wave.number));
   if (branch === null || branch === wave.headSha) return wave.headSha;
   if (wave.status === "passed" && wave.deliveredAt !== null) {

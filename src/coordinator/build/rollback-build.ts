@@ -74,7 +74,7 @@ const busyProject = (buildId: string, other: string): WavesmithError =>
   );
 
 async function moveMainBack(ports: Ports, build: BuildRow, to: string): Promise<void> {
-  const projectId = build.projectId as never;
+  const projectId = build.projectId;
   const main = await ports.workspace.resolve(projectId, mainRef);
   if (main === to) return;
   const points = await ports.store.restorePoints.list({ buildId: build.id });

@@ -1,5 +1,5 @@
 import type { Brief } from "../../domain/brief.ts";
-import { type BuildId, buildIdForEvent, derivedId } from "../../domain/ids.ts";
+import { type BuildId, buildIdForEvent, derivedId, type ProjectId, type TenantId } from "../../domain/ids.ts";
 import type { NetworkMode } from "../../domain/network.ts";
 import type { Plan } from "../../domain/plan.ts";
 import type { BuildRow, StoreTransaction } from "../../store/port.ts";
@@ -10,11 +10,11 @@ import { ensureSandbox } from "../sandboxes/sandboxes.ts";
 import { sweepTrees } from "../wave/sweep-trees.ts";
 
 export const defaultTenant = "default";
-const tenantIdFor = (tenant: string): string => derivedId("tenant", tenant);
+const tenantIdFor = (tenant: string): TenantId => derivedId("tenant", tenant);
 /**
  * A project's id follows from its tenant and name, so that everybody who names it finds the same.
  */
-export const projectIdFor = (tenant: string, project: string): string => derivedId("project", tenant, project);
+export const projectIdFor = (tenant: string, project: string): ProjectId => derivedId("project", tenant, project);
 
 export interface BuildRequest {
   readonly eventId: string;
@@ -95,7 +95,7 @@ export async function admitBuild(ports: Ports, buildId: string): Promise<boolean
 export async function prepareRepository(ports: Ports, buildId: string): Promise<void> {
   const build = await ports.store.builds.get({ id: buildId });
   if (build.status !== "running" || build.baseSha !== null) return;
-  const projectId = build.projectId as never;
+  const projectId = build.projectId;
   await ports.workspace.prepare(projectId, build.plan.source, build.createdAt);
   const main = await ports.workspace.resolve(projectId, mainRef);
   const tag = restoreRef(buildId, 0);
@@ -117,7 +117,7 @@ export async function prepareSandbox(ports: Ports, buildId: string): Promise<voi
     if (path !== `homes/${buildId}`) await guest.remove(path, { recursive: true });
   }
   await sweepTrees(ports, build, guest);
-  await ports.workspace.syncVolume(build.projectId as never, guest, build.headSha!);
+  await ports.workspace.syncVolume(build.projectId, guest, build.headSha!);
 }
 
 /**

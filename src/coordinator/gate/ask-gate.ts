@@ -56,7 +56,7 @@ export async function askStage(
 
 /** What an agent of a gate is told of the wave. */
 export async function waveContext(ports: Ports, { run, build, wave }: RunInWave) {
-  const projectId = build.projectId as never;
+  const projectId = build.projectId;
   const changed = await ports.workspace.changedFiles(projectId, wave.baseSha, run.sha);
   return {
     plan: build.plan,

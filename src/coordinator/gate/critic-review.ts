@@ -141,7 +141,7 @@ function complain({ gates }: Ports, loaded: RunInWave, message: string): Reviewe
 async function firstReview(ports: Ports, { run, build, wave }: RunInWave, text: string): Promise<Reviewed> {
   const { critic } = build.plan.gates;
   if (critic === false) throw new Error("the critic is switched off");
-  const projectId = build.projectId as never;
+  const projectId = build.projectId;
   const found = ports.gates.parseReview(text);
   const sorted = await ports.gates.sortReview(found, {
     block: critic.block,

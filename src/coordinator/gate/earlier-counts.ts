@@ -23,7 +23,7 @@ export async function passedBelow(
   const where = { buildId: builds.map(({ id }) => id), gate, verdict: "passed" as const };
   const runs = await store.gateRuns.list(where, { by: "endedAt", descending: true, limit: mostRuns });
   for (const run of runs) {
-    if (run.sha === sha || (await workspace.isAncestor(projectId as never, run.sha, sha))) return run;
+    if (run.sha === sha || (await workspace.isAncestor(projectId, run.sha, sha))) return run;
   }
   return null;
 }

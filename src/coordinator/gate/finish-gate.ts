@@ -264,7 +264,7 @@ async function judgeChecks(
   const { run, build, wave, tasks } = loaded;
   const settings = build.plan.gates.critic;
   if (settings === false) throw new Error("the critic is switched off");
-  const changed = await ports.workspace.changedFiles(build.projectId as never, wave.baseSha, run.sha);
+  const changed = await ports.workspace.changedFiles(build.projectId, wave.baseSha, run.sha);
   const members = tasks.filter((task) => task.waveId === wave.id && task.status === "completed");
   const everyMay = members.length > 0 && members.every((task) => task.definition.mayChangeTests);
   // A fix declares nothing: it may change the agents' files that a task of its wave names.
@@ -359,7 +359,7 @@ async function fixChanges(ports: Ports, { build, wave }: LoadedGate, everyMay: b
   const changes = [];
   for (const fix of fixes) {
     if (fix.commitSha === null) continue;
-    const files = await ports.workspace.changedFiles(build.projectId as never, fix.baseSha, fix.commitSha);
+    const files = await ports.workspace.changedFiles(build.projectId, fix.baseSha, fix.commitSha);
     changes.push({ taskKey: "fix", writes: null, mayChangeTests: everyMay, files: files.map((file) => file.path) });
   }
   return changes;

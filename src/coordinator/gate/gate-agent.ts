@@ -1,5 +1,6 @@
 import type { AddedCheck, AddedChecks } from "../../domain/added-checks.ts";
 import { WavesmithError } from "../../domain/errors.ts";
+import type { ProjectId } from "../../domain/ids.ts";
 import { agentSpecFor } from "../../domain/plan.ts";
 import type { ProposedCheck } from "../../gates/port.ts";
 import type { JobState, SandboxEndpoint, StageSpec } from "../../sandbox/port.ts";
@@ -134,9 +135,9 @@ function refusalOf({ workspaceRoot }: SandboxEndpoint, { command }: ProposedChec
 }
 
 /** Files and folders of a commit. */
-async function committedPaths({ workspace }: Ports, projectId: string, sha: string): Promise<ReadonlySet<string>> {
+async function committedPaths({ workspace }: Ports, projectId: ProjectId, sha: string): Promise<ReadonlySet<string>> {
   const known = new Set<string>();
-  for (const { path } of await workspace.listFiles(projectId as never, sha as never)) {
+  for (const { path } of await workspace.listFiles(projectId, sha)) {
     const parts = path.split("/");
     for (let length = 1; length <= parts.length; length += 1) known.add(parts.slice(0, length).join("/"));
   }

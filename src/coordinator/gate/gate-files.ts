@@ -119,7 +119,7 @@ async function spanOf(
 ): Promise<Pick<GateFileChange, "before" | "after" | "changed">> {
   if (attempt.kind !== "fix") return { before: attempt.baseSha, after, changed };
   const own = new Set(changed.flatMap(({ path, from }) => [path, from ?? path]));
-  const since = await ports.workspace.changedFiles(build.projectId as never, wave.baseSha, after);
+  const since = await ports.workspace.changedFiles(build.projectId, wave.baseSha, after);
   return {
     before: wave.baseSha,
     after,

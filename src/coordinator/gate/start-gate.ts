@@ -257,7 +257,7 @@ async function openGate(ports: Ports, { run, build, wave }: LoadedGate): Promise
   const endpoint = await ensureSandbox(ports, build);
   for (const key of jobKeysOf(run).slice(0, -1)) await dropJob(ports, endpoint, key);
   await ports.workspace.openTree({
-    projectId: build.projectId as never,
+    projectId: build.projectId,
     guest: endpoint.guest,
     treePath: gateTreePath(wave.number, run),
     sha: run.sha,
@@ -318,7 +318,7 @@ function integrationStages(
 }
 
 export async function criticChecks(ports: Ports, { run, build, wave }: LoadedGate) {
-  const changed = await ports.workspace.changedFiles(build.projectId as never, wave.baseSha, run.sha);
+  const changed = await ports.workspace.changedFiles(build.projectId, wave.baseSha, run.sha);
   return ports.gates.syntaxChecks(changed);
 }
 

@@ -1,5 +1,4 @@
 import { messageOf } from "../../domain/errors.ts";
-import type { ProjectId } from "../../domain/ids.ts";
 import type { BuildRow } from "../../store/port.ts";
 import type { Ports } from "../port.ts";
 
@@ -18,7 +17,7 @@ export async function withDenials(
   try {
     if (build.network === "none") return reason + refusedText(await refusedSince(ports, build, since));
     if (build.network !== "allowlist") return reason;
-    const projectId = build.projectId as ProjectId;
+    const projectId = build.projectId;
     const unreachable = await ports.egress.unreachable(projectId, since);
     return reason + deniedText(await ports.egress.denied(projectId, since)) + unreachableText(unreachable);
   } catch (error) {
@@ -35,7 +34,7 @@ async function refusedSince(
   { projectId, sandboxDriver }: Pick<BuildRow, "projectId" | "sandboxDriver">,
   since: Date,
 ): Promise<string[]> {
-  const endpoint = await ports.driver(sandboxDriver).find(projectId as ProjectId);
+  const endpoint = await ports.driver(sandboxDriver).find(projectId);
   const { egress } = (await endpoint?.guest.health()) ?? { egress: null };
   return (egress?.refused ?? []).filter(({ at }) => new Date(at) >= since).map(({ host }) => host);
 }

@@ -1,5 +1,6 @@
 import { createHash } from "node:crypto";
 import { posix } from "node:path";
+import type { ProjectId } from "../../domain/ids.ts";
 import type { Plan } from "../../domain/plan.ts";
 import type { GuestClient, SandboxEndpoint, StageSpec } from "../../sandbox/port.ts";
 import type { BuildRow, JobRow } from "../../store/port.ts";
@@ -32,7 +33,7 @@ export interface SetupFrame {
   readonly ports: Ports;
   readonly endpoint: SandboxEndpoint;
   readonly plan: Plan;
-  readonly projectId: string;
+  readonly projectId: ProjectId;
   readonly sha: string;
   readonly treePath: string;
   /** Other jobs work in this tree, too: it is set up once, with the plan's variables alone. */
@@ -107,7 +108,7 @@ async function setupHash(frame: SetupFrame, setup: Setup): Promise<string> {
   const env = Object.entries({ ...frame.plan.env, ...(frame.shared === true ? {} : frame.env) }).sort();
   const hash = createHash("sha256").update(JSON.stringify([setup.run, env]));
   for (const path of setup.cache) {
-    const blob = await frame.ports.workspace.readBlob(frame.projectId as never, frame.sha, path, {
+    const blob = await frame.ports.workspace.readBlob(frame.projectId, frame.sha, path, {
       maxBytes: 16 * mebibyte,
     });
     hash.update(`\0${path}\0`).update(blob ?? "absent");
@@ -153,7 +154,7 @@ async function fill(
   const treePath = fillTree(key);
   await endpoint.guest.remove(untrustedFolder, { recursive: true });
   await ports.workspace.openTree({
-    projectId: build.projectId as never,
+    projectId: build.projectId,
     guest: endpoint.guest,
     treePath,
     sha,

@@ -1,4 +1,3 @@
-import type { SandboxId } from "../../domain/ids.ts";
 import type { JobState, SandboxDriver, SandboxEndpoint, SandboxInfo } from "../../sandbox/port.ts";
 import type { BuildRow, JobRow, PreviewRow } from "../../store/port.ts";
 import { lostState } from "../job/job-stages.ts";
@@ -48,7 +47,7 @@ export function openPreviewSandbox(ports: Ports, build: BuildRow, row: PreviewRo
     if (present?.sandboxId !== sandboxId) await driver.remove(projectId, { volume: true });
     const endpoint = await driver.ensure({
       projectId,
-      sandboxId: sandboxId as SandboxId,
+      sandboxId: sandboxId!,
       tenantId: build.tenantId,
       network: networkPolicyOf(build),
       limits: ports.sandboxPolicy.limits,
@@ -56,7 +55,7 @@ export function openPreviewSandbox(ports: Ports, build: BuildRow, row: PreviewRo
     // A start that was given up must not begin after all.
     await endUnshownJobs(ports, build, endpoint, "it is started again");
     // From the authority, never from the project's volume, which agents write.
-    await ports.workspace.syncVolume(build.projectId as never, endpoint.guest, sha);
+    await ports.workspace.syncVolume(build.projectId, endpoint.guest, sha);
     return endpoint;
   });
 }

@@ -1,4 +1,3 @@
-import type { ProjectId } from "../../domain/ids.ts";
 import type { SandboxEndpoint } from "../../sandbox/port.ts";
 import type { SandboxRow } from "../../store/port.ts";
 import type { Ports } from "../port.ts";
@@ -38,7 +37,7 @@ export async function recordBoot(
 export async function settleIntent(ports: Ports, row: SandboxRow): Promise<boolean> {
   const present = await ports.store.sandboxes.find({ id: row.id, state: "wanted", checkedAt: row.checkedAt });
   if (present === null) return false;
-  const found = await ports.driver(row.driver).find(row.projectId as ProjectId);
+  const found = await ports.driver(row.driver).find(row.projectId);
   if (found !== null) {
     // Whoever started it died before he could write it down.
     await recordBoot(ports, present, found);

@@ -43,7 +43,7 @@ export function watchedEndpoint(endpoint: SandboxEndpoint): SandboxEndpoint {
  */
 export async function endDistrusted(ports: Ports, row: SandboxRow, why: string): Promise<void> {
   ports.log.warn(`sandbox ${row.id} is replaced: ${why}`);
-  await ports.driver(row.driver).stop(row.projectId as never);
+  await ports.driver(row.driver).stop(row.projectId);
   await noteLoss(ports, row, `replaced: ${why}`);
   if (row.bootId !== null) caught.delete(row.bootId);
 }

@@ -1,5 +1,4 @@
 import { messageOf } from "../../domain/errors.ts";
-import type { ProjectId } from "../../domain/ids.ts";
 import type { GuestHealth } from "../../sandbox/port.ts";
 import type { SandboxRow, Tables } from "../../store/port.ts";
 import type { Ports } from "../port.ts";
@@ -173,6 +172,6 @@ async function isAtWork(ports: Ports, row: SandboxRow, limitMs: number): Promise
 
 /** Null when it does not run: there is nothing at work then. */
 async function healthOf(ports: Ports, row: SandboxRow): Promise<GuestHealth | null> {
-  const endpoint = await ports.driver(row.driver).find(row.projectId as ProjectId);
+  const endpoint = await ports.driver(row.driver).find(row.projectId);
   return endpoint === null ? null : endpoint.guest.health();
 }

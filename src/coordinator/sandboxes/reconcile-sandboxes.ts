@@ -1,5 +1,4 @@
 import { messageOf } from "../../domain/errors.ts";
-import type { ProjectId } from "../../domain/ids.ts";
 import type { SandboxDriver, SandboxInfo } from "../../sandbox/port.ts";
 import type { SandboxRow } from "../../store/port.ts";
 import { isPreviewPlace } from "../names.ts";
@@ -116,7 +115,7 @@ async function endOrAdopt(ports: Ports, row: SandboxRow): Promise<boolean> {
   const { id, state, bootId } = row;
   const present = await ports.store.sandboxes.find({ id, state, ...(bootId === null ? {} : { bootId }) });
   if (present === null) return false;
-  const found = await ports.driver(row.driver).find(row.projectId as ProjectId);
+  const found = await ports.driver(row.driver).find(row.projectId);
   if (found !== null && (await found.guest.health()).activeJobs > 0) {
     await recordBoot(ports, present, found);
     return false;

@@ -1,6 +1,5 @@
 import type { Readable } from "node:stream";
 import { WavesmithError } from "../../domain/errors.ts";
-import type { ProjectId } from "../../domain/ids.ts";
 import type { SandboxRow, SnapshotRow, StoreTransaction } from "../../store/port.ts";
 import type { Ports } from "../port.ts";
 import { counted } from "./counted.ts";
@@ -48,7 +47,7 @@ async function restoreAlone(ports: Ports, snapshot: SnapshotRow, { onProgress }:
     const archive = counted(await open(ports, snapshot), (bytes) => onProgress?.("unpacking", bytes));
     // Its next start is under the limits of today.
     const how = { format: snapshot.format, maxBytes: ports.sandboxPolicy.limits.diskBytes };
-    await ports.driver(row.driver).restore(snapshot.projectId as ProjectId, archive, how);
+    await ports.driver(row.driver).restore(snapshot.projectId, archive, how);
   } catch (error) {
     await giveWordBack(ports, row);
     throw error;
@@ -81,7 +80,7 @@ async function refuseWhileBuilding(tables: Pick<StoreTransaction, "builds">, pro
 }
 
 async function refuseAtWork(ports: Ports, row: SandboxRow): Promise<void> {
-  const endpoint = await ports.driver(row.driver).find(row.projectId as ProjectId);
+  const endpoint = await ports.driver(row.driver).find(row.projectId);
   const activeJobs = endpoint === null ? 0 : (await endpoint.guest.health()).activeJobs;
   if (activeJobs === 0) return;
   throw new WavesmithError(
@@ -97,7 +96,7 @@ async function refuseAtWork(ports: Ports, row: SandboxRow): Promise<void> {
 async function giveWordBack(ports: Ports, row: SandboxRow): Promise<void> {
   if (row.state !== "running") return;
   const { id, bootId, reason } = row;
-  const found = await ports.driver(row.driver).find(row.projectId as ProjectId);
+  const found = await ports.driver(row.driver).find(row.projectId);
   if (found?.bootId === bootId) {
     await ports.store.sandboxes.update({ id, bootId, state: "stopped" }, { state: "running", reason });
     return;

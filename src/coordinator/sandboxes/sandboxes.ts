@@ -1,5 +1,4 @@
 import { messageOf } from "../../domain/errors.ts";
-import type { ProjectId, SandboxId } from "../../domain/ids.ts";
 import type { SandboxDriver, SandboxEndpoint } from "../../sandbox/port.ts";
 import type { BuildRow, SandboxRow } from "../../store/port.ts";
 import type { Ports } from "../port.ts";
@@ -45,7 +44,7 @@ async function use(ports: Ports, { id, bootId, usedAt }: SandboxRow): Promise<bo
 
 /** Whether what runs is what the row tells of. */
 async function isThere(ports: Ports, row: SandboxRow): Promise<boolean> {
-  const found = await driverOf(ports, row).find(row.projectId as ProjectId);
+  const found = await driverOf(ports, row).find(row.projectId);
   return found !== null && found.bootId === row.bootId;
 }
 
@@ -63,8 +62,8 @@ async function taken(ports: Ports, build: BuildRow, row: SandboxRow): Promise<Sa
 
 async function ensured(ports: Ports, build: BuildRow, row: SandboxRow): Promise<SandboxEndpoint> {
   const endpoint = await driverOf(ports, row).ensure({
-    projectId: build.projectId as ProjectId,
-    sandboxId: row.id as SandboxId,
+    projectId: build.projectId,
+    sandboxId: row.id,
     tenantId: build.tenantId,
     network: networkPolicyOf(build),
     limits: row.limits ?? ports.sandboxPolicy.limits,

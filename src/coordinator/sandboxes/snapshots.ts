@@ -1,5 +1,4 @@
 import { messageOf, WavesmithError } from "../../domain/errors.ts";
-import type { ProjectId } from "../../domain/ids.ts";
 import type { ArchiveFormat } from "../../sandbox/port.ts";
 import type { SandboxRow, SnapshotRow } from "../../store/port.ts";
 import type { Ports } from "../port.ts";
@@ -74,7 +73,7 @@ async function write(
     expiresAt,
   });
   try {
-    const packed = await ports.driver(driver).pack(projectId as ProjectId, format);
+    const packed = await ports.driver(driver).pack(projectId, format);
     const kept = await ports.snapshots.put(
       id,
       format,

@@ -1,4 +1,3 @@
-import type { ProjectId } from "../../domain/ids.ts";
 import type { SandboxRow, StoreTransaction } from "../../store/port.ts";
 import type { Ports } from "../port.ts";
 import { bootSubject, presentStates, tellSandbox, withSandboxAlone, withVolumeAlone } from "./sandbox-events.ts";
@@ -40,7 +39,7 @@ async function withAll(ports: Ports, projectId: string, work: () => Promise<void
  * more; tells of it. Under its lock.
  */
 export async function finishStop(ports: Ports, before: SandboxRow, reason: string): Promise<void> {
-  await ports.driver(before.driver).stop(before.projectId as ProjectId);
+  await ports.driver(before.driver).stop(before.projectId);
   await ports.store.transaction("sandbox-stop", async (transaction) => {
     const { id, bootId } = before;
     const [stopped] = await transaction.sandboxes.update(
@@ -58,7 +57,7 @@ export async function finishRemoval(
   row: SandboxRow,
   { volume, reason }: { volume: boolean; reason: string },
 ): Promise<void> {
-  await ports.driver(row.driver).remove(row.projectId as ProjectId, { volume });
+  await ports.driver(row.driver).remove(row.projectId, { volume });
   await ports.store.transaction("sandbox-remove", async (transaction) => {
     const removed = { state: "removed", reason, removedAt: ports.clock.now() } as const;
     const [changed] = await transaction.sandboxes.update({ id: row.id, state: presentStates }, removed);

@@ -1,5 +1,4 @@
 import { messageOf, WavesmithError } from "../../domain/errors.ts";
-import type { ProjectId } from "../../domain/ids.ts";
 import type { GuestHealth } from "../../sandbox/port.ts";
 import type { SandboxRow } from "../../store/port.ts";
 import { setupCacheFolder } from "../names.ts";
@@ -59,7 +58,7 @@ export async function requireVolumeRoom(ports: Ports, projectId: string, jobKey:
 
 /** Drops what `setup` left for other trees; they set up again. */
 async function dropSetupCache(ports: Ports, { driver, projectId }: SandboxRow): Promise<void> {
-  const endpoint = await ports.driver(driver).find(projectId as ProjectId);
+  const endpoint = await ports.driver(driver).find(projectId);
   await endpoint?.guest.remove(setupCacheFolder, { recursive: true });
 }
 
@@ -70,7 +69,7 @@ async function dropSetupCache(ports: Ports, { driver, projectId }: SandboxRow): 
 async function whyOver(ports: Ports, row: SandboxRow): Promise<string | null> {
   const driver = ports.driver(row.driver);
   if ((await driver.capabilities()).disk !== "watched") return null;
-  const takes = await driver.volumeBytes(row.projectId as ProjectId, countMs);
+  const takes = await driver.volumeBytes(row.projectId, countMs);
   if (takes === null) return uncounted(ports, row);
   const { diskBytes: most } = row.limits ?? ports.sandboxPolicy.limits;
   const reason = takes > most ? `its volume takes ${mebibytes(takes)} of at most ${mebibytes(most)}` : null;

@@ -1,6 +1,5 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { messageOf } from "../../domain/errors.ts";
-import type { ProjectId } from "../../domain/ids.ts";
 import type { GuestHealth, SandboxEndpoint } from "../../sandbox/port.ts";
 import type { SandboxRow } from "../../store/port.ts";
 import type { Ports } from "../port.ts";
@@ -92,7 +91,7 @@ async function look(ports: Ports, row: SandboxRow): Promise<Seen> {
 }
 
 const findWithin = (ports: Ports, { driver, projectId }: SandboxRow): Promise<SandboxEndpoint | null> =>
-  within(ports.driver(driver).find(projectId as ProjectId), "its driver");
+  within(ports.driver(driver).find(projectId), "its driver");
 
 async function within<Result>(asked: Promise<Result>, who: string): Promise<Result> {
   const over = new AbortController();
@@ -116,7 +115,7 @@ async function gone(ports: Ports, row: SandboxRow): Promise<boolean> {
     ports,
     row.projectId,
     async () => {
-      const found = await ports.driver(row.driver).find(row.projectId as ProjectId);
+      const found = await ports.driver(row.driver).find(row.projectId);
       return found === null && (await noteLoss(ports, row, await whyGone(ports, row)));
     },
     { wait: false },

@@ -26,7 +26,7 @@ export async function moveMain(ports: Ports, buildId: string, waveNumber: number
   const passed = await loadPassed(ports, buildId, waveNumber);
   if (passed === null) return;
   const { wave, build, sha } = passed;
-  const projectId = build.projectId as never;
+  const projectId = build.projectId;
   const main = await ports.workspace.resolve(projectId, mainRef);
   const forward = main === null || (await ports.workspace.isAncestor(projectId, main, sha));
   const done = main !== null && (await ports.workspace.isAncestor(projectId, sha, main));
@@ -37,7 +37,7 @@ export async function moveMain(ports: Ports, buildId: string, waveNumber: number
 }
 
 function mainMoved(ports: Ports, { wave, build, sha }: Passed, main: string): WavesmithError {
-  const repository = ports.workspace.repositoryPath(build.projectId as never);
+  const repository = ports.workspace.repositoryPath(build.projectId);
   return new WavesmithError(
     "conflict",
     `main of ${repository} was moved to ${main.slice(0, 12)} by somebody else, so wave ${wave.number} (${sha.slice(0, 12)}) cannot be put on it`,
@@ -50,7 +50,7 @@ export async function refreshJoinedTree(ports: Ports, buildId: string, waveNumbe
   const passed = await loadPassed(ports, buildId, waveNumber);
   if (passed === null) return;
   const { guest } = await ensureSandbox(ports, passed.build);
-  await ports.workspace.syncVolume(passed.build.projectId as never, guest, passed.sha);
+  await ports.workspace.syncVolume(passed.build.projectId, guest, passed.sha);
 }
 
 /** Records the delivery, asks for the preview and for what follows. */

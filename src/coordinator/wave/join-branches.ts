@@ -17,7 +17,7 @@ export interface Branches {
  */
 export async function mergeBranches(ports: Ports, { build, wave, members }: Branches): Promise<JoinResult> {
   return ports.workspace.join({
-    projectId: build.projectId as never,
+    projectId: build.projectId,
     base: wave.baseSha,
     branches: members.flatMap((task) =>
       task.commitSha === null ? [] : [{ taskKey: task.key, title: task.definition.title, commit: task.commitSha }],

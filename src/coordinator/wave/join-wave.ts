@@ -61,7 +61,7 @@ async function placeBranch(
   { head, joined }: JoinResult,
 ): Promise<string> {
   const { workspace } = ports;
-  const projectId = build.projectId as never;
+  const projectId = build.projectId;
   const ref = waveRef(build.id, wave.number);
   const present = await workspace.resolve(projectId, ref);
   if (present !== null && joined.length > 0 && (await workspace.isAncestor(projectId, head, present))) return present;

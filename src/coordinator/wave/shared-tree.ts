@@ -75,7 +75,7 @@ export async function clearPaths(
     }
     if (kept?.commit != null) await ports.store.attempts.update({ id, commitSha: null }, { commitSha: kept.commit });
   }
-  const projectId = build.projectId as never;
+  const projectId = build.projectId;
   const only = ownWrites(loaded);
   await ports.workspace.restorePaths({ projectId, guest: endpoint.guest, treePath, base, only });
 }
@@ -121,7 +121,7 @@ async function findLeftovers(
   for (const attempt of new Map(attempts.map((one) => [one.taskId, one])).values())
     await clearPaths(ports, endpoint, attempt);
   const ref = leftoversRef(build.id, wave.number, sharedTreeAt(treePath)!.epoch);
-  const projectId = build.projectId as never;
+  const projectId = build.projectId;
   const keep = ports.workspace.keepTree({
     projectId,
     guest: endpoint.guest,
@@ -162,7 +162,7 @@ async function unlikeBoth(
   found: string,
 ): Promise<string[]> {
   const differing = async (from: string) => {
-    const files = await ports.workspace.changedFiles(build.projectId as never, from, found);
+    const files = await ports.workspace.changedFiles(build.projectId, from, found);
     return files.flatMap((file) => (file.from === null ? [file.path] : [file.from, file.path]));
   };
   const fromBase = new Set(await differing(wave.baseSha));
@@ -200,7 +200,7 @@ export async function closeTreeOfWave(ports: Ports, buildId: string, waveNumber:
 /** Of a wave that was never joined, such as a cancelled one; a joined one has been looked at. */
 async function keepLeftovers(ports: Ports, { build, wave, treePath }: InTree): Promise<void> {
   const ref = leftoversRef(build.id, wave.number, sharedTreeAt(treePath)!.epoch);
-  if ((await ports.workspace.resolve(build.projectId as never, ref)) !== null) return;
+  if ((await ports.workspace.resolve(build.projectId, ref)) !== null) return;
   const head = await sharedBase(ports, build, wave);
   const found = await findLeftovers(ports, { build, wave, treePath }, { head, conflicts: [] });
   if (found.unclaimed.length > 0) ports.log.warn(`wave ${wave.number}: ${leftoversReason(found)}`);
@@ -230,7 +230,7 @@ export async function failureOfWave(ports: Ports, build: BuildRow, taskId: strin
   if (last?.outcome !== "succeeded" || !sharesTree(last)) return null;
   const wave = await ports.store.waves.get({ id: last.waveId });
   const ref = leftoversRef(build.id, wave.number, wave.epoch);
-  const isIt = wave.status === "failed" && (await ports.workspace.resolve(build.projectId as never, ref)) !== null;
+  const isIt = wave.status === "failed" && (await ports.workspace.resolve(build.projectId, ref)) !== null;
   return isIt ? wave.reason : null;
 }
 

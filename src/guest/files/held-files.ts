@@ -21,11 +21,11 @@ export async function startFileWorker(root: string, onGone: (reason: string) => 
     serialization: "advanced",
     stdio: ["ignore", "ignore", "inherit", "ipc"],
   });
-  const waiting = new Map<number, { resolve: (value: never) => void; reject: (error: Error) => void }>();
+  const waiting = new Map<number, { resolve: (value: unknown) => void; reject: (error: Error) => void }>();
   let last = 0;
   let isClosed = false;
   const ready = new Promise<void>((resolve, reject) => {
-    waiting.set(0, { resolve: resolve as (value: never) => void, reject });
+    waiting.set(0, { resolve: resolve as (value: unknown) => void, reject });
   });
   child.on("message", (answer: FileAnswer) => {
     const asker = waiting.get(answer.id);
@@ -33,7 +33,7 @@ export async function startFileWorker(root: string, onGone: (reason: string) => 
     if ("fault" in answer) {
       const { status, code, message } = answer.fault;
       asker?.reject(new GuestFault(status, code, message));
-    } else asker?.resolve(answer.value as never);
+    } else asker?.resolve(answer.value);
   });
   const gone = (): void => {
     for (const { reject } of waiting.values()) reject(new GuestFault(503, "ending", "the guest's files are closed"));
@@ -47,7 +47,7 @@ export async function startFileWorker(root: string, onGone: (reason: string) => 
     ask: (uid, asked) =>
       new Promise((resolve, reject) => {
         last += 1;
-        waiting.set(last, { resolve: resolve as (value: never) => void, reject });
+        waiting.set(last, { resolve: resolve as (value: unknown) => void, reject });
         child.send({ id: last, uid, asked } satisfies FileRequest);
       }),
     close: () => {
