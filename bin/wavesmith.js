@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-// Plain JavaScript that any Node parses, so that an old one is told what it lacks instead of a
+// Plain JavaScript that any Node parses, so that an old Node prints this message instead of a
 // syntax error.
 import { existsSync } from "node:fs";
 import { fileURLToPath } from "node:url";
@@ -14,14 +14,13 @@ if (major < needed[0] || (major === needed[0] && minor < needed[1])) {
   process.exit(4);
 }
 
-// In a checkout the sources are what counts: a dist/ made before the last `git pull` would run as
-// it was then.
+// A checkout runs its sources, because its dist/ may be older than the last `git pull`.
 const sources = new URL("../src/cli/main.ts", import.meta.url);
 const built = new URL("../dist/main.js", import.meta.url);
 const { main } = existsSync(fileURLToPath(sources)) ? await fromSources() : await import(built.href);
 await main(process);
 
-/** In a checkout: the sources themselves, bundled, or through tsx where no bundle can be kept. */
+/** Loads a checkout's sources: bundled, or through tsx if no bundle can be cached. */
 async function fromSources() {
   try {
     const { bundleSources } = await import("../scripts/bundle-sources.mjs");
@@ -29,7 +28,7 @@ async function fromSources() {
     if (process.argv.includes("--verbose")) process.setSourceMapsEnabled(true);
     return await import(bundle);
   } catch {
-    return throughTsx(); // It says what is wrong with the sources, or that packages are missing.
+    return throughTsx(); // It reports errors in the sources, or missing packages.
   }
 }
 

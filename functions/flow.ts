@@ -7,7 +7,7 @@ import { isDiskFull } from "../src/domain/disk-full.ts";
 import { messageOf, WavesmithError } from "../src/domain/errors.ts";
 import type { DomainEvent } from "../src/domain/events.ts";
 
-/** What every function of the flow is made with. */
+/** What every function of the flow needs. */
 export interface Flow {
   readonly inngest: Inngest.Any;
   readonly ports: Ports;
@@ -17,13 +17,13 @@ export interface Flow {
   /** Whether the disk of the data directory is full now. */
   readonly diskFull: () => boolean;
   /**
-   * What a request asks for: as a command of this machine sent it, else without what only such a
-   * one may say.
+   * The data of a request. Fields that only a command of this machine may set are dropped unless
+   * such a command sent it.
    */
   readonly vetted: (requestId: string, data: Record<string, unknown>) => Promise<Record<string, unknown>>;
   /**
-   * Whether an event came by us, or from somebody with the key of an Inngest server; a dev server
-   * takes any.
+   * Whether an event came from us or from a holder of the Inngest server's key; a dev server
+   * accepts any event.
    */
   readonly isFromUs: (event: DomainEvent) => Promise<boolean>;
 }
@@ -34,14 +34,14 @@ export interface FlowFunction<Data> {
   readonly id: string;
   readonly name: string;
   readonly trigger: string;
-  /** It decides about a build that is there: an event that anybody may have sent is refused. */
+  /** The function decides about an existing build, so events that anyone could send are refused. */
   readonly decides?: true;
   readonly run: (context: { data: Data; eventId: string; step: Verbs }) => Promise<unknown>;
-  /** What becomes of the thing the event is about when every retry has failed. */
+  /** Runs when every retry has failed. */
   readonly failed?: (context: { data: Data; eventId: string; reason: string; step: Verbs }) => Promise<unknown>;
 }
 
-/** Runs a verb as a step with a name people read in Inngest's dashboard. */
+/** Runs a verb as a step; people read its name in Inngest's dashboard. */
 type Verbs = <Result>(name: string, verb: () => Promise<Result>) => Promise<Result>;
 
 const verbs =
@@ -58,15 +58,14 @@ const verbs =
       });
       const retryAfterMs = fullness(answer);
       if (retryAfterMs === null) return answer as Awaited<ReturnType<typeof verb>>;
-      // Between two tries nothing of this process is held, so that what is at work can end and make
-      // room.
+      // Hold nothing between two tries, so that running work can end and free a slot.
       await step.sleep(`wait for a sandbox (${name}, ${turn})`, waitMs(turn, retryAfterMs));
     }
   };
 
 /**
- * Does the verb and sends the events that it has committed: a step of its own for that would be one
- * more commit.
+ * Runs the verb and sends the events it committed. A separate step for that would cost one more
+ * commit.
  */
 async function done<Result>(verb: () => Promise<Result>, { relay }: Flow): Promise<Result> {
   const result = await verb();
@@ -74,13 +73,11 @@ async function done<Result>(verb: () => Promise<Result>, { relay }: Flow): Promi
   return result;
 }
 
-/** What a step answers that could not be done because there was no room for one more sandbox. */
+/** The result of a step that found no free sandbox slot. */
 const fullKey = "wavesmith/full";
-/**
- * With the waits below ten hours; a function may have a thousand steps, and two go into each turn.
- */
+/** Ten hours with the waits below; a function may have a thousand steps, and each try takes two. */
 const mostTurns = 450;
-/** Below the time after which the reconciler asks again on behalf of a build that stands still. */
+/** Shorter than the time after which the reconciler retries for a stalled build. */
 const longestWaitMs = 90_000;
 
 const isFull = (error: unknown): error is WavesmithError & { retryAfterMs: number } =>
@@ -91,20 +88,20 @@ function fullness(answer: unknown): number | null {
   return Number(answer[fullKey]);
 }
 
-/** As soon as was said in the first minutes, then less and less often. */
+/** Uses the given delay for the first minutes, then backs off. */
 const waitMs = (turn: number, retryAfterMs: number): number =>
   Math.min(longestWaitMs, Math.max(retryAfterMs, retryAfterMs * Math.floor(turn / 12)));
 
 const roomWaitMs = 60 * 60_000;
 
-/** A full disk is waited for: verbs can be done again, and retries would be used up in seconds. */
+/** Waits for a full disk, because verbs can be repeated and retries would be used up in seconds. */
 async function withRoom<Result>(verb: () => Promise<Result>, flow: Flow): Promise<Result> {
   const deadline = Date.now() + roomWaitMs;
   for (let delayMs = 500; ; delayMs = Math.min(delayMs * 2, 5_000)) {
     try {
       return await verb();
     } catch (error) {
-      // A program that could not write says so in many ways, so the disk is asked as well.
+      // Programs report a failed write in many ways, so ask the disk as well.
       if (!isDiskFull(error) && (isFinal(error) || !flow.diskFull())) throw error;
       if (Date.now() > deadline) throw error;
       flow.ports.log.warn(`no space left on device: ${messageOf(error)}`);
@@ -113,7 +110,7 @@ async function withRoom<Result>(verb: () => Promise<Result>, flow: Flow): Promis
   }
 }
 
-/** Our errors in Inngest's terms: final, or worth a retry. */
+/** Translates our errors for Inngest: final, or worth a retry. */
 function forInngest(error: unknown): unknown {
   if (!isFinal(error)) return error;
   const remedy = error.remedy === null ? "" : ` (${error.remedy})`;
@@ -142,7 +139,7 @@ export interface CronFunction {
   readonly run: (context: { step: Verbs }) => Promise<unknown>;
 }
 
-/** Something that is done again and again; a time that failed is made good by the next one. */
+/** Repeated work; the next run makes up for a failed one. */
 export function cronFunction(flow: Flow, options: CronFunction): InngestFunction.Any {
   const { id, name, cron } = options;
   const definition = { id, name, retries: 0 as const, triggers: [{ cron }] };
@@ -153,10 +150,7 @@ export interface ChoreFunction extends Omit<CronFunction, "cron"> {
   readonly trigger: Chore;
 }
 
-/**
- * Something that the upkeep asks for when there is work; a time that failed is made good by the
- * next one.
- */
+/** Work that the upkeep requests when there is any; the next run makes up for a failed one. */
 export function choreFunction(flow: Flow, { id, name, trigger, run }: ChoreFunction): InngestFunction.Any {
   const definition = { id, name, retries: 0 as const, triggers: [{ event: trigger }] };
   return flow.inngest.createFunction(definition, ({ step }) => run({ step: verbs(step, flow) }));

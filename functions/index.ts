@@ -19,8 +19,8 @@ import { waveJoin } from "./wave-join.ts";
 import { waveStart } from "./wave-start.ts";
 
 /**
- * Every function: those of the flow of a build in its order, then what is done by the clock: one
- * cron, which asks for the others.
+ * Every function: those of a build in order, then the scheduled ones: one cron that requests the
+ * others.
  */
 export const createFunctions = (flow: Flow): InngestFunction.Any[] => [
   buildStart(flow),

@@ -17,16 +17,13 @@ await bundleEgress();
 copyFiles();
 writeLicences(command);
 
-/** Seen from a source file, everything it reads lies in dist/ as it lies in the checkout. */
+/** Maps a source file to its place in dist/, which is laid out like the checkout. */
 function placeInDist(path) {
   const place = relative(root, path).split(sep).join("/").replace(/\.ts$/, ".js");
   return `new URL(${JSON.stringify(`./${place}`)}, import.meta.url).href`;
 }
 
-/**
- * The egress proxy is a process of its own, started from where src/sandbox/egress/program.ts looks
- * for it.
- */
+/** Bundles the egress proxy's process to where src/sandbox/egress/program.ts looks for it. */
 async function bundleEgress() {
   await build({
     entryPoints: [join(root, "src/sandbox/egress/serve.ts")],

@@ -1,5 +1,5 @@
-// What runs inside sandboxes, each as one file; src/sandbox/guest/guest-program.ts does the same
-// for whoever runs the sources.
+// Bundles the programs that run inside sandboxes, one file each.
+// src/sandbox/guest/guest-program.ts does the same for a checkout.
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { build } from "esbuild";
@@ -21,7 +21,8 @@ export async function bundlePrograms(folder) {
     platform: "node",
     target: "node20",
     logLevel: "silent",
-    // The same bytes as src/sandbox/guest/guest-program.ts makes: the image's label is a hash of them.
+    // The same bytes as from src/sandbox/guest/guest-program.ts, because the image's label is their
+    // hash.
     banner: {
       js: 'import { createRequire as makeRequire } from "node:module"; const require = makeRequire(import.meta.url);',
     },

@@ -1,6 +1,5 @@
-// What a checkout's command runs: the sources as a few files of JavaScript, made once for each
-// content. Loading them one by one through tsx takes longer than everything else a command does
-// before its build begins.
+// Bundles the sources for a checkout's command, and caches the bundle by content. Loading them one
+// by one through tsx takes longer than everything else a command does before its build begins.
 import { createHash } from "node:crypto";
 import { mkdirSync, readdirSync, readFileSync, renameSync, rmSync, statSync } from "node:fs";
 import { join } from "node:path";
@@ -11,7 +10,7 @@ const cache = join(root, "node_modules", ".cache", "wavesmith-sources");
 /** A command that runs as long as this may still load parts of its bundle. */
 const keptMs = 7 * 24 * 3_600_000;
 
-/** The URL of the bundled `src/cli/main.ts`; fails where the cache cannot be written. */
+/** Returns the URL of the bundled `src/cli/main.ts`; fails if the cache cannot be written. */
 export async function bundleSources() {
   const folder = join(cache, contentHash());
   const entry = join(folder, "main.js");
@@ -47,7 +46,7 @@ async function make(folder) {
   try {
     renameSync(draft, folder);
   } catch (error) {
-    // Another command made the same one meanwhile.
+    // Another command made the same bundle first.
     rmSync(draft, { recursive: true, force: true });
     if (statSync(folder, { throwIfNoEntry: false }) === undefined) throw error;
   }

@@ -1,5 +1,5 @@
-// `npm run dev`: an Inngest dev server and `wavesmith serve --engine inngest`, started and ended
-// together. Further words go to `serve`. A dev server that runs already is used and left alone.
+// `npm run dev`: an Inngest dev server and `wavesmith serve --engine inngest`, started and
+// stopped together. Further arguments go to `serve`. A running dev server is used and left alone.
 import { spawn } from "node:child_process";
 import { accessSync, constants, statSync } from "node:fs";
 import { delimiter, join } from "node:path";
@@ -40,12 +40,10 @@ async function startDevServer() {
   }
 }
 
-/**
- * INNGEST_BIN, or what is on PATH: `npx` would download it, and hang for minutes where it cannot.
- */
+/** Finds INNGEST_BIN or a program on PATH; `npx` would download it, or hang offline for minutes. */
 function inngestProgram() {
   const { INNGEST_BIN: named, PATH = "" } = process.env;
-  if (named) return isProgram(named) ? named : give(`INNGEST_BIN is ${named}, which is no program`);
+  if (named) return isProgram(named) ? named : give(`INNGEST_BIN is ${named}, which is not an executable file`);
   const places = PATH.split(delimiter).flatMap((folder) =>
     ["inngest", "inngest-cli"].map((name) => join(folder, name)),
   );
@@ -57,7 +55,7 @@ function isProgram(path) {
     accessSync(path, constants.X_OK);
     return statSync(path).isFile();
   } catch {
-    return false; // not there, or not to be run
+    return false; // missing or not executable
   }
 }
 
@@ -65,12 +63,12 @@ function give(reason) {
   console.error(`
 wavesmith: no Inngest dev server at ${devServer}: ${reason}
   remedy, one of:
-    npm install --global inngest-cli      then again: npm run dev
+    npm install --global inngest-cli      then: npm run dev
     INNGEST_BIN=/path/to/inngest npm run dev
     docker run --rm --network host inngest/inngest inngest dev --no-discovery
-                                          and beside it: npm run dev
+                                          and in another terminal: npm run dev
     INNGEST_DEV=http://HOST:8288 npm run dev   for one that runs elsewhere on this machine
-    npm run wavesmith -- serve            no dev server: the embedded engine does the same, without the dashboard`);
+    npm run wavesmith -- serve            the embedded engine: the same without a dev server and its dashboard`);
   stop();
   process.exit(4);
 }
@@ -96,7 +94,7 @@ function start(command, words, env) {
   return { ended };
 }
 
-/** A terminal has sent Ctrl-C to the children already; whoever asked otherwise has not. */
+/** Stops the children. A terminal's Ctrl-C has reached them already; a plain kill has not. */
 function stop() {
   stopping = true;
   for (const child of children) if (child.exitCode === null) child.kill("SIGTERM");

@@ -46,45 +46,44 @@ import { createWorkspace, holdsCommit } from "./workspace/workspace.ts";
 
 export interface AppOptions {
   readonly config: Config;
-  /** Where warnings go; never standard output. */
+  /** Receives warnings; never standard output. */
   readonly warn: (message: string) => void;
   readonly clock?: () => Date;
   readonly ids?: IdSource;
   readonly crashPoint?: (name: string) => void | Promise<void>;
   /**
-   * How long sandboxes and the embedded Postgres live on when everybody who used them was killed.
+   * How long sandboxes and the embedded Postgres outlive their users if all of those were killed.
    */
   readonly orphanLimitMs?: number;
 }
 
-/** The parts, wired together: what every command works with. */
+/** The parts, wired together, for every command. */
 export interface App {
   readonly config: Config;
   readonly ports: Ports;
   readonly store: Store;
-  /** The functions of the flow, in its order. */
+  /** The functions of the flow, in order. */
   readonly functions: readonly { readonly id: string; readonly name: string }[];
-  /** Drives the builds of these projects, or of every one, until `close`; a set may grow. */
+  /** Drives the builds of these projects, or of every project, until `close`; the set may grow. */
   start(projectIds: "all" | Set<string>): Promise<void>;
   /**
-   * Records and sends events that somebody asks for, such as a build's request. Fails with
-   * `conflict` for an id used before.
+   * Records and sends requested events, such as a build's request. Fails with `conflict` for an id
+   * that was used before.
    */
   send(...events: SentEvent[]): Promise<TakenEvent[]>;
-  /** Rejects when the database cannot be reached. */
+  /** Rejects if the database cannot be reached. */
   ping(): Promise<void>;
   /**
    * Where an Inngest server that reaches us at `origin` calls the functions; null with the embedded
    * engine.
    */
   inngestEndpoint(origin: string): InngestEndpoint | null;
-  /** Sees to cancellations, time limits and lost requests now. */
+  /** Handles cancellations, time limits and lost requests now. */
   reconcile(): Promise<void>;
-  /** That the disk of the data directory is full, in words; null when it is not. */
+  /** A message that the data directory's disk is full; null if it is not. */
   diskTrouble(): string | null;
   /**
-   * Ends the project's sandbox and lets none begin, without the database and without room on the
-   * disk.
+   * Stops the project's sandbox and prevents new ones, without needing the database or disk space.
    */
   abandon(projectId: ProjectId): Promise<void>;
   close(): Promise<void>;
@@ -93,7 +92,7 @@ export interface App {
 const packageRoot = fileURLToPath(new URL("..", import.meta.url));
 const reconcileMs = 1_000;
 
-/** Opens the database of a data directory, brings it up to date and wires the parts. */
+/** Opens the database of a data directory, migrates it and wires the parts. */
 export async function createApp(options: AppOptions): Promise<App> {
   const { config } = options;
   const database = await openDatabase({
@@ -180,7 +179,7 @@ async function wire(given: AppOptions, database: Database): Promise<App> {
     async start(projectIds) {
       served = projectIds;
       watcher = await running.start(projectIds);
-      // It is only a precaution: a build goes on without it.
+      // It is only a precaution: builds work without it.
       void room.reserve().catch((error: unknown) => room.warn(`no room is kept back: ${messageOf(error)}`, error));
     },
     send: (...events) => takeEvents(ports, events),
@@ -199,7 +198,7 @@ async function wire(given: AppOptions, database: Database): Promise<App> {
 
 async function openModels({ config, ids, clock, warn }: AppOptions, store: Store): Promise<Models> {
   const { cassette, pricesFile, providers } = config.models;
-  // A replay asks nobody, so it needs no key.
+  // A replay calls no provider, so it needs no key.
   const unasked = providerNames.map((name) => ({ name, baseUrl: "", headers: {} }));
   return createModels({
     store,
@@ -213,11 +212,11 @@ async function openModels({ config, ids, clock, warn }: AppOptions, store: Store
   });
 }
 
-/** What the SDK would print of failed steps is told by our own events and warnings. */
+/** Silences the SDK, because our own events and warnings report failed steps. */
 const silent = (): void => undefined;
 const quiet = { info: silent, warn: silent, error: silent, debug: silent };
 
-/** What runs the functions: our engine in this process, or an Inngest server that calls us. */
+/** Creates the engine: ours in this process, or an Inngest server that calls us. */
 interface Runner {
   readonly client: Inngest.Any;
   use(functions: readonly InngestFunction.Any[]): Promise<void>;
@@ -246,16 +245,16 @@ function embedded({ crashPoint }: AppOptions, database: Database, room: DiskRoom
   };
 }
 
-/** The server calls us as long as `serve` answers: there is nothing to start or stop here. */
+/** The server calls us while `serve` answers, so there is nothing to start or stop here. */
 function onInngest(settings: InngestSettings, warn: (message: string) => void): Runner {
   const { client, send, endpoint } = connectInngest({ ...settings, warn });
   return { client, use: async () => undefined, send, start: () => undefined, stop: async () => undefined, endpoint };
 }
 
 /**
- * An Inngest server has events from anywhere, and a dev server's calls are not even signed: what
- * only commands of this machine may say counts as it stands in the outbox. The embedded engine has
- * events from us alone.
+ * An Inngest server accepts events from anywhere, and a dev server's calls are not even signed. So
+ * fields that only commands of this machine may set are read from the outbox. The embedded engine
+ * gets events only from us.
  */
 const vettedBy =
   (config: Config, store: Store): Flow["vetted"] =>
@@ -268,8 +267,8 @@ const vettedBy =
   };
 
 /**
- * Whether an event may decide about a build: a dev server takes events from everybody, so there it
- * has to be in the outbox.
+ * Whether an event may decide about a build. A dev server accepts events from anyone, so there the
+ * event must be in the outbox.
  */
 const decidedBy =
   ({ engine }: Config, store: Store): Flow["isFromUs"] =>
@@ -282,7 +281,7 @@ const decidedBy =
 interface Drivers {
   readonly driver: Ports["driver"];
   abandon(projectId: ProjectId): Promise<void>;
-  /** Tells of each driver that is or comes into use here. */
+  /** Calls `tell` for every driver that is or comes into use here. */
   tellUse(tell: (name: string) => void): void;
 }
 
@@ -321,8 +320,8 @@ function drivers(options: AppOptions, installationId: string): Drivers {
       abandoned = true;
       for (const one of made.values())
         for (const place of [projectId, previewPlaceOf(projectId)]) {
-          // The guest ends its jobs and itself without writing anything; `stop` sees to what is
-          // left, for which it takes a lock.
+          // The guest ends its jobs and itself without writing anything; `stop` cleans up the rest,
+          // for which it takes a lock.
           const endpoint = await one.find(place).catch(() => null);
           await endpoint?.guest
             .shutdown()
@@ -384,11 +383,11 @@ function createDriving(parts: {
       trouble = "";
     };
     turn = reconcile().then(settled, async (error: unknown) => {
-      // It comes back every second until what it is about is over.
+      // It repeats every second until the cause is over.
       if (isDiskFull(error) || messageOf(error) !== trouble)
         parts.warn(`reconciling failed: ${messageOf(error)}`, error);
       trouble = messageOf(error);
-      // A killed Postgres is started again, and the build goes on.
+      // A killed Postgres is restarted, and the build continues.
       await database.ensureRunning().catch((failure: unknown) => parts.warn(messageOf(failure)));
     });
     void turn.then(() => {
@@ -413,8 +412,8 @@ function createDriving(parts: {
       timer = null;
       await turn;
       await hearing?.stop();
-      // Each whatever became of the one before: on a full disk none of them can give back what it
-      // holds.
+      // Close each part even if the one before failed: on a full disk none of them can release what
+      // it holds.
       const stopped = runner.stop().finally(() => watcher?.stop());
       await stopped.finally(() => registration?.release());
     },

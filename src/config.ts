@@ -13,7 +13,7 @@ import { type DriverName, driverChoices, driverNames } from "./sandbox/drivers/r
 const unitsMs: Readonly<Record<string, number>> = { s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 };
 const unitsBytes: Readonly<Record<string, number>> = { MB: 1024 ** 2, GB: 1024 ** 3, TB: 1024 ** 4 };
 
-/** `30m`, `2h`, `7d`: a time of at least a minute. */
+/** A duration of at least a minute: `30m`, `2h`, `7d`. */
 const period = z.string().regex(/^[1-9]\d{0,5}[mhd]$/, "must be a time such as 30m, 2h or 7d");
 const pause = z.string().regex(/^[1-9]\d{0,4}[sm]$/, "must be a time such as 30s or 5m");
 const periodOrNever = z.union([period, z.enum(["never", "0"])], {
@@ -24,7 +24,7 @@ const size = z.string().regex(/^\d{1,6}(MB|GB|TB)$/, {
   abort: true,
 });
 
-/** Less would not do for the guest and one program beside it. */
+/** The guest and one program beside it need at least this much. */
 const leastMemoryBytes = 128 * 1024 ** 2;
 
 const settingsSchema = z.object({
@@ -203,19 +203,19 @@ const settingsSchema = z.object({
 });
 export type SettingName = keyof typeof settingsSchema.shape;
 
-/** An Inngest server, and how we and it know each other. */
+/** An Inngest server, and the keys that we and it use. */
 export interface InngestSettings {
   readonly kind: "inngest";
   /** A dev server: nothing is signed, so only this machine may reach the functions. */
   readonly isDev: boolean;
-  /** Null: Inngest's cloud. */
+  /** Null for Inngest's cloud. */
   readonly baseUrl: string | null;
   readonly eventKey: string;
-  /** Null with a dev server alone. */
+  /** Null only with a dev server. */
   readonly signingKey: string | null;
   readonly signingKeyFallback: string | null;
   readonly environment: string | null;
-  /** Where Inngest reaches us; null: the address we listen on. */
+  /** Where Inngest reaches us; null for the address we listen on. */
   readonly serveOrigin: string | null;
 }
 
@@ -226,15 +226,13 @@ type EngineSettings =
     }
   | InngestSettings;
 
-/** A provider of models, and what it takes to sign in there. */
+/** A provider of models, and how to sign in there. */
 interface ModelProviderSettings {
   readonly name: ProviderName;
-  /** Paths such as `/v1/messages` follow. */
+  /** Paths such as `/v1/messages` are appended. */
   readonly baseUrl: string;
   readonly headers: Readonly<Record<string, string>>;
-  /**
-   * A subscription: what a call costs there is unknown, whatever its model is sold for elsewhere.
-   */
+  /** A subscription: what a call costs is unknown, whatever the model's price is elsewhere. */
   readonly isSubscription?: boolean;
 }
 
@@ -253,22 +251,22 @@ export interface Config {
   readonly sandboxReadOnly: readonly string[];
   readonly sandboxPolicy: SandboxPolicy;
   readonly engine: EngineSettings;
-  /** What `POST /e/:key` asks for; null: the key that the data directory holds. */
+  /** The key that `POST /e/:key` requires; null for the data directory's own key. */
   readonly serveKey: string | null;
   /** Names of secrets that plans sent by events may use. */
   readonly eventSecrets: readonly string[];
   readonly models: ModelSettings;
-  /** What does the work of a build from a brief; null: nothing was set. */
+  /** The agent of builds from a brief; null if no setting names one. */
   readonly briefAgent: AgentSpec | null;
   readonly processors: number;
   readonly memoryBytes: number;
-  /** What we sign in with elsewhere, by setting: in no output. */
+  /** Our own keys and tokens by setting name; they must appear in no output. */
   readonly credentials: Readonly<Record<string, string>>;
-  /** Where the values of secrets and PATH come from. */
+  /** The source of PATH and of secrets' values. */
   readonly environment: Readonly<Record<string, string | undefined>>;
 }
 
-/** What the README and .env.example say of each setting. */
+/** The settings as the README and .env.example list them. */
 export const settings: readonly { name: SettingName; default: string; describes: string }[] = Object.entries(
   settingsSchema.shape,
 ).map(([name, schema]) => {
@@ -280,7 +278,7 @@ export const settings: readonly { name: SettingName; default: string; describes:
   };
 });
 
-/** Reads the settings, reporting every problem together. Empty variables count as absent. */
+/** Reads the settings and reports all problems together. Empty variables count as absent. */
 export function loadConfig(env: Readonly<Record<string, string | undefined>>): Config {
   const present = Object.fromEntries(Object.entries(env).filter(([, value]) => value !== ""));
   const parsed = settingsSchema.safeParse(present);
@@ -311,8 +309,8 @@ export function loadConfig(env: Readonly<Record<string, string | undefined>>): C
 }
 
 /**
- * Shorter ones, such as `ollama`, are made up for places that ask for none, and would blank out
- * ordinary text.
+ * Shorter keys, such as `ollama`, are placeholders for servers that need none; masking them would
+ * blank out ordinary text.
  */
 const shortestCredential = 12;
 
@@ -346,13 +344,13 @@ const sandboxLimits = (data: z.infer<typeof settingsSchema>): SandboxLimits => (
   diskBytes: bytes(data.WAVESMITH_SANDBOX_DISK),
 });
 
-/** Null: never. */
+/** Null for never. */
 const milliseconds = (text: string): number | null =>
   text === "never" || text === "0" ? null : Number(text.slice(0, -1)) * unitsMs[text.slice(-1)]!;
 const bytes = (text: string): number => Number(text.slice(0, -2)) * unitsBytes[text.slice(-2)]!;
 
 const withoutSlash = (url: string): string => url.replace(/\/+$/, "");
-/** Paths begin with the version: `/v1` at the end of an address would be there twice. */
+/** Drops a trailing `/v1`, because the paths begin with it. */
 const withoutVersion = (url: string): string => withoutSlash(url).replace(/\/v1$/, "");
 
 function modelSettings(data: z.infer<typeof settingsSchema>): ModelSettings {
@@ -381,7 +379,7 @@ function anthropicProvider(data: Data): ModelProviderSettings[] {
   const { ANTHROPIC_API_KEY: key, CLAUDE_CODE_OAUTH_TOKEN: token } = data;
   if (key === undefined && token === undefined) return [];
   const baseUrl = withoutVersion(data.ANTHROPIC_BASE_URL ?? "https://api.anthropic.com");
-  // A subscription is signed in to in another way, and says so.
+  // A subscription signs in with a token in another header.
   const signIn =
     key === undefined
       ? { authorization: `Bearer ${token}`, "anthropic-beta": "oauth-2025-04-20" }
@@ -420,8 +418,8 @@ function compatibleProvider(data: Data): ModelProviderSettings[] {
 const devServerUrl = "http://127.0.0.1:8288";
 
 /**
- * Which engine, and for an Inngest server everything it takes; never a server without keys that is
- * not a dev server.
+ * Chooses the engine, with everything an Inngest server needs. Never accepts a server without keys
+ * unless it is a dev server.
  */
 function engineSettings(data: z.infer<typeof settingsSchema>): EngineSettings {
   const { INNGEST_DEV: dev, INNGEST_SIGNING_KEY: signingKey, INNGEST_EVENT_KEY: eventKey } = data;

@@ -1,4 +1,4 @@
-// Like parts.ts an entry point: where `agents` and `agents install` reach the parts they need.
+// An entry point like parts.ts: gives `agents` and `agents install` the parts they need.
 import { randomBytes } from "node:crypto";
 import { existsSync, symlinkSync } from "node:fs";
 import { mkdtemp, rm } from "node:fs/promises";
@@ -16,8 +16,8 @@ import { type Config, isUsed, openStore } from "./parts.ts";
 export type { Installation, InstallProgress } from "../sandbox/tools/install.ts";
 
 /**
- * Installs a pinned agent for the sandboxes of this driver. Fails with `usage` for one that is not
- * known.
+ * Installs a pinned agent for the sandboxes of this driver. Fails with `usage` if no agent is
+ * pinned under that name.
  */
 export async function installAgent(
   config: Config,
@@ -35,7 +35,7 @@ export async function installAgent(
   return install.installAgent(agent, { dataDir, environment, platform: await platformOf(config), ...watch });
 }
 
-/** What programs in the sandboxes of this driver have to be made for. */
+/** Returns the platform that programs in this driver's sandboxes must be built for. */
 async function platformOf({ sandboxDriver, environment }: Config): Promise<Platform> {
   if (sandboxDriver !== "docker") return hostPlatform();
   const { connectEngine, engineProblem } = await import("../sandbox/drivers/docker/engine.ts");
@@ -45,16 +45,16 @@ async function platformOf({ sandboxDriver, environment }: Config): Promise<Platf
   return containerPlatform(info.Architecture);
 }
 
-/** An agent that can be tried, and what we know of it before. */
+/** An agent that can be tried, and what is known before trying it. */
 export interface KnownAgent {
   readonly name: string;
   readonly title: string;
   readonly runtime: "acp" | "builtin";
-  /** As a plan says it; null for our own. */
+  /** The command as a plan names it; null for the built-in agent. */
   readonly command: string | null;
   readonly providers: readonly string[];
   readonly pinned: { readonly package: string; readonly version: string } | null;
-  /** The version that `agents install` has put there; null: none. */
+  /** The version that `agents install` installed; null if none. */
   readonly installed: string | null;
 }
 
@@ -76,19 +76,19 @@ async function installedAgents(config: Config): Promise<Map<string, string>> {
   return new Map(listInstalled(folder).map(({ name, version }) => [name, version]));
 }
 
-/** What came of a handshake with an agent where agents run. */
+/** The result of a handshake with an agent in a sandbox. */
 export type Greeting =
-  /** `program` is where it was found in the sandbox. */
+  /** `program` is the agent's path in the sandbox. */
   | { readonly answers: true; readonly program: string; readonly agent: string; readonly resumes: boolean }
   | { readonly answers: false; readonly program: string | null; readonly problem: string };
 
 const greetLimitMs = 90_000;
-/** Where the sandbox that is made for it ends itself when we are killed. */
+/** How long the trial sandbox outlives this process if it is killed. */
 const silenceMs = 120_000;
 
 /**
- * Tries agents, all at once, in a sandbox made for it: on its PATH, without a network, as a task
- * would start them. Fails with `environment` when there can be none.
+ * Tries all agents in parallel in a temporary sandbox: from its PATH, without a network, started as
+ * a task would start them. Fails with `environment` if no sandbox can start.
  */
 export async function greetAgents(config: Config, agents: readonly KnownAgent[]): Promise<Greeting[]> {
   return inTrialSandbox(config, ({ guest }) => Promise.all(agents.map((agent) => greet(guest, agent))));
@@ -111,7 +111,7 @@ async function greet(guest: SandboxEndpoint["guest"], { command }: KnownAgent): 
   try {
     return { answers: true, program: place, ...(JSON.parse(answer) as { agent: string; resumes: boolean }) };
   } catch {
-    // It said nothing, or not that: what it complained of tells why.
+    // The agent printed nothing or something else, so its standard error explains why.
     const words = result.stderr.trim().slice(-500) || `exit code ${result.exitCode ?? result.signal}`;
     return { answers: false, program: place, problem: words };
   }
@@ -152,7 +152,7 @@ async function trialDriver(config: Config, dataDir: string): Promise<SandboxDriv
   });
 }
 
-/** The volume with installed agents belongs to it; where there are none, there is none. */
+/** Returns the id that owns the volume of installed agents; `trial` if there is none. */
 async function installationOf(config: Config): Promise<string> {
   if (!existsSync(join(config.dataDir, "tools")) && !isUsed(config)) return "trial";
   const opened = await openStore(config, "agents");
@@ -163,7 +163,7 @@ async function installationOf(config: Config): Promise<string> {
   }
 }
 
-/** By which setting each provider of models is signed in to; a provider without one is absent. */
+/** The setting that each provider of models signs in with; providers without one are absent. */
 export function signIns({ models, environment }: Config): Map<string, string> {
   const settings: Readonly<Record<string, readonly string[]>> = {
     anthropic: ["ANTHROPIC_API_KEY", "CLAUDE_CODE_OAUTH_TOKEN"],

@@ -2,7 +2,7 @@ import type { BuildView } from "../coordinator/build/read-build.ts";
 import { messageOf } from "../domain/errors.ts";
 import { openQuestions } from "./view/question-lines.ts";
 
-/** Where keys come from; `process.stdin` is one. */
+/** A source of key presses; `process.stdin` is one. */
 export interface KeySource {
   readonly isTTY?: boolean;
   setRawMode?(raw: boolean): unknown;
@@ -13,7 +13,7 @@ export interface KeySource {
 }
 
 export interface AnswerKeys {
-  /** Told how the build is now: keys are read while something is asked. */
+  /** Updates the open questions from the build; keys are read while there are any. */
   look(view: BuildView): void;
   close(): void;
 }
@@ -21,8 +21,8 @@ export interface AnswerKeys {
 const interrupt = "\x03";
 
 /**
- * Answers what agents ask by a key. Only while something is asked are keys taken from the terminal,
- * which then tells of Ctrl-C as a key, too.
+ * Answers agents' questions by key press. Puts the terminal in raw mode only while a question is
+ * open; Ctrl-C then arrives as a key too.
  */
 export function createAnswerKeys(
   keys: KeySource,
@@ -42,8 +42,8 @@ export function createAnswerKeys(
       const number = open.find((one) => !answered.has(one));
       if (answer === null || number === undefined) continue;
       answered.add(number);
-      // It may be answered elsewhere, or too late, and is still to be asked when the database was
-      // away.
+      // The question may be answered already or too late. If the database was away, it is still
+      // open.
       given.answer(number, answer).catch((error: unknown) => {
         answered.delete(number);
         given.warn(messageOf(error));

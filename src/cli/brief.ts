@@ -1,12 +1,12 @@
-// What a person may say beside a brief, since there is no plan file yet in which it could stand.
+// Options of `build --brief` that would otherwise stand in a plan file.
 import { statSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import { resolve } from "node:path";
 import { messageOf, WavesmithError } from "../domain/errors.ts";
 
 /**
- * A source as in a plan file: a repository when it is written as one, else a folder. Fails with
- * `usage` without that.
+ * Reads a source the way a plan file does: a git URL, or else a folder. Fails with `usage` if the
+ * folder does not exist.
  */
 export function sourceFrom(text: string): Record<string, string> {
   const [place = "", ref] = text.split(/#(?=[^#]*$)/);
@@ -20,9 +20,8 @@ export function sourceFrom(text: string): Record<string, string> {
 }
 
 /**
- * The limits of `usd=5,tokens=2000000,wallClock=2h`, by the names that `limits.budget` of a plan
- * file has; whether they are limits the plan's own check says. Fails with `usage` for text that
- * names none, or one twice.
+ * Parses `usd=5,tokens=2000000,wallClock=2h` into the keys of a plan's `limits.budget`. The plan's
+ * own check validates the values. Fails with `usage` if a limit has no name or appears twice.
  */
 export function budgetFrom(text: string): Record<string, unknown> {
   const budget: Record<string, unknown> = {};
@@ -39,7 +38,7 @@ export function budgetFrom(text: string): Record<string, unknown> {
   return budget;
 }
 
-/** The text of a prompt's file. Fails with `usage`. */
+/** Reads the file of a prompt. Fails with `usage`. */
 export async function promptFrom(file: string): Promise<string> {
   try {
     return await readFile(file, "utf8");

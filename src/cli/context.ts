@@ -7,7 +7,7 @@ import { type Config, configFrom, requireDriverName } from "./parts.ts";
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
-/** Options that every command takes (contract 2). */
+/** Options that every command accepts. */
 export interface GlobalOptions {
   readonly data?: string;
   readonly project?: string;
@@ -18,18 +18,18 @@ export interface GlobalOptions {
   readonly verbose?: boolean;
 }
 
-/** What a command works with. */
+/** The options, settings and output of one command. */
 export interface Context {
   readonly options: GlobalOptions;
   readonly environment: Environment;
   readonly out: Output;
   readonly hints: Hints;
   readonly json: boolean;
-  /** The settings, with those that were given as options in place of the environment's. */
+  /** The settings, with global options overriding the environment. */
   config(): Promise<Config>;
-  /** A warning as it is shown; null when the same was shown a moment ago. */
+  /** Formats a warning; null if the same one was shown a moment ago. */
   warning(message: string): string | null;
-  /** Tells of something that went wrong and does not end the command. */
+  /** Prints a warning; the command continues. */
   warn(message: string): void;
 }
 
@@ -60,7 +60,7 @@ export function createContext(options: GlobalOptions, environment: Environment, 
   };
 }
 
-/** As many characters as a plan's name. */
+/** The same limit as for a plan's name. */
 export const longestProject = 80;
 
 function refuseProject(name: string): void {
@@ -83,7 +83,7 @@ const longestWarning = 300;
 
 const cut = (text: string): string => (text.length > longestWarning ? `${text.slice(0, longestWarning)}…` : text);
 
-/** What goes wrong again every second is told twice a minute. */
+/** Limits a warning that repeats every second to two a minute. */
 function createSeldom(): (text: string) => string | null {
   const told = new Map<string, number>();
   return (text) => {

@@ -20,15 +20,13 @@ export interface DriveOptions {
   readonly presenter: Presenter;
   readonly interrupts: Interrupts;
   readonly buildId: string;
-  /** What is told: the whole build, or what comes after where this cursor stands. */
+  /** Where to start reporting: from the beginning, or after this cursor. */
   readonly from: "first" | EventCursor;
-  /** Ends at once although there is a preview to look at. */
+  /** Exits when the build ends, even if it has a preview. */
   readonly noWait: boolean;
 }
 
-/**
- * Drives a build that is stored to its end, shows it, and returns the exit code. Ctrl-C cancels it.
- */
+/** Drives a stored build to its end, shows it, and returns the exit code. Ctrl-C cancels it. */
 export async function driveToEnd(options: DriveOptions): Promise<number> {
   const { context, session, presenter, interrupts } = options;
   let end: { code: number; interrupts: number } | null = null;
@@ -37,7 +35,7 @@ export async function driveToEnd(options: DriveOptions): Promise<number> {
     giveUp = reject;
   });
   interrupts.on((count) => {
-    // At the end the first one ends the preview; the next does not wait for what is being put away.
+    // After the build, the first Ctrl-C ends the preview and the second skips the cleanup.
     if (end !== null && ++end.interrupts > 1) process.exit(end.code);
     if (end !== null) return;
     if (count > 1) return leave(options);
@@ -77,13 +75,13 @@ async function shown(options: DriveOptions): Promise<BuildView> {
   }
 }
 
-/** Whether somebody sees what is asked and can answer by a key. */
+/** Whether a person sees the agents' questions and can answer them by key. */
 export const isInteractive = ({ out, json }: Context): boolean => out.live && !json && process.stdin.isTTY === true;
 
 function answerKeys({ context, session, presenter, interrupts, buildId }: DriveOptions): AnswerKeys | null {
   if (!isInteractive(context)) return null;
   const { ports, store } = session.app;
-  // A terminal that was closed is told of by its signal.
+  // A closed terminal is reported by its signal.
   process.stdin.on("error", () => undefined);
   return createAnswerKeys(process.stdin, {
     async answer(number, answer) {
@@ -97,10 +95,7 @@ function answerKeys({ context, session, presenter, interrupts, buildId }: DriveO
 
 const cancelMs = 4_000;
 
-/**
- * Watches over a cancel: rejects when the disk is full, on which it cannot be recorded; never
- * resolves.
- */
+/** Watches a cancel: rejects if a full disk keeps it from being recorded; never resolves. */
 async function untilFull({ session, buildId }: DriveOptions): Promise<never> {
   for (;;) {
     await new Promise((wake) => setTimeout(wake, cancelMs).unref());
@@ -113,7 +108,7 @@ async function untilFull({ session, buildId }: DriveOptions): Promise<never> {
   }
 }
 
-/** Tells of the end of a build that is over, as `build` did. */
+/** Prints the summary of a finished build, as `build` did. */
 export function tellEnd(context: Context, view: BuildView, repository: string, planFile: string | null = null): void {
   const { out, hints } = context;
   if (context.json) return;
@@ -140,8 +135,8 @@ function leave({ context, presenter, buildId }: DriveOptions): never {
 }
 
 /**
- * A build waits while another of its project is not over; that one is shown, and driven on if
- * nobody does.
+ * A build waits until the project's earlier build is over. Shows that build, and drives it if no
+ * other process does.
  */
 async function untilItsTurn({ context, session, presenter, buildId }: DriveOptions): Promise<void> {
   const { store } = session.app;
@@ -171,7 +166,7 @@ async function untilItsTurn({ context, session, presenter, buildId }: DriveOptio
   }
 }
 
-/** The last lines; a completed build's preview is shown, and stays until Ctrl-C on a terminal. */
+/** Prints the summary and shows a completed build's preview, on a terminal until Ctrl-C. */
 async function finish(options: DriveOptions, view: BuildView, interrupted: boolean): Promise<void> {
   const { context, session, interrupts, buildId } = options;
   const repository = session.app.ports.workspace.repositoryPath(view.build.projectId);

@@ -4,10 +4,10 @@ import { type ErrorCode, messageOf, WavesmithError } from "../domain/errors.ts";
 import type { BuildStatus } from "../domain/status.ts";
 import type { Hints } from "./hints.ts";
 
-/** Exit codes (contract 2). */
+/** Exit codes of the command line. */
 export const exit = { ok: 0, failed: 1, usage: 2, cancelled: 3, environment: 4, waiting: 5 } as const;
 
-/** How a command about a build that stands at `status` ends. */
+/** Returns the exit code for a build with this status. */
 export function exitCodeOf(status: BuildStatus): number {
   switch (status) {
     case "completed":
@@ -42,8 +42,8 @@ export function exitCodeForError(error: unknown): number {
 }
 
 /**
- * An error as a user reads it: what went wrong, what to do about it; where in our code only when
- * asked for.
+ * Formats an error for people: what went wrong and what to do. The stack is shown only with
+ * `--verbose`.
  */
 export function describeError(error: unknown, options: { verbose: boolean; hints: Hints }): string {
   const shown = error instanceof WavesmithError || !isDiskFull(error) ? error : diskFull(error);
@@ -55,9 +55,7 @@ export function describeError(error: unknown, options: { verbose: boolean; hints
   return lines.join("\n");
 }
 
-/**
- * An error as a line of JSON; nothing thrown may be left out, so what is not ours is `internal`.
- */
+/** Formats an error as JSON. Anything that is not a WavesmithError is `internal`. */
 export function errorJson(error: unknown, hints: Hints): Record<string, unknown> {
   if (error instanceof CommanderError) {
     return { type: "error", code: "usage", message: error.message.replace(/^error: /, ""), remedy: null };
@@ -68,10 +66,7 @@ export function errorJson(error: unknown, hints: Hints): Record<string, unknown>
   return { type: "error", code, message, remedy: remedy === null ? null : hints.rewrite(remedy) };
 }
 
-/**
- * The innermost message says what there was no room for; a query around it is nothing to its
- * reader.
- */
+/** The innermost message names what did not fit; the query around it would not help. */
 function diskFull(error: unknown): WavesmithError {
   let inner = error;
   while (inner instanceof Error && isDiskFull(inner.cause)) inner = inner.cause;

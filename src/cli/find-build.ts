@@ -3,8 +3,7 @@ import type { Context } from "./context.ts";
 import type { Store } from "./parts.ts";
 
 /**
- * The id of the build that was named: whole, a beginning of it, or either without `bld_`. Fails
- * with `not-found`.
+ * Finds a build by id or by the beginning of one, with or without `bld_`. Fails with `not-found`.
  */
 export async function findBuild(store: Store, context: Context, name: string): Promise<string> {
   const given = name.trim().toLowerCase();
@@ -22,7 +21,7 @@ export async function findBuild(store: Store, context: Context, name: string): P
 }
 
 /**
- * The build that was named, else the latest one (of the project, when one was named). Fails with
+ * Finds the named build, or else the latest one (of the project, if one is given). Fails with
  * `not-found`.
  */
 export async function findBuildOrLatest(store: Store, context: Context, name: string | undefined): Promise<string> {

@@ -6,7 +6,7 @@ import { type App, isUsed, openApp, type SandboxRow } from "./parts.ts";
 
 const present = ["wanted", "running", "stopped", "lost"] as const;
 
-/** Lends the wired parts to a command that drives nothing. */
+/** Opens the app for a command that drives no build. */
 export async function withApp<T>(context: Context, work: (app: App) => Promise<T>): Promise<T> {
   const app = await openApp(await context.config(), context.warn);
   try {
@@ -17,15 +17,13 @@ export async function withApp<T>(context: Context, work: (app: App) => Promise<T
 }
 
 export interface WhichSandbox {
-  /** Also one that was removed and whose volume was kept. */
+  /** Also accept a removed sandbox whose volume was kept. */
   readonly orVolume?: boolean;
-  /** Also the last one of a project that has nothing left but its record. */
+  /** Also accept the last sandbox of a project that has only its record left. */
   readonly orRecord?: boolean;
 }
 
-/**
- * The sandbox that is named by its project's name or id, or by its own id. Fails with `not-found`.
- */
+/** Finds a sandbox by its id, or by its project's name or id. Fails with `not-found`. */
 export async function withSandbox(
   context: Context,
   name: string,
@@ -41,7 +39,7 @@ export async function withSandbox(
   return withApp(context, async (app) => {
     const sandbox = await findSandbox(app, name, which);
     if (sandbox !== null) return work(app, sandbox);
-    // `sandbox ls` lists it all the same.
+    // `sandbox ls` still lists it.
     if ((await findSandbox(app, name, { orVolume: true })) === null) throw none();
     throw new WavesmithError("not-found", `the sandbox of ${name} is removed, and only its volume is kept`, {
       remedy: context.hints.command(`sandbox start ${shellWord(name)}`),
@@ -61,7 +59,7 @@ async function findSandbox({ store, ports }: App, name: string, which: WhichSand
   return infos.some((info) => info.projectId === last.projectId && info.volumePath !== null) ? last : null;
 }
 
-/** Starts a sandbox as the last build of its project wants it. */
+/** Starts a sandbox with the settings of its project's last build. */
 export async function startedSandbox(app: App, sandbox: SandboxRow) {
   const build = await app.store.builds.find({ projectId: sandbox.projectId }, { by: "position", descending: true });
   if (build === null) throw new WavesmithError("not-found", `no build of ${sandbox.projectId} is known`);

@@ -15,17 +15,17 @@ const fullReadMs = 1_000;
 export interface FollowOptions {
   readonly store: Store;
   readonly buildId: string;
-  /** What is told: the whole build, or what comes after where this cursor stands. */
+  /** Where to start reporting: from the beginning, or after this cursor. */
   readonly from: "first" | EventCursor;
   readonly presenter: Pick<Presenter, "event" | "view" | "warn">;
-  /** Asked about once a second; true ends the following early. */
+  /** Called about once a second; return true to stop following. */
   readonly until?: () => Promise<boolean>;
 }
 
 export const isOver = (view: BuildView): boolean =>
   ["completed", "failed", "cancelled", "waiting"].includes(view.build.status);
 
-/** Shows a build until it has ended (or waits for a person) and returns it as it is then. */
+/** Shows a build until it ends or waits for a person, and returns it as it is then. */
 export async function follow(options: FollowOptions): Promise<BuildView> {
   const { store, buildId, presenter } = options;
   const reader = createBuildReader(store, buildId);
@@ -53,11 +53,11 @@ export async function follow(options: FollowOptions): Promise<BuildView> {
   return view!;
 }
 
-/** Repeats a look until it says it was the last; on a full disk it waits for room. */
+/** Calls `look` repeatedly until it returns true; on a full disk, waits for space. */
 async function repeat(step: () => Promise<boolean>): Promise<void> {
   for (;;) {
     const isLast = await step().catch((error: unknown) => {
-      // Said by whoever drives the build; it waits for room as long as nobody ends it.
+      // The process that drives the build reports this; it waits for space until someone stops it.
       if (isDiskFull(error)) return null;
       throw error;
     });

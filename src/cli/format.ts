@@ -2,7 +2,7 @@ import { stripVTControlCharacters } from "node:util";
 import { resultBranch } from "../domain/result-branch.ts";
 import { shellWord } from "../domain/shell-word.ts";
 
-// How things are written for people: durations, sizes, counts, and text that somebody else wrote.
+// Formats durations, sizes, counts and foreign text for people.
 
 /** `0.4s`, `12s`, `2m 05s`, `1h 02m`. */
 export function duration(ms: number): string {
@@ -17,7 +17,7 @@ export function duration(ms: number): string {
 
 const pad = (value: number): string => String(value).padStart(2, "0");
 
-/** A running clock: `0:07`, `12:30`, `1:02:03`. */
+/** Formats a running clock: `0:07`, `12:30`, `1:02:03`. */
 export function clock(ms: number): string {
   const seconds = Math.max(0, Math.floor(ms / 1000));
   const minutes = Math.floor(seconds / 60);
@@ -36,12 +36,12 @@ export function bytes(size: number): string {
   return `${unit === 0 || value >= 100 ? Math.round(value) : value.toFixed(1)} ${units[unit]}`;
 }
 
-/** `1 task`, `3 tasks`. */
+/** Formats a number with its noun: `1 task`, `3 tasks`. */
 export const count = (number: number, noun: string): string => `${number} ${noun}${number === 1 ? "" : "s"}`;
 
 export const shortSha = (sha: string): string => sha.slice(0, 12);
 
-/** How long ago, in one unit: `3 minutes ago`. */
+/** Formats how long ago, in one unit: `3 minutes ago`. */
 export function ago(from: Date, now: Date): string {
   const seconds = Math.max(0, Math.round((now.getTime() - from.getTime()) / 1000));
   if (seconds < 60) return "just now";
@@ -51,8 +51,8 @@ export function ago(from: Date, now: Date): string {
 }
 
 /**
- * Text that an agent, a tool or a repository wrote, fit for a terminal: it cannot move the cursor,
- * change colours or send anything back (W12). Line ends and tabs stay.
+ * Makes text from agents, tools and repositories safe to print: it cannot move the cursor, change
+ * colours or send anything back (W12). Keeps line ends and tabs.
  */
 export function harmless(text: string): string {
   return stripVTControlCharacters(text)
@@ -60,7 +60,7 @@ export function harmless(text: string): string {
     .replace(/[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]/g, "");
 }
 
-/** The same in one line. */
+/** Like `harmless`, on one line. */
 export const oneLine = (text: string): string =>
   harmless(text)
     .split("\n")
@@ -68,7 +68,7 @@ export const oneLine = (text: string): string =>
     .filter((line) => line !== "")
     .join(" ");
 
-/** Columns filled up so that they stand below each other; the last one is left as it is. */
+/** Pads columns so that they line up; the last one stays unpadded. */
 export function table(rows: readonly (readonly string[])[]): string[] {
   const widths: number[] = [];
   for (const row of rows) {
@@ -84,6 +84,6 @@ export function table(rows: readonly (readonly string[])[]): string[] {
   );
 }
 
-/** The command that fetches a build's result into a person's repository. */
+/** Returns the command that fetches a build's result into the user's repository. */
 export const fetchText = (repository: string, planName: string): string =>
   `fetch it: git fetch ${shellWord(repository)} main:${resultBranch(planName)}`;

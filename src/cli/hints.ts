@@ -1,17 +1,19 @@
 import { shellWord } from "../domain/shell-word.ts";
 
-/** Writes commands as this user would type them. */
+/** Writes commands the way this user would type them. */
 export interface Hints {
-  /** `wavesmith retry bld_x`, with `--data` when it was given. */
+  /** `wavesmith retry bld_x`, with `--data` if it was given. */
   command(words: string): string;
   /**
-   * Text that names commands of ours, such as the remedy of an error, with these as the user would
-   * type them.
+   * Rewrites the commands inside a message, such as a remedy, the way this user would type them.
    */
   rewrite(text: string): string;
 }
 
-/** `npm run wavesmith -- …` for somebody who came that way, since their PATH has no `wavesmith`. */
+/**
+ * `npm run wavesmith -- …` for users who started it that way, because their PATH has no
+ * `wavesmith`.
+ */
 export function createHints(options: {
   environment: Readonly<Record<string, string | undefined>>;
   data?: string | undefined;
@@ -28,6 +30,6 @@ export function createHints(options: {
   };
 }
 
-/** Commands of ours that messages of other parts name, and the rest of their line. */
+/** Commands named in other parts' messages, with the rest of the line. */
 const ours =
   /(?<!-- )\bwavesmith ((?:resume|retry|cancel|status|logs|diff|approve|reject|answer|rollback|shell) bld_\w+|builds|doctor|agents install \w+|agents|serve(?: --engine \w+)?|sandbox image build|sandbox snapshot --list|sandbox (?:exec|rm|stop) [\w.-]+)((?: --data (?:'[^']*'|\S+))?)/g;

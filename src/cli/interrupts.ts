@@ -1,14 +1,14 @@
-/** Signals that mean "leave": Ctrl-C, a polite kill, and the terminal being closed. */
+/** Signals that ask the command to stop: Ctrl-C, a polite kill, and a closed terminal. */
 const leaving = ["SIGINT", "SIGTERM", "SIGHUP"] as const;
 
 const causes = { SIGINT: "Ctrl-C", SIGTERM: "SIGTERM", SIGHUP: "SIGHUP: its terminal was closed" } as const;
 
-/** Nobody is left to see what the command prints (`| head`). */
+/** Nobody reads what the command prints any more (`| head`). */
 export const readerGone = "a pipe that nobody reads any more";
 
 /**
- * npm hands a Ctrl-C on that the terminal has sent to us already; so soon after the first, it is
- * the same one.
+ * npm forwards a Ctrl-C that the terminal already sent to us; one this soon after the first is a
+ * duplicate.
  */
 const sameMs = 300;
 
@@ -17,19 +17,16 @@ export interface SignalSource {
   off(signal: (typeof leaving)[number], listener: () => void): unknown;
 }
 
-/** Ctrl-C, counted: the first asks, the second insists. */
+/** Counts interrupts: the first one asks to stop, the second one insists. */
 export interface Interrupts {
   readonly count: number;
-  /** What the first one was, in words. */
+  /** The cause of the first interrupt, in words. */
   readonly cause: string;
-  /**
-   * Calls back at every one from now on, with how many there have been; and at once when there were
-   * some.
-   */
+  /** Calls back on every interrupt with the count so far, and at once if there were any already. */
   on(listener: (count: number) => void): void;
-  /** As if Ctrl-C had been typed, for this cause. */
+  /** Acts as if Ctrl-C had been typed, for this cause. */
   raise(cause?: string): void;
-  /** Resolves at the next one. */
+  /** Resolves at the next interrupt. */
   next(): Promise<void>;
   dispose(): void;
 }

@@ -1,6 +1,6 @@
 import type { AttemptRow, GateRunRow, LogChunkRow, Store } from "./parts.ts";
 
-/** A job of a build, and what its output is called. */
+/** A job of a build, and the label of its output. */
 export interface LogSource {
   readonly jobKey: string;
   /** Such as `api`, `api.2` (its second attempt), `wave-1 testing`, `preview`. */
@@ -8,7 +8,7 @@ export interface LogSource {
   readonly taskKey: string | null;
 }
 
-/** Every job that a build has had so far, oldest first. */
+/** Returns every job of a build so far, oldest first. */
 export async function logSources(store: Store, buildId: string): Promise<LogSource[]> {
   const jobs = await store.jobs.list({ buildId }, { by: "createdAt" });
   const waves = new Map((await store.waves.list({ buildId })).map((wave) => [wave.id, wave.number]));
@@ -34,13 +34,13 @@ export async function logSources(store: Store, buildId: string): Promise<LogSour
 }
 
 export interface LogCursor {
-  /** What jobs of these keys have printed since the last call, in the order of time. */
+  /** Returns what these jobs have printed since the last call, by time. */
   next(jobKeys: readonly string[]): Promise<LogChunkRow[]>;
 }
 
 const windowSize = 16;
 
-/** Reads the output of jobs as it comes. */
+/** Reads the output of jobs incrementally. */
 export function createLogCursor(store: Store): LogCursor {
   const read = new Map<string, { from: number; offset: number }>();
   const nextOf = async (jobKey: string): Promise<LogChunkRow[]> => {
@@ -54,7 +54,7 @@ export function createLogCursor(store: Store): LogCursor {
   };
   return {
     async next(jobKeys) {
-      // A job's offset tells whether there is anything new of it.
+      // A job's offset shows whether it printed anything new.
       const jobs = jobKeys.length === 0 ? [] : await store.jobs.list({ key: jobKeys });
       const chunks: LogChunkRow[] = [];
       for (const { key, outputOffset } of jobs) {
@@ -68,10 +68,10 @@ export function createLogCursor(store: Store): LogCursor {
   };
 }
 
-/** Whole lines out of chunks that may end in the middle of one. */
+/** Splits chunks into whole lines. */
 export interface LineSplitter {
   take(source: string, text: string): string[];
-  /** What is left of a source whose output has ended; null when nothing is. */
+  /** Returns an ended source's incomplete last line; null if there is none. */
   rest(source: string): string | null;
 }
 

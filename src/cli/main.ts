@@ -5,7 +5,7 @@ import { createHints } from "./hints.ts";
 import { createOutput, type Output } from "./output.ts";
 import { createProgram, isHelp, withCommandApart } from "./program.ts";
 
-/** Runs the command line of this process and ends it. */
+/** Runs this process's command line, then exits. */
 export async function main(self: NodeJS.Process): Promise<never> {
   const out = createOutput({ stdout: self.stdout, stderr: self.stderr, environment: self.env });
   const code = await runCommand(self.argv.slice(2), out, self.env);
@@ -13,7 +13,7 @@ export async function main(self: NodeJS.Process): Promise<never> {
   self.exit(code);
 }
 
-/** Runs one command; never throws. Returns the exit code (contract 2). */
+/** Runs one command and returns its exit code. Never throws. */
 export async function runCommand(
   words: readonly string[],
   out: Output,
@@ -35,14 +35,14 @@ export async function runCommand(
   } catch (error) {
     const { verbose, data } = program.opts<{ verbose?: boolean; data?: string }>();
     const hints = createHints({ environment, data });
-    // Commander has said what it had to say.
+    // Commander has already printed its message.
     if (!(error instanceof CommanderError)) out.note(describeError(error, { verbose: verbose === true, hints }));
     if (asksForJson(apart) && !isHelp(error)) out.json(errorJson(error, hints));
     return exitCodeForError(error);
   }
 }
 
-/** Also where an option beside it is wrong, and commander has read none. */
+/** Reads `--json` itself, because commander stops at a wrong option. */
 function asksForJson(words: readonly string[]): boolean {
   const end = words.indexOf("--");
   return words.slice(0, end === -1 ? words.length : end).includes("--json");
@@ -53,7 +53,7 @@ function version(): string {
     try {
       return JSON.parse(readFileSync(new URL(place, import.meta.url), "utf8")).version;
     } catch {
-      // From the built package it is one folder further up.
+      // The built package is one folder deeper.
     }
   }
   return "unknown";

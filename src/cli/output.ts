@@ -1,6 +1,6 @@
 import { createPaint, type Paint } from "./palette.ts";
 
-/** What of a stream this needs; `process.stdout` is one. */
+/** The part of a stream that is used here; `process.stdout` is one. */
 interface OutputStream {
   write(text: string | Uint8Array, done?: () => void): boolean;
   on(event: "error" | "resize", listener: (error: Error) => void): unknown;
@@ -9,27 +9,23 @@ interface OutputStream {
   readonly rows?: number;
 }
 
-/**
- * Where a command writes: results to standard output, everything said besides to standard error.
- */
+/** A command's output: results go to standard output, everything else to standard error. */
 export interface Output {
   /** A terminal that can redraw: not a pipe, not TERM=dumb. */
   readonly live: boolean;
   readonly paint: Paint;
   readonly paintError: Paint;
   line(text: string): void;
-  /** One JSON object in a line. */
+  /** Writes one JSON object on one line. */
   json(value: unknown): void;
-  /** As it is, without a line end. */
+  /** Writes text unchanged, without a line end. */
   raw(text: string | Uint8Array): void;
   rawError(text: string | Uint8Array): void;
-  /** A remark, a warning, a phase; never on standard output. */
+  /** Writes a remark, warning or phase to standard error. */
   note(text: string): void;
   size(): { columns: number; rows: number };
   onResize(listener: () => void): void;
-  /**
-   * Called once when the reader of standard output has gone (`| head`, a terminal that was closed).
-   */
+  /** Calls back once when the reader of standard output is gone (`| head`, a closed terminal). */
   onClosed(listener: () => void): void;
   /** Resolves when everything written has left this process. */
   drained(): Promise<void>;
@@ -41,7 +37,7 @@ export interface OutputOptions {
   readonly environment: Readonly<Record<string, string | undefined>>;
 }
 
-/** Of a pipe that nobody reads any more, and of a terminal that was closed. */
+/** Errors of a pipe without a reader and of a closed terminal. */
 const gone: ReadonlySet<string> = new Set(["EPIPE", "EIO", "ENXIO"]);
 
 export function createOutput({ stdout, stderr, environment }: OutputOptions): Output {
@@ -56,7 +52,7 @@ export function createOutput({ stdout, stderr, environment }: OutputOptions): Ou
     for (const listener of closedListeners) listener();
   });
   stderr.on("error", () => {
-    // Nobody reads what is said besides: that is theirs to choose.
+    // Losing standard error is fine: its reader chose to close it.
   });
   const write = (text: string | Uint8Array): void => {
     if (!closed) stdout.write(text);

@@ -1,4 +1,4 @@
-/** What a piece of text means; how that looks is the palette's. */
+/** The meaning of a piece of text; the palette decides how it looks. */
 export type Tone = "plain" | "good" | "bad" | "warn" | "dim" | "strong" | "accent";
 
 export type Paint = (tone: Tone, text: string) => string;
@@ -12,7 +12,7 @@ const codes: Record<Exclude<Tone, "plain">, [number, number]> = {
   accent: [36, 39],
 };
 
-/** Colours for a terminal that takes them, else the text as it is. */
+/** Colours for terminals that support them; elsewhere the text stays plain. */
 export const createPaint =
   (colored: boolean): Paint =>
   (tone, text) => {

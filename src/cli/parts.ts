@@ -1,5 +1,5 @@
-// The one place where commands reach the parts behind the coordinator; like an entry point it may
-// import everything. Each part is loaded when a command needs it, so that `plan` or a wrong option
+// The only place where commands reach the parts behind the coordinator. Like an entry point, it may
+// import everything. It loads each part when a command needs it, so that `plan` or a wrong option
 // does not wait for a database driver.
 
 import { execFile } from "node:child_process";
@@ -47,7 +47,7 @@ export async function configFrom(environment: Environment): Promise<Config> {
   return loadConfig(environment);
 }
 
-/** A plan file, read and checked, with what `build` would refuse of it. */
+/** A parsed and checked plan file, with the reasons why `build` would refuse it. */
 export async function readPlan(path: string, environment: Environment) {
   const [{ loadPlanFile }, { unsupportedFeatures }] = await Promise.all([
     import("../plan/load-plan.ts"),
@@ -58,8 +58,8 @@ export async function readPlan(path: string, environment: Environment) {
 }
 
 /**
- * What the plan file says, as a value for an event. Call it only for a file that `readPlan` found
- * without faults.
+ * Returns the plan file's content as a value for an event. Call it only for files in which
+ * `readPlan` found no faults.
  */
 export async function rawPlan(path: string): Promise<unknown> {
   const [{ readFile }, { readPlanText }] = await Promise.all([
@@ -70,28 +70,28 @@ export async function rawPlan(path: string): Promise<unknown> {
   return readPlanText(await readFile(path, "utf8"), format).value;
 }
 
-/** Everything, wired. */
+/** Opens the app: every part, wired. */
 export async function openApp(config: Config, warn: (message: string) => void): Promise<App> {
   makeDataDir(config);
   const { createApp } = await import("../app.ts");
   return createApp({ config, warn });
 }
 
-/** The HTTP server over wired parts. */
+/** Starts the HTTP server on an open app. */
 export async function startServer(options: ServerOptions): Promise<RunningServer> {
   const server = await import("../server/server.ts");
   return server.startServer(options);
 }
 
-/** What `POST /e/:key` asks for when no setting names a key. */
+/** Returns the key that `POST /e/:key` requires if no setting names one. */
 export async function serverKey({ dataDir }: Config): Promise<ServerKey> {
   const { ensureServerKey } = await import("../server/server-key.ts");
   return ensureServerKey(dataDir);
 }
 
 /**
- * Whether this data directory has been used; a server of DATABASE_URL is taken to have been. Fails
- * with `environment` when the directory is there and cannot be read.
+ * Whether this data directory has been used; always true with DATABASE_URL. Fails with
+ * `environment` if the directory exists and cannot be read.
  */
 export function isUsed({ databaseUrl, dataDir }: Config): boolean {
   if (databaseUrl !== null) return true;
@@ -113,7 +113,7 @@ const unusable = (dataDir: string, error: unknown): WavesmithError =>
   });
 
 /**
- * The database alone, for commands that only read: quicker than the whole, and it drives nothing.
+ * Opens only the database, for commands that read: quicker than the whole app, and drives nothing.
  */
 export async function openStore(
   config: Config,
@@ -152,8 +152,8 @@ export async function openStore(
 }
 
 /**
- * Returns a driver to check before there is a database. It must start nothing, because it does not
- * know our installation.
+ * Returns a driver to try before there is a database. It must start nothing, because it does not
+ * know the installation's id.
  */
 export async function driverForTrial(config: Config, name: string): Promise<Pick<SandboxDriver, "check">> {
   requireDriverName(name);
@@ -168,9 +168,7 @@ export async function driverForTrial(config: Config, name: string): Promise<Pick
   });
 }
 
-/**
- * What Docker holds of data directories that were deleted; nothing where there is no engine to ask.
- */
+/** Returns what Docker still holds of deleted data directories; nothing without an engine. */
 export async function leftoversInDocker(config: Config): Promise<readonly Leftovers[]> {
   const { findLeftovers } = await import("../sandbox/drivers/docker/leftovers.ts");
   return findLeftovers(config.environment).catch((error: unknown) => {
@@ -179,9 +177,9 @@ export async function leftoversInDocker(config: Config): Promise<readonly Leftov
   });
 }
 
-/** Makes the data directory. Fails with `environment`. */
+/** Creates the data directory. Fails with `environment`. */
 function makeDataDir({ dataDir }: Config): void {
-  // Folder by folder: Node's recursive way never ends in /proc.
+  // One folder at a time, because Node's recursive mkdir never returns in /proc.
   const missing: string[] = [];
   for (let folder = dataDir; !existsSync(folder) && dirname(folder) !== folder; folder = dirname(folder)) {
     missing.push(folder);
@@ -196,12 +194,12 @@ function makeDataDir({ dataDir }: Config): void {
   }
 }
 
-/** In somebody's repository `git add .` would take a database and every volume along. */
+/** Keeps `git add .` from adding the database and every volume. */
 function hideFromGit(folder: string): void {
   try {
     writeFileSync(join(folder, ".gitignore"), "*\n", { flag: "wx" });
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== "EEXIST") throw error; // else another process has written it
+    if ((error as NodeJS.ErrnoException).code !== "EEXIST") throw error; // Another process wrote it first.
   }
 }
 
@@ -209,7 +207,7 @@ function makeFolder(path: string): void {
   try {
     mkdirSync(path, { mode: 0o700 });
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== "EEXIST") throw error; // else another process has made it meanwhile
+    if ((error as NodeJS.ErrnoException).code !== "EEXIST") throw error; // Another process created it first.
   }
 }
 
@@ -219,8 +217,8 @@ export interface SandboxImageRequest extends Omit<ImageRequest, "guestPath" | "n
 }
 
 /**
- * Builds the image of Docker sandboxes. Fails with `environment` when there is no engine, or with
- * the step that failed.
+ * Builds the image of Docker sandboxes. Fails with `environment` if there is no engine or a step
+ * failed.
  */
 export async function buildSandboxImage(config: Config, request: SandboxImageRequest): Promise<BuiltImage> {
   const [{ connectEngine, engineProblem }, { buildImage }, { guestProgram }] = await Promise.all([
@@ -241,7 +239,7 @@ export async function buildSandboxImage(config: Config, request: SandboxImageReq
   }
 }
 
-/** The npm registry this machine uses; null without npm. */
+/** Returns the npm registry of this machine; null without npm. */
 async function npmRegistry({ environment }: Config): Promise<string | null> {
   const env = { PATH: environment.PATH ?? "", HOME: environment.HOME ?? "" };
   return promisify(execFile)("npm", ["config", "get", "registry"], { env, timeout: 30_000 }).then(
@@ -250,46 +248,40 @@ async function npmRegistry({ environment }: Config): Promise<string | null> {
   );
 }
 
-/**
- * What a person reads of a line of output, in which agents tell what they do; null when there is
- * nothing to tell.
- */
+/** Returns the readable form of a line of an agent's output; null if there is nothing to show. */
 export const agentLines = async () => (await import("../agents/agent-output.ts")).agentLine;
 
-/** What shows previews. */
+/** Loads the preview proxy. */
 export const previewProxies = () => import("../delivery/preview-proxy.ts");
 
-/** Git alone, for commands that only look. */
+/** Opens only git, for commands that read. */
 export async function createWorkspaceFor(config: Config): Promise<Workspace> {
   const { createWorkspace } = await import("../workspace/workspace.ts");
   return createWorkspace({ dataDir: config.dataDir, env: config.environment });
 }
 
-/** Where the authority repository of a project is. */
+/** Returns the path of a project's authority repository. */
 export async function repositoryPath(config: Config, projectId: ProjectId): Promise<string> {
   return (await createWorkspaceFor(config)).repositoryPath(projectId);
 }
 
-/** Where a made plan lies, by the name of its file. */
+/** Returns the path of a drafted plan. */
 export const planFilePath = (config: Config, name: string): string => join(config.dataDir, "plans", name);
 
-/** What the git on PATH lacks; empty when builds can work with it. */
+/** Returns the problems of the git on PATH; empty if builds can use it. */
 export async function checkGit(config: Config): Promise<DriverProblem[]> {
   const git = await import("../workspace/git.ts");
   return (await git.checkGit(config.environment)).map((problem) => ({ ...problem, lacks: "git" as const }));
 }
 
-/**
- * Fails with `environment` when git is not there or too old: nothing can be built without it, in no
- * sandbox.
- */
+/** Fails with `environment` if git is missing or too old, because every build needs it. */
 export async function requireGit(config: Config): Promise<void> {
   const problems = await checkGit(config);
   if (problems.length > 0) throw lackingMachine(problems);
 }
 
 /**
- * Fails with `environment` when a driver does not work on this machine, naming each problem and its
+ * Fails with `environment` if a driver does not work on this machine, naming each problem and its
  * remedy.
  */
 export async function requireDriver(config: Config, name: string): Promise<void> {
@@ -297,7 +289,7 @@ export async function requireDriver(config: Config, name: string): Promise<void>
   if (problems.length > 0) throw lackingDriver(name, problems);
 }
 
-/** What another driver would not help against. */
+/** Problems that no other driver would solve. */
 function lackingMachine(problems: readonly DriverProblem[]): WavesmithError {
   const join = (part: (problem: DriverProblem) => string) => problems.map(part).join("; ");
   return new WavesmithError(
@@ -310,7 +302,7 @@ function lackingMachine(problems: readonly DriverProblem[]): WavesmithError {
 export function lackingDriver(name: string, problems: readonly DriverProblem[]): WavesmithError {
   const elsewhere = problems.filter(({ lacks }) => lacks === "disk" || (lacks === "git" && name === "local-unsafe"));
   if (elsewhere.length > 0) return lackingMachine(elsewhere);
-  // Each is about the engine or its image, and says so.
+  // Docker's problems already name the engine or its image.
   if (name === "docker") return lackingMachine(problems);
   const list = problems.map(({ what, remedy }) => `\n  ${what}\n    remedy: ${remedy}`).join("");
   const isNamed = problems.some(({ remedy }) => remedy.includes("local-unsafe"));

@@ -2,7 +2,7 @@ import type { PlanFault } from "../domain/plan.ts";
 import type { Context } from "./context.ts";
 import { oneLine } from "./format.ts";
 
-/** `path:line  plan.path  message`, as editors and CI systems know it. */
+/** `path:line  plan.path  message`, the format that editors and CI systems recognise. */
 export function faultLine(file: string, { line, path, message }: PlanFault): string {
   const place = line === null ? file : `${file}:${line}`;
   return [place, path, message]
@@ -11,7 +11,7 @@ export function faultLine(file: string, { line, path, message }: PlanFault): str
     .join("  ");
 }
 
-/** Tells of every fault of a plan. */
+/** Prints every fault of a plan. */
 export function tellFaults({ out, json }: Context, file: string, faults: readonly PlanFault[]): void {
   if (json) {
     out.json({ type: "plan.faults", faults });

@@ -5,10 +5,10 @@ import { messageOf, WavesmithError } from "../domain/errors.ts";
 import { oneLine } from "./format.ts";
 import { type App, previewProxies } from "./parts.ts";
 
-/** How long a preview of a completed build is waited for. */
+/** How long to wait for the preview of a completed build. */
 const patienceMs = 20_000;
 const pollMs = 150;
-/** How long a connection waits for a preview that is started again. */
+/** How long a connection waits for a restarting preview. */
 const startMs = 5_000;
 
 export interface ShownPreview {
@@ -18,7 +18,7 @@ export interface ShownPreview {
 }
 
 /**
- * The preview of a completed build behind a port of ours, once it has answered; else why there is
+ * Opens a port for a completed build's preview once it answers; otherwise returns why there is
  * none.
  */
 export async function showPreview(app: App, view: BuildView, signal: AbortSignal): Promise<ShownPreview | string> {
@@ -56,13 +56,13 @@ export interface WatchedPreview {
   find(): Promise<Pick<PreviewView, "status" | "reason"> | null>;
   say(text: string): void;
   readonly signal: AbortSignal;
-  /** Between two looks, in milliseconds. */
+  /** Milliseconds between two checks. */
   readonly everyMs?: number;
 }
 
 /**
- * Watches a shown preview until the signal (then null) or until it is over (then why). One that
- * died and is started again is told of and watched on: its address stays.
+ * Watches a preview until the signal (returns null) or until it is over (returns why). Reports a
+ * crash and the restart; the address stays the same.
  */
 export async function watchPreview({ find, say, signal, everyMs = 1_000 }: WatchedPreview): Promise<string | null> {
   let before: PreviewView["status"] = "ready";
@@ -91,7 +91,7 @@ function changeOf(before: PreviewView["status"], now: PreviewView["status"]): st
   return before === "asleep" ? "The preview is started again." : "The preview has died; it is started again.";
 }
 
-/** Resolves when the signal comes, at the latest after so many milliseconds. */
+/** Resolves at the signal, or after this many milliseconds. */
 export function aborted(signal: AbortSignal, ms: number): Promise<void> {
   return new Promise((resolve) => {
     if (signal.aborted) return resolve();

@@ -9,13 +9,13 @@ export interface ProgramOptions {
   readonly out: Output;
   readonly environment: Readonly<Record<string, string | undefined>>;
   readonly version: string;
-  /** Told the exit code of the command that ran. */
+  /** Receives the exit code of the command. */
   readonly done: (code: number) => void;
 }
 
 type Handler = (context: Context, words: string[], options: OptionValues) => Promise<number>;
 
-/** The command line (contract 2). A command's own code is loaded when it is called. */
+/** Creates the command line. The code of a command is loaded when it is called. */
 export function createProgram(given: ProgramOptions): Command {
   const { out } = given;
   const program = new Command("wavesmith");
@@ -282,8 +282,8 @@ function addSandboxCommands(program: Command, command: AddCommand): void {
 }
 
 /**
- * The words with a `--` before the command of `sandbox exec PROJECT COMMAND…`, whose options are
- * its own. Ours stand before it.
+ * Inserts `--` before the command of `sandbox exec PROJECT COMMAND…`, because options after it
+ * belong to that command and ours come before it.
  */
 export function withCommandApart(program: Command, words: readonly string[]): string[] {
   let at = 0;
@@ -298,7 +298,7 @@ export function withCommandApart(program: Command, words: readonly string[]): st
   return [...words.slice(0, at), "--", ...words.slice(at)];
 }
 
-/** The first place from `at` on where no option of all commands stands. */
+/** Returns the first index from `at` on that holds no global option. */
 function afterOptions(program: Command, words: readonly string[], at: number): number {
   const word = words[at] ?? "";
   const found = program.options.find(({ long }) => word === long || word.startsWith(`${long}=`));
@@ -306,6 +306,6 @@ function afterOptions(program: Command, words: readonly string[], at: number): n
   return afterOptions(program, words, word === found.long && found.required ? at + 2 : at + 1);
 }
 
-/** Whether commander ended because help or the version was asked for, which it has printed. */
+/** Whether commander stopped because it printed the help or the version. */
 export const isHelp = (error: unknown): boolean =>
   error instanceof CommanderError && (error.exitCode === exit.ok || error.code === "commander.help");

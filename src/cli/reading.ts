@@ -8,8 +8,8 @@ export interface Reading {
 }
 
 /**
- * Lends the database to a command that only reads. `unused` answers in a data directory that
- * nothing was ever built in.
+ * Opens the database for a command that only reads. Calls `unused` if nothing was ever built in the
+ * data directory.
  */
 export async function withStore(
   context: Context,

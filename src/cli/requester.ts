@@ -1,6 +1,6 @@
 import { userInfo } from "node:os";
 
-/** Who asks, for the records: the user of this process. */
+/** Returns the user of this process, who is recorded as the requester. */
 export function requester(): string {
   try {
     return userInfo().username;

@@ -3,16 +3,16 @@ import { messageOf } from "../domain/errors.ts";
 import { type App, type PreviewProxy, previewProxies, type Reach } from "./parts.ts";
 import { aborted } from "./preview.ts";
 
-// SP1. Each project with a preview has one port of loopback, which its row records: the address
-// outlasts builds, waves, a sleeping preview and a restart of `serve`.
-// SP2. Of several processes that serve one database, one at a time opens these ports.
+// SP1. Each project with a preview has one loopback port, recorded in its row: the address survives
+// builds, waves, a sleeping preview and a restart of `serve`.
+// SP2. Of several processes that serve one database, only one opens these ports at a time.
 
 const lookMs = 1_000;
-/** How long a connection waits for a preview that starts before it is told so. */
+/** How long a connection waits for a starting preview before it gets an answer. */
 const patienceMs = 5_000;
 
 export interface ServedPreviews {
-  /** Closes the ports; the previews go on. */
+  /** Closes the ports; the previews keep running. */
   stop(): Promise<void>;
 }
 
@@ -21,7 +21,7 @@ interface ServedOptions {
   warn(message: string): void;
 }
 
-/** Opens a port for the preview of every project, also of builds that start later, until `stop`. */
+/** Opens a port for every project's preview, including those of later builds, until `stop`. */
 export function servePreviews(app: App, { tell, warn }: ServedOptions): ServedPreviews {
   const stopping = new AbortController();
   const proxies = new Map<string, PreviewProxy>();
@@ -75,7 +75,7 @@ async function projectsWithPreviews({ store }: App): Promise<ReadonlySet<string>
   return new Set(builds.map((build) => build.projectId));
 }
 
-/** At the port the project had before, unless another program has it now. */
+/** Opens the project's previous port, or any other if that one is taken. */
 async function openFor({ ports, store }: App, projectId: string): Promise<PreviewProxy> {
   const { openPreviewProxy } = await previewProxies();
   const shown = { buildId: "" };
@@ -105,8 +105,8 @@ async function noteUse(ports: App["ports"], buildId: string): Promise<void> {
 const useMs = 10_000;
 
 /**
- * What comes through an open connection is a request as well; a failure to write it down harms
- * nobody.
+ * Limits how often use is recorded. Traffic on an open connection counts as use; failing to record
+ * it is harmless.
  */
 function throttled(note: () => Promise<void>): () => void {
   let noted = Number.NEGATIVE_INFINITY;

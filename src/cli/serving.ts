@@ -1,32 +1,32 @@
-// Who drives the builds of a project says so with a shared advisory lock of its own session, which
-// ends with it: a kill -9 included. So an interrupted build is told from one that is being worked
-// on.
+// A process that drives a project's builds holds a shared advisory lock in its own session. The
+// lock ends with the process, even after kill -9, so an interrupted build can be told from a
+// running one.
 import { type Database, type HeldSession, holdSession } from "./parts.ts";
 
 const key = "hashtextextended('wavesmith:serves:' || $1, 0)";
-/** What stands for every project: `serve` drives them all. */
+/** Stands for every project, because `serve` drives them all. */
 const everyProject = "*";
 
-/** This process' mark that it drives a project. */
+/** This process's mark that it drives a project. */
 export interface Serving {
   /**
-   * Does `work` while nobody else can begin to drive the project; false, and nothing done, when
-   * somebody does.
+   * Runs `work` while no other process can start driving the project. Returns false, without
+   * running it, if another process drives it.
    */
   alone(work: () => Promise<void>): Promise<boolean>;
-  /** Takes the mark away. */
+  /** Removes the mark. */
   end(): Promise<void>;
 }
 
 /** Marks every project as driven by this process until `end`. */
 export const markAllServed = (database: Database): Promise<Serving> => markServed(database, everyProject);
 
-/** Whether a process that lives drives the builds of every project. */
+/** Whether a live process drives the builds of every project. */
 export const isAllServed = (database: Database): Promise<boolean> => isMarked(database, everyProject);
 
 /**
- * Marks the project as driven by this process until `end`. A mark lost with the database comes back
- * with it.
+ * Marks the project as driven by this process until `end`. After a lost database connection the
+ * mark is set again.
  */
 export async function markServed(database: Database, projectId: string): Promise<Serving> {
   const lock = { text: `select pg_advisory_lock_shared(${key})`, values: [projectId] };
@@ -41,7 +41,7 @@ export async function markServed(database: Database, projectId: string): Promise
 }
 
 /**
- * Gives the shared lock up for the exclusive one, which nobody gets while another marks the
+ * Swaps the shared lock for the exclusive one, which is unavailable while another process marks the
  * project.
  */
 async function whileAlone(
@@ -56,7 +56,7 @@ async function whileAlone(
   ]);
   if (rows[0]?.held !== true) return false;
   try {
-    // A `serve` that starts just now makes again what it needs.
+    // A `serve` that starts right now recreates what it needs.
     if (projectId !== everyProject && (await isAllServed(database))) return false;
     await work();
   } finally {
@@ -65,7 +65,7 @@ async function whileAlone(
   return true;
 }
 
-/** Whether a process that lives drives the builds of this project. */
+/** Whether a live process drives the builds of this project. */
 export async function isServed(database: Database, projectId: string): Promise<boolean> {
   return (await isMarked(database, projectId)) || (await isAllServed(database));
 }

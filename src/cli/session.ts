@@ -7,26 +7,24 @@ import { type App, type Config, type Database, isUsed, openApp, openStore, type 
 import { isAllServed, markServed, type Serving } from "./serving.ts";
 import type { Presenter } from "./view/presenter.ts";
 
-/** The wired parts in a command that drives builds. */
+/** The app in a command that drives builds. */
 export interface Session {
   readonly app: App;
   readonly config: Config;
   /**
-   * Drives the builds of this project from now on, until `close`; with an Inngest server it asks
-   * for a `serve` that does.
+   * Drives the project's builds until `close`. With an Inngest server, requires a running `serve`
+   * that does.
    */
   drive(projectId: ProjectId): Promise<void>;
-  /**
-   * Ends what runs although nothing can be recorded, as on a full disk; takes some seconds at most.
-   */
+  /** Stops everything within seconds even though nothing can be recorded, as on a full disk. */
   abandon(): Promise<void>;
-  /** Stops driving, then the project's sandbox when nobody else uses it, then the database. */
+  /** Stops driving, then the project's sandbox if nobody else uses it, then the database. */
   close(): Promise<void>;
 }
 
 /**
- * A second use of the database, which outlasts the app's: it holds the mark and sees the sandbox
- * stopped.
+ * A second database connection that outlives the app's: it holds the mark and records that the
+ * sandbox stopped.
  */
 interface Mark {
   readonly store: Store;
@@ -34,10 +32,7 @@ interface Mark {
   readonly serving: Serving;
 }
 
-/**
- * Does `work` in a session and closes it; what went wrong at the closing never hides what went
- * wrong before.
- */
+/** Runs `work` in a session, then closes it. An error while closing never hides an earlier one. */
 export async function withSession<T>(
   context: Context,
   presenter: Presenter,
@@ -57,12 +52,13 @@ export async function withSession<T>(
 }
 
 /**
- * Without a database there is little to put away: jobs at work go on, and a resume takes them up.
+ * Without a database there is little to clean up: running jobs continue, and `resume` picks them
+ * up.
  */
 const endOf = (session: Session, error: unknown): Promise<void> =>
   error instanceof WavesmithError && error.code === "database" ? atMost(closeMs, session.close()) : session.close();
 
-/** Opens everything, telling of what takes time. */
+/** Opens the app, showing each phase that takes time. */
 async function openSession(context: Context, presenter: Presenter): Promise<Session> {
   const config = await context.config();
   const app = await opened(config, presenter);
@@ -74,14 +70,13 @@ async function openSession(context: Context, presenter: Presenter): Promise<Sess
       if (driven !== null) return;
       if (config.engine.kind === "inngest") return requireServe(config);
       driven = { projectId, mark: makeMark(config, projectId) };
-      // Whoever needs it waits for it; until then a failure is nobody's.
+      // `close` awaits this and reports a failure.
       driven.mark.catch(() => undefined);
       await app.start(new Set([projectId]));
     },
     async abandon() {
       if (driven !== null) await atMost(abandonMs, app.abandon(driven.projectId));
-      // What hangs on the database ends with this process; Postgres stops by itself once nobody
-      // uses it.
+      // Whatever waits for the database ends with this process; an unused Postgres stops by itself.
       await atMost(closeMs, session.close());
     },
     async close() {
@@ -109,11 +104,11 @@ const closeMs = 4_000;
 
 async function atMost(ms: number, work: Promise<void>): Promise<void> {
   const over = new AbortController();
-  const late = delay(ms, undefined, { signal: over.signal }).catch(() => undefined); // Over before it was late.
+  const late = delay(ms, undefined, { signal: over.signal }).catch(() => undefined); // Finished in time.
   await Promise.race([work, late]).finally(() => over.abort());
 }
 
-/** With an Inngest server the functions are where `serve` is; a command asks and follows. */
+/** Fails unless a `serve` runs, because with an Inngest server only `serve` runs the functions. */
 async function requireServe(config: Config): Promise<void> {
   const { database, close } = await openStore(config, "look");
   try {
@@ -137,17 +132,19 @@ async function makeMark(config: Config, projectId: ProjectId): Promise<Mark> {
   return { store, database, serving: await markServed(database, projectId) };
 }
 
-/** Where nobody drives a project, nobody reaches its preview. */
+/**
+ * Puts the project's previews to sleep, because without a driving process nobody can reach them.
+ */
 async function sleepPreviews(app: App, store: Store, projectId: ProjectId): Promise<void> {
   const { sleepPreviewsOf } = await import("../coordinator/preview/sleep-preview.ts");
   const reason = "the command that drove its build ended";
   await sleepPreviewsOf({ ...app.ports, store }, projectId, reason).catch((error: unknown) => {
     if (!isDiskFull(error)) throw error;
-    return app.abandon(projectId); // It ends all the same, though nothing can be recorded.
+    return app.abandon(projectId); // The full disk keeps it from being recorded; stop it anyway.
   });
 }
 
-/** Stops a project's sandbox unless jobs are at work in it. */
+/** Stops a project's sandbox unless jobs are running in it. */
 export async function stopIdleSandbox(app: App, store: Store, projectId: ProjectId): Promise<"stopped" | "at-work"> {
   const sandbox = await store.sandboxes.find({ projectId, state: ["wanted", "running"] });
   if (sandbox === null) return "stopped";
@@ -157,7 +154,7 @@ export async function stopIdleSandbox(app: App, store: Store, projectId: Project
   const { stopSandbox } = await import("../coordinator/sandboxes/stop-sandbox.ts");
   await stopSandbox({ ...app.ports, store }, sandbox, "no longer used").catch((error: unknown) => {
     if (!isDiskFull(error)) throw error;
-    return app.abandon(projectId); // It ends all the same, though nothing can be recorded.
+    return app.abandon(projectId); // The full disk keeps it from being recorded; stop it anyway.
   });
   return "stopped";
 }

@@ -5,13 +5,13 @@ import { createPresenter } from "./view/presenter.ts";
 
 export interface Steering {
   readonly app: App;
-  /** For questions about who else is at work. */
+  /** For checking whether another process drives the build. */
   readonly database: Database;
 }
 
 /**
- * Lends the wired parts to a command that changes a build without driving it, also while another
- * command drives it.
+ * Opens the app for a command that changes a build without driving it, even while another command
+ * drives it.
  */
 export async function withSteering(context: Context, work: (steering: Steering) => Promise<number>): Promise<number> {
   const presenter = createPresenter(context);

@@ -3,7 +3,7 @@ import { planFileName } from "../coordinator/names.ts";
 import { type Config, planFilePath } from "./parts.ts";
 import { waveOfWaitingPlan } from "./view/plan-lines.ts";
 
-/** Where the plan is that waits for a person; null when none does. */
+/** Returns the file of the plan that waits for approval; null if there is none. */
 export function waitingPlanFile(config: Config, view: BuildView): string | null {
   const wave = waveOfWaitingPlan(view);
   return wave === null ? null : planFilePath(config, planFileName(view.build.id, wave.number));

@@ -3,29 +3,24 @@ import { isIPv4 } from "node:net";
 import type { MiddlewareHandler } from "hono";
 import { problem } from "./problem.ts";
 
-// G1. A web page that the user has open can send requests to loopback: under a name of its own that
-// it binds to 127.0.0.1 (Host is that name), or across origins (Origin is the page's). Both are
-// refused, with a key too. Previews are such pages: they are the agents' code, served from another
-// port of this machine.
+// G1. A web page in the user's browser can send requests to loopback: through a host name that
+// resolves to 127.0.0.1 (Host is that name), or across origins (Origin is the page's). Both are
+// refused, even with a valid key. Previews are such pages: agents' code, served from another port
+// of this machine.
 
-/** Whether only this machine can reach a server that listens on `host`. */
+/** Whether a server that listens on `host` is reachable only from this machine. */
 export function isLoopback(host: string): boolean {
   const name = host.replace(/^\[|\]$/g, "").toLowerCase();
   return name === "localhost" || name === "::1" || (isIPv4(name) && name.startsWith("127."));
 }
 
-/**
- * How this machine is called from a container of this machine; no name that a stranger can bind.
- */
+/** The names by which containers reach this machine; a stranger cannot register them. */
 const containerNames = ["host.docker.internal", "host.containers.internal"];
 
-/**
- * Refuses requests whose Host is not a name of this server, and those of pages that it did not
- * serve itself.
- */
+/** Refuses requests whose Host is not a name of this server, and those of pages from elsewhere. */
 export function onlyOwnNames({ host, serveOrigin }: { host: string; serveOrigin: string | null }): MiddlewareHandler {
   const names = new Set([...containerNames, ...(serveOrigin === null ? [] : [new URL(serveOrigin).hostname])]);
-  // Other machines reach it by names that we cannot know; the key protects it there.
+  // Other machines reach it by names that we cannot know; there the key protects it.
   const isOwn = (name: string): boolean => !isLoopback(host) || isLoopback(name) || names.has(name);
   return async (context, next) => {
     const asked = urlOf(`http://${context.req.header("host") ?? ""}`);
@@ -42,11 +37,11 @@ export function onlyOwnNames({ host, serveOrigin }: { host: string; serveOrigin:
 }
 
 function urlOf(text: string): URL | null {
-  const url = URL.canParse(text) ? new URL(text) : null; // `null`, as sandboxed pages send it, is no URL
+  const url = URL.canParse(text) ? new URL(text) : null; // sandboxed pages send `null`, which is not a URL
   return url === null || url.hostname === "" ? null : url;
 }
 
-/** Compares keys without telling by the time it takes how much of one was right. */
+/** Compares keys in constant time. */
 export function sameKey(given: string, wanted: string): boolean {
   const digest = (text: string) => createHash("sha256").update(text).digest();
   return timingSafeEqual(digest(given), digest(wanted));

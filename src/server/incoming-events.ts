@@ -8,7 +8,7 @@ import { WavesmithError } from "../domain/errors.ts";
 import { schemaForEvent } from "../domain/events.ts";
 import type { SentEvent } from "./port.ts";
 
-/** The events that people and other systems may send; all others are ours. */
+/** The events that people and other systems may send; all others are internal. */
 const fromOutside = [
   "project/build.requested",
   "project/build.cancel-requested",
@@ -18,11 +18,12 @@ const fromOutside = [
 type OutsideName = (typeof fromOutside)[number];
 
 /**
- * Ids that we give ourselves: whoever took one would have our own event dropped as a repetition.
+ * Prefixes of our own event ids: an outside event with such an id would have ours dropped as a
+ * duplicate.
  */
 const ownIds = /^(again:|(agent|project|sandbox|snapshot|ci)\/(?!build\.requested:))/;
 
-/** One event as Inngest takes it. */
+/** One event as Inngest accepts it. */
 const eventSchema = z.object({
   name: z.string().min(1),
   id: z
@@ -41,7 +42,7 @@ export interface IncomingOptions {
   readonly ports: Pick<Ports, "store" | "environment" | "models" | "briefAgent" | "eventSecrets">;
 }
 
-/** Reads the body of `POST /e/:key`: all of its events, or the fault of the first that has one. */
+/** Parses the body of `POST /e/:key`: all of its events, or the first fault. */
 export async function readIncoming(body: unknown, options: IncomingOptions): Promise<SentEvent[]> {
   const parsed = listSchema.safeParse(Array.isArray(body) ? body : [body]);
   if (!parsed.success) throw new WavesmithError("usage", `not an event or a list of events: ${told(parsed.error)}`);
@@ -50,7 +51,7 @@ export async function readIncoming(body: unknown, options: IncomingOptions): Pro
   return events;
 }
 
-/** The event with what its sender need not know: its id, its project, its tenant. */
+/** Adds what the sender need not know: the event's id, project and tenant. */
 async function complete(event: Incoming, options: IncomingOptions): Promise<SentEvent> {
   const name = fromOutside.find((known) => known === event.name);
   if (name === undefined) throw refusedName(event.name);
@@ -61,7 +62,7 @@ async function complete(event: Incoming, options: IncomingOptions): Promise<Sent
   const checked = schemaForEvent(name)!.safeParse(data);
   if (!checked.success) throw new WavesmithError("usage", `the data of ${name} is wrong: ${told(checked.error)}`);
   const id = event.id ?? `${name}:${randomUUID()}:0`;
-  // Its function finds the same faults, and can tell its sender of none.
+  // The function would find the same faults, but could not report them to the sender.
   if (name === "project/build.requested") readBuildRequest(options.ports, { id, data }, "local");
   return { name, id, data };
 }
@@ -73,7 +74,7 @@ function refusedName(name: string): WavesmithError {
   });
 }
 
-/** Where a text is that Postgres cannot store; null when there is none. */
+/** Returns where a text is that Postgres cannot store; null if there is none. */
 function unstorableAt(value: unknown, path: string): string | null {
   if (typeof value === "string") return value.includes("\0") || loneSurrogate.test(value) ? path : null;
   if (typeof value !== "object" || value === null) return null;
@@ -95,7 +96,7 @@ function requestData(given: Record<string, unknown>, { ports }: IncomingOptions)
   }
   const { name } = (given.plan ?? {}) as { name?: unknown };
   const project = given.project ?? (typeof given.brief === "string" ? nameFromBrief(given.brief) : name);
-  // Without a name the plan is faulty, which the build's own check tells with all its other faults.
+  // A plan without a name is faulty; the build's own check reports that with its other faults.
   return typeof project === "string" ? { ...given, projectId: projectIdFor(defaultTenant, project) } : given;
 }
 

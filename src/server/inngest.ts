@@ -5,11 +5,11 @@ import { z } from "zod";
 import { messageOf, WavesmithError } from "../domain/errors.ts";
 import type { InngestEndpoint, RegisteredAt, SentEvent } from "./port.ts";
 
-/** An Inngest server, and how we and it know each other. */
+/** An Inngest server, and the keys that we and it use. */
 export interface InngestOptions {
   /** A dev server: nothing is signed. */
   readonly isDev: boolean;
-  /** Null: Inngest's cloud. */
+  /** Null for Inngest's cloud. */
   readonly baseUrl: string | null;
   readonly eventKey: string;
   readonly signingKey: string | null;
@@ -18,15 +18,15 @@ export interface InngestOptions {
   readonly warn: (message: string) => void;
 }
 
-/** Our side of an Inngest server that runs the functions. */
+/** The client of an Inngest server that runs the functions. */
 export interface InngestConnection {
   readonly client: Inngest.Any;
   /**
-   * Sends events under their ids. Rejects with `engine`, retryable, when the server does not take
+   * Sends events under their ids. Rejects with `engine`, retryable, if the server does not accept
    * them.
    */
   send(events: readonly SentEvent[]): Promise<void>;
-  /** The endpoint at which the server, which reaches us at `origin`, calls these functions. */
+  /** The endpoint where the server, which reaches us at `origin`, calls these functions. */
   endpoint(functions: readonly InngestFunction.Any[], origin: string): InngestEndpoint;
 }
 
@@ -34,7 +34,7 @@ export const inngestPath = "/api/inngest";
 const appName = "wavesmith";
 const answerMs = 15_000;
 
-/** What the SDK would print of failed steps is told by our own events and warnings. */
+/** Silences the SDK, because our own events and warnings report failed steps. */
 const silent = (): void => undefined;
 const quiet = { info: silent, warn: silent, error: silent, debug: silent };
 
@@ -48,7 +48,7 @@ export function connectInngest(options: InngestOptions): InngestConnection {
     ...(signingKey === null ? {} : { signingKey }),
     ...(signingKeyFallback === null ? {} : { signingKeyFallback }),
     ...(environment === null ? {} : { env: environment }),
-    // A server that takes a request and never answers would hold up every event after it.
+    // A server that never answers would otherwise hold up every later event.
     fetch: (input, init) => fetch(input, { ...init, signal: init?.signal ?? AbortSignal.timeout(answerMs) }),
     logger: quiet,
     internalLogger: quiet,
@@ -73,7 +73,7 @@ function endpointOf(
   origin: string,
 ): InngestEndpoint {
   const url = new URL(inngestPath, origin);
-  // Unsigned, a stranger could have us register an address of his own.
+  // Unsigned, a stranger could make us register another address.
   const handler = serve({ client, functions, serveOrigin: origin, servePath: inngestPath, enableUnauthedSync: false });
   return {
     async handle(request) {
@@ -96,13 +96,13 @@ function endpointOf(
 }
 
 const stepsSchema = z.object({ steps: z.array(z.object({ uri: z.string() })) });
-/** What `GET /dev` tells of functions, and what `GET /v1/apps/:name/functions` does. */
+/** The functions as `GET /dev` and `GET /v1/apps/:name/functions` describe them. */
 const devSchema = z.object({ functions: z.array(stepsSchema.catch({ steps: [] })) });
 const appSchema = z.array(z.object({ config: stepsSchema }).catch({ config: { steps: [] } }));
 
 /**
- * Asks at which URL the server calls us: a dev server freely, others with the signing key, where
- * they tell at all.
+ * Asks at which URL the server calls us. A dev server answers everyone; others need the signing
+ * key, and some do not answer at all.
  */
 async function registeredAt(options: InngestOptions, own: URL): Promise<RegisteredAt> {
   const { isDev, baseUrl, signingKey } = options;
@@ -111,7 +111,7 @@ async function registeredAt(options: InngestOptions, own: URL): Promise<Register
   const response = await fetch(place, { headers, signal: AbortSignal.timeout(answerMs) }).catch((error: unknown) => {
     throw away(options, "does not answer any more", error);
   });
-  const body: unknown = response.ok ? await response.json().catch(() => null) : null; // no JSON: it does not tell
+  const body: unknown = response.ok ? await response.json().catch(() => null) : null; // no JSON: unknown
   const dev = devSchema.safeParse(body).data?.functions;
   const functions = dev ?? appSchema.safeParse(body).data?.map(({ config }) => config);
   if (functions === undefined) return { at: "unknown" };
@@ -124,13 +124,13 @@ async function registeredAt(options: InngestOptions, own: URL): Promise<Register
 const isOurFunction = (uri: string): boolean =>
   URL.canParse(uri) && new URL(uri).searchParams.get("fnId")?.startsWith(`${appName}-`) === true;
 
-/** Without the function's name; a dev server writes 127.0.0.1 as localhost. */
+/** Drops the function's name and unifies localhost, which a dev server writes for 127.0.0.1. */
 function endpointUrl(uri: string): string {
   const { protocol, hostname, port, pathname } = new URL(uri);
   return `${protocol}//${hostname === "localhost" ? "127.0.0.1" : hostname}${port === "" ? "" : `:${port}`}${pathname}`;
 }
 
-/** No event is in the list, so that nothing but the key is looked at. */
+/** Sends an empty list of events, so that the server checks only the key. */
 async function checkEventKey(options: InngestOptions): Promise<void> {
   const place = new URL(`/e/${encodeURIComponent(options.eventKey)}`, options.baseUrl ?? "https://inn.gs");
   const headers = { "content-type": "application/json" };
@@ -142,13 +142,13 @@ async function checkEventKey(options: InngestOptions): Promise<void> {
     throw away(options, "refuses INNGEST_EVENT_KEY", `status ${response.status}`);
 }
 
-/** As the SDK shows a signing key to the server: its prefix, and the rest hashed. */
+/** The form in which the SDK sends a signing key: its prefix, and the rest hashed. */
 const hashedKey = (key: string): string =>
   key.replace(/^(signkey-\w+-)?(.*)$/s, (_, prefix: string | undefined, rest: string) => {
     return `${prefix ?? ""}${createHash("sha256").update(Buffer.from(rest, "hex")).digest("hex")}`;
   });
 
-/** Our own request to our own endpoint, signed as the server's are. */
+/** Signs our own request to our own endpoint the way the server signs its requests. */
 function signature({ isDev, signingKey }: InngestOptions): Record<string, string> {
   if (isDev || signingKey === null) return {};
   const seconds = Math.round(Date.now() / 1000).toString();

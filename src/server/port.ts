@@ -1,7 +1,7 @@
 import type { TakenEvent } from "../coordinator/build/take-events.ts";
 import type { Ports } from "../coordinator/port.ts";
 
-/** An event as it is sent: `id` is its dedupe key (W13). */
+/** An event to send: `id` is its dedupe key (W13). */
 export interface SentEvent {
   readonly name: string;
   readonly id: string;
@@ -11,48 +11,44 @@ export interface SentEvent {
 /** Where an Inngest server calls our functions. */
 export interface InngestEndpoint {
   /**
-   * Answers a request to `/api/inngest`; unsigned calls are refused unless the server is a dev
-   * server.
+   * Answers a request to `/api/inngest`; refuses unsigned calls unless the server is a dev server.
    */
   handle(request: Request): Promise<Response>;
-  /**
-   * Tells the server where our functions are. Rejects with `engine`, retryable, when it does not
-   * take that.
-   */
+  /** Registers our functions with the server. Rejects with `engine`, retryable, if it refuses. */
   register(): Promise<void>;
   /**
-   * Where the server calls our functions now. Rejects with `engine`, retryable, when it does not
-   * answer.
+   * Returns where the server calls our functions now. Rejects with `engine`, retryable, if it does
+   * not answer.
    */
   registered(): Promise<RegisteredAt>;
-  /** Rejects with `engine` when the server refuses our event key. */
+  /** Rejects with `engine` if the server refuses our event key. */
   checkEventKey(): Promise<void>;
 }
 
-/** `unknown`: it does not tell. `other`: at another URL, of this application. */
+/** `unknown`: the server does not say. `other`: at another URL of this application. */
 export type RegisteredAt =
   | { readonly at: "us" | "nowhere" | "unknown" }
   | { readonly at: "other"; readonly url: string };
 
-/** What the server needs of the wired parts. */
+/** What the server needs from the app. */
 export interface ServedApp {
   readonly ports: Ports;
   readonly functions: readonly { readonly id: string; readonly name: string }[];
   send(...events: SentEvent[]): Promise<TakenEvent[]>;
-  /** Rejects when the database cannot be reached. */
+  /** Rejects if the database cannot be reached. */
   ping(): Promise<void>;
   /** Null with the embedded engine, which calls the functions itself. */
   inngestEndpoint(origin: string): InngestEndpoint | null;
 }
 
-/** What runs the functions. */
+/** The engine that runs the functions. */
 export type ServedEngine =
   | { readonly kind: "embedded"; readonly serveOrigin: string | null }
   | {
       readonly kind: "inngest";
       readonly isDev: boolean;
-      /** Null: Inngest's cloud. */
+      /** Null for Inngest's cloud. */
       readonly baseUrl: string | null;
-      /** Where others reach us; null: the address we listen on. */
+      /** Where others reach us; null for the address we listen on. */
       readonly serveOrigin: string | null;
     };

@@ -1,6 +1,6 @@
 import { type ErrorCode, messageOf, WavesmithError } from "../domain/errors.ts";
 
-// Our errors in terms of HTTP (RFC 9457). `error` and `status` are what Inngest's clients read.
+// Translates our errors into HTTP (RFC 9457). Inngest's clients read `error` and `status`.
 
 const statuses: Partial<Record<ErrorCode, number>> = {
   usage: 400,
@@ -12,13 +12,13 @@ const statuses: Partial<Record<ErrorCode, number>> = {
   environment: 503,
 };
 
-/** A `application/problem+json` answer. */
+/** Creates an `application/problem+json` answer. */
 export function problem(status: number, code: string, detail: string, remedy: string | null = null): Response {
   const body = { type: "about:blank", status, code, detail, ...(remedy === null ? {} : { remedy }), error: detail };
   return Response.json(body, { status, headers: { "content-type": "application/problem+json" } });
 }
 
-/** Anything thrown, as an answer; what is not one of our errors is not shown to the outside. */
+/** Turns anything thrown into an answer; hides the details of errors that are not ours. */
 export function problemOf(error: unknown, warn: (message: string) => void): Response {
   if (error instanceof WavesmithError) {
     const status = statuses[error.code] ?? (error.retryable ? 503 : 500);

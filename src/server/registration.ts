@@ -1,37 +1,34 @@
 import { messageOf, WavesmithError } from "../domain/errors.ts";
 import type { InngestEndpoint } from "./port.ts";
 
-// A server forgets functions when it is started without its data, and calls whoever registered
-// last: it is asked again and again where it calls us, and told again when nobody answers there.
+// A server forgets functions when it restarts without its data, and it calls the latest URL that
+// registered. So we keep checking where it calls us, and register again if nobody answers there.
 
 /** Keeps an Inngest server calling our functions. */
 export interface Registration {
-  /** Why it does not call them, or takes no events of ours; null: it does. */
+  /** Why the server does not call them or accept our events; null if all is well. */
   readonly trouble: string | null;
   stop(): Promise<void>;
 }
 
 export interface RegistrationOptions {
-  /** Called with the URL at which the server calls the functions, whenever that changes. */
+  /** Called with the URL at which the server calls the functions, whenever it changes. */
   readonly onRegistered: (url: string) => void;
   readonly warn: (message: string) => void;
-  /** Where the server is to call us. */
+  /** Where the server should call us. */
   readonly ownUrl: string;
-  /** This installation: another process of it may have the calls, a stranger may not. */
+  /** This installation: another process of it may receive the calls, a stranger may not. */
   readonly installation: string;
-  /** How long until the server is asked again; default 3 s. */
+  /** Milliseconds between two checks; default 3 s. */
   readonly everyMs?: number;
 }
 
-/**
- * A server that does not tell where it calls us is told after so many turns that it was not asked
- * to.
- */
+/** After this many checks, registers again with a server that does not say where it calls us. */
 const renewTurns = 20;
 const peerMs = 2_000;
 
 /**
- * Registers until the server takes it, and again whenever it calls nobody of this installation.
+ * Registers until the server accepts, and again whenever it calls no process of this installation.
  * Reports each change once.
  */
 export function keepRegistered(endpoint: InngestEndpoint, options: RegistrationOptions): Registration {
@@ -78,7 +75,7 @@ export function keepRegistered(endpoint: InngestEndpoint, options: RegistrationO
   };
 }
 
-/** Where the server calls the functions, after it was told where that should be if need be. */
+/** Returns where the server calls the functions, after registering again if necessary. */
 async function see(endpoint: InngestEndpoint, options: RegistrationOptions, isDue: boolean): Promise<string> {
   const found = await endpoint.registered();
   if (found.at === "other") {
@@ -90,14 +87,14 @@ async function see(endpoint: InngestEndpoint, options: RegistrationOptions, isDu
   return options.ownUrl;
 }
 
-/** Which installation answers at an endpoint; null: none. */
+/** Returns the installation that answers at an endpoint; null if none. */
 async function installationAt(url: string): Promise<string | null> {
   try {
     const response = await fetch(new URL("/healthz", url), { signal: AbortSignal.timeout(peerMs) });
     const { installation } = (await response.json()) as { installation?: unknown };
     return typeof installation === "string" ? installation : null;
   } catch {
-    return null; // Whatever answers there, it is no `serve`.
+    return null; // Whatever answers there is not a `serve`.
   }
 }
 

@@ -3,18 +3,18 @@ import { link, open, readFile, rm, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { WavesmithError } from "../domain/errors.ts";
 
-/** The key that `POST /e/:key` asks for when no setting names one. */
+/** The key that `POST /e/:key` requires if no setting names one. */
 export interface ServerKey {
   readonly key: string;
   readonly path: string;
-  /** Whether this call made it. */
+  /** Whether this call created it. */
   readonly isNew: boolean;
 }
 
 /**
- * Reads the key of a data directory, and makes it at first use: a file that its owner alone can
- * read. Processes that do so at once agree on one key. Fails with `environment` when others can
- * read the file or it holds no key.
+ * Reads the key of a data directory; on first use creates it as a file that only its owner can
+ * read. Processes that do so at once agree on one key. Fails with `environment` if others can read
+ * the file or it holds no key.
  */
 export async function ensureServerKey(dataDir: string): Promise<ServerKey> {
   const path = join(dataDir, "serve-key");
@@ -40,8 +40,8 @@ async function readKey(path: string): Promise<string | null> {
 }
 
 /**
- * Whole or not at all: the file gets its name once it is on the disk. False: another process was
- * first.
+ * Creates the file atomically: it gets its name once it is on disk. Returns false if another
+ * process was first.
  */
 async function writeOnce(path: string, text: string): Promise<boolean> {
   const unfinished = `${path}.${process.pid}.${randomBytes(4).toString("hex")}`;

@@ -15,15 +15,15 @@ import { keepRegistered, type Registration } from "./registration.ts";
 export interface ServerOptions {
   readonly app: ServedApp;
   readonly engine: ServedEngine;
-  /** What `POST /e/:key` asks for. */
+  /** The key that `POST /e/:key` requires. */
   readonly key: string;
   readonly host: string;
-  /** 0: any that is free. */
+  /** 0 takes any free port. */
   readonly port: number;
-  /** What is worth telling that is no trouble. */
+  /** Receives messages that are not warnings. */
   readonly tell: (message: string) => void;
   readonly warn: (message: string) => void;
-  /** How long until a dev server is asked again whether it knows us; default 3 s. */
+  /** Milliseconds until a dev server is asked again whether it knows us; default 3 s. */
   readonly registerEveryMs?: number;
 }
 
@@ -32,19 +32,19 @@ export interface RunningServer {
   /** Whether other machines can reach it. */
   readonly isOpen: boolean;
   /**
-   * Takes no more requests, lets those under way end (up to `graceMs`, default 10 s), then closes.
+   * Accepts no more requests, lets open ones finish (up to `graceMs`, default 10 s), then closes.
    */
   stop(graceMs?: number): Promise<void>;
 }
 
-/** A plan of ten thousand tasks fits. */
+/** Enough for a plan of ten thousand tasks. */
 const maxEventsBytes = 4 * 1024 * 1024;
 /** An Inngest server sends all of a run's state with a call. */
 const maxCallBytes = 64 * 1024 * 1024;
 
 /**
- * Starts the HTTP server. Fails with `usage` for a host that a dev server's unsigned calls must not
- * come from, with `environment` for a taken port.
+ * Starts the HTTP server. Fails with `usage` for a host where a dev server's unsigned calls are not
+ * allowed, and with `environment` for a taken port.
  */
 export async function startServer(options: ServerOptions): Promise<RunningServer> {
   const { app, engine, host } = options;
@@ -100,8 +100,7 @@ function createRoutes(options: ServerOptions, state: ServerState): Hono {
   routes.onError((error) => problemOf(error, warn));
   routes.notFound(({ req }) => problem(404, "not-found", `there is nothing at ${req.method} ${req.path}`));
 
-  // Both answer without a key, for those who watch over processes, and say nothing of what is
-  // built.
+  // Both answer process monitors without a key and reveal nothing about builds.
   routes.get("/healthz", ({ json }) => json({ status: "ok", installation: state.installation }));
   routes.get("/readyz", async ({ json }) => {
     const trouble = await app.ping().then(
@@ -176,7 +175,7 @@ function listen(routes: Hono, { host, port, warn }: ServerOptions): Promise<Serv
   });
 }
 
-/** The name by which a caller on this machine reaches a server that listens on `host`. */
+/** The host name by which a caller on this machine reaches a server that listens on `host`. */
 function nameFor(host: string): string {
   if (host === "0.0.0.0" || host === "::") return "127.0.0.1";
   return host.includes(":") && !host.startsWith("[") ? `[${host}]` : host;

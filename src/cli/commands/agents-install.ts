@@ -6,8 +6,8 @@ import { watchInterrupts } from "../interrupts.ts";
 import type { Output } from "../output.ts";
 
 /**
- * `agents install NAME`: puts a pinned agent where sandboxes find it. Ctrl-C leaves what was there
- * before.
+ * `agents install NAME`: installs a pinned agent for sandboxes. Ctrl-C leaves the previous version
+ * in place.
  */
 export async function install(context: Context, name: string): Promise<number> {
   const config = await context.config();
@@ -31,7 +31,7 @@ export async function install(context: Context, name: string): Promise<number> {
 }
 
 /**
- * In a terminal one line that changes; elsewhere its beginning alone, for there may be hundreds.
+ * Updates one line on a terminal; elsewhere prints only the first, because there may be hundreds.
  */
 function asText(out: Output): (progress: InstallProgress) => void {
   return (progress) => {

@@ -11,16 +11,16 @@ interface Lack {
   readonly remedy: string;
 }
 
-/** An agent as it is told of. */
+/** One agent as `agents` reports it. */
 export interface AgentReport extends KnownAgent {
-  /** Null: it could not be tried. */
+  /** Null if it could not be tried. */
   readonly greeting: Greeting | null;
-  /** The settings by which its models are reached, through the proxy. */
+  /** The settings that give the proxy access to its models. */
   readonly signedInWith: readonly string[];
   readonly lacks: readonly Lack[];
 }
 
-/** `agents`: tries every known agent where agents run, and says what each lacks. */
+/** `agents`: tries every known agent in a sandbox and reports what each one lacks. */
 export async function agents(context: Context): Promise<number> {
   const config = await context.config();
   const known = await knownAgents(config);
@@ -45,7 +45,7 @@ export async function agents(context: Context): Promise<number> {
   return untried === null ? exit.ok : exit.environment;
 }
 
-/** What an agent lacks, from what is known and what came of trying it. */
+/** What an agent lacks, from its pinned data and the trial. */
 export function reportOf(
   agent: KnownAgent,
   greeting: Greeting | null,
@@ -78,7 +78,7 @@ interface Role {
 }
 
 /**
- * What does a role's work when its plan does not say: a role without a runtime takes the plan's
+ * The agent of a role that the plan does not configure: a role without a runtime uses the plan's
  * `default`.
  */
 function rolesOf({ briefAgent }: Config): Role[] {

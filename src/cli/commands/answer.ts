@@ -11,8 +11,8 @@ export interface AnswerOptions {
 }
 
 /**
- * `answer BUILD [QUESTION] --allow|--deny`: answers what an agent asks; without a number, the only
- * question there is.
+ * `answer BUILD [QUESTION] --allow|--deny`: answers an agent's question; the number may be left out
+ * if only one is open.
  */
 export function answer(
   context: Context,

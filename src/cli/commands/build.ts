@@ -24,11 +24,11 @@ export interface BuildOptions {
 export interface BriefOptions extends BuildOptions {
   /** A folder, or a git repository with an optional `#ref`. */
   readonly source?: string;
-  /** The plan that is made runs without being shown first. */
+  /** Runs the drafted plan without asking for approval. */
   readonly yes?: boolean;
-  /** Limits of the whole build, such as `usd=5,tokens=2000000`. */
+  /** The budget of the whole build, such as `usd=5,tokens=2000000`. */
   readonly budget?: string;
-  /** A file with a prompt of the planner's own. */
+  /** A file with a custom prompt for the planner. */
   readonly plannerPrompt?: string;
 }
 
@@ -51,7 +51,10 @@ export async function build(context: Context, file: string, options: BuildOption
   });
 }
 
-/** `build --brief TEXT`: has a planner make the plan, shows it unless told not to, and runs it. */
+/**
+ * `build --brief TEXT`: has a planner draft the plan, asks for approval (unless `--yes`), and runs
+ * it.
+ */
 export async function buildBrief(context: Context, text: string, options: BriefOptions): Promise<number> {
   const { agentsOfBrief, planOfBrief } = await import("../../coordinator/build/request-build.ts");
   const prompt = options.plannerPrompt === undefined ? null : await promptFrom(options.plannerPrompt);
@@ -90,14 +93,14 @@ async function start(asked: Asked): Promise<number> {
   }
 }
 
-/** A build to be requested. */
+/** A build to request. */
 interface Asked {
   readonly context: Context;
   readonly plan: Plan;
-  /** What it is made from, in words. */
+  /** The brief. */
   readonly from: string;
   readonly project: string;
-  /** What its event says of it. */
+  /** The data of its event. */
   readonly request: () => Promise<Record<string, unknown>>;
   readonly options: BuildOptions;
 }
@@ -115,9 +118,9 @@ async function run(given: Run): Promise<number> {
     if (count > 1) process.exit(exit.cancelled);
     presenter.lines([{ tone: "warn", text: "ending, before anything was started (Ctrl-C again leaves at once)" }]);
   });
-  // Trying the driver and opening the rest both take a moment, and neither needs the other.
+  // Trying the driver and opening the app both take a moment and are independent.
   const trial = usableDriver(given);
-  trial.catch(() => undefined); // It is waited for below.
+  trial.catch(() => undefined); // Awaited below.
   return withSession(context, presenter, async (session) => {
     const driver = await trial;
     if (interrupts.count > 0) return exit.cancelled;
@@ -127,7 +130,8 @@ async function run(given: Run): Promise<number> {
 }
 
 /**
- * The driver to build with, tried. Fails with `environment`, naming each problem and its remedy.
+ * Returns the driver to build with, after trying it. Fails with `environment`, naming each problem
+ * and its remedy.
  */
 async function usableDriver({ context, presenter, options }: Run): Promise<string> {
   const config = await context.config();
@@ -173,7 +177,7 @@ async function request(given: Run, session: Session, driver: string): Promise<nu
 }
 
 /**
- * What is told of can be gone on with: a build is named once it is in the database, and not before.
+ * Announces a build only once it is in the database, so that every announced build can be resumed.
  */
 async function untilStored({ app }: Session, buildId: string): Promise<void> {
   const deadline = Date.now() + 60_000;

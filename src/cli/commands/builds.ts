@@ -32,7 +32,7 @@ async function spentOf(store: Store, builds: readonly { readonly id: string }[])
   };
 }
 
-/** `builds`: the latest builds, newest first; says so when there are older ones. */
+/** `builds`: lists the latest builds, newest first, and says if there are older ones. */
 export function builds(context: Context): Promise<number> {
   const { out, json, hints, options } = context;
   return withStore(context, "builds", {

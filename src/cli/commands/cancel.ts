@@ -10,10 +10,7 @@ import { isServed } from "../serving.ts";
 import { type Session, withSession } from "../session.ts";
 import { createPresenter, type Presenter } from "../view/presenter.ts";
 
-/**
- * `cancel BUILD`: ends a build wherever it runs, or here when nobody drives it; returns when its
- * work is kept.
- */
+/** `cancel BUILD`: cancels a build wherever it runs and returns when its work is kept. */
 export async function cancel(context: Context, name: string): Promise<number> {
   const presenter = createPresenter(context);
   try {
@@ -42,7 +39,7 @@ async function end(context: Context, session: Session, presenter: Presenter, nam
   return view.build.status === "cancelled" ? exit.ok : exit.failed;
 }
 
-/** Whoever drives the build does it; when nobody does (any more), this process does. */
+/** The process that drives the build cancels it; if there is none (any more), this process does. */
 async function untilCancelled(
   session: Session,
   presenter: Presenter,

@@ -6,7 +6,7 @@ import { requester } from "../requester.ts";
 import { isServed } from "../serving.ts";
 import { withSteering } from "../steering.ts";
 
-/** `approve BUILD`: lets the wave that waits pass. */
+/** `approve BUILD`: approves the waiting wave. */
 export function approve(context: Context, name: string): Promise<number> {
   return withSteering(context, async ({ app, database }) => {
     const buildId = await findBuild(app.store, context, name);
@@ -16,7 +16,7 @@ export function approve(context: Context, name: string): Promise<number> {
   });
 }
 
-/** `reject BUILD --reason …`: blocks the wave that waits; a retry gives the reason to the fixer. */
+/** `reject BUILD --reason …`: blocks the waiting wave; a retry gives the reason to the fixer. */
 export function reject(context: Context, name: string, reason: string | undefined): Promise<number> {
   if (reason === undefined || reason.trim() === "") {
     throw new WavesmithError("usage", "reject needs a reason", {

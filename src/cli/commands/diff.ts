@@ -19,10 +19,7 @@ interface Span {
 
 const maxBytes = 64 * 1024 * 1024;
 
-/**
- * `diff BUILD [--task ID|--wave N]`: what a build, one of its tasks or one of its waves changed, as
- * a unified diff.
- */
+/** `diff BUILD [--task ID|--wave N]`: what a build, task or wave changed, as a unified diff. */
 export function diff(context: Context, name: string, options: DiffOptions): Promise<number> {
   if (options.task !== undefined && options.wave !== undefined) {
     throw new WavesmithError("usage", "diff takes --task or --wave, not both", {
@@ -50,7 +47,7 @@ export function diff(context: Context, name: string, options: DiffOptions): Prom
   });
 }
 
-/** Says that there is no such thing, and where to look. */
+/** Fails with `not-found` and a remedy that says where to look. */
 type Nothing = (message: string) => WavesmithError;
 
 interface Looked {

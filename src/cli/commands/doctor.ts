@@ -28,11 +28,11 @@ export interface Check {
   readonly ok: boolean;
   readonly detail: string;
   readonly remedy: string | null;
-  /** Without it nothing can be built. */
+  /** No build works without it. */
   readonly needed: boolean;
 }
 
-/** `doctor`: tries for real what building needs, and says what to do about what does not work. */
+/** `doctor`: tries everything that building needs and says how to fix what does not work. */
 export async function doctor(context: Context): Promise<number> {
   const config = await context.config();
   const checks: Check[] = [];
@@ -48,7 +48,7 @@ export async function doctor(context: Context): Promise<number> {
   return ok ? exit.ok : exit.environment;
 }
 
-/** What is needed works, and one sandbox driver at least. */
+/** Every required part works, and at least one sandbox driver. */
 export function isWell(checks: readonly Check[]): boolean {
   const drivers = checks.filter((check) => check.name.startsWith("sandbox "));
   return checks.every((check) => check.ok || !check.needed) && drivers.some((check) => check.ok);
@@ -76,7 +76,7 @@ async function versionOf(config: Config, program: string): Promise<string | null
   const env = { PATH: config.environment.PATH ?? "", HOME: config.environment.HOME ?? "" };
   return run(program, ["--version"], { env, timeout: trialLimitMs }).then(
     ({ stdout }) => stdout.trim().split("\n")[0] ?? "",
-    () => null, // Not there or not working: for us the same.
+    () => null, // Missing and broken are the same here.
   );
 }
 
@@ -89,7 +89,7 @@ async function git(config: Config): Promise<Check> {
 async function database(config: Config): Promise<Check> {
   const name = "database";
   const embedded = config.databaseUrl === null;
-  // Where nothing was built yet, nothing is to be left behind either.
+  // Leave nothing behind in a data directory that was never used.
   let trial: string | null = null;
   try {
     trial = isUsed(config) ? null : await mkdtemp(join(tmpdir(), "wavesmith-doctor-"));
@@ -112,7 +112,7 @@ async function driver(config: Config, name: string): Promise<Check> {
   const trial = existsSync(config.dataDir) ? null : await mkdtemp(join(tmpdir(), "wavesmith-doctor-"));
   try {
     const tried = await driverForTrial(trial === null ? config : { ...config, dataDir: trial }, name);
-    // A git that lacks is told of above, once.
+    // Git's own problems are reported above.
     const gitLacks = (await checkGit(config)).length > 0;
     const found = await tried.check();
     return driverCheck(name, gitLacks ? found.filter(({ lacks }) => lacks !== "git") : found, gitLacks);
@@ -124,7 +124,7 @@ async function driver(config: Config, name: string): Promise<Check> {
   }
 }
 
-/** A sandbox is of no use without git: it never counts as working then. */
+/** A sandbox needs git, so without it no driver counts as working. */
 export function driverCheck(name: string, problems: readonly DriverProblem[], gitLacks: boolean): Check {
   const local = " (bubblewrap; with network: open, jobs share this machine's network and its loopback)";
   const works = `works${{ local, docker: " (containers, a user for each job)" }[name] ?? ", without isolation"}`;
@@ -155,7 +155,7 @@ async function disk(config: Config): Promise<Check> {
   const free = bavail * bsize;
   const writable = await access(folder, constants.W_OK).then(
     () => true,
-    () => false, // Said below.
+    () => false, // Reported below.
   );
   const ok = writable && free >= leastFreeBytes;
   const remedy = writable ? `make room, or take another place: --data DIR` : `take a folder of your own: --data DIR`;

@@ -37,7 +37,7 @@ tasks:
     writes: [test.sh]
 `;
 
-/** `init [FILE]`: writes a starter plan that runs as it is; never over a file that is there. */
+/** `init [FILE]`: writes a starter plan that runs unchanged; never overwrites a file. */
 export async function init(context: Context, name: string | undefined): Promise<number> {
   const file = resolve(name ?? "plan.yaml");
   try {

@@ -15,7 +15,7 @@ export interface LogsOptions {
 
 const pollMs = 250;
 
-/** `logs BUILD`: what agents and gates printed, line by line, in the order of time. */
+/** `logs BUILD`: prints the output of agents and gates, line by line, by time. */
 export function logs(context: Context, name: string, options: LogsOptions): Promise<number> {
   return withStore(context, "logs", {
     unused: (config) => {
@@ -58,7 +58,7 @@ async function print({ context, store, buildId, options, stopped }: Printing): P
   const cursor = createLogCursor(store);
   const write = createWriter(context, await agentLines());
   for (;;) {
-    // Asked before the output is read: what ended before was printed before.
+    // Read the status before the output, so that nothing is missed when the build ends in between.
     const { status } = await store.builds.get({ id: buildId });
     const over = ["completed", "failed", "cancelled"].includes(status);
     const all = await logSources(store, buildId);

@@ -9,8 +9,8 @@ import { faultLine } from "../plan-faults.ts";
 import { planLines } from "../view/plan-lines.ts";
 
 /**
- * `plan PLAN`: shows the waves it would run, the critical path and the faults; runs nothing. A plan
- * that only lacks values of secrets is shown, too.
+ * `plan PLAN`: shows waves, critical path and faults; runs nothing. Also shows a plan that only
+ * lacks the values of secrets.
  */
 export async function plan(context: Context, file: string): Promise<number> {
   const { outline: read, graph, faults, refused, warnings } = await readPlan(file, context.environment);

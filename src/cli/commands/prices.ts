@@ -2,7 +2,7 @@ import type { Context } from "../context.ts";
 import { exit } from "../errors.ts";
 import { fetchPrices, keepPrices, newestPrices } from "../price-parts.ts";
 
-/** `prices`: which list of what models cost is in use. */
+/** `prices`: shows which price list is in use. */
 export async function prices(context: Context): Promise<number> {
   const { dataDir, models } = await context.config();
   const list = await newestPrices(dataDir);
@@ -17,7 +17,7 @@ export async function prices(context: Context): Promise<number> {
   return exit.ok;
 }
 
-/** `prices update`: fetches the public list, for whatever starts from now on. */
+/** `prices update`: fetches the public price list for processes that start from now on. */
 export async function updatePrices(context: Context): Promise<number> {
   const { dataDir, models } = await context.config();
   const list = await fetchPrices(models.pricesUrl, new Date());

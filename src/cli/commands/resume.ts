@@ -21,8 +21,8 @@ export interface ResumeOptions {
 }
 
 /**
- * `resume BUILD`: goes on with a build that is not over; of one that is, prints the end again. With
- * `--plan`, a build that does not run gets an edited plan and goes on with it.
+ * `resume BUILD`: continues an unfinished build; for a finished one, prints its summary again. With
+ * `--plan`, a build that is not running continues with an edited plan.
  */
 export async function resume(
   context: Context,
@@ -63,8 +63,8 @@ function tellEdit(context: Context, { added, again, removed, kept }: PlanEdit): 
 }
 
 /**
- * Opens everything, finds the build and asks `prepare` whether there is something to go on with:
- * then it is driven to its end, said to be `doing` that, else its end is told.
+ * Opens the session, finds the build and calls `prepare`. If that returns true, drives the build to
+ * its end, announced as `doing`; otherwise prints its summary.
  */
 export async function goOn(
   context: Context,
@@ -86,7 +86,7 @@ export async function goOn(
       tellStart(context, presenter, view, goes && view.build.status !== "cancelling" ? options.doing : phaseOf(view));
       if (!goes) return tellAgain(context, presenter, session, view);
       await requireDriver(session.config, view.build.sandboxDriver);
-      // Whoever goes on with it is whom its agents may ask from now on.
+      // From now on, the build's agents ask the person who resumed it.
       await store.builds.update({ id: buildId }, { interactive: isInteractive(context) });
       await session.drive(view.build.projectId);
       return driveToEnd({ context, session, presenter, interrupts, buildId, from, noWait: !options.wait });

@@ -3,8 +3,8 @@ import { requireDriver } from "../parts.ts";
 import { goOn, type ResumeOptions } from "./resume.ts";
 
 /**
- * `retry BUILD`: new attempts for what failed, then as `resume`. Fails with `conflict` when there
- * is nothing to do again.
+ * `retry BUILD`: starts new attempts for what failed, then continues like `resume`. Fails with
+ * `conflict` if there is nothing to retry.
  */
 export function retry(context: Context, name: string, options: ResumeOptions): Promise<number> {
   return goOn(context, name, { ...options, doing: "retrying" }, async ({ app, config }, { build }) => {

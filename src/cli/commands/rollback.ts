@@ -5,8 +5,7 @@ import { findBuild } from "../find-build.ts";
 import { withSteering } from "../steering.ts";
 
 /**
- * `rollback BUILD --wave N`: takes main back to the restore point of wave N; 0 is where the build
- * began.
+ * `rollback BUILD --wave N`: moves main back to wave N's restore point; 0 is where the build began.
  */
 export function rollback(context: Context, name: string, wave: string | undefined): Promise<number> {
   if (wave === undefined || !/^\d{1,6}$/.test(wave)) {

@@ -6,24 +6,22 @@ import { startedSandbox, withSandbox } from "../find-sandbox.ts";
 import { watchInterrupts } from "../interrupts.ts";
 import type { App, GuestClient, SandboxEndpoint, SandboxRow, StageSpec } from "../parts.ts";
 
-/** What of a stream this needs; `process.stdin` is one. */
+/** The part of a stream that is used here; `process.stdin` is one. */
 type InputStream = AsyncIterable<Buffer | string> & { readonly isTTY?: boolean };
 
 const longestMs = 24 * 3_600_000;
 /**
- * What a command prints is kept on the volume while it is being read; beyond this its middle is
- * left out.
+ * The volume holds a command's output while it is read; beyond this limit its middle is dropped.
  */
 const outputLimitBytes = 1024 ** 3;
 const chunkBytes = 256 * 1024;
-/** How long the last of what was printed to standard error is waited for. */
+/** How long to wait for the rest of standard error. */
 const restMs = 10_000;
 const interrupted = 130;
 
 /**
- * `sandbox exec NAME -- CMD…`: runs a command in the sandbox, in the joined tree. Its output is
- * shown as it comes, its exit code is this command's, Ctrl-C ends it; a sandbox that was started
- * for it is stopped again.
+ * `sandbox exec NAME -- CMD…`: runs a command in the sandbox, in the joined tree. Streams its
+ * output and returns its exit code; Ctrl-C ends it. A sandbox started for it is stopped again.
  */
 export function exec(
   context: Context,
@@ -42,7 +40,7 @@ export function exec(
   });
 }
 
-/** Somebody else may have begun to use it meanwhile. */
+/** Stops the sandbox unless someone else has started using it. */
 async function stopUnused(app: App, sandbox: SandboxRow, { guest }: SandboxEndpoint): Promise<void> {
   if ((await guest.health()).activeJobs > 0) return;
   const { stopSandbox } = await import("../../coordinator/sandboxes/stop-sandbox.ts");
@@ -55,8 +53,8 @@ interface Command {
   readonly key: string;
 }
 
-// A job's output is one stream. What the command prints to standard error goes through a pipe of
-// the volume to a second job, so that the two can be told apart here as well.
+// A job's output is one stream. Standard error goes through a named pipe on the volume to a second
+// job, so that both streams stay separate.
 async function run(context: Context, { guest, workspaceRoot }: SandboxEndpoint, command: Command): Promise<number> {
   const { key, argv } = command;
   const errorKey = `${key}-stderr`;
@@ -103,7 +101,7 @@ async function makePipe(guest: GuestClient, folder: string, pipe: string): Promi
     argv: ["mkfifo", "-m", "600", pipe],
     cwd: "repo",
     env: {},
-    // As of the command: where jobs have users of their own, all of this is the same one's.
+    // As for the command, so that both belong to one user where jobs have users of their own.
     writable: ["repo", folder],
     timeoutMs: 60_000,
     maxBytes: 4096,
@@ -115,14 +113,14 @@ async function makePipe(guest: GuestClient, folder: string, pipe: string): Promi
   );
 }
 
-/** Standard input, as it comes; a command that has ended takes no more of it. */
+/** Forwards standard input until the command ends. */
 async function forward(guest: GuestClient, key: string, input: InputStream): Promise<void> {
   let seq = 0;
   try {
     for await (const chunk of input) await guest.writeStdin(key, seq++, Buffer.from(chunk as Buffer));
     await guest.writeStdin(key, seq, Buffer.alloc(0), { end: true });
   } catch {
-    // Its end is told by its output and exit code.
+    // The output and exit code report the command's end.
   }
 }
 
@@ -133,19 +131,19 @@ async function copyBoth(context: Context, guest: GuestClient, keys: { key: strin
     out.rawError(data);
     await out.drained();
   });
-  errors.catch(() => undefined); // told below
+  errors.catch(() => undefined); // awaited below
   try {
     await copy(guest, keys.key, async (data) => {
       out.raw(data);
-      // At the pace of whoever reads: a long output is not gathered here.
+      // Wait for the reader instead of buffering a long output here.
       await out.drained();
     });
-    // Nothing holds the pipe any more, so its reader ends by itself; unless the command never came
-    // to open it.
+    // The pipe has no writer any more, so its reader ends by itself, unless the command never
+    // opened it.
     const late = delay(restMs, undefined, { signal: over.signal }).then(() =>
       guest.cancelJob(keys.errorKey, { reason: "the command has ended", graceMs: 100 }),
     );
-    late.catch(() => undefined); // it was not late
+    late.catch(() => undefined); // aborted in time
     await errors;
   } finally {
     over.abort();

@@ -13,8 +13,8 @@ export interface ImageOptions {
 }
 
 /**
- * `sandbox image build`: makes the image of Docker sandboxes, showing each step. Ctrl-C ends the
- * engine's build, too.
+ * `sandbox image build`: builds the image of Docker sandboxes, showing each step. Ctrl-C also stops
+ * the engine's build.
  */
 export async function buildImage(context: Context, options: ImageOptions): Promise<number> {
   const config = await context.config();
@@ -57,7 +57,7 @@ function tell({ out, json }: Context, image: BuiltImage, tookMs: number): void {
   out.line(`  guest     protocol ${image.protocol}`);
 }
 
-/** Shows what an image's build tells, until `end`. */
+/** Shows the progress of an image build until `end`. */
 interface Steps {
   readonly tell: (progress: ImageProgress) => void;
   readonly end: () => void;
@@ -65,10 +65,10 @@ interface Steps {
 
 const asJson = (out: Output): Steps => ({ tell: (progress) => out.json(progress), end: () => undefined });
 
-/** The instructions that take time; the others only note something. */
+/** Whether an instruction takes time; the others only set metadata. */
 const isWork = (instruction: string): boolean => /^(?:FROM|RUN|COPY|ADD) /.test(instruction);
 
-/** Each step when it begins. */
+/** Prints each step when it begins. */
 const asLines = (out: Output): Steps => ({
   tell: (progress) => {
     if (progress.type !== "step" || !isWork(progress.instruction)) return;
@@ -77,10 +77,10 @@ const asLines = (out: Output): Steps => ({
   end: () => undefined,
 });
 
-/** Each step when it has ended, and below them what the running one says. */
+/** Prints each finished step, and below them the last line of the running one. */
 function asLive(out: Output): Steps {
   let step: { title: string; begun: number; cached: boolean } | null = null;
-  // Some terminals have no width to tell.
+  // Some terminals do not report their width.
   const width = (): number => Math.max(40, out.size().columns);
   const cut = (text: string): string => text.slice(0, width() - 1);
   const clear = "\r\x1b[K";

@@ -12,8 +12,8 @@ export interface SnapshotCommand {
 }
 
 /**
- * `sandbox snapshot PROJECT [--format tar.gz]`, and with `--list` those there are, of one project
- * or of all.
+ * `sandbox snapshot PROJECT [--format tar.gz]`; with `--list`, lists the snapshots of one project
+ * or all.
  */
 export function snapshot(context: Context, name: string | undefined, options: SnapshotCommand): Promise<number> {
   if (options.list === true) return list(context, name);
@@ -106,8 +106,7 @@ const described = (row: SnapshotRow, project: string) => ({
 });
 
 /**
- * `sandbox restore PROJECT [SNAPSHOT]`: puts a snapshot, else the latest one, in place of the
- * volume.
+ * `sandbox restore PROJECT [SNAPSHOT]`: replaces the volume with a snapshot, by default the latest.
  */
 export function restore(context: Context, name: string, snapshotId: string | undefined): Promise<number> {
   const work = async (app: App, { projectId }: SandboxRow): Promise<number> => {
@@ -146,7 +145,7 @@ async function chosen(
 const tellMs = 200;
 const tellPlainMs = 5_000;
 
-/** Bytes as they go: in one line of a terminal, now and then in a pipe, not at all for programs. */
+/** Shows progress in bytes: on one line of a terminal, now and then in a pipe, never as JSON. */
 function createProgress({ out, json }: Context, total: number | null = null) {
   let toldAt = Date.now();
   let isShown = false;

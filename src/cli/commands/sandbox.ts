@@ -11,26 +11,26 @@ interface Listed {
   readonly sandboxId: string;
   readonly driver: string;
   readonly state: string;
-  /** Why it is not running; of one that runs, why no further job is started in it. */
+  /** Why it is not running, or why a running one starts no further jobs. */
   readonly reason: string | null;
   readonly createdAt: string;
-  /** Since when it runs. */
+  /** When it started. */
   readonly since: string | null;
-  /** Nothing has been at work in it for so long; null when it does not run. */
+  /** How long it has been idle; null if it is not running. */
   readonly idleMs: number | null;
   /** Processors in use. */
   readonly cpus: number | null;
   readonly memoryBytes: number | null;
   readonly processes: number | null;
   readonly diskBytes: number | null;
-  /** When that was counted; null when it was just now, or is not known. */
+  /** When the disk use was measured; null if just now or unknown. */
   readonly diskCountedAt: string | null;
 }
 
-/** What is told of a sandbox that was removed without its volume. */
+/** The state of a sandbox that was removed without its volume. */
 const volumeKept = "removed, volume kept";
 
-/** `sandbox ls`: every sandbox of this data directory. */
+/** `sandbox ls`: lists every sandbox of this data directory. */
 export async function list(context: Context): Promise<number> {
   const rows = isUsed(await context.config()) ? await withApp(context, (app) => listed(app, context.warn)) : [];
   if (context.json) {
@@ -65,7 +65,7 @@ async function listed(app: App, warn: (message: string) => void): Promise<Listed
   const all = await app.store.sandboxes.list({}, { by: "createdAt" });
   const rows = all.filter((row) => row.state !== "removed");
   const withSandboxes = new Set(rows.map(({ projectId }) => projectId));
-  // Of each project that has no sandbox, the one it had last.
+  // For each project without a sandbox, the last one it had.
   const last = new Map(all.filter(({ projectId }) => !withSandboxes.has(projectId)).map((row) => [row.projectId, row]));
   const shown = [...rows, ...last.values()];
   const projects = new Map((await app.store.projects.list({})).map(({ id, name }) => [id, name]));
@@ -80,7 +80,7 @@ async function listed(app: App, warn: (message: string) => void): Promise<Listed
   return found.flat();
 }
 
-/** A driver that cannot be asked hides no sandbox of the others. */
+/** Lists a driver's sandboxes; an unreachable driver does not hide the others'. */
 async function infosOf(app: App, drivers: ReadonlySet<string>, warn: (message: string) => void) {
   const infos = new Map<string, SandboxInfo>();
   for (const driver of drivers) {
@@ -114,14 +114,14 @@ async function described(app: App, row: SandboxRow, info: SandboxInfo | undefine
   };
 }
 
-/** In words, of one that does not run. */
+/** Describes a sandbox that is not running. */
 function stateOf({ state, reason }: SandboxRow): string {
   if (state === "removed") return volumeKept;
   if (state === "wanted" && reason !== null) return "waiting";
   return state === "lost" ? "lost" : "stopped";
 }
 
-/** It may end while it is asked. */
+/** Reads the state of a sandbox, which may end meanwhile. */
 const usageOf = (app: App, { driver, projectId }: SandboxRow): Promise<SandboxUsage | null> =>
   app.ports
     .driver(driver)
@@ -130,11 +130,10 @@ const usageOf = (app: App, { driver, projectId }: SandboxRow): Promise<SandboxUs
 
 async function idleTime(app: App, { driver, projectId }: SandboxRow): Promise<number | null> {
   const endpoint = await app.ports.driver(driver).find(projectId);
-  const health = await endpoint?.guest.health().catch(() => null); // it has just ended
+  const health = await endpoint?.guest.health().catch(() => null); // it just ended
   return health?.idleMs ?? null;
 }
 
-/** `sandbox start PROJECT` */
 export function start(context: Context, name: string): Promise<number> {
   const work = async (app: App, sandbox: SandboxRow): Promise<number> => {
     const { workspaceRoot } = await startedSandbox(app, sandbox);
@@ -144,7 +143,7 @@ export function start(context: Context, name: string): Promise<number> {
   return withSandbox(context, name, work, { orVolume: true });
 }
 
-/** `sandbox stop PROJECT`: its volume stays. */
+/** `sandbox stop PROJECT`: stops the sandbox and keeps its volume. */
 export function stop(context: Context, name: string): Promise<number> {
   return withSandbox(context, name, async (app, sandbox) => {
     await refuseWhileBuilding(context, app, sandbox, name);
@@ -155,7 +154,6 @@ export function stop(context: Context, name: string): Promise<number> {
   });
 }
 
-/** `sandbox rm PROJECT [--volume]` */
 export function remove(context: Context, name: string, options: { volume: boolean }): Promise<number> {
   const work = async (app: App, sandbox: SandboxRow): Promise<number> => {
     await refuseWhileBuilding(context, app, sandbox, name);
@@ -169,20 +167,20 @@ export function remove(context: Context, name: string, options: { volume: boolea
   return withSandbox(context, name, work, { orVolume: true });
 }
 
-/** Whoever stops a project's sandbox wants what runs of the project to end. */
+/** Stopping a project's sandbox also ends its preview. */
 async function sleepPreview({ ports }: App, { projectId }: SandboxRow): Promise<void> {
   const { sleepPreviewsOf } = await import("../../coordinator/preview/sleep-preview.ts");
   await sleepPreviewsOf(ports, projectId, "its project's sandbox was stopped");
 }
 
-/** What became of it, in the words of `sandbox ls`; returns the exit code. */
+/** Reports the new state in the words of `sandbox ls` and returns the exit code. */
 function tell({ out, json }: Context, { id, projectId, driver }: SandboxRow, state: string, text: string): number {
   if (json) out.json({ sandboxId: id, projectId, driver, state });
   else out.line(text);
   return exits.ok;
 }
 
-/** A build's agents are not pulled from under it: their work would be lost. */
+/** Fails while a build is running, because its agents' work would be lost. */
 async function refuseWhileBuilding(context: Context, app: App, sandbox: SandboxRow, name: string): Promise<void> {
   const { projectId } = sandbox;
   const build = await app.store.builds.find({ projectId, status: ["running", "cancelling"] });

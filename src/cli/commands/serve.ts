@@ -13,7 +13,7 @@ export interface ServeOptions {
   readonly host: string;
 }
 
-/** `serve`: drives the builds of every project and answers HTTP until it is told to stop. */
+/** `serve`: drives the builds of every project and answers HTTP until it is stopped. */
 export async function serve(context: Context, options: ServeOptions): Promise<number> {
   const port = portOf(options.port);
   const config = await context.config();
@@ -87,7 +87,7 @@ async function run({ context, config, app, interrupts, host, port }: Run): Promi
   }
 }
 
-/** Once, at the start that made it: later starts name the file alone. */
+/** Shows the key only at the start that created it; later starts name just the file. */
 function tellKey({ out, json }: Context, { key, path }: { key: string; path: string }): void {
   if (json) out.json({ type: "serve.key", key, keyFile: path });
   else out.line(`made the key that POST /e/KEY asks for: ${key} (kept in ${path}; it is not printed again)`);
@@ -108,7 +108,7 @@ function greeting({ engine, dataDir }: Config, origin: string, keyFile: string |
   ];
 }
 
-/** Stops the sandboxes nobody needs; says which go on. */
+/** Stops the sandboxes nobody needs and reports those that keep running. */
 async function settle(context: Context, app: App, mark: Awaited<ReturnType<typeof openStore>>): Promise<void> {
   let left = 0;
   for (const { projectId } of await mark.store.sandboxes.list({ state: ["wanted", "running"] })) {

@@ -10,8 +10,8 @@ import { withSteering } from "../steering.ts";
 const dayMs = 24 * 3600 * 1000;
 
 /**
- * `shell BUILD [--task ID]`: a shell in the build's sandbox, in a tree of its own: of the build's
- * head, or of what the task last committed. What is done there is thrown away with it.
+ * `shell BUILD [--task ID]`: opens a shell in the build's sandbox, in a temporary checkout of the
+ * build's head or of the task's last commit. Changes are discarded on exit.
  */
 export function shell(context: Context, name: string, taskKey: string | undefined): Promise<number> {
   return withSteering(context, async ({ app }) => {
@@ -28,7 +28,7 @@ export function shell(context: Context, name: string, taskKey: string | undefine
       return await converse(guest, treePath);
     } finally {
       await app.ports.workspace.closeTree(guest, treePath);
-      // Started for this alone; somebody else may have begun to use it meanwhile.
+      // Started only for this shell, unless someone else uses it by now.
       if (before === null) await stopIdleSandbox(app, app.store, build.projectId);
     }
   });
@@ -50,7 +50,7 @@ async function headOf(app: App, buildId: string, taskKey: string | undefined): P
 
 type Guest = Awaited<ReturnType<ReturnType<App["ports"]["driver"]>["ensure"]>>["guest"];
 
-/** Connects this terminal to a shell in the tree; resolves with its exit code. */
+/** Connects this terminal to a shell in the tree and resolves with its exit code. */
 async function converse(guest: Guest, treePath: string): Promise<number> {
   const { stdin, stdout } = process;
   const terminal = stdin.isTTY === true && stdout.isTTY === true;
@@ -66,8 +66,8 @@ async function converse(guest: Guest, treePath: string): Promise<number> {
   const limits = { timeoutMs: dayMs, outputLimitBytes: 64 * 1024 * 1024 };
   await guest.startJob(key, { stages: [{ ...stage, ...limits }], writable: [treePath], labels: { shell: treePath } });
   const input = forwardInput(guest, key, terminal);
-  // A signal, a terminal that is closed among them, would leave the shell at work and the sandbox
-  // with it.
+  // Without this, a signal (as from a closed terminal) would leave the shell and its sandbox
+  // running.
   const interrupts = watchInterrupts(process);
   const left = { reason: "the shell was left", graceMs: 500 };
   interrupts.on(() => void guest.cancelJob(key, left).catch(() => undefined)); // Done again below, where it may fail.
@@ -93,7 +93,7 @@ function forwardInput(guest: Guest, key: string, terminal: boolean): { end(): vo
   };
   const onData = (data: Buffer): void => send(data, false);
   const onEnd = (): void => send(Buffer.alloc(0), true);
-  stdin.on("error", onEnd); // A terminal that was closed.
+  stdin.on("error", onEnd); // The terminal was closed.
   if (terminal) stdin.setRawMode(true);
   stdin.on("data", onData);
   stdin.on("end", onEnd);

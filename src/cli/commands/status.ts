@@ -9,7 +9,7 @@ import { isAllServed, isServed } from "../serving.ts";
 import { statusJson, statusLines } from "../view/status-lines.ts";
 import { waitingPlanFile } from "../waiting-plan.ts";
 
-/** `status [BUILD]`: what a build has done, does and waits for. */
+/** `status [BUILD]`: shows what a build has done, is doing and waits for. */
 export function status(context: Context, name: string | undefined): Promise<number> {
   const { out, json, hints } = context;
   return withStore(context, "status", {

@@ -15,7 +15,7 @@ const tones: Record<string, Tone> = {
 };
 const shownFindings = 10;
 
-/** A judged gate: verdict and evidence, and what it found when it did not pass. */
+/** Lines for a judged gate: verdict and evidence, and its findings if it did not pass. */
 export function gateLines(waveNumber: number, gate: GateView): Line[] {
   const verdict = gate.verdict ?? "inconclusive";
   const round = gate.round > 1 ? `, round ${gate.round}` : "";
@@ -33,8 +33,8 @@ export function gateLines(waveNumber: number, gate: GateView): Line[] {
 }
 
 /**
- * What the gate's agent added, and what of it could not be run and why; what failed is among the
- * findings.
+ * Lines for the checks that the gate's agent added, with those that could not run and why. Failures
+ * are among the findings.
  */
 export function addedLines(added: AddedChecks | undefined, indent: string): Line[] {
   if (added === undefined) return [];
@@ -71,7 +71,7 @@ function testsText(tests: NonNullable<Evidence["tests"]>): string {
   return `${estimated}${count(tests.total, "test")}${rest.length === 0 ? "" : ` (${rest.join(", ")})`}`;
 }
 
-/** The worst first, with file and line. */
+/** Findings, worst first, with file and line. */
 export function findingLines(findings: readonly FindingView[], indent: string): Line[] {
   const order = ["critical", "high", "medium", "low"];
   const sorted = [...findings].sort((left, right) => order.indexOf(left.severity) - order.indexOf(right.severity));

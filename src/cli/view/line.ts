@@ -1,9 +1,9 @@
 import type { Tone } from "../palette.ts";
 
-/** One line of what happened. */
+/** One line about something that happened. */
 export interface Line {
   readonly tone: Tone;
   readonly text: string;
-  /** Left out of a live view, which shows it otherwise. */
+  /** Left out of the live view, which shows it in another way. */
   readonly minor?: boolean;
 }

@@ -8,13 +8,12 @@ import { type Row, type Segment, segment } from "./segments.ts";
 import { andSpent, budgetText, spentBy, spentByTask, spentText } from "./spending.ts";
 import { currentWave, liveAttempt, phaseOf, waitsFor } from "./waiting.ts";
 
-// The region of a terminal that shows a build as it is now. Pure: a view, a size and a moment give
-// rows.
+// Draws the live region of a terminal. Pure: a view, a size and a time give rows.
 
 export interface LiveOptions {
   readonly rows: number;
   readonly now: Date;
-  /** Counts up; turns the spinner. */
+  /** Counts frames to turn the spinner. */
   readonly frame: number;
 }
 
@@ -42,9 +41,7 @@ function glyphOf(status: string): Segment {
   return known === undefined ? waitingGlyph : segment(known.tone, known.glyph);
 }
 
-/**
- * At most `rows` rows: header, waves that passed, the current wave in full, what comes after it.
- */
+/** Returns at most `rows` rows: header, passed waves, the current wave in full, and later tasks. */
 export function renderLive(view: BuildView, options: LiveOptions): Row[] {
   const wave = currentWave(view);
   const head = [[], headerRow(view, options), ...questionRows(view, options.now)];

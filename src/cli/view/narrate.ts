@@ -7,14 +7,14 @@ import type { Line } from "./line.ts";
 import { waveMs } from "./result.ts";
 import { andSpent, spentBy, spentInWave } from "./spending.ts";
 
-// What happened between two looks at a build, as lines. Pure: nothing is missed however long the
-// looks are apart, and nothing is told twice.
+// Describes what happened between two reads of a build, as lines. Pure: however far apart the reads
+// are, nothing is missed and nothing is reported twice.
 
 interface Told extends Line {
   readonly at: number;
 }
 
-/** The lines that tell how `before` became `after`, in the order of things. */
+/** Returns the lines that lead from `before` to `after`, in order. */
 export function narrate(before: BuildView | null, after: BuildView): Line[] {
   const lines: Line[] = sandboxLines(before, after);
   for (const wave of after.waves) {
@@ -30,7 +30,7 @@ function sandboxLines(before: BuildView | null, after: BuildView): Line[] {
   return [...roomLines(before, after), ...troubleLines(before, after)];
 }
 
-/** Told when it begins and when it is over, not each time its numbers change. */
+/** Reported when it begins and ends, not each time its numbers change. */
 function troubleLines(before: BuildView | null, { build, sandboxTrouble: what }: BuildView): Line[] {
   const known = before?.sandboxTrouble ?? null;
   if ((what === null) === (known === null) || build.status !== "running") return [];
@@ -38,7 +38,7 @@ function troubleLines(before: BuildView | null, { build, sandboxTrouble: what }:
   return [{ tone: "warn", text: `no further job is started in its sandbox: ${oneLine(what)}` }];
 }
 
-/** A build that waits for room is not to look as if it hung. */
+/** Reports that a build waits for a sandbox slot, so that it does not seem to hang. */
 function roomLines(before: BuildView | null, { build, waitsForSandbox: why }: BuildView): Line[] {
   const known = before?.waitsForSandbox ?? null;
   if (why === known || build.status !== "running") return [];
@@ -61,7 +61,7 @@ function waveLines(before: BuildView | null, after: BuildView, known: WaveView |
     told.push(...gateLines(wave.number, gate).map((line) => ({ ...line, at: time(gate.endedAt, wave) })));
   }
   if (isEnded(wave) && (known === undefined || !isEnded(known))) told.push(ended(after, wave));
-  // Sorting is stable: what has the same moment stays in the order above.
+  // Sorting is stable, so lines of the same moment keep the order above.
   return told.sort((left, right) => left.at - right.at);
 }
 
@@ -95,7 +95,7 @@ function ended(view: BuildView, wave: WaveView): Told {
 
 const taskOf = (view: BuildView, key: string): TaskView | undefined => view.tasks.find((task) => task.key === key);
 
-/** What an attempt is called: its task, or what it does to the wave's head. */
+/** The attempt's name: its task, or what it does to the wave's head. */
 export function attemptName(wave: Pick<WaveView, "number">, attempt: AttemptView): string {
   if (attempt.taskKey !== null) return attempt.taskKey;
   return attempt.kind === "fix" ? `fix of wave ${wave.number}` : `generated files of wave ${wave.number}`;
@@ -135,7 +135,7 @@ function changedText({ build }: BuildView, { taskKey, changed }: AttemptView): s
   return changed.length === 0 ? "no file changed" : `${count(changed.length, "file")} changed`;
 }
 
-/** What becomes of a task whose attempt did not succeed. */
+/** What happens next to a task whose attempt did not succeed. */
 function whatNext(task: TaskView | undefined, attempt: AttemptView): string {
   if (task === undefined || attempt.outcome === "cancelled" || attempt.outcome === "over-budget") return "";
   const isLatest = task.attempts === attempt.number;

@@ -8,13 +8,13 @@ import { count, harmless, oneLine, table } from "../format.ts";
 import type { Hints } from "../hints.ts";
 import type { Line } from "./line.ts";
 
-/** A plan as it would run. */
+/** A plan and how it would run. */
 export interface Outlook {
   readonly waves: readonly PlannedWave[];
   readonly criticalPath: readonly string[];
 }
 
-/** What a plan comes to: its waves, their tasks and agents, the critical path and the gates. */
+/** Lines for a plan's waves, tasks, agents, critical path and gates. */
 export function planLines(plan: Plan, { waves, criticalPath }: Outlook): string[] {
   const tasks = new Map(plan.tasks.map((task) => [task.key, task]));
   const roles = new Set(plan.tasks.map((task) => task.agent));
@@ -62,14 +62,14 @@ const firstLine = (command: string): string => {
   return rest.length === 0 ? first : `${first} …`;
 };
 
-/** The wave whose made plan waits for a person; null when none does. */
+/** The wave whose drafted plan waits for approval; null if there is none. */
 export function waveOfWaitingPlan({ build, waves }: BuildView): WaveView | null {
   const wave = waves.at(-1);
   if (build.status !== "waiting" || wave?.status !== "waiting") return null;
   return wave.taskKeys.some((key) => makesPlan(build, key)) ? wave : null;
 }
 
-/** A made plan as it would go on, for the person it waits for; its text is an agent's. */
+/** Lines for a drafted plan that waits for approval; an agent wrote its text. */
 export function madePlanLines({ build }: BuildView, wave: WaveView, planFile: string): Line[] {
   const plan = withoutPlanTask(build.plan);
   const graph = createTaskGraph(plan.tasks);
@@ -82,7 +82,7 @@ export function madePlanLines({ build }: BuildView, wave: WaveView, planFile: st
   ];
 }
 
-/** What a person can say of it. */
+/** The commands that approve, reject or edit the plan. */
 export function planChoices({ build }: BuildView, planFile: string, hints: Hints): Line[] {
   const { id } = build;
   const choice = (what: string, ...words: string[]): Line => ({
@@ -97,7 +97,7 @@ export function planChoices({ build }: BuildView, planFile: string, hints: Hints
   ];
 }
 
-/** A brief in one line. */
+/** The brief on one line. */
 export const briefText = (text: string): string => {
   const line = oneLine(harmless(text)).replace(/\s+/g, " ").trim();
   return line.length > 100 ? `${line.slice(0, 99)}…` : line;

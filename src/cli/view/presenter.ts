@@ -13,16 +13,16 @@ interface EventRow {
   readonly data: Record<string, unknown>;
 }
 
-/** Shows a command at work: as JSON lines, as plain lines, or as a live view. */
+/** Shows a running command as JSON lines, plain lines or a live view. */
 export interface Presenter {
-  /** What the command does now, before there is a build to look at. */
+  /** Shows what the command is doing before there is a build to show. */
   phase(text: string): void;
   lines(lines: readonly Line[]): void;
   event(event: EventRow): void;
-  /** `label` begins every line: whose lines they are, when it is not the command's own build. */
+  /** `label` prefixes every line if another command's build is shown. */
   view(before: BuildView | null, after: BuildView, label?: string): void;
   warn(message: string): void;
-  /** Ends the live view; what is printed after it stays. */
+  /** Ends the live view; lines printed after it stay. */
   close(): void;
 }
 
@@ -51,7 +51,7 @@ const told = (before: BuildView | null, after: BuildView, { command }: Context["
   ...questionNews(before, after, command),
 ];
 
-/** A pipe is told what goes on only when nothing has been said for so long. */
+/** A pipe gets progress only after this much silence. */
 const silenceMs = 1_500;
 
 function plainPresenter({ out, warn, hints }: Context): Presenter {

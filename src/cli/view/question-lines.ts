@@ -4,13 +4,13 @@ import type { Hints } from "../hints.ts";
 import type { Line } from "./line.ts";
 import { type Row, segment } from "./segments.ts";
 
-// What agents ask a person, as people read it.
+// Agents' questions, for people.
 
-/** Those that are waited for, oldest first. */
+/** The open questions, oldest first. */
 export const openQuestions = ({ questions }: BuildView, now: Date): QuestionView[] =>
   questions.filter(({ answer, closedAt, deadlineAt }) => answer === null && closedAt === null && deadlineAt > now);
 
-/** Who asks: a task, or the role of an agent that has none. */
+/** The name of the asking task, or the role of an agent without one. */
 function asker({ waves }: BuildView, { attemptId, role }: QuestionView): string {
   const attempt = waves.flatMap((wave) => wave.attempts).find(({ id }) => id === attemptId);
   return attempt?.taskKey ?? role;
@@ -19,7 +19,7 @@ function asker({ waves }: BuildView, { attemptId, role }: QuestionView): string 
 const asked = (view: BuildView, question: QuestionView): string =>
   `${asker(view, question)} asks: ${oneLine(question.text)} (${oneLine(question.reason)})`;
 
-/** For the live view: what is asked now, and by which key it is answered. */
+/** Rows of the live view: the open question and the keys that answer it. */
 export function questionRows(view: BuildView, now: Date): Row[] {
   const [first, ...others] = openQuestions(view, now);
   if (first === undefined) return [];
@@ -37,7 +37,7 @@ export function questionRows(view: BuildView, now: Date): Row[] {
   ];
 }
 
-/** What was asked and answered between two looks. */
+/** Lines for what was asked and answered between two reads. */
 export function questionNews(before: BuildView | null, after: BuildView, command: Hints["command"]): Line[] {
   return after.questions.flatMap((question): Line[] => {
     const earlier = before?.questions.find(({ id }) => id === question.id);
@@ -58,7 +58,7 @@ function endOf({ answer, answeredBy, closedAt }: QuestionView): string | null {
   return closedAt === null ? null : "denied, for nobody answered";
 }
 
-/** For `status`: what waits for an answer. */
+/** Lines of `status`: the questions that wait for an answer. */
 export function openQuestionLines(view: BuildView, now: Date, command: Hints["command"]): Line[] {
   return openQuestions(view, now).map((question) => ({
     tone: "warn",
@@ -69,7 +69,7 @@ export function openQuestionLines(view: BuildView, now: Date, command: Hints["co
 const howTo = ({ build }: BuildView, { id }: QuestionView, command: Hints["command"]): string =>
   `; answer: ${command(`answer ${build.id} ${id} --allow`)} (or --deny)`;
 
-/** The same for programs. */
+/** The open questions as JSON. */
 export const openQuestionsJson = (view: BuildView, now: Date): object[] =>
   openQuestions(view, now).map((question) => {
     const { id, text, reason, options, askedAt, deadlineAt } = question;

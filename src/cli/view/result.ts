@@ -4,7 +4,7 @@ import type { Spending } from "../../domain/models.ts";
 import { duration } from "../format.ts";
 import { type Spent, spentByBuild, spentByTask, spentInWave, spentJson } from "./spending.ts";
 
-/** The last line of `build --json` and `resume --json` (contract 2). */
+/** The last line of `build --json` and `resume --json`. */
 export interface BuildFinished {
   readonly type: "build.finished";
   readonly buildId: string;
@@ -13,9 +13,9 @@ export interface BuildFinished {
   readonly repository: string;
   readonly head: string | null;
   readonly durationMs: number;
-  /** The plan that waits for a person, when one does. */
+  /** The file of the plan that waits for approval, if there is one. */
   readonly planFile?: string;
-  /** On models, in all; like those below, not there where none was called. */
+  /** What all models cost; like the fields below, absent if none was called. */
   readonly spent?: Spent;
 }
 
@@ -28,19 +28,19 @@ export interface WaveResult {
   readonly spent?: Spent;
 }
 
-/** What a gate's agent added to the last run of it. */
+/** What a gate's agent added to its last run. */
 interface AddedResult {
   readonly agent: string;
-  /** Why it added none; null otherwise. */
+  /** Why it added nothing; otherwise null. */
   readonly lack: string | null;
   readonly checks: readonly {
     name: string;
     command: string;
     why: string;
-    /** `passed`, `failed`, `not-run`; null: not yet. */
+    /** `passed`, `failed` or `not-run`; null if it has not run yet. */
     outcome: string | null;
     exitCode: number | null;
-    /** Why it could not be run. */
+    /** Why it could not run. */
     note: string | null;
   }[];
 }
@@ -59,25 +59,19 @@ export const buildFinished = (view: BuildView, repository: string, planFile: str
 
 const spentField = (spent: Spending): { spent?: Spent } => (spent.calls === 0 ? {} : { spent: spentJson(spent) });
 
-/** From its start to its end, or to `now` while it goes on. */
+/** From its start to its end, or to `now` while it runs. */
 export function elapsedMs({ build }: BuildView, now: Date): number {
   const end = build.endedAt ?? now;
   return Math.max(0, end.getTime() - (build.startedAt ?? build.createdAt).getTime());
 }
 
-/**
- * The same in words. Of a build that ran more than once the time between counts, too: it is said
- * so.
- */
+/** The elapsed time in words. For a build that was resumed it includes the pauses, and says so. */
 export function elapsedText(view: BuildView, now: Date): string {
   const elapsed = duration(elapsedMs(view, now));
   return view.build.epoch === 0 ? elapsed : `${elapsed} since it was first started`;
 }
 
-/**
- * How long a wave took. Of one that was opened again only the time in which something of it was at
- * work counts.
- */
+/** How long a wave took. For a reopened wave, only the time in which it was active counts. */
 export function waveMs(wave: WaveView, now: Date): number {
   const until = (wave.endedAt ?? now).getTime();
   if (wave.epoch === 0) return until - wave.createdAt.getTime();
@@ -101,8 +95,7 @@ function waveResult(view: BuildView, wave: WaveView): WaveResult {
     status: wave.status,
     tasks: wave.taskKeys.map((key) => {
       const task = view.tasks.find((candidate) => candidate.key === key)!;
-      // One that a conflict sent back is told as such here, and by its end in the wave it is in
-      // now.
+      // An attempt sent back by a conflict appears here; its end appears in its new wave.
       const status = task.waveNumber === wave.number ? task.status : "pending";
       const attempts = wave.attempts.filter((attempt) => attempt.taskKey === key).length;
       return { id: key, agent: task.agent, status, attempts, ...spentField(spentByTask(view, key, [wave])) };
@@ -134,9 +127,7 @@ interface LatestGate {
   readonly added?: AddedChecks;
 }
 
-/**
- * Each gate once, with its last verdict, how often it ran and what its agent added to the last run.
- */
+/** Each gate once, with its last verdict, the number of runs and what its agent added last. */
 function latestGates(wave: WaveView): LatestGate[] {
   const latest = new Map<string, LatestGate>();
   for (const run of wave.gates) {

@@ -2,37 +2,34 @@ import { stripVTControlCharacters } from "node:util";
 import type { Output } from "../output.ts";
 import { cutRow, paintRow, plainText, type Row, widthOf } from "./segments.ts";
 
-/**
- * A region at the bottom of a terminal that is drawn again and again, with a log that scrolls away
- * above it.
- */
+/** A region at the bottom of a terminal that is redrawn, with a log scrolling above it. */
 export interface Screen {
-  /** Shows these rows in place of the ones before. */
+  /** Replaces the rows. */
   show(rows: readonly Row[]): void;
-  /** Writes text above the region, for good. */
+  /** Writes text above the region permanently. */
   log(lines: readonly string[]): void;
-  /** Takes the region away and gives the cursor back. */
+  /** Removes the region and restores the cursor. */
   close(): void;
 }
 
 const hideCursor = "\x1b[?25l";
 const showCursor = "\x1b[?25h";
-// Terminals that know it show the frame at once; others pass it over.
+// Terminals that support synchronised output draw the frame at once; others ignore it.
 const beginFrame = "\x1b[?2026h";
 const endFrame = "\x1b[?2026l";
 const clearLine = "\x1b[K";
 const clearBelow = "\x1b[J";
-/** Lines of the log kept to be shown again; more than any terminal is high. */
+/** How many log lines are kept for redrawing; more than any terminal is high. */
 const keptLines = 300;
 
 /**
- * Empties what is visible, line by line, and goes to its top. To clear it at once would make some
- * terminals push it all into their memory once more, where what they had wrapped would stay.
+ * Clears the visible lines one by one and moves to the top. Clearing all at once makes some
+ * terminals push everything, still wrapped, into their scrollback again.
  */
 const wipe = (rows: number): string =>
   `${Array.from({ length: rows }, (_, row) => `\x1b[${row + 1};1H\x1b[2K`).join("")}\x1b[H`;
 
-/** The last lines that fit into so many rows. */
+/** Returns the last lines that fit into this many rows. */
 function lastLines(lines: readonly string[], rows: number, columns: number): readonly string[] {
   let from = lines.length;
   let left = rows;
@@ -52,8 +49,8 @@ export function createScreen(out: Pick<Output, "raw" | "size" | "paint">): Scree
   let logged: readonly string[] = [];
 
   /**
-   * Moves to where the region begins: rows that a narrower terminal has wrapped since take more
-   * than one.
+   * Moves to the start of the region; rows that a narrower terminal has wrapped since take more
+   * than one line.
    */
   const toStart = (columns: number): string => {
     const height = drawn.reduce((total, row) => total + Math.max(1, Math.ceil(widthOf(plainText(row)) / columns)), 0);
@@ -63,19 +60,19 @@ export function createScreen(out: Pick<Output, "raw" | "size" | "paint">): Scree
     const { columns, rows: height } = out.size();
     const fitting = rows.slice(0, Math.max(1, height - 1)).map((row) => cutRow(row, Math.max(1, columns - 1)));
     const now = fitting.map((row) => paintRow(row, out.paint));
-    // Rows that stand where they stood are passed over: less to send, and nothing to flicker.
+    // Skips unchanged rows: less to send, and no flicker.
     const inPlace = open && above.length === 0 && width === columns;
     const changed = now.length !== painted.length || now.some((text, index) => text !== painted[index]);
     if (inPlace && !changed) return;
     const text = now.map((row, index) => (inPlace && row === painted[index] ? "\n" : `${row}${clearLine}\n`)).join("");
-    // What a terminal makes of wrapped rows when its width changes, and when it tells, differs: all
-    // is drawn anew.
+    // Terminals differ in how they rewrap rows on a resize and when they report it, so redraw
+    // everything.
     const anew = open && width !== columns;
     const lines = anew ? lastLines(logged, height - fitting.length - 1, columns) : above;
     const start = anew ? wipe(height) : toStart(columns);
     const log = lines.map((line) => `${line}${clearLine}\n`).join("");
-    // A row that was wrapped once stays joined to the next until it is cleared as a whole: before,
-    // not after.
+    // A wrapped row stays joined to the next one until it is cleared as a whole, so clear it before
+    // writing.
     const fresh = inPlace ? "" : clearBelow;
     out.raw(`${beginFrame}${open ? "" : hideCursor}${start}${fresh}${log}${text}${clearBelow}${endFrame}`);
     drawn = fitting;

@@ -1,6 +1,6 @@
 import type { Paint, Tone } from "../palette.ts";
 
-/** A piece of a row with its meaning. */
+/** Part of a row, with its meaning. */
 export interface Segment {
   readonly tone: Tone;
   readonly text: string;
@@ -13,14 +13,14 @@ const wide =
   /[\u1100-\u115f\u2e80-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff00-\uff60\uffe0-\uffe6\u{1f300}-\u{1faff}]/u;
 const zeroWidth = /\p{Mn}|[\u200b-\u200d\ufeff]/u;
 
-/** Columns that a text takes on a terminal. */
+/** The number of columns a text takes on a terminal. */
 export function widthOf(text: string): number {
   let width = 0;
   for (const char of text) width += zeroWidth.test(char) ? 0 : wide.test(char) ? 2 : 1;
   return width;
 }
 
-/** The row cut to `columns`, so that it never wraps. */
+/** Cuts the row to `columns` so that it never wraps. */
 export function cutRow(row: Row, columns: number): Row {
   const cut: Segment[] = [];
   let left = columns;

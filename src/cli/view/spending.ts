@@ -2,17 +2,17 @@ import type { BuildView, WaveView } from "../../coordinator/build/read-build.ts"
 import { nothingSpent, type Spending, type SpendingSum, totalSpending } from "../../domain/models.ts";
 import { count } from "../format.ts";
 
-// What models took, of an attempt, a task, a wave or a build. What has no known price is never told
-// as nothing.
+// What models cost, for an attempt, task, wave or build. Calls with an unknown price never count as
+// free.
 
-/** What these attempts and gate runs spent. */
+/** Sums what these attempts and gate runs spent. */
 export const spentBy = ({ spending }: BuildView, owners: readonly { readonly id: string }[]): Spending =>
   totalSpending(owners.map(({ id }) => spending.get(id) ?? nothingSpent));
 
 export const spentInWave = (view: BuildView, wave: WaveView): Spending =>
   spentBy(view, [...wave.attempts, ...wave.gates]);
 
-/** In every wave it was in, or in this one. */
+/** Sums a task's spending over every wave, or in this one. */
 export const spentByTask = (view: BuildView, taskKey: string, waves: readonly WaveView[] = view.waves): Spending =>
   spentBy(
     view,
@@ -26,12 +26,12 @@ const micro = 1_000_000;
 /** `812`, `12.3k`, `4.56M`. */
 export function tokens(number: number): string {
   if (number < 1_000) return String(number);
-  // Rounded first: 999,960 are a million, not 1000.0k.
+  // Round first: 999,960 is 1.00M, not 1000.0k.
   if (number < 999_950) return `${(number / 1_000).toFixed(1)}k`;
   return `${(number / micro).toFixed(2)}M`;
 }
 
-/** Cents, or what it takes to see that it is something. */
+/** In cents, or with as many digits as a smaller sum needs. */
 export function usd(microUsd: number): string {
   const amount = microUsd / micro;
   return amount === 0 || amount >= 0.01 ? amount.toFixed(2) : amount.toPrecision(1);
@@ -41,11 +41,11 @@ export function usd(microUsd: number): string {
 export const spentText = (spent: Spending): string =>
   spent.calls === 0 ? "" : `${sumText(spent)}${estimatedText(spent)}`;
 
-/** How many calls are in a sum by our estimate, since their provider did not say what they took. */
+/** How many calls are estimates, because the provider did not report their usage. */
 const estimatedText = ({ estimatedCalls }: Spending): string =>
   estimatedCalls === 0 ? "" : ` (${count(estimatedCalls, "call")} estimated)`;
 
-/** The same of a sum of which it is known that it is one. */
+/** Formats spending that is not empty. */
 export const sumText = (sum: SpendingSum): string => `${tokens(sum.tokens)} tokens, ${priceText(sum)}`;
 
 function priceText({ microUsd, unpricedCalls }: SpendingSum): string {
@@ -54,10 +54,10 @@ function priceText({ microUsd, unpricedCalls }: SpendingSum): string {
   return `${usd(microUsd)} USD and ${count(unpricedCalls, "call")} of unknown price`;
 }
 
-/** The same, to be put behind other facts. */
+/** Like `spendingText`, to append to other facts. */
 export const andSpent = (spent: Spending): string => (spent.calls === 0 ? "" : `, ${spentText(spent)}`);
 
-/** What a build spent and what it may; empty when neither is anything. */
+/** What a build spent and its budget; empty if it has neither. */
 export function budgetText(view: BuildView): string {
   const { tokens: mostTokens, usd: mostUsd } = view.build.plan.limits.budget;
   const spent = spentByBuild(view);
@@ -70,7 +70,7 @@ export function budgetText(view: BuildView): string {
   return `${tokens(spent.tokens)}${ofTokens} tokens, ${price}${estimatedText(spent)}${open}${waiting}`;
 }
 
-/** For programs. */
+/** Spending as JSON. */
 export interface Spent {
   readonly calls: number;
   readonly openCalls: number;
@@ -80,7 +80,7 @@ export interface Spent {
   readonly inputTokens: number;
   readonly cachedTokens: number;
   readonly outputTokens: number;
-  /** Null when the price of any call is unknown; `knownUsd` is then what the others cost. */
+  /** Null if the price of any call is unknown; `knownUsd` then sums the others. */
   readonly usd: number | null;
   readonly knownUsd: number;
   readonly unpricedCalls: number;

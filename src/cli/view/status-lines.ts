@@ -12,18 +12,18 @@ import { failureLines, nextLines } from "./summary.ts";
 import { liveAttempt, phaseOf, waitsFor } from "./waiting.ts";
 
 export interface StatusOptions {
-  /** Not over, and no process that lives drives it. */
+  /** The build is not over, and no live process drives it. */
   readonly interrupted: boolean;
   readonly repository: string;
-  /** Where the plan is that waits for a person, when one does. */
+  /** The file of the plan that waits for approval, if there is one. */
   readonly planFile?: string | null;
-  /** A `serve` runs on this data directory, which shows previews. */
+  /** A `serve` on this data directory shows previews. */
   readonly isServed?: boolean;
   readonly hints: Hints;
   readonly now: Date;
 }
 
-/** A build as it stands, for people. */
+/** Lines for the current state of a build. */
 export function statusLines(view: BuildView, options: StatusOptions): Line[] {
   const { build } = view;
   return [
@@ -109,18 +109,18 @@ function taskLine(view: BuildView, wave: WaveView, task: TaskView): Line {
   return { tone, text: `  ${task.key} (${task.agent}): ${task.status}${time}${tried}${spent}${waits}${why}` };
 }
 
-/** Why a task that this wave had has not come to its end in it. */
+/** Why a task of this wave did not finish in it. */
 function leftBehind(wave: WaveView, task: TaskView): string {
   if (task.conflicts.some((conflict) => conflict.waveNumber === wave.number)) {
     return "conflicted, done again in a later wave";
   }
   if (wave.status === "cancelled" && wave.reason?.startsWith("rolled back") === true) return "taken back with its wave";
-  // A wave starts no further task once one has failed for good.
+  // A wave starts no further tasks once one has failed for good.
   const wasStarted = wave.attempts.some((attempt) => attempt.taskKey === task.key);
   return wasStarted ? "not joined in this wave" : "not started in this wave";
 }
 
-/** Tasks that are in no wave yet, or never came into one. */
+/** Tasks that are in no wave yet, or never were. */
 function restLines(view: BuildView): Line[] {
   const rest = view.tasks.filter((task) => !view.waves.some((wave) => wave.taskKeys.includes(task.key)));
   if (rest.length === 0) return [];
@@ -146,7 +146,7 @@ function previewLine(view: BuildView, { isServed = false }: StatusOptions): Line
   return { tone, text: `preview of wave ${preview.waveNumber}: ${preview.status}${why}${at}` };
 }
 
-/** Where `serve` shows the preview; null when it does not show this one. */
+/** The address at which `serve` shows the preview; null if it does not show this one. */
 function previewUrl({ preview, build }: BuildView): string | null {
   if (preview === null || preview.servedPort === null || preview.status === "stopped") return null;
   return `http://127.0.0.1:${preview.servedPort}${build.plan.preview?.healthPath ?? "/"}`;
@@ -159,7 +159,7 @@ function whereLines(view: BuildView, { repository, hints }: StatusOptions): Line
     lines.push({ tone: "plain", text: `head: ${build.headSha}` });
     lines.push({ tone: "plain", text: fetchText(repository, build.plan.name) });
   }
-  // What runs needs nothing, and the choices for a made plan stand above.
+  // A running build needs nothing; the choices for a drafted plan are above.
   const isStill = ["failed", "cancelled", "waiting"].includes(build.status);
   if (isStill && waveOfWaitingPlan(view) === null) lines.push(...nextLines(view, hints));
   return lines;
@@ -179,7 +179,7 @@ function attemptsOf(view: BuildView, { key }: TaskView) {
   );
 }
 
-/** The same for programs. */
+/** The same as JSON. */
 export function statusJson(
   view: BuildView,
   { interrupted, isServed = false, repository, planFile, now }: StatusOptions,

@@ -16,7 +16,7 @@ const blank: Line = { tone: "plain", text: "" };
 
 export interface SummaryOptions {
   readonly repository: string;
-  /** Where the plan is that waits for a person, when one does. */
+  /** The file of the plan that waits for approval, if there is one. */
   readonly planFile?: string | null;
   readonly hints: Hints;
   readonly now: Date;
@@ -54,7 +54,7 @@ function statusLine(view: BuildView, now: Date): Line {
   return { tone, text: `build ${build.id} ${build.status}${why}: ${facts}` };
 }
 
-/** What to type next; nothing when the build is completed. */
+/** The commands to type next; none if the build completed. */
 export function nextLines(view: BuildView, hints: Hints): Line[] {
   const { build } = view;
   const next = (words: string): Line[] => [{ tone: "strong", text: `next: ${hints.command(words)}` }];
@@ -73,7 +73,7 @@ export function nextLines(view: BuildView, hints: Hints): Line[] {
   ];
 }
 
-/** The same key fails again. */
+/** A retry with the same key would fail again. */
 function signInLines({ waves }: BuildView, hints: Hints): Line[] {
   const isRefused = waves.at(-1)?.attempts.some(({ reason }) => reason?.startsWith("the agent ended: not signed in"));
   if (isRefused !== true) return [];
@@ -81,10 +81,7 @@ function signInLines({ waves }: BuildView, hints: Hints): Line[] {
   return [{ tone: "strong", text }];
 }
 
-/**
- * What ended at a limit, or at a gate that could not judge, ends so again as long as the plan asks
- * for the same: what to change.
- */
+/** What to change in the plan when a retry alone would end at the same limit or gate. */
 function planLines(view: BuildView, hints: Hints): Line[] {
   const wave = view.waves.at(-1);
   const gate = wave === undefined ? null : blockingGate(wave);
@@ -113,7 +110,7 @@ function planLines(view: BuildView, hints: Hints): Line[] {
   return [{ tone: "strong", text: `  or, with a command in the plan that is there: ${edited}` }];
 }
 
-/** Work that is on branches and not in main. */
+/** Branches whose work is not in main. */
 function keptLines(view: BuildView, { repository }: SummaryOptions): Line[] {
   const open = view.waves.at(-1);
   if (open === undefined || open.status === "passed") return [];
@@ -132,7 +129,7 @@ function keptLines(view: BuildView, { repository }: SummaryOptions): Line[] {
   ];
 }
 
-/** The task or gate that failed, its command, its last lines, files and lines. */
+/** The task or gate that failed, its command, and the end of its output with files and lines. */
 export function failureLines(view: BuildView): Line[] {
   const wave = view.waves.at(-1);
   if (wave === undefined) return [];
@@ -185,14 +182,14 @@ function attemptFailure(view: BuildView, wave: WaveView, attempt: AttemptView): 
   ];
 }
 
-/** Faults of a plan come one in a line; everything else is said in one. */
+/** Shows a plan's faults one per line, and any other reason on one line. */
 function reasonLines(what: string, reason: string): Line[] {
   const faults = harmless(reason).split("\n");
   if (!faults[0]!.startsWith("its plan has ")) return [{ tone: "bad", text: `${what}${oneLine(reason)}` }];
   return faults.map((line, index) => ({ tone: "bad", text: index === 0 ? `${what}${line}` : `  ${line}` }));
 }
 
-/** The acceptance check that did not hold, else the task's script or its agent's command. */
+/** The failed acceptance check, or else the task's script or its agent's command. */
 function commandOf(view: BuildView, attempt: AttemptView): string | null {
   const task = view.tasks.find((candidate) => candidate.key === attempt.taskKey);
   const check = /^check (\d+)\b/.exec(attempt.reason ?? "")?.[1];
@@ -220,10 +217,7 @@ const placePatterns = [
   /(?:^|[\s(])(?:file:\/\/)?((?:\/|\.{1,2}\/)?[\w@.+-]+(?:\/[\w@.+-]+)*\.[A-Za-z]\w*):(\d+)(?::\d+)?/gm,
 ];
 
-/**
- * Files and lines that an output names, those of the project rather than of its tools; at most
- * three.
- */
+/** Returns at most three `file:line` places that an output names, leaving out those of tools. */
 export function placesIn(output: string): string[] {
   const text = harmless(output);
   const found = placePatterns.flatMap((pattern) =>

@@ -2,17 +2,17 @@ import type { AttemptView, BuildView, TaskView, WaveView } from "../../coordinat
 import { makesPlan } from "../../domain/brief.ts";
 import { waveOfWaitingPlan } from "./plan-lines.ts";
 
-// What a task or a whole build waits for, in words.
+// What a task or build waits for, in words.
 
 export const currentWave = (view: BuildView): WaveView | null => view.waves.at(-1) ?? null;
 
-/** Its attempt that is not over; null when it has none. */
+/** The task's open attempt; null if it has none. */
 export function liveAttempt(view: BuildView, taskKey: string): AttemptView | null {
   const wave = currentWave(view);
   return wave?.attempts.find((attempt) => attempt.taskKey === taskKey && attempt.status !== "settled") ?? null;
 }
 
-/** What stands between this task and its work; null when it works or is over. */
+/** What the task waits for; null if it runs or is over. */
 export function waitsFor(view: BuildView, task: TaskView): string | null {
   if (task.status === "pending") return pendingFor(view, task);
   if (task.status === "joining") return "the other tasks of the wave";
@@ -43,7 +43,7 @@ function listed(keys: readonly string[]): string {
   return keys.length > 3 ? `${shown} and ${keys.length - 3} more` : shown;
 }
 
-/** What a build does now, or waits for. */
+/** What a build is doing or waiting for. */
 export function phaseOf(view: BuildView): string {
   const { build } = view;
   const wave = currentWave(view);
