@@ -100,10 +100,23 @@ export const eventSchemas = {
 } as const;
 
 export type EventName = keyof typeof eventSchemas;
-/**
- * A concrete event name: `agent/execution.backend` stands under the pattern `agent/execution.*`.
- */
-export type ConcreteEventName = Exclude<EventName, "agent/execution.*"> | `agent/execution.${string}`;
+/** `agent/execution.backend` stands under the pattern `agent/execution.*`. */
+type ExecutionName = `agent/execution.${string}`;
+
+/** The data of an event, given its name. */
+export type EventData<Name extends EventName | ExecutionName> = Name extends ExecutionName
+  ? z.infer<(typeof eventSchemas)["agent/execution.*"]>
+  : Name extends EventName
+    ? z.infer<(typeof eventSchemas)[Name]>
+    : never;
+
+type BuildBase = z.infer<typeof buildBase>;
+/** The names of the events of a build. */
+export type BuildEventName =
+  | ExecutionName
+  | { [Name in EventName]: EventData<Name> extends BuildBase ? Name : never }[EventName];
+/** What the data of a build's event say besides whose build it is. */
+export type BuildEventFacts<Name extends BuildEventName> = Omit<EventData<Name>, keyof BuildBase>;
 
 /** The schema for a concrete event name; undefined when there is no such event. */
 export function schemaForEvent(name: string): z.ZodType | undefined {

@@ -387,7 +387,7 @@ async function settleTask(
     waveNumber: wave.number,
     taskId: task.id,
     taskKey: task.key,
-    outcome: attempt.outcome,
+    outcome: attempt.outcome!,
     reason: attempt.reason ?? "",
   });
 }
@@ -443,16 +443,11 @@ export async function askHeadAttempt(
   waveNumber: number,
   what: { id: string; number: number; kind: "fix" | "generate"; role: string },
 ): Promise<void> {
-  const name = what.kind === "fix" ? "agent/quality.fix" : `agent/execution.${what.role}`;
-  await emitFor(transaction, build, name, what.id, 0, {
-    waveNumber,
-    attemptId: what.id,
-    taskId: null,
-    taskKey: null,
-    attempt: what.number,
-    fence: 0,
-    ...(what.kind === "fix" ? { gate: "repeated", round: what.number } : { role: what.role }),
-  });
+  const { id, number, role } = what;
+  const ref = { waveNumber, attemptId: id, taskId: null, taskKey: null, attempt: number, fence: 0 };
+  if (what.kind === "fix") {
+    await emitFor(transaction, build, "agent/quality.fix", id, 0, { ...ref, gate: "repeated", round: number });
+  } else await emitFor(transaction, build, `agent/execution.${role}`, id, 0, { ...ref, role });
 }
 
 /**

@@ -52,7 +52,7 @@ async function cancelQueued(
   const now = ports.clock.now();
   await transaction.builds.update({ id: build.id }, { status: "cancelled", reason, endedAt: now });
   await transaction.tasks.update({ buildId: build.id }, { status: "cancelled", endedAt: now });
-  await emitFor(transaction, build, "project/build.cancelled", build.id, build.epoch);
+  await emitFor(transaction, build, "project/build.cancelled", build.id, build.epoch, {});
 }
 
 /**

@@ -1,5 +1,5 @@
 import type { BuildRow, OutboxRow, StoreTransaction } from "../../store/port.ts";
-import { advance, emitFor, promoteNext } from "../next/advance.ts";
+import { advance, emitAgain, promoteNext } from "../next/advance.ts";
 import type { Ports } from "../port.ts";
 import { stopBuildJobs, stopOverBudget } from "./cancel-build.ts";
 import { resendLostRequests } from "./take-events.ts";
@@ -58,7 +58,7 @@ async function askAgain(ports: Ports, build: BuildRow): Promise<void> {
     const [raised] = await transaction.builds.update({ id: build.id }, { epoch, movedAt: ports.clock.now() });
     await advance(transaction, ports, build.id);
     for (const asked of unanswered) {
-      await emitFor(transaction, raised!, asked.name, subjectOf(asked), askAgainEpochs + epoch, asked.data);
+      await emitAgain(transaction, raised!, asked, subjectOf(asked), askAgainEpochs + epoch);
     }
   });
 }

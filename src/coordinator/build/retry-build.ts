@@ -60,7 +60,7 @@ async function askPreview(transaction: StoreTransaction, build: BuildRow, wave: 
   if (!previewIsDue(build, await transaction.tasks.list({ buildId: build.id }, { by: "position" }))) return;
   const present = await transaction.previews.find({ buildId: build.id });
   if (present !== null && present.waveNumber >= wave.number) return;
-  const facts = { waveNumber: wave.number, sha: wave.headSha };
+  const facts = { waveNumber: wave.number, sha: wave.headSha! };
   await emitFor(transaction, build, "agent/preview.deploy", `${build.id}/${wave.number}`, build.epoch, facts);
 }
 
@@ -123,7 +123,7 @@ export async function reopenWave(
     await transaction.waves.update({ id: wave.id }, { epoch });
     await emitFor(transaction, build, "project/wave.passed", wave.id, epoch, {
       waveNumber: wave.number,
-      sha: wave.headSha,
+      sha: wave.headSha!,
     });
     return;
   }

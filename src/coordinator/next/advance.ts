@@ -1,7 +1,8 @@
 import { planTaskKey } from "../../domain/brief.ts";
+import type { BuildEventFacts, BuildEventName } from "../../domain/events.ts";
 import { type Move, nextMove } from "../../domain/next-move.ts";
 import type { GateName } from "../../domain/status.ts";
-import type { BuildRow, StoreTransaction, TaskRow, WaveRow } from "../../store/port.ts";
+import type { BuildRow, OutboxRow, StoreTransaction, TaskRow, WaveRow } from "../../store/port.ts";
 import { eventId, headAttemptRef, headTreePath, sharedTreePath, taskRef, taskTreePath } from "../names.ts";
 import type { Ports } from "../port.ts";
 import { type BuildState, factsOf, loadState } from "./facts.ts";
@@ -20,23 +21,32 @@ export interface AdvanceOptions {
 }
 
 /** Emits an event of a build; its data carry tenant, project and build. */
-export async function emitFor(
+export const emitFor = <Name extends BuildEventName>(
   transaction: StoreTransaction,
   build: BuildRow,
-  name: string,
+  name: Name,
   subject: string,
   epoch: number,
-  data: Record<string, unknown> = {},
+  facts: BuildEventFacts<Name>,
+): Promise<void> => emitData(transaction, build, { name, id: eventId(name, subject, epoch), data: facts });
+
+/** Emits an event of a build again, with the data it had, under the id of another epoch. */
+export const emitAgain = (
+  transaction: StoreTransaction,
+  build: BuildRow,
+  { name, data }: OutboxRow,
+  subject: string,
+  epoch: number,
+): Promise<void> => emitData(transaction, build, { name, id: eventId(name, subject, epoch), data });
+
+async function emitData(
+  transaction: StoreTransaction,
+  build: BuildRow,
+  { name, id, data }: { name: string; id: string; data: object },
 ): Promise<void> {
   const { tenantId, projectId, id: buildId, requestedBy } = build;
   const who = requestedBy === null ? {} : { requestedBy };
-  await transaction.emit({
-    name,
-    id: eventId(name, subject, epoch),
-    projectId,
-    buildId,
-    data: { tenantId, projectId, buildId, ...who, ...data },
-  });
+  await transaction.emit({ name, id, projectId, buildId, data: { tenantId, projectId, buildId, ...who, ...data } });
 }
 
 export async function advance(
@@ -216,7 +226,7 @@ async function askGate(transaction: StoreTransaction, ports: Ports, state: Build
     waveNumber: wave.number,
     gateRunId: id,
     gate,
-    sha: wave.headSha,
+    sha: wave.headSha!,
     fence: 0,
   });
 }
@@ -351,7 +361,7 @@ async function passWave(transaction: StoreTransaction, ports: Ports, build: Buil
   await transaction.builds.update({ id: build.id }, { headSha: wave.headSha });
   await emitFor(transaction, build, "project/wave.passed", wave.id, wave.epoch, {
     waveNumber: wave.number,
-    sha: wave.headSha,
+    sha: wave.headSha!,
   });
 }
 
@@ -363,17 +373,11 @@ async function cancelWave(transaction: StoreTransaction, ports: Ports, state: Bu
   await transaction.tasks.update({ id: open.map((task) => task.id) }, { status: "cancelled" });
 }
 
-const endEvents = {
-  completed: "project/build.completed",
-  failed: "project/build.failed",
-  cancelled: "project/build.cancelled",
-} as const;
-
 async function endBuild(
   transaction: StoreTransaction,
   ports: Ports,
   state: BuildState,
-  status: keyof typeof endEvents,
+  status: "completed" | "failed" | "cancelled",
   reason: string | null,
 ): Promise<void> {
   const { build } = state;
@@ -385,10 +389,22 @@ async function endBuild(
     const open = state.tasks.filter((task) => task.status === "pending").map((task) => task.id);
     await transaction.tasks.update({ id: open }, { status: "cancelled", endedAt: now });
   }
-  const facts = status === "completed" ? { head: build.headSha } : status === "failed" ? { reason: reason ?? "" } : {};
-  await emitFor(transaction, build, endEvents[status], build.id, build.epoch, facts);
+  if (status === "completed") {
+    await emitFor(transaction, build, "project/build.completed", build.id, build.epoch, { head: build.headSha! });
+  } else await emitEnd(transaction, build, status, reason ?? "");
   await promoteNext(transaction, ports, build.projectId);
 }
+
+/** Emits that a build failed, and why, or that it was cancelled. */
+export const emitEnd = (
+  transaction: StoreTransaction,
+  build: BuildRow,
+  status: "failed" | "cancelled",
+  reason: string,
+): Promise<void> =>
+  status === "failed"
+    ? emitFor(transaction, build, "project/build.failed", build.id, build.epoch, { reason })
+    : emitFor(transaction, build, "project/build.cancelled", build.id, build.epoch, {});
 
 /** Lets the oldest queued build of a project run when none does (W3). */
 export async function promoteNext(transaction: StoreTransaction, ports: Ports, projectId: string): Promise<void> {

@@ -26,7 +26,7 @@ export async function approveWave(ports: Ports, buildId: string, decision: Decis
     await transaction.builds.update({ id: buildId }, { status: "running" });
     await emitFor(transaction, build, "project/wave.approved", `${wave.id}/${wave.headSha}`, wave.epoch, {
       waveNumber: wave.number,
-      sha: wave.headSha,
+      sha: wave.headSha!,
       ...(by === null ? {} : { by }),
     });
   });
@@ -51,7 +51,7 @@ export async function rejectWave(
     await transaction.builds.update({ id: buildId }, { status: "running" });
     await emitFor(transaction, build, "project/wave.rejected", `${wave.id}/${wave.headSha}`, wave.epoch, {
       waveNumber: wave.number,
-      sha: wave.headSha,
+      sha: wave.headSha!,
       reason,
       ...(by === null ? {} : { by }),
     });

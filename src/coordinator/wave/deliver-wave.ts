@@ -2,7 +2,7 @@ import { WavesmithError } from "../../domain/errors.ts";
 import type { BuildRow, WaveRow } from "../../store/port.ts";
 import { previewIsDue } from "../gate/start-gate.ts";
 import { mainRef, restoreRef, waveRef } from "../names.ts";
-import { advance, emitFor, promoteNext } from "../next/advance.ts";
+import { advance, emitEnd, emitFor, promoteNext } from "../next/advance.ts";
 import type { Ports } from "../port.ts";
 import { ensureSandbox } from "../sandboxes/sandboxes.ts";
 
@@ -67,7 +67,7 @@ export async function finishDelivery(ports: Ports, buildId: string, waveNumber: 
     if (previewIsDue(build, tasks) && build.status === "running") {
       await emitFor(transaction, build, "agent/preview.deploy", wave.id, wave.epoch, {
         waveNumber: wave.number,
-        sha: wave.headSha,
+        sha: wave.headSha!,
       });
     }
     await advance(transaction, ports, buildId);
@@ -90,8 +90,7 @@ export async function failDelivery(ports: Ports, buildId: string, waveNumber: nu
       { status, reason, endedAt: ports.clock.now() },
     );
     if (failed === undefined) return;
-    const name = status === "failed" ? "project/build.failed" : "project/build.cancelled";
-    await emitFor(transaction, build, name, build.id, build.epoch, status === "failed" ? { reason } : {});
+    await emitEnd(transaction, build, status, reason);
     await promoteNext(transaction, ports, build.projectId);
   });
 }
