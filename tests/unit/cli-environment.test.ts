@@ -106,7 +106,7 @@ describe("a driver that does not work", () => {
     const of = (remedy: string) => lackingDriver("local", [{ what: "x", remedy }]);
     const text = (error: ReturnType<typeof of>) => `${error.message}\n${error.remedy}`;
     expect(naming(text(of("sysctl -w a=1")))).toBe(1);
-    expect(naming(text(of("do without isolation: --sandbox local-unsafe")))).toBe(1);
+    expect(naming(text(of("run without isolation: --sandbox local-unsafe")))).toBe(1);
   });
 
   it("is not what a full disk is called", () => {

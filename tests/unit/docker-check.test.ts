@@ -79,7 +79,7 @@ describe("the Docker engine", () => {
     const silent = await silentEngine(folder);
     const problem = await engineProblem({ DOCKER_HOST: `unix://${silent.path}` }, { machine, limitMs: 50 });
     silent.close();
-    expect(problem?.what).toMatch(/does not answer: nothing for 0\.05 s/);
+    expect(problem?.what).toMatch(/does not answer: no answer for 0\.05 s/);
   });
 
   it.each([

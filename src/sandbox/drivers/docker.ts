@@ -1,14 +1,14 @@
-// The driver `docker`: one hardened container and one volume per project, on the engine of this
-// machine.
+// The driver `docker`: one hardened container and one volume per project, on this machine's engine.
 //
-// D1. Names follow from the project, labels say whose a thing is. What another installation made is
-// never touched.
-// D2. What changes a project's container or volume happens under the project's lock, which dies
-// with its holder; where two data folders share an installation, the engine's refusal of a second
-// container of the same name decides.
-// D3. A container holds nothing: its root is read-only and everything that lasts is on the volume.
-// So one that is not as wanted, or does not answer, is replaced.
-// D4. Stopped means that the engine says so: everything in a container ends with its first process.
+// D1. Names follow from the project, and labels name the owner. We never touch what another
+// installation made.
+// D2. A project's container and volume change only under the project's lock, which dies with its
+// holder. If two data directories share an installation, the engine decides: it refuses a second
+// container of the same name.
+// D3. A container holds nothing: its root is read-only, and everything that lasts is on the volume.
+// So a container that differs from what is wanted, or does not answer, is replaced.
+// D4. A sandbox is stopped when the engine says so: everything in a container ends with its first
+// process.
 import type { DriverCapabilities, SandboxDriver } from "../port.ts";
 import { checkDocker } from "./docker/check.ts";
 import { ensure } from "./docker/ensure.ts";
@@ -22,12 +22,12 @@ import { watchContainers } from "./docker/watch.ts";
 export type { DockerDriverOptions } from "./docker/house.ts";
 
 /**
- * The driver `docker`. Egress folders and locks lie in the data directory, everything else is the
- * engine's.
+ * Creates the driver `docker`. Its egress folders and locks are in the data directory; everything
+ * else is in the engine.
  */
 export function createDockerDriver(given: DockerDriverOptions): SandboxDriver {
   let made: House | null = null;
-  // Only when it is used: without an engine at hand it can still be asked what is wrong.
+  // Lazily, so that `check` works without an engine.
   const house = (): House => {
     made ??= openHouse(given);
     return made;
@@ -54,7 +54,7 @@ export function createDockerDriver(given: DockerDriverOptions): SandboxDriver {
 
 async function capabilitiesOf({ info, volumes }: House): Promise<DriverCapabilities> {
   const { MemoryLimit, PidsLimit, CpuCfsQuota } = await info();
-  // An engine that does not say has them: only one whose kernel lacks something says so.
+  // An engine reports a limit only when its kernel lacks it.
   const kept = (can: boolean | undefined) => (can === false ? "none" : "hard");
   return {
     isolation: "container",

@@ -1,13 +1,13 @@
 // The drivers `local` (bubblewrap) and `local-unsafe`: the guest is a process of this machine that
 // outlives us.
 //
-// L1. One guest per project: it is started and stopped under the project's lock, which dies with
+// L1. There is one guest per project. It starts and stops under the project's lock, which dies with
 // its holder.
-// L2. The record says `starting` before a process is made (W9). Whoever finds that after a crash
-// ends what it left and starts anew: nobody had been given the sandbox yet, so nothing is lost.
-// L3. Stopped means that no process has the sandbox's mark. In bubblewrap that includes the first
-// process of its pid namespace, which the kernel lets end only after everything in it, the jobs'
-// own namespaces included.
+// L2. The record says `starting` before a process is made (W9). After a crash, the next process
+// ends what was left and starts again. Nothing is lost, because nobody had the sandbox yet.
+// L3. Stopped means that no process has the sandbox's mark. With bubblewrap that includes the first
+// process of its pid namespace, and the kernel lets that end only after everything inside it, the
+// jobs' own namespaces included.
 import { createHash } from "node:crypto";
 import { existsSync, mkdirSync, readFileSync, realpathSync } from "node:fs";
 import { join, resolve } from "node:path";
@@ -38,13 +38,13 @@ export type { LocalDriverOptions } from "./local/launch.ts";
 const lockWaitMs = 120_000;
 
 /**
- * The driver `local` and, with `unsafe`, `local-unsafe`. Volumes lie in
+ * Creates the driver `local` or, with `unsafe`, `local-unsafe`. Volumes are in
  * `<dataDir>/volumes/<projectId>`, records and sockets in `<dataDir>/sandboxes/<projectId>`.
- * `program` finds the guest's program, given a folder for what it makes.
+ * `program` finds the guest's program, given a folder for what it builds.
  */
 export function createLocalDriver(given: LocalDriverOptions, program = guestProgram): SandboxDriver {
-  const options = (): LocalDriverOptions => ({ ...given, dataDir: madeFolder(given.dataDir) });
-  // From sources it is bundled anew at each call; once is enough.
+  const options = (): LocalDriverOptions => ({ ...given, dataDir: makeDataFolder(given.dataDir) });
+  // Bundled from sources at each call, and once is enough.
   let found: Promise<Program> | null = null;
   const programOnce = () => {
     found ??= program(join(options().dataDir, "cache")).then(identified);
@@ -59,7 +59,7 @@ export function createLocalDriver(given: LocalDriverOptions, program = guestProg
       const asked = options();
       const places = placesOf(asked.dataDir, projectId);
       const running = findAnswering(asked, places) ?? (await findRunning(asked, places));
-      // Another driver's sandbox may isolate less than the caller of this one relies on.
+      // Another driver's sandbox may isolate less than this one's caller relies on.
       return running === null || running.record.driver !== driverName(given) ? null : endpointOf(asked, running);
     },
     list: () => listSandboxes(options()),
@@ -81,10 +81,7 @@ export function createLocalDriver(given: LocalDriverOptions, program = guestProg
   };
 }
 
-/**
- * No part of this isolation limits what a sandbox uses, so nothing is claimed but that its volume
- * can be counted.
- */
+/** Nothing here limits what a sandbox uses; only its volume can be counted. */
 const capabilitiesOf = (options: LocalDriverOptions): DriverCapabilities => ({
   isolation: options.unsafe ? "none" : "bubblewrap",
   cpu: "none",
@@ -97,14 +94,14 @@ const capabilitiesOf = (options: LocalDriverOptions): DriverCapabilities => ({
 
 const driverName = ({ unsafe }: LocalDriverOptions) => (unsafe ? "local-unsafe" : "local");
 
-function madeFolder(dataDir: string): string {
+function makeDataFolder(dataDir: string): string {
   mkdirSync(dataDir, { recursive: true, mode: 0o700 });
   return realpathSync(resolve(dataDir));
 }
 
 interface Program {
   readonly path: string;
-  /** Tells whether a running guest is of the same program. */
+  /** Tells whether a running guest has the same program. */
   readonly hash: string;
 }
 
@@ -115,22 +112,22 @@ function identified(path: string): Program {
 async function ensure(options: LocalDriverOptions, spec: SandboxSpec, program: Program): Promise<SandboxEndpoint> {
   const places = placesOf(options.dataDir, spec.projectId);
   const wanted = wantedRecord(options, spec, program);
-  const found = findAnswering(options, places) ?? (await findRunning(options, places));
-  const given = async (running: Running) => {
-    await openWay(options, spec);
+  const answering = findAnswering(options, places) ?? (await findRunning(options, places));
+  const endpointWithEgress = async (running: Running) => {
+    await openEgress(options, spec);
     return endpointOf(options, running);
   };
-  if (found !== null && differences(found.record, wanted).length === 0) return given(found);
+  if (answering !== null && differences(answering.record, wanted).length === 0) return endpointWithEgress(answering);
   return withLock(places.lock, lockWaitMs, async () => {
     const running = await findRunning(options, places);
     if (running !== null) {
       const differing = differences(running.record, wanted);
-      if (differing.length === 0) return given(running);
+      if (differing.length === 0) return endpointWithEgress(running);
       if (running.health.activeJobs > 0) throw inUse(running, differing);
     }
     await stop(options, places, running?.record ?? ours(options, readRecord(places.run)) ?? wanted);
     await finishRestores(places);
-    return given(await begin(options, spec, wanted, program));
+    return endpointWithEgress(await begin(options, spec, wanted, program));
   });
 }
 
@@ -140,7 +137,7 @@ async function begin(
   wanted: SandboxRecord,
   program: Program,
 ): Promise<Running> {
-  const egress = await openWay(options, spec);
+  const egress = await openEgress(options, spec);
   try {
     return await start(options, placesOf(options.dataDir, spec.projectId), wanted, { program: program.path, egress });
   } catch (error) {
@@ -150,10 +147,10 @@ async function begin(
 }
 
 /**
- * The folder by which the sandbox reaches models, and what else its spec allows by the proxy behind
- * it.
+ * Starts the sandbox's egress: the folder through which it reaches models and, by the proxy, the
+ * allowed hosts.
  */
-async function openWay(options: LocalDriverOptions, { projectId, network }: SandboxSpec): Promise<string> {
+async function openEgress(options: LocalDriverOptions, { projectId, network }: SandboxSpec): Promise<string> {
   const { dataDir, installationId, silenceMs } = options;
   const policy: NetworkPolicy = options.unsafe ? { mode: "open", hosts: [] } : network;
   return (await startEgress({ dataDir, installationId, projectId, policy, ...endingWith(silenceMs) })).folder;
@@ -178,9 +175,9 @@ function wantedRecord(options: LocalDriverOptions, spec: SandboxSpec, program: P
   };
 }
 
-/** In what the running sandbox is not the one that is wanted, in words. */
+/** Returns how the running sandbox differs from the wanted one, in words. */
 function differences(running: SandboxRecord, wanted: SandboxRecord): string[] {
-  // Which hosts may be reached is the proxy's to know, and may change while the sandbox runs.
+  // The proxy knows the allowed hosts, which may change while the sandbox runs.
   const compared = ({ driver, network, protocol, program }: SandboxRecord) => ({
     driver,
     network: network.mode,
@@ -233,9 +230,7 @@ async function workOn(
   return { options, places: placesOf(options.dataDir, projectId), format, program: (await program()).path };
 }
 
-/**
- * What a restore that died half-way has left is seen to first, so that there is one volume to pack.
- */
+/** Packs the volume, after finishing a restore that crashed so that there is one volume. */
 async function pack(work: Omit<ArchiveWork, "folder">): Promise<Readable> {
   const { places } = work;
   if (!existsSync(places.volume)) await withLock(places.lock, lockWaitMs, () => finishRestores(places));

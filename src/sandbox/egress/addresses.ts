@@ -2,9 +2,8 @@ import { BlockList, isIPv4, isIPv6 } from "node:net";
 import { networkInterfaces } from "node:os";
 
 /**
- * `never`: this machine itself, its neighbours on the wire, a cloud's metadata service, many
- * receivers at once. `private`: not of the public internet, reached only for a host that the plan
- * names.
+ * `never`: this machine, link-local addresses, metadata services and multicast. `private`: outside
+ * the public internet, reachable only when the plan names the host.
  */
 export type AddressKind = "never" | "private" | "public";
 
@@ -54,7 +53,7 @@ const lists = {
   ipv6: { never: listOf(neverV6, "ipv6"), private: listOf(privateV6, "ipv6") },
 };
 
-/** What may be done with an address; whatever is not one in its plain form is `never`. */
+/** Classifies an address; anything that is not a plain address is `never`. */
 export function kindOfAddress(address: string): AddressKind {
   if (isIPv4(address)) return kindIn(address, "ipv4");
   if (!isIPv6(address) || address.includes("%")) return "never";
@@ -70,16 +69,13 @@ function kindIn(address: string, family: "ipv4" | "ipv6"): AddressKind {
   return inner.check(address, family) || isOurs(address) ? "private" : "public";
 }
 
-/**
- * An address of this machine: what listens on it was meant for whoever can reach it, and not for
- * agents.
- */
+/** Whether the address belongs to this machine, whose services are not meant for agents. */
 function isOurs(address: string): boolean {
   const ours = Object.values(networkInterfaces()).flatMap((found) => found ?? []);
   return ours.some((one) => one.address === address);
 }
 
-/** The sixteen bytes of an IPv6 address. */
+/** Returns the sixteen bytes of an IPv6 address. */
 function bytesOf(address: string): number[] {
   const plain = new URL(`http://[${address}]`).hostname.slice(1, -1);
   const [before = "", after] = plain.split("::");
@@ -89,7 +85,7 @@ function bytesOf(address: string): number[] {
   return [...head, ...gap, ...tail].flatMap((word) => [word >> 8, word & 0xff]);
 }
 
-/** The IPv4 addresses to which a gateway or the system itself may translate an IPv6 address. */
+/** Returns the IPv4 addresses to which a gateway or the system may translate an IPv6 address. */
 function embeddedIn(bytes: readonly number[]): string[] {
   const starts = (...prefix: number[]) => prefix.every((byte, index) => bytes[index] === byte);
   const at = (from: number) => bytes.slice(from, from + 4).join(".");

@@ -3,18 +3,18 @@ import type { Refusal } from "./rules.ts";
 import type { Target } from "./target.ts";
 
 /**
- * What was allowed or denied, or allowed and not reached: where to, and never what was asked for
- * there.
+ * A request that was allowed, denied, or allowed and not reached. It records the destination, never
+ * the content.
  */
 export interface Decision {
   readonly at: string;
   readonly decision: "allowed" | "denied" | "unreachable";
-  /** Empty when what was asked for is no host at all. */
+  /** Empty when the request names no valid host. */
   readonly host: string;
   readonly port: number;
   /** Of a denial: the rule, or `malformed`. */
   readonly why?: Refusal["why"] | "malformed";
-  /** Why there was no connection to what is allowed, as the system says it. */
+  /** Why an allowed host was not reached, in the system's words. */
   readonly problem?: string;
   /** How many decisions before this one could not be written, as on a full disk. */
   readonly lost?: number;
@@ -27,9 +27,9 @@ export interface DecisionLog {
 const mostBytes = 1 << 20;
 
 /**
- * Appends a line of JSON for each decision to a file that is open for appending and reading. Above
- * `limitBytes` its older half is dropped, in place: whoever writes may have no right to the folder
- * any more.
+ * Appends each decision as a line of JSON to a file that is open for appending and reading. Above
+ * `limitBytes` it drops the older half in place, because the process may have lost access to the
+ * folder.
  */
 export function createDecisionLog(file: number, now = () => new Date(), limitBytes = mostBytes): DecisionLog {
   let lost = 0;
@@ -48,7 +48,7 @@ export function createDecisionLog(file: number, now = () => new Date(), limitByt
         writeSync(file, `${JSON.stringify(entry)}\n`);
         lost = 0;
       } catch {
-        lost += 1; // A disk without room: what was decided holds all the same, and the next line says that some are missing.
+        lost += 1; // The disk is full. The decision still holds, and the next line counts the missing ones.
       }
     },
   };
@@ -62,8 +62,8 @@ function dropOlder(file: number, limitBytes: number): void {
 }
 
 /**
- * The decisions that a file holds, oldest first; a line that is just being written is left out.
- * None without the file.
+ * Reads the decisions of a file, oldest first, without a line that is being written. None without
+ * the file.
  */
 export function readDecisions(path: string): Decision[] {
   let text: string;
@@ -77,7 +77,7 @@ export function readDecisions(path: string): Decision[] {
     try {
       return line === "" ? [] : [JSON.parse(line) as Decision];
     } catch {
-      return []; // Cut by a reader that came while it was written, or by a power failure.
+      return []; // Truncated by a read during a write, or by a power failure.
     }
   });
 }

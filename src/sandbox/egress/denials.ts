@@ -6,15 +6,15 @@ import { usualPorts } from "./rules.ts";
 import { targetText } from "./target.ts";
 
 /**
- * What the proxies of a data folder's sandboxes have denied or not reached, as far back as their
- * files reach.
+ * Reads what the proxies of a data directory denied or did not reach, as far back as their files
+ * go.
  */
 export function createEgressDenials(dataDir: string): EgressDenials {
   const since = (projectId: ProjectId, from: Date): Decision[] =>
     readDecisions(decisionsOf({ dataDir, projectId })).filter(({ at }) => new Date(at) >= from);
   return {
     denied: async (projectId, from) => {
-      // The others could not be allowed either.
+      // The other hosts could not be allowed anyway.
       const isAllowable = ({ decision, why }: Decision) =>
         decision === "denied" && (why === "unlisted" || why === "private");
       return mostOften(since(projectId, from).filter(isAllowable).map(targetOf));

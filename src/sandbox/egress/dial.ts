@@ -4,17 +4,17 @@ import { messageOf } from "../../domain/errors.ts";
 import type { Refusal, Rules } from "./rules.ts";
 import { type Target, targetText } from "./target.ts";
 
-/** The addresses of a name. */
+/** Resolves a name to its addresses. */
 export type Lookup = (host: string) => Promise<readonly string[]>;
 
 export const systemLookup: Lookup = async (host) =>
   (await lookup(host, { all: true, verbatim: true })).map(({ address }) => address);
 
-/** Why there is no connection although the host may be reached. */
+/** Why an allowed host was not reached. */
 interface NoConnection {
   readonly status: 502 | 504;
   readonly line: string;
-  /** As the system says it. */
+  /** The system's words. */
   readonly problem: string;
 }
 
@@ -27,8 +27,8 @@ export interface DialOptions {
 }
 
 /**
- * Asks for the host's addresses once, and connects to one of those that were checked: a second
- * answer changes nothing.
+ * Resolves the host once and connects to one of the checked addresses, so that a second answer of
+ * the name server changes nothing.
  */
 export async function dial(target: Target, { rules, lookup, connectMs }: DialOptions): Promise<Dialled> {
   const unlisted = rules.refuse(target);
@@ -45,7 +45,7 @@ export async function dial(target: Target, { rules, lookup, connectMs }: DialOpt
   return connectToAny(permitted, target, connectMs);
 }
 
-/** One after the other, each with its share of the time at the most. */
+/** Tries the addresses one after the other, each for its share of the time at most. */
 async function connectToAny(addresses: readonly string[], target: Target, connectMs: number): Promise<Dialled> {
   const shareMs = Math.max(1_000, connectMs / addresses.length);
   let last: unknown = null;

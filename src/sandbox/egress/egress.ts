@@ -1,12 +1,11 @@
-// The proxy processes of this machine's sandboxes, from the side of whoever starts sandboxes.
+// Starts, changes and ends the egress proxies of this machine's sandboxes.
 //
-// G1. One process per project, started, changed and ended under the project's egress lock, which
-// dies with its holder.
-// G2. The record says `starting` before the process is made (W9), and its command line carries the
-// mark by which it is found when its id was never written down. Only processes with that mark are
-// ended.
-// G3. The folder that is shown in the sandbox stays the same one over every start: a sandbox that
-// runs has it mounted.
+// G1. There is one proxy process per project. It changes only under the project's egress lock,
+// which dies with its holder.
+// G2. The record says `starting` before the process is made (W9). Its command line carries a mark,
+// which finds a process whose id was never recorded. Only processes with that mark are ended.
+// G3. The folder that is shown in the sandbox stays the same over every start, because a running
+// sandbox has it mounted.
 import { spawn } from "node:child_process";
 import { createHash } from "node:crypto";
 import {
@@ -56,14 +55,14 @@ export interface EgressPlace {
 export interface EgressRequest extends EgressPlace {
   readonly policy: NetworkPolicy;
   /**
-   * How long the proxy lives without a sandbox, before there was one (default 5 minutes) and after
-   * it (45 seconds).
+   * How long the proxy lives without a sandbox: before the first one (default 5 minutes), and after
+   * the last one (45 seconds).
    */
   readonly firstMs?: number;
   readonly lostMs?: number;
 }
 
-/** Where guests end early when nobody speaks to them, what is there for them does so, too. */
+/** When guests have a shorter silence limit, the proxies get it too. */
 export const endingWith = (silenceMs: number | undefined): Pick<EgressRequest, "firstMs" | "lostMs"> =>
   silenceMs === undefined ? {} : { lostMs: Math.min(silenceMs, 30_000), firstMs: silenceMs + 15_000 };
 
@@ -71,7 +70,7 @@ interface EgressRecord {
   readonly state: "starting" | "running";
   readonly installationId: string;
   readonly projectId: ProjectId;
-  /** Its hash: another version of us has another one, and starts the proxy anew. */
+  /** The program's hash: another version of us restarts the proxy. */
   readonly program: string;
   readonly policy: string;
   readonly pid: number | null;
@@ -80,9 +79,9 @@ interface EgressRecord {
 }
 
 /**
- * Makes the folder that a sandbox with this policy is shown, with the proxy at work behind it where
- * the mode is `allowlist`, and without one where it is not. Idempotent, and safe from many
- * processes at once; a policy that changed holds from then on, and connections that are open stay.
+ * Creates the egress folder of a sandbox with this policy, and starts the proxy behind it if the
+ * mode is `allowlist`. Idempotent, and safe from many processes at once. A changed policy applies
+ * from then on; open connections stay.
  */
 export async function startEgress(request: EgressRequest): Promise<{ folder: string }> {
   const state = stateOf(request);
@@ -112,10 +111,7 @@ export async function startEgress(request: EgressRequest): Promise<{ folder: str
   return { folder };
 }
 
-/**
- * Ends the proxy of a sandbox that was stopped. Safe to call twice; what was decided can be read
- * afterwards.
- */
+/** Ends the proxy of a stopped sandbox. Its decisions stay readable. Safe to call twice. */
 export async function stopEgress(place: EgressPlace): Promise<void> {
   if (ownerOf(place) !== place.installationId) return;
   await withLock(lockOf(place), lockWaitMs, async () => {
@@ -123,14 +119,14 @@ export async function stopEgress(place: EgressPlace): Promise<void> {
   });
 }
 
-/** Ends the proxy and removes everything that was kept of it. Safe to call twice. */
+/** Ends the proxy and removes its files. Safe to call twice. */
 export async function removeEgress(place: EgressPlace): Promise<void> {
   await stopEgress(place);
-  if (ownerOf(place) !== null) return; // Another installation's, or started again by now.
+  if (ownerOf(place) !== null) return; // It belongs to another installation, or was started again.
   rmSync(stateOf(place), { recursive: true, force: true });
 }
 
-/** The installation whose proxy is recorded; null when none is. */
+/** Returns the installation that owns the recorded proxy; null when none is recorded. */
 const ownerOf = (place: EgressPlace): string | null => readRecord(stateOf(place))?.installationId ?? null;
 
 export function stateOf({ dataDir, projectId }: Pick<EgressPlace, "dataDir" | "projectId">): string {
@@ -138,18 +134,18 @@ export function stateOf({ dataDir, projectId }: Pick<EgressPlace, "dataDir" | "p
   return join(realpathSync(dataDir), "egress", projectId);
 }
 
-/** Where calls of models from inside a sandbox arrive. */
+/** Returns the socket on which model calls from the sandbox arrive. */
 export const modelSocketOf = (place: Pick<EgressPlace, "dataDir" | "projectId">): string =>
   join(stateOf(place), folderName, modelName);
 
-/** Where the decisions of a project's proxy are written. */
+/** Returns the file with the decisions of a project's proxy. */
 export const decisionsOf = (place: Pick<EgressPlace, "dataDir" | "projectId">): string =>
   join(stateOf(place), decisionsName);
 
 const lockOf = ({ dataDir, projectId }: EgressPlace): string =>
   join(realpathSync(dataDir), "locks", `egress-${projectId}`);
 
-/** Stands in the command line of this project's proxy, and of no other data folder's. */
+/** Marks the command line of this project's proxy; another data directory has another mark. */
 function markOf(place: EgressPlace): string[] {
   const where = createHash("sha256").update(stateOf(place)).digest("hex").slice(0, 16);
   return ["--mark", `${place.installationId}:${place.projectId}:${where}`];
@@ -157,7 +153,7 @@ function markOf(place: EgressPlace): string[] {
 
 const programs = new Map<string, Promise<EgressProgram>>();
 
-/** From sources it is bundled anew at each call; once is enough. */
+/** Bundled from sources at each call, and once is enough. */
 function programOnce(dataDir: string): Promise<EgressProgram> {
   const found = programs.get(dataDir) ?? egressProgram(join(dataDir, "cache"));
   programs.set(dataDir, found);
@@ -166,8 +162,8 @@ function programOnce(dataDir: string): Promise<EgressProgram> {
 }
 
 /**
- * The state folder is closed to others; what is in it for the sandbox is open, since a container's
- * user is another one.
+ * Others may not enter the state folder. The part shown in the sandbox is open, because a container
+ * has another user.
  */
 function makeFolders(state: string): void {
   mkdirSync(state, { recursive: true, mode: 0o700 });
@@ -175,7 +171,9 @@ function makeFolders(state: string): void {
   chmodSync(join(state, folderName), 0o755);
 }
 
-/** In place: the process has it open, and may not pass the folders above any more. */
+/**
+ * In place, because the process has the file open and may have lost access to the folders above.
+ */
 function writePolicy(state: string, policy: PolicyFile): void {
   writeFileSync(join(state, policyName), `${JSON.stringify(policy)}\n`, { mode: 0o600 });
 }
@@ -196,7 +194,7 @@ async function start(request: EgressRequest, state: string, program: EgressProgr
   const child = launch(request, state, program.path);
   const failed = new Promise<never>((_, reject) => child.once("error", reject));
   await Promise.race([failed, new Promise((done) => child.once("spawn", done))]);
-  failed.catch(() => undefined); // Only its start could fail.
+  failed.catch(() => undefined); // Only starting it could fail.
   child.unref();
   const record: EgressRecord = { ...intent, pid: child.pid!, pidStart: processStart(child.pid!) };
   writeRecord(state, record);
@@ -223,12 +221,12 @@ function launch(request: EgressRequest, state: string, program: string) {
   }
 }
 
-/** Has the running process read the policy that was written; says so when it holds. */
+/** Makes the running process read the written policy, and waits until it applies. */
 async function change(state: string, record: EgressRecord): Promise<void> {
   const { pid, projectId } = record;
   for (const deadline = performance.now() + startLimitMs; ; ) {
     if (!isRunning(record) || performance.now() > deadline)
-      throw unavailable(projectId, "did not take up its new policy");
+      throw unavailable(projectId, "did not apply its new policy");
     process.kill(pid!, "SIGHUP");
     if ((await policyInForce(state)) === record.policy) break;
     await delay(20);
@@ -243,16 +241,16 @@ async function untilHolds(state: string, policy: string, isOver: () => boolean):
   return false;
 }
 
-/** The hash of the policy that the process goes by; null when it does not answer. */
+/** Returns the hash of the policy that the process applies; null when it does not answer. */
 function policyInForce(state: string): Promise<string | null> {
   const folder = openSync(join(state, folderName), "r");
-  // A socket's path is limited to about 100 bytes; by way of an open folder it is short.
+  // A socket's path is limited to about 100 bytes; through an open folder it is short.
   const path = process.platform === "linux" ? `/proc/self/fd/${folder}` : join(state, folderName);
   return new Promise<string | null>((resolve) => {
     let text = "";
     const socket = connect(`${path}/${aliveName}`);
     socket.setTimeout(5_000, () => socket.destroy());
-    socket.on("error", () => undefined); // "close" follows: it does not listen yet, or any more.
+    socket.on("error", () => undefined); // "close" follows: it does not listen yet, or no longer.
     socket.on("data", (chunk) => {
       text += chunk.toString("utf8");
       if (text.includes("\n")) socket.destroy();
@@ -262,7 +260,7 @@ function policyInForce(state: string): Promise<string | null> {
 }
 
 /**
- * Kills what runs of the proxy, recorded or not; returns once nothing of it is left. Under the
+ * Kills the proxy's processes, recorded or not; returns once none is left. The caller holds the
  * lock.
  */
 async function end(place: EgressPlace): Promise<void> {
@@ -280,7 +278,7 @@ async function end(place: EgressPlace): Promise<void> {
 const unavailable = (projectId: string, what: string): WavesmithError =>
   new WavesmithError("sandbox-unavailable", `the egress proxy of ${projectId} ${what}`, {
     retryable: true,
-    remedy: "try again, or see what `wavesmith doctor` says",
+    remedy: "try again, or run `wavesmith doctor`",
   });
 
 function isRunning({ state, pid, pidStart, machineBoot }: EgressRecord): boolean {
@@ -297,7 +295,7 @@ function readRecord(state: string): EgressRecord | null {
   try {
     return JSON.parse(readFileSync(join(state, recordName), "utf8")) as EgressRecord;
   } catch (error) {
-    // Cut short by a power failure: nothing of that boot runs any more.
+    // Truncated by a power failure: nothing of that boot runs any more.
     if (error instanceof SyntaxError || (error as NodeJS.ErrnoException).code === "ENOENT") return null;
     throw error;
   }

@@ -1,6 +1,6 @@
 import type { IncomingMessage } from "node:http";
 
-// Headers that are between two neighbours, and those that are written anew.
+// Headers between two neighbours, and headers that we write ourselves.
 const ownToEachHop = new Set(
   "connection keep-alive proxy-connection proxy-authenticate proxy-authorization te trailer transfer-encoding upgrade".split(
     " ",
@@ -8,14 +8,12 @@ const ownToEachHop = new Set(
 );
 const writtenAnew = new Set(["host", "expect", "content-length", "http2-settings"]);
 
-/** What a request is passed on with, as a flat list of names and values. */
+/** Returns the headers for passing on a request, as a flat list of names and values. */
 export function headersFor(asked: IncomingMessage, host: string): string[] {
   return ["Host", host, ...endToEnd(asked, writtenAnew), ...framing(asked), "Connection", "close"];
 }
 
-/**
- * How long the body is, said once: what the parser has understood, and not what the client wrote.
- */
+/** States the body's length once, as the parser understood it, and not as the client wrote it. */
 function framing(asked: IncomingMessage): string[] {
   if (asked.headers["transfer-encoding"] !== undefined) return ["Transfer-Encoding", "chunked"];
   const length = asked.headers["content-length"];
@@ -23,7 +21,7 @@ function framing(asked: IncomingMessage): string[] {
   return ["POST", "PUT", "PATCH"].includes(asked.method ?? "") ? ["Content-Length", "0"] : [];
 }
 
-/** What an answer is passed back with. */
+/** Returns the headers for passing back an answer. */
 export function responseHeaders(answered: IncomingMessage): string[] {
   return endToEnd(answered, new Set());
 }

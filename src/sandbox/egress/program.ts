@@ -7,13 +7,13 @@ import { bundle } from "../guest/guest-program.ts";
 
 export interface EgressProgram {
   readonly path: string;
-  /** Tells whether a proxy that runs is of the same program. */
+  /** Tells whether a running proxy has the same program. */
   readonly hash: string;
 }
 
 /**
- * The program of the proxy's process: the compiled one beside us, else bundled from its sources
- * into `cacheDir`.
+ * Returns the proxy's program: the compiled one beside us, else one bundled from sources into
+ * `cacheDir`.
  */
 export async function egressProgram(cacheDir: string): Promise<EgressProgram> {
   const compiled = fileURLToPath(new URL("./serve.js", import.meta.url));
@@ -29,7 +29,7 @@ export async function egressProgram(cacheDir: string): Promise<EgressProgram> {
   return { path, hash };
 }
 
-/** Another version lies at the same place, so what it is made of tells it apart. */
+/** Hashes the program, because another version has the same path. */
 function hashOfFolder(folder: string): string {
   const hash = createHash("sha256").update(usualHosts.join());
   const names = readdirSync(folder).filter((name) => name.endsWith(".js"));

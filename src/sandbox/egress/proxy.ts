@@ -1,12 +1,11 @@
-// The proxy of one sandbox: CONNECT for whatever is encrypted, absolute-form requests for plain
-// HTTP.
+// The proxy of one sandbox: CONNECT for encrypted traffic, absolute-form requests for plain HTTP.
 //
-// E1. Each request is judged by the host it names in its own first line, whatever its Host header
-// or an earlier request on the same connection said; that host is what its Host header says when it
-// is passed on.
-// E2. A name is resolved once, and the connection made to an address that was checked.
-// E3. What is passed on is written anew from what was parsed: no framing, hop-by-hop header or
-// upgrade of the client's reaches a server, so both ends agree where a request ends.
+// E1. Each request is judged by the host in its own first line, whatever its Host header or an
+// earlier request on the same connection named. When it is passed on, its Host header names that
+// host.
+// E2. A name is resolved once, and the connection goes to a checked address.
+// E3. A request is passed on as parsed: none of the client's framing, hop-by-hop headers or
+// upgrades reach a server, so both ends agree where a request ends.
 import { createServer, type IncomingMessage, request, type Server, type ServerResponse } from "node:http";
 import { Socket } from "node:net";
 import type { Duplex } from "node:stream";
@@ -17,7 +16,7 @@ import type { Rules } from "./rules.ts";
 import { parseTarget, type Target, targetText } from "./target.ts";
 
 export interface ProxyOptions {
-  /** The rules as they are now: they may change while it runs. */
+  /** Returns the current rules, which may change while the proxy runs. */
   readonly rules: () => Rules;
   readonly lookup: Lookup;
   readonly decisions: DecisionLog;
@@ -45,7 +44,7 @@ interface Given extends Omit<ProxyOptions, "limits"> {
   readonly limits: ProxyLimits;
 }
 
-/** What is answered instead of what was asked for. */
+/** An answer of the proxy's own. */
 interface Answer {
   readonly status: number;
   readonly line: string;
@@ -57,7 +56,7 @@ export function createProxy(options: ProxyOptions): Server {
   const server = createServer({
     maxHeaderSize: limits.headerBytes,
     headersTimeout: limits.headersMs,
-    requestTimeout: 0, // An upload takes as long as it takes, as long as bytes come.
+    requestTimeout: 0, // An upload may take any time while bytes arrive.
     connectionsCheckingInterval: Math.min(5_000, limits.headersMs / 2),
     requireHostHeader: false,
   });
@@ -93,10 +92,7 @@ function refuseTunnel(client: Duplex, { status, line }: Answer): void {
   client.end(`HTTP/1.1 ${status} ${reasonOf(line)}\r\n${facts}\r\nConnection: close\r\n\r\n${body}`);
 }
 
-/**
- * Passes bytes both ways until both have said their last, one fails, or neither says anything for
- * too long.
- */
+/** Passes bytes both ways until both ends finish, one fails, or both are silent too long. */
 function join(client: Socket, server: Socket, idleMs: number): void {
   for (const [one, other] of [
     [client, server],
@@ -128,7 +124,7 @@ interface Place {
   readonly path: string;
 }
 
-/** Where an absolute-form request wants to go, or what is wrong with it. */
+/** Returns the target of an absolute-form request, or what is wrong with it. */
 function placeOf(asked: IncomingMessage): Place | string {
   const url = asked.url ?? "";
   if (!/^[a-z][a-z0-9+.-]*:/i.test(url)) return "this is a proxy: name the host in the request's first line";
@@ -182,12 +178,12 @@ function answer(reply: ServerResponse, { status, line }: Answer): void {
   if (reply.headersSent || reply.destroyed) return;
   const body = `${line}\n`;
   const facts = { "content-type": "text/plain; charset=utf-8", "content-length": Buffer.byteLength(body) };
-  // What is left of a request that was not passed on is not read as another one.
+  // The rest of a refused request must not be read as another one.
   reply.writeHead(status, reasonOf(line), { ...facts, connection: "close" });
   reply.end(body);
 }
 
-/** A connection to what was asked for, or what to answer instead; the decision is written down. */
+/** Returns a connection to the target, or the answer to give instead. Records the decision. */
 async function reach(given: Given, target: Target): Promise<Socket | Answer> {
   const { lookup, limits } = given;
   const dialled = await dial(target, { rules: given.rules(), lookup, connectMs: limits.connectMs });

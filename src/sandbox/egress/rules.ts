@@ -2,36 +2,34 @@ import { allowedHosts, type NetworkPolicy } from "../../domain/network.ts";
 import { type AddressKind, kindOfAddress } from "./addresses.ts";
 import { parseTarget, type Target, targetText } from "./target.ts";
 
-/** The ports of an allowed host that names none. */
+/** The ports of an allowed host without a port. */
 export const usualPorts: readonly number[] = [80, 443];
 
 interface Rule {
   readonly host: string;
-  /** Every host below `host`, and not `host` itself. */
+  /** Every host below `host`, but not `host` itself. */
   readonly below: boolean;
-  /** Null: the usual ones. */
+  /** Null for the usual ones. */
   readonly port: number | null;
-  /** The plan names this very host: it may lie on a private network. */
+  /** The plan names this very host, so it may be on a private network. */
   readonly mayBePrivate: boolean;
 }
 
-/** Why a target is refused, in one line that also says what to do about it. */
+/** Why a target is refused, in one line that also says what to do. */
 export interface Refusal {
   readonly why: "unlisted" | "never" | "private";
   readonly line: string;
 }
 
-/** What a sandbox may reach. */
+/** The rules for what a sandbox may reach. */
 export interface Rules {
-  /** By name alone, before anything is asked of a name server. Null: it may be reached. */
+  /** Checks the name alone, before any name server is asked. Null when it may be reached. */
   refuse(target: Target): Refusal | null;
-  /**
-   * Those of a host's addresses to which a connection may be made; the refusal when there are none.
-   */
+  /** Returns the host's addresses that may be connected to, or the refusal when there are none. */
   permitted(target: Target, addresses: readonly string[]): readonly string[] | Refusal;
 }
 
-/** The rules of a policy; `kindOf` is what may be done with an address. */
+/** Creates the rules of a policy. `kindOf` classifies addresses. */
 export function createRules(policy: NetworkPolicy, kindOf = kindOfAddress): Rules {
   const named = new Set(policy.hosts);
   const rules = allowedHosts(policy).flatMap((host) => ruleOf(host, named.has(host)));

@@ -1,13 +1,13 @@
-// The process of one sandbox's proxy: node serve.js --state DIR --mark MARK [--uid N --gid N]
+// The proxy process of one sandbox: node serve.js --state DIR --mark MARK [--uid N --gid N]
 // [--first-ms N] [--lost-ms N]
 //
-// It outlives whoever started it. What it needs of its folder it opens first, then it becomes the
-// sandbox's user.
-// P1. Its sandbox is its reason to be: the guest holds a connection to `alive.sock`, on which it
-// has said something, as long as it lives, wherever it runs. When there has been none for `lostMs`
-// (`firstMs` before the first one), the process ends.
-// P2. SIGHUP makes it read its policy again; connections that are open stay. Whoever connects to
-// `alive.sock` is told in one line of JSON which policy holds.
+// It outlives the process that started it. It opens what it needs of its folder first, then becomes
+// the sandbox's user.
+// P1. It lives as long as its sandbox. A living guest holds a connection to `alive.sock` on which
+// it has written something. Without one for `lostMs` (`firstMs` before the first), the process
+// ends.
+// P2. On SIGHUP it reads its policy again; open connections stay. Every client of `alive.sock` gets
+// one line of JSON that names the current policy.
 import { chmodSync, constants, openSync, readSync, rmSync } from "node:fs";
 import { createServer, type Server } from "node:net";
 import { parseArgs } from "node:util";
@@ -43,18 +43,18 @@ async function serve(): Promise<void> {
   });
   process.on("SIGHUP", policy.read);
   process.on("SIGTERM", () => process.exit(0));
-  // The proxy first: `alive` answering means that both do.
+  // The proxy first, so that an answer on `alive` means that both listen.
   await listen(proxy, `${state}/${folderName}/${proxyName}`);
   await listen(alive, `${state}/${folderName}/${aliveName}`);
-  // At one go, so that nobody is served while we are somebody else. A container's user is yet
-  // another one; the folder above is closed to everybody else of this machine.
+  // Synchronously, so that nobody is served under the wrong user. A container's user is yet another
+  // one, and the folder above is closed to all others of this machine.
   for (const name of [proxyName, aliveName]) chmodSync(`${state}/${folderName}/${name}`, 0o666);
   becomeUser(values.uid, values.gid);
 }
 
 /**
- * By way of an open folder: a socket's path is limited to about 100 bytes, and later we may not
- * pass the folders above.
+ * Goes through an open folder, because a socket's path is limited to about 100 bytes and we may
+ * lose access to the folders above.
  */
 function stateFolder(path: string): string {
   const folder = openSync(path, constants.O_RDONLY | constants.O_DIRECTORY);
@@ -74,7 +74,7 @@ function holdPolicy(file: number): HeldPolicy {
   let rules = createRules(found.policy);
   const read = (): void => {
     const next = readPolicy(file);
-    // Seen half written: whoever writes it signals again until we say that it holds.
+    // Read half written: the writer signals again until we report the new policy.
     if (next === null) return;
     hash = next.hash;
     rules = createRules(next.policy);
@@ -97,7 +97,7 @@ function createAlive(hash: () => string, { firstMs, lostMs }: { firstMs: number;
   let timer = setTimeout(() => process.exit(0), firstMs);
   const server = createServer((socket) => {
     socket.on("error", () => socket.destroy());
-    // Who only asks which policy holds says nothing, and is no sandbox.
+    // A client that only asks for the policy writes nothing, and is no sandbox.
     socket.once("data", () => {
       held += 1;
       clearTimeout(timer);
@@ -114,7 +114,7 @@ function createAlive(hash: () => string, { firstMs, lostMs }: { firstMs: number;
   return server;
 }
 
-/** On a socket that is ours alone at first. */
+/** The socket is closed to others at first. */
 async function listen(server: Server, path: string): Promise<void> {
   rmSync(path, { force: true });
   process.umask(0o077);

@@ -1,9 +1,9 @@
 import { createHash } from "node:crypto";
 import type { NetworkPolicy } from "../../domain/network.ts";
 
-// The names of what lies in the state folder of one sandbox's proxy.
+// The names of the files in the state folder of one sandbox's proxy.
 
-/** Shown in the sandbox, read-only; beside it lies what is nobody's business there. */
+/** Shown in the sandbox, read-only; everything beside it is hidden there. */
 export const folderName = "folder";
 export const proxyName = "proxy.sock";
 export const modelName = "model.sock";

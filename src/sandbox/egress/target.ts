@@ -1,8 +1,8 @@
 import { isIPv4, isIPv6 } from "node:net";
 
-/** Where a request wants to go. */
+/** The destination of a request. */
 export interface Target {
-  /** Lower case, without a trailing dot; an IPv6 address without brackets. */
+  /** In lower case, without a trailing dot; an IPv6 address without brackets. */
   readonly host: string;
   readonly port: number;
   readonly isAddress: boolean;
@@ -11,9 +11,9 @@ export interface Target {
 const label = /^[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?$/;
 
 /**
- * Reads `host`, `host:port` or `[address]:port`; null when it is anything else. An IPv4 address
- * counts in its dotted form alone: what a resolver would read as one (`2130706433`, `0x7f.1`,
- * `0177.0.0.1`) is no host name either.
+ * Parses `host`, `host:port` or `[address]:port`; null for anything else. IPv4 addresses count in
+ * dotted form only: other forms that a resolver accepts (`2130706433`, `0x7f.1`, `0177.0.0.1`) are
+ * refused.
  */
 export function parseTarget(text: string, usualPort: number | null): Target | null {
   const parts = /^(?:\[([0-9a-f:.]+)\]|([^:[\]@/\\?#\s]+))(?::(\d{1,5}))?$/i.exec(text);
@@ -33,7 +33,7 @@ function isName(host: string): boolean {
   return !/^(?:\d+|0x[0-9a-f]*)$/.test(labels.at(-1)!);
 }
 
-/** How a target is written: the port only where it must be said. */
+/** Formats a target, with the port only where it is needed. */
 export function targetText({ host, port }: Target, usualPorts: readonly number[] = []): string {
   const name = isIPv6(host) ? `[${host}]` : host;
   return usualPorts.includes(port) ? name : `${name}:${port}`;

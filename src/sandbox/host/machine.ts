@@ -4,8 +4,8 @@ import type { MachineRoom } from "../../domain/sandbox.ts";
 import { machineBootId } from "./processes.ts";
 
 /**
- * What this machine has left: memory within a limit on this process, and disk where the data
- * directory is.
+ * Returns the free memory within the limit on this process, and the free disk at the data
+ * directory.
  */
 export async function machineRoom(dataDir: string): Promise<MachineRoom> {
   const { bavail, bsize } = await statfs(dataDir);
@@ -24,7 +24,7 @@ export function machineBoot(): string {
 export interface HostFacts {
   readonly platform: NodeJS.Platform;
   readonly isRoot: boolean;
-  /** The first word of a file, such as a kernel setting; null when there is none. */
+  /** Reads the first word of a file, such as a kernel setting; null when the file is missing. */
   readonly setting: (path: string) => string | null;
   readonly osRelease: string;
   readonly inContainer: boolean;

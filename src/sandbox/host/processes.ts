@@ -3,7 +3,7 @@ import { readdirSync, readFileSync } from "node:fs";
 
 const onLinux = process.platform === "linux";
 
-/** Changes when the machine starts anew, so that a process id from before it proves nothing. */
+/** Changes when the machine restarts, so that a process id from before proves nothing. */
 export function machineBootId(): string {
   return onLinux
     ? readFileSync("/proc/sys/kernel/random/boot_id", "utf8").trim()
@@ -11,21 +11,21 @@ export function machineBootId(): string {
 }
 
 /**
- * When the process started, as an opaque string that tells a reused process id apart; null when it
- * is gone or a zombie.
+ * Returns the start of the process as an opaque string that tells a reused id apart; null when the
+ * process is gone or a zombie.
  */
 export function processStart(pid: number): string | null {
   if (!onLinux) return run("ps", "-o", "lstart=", "-p", String(pid)) || null;
   const stat = readOrNull(`/proc/${pid}/stat`);
   if (stat === null) return null;
-  // The command's name stands in brackets and may hold anything, spaces and brackets included.
+  // The command's name is in brackets and may hold anything, including spaces and brackets.
   const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
   return fields[0] === "Z" || fields[0] === "X" ? null : (fields[19] ?? null);
 }
 
 /**
- * Process ids whose command line holds these arguments one after the other; zombies have none and
- * are not found.
+ * Finds processes whose command line holds these arguments in a row. Zombies have no command line
+ * and are not found.
  */
 export function findProcesses(args: readonly string[]): number[] {
   if (!onLinux) {
@@ -38,14 +38,14 @@ export function findProcesses(args: readonly string[]): number[] {
   return allProcesses().filter((pid) => readOrNull(`/proc/${pid}/cmdline`)?.includes(wanted) === true);
 }
 
-/** Process ids that have this in their environment, as far as we may read it (Linux only). */
+/** Finds processes with this in their environment, as far as we may read it (Linux only). */
 export function findProcessesByEnvironment(name: string, value: string): number[] {
   if (!onLinux) return [];
   const wanted = `\0${name}=${value}\0`;
   return allProcesses().filter((pid) => `\0${readOrNull(`/proc/${pid}/environ`) ?? ""}`.includes(wanted));
 }
 
-/** Sends SIGKILL; a process that is gone by then is what was wanted. */
+/** Sends SIGKILL; a process that is already gone is fine. */
 export function killProcess(pid: number): void {
   try {
     process.kill(pid, "SIGKILL");
@@ -64,8 +64,7 @@ function readOrNull(path: string): string | null {
   try {
     return readFileSync(path, "utf8");
   } catch {
-    // It ended while we looked, or it is another user's: in neither case is it one of ours that
-    // runs.
+    // It ended meanwhile or belongs to another user, so it is not one of ours that runs.
     return null;
   }
 }
@@ -74,7 +73,7 @@ function run(program: string, ...args: string[]): string {
   try {
     return execFileSync(program, args, { encoding: "utf8", stdio: ["ignore", "pipe", "ignore"] }).trim();
   } catch {
-    // `ps -p` of a process that is gone exits 1 with no output.
+    // `ps -p` exits 1 without output when the process is gone.
     return "";
   }
 }

@@ -1,7 +1,7 @@
 import { readdirSync } from "node:fs";
 import { basename, isAbsolute, join, relative } from "node:path";
 
-// Names of files and folders that hold credentials, wherever they lie.
+// Names of files and folders that hold credentials, wherever they are.
 const secretNames = new Set(
   [
     ".ssh .aws .gnupg .kube .docker .azure .gcloud .password-store .terraform.d .netrc .npmrc .yarnrc.yml .pypirc",
@@ -10,7 +10,7 @@ const secretNames = new Set(
   ].flatMap((names) => names.split(" ")),
 );
 
-// The same below a home, for what is known by more than its last name.
+// Credentials below a home, including those known by more than their last name.
 const secretsBelowHome = [
   ...secretNames,
   ".cargo/credentials.toml",
@@ -22,7 +22,7 @@ const secretsBelowHome = [
   "Library",
 ];
 
-// Where a system keeps its own secrets, sockets and everybody's homes.
+// Where a system keeps its own secrets, sockets and all homes.
 const systemPlaces =
   "/etc /run /var /var/run /proc /sys /dev /boot /home /root /Users /tmp /opt /srv /mnt /media".split(" ");
 const closedTrees = ["/etc", "/run", "/var/run", "/proc", "/sys", "/dev", "/boot"];
@@ -34,8 +34,9 @@ export function isWithin(inner: string, outer: string): boolean {
 }
 
 /**
- * Why a folder must not be shown inside a sandbox, or null when it may. `asked` is for one a person
- * named: it may lie in a settings folder such as ~/.config, and still not be or hold one.
+ * Returns why a folder must not be shown inside a sandbox; null when it may. `asked` is for a
+ * folder that a person named: it may be in a settings folder such as ~/.config, but may not be or
+ * hold one.
  */
 export function whyForbidden(path: string, home: string, asked = false): string | null {
   if (path === "/") return "it is the whole machine";
@@ -54,7 +55,7 @@ function namesIn(path: string): string[] {
   try {
     return readdirSync(path);
   } catch {
-    // A file, or nothing we could show anyway.
+    // A file, or a folder that we could not show anyway.
     return [];
   }
 }

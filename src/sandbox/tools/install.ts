@@ -116,7 +116,7 @@ async function make(agent: PinnedAgent, version: string, request: InstallRequest
 
 const full = (dataDir: string, error: unknown): WavesmithError =>
   new WavesmithError("environment", `there is no room on the disk of ${dataDir}: ${messageOf(error)}`, {
-    remedy: "make room, or take another place: --data DIR",
+    remedy: "free some space, or use another folder: --data DIR",
     cause: error,
   });
 

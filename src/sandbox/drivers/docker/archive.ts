@@ -1,6 +1,5 @@
-// Packing and unpacking volumes, each in a container of its own without a network: an archive that
-// means harm meets nothing but a new volume, and whoever packs may read what belongs to every job's
-// user, which nobody in a sandbox may.
+// Packs and unpacks volumes, each in its own container without a network. A hostile archive meets
+// nothing but a new volume, and only the packer may read the files of every job's user.
 import { PassThrough, type Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import type Docker from "dockerode";
@@ -16,20 +15,20 @@ export interface ArchiveWork {
   readonly image: string;
   readonly volume: string;
   readonly format: ArchiveFormat;
-  /** How much may be unpacked; null where a volume is packed. */
+  /** The most that may be unpacked; null when packing. */
   readonly maxBytes: number | null;
-  /** Installation and project. */
+  /** The installation and the project. */
   readonly labels: Labels;
   readonly making: Making;
 }
 
 const endLimitMs = 60_000;
-/** What a program that the kernel or the engine ended is said to have exited with. */
+/** The exit code of a program that the kernel or the engine killed. */
 const killed = 137;
 
 /**
- * The volume as an archive. An error of the stream means that it is not whole; a stream that is
- * destroyed ends the work.
+ * Returns the volume as an archive. An error of the stream means that it is incomplete; destroying
+ * the stream ends the work.
  */
 export async function packVolume(engine: Engine, work: ArchiveWork): Promise<Readable> {
   const archive = new PassThrough();
@@ -47,7 +46,7 @@ export async function packVolume(engine: Engine, work: ArchiveWork): Promise<Rea
   return archive;
 }
 
-/** Puts what it packs into the archive; why that is not whole, or null. */
+/** Pipes the packed volume into the archive; returns why that is incomplete, or null. */
 async function pour(running: Running, archive: PassThrough): Promise<string | null> {
   try {
     await pipeline(running.streams, archive, { end: false });
@@ -59,8 +58,8 @@ async function pour(running: Running, archive: PassThrough): Promise<string | nu
 }
 
 /**
- * Unpacks the archive into the volume. Fails with `archive`, leaving what it has made so far to the
- * caller.
+ * Unpacks the archive into the volume. Fails with `archive`; the caller removes what was unpacked
+ * so far.
  */
 export async function unpackVolume(engine: Engine, work: ArchiveWork, archive: Readable): Promise<void> {
   const running = await begin(engine, work, "unpack");
@@ -70,7 +69,7 @@ export async function unpackVolume(engine: Engine, work: ArchiveWork, archive: R
       () => null,
       (error: NodeJS.ErrnoException) => error,
     );
-    // What was not given to the end must not be taken for an archive that happens to end there.
+    // A truncated archive must not be taken for a complete one.
     if (fed !== null && !isRefusal(fed))
       throw fed instanceof WavesmithError ? fed : failure("it broke off", fed.message);
     running.streams.end();
@@ -82,7 +81,7 @@ export async function unpackVolume(engine: Engine, work: ArchiveWork, archive: R
   }
 }
 
-/** The program inside stopped reading, and its last words say why. */
+/** Whether the program inside stopped reading; its last words say why. */
 const isRefusal = ({ code }: NodeJS.ErrnoException): boolean =>
   code === "EPIPE" || code === "ECONNRESET" || code === "ERR_STREAM_PREMATURE_CLOSE";
 
@@ -95,7 +94,7 @@ const failure = (what: string, why: string): WavesmithError =>
 
 interface Running {
   readonly streams: StandardStreams;
-  /** Once its output has ended. */
+  /** Resolves once the output has ended. */
   exitCode(): Promise<number>;
   remove(): Promise<void>;
 }
@@ -113,9 +112,8 @@ async function begin(engine: Engine, work: ArchiveWork, verb: "pack" | "unpack")
       docker.getContainer(id).attach({ ...attached, ...limited } as Docker.ContainerAttachOptions),
     );
     const streams = new StandardStreams(socket);
-    // The program may end before it has read everything. Whoever uses the streams listens
-    // meanwhile; what comes later, such as that its input cannot be ended any more, is told by its
-    // exit code.
+    // The program may end before it has read everything. The caller listens to the streams until
+    // then; later errors show in the exit code.
     streams.on("error", () => undefined);
     await engine.call(`${verb} ${work.volume}`, (docker, limited) => docker.getContainer(id).start(limited));
     const exitCode = async () => (await waitFor(engine, id)).StatusCode;
@@ -140,10 +138,7 @@ async function removeContainer(engine: Engine, id: string): Promise<void> {
   );
 }
 
-/**
- * Removes the containers in which volumes were packed by processes that are dead now; with `all`,
- * by living ones, too.
- */
+/** Removes the archive containers of dead processes; with `all`, those of living ones too. */
 export async function removeArchiveContainers(engine: Engine, labels: Labels, all: boolean): Promise<void> {
   const filters = JSON.stringify(having({ ...labels, [label.role]: role.archive }));
   const found = await engine.call("list containers", (docker, limited) =>

@@ -1,5 +1,5 @@
-// What a sandbox's container says while it boots: a line of JSON for each phase
-// (sandbox-image/entrypoint), then the guest's.
+// The log of a booting container: one line of JSON per phase (sandbox-image/entrypoint), then the
+// guest's own lines.
 
 /** A boot phase that failed, with its own remedy. */
 export interface FailedPhase {
@@ -16,7 +16,7 @@ interface Line {
   readonly remedy?: string;
 }
 
-/** The phase in which it ended; null when that was in none. */
+/** Returns the phase that failed; null when none did. */
 export function failedPhase(log: string): FailedPhase | null {
   const failed = linesOf(log)
     .map(parsed)
@@ -26,7 +26,7 @@ export function failedPhase(log: string): FailedPhase | null {
   return { phase, message, remedy };
 }
 
-/** What it said besides that all is well, line by line. */
+/** Returns every line except reports of success. */
 export function complaints(log: string): string[] {
   return linesOf(log).filter((line) => {
     const said = parsed(line);
@@ -40,6 +40,6 @@ function parsed(line: string): Line | null {
   try {
     return JSON.parse(line) as Line | null;
   } catch {
-    return null; // Not a line of the entrypoint's.
+    return null; // Not written by the entrypoint.
   }
 }

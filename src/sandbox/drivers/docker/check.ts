@@ -11,12 +11,12 @@ const bootLimitMs = 60_000;
 
 export interface CheckOptions {
   readonly environment: Readonly<Record<string, string | undefined>>;
-  /** Another image than the one of this version. */
+  /** Replaces the image of this version. */
   readonly image?: string;
 }
 
 /**
- * Tries the engine, the image and a container up to its guest's first word; empty when all of it
+ * Tries the engine, the image and a container up to its guest's first line; empty when all of it
  * works.
  */
 export async function checkDocker({ environment, image = imageName() }: CheckOptions): Promise<DriverProblem[]> {
@@ -32,12 +32,12 @@ export async function checkDocker({ environment, image = imageName() }: CheckOpt
   }
 }
 
-/** Those whose makers were killed. */
+/** Removes trial containers of killed processes. */
 async function removeOldTrials(docker: Docker): Promise<void> {
   const label = Object.entries(trialLabels).map(([name, value]) => `${name}=${value}`);
   for (const { Id, Created } of await docker.listContainers({ all: true, filters: { label } })) {
     if (Date.now() - Created * 1000 < 10 * bootLimitMs) continue;
-    // Another process may be at it.
+    // Another process may be removing it.
     await docker.getContainer(Id).remove({ force: true, v: true }).catch(ignoreGone);
   }
 }
@@ -48,14 +48,15 @@ function ignoreGone(error: unknown): void {
 }
 
 /**
- * A sandbox as the driver makes them, but of nobody and without a volume; gone when this returns.
+ * Starts a sandbox like the driver's, but without a project or a volume; it is gone when this
+ * returns.
  */
 async function trialProblem(docker: Docker, image: string): Promise<DriverProblem | null> {
   const own = "uid=0,gid=0,mode=0700,nosuid,nodev";
   const container = await docker.createContainer({
     Image: image,
     User: "0:0",
-    Tty: true, // One stream of lines, and nothing to take apart.
+    Tty: true, // With a terminal both outputs come as one plain stream.
     Labels: trialLabels,
     HostConfig: {
       Init: true,
@@ -79,7 +80,7 @@ async function trialProblem(docker: Docker, image: string): Promise<DriverProble
 
 async function bootProblem(container: Docker.Container, image: string): Promise<DriverProblem | null> {
   const log = (await container.logs({ follow: true, stdout: true, stderr: true })) as unknown as Readable;
-  const timer = setTimeout(() => log.destroy(new Error(`nothing for ${bootLimitMs / 1000} s`)), bootLimitMs);
+  const timer = setTimeout(() => log.destroy(new Error(`no output for ${bootLimitMs / 1000} s`)), bootLimitMs);
   let text = "";
   try {
     for await (const chunk of log.setEncoding("utf8")) {
@@ -95,7 +96,7 @@ async function bootProblem(container: Docker.Container, image: string): Promise<
   }
 }
 
-/** What a container that did not come up said: the phase that failed, else its last line. */
+/** Explains why a container did not come up: by the phase that failed, else by its last line. */
 export function bootFailure(log: string, image: string): DriverProblem {
   const failed = failedPhase(log);
   if (failed !== null) {

@@ -1,5 +1,5 @@
-// The hardening profile: how containers of sandboxes are made, and those that pack and unpack their
-// volumes. Every line of it is proved from the inside by tests/contract/docker-driver.test.ts.
+// The hardening profile: how the containers of sandboxes are made, and those that pack and unpack
+// volumes. tests/contract/docker-driver.test.ts proves every line from the inside.
 import { createHash } from "node:crypto";
 import type Docker from "dockerode";
 import type { ArchiveFormat, SandboxSpec } from "../../port.ts";
@@ -7,12 +7,12 @@ import { toolsInside } from "../../tools/place.ts";
 import { containerName, type Labels, label, role } from "./names.ts";
 
 /**
- * The guest is root without root's rights, to give each job a user of its own. Nobody else of a
- * sandbox is root.
+ * The guest is root with few capabilities, so that it can give each job its own user. Nothing else
+ * in a sandbox is root.
  */
 const guestUser = "0:0";
 export const guestRights = ["CHOWN", "SETGID", "SETUID"] as const;
-/** Whom a restored volume belongs to, until its guest gives it to the users of jobs. */
+/** Owns a restored volume until the guest gives it to the users of jobs. */
 const archiveUser = "10001:10001";
 const workspace = "/workspace";
 export const muxSocket = "/run/wavesmith/mux.sock";
@@ -21,15 +21,15 @@ const toolPath = `${toolsInside}/bin:/usr/local/bin:/usr/bin:/bin`;
 const mebibyte = 1024 ** 2;
 const openFiles = 16_384;
 
-/** By what a container was made: when any of it changes, it is made anew. */
+/** What a container is made from: when any of it changes, the container is replaced. */
 export interface Wants {
-  /** Its id: another build of the image is another sandbox. */
+  /** The image's id, because a new build of the image makes another sandbox. */
   readonly image: string;
   readonly network: SandboxSpec["network"]["mode"];
   readonly limits: SandboxSpec["limits"];
-  /** The host's folder by which it reaches what it may. */
+  /** The folder on the host that holds the sandbox's egress sockets. */
   readonly egress: string;
-  /** Of this profile. */
+  /** The version of this hardening profile. */
   readonly profile: typeof profileVersion;
   /** The volume with installed agents; null without any. */
   readonly tools: string | null;
@@ -37,12 +37,12 @@ export interface Wants {
 
 export const profileVersion = 2;
 
-/** What this engine can do, and what it is told besides. */
+/** What the engine can do, and the settings that are the same for all sandboxes. */
 export interface Making {
   readonly installationId: string;
   readonly dataDir: string;
   readonly processors: number;
-  /** Whether open files are limited here; an engine that has less itself gives what it has. */
+  /** Whether the engine can limit open files; if not, its own limit applies. */
   readonly limitsFiles: boolean;
   readonly silenceMs: number | null;
 }
@@ -52,7 +52,7 @@ export const specHash = (wants: Wants): string =>
 
 type Create = Docker.ContainerCreateOptions;
 
-/** A project's sandbox on this volume. */
+/** Returns the options of a project's sandbox on this volume. */
 export function sandboxContainer(spec: SandboxSpec, wants: Wants, volume: string, making: Making): Create {
   const { limits } = wants;
   const labels: Labels = {
@@ -106,7 +106,7 @@ const guestArguments = ({ network }: Wants, { silenceMs }: Making): string[] => 
   ...(silenceMs === null ? [] : ["--silence-ms", String(silenceMs)]),
 ];
 
-/** What a container that packs or unpacks a volume may use. */
+/** The limits of a container that packs or unpacks a volume. */
 const archiveLimits = { memoryBytes: 1024 * mebibyte, processes: 64, cpus: 2 };
 
 const guestProgram = ["node", "/opt/wavesmith/guest.mjs"];
@@ -117,7 +117,8 @@ const archiving = (verb: "pack" | "unpack", format: ArchiveFormat): string[] => 
 ];
 
 /**
- * A container that packs a volume to its standard output, or unpacks its standard input into one.
+ * Returns the options of a container that packs a volume to its standard output, or unpacks its
+ * standard input into one.
  */
 export function archiveContainer(
   work: { verb: "pack" | "unpack"; image: string; volume: string; format: ArchiveFormat; maxBytes: number | null },
@@ -127,7 +128,7 @@ export function archiveContainer(
   const { verb, image, volume, format, maxBytes } = work;
   return {
     ...common(image, { ...labels, [label.role]: role.archive }, making),
-    // Whoever packs reads what belongs to all users, and writes nothing.
+    // Packing reads the files of all users and writes nothing.
     User: verb === "pack" ? guestUser : archiveUser,
     Entrypoint: guestProgram,
     Cmd: [...archiving(verb, format), ...(maxBytes === null ? [] : ["--max-bytes", String(maxBytes)])],
@@ -142,7 +143,7 @@ export function archiveContainer(
       NetworkMode: "none",
       Mounts: [{ Type: "volume", Source: volume, Target: workspace, ReadOnly: verb === "pack" }],
       Tmpfs: { "/tmp": tmpfs(64 * mebibyte) },
-      // The engine would write every byte of the archive to its log.
+      // Otherwise the engine writes every byte of the archive to its log.
       LogConfig: { Type: "none", Config: {} },
     },
   };
@@ -163,8 +164,7 @@ function confined(
     Init: true,
     Privileged: false,
     CapDrop: ["ALL"],
-    // The default seccomp profile is the engine's own; it holds unless something here says
-    // otherwise.
+    // The engine's default seccomp profile applies unless something here replaces it.
     SecurityOpt: ["no-new-privileges"],
     ReadonlyRootfs: true,
     IpcMode: "private",
@@ -182,11 +182,11 @@ function confined(
   };
 }
 
-/** What can be written besides the volume; it counts as memory, and ends with the container. */
+/** Returns what is writable besides the volume. It counts as memory and ends with the container. */
 function writableFolders(memoryBytes: number): Record<string, string> {
   const own = "uid=0,gid=0,mode=0700";
   return {
-    // Builds run programs that they have made there.
+    // Builds run programs that they have put there.
     "/tmp": tmpfs(memoryBytes / 2, "exec,mode=1777"),
     "/run/wavesmith": tmpfs(mebibyte, `noexec,${own}`),
   };

@@ -1,4 +1,4 @@
-// One project's container: what there is of it, and what is done to it.
+// One project's container: its state, and the actions on it.
 import { setTimeout as delay } from "node:timers/promises";
 import type Docker from "dockerode";
 import { WavesmithError } from "../../../domain/errors.ts";
@@ -12,25 +12,25 @@ export interface Container {
   readonly projectId: ProjectId;
   readonly sandboxId: SandboxId;
   readonly tenantId: string;
-  /** Runs, be it paused. */
+  /** Running or paused. */
   readonly isRunning: boolean;
   readonly isPaused: boolean;
-  /** It is being removed, or the engine failed to. */
+  /** It is being removed, or its removal failed. */
   readonly isDying: boolean;
-  /** Tells one start of it from the next. */
+  /** Tells one start from the next. */
   readonly startedAt: string;
   readonly outOfMemory: boolean;
   readonly spec: string;
   readonly wants: Wants | null;
 }
 
-/** Waits for the guest's own end, and then for the engine's. */
+/** Covers the guest's own end, then the engine's kill. */
 const stopLimitMs = (stopSeconds + 50) * 1_000;
 const removalLimitMs = 60_000;
 
 /**
- * The project's container; null without one. Fails with `conflict` when another installation has
- * it.
+ * Returns the project's container; null without one. Fails with `conflict` when it belongs to
+ * another installation.
  */
 export async function findContainer(
   engine: Engine,
@@ -71,11 +71,11 @@ function wantsOf(text: string | undefined): Wants | null {
   try {
     return text === undefined ? null : (JSON.parse(text) as Wants);
   } catch {
-    return null; // Of another version: then everything differs.
+    return null; // Made by another version: everything counts as different.
   }
 }
 
-/** Makes the container; false when another process was quicker. */
+/** Creates the container; false when another process was quicker. */
 export async function createContainer(
   engine: Engine,
   options: Docker.ContainerCreateOptions,
@@ -90,9 +90,7 @@ export async function createContainer(
   return made !== "there";
 }
 
-/**
- * Starts it, if it does not run already. What the engine says when that cannot be done is thrown.
- */
+/** Starts the container unless it runs. Fails with the engine's reason. */
 export async function startContainer(engine: Engine, id: string): Promise<void> {
   const runs = () => undefined;
   await engine.call("start a sandbox", async (docker, limited) => void (await docker.getContainer(id).start(limited)), {
@@ -102,8 +100,8 @@ export async function startContainer(engine: Engine, id: string): Promise<void> 
 }
 
 /**
- * Asks its guest to end, and kills what has not ended by then; over when nothing of it runs. Safe
- * to do twice.
+ * Asks the guest to end, then kills what is left; returns when nothing of it runs. Safe to call
+ * twice.
  */
 export async function stopContainer(engine: Engine, container: Container): Promise<void> {
   const over = () => undefined;
@@ -116,7 +114,7 @@ export async function stopContainer(engine: Engine, container: Container): Promi
   );
 }
 
-/** Goes on with what somebody paused by hand. */
+/** Resumes a container that a person paused. */
 export async function resumeContainer(engine: Engine, id: string): Promise<void> {
   const runs = () => undefined;
   await engine.call(
@@ -126,7 +124,7 @@ export async function resumeContainer(engine: Engine, id: string): Promise<void>
   );
 }
 
-/** Kills it and returns once there is none of this id. Its volume stays. Safe to do twice. */
+/** Kills the container and returns once it is gone. Its volume stays. Safe to call twice. */
 export async function removeContainer(engine: Engine, id: string): Promise<void> {
   for (const deadline = performance.now() + removalLimitMs; ; await delay(50)) {
     const isGone = await engine.call(
@@ -135,7 +133,7 @@ export async function removeContainer(engine: Engine, id: string): Promise<void>
         await docker.getContainer(id).remove({ force: true, ...limited });
         return true;
       },
-      // 409: somebody else removes it just now, which takes its time.
+      // 409: somebody else is removing it, which takes a moment.
       { on: { 404: () => true, 409: () => false }, limitMs: stopLimitMs },
     );
     if (isGone) return;
@@ -150,7 +148,7 @@ export async function removeContainer(engine: Engine, id: string): Promise<void>
 
 const logBytes = 2_000;
 
-/** The last that it said, in whole lines. */
+/** Returns the end of its log, in whole lines. */
 export async function lastWords(engine: Engine, id: string): Promise<string> {
   const text = await engine.call(
     "show a sandbox's log",
@@ -163,7 +161,7 @@ export async function lastWords(engine: Engine, id: string): Promise<string> {
   return rest.slice(rest.indexOf("\n") + 1);
 }
 
-/** Both outputs come in frames: eight bytes, of which the last four are a length. */
+/** Takes both outputs out of their frames: eight bytes, of which the last four are a length. */
 function unframed(log: Buffer): string {
   let text = "";
   for (let at = 0; at + 8 <= log.length; at += 8 + log.readUInt32BE(at + 4)) {

@@ -1,18 +1,17 @@
-// The stream of a container's standard streams: what we write goes in as it is, what comes out
-// comes in frames of both outputs. The library's own way of taking them apart reads without being
-// asked to and never ends.
+// Standard streams of a container: input is sent as it is, and both outputs come back in frames.
+// Dockerode's own demultiplexer ignores backpressure and never ends.
 
 import type { Socket } from "node:net";
 import { Duplex } from "node:stream";
 
 const headerBytes = 8;
 const complaintBytes = 4_000;
-/** What a frame of standard error is marked with. */
+/** The stream number of standard error. */
 const errorKind = 2;
 
 /**
- * Standard input and output of a program in a container. Nothing is read from the engine that
- * nobody reads from here. Ending it ends the program's input.
+ * Standard input and output of a program in a container. It reads from the engine only on demand.
+ * Ending it ends the program's input.
  */
 export class StandardStreams extends Duplex {
   readonly #socket: Socket;
@@ -29,19 +28,19 @@ export class StandardStreams extends Duplex {
     });
     socket.on("end", () => this.push(null));
     socket.on("error", (error) => this.destroy(error));
-    // Without an end before: the engine has gone.
+    // Closed without an end: the engine has gone.
     socket.on("close", () => {
       if (!this.readableEnded) this.push(null);
     });
     socket.pause();
   }
 
-  /** The last of what the program said on its standard error. */
+  /** Returns the last output on standard error. */
   complaint(): string {
     return this.#complaint.trim();
   }
 
-  /** Whether it keeps our process alive. */
+  /** Keeps our process alive while the socket is open. */
   ref(): void {
     this.#socket.ref();
   }
@@ -71,7 +70,7 @@ export class StandardStreams extends Duplex {
     done(error);
   }
 
-  /** False when what was read is not taken any further for now. */
+  /** Returns false when the reader wants no more for now. */
   #receive(chunk: Buffer): boolean {
     let goesOn = true;
     for (let at = 0; at < chunk.length; ) {

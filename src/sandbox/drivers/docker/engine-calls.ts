@@ -1,5 +1,5 @@
-// Every word to the engine goes through here: each has a deadline of its own, and what it says
-// becomes an error of ours.
+// Every call to the engine goes through here: each has a deadline, and its failures become our
+// errors.
 import type { Socket } from "node:net";
 import type Docker from "dockerode";
 import { messageOf, WavesmithError } from "../../../domain/errors.ts";
@@ -8,17 +8,17 @@ import { connectEngine, engineProblem, socketPath } from "./engine.ts";
 type Environment = Readonly<Record<string, string | undefined>>;
 
 const answerLimitMs = 30_000;
-/** How the system says that nobody answers, or that nobody may ask. */
+/** The system's codes for an engine that does not answer or may not be asked. */
 const silences = new Set(["ENOENT", "ENOTDIR", "ECONNREFUSED", "EACCES", "EPERM", "ECONNRESET", "EPIPE"]);
 
-/** To be handed to the library with every call: ends the request when its time is over. */
+/** Goes to the library with every call; ends the request at its deadline. */
 interface Limited {
   readonly abortSignal: AbortSignal;
 }
 
 interface CallOptions<Other> {
   readonly limitMs?: number;
-  /** What these answers of the engine mean, which are no failures to the caller. */
+  /** Turns these status codes into results, because the caller does not count them as failures. */
   readonly on?: Readonly<Record<number, (said: string) => Other>>;
 }
 
@@ -26,19 +26,20 @@ export interface Engine {
   readonly docker: Docker;
   readonly socketPath: string;
   /**
-   * One request. Fails with `sandbox-unavailable`, retryable, when the engine is away or says
-   * nothing in time, and with `environment` when it refuses. `what` names the request for messages.
+   * Makes one request. Fails with `sandbox-unavailable`, retryable, when the engine is away or does
+   * not answer in time, and with `environment` when it refuses. `what` names the request in
+   * messages.
    */
   call<Result, Other = never>(
     what: string,
     act: (docker: Docker, limited: Limited) => Promise<Result>,
     options?: CallOptions<Other>,
   ): Promise<Result | Other>;
-  /** One request that turns its connection into a stream, which has no deadline any more. */
+  /** Makes one request that turns its connection into a stream, which has no deadline. */
   hijack(what: string, act: (docker: Docker, limited: Limited) => Promise<NodeJS.ReadWriteStream>): Promise<Socket>;
 }
 
-/** The engine of this machine. Connects to nothing yet. */
+/** Returns the engine of this machine; connects to nothing yet. */
 export function openEngine(environment: Environment): Engine {
   const docker = connectEngine(environment);
   const path = socketPath(environment);
@@ -55,8 +56,7 @@ export function openEngine(environment: Environment): Engine {
     docker,
     socketPath: path,
     call,
-    // The signal ends the request only as long as there is no stream, which is what the deadline is
-    // for.
+    // The signal ends the request only until the stream opens, and the deadline covers just that.
     hijack: async (what, act) => (await call(what, act)) as unknown as Socket,
   };
 }
@@ -70,12 +70,12 @@ async function within<Result>(limitMs: number, act: (signal: AbortSignal) => Pro
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<never>((_, reject) => {
     timer = setTimeout(() => {
-      reject(new TooLate(`it says nothing for ${limitMs / 1000} s`));
+      reject(new TooLate(`no answer for ${limitMs / 1000} s`));
       over.abort();
     }, limitMs);
   });
   const asked = act(over.signal);
-  asked.catch(() => undefined); // When it was too late, nobody waits for it any more.
+  asked.catch(() => undefined); // After the deadline nobody waits for it.
   try {
     return await Promise.race([asked, late]);
   } finally {
@@ -98,13 +98,13 @@ async function translated(
   const why = problem?.what ?? `the Docker engine at ${path} does not answer (${what}): ${said}`;
   return new WavesmithError("sandbox-unavailable", why, {
     retryable: true,
-    remedy: problem?.remedy ?? "see whether it is well: docker info; else restart it: systemctl restart docker",
+    remedy: problem?.remedy ?? "check it with docker info, or restart it: systemctl restart docker",
     cause: error,
   });
 }
 
 function refused(what: string, said: string): WavesmithError {
-  // What the engine itself could not do may go well the next time.
+  // A retry may work, because the failure was the engine's.
   const isFull = /no space left on device/i.test(said);
   return new WavesmithError("environment", `the Docker engine could not ${what}: ${said}`, {
     retryable: true,

@@ -8,29 +8,27 @@ import type { DriverProblem } from "../../port.ts";
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
-/** The API of Engine 20.10, the oldest that sandboxes are tried on. */
+/** The API of Engine 20.10, the oldest that we test. */
 const leastApi = [1, 41] as const;
 const answerLimitMs = 20_000;
 
 /**
- * The engine of this machine: at the socket of DOCKER_HOST, else where Docker puts it. Connects to
- * nothing yet. Fails with `unsupported` for an engine behind a network, which could not see the
- * folder of a sandbox's egress.
+ * Returns the engine at the socket of DOCKER_HOST, or where Docker puts it; connects to nothing
+ * yet. Fails with `unsupported` for a remote engine, which could not see the folder of a sandbox's
+ * egress.
  */
 export function connectEngine(environment: Environment): Docker {
   return new Docker({
     socketPath: socketPath(environment),
-    // The library would take one from the variables of this process, and let it win over the
-    // socket.
+    // Otherwise dockerode reads a host from process.env and prefers it to the socket.
     host: undefined,
-    // A connection kept from before the engine was started again fails the first request after it.
-    // (Not by an agent of our own: the library puts it into words, whole, with every socket it has,
-    // at every request.)
+    // A connection kept across a restart of the engine fails its first request. An agent of our own
+    // is no way out, because dockerode serializes it with all its sockets at every request.
     headers: { Connection: "close" },
   } as Docker.DockerOptions);
 }
 
-/** Where the engine's socket is looked for. Fails with `unsupported`, see `connectEngine`. */
+/** Returns the path of the engine's socket. Fails with `unsupported`, see `connectEngine`. */
 export function socketPath(environment: Environment): string {
   const { DOCKER_HOST: host, XDG_RUNTIME_DIR: runtimeDir, HOME: home } = environment;
   if (host === undefined || host === "" || host === "unix://") {
@@ -47,7 +45,7 @@ export function socketPath(environment: Environment): string {
   });
 }
 
-/** Why the engine cannot be used, with what to type; null when it answers and is new enough. */
+/** Returns why the engine cannot be used, with a remedy; null when it answers and is new enough. */
 export async function engineProblem(
   environment: Environment,
   { machine = readHostFacts(), limitMs = answerLimitMs } = {},
@@ -62,11 +60,11 @@ export async function engineProblem(
   try {
     return versionProblem(await withLimit(connectEngine(environment).version(), limitMs), path);
   } catch (error) {
-    return silence(error, path, { environment, machine });
+    return connectionProblem(error, path, { environment, machine });
   }
 }
 
-/** What an engine of this version lacks; null when nothing. */
+/** Returns what an engine of this version lacks; null when nothing. */
 function versionProblem(version: Docker.DockerVersion, path: string): DriverProblem | null {
   const [major = 0, minor = 0] = version.ApiVersion.split(".").map(Number);
   if (major < leastApi[0] || (major === leastApi[0] && minor < leastApi[1])) {
@@ -82,14 +80,18 @@ function versionProblem(version: Docker.DockerVersion, path: string): DriverProb
   };
 }
 
-/** For an engine that may well run, at another socket. */
+/** The remedy for an engine that may listen at another socket. */
 const elsewhere = ({ DOCKER_HOST: host }: Environment): string =>
   host
     ? `or, since DOCKER_HOST=${host} says where to look, unset it or name another socket (docker context ls shows them)`
     : "or, when it listens at another socket (docker context ls shows it), DOCKER_HOST=unix:///path/to/docker.sock";
 
-/** Why nobody answers, as the system says it. */
-function silence(error: unknown, path: string, where: { environment: Environment; machine: HostFacts }): DriverProblem {
+/** Explains why the engine does not answer. */
+function connectionProblem(
+  error: unknown,
+  path: string,
+  where: { environment: Environment; machine: HostFacts },
+): DriverProblem {
   const { machine, environment } = where;
   const sudo = machine.isRoot ? "" : "sudo ";
   const start =
@@ -119,17 +121,17 @@ function silence(error: unknown, path: string, where: { environment: Environment
   if (code === "EACCES" || code === "EPERM") {
     return {
       what: `this user may not use the Docker engine at ${path}`,
-      remedy: "sudo usermod -aG docker $USER, then log in again (whoever may use Docker is as good as root)",
+      remedy: "sudo usermod -aG docker $USER, then log in again (a user of Docker is as good as root)",
     };
   }
   return { what: `the Docker engine at ${path} does not answer: ${messageOf(error)}`, remedy: `restart it: ${start}` };
 }
 
-/** An engine that accepts and says nothing is one that does not answer. */
+/** Fails after the limit, because an engine may accept a connection and never answer. */
 async function withLimit<T>(asked: Promise<T>, limitMs: number): Promise<T> {
   let timer: NodeJS.Timeout | undefined;
   const limit = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(new Error(`nothing for ${limitMs / 1000} s`)), limitMs);
+    timer = setTimeout(() => reject(new Error(`no answer for ${limitMs / 1000} s`)), limitMs);
   });
   try {
     return await Promise.race([asked, limit]);

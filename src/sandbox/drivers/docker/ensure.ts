@@ -1,5 +1,5 @@
-// One that is wanted: what runs if it will do, else what there is started, else a new container on
-// the same volume (D3).
+// Returns a usable sandbox: the running one if it fits, otherwise the stopped container, started,
+// or a new container on the same volume (D3).
 import { messageOf, WavesmithError } from "../../../domain/errors.ts";
 import { guestProtocolVersion } from "../../../guest/protocol.ts";
 import { endingWith, startEgress } from "../../egress/egress.ts";
@@ -25,7 +25,7 @@ export async function ensure(house: House, spec: SandboxSpec): Promise<SandboxEn
   const [wants, found] = await Promise.all([wantsOf(house, spec), findRunning(house, spec.projectId)]);
   if (found !== null && serves(found, wants)) return endpointOf(house, found);
   return alone(house, spec.projectId, async () => {
-    // How busy it is decides now.
+    // Ask the guest now, because its number of jobs decides.
     const running = await findRunning(house, spec.projectId, false);
     if (running !== null) {
       if (serves(running, wants)) return endpointOf(house, running);
@@ -46,8 +46,7 @@ async function wantsOf(house: House, spec: SandboxSpec): Promise<Wants> {
 }
 
 /**
- * Whether what runs is what is wanted. A new image or agent alone does not end the jobs of a
- * sandbox that is at work.
+ * Whether the running sandbox fits. A new image or agent alone does not end the jobs of a busy one.
  */
 function serves({ container, health }: Running, wants: Wants): boolean {
   if (health.protocol !== guestProtocolVersion) return false;
@@ -71,9 +70,7 @@ function inUse({ container, health }: Running, wants: Wants): WavesmithError {
   });
 }
 
-/**
- * Starts the container there is, when it is as wanted, else a new one in its place. Under the lock.
- */
+/** Starts the existing container if it fits, otherwise a new one. The caller holds the lock. */
 async function begin(house: House, spec: SandboxSpec, wants: Wants): Promise<Running> {
   const { engine, volumes, options } = house;
   const present = await findContainer(engine, spec.projectId, options.installationId);
@@ -100,14 +97,14 @@ async function begin(house: House, spec: SandboxSpec, wants: Wants): Promise<Run
   return untilReady(house, spec.projectId);
 }
 
-/** False when the engine cannot start it any more; then a new one is made. */
+/** Returns false when the engine cannot start the container any more; then a new one is made. */
 async function restart({ engine, options }: House, { id, projectId }: Container): Promise<boolean> {
   try {
     await startContainer(engine, id);
     return true;
   } catch (error) {
     if (!(error instanceof WavesmithError) || error.code !== "environment") throw error;
-    options.logger?.warn(`the container of ${projectId} is made anew: ${error.message}`);
+    options.logger?.warn(`the container of ${projectId} is replaced: ${error.message}`);
     return false;
   }
 }
@@ -118,7 +115,7 @@ async function create(house: House, spec: SandboxSpec, wants: Wants, volume: str
   try {
     await startContainer(house.engine, options.name!);
   } catch (error) {
-    // An engine that has a lower limit itself can set none.
+    // An engine with a lower limit of its own cannot set one.
     if (!house.limitsFiles || !/rlimit/i.test(messageOf(error))) throw error;
     house.limitsFiles = false;
     await removeContainer(house.engine, options.name!);

@@ -1,5 +1,5 @@
-// The way to a guest: one `docker exec` of this process per sandbox, and as many connections over
-// it as are needed. It is made when it is first used, and again when it broke.
+// The link to a guest: one `docker exec` per sandbox and process, with as many connections over it
+// as needed. It opens at its first use, and again when it broke.
 import { messageOf, WavesmithError } from "../../../domain/errors.ts";
 import { createGuestClient } from "../../guest/guest-client.ts";
 import { connectMux, type MuxConnection } from "../../guest/mux.ts";
@@ -10,18 +10,17 @@ import type { Engine } from "./engine-calls.ts";
 
 export interface GuestLink {
   readonly guest: GuestClient;
-  /** The last answer about its health, and when it came. */
+  /** The last health report, and when it came. */
   answered: { readonly health: GuestHealth; readonly atMs: number } | null;
   close(): void;
 }
 
-/**
- * While a sandbox starts, its guest is waited for inside, which is quicker than asking the engine
- * again and again.
- */
+/** socat waits inside for a guest that is starting, which is quicker than polling the engine. */
 const tries = { count: 1_500, seconds: 0.02 } as const;
 
-/** The link to the guest of one start of a container. `name` is the sandbox's, for messages. */
+/**
+ * Creates the link to the guest of one start of a container. `name` is the sandbox's, for messages.
+ */
 export function createGuestLink(engine: Engine, containerId: string, name: string): GuestLink {
   let current: Promise<MuxConnection> | null = null;
   let isClosed = false;

@@ -1,5 +1,4 @@
-// What everything in this driver works with: the engine, the project's volumes, and the links to
-// guests that are open.
+// What everything in this driver works with: the engine, the volumes, and the open links to guests.
 import { mkdirSync, realpathSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { WavesmithError } from "../../../domain/errors.ts";
@@ -14,27 +13,27 @@ import { createVolumes, type Volumes } from "./volumes.ts";
 export interface DockerDriverOptions {
   readonly dataDir: string;
   readonly installationId: string;
-  /** Where Docker is (DOCKER_HOST), as in the settings. */
+  /** Names the engine (DOCKER_HOST), as in the settings. */
   readonly environment: Readonly<Record<string, string | undefined>>;
   readonly logger?: { warn(message: string): void };
-  /** Another image than the one of this version. */
+  /** Replaces the image of this version. */
   readonly image?: string;
-  /** How long a guest lives on to which nobody speaks (W9); the guest's own limit when absent. */
+  /** How long a guest lives without a request (W9); the guest's own limit when absent. */
   readonly silenceMs?: number;
 }
 
 const lockWaitMs = 120_000;
 
-/** Everything the driver works with. */
+/** The engine, the volumes and the links of one driver. */
 export interface House {
   readonly options: DockerDriverOptions;
   readonly image: string;
   readonly engine: Engine;
   readonly volumes: Volumes;
   readonly links: Map<ProjectId, { readonly start: string; readonly link: GuestLink }>;
-  /** What the engine is and can do; asked once. */
+  /** The engine's description; asked once. */
   info(): Promise<EngineInfo>;
-  /** Whether open files can be limited here; found out by trying. */
+  /** Whether the engine can limit open files; found out by trying. */
   limitsFiles: boolean;
 }
 
@@ -46,7 +45,7 @@ interface EngineInfo {
   readonly CpuCfsQuota?: boolean;
 }
 
-/** Connects to nothing yet. */
+/** Prepares the driver's resources; connects to nothing yet. */
 export function openHouse(given: DockerDriverOptions): House {
   mkdirSync(given.dataDir, { recursive: true, mode: 0o700 });
   const options = { ...given, dataDir: realpathSync(resolve(given.dataDir)) };
@@ -72,15 +71,18 @@ export function openHouse(given: DockerDriverOptions): House {
   };
 }
 
-/** Does the work while no other process changes this project's container or volume (D2). */
+/**
+ * Runs `work` under the project's lock, so that no other process changes its container or volume
+ * (D2).
+ */
 export function alone<Result>({ options }: House, projectId: ProjectId, work: () => Promise<Result>): Promise<Result> {
   if (!/^[\w-]+$/.test(projectId)) throw new WavesmithError("internal", `${projectId} is no project's id`);
   return withLock(join(options.dataDir, "locks", `sandbox-${projectId}`), lockWaitMs, work);
 }
 
 /**
- * The id of the image that sandboxes are made of now. Fails with `environment` when it is missing
- * or does not fit.
+ * Returns the id of the image that sandboxes are made from. Fails with `environment` when it is
+ * missing or does not fit.
  */
 export async function imageId({ engine, image }: House): Promise<string> {
   const found = await engine.call(
@@ -92,7 +94,7 @@ export async function imageId({ engine, image }: House): Promise<string> {
   return found.Id;
 }
 
-/** Why there is no image to make a sandbox of. */
+/** Returns the error for a missing or unfit image. */
 export async function withoutImage({ engine, image }: Pick<House, "engine" | "image">): Promise<WavesmithError> {
   const problem = await engine.call("look at an image", (docker) => imageProblem(docker, image));
   return new WavesmithError("environment", problem?.what ?? `the image ${image} was replaced`, {

@@ -14,17 +14,17 @@ import type { DriverProblem } from "../../port.ts";
 const buildCommand = "wavesmith sandbox image build";
 
 const protocolLabel = "io.wavesmith.guest-protocol";
-/** Tells two guests of one protocol apart, for whoever works on the guest. */
+/** Tells apart two guests of the same protocol, for people who work on the guest. */
 export const guestHashLabel = "io.wavesmith.guest-hash";
 
-/** Of containers that only try something and belong to no installation. */
+/** Labels of containers that only try something and belong to no installation. */
 export const trialLabels = { "io.wavesmith.installation": "trial" };
 
-/** The image of the sandboxes that this version of ours starts. */
+/** Returns the image that this version starts sandboxes from. */
 export const imageName = (): string => `wavesmith-sandbox:${ownVersion()}`;
 
 function ownVersion(): string {
-  // From the built package it is one folder further up.
+  // In the built package it is one folder further up.
   for (const place of ["../../../../package.json", "../../../../../package.json"]) {
     try {
       return JSON.parse(readFileSync(new URL(place, import.meta.url), "utf8")).version;
@@ -35,7 +35,7 @@ function ownVersion(): string {
   throw new WavesmithError("environment", "the package.json of wavesmith is gone", { remedy: "install it again" });
 }
 
-/** Why sandboxes cannot be started from the image, with what to type; null when they can. */
+/** Returns why sandboxes cannot be started from the image, with a remedy; null when they can. */
 export async function imageProblem(docker: Docker, image: string): Promise<DriverProblem | null> {
   try {
     const { Config } = await docker.getImage(image).inspect();
@@ -52,18 +52,18 @@ export async function imageProblem(docker: Docker, image: string): Promise<Drive
 export interface ImageRequest {
   /** The guest as one file. */
   readonly guestPath: string;
-  /** The image to build on; null: the one the Dockerfile names. */
+  /** The image to build on; null for the one that the Dockerfile names. */
   readonly base: string | null;
-  /** A folder with certificates (`.crt`, `.pem`) that everything in the image is to trust. */
+  /** A folder with certificates (`.crt`, `.pem`) that everything in the image trusts. */
   readonly certificates: string | null;
   readonly chromium: boolean;
-  /** The npm registry for a base without Node; null: there must be one. */
+  /** The npm registry for a base without Node; null when the base has Node. */
   readonly npmRegistry: string | null;
-  /** What it is to be called when not as the image that this version starts. */
+  /** The image's name; by default the image that this version starts. */
   readonly image?: string;
 }
 
-/** What is told while an image is built. */
+/** A report on the progress of a build. */
 export type ImageProgress =
   | { readonly type: "step"; readonly step: number; readonly steps: number; readonly instruction: string }
   | { readonly type: "cached"; readonly step: number }
@@ -73,15 +73,15 @@ export interface BuiltImage {
   readonly image: string;
   readonly id: string;
   readonly sizeBytes: number;
-  /** Whether the very same image was there before. */
+  /** Whether the same image existed before. */
   readonly unchanged: boolean;
   readonly protocol: number;
   readonly versions: { readonly node: string; readonly git: string; readonly python: string };
 }
 
 /**
- * Builds the sandboxes' image with the engine's own builder. Ends the build when the signal does.
- * Fails with `environment`, naming the step and its last lines.
+ * Builds the image of sandboxes with the engine's own builder. The signal ends the build. Fails
+ * with `environment`, naming the step and its last lines.
  */
 export async function buildImage(
   docker: Docker,
@@ -112,14 +112,14 @@ export async function buildImage(
   return { image, id, sizeBytes, unchanged: id === before, protocol: guestProtocolVersion, versions };
 }
 
-/** The guest and what lies beside it, by file name. */
+/** Reads the guest and the programs beside it, by file name. */
 export async function readPrograms(guestPath: string): Promise<Map<string, Buffer>> {
   const names = Object.keys(sandboxPrograms).map((name) => `${name}.mjs`);
   const read = names.map(async (name) => [name, await readFile(join(dirname(guestPath), name))] as const);
   return new Map(await Promise.all(read));
 }
 
-/** What `guestHashLabel` says of an image with these programs. */
+/** Returns the value of `guestHashLabel` for an image with these programs. */
 export function programsHash(programs: ReadonlyMap<string, Uint8Array>): string {
   const hash = createHash("sha256");
   for (const [name, code] of programs) hash.update(`${name} ${code.length}\n`).update(code);
@@ -135,10 +135,7 @@ async function idOf(docker: Docker, image: string): Promise<string | null> {
   }
 }
 
-/**
- * The image that had the name before; it stays while it has other names, and while containers need
- * it.
- */
+/** Removes the image that had the name before, unless it has other names or containers use it. */
 async function removeUnused(docker: Docker, id: string): Promise<void> {
   try {
     const old = docker.getImage(id);
@@ -150,15 +147,12 @@ async function removeUnused(docker: Docker, id: string): Promise<void> {
   }
 }
 
-// --- What is built
-// -----------------------------------------------------------------------------------------------------
-
-/** Beside the sources, or where the built package has it. */
+/** The recipe is beside the sources, or where the built package has it. */
 const recipeFolder = fileURLToPath(new URL("../../../../sandbox-image", import.meta.url));
 
 /**
- * The files of the build, the same to the bit wherever they come from, so that the engine knows its
- * layers again.
+ * Returns the files of the build. They are identical to the bit each time, so that the engine
+ * reuses its layers.
  */
 async function contextOf(request: ImageRequest, programs: ReadonlyMap<string, Buffer>): Promise<Readable> {
   const tar = pack();
@@ -171,7 +165,7 @@ async function contextOf(request: ImageRequest, programs: ReadonlyMap<string, Bu
     for (const { name, text } of await certificatesOf(request.certificates)) addFile(tar, `ca/${name}`, text, 0o644);
   }
   tar.finalize();
-  // The library's own stream is not one of Node's.
+  // tar-stream's stream is not one of Node's.
   return Readable.from(tar);
 }
 
@@ -182,7 +176,8 @@ function addFile(tar: Pack, name: string, content: Buffer | string, mode: number
 }
 
 /**
- * Every certificate of the folder, named as Debian wants it. Fails with `usage` when there is none.
+ * Reads every certificate of the folder, named as Debian wants it. Fails with `usage` when there is
+ * none.
  */
 async function certificatesOf(folder: string): Promise<{ name: string; text: string }[]> {
   const names = await readdir(folder).catch((error: unknown) => {
@@ -205,9 +200,6 @@ const wrongFolder = (what: string): WavesmithError =>
     remedy: "give a folder with certificates in PEM, as *.crt or *.pem: --ca FOLDER",
   });
 
-// --- What the engine tells
-// ---------------------------------------------------------------------------------------------
-
 interface EngineLine {
   readonly stream?: string;
   readonly status?: string;
@@ -218,7 +210,7 @@ interface EngineLine {
 
 const keptLines = 20;
 
-/** Tells what the engine's build does. Fails unless the engine says that it is done. */
+/** Reports the progress of the engine's build. Fails unless the engine reports success. */
 async function follow(stream: Readable, onProgress: (progress: ImageProgress) => void): Promise<void> {
   let step = { number: 0, of: 0, instruction: "" };
   let last: string[] = [];
@@ -242,7 +234,7 @@ async function follow(stream: Readable, onProgress: (progress: ImageProgress) =>
   if (!done) throw buildFailed(step, "the engine ended before the build did", last);
 }
 
-/** A stream that breaks off fails, which one of `readline` would not. */
+/** Reads lines of JSON. Unlike `readline`, it fails when the stream breaks off. */
 async function* linesOf(stream: Readable): AsyncIterable<EngineLine> {
   let rest = "";
   for await (const chunk of stream.setEncoding("utf8")) {
@@ -253,7 +245,7 @@ async function* linesOf(stream: Readable): AsyncIterable<EngineLine> {
   if (rest.trim() !== "") yield JSON.parse(rest);
 }
 
-/** What it says in lines, without empty ones; of a download only what begins and ends. */
+/** Returns the line's texts without empty ones; of a download only its start and end. */
 function textsOf({ stream, status, id, progress }: EngineLine): string[] {
   if (stream !== undefined) return stream.split(/[\r\n]+/).filter((text) => text.trim() !== "");
   if (status === undefined || progress) return [];
@@ -275,17 +267,14 @@ function buildFailed(
   });
 }
 
-// --- What came of it
-// ---------------------------------------------------------------------------------------------------
-
-/** Asks the programs in the image, in a container that is gone afterwards. */
+/** Asks the programs in the image for their versions, in a container that is removed afterwards. */
 async function versionsIn(docker: Docker, image: string): Promise<BuiltImage["versions"]> {
   const script = "node --version && git --version && python3 --version";
   const container = await docker.createContainer({
     Image: image,
     Entrypoint: ["/bin/sh", "-c", script],
     Cmd: [],
-    Tty: true, // One stream, and nothing to take apart.
+    Tty: true, // With a terminal both outputs come as one plain stream.
     Labels: trialLabels,
     HostConfig: { NetworkMode: "none", CapDrop: ["ALL"] },
   });

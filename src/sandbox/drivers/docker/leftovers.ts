@@ -1,6 +1,5 @@
-// What is left of data directories that were deleted. Nothing else would find it, and nobody but a
-// person can know that the directory will not come back, as with a disk that is not mounted: so it
-// is told, and not removed.
+// Finds what deleted data directories left in Docker. We report it and remove nothing, because only
+// a person knows whether a directory will come back, such as one on an unmounted disk.
 import { lstatSync } from "node:fs";
 import type Docker from "dockerode";
 import { shellWord } from "../../../domain/shell-word.ts";
@@ -11,13 +10,13 @@ export interface Leftovers {
   readonly dataDir: string;
   readonly containers: number;
   readonly volumes: number;
-  /** What to type to be rid of it. */
+  /** The command that removes it. */
   readonly remedy: string;
 }
 
 /**
- * What the engine holds of data directories that are not there, by directory. Fails as every word
- * to the engine does.
+ * Returns what the engine holds for data directories that no longer exist, by directory. Fails like
+ * every call to the engine.
  */
 export async function findLeftovers(
   environment: Readonly<Record<string, string | undefined>>,
@@ -37,7 +36,7 @@ export async function findLeftovers(
     .map((dataDir) => leftoversOf(dataDir, left.containers.get(dataDir) ?? 0, left.volumes.get(dataDir) ?? 0));
 }
 
-/** Not so when this user may not look. */
+/** False when this user may not look. */
 function isGone(dataDir: string): boolean {
   try {
     lstatSync(dataDir);
@@ -58,7 +57,7 @@ function countByPlace(found: readonly { readonly Labels?: Labels }[]): Map<strin
 
 function leftoversOf(dataDir: string, containers: number, volumes: number): Leftovers {
   const filter = `--filter ${shellWord(`label=${label.dataDir}=${dataDir}`)}`;
-  // A volume can be removed once no container has it.
+  // A volume can be removed only when no container uses it.
   const commands = [
     ...(containers > 0 ? [`docker rm -f $(docker ps -aq ${filter})`] : []),
     ...(volumes > 0 ? [`docker volume rm $(docker volume ls -q ${filter})`] : []),

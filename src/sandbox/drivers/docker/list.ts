@@ -1,4 +1,4 @@
-// What there is, and what it uses.
+// Lists sandboxes and what they use.
 import type Docker from "dockerode";
 import type { ProjectId } from "../../../domain/ids.ts";
 import type { SandboxInfo, SandboxUsage } from "../../port.ts";
@@ -45,13 +45,13 @@ export async function list(house: House): Promise<SandboxInfo[]> {
 async function infoOf(house: House, projectId: ProjectId, volume: string | null) {
   const { engine, options } = house;
   const container = await findContainer(engine, projectId, options.installationId);
-  if (container === null) return volume === null ? null : removedInfo(house, projectId, volume); // It went meanwhile.
+  if (container === null) return volume === null ? null : removedInfo(house, projectId, volume); // It was removed meanwhile.
   const { isRunning, isPaused, id } = container;
   return {
     projectId,
     sandboxId: container.sandboxId,
     state: isRunning ? "running" : "stopped",
-    // The engine tells nanoseconds.
+    // The engine reports nanoseconds.
     startedAt: isRunning ? new Date(container.startedAt).toISOString() : null,
     volumePath: volume === null ? null : volumePath(volume),
     ...(isRunning && !isPaused ? { diskBytes: await diskBytes(engine, id) } : sizeBefore(house, projectId)),
@@ -61,7 +61,7 @@ async function infoOf(house: House, projectId: ProjectId, volume: string | null)
 
 const volumePath = (volume: string): string => `docker:${volume}`;
 
-/** As it was counted when it stopped. */
+/** Returns the size counted when the sandbox stopped. */
 function sizeBefore({ options }: House, projectId: ProjectId): Pick<SandboxInfo, "diskBytes" | "diskCountedAt"> {
   const known = knownSize(options.dataDir, projectId);
   return { diskBytes: known?.bytes ?? null, diskCountedAt: known?.at ?? null };

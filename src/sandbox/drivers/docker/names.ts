@@ -1,30 +1,29 @@
 import { WavesmithError } from "../../../domain/errors.ts";
 import type { ProjectId } from "../../../domain/ids.ts";
 
-// How what we make in Docker is named and marked. A name says whose it is to people; the labels
-// decide.
+// How we name and label what we create in Docker. Names are for people; the labels decide.
 
 const prefix = "io.wavesmith.";
 export const label = {
   installation: `${prefix}installation`,
-  /** Where that installation's data lies: once it is gone, what it made is nobody's. */
+  /** The installation's data directory. When it is gone, nobody owns what it made. */
   dataDir: `${prefix}data-dir`,
   project: `${prefix}project`,
   tenant: `${prefix}tenant`,
   /** The sandbox's id; only a project's own container has it. */
   sandbox: `${prefix}sandbox`,
-  /** A hash of everything by which a container was made. */
+  /** A hash of everything that a container was made from. */
   spec: `${prefix}spec`,
-  /** The same, to be read. */
+  /** The same as readable JSON. */
   wants: `${prefix}wants`,
-  /** What a volume or a container besides the sandbox is for. */
+  /** What a volume, or a container other than the sandbox, is for. */
   role: `${prefix}role`,
-  /** Which process is filling a volume; it is nobody's when that is dead. */
+  /** The process that is filling a volume; when it is dead, nobody owns the volume. */
   maker: `${prefix}maker`,
-  /** Of a mark: the volume that is the project's from then on, and how many there were before. */
+  /** On a mark: the volume that is the project's from then on, and its generation. */
   volume: `${prefix}volume`,
   generation: `${prefix}generation`,
-  /** Which set of installed agents a volume of tools, or its mark, is for. */
+  /** The set of installed agents that a tools volume, or its mark, is for. */
   tools: `${prefix}tools`,
 } as const;
 
@@ -40,7 +39,7 @@ function checked(projectId: ProjectId): ProjectId {
   return projectId;
 }
 
-/** A filter for the engine's lists. */
+/** Returns a filter for the engine's lists. */
 export const having = (labels: Labels): { label: string[] } => ({
   label: Object.entries(labels).map(([name, value]) => (value === "" ? name : `${name}=${value}`)),
 });

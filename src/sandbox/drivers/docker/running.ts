@@ -1,4 +1,4 @@
-// A sandbox that runs: finding it, asking its guest, waiting until it answers.
+// Finds a running sandbox, asks its guest, and waits until it answers.
 import { setTimeout as delay } from "node:timers/promises";
 import { messageOf, WavesmithError } from "../../../domain/errors.ts";
 import type { ProjectId } from "../../../domain/ids.ts";
@@ -10,7 +10,7 @@ import { createGuestLink, type GuestLink } from "./guest-link.ts";
 import type { House } from "./house.ts";
 
 const startLimitMs = 120_000;
-/** How long a guest that runs may leave us without an answer, on a machine that is busy. */
+/** How long a running guest may leave us without an answer on a busy machine. */
 const patienceMs = 20_000;
 const answerMs = 5_000;
 const recentMs = 1_000;
@@ -22,8 +22,8 @@ export interface Running {
 }
 
 /**
- * The sandbox that runs and answers, else null; one that stays silent counts as dead, with a
- * warning. What it said within the last second is `isRecentEnough`, or it is asked.
+ * Returns the running sandbox that answers, else null; a silent one counts as dead, with a warning.
+ * With `isRecentEnough`, an answer of the last second is reused.
  */
 export async function findRunning(house: House, projectId: ProjectId, isRecentEnough = true): Promise<Running | null> {
   for (const deadline = performance.now() + patienceMs; ; await delay(50)) {
@@ -38,7 +38,7 @@ export async function findRunning(house: House, projectId: ProjectId, isRecentEn
   }
 }
 
-/** The guest and how it is, or why there is no answer. */
+/** Returns the guest and its health, or why it does not answer. */
 async function askHealth(
   house: House,
   container: Container,
@@ -58,8 +58,8 @@ async function askHealth(
 }
 
 /**
- * One link for each start of a container: its connections are kept, and every step of every task
- * asks for it.
+ * Returns one link per start of a container. It keeps its connections, because every step of every
+ * task uses it.
  */
 function linkTo({ links, engine }: House, { projectId, id, startedAt }: Container): GuestLink {
   const start = `${id} ${startedAt}`;
@@ -78,8 +78,8 @@ export function endpointOf({ options }: House, { container, guest, health }: Run
 }
 
 /**
- * Waits for its guest's first answer. Fails with `sandbox-unavailable`, with what the container
- * said last.
+ * Waits for the guest's first answer. Fails with `sandbox-unavailable`, with the container's last
+ * words.
  */
 export async function untilReady(house: House, projectId: ProjectId): Promise<Running> {
   const { engine, options } = house;
@@ -95,7 +95,7 @@ export async function untilReady(house: House, projectId: ProjectId): Promise<Ru
   throw notStarted(projectId, String(answered), id === "" ? "" : await lastWords(engine, id));
 }
 
-/** By the phase that failed, else by what the guest did not answer and the container said last. */
+/** Names the phase that failed, or what the guest did not answer and the container's last words. */
 function notStarted(projectId: ProjectId, silence: string, log: string): WavesmithError {
   const failed = failedPhase(log);
   const words = [silence, ...complaints(log)].filter((line) => line !== "").join("\n");

@@ -1,4 +1,4 @@
-// Packing a project's volume, and putting another in its place.
+// Packs a project's volume, and restores another in its place.
 import type { Readable } from "node:stream";
 import { WavesmithError } from "../../../domain/errors.ts";
 import type { ProjectId } from "../../../domain/ids.ts";

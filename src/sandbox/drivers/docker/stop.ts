@@ -1,4 +1,4 @@
-// The end of a sandbox.
+// Stopping and removing a sandbox.
 import type { ProjectId } from "../../../domain/ids.ts";
 import { removeEgress, stopEgress } from "../../egress/egress.ts";
 import { removeArchiveContainers } from "./archive.ts";
@@ -8,7 +8,7 @@ import { forgetSize, rememberSize } from "./known-sizes.ts";
 import { label } from "./names.ts";
 import { diskBytes } from "./usage.ts";
 
-/** Stops it (D4); the container there is, if any. Under the lock. */
+/** Stops the sandbox (D4) and returns its container, if any. The caller holds the lock. */
 export async function stop(house: House, projectId: ProjectId): Promise<Container | null> {
   const { engine, options } = house;
   const container = await findContainer(engine, projectId, options.installationId);
@@ -23,13 +23,13 @@ export async function stop(house: House, projectId: ProjectId): Promise<Containe
 }
 
 async function noteSize({ engine, options }: House, projectId: ProjectId, containerId: string): Promise<void> {
-  // An engine that is away fails the stop, not this.
+  // An engine that is away fails the stop itself, not this.
   const bytes = await diskBytes(engine, containerId).catch(() => null);
   if (bytes === null) forgetSize(options.dataDir, projectId);
   else rememberSize(options.dataDir, projectId, bytes);
 }
 
-/** Removes it, with every volume of the project when asked. Under the lock. */
+/** Removes the sandbox, with every volume of the project when asked. The caller holds the lock. */
 export async function remove(house: House, projectId: ProjectId, volume: boolean): Promise<void> {
   const { engine, options, volumes } = house;
   const container = await stop(house, projectId);

@@ -1,10 +1,10 @@
 // Installed agents for containers: one volume for all sandboxes of an installation, mounted
 // read-only.
 //
-// V5. A volume of tools is filled once and never changed: another set of agents is another volume,
-// so that what a container has mounted stays as it is.
-// V6. The mark that names it is made when it is whole, by one act of the engine (V2): of two
-// processes that fill one at once the first to mark wins, and the other takes the winner's.
+// V5. A tools volume is filled once and never changed. Another set of agents gets another volume,
+// so that a container's mount stays as it is.
+// V6. The mark that names the volume is made when the volume is complete, by one act of the engine
+// (V2). If two processes fill one at once, the first mark wins and the other process uses it too.
 import { createHash } from "node:crypto";
 import { createReadStream, lstatSync, readdirSync, readlinkSync, realpathSync } from "node:fs";
 import { dirname, join } from "node:path";
@@ -17,13 +17,16 @@ import { removeArchiveContainers, unpackVolume } from "./archive.ts";
 import { type House, makingOf } from "./house.ts";
 import { label } from "./names.ts";
 
-/** Of volumes that are filled in another way none is taken. */
+/** Volumes that were filled in another format are not used. */
 const archiveForm = 2;
-/** Every step of every task asks: what was found is believed for so long. */
+/** How long an answer is reused, because every step of every task asks. */
 const recentMs = 30_000;
 const recent = new WeakMap<House, { readonly set: string; readonly volume: string; readonly atMs: number }>();
 
-/** The name of the volume with what is installed now, made if need be; null when nothing is. */
+/**
+ * Returns the name of the volume with the installed agents, creating it if need be; null when none
+ * are installed.
+ */
 export async function ensureTools(house: House, image: string): Promise<string | null> {
   const { options } = house;
   const folder = toolsFolder(options.dataDir, containerPlatform((await house.info()).Architecture));
@@ -51,7 +54,7 @@ interface Filling {
 async function fill(house: House, { set, image, archive }: Filling): Promise<string> {
   const { engine, volumes, options } = house;
   const labels = { [label.installation]: options.installationId, [label.tools]: set };
-  // Those of processes that were killed hold what they have half filled.
+  // Containers of killed processes hold half-filled volumes.
   await removeArchiveContainers(engine, { ...labels, [label.tools]: "" }, false);
   const tools = { set, dataDir: dirname(realpathSync(join(options.dataDir, "tools"))) };
   const volume = await volumes.beginTools(tools);
@@ -66,10 +69,10 @@ async function fill(house: House, { set, image, archive }: Filling): Promise<str
   return volumes.markTools(tools, volume);
 }
 
-/** What is installed as an archive: of every agent the version in use, and its link. */
+/** Returns the installed agents as an archive: the version in use of each, and its link. */
 function packed(folder: string, installed: readonly Installed[]): Readable {
   const archive = pack();
-  // It goes through a socket of this machine: making it smaller would take longer than sending it.
+  // Level 0, because compressing takes longer than sending through a local socket.
   const stream = createGzip({ level: 0 });
   const addAll = async (): Promise<void> => {
     await entry(archive, { name: "./", mode: 0o755, type: "directory" });
@@ -86,7 +89,7 @@ function packed(folder: string, installed: readonly Installed[]): Readable {
 async function add(archive: Pack, folder: string, name: string): Promise<void> {
   const path = join(folder, name);
   const stat = lstatSync(path);
-  // For the user of every job, whoever it belongs to here.
+  // Readable by the user of every job, whoever owns it here.
   const mode = (stat.mode & 0o777) | 0o444 | ((stat.mode & 0o100) === 0 ? 0 : 0o111);
   const common = { name, mode, mtime: stat.mtime };
   if (stat.isSymbolicLink()) {

@@ -3,10 +3,7 @@ import type { SandboxUsage } from "../../port.ts";
 import { StandardStreams } from "./demux.ts";
 import type { Engine } from "./engine-calls.ts";
 
-/**
- * What we read of the engine's statistics; those of cgroup v1 and v2 have different names for the
- * same.
- */
+/** The engine's statistics that we read; cgroup v1 and v2 name them differently. */
 interface Statistics {
   readonly cpu_stats?: Cpu;
   readonly precpu_stats?: Cpu;
@@ -22,7 +19,7 @@ interface Cpu {
 
 const diskLimitMs = 3_000;
 
-/** Over about a second, since the engine looks twice. */
+/** Measures for about a second, because the engine looks twice. */
 export async function usageOf(engine: Engine, containerId: string): Promise<Omit<SandboxUsage, "diskBytes">> {
   const found = (await engine.call("tell what a sandbox uses", (docker, limited) =>
     docker.getContainer(containerId).stats({ stream: false, ...limited }),
@@ -37,7 +34,7 @@ function cpusOf({ cpu_stats: now, precpu_stats: before }: Statistics): number | 
   return Number.isFinite(cpus) ? Math.max(0, cpus) : null;
 }
 
-/** Without what the kernel would give back at once. */
+/** Leaves out the memory that the kernel can reclaim at once. */
 function memoryOf({ memory_stats: memory }: Statistics): number | null {
   if (memory?.usage === undefined) return null;
   const spare = memory.stats?.total_inactive_file ?? memory.stats?.inactive_file ?? 0;
@@ -45,8 +42,8 @@ function memoryOf({ memory_stats: memory }: Statistics): number | null {
 }
 
 /**
- * What the volume of a running sandbox takes; null when counting takes longer. Not by way of the
- * guest, for which this would be work.
+ * Returns the size of a running sandbox's volume; null when counting takes longer. It does not ask
+ * the guest, for which that would count as work.
  */
 export async function diskBytes(engine: Engine, containerId: string, limitMs = diskLimitMs): Promise<number | null> {
   const streams = await count(engine, containerId, limitMs);
@@ -61,8 +58,8 @@ export async function diskBytes(engine: Engine, containerId: string, limitMs = d
   }
 }
 
-// Each user's folders are counted as that user, because nobody else may look into them. One file
-// that two users have as links is counted twice.
+// Each user's folders are counted as that user, because no other user may read them. A file that
+// two users link is counted twice.
 const countScript = `cd /workspace || exit
 {
   du -skx . 2> /dev/null
@@ -72,7 +69,7 @@ const countScript = `cd /workspace || exit
   done
 } | awk '{ sum += $1 } END { print sum }'`;
 
-/** Null when the container ends just now, or has no room for one more process. */
+/** Returns null when the container is ending or has no room for another process. */
 async function count(engine: Engine, containerId: string, limitMs: number): Promise<StandardStreams | null> {
   const what = "count what a volume takes";
   const on = { 400: () => null, 404: () => null, 409: () => null, 500: () => null };
@@ -104,7 +101,7 @@ async function beginningOf(streams: StandardStreams): Promise<string> {
       if (text.length > 100) break;
     }
   } catch {
-    return ""; // It took too long, or the engine went: then it is not known.
+    return ""; // Too slow, or the engine went away: the size is unknown.
   }
   return text;
 }

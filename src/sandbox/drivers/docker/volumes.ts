@@ -1,13 +1,14 @@
-// Volumes. Docker cannot rename one, so a restored volume keeps the name it was made with, and a
-// mark says that it is the project's now.
+// Volumes. Docker cannot rename a volume, so a restored one keeps its name, and a mark says that
+// it is the project's now.
 //
 // V1. A project's volume is the one that the mark of the highest generation names; without a mark,
 // the one of the usual name.
-// V2. A mark is a volume of its own, empty, with labels: making one is a single act of the engine,
-// which is done or not.
-// V3. A volume that is not the project's is nobody's, unless the process that is filling it lives.
-// V4. Marks are removed after the volumes they have overtaken, and the newest one after everything
-// else: what was overtaken never becomes the project's again.
+// V2. A mark is an empty volume with labels, because creating a volume is a single act of the
+// engine, which happens or does not.
+// V3. A volume that is not a project's current one belongs to nobody, unless the process that fills
+// it is alive.
+// V4. Marks are removed after the volumes they replaced, and the newest mark last of all, so that a
+// replaced volume never becomes the project's again.
 import { randomBytes } from "node:crypto";
 import type Docker from "dockerode";
 import { WavesmithError } from "../../../domain/errors.ts";
@@ -17,33 +18,33 @@ import type { Engine } from "./engine-calls.ts";
 import { having, type Labels, label, role, volumeName } from "./names.ts";
 
 export interface Volumes {
-  /** The name of the project's volume, which need not be there. */
+  /** Returns the name of the project's volume, which may not exist. */
   current(projectId: ProjectId): Promise<string>;
   /**
-   * Makes it if need be; its name. Fails with `conflict` when another installation has one of that
-   * name.
+   * Creates the volume if need be and returns its name. Fails with `conflict` when another
+   * installation owns that name.
    */
   ensure(projectId: ProjectId, owner: Owner): Promise<string>;
-  /** A new one, to be filled by this process. */
+  /** Creates a volume for this process to fill. */
   begin(projectId: ProjectId, owner: Owner): Promise<string>;
-  /** Makes a filled one the project's (V2), and removes the one before. */
+  /** Makes a filled volume the project's (V2), and removes the one before. */
   takePlace(projectId: ProjectId, name: string): Promise<void>;
-  /** Removes what is nobody's (V3). */
+  /** Removes volumes that nobody owns (V3). */
   tidy(projectId: ProjectId): Promise<void>;
   removeAll(projectId: ProjectId): Promise<void>;
   remove(name: string): Promise<void>;
-  /** The whole volume with this set of installed agents; null when there is none yet. */
+  /** Returns the complete volume with this set of installed agents; null when there is none yet. */
   findTools(set: string): Promise<string | null>;
-  /** A new one, to be filled by this process. */
+  /** Creates a volume for this process to fill. */
   beginTools(tools: Tools): Promise<string>;
   /**
-   * Makes a filled one that of the set, unless another process was quicker; removes those of other
-   * sets that nobody uses.
+   * Makes a filled volume the set's, unless another process was quicker; removes unused volumes of
+   * other sets.
    */
   markTools(tools: Tools, name: string): Promise<string>;
-  /** Of every project with a volume, its name. */
+  /** Returns the volume's name for every project that has one. */
   list(): Promise<ReadonlyMap<ProjectId, string>>;
-  /** Whether the engine keeps a volume to its size. */
+  /** Whether the engine can limit a volume's size. */
   isLimited(): Promise<boolean>;
 }
 
@@ -51,8 +52,8 @@ export interface Volumes {
 interface Tools {
   readonly set: string;
   /**
-   * Where they are installed, which need not be where this driver's data lies: a trial borrows
-   * them.
+   * Where they are installed. A trial borrows them, so this may differ from the driver's data
+   * directory.
    */
   readonly dataDir: string;
 }
@@ -135,7 +136,7 @@ export function createVolumes(
     findTools: async (set) => {
       const found = await own({ [label.tools]: set });
       const whole = wholeTools(set, found);
-      // Somebody removed the volume by hand: the engine would make an empty one of its name.
+      // Somebody removed the volume by hand; mounting it would create an empty one of its name.
       if (whole === null) for (const mark of found.filter(isMark)) await remove(mark.Name);
       return whole;
     },
@@ -173,16 +174,16 @@ function wholeTools(set: string, found: readonly Found[]): string | null {
 }
 
 /**
- * All but this one and those that are being filled. One that a container has mounted stays, for a
- * later time.
+ * Removes all tools volumes except this one and those being filled. A volume that a container
+ * mounts stays for a later call.
  */
 async function removeTools(engine: Engine, all: readonly Found[], kept: string): Promise<void> {
   const tools = all.filter(({ Labels }) => Labels?.[label.tools] !== undefined);
   const isOver = (one: Found) => one.Name !== kept && !isBeingFilled(one, tools);
   for (const { Name } of tools.filter((one) => !isMark(one) && isOver(one))) {
     const mark = tools.find((one) => isMark(one) && one.Labels[label.volume] === Name);
-    // First, so that no mark names a volume that is gone. Who wants that set again meanwhile fills
-    // another.
+    // The mark goes first, so that none names a missing volume. A process that wants this set
+    // meanwhile fills another volume.
     if (mark !== undefined) await removeVolume(engine, mark.Name);
     await removeVolume(engine, Name, true);
   }
@@ -197,14 +198,14 @@ function currentOf(projectId: ProjectId, found: readonly Found[]): string {
   return newest?.Labels[label.volume] ?? volumeName(projectId);
 }
 
-/** Tells this process from every other one, also from one that has its number later. */
+/** Identifies this process, also against a later one with the same id. */
 export const ourselves = (): string => `${process.pid}/${processStart(process.pid)}/${machineBootId()}`;
 
-/** One with a mark is filled, also by a process that lives on. */
+/** Whether its maker is alive and has not marked it yet; a marked volume is complete. */
 const isBeingFilled = ({ Name, Labels }: Found, all: readonly Found[]): boolean =>
   isAliveMaker(Labels?.[label.maker]) && !all.some((one) => isMark(one) && one.Labels[label.volume] === Name);
 
-/** Whether the process that wrote `ourselves` down is still there. */
+/** Whether the process that `ourselves` identified still runs. */
 export function isAliveMaker(maker: string | undefined): boolean {
   const [pid, start, boot] = maker?.split("/") ?? [];
   return boot !== undefined && boot === machineBootId() && processStart(Number(pid)) === start;
@@ -220,13 +221,13 @@ async function find(engine: Engine, labels: Labels): Promise<Found[]> {
 async function create(engine: Engine, name: string, labels: Labels, sizeBytes: number | null): Promise<Found> {
   const size = sizeBytes === null ? {} : { DriverOpts: { size: String(sizeBytes) } };
   return engine.call(`make the volume ${name}`, async (docker, limited) => {
-    // One of this name is left as it is, with its labels.
+    // An existing volume of this name stays as it is, with its labels.
     await docker.createVolume({ Name: name, Driver: "local", Labels: { ...labels }, ...size, ...limited });
     return docker.getVolume(name).inspect(limited);
   });
 }
 
-/** Safe to do twice. A container that has it mounted and ends just now is waited for. */
+/** Removes a volume, waiting for a container that is about to release it. Safe to call twice. */
 async function removeVolume(engine: Engine, name: string, unlessUsed = false): Promise<void> {
   const gone = () => undefined;
   await engine.call(
@@ -237,8 +238,8 @@ async function removeVolume(engine: Engine, name: string, unlessUsed = false): P
 }
 
 /**
- * A quota for a volume needs a file system of the engine's that has them (XFS with pquota); only
- * trying tells.
+ * Tries whether volumes can have quotas. They need a file system such as XFS with pquota under the
+ * engine, and only trying shows it.
  */
 async function trySize(engine: Engine, mine: Labels): Promise<boolean> {
   const name = `wavesmith_trial_${randomBytes(6).toString("hex")}`;

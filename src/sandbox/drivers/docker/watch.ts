@@ -21,8 +21,8 @@ interface EngineEvent {
 }
 
 /**
- * What happens to this installation's sandboxes, until the signal; over an engine that ends and
- * starts again, too.
+ * Reports what happens to this installation's sandboxes until the signal, also across a restart of
+ * the engine.
  */
 export async function* watchContainers(
   engine: Engine,
@@ -31,7 +31,7 @@ export async function* watchContainers(
 ): AsyncIterable<SandboxChange> {
   let since: number | null = null;
   while (!signal.aborted) {
-    const stream: Readable | null = await openEvents(engine, installationId, since).catch(() => null); // It is away: asked again.
+    const stream: Readable | null = await openEvents(engine, installationId, since).catch(() => null); // The engine is away: try again.
     if (stream !== null) {
       for await (const event of linesOf(stream, signal)) {
         since = event.time ?? since;
@@ -39,23 +39,23 @@ export async function* watchContainers(
         if (change !== null) yield change;
       }
     }
-    await delay(pauseMs, undefined, { signal, ref: false }).catch(() => undefined); // It is to stop.
+    await delay(pauseMs, undefined, { signal, ref: false }).catch(() => undefined); // The signal came.
   }
 }
 
 function openEvents(engine: Engine, installationId: string, since: number | null): Promise<Readable> {
   const labels = having({ [label.installation]: installationId, [label.sandbox]: "" });
   const filters = JSON.stringify({ type: ["container"], event: Object.keys(changes), ...labels });
-  // Again from the second of the last one: twice told does no harm.
+  // From the second of the last event again, because reporting one twice does no harm.
   const from = since === null ? {} : { since };
   return engine.call("tell its events", async (docker, limited) => {
-    // The signal would be of no use once the stream is open.
+    // The signal is of no use once the stream is open.
     const stream = await docker.getEvents({ filters, ...from, ...limited } as Parameters<typeof docker.getEvents>[0]);
     return stream as Readable;
   });
 }
 
-/** Ends without an error when the engine goes or the signal comes. */
+/** Yields the engine's events; ends without an error when the engine goes or the signal comes. */
 async function* linesOf(stream: Readable, signal: AbortSignal): AsyncIterable<EngineEvent> {
   const stop = (): void => void stream.destroy();
   signal.addEventListener("abort", stop, { once: true });
@@ -68,7 +68,7 @@ async function* linesOf(stream: Readable, signal: AbortSignal): AsyncIterable<En
       for (const line of lines) if (line.trim() !== "") yield JSON.parse(line) as EngineEvent;
     }
   } catch {
-    // The engine ended or we did; what is told is a hint to look, and may be missed.
+    // The engine ended or we did. Events are hints, so missing some is fine.
   } finally {
     signal.removeEventListener("abort", stop);
     stream.destroy();

@@ -1,7 +1,7 @@
-// Packing and unpacking volumes: the guest's program does it, in a sandbox of its own that reaches
-// nothing but the volume. It ends with its standard input, also when we are killed. It is never
-// killed itself: a bwrap that dies while it makes its namespaces leaves a process that waits for it
-// for ever and holds the pipes open.
+// Packs and unpacks volumes with the guest's program, in a sandbox that reaches nothing but the
+// volume. The program ends with its standard input, also when we are killed. We never kill it,
+// because a bwrap killed while it creates namespaces leaves a process that waits forever and holds
+// the pipes open.
 import { type ChildProcess, spawn } from "node:child_process";
 import { join } from "node:path";
 import { PassThrough, type Readable } from "node:stream";
@@ -27,19 +27,19 @@ export interface ArchiveWork {
   /** The guest's program on the host. */
   readonly program: string;
   readonly format: ArchiveFormat;
-  /** The folder that is packed, or unpacked into. */
+  /** The folder to pack, or to unpack into. */
   readonly folder: string;
 }
 
 const complaintBytes = 4_000;
 
-/** How volumes can be packed with the programs of this PATH, the best first. */
+/** Returns the formats for packing volumes with the programs of this PATH, best first. */
 export const archiveFormats = ({ env }: LocalDriverOptions): ArchiveFormat[] =>
   findProgram("zstd", env.PATH) === null ? ["tar.gz"] : ["tar.zst", "tar.gz"];
 
 /**
- * The folder as an archive. An error of the stream means that it is not whole; a stream that is
- * destroyed ends the work.
+ * Returns the folder as an archive. An error of the stream means that it is incomplete; destroying
+ * the stream ends the work.
  */
 export async function packFolder(work: ArchiveWork): Promise<Readable> {
   const child = await begin(work, ["pack", "--while-stdin"]);
@@ -63,8 +63,8 @@ export async function packFolder(work: ArchiveWork): Promise<Readable> {
 }
 
 /**
- * Unpacks the archive into the folder. Fails with `archive`, leaving what it has made so far to the
- * caller.
+ * Unpacks the archive into the folder. Fails with `archive`; the caller removes what was unpacked
+ * so far.
  */
 export async function unpackFolder(work: ArchiveWork & { maxBytes: number }, archive: Readable): Promise<void> {
   const child = await begin(work, ["unpack", "--max-bytes", String(work.maxBytes)]);
@@ -78,7 +78,7 @@ export async function unpackFolder(work: ArchiveWork & { maxBytes: number }, arc
     (error: NodeJS.ErrnoException) => error,
   );
   const code = await ended;
-  // What was not given to the end must not be taken for an archive that happens to end there.
+  // A truncated archive must not be taken for a complete one.
   const broken = fed?.code === "EPIPE" ? null : fed;
   if (broken instanceof WavesmithError) throw broken;
   const why = broken === null ? complaint() || `exit code ${code}` : messageOf(broken);
@@ -130,7 +130,7 @@ function sandboxedCommand(work: ArchiveWork, verb: Verb): Command {
   });
 }
 
-/** The last it said on its standard error. */
+/** Returns the last output on standard error. */
 function complaintOf(child: ChildProcess): () => string {
   let text = "";
   child.stderr!.on("data", (chunk: Buffer) => {

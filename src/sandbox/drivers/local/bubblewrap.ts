@@ -24,19 +24,19 @@ export interface OuterSandbox {
   readonly bwrap: string;
   readonly shown: readonly ShownFolder[];
   readonly writable: readonly ShownFolder[];
-  /** Of anything but `open` only what leads through a folder that is shown is left. */
+  /** Anything but `open` leaves only the sockets in mounted folders. */
   readonly network: NetworkMode;
   readonly env: Readonly<Record<string, string>>;
   readonly cwd: string;
   readonly command: readonly string[];
 }
 
-/** What the one user inside is called; it owns whatever the host's user owns. */
+/** The only user inside; it owns the files of the host's user. */
 const inside = { uid: 1000, gid: 1000, name: "wavesmith", home: "/home/wavesmith" } as const;
 
 /**
- * Of /etc, what programs need to find names, certificates and libraries; nothing that holds a key
- * or a password.
+ * The parts of /etc that programs need to find names, certificates and libraries; nothing that
+ * holds a key or a password.
  */
 const etcNames = (
   "alternatives ssl/certs ssl/openssl.cnf ssl/cert.pem pki/tls/certs pki/tls/cert.pem pki/tls/openssl.cnf pki/ca-trust " +
@@ -54,10 +54,10 @@ const etcFile: Record<string, () => string> = {
   "nsswitch.conf": () => "passwd: files\ngroup: files\nhosts: files dns\nservices: files\nprotocols: files\n",
 };
 
-/** Writes the small files of /etc that are made up, and says what of /etc is shown. */
+/** Writes the made-up files of /etc and returns the mounts for /etc. */
 export function showEtc(folder: string): ShownFolder[] {
   mkdirSync(folder, { recursive: true });
-  // Whatever our umask is: who reads this may be another user.
+  // Regardless of our umask, because the reader may be another user.
   chmodSync(folder, 0o755);
   const shown = etcNames
     .filter((name) => existsSync(join("/etc", name)))
@@ -71,9 +71,9 @@ export function showEtc(folder: string): ShownFolder[] {
 }
 
 /**
- * The command that starts the outer sandbox. It forbids no further namespaces, since every job has
- * one of its own, and is not ended with its parent. It must be started with an empty environment:
- * bwrap's own is readable inside.
+ * Returns the command that starts the outer sandbox. It allows further namespaces, because every
+ * job gets its own, and it outlives its parent. Start it with an empty environment, because bwrap's
+ * own is readable inside.
  */
 export function outerCommand(sandbox: OuterSandbox): Command {
   const args = ["--unshare-user", "--uid", String(inside.uid), "--gid", String(inside.gid)];
@@ -97,10 +97,10 @@ function showSystemFolder(folder: string): string[] {
     : ["--ro-bind", folder, folder];
 }
 
-// Root's own bwrap covers parts of /proc, and then the kernel refuses a fresh /proc to the
-// namespaces of the jobs. So the sandbox belongs to an ordinary user, who may not pass the folders
-// above a source (a home of mode 0700): root first mounts such sources on an empty place, in a
-// mount namespace of its own that ends with the sandbox.
+// When root runs bwrap, parts of /proc are covered, and the kernel then refuses jobs a fresh /proc.
+// So the sandbox runs as an ordinary user, who may lack access to the folders above a source (a
+// home of mode 0700). Root therefore first mounts such sources in a staging folder, in a mount
+// namespace that ends with the sandbox.
 const staging = "/run/wavesmith-staging";
 const stagingScript = `set -eu
 PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
@@ -118,7 +118,7 @@ shift
 exec env -i setpriv --reuid "$uid" --regid "$gid" --clear-groups "$@"
 `;
 
-/** The same sandbox, started by root but belonging to `user`. */
+/** Returns the command for root that starts the same sandbox as `user`. */
 export function outerCommandFor(user: HostUser, sandbox: OuterSandbox): Command {
   mkdirSync(staging, { recursive: true, mode: 0o755 });
   const sources: string[] = [];
@@ -132,7 +132,7 @@ export function outerCommandFor(user: HostUser, sandbox: OuterSandbox): Command 
   return { program: "unshare", args: ["--mount", "--propagation", "private", "--", ...script, program, ...args] };
 }
 
-/** Whether every folder above the path may be passed by everybody. */
+/** Whether every user may pass every folder above the path. */
 function isOpenToAll(path: string): boolean {
   const above = dirname(path);
   if (above === path) return true;

@@ -15,14 +15,14 @@ import { prepareFolder, removeFolder } from "./volume.ts";
 
 const run = promisify(execFile);
 const trialLimitMs = 20_000;
-const useUnsafe = "do without isolation: --sandbox local-unsafe";
+const useUnsafe = "run without isolation: --sandbox local-unsafe";
 
 /**
  * Tries a sandbox, a job's namespaces inside it, and the programs it needs; empty when all of it
  * works.
  */
 export async function checkLocal(options: LocalDriverOptions, machine = readHostFacts()): Promise<DriverProblem[]> {
-  if (options.unsafe) return asProblems(gitProblem(await said("git", ["--version"], { PATH: options.env.PATH })));
+  if (options.unsafe) return asProblems(gitProblem(await runTrial("git", ["--version"], { PATH: options.env.PATH })));
   if (machine.platform !== "linux") {
     return [{ what: `bubblewrap needs Linux, and this is ${machine.platform}`, remedy: useUnsafe }];
   }
@@ -45,22 +45,22 @@ function otherProblem(error: unknown): DriverProblem {
 }
 
 /**
- * What a disk refused while something was tried, which no other driver would change; null when it
- * was not a disk.
+ * Returns the problem when a disk refused something, which no other driver would change; otherwise
+ * null.
  */
 export function fileProblem(error: unknown, dataDir: string): DriverProblem | null {
   const { code, path, stderr } = error as { code?: unknown; path?: string; stderr?: string };
   if (isDiskFull(error) || saysDiskFull(stderr ?? "")) {
     return {
       what: `there is no room on the disk of ${dataDir}`,
-      remedy: "make room, or take another place: --data DIR",
+      remedy: "free some space, or use another folder: --data DIR",
       lacks: "disk",
     };
   }
   if (path === undefined || !["EACCES", "EPERM", "EROFS"].includes(String(code))) return null;
   return {
     what: `${path} cannot be written: ${messageOf(error)}`,
-    remedy: "take a folder of your own on a disk that can be written: --data DIR",
+    remedy: "use a folder of your own on a writable disk: --data DIR",
     lacks: "disk",
   };
 }
@@ -80,13 +80,13 @@ async function tryOut(options: LocalDriverOptions, machine: HostFacts, folder: s
   try {
     await prepareFolder(volume, sandboxUser(options.dataDir));
   } catch (error) {
-    const said = deniedUser(error);
-    if (said === null) throw error;
-    return denied("bubblewrap cannot make a sandbox of a user of its own", said, machine);
+    const reason = deniedUser(error);
+    if (reason === null) throw error;
+    return denied("bubblewrap cannot make a sandbox of a user of its own", reason, machine);
   }
   const sandboxed = trialIn(options, folder, volume);
   const tries = async (what: string, ...command: string[]): Promise<DriverProblem | null> => {
-    const outcome = await said(...sandboxed(command));
+    const outcome = await runTrial(...sandboxed(command));
     if (outcome.ok) return null;
     return fileProblem({ stderr: outcome.text }, options.dataDir) ?? denied(what, outcome.text, machine);
   };
@@ -94,10 +94,10 @@ async function tryOut(options: LocalDriverOptions, machine: HostFacts, folder: s
   const job =
     "bwrap --unshare-user --unshare-pid --unshare-ipc --unshare-uts --ro-bind / / --proc /proc --dev /dev true";
   const loopback = "bwrap --unshare-user --unshare-net --ro-bind / / true";
-  // All in one sandbox first, since nearly always all of it works; one after the other tells what
-  // does not.
+  // Try everything in one sandbox first, because nearly always all of it works; then one by one to
+  // find the fault.
   const all = `${job} && ${loopback} && "$1" --version > /dev/null && mkdir -p /workspace/trial && exec git --version`;
-  const together = await said(...sandboxed(["sh", "-c", all, "trial", node]));
+  const together = await runTrial(...sandboxed(["sh", "-c", all, "trial", node]));
   if (together.ok) return gitProblem(together);
   return (
     (await tries("bubblewrap cannot make a sandbox", "true")) ??
@@ -105,7 +105,7 @@ async function tryOut(options: LocalDriverOptions, machine: HostFacts, folder: s
     (await tries("bubblewrap cannot make a job's own loopback inside a sandbox", ...loopback.split(" "))) ??
     (await tries(`${node} does not run inside a sandbox`, node, "--version")) ??
     (await tries("the volume cannot be written inside a sandbox", "mkdir", "-p", "/workspace/trial")) ??
-    gitProblem(await said(...sandboxed(["git", "--version"])))
+    gitProblem(await runTrial(...sandboxed(["git", "--version"])))
   );
 }
 
@@ -137,14 +137,14 @@ function trialIn(
   };
 }
 
-const denied = (what: string, said: string, machine: HostFacts): DriverProblem => ({
-  what: `${what}: ${said}`,
+const denied = (what: string, reason: string, machine: HostFacts): DriverProblem => ({
+  what: `${what}: ${reason}`,
   remedy: denialRemedy(machine),
 });
 
 /**
- * What `chown` said when root here may not give files to another user, as in a container without
- * more users; else null.
+ * Returns chown's error when root may not give files to another user here, as in a container with a
+ * single user; else null.
  */
 export function deniedUser(error: unknown): string | null {
   const { cmd, stderr } = error as { cmd?: string; stderr?: string };
@@ -154,7 +154,7 @@ export function deniedUser(error: unknown): string | null {
     : `this is a user namespace in which root cannot give files to another user (${stderr!.trim().split("\n")[0]})`;
 }
 
-/** Which setting of the system denies namespaces, and what to type. */
+/** Names the system setting that denies namespaces, and the command that changes it. */
 export function denialRemedy({ setting, inContainer, isRoot }: HostFacts): string {
   const sudo = isRoot ? "" : "sudo ";
   if (setting("/proc/sys/user/max_user_namespaces") === "0") {
@@ -171,10 +171,10 @@ export function denialRemedy({ setting, inContainer, isRoot }: HostFacts): strin
   if (inContainer) {
     return "the container around us denies it; start that with --security-opt seccomp=unconfined --security-opt systempaths=unconfined";
   }
-  return "the system or the container around us denies user namespaces, and no setting we can read says which: allow them to whoever runs this";
+  return "the system or the container around us denies user namespaces, and no setting we can read says which: allow them for this user";
 }
 
-function gitProblem(git: Said): DriverProblem | null {
+function gitProblem(git: TrialResult): DriverProblem | null {
   const [, major, minor] = /git version (\d+)\.(\d+)/.exec(git.text) ?? [];
   if (git.ok && Number(major) * 1000 + Number(minor) >= 2038) return null;
   const what = git.ok ? `${git.text.trim()} is too old` : `git does not run in the sandbox: ${git.text}`;
@@ -183,12 +183,16 @@ function gitProblem(git: Said): DriverProblem | null {
 
 const asProblems = (problem: DriverProblem | null): DriverProblem[] => (problem === null ? [] : [problem]);
 
-interface Said {
+interface TrialResult {
   readonly ok: boolean;
   readonly text: string;
 }
 
-async function said(program: string, args: readonly string[], env: Record<string, string> = {}): Promise<Said> {
+async function runTrial(
+  program: string,
+  args: readonly string[],
+  env: Record<string, string> = {},
+): Promise<TrialResult> {
   try {
     return { ok: true, text: (await run(program, args, { env, timeout: trialLimitMs, cwd: "/" })).stdout };
   } catch (error) {

@@ -13,9 +13,7 @@ import { isRunning, readRecord, type SandboxRecord, writeRecord } from "./record
 import { prepareFolder, removeFolder } from "./volume.ts";
 
 const startLimitMs = 30_000;
-/**
- * How long a guest whose process lives may leave us without an answer, on a machine that is busy.
- */
+/** How long a living guest may leave us without an answer on a busy machine. */
 const patienceMs = 20_000;
 const shutdownLimitMs = 10_000;
 const killLimitMs = 15_000;
@@ -29,8 +27,8 @@ export interface Running {
 }
 
 /**
- * The sandbox that runs by its record and answers, else null; one that stays silent counts as dead,
- * with a warning.
+ * Returns the sandbox that runs and answers, else null; a silent one counts as dead, with a
+ * warning.
  */
 export async function findRunning(options: LocalDriverOptions, places: Places): Promise<Running | null> {
   for (const deadline = performance.now() + patienceMs; ; await delay(50)) {
@@ -46,8 +44,8 @@ export async function findRunning(options: LocalDriverOptions, places: Places): 
 }
 
 /**
- * Starts the guest that `wanted` describes. Under the project's lock, with nothing of the sandbox
- * running.
+ * Starts the guest that `wanted` describes. The caller holds the project's lock, and nothing of the
+ * sandbox runs.
  */
 export async function start(
   options: LocalDriverOptions,
@@ -91,7 +89,7 @@ function recordReady(places: Places, begun: SandboxRecord, { bootId, startedAt }
 }
 
 /**
- * Asks the guest to end its jobs and itself, ends what does not, and returns once no process of the
+ * Asks the guest to end its jobs and itself, kills the rest, and returns once no process of the
  * sandbox is left.
  */
 export async function stop(options: LocalDriverOptions, places: Places, record: SandboxRecord): Promise<void> {
@@ -109,7 +107,7 @@ export async function stop(options: LocalDriverOptions, places: Places, record: 
 
 const nothingLeft = { state: "stopped", pid: null, pidStart: null, temporary: null } as const;
 
-/** Kills every process of the sandbox; returns once two looks in a row found none. */
+/** Kills every process of the sandbox; returns once two checks in a row find none. */
 async function end(options: LocalDriverOptions, places: Places, record: SandboxRecord): Promise<void> {
   const deadline = performance.now() + killLimitMs;
   for (let quiet = 0; quiet < 2; await delay(10)) {
@@ -126,7 +124,7 @@ async function end(options: LocalDriverOptions, places: Places, record: SandboxR
   if (readRecord(places.run) !== null) writeRecord(places.run, { ...record, ...nothingLeft });
 }
 
-/** What runs of the sandbox, as far as it is marked; what those have started comes on top. */
+/** Returns the sandbox's processes that carry its mark, without their unmarked children. */
 export function processesOf(
   options: LocalDriverOptions,
   places: Places,
@@ -134,12 +132,11 @@ export function processesOf(
 ): number[] {
   const unsafe = driver === "local-unsafe";
   const marked = findProcesses(markOf({ ...options, unsafe }, projectId));
-  // Without namespaces jobs survive a guest that was killed; the guest has marked them.
+  // Without namespaces, jobs survive the death of their guest, which marked them.
   return unsafe ? [...marked, ...findProcessesByEnvironment("WAVESMITH_VOLUME", places.volume)] : marked;
 }
 
-// One client for as long as the guest lives: its connections are kept, and every step of every task
-// asks for it.
+// One client per guest: it keeps its connections, because every step of every task uses it.
 const clients = new Map<string, KnownGuest>();
 
 interface KnownGuest {
@@ -158,8 +155,8 @@ function knownGuest(places: Places, { pid, pidStart }: SandboxRecord): KnownGues
 }
 
 /**
- * The sandbox that runs by its record and has answered us within the last second: how busy it is
- * may have changed.
+ * Returns the running sandbox if it answered within the last second. Its number of jobs may have
+ * changed since.
  */
 export function findAnswering(options: LocalDriverOptions, places: Places): Running | null {
   const record = readRecord(places.run);
@@ -169,10 +166,10 @@ export function findAnswering(options: LocalDriverOptions, places: Places): Runn
   return { record, guest, health: answered.health };
 }
 
-/** The guest and how it is, or why there is no answer. */
+/** Returns the guest and its health, or why it does not answer. */
 async function askHealth(places: Places, record: SandboxRecord): Promise<Omit<Running, "record"> | string> {
   try {
-    // Whoever could put a link here would make us speak to another program's socket.
+    // A link here would make us speak to another program's socket.
     if (!lstatSync(places.socket).isDirectory() || !lstatSync(join(places.socket, socketName)).isSocket())
       return "no socket";
     const known = knownGuest(places, record);

@@ -23,26 +23,26 @@ import { type Command, type OuterSandbox, outerCommand, outerCommandFor, showEtc
 import { recentTools, type Tools } from "./tool-roots.ts";
 
 export interface LocalDriverOptions {
-  /** Without bubblewrap: jobs are ordinary processes of this machine (`local-unsafe`). */
+  /** Runs jobs as ordinary processes of this machine, without bubblewrap (`local-unsafe`). */
   readonly unsafe: boolean;
   readonly dataDir: string;
   readonly installationId: string;
-  /** The setting `sandbox.readOnly`: folders of the host shown inside, read-only. */
+  /** The setting `sandbox.readOnly`: folders of the host that sandboxes may read. */
   readonly readOnly: readonly string[];
   readonly env: { readonly PATH: string; readonly HOME: string };
   readonly logger?: { warn(message: string): void };
-  /** How long a guest lives on to which nobody speaks (W9); the guest's own limit when absent. */
+  /** How long a guest lives without a request (W9); the guest's own limit when absent. */
   readonly silenceMs?: number;
 }
 
-/** Where everything of one project's sandbox lies on the host. */
+/** The paths of one project's sandbox on the host. */
 export interface Places {
   readonly volume: string;
-  /** Record, log, and what is mounted of it; nothing of it but `socket` is seen inside. */
+  /** The record, the log and the mounted files; the sandbox sees only `socket` of it. */
   readonly run: string;
   readonly socket: string;
   readonly log: string;
-  /** Outside `run`, for it outlives the sandbox. */
+  /** Outside `run`, because it outlives the sandbox. */
   readonly lock: string;
 }
 
@@ -60,7 +60,10 @@ export function placesOf(dataDir: string, projectId: ProjectId): Places {
   };
 }
 
-/** Without links, since processes are known by it; `volumes` may be a link to another disk. */
+/**
+ * Resolves links, because processes are found by this path; `volumes` may be a link to another
+ * disk.
+ */
 function volumeOf(dataDir: string, projectId: ProjectId): string {
   const volumes = join(dataDir, "volumes");
   mkdirSync(volumes, { recursive: true, mode: 0o700 });
@@ -68,8 +71,8 @@ function volumeOf(dataDir: string, projectId: ProjectId): string {
 }
 
 /**
- * Arguments that stand in the command line of this sandbox's own processes and of no others: also
- * not of those of a copy of the data folder.
+ * Returns arguments that only this sandbox's processes have on their command line. A copy of the
+ * data directory gets other ones.
  */
 export function markOf(options: LocalDriverOptions, projectId: ProjectId): string[] {
   const volume = volumeOf(options.dataDir, projectId);
@@ -83,25 +86,23 @@ export interface Launch {
   readonly projectId: ProjectId;
   readonly places: Places;
   readonly network: NetworkMode;
-  /**
-   * The folder by which the sandbox reaches models, and with an allowlist the network; shown
-   * read-only.
-   */
+  /** The folder with the sandbox's egress sockets; shown read-only. */
   readonly egress: string;
   /**
-   * The guest's folder for temporary files where it has none of its own; short, since sockets are
+   * The guest's folder for temporary files if it has none of its own; short, because sockets are
    * made in it.
    */
   readonly temporary: string | null;
   /**
-   * The guest's program, one file; copied to the run folder, where whoever it runs as may read it.
+   * The guest's program as one file; copied to the run folder, where the sandbox's user may read
+   * it.
    */
   readonly program: string;
 }
 
 /**
- * Starts the guest, which goes on when we end; resolves when its process exists. Its output goes to
- * the log.
+ * Starts the guest, which outlives us; resolves when its process exists. Its output goes to the
+ * log.
  */
 export async function launch(request: Launch): Promise<ChildProcess> {
   const { socket, log } = request.places;
@@ -137,8 +138,8 @@ function copyPrograms(from: string, to: string): void {
 }
 
 function unsafeCommand({ options, places, egress, temporary }: Launch): Command {
-  // A socket's path is limited to about 100 bytes; by way of an open folder or a link it is short
-  // however deep that lies.
+  // A socket's path is limited to about 100 bytes. Through an open folder or a link it is short at
+  // any depth.
   const folder = process.platform === "linux" ? "/proc/self/fd/3" : places.socket;
   const way = temporary === null ? egress : join(temporary, "egress");
   if (temporary !== null) symlinkSync(egress, way);
@@ -161,7 +162,7 @@ function sandboxCommand({ options, projectId, places, network, egress }: Launch)
   const visible = tools.shown.flatMap(({ target }) => ["--read-only", target]);
   const [, markName, mark] = markOf(options, projectId);
   const way = { source: egress, target: egressInside };
-  // What is installed later is seen, too.
+  // Agents installed later appear too.
   const installed = { source: installedTools(options), target: toolsInside };
   return commandFor(options, {
     bwrap: requireProgram("bwrap", options),
@@ -188,16 +189,19 @@ function sandboxCommand({ options, projectId, places, network, egress }: Launch)
   });
 }
 
-/** Agents that were installed for this machine; `tools` in the data directory may be a link. */
+/**
+ * Returns the folder of agents installed for this machine; `tools` in the data directory may be a
+ * link.
+ */
 const installedTools = ({ dataDir }: LocalDriverOptions): string => realpathSync(toolsFolder(dataDir, hostPlatform()));
 
 const egressInside = "/run/wavesmith-egress";
 const programsInside = "/opt/wavesmith";
 
-/** The folder of the guest's program, with those of agents beside it. */
+/** Mounts the folder with the programs of the guest and the agents. */
 export const shownPrograms = (guest: string) => ({ source: dirname(guest), target: programsInside });
 
-/** The guest's program, run by our own node. */
+/** The command that runs the guest's program with our own node. */
 export const guestInside = (): string[] => [realpathSync(process.execPath), `${programsInside}/guest.mjs`];
 
 export function toolsFor(options: LocalDriverOptions): Tools {
@@ -205,7 +209,7 @@ export function toolsFor(options: LocalDriverOptions): Tools {
   return recentTools({ ...env, readOnly, dataDir: realpathSync(dataDir), execPath: process.execPath });
 }
 
-/** The command that starts a sandbox, as whoever it has to belong to here. */
+/** Returns the command that starts a sandbox as the user it belongs to. */
 export function commandFor(options: LocalDriverOptions, sandbox: OuterSandbox): Command {
   const user = sandboxUser(options.dataDir);
   if (user === null) return outerCommand(sandbox);
@@ -214,8 +218,8 @@ export function commandFor(options: LocalDriverOptions, sandbox: OuterSandbox): 
 }
 
 /**
- * What this system trusts, for programs that bring a list of their own: a company's own authority
- * is in the system's.
+ * Passes the system's certificates to programs that bring their own list, so that they trust a
+ * company's own authority.
  */
 function trustedCertificates(): Record<string, string> {
   const bundles = ["/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/cert.pem"];
@@ -227,6 +231,6 @@ export function requireProgram(name: string, { env }: LocalDriverOptions): strin
   const found = findProgram(name, env.PATH);
   if (found !== null) return found;
   throw new WavesmithError("environment", `the sandbox driver local needs ${name}, which is not on PATH`, {
-    remedy: "install it, or take --sandbox local-unsafe",
+    remedy: "install it, or use --sandbox local-unsafe",
   });
 }

@@ -6,10 +6,7 @@ import { type LocalDriverOptions, placesOf } from "./launch.ts";
 import { isRunning, listRecords, type SandboxRecord } from "./record.ts";
 import { diskBytes } from "./volume.ts";
 
-/**
- * The sandboxes of this installation in its data folder, and the volumes that are left of removed
- * ones.
- */
+/** Lists the sandboxes of this installation, and the volumes of removed ones. */
 export async function listSandboxes(options: LocalDriverOptions): Promise<SandboxInfo[]> {
   const records = listRecords(join(options.dataDir, "sandboxes"));
   const recorded = new Set<string>(records.map(({ projectId }) => projectId));
@@ -29,7 +26,7 @@ function volumesOf({ dataDir }: LocalDriverOptions): ProjectId[] {
     .map(({ name }) => name as ProjectId);
 }
 
-/** The volume of a sandbox that was removed without it. */
+/** Describes the volume of a removed sandbox. */
 async function leftOf(options: LocalDriverOptions, projectId: ProjectId): Promise<SandboxInfo> {
   const { volume } = placesOf(options.dataDir, projectId);
   return {

@@ -6,8 +6,8 @@ import { machineBootId, processStart } from "../../host/processes.ts";
 import type { SandboxDriver } from "../../port.ts";
 
 /**
- * What is known of a project's sandbox, kept in its run folder. `starting` is written before
- * anything is started (W9): whoever finds it after a crash looks for the process by its mark.
+ * The record of a project's sandbox, in its run folder. `starting` is written before a process
+ * starts (W9), so that after a crash the process can be found by its mark.
  */
 export interface SandboxRecord {
   readonly state: "starting" | "running" | "stopped";
@@ -17,14 +17,16 @@ export interface SandboxRecord {
   readonly sandboxId: SandboxId;
   readonly network: NetworkPolicy;
   readonly protocol: number;
-  /** Hash of the guest's program: another version of us would speak to a guest it does not know. */
+  /**
+   * The hash of the guest's program, because another version of us may not understand that guest.
+   */
   readonly program: string;
   readonly pid: number | null;
   readonly pidStart: string | null;
   readonly machineBoot: string;
-  /** Of `local-unsafe`, the folder for temporary files; removed when the sandbox stops. */
+  /** The folder for temporary files of `local-unsafe`; removed when the sandbox stops. */
   readonly temporary: string | null;
-  /** The guest's, once it answered. */
+  /** The guest's boot id, once it answered. */
   readonly bootId: string | null;
   readonly startedAt: string | null;
 }
@@ -35,8 +37,8 @@ export function readRecord(runFolder: string): SandboxRecord | null {
   try {
     return JSON.parse(readFileSync(join(runFolder, fileName), "utf8")) as SandboxRecord;
   } catch (error) {
-    // Cut short by a power failure: nothing of that boot runs any more, and starting writes a new
-    // one.
+    // Truncated by a power failure: nothing of that boot runs any more, and the next start writes a
+    // new one.
     if (error instanceof SyntaxError || (error as NodeJS.ErrnoException).code === "ENOENT") return null;
     throw error;
   }
@@ -48,7 +50,7 @@ export function writeRecord(runFolder: string, record: SandboxRecord): void {
   renameSync(draft, join(runFolder, fileName));
 }
 
-/** The records below the folder of run folders; none when it does not exist. */
+/** Reads the records in all run folders; none when their folder does not exist. */
 export function listRecords(sandboxesFolder: string): SandboxRecord[] {
   try {
     return readdirSync(sandboxesFolder)
@@ -60,7 +62,7 @@ export function listRecords(sandboxesFolder: string): SandboxRecord[] {
   }
 }
 
-/** Whether the process that was recorded still is the one with that id. */
+/** Whether the recorded process still runs under its id. */
 export function isRunning(record: SandboxRecord): boolean {
   return (
     record.state === "running" &&

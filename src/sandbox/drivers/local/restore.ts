@@ -1,11 +1,11 @@
-// A volume that takes the place of another.
+// Replaces one volume with another.
 //
-// R1. `<volume>.unpacking-<pid>-<start>-…` is being filled by that process; when it is dead, the
-// folder is nobody's.
-// R2. Under the project's lock and with the sandbox stopped: `.unpacking-…` becomes `.restored`,
-// the volume becomes `.replaced`, `.restored` becomes the volume, `.replaced` is removed. At every
-// moment the old volume or the new one is whole, and which of the two a dead process meant is read
-// from the names.
+// R1. A process fills `<volume>.unpacking-<pid>-<start>-…`; when it is dead, the folder belongs to
+// nobody.
+// R2. The swap happens under the project's lock with the sandbox stopped: `.unpacking-…` becomes
+// `.restored`, the volume becomes `.replaced`, `.restored` becomes the volume, and `.replaced` is
+// removed. At every moment the old volume or the new one is complete, and the names show how far a
+// crashed process came.
 import { randomBytes } from "node:crypto";
 import { existsSync, readdirSync, renameSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
@@ -16,15 +16,15 @@ import { removeFolder } from "./volume.ts";
 const restored = (volume: string): string => `${volume}.restored`;
 const replaced = (volume: string): string => `${volume}.replaced`;
 
-/** The folder to unpack into, not made yet. */
+/** Names the folder to unpack into, which does not exist yet. */
 export const unpackingFolder = ({ volume }: Places): string =>
   `${volume}.unpacking-${process.pid}-${startOf(process.pid)}-${randomBytes(4).toString("hex")}`;
 
 const startOf = (pid: number): string | null => processStart(pid)?.replace(/\W+/g, "_") ?? null;
 
 /**
- * Puts what was unpacked in the volume's place. Under the project's lock, with nothing of the
- * sandbox running.
+ * Puts the unpacked folder in the volume's place. The caller holds the project's lock, and nothing
+ * of the sandbox runs.
  */
 export async function takePlace(places: Places, unpacked: string): Promise<void> {
   const { volume } = places;
@@ -36,9 +36,8 @@ export async function takePlace(places: Places, unpacked: string): Promise<void>
 }
 
 /**
- * Completes or clears away what a process that died in a restore has left: one that had begun to
- * take the volume away is completed, one that had not is forgotten. Under the project's lock,
- * before the volume is used.
+ * Finishes the restore of a crashed process: completes it if the volume was already moved,
+ * otherwise discards it. Call it under the project's lock, before the volume is used.
  */
 export async function finishRestores({ volume }: Places): Promise<void> {
   if (!existsSync(volume) && existsSync(restored(volume))) renameSync(restored(volume), volume);

@@ -4,7 +4,7 @@ import { WavesmithError } from "../../../domain/errors.ts";
 import { isWithin, whyForbidden } from "../../host/secret-places.ts";
 import { toolsInside } from "../../tools/place.ts";
 
-/** A folder or file of the host, and where it is shown, read-only. */
+/** A folder or file of the host, and where the sandbox sees it read-only. */
 export interface ShownFolder {
   readonly source: string;
   readonly target: string;
@@ -19,14 +19,14 @@ export interface Tools {
 export interface ToolSources {
   readonly PATH: string;
   readonly HOME: string;
-  /** The program that runs us: the guest is run by it too. */
+  /** The program that runs us, and the guest too. */
   readonly execPath: string;
   readonly readOnly: readonly string[];
-  /** Never shown, nor anything that holds it. */
+  /** Never shown, and nothing that contains it is shown. */
   readonly dataDir: string;
 }
 
-/** Shown in every sandbox, where they exist. */
+/** Shown in every sandbox where they exist. */
 export const systemFolders = [
   "/usr",
   "/bin",
@@ -43,9 +43,9 @@ const enoughRoots = 100;
 const recentMs = 5_000;
 
 /**
- * Finds what must be visible so that the programs on PATH work: of `~/.nvm/versions/node/v20/bin`
- * the version's folder, of `~/.pyenv/shims` pyenv's, of a folder of links what they point to; never
- * a home, never what holds credentials. Fails with `usage` when `readOnly` names such a place.
+ * Finds what must be visible so that the programs on PATH work: for `~/.nvm/versions/node/v20/bin`
+ * the version's folder, for `~/.pyenv/shims` pyenv's, for a folder of links their targets. Never a
+ * home, and nothing that holds credentials. Fails with `usage` when `readOnly` names such a folder.
  */
 export function findTools(sources: ToolSources): Tools {
   const found = new Map<string, string>();
@@ -64,8 +64,8 @@ export function findTools(sources: ToolSources): Tools {
 let recent: { readonly of: string; readonly tools: Tools; readonly atMs: number } | null = null;
 
 /**
- * The tools as they were found for the same at most five seconds ago: a command tries a sandbox,
- * and then starts one.
+ * Returns the tools as found up to five seconds ago for the same sources, because a command tries a
+ * sandbox and then starts one.
  */
 export function recentTools(sources: ToolSources): Tools {
   const of = JSON.stringify(sources);
@@ -90,8 +90,8 @@ function checkedReadOnly(named: string, { HOME, dataDir }: ToolSources): string 
 }
 
 /**
- * The folders of PATH in order, and the one of our own node. Those of npm's scripts hold our tools,
- * not the user's.
+ * Returns the folders of PATH in order, and that of our own node. npm's script folders hold our
+ * tools, not the user's, and are left out.
  */
 function pathFolders({ PATH, execPath }: ToolSources): string[] {
   const folders = PATH.split(":")
@@ -102,7 +102,7 @@ function pathFolders({ PATH, execPath }: ToolSources): string[] {
   return isSystem(own) ? [...folders, own] : [own, ...folders];
 }
 
-/** Shows what a folder of PATH needs; returns the entries of PATH inside for it. */
+/** Shows what a folder of PATH needs; returns its entries for PATH inside. */
 function showPathFolder(folder: string, sources: ToolSources, found: Map<string, string>): string[] {
   const source = real(folder);
   if (!existsSync(source) || !statSync(source).isDirectory()) return [];
@@ -110,7 +110,7 @@ function showPathFolder(folder: string, sources: ToolSources, found: Map<string,
   const root = rootOf(source, sources);
   if (root === null || placesOfOurs.some((place) => isWithin(root, place) || isWithin(folder, place))) return [];
   found.set(root, root);
-  // Shims name their place as it is written in PATH, also when a link is on the way.
+  // Shims contain their path as PATH spells it, even when that goes through a link.
   if (source !== folder && source.endsWith(folder.slice(dirname(folder).length))) {
     const above = source.slice(root.length);
     const target = folder.endsWith(above) ? folder.slice(0, folder.length - above.length) : folder;
@@ -122,8 +122,8 @@ function showPathFolder(folder: string, sources: ToolSources, found: Map<string,
 }
 
 /**
- * The smallest folder with which programs in `bin` work: the one above it, unless that is a home or
- * may hold secrets.
+ * Returns the smallest folder with which programs in `bin` work: its parent, unless that is a home
+ * or may hold secrets.
  */
 function rootOf(bin: string, sources: ToolSources): string | null {
   const above = dirname(bin);
@@ -135,7 +135,7 @@ function isPrefix(folder: string, sources: ToolSources): boolean {
   if (!mayShow(folder, sources)) return false;
   const [first] = folder.slice(real(sources.HOME).length + 1).split("/");
   if (!isWithin(folder, real(sources.HOME)) || first!.startsWith(".")) return true;
-  // In a home, beside the folders of tool managers, are people's own projects.
+  // A home also holds people's own projects, beside the folders of tool managers.
   const has = (name: string) => existsSync(join(folder, name));
   return ["lib", "libexec", "pkg"].some(has) && ![".git", "package.json"].some(has);
 }
@@ -145,7 +145,7 @@ function mayShow(folder: string, { HOME, dataDir }: ToolSources): boolean {
 }
 
 /**
- * rustup's proxies look for their toolchain in a home that is not there inside, so the toolchain
+ * rustup's proxies look for their toolchain in a home that the sandbox lacks, so the toolchain
  * itself goes on PATH.
  */
 function rustToolchain(folder: string, { HOME }: ToolSources): string | null {
@@ -159,7 +159,7 @@ function rustToolchain(folder: string, { HOME }: ToolSources): string | null {
   return toolchain !== null && existsSync(join(toolchain, "bin")) ? toolchain : null;
 }
 
-/** Shows what links in the folders of PATH point to, and links there in turn. */
+/** Shows the targets of links in the folders of PATH, and follows links there too. */
 function followLinks(path: readonly string[], sources: ToolSources, found: Map<string, string>): void {
   const queue = [...path];
   for (const folder of queue) {
@@ -200,7 +200,7 @@ function isSystem(path: string): boolean {
   return systemFolders.some((folder) => isWithin(path, folder));
 }
 
-/** The path with every link resolved; itself when it does not exist. */
+/** Resolves every link of a path; returns the path itself when it does not exist. */
 function real(path: string): string {
   return existsSync(path) ? realpathSync(path) : resolve(path);
 }

@@ -14,18 +14,18 @@ interface TreeUsage {
 }
 
 const sampleMs = 1_000;
-/** What Linux counts processor time in for programs, on every machine. */
+/** Linux counts processor time for programs in these units on every machine. */
 const ticksPerSecond = 100;
 
 interface Process {
   readonly pid: number;
   readonly parent: number;
-  /** Tells a process id that was used again apart. */
+  /** Tells a reused process id apart. */
   readonly start: string;
   readonly ticks: number;
 }
 
-/** What the sandbox of a project uses, over about a second; null when it does not run. */
+/** Measures a project's sandbox for about a second; null when it does not run. */
 export async function usageOf(options: LocalDriverOptions, projectId: ProjectId): Promise<SandboxUsage | null> {
   const places = placesOf(options.dataDir, projectId);
   const record = readRecord(places.run);
@@ -37,10 +37,7 @@ export async function usageOf(options: LocalDriverOptions, projectId: ProjectId)
   return isRunning(record) ? { cpus: null, memoryBytes: null, processes: null, ...tree, diskBytes: disk } : null;
 }
 
-/**
- * What these processes and all they have started use; null when nothing of them runs or it cannot
- * be told.
- */
+/** Measures these processes and their descendants; null when none run or it is not Linux. */
 async function usageOfTrees(roots: () => readonly number[]): Promise<TreeUsage | null> {
   if (process.platform !== "linux") return null;
   const before = new Map(treesOf(roots()).map((one) => [`${one.pid} ${one.start}`, one.ticks]));
@@ -64,7 +61,7 @@ function treesOf(roots: readonly number[]): Process[] {
     .filter((name) => /^\d+$/.test(name))
     .flatMap(readProcess);
   const wanted = new Set(roots);
-  // Parents come before their children only by chance, so it is gone over until nothing is added.
+  // Children may come before their parents, so repeat until nothing is added.
   for (let size = -1; size !== wanted.size; ) {
     size = wanted.size;
     for (const { pid, parent } of all) if (wanted.has(parent)) wanted.add(pid);
@@ -74,7 +71,7 @@ function treesOf(roots: readonly number[]): Process[] {
 
 function readProcess(name: string): Process[] {
   const stat = textOf(`/proc/${name}/stat`);
-  // The command's name stands in brackets and may hold anything, spaces and brackets included.
+  // The command's name is in brackets and may hold anything, including spaces and brackets.
   const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
   if (fields.length < 20) return [];
   return [
@@ -87,7 +84,7 @@ function readProcess(name: string): Process[] {
   ];
 }
 
-/** What it holds alone: programs and libraries that are in memory once are not counted for each. */
+/** Returns the memory that only this process holds; shared programs and libraries are left out. */
 function memoryOf(pid: number): number {
   const found = textOf(`/proc/${pid}/status`).matchAll(/^Rss(?:Anon|Shmem):\s*(\d+) kB$/gm);
   return sum([...found].map(([, kibibytes]) => Number(kibibytes) * 1024));
@@ -97,6 +94,6 @@ function textOf(path: string): string {
   try {
     return readFileSync(path, "utf8");
   } catch {
-    return ""; // It ended while we looked.
+    return ""; // It ended meanwhile.
   }
 }

@@ -10,8 +10,8 @@ const run = promisify(execFile);
 const diskUsageLimitMs = 2000;
 
 /**
- * Makes the folder (mode 0700) if need be, and gives it and all in it to `owner`. Never passes a
- * link.
+ * Makes the folder (mode 0700) if need be, and gives it with its contents to `owner`. Never follows
+ * a link.
  */
 export async function prepareFolder(path: string, owner: HostUser | null): Promise<void> {
   mkdirSync(path, { recursive: true, mode: 0o700 });
@@ -24,7 +24,7 @@ export async function prepareFolder(path: string, owner: HostUser | null): Promi
 }
 
 /**
- * Removes a folder that jobs filled, read-only parts included. Never follows a link; safe to call
+ * Removes a folder that jobs filled, including read-only parts. Never follows a link; safe to call
  * twice.
  */
 export async function removeFolder(path: string): Promise<void> {
@@ -33,7 +33,7 @@ export async function removeFolder(path: string): Promise<void> {
   await rm(path, { recursive: true, force: true, maxRetries: 3 });
 }
 
-/** Only a folder's own mode stands in the way of removing what is in it. */
+/** Makes every folder writable, because only a folder's mode prevents removing its contents. */
 async function makeRemovable(root: string): Promise<void> {
   const folders = [root];
   for (let folder = folders.pop(); folder !== undefined; folder = folders.pop()) {
@@ -44,10 +44,10 @@ async function makeRemovable(root: string): Promise<void> {
   }
 }
 
-/** What the folder takes on disk; null when it is absent or counting takes longer. */
+/** Returns the folder's size on disk; null when it is absent or counting takes longer. */
 export async function diskBytes(path: string, limitMs = diskUsageLimitMs): Promise<number | null> {
   const counted = await run("du", ["-sk", "--", path], { timeout: limitMs }).catch(
-    // du exits 1 when a folder could not be read, and has counted the rest.
+    // du exits 1 when it could not read a folder, and has counted the rest.
     (failure: { killed?: boolean; stdout?: string }) => (failure.killed ? {} : failure),
   );
   const kibibytes = Number.parseInt(counted.stdout ?? "", 10);

@@ -8,7 +8,7 @@ const lookMs = 1_000;
 
 type Seen = ReadonlyMap<string, { readonly record: SandboxRecord; readonly boot: string | null }>;
 
-/** What is seen to have happened between one look and the next. */
+/** Yields the changes between one look at the records and the next. */
 export async function* watchRecords(options: LocalDriverOptions, signal: AbortSignal): AsyncGenerator<SandboxChange> {
   for (let before = look(options); !signal.aborted; ) {
     await delay(lookMs, undefined, { signal }).catch(() => undefined); // Aborted: the loop ends.
@@ -28,15 +28,15 @@ function look({ dataDir, installationId }: LocalDriverOptions): Seen {
 
 function changes(before: Seen, now: Seen): SandboxChange[] {
   const found: SandboxChange[] = [];
-  const tell = ({ projectId, sandboxId }: SandboxRecord, change: SandboxChange["change"]) =>
+  const report = ({ projectId, sandboxId }: SandboxRecord, change: SandboxChange["change"]) =>
     found.push({ projectId, sandboxId, change });
   for (const [projectId, was] of before) {
     const is = now.get(projectId);
-    if (is === undefined) tell(was.record, "removed");
-    else if (was.boot !== null && is.boot !== was.boot) tell(was.record, "ended");
+    if (is === undefined) report(was.record, "removed");
+    else if (was.boot !== null && is.boot !== was.boot) report(was.record, "ended");
   }
   for (const [projectId, { record, boot }] of now) {
-    if (boot !== null && boot !== before.get(projectId)?.boot) tell(record, "started");
+    if (boot !== null && boot !== before.get(projectId)?.boot) report(record, "started");
   }
   return found;
 }
