@@ -2,7 +2,7 @@ import { z } from "zod";
 import { type AgentEnd, type AgentEvent, agentEnds } from "../agent-host/protocol.ts";
 import type { QuestionEvent } from "./port.ts";
 
-// What the agent host prints, read leniently: it comes from the sandbox.
+// Reads the agent host's output leniently, because it comes from the sandbox.
 
 const text = z.string();
 const eventSchema = z.discriminatedUnion("kind", [
@@ -21,7 +21,7 @@ const eventSchema = z.discriminatedUnion("kind", [
   }),
   z.object({
     kind: z.literal("question"),
-    // It names a file of ours; and nobody answers a thousand.
+    // The number names one of our files, and no agent asks a thousand questions.
     name: z.string().regex(/^q\d{1,3}$/),
     title: text.max(2_000),
     action: text,
@@ -35,7 +35,7 @@ const eventSchema = z.discriminatedUnion("kind", [
 ]);
 const lineSchema = z.intersection(z.object({ wavesmith: z.literal(1), at: text }), eventSchema);
 
-/** The event that a line of output is; null when the agent printed the line itself. */
+/** Parses a line of output as an event; null when the agent printed the line itself. */
 export function readAgentEvent(line: string): AgentEvent | null {
   if (!line.startsWith('{"wavesmith":1,')) return null;
   try {
@@ -46,7 +46,7 @@ export function readAgentEvent(line: string): AgentEvent | null {
   }
 }
 
-/** How the agent ended, as its host said it last; null when it never did. */
+/** How the agent ended, from its host's last report; null when there is none. */
 export function agentEndOf(output: string): { readonly end: AgentEnd; readonly detail: string } | null {
   for (const line of output.trimEnd().split("\n").reverse()) {
     const event = readAgentEvent(line);
@@ -55,9 +55,9 @@ export function agentEndOf(output: string): { readonly end: AgentEnd; readonly d
   return null;
 }
 
-/** What whole lines of output say of questions to a person, in their order. */
+/** Reads reports about questions from complete lines of output, in order. */
 export function questionsIn(lines: string): QuestionEvent[] {
-  // Most output is of other things: nothing of it is parsed.
+  // Most lines are not about questions, so skip parsing them.
   if (!lines.includes('"question"')) return [];
   return lines.split("\n").flatMap((line): QuestionEvent[] => {
     const event = readAgentEvent(line);
@@ -68,13 +68,13 @@ export function questionsIn(lines: string): QuestionEvent[] {
   });
 }
 
-/** One line of output as a person reads it; null when there is nothing to tell. */
+/** Formats one line of output for a person; null when there is nothing to show. */
 export function agentLine(line: string): string | null {
   const event = readAgentEvent(line);
   return event === null ? line : eventText(event);
 }
 
-/** Output with its events as a person reads them. */
+/** Formats output and its events for a person. */
 export const agentText = (output: string): string =>
   output
     .split("\n")

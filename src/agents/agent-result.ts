@@ -6,15 +6,15 @@ import { cut, printable } from "./prompt.ts";
 const resultSchema = z.object({ summary: z.string() });
 const longestSummary = 2_000;
 
-/** Reads a result file leniently: bad JSON or a foreign shape gives no summary, never a failure. */
+/** Reads a result file leniently: bad JSON or an unknown shape gives no summary and never fails. */
 export function parseResult(text: string | null): AgentResult {
   const summary = text === null ? "" : printable(readSummary(text)).trim();
   return { summary: summary === "" ? null : cut(summary, longestSummary) };
 }
 
 /**
- * What an agent said since it last did something, from its events. Its words before its last deed
- * are about what it was going to do; thoughts are nobody else's business.
+ * Returns the messages of an agent after its last action, from its events. Earlier messages
+ * describe plans, and thoughts stay private.
  */
 export function lastMessage(output: string): string | null {
   let said: string[] = [];

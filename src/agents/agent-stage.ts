@@ -5,26 +5,23 @@ import type { StageSpec } from "../sandbox/port.ts";
 import type { AgentStageRequest } from "./port.ts";
 
 const outputLimitBytes = 8 * 1024 * 1024;
-/** Linux refuses a longer single argument (MAX_ARG_STRLEN). */
+/** The longest single argument that Linux accepts (MAX_ARG_STRLEN). */
 const longestScriptBytes = 128 * 1024 - 1;
 
 /**
- * After so long without a word from it an agent is taken for stuck; a model may think, and a
- * provider be busy, for long.
+ * After this much silence an agent counts as stalled. It is long because a model may think and a
+ * provider may be busy.
  */
 const idleMs = 15 * 60_000;
 const graceMs = 10_000;
-/**
- * How long a person is waited for; never so long that nothing of the stage's time is left for the
- * work.
- */
+/** How long to wait for a person, leaving some of the stage's time for the work. */
 const longestAskMs = 10 * 60_000;
 const askMs = ({ timeoutMs }: AgentStageRequest): number => Math.min(longestAskMs, Math.floor(timeoutMs / 2));
 
 /**
- * The stage that runs an agent. A `run:` script runs with `sh -e`, so that a failing line in its
- * middle fails the task as it would in a CI system; a command gets the prompt on its stdin. Fails
- * with `unsupported` without a runtime.
+ * Builds the stage that runs an agent. `sh -e` runs a `run:` script, so that a failing line in its
+ * middle fails the task, as in a CI system; a command gets the prompt on its stdin. Fails with
+ * `unsupported` without a runtime.
  */
 export function agentStage(request: AgentStageRequest): StageSpec {
   const program = request.run === null ? agentProgram(request) : scriptProgram(request.run, request);
@@ -51,7 +48,7 @@ function agentProgram(request: AgentStageRequest): Program {
   return commandProgram(request);
 }
 
-/** The agent host, which drives an agent of the Agent Client Protocol from inside the sandbox. */
+/** The agent host, which drives an ACP agent from inside the sandbox. */
 function hostProgram(request: AgentStageRequest, command: string): Program {
   refuseLong(command, "command", request.role);
   const inSandbox = (path: string) => `${request.workspaceRoot}/${path}`;
@@ -73,7 +70,7 @@ function hostProgram(request: AgentStageRequest, command: string): Program {
   return { name: "agent", argv: ["sh", "-c", script], stdin: JSON.stringify(asked) };
 }
 
-/** A script of the plan's needs no model. */
+/** A `run:` script needs no model. */
 function modelEnvironment({ run, modelToken, providerTools }: AgentStageRequest): Record<string, string> {
   if (run !== null) return {};
   const tools = typeof providerTools === "string" ? providerTools : providerTools.join(",");
@@ -106,7 +103,7 @@ function refuseLong(script: string, what: string, role: string): void {
   });
 }
 
-/** The contract of the command runtime: absolute paths inside the sandbox. */
+/** The environment of the command runtime: absolute paths inside the sandbox. */
 function contractEnvironment(request: AgentStageRequest): Record<string, string> {
   const inSandbox = (path: string) => `${request.workspaceRoot}/${path}`;
   const task = taskKeyOf(request.pack.taskFile);

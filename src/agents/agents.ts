@@ -5,7 +5,7 @@ import { checksPack, fixPack, planPack, reviewPack, secondLookPack, taskPack } f
 import type { Agents } from "./port.ts";
 import { loadPrompts } from "./prompt.ts";
 
-/** Context packs and stages of agents; reads its prompts once, here. */
+/** Creates context packs and agent stages; reads its prompts once, here. */
 export function createAgents(): Agents {
   const prompts = loadPrompts();
   return {

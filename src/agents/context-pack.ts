@@ -24,8 +24,8 @@ import {
 import * as section from "./sections.ts";
 
 /**
- * The task file, version 1: what the prompt says, as data. Every key is always there; what does not
- * apply is null or empty.
+ * The task file, version 1: the prompt as data. Every key is always present; keys that do not apply
+ * are null or empty.
  */
 interface TaskFile {
   readonly version: 1;
@@ -41,13 +41,13 @@ interface TaskFile {
   readonly previousFailure: TaskContext["previousFailure"];
   readonly conflicts: TaskContext["conflicts"];
   readonly findings: FixContext["findings"];
-  /** The gate that asked for a fix or for checks, with its command and the end of its output. */
+  /** The gate that requested a fix or checks, with its command and the end of its output. */
   readonly gate: {
     readonly name: string;
     readonly command: string | null;
     readonly outputTail: string;
     readonly maxRounds: number;
-    /** Of `kind: "checks"`: what the gate's own checks said. */
+    /** For `kind: "checks"`: the verdict of the gate's own checks. */
     readonly verdict?: "passed" | "absent";
   } | null;
   /** Fix and review: the tasks of the wave and the files it changed. */
@@ -60,7 +60,7 @@ interface TaskFile {
 
 export function taskPack(prompts: Prompts, context: TaskContext): ContextPack {
   const { plan, task } = context;
-  // One that does not say what it writes is alone in its wave.
+  // A task that does not declare its writes is alone in its wave.
   const sharesTree = plan.isolation === "shared" && task.writes !== null;
   const rules = workRules({ mayChangeTests: task.mayChangeTests, committed: "task", sharesTree });
   const own = promptKindOf(task.agent) === "task" ? promptFor(plan, task.agent) : null;
@@ -178,8 +178,8 @@ export function reviewPack(prompts: Prompts, context: ReviewContext): ContextPac
 }
 
 /**
- * A fresh session's look at what another one found: the project's own prompt for its critic is not
- * asked again.
+ * Asks a fresh session to judge the findings of another. The project's own critic prompt is not
+ * used again.
  */
 export function secondLookPack(prompts: Prompts, context: SecondLookContext): ContextPack {
   const { plan, findings } = context;
@@ -206,7 +206,7 @@ export function secondLookPack(prompts: Prompts, context: SecondLookContext): Co
   return { prompt, taskFile: toJson(file) };
 }
 
-/** What a gate's agent is asked: which checks are missing, now that the gate's own have held. */
+/** Asks a gate's agent which checks are missing, now that the gate's own have passed. */
 export function checksPack(prompts: Prompts, context: ChecksContext): ContextPack {
   const { plan, gate, role, outcome } = context;
   const prompt = render(promptFor(plan, role, "checks") ?? prompts.checks, {
@@ -259,7 +259,7 @@ function emptyFile(plan: Plan, wave: number): Omit<TaskFile, "kind" | "role" | "
   };
 }
 
-/** A task in the words of the plan file. */
+/** A task with the keys of the plan file. */
 function taskData(task: PlanTask) {
   return {
     id: task.key,

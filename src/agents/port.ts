@@ -11,8 +11,8 @@ export interface DependencySummary {
   readonly key: string;
   readonly title: string;
   /**
-   * What the dependency's agent said it did (in its result file, else in its last message), at most
-   * 2,000 characters; null when it said nothing.
+   * The summary of the dependency's agent (from its result file, otherwise its last message), at
+   * most 2,000 characters; null without one.
    */
   readonly summary: string | null;
   /** From git, not from the agent. */
@@ -27,16 +27,16 @@ export interface TaskContext {
   readonly dependencies: readonly DependencySummary[];
   /** Why the last attempt failed, with the end of its output; null for a first attempt. */
   readonly previousFailure: { readonly reason: string; readonly outputTail: string } | null;
-  /** Conflicts that sent the task back, with the paths and what the other side did. */
+  /** Conflicts that sent the task back, with the paths and the other side's changes. */
   readonly conflicts: readonly { readonly paths: readonly string[]; readonly detail: string }[];
 }
 
-/** A plan that was made before and not taken. */
+/** A previous plan that was rejected. */
 export interface EarlierPlan {
-  /** A person's word, faults that our check found, or an attempt that came to nothing. */
+  /** A person's reason, the faults that we found, or the attempt's failure. */
   readonly by: "person" | "check" | "attempt";
   readonly reason: string;
-  /** What was handed in; null when nothing was. */
+  /** The submitted plan; null when there was none. */
   readonly text: string | null;
 }
 
@@ -58,7 +58,7 @@ export interface FixContext {
   readonly findings: readonly Finding[];
   readonly command: string | null;
   readonly outputTail: string;
-  /** Tasks of the wave, for what the code was meant to do. */
+  /** Tasks of the wave, which say what the code was meant to do. */
   readonly tasks: readonly PlanTask[];
   readonly changedFiles: readonly string[];
   readonly mayChangeTests: boolean;
@@ -69,14 +69,14 @@ export interface ReviewContext {
   readonly waveNumber: number;
   readonly tasks: readonly PlanTask[];
   readonly changedFiles: readonly string[];
-  /** Unified diff, cut to a size that fits. */
+  /** The unified diff, cut to a size that fits. */
   readonly diff: string;
 }
 
 export interface SecondLookContext extends ReviewContext {
   /**
-   * What the first look found and would block: the agent says of each, by its number from 1,
-   * whether it holds.
+   * The findings of the first look that would block. The agent confirms or rejects each by its
+   * number, from 1.
    */
   readonly findings: readonly Finding[];
 }
@@ -84,7 +84,7 @@ export interface SecondLookContext extends ReviewContext {
 export interface ChecksContext extends ReviewContext {
   readonly gate: GateName;
   readonly role: string;
-  /** What the gate's own checks said. */
+  /** The result of the gate's own checks. */
   readonly outcome: {
     readonly verdict: "passed" | "absent";
     readonly command: string | null;
@@ -93,9 +93,7 @@ export interface ChecksContext extends ReviewContext {
   };
 }
 
-/**
- * What an agent is given: the prompt for its stdin and the same as data for WAVESMITH_TASK_FILE.
- */
+/** An agent's input: the prompt for its stdin, and the same as data for WAVESMITH_TASK_FILE. */
 export interface ContextPack {
   readonly prompt: string;
   readonly taskFile: string;
@@ -115,26 +113,20 @@ export interface AgentStageRequest {
   readonly workspaceRoot: string;
   readonly env: Readonly<Record<string, string>>;
   readonly timeoutMs: number;
-  /**
-   * For agents of the Agent Client Protocol: where their configuration and sessions lie on the
-   * volume.
-   */
+  /** For ACP agents: the folder on the volume for their configuration and sessions. */
   readonly homePath: string;
-  /** What the agent shows to the model proxy. */
+  /** The token that the agent sends to the model proxy. */
   readonly modelToken: string;
   readonly providerTools: ProviderTools;
-  /** What the role hands in, as a JSON schema; null: it need not. */
+  /** The JSON schema of the role's result; null if it needs none. */
   readonly resultSchema: unknown;
-  /** The role must change nothing. */
+  /** The role must not change any file. */
   readonly readOnly: boolean;
-  /**
-   * Where a person's answers to what it asks are put, on the volume; null: nobody is there to be
-   * asked.
-   */
+  /** The path on the volume for a person's answers; null if nobody can be asked. */
   readonly answersPath: string | null;
 }
 
-/** What the output of an agent's stage says of questions to a person. */
+/** A report about a question to a person, from the output of an agent's stage. */
 export type QuestionEvent =
   | {
       readonly kind: "asked";
@@ -144,13 +136,10 @@ export type QuestionEvent =
       readonly options: readonly { readonly name: string; readonly kind: string }[];
       readonly waitMs: number;
     }
-  /** It is not waited for any more. */
+  /** The agent stopped waiting for the answer. */
   | { readonly kind: "closed"; readonly name: string };
 
-/**
- * What an agent may hand in through WAVESMITH_RESULT_FILE; every field optional, anything else is
- * kept out.
- */
+/** The contents of WAVESMITH_RESULT_FILE. Every field is optional; other keys are dropped. */
 export interface AgentResult {
   readonly summary: string | null;
 }
@@ -163,26 +152,23 @@ export interface Agents {
   secondLookPack(context: SecondLookContext): ContextPack;
   checksPack(context: ChecksContext): ContextPack;
   /**
-   * The job stage that runs the agent, whatever its runtime, or a `run:` script. Fails with
+   * Builds the job stage that runs the agent under any runtime, or a `run:` script. Fails with
    * `unsupported` without a runtime.
    */
   agentStage(request: AgentStageRequest): StageSpec;
-  /**
-   * How an agent of the Agent Client Protocol ended, from the output of its stage; null when it
-   * never said.
-   */
+  /** Reads how an ACP agent ended from the output of its stage; null when it did not report it. */
   endOf(output: string): { readonly end: AgentEnd; readonly detail: string } | null;
   /**
-   * The last an agent of the Agent Client Protocol said, from the output of its stage, at most
-   * 2,000 characters; null when it said nothing.
+   * Returns the last message of an ACP agent from the output of its stage, at most 2,000
+   * characters; null when it sent none.
    */
   lastMessage(output: string): string | null;
-  /** What whole lines of output say of questions, in their order. */
+  /** Reads reports about questions from complete lines of output, in order. */
   questionsIn(lines: string): QuestionEvent[];
   /** Output of a stage as a person reads it. */
   readable(output: string): string;
   /**
-   * Reads a result file leniently: bad JSON or a foreign shape gives no summary, never a failure.
+   * Reads a result file leniently: bad JSON or an unknown shape gives no summary and never fails.
    */
   parseResult(text: string | null): AgentResult;
 }

@@ -12,8 +12,8 @@ export function loadPrompts(): Prompts {
 }
 
 /**
- * Puts values in place of `{{name}}`, once: what a value contains is never read as a placeholder. A
- * line that holds only a placeholder goes, with the blank line after it, when its value is empty.
+ * Replaces each `{{name}}` once; a value is never read as a template. A line that holds only a
+ * placeholder disappears, with the blank line after it, when its value is empty.
  */
 export function render(template: string, values: Readonly<Record<string, string>>): string {
   const text = template.replace(/^\{\{(\w+)\}\}\n\n?|\{\{(\w+)\}\}/gm, (whole, block, inline) => {
@@ -28,9 +28,9 @@ export function render(template: string, values: Readonly<Record<string, string>
 }
 
 /**
- * Text of others as data: in a fence longer than any run of backticks within, so that nothing in it
- * can close it. The label is ours, but may name a task or path, so it is kept to harmless
- * characters.
+ * Quotes untrusted text in a fence longer than any run of backticks within it, so that nothing
+ * inside can close it. The label is reduced to harmless characters, because it may name a task or
+ * path.
  */
 export function fence(label: string, text: string): string {
   const clean = printable(text).replace(/\n+$/, "");
@@ -39,7 +39,7 @@ export function fence(label: string, text: string): string {
   return `${ticks}data ${label.replace(/[^\w .,:/@()-]/g, "_").slice(0, 100)}\n${clean}\n${ticks}`;
 }
 
-/** Without terminal sequences and control characters but newline and tab. */
+/** Removes terminal sequences and control characters except newline and tab. */
 export function printable(text: string): string {
   return text
     .replace(/\u001b(?:\[[0-9;:?]*[ -/]*[@-~]|\][^\u0007\u001b]*(?:\u0007|\u001b\\))/g, "")
@@ -47,14 +47,14 @@ export function printable(text: string): string {
     .replace(/[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u2028\u2029\u202a-\u202e\u2066-\u2069]/g, "");
 }
 
-/** At most `most` UTF-16 units, with a mark where it was cut. */
+/** Cuts a text to at most `most` UTF-16 units and marks the cut. */
 export function cut(text: string, most: number): string {
   if (text.length <= most) return text;
   const end = /[\uD800-\uDBFF]/.test(text[most - 2]!) ? most - 2 : most - 1; // never half a character
   return `${text.slice(0, end)}…`;
 }
 
-/** The end of a text, from the beginning of a line where there is one. */
+/** Returns the end of a text, starting at the beginning of a line if possible. */
 export function tail(text: string, most: number): string {
   if (text.length <= most) return text;
   const end = text.slice(-most);

@@ -19,10 +19,7 @@ const agentFilesRule =
 const gateFilesRule =
   "Files that decide what the gates run (test scripts of `package.json`, `.npmrc`, configurations of test runners, `conftest.py`, make targets and the like) are changed only by a task whose declared writes name them: otherwise your work is refused.";
 
-/**
- * What every agent that changes files must keep to. The same lines stand in the prompt and in the
- * task file.
- */
+/** The rules for every agent that changes files. The prompt and the task file both contain them. */
 export function workRules(options: {
   mayChangeTests: boolean;
   committed: "task" | "fix";
@@ -49,7 +46,9 @@ export function reviewRules(): string[] {
   return ["Change no file of the tree.", handIn("your findings"), dataRule];
 }
 
-/** How a result is handed in: by the tool where the agent has it, else by the file. */
+/**
+ * Explains how to submit a result: with the tool where the agent has it, otherwise with the file.
+ */
 function handIn(what: string): string {
   return `Hand in ${what} with the tool \`submit_result\` if you have it, else as JSON in the file named by the environment variable \`WAVESMITH_RESULT_FILE\`, and exit with 0.`;
 }

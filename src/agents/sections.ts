@@ -3,9 +3,9 @@ import type { Plan, PlanTask } from "../domain/plan.ts";
 import type { ChecksContext, DependencySummary, EarlierPlan, TaskContext } from "./port.ts";
 import { cut, fence, tail } from "./prompt.ts";
 
-// The parts of a prompt. A part without content is empty and leaves no trace. Whatever tools,
-// repositories or other agents said stands in a fence of data (W12); headings and rules are ours,
-// instructions and house rules the plan's.
+// The parts of a prompt. An empty part leaves no trace. Output of tools, repositories and other
+// agents is in a fence of data (W12); headings and rules are ours, instructions and house rules
+// come from the plan.
 
 const mostFiles = 200;
 const mostFindings = 50;
@@ -13,15 +13,15 @@ const planLength = 60_000;
 const summaryLength = 2_000;
 const tailLength = 8_000;
 
-/** What the project is. */
+/** The name and description of the project. */
 export function about(plan: Plan): string {
   return plan.description ?? "";
 }
 
-/** What somebody wants, in his own words. */
+/** The brief, word for word. */
 export const brief = (text: string): string => fence("brief", text);
 
-/** What a made plan's waves must pass. */
+/** The gates that the waves of a made plan have to pass. */
 export function gatesOfPlans(plan: Plan): string {
   const critic = Object.hasOwn(plan.agents, "critic")
     ? "checks of the files themselves, and a reviewer who reads every change"
@@ -37,7 +37,7 @@ Tasks that wait for nothing are done at the same time, at most ${plan.limits.tas
 What fails goes to a fixer, at most twice. Only then does the next wave begin, on that tree.`;
 }
 
-/** Why the plan before was not taken. */
+/** Why the previous plan was rejected. */
 export function earlierPlan(earlier: EarlierPlan | null): string {
   if (earlier === null) return "";
   const [heading, label] = {
@@ -107,7 +107,7 @@ export function conflicts(list: TaskContext["conflicts"]): string {
   return `## Conflicts with other work\n\nAn earlier attempt was finished but could not be joined: others changed the same paths. Their work is in your tree now; keep it and do your task on top of it.\n\n${parts.join("\n\n")}`;
 }
 
-/** One finding a line: severity, place, message. */
+/** Lists findings, one per line: severity, place, message. */
 export function findings(list: readonly Finding[]): string {
   if (list.length === 0) return "Nothing was named; see the output below.";
   const lines = list.slice(0, mostFindings).map((finding) => {
@@ -118,7 +118,7 @@ export function findings(list: readonly Finding[]): string {
   return fence("findings", lines.join("\n"));
 }
 
-/** Findings by number, from 1, with all they say: somebody else is to judge them. */
+/** Numbers findings from 1 and prints them in full, for another agent to judge. */
 export function numberedFindings(list: readonly Finding[]): string {
   const lines = list.map((finding, index) => {
     const place = finding.file === null ? "" : ` ${finding.file}${finding.line === null ? "" : `:${finding.line}`}`;
@@ -134,7 +134,7 @@ export function command(line: string | null, outputTail: string): string {
   return parts.length === 0 ? "" : `## How it was found\n\n${parts.join("\n\n")}`;
 }
 
-/** What a gate's own checks said, for whoever is to add to them. */
+/** The result of a gate's own checks, for the agent that may add more. */
 export function outcome(gate: string, { verdict, command, exitCode, outputTail }: ChecksContext["outcome"]): string {
   const heading = "## What the gate has checked itself";
   if (verdict === "absent") return `${heading}\n\nThe ${gate} gate has nothing of its own to run here.`;
@@ -144,7 +144,7 @@ export function outcome(gate: string, { verdict, command, exitCode, outputTail }
   return [heading, line, ...output].join("\n\n");
 }
 
-/** What the work of a wave was meant to do. */
+/** The purpose of a wave's work. */
 export function tasks(list: readonly PlanTask[]): string {
   if (list.length === 0) return "";
   const parts = list.map((task) => {
@@ -167,7 +167,7 @@ export function diff(text: string): string {
 
 function files(label: string, paths: readonly string[]): string {
   if (paths.length === 0) return "";
-  // Git allows newlines in names; quoted, each stays on its line.
+  // Git allows newlines in names. Quoting keeps each name on its line.
   const lines = paths
     .slice(0, mostFiles)
     .map((path) => (/[\u0000-\u001f"\\]/.test(path) ? JSON.stringify(path) : path));
@@ -175,7 +175,7 @@ function files(label: string, paths: readonly string[]): string {
   return fence(label, lines.join("\n"));
 }
 
-/** Code within a line, whatever backticks it holds. */
+/** Inline code, even if the text contains backticks. */
 function code(text: string): string {
   const line = oneLine(text);
   const longest = Math.max(0, ...[...line.matchAll(/`+/g)].map((run) => run[0].length));

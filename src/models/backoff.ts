@@ -1,4 +1,4 @@
-/** Too many requests, and the ways in which providers say that they are overloaded. */
+/** Status codes for too many requests or an overloaded provider. */
 export const isBusy = (status: number): boolean => status === 429 || status === 529 || status === 503;
 
 const firstWaitMs = 1_000;
@@ -7,20 +7,20 @@ const longestWaitMs = 60_000;
 export interface Backoff {
   /**
    * Resolves when the provider may be called; all its calls wait together. Rejects when the signal
-   * is given.
+   * aborts.
    */
   ready(provider: string, call: { readonly owner: string; readonly signal: AbortSignal }): Promise<void>;
-  /** How many calls of this owner wait for a provider now. */
+  /** How many calls of this owner are waiting for a provider. */
   waiting(owner: string): number;
   /**
-   * The provider said that it is busy; `retryAfter` is the header. How long is waited now, in
+   * Records that the provider is busy; `retryAfter` is the header. Returns the wait in
    * milliseconds.
    */
   busy(provider: string, retryAfter: string | null): number;
   calm(provider: string): void;
 }
 
-/** What one call is told, all calls of that provider heed: tasks wait, they do not fail. */
+/** Makes all calls to a provider back off together: tasks wait instead of failing. */
 export function createBackoff(now: () => number = Date.now): Backoff {
   const waits = new Map<string, { until: number; lastMs: number }>();
   const waiting = new Set<{ readonly owner: string }>();
@@ -40,7 +40,7 @@ export function createBackoff(now: () => number = Date.now): Backoff {
     waiting: (owner) => [...waiting].filter((call) => call.owner === owner).length,
     busy(provider, retryAfter) {
       const before = waits.get(provider);
-      // Calls that were under way together are told the same: that counts once.
+      // Several calls in flight may get the same answer; count it once.
       const leftMs = (before?.until ?? 0) - now();
       const asked = askedMs(retryAfter, now());
       if (leftMs > 0 && (asked === null || asked <= leftMs)) return leftMs;
@@ -52,7 +52,7 @@ export function createBackoff(now: () => number = Date.now): Backoff {
   };
 }
 
-/** Seconds or a date (RFC 9110, 10.2.3); at most ten minutes. */
+/** Parses seconds or a date (RFC 9110, 10.2.3); at most ten minutes. */
 function askedMs(retryAfter: string | null, nowMs: number): number | null {
   if (retryAfter === null) return null;
   const ms = /^\d+(\.\d+)?$/.test(retryAfter) ? Number(retryAfter) * 1000 : Date.parse(retryAfter) - nowMs;

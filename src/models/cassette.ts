@@ -12,9 +12,9 @@ const answerSchema = z.object({
 });
 
 /**
- * A folder of answers, one file a call: the n-th call of an owner (`api #1`) to a path, which is
- * the same whenever the build is run again, while what a request says holds ids, times and paths
- * that are not.
+ * Keeps answers in a folder, one file per call. The key is the n-th call of an owner (`api #1`) to
+ * a path, because that is the same in every run, while requests contain ids, times and paths that
+ * differ.
  */
 export function createCassette(folder: string, mode: "record" | "replay"): Cassette {
   const calls = new Map<string, number>();

@@ -1,4 +1,4 @@
-// A call that costs: reserved before it is made, counted when it is over.
+// A call that costs money: reserved before it is made, settled when it is over.
 //
 // P1. A call is made only when its worst case is reserved (W10), and settled once, however it ends.
 import { messageOf } from "../domain/errors.ts";
@@ -17,7 +17,7 @@ export interface CallParts {
   readonly warn: (message: string) => void;
 }
 
-/** How long a call waits for a busy provider before it is told so. */
+/** How long a call waits for a busy provider before it gets an error. */
 const longestPauseMs = 30 * 60_000;
 
 /** Makes a call within its build's budget. */
@@ -44,8 +44,8 @@ export async function passMetered(
 }
 
 /**
- * What the provider never had cost nothing; of what it had and did not answer only the question is
- * known.
+ * Estimates a call that broke off. A call that never reached the provider cost nothing; if there
+ * was no answer, only the size of the request is known.
  */
 function unanswered({ wasSent, likelyInputTokens: inputTokens }: Call, error: unknown): Settlement {
   const outcome = { httpStatus: null, error: messageOf(error) };
@@ -54,13 +54,13 @@ function unanswered({ wasSent, likelyInputTokens: inputTokens }: Call, error: un
   return { status: "cut", usage, isEstimated: true, ...outcome };
 }
 
-/** More than was granted it cannot have taken. */
+/** Caps usage at the amount reserved. */
 const atMost = ({ usage, ...settlement }: Settlement, outputTokens: number): Settlement => ({
   ...settlement,
   usage: usage && { ...usage, outputTokens: Math.min(usage.outputTokens, outputTokens) },
 });
 
-/** Makes the call and passes its answer on; waits with all others while the provider is busy. */
+/** Makes the call and relays its answer; waits with all other calls while the provider is busy. */
 export async function passOn(parts: CallParts, call: Call, body: Record<string, unknown> | null): Promise<Settlement> {
   const { backoff, cassette } = parts;
   const { owner, provider, path } = call;
@@ -82,6 +82,6 @@ export async function passOn(parts: CallParts, call: Call, body: Record<string, 
   }
 }
 
-/** A call that was answered is counted, also when its answer cannot be written down. */
+/** Settles an answered call, even if its answer could not be recorded. */
 const keepAnswer = async ({ cassette, warn }: CallParts, call: CassetteCall, answer: CassetteAnswer) =>
   cassette?.keep(call, answer).catch((error: unknown) => warn(`the cassette is not whole: ${messageOf(error)}`));

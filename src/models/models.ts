@@ -21,24 +21,22 @@ export interface ModelsOptions {
   readonly ids: IdSource;
   readonly now: () => Date;
   readonly providers: readonly ModelProvider[];
-  /** What a person says models cost. */
+  /** Prices set by a person. */
   readonly prices: PriceTable;
-  /** What providers publish; absent: what came with this version. */
+  /** Published prices; default: the list that came with this version. */
   readonly published?: PriceList;
   readonly cassette: Cassette | null;
   readonly warn: (message: string) => void;
-  /**
-   * How long a provider may still say what a call took whose agent hung up; absent: the usual time.
-   */
+  /** How long to keep listening for usage after an agent hung up; default: the usual time. */
   readonly drainMs?: number;
 }
 
 const takeOverMs = 500;
 
 /**
- * What a model costs: as a person says it, or else as its provider publishes it. A model that is
- * newer than the list is counted like the nearest one of its family, and a person is told so once.
- * Of a subscription nobody knows it.
+ * Finds the price of a model: a person's price, or else the published one. A model newer than the
+ * list is priced like the nearest one of its family, with one warning. The price of a subscription
+ * is unknown.
  */
 function createPricing({ prices, published = shippedPrices, providers, warn }: ModelsOptions, told: Set<string>) {
   return (provider: string, model: string): Price | null => {
@@ -59,7 +57,7 @@ function createPricing({ prices, published = shippedPrices, providers, warn }: M
   };
 }
 
-/** Models for agents: tokens, and the proxy that knows what they are worth. */
+/** Creates tokens for agents and the proxy that accepts them. */
 export function createModels(options: ModelsOptions): Models {
   const { store, providers } = options;
   const told = new Set<string>();
@@ -79,7 +77,7 @@ export function createModels(options: ModelsOptions): Models {
       if (sockets.has(socketPath) || isClosed) return;
       const { cassette, warn } = options;
       const make = async (): Promise<ProxyServer> => {
-        // Nobody answers there, so what is open is nobody's.
+        // No process answers there, so its open calls are dead.
         await ledger.settleLeft(projectId);
         const drainMs = options.drainMs ?? null;
         return createProxyServer({
@@ -116,7 +114,7 @@ interface HeldSocket {
   close(): Promise<void>;
 }
 
-/** Listens on the socket as soon as nobody else answers there; one process of several does. */
+/** Listens on the socket as soon as no other process answers there; only one process does. */
 function holdSocket(make: () => Promise<ProxyServer>, place: string, warn: (message: string) => void): HeldSocket {
   let isClosed = false;
   let timer: NodeJS.Timeout | null = null;
@@ -125,10 +123,10 @@ function holdSocket(make: () => Promise<ProxyServer>, place: string, warn: (mess
   let folder: FileHandle | null = null;
   const look = async (): Promise<void> => {
     folder ??= await open(dirname(place), constants.O_RDONLY | constants.O_DIRECTORY);
-    // A socket's path is limited to about 100 bytes; by way of an open folder it is short however
-    // deep that lies.
+    // A socket's path is limited to about 100 bytes. A path through an open folder is short at any
+    // depth.
     const path = process.platform === "linux" ? `/proc/self/fd/${folder.fd}/${basename(place)}` : place;
-    // Two that begin at once may both listen, the first one where nobody finds it any more.
+    // Two processes that start at once may both listen, but then clients cannot find the first.
     if (server !== null && (await inodeOf(path)) === mine) return;
     if (server !== null) await stopListening(server);
     server = null;
@@ -137,7 +135,7 @@ function holdSocket(make: () => Promise<ProxyServer>, place: string, warn: (mess
     await rm(path, { force: true });
     if (!(await listens(made.server, path))) return;
     server = made;
-    // Who runs inside is another user where we are root; a token is what counts.
+    // If we are root, jobs run as another user. The token is what protects the socket.
     await chmod(path, 0o666);
     mine = await inodeOf(path);
   };
@@ -167,14 +165,14 @@ const inodeOf = (path: string): Promise<number | null> =>
     () => null, // Somebody removed it.
   );
 
-/** False when another process was quicker. */
+/** Returns false when another process was quicker. */
 const listens = (server: Server, path: string): Promise<boolean> =>
   new Promise((resolve) => {
     server.once("error", () => resolve(false));
     server.listen(path, () => resolve(true));
   });
 
-/** Over when every call that was under way is counted. */
+/** Resolves when every open call is settled. */
 async function stopListening({ server, counted }: ProxyServer): Promise<void> {
   const closed = new Promise<void>((resolve) => server.close(() => resolve()));
   server.closeAllConnections();

@@ -1,7 +1,6 @@
-// One call of an agent's on its way to the provider.
+// One call of an agent on its way to the provider.
 //
-// P3. Of what an agent sent as headers nothing is passed on but what the provider's versioning
-// needs.
+// P3. None of the agent's headers are forwarded except those that select the provider's version.
 import { type IncomingMessage, request as plainRequest, type ServerResponse } from "node:http";
 import { request as secureRequest } from "node:https";
 import type { Api } from "./apis.ts";
@@ -16,21 +15,19 @@ export interface Call {
   readonly response: ServerResponse;
   /** The agent hung up. */
   readonly gone: AbortSignal;
-  /** What the provider still says is not waited for any more. */
+  /** Stop listening to the provider. */
   readonly cut: AbortSignal;
-  /** Its agent did not ask what it took: an event of a stream that says so is for us alone. */
+  /** The agent did not request usage, so remove the event that reports it from the stream. */
   readonly hidesUsage: boolean;
-  /** What a request of this size most likely takes; 0: it costs nothing. */
+  /** The likely cost of a request of this size; 0 if it is free. */
   readonly likelyInputTokens: number;
-  /** Whether the provider has all of it, and may be at work: what then breaks off may cost. */
+  /** Whether the provider has the whole request and may be working: breaking off now may cost. */
   wasSent: boolean;
 }
 
-/** How long a provider may say nothing at all. */
+/** How long a provider may stay silent. */
 const silenceMs = 10 * 60_000;
-/**
- * Which version of its interface an agent speaks; everything else of its headers is its own affair.
- */
+/** The headers that select a version of the interface; all others stay with the agent. */
 const passedHeaders = ["accept", "anthropic-version", "anthropic-beta", "openai-beta"];
 
 export function send(call: Call, body: object | null): Promise<IncomingMessage> {
@@ -43,7 +40,7 @@ export function send(call: Call, body: object | null): Promise<IncomingMessage> 
   });
   const headers = {
     ...Object.fromEntries(passed),
-    // A provider's own word on its features goes on top of what the agent asks for.
+    // Our settings for a provider's features are added to those the agent requests.
     ...withBeta(provider.headers, headerOf(incoming, "anthropic-beta")),
     ...(payload === null ? {} : { "content-type": "application/json", "content-length": payload.length }),
   };
@@ -67,8 +64,8 @@ function withBeta(headers: Readonly<Record<string, string>>, asked: string | nul
 const longestRefusalBytes = 64 * 1024;
 
 /**
- * In seconds, how long a busy provider asks to be left alone: in a header, or as Google's
- * interfaces say it.
+ * Reads how many seconds a busy provider asks us to wait, from a header or from Google's error
+ * body.
  */
 export async function askedWait(reply: IncomingMessage): Promise<string | null> {
   let text = "";
@@ -77,7 +74,7 @@ export async function askedWait(reply: IncomingMessage): Promise<string | null> 
       if (text.length < longestRefusalBytes) text += chunk.toString("latin1");
     }
   } catch {
-    // That it is busy is known; a refusal that is cut off says no more.
+    // The status already says that it is busy; a truncated body adds nothing.
   }
   return headerOf(reply, "retry-after") ?? /"retryDelay"\s*:\s*"(\d+(\.\d+)?)s"/.exec(text)?.[1] ?? null;
 }

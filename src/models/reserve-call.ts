@@ -1,4 +1,4 @@
-// What a call may take, and whether a budget has room for it now, later or never.
+// Computes a call's worst case and whether a budget has room for it now, later or never.
 //
 // W10. Each call reserves its worst case in one row-locked update before it is made.
 import type { IdSource } from "../domain/ids.ts";
@@ -13,7 +13,7 @@ interface ReserveParts {
   readonly priceOf: (provider: string, model: string) => Price | null;
 }
 
-/** Other calls hold what it needs: it is written down as waiting. */
+/** Other calls hold the room it needs, so it is recorded as waiting. */
 interface Waits {
   readonly waitingId: string;
 }
@@ -23,8 +23,8 @@ export type Attempted = Granted | Waits;
 const micro = 1_000_000;
 
 /**
- * Nearly every call has room for all it asks for, which takes one statement. Null: this one has
- * not, or is the first.
+ * Reserves the full request in one statement, which works for nearly every call. Null when there is
+ * too little room or no row yet.
  */
 export async function reserveWhole(parts: ReserveParts, reservation: Reservation): Promise<Granted | null> {
   const { owner, provider, model, outputTokens } = reservation;
@@ -37,14 +37,13 @@ export async function reserveWhole(parts: ReserveParts, reservation: Reservation
 }
 
 interface ReserveOrWaitParts extends ReserveParts {
-  /** Settles calls whose owners are gone; the row after that. */
+  /** Settles calls whose owners are gone and returns the row. */
   readonly settleGone: (transaction: StoreTransaction, spending: BuildSpendingRow) => Promise<BuildSpendingRow>;
 }
 
 /**
- * Reserves all that is asked for; or what is left, when no other call is under way; or waits, when
- * others may give back what this one needs. A call is refused only when what is really spent leaves
- * no room for it.
+ * Reserves the full request; or the rest of the budget, when no other call is open; or waits, while
+ * other calls may free room. Refuses a call only when actual spending leaves no room for it.
  */
 export async function reserveOrWait(
   transaction: StoreTransaction,
@@ -78,7 +77,7 @@ export async function reserveOrWait(
   return { callId: call.id, outputTokens };
 }
 
-/** Writes a call down as waiting, for people to see; once. */
+/** Records a call as waiting, once, for people to see. */
 async function wait(
   transaction: StoreTransaction,
   parts: ReserveParts,
@@ -90,14 +89,14 @@ async function wait(
   return { waitingId: call.id };
 }
 
-/** A call for which nothing is reserved yet. */
+/** A call without a reservation. */
 export const waitingCallOf = (parts: ReserveParts, reservation: Reservation): ModelCallInsert => ({
   ...callOf(parts, reservation, { price: null, outputTokens: 0 }),
   status: "waiting",
   reservedTokens: 0,
 });
 
-/** The call at its worst, when its answer may take so much. */
+/** The call's worst case, for an answer of this many tokens. */
 function callOf(
   { ids, now }: ReserveParts,
   reservation: Reservation,
