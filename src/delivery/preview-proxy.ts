@@ -2,39 +2,39 @@ import { createServer as createHttpServer, get, type IncomingMessage, type Serve
 import { createServer, type Server, type Socket } from "node:net";
 import { type Duplex, pipeline } from "node:stream";
 
-/** A port of this machine behind which a preview in a sandbox answers. */
+/** A port on this machine that forwards to a preview in a sandbox. */
 export interface PreviewProxy {
   readonly port: number;
-  /** Without a path: `http://127.0.0.1:4711`. */
+  /** The URL without a path: `http://127.0.0.1:4711`. */
   readonly origin: string;
   /** Ends every connection. Safe to call twice. */
   close(): Promise<void>;
 }
 
-/** A connection into the sandbox, or why there is none. */
+/** A connection into the sandbox, or the reason there is none. */
 export type Reach =
   | { readonly kind: "connected"; readonly connection: Duplex }
   | { readonly kind: "starting" | "over"; readonly why: string };
 
 export interface PreviewProxyOptions {
-  /** Connects to the preview; called once for each connection that somebody opens. */
+  /** Connects to the preview; called once per incoming connection. */
   reach(): Promise<Reach>;
-  /** Called when somebody sends something through a connection that is open already. */
+  /** Called when data arrives on an open connection. */
   used?(): void;
-  /** 0, the default: any free port. Rejects with EADDRINUSE when it is taken. */
+  /** 0, the default, takes any free port. Rejects with EADDRINUSE when the port is taken. */
   readonly port?: number;
 }
 
 /**
- * Opens a port on loopback; each connection to it is joined to one into the sandbox, or told why
- * there is none.
+ * Opens a port on loopback. Each connection to it is piped into the sandbox, or gets the reason why
+ * not.
  */
 export async function openPreviewProxy({ reach, used, port = 0 }: PreviewProxyOptions): Promise<PreviewProxy> {
   const open = new Set<Socket>();
   const server = createServer({ allowHalfOpen: true, pauseOnConnect: true }, (socket) => {
     open.add(socket);
     socket.once("close", () => open.delete(socket));
-    // A connection that breaks tells its own two ends; nobody else waits for it.
+    // Both ends see a broken connection; nothing else waits for it.
     socket.on("error", () => socket.destroy());
     reach()
       .catch((): Reach => ({ kind: "starting", why: "it cannot be reached just now" }))
@@ -72,8 +72,8 @@ function join(socket: Socket, inside: Duplex): void {
 }
 
 /**
- * Answers the requests of this connection with 503, or 502 when nothing will start again, then ends
- * it.
+ * Answers this connection's requests with 503, or 502 if the preview will not start again, then
+ * closes it.
  */
 function tellWhy(socket: Socket, { kind, why }: Exclude<Reach, { kind: "connected" }>): void {
   const answerer = createHttpServer((request, response) => answer(request, response, kind, why));
@@ -107,7 +107,7 @@ ${isStarting ? `<meta http-equiv="refresh" content="${retryAfterS}">` : ""}
 const escapeHtml = (text: string): string =>
   text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;").replaceAll('"', "&quot;");
 
-/** The status a URL answers with; null when nothing answers in time. */
+/** Returns the status of a URL; null when it does not answer in time. */
 export function statusOf(url: string, timeoutMs: number): Promise<number | null> {
   return new Promise((resolve) => {
     const request = get(url, { agent: false, timeout: timeoutMs }, (response) => {

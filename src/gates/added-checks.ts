@@ -28,7 +28,7 @@ const checkSchema = z.object({
 });
 const proposalSchema = z.object({ checks: z.array(checkSchema).max(most.checks) });
 
-/** What a gate's agent hands in, as a JSON schema. */
+/** The JSON schema of a gate agent's result. */
 export const checksJsonSchema = {
   type: "object",
   properties: {
@@ -62,15 +62,18 @@ export const checksJsonSchema = {
 const remedy = 'write { "checks": [{ "name", "command", "why" }] }, at most ten';
 
 /**
- * The checks of a gate agent's result file. Fails with `usage` and every problem of the file when
- * it is not of the schema.
+ * Reads the checks of a gate agent's result file. Fails with `usage` and every problem when it does
+ * not match the schema.
  */
 export const parseChecks = (resultFile: string): ProposedCheck[] =>
   readResult(resultFile, proposalSchema, remedy, "its").checks;
 
 const mostPaths = 40;
 
-/** Words of a command that may be paths below the tree's root, without quotes and leading `./`. */
+/**
+ * Finds words of a command that may be paths below the tree's root, without quotes and a leading
+ * `./`.
+ */
 export function pathsIn(command: string): string[] {
   const found = command
     .split(/[\s'"`;|&<>(){}=,:]+/)
@@ -80,8 +83,7 @@ export function pathsIn(command: string): string[] {
 }
 
 /**
- * Judges a check that we ran: it passed, or failed with an exit code of its own; whatever else was
- * not a check.
+ * Judges a check that we ran: it passed, failed with its own exit code, or was not a valid check.
  */
 export function judgeAddedCheck(request: AddedCheckRequest): JudgedCheck {
   const { check, stage, output, sha, jobEnd } = request;
@@ -91,7 +93,7 @@ export function judgeAddedCheck(request: AddedCheckRequest): JudgedCheck {
   const judged = judgeCommand({ sha, command: check.command, stage, output, junit: [], minTests: null });
   const { exitCode, durationMs, outputTail } = judged.evidence;
   const ran = { exitCode, durationMs, outputTail };
-  // An added check is judged by its exit code: what it prints is its own affair.
+  // An added check is judged by its exit code; we ignore its output.
   if (exitCode === 0 && !judged.evidence.timedOut)
     return { result: { ...ran, outcome: "passed", note: null }, findings: [] };
   const note = whyNoCheck(request, stage, judged);
@@ -99,13 +101,16 @@ export function judgeAddedCheck(request: AddedCheckRequest): JudgedCheck {
   return { result: { ...ran, outcome: "failed", note: null }, findings: findingsOf(request, judged) };
 }
 
-/** Why what did not pass was no check of the commit; null: it was one, and failed. */
+/**
+ * Explains why a check that did not pass says nothing about the commit; null if it was valid and
+ * failed.
+ */
 function whyNoCheck(request: AddedCheckRequest, stage: StageState, judged: GateResult): string | null {
   const lacking = lackOf(request);
   if (lacking !== null) return lacking;
   if (stage.outOfMemory) return "it ran out of memory";
   if (judged.verdict === "failed") return isEnded(judged.evidence.exitCode) ? "it was ended before its end" : null;
-  // The command is told beside it, as is that it could not be run.
+  // The report already shows the command and that it could not run.
   const { command } = request.check;
   const said = judged.findings[0]?.message ?? judged.reason;
   return said === null
@@ -116,13 +121,14 @@ function whyNoCheck(request: AddedCheckRequest, stage: StageState, judged: GateR
 function findingsOf({ check, output }: AddedCheckRequest, { evidence, findings }: GateResult): Finding[] {
   const { name, why, command } = check;
   const told = failure("added-check", `${name} (${why}): exit ${evidence.exitCode} of ${command}`);
-  // That it printed nothing is no news.
+  // Missing output needs no mention.
   const more = output.trim() === "" ? findings.filter(({ rule }) => rule !== "command-failed") : findings;
   return [told, ...more.map((finding) => ({ ...finding, message: `${name}: ${finding.message}` }))];
 }
 
 /**
- * By SIGKILL or SIGTERM, also as a shell tells of it: for want of memory, or by whoever ends jobs.
+ * Whether SIGKILL or SIGTERM ended it, also as reported by a shell: out of memory, or stopped from
+ * outside.
  */
 const isEnded = (exitCode: number | null): boolean => exitCode === null || exitCode === 137 || exitCode === 143;
 
@@ -133,14 +139,11 @@ const notRun = (note: string): JudgedCheck => ({
 
 const saysMissing = /no such file|cannot find|can't open|cannot open|could not find|not found|does not exist|ENOENT/i;
 
-/**
- * What a failing check lacked that its agent had, in words; null when it lacked nothing of the
- * kind.
- */
+/** Names the files that a failing check lacked but its agent had; null if there are none. */
 function lackOf({ check, missing, output }: AddedCheckRequest): string | null {
   const [path] = missing;
   if (path !== undefined) return `it needs ${path}, which its agent had made for itself`;
-  // Each job has temporary files of its own.
+  // Each job has its own temporary files.
   const temporary = check.command.match(/\/(?:var\/)?tmp\/[\w.@+/-]+/g) ?? [];
   const lines = outputLines(output).filter((line) => saysMissing.test(line));
   const named = temporary.find((place) => lines.some((line) => line.includes(place)));

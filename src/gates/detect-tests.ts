@@ -15,8 +15,8 @@ const packageSchema = z.object({
 type Package = z.infer<typeof packageSchema>;
 
 /**
- * The command that runs a repository's tests, by its files: package.json, then pytest, go, cargo,
- * make. Null when there is nothing to run, such as a test script in a package that has no test yet.
+ * Detects the command that runs a repository's tests from its files: package.json, then pytest, go,
+ * cargo, make. Null when there is nothing to run, such as a test script in a package without tests.
  */
 export async function detectTests(reader: CommitReader): Promise<DetectedTests | null> {
   const files = await reader.list();
@@ -60,8 +60,8 @@ function packageManager(tree: Tree, manifest: Package): "npm" | "pnpm" | "yarn" 
 }
 
 /**
- * A test file by convention, or a script that names a file or folder of the tree, itself or through
- * other scripts.
+ * Matches a test file by convention, or a script that names a file or folder of the tree, directly
+ * or through other scripts.
  */
 function hasSomethingToRun(tree: Tree, manifest: Package, script: string, seen: readonly string[] = ["test"]): boolean {
   if ([...tree.paths].some((path) => isTestFile(path))) return true;
@@ -83,7 +83,7 @@ const detectPytest: Detector = async (tree) => {
   const python = [...tree.paths].filter((path) => path.endsWith(".py") && !isInstalled(path));
   const found: DetectedTests = { command: "python3 -m pytest -q", runner: "pytest" };
   if (python.some((path) => /(?:^|\/)(?:test_[^/]*|[^/]*_test)\.py$/.test(path))) return found;
-  // Other names count only where a configuration says so.
+  // Other names count only if a configuration lists them.
   const config = await pytestConfig(tree);
   const names = /python_files|doctest-modules|doctest_modules/.test(config);
   return python.length > 0 && names ? found : null;
@@ -123,7 +123,7 @@ const detectCargo: Detector = async (tree) => {
 };
 
 const detectMake: Detector = async (tree) => {
-  // The order in which make itself looks.
+  // The order in which make searches.
   for (const path of ["GNUmakefile", "makefile", "Makefile"]) {
     const text = await readText(tree, path);
     if (text !== null) return /^test[ \t]*::?(?!=)/m.test(text) ? { command: "make test", runner: "make" } : null;

@@ -3,8 +3,8 @@ import type { Finding } from "../domain/finding.ts";
 import { repositoryPath, treeRelative } from "./text.ts";
 
 /**
- * Equal for the same findings whatever their order, places and run times (W7). Digits inside a name
- * (`test_2`) stay, since they tell one test from another.
+ * Returns the same text for the same findings, whatever their order, places and run times (W7).
+ * Digits inside a name (`test_2`) stay, because they distinguish tests.
  */
 export function fingerprint(findings: readonly Finding[]): string {
   const parts = findings.map((finding) => {

@@ -13,7 +13,7 @@ import { staticChecks } from "./static/static-checks.ts";
 import { isWeakenedTest } from "./static/weakened-tests.ts";
 import { syntaxChecks, syntaxFindings } from "./syntax-stages.ts";
 
-/** The judgement of gates. Holds no state. */
+/** Creates the judge of gates. It holds no state. */
 export function createGates(): Gates {
   return {
     detectTests,

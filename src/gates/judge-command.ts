@@ -8,9 +8,7 @@ import { findFailures } from "./failures/find-failures.ts";
 import type { CommandVerdictRequest, GateResult } from "./port.ts";
 import { outputLines, outputTail } from "./text.ts";
 
-/**
- * Judges a command that was run (W6): what could not be judged is `inconclusive` and never passes.
- */
+/** Judges a command's run (W6). A run that cannot be judged is `inconclusive` and never passes. */
 export function judgeCommand(given: CommandVerdictRequest): GateResult {
   const request = withReport(given);
   const tests = given.report === undefined ? countTests(given.output, given.junit) : countReport(given.report);
@@ -25,7 +23,7 @@ export function judgeCommand(given: CommandVerdictRequest): GateResult {
   return judgeAgainstEarlier(request, evidence);
 }
 
-/** The failures in the report that the plan asks for count as well. */
+/** Failures in the report that the plan requires count as well. */
 function withReport(request: CommandVerdictRequest): CommandVerdictRequest {
   const { report } = request;
   if (report === undefined || report.text === null || report.format !== "junit") return request;
@@ -35,7 +33,8 @@ function withReport(request: CommandVerdictRequest): CommandVerdictRequest {
 const reportVariable = "$WAVESMITH_REPORT";
 
 /**
- * What the reports hold against a command that ended with 0: an exit code is easily lost or forged.
+ * Returns the contradictions in the reports of a command that exited with 0, because an exit code
+ * is easily lost or forged.
  */
 function reportFaults({ output, junit, report, oddReports = [] }: CommandVerdictRequest): string[] {
   const tap = report?.format === "tap" && report.text !== null ? reportedFailures(report.text, []) : [];
@@ -49,7 +48,7 @@ function failedInReport(request: CommandVerdictRequest, evidence: Evidence, faul
   return { verdict: "failed", evidence, findings: [failure("reported-failure", message), ...tests], reason: null };
 }
 
-/** Fewer tests than on the wave's base: those that are gone cannot fail. */
+/** Fewer tests than on the wave's base, because a removed test cannot fail. */
 function judgeAgainstEarlier(request: CommandVerdictRequest, evidence: Evidence): GateResult {
   const passed: GateResult = { verdict: "passed", evidence, findings: [], reason: null };
   if (request.earlier == null) return passed;
@@ -98,17 +97,16 @@ const notFound =
   /^\S+: (?:\d+: |line \d+: )?\S+: (?:command )?not found|: \S+: (?:command )?not found|: command not found: |make: \S+: No such file or directory$|No module named (?:pytest|nose|tox)\b|^error: no such command/;
 
 /**
- * The line in which a shell, or an interpreter asked for its test runner, says that there is no
- * such program.
+ * Finds the line in which a shell, or an interpreter given a test runner, reports a missing
+ * program.
  */
 function missingProgram(output: string): string | null {
   return outputLines(output).findLast((line) => notFound.test(line)) ?? null;
 }
 
 /**
- * 126 and 127 say so themselves. npm passes them on; pnpm, yarn and make end otherwise, but tell
- * that their shell ended so. A test that fails because a program it calls is missing is a failing
- * test.
+ * 126 and 127 are clear. npm passes them on; pnpm, yarn and make exit with another code but report
+ * the shell's. A test that fails because it calls a missing program is a failing test.
  */
 function isCommandNotFound(request: CommandVerdictRequest): boolean {
   const { exitCode, error } = request.stage;
@@ -134,7 +132,7 @@ function failed(request: CommandVerdictRequest, evidence: Evidence): GateResult 
   return { verdict: "failed", evidence, findings, reason: null };
 }
 
-/** pytest ends with 5; vitest, jest and mocha with 1 and these words. */
+/** pytest exits with 5; vitest, jest and mocha with 1 and these messages. */
 function foundNoTests(request: CommandVerdictRequest): boolean {
   if (request.stage.exitCode === 5 && /no tests ran|\bdeselected\b|NO TESTS RAN/.test(request.output)) return true;
   return /^\s*(?:No test (?:suite )?files found|No tests found|Error: No test files found|Error: No tests found)/m.test(
@@ -142,9 +140,7 @@ function foundNoTests(request: CommandVerdictRequest): boolean {
   );
 }
 
-/**
- * What is wrong with the number of tests that ran; null when nothing is. Skipped tests did not run.
- */
+/** Explains a wrong number of tests; null when it is right. Skipped tests did not run. */
 function lackOfTests(tests: TestCounts | null, { minTests, report }: CommandVerdictRequest): string | null {
   if (tests === null) {
     if (minTests === null || minTests === 0) return null;

@@ -10,7 +10,7 @@ import type { SecondVerdict } from "./second-look.ts";
 export type { EarlierCounts } from "./counts/fewer-tests.ts";
 export type { SortedReview } from "./review-scope.ts";
 
-/** Reads files of one commit; nothing of a live tree. */
+/** Reads files of one commit, never of a live tree. */
 export interface CommitReader {
   list(): Promise<{ path: string; mode: string; sizeBytes: number }[]>;
   read(path: string): Promise<Buffer | null>;
@@ -27,46 +27,38 @@ export interface GateFilesRequest {
   readonly changed: readonly ChangedFile[];
   readonly before: CommitReader;
   readonly after: CommitReader;
-  /**
-   * The commands of the gates and of setup; null stands for one that is detected from the files.
-   */
+  /** The commands of the gates and of setup; null stands for one detected from the files. */
   readonly commands: readonly (string | null)[];
 }
 
 /** A changed file that decides what a gate runs. */
 export interface GateFile {
   readonly file: string;
-  /** What it decides, for people. */
+  /** Its effect, for people. */
   readonly what: string;
-  /** Whether a task that may change tests may change it without naming it. */
+  /** Whether `mayChangeTests` permits the change without a name in `writes`. */
   readonly aboutTests: boolean;
-  /** Whether there was nothing of the kind before. */
+  /** Whether the project had no such file before. */
   readonly isNew: boolean;
 }
 
 export interface StaticCheckRequest {
-  /** What changed between the wave's base and its head. */
+  /** The change between the wave's base and its head. */
   readonly changed: readonly ChangedFile[];
-  /** Values of the secrets the agents were given, by name: none may be in a file. */
+  /** The values of the agents' secrets, by name: no file may contain one. */
   readonly secrets: Readonly<Record<string, string>>;
   readonly before: CommitReader;
   readonly after: CommitReader;
-  /** What each joined task (or fix) changed, with what it had declared. */
+  /** The changes of each joined task (or fix), with its declared writes. */
   readonly changes: readonly {
     readonly taskKey: string;
     readonly writes: readonly string[] | null;
     readonly mayChangeTests: boolean;
     readonly files: readonly string[];
   }[];
-  /**
-   * What tasks and fixes changed that agents read as instructions, and whether it was declared by
-   * name.
-   */
+  /** Changes to files that instruct agents, and whether a declared glob names each. */
   readonly agentFiles: readonly { readonly taskKey: string; readonly file: string; readonly declared: boolean }[];
-  /**
-   * What they changed that decides what a gate runs, and why each was let through; null: it should
-   * not have been.
-   */
+  /** Changes to gate files, and why each was allowed; null if it should have been refused. */
   readonly gateFiles?: readonly {
     readonly taskKey: string;
     readonly file: string;
@@ -75,22 +67,19 @@ export interface StaticCheckRequest {
   }[];
 }
 
-/**
- * A stage for the sandbox that checks the syntax of changed files in a language we cannot parse
- * here.
- */
+/** A sandbox stage that checks the syntax of changed files in a language we cannot parse here. */
 export interface SyntaxCheck {
   readonly name: string;
   readonly argv: readonly string[];
   readonly files: readonly string[];
 }
 
-/** A report that the plan asks the testing command for, outside the tree. */
+/** The report outside the tree that the plan requires of the testing command. */
 export interface TestReport {
   readonly format: "junit" | "tap";
-  /** Null: there is none that could be read. */
+  /** Null if there is no readable report. */
   readonly text: string | null;
-  /** Why what is there is no report; null when it is one, or nothing is there. */
+  /** Why the file is not a report; null if it is one, or if there is none. */
   readonly odd: string | null;
 }
 
@@ -102,13 +91,15 @@ export interface CommandVerdictRequest {
   readonly output: string;
   /** JUnit XML reports found in the tree after the run, by path. */
   readonly junit: readonly { path: string; xml: string }[];
-  /** Testing only: tests that must have run for a pass; null elsewhere. */
+  /** Testing only: the number of tests required for a pass; null elsewhere. */
   readonly minTests: number | null;
-  /** What the same gate counted on the wave's base; absent or null: nothing to compare with. */
+  /**
+   * The counts of the same gate on the wave's base; absent or null if there is nothing to compare.
+   */
   readonly earlier?: EarlierCounts | null;
-  /** Tests are counted from this report alone. */
+  /** Count tests from this report alone. */
   readonly report?: TestReport | undefined;
-  /** What lies at the usual places of reports and is none, such as a named pipe. */
+  /** Files at the usual paths of reports that are not reports, such as a named pipe. */
   readonly oddReports?: readonly string[];
 }
 
@@ -120,19 +111,19 @@ export interface GateResult {
   readonly reason: "command-not-found" | "too-few-tests" | "timed-out" | null;
 }
 
-/** As a gate's agent hands it in. */
+/** A check as submitted by a gate's agent. */
 export type ProposedCheck = Pick<AddedCheck, "name" | "command" | "why">;
 
 export interface AddedCheckRequest {
   readonly sha: string;
   readonly check: AddedCheck;
-  /** Null: the job ended before it. */
+  /** Null if the job ended before it. */
   readonly stage: StageState | null;
   /** The stage's output, secrets masked. */
   readonly output: string;
-  /** Of what the check needs, what its tree did not have. */
+  /** Paths that the check needs and its tree did not have. */
   readonly missing: readonly string[];
-  /** Why the job ended early, for checks that it did not come to. */
+  /** Why the job ended before this check ran. */
   readonly jobEnd: string | null;
 }
 
@@ -141,59 +132,57 @@ export interface JudgedCheck {
   readonly findings: Finding[];
 }
 
-/** The judgement of gates: pure but for reading commits. */
+/** Judges gates. Pure, except for reading commits. */
 export interface Gates {
   detectTests(reader: CommitReader): Promise<DetectedTests | null>;
   staticChecks(request: StaticCheckRequest): Promise<Finding[]>;
-  /** The changed files that decide what the gates run, where that has changed. */
+  /** Finds changed gate files whose deciding part changed. */
   gateFiles(request: GateFilesRequest): Promise<GateFile[]>;
   syntaxChecks(changed: readonly ChangedFile[]): SyntaxCheck[];
-  /** Findings from the output of a failed syntax check. */
+  /** Reads findings from the output of a failed syntax check. */
   syntaxFindings(check: SyntaxCheck, stage: StageState, output: string): Finding[];
   /**
-   * Judges a command that was run: exit 0 passes, 127 and too few tests are inconclusive, else
-   * failed with findings.
+   * Judges a command's run: exit 0 passes, 127 and too few tests are inconclusive, anything else
+   * fails with findings.
    */
   judgeCommand(request: CommandVerdictRequest): GateResult;
   /**
-   * Findings a critic agent wrote to its result file; throws `usage` with what is wrong when it is
-   * not of the schema.
+   * Reads the findings in a critic's result file. Throws `usage` with the problems when it does not
+   * match the schema.
    */
   parseReview(resultFile: string): Finding[];
-  /** What a critic hands in, as a JSON schema. */
+  /** The JSON schema of a critic's result. */
   readonly reviewSchema: unknown;
-  /** Sorts a critic's findings by whether they may block; the others are kept and say why not. */
+  /**
+   * Separates a critic's findings that may block from the others, which are kept with the reason.
+   */
   sortReview(findings: readonly Finding[], scope: ReviewScope): Promise<SortedReview>;
   /**
-   * What a second look says of each finding it was asked about, in their order; throws `usage` when
-   * it cannot be read.
+   * Reads a second look's verdict on each finding, in order. Throws `usage` when it cannot be read.
    */
   parseSecondLook(resultFile: string, asked: readonly Finding[]): SecondVerdict[];
-  /** What a second look hands in, as a JSON schema. */
+  /** The JSON schema of a second look's result. */
   readonly secondLookSchema: unknown;
-  /** A finding that is kept and cannot block, saying why. */
+  /** Marks a finding as unable to block, with the reason. */
   setAside(finding: Finding, why: string): Finding;
   /**
-   * The checks that a gate's agent hands in; throws `usage` with what is wrong when they are not of
-   * the schema.
+   * Reads the checks that a gate's agent submitted. Throws `usage` with the problems when they do
+   * not match the schema.
    */
   parseChecks(resultFile: string): ProposedCheck[];
-  /** What a gate's agent hands in, as a JSON schema. */
+  /** The JSON schema of a gate agent's result. */
   readonly checksSchema: unknown;
-  /** Words of a command that may be paths below the tree's root. */
+  /** Finds words of a command that may be paths below the tree's root. */
   pathsIn(command: string): string[];
-  /**
-   * Judges a check of a gate's agent that we ran: passed, failed with an exit code, or not a check
-   * at all.
-   */
+  /** Judges an added check that we ran: passed, failed with an exit code, or not a valid check. */
   judgeAddedCheck(request: AddedCheckRequest): JudgedCheck;
-  /** `failed` when a finding is at or above `block`. */
+  /** Returns `failed` when a finding is at or above `block`. */
   judgeFindings(findings: readonly Finding[], block: Severity): Verdict;
   /**
-   * Equal for the same findings, whatever their order, line numbers and run times (W7: the same
-   * findings twice end the fixes).
+   * Returns the same text for the same findings, whatever their order, line numbers and run times
+   * (W7: repeated findings end the fixes).
    */
   fingerprint(findings: readonly Finding[]): string;
-  /** Whether the finding is of a test that was deleted, reduced, switched off or made empty. */
+  /** Whether the finding is about a test that was deleted, reduced, switched off or emptied. */
   isWeakenedTest(finding: Finding): boolean;
 }

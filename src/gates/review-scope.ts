@@ -5,8 +5,8 @@ import { leastConfidence } from "./review.ts";
 import { repositoryPath } from "./text.ts";
 
 /**
- * A critic's findings: those that would block, and the others, which are kept, say why and never
- * do.
+ * A critic's findings that would block, and the others, which are kept with the reason and never
+ * block.
  */
 export interface SortedReview {
   readonly candidates: Finding[];
@@ -15,15 +15,16 @@ export interface SortedReview {
 
 export interface ReviewScope {
   readonly block: Severity;
-  /** What the wave changed. */
+  /** The wave's changes. */
   readonly changed: readonly ChangedFile[];
   /** The unified diff of one changed file. */
   readonly diffOf: (file: ChangedFile) => Promise<string>;
 }
 
 /**
- * Sorts findings by whether they may block: severe enough, sure enough, and in what the wave
- * changed, the lines around a change included. One that names no file is about the wave as a whole.
+ * Separates findings that may block from the others: a blocking one is severe enough, confident
+ * enough, and inside the wave's change, including the lines around it. A finding without a file is
+ * about the whole wave.
  */
 export async function sortReview(findings: readonly Finding[], scope: ReviewScope): Promise<SortedReview> {
   const candidates: Finding[] = [];
@@ -37,7 +38,7 @@ export async function sortReview(findings: readonly Finding[], scope: ReviewScop
   return { candidates, aside };
 }
 
-/** A finding that is kept and cannot block, and why. */
+/** Marks a finding as unable to block, with the reason. */
 export const setAside = (finding: Finding, why: string): Finding => ({
   ...finding,
   severity: "low",
@@ -49,14 +50,14 @@ async function isInside({ file, line }: Finding, { changed, diffOf }: ReviewScop
   const path = repositoryPath(file);
   const change = changed.find((one) => one.path === path || one.from === path);
   if (change === undefined) return false;
-  // A file that is gone, and one that is not text, have no lines to be outside of.
+  // A deleted file and a binary file have no lines to be outside of.
   if (line === null || change.status === "deleted" || change.binary) return true;
   return hunks(await diffOf(change)).some(({ first, last }) => line >= first && line <= last);
 }
 
 /**
- * The parts of the new file that a unified diff shows. Lines of files begin with a blank, `+` or
- * `-`, so none looks like a header.
+ * Returns the ranges of the new file that a unified diff shows. Lines of files start with a blank,
+ * `+` or `-`, so none looks like a header.
  */
 function hunks(diff: string): { first: number; last: number }[] {
   return [...diff.matchAll(/^@@ -\d+(?:,\d+)? \+(\d+)(?:,(\d+))? @@/gm)].map(([, start, count]) => {

@@ -17,10 +17,10 @@ const reviewSchema = z.object({
       category: z.string().nullish(),
     }),
   ),
-  /** The critic's own opinion; the gate's verdict follows from the findings. */
+  /** The critic's own opinion. The gate's verdict depends on the findings instead. */
   verdict: z.string().nullish(),
 });
-/** The same for an agent that is told what to hand in. */
+/** The strict form, for an agent that is given the schema. */
 export const reviewJsonSchema = {
   type: "object",
   properties: {
@@ -47,12 +47,12 @@ export const reviewJsonSchema = {
 
 type Reviewed = z.infer<typeof reviewSchema>["findings"][number];
 
-/** Below this a finding is kept and cannot block. */
+/** A finding with less confidence is kept but cannot block. */
 export const leastConfidence = 0.5;
 
 /**
- * Findings of a critic's result file. Fails with `usage` and every problem of the file when it is
- * not of the schema.
+ * Reads the findings of a critic's result file. Fails with `usage` and every problem when the file
+ * does not match the schema.
  */
 export function parseReview(resultFile: string): Finding[] {
   return readResult(resultFile, reviewSchema, reviewRemedy).findings.map(toFinding);
@@ -61,7 +61,7 @@ export function parseReview(resultFile: string): Finding[] {
 const reviewRemedy =
   'write { "findings": [{ "title", "body", "severity": "low|medium|high|critical", "confidence", "file", "line" }] }';
 
-/** A result file as its schema has it. Fails with `usage`, every problem and the remedy. */
+/** Parses a result file. Fails with `usage`, every problem and the remedy. */
 export function readResult<Result>(
   text: string,
   schema: z.ZodType<Result>,

@@ -8,7 +8,7 @@ const secondLookSchema = z.object({
   ),
 });
 
-/** What a second look hands in, as a JSON schema. */
+/** The JSON schema of a second look's result. */
 export const secondLookJsonSchema = {
   type: "object",
   properties: {
@@ -34,9 +34,9 @@ export interface SecondVerdict {
 }
 
 /**
- * What a second look says of each finding it was asked about; of one it does not mention, that it
- * is not confirmed. A program that always reports what it finds may do just that: what it reports
- * again is confirmed. Fails with `usage`.
+ * Returns a second look's verdict on each finding; one it does not mention is not confirmed. A
+ * program that always reports the same findings may simply repeat them: a repeated finding is
+ * confirmed. Fails with `usage`.
  */
 export function parseSecondLook(resultFile: string, asked: readonly Finding[]): SecondVerdict[] {
   if (reportsFindings(resultFile)) {

@@ -6,8 +6,8 @@ import type { SyntaxCheck } from "./port.ts";
 import { isFixture } from "./test-files.ts";
 import { outputLines } from "./text.ts";
 
-// Languages that are parsed by their own tools, in the sandbox. File names travel as arguments,
-// behind `./`, and are never part of a script. A tool that is not there finds nothing.
+// Languages parsed by their own tools in the sandbox. File names are arguments that start with
+// `./`, never part of a script. A missing tool finds nothing.
 
 interface Language {
   readonly name: string;
@@ -15,8 +15,8 @@ interface Language {
   readonly argv: readonly string[];
 }
 
-// `-I -S`: a file of the repository called `sys.py` must not be imported. One JSON line for each
-// broken file.
+// `-I -S` prevents importing a repository file called `sys.py`. Prints one JSON line per broken
+// file.
 const python = `
 import json, os, sys
 broken = False
@@ -31,7 +31,7 @@ for path in sys.argv[1:]:
 sys.exit(1 if broken else 0)
 `;
 
-// The shebang says which shell reads the file; without one bash does, being the more lenient.
+// The shebang selects the shell; the default is bash, which is more lenient.
 const shell = `
 status=0
 for file in "$@"; do
@@ -56,10 +56,10 @@ const languages: readonly Language[] = [
   { name: "syntax-shell", extensions: /\.(?:sh|bash)$/, argv: ["sh", "-c", shell, "sh"] },
 ];
 
-/** Keeps an argument list far below the system's limit. */
+/** Keeps argument lists far below the system's limit. */
 const filesPerStage = 500;
 
-/** One stage for each language (and 500 files) among the changed files. */
+/** Builds one stage per language (and 500 files) of the changed files. */
 export function syntaxChecks(changed: readonly ChangedFile[]): SyntaxCheck[] {
   const present = changed.filter((file) => file.status !== "deleted" && !file.binary).map((file) => file.path);
   return languages.flatMap((language) => {
@@ -74,14 +74,14 @@ export function syntaxChecks(changed: readonly ChangedFile[]): SyntaxCheck[] {
   });
 }
 
-/** Findings from what a syntax check printed; only about files it was given. */
+/** Reads findings from the output of a syntax check, only about files it was given. */
 export function syntaxFindings(check: SyntaxCheck, stage: StageState, output: string): Finding[] {
   if (stage.exitCode !== 1 && stage.exitCode !== 2) return []; // 0: all is well; else the tool is not there or was ended
   const read = check.name.startsWith("syntax-python") ? readPython : readShell;
   const seen = new Set<string>();
   return outputLines(output).flatMap((line) => {
     const found = read(line, check.files);
-    // The first error of a file says it; what a shell prints after it is its consequence.
+    // A file's first error is enough; later shell messages are its consequences.
     if (found === null || seen.has(found.file)) return [];
     seen.add(found.file);
     return [syntaxError(found.file, found.line, found.message)];
@@ -89,7 +89,8 @@ export function syntaxFindings(check: SyntaxCheck, stage: StageState, output: st
 }
 
 /**
- * The finding for a file that cannot be parsed; of little weight where broken text is often meant.
+ * Makes the finding for a file that does not parse; less severe where broken text is often
+ * intended.
  */
 export function syntaxError(file: string, line: number | null, message: string): Finding {
   const severity = isFixture(file) ? "low" : "high";

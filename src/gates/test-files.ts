@@ -1,4 +1,4 @@
-// Conventions by language. What only helps tests (fixtures, mocks, set-up) is not a test file.
+// Conventions by language. Support files (fixtures, mocks, set-up) are not test files.
 
 const javascript = /\.[cm]?[jt]sx?$/;
 const namedTests: readonly RegExp[] = [
@@ -26,7 +26,7 @@ export function isTestFile(path: string): boolean {
   return testFolder.test(path) && javascript.test(path) && !/\.d\.[cm]?ts$/.test(path) && !/\.config\./.test(path);
 }
 
-/** Whether a path holds data for tests, where broken or secret-looking text is often meant. */
+/** Whether a path holds test data, where broken or secret-looking text is often intended. */
 export function isFixture(path: string): boolean {
   return /(?:^|\/)(?:fixtures?|__fixtures__|testdata|test-data|test_data|__snapshots__|snapshots|goldens?|corpus|cassettes)\//i.test(
     path,

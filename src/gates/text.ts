@@ -1,5 +1,5 @@
-// What tools print is untrusted text of any size: lines are cut before a pattern sees them, so that
-// no pattern can be made slow.
+// Output of tools is untrusted text of any size. Cutting lines before matching keeps every pattern
+// fast.
 
 const ansi = /\u001b(?:\[[0-9;:?]*[ -/]*[@-~]|\][^\u0007\u001b]*(?:\u0007|\u001b\\)|[@-Z\\-_])/g;
 const longestLine = 2_000;
@@ -10,8 +10,8 @@ function stripAnsi(text: string): string {
 }
 
 /**
- * The lines of a tool's output: no colours, what a carriage return overwrote left out, each at most
- * 2,000 characters.
+ * Splits a tool's output into lines without colours and without text that a carriage return
+ * overwrote, each at most 2,000 characters.
  */
 export function outputLines(output: string): string[] {
   return stripAnsi(output)
@@ -25,7 +25,7 @@ export function outputLines(output: string): string[] {
 const tailLines = 20;
 const tailBytes = 4_096;
 
-/** The last 20 lines, at most 4 KiB of UTF-8. */
+/** Returns the last 20 lines, at most 4 KiB of UTF-8. */
 export function outputTail(output: string): string {
   const lines = outputLines(output);
   while (lines.at(-1)?.trim() === "") lines.pop();
@@ -36,16 +36,16 @@ export function outputTail(output: string): string {
   return text.subarray(start).toString();
 }
 
-// Gates run in `trees/<build>/gate-<n>`, which differs from round to round: a finding names the
-// path in the repository.
+// Gates run in `trees/<build>/gate-<n>`, which changes with each round, so findings use the
+// repository's paths.
 const treePrefix = /(?:file:\/\/)?(?:\/[^\s:()'"<>]*)?\/trees\/[^/\s]+\/[^/\s:()'"]+\//g;
 
-/** Takes the tree's own place out of a path or message. */
+/** Removes the tree's own path from a path or message. */
 export function treeRelative(text: string): string {
   return text.replace(treePrefix, "").replace(/^file:\/\//, "");
 }
 
-/** A path as the repository knows it, from one that a tool printed. */
+/** Converts a path printed by a tool to the repository's path. */
 export function repositoryPath(path: string): string {
   return treeRelative(path.trim()).replace(/^(?:\.\/)+/, "");
 }

@@ -1,29 +1,29 @@
-// The calls that pass, and where each says its model and how much it may answer.
+// The calls that we forward, and where each names its model and its output limit.
 import type { ProviderName } from "../domain/models.ts";
 
 export interface Api {
   readonly provider: ProviderName;
   readonly method: "GET" | "POST";
-  /** Below the provider's prefix; a group `model` where the path names it instead of the body. */
+  /** The path below the provider's prefix, with a group `model` if the path names the model. */
   readonly path: RegExp;
-  /** How a request of it is read; null: it has none. */
+  /** The format of its request; null if it has none. */
   readonly language: "messages" | "chat" | "responses" | "gemini" | null;
-  /** Null: costs nothing. */
+  /** Null if the call is free. */
   readonly outputLimit: readonly string[] | null;
-  /** The part of the body that holds `outputLimit`; null: the body itself. */
+  /** The part of the body that holds `outputLimit`; null for the body itself. */
   readonly limitIn: string | null;
-  /** Whether a stream says what it took only when asked. */
+  /** Whether a stream reports usage only on request. */
   readonly asksForUsage: boolean;
-  /** What of the query is passed on; null: all of it. */
+  /** The query parameters to forward; null for all. */
   readonly query: readonly string[] | null;
 }
 
-/** A call that passes. */
+/** A call that we forward. */
 export interface FoundApi {
   readonly api: Api;
-  /** At the provider. */
+  /** The path at the provider. */
   readonly path: string;
-  /** Null: the body names it. */
+  /** Null if the body names it. */
   readonly model: string | null;
 }
 
@@ -38,7 +38,7 @@ const chat = {
   asksForUsage: true,
 } as const;
 const models = { ...plain, method: "GET", path: /^\/v1\/models$/, language: null, outputLimit: null } as const;
-// A key may stand in the query there: ours goes into a header, an agent's goes nowhere.
+// Google accepts a key in the query. Ours goes into a header, and an agent's is dropped.
 const google = {
   ...plain,
   provider: "google",
@@ -69,7 +69,7 @@ const apis: readonly Api[] = [
   { ...google, method: "GET", path: /^\/v1(beta)?\/models$/, language: null, outputLimit: null },
 ];
 
-/** Where a provider's calls are, by what its own agents call it. */
+/** The prefixes of the providers' calls, as their own agents use them. */
 const prefixes: Readonly<Record<ProviderName, string>> = {
   anthropic: "/anthropic",
   openai: "/openai",
@@ -77,11 +77,11 @@ const prefixes: Readonly<Record<ProviderName, string>> = {
   compatible: "/compatible",
 };
 
-/** Whose calls are at this path, when they are anybody's. */
+/** The provider that a path belongs to, if any. */
 export const providerAt = (path: string): ProviderName | null =>
   (Object.keys(prefixes) as ProviderName[]).find((name) => path.startsWith(`${prefixes[name]}/`)) ?? null;
 
-/** The call that a request is; null when it is none that passes. */
+/** Identifies a request's call; null if we do not forward it. */
 export function findApi(method: string, path: string): FoundApi | null {
   for (const api of apis) {
     const prefix = prefixes[api.provider];
@@ -92,7 +92,7 @@ export function findApi(method: string, path: string): FoundApi | null {
   return null;
 }
 
-/** What of a request's query is passed on, with its question mark. */
+/** The part of a request's query to forward, with its question mark. */
 export function passedQuery({ query }: Api, asked: string | undefined): string {
   if (asked === undefined) return "";
   if (query === null) return `?${asked}`;
@@ -100,12 +100,12 @@ export function passedQuery({ query }: Api, asked: string | undefined): string {
   return kept.length === 0 ? "" : `?${new URLSearchParams(kept)}`;
 }
 
-/** What an agent that sets no limit may get in one answer. */
+/** The output limit for an agent that sets none. */
 const usualOutputTokens = 32_000;
-/** No answer is longer, whatever is asked for. */
+/** The longest answer that we ever request. */
 const mostOutputTokens = 1_000_000_000;
 
-/** The most this call may answer with, in tokens. */
+/** The largest answer of this call, in tokens. */
 export function outputLimitOf(api: Api, body: Readonly<Record<string, unknown>>): number {
   const holder = holderOf(api, body);
   const limits = (api.outputLimit ?? [])
@@ -120,9 +120,9 @@ function holderOf({ limitIn }: Api, body: Readonly<Record<string, unknown>>): Re
   return typeof holder === "object" && holder !== null ? (holder as Record<string, unknown>) : {};
 }
 
-/** Anthropic's own bound. */
+/** Anthropic's own minimum. */
 const leastThinkingTokens = 1_024;
-/** Fewer tokens than these are no answer. */
+/** Fewer tokens than this are not an answer. */
 const leastAnswerTokens = 256;
 
 const isThinking = (value: unknown): value is { readonly budget_tokens: number } =>
@@ -132,11 +132,11 @@ const isThinking = (value: unknown): value is { readonly budget_tokens: number }
   typeof value.budget_tokens === "number" &&
   Number.isFinite(value.budget_tokens);
 
-/** With less room than this a call is not worth making. */
+/** The smallest room that makes a call worthwhile. */
 export const leastOutputOf = (body: Readonly<Record<string, unknown>>): number =>
   isThinking(body.thinking) ? leastThinkingTokens + leastAnswerTokens : leastAnswerTokens;
 
-/** Whether a chat's stream has to say what it took although its client did not ask. */
+/** Whether to request usage in a chat's stream although its client did not. */
 export function hidesUsage(api: Api, { stream, stream_options: options }: Readonly<Record<string, unknown>>): boolean {
   if (!api.asksForUsage || stream !== true) return false;
   return !(
@@ -147,18 +147,18 @@ export function hidesUsage(api: Api, { stream, stream_options: options }: Readon
   );
 }
 
-/** The body that is sent: held to the tokens granted, and made to tell what it took. */
+/** Returns the body to send, limited to the granted tokens and requesting usage. */
 export function heldBody(api: Api, body: Readonly<Record<string, unknown>>, outputTokens: number) {
   const holder = holderOf(api, body);
   const [first = "max_tokens"] = api.outputLimit ?? [];
   const named = api.outputLimit?.filter((name) => holder[name] !== undefined && holder[name] !== null) ?? [];
-  // Which of two a server goes by is its own affair, so each is held.
+  // Servers differ in which of the two they follow, so set both.
   const limits = (named.length === 0 ? [first] : named).map((name) => [name, outputTokens]);
   const limited = { ...holder, ...Object.fromEntries(limits) };
   const held: Record<string, unknown> = api.limitIn === null ? limited : { ...body, [api.limitIn]: limited };
   const { thinking } = body;
   if (api.language === "messages" && isThinking(thinking) && thinking.budget_tokens >= outputTokens) {
-    // Anthropic refuses a call that may think for longer than it may answer.
+    // Anthropic rejects a call whose thinking budget exceeds its output limit.
     held.thinking = { ...thinking, budget_tokens: Math.max(leastThinkingTokens, outputTokens - leastAnswerTokens) };
   }
   if (!api.asksForUsage || body.stream !== true) return held;

@@ -1,8 +1,8 @@
-// Calls that a budget has no room for until others are settled.
+// Holds calls until a budget has room for them.
 //
 // B1. First come, first served: while a call of a build waits, later ones of that build wait behind
 // it.
-// B2. No wait is for ever: it ends with room, a refusal, its agent hanging up, or its time.
+// B2. No wait is endless: it ends with room, a refusal, the agent hanging up, or its time limit.
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Granted, ModelOwner } from "./port.ts";
 import type { Attempted } from "./reserve-call.ts";
@@ -10,33 +10,36 @@ import type { Attempted } from "./reserve-call.ts";
 export interface BudgetQueue {
   isEmpty(buildId: string): boolean;
   /**
-   * Asks for room, in turn and again whenever a call of the build was settled. Rejects when the
-   * signal is given.
+   * Asks for room in order, and again after each settled call of the build. Rejects when the signal
+   * aborts.
    */
   grant(owner: ModelOwner, call: QueuedCall, signal: AbortSignal): Promise<Granted>;
-  /** How many calls of this owner wait. */
+  /** How many calls of this owner are waiting. */
   waiting(ownerId: string): number;
-  /** A call of this build was settled. */
+  /** Reports that a call of this build was settled. */
   wake(buildId: string): void;
 }
 
 interface QueuedCall {
-  /** Looks for room. */
+  /** Tries to get room. */
   attempt(): Promise<Attempted>;
-  /** Writes down that the call waits behind others. */
+  /** Records that the call waits behind others. */
   note(): Promise<void>;
 }
 
-/** Another process may settle a call, and a person may raise a limit, without our hearing of it. */
+/**
+ * Poll at this interval, because another process may settle a call, or a person may raise a limit,
+ * without notifying us.
+ */
 const lookAgainMs = 1_000;
 
 interface Waiting {
   readonly ownerId: string;
-  /** Looks again. */
+  /** Tries again. */
   wake: () => void;
 }
 
-/** The calls that wait in this process; one process answers all calls of a project. */
+/** Creates the queue of this process; one process answers all calls of a project. */
 export function createBudgetQueue(longestWaitMs: number): BudgetQueue {
   const queues = new Map<string, Waiting[]>();
   const wake = (buildId: string): void => queues.get(buildId)?.[0]?.wake();
@@ -70,8 +73,8 @@ export function createBudgetQueue(longestWaitMs: number): BudgetQueue {
 }
 
 /**
- * Resolves when it is time to look again. Begun before each look, so that no wakening between two
- * is lost.
+ * Resolves when it is time to try again. Created before each try, so that no wake-up in between is
+ * lost.
  */
 function wakening(mine: Waiting, signal: AbortSignal): Promise<void> {
   const over = new AbortController();

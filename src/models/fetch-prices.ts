@@ -2,8 +2,8 @@ import { z } from "zod";
 import { messageOf, WavesmithError } from "../domain/errors.ts";
 import type { PriceList } from "./price-list.ts";
 
-// The public list is the one of LiteLLM: USD per token, by model, with what the large providers
-// charge for caches of both lifetimes, long contexts and batches.
+// The public list is LiteLLM's: USD per token, by model, including caches of both lifetimes, long
+// contexts and batches at the large providers.
 
 const usd = z.number().nonnegative().max(1).optional();
 const modelSchema = z.object({
@@ -22,12 +22,12 @@ const modes = new Set(["chat", "responses", undefined]);
 
 const longestListBytes = 32 * 1024 * 1024;
 const timeoutMs = 60_000;
-/** A list with fewer prices than these is not the one that was meant. */
+/** A list with fewer prices than this is not the right one. */
 const fewestPrices = 3;
 
 /**
- * Fetches a public list of prices. Fails with `environment` when it cannot be had, or is not such a
- * list.
+ * Fetches a public list of prices. Fails with `environment` when it is unreachable or has another
+ * form.
  */
 export async function fetchPrices(url: string, today: Date): Promise<PriceList> {
   const prices = pricesIn(await fetchJson(url));
@@ -59,7 +59,7 @@ const unusable = (url: string, why: string, cause?: unknown): WavesmithError =>
     cause,
   });
 
-/** An entry that is not of its form is left out: of thousands, some are about other things. */
+/** Skips entries of another form; among thousands, some describe other things. */
 function pricesIn(list: unknown): PriceList["prices"] {
   if (typeof list !== "object" || list === null) return [];
   return Object.entries(list).flatMap(([name, value]) => {
@@ -76,7 +76,7 @@ function pricesIn(list: unknown): PriceList["prices"] {
   });
 }
 
-/** Per million tokens, without the digits that a division makes up. */
+/** Converts to USD per million tokens and rounds off the digits that the division adds. */
 const million = (cost: number): number => Number((cost * 1e6).toPrecision(10));
 
 function rateIn(value: unknown, suffix: string) {
@@ -94,7 +94,7 @@ function rateIn(value: unknown, suffix: string) {
   };
 }
 
-/** Named after where it begins: `input_cost_per_token_above_200k_tokens`. */
+/** Matches keys with a threshold, such as `input_cost_per_token_above_200k_tokens`. */
 function longRateIn(value: unknown) {
   const from = Object.keys(value as object)
     .map((name) => /^input_cost_per_token_above_(\d+)k_tokens$/.exec(name)?.[1])

@@ -1,17 +1,17 @@
 import type { ServerResponse } from "node:http";
 
-/** What becomes of a call when its agent does not wait for the answer, or this process ends. */
+/** Handles calls whose agent hung up, and the end of this process. */
 export interface HangUp {
   /** The agent hung up. */
   readonly gone: AbortSignal;
-  /** The provider is not listened to any more. */
+  /** Aborts when we stop listening to the provider. */
   readonly cut: AbortSignal;
   /**
-   * From now on the provider is listened to for so long after its agent hung up: it may still say
-   * what the call took.
+   * Starts the time limit for listening after an agent hung up, because the provider may still
+   * report usage.
    */
   drainFor(ms: number): void;
-  /** Cuts it now. */
+  /** Aborts now. */
   end(): void;
   /** The call is over. */
   close(): void;

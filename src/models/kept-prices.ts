@@ -5,8 +5,8 @@ import { type PriceList, priceListText, readPriceList, shippedPrices } from "./p
 const fileOf = (dataDir: string): string => join(dataDir, "model-prices.json");
 
 /**
- * The list that was fetched last, unless what came with this version is newer. Fails with `usage`
- * when it is no list.
+ * Reads the last fetched list, unless the built-in list is newer. Fails with `usage` when the file
+ * is not a list.
  */
 export async function newestPrices(dataDir: string): Promise<PriceList> {
   const file = fileOf(dataDir);
@@ -19,7 +19,7 @@ export async function newestPrices(dataDir: string): Promise<PriceList> {
   return kept.date >= shippedPrices.date ? kept : shippedPrices;
 }
 
-/** Keeps a list for the next start; where it lies. */
+/** Stores a list for the next start and returns its path. */
 export async function keepPrices(dataDir: string, list: PriceList): Promise<string> {
   const file = fileOf(dataDir);
   await mkdir(dataDir, { recursive: true });

@@ -14,7 +14,7 @@ export interface LedgerParts {
   readonly store: Store;
   readonly ids: IdSource;
   readonly now: () => Date;
-  /** Null: nobody knows it. */
+  /** Null if unknown. */
   readonly priceOf: (provider: string, model: string) => Price | null;
   /** How long a call waits for room in a budget; default: half an hour. */
   readonly longestWaitMs?: number;
@@ -22,7 +22,7 @@ export interface LedgerParts {
 
 const usualWaitMs = 30 * 60_000;
 
-/** The ledger in the database: any process may answer the next call. */
+/** Creates the ledger in the database, so that any process may answer the next call. */
 export function createLedger(parts: LedgerParts): ModelLedger {
   const { store } = parts;
   const ours = new Set<string>();
@@ -50,7 +50,7 @@ export function createLedger(parts: LedgerParts): ModelLedger {
         waitingId = call.id;
       };
       const attempt = async (): Promise<Attempted> => {
-        // A wait may outlive the attempt, or see a plan with a larger budget.
+        // The attempt may have ended during the wait, and the plan may have a larger budget now.
         const live = waitingId === null ? owner : await findOwner(store, owner.kind, owner.id, owner.fence);
         if (live === null) return { callId: null, isOver: false, reason: "the attempt is over" };
         const attempted = await store.transaction("reserve-model-call", (transaction) =>
@@ -69,7 +69,7 @@ export function createLedger(parts: LedgerParts): ModelLedger {
         if (granted.callId === waitingId) waitingId = null;
         return granted;
       } finally {
-        // It was refused, or its agent hung up: there never was a call.
+        // The call was refused or its agent hung up, so it was never made.
         if (waitingId !== null) await store.modelCalls.remove({ id: waitingId, status: "waiting" });
       }
     },
@@ -84,13 +84,13 @@ export function createLedger(parts: LedgerParts): ModelLedger {
       if (buildId.length === 0) return;
       const open = await store.modelCalls.pick({ buildId, status: "open" }, ["id"]);
       for (const { id } of open) if (!ours.has(id)) await settleCall(id, gone);
-      // Nobody waits here yet: this process is about to answer the project's first call.
+      // No call waits yet: this process is about to answer the project's first.
       await store.modelCalls.remove({ buildId, status: "waiting" });
     },
   };
 }
 
-/** What it took nobody knows any more. */
+/** Nothing is left that knows this call's usage. */
 const gone: Settlement = {
   ...{ status: "cut", usage: null, isEstimated: true, httpStatus: null },
   error: "whoever made it is gone",
@@ -107,7 +107,7 @@ async function findOwner(store: Store, kind: ModelOwnerKind, id: string, fence: 
 const budgetOf = ({ limits: { budget } }: Plan) => ({ tokens: budget.tokens, usd: budget.usd });
 
 async function liveAttempt(store: Store, id: string, fence: number) {
-  // One statement, since every call begins with it.
+  // One statement, because every call starts with it.
   const found = await store.attemptInContext(id).catch((error: unknown) => {
     if (error instanceof WavesmithError && error.code === "not-found") return null;
     throw error;
@@ -132,7 +132,7 @@ interface Settling {
   readonly settlement: Settlement;
 }
 
-/** The row once calls whose owners are gone have given back what they held. */
+/** Returns the row after dead owners' calls have released their reservations. */
 async function withGoneSettled(
   transaction: StoreTransaction,
   parts: LedgerParts,
@@ -148,7 +148,7 @@ async function withGoneSettled(
   return spending;
 }
 
-/** Whether the owner of a call under way is still live. */
+/** Whether the owner of an open call is still live. */
 async function isHeld(transaction: StoreTransaction, { ownerKind, ownerId }: ModelCallRow): Promise<boolean> {
   if (ownerKind === "gate")
     return (await transaction.gateRuns.find({ id: ownerId, status: ["requested", "running"] })) !== null;
@@ -162,7 +162,7 @@ async function settle(
 ): Promise<void> {
   const { status, usage, isEstimated, httpStatus, error } = settlement;
   const price = priceOf(call.provider, call.model);
-  // What nobody saw pass is counted at its worst, unless the provider refused it.
+  // A call that we did not see through counts at its worst, unless the provider refused it.
   const unknown = usage === null && status !== "failed";
   const tokens = usage === null ? (unknown ? call.reservedTokens : 0) : usage.inputTokens + usage.outputTokens;
   const known =

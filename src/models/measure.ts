@@ -1,23 +1,23 @@
-/** How large a request is, in tokens that nobody has counted yet. */
+/** The size of a request in tokens, before anything has counted them. */
 export interface Measured {
-  /** It cannot be more. */
+  /** The upper bound. */
   readonly worstTokens: number;
-  /** What it most likely is: what counts when its provider never says. */
+  /** The likely size, used when the provider never reports one. */
   readonly likelyTokens: number;
-  /** It asks for something to be kept for an hour, which costs more than the usual minutes. */
+  /** The request caches something for an hour, which costs more than the usual minutes. */
   readonly keepsLong: boolean;
 }
 
-/** Where pictures and files stand, which count far less than their bytes. */
+/** The keys of images and files, which cost far fewer tokens than their bytes suggest. */
 const attachmentKeys = new Set(["data", "url", "image_url", "file_data"]);
-/** What only its provider can read: what a model thought, encrypted. */
+/** Keys that only the provider can read, such as encrypted thoughts. */
 const opaqueKeys = new Set(["encrypted_content", "signature", "thoughtSignature", "thought_signature"]);
 const attachment = /^(data:[^,]+,)?[A-Za-z0-9+/=\s]+$/;
 
 const worstAttachmentTokens = 10_000;
 const usualAttachmentTokens = 1_600;
 
-/** A token is hardly ever less than two bytes of JSON, and mostly about four. */
+/** A token is rarely less than two bytes of JSON, and usually about four. */
 export function measureRequest(body: unknown): Measured {
   let worst = 0;
   let likely = 0;
@@ -28,7 +28,7 @@ export function measureRequest(body: unknown): Measured {
       likely += value.length / 6;
       return "";
     }
-    // Text may stand in the same place, and says that it is text.
+    // The same key may hold text, which is marked as text.
     if (!attachmentKeys.has(key) || this.type === "text" || !attachment.test(value)) return value;
     worst += worstAttachmentTokens + value.length / 100;
     likely += usualAttachmentTokens;
@@ -39,5 +39,5 @@ export function measureRequest(body: unknown): Measured {
   return { worstTokens, likelyTokens, keepsLong: text.includes('"ttl":"1h"') };
 }
 
-/** What so much text of an answer most likely is. */
+/** Estimates the tokens of this much answer text. */
 export const likelyTokens = (sizeBytes: number): number => Math.ceil(sizeBytes / 4);

@@ -2,86 +2,86 @@ import type { ModelUsage, ProviderName, ProviderTools } from "../domain/models.t
 
 export type ModelOwnerKind = "attempt" | "gate";
 
-/** Whose call it is: an attempt, or the agent of a gate, under the fence that made it live. */
+/** The owner of a call: an attempt or a gate's agent, under the fence that made it live. */
 export interface ModelOwner {
   readonly kind: ModelOwnerKind;
   readonly id: string;
   readonly fence: number;
   readonly buildId: string;
-  /**
-   * The same whenever the build is run again, such as `api #1`: what a cassette knows its calls by.
-   */
+  /** Stable across runs, such as `api #1`; cassettes use it to identify calls. */
   readonly name: string;
   readonly budget: { readonly tokens: number | null; readonly usd: number | null };
   readonly tools: ProviderTools;
 }
 
-/** A call that is to be made, at its worst. */
+/** A planned call at its worst case. */
 export interface Reservation {
   readonly owner: ModelOwner;
   readonly provider: string;
   readonly model: string;
   readonly inputTokens: number;
-  /** Whether the provider may keep it in its cache for an hour. */
+  /** Whether the provider may cache it for an hour. */
   readonly keepsLong: boolean;
-  /** What the agent asked for; less may be granted, when that is all that is left. */
+  /** The requested output; less may be granted when only that is left. */
   readonly outputTokens: number;
-  /** An answer with less room is none. */
+  /** The smallest useful answer. */
   readonly leastOutputTokens: number;
 }
 
 export type Granted =
   | { readonly callId: string; readonly outputTokens: number }
-  /** `isOver`: the budget is used up, rather than that the call waited for too long. */
+  /** `isOver`: the budget is used up; otherwise the call waited too long. */
   | { readonly callId: null; readonly isOver: boolean; readonly reason: string };
 
 export interface Settlement {
   readonly status: "done" | "failed" | "cut";
   /**
-   * Null: nobody knows. A call that was cut is then counted at its worst, a failed one as nothing.
+   * Null if unknown: a call that broke off is then counted at its worst case, a failed one as
+   * nothing.
    */
   readonly usage: ModelUsage | null;
-  /** The provider did not say it: what passed was measured here. */
+  /** Estimated here, because the provider did not report it. */
   readonly isEstimated: boolean;
   readonly httpStatus: number | null;
   readonly error: string | null;
 }
 
-/** What is spent, in the database (W10). */
+/** The record of spending in the database (W10). */
 export interface ModelLedger {
-  /** Null when nobody live is called that any more. */
+  /** Null when no live owner has this name. */
   findOwner(kind: ModelOwnerKind, id: string, fence: number): Promise<ModelOwner | null>;
   /**
-   * Reserves the worst case in one row-locked update, before the call is made. Waits its turn while
-   * calls under way hold what it needs; rejects when the signal is given meanwhile.
+   * Reserves the worst case in one row-locked update before the call. Waits its turn while open
+   * calls hold the room; rejects when the signal aborts.
    */
   reserve(reservation: Reservation, signal: AbortSignal): Promise<Granted>;
   /** How many calls of an attempt or gate run wait for room in the budget. */
   waiting(ownerId: string): number;
-  /** Puts what it really took in the reservation's place. Once for each call. */
+  /** Replaces the reservation by the actual usage, once per call. */
   settle(callId: string, settlement: Settlement): Promise<void>;
   /**
-   * Settles at their worst the calls of a project that are under way and not this process': whoever
-   * made them is dead. For the process that is about to answer the project's calls, since it is the
-   * only one then.
+   * Settles at their worst case a project's open calls that another process made, because that
+   * process is dead. Only the process about to answer the project's calls may do this.
    */
   settleLeft(projectId: string): Promise<void>;
 }
 
-/** A provider and how we sign in there. */
+/** A provider and our credentials for it. */
 export interface ModelProvider {
   readonly name: ProviderName;
-  /** Without a trailing slash; paths such as `/v1/messages` follow. */
+  /** The base URL without a trailing slash; paths such as `/v1/messages` follow. */
   readonly baseUrl: string;
-  /** Sent instead of what the agent sent. */
+  /** Headers that replace the agent's. */
   readonly headers: Readonly<Record<string, string>>;
-  /** A subscription: what a call costs there is unknown, unless a person says it. */
+  /** Whether it is a subscription, whose price is unknown unless a person sets one. */
   readonly isSubscription?: boolean;
 }
 
-/** Calls and answers on disk, by which a build runs again without a provider. */
+/** Recorded calls and answers, to repeat a build without a provider. */
 export interface Cassette {
-  /** The answer to the same call, or null: it is made. Fails when a replay has no such call. */
+  /**
+   * The recorded answer, or null if the call has to be made. Fails when a replay has no such call.
+   */
   find(call: CassetteCall): Promise<CassetteAnswer | null>;
   keep(call: CassetteCall, answer: CassetteAnswer): Promise<void>;
 }
@@ -101,19 +101,19 @@ export interface CassetteAnswer {
 
 export interface Models {
   /**
-   * What an agent of this owner shows to the proxy: dead when the owner is settled or fenced off.
+   * Creates the token that an agent of this owner sends to the proxy. It expires when the owner is
+   * settled or fenced off.
    */
   tokenFor(kind: ModelOwnerKind, id: string, fence: number): Promise<string>;
   /**
-   * Answers calls of this project's agents on this socket from now on; waits while another live
-   * process does. Whoever can open the socket may call, so every call shows its token. Asking again
-   * changes nothing.
+   * Answers this project's calls on this socket; waits while another live process does. Anyone who
+   * can open the socket may connect, so every call needs a token. Safe to call twice.
    */
   listen(socketPath: string, projectId: string): void;
-  /** Ends what is answered, counts it, and takes no more. */
+  /** Aborts open calls, settles them, and accepts no more. */
   close(): Promise<void>;
-  /** What is missing to use this model, in one line; null when nothing is. */
+  /** Names what this model lacks, in one line; null when it can be used. */
   lacks(model: string | null): string | null;
-  /** Whether what this model costs is known. */
+  /** Whether this model's price is known. */
   isPriced(model: string): boolean;
 }

@@ -3,8 +3,7 @@ import { messageOf, WavesmithError } from "../domain/errors.ts";
 import published from "./prices.json" with { type: "json" };
 import type { Price, PriceTable } from "./prices.ts";
 
-// Lists of what models cost: the one that came with this version, a newer one that a person
-// fetched, and a person's own.
+// Price lists: the built-in one, a newer one that a person fetched, and a person's own.
 
 const usd = z.number().nonnegative();
 const rateSchema = z.object({
@@ -26,7 +25,7 @@ const listSchema = z.object({
   prices: z.array(entrySchema).min(1),
 });
 
-/** A list with the day it is of. */
+/** A list with its date. */
 export interface PriceList {
   readonly date: string;
   readonly source: string;
@@ -35,7 +34,7 @@ export interface PriceList {
 
 type RateOfFile = z.output<typeof rateSchema>;
 
-/** What a list does not say of a cache costs what reading does. */
+/** If a list omits its cache prices, they equal the price of input. */
 const rate = <Entry extends RateOfFile>(entry: Entry) => {
   const cacheWrite = entry.cacheWrite ?? entry.input;
   return {
@@ -56,10 +55,10 @@ const listOf = ({ date, source, prices }: z.output<typeof listSchema>): PriceLis
   prices: prices.map(priceOfEntry),
 });
 
-/** What came with this version. */
+/** The built-in list. */
 export const shippedPrices: PriceList = listOf(listSchema.parse(published));
 
-/** Reads a list that was fetched. Fails with `usage`. */
+/** Parses a fetched list. Fails with `usage`. */
 export function readPriceList(text: string, file: string): PriceList {
   try {
     return listOf(listSchema.parse(JSON.parse(text)));
@@ -71,7 +70,7 @@ export function readPriceList(text: string, file: string): PriceList {
   }
 }
 
-/** Reads a person's own table: entries alone, or a whole list. Fails with `usage`. */
+/** Parses a person's own table: entries alone, or a whole list. Fails with `usage`. */
 export function readPrices(text: string, file: string): PriceTable {
   try {
     const value: unknown = JSON.parse(text);
@@ -87,5 +86,5 @@ export function readPrices(text: string, file: string): PriceTable {
   }
 }
 
-/** A list as it is written to a file. */
+/** Formats a list for its file. */
 export const priceListText = (list: PriceList): string => `${JSON.stringify(list, null, 1)}\n`;

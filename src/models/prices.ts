@@ -1,13 +1,13 @@
 import type { ModelUsage } from "../domain/models.ts";
 
-// USD per million tokens, as the providers published them. A model that nobody knows has no known
-// price, which is not zero.
+// USD per million tokens, as published by the providers. The price of an unknown model is unknown,
+// not zero.
 
 export interface Rate {
   readonly input: number;
   readonly cached: number;
   readonly cacheWrite: number;
-  /** Kept for an hour; absent: the same. */
+  /** The price of a write kept for an hour; default: the same. */
   readonly cacheWriteLong?: number | undefined;
   readonly output: number;
 }
@@ -15,20 +15,20 @@ export interface Rate {
 export interface Price extends Rate {
   readonly provider: string;
   /**
-   * A model has this name, or begins with it and goes on with `-` or `@` and a date: dated versions
-   * cost the same.
+   * Matches models with this name, alone or followed by `-` or `@` and a date, because dated
+   * versions cost the same.
    */
   readonly model: string;
-  /** What a call costs whose input is above so many tokens, where that is more. */
+  /** Prices for calls with more input tokens than this, where they are higher. */
   readonly long?: Rate & { readonly aboveTokens: number };
-  /** What a call costs that may take its time. */
+  /** Prices for calls without urgency (batches). */
   readonly batch?: { readonly input: number; readonly output: number } | undefined;
 }
 
-/** The first entry that fits counts. */
+/** The first matching entry wins. */
 export type PriceTable = readonly Price[];
 
-/** The price of just this model; null when the table has none. */
+/** The price of exactly this model; null if the table has none. */
 export function priceIn(table: PriceTable, provider: string, model: string): Price | null {
   const fits = (entry: Price): boolean => {
     if (entry.provider !== provider || !model.startsWith(entry.model)) return false;
@@ -39,8 +39,8 @@ export function priceIn(table: PriceTable, provider: string, model: string): Pri
 }
 
 /**
- * The price of the nearest version of the same family, such as of `claude-opus-5-5` for a later
- * one; null without one.
+ * The price of the nearest version in the same family, such as that of `claude-opus-5-5` for a
+ * later one; null without one.
  */
 export function familyPriceIn(table: PriceTable, provider: string, model: string): Price | null {
   const family = familyOf(model);
@@ -73,7 +73,7 @@ function compareVersions(one: readonly number[], other: readonly number[]): numb
   return 0;
 }
 
-/** What a million tokens of a call with so many tokens of input cost. */
+/** The price of a million tokens in a call with this many input tokens. */
 export const rateOf = ({ long, ...usual }: Price, inputTokens: number): Rate =>
   long !== undefined && inputTokens > long.aboveTokens ? long : usual;
 
@@ -90,7 +90,7 @@ export function costMicroUsd(price: Price, usage: ModelUsage): number {
   const output = usage.outputTokens * rate.output;
   const { batch } = price;
   if (usage.isBatch !== true || batch === undefined) return Math.ceil(input + output - 1e-9);
-  // Everything of it is cheaper by the same part.
+  // Every part of such a call has the same discount.
   const part = (less: number, whole: number): number => (whole === 0 ? 1 : less / whole);
   return Math.ceil(input * part(batch.input, price.input) + output * part(batch.output, price.output) - 1e-9);
 }

@@ -15,7 +15,7 @@ export interface Call {
   readonly response: ServerResponse;
   /** The agent hung up. */
   readonly gone: AbortSignal;
-  /** Stop listening to the provider. */
+  /** Aborts when we stop listening to the provider. */
   readonly cut: AbortSignal;
   /** The agent did not request usage, so remove the event that reports it from the stream. */
   readonly hidesUsage: boolean;

@@ -1,10 +1,8 @@
-// The model proxy: agents call it with a token that dies with their attempt; our credentials stay
-// here.
+// The model proxy. Agents call it with a token that expires with their attempt; our credentials
+// stay here.
 //
-// P3. Of what an agent sent as headers nothing is passed on but what the provider's versioning
-// needs.
-// P4. What a provider says of an error may repeat what we signed in with: it is covered before the
-// agent has it.
+// P3. None of the agent's headers are forwarded except those that select the provider's version.
+// P4. A provider's error may repeat our credentials, so we mask them before the agent sees it.
 //
 // P1 is in metered-call.ts, P2 and P7 in relay.ts, P5 and P6 in requests/check-request.ts.
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
@@ -22,38 +20,31 @@ import { readToken } from "./token.ts";
 export interface ProxyParts extends CallParts {
   readonly secret: string;
   readonly providers: readonly ModelProvider[];
-  /**
-   * How long a provider may still say what a call took whose agent hung up; null: the usual time.
-   */
+  /** How long to keep listening for usage after an agent hung up; null: the usual time. */
   readonly drainMs: number | null;
-  /** What was warned of already. */
+  /** The warnings already shown. */
   readonly told: Set<string>;
 }
 
 const longestBodyBytes = 32 * 1024 * 1024;
-/** How much is kept of a request whose token nobody has looked at yet. */
+/** The most we buffer of a request before its token is checked. */
 const unknownBodyBytes = 1024 * 1024;
-/**
- * A stream goes on costing while it is drained; what is answered as a whole is paid for either way.
- */
+/** A stream keeps costing while it is drained; a whole answer is paid for either way. */
 const usualDrainMs = { stream: 10_000, whole: 60_000 } as const;
 
 export interface ProxyServer {
   readonly server: Server;
-  /** Cuts each call that is under way; resolves when it is counted. */
+  /** Aborts every open call; resolves when all are settled. */
   counted(): Promise<void>;
 }
 
 /**
- * Where an agent's host asks how many of its calls wait, for a busy provider or for room in the
- * budget: no stall then.
+ * The path where an agent host asks how many of its calls are waiting for a busy provider or for
+ * room in the budget, so that they do not count as a stall.
  */
 const waitingPath = "/wavesmith/waiting";
 
-/**
- * A server that answers agents' calls of models; to be listened with on a socket that sandboxes
- * see.
- */
+/** Creates the server for agents' model calls, to listen on a socket that sandboxes see. */
 export function createProxyServer(parts: ProxyParts): ProxyServer {
   const underWay = new Map<HangUp, Promise<void>>();
   const server = createServer((request, response) => {
@@ -95,8 +86,7 @@ async function answer(parts: ProxyParts, { incoming, response, hangUp }: Incomin
   const found = findApi(incoming.method ?? "", path);
   if (found === null) throw new Refusal(404, `${incoming.method} ${path} is no call of a model`);
   const { api } = found;
-  // The database is asked while the request comes in. Of a wrong token nothing is said but that it
-  // is wrong.
+  // Query the database while the request arrives. An invalid token gets no further details.
   const asked = ownerOf(parts, incoming);
   const reading = api.method === "GET" ? null : readBody(incoming, asked);
   reading?.catch(() => undefined); // It is waited for below.
@@ -122,7 +112,7 @@ async function answer(parts: ProxyParts, { incoming, response, hangUp }: Incomin
     hangUp.drainFor(parts.drainMs ?? (isStream ? usualDrainMs.stream : usualDrainMs.whole));
     settlement = await passMetered(parts, call, { body, model, size });
   }
-  // Only now, when it is counted: the agent's next call must not be quicker than that.
+  // End the answer only after settling, so that the agent's next call sees the new balance.
   if (settlement.status === "cut") response.destroy();
   else response.end();
 }
@@ -134,7 +124,8 @@ async function sayWaiting(parts: ProxyParts, incoming: IncomingMessage, response
 }
 
 /**
- * P5, P6: refuses what a plan's network and budget could not hold, and says so to the person once.
+ * P5, P6: refuses requests that the plan's network or budget could not bound, and warns the person
+ * once.
  */
 function refuseOutside(
   { warn, told }: ProxyParts,
@@ -158,14 +149,14 @@ async function ownerOf({ ledger, secret }: ProxyParts, { headers }: IncomingMess
 }
 
 /**
- * Reads a request; of one whose owner is not known yet only the beginning, and no more of it when
- * there is none.
+ * Reads a request. Until its owner is known, reads only the beginning, and stops there if there is
+ * none.
  */
 async function readBody(incoming: IncomingMessage, owner: Promise<ModelOwner>): Promise<Record<string, unknown>> {
   const chunks: Buffer[] = [];
   let sizeBytes = 0;
   try {
-    // Its end must not end the connection, on which the refusal is to be said.
+    // Keep the connection open, because the refusal goes out on it.
     for await (const chunk of incoming.iterator({ destroyOnReturn: false }) as AsyncIterable<Buffer>) {
       sizeBytes += chunk.length;
       if (sizeBytes > unknownBodyBytes) await owner;
@@ -180,7 +171,7 @@ async function readBody(incoming: IncomingMessage, owner: Promise<ModelOwner>): 
     const body: unknown = JSON.parse(Buffer.concat(chunks).toString("utf8"));
     if (typeof body === "object" && body !== null && !Array.isArray(body)) return body as Record<string, unknown>;
   } catch {
-    // Said below, as for every other thing that is no object.
+    // Reported below, like any other body that is not an object.
   }
   throw new Refusal(400, "the request is no JSON object");
 }

@@ -11,7 +11,7 @@ const types = {
   502: "api_error",
 } as const;
 
-/** How Google names what the others name by a type. */
+/** Google's names for the error types of other providers. */
 const googleStatuses: Readonly<Record<keyof typeof types, string>> = {
   400: "INVALID_ARGUMENT",
   401: "UNAUTHENTICATED",
@@ -22,7 +22,7 @@ const googleStatuses: Readonly<Record<keyof typeof types, string>> = {
   502: "UNAVAILABLE",
 };
 
-/** A call that is not made. */
+/** A refused call. */
 export class Refusal extends Error {
   readonly status: keyof typeof types;
   constructor(status: keyof typeof types, reason: string) {
@@ -31,7 +31,7 @@ export class Refusal extends Error {
   }
 }
 
-/** Says it as the provider would: agents read no other form of an error. */
+/** Formats a refusal in the provider's form, the only one that agents read. */
 export function refuse(
   response: ServerResponse,
   { status, message }: Refusal,
@@ -42,7 +42,7 @@ export function refuse(
     return;
   }
   const type = types[status];
-  // Anthropic's form and OpenAI's at once.
+  // Valid in both Anthropic's and OpenAI's format.
   const usual = { type: "error", error: { type, code: type, message } };
   const google = { error: { code: status, message, status: googleStatuses[status] } };
   response.writeHead(status, { "content-type": "application/json" });

@@ -1,8 +1,8 @@
-// An answer on its way back to the agent.
+// Relays answers to agents.
 //
 // P2. An answer passes byte by byte; it is never held back to be read.
-// P7. What a provider counted is counted, also when its agent hung up before it was said; otherwise
-// what passed is.
+// P7. Usage that a provider reported is counted, even if its agent hung up before the report;
+// otherwise we estimate from the bytes that passed.
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { messageOf } from "../domain/errors.ts";
 import type { ModelUsage } from "../domain/models.ts";
@@ -14,7 +14,7 @@ import { createUsageFilter } from "./usage-filter.ts";
 
 const answeredHeaders = ["content-type", "request-id", "x-request-id", "retry-after", "openai-processing-ms"];
 
-/** Passes an answer on as it comes, reading along what it took. */
+/** Relays an answer as it arrives and reads its usage. */
 export async function relay(
   call: Call,
   reply: IncomingMessage,
@@ -62,7 +62,9 @@ function settlementOf(
   return { ...outcome, usage: estimated(usage, reader, likelyInputTokens), isEstimated: true };
 }
 
-/** Providers say at an answer's end what it took; without it, what has passed counts. */
+/**
+ * Providers report usage at the end of an answer; without a report, the bytes that passed count.
+ */
 function estimated(said: ModelUsage | null, reader: UsageReader, likelyInputTokens: number): ModelUsage {
   const outputTokens = likelyTokens(reader.answeredBytes());
   if (said !== null) return { ...said, outputTokens: Math.max(said.outputTokens, outputTokens) };
@@ -70,8 +72,8 @@ function estimated(said: ModelUsage | null, reader: UsageReader, likelyInputToke
 }
 
 /**
- * Writes to the agent as fast as it reads, and to nobody once it hung up: the rest is read for what
- * it took.
+ * Writes to the agent as fast as it reads. After the agent hung up, only reads the rest for its
+ * usage.
  */
 function writer({ response, gone, hidesUsage }: Call, isStream: boolean): (chunk: Buffer) => Promise<void> {
   const filter = hidesUsage && isStream ? createUsageFilter() : null;
@@ -84,7 +86,7 @@ function writer({ response, gone, hidesUsage }: Call, isStream: boolean): (chunk
 
 const longestErrorBytes = 1024 * 1024;
 
-/** An error's body, whole, without our credentials. */
+/** Returns an error's whole body without our credentials. */
 async function* covered(reply: IncomingMessage, { headers }: ModelProvider): AsyncGenerator<Buffer> {
   const chunks: Buffer[] = [];
   let sizeBytes = 0;
@@ -109,7 +111,7 @@ export function replay(call: Call, { status, headers, body }: CassetteAnswer): S
   return { ...settlementOf(call, reader, { status, fault: null }), status: status >= 400 ? "failed" : "done" };
 }
 
-/** Resolves when more can be written, or nobody reads any more. */
+/** Resolves when more can be written or the reader is gone. */
 const drained = (response: ServerResponse, gone: AbortSignal): Promise<void> =>
   new Promise((resolve) => {
     const over = (): void => {

@@ -118,8 +118,8 @@ function callOf(
 }
 
 /**
- * How much an answer may take, at most what was asked for; less than nothing when not even the
- * question has room.
+ * The largest answer the room allows, at most what was requested; negative if not even the request
+ * fits.
  */
 function grantable(reservation: Reservation, price: Price | null, row: BuildSpendingRow): number {
   const { owner, inputTokens, outputTokens } = reservation;
@@ -147,7 +147,7 @@ interface Room {
   readonly microUsd: number;
 }
 
-/** What may still be reserved. */
+/** The budget that is still free. */
 const roomLeft = ({ budget }: ModelOwner, row: BuildSpendingRow): Room => ({
   tokens: (budget.tokens ?? Number.POSITIVE_INFINITY) - row.spentTokens - row.reservedTokens,
   microUsd: (budget.usd ?? Number.POSITIVE_INFINITY) * micro - row.spentMicroUsd - row.reservedMicroUsd,

@@ -8,8 +8,8 @@ export interface TokenClaims {
 }
 
 /**
- * A token that follows from its owner and fence, so that starting a job again gives the same;
- * nothing is stored.
+ * Derives a token from its owner and fence, so that a restarted job gets the same one and nothing
+ * is stored.
  */
 export function tokenOf(secret: string, { kind, id, fence }: TokenClaims): string {
   const claims = `${kind}.${id}.${fence}`;
@@ -17,8 +17,8 @@ export function tokenOf(secret: string, { kind, id, fence }: TokenClaims): strin
 }
 
 /**
- * The claims of a token that we made; null for every other. That its owner is live is for the
- * caller to see.
+ * Returns the claims of a token that we made; null for any other. The caller checks that its owner
+ * is live.
  */
 export function readToken(secret: string, token: string): TokenClaims | null {
   const match = /^wst_((attempt|gate)\.([\w-]+)\.(\d{1,9}))\.([\w-]+)$/.exec(token);

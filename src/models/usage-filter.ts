@@ -1,7 +1,4 @@
-/**
- * Passes a stream of a chat on without the event that says what it took; holds back less than a
- * line.
- */
+/** Relays a chat's stream without its usage event; holds back less than a line. */
 export function createUsageFilter(): (chunk: Buffer) => Buffer {
   let rest: Buffer = Buffer.alloc(0);
   let skipsEmptyLine = false;
@@ -23,6 +20,6 @@ export function createUsageFilter(): (chunk: Buffer) => Buffer {
 
 const longestUsageLine = 16 * 1024;
 
-/** Its choices are empty, and its usage is not. */
+/** Recognizes the event: no choices, but usage. */
 const saysUsage = (line: string): boolean =>
   line.startsWith("data:") && /"choices"\s*:\s*\[\s*\]/.test(line) && /"usage"\s*:\s*\{/.test(line);

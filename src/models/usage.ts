@@ -2,8 +2,8 @@ import { StringDecoder } from "node:string_decoder";
 import { z } from "zod";
 import type { ModelUsage } from "../domain/models.ts";
 
-// What providers say a call took, in the four forms they say it: Anthropic messages, OpenAI chat
-// completions, OpenAI responses, Gemini; in a whole answer, or in the events of a stream.
+// Reads usage in the four formats of the providers: Anthropic messages, OpenAI chat completions,
+// OpenAI responses, Gemini; from a whole answer or from the events of a stream.
 
 const count = z.number().int().nonnegative().nullish();
 
@@ -33,20 +33,20 @@ const geminiSchema = z.object({
   thoughtsTokenCount: count,
 });
 
-/** Reads an answer as it passes by; never changes or holds it up. */
+/** Reads an answer as it passes, without changing or delaying it. */
 export interface UsageReader {
   take(chunk: Buffer): void;
-  /** What was said so far; null when nothing was. */
+  /** The usage reported so far; null if none. */
   usage(): ModelUsage | null;
-  /** Whether the answer came to its proper end. */
+  /** Whether the answer is complete. */
   isWhole(): boolean;
-  /** How much of an answer came, in bytes: of a stream, without what it is wrapped in. */
+  /** Bytes of the answer so far; for a stream, without its framing. */
   answeredBytes(): number;
 }
 
 const longestLine = 8 * 1024 * 1024;
 
-/** A reader for an answer of this content type. */
+/** Creates a reader for an answer of this content type. */
 export function createUsageReader(contentType: string): UsageReader {
   const found: Found = { usage: null, ended: false, isBatch: false };
   return /event-stream/.test(contentType) ? streamReader(found) : wholeReader(found);
@@ -88,8 +88,8 @@ const words =
   /"(?:text|thinking|partial_json|delta|content|arguments|reasoning_content|reasoning)"\s*:\s*"((?:[^"\\]|\\.)*)"/g;
 
 /**
- * What an event adds to an answer, in bytes, without taking it apart. Events that say it all again
- * add nothing.
+ * Counts the bytes that an event adds to an answer, without parsing it. Events that repeat
+ * everything add nothing.
  */
 function wordsIn(data: string): number {
   if (/"type"\s*:\s*"response\./.test(data) && !/"type"\s*:\s*"response\.[\w.]+\.delta"/.test(data)) return 0;
@@ -122,7 +122,7 @@ function wholeReader(found: Found): UsageReader {
 
 function readEvent(text: string, found: Found): void {
   const parsed = parseJson(text);
-  // Gemini's streams are one array for those who do not ask for events.
+  // Gemini streams one array to clients that do not request events.
   for (const event of Array.isArray(parsed) ? parsed : [parsed]) if (isObject(event)) readObject(event, found);
 }
 
@@ -143,14 +143,15 @@ function readObject(event: Record<string, unknown>, found: Found): void {
 const isObject = (value: unknown): value is Record<string, unknown> => typeof value === "object" && value !== null;
 
 /**
- * Gemini's streams end with a reason, or with why there is no answer at all; nothing else tells.
+ * Gemini's streams end with a finish reason or with the reason for a missing answer; there is no
+ * other mark.
  */
 function hasGeminiEnd({ candidates, promptFeedback }: Record<string, unknown>): boolean {
   if (isObject(promptFeedback) && typeof promptFeedback.blockReason === "string") return true;
   return Array.isArray(candidates) && candidates.some((one) => isObject(one) && typeof one.finishReason === "string");
 }
 
-/** Thoughts are paid as output, and are not among the candidates' tokens. */
+/** Thoughts are billed as output but are not part of the candidates' tokens. */
 function geminiUsage(value: unknown): ModelUsage | null {
   const { data } = geminiSchema.safeParse(value);
   if (data === undefined) return null;
@@ -191,14 +192,14 @@ function usageOf(value: unknown): ModelUsage | null {
   if (!anthropic.success) return null;
   const cachedTokens = anthropic.data.cache_read_input_tokens ?? 0;
   const cacheWriteTokens = anthropic.data.cache_creation_input_tokens ?? 0;
-  // What is read from and written to the cache comes on top there.
+  // Here, cache reads and writes come on top of the input.
   const inputTokens = (anthropic.data.input_tokens ?? 0) + cachedTokens + cacheWriteTokens;
   const cacheWriteLongTokens = anthropic.data.cache_creation?.ephemeral_1h_input_tokens ?? 0;
   const outputTokens = anthropic.data.output_tokens ?? 0;
   return { inputTokens, cachedTokens, cacheWriteTokens, cacheWriteLongTokens, outputTokens };
 }
 
-/** Counts grow in the course of a stream; a later event may leave out what an earlier one said. */
+/** Counts grow during a stream, and a later event may omit an earlier one's fields. */
 function merged(before: ModelUsage | null, now: ModelUsage | null): ModelUsage | null {
   if (before === null || now === null) return now ?? before;
   return {

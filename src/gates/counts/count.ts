@@ -5,13 +5,13 @@ export interface Counts {
   readonly passed: number;
   readonly failed: number;
   readonly skipped: number;
-  /** Where the report has them. */
+  /** Present if the report has them. */
   readonly assertions?: number;
 }
 
 export type TestCounts = NonNullable<Evidence["tests"]>;
 
-/** Counts of several runs (workspaces, packages) as one; null for none. */
+/** Adds up counts of several runs (workspaces, packages); null for none. */
 export function sumCounts(all: readonly Counts[]): Counts | null {
   if (all.length === 0) return null;
   return all.reduce((sum, one) => ({
@@ -23,11 +23,11 @@ export function sumCounts(all: readonly Counts[]): Counts | null {
   }));
 }
 
-/** Counts from what was seen of each kind. */
+/** Builds counts from the number of each kind. */
 export function counts(passed: number, failed: number, skipped: number): Counts {
   return { total: passed + failed + skipped, passed, failed, skipped };
 }
 
-/** The field `assertions`, absent when the report has no number. */
+/** Returns the field `assertions`, or nothing when the report has no number. */
 export const withAssertions = (assertions: number | undefined): { assertions?: number } =>
   assertions === undefined ? {} : { assertions };

@@ -1,9 +1,9 @@
 import type { TestCounts } from "./count.ts";
 
-/** What the same gate counted on the base of the wave. */
+/** The counts of the same gate on the wave's base. */
 export interface EarlierCounts {
   readonly sha: string;
-  /** Counts of another command are not compared; null: compared whatever the command was. */
+  /** Counts of another command are not compared; null compares with any command. */
   readonly command: string | null;
   readonly tests: TestCounts;
   /** Whether a task of the wave says `mayChangeTests`. */
@@ -11,8 +11,8 @@ export interface EarlierCounts {
 }
 
 /**
- * Compares the counts of a run with those of its base. `lack` says what there is less of, with the
- * numbers; `note` says why less is no fault.
+ * Compares the counts of a run with those of its base. `lack` names the missing tests or assertions
+ * with both numbers; `note` explains why fewer is acceptable.
  */
 export function compareCounts(
   now: TestCounts | null,
@@ -33,7 +33,7 @@ function dropsIn(now: TestCounts | null, before: TestCounts): string[] {
   const ran = (counts: TestCounts | null) => (counts === null ? 0 : counts.total - counts.skipped);
   const drops: string[] = [];
   if (ran(now) < ran(before)) drops.push(`${tests(ran(now), now)} ran, ${tests(ran(before), before)}`);
-  // A report without assertions says nothing of them.
+  // A report without assertions proves nothing about them.
   const [less, more] = [now?.assertions, before.assertions];
   if (less !== undefined && more !== undefined && less < more) drops.push(`${less} assertions were made, ${more}`);
   return drops;

@@ -1,14 +1,13 @@
 import { type Counts, counts, sumCounts, withAssertions } from "./count.ts";
 
-// A tolerant reader of the JUnit XML that test runners write. No entities are expanded but the five
-// of XML and numeric ones, nothing is fetched, and what is not well-formed yields what was read
-// until then.
+// A tolerant reader of JUnit XML. It expands only XML's five entities and numeric ones, fetches
+// nothing, and returns what it read so far when the text is malformed.
 
 interface Tag {
   readonly name: string;
   readonly kind: "open" | "close" | "empty";
   readonly attributes: string;
-  /** Text between this tag and the next. */
+  /** The text between this tag and the next. */
   readonly text: string;
 }
 
@@ -22,7 +21,7 @@ export interface JunitCase {
   readonly message: string;
 }
 
-/** The tests of JUnit reports; null when none of them is one. */
+/** Counts the tests of JUnit reports; null when none of them is one. */
 export function countJunit(reports: readonly { readonly xml: string }[]): Counts | null {
   return sumCounts(reports.map((report) => countReport(report.xml)).filter((one) => one !== null));
 }
@@ -35,13 +34,13 @@ function countReport(xml: string): Counts | null {
   const cases = casesOf(tags);
   if (cases.length === 0) return totals;
   const seen = (outcome: JunitCase["outcome"]) => cases.filter((one) => one.outcome === outcome).length;
-  // A suite may have failed outside its cases, such as in its set-up.
+  // A suite may fail outside its cases, for example in its set-up.
   const failed = Math.max(seen("failed"), totals.failed);
   const passed = Math.max(0, cases.length - failed - seen("skipped"));
   return { ...counts(passed, failed, seen("skipped")), ...withAssertions(totals.assertions) };
 }
 
-/** PHPUnit, minitest and others count assertions, of each case and of each suite. */
+/** PHPUnit, minitest and others report assertions per case and per suite. */
 function assertionsIn(tags: readonly Tag[]): number | undefined {
   const of = (name: string) =>
     tags.flatMap((tag) => {
@@ -53,7 +52,7 @@ function assertionsIn(tags: readonly Tag[]): number | undefined {
   return suites.length > 0 ? Math.max(...suites) : undefined;
 }
 
-/** A report that lists no cases: the outermost numbers, else those of its suites together. */
+/** Reads a report without cases: the outermost numbers, or the sum of its suites. */
 function fromAttributes(suites: readonly Tag[]): Counts {
   const root = suites[0]!;
   const counted = attribute(root, "tests") !== null || root.name === "testsuite" ? [root] : suites.slice(1);
@@ -135,8 +134,8 @@ function readTags(xml: string): Tag[] {
 }
 
 /**
- * The end of a comment, CDATA, declaration or instruction that begins here; null for a tag; -1 when
- * it never ends.
+ * Returns the end of a comment, CDATA, declaration or instruction that starts here; null for a tag;
+ * -1 when it is unclosed.
  */
 function endOfSpecial(xml: string, at: number): number | null {
   const closers: [string, string][] = [

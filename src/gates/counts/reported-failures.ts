@@ -3,7 +3,7 @@ import { countJunit } from "./junit.ts";
 import { countRunnerSummary } from "./runner-summary.ts";
 import { countTap } from "./tap.ts";
 
-/** Failures outside any test, in the last words of vitest, jest and TAP. */
+/** Failures outside any test, in the summaries of vitest, jest and TAP. */
 const outsideTests: readonly [RegExp, string][] = [
   [/^\s*Errors {1,10}\d{1,9} errors?\s*$/, "vitest reports errors outside its tests"],
   [/^\s*Test Files {1,10}\d{1,9} failed\b/, "vitest reports failed test files"],
@@ -12,8 +12,8 @@ const outsideTests: readonly [RegExp, string][] = [
 ];
 
 /**
- * Returns what any report says went wrong, whatever exit code the command ended with. Every source
- * counts, so that a forged report cannot hide what another one says.
+ * Returns the failures in any report, whatever the exit code. Every source counts, so a forged
+ * report cannot hide another.
  */
 export function reportedFailures(output: string, junit: readonly { readonly xml: string }[]): string[] {
   const lines = outputLines(output);

@@ -1,17 +1,18 @@
 import { type Counts, counts, sumCounts } from "./count.ts";
 
-// The last words of test runners, for people: what is read here is an estimate and is shown as one.
+// Summaries of test runners are written for people, so counts from them are estimates and shown as
+// such.
 
 type Reader = (lines: readonly string[]) => Counts[];
 type LineReader = (line: string) => Counts | null;
 
 /**
- * Counts from the summary lines of known runners; several (workspaces, packages) are summed. Null:
- * none is known.
+ * Counts tests from the summaries of known runners and adds up several (workspaces, packages). Null
+ * without a known one.
  */
 export function countRunnerSummary(lines: readonly string[]): Counts | null {
   const found = summariesIn(lines);
-  // `pnpm -r`, turbo, lerna and compose put a name before every line.
+  // `pnpm -r`, turbo, lerna and compose prefix every line with a name.
   return sumCounts(found.length > 0 ? found : summariesIn(lines.map(withoutPrefix)));
 }
 
@@ -110,8 +111,8 @@ const lineReaders: readonly LineReader[] = [
     const passed = Math.max(0, after(line, "Tests") - failed - skipped);
     return { ...counts(passed, failed, skipped), assertions: after(line, "Assertions") };
   },
-  // Maven: the total alone, `Tests run: 5, Failures: 1, Errors: 0, Skipped: 1` (a class's line goes
-  // on with its time)
+  // Maven: only the total, `Tests run: 5, Failures: 1, Errors: 0, Skipped: 1` (the line of a class
+  // continues with its time)
   (line) => {
     if (!/Tests run: \d+, Failures: \d+, Errors: \d+, Skipped: \d+\s*$/.test(line)) return null;
     const failed = after(line, "Failures") + after(line, "Errors");
@@ -170,7 +171,7 @@ function nodeSpec(lines: readonly string[]): Counts[] {
 
 /**
  * mocha (`5 passing (12ms)`), playwright (`5 passed (3.2s)`) and bun (`5 pass`): a block of short
- * lines, one number each.
+ * lines with one number each.
  */
 function blocks(lines: readonly string[]): Counts[] {
   const found: Counts[] = [];
@@ -214,8 +215,8 @@ function unittest(lines: readonly string[]): Counts[] {
 }
 
 /**
- * go test: each top-level test with `-v` or `-json`, else one per package, which is the least that
- * can have run.
+ * go test: each top-level test with `-v` or `-json`, otherwise one per package, the least that can
+ * have run.
  */
 function go(lines: readonly string[]): Counts[] {
   const tests = lines.filter((line) => !line.startsWith("{"));

@@ -1,10 +1,12 @@
 import { type Counts, counts, sumCounts } from "./count.ts";
 
 // TAP 13/14 (https://testanything.org). node:test and tape end with `# tests N` comments, which
-// count nested tests too; without them only the top level counts, since a nested plan is part of
-// the test that holds it.
+// include nested tests. Without them we count only the top level, because a nested plan belongs to
+// its test.
 
-/** The tests of a TAP stream (several in a row are summed), null when the output is not TAP. */
+/**
+ * Counts the tests of a TAP stream (the sum of several in a row); null when the output is not TAP.
+ */
 export function countTap(lines: readonly string[]): Counts | null {
   if (!isTap(lines)) return null;
   return sumCounts(summaries(lines)) ?? topLevel(lines);
@@ -23,7 +25,7 @@ function summaries(lines: readonly string[]): Counts[] {
     if (match[1] === "tests") found.push({ tests: Number(match[2]) });
     else if (found.length > 0) found.at(-1)![match[1]!] = Number(match[2]);
   }
-  // A test that prints "# tests 3" by itself is no summary: one always says what passed or failed.
+  // A test may print "# tests 3" itself, but a real summary also says how many passed or failed.
   return found.filter((one) => one.tests === 0 || one.pass !== undefined || one.fail !== undefined).map(toCounts);
 }
 
@@ -46,6 +48,6 @@ function topLevel(lines: readonly string[]): Counts | null {
     if (/\s#\s*(?:skip|todo)/i.test(point[2]!)) kinds.skipped += 1;
     else kinds[point[1] === undefined ? "passed" : "failed"] += 1;
   }
-  // Tests that were planned and never reported did not pass.
+  // Tests that were planned but never reported did not pass.
   return counts(kinds.passed, kinds.failed + Math.max(0, planned - seen), kinds.skipped);
 }

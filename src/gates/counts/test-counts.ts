@@ -6,8 +6,8 @@ import { countRunnerSummary } from "./runner-summary.ts";
 import { countTap } from "./tap.ts";
 
 /**
- * The tests that ran: from JUnit reports, else TAP, else scraped from a runner's summary. Null: no
- * count was found.
+ * Counts the tests that ran: from JUnit reports, otherwise TAP, otherwise a runner's summary. Null
+ * without a count.
  */
 export function countTests(output: string, junit: readonly { readonly xml: string }[]): TestCounts | null {
   const lines = outputLines(output);

@@ -2,7 +2,7 @@ import { type FailureReader, failure } from "./failure.ts";
 
 interface Shape {
   readonly pattern: RegExp;
-  /** Which group is what. */
+  /** The group numbers of each field. */
   readonly file: number;
   readonly line: number;
   readonly message: number;
@@ -14,13 +14,13 @@ const shapes: readonly Shape[] = [
   { pattern: /^(\S[^:]*):(\d+):\d+ - error (TS\d+: .*)$/, file: 1, line: 2, message: 3 },
   // gcc, clang, javac, swiftc and many more
   { pattern: /^(\S[^:]*):(\d+)(?::\d+)?: (?:fatal )?error: (.*)$/, file: 1, line: 2, message: 3 },
-  // ruff, flake8, mypy's kin: `a.py:3:5: F401 message`
+  // ruff, flake8, mypy: `a.py:3:5: F401 message`
   { pattern: /^(\S[^:]*\.\w+):(\d+):\d+: ([A-Z]+\d+ .*)$/, file: 1, line: 2, message: 3 },
   // sh: `./a.sh: 3: foo: …`, bash: `a.sh: line 3: …`
   { pattern: /^(\S[^:]*\.(?:sh|bash)): (?:line )?(\d+): (.*)$/, file: 1, line: 2, message: 3 },
 ];
 
-/** Compilers and linters that print one error a line. */
+/** Compilers and linters that print one error per line. */
 export const compilerErrors: FailureReader = (lines) =>
   lines.flatMap((line) => {
     for (const shape of shapes) {

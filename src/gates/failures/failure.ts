@@ -1,13 +1,10 @@
 import type { Finding } from "../../domain/finding.ts";
 import { repositoryPath, treeRelative } from "../text.ts";
 
-/**
- * A place in the output that tells of a failure, read further only when it is asked for; null: it
- * was none.
- */
+/** A possible failure in the output, read further on demand; null when it is none. */
 export type Lead = () => Finding | null;
 
-/** Finds, in one pass, where one family of tools reports failures. */
+/** Finds, in one pass, the failures that one family of tools reports. */
 export type FailureReader = (lines: readonly string[]) => Lead[];
 
 export interface Place {
@@ -18,9 +15,7 @@ export interface Place {
 const longestMessage = 500;
 const longestPath = 1_000;
 
-/**
- * A finding for something that failed; paths as the repository knows them, the message on one line.
- */
+/** Makes a finding for a failure, with repository paths and a one-line message. */
 export function failure(rule: string, message: string, place: Partial<Place> = {}): Finding {
   const text = treeRelative(message.slice(0, 2 * longestMessage))
     .replace(/\s+/g, " ")
@@ -35,13 +30,14 @@ export function failure(rule: string, message: string, place: Partial<Place> = {
   };
 }
 
-/** `name: reason`, or the one there is. */
+/** Joins `name: reason`, or returns the one that exists. */
 export function named(name: string, reason: string): string {
   return [name.trim(), reason.trim()].filter((part) => part !== "").join(": ");
 }
 
 /**
- * The first stack frame of JavaScript in these lines that is neither Node's own nor a dependency's.
+ * Returns the first JavaScript stack frame in these lines that belongs neither to Node nor to a
+ * dependency.
  */
 export function ownFrame(lines: readonly string[]): Place | null {
   for (const line of lines) {
@@ -53,7 +49,7 @@ export function ownFrame(lines: readonly string[]): Place | null {
   return null;
 }
 
-/** The lines from `start` until one that `ends` says is no longer part, at most `most`. */
+/** Returns the lines from `start` to the first that `ends` matches, at most `most`. */
 export function until(
   lines: readonly string[],
   start: number,
@@ -68,7 +64,7 @@ export function until(
   return found;
 }
 
-/** The first lines that say something, as one: an assertion's message is often on two. */
+/** Joins the first meaningful lines, because an assertion's message often has two. */
 export function firstWords(lines: readonly string[], most = 3): string {
   const words: string[] = [];
   for (const line of lines) {

@@ -31,12 +31,12 @@ const compileReaders: readonly FailureReader[] = [rustErrors, goErrors, compiler
 const crashReaders: readonly FailureReader[] = [pythonErrors, nodeErrors];
 
 const mostFindings = 200;
-/** Further ones are counted and not read: the same failure may be told very often. */
+/** Later failures are only counted, because the same one may be reported very often. */
 const mostLeads = 2_000;
 
 /**
- * What failed, from a command's output and reports, at least one finding and at most 200: tests and
- * compile errors by name and place, else the error the program ended with, else its last meaningful
+ * Finds failures in a command's output and reports, between one and 200: tests and compile errors
+ * by name and place, otherwise the error that ended the program, otherwise its last meaningful
  * line.
  */
 export function findFailures(output: string, junit: readonly { readonly xml: string }[]): Finding[] {
@@ -62,8 +62,8 @@ function junitFailures(xml: string): Lead[] {
 }
 
 /**
- * The same failure is often told twice (a summary, a report): one per place and name. The last one
- * says how many more.
+ * Keeps one failure per place and name, because a summary and a report often repeat it. The last
+ * one says how many more there are.
  */
 function readLeads(leads: readonly Lead[]): Finding[] {
   const found = new Map<string, Finding>();
@@ -81,7 +81,7 @@ function readLeads(leads: readonly Lead[]): Finding[] {
   return findings;
 }
 
-/** What package managers and make add after a failure says nothing about it. */
+/** Lines that package managers and make add after a failure, which say nothing about it. */
 const noise =
   /^(?:npm (?:ERR!|error|warn|notice)|make(?:\[\d+\])?: \*\*\*|error Command failed with exit code|info Visit https:\/\/yarnpkg|.?ELIFECYCLE|> |Node\.js v\d|[\W_]*$)/i;
 
@@ -91,8 +91,7 @@ function lastMeaningfulLine(lines: readonly string[]): string {
   const said = lines.filter((line) => line.trim() !== "");
   const last = said.findLast((line) => !noise.test(line.trim()));
   const made = said.findLast((line) => makeFault.test(line));
-  // make prints the commands it runs: its last line may be the mere echo of one, so what make says
-  // of it stands beside.
+  // make echoes the commands it runs, so its last line may be an echo; include make's own message.
   if (last !== undefined) return made === undefined ? last : `${last.trim()} (${made.trim()})`;
   return said.at(-1) ?? "the command failed and printed nothing";
 }

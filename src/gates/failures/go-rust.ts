@@ -5,8 +5,8 @@ const goRunning = /^\s*=== RUN {3}(\S+)\s*$/;
 const goFailed = /^\s*--- FAIL: (\S+)/;
 
 /**
- * go test: `--- FAIL: TestX (0.00s)`, its log lines below (or above, with -v); a parent of a failed
- * subtest is left out.
+ * go test: `--- FAIL: TestX (0.00s)`, with its log lines below (or above, with -v). Omits the
+ * parents of failed subtests.
  */
 export const goFailures: FailureReader = (lines) => {
   const names = lines.map((line) => goFailed.exec(line)?.[1]);
@@ -43,8 +43,8 @@ function goLog(lines: readonly string[]): { message: string; place: Place } | nu
 }
 
 /**
- * Go's compiler and vet: `./x.go:5:2: undefined: y`; and a panic with its first frame in a file of
- * ours.
+ * Go's compiler and vet: `./x.go:5:2: undefined: y`; and a panic with its first frame in the
+ * repository.
  */
 export const goErrors: FailureReader = (lines) => {
   const compiled = lines.flatMap((line) => {
@@ -59,7 +59,7 @@ export const goErrors: FailureReader = (lines) => {
   return [() => failure("command-failed", lines[at]!, own ? { file: own[1]!, line: Number(own[2]) } : {})];
 };
 
-/** cargo test: the panics of its tests, in the words of old and new compilers. */
+/** cargo test: the panics of its tests, as old and new compilers print them. */
 export const cargoFailures: FailureReader = (lines) =>
   lines.flatMap((line, index) => {
     const recent = /^thread '(.+?)'(?: \(\d+\))? panicked at (\S+?):(\d+):\d+:$/.exec(line);

@@ -20,10 +20,7 @@ export const nodeSpecFailures: FailureReader = (lines) => {
   });
 };
 
-/**
- * vitest: ` FAIL a.test.ts > suite > name`, or `[ a.test.ts ]` where the file itself could not be
- * loaded.
- */
+/** vitest: ` FAIL a.test.ts > suite > name`, or `[ a.test.ts ]` if the file itself did not load. */
 export const vitestFailures: FailureReader = (lines) =>
   lines.flatMap((line, index) => {
     const match = /^\s*FAIL\s+(?:\|?[\w-]+\|?\s+)?(\S+\.\w+)(?: > (.+)|\s+\[ .+ \])\s*$/.exec(line);
@@ -85,7 +82,7 @@ export const mochaFailures: FailureReader = (lines) => {
   });
 };
 
-/** A program that ended with an uncaught error: the message and the first frame of our own. */
+/** A program that ended with an uncaught error: the message and the repository's first frame. */
 export const nodeErrors: FailureReader = (lines) => {
   const at = lines.findIndex((line) => /^\s*(?:Uncaught )?[A-Z]\w*(?:Error|Exception)\b(?: \[\w+\])?: ./.test(line));
   if (at < 0) return [];

@@ -1,7 +1,7 @@
 import type { Finding } from "../../domain/finding.ts";
 import { type FailureReader, failure, named, until } from "./failure.ts";
 
-/** pytest: the short summary says what failed, the section above it says where. */
+/** pytest: the short summary names each failure, and the section above it has the place. */
 export const pytestFailures: FailureReader = (lines) => {
   const sections = sectionsIn(lines);
   return lines.flatMap((line) => {
@@ -36,7 +36,8 @@ function sectionFrom(lines: readonly string[], start: number | undefined): reado
 }
 
 /**
- * The last line of the test's own file in its section: a helper that failed was called from there.
+ * The last line of the test's own file in its section, because a failed helper was called from
+ * there.
  */
 function lineIn(section: readonly string[], file: string): { line: number } | Record<string, never> {
   for (const text of section.toReversed()) {

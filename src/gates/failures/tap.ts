@@ -2,8 +2,8 @@ import { isTap } from "../counts/tap.ts";
 import { type FailureReader, failure, firstWords, named, type Place } from "./failure.ts";
 
 /**
- * `not ok` points with their YAML diagnostics; a test that failed only because one inside it did is
- * left out.
+ * `not ok` points with their YAML diagnostics. Omits a test that failed only because a nested one
+ * did.
  */
 export const tapFailures: FailureReader = (lines) => {
   if (!isTap(lines)) return [];
@@ -41,7 +41,7 @@ function reasonOf(details: readonly string[]): string {
 }
 
 /**
- * node:test says `location: 'a.js:4:1'`, tape `at: f (a.js:4:1)`, node-tap a mapping of fileName
+ * node:test prints `location: 'a.js:4:1'`, tape `at: f (a.js:4:1)`, node-tap a mapping of fileName
  * and lineNumber.
  */
 function placeOf(details: readonly string[]): Place | null {

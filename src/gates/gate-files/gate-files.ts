@@ -5,16 +5,15 @@ import { expandCommands, runsFile, shellScripts } from "./used.ts";
 
 const links = ["120000", "160000"];
 /**
- * Commands that are detected from files, so that what they run is in force before anybody has named
- * it.
+ * Commands that could be detected from files, so that their gate files count before the plan names
+ * a command.
  */
 const detected = ["npm test", "make test"];
 
 const runByGate: GateFileKind = { matches: () => true, what: "a program that a gate runs", aboutTests: false };
 
 /**
- * The changed files that decide what the gates' commands run, where the deciding part of them has
- * changed.
+ * Finds changed files that decide what the gates' commands run, where the deciding part changed.
  */
 export async function gateFiles(request: GateFilesRequest): Promise<GateFile[]> {
   const paths = [...new Set(request.changed.flatMap(({ path, from }) => (from === null ? [path] : [from, path])))];
@@ -29,7 +28,7 @@ export async function gateFiles(request: GateFilesRequest): Promise<GateFile[]> 
       partsAt(sides[0], path, kind, commands),
       partsAt(sides[1], path, kind, commands),
     ]);
-    // A program that was not there cannot have been part of a gate that passed.
+    // A program that did not exist cannot have been part of a gate that passed.
     const isNew = before === "" && kind === runByGate;
     if (before !== after && !isNew)
       found.push({ file: path, what: kind.what, aboutTests: kind.aboutTests, isNew: before === "" });
@@ -65,8 +64,7 @@ const mostScripts = 20;
 const longestScript = 64 * 1024;
 
 /**
- * A script that the commands run and that has not been read: what it runs is run by the gate as
- * well.
+ * A script that the commands run and that we have not read; the gate also runs everything it runs.
  */
 const nextScript = (commands: readonly string[], read: ReadonlySet<string>): string | undefined =>
   read.size < mostScripts ? shellScripts(commands).find((path) => !read.has(path)) : undefined;
@@ -78,7 +76,7 @@ async function textAt(reader: CommitReader, path: string): Promise<string | null
 
 interface Side {
   readonly reader: CommitReader;
-  /** Listed when first asked for: most changes touch no such file. */
+  /** Listed on demand, because most changes touch no such file. */
   modeOf(path: string): Promise<string | undefined>;
 }
 
@@ -94,7 +92,7 @@ function sideOf(reader: CommitReader): Side {
   };
 }
 
-/** What of a file decides; empty when nothing does, or it is not there. */
+/** Returns the deciding part of a file; empty when there is none or no file. */
 async function partsAt(
   { reader, modeOf }: Side,
   path: string,
@@ -104,7 +102,7 @@ async function partsAt(
   const text = await textAt(reader, path);
   if (text === null) return "";
   const mode = await modeOf(path);
-  // What a link leads to decides, and that may be changed under any name.
+  // The target of a link decides, and it may change under any name.
   if (mode !== undefined && links.includes(mode)) return `a link to ${text}`;
   return kind.parts === undefined ? `${mode}\n${text}` : kind.parts(text, commands);
 }

@@ -1,16 +1,16 @@
 import { z } from "zod";
 import { usedRules, usedScripts } from "./used.ts";
 
-// Files that decide what a gate's command runs, by what of them decides it. What is not among the
-// parts is free: adding a dependency to package.json or a target to a Makefile changes no gate.
+// The kinds of gate files and the parts of each that matter. Other parts are free: a new dependency
+// in package.json or a new target in a Makefile changes no gate.
 
 export interface GateFileKind {
   readonly matches: (path: string) => boolean;
-  /** What it is, for people. */
+  /** Its name, for people. */
   readonly what: string;
-  /** A task that may change tests may change it. */
+  /** `mayChangeTests` permits the change. */
   readonly aboutTests: boolean;
-  /** What of its text decides; empty: nothing. Absent: all of it. */
+  /** Returns the deciding part of the text; empty if there is none. Absent: the whole text. */
   readonly parts?: (text: string, commands: readonly string[]) => string;
 }
 
@@ -27,7 +27,7 @@ const runnerNames =
   /^(?:vitest|@vitest\/.*|vite|jest|@jest\/.*|ts-jest|babel-jest|mocha|ava|tap|tape|jasmine|uvu|chai|expect|assert|sinon|@playwright\/test|playwright|cypress|c8|nyc|tsx|ts-node|npm-run-all|cross-env)$/;
 const placeholder = /no test specified/i;
 
-/** The scripts of a package.json; none when it cannot be read. */
+/** The scripts of a package.json; none when it is unreadable. */
 export function scriptsOf(text: string | null): Record<string, string> {
   const scripts = objectOf(readManifest(text).scripts);
   return Object.fromEntries(
@@ -58,7 +58,7 @@ function packageParts(text: string, commands: readonly string[]): string {
   return parts.map((part) => JSON.stringify(part)).join("\n");
 }
 
-/** Runners that come from somewhere else than their registry, such as a folder of the tree. */
+/** Test runners that do not come from a registry, such as a folder of the tree. */
 function replacedRunners(manifest: Record<string, unknown>): [string, unknown][] {
   const pnpm = objectOf(manifest.pnpm);
   const dependencies = ["dependencies", "devDependencies", "optionalDependencies", "peerDependencies"].flatMap((key) =>

@@ -1,7 +1,7 @@
-// What the commands of gates use: scripts of a package.json, targets of make, files that a shell or
-// an interpreter runs.
+// Finds what gates' commands use: scripts of a package.json, targets of make, files run by a shell
+// or an interpreter.
 
-/** The parts of a shell line, without quotes; separators and redirections end a word. */
+/** Splits a shell line into words without quotes; separators and redirections end a word. */
 function wordsOf(command: string): string[] {
   return command.split(/[\s'"`;&|()<>{}$=,]+/).filter((word) => word !== "");
 }
@@ -13,8 +13,8 @@ const installs = /\b(?:npm|pnpm|yarn|bun)\b(?:\s+(?:ci|i|install|clean-install|a
 const installScripts = ["preinstall", "install", "postinstall", "preprepare", "prepare", "postprepare"];
 
 /**
- * The scripts of one package.json that the commands run, also by way of each other, with those
- * before and after them.
+ * The scripts of one package.json that the commands run, directly or through each other, with their
+ * pre and post scripts.
  */
 export function usedScripts(commands: readonly string[], scripts: Readonly<Record<string, string>>): string[] {
   const used = new Set<string>();
@@ -37,14 +37,11 @@ export function usedScripts(commands: readonly string[], scripts: Readonly<Recor
   return [...used].sort();
 }
 
-/** `run-s test:*` names every script that begins so. */
+/** `run-s test:*` runs every script with this prefix. */
 const namesScript = (word: string, name: string): boolean =>
   word === name || (word.includes("*") && name.startsWith(word.slice(0, word.indexOf("*"))));
 
-/**
- * The commands together with the scripts of the root's package.json and the recipes of make that
- * they run.
- */
+/** Adds the scripts of the root's package.json and the make recipes that the commands run. */
 export function expandCommands(
   commands: readonly string[],
   files: { readonly scripts: Readonly<Record<string, string>>; readonly makefile: string | null },
@@ -60,7 +57,7 @@ export function expandCommands(
   return [...known];
 }
 
-/** Words of the commands that may be shell scripts of the tree. */
+/** Finds words of the commands that may be shell scripts of the tree. */
 export function shellScripts(commands: readonly string[]): string[] {
   const words = commands.flatMap((command) => wordsOf(command)).map((word) => word.replace(/^(?:\.\/)+/, ""));
   return [...new Set(words)].filter((word) =>
@@ -68,7 +65,7 @@ export function shellScripts(commands: readonly string[]): string[] {
   );
 }
 
-/** The targets that commands give to make; `null` among them: the first one of the file. */
+/** The targets that commands pass to make; `null` stands for the file's first target. */
 function usedTargets(commands: readonly string[]): (string | null)[] {
   return commands.flatMap((command) =>
     [...command.matchAll(/(?:^|[\s;&|(@+-])g?make\b([^;&|\n]*)/g)].flatMap((match) => {
@@ -100,7 +97,7 @@ function rulesOf(makefile: string): { rules: Rule[]; others: string[] } {
 }
 
 /**
- * The lines of a makefile by which it does what the commands ask of it; empty when they do not run
+ * The lines of a makefile that affect what the commands ask of make; empty when they do not run
  * make.
  */
 export function usedRules(makefile: string, commands: readonly string[]): string[] {
@@ -115,13 +112,13 @@ export function usedRules(makefile: string, commands: readonly string[]): string
     used.add(target);
     for (const rule of rules) if (rule.targets.includes(target)) open.push(...rule.needs);
   }
-  // A pattern or a special target, such as .DEFAULT or .ONESHELL, has its say in every rule.
+  // A pattern or a special target, such as .DEFAULT or .ONESHELL, affects every rule.
   const own = rules.filter(({ targets }) => targets.some((name) => used.has(name) || /%|^\./.test(name)));
   const text = own.flatMap(({ lines }) => lines);
   return [...text, ...others.filter((line) => decides(line, text))];
 }
 
-/** Whether a line outside of all rules can change what these recipes do. */
+/** Whether a line outside all rules can change these recipes. */
 function decides(line: string, recipes: readonly string[]): boolean {
   const name = /^\s*(?:override\s+|export\s+)*([\w.-]+)\s*(?:[:?+!]{0,3}=)/.exec(line.slice(0, 4_000))?.[1];
   if (name === undefined || /^\s*export\b/.test(line)) return !/^\s*\.PHONY/.test(line);
@@ -134,8 +131,8 @@ const shells = /^(?:sh|bash|dash|zsh|ksh|source|\.)$/;
 const runnerName = /(?:^|[/._-])(?:tests?|checks?|verify|lint|ci|gate|specs?|smoke|e2e|all|suite)(?:[._-]|$)/i;
 
 /**
- * Whether the commands run this file as a program of theirs: by a shell, by its path, or as a
- * script named like a runner.
+ * Whether the commands run this file: through a shell, by its path, or as a script named like a
+ * runner.
  */
 export function runsFile(commands: readonly string[], path: string): boolean {
   const isScript = /\.(?:sh|bash|zsh|ksh|mk)$/.test(path);
@@ -151,7 +148,7 @@ export function runsFile(commands: readonly string[], path: string): boolean {
   );
 }
 
-/** A word as a path from the root, or from the folder of a package below it. */
+/** Resolves a word to a path from the root, or from the folder of a package. */
 function samePath(word: string, path: string): boolean {
   const name = word.replace(/^(?:\.\/)+/, "");
   return name === path || (name.includes("/") && path.endsWith(`/${name}`));

@@ -5,11 +5,11 @@ import type { CommitReader } from "../port.ts";
 
 /**
  * One changed file with its text on both sides; null where it is absent, binary, a link or too
- * large to be read.
+ * large to read.
  */
 export interface FileChange {
   readonly path: string;
-  /** Where it was before: another path after a rename, null for a new file. */
+  /** The path before the change: another one after a rename, null for a new file. */
   readonly formerPath: string | null;
   readonly deleted: boolean;
   readonly before: string | null;
@@ -21,7 +21,7 @@ export interface FileChange {
   readonly isLink: boolean;
   readonly sizeBytes: number;
   readonly formerSizeBytes: number;
-  /** The first bytes of what it is now, to tell its kind; empty when unread. */
+  /** The first bytes of the new content, which reveal its kind; empty when unread. */
   readonly head: Buffer;
 }
 
@@ -95,8 +95,8 @@ function textOf(bytes: Buffer | null): string | null {
 }
 
 /**
- * The lines that occur more often after than before, at their last places. Moving a line within its
- * file adds nothing.
+ * Returns the lines that occur more often after than before, at their last positions. Moving a line
+ * within its file adds nothing.
  */
 export function addedLines(before: string | null, after: string): AddedLine[] {
   const known = new Map<string, number>();
@@ -110,7 +110,7 @@ export function addedLines(before: string | null, after: string): AddedLine[] {
   return added;
 }
 
-/** A finding of a static check, certain unless said otherwise. */
+/** Makes a finding of a static check, certain by default. */
 export function staticFinding(
   rule: string,
   severity: Severity,

@@ -3,8 +3,8 @@ import { isFixture } from "../test-files.ts";
 import { type FileChange, staticFinding } from "./changes.ts";
 
 /**
- * Whole `<<<<<<< … ======= … >>>>>>>` groups whose beginning or end this change added. `=======`
- * alone underlines a heading, and what a document shows in a code fence is meant.
+ * Finds whole `<<<<<<< … ======= … >>>>>>>` groups whose first or last line this change added.
+ * `=======` alone underlines a heading, and markers in a document's code fence are intended.
  */
 export function conflictMarkers(change: FileChange): Finding[] {
   if (change.after === null) return [];

@@ -23,8 +23,8 @@ const signatures: readonly [string, Buffer][] = [
 ];
 
 /**
- * Files that a change made large, and programs and archives it added. Images, sounds and fonts are
- * fine up to the limit.
+ * Finds files that a change made large, and programs and archives that it added. Images, sounds and
+ * fonts are allowed up to the limit.
  */
 export function fileKinds(change: FileChange): Finding[] {
   if (change.deleted || change.sizeBytes === 0) return [];

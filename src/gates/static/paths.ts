@@ -6,14 +6,14 @@ import { type FileChange, staticFinding } from "./changes.ts";
 const installed = /^(.*?(?:^|\/)(?:node_modules|bower_components|\.venv|site-packages|\.pnpm-store|\.yarn\/cache))\//;
 const cache = /^(.*?(?:^|\/)(?:__pycache__|\.pytest_cache|\.mypy_cache|\.ruff_cache|\.gradle|\.nyc_output))\//;
 
-/** The dependency or cache folder that a path is in, else null. */
+/** Returns the dependency or cache folder that contains a path, or null. */
 export function generatedFolder(path: string): string | null {
   return installed.exec(path)?.[1] ?? cache.exec(path)?.[1] ?? null;
 }
 
 /**
- * Dependency folders that this change put under version control, one finding each; caches, which do
- * no harm, one for all.
+ * Finds dependency folders that this change put under version control, one finding each; caches,
+ * which are harmless, share one.
  */
 export function generatedFolders(
   changes: readonly Pick<FileChange, "path" | "deleted">[],
@@ -35,14 +35,14 @@ export function generatedFolders(
 }
 
 /**
- * Added paths that differ from another one only in case: on macOS and Windows one of the two is
- * lost.
+ * Finds added paths that differ from another only in case: macOS and Windows would lose one of the
+ * two.
  */
 export function caseCollisions(changes: readonly FileChange[], after: readonly string[]): Finding[] {
   const paths = new Map<string, string[]>();
   for (const path of after) {
     const same = paths.get(path.toLowerCase()) ?? [];
-    // Two of them always hold another one than the path that is asked about.
+    // With two of them, one always differs from the path in question.
     if (same.length < 2) paths.set(path.toLowerCase(), [...same, path]);
   }
   return changes.flatMap((change) => {
@@ -56,7 +56,7 @@ export function caseCollisions(changes: readonly FileChange[], after: readonly s
 
 const mostPerTask = 20;
 
-/** What a task changed outside its declared `writes`: reported, never a reason to block. */
+/** Reports changes outside a task's declared `writes`; they never block. */
 export function undeclaredWrites(changes: StaticCheckRequest["changes"]): Finding[] {
   return changes.flatMap(({ taskKey, writes, files }) => {
     if (writes === null) return [];
@@ -73,8 +73,8 @@ export function undeclaredWrites(changes: StaticCheckRequest["changes"]): Findin
 }
 
 /**
- * What agents read as instructions is shown whoever changed it; undeclared it would steer the next
- * agent unseen.
+ * Reports changes to files that instruct agents. Declared ones are shown; undeclared ones would
+ * steer the next agent, so they are severe.
  */
 export function agentFiles(changes: StaticCheckRequest["agentFiles"]): Finding[] {
   return changes.map(({ taskKey, file, declared }) => {
@@ -90,7 +90,7 @@ const whyAllowed = {
   first: "there was no such file and no gate in force before",
 };
 
-/** What decides what a gate runs is shown whoever changed it; what nobody was to change blocks. */
+/** Reports changes to gate files. Permitted ones are shown; others block. */
 export function changedGateFiles(changes: NonNullable<StaticCheckRequest["gateFiles"]>): Finding[] {
   return changes.map(({ taskKey, file, what, allowed }) => {
     const message = `task ${taskKey} changed ${file}, which decides what a gate runs (${what})`;

@@ -5,10 +5,10 @@ import { type FileChange, staticFinding } from "./changes.ts";
 
 interface SecretKind {
   readonly what: string;
-  /** The value is the first group, else the whole match. */
+  /** The value is the first group, otherwise the whole match. */
   readonly pattern: RegExp;
   readonly severity: Severity;
-  /** In tests and documents, where such values are mostly made up. */
+  /** The severity in tests and documents, where such values are mostly made up. */
   readonly inExamples: Severity;
 }
 
@@ -72,7 +72,10 @@ const assignedBare = kind(
 const longestScanned = 20_000;
 const locks = /(?:^|\/)(?:package-lock\.json|npm-shrinkwrap\.json|pnpm-lock\.yaml|yarn\.lock|[^/]+\.lock|go\.sum)$/;
 
-/** Secrets in added lines. A message shows the first characters and the length, never the value. */
+/**
+ * Finds secrets in added lines. A message shows the first characters and the length, never the
+ * value.
+ */
 export function secrets(change: FileChange): Finding[] {
   if (change.after === null) return [];
   const inExamples = showsExamples(change.path);
@@ -108,7 +111,7 @@ function inLine(text: string, path: string, inExamples: boolean): { one: SecretK
   );
 }
 
-/** Files in which values stand without quotes. */
+/** Files whose values have no quotes. */
 function isSettings(path: string): boolean {
   return (
     /(?:^|\/)\.env(?:\.[\w-]+)?$|\.(?:env|ini|properties|cfg|conf|toml|ya?ml)$/i.test(path) &&
@@ -131,7 +134,8 @@ function isSequence(value: string): boolean {
 }
 
 /**
- * Letters and digits in an order that no word has; code, paths, addresses and hints are not values.
+ * Matches letters and digits in an order that no word has. Code, paths, addresses and placeholders
+ * are not values.
  */
 function looksRandom(value: string): boolean {
   if (isPlaceholder(value) || isSequence(value)) return false;
@@ -174,10 +178,10 @@ function masked(value: string): string {
   return `${value.slice(0, 4)}… (${value.length} characters)`;
 }
 
-/** Values shorter than this are as likely to be ordinary text. */
+/** Shorter values are as likely to be ordinary text. */
 const shortest = 6;
 
-/** Findings for the value of a secret that was handed to the agents, as it is or in base64. */
+/** Finds the values of secrets that agents were given, plain or in base64. */
 export function givenSecrets(change: FileChange, given: Readonly<Record<string, string>>): Finding[] {
   const known = Object.entries(given).filter(([, value]) => value.length >= shortest);
   return known.flatMap(([name, value]) => {

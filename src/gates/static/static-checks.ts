@@ -19,11 +19,11 @@ import { weakenedTests } from "./weakened-tests.ts";
 const mostPerRule = 50;
 
 /**
- * What a change brought in that needs no model to be seen; the gravest first. What stood before is
- * never reported.
+ * Finds problems that a change introduced and that need no model to see, the most severe first.
+ * Never reports what was there before.
  */
 export async function staticChecks(request: StaticCheckRequest): Promise<Finding[]> {
-  // Installed packages are one finding for their folder, not one for each of their faults.
+  // Report installed packages once for their folder, not once for each of their problems.
   const isGenerated = (path: string) => generatedFolder(path) !== null;
   const own = request.changed.filter((file) => !isGenerated(file.path));
   const installed = request.changed.filter((file) => isGenerated(file.path));
@@ -54,7 +54,7 @@ async function inEachFile(changes: readonly FileChange[], given: StaticCheckRequ
   const findings: Finding[] = [];
   for (const change of changes) {
     const conflicts = conflictMarkers(change);
-    // A file with conflict markers cannot be parsed either; one cause, one finding.
+    // A file with conflict markers does not parse either: one cause, one finding.
     const broken = conflicts.length > 0 ? [] : await syntax(change);
     findings.push(...conflicts, ...secrets(change), ...givenSecrets(change, given), ...broken, ...fileKinds(change));
   }
@@ -62,8 +62,8 @@ async function inEachFile(changes: readonly FileChange[], given: StaticCheckRequ
 }
 
 /**
- * Who changed the file decides; what nobody of the wave is known to have changed may not be
- * weakened.
+ * The task that changed the file decides; a file that no task of the wave is known to have changed
+ * may not be weakened.
  */
 function withoutThoseOf(changes: readonly FileChange[], tasks: StaticCheckRequest["changes"]): FileChange[] {
   const free = new Set(tasks.flatMap(({ files, mayChangeTests }) => (mayChangeTests ? files : [])));
@@ -74,7 +74,7 @@ function byGravity(one: Finding, other: Finding): number {
   return severitySchema.options.indexOf(other.severity) - severitySchema.options.indexOf(one.severity);
 }
 
-/** Fifty findings of a rule say what a thousand would. */
+/** Fifty findings of one rule are enough to read. */
 function limited(findings: readonly Finding[]): Finding[] {
   const seen = new Map<string, number>();
   return findings.filter((finding) => {

@@ -22,8 +22,8 @@ const loaders: Record<string, Loader> = {
 };
 
 /**
- * Whether a changed file can still be parsed. A file that could not be parsed before is not this
- * change's fault.
+ * Checks whether a changed file still parses. A file that did not parse before is not this change's
+ * fault.
  */
 export async function syntax(change: FileChange): Promise<Finding[]> {
   const parser = parserFor(change.path);
@@ -33,7 +33,7 @@ export async function syntax(change: FileChange): Promise<Finding[]> {
   const samePlace = change.before !== null && parserFor(change.formerPath ?? "") === parser;
   if (samePlace && (await parser(change.before)) !== null) return [];
   if (parser === parseCss) {
-    // Style sheets are read by browsers that forgive: what is broken is lost, the rest works.
+    // Browsers skip broken parts of a style sheet; the rest works.
     const message = `${change.path} has a rule that cannot be parsed: ${fault.message}`;
     return [staticFinding("syntax-error", "medium", message, { file: change.path, line: fault.line })];
   }
@@ -53,7 +53,7 @@ function parserFor(path: string): Parser | null {
   return scripts[extension]!;
 }
 
-/** JSON files whose own tools read comments and trailing commas. */
+/** JSON files whose tools accept comments and trailing commas. */
 function isLenientJson(path: string, name: string): boolean {
   if (/(?:^|\/)\.(?:vscode|devcontainer|zed)\//.test(path)) return true;
   return /^(?:[tj]sconfig\b.*|\.?(?:eslintrc|babelrc|swcrc|jshintrc|hintrc)(?:\.json)?|(?:biome|deno|turbo|nx|wrangler|typedoc|api-extractor|devcontainer|renovate|language-configuration|tsdoc-metadata)\.json|.*\.code-workspace)$/.test(
@@ -66,24 +66,21 @@ const parseJson: Parser = async (text) => {
     JSON.parse(text);
     return null;
   } catch (error) {
-    // V8 does not always say where; esbuild does, unless it is more lenient.
+    // V8 does not always report the position; esbuild does, unless it is more lenient.
     const message = error instanceof Error ? error.message : String(error);
     return (await parseScript(text, { loader: "json" })) ?? { line: null, message };
   }
 };
 
-/** JSONC and JSON5 are expressions of JavaScript. */
+/** JSONC and JSON5 are JavaScript expressions. */
 const parseLenientJson: Parser = async (text) =>
   text.trim() === "" ? null : await parseScript(`(${text}\n)`, { loader: "js" });
 
-/** A program that wrote deeper text, or more of it, wrote it for programs. */
+/** Deeper or longer text was generated for programs. */
 const deepestYaml = 200;
 const longestYaml = 1024 * 1024;
 
-/**
- * How deep YAML may be nested at most, by its brackets, indents and marks; an estimate that is
- * never too low.
- */
+/** Estimates the maximum nesting of YAML from its brackets, indents and marks; never too low. */
 function yamlDepth(text: string): number {
   let brackets = 0;
   let deepest = 0;
@@ -102,11 +99,10 @@ function yamlDepth(text: string): number {
 }
 
 const parseYaml: Parser = async (text) => {
-  // The library recurses, and where the stack ends V8 ends the whole process when it compiles a
-  // pattern.
+  // The library recurses. If the stack runs out while V8 compiles a pattern, the whole process
+  // dies.
   if (text.length > longestYaml || yamlDepth(text) > deepestYaml) return null;
-  // Duplicate keys are a matter of taste among tools, unknown tags belong to the tool that reads
-  // the file.
+  // Tools disagree about duplicate keys, and unknown tags belong to the tool that reads the file.
   const documents = parseAllDocuments(text, { uniqueKeys: false, logLevel: "silent", prettyErrors: false });
   for (const document of Array.isArray(documents) ? documents : []) {
     const error = document.errors[0];
@@ -129,7 +125,7 @@ const scripts: Record<string, Parser> = Object.fromEntries(
   ]),
 );
 
-/** A declaration file leaves out what esbuild, which never reads one, asks of code. */
+/** A declaration file omits things that esbuild, which never reads one, requires of code. */
 const parseDeclarations: Parser = async (text) =>
   await parseScript(text, { loader: "ts" }, /^The constant ".+" must be initialized$/);
 
@@ -138,8 +134,7 @@ async function parseCode(text: string, loader: Loader): Promise<Fault | null> {
   const fault = await parseScript(text, { loader, ...(loader === "jsx" ? {} : experimentalDecorators) });
   if (fault === null || loader !== "jsx") return fault;
   if (/<%|\{%/.test(text)) return null; // a template
-  // Flow's annotations are nearly those of TypeScript; nothing here can tell more about such a
-  // file.
+  // Flow's annotations resemble TypeScript's; we cannot say more about such a file.
   return /@flow\b/.test(text) ? null : fault;
 }
 

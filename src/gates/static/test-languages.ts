@@ -1,14 +1,14 @@
-// What a test case, an assertion, a trivial assertion and a switched-off test look like, by
-// language. Patterns are estimates: they are compared with themselves, before and after a change.
+// Patterns for test cases, assertions, trivial assertions and switched-off tests, by language. They
+// are estimates, which is enough to compare a file before and after a change.
 
 export interface Skip {
   readonly pattern: RegExp;
   readonly what: string;
-  /** A statement inside a test, which may well stand behind a condition. */
+  /** A statement inside a test, which may be conditional. */
   readonly statement?: boolean;
-  /** Also when the line is a comment. */
+  /** Also matches in comments. */
   readonly directive?: boolean;
-  /** Ordinary in a new file: it blocks only where it is added to tests that were there. */
+  /** Ordinary in a new file: it blocks only when added to existing tests. */
   readonly oldFiles?: boolean;
 }
 
@@ -21,7 +21,7 @@ export interface TestLanguage {
   readonly assertions: RegExp;
   readonly trivial: RegExp;
   readonly skips: readonly Skip[];
-  /** Cases made from a table: how many cannot be counted. */
+  /** Cases generated from a table, whose number is unknown. */
   readonly tables: RegExp;
 }
 

@@ -4,21 +4,21 @@ import { isTestFile } from "../test-files.ts";
 import { type AddedLine, type FileChange, staticFinding } from "./changes.ts";
 import { type Skip, type TestLanguage, testLanguage } from "./test-languages.ts";
 
-// W7: tests may not be weakened unless the task says `mayChangeTests`. Compared are numbers of
-// cases and assertions, and what was added that switches a test off or makes it empty.
+// W7: tests may not be weakened unless the task says `mayChangeTests`. We compare the numbers of
+// cases and assertions, and look for added code that switches a test off or empties it.
 
 interface TestCase {
   readonly name: string;
   /**
-   * Those between its first line and the end of its block; counted when asked for, as few cases
-   * ever move.
+   * The assertions between its first line and the end of its block; counted on demand, because few
+   * cases ever move.
    */
   assertions(): number;
 }
 
 interface Contents {
   readonly cases: number;
-  /** The cases whose names could be read. */
+  /** The cases with readable names. */
   readonly named: readonly TestCase[];
   readonly assertions: number;
   readonly tables: number;
@@ -27,23 +27,23 @@ interface Contents {
 /** Cases that are new in their files, by name. */
 type Arrivals = ReadonlyMap<string, TestCase[]>;
 
-/** More cases of one name are not looked through. */
+/** We look at no more cases of one name. */
 const mostAlike = 20;
 
-/** Longer lines are no code that anybody wrote. */
+/** Longer lines are not hand-written code. */
 const longestLine = 2_000;
 
 const rules = new Set(["weakened-test", "deleted-test", "skipped-test", "focused-test", "trivial-assertion"]);
 
-/** Whether a finding is of this file's. */
+/** Whether a finding is about this file. */
 export const isWeakenedTest = (finding: Finding): boolean => rules.has(finding.rule);
 
 /**
- * Findings for tests that were deleted, reduced or switched off. `changes`: those whose tasks may
- * not change tests; `before`: the paths of the base.
+ * Finds tests that were deleted, reduced or switched off. `changes`: those whose tasks may not
+ * change tests; `before`: the paths of the base.
  */
 export function weakenedTests(changes: readonly FileChange[], before: readonly string[]): Finding[] {
-  // Cases that turned up in another file were moved, not dropped.
+  // Cases that appear in another file were moved, not dropped.
   const arrived = new Map<string, TestCase[]>();
   for (const one of changes.flatMap(newCases)) {
     const alike = arrived.get(one.name) ?? [];
@@ -68,7 +68,7 @@ function newCases(change: FileChange): TestCase[] {
   return contentsOf(language, change.after!).named.filter(({ name }) => !known.has(name));
 }
 
-/** A link in the place of a folder with tests: what it leads to may be anything by the next run. */
+/** Finds links that replace a folder with tests; their target may change before the next run. */
 function hiddenTests(change: FileChange, before: readonly string[]): Finding[] {
   if (!change.isLink) return [];
   const hidden = before.filter((path) => path.startsWith(`${change.path}/`) && isTestFile(path));
@@ -105,9 +105,7 @@ const assertionsIn = (language: TestLanguage, code: string): number =>
 const indentOf = (line: string): number => line.length - line.trimStart().length;
 const longestBlock = 8_000;
 
-/**
- * From the line of this place up to the next line that is indented no deeper, which ends the block.
- */
+/** Returns the lines from here to the end of the block: the next line indented no deeper. */
 function blockAt(code: string, index: number): string {
   // A case may match from the line end before it.
   const from = index + /^\s*/.exec(code.slice(index, index + 1_000))![0].length;
@@ -125,7 +123,7 @@ function withoutComments(language: TestLanguage, text: string): string {
     .join("\n");
 }
 
-/** Without the block comments that begin a line; one that never ends is none. */
+/** Removes block comments that start a line; an unclosed one is not a comment. */
 function withoutBlocks(text: string): string {
   const parts: string[] = [];
   let from = 0;
@@ -155,11 +153,10 @@ function reducedTests(change: FileChange, arrived: Arrivals): Finding[] {
   const stayed = new Set(after.named.map(({ name }) => name));
   const moved = before.named.filter((one) => !stayed.has(one.name) && takeArrival(one, arrived));
   const lost = before.cases - after.cases - moved.length;
-  // A file whose cases we cannot tell is known by its assertions.
+  // If we cannot recognize a file's cases, count its assertions.
   const tested = before.cases > 0 ? lost > 0 : before.assertions > 0;
   if (gone && !keeps) return tested ? [deletedFile(change, lost)] : [];
-  // A table of cases in place of single ones cannot be counted, so it is pointed out and does not
-  // block.
+  // A table of cases that replaces single ones cannot be counted, so report it without blocking.
   const severity = after.tables > before.tables ? "medium" : "high";
   const place = { file: change.path };
   if (lost > 0) {
@@ -172,9 +169,7 @@ function reducedTests(change: FileChange, arrived: Arrivals): Finding[] {
   return [staticFinding("weakened-test", severity, message, place)];
 }
 
-/**
- * Whether the case is in another file now, with all it asserted; each arrival stands for one case.
- */
+/** Whether another file now has the case with all its assertions; each moved case counts once. */
 function takeArrival(gone: TestCase, arrived: Arrivals): boolean {
   const others = arrived.get(gone.name) ?? [];
   const asserted = others.length === 0 ? 0 : gone.assertions();
@@ -183,7 +178,7 @@ function takeArrival(gone: TestCase, arrived: Arrivals): boolean {
   return place >= 0;
 }
 
-/** Whatever a runner makes of it, nobody can tell whether its tests are still there. */
+/** Whatever a runner makes of it, we cannot tell whether its tests are still there. */
 function unreadable(change: FileChange): Finding {
   const what = change.isLink ? "became a link" : "can no longer be read as text";
   return staticFinding("weakened-test", "high", `the test file ${change.path} ${what}`, { file: change.path });
@@ -215,7 +210,7 @@ function ruleOf(skip: Skip): string {
   return skip.what.startsWith("shuts") ? "focused-test" : "skipped-test";
 }
 
-/** Behind a condition (a missing program, a slow machine) a skip is ordinary. */
+/** A conditional skip (a missing program, a slow machine) is ordinary. */
 function isConditional(lines: readonly string[], added: AddedLine): boolean {
   const condition = /\bif\b|\bunless\b|\?|&&|\|\||\bexcept\b/;
   const above = lines.slice(0, added.line - 1).findLast((line) => line.trim() !== "") ?? "";
@@ -251,7 +246,7 @@ function trivialAssertions(change: FileChange): Finding[] {
 
 const scriptsSchema = z.object({ scripts: z.object({ test: z.string() }) });
 
-/** A test script that was real and now succeeds whatever happens. */
+/** Finds a real test script that now always succeeds. */
 function emptiedScript(change: FileChange): Finding[] {
   if (!/(?:^|\/)package\.json$/.test(change.path) || change.before === null) return [];
   const before = testScript(change.before);

@@ -14,13 +14,11 @@ const known = new Set([
   ],
   ...["service_tier"],
 ]);
-/**
- * Tools whose calls the agent carries out, and those that look for a tool among the request's own.
- */
+/** Tools that the agent itself runs, and those that search the request's own tools. */
 const clientTool = /^(custom|(bash|text_editor|memory|computer)_\d{8}|tool_search_tool_\w+)$/;
 const inlineBlocks = new Set([
   ...["text", "image", "document", "search_result", "thinking", "redacted_thinking", "tool_use", "tool_result"],
-  // What a provider's tool did in an earlier call: words by now.
+  // Results of a provider's tool in an earlier call are plain text now.
   ...[
     "tool_reference",
     "tool_search_tool_result",
@@ -31,7 +29,7 @@ const inlineBlocks = new Set([
 ]);
 const inlineSources = new Set(["base64", "text", "content"]);
 
-/** Anthropic messages. */
+/** Checks Anthropic messages. */
 export function checkMessages(body: Fields, report: Report): void {
   checkFields(body, known, "", report);
   checkBlocks(body.system, "system", report);
@@ -62,5 +60,5 @@ function checkSource(value: unknown, where: string, report: Report): void {
   if (type === "content") checkBlocks(content, `${where}.content`, report);
 }
 
-/** What a beta header switches on, beyond what the body shows. */
+/** Features that a beta header enables beyond those visible in the body. */
 export const outsideBeta = /^(mcp-client|code-execution|files-api|skills|web-fetch|web-search|computer-use)-/;

@@ -6,7 +6,7 @@ const known = new Set([
   ...["frequency_penalty", "logit_bias", "logprobs", "top_logprobs", "user", "reasoning_effort", "verbosity"],
   ...["metadata", "safety_identifier", "prompt_cache_key", "prompt_cache_retention", "functions", "function_call"],
   ...["n", "service_tier", "usage", "store"],
-  // What servers of open models take besides; all of it is about the answer.
+  // Extra fields of servers for open models, all of which only shape the answer.
   ...["top_k", "min_p", "top_a", "typical_p", "repetition_penalty", "chat_template_kwargs", "enable_thinking"],
   ...["thinking", "thinking_budget", "reasoning", "include_reasoning", "reasoning_format", "guided_json"],
   ...["guided_regex", "guided_grammar", "json_schema", "grammar", "cache_prompt", "id_slot", "keep_alive"],
@@ -20,7 +20,7 @@ const knownOfMessage = new Set([
 const inlineParts = new Set(["text", "refusal", "input_audio", "thinking", "reasoning"]);
 const linkedParts = new Set(["image_url", "video_url", "audio_url"]);
 
-/** OpenAI chat completions, and what speaks like them. */
+/** Checks OpenAI chat completions and compatible APIs. */
 export function checkChat(body: Fields, report: Report): void {
   checkFields(body, known, "", report);
   if (body.store === true) report({ part: "store: true", tool: "stored" });

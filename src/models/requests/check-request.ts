@@ -1,9 +1,9 @@
-// What a request asks its provider for is known before it is passed on.
+// Checks what a request asks its provider to do, before we forward it.
 //
-// P5. Unless the plan says otherwise a provider only answers from what the request holds: it
-// searches, fetches, runs, keeps and makes nothing for an agent. What is refused is named, and
-// never left out in silence.
-// P6. Nothing makes a call cost more than what is reserved for it.
+// P5. Unless the plan allows more, a provider only answers from the request: it does not search,
+// fetch, run, store or generate anything else for an agent. A refusal names the part; nothing is
+// dropped silently.
+// P6. No call can cost more than its reservation.
 import type { ModelTool, ProviderTools } from "../../domain/models.ts";
 import type { Api } from "../apis.ts";
 import { checkMessages, outsideBeta } from "./anthropic.ts";
@@ -16,11 +16,11 @@ export interface CheckedRequest {
   readonly api: Api;
   readonly model: unknown;
   readonly body: Fields;
-  /** Of the header `anthropic-beta`. */
+  /** From the header `anthropic-beta`. */
   readonly beta: string | null;
 }
 
-/** Why a request must not be passed on, in one line; null: it may. */
+/** The reason to refuse a request, in one line; null if it may pass. */
 export function refusedPart(request: CheckedRequest, allowed: ProviderTools): string | null {
   const costly = costlyPart(request);
   if (costly !== null) return `${costly} is not passed on, because a budget could not hold it`;
@@ -39,7 +39,7 @@ function outsideParts({ api, model, body, beta }: CheckedRequest): OutsidePart[]
   for (const name of (beta ?? "").split(",").map((one) => one.trim())) {
     if (outsideBeta.test(name)) found.push({ part: `the beta ${name}`, tool: betaTool(name) });
   }
-  // These search whatever they are asked.
+  // These models always search.
   if (typeof model === "string" && /-search(-|$)|deep-research|:online$|^(perplexity\/)?sonar/.test(model)) {
     found.push({ part: `the model ${model}`, tool: "web_search" });
   }
@@ -49,7 +49,7 @@ function outsideParts({ api, model, body, beta }: CheckedRequest): OutsidePart[]
 const betaTool = (name: string): ModelTool | null =>
   name.startsWith("skills-") ? "code_execution" : toolNamed(name.replaceAll("-", "_"));
 
-/** Fields by which a call would take more than its limit of tokens at its model's usual price. */
+/** Finds fields that would let a call cost more than its token limit at its model's usual price. */
 function costlyPart({ body }: CheckedRequest): string | null {
   const config = fieldsOf(body.generationConfig ?? body.generation_config);
   const counts = { n: body.n, best_of: body.best_of, candidateCount: config.candidateCount ?? config.candidate_count };
@@ -72,9 +72,8 @@ function costlyPart({ body }: CheckedRequest): string | null {
 
 const usualTiers = new Set(["auto", "default", "standard", "standard_only", "flex"]);
 /**
- * A prediction is paid for beyond the limit of an answer, a region adds to the price, what runs in
- * the background is counted by nobody, and the rest are limits under a name that only some servers
- * know.
+ * A prediction costs beyond the output limit, a region raises the price, background work is not
+ * counted, and the rest are limits that only some servers know.
  */
 const costlyFields = [
   ...["prediction", "inference_geo", "background", "audio", "use_beam_search", "generation_config", "options"],

@@ -1,7 +1,7 @@
 import { checkFields, type Fields, fieldsOf, listOf, type Report } from "./parts.ts";
 
-// Google's interfaces take a field as `camelCase` and as `snake_case`; agents write the first. What
-// limits an answer is known in that spelling alone, so the other one does not pass there.
+// Google accepts fields as `camelCase` and as `snake_case`; agents write the first. We read output
+// limits only in that spelling, so the other one is refused there.
 
 const known = new Set([
   ...["contents", "systemInstruction", "system_instruction", "tools", "toolConfig", "tool_config", "safetySettings"],
@@ -15,12 +15,12 @@ const knownOfConfig = new Set([
 const knownOfPart = new Set([
   ...["text", "inlineData", "inline_data", "functionCall", "function_call", "functionResponse", "function_response"],
   ...["thought", "thoughtSignature", "thought_signature", "videoMetadata", "mediaResolution", "partMetadata"],
-  // What a provider's tool did in an earlier call: words by now.
+  // Results of a provider's tool in an earlier call are plain text now.
   ...["executableCode", "codeExecutionResult"],
 ]);
 const knownOfTool = new Set(["functionDeclarations", "function_declarations"]);
 
-/** Gemini's generateContent, and what only counts. */
+/** Checks Gemini's generateContent and countTokens. */
 export function checkGemini(body: Fields, report: Report): void {
   const { generateContentRequest: inner, ...fields } = body;
   if (inner !== undefined) checkGemini(fieldsOf(inner), report);

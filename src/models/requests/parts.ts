@@ -1,14 +1,14 @@
 import type { ModelTool } from "../../domain/models.ts";
 
-// A request is checked against lists of what is known to be harmless: what a provider adds tomorrow
-// is refused by name until somebody has looked at it. What an agent's own tools take and answer is
-// data, and is never looked into.
+// Requests are checked against lists of harmless fields, so that a provider's new field is refused
+// by name until we have reviewed it. Arguments and results of an agent's own tools are data and
+// never inspected.
 
-/** A part of a request that makes its provider do more than answer from what the request holds. */
+/** A part of a request that lets its provider do more than answer from the request itself. */
 export interface OutsidePart {
-  /** Such as `tools[2].type: web_search_20250305`. */
+  /** For example `tools[2].type: web_search_20250305`. */
   readonly part: string;
-  /** What a plan can allow it by; null: nothing but an open network. */
+  /** The plan's value that allows it; null if only an open network does. */
   readonly tool: ModelTool | null;
 }
 
@@ -18,11 +18,11 @@ export type Fields = Readonly<Record<string, unknown>>;
 export const fieldsOf = (value: unknown): Fields =>
   typeof value === "object" && value !== null && !Array.isArray(value) ? (value as Fields) : {};
 
-/** A single object counts as a list of one, since some servers take it for that. */
+/** Treats a single object as a list of one, as some servers do. */
 export const listOf = (value: unknown): readonly Fields[] =>
   (Array.isArray(value) ? value : [value]).filter((one) => typeof one === "object" && one !== null).map(fieldsOf);
 
-/** Reports each field that is set and not among the known ones. */
+/** Reports each field that is set but unknown. */
 export function checkFields(fields: Fields, known: ReadonlySet<string>, where: string, report: Report): void {
   for (const [name, value] of Object.entries(fields)) {
     if (known.has(name) || value === null || value === undefined) continue;
@@ -30,13 +30,13 @@ export function checkFields(fields: Fields, known: ReadonlySet<string>, where: s
   }
 }
 
-/** Reports a `type` that is not known. */
+/** Reports an unknown `type`. */
 export function reportType(type: unknown, where: string, report: Report): void {
   const name = typeof type === "string" ? type : JSON.stringify(type);
   report({ part: `${where}.type: ${name}`, tool: toolNamed(name ?? "") });
 }
 
-/** Whether a URL holds its data itself. */
+/** Whether a URL contains its data. */
 export const isInline = (url: unknown): boolean => typeof url === "string" && /^data:/i.test(url);
 
 const names: readonly (readonly [RegExp, ModelTool])[] = [
@@ -50,5 +50,5 @@ const names: readonly (readonly [RegExp, ModelTool])[] = [
   [/previous_response|conversation|^prompt$|^store$|item_reference/i, "stored"],
 ];
 
-/** What a plan allows a part of this name by; null when it is none that we know. */
+/** The plan's value for a part of this name; null for an unknown one. */
 export const toolNamed = (name: string): ModelTool | null => names.find(([pattern]) => pattern.test(name))?.[1] ?? null;

@@ -6,21 +6,21 @@ const known = new Set([
   ...["safety_identifier", "prompt_cache_key", "prompt_cache_retention", "prompt_cache_options", "truncation"],
   ...["service_tier", "top_logprobs", "max_tool_calls", "client_metadata", "store", "background"],
 ]);
-/** Tools whose calls the agent carries out. */
+/** Tools that the agent itself runs. */
 const clientTools = new Set(["function", "custom", "namespace", "local_shell", "apply_patch", "tool_search"]);
 const inlineItems = new Set([
   ...["message", "function_call", "function_call_output", "custom_tool_call", "custom_tool_call_output", "reasoning"],
   ...["local_shell_call", "local_shell_call_output", "shell_call", "shell_call_output", "apply_patch_call"],
   ...["apply_patch_call_output", "tool_search_call", "tool_search_output", "compaction", "compaction_trigger"],
   ...["additional_tools"],
-  // What a provider's tool did in an earlier call: words by now.
+  // Results of a provider's tool in an earlier call are plain text now.
   "web_search_call",
 ]);
 const inlineParts = new Set(["input_text", "output_text", "text", "refusal", "summary_text", "reasoning_text"]);
 const knownOfFile = new Set(["type", "file_data", "filename", "detail", "prompt_cache_breakpoint"]);
 const knownOfImage = new Set(["type", "image_url", "detail", "prompt_cache_breakpoint"]);
 
-/** OpenAI responses. */
+/** Checks OpenAI responses. */
 export function checkResponses(body: Fields, report: Report): void {
   checkFields(body, known, "", report);
   if (body.store === true) report({ part: "store: true", tool: "stored" });
@@ -40,7 +40,7 @@ function checkTools(tools: unknown, where: string, report: Report): void {
 }
 
 function checkItem(item: Fields, where: string, report: Report): void {
-  // A message need not say that it is one.
+  // The type of a message is optional.
   const type = item.type ?? ("role" in item ? "message" : undefined);
   if (!inlineItems.has(String(type))) reportType(type, where, report);
   checkTools(item.tools, `${where}.tools`, report);
