@@ -20,7 +20,7 @@ export function createProgram(given: ProgramOptions): Command {
   const { out } = given;
   const program = new Command("wavesmith");
   program
-    .description("Builds software with many agents at once, in waves that pass gates.")
+    .description("Builds software with many agents in parallel, in waves that must pass gates.")
     .version(given.version)
     .exitOverride()
     .configureHelp({ showGlobalOptions: true })
@@ -29,14 +29,14 @@ export function createProgram(given: ProgramOptions): Command {
       writeErr: (text) => out.rawError(text),
       outputError: (text, write) => write(text.replace(/^error: /, "wavesmith: ")),
     })
-    .showHelpAfterError("  (wavesmith --help shows every command and option)")
+    .showHelpAfterError("  (wavesmith --help lists every command and option)")
     .option("--data <dir>", "data directory: database, repositories, volumes (default: .wavesmith)")
-    .option("--project <name>", "the project (default: the plan's name)")
+    .option("--project <name>", "project name (default: the plan's name)")
     .option("--sandbox <driver>", `where agents run: ${driverChoices} (default: local)`)
-    .option("--engine <name>", "what runs the functions: embedded (default) or inngest")
-    .option("--server <url>", "a server to work with (comes in a later version)")
+    .option("--engine <name>", "engine that runs the functions: embedded (default) or inngest")
+    .option("--server <url>", "connect to a server (not available yet)")
     .option("--json", "print JSON")
-    .option("--verbose", "show where in the code an error comes from");
+    .option("--verbose", "show the stack trace of an error");
   addCommands(program, given);
   return program;
 }
@@ -53,10 +53,11 @@ function addCommands(program: Command, given: ProgramOptions): void {
         done(await handler(context, self.args, self.opts()));
       });
 
+  program.commandsGroup("Build:");
   command(
     program,
     "build [plan]",
-    "run a plan, or a brief, to its end, with a live view",
+    "run a plan, or draft and run one from a brief, with a live view",
     async (context, [plan], options) => {
       const { brief, source, yes, budget, plannerPrompt } = options;
       const { build, buildBrief } = await import("./commands/build.ts");
@@ -78,146 +79,158 @@ function addCommands(program: Command, given: ProgramOptions): void {
       return build(context, plan, common);
     },
   )
-    .option("--no-wait", "end at once, although there is a preview to look at")
-    .option("--demo", "a fresh project each time; without bubblewrap it falls back to local-unsafe")
-    .option("--brief <text>", "what is to be built, in words: a planner makes the plan, and shows it before it runs")
-    .option("--source <source>", "with --brief: the project to change; a folder, or a git URL with an optional #ref")
-    .option("--yes", "with --brief: run the plan that is made without showing it first")
-    .option("--budget <limits>", "with --brief: what all of it may take, such as usd=5,tokens=2000000,wallClock=2h")
-    .option("--planner-prompt <file>", "with --brief: what the planner is asked, in place of our prompt");
+    .option("--no-wait", "exit when the build ends, without serving its preview")
+    .option("--demo", "use a fresh project; fall back to local-unsafe without bubblewrap")
+    .option("--brief <text>", "describe what to build; a planner drafts the plan for you to review")
+    .option("--source <source>", "with --brief: the project to change, a folder or a git URL with an optional #ref")
+    .option("--yes", "with --brief: run the drafted plan without review")
+    .option("--budget <limits>", "with --brief: budget of the whole build, such as usd=5,tokens=2000000,wallClock=2h")
+    .option("--planner-prompt <file>", "with --brief: replace the planner's prompt");
 
   command(
     program,
     "resume <build>",
-    "go on with a build after a kill; shows the end of one that ended",
+    "continue a build; for a finished build, reprint its summary",
     async (context, [name], options) => {
       const { resume } = await import("./commands/resume.ts");
       return resume(context, name!, { wait: options.wait !== false, plan: options.plan });
     },
   )
-    .option("--plan <file>", "go on with an edited plan: what did not change is kept")
-    .option("--no-wait", "end at once, although there is a preview to look at");
-  command(program, "retry <build>", "new attempts for what failed in a build", async (context, [name], options) => {
+    .option("--plan <file>", "continue with an edited plan; unchanged tasks keep their work")
+    .option("--no-wait", "exit when the build ends, without serving its preview");
+  command(program, "retry <build>", "start new attempts for what failed", async (context, [name], options) => {
     const { retry } = await import("./commands/retry.ts");
     return retry(context, name!, { wait: options.wait !== false });
-  }).option("--no-wait", "end at once, although there is a preview to look at");
+  }).option("--no-wait", "exit when the build ends, without serving its preview");
+  program.commandsGroup("Look:");
+  addLookCommands(program, command);
+  program.commandsGroup("Steer:");
+  addSteeringCommands(program, command);
+  program.commandsGroup("Set up:");
+  addSetupCommands(program, command);
+  program.helpCommand("help [command]", "show help for a command");
+}
+
+type AddCommand = (parent: Command, usage: string, description: string, handler: Handler) => Command;
+
+function addLookCommands(program: Command, command: AddCommand): void {
   command(
     program,
     "plan <plan>",
-    "show waves, critical path and faults of a plan; runs nothing",
+    "show a plan's waves, critical path and faults without running it",
     async (context, [file]) => {
       const { plan } = await import("./commands/plan.ts");
       return plan(context, file!);
     },
   );
-  command(program, "builds", "list builds, latest first", async (context) => {
+  command(program, "builds", "list builds, newest first", async (context) => {
     const { builds } = await import("./commands/builds.ts");
     return builds(context);
   });
   command(
     program,
     "status [build]",
-    "what a build has done, does and waits for (default: the latest)",
+    "show what a build has done, is doing and waits for (default: the latest)",
     async (context, [name]) => {
       const { status } = await import("./commands/status.ts");
       return status(context, name);
     },
   );
-  command(program, "logs <build>", "what agents and gates printed", async (context, [name], options) => {
+  command(program, "logs <build>", "print the output of agents and gates", async (context, [name], options) => {
     const { logs } = await import("./commands/logs.ts");
     return logs(context, name!, options);
   })
-    .option("--task <id>", "only this task's")
-    .option("--follow", "go on until the build ends");
-  command(program, "cancel <build>", "end a build and keep its work", async (context, [name]) => {
-    const { cancel } = await import("./commands/cancel.ts");
-    return cancel(context, name!);
-  });
-  command(
-    program,
-    "serve",
-    "drive every project's builds; HTTP for events and Inngest",
-    async (context, _, options) => {
-      const { serve } = await import("./commands/serve.ts");
-      return serve(context, { port: options.port, host: options.host });
-    },
-  )
-    .option("--port <number>", "where to listen; 0: any free port", "4400")
-    .option("--host <address>", "where to listen; another than this machine's own needs keys", "127.0.0.1");
-  addSteeringCommands(program, command);
-  addSandboxCommands(program, command);
-  addAgentCommands(program, command);
-  command(program, "doctor", "try what this machine has for drivers, database and plans", async (context) => {
-    const { doctor } = await import("./commands/doctor.ts");
-    return doctor(context);
-  });
-}
-
-type AddCommand = (parent: Command, usage: string, description: string, handler: Handler) => Command;
-
-function addSteeringCommands(program: Command, command: AddCommand): void {
-  command(program, "init [file]", "write a starter plan (default: plan.yaml)", async (context, [file]) => {
-    const { init } = await import("./commands/init.ts");
-    return init(context, file);
-  });
-  command(program, "diff <build>", "what a build, a task or a wave changed", async (context, [name], options) => {
+    .option("--task <id>", "only the output of this task")
+    .option("--follow", "keep printing until the build ends");
+  command(program, "diff <build>", "show what a build, a task or a wave changed", async (context, [name], options) => {
     const { diff } = await import("./commands/diff.ts");
     return diff(context, name!, options);
   })
     .option("--task <id>", "only what this task changed")
     .option("--wave <number>", "only what this wave changed");
-  command(
-    program,
-    "approve <build>",
-    "let the wave, or the made plan, that waits for a person pass",
-    async (context, [name]) => {
-      const { approve } = await import("./commands/decide.ts");
-      return approve(context, name!);
-    },
-  );
-  command(
-    program,
-    "reject <build>",
-    "block the wave, or the made plan, that waits for a person",
-    async (context, [name], options) => {
-      const { reject } = await import("./commands/decide.ts");
-      return reject(context, name!, options.reason);
-    },
-  ).option("--reason <text>", "what has to be different; a retry gives it to the fixer, or to the planner");
+}
+
+function addSteeringCommands(program: Command, command: AddCommand): void {
+  command(program, "cancel <build>", "cancel a build and keep its work", async (context, [name]) => {
+    const { cancel } = await import("./commands/cancel.ts");
+    return cancel(context, name!);
+  });
+  command(program, "approve <build>", "approve the waiting wave or drafted plan", async (context, [name]) => {
+    const { approve } = await import("./commands/decide.ts");
+    return approve(context, name!);
+  });
+  command(program, "reject <build>", "reject the waiting wave or drafted plan", async (context, [name], options) => {
+    const { reject } = await import("./commands/decide.ts");
+    return reject(context, name!, options.reason);
+  }).option("--reason <text>", "what must change; a retry passes it to the fixer or the planner");
   command(
     program,
     "answer <build> [question]",
-    "allow or deny what an agent asks (default: the only question there is)",
+    "allow or deny an agent's request (default: the only open question)",
     async (context, [name, question], options) => {
       const { answer } = await import("./commands/answer.ts");
       return answer(context, name!, question, options);
     },
   )
-    .option("--allow", "let the agent do it, once")
-    .option("--deny", "do not let it");
-  command(program, "rollback <build>", "take main back to the end of a wave", async (context, [name], options) => {
+    .option("--allow", "allow it once")
+    .option("--deny", "deny it");
+  command(program, "rollback <build>", "move main back to the end of a wave", async (context, [name], options) => {
     const { rollback } = await import("./commands/rollback.ts");
     return rollback(context, name!, options.wave);
-  }).option("--wave <number>", "the wave; 0 is where the build began");
-  command(program, "shell <build>", "a shell in the build's sandbox", async (context, [name], options) => {
+  }).option("--wave <number>", "wave number; 0 is where the build began");
+  command(program, "shell <build>", "open a shell in the build's sandbox", async (context, [name], options) => {
     const { shell } = await import("./commands/shell.ts");
     return shell(context, name!, options.task);
-  }).option("--task <id>", "in a tree of what this task last committed");
+  }).option("--task <id>", "check out this task's last commit");
+}
+
+function addSetupCommands(program: Command, command: AddCommand): void {
+  command(program, "init [file]", "write a starter plan (default: plan.yaml)", async (context, [file]) => {
+    const { init } = await import("./commands/init.ts");
+    return init(context, file);
+  });
+  command(
+    program,
+    "serve",
+    "drive every project's builds and answer HTTP for events and Inngest",
+    async (context, _, options) => {
+      const { serve } = await import("./commands/serve.ts");
+      return serve(context, { port: options.port, host: options.host });
+    },
+  )
+    .option("--port <number>", "port to listen on; 0 for any free one", "4400")
+    .option("--host <address>", "address to listen on; beyond loopback it needs keys", "127.0.0.1");
+  addSandboxCommands(program, command);
+  addAgentCommands(program, command);
+  command(
+    program,
+    "doctor",
+    "check that this machine can build, and say how to fix what is missing",
+    async (context) => {
+      const { doctor } = await import("./commands/doctor.ts");
+      return doctor(context);
+    },
+  );
 }
 
 function addAgentCommands(program: Command, command: AddCommand): void {
-  const prices = command(program, "prices", "which prices of models are in use", async (context) => {
+  const prices = command(program, "prices", "show which model prices are in use", async (context) => {
     const { prices } = await import("./commands/prices.ts");
     return prices(context);
   });
-  command(prices, "update", "fetch newer prices of models", async (context) => {
+  command(prices, "update", "fetch newer model prices", async (context) => {
     const { updatePrices } = await import("./commands/prices.ts");
     return updatePrices(context);
   });
-  const agents = command(program, "agents", "the agents there are, and what each lacks", async (context) => {
-    const { agents } = await import("./commands/agents.ts");
-    return agents(context);
-  });
+  const agents = command(
+    program,
+    "agents",
+    "try the agents on this machine and say what each lacks",
+    async (context) => {
+      const { agents } = await import("./commands/agents.ts");
+      return agents(context);
+    },
+  );
   command(
     agents,
     "install <name>",
@@ -230,7 +243,7 @@ function addAgentCommands(program: Command, command: AddCommand): void {
 }
 
 function addSandboxCommands(program: Command, command: AddCommand): void {
-  const sandbox = program.command("sandbox").description("the sandboxes of projects");
+  const sandbox = program.command("sandbox").description("manage the sandboxes of projects");
   command(sandbox, "ls", "list sandboxes", async (context) => {
     const { list } = await import("./commands/sandbox.ts");
     return list(context);
@@ -248,37 +261,42 @@ function addSandboxCommands(program: Command, command: AddCommand): void {
     const { start } = await import("./commands/sandbox.ts");
     return start(context, project!);
   });
-  command(sandbox, "stop <project>", "stop a project's sandbox; its volume stays", async (context, [project]) => {
+  command(sandbox, "stop <project>", "stop a project's sandbox and keep its volume", async (context, [project]) => {
     const { stop } = await import("./commands/sandbox.ts");
     return stop(context, project!);
   });
   command(sandbox, "rm <project>", "remove a project's sandbox", async (context, [project], options) => {
     const { remove } = await import("./commands/sandbox.ts");
     return remove(context, project!, { volume: options.volume === true });
-  }).option("--volume", "and everything on its volume");
-  command(sandbox, "snapshot [project]", "keep a copy of a project's volume", async (context, [project], options) => {
-    const { snapshot } = await import("./commands/sandbox-snapshot.ts");
-    return snapshot(context, project, options);
-  })
-    .option("--list", "show the snapshots there are, of one project or of all")
-    .option("--format <name>", "tar.zst or tar.gz (default: the best there is)");
+  }).option("--volume", "also delete its volume");
+  command(
+    sandbox,
+    "snapshot [project]",
+    "take a snapshot of a project's volume",
+    async (context, [project], options) => {
+      const { snapshot } = await import("./commands/sandbox-snapshot.ts");
+      return snapshot(context, project, options);
+    },
+  )
+    .option("--list", "list the snapshots of one project or all")
+    .option("--format <name>", "tar.zst or tar.gz (default: tar.zst if available)");
   command(
     sandbox,
     "restore <project> [snapshot]",
-    "put a snapshot in place of a project's volume (default: the latest)",
+    "replace a project's volume with a snapshot (default: the latest)",
     async (context, [project, id]) => {
       const { restore } = await import("./commands/sandbox-snapshot.ts");
       return restore(context, project!, id);
     },
   );
-  const image = sandbox.command("image").description("the image of Docker sandboxes");
-  command(image, "build", "make the image that --sandbox docker starts", async (context, _, options) => {
+  const image = sandbox.command("image").description("manage the image of Docker sandboxes");
+  command(image, "build", "build the image that --sandbox docker starts", async (context, _, options) => {
     const { buildImage } = await import("./commands/sandbox-image.ts");
     return buildImage(context, options);
   })
-    .option("--base <image>", "the Debian or Ubuntu to build on (default: node:20-bookworm-slim)")
-    .option("--ca <folder>", "certificates in PEM that everything in the image is to trust")
-    .option("--chromium", "with a browser, about 350 MB more");
+    .option("--base <image>", "Debian or Ubuntu base image (default: node:20-bookworm-slim)")
+    .option("--ca <folder>", "PEM certificates for everything in the image to trust")
+    .option("--chromium", "include a browser (about 350 MB)");
 }
 
 /**
