@@ -108,7 +108,7 @@ async function decide(
     usedAt: now,
     ...wanted,
   });
-  await tellSandbox(transaction, row, { name: "sandbox/created", subject: row.id });
+  await tellSandbox(transaction, row, { name: "sandbox/created", subject: row.id, facts: {} });
   return shortage ?? { row };
 }
 

@@ -26,7 +26,7 @@ export async function recordBoot(
       const subject = bootSubject(before);
       await tellSandbox(transaction, before, { name: "sandbox/stopped", subject, facts: { reason: "replaced" } });
     }
-    await tellSandbox(transaction, started, { name: "sandbox/started", subject: bootSubject(started) });
+    await tellSandbox(transaction, started, { name: "sandbox/started", subject: bootSubject(started), facts: {} });
   });
 }
 

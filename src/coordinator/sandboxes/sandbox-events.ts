@@ -1,3 +1,4 @@
+import type { EventData } from "../../domain/events.ts";
 import type { SandboxState } from "../../domain/sandbox.ts";
 import type { SandboxRow, StoreTransaction } from "../../store/port.ts";
 import { eventId } from "../names.ts";
@@ -6,12 +7,9 @@ import type { Ports } from "../port.ts";
 /** The states of a project's one sandbox; those that were removed stay for the record. */
 export const presentStates: readonly SandboxState[] = ["wanted", "running", "stopped", "lost"];
 
-export type SandboxEvent = `sandbox/${"created" | "started" | "stopped" | "lost" | "restored"}`;
-
-export interface SandboxFacts {
-  readonly reason?: string;
-  readonly snapshotId?: string;
-}
+type SandboxEventName = `sandbox/${"created" | "started" | "stopped" | "lost" | "restored"}`;
+/** What `tellSandbox` adds to the data of every event of a sandbox. */
+type SandboxBase = EventData<"sandbox/created">;
 
 /** What an event of one boot of a sandbox is about: each boot starts once and ends once (W13). */
 export const bootSubject = ({ id, bootId }: Pick<SandboxRow, "id" | "bootId">): string => `${id}/${bootId}`;
@@ -19,10 +17,14 @@ export const bootSubject = ({ id, bootId }: Pick<SandboxRow, "id" | "bootId">): 
 /**
  * Tells of a sandbox; its data name the build that is under way in its project, if there is one.
  */
-export async function tellSandbox(
+export async function tellSandbox<Name extends SandboxEventName>(
   transaction: StoreTransaction,
   sandbox: SandboxRow,
-  event: { readonly name: SandboxEvent; readonly subject: string; readonly facts?: SandboxFacts },
+  event: {
+    readonly name: Name;
+    readonly subject: string;
+    readonly facts: Omit<EventData<Name>, keyof SandboxBase>;
+  },
 ): Promise<void> {
   const { id: sandboxId, projectId, driver } = sandbox;
   const { tenantId } = await transaction.projects.get({ id: projectId });
