@@ -6,6 +6,7 @@ import type { AttemptOutcome, BuildStatus } from "../../domain/status.ts";
 import type { JobState, SandboxEndpoint } from "../../sandbox/port.ts";
 import type { AttemptRow, StoreTransaction, TaskRow } from "../../store/port.ts";
 import type { KeepResult } from "../../workspace/port.ts";
+import { emitFor } from "../build-events.ts";
 import { commitReader } from "../commit-reader.ts";
 import { changedGatesReason } from "../gate/gate-files.ts";
 import { withDenials } from "../job/denials.ts";
@@ -22,7 +23,7 @@ import {
 import { dropJob, isOfEarlierBoot } from "../job/job-stages.ts";
 import type { Mask } from "../masking/masking.ts";
 import { handoverPath, waveRef } from "../names.ts";
-import { addHeadAttempt, advance, emitFor } from "../next/advance.ts";
+import { addHeadAttempt, advance } from "../next/advance.ts";
 import { applyPlan, isPlanner, judgePlan, writePlanOut } from "../plan/made-plan.ts";
 import type { Ports } from "../port.ts";
 import { ensureSandbox } from "../sandboxes/sandboxes.ts";

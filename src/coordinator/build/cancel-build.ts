@@ -1,10 +1,11 @@
 import type { AttemptRow, BuildRow, GateRunRow, StoreTransaction } from "../../store/port.ts";
+import { emitFor } from "../build-events.ts";
 import { closeGate } from "../gate/finish-gate.ts";
 import { cancelled } from "../gate/gate-verdict.ts";
 import { abandonGate } from "../gate/start-gate.ts";
 import { overBudget } from "../job/job-results.ts";
 import { liveFills } from "../job/setup-cache.ts";
-import { advance, emitFor } from "../next/advance.ts";
+import { advance } from "../next/advance.ts";
 import type { Ports } from "../port.ts";
 import { stopPreview } from "../preview/preview.ts";
 import { ensureSandbox } from "../sandboxes/sandboxes.ts";

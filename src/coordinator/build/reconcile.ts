@@ -1,5 +1,6 @@
 import type { BuildRow, OutboxRow, StoreTransaction } from "../../store/port.ts";
-import { advance, emitAgain, promoteNext } from "../next/advance.ts";
+import { emitAgain } from "../build-events.ts";
+import { advance, promoteNext } from "../next/advance.ts";
 import type { Ports } from "../port.ts";
 import { stopBuildJobs, stopOverBudget } from "./cancel-build.ts";
 import { resendLostRequests } from "./take-events.ts";

@@ -1,9 +1,10 @@
 import { WavesmithError } from "../../domain/errors.ts";
 import type { Plan } from "../../domain/plan.ts";
 import type { BuildRow, StoreTransaction, WaveRow } from "../../store/port.ts";
+import { emitFor } from "../build-events.ts";
 import { previewIsDue } from "../gate/start-gate.ts";
 import { waveRef } from "../names.ts";
-import { advance, emitFor } from "../next/advance.ts";
+import { advance } from "../next/advance.ts";
 import type { Ports } from "../port.ts";
 import { askGenerate } from "../wave/join-wave.ts";
 

@@ -1,7 +1,7 @@
 import { WavesmithError } from "../../domain/errors.ts";
 import type { BuildRow, StoreTransaction, Tables, WaveRow } from "../../store/port.ts";
+import { emitFor } from "../build-events.ts";
 import { mainRef } from "../names.ts";
-import { emitFor } from "../next/advance.ts";
 import type { Ports } from "../port.ts";
 import { clearPreviewOf, hidePreview, stopPreview } from "../preview/preview.ts";
 

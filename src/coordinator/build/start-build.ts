@@ -3,8 +3,9 @@ import { type BuildId, buildIdForEvent, derivedId, type ProjectId, type TenantId
 import type { NetworkMode } from "../../domain/network.ts";
 import type { Plan } from "../../domain/plan.ts";
 import type { BuildRow, StoreTransaction } from "../../store/port.ts";
+import { emitFor } from "../build-events.ts";
 import { mainRef, restoreRef } from "../names.ts";
-import { advance, emitFor, promoteNext } from "../next/advance.ts";
+import { advance, promoteNext } from "../next/advance.ts";
 import type { Ports } from "../port.ts";
 import { ensureSandbox } from "../sandboxes/sandboxes.ts";
 import { sweepTrees } from "../wave/sweep-trees.ts";

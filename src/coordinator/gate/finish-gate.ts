@@ -5,12 +5,13 @@ import type { JobState, SandboxEndpoint, StageState } from "../../sandbox/port.t
 import type { GateRunRow, StoreTransaction } from "../../store/port.ts";
 import type { ChangedFile } from "../../workspace/port.ts";
 import { declaredByTasks } from "../attempt/agent-files.ts";
+import { emitFor, gateRunFacts } from "../build-events.ts";
 import { commitReader } from "../commit-reader.ts";
 import { withDenials } from "../job/denials.ts";
 import { describeFailure, gateMask, jobStateOf, maskOf, overBudget, stageOutput } from "../job/job-results.ts";
 import { dropJob, isOfEarlierBoot } from "../job/job-stages.ts";
 import { gateTreePath, handoverPath } from "../names.ts";
-import { advance, emitFor } from "../next/advance.ts";
+import { advance } from "../next/advance.ts";
 import type { Ports } from "../port.ts";
 import { ensureSandbox } from "../sandboxes/sandboxes.ts";
 import { afterAdded, afterOwnChecks, type NextOfRun, withoutAdded } from "./added-checks.ts";
@@ -176,13 +177,7 @@ async function raiseGate(
     { id: run.id },
     { ...patch, status: "requested", fence, jobKey: gateJobKey(run.id, fence) },
   );
-  await emitFor(transaction, build, `agent/quality.${run.gate}`, run.id, fence, {
-    waveNumber: wave.number,
-    gateRunId: run.id,
-    gate: run.gate,
-    sha: run.sha,
-    fence,
-  });
+  await emitFor(transaction, build, `agent/quality.${run.gate}`, run.id, fence, gateRunFacts(run, wave, fence));
 }
 
 /**

@@ -1,11 +1,12 @@
 import type { Verdict } from "../../domain/status.ts";
 import type { SandboxEndpoint, StageSpec } from "../../sandbox/port.ts";
 import type { BuildRow, GateRunRow, TaskRow, WaveRow } from "../../store/port.ts";
+import { emitFor, gateRunFacts } from "../build-events.ts";
 import { commitReader } from "../commit-reader.ts";
 import { frameJob, type JobSetting } from "../job/frame-job.ts";
 import { dropJob, shell, stage, startJob } from "../job/job-stages.ts";
 import { gateTreePath, handoverPath } from "../names.ts";
-import { advance, emitFor } from "../next/advance.ts";
+import { advance } from "../next/advance.ts";
 import type { Ports } from "../port.ts";
 import { ensureSandbox } from "../sandboxes/sandboxes.ts";
 import { addedStages } from "./added-checks.ts";
@@ -182,11 +183,7 @@ function homesOf(loaded: LoadedGate): string[] {
 async function finishAtOnce(ports: Ports, { run, build, wave }: LoadedGate): Promise<void> {
   await ports.store.transaction("gate-without-job", async (transaction) => {
     await emitFor(transaction, build, "agent/gate.finished", run.id, run.fence, {
-      waveNumber: wave.number,
-      gateRunId: run.id,
-      gate: run.gate,
-      sha: run.sha,
-      fence: run.fence,
+      ...gateRunFacts(run, wave, run.fence),
       jobKey: null,
     });
   });

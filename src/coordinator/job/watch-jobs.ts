@@ -5,8 +5,8 @@ import { messageOf, WavesmithError } from "../../domain/errors.ts";
 import type { GuestClient, JobState } from "../../sandbox/port.ts";
 import type { BuildRow, JobLease } from "../../store/port.ts";
 import { closeQuestions, deliverAnswers, recordQuestions } from "../attempt/questions.ts";
+import { emitFor, gateRunFacts } from "../build-events.ts";
 import { createCut, createMask } from "../masking/masking.ts";
-import { emitFor } from "../next/advance.ts";
 import type { Ports } from "../port.ts";
 import { previewProgressed, settlePreview } from "../preview/preview.ts";
 import { clearPreviews, findPreviewSandbox } from "../preview/preview-sandbox.ts";
@@ -343,11 +343,7 @@ export async function endJob(ports: Ports, build: BuildRow, { job, fence }: JobL
       const run = await transaction.gateRuns.get({ id: job.ownerId });
       const wave = await transaction.waves.get({ id: run.waveId });
       await emitFor(transaction, build, "agent/gate.finished", run.id, job.ownerFence, {
-        waveNumber: wave.number,
-        gateRunId: run.id,
-        gate: run.gate,
-        sha: run.sha,
-        fence: job.ownerFence,
+        ...gateRunFacts(run, wave, job.ownerFence),
         jobKey: job.key,
       });
     }

@@ -1,9 +1,9 @@
 import { planTaskKey } from "../../domain/brief.ts";
-import type { BuildEventFacts, BuildEventName } from "../../domain/events.ts";
 import { type Move, nextMove } from "../../domain/next-move.ts";
 import type { GateName } from "../../domain/status.ts";
-import type { BuildRow, OutboxRow, StoreTransaction, TaskRow, WaveRow } from "../../store/port.ts";
-import { eventId, headAttemptRef, headTreePath, sharedTreePath, taskRef, taskTreePath } from "../names.ts";
+import type { BuildRow, StoreTransaction, TaskRow, WaveRow } from "../../store/port.ts";
+import { emitEnd, emitFor, gateRunFacts } from "../build-events.ts";
+import { headAttemptRef, headTreePath, sharedTreePath, taskRef, taskTreePath } from "../names.ts";
 import type { Ports } from "../port.ts";
 import { type BuildState, factsOf, loadState } from "./facts.ts";
 
@@ -18,35 +18,6 @@ export interface AdvanceOptions {
   readonly openWave?: number;
   /** The build's row, when this transaction has locked it and changed nothing of it since. */
   readonly locked?: BuildRow;
-}
-
-/** Emits an event of a build; its data carry tenant, project and build. */
-export const emitFor = <Name extends BuildEventName>(
-  transaction: StoreTransaction,
-  build: BuildRow,
-  name: Name,
-  subject: string,
-  epoch: number,
-  facts: BuildEventFacts<Name>,
-): Promise<void> => emitData(transaction, build, { name, id: eventId(name, subject, epoch), data: facts });
-
-/** Emits an event of a build again, with the data it had, under the id of another epoch. */
-export const emitAgain = (
-  transaction: StoreTransaction,
-  build: BuildRow,
-  { name, data }: OutboxRow,
-  subject: string,
-  epoch: number,
-): Promise<void> => emitData(transaction, build, { name, id: eventId(name, subject, epoch), data });
-
-async function emitData(
-  transaction: StoreTransaction,
-  build: BuildRow,
-  { name, id, data }: { name: string; id: string; data: object },
-): Promise<void> {
-  const { tenantId, projectId, id: buildId, requestedBy } = build;
-  const who = requestedBy === null ? {} : { requestedBy };
-  await transaction.emit({ name, id, projectId, buildId, data: { tenantId, projectId, buildId, ...who, ...data } });
 }
 
 export async function advance(
@@ -210,7 +181,7 @@ async function askGate(transaction: StoreTransaction, ports: Ports, state: Build
   const wave = state.wave!;
   const earlier = await transaction.gateRuns.list({ waveId: wave.id, gate });
   const id = ports.ids("gate-run");
-  await transaction.gateRuns.insert({
+  const run = await transaction.gateRuns.insert({
     id,
     buildId: build.id,
     waveId: wave.id,
@@ -222,13 +193,7 @@ async function askGate(transaction: StoreTransaction, ports: Ports, state: Build
     jobKey: `${id}-0`,
     createdAt: ports.clock.now(),
   });
-  await emitFor(transaction, build, `agent/quality.${gate}`, id, 0, {
-    waveNumber: wave.number,
-    gateRunId: id,
-    gate,
-    sha: wave.headSha!,
-    fence: 0,
-  });
+  await emitFor(transaction, build, `agent/quality.${gate}`, id, 0, gateRunFacts(run, wave, 0));
 }
 
 export interface FixCause {
@@ -394,17 +359,6 @@ async function endBuild(
   } else await emitEnd(transaction, build, status, reason ?? "");
   await promoteNext(transaction, ports, build.projectId);
 }
-
-/** Emits that a build failed, and why, or that it was cancelled. */
-export const emitEnd = (
-  transaction: StoreTransaction,
-  build: BuildRow,
-  status: "failed" | "cancelled",
-  reason: string,
-): Promise<void> =>
-  status === "failed"
-    ? emitFor(transaction, build, "project/build.failed", build.id, build.epoch, { reason })
-    : emitFor(transaction, build, "project/build.cancelled", build.id, build.epoch, {});
 
 /** Lets the oldest queued build of a project run when none does (W3). */
 export async function promoteNext(transaction: StoreTransaction, ports: Ports, projectId: string): Promise<void> {

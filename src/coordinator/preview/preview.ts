@@ -1,10 +1,10 @@
 import { WavesmithError } from "../../domain/errors.ts";
 import type { JobState } from "../../sandbox/port.ts";
 import type { BuildRow, PreviewRow, StoreTransaction } from "../../store/port.ts";
+import { emitFor } from "../build-events.ts";
 import { frameJob } from "../job/frame-job.ts";
 import { maskOf } from "../job/job-results.ts";
 import { shell, stage, startJob } from "../job/job-stages.ts";
-import { emitFor } from "../next/advance.ts";
 import type { Ports } from "../port.ts";
 import { whyNoRoom } from "../sandboxes/admit-sandbox.ts";
 import { clearPreviews, openPreviewSandbox } from "./preview-sandbox.ts";

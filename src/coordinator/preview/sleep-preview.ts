@@ -1,7 +1,7 @@
 import { messageOf } from "../../domain/errors.ts";
 import type { PreviewRow } from "../../store/port.ts";
+import { emitFor } from "../build-events.ts";
 import { previewPlaceOf } from "../names.ts";
-import { emitFor } from "../next/advance.ts";
 import type { Ports } from "../port.ts";
 import { mebibytes } from "../sandboxes/volume-limit.ts";
 import { clearPreviews, shownPreviews } from "./preview-sandbox.ts";

@@ -1,6 +1,7 @@
 import { WavesmithError } from "../../domain/errors.ts";
 import type { BuildRow, StoreTransaction, WaveRow } from "../../store/port.ts";
-import { advance, emitFor } from "../next/advance.ts";
+import { emitFor } from "../build-events.ts";
+import { advance } from "../next/advance.ts";
 import type { Ports } from "../port.ts";
 
 // A person's word on a wave: after the gates and before `passed`. A decision is a row about one

@@ -1,8 +1,9 @@
 import { WavesmithError } from "../../domain/errors.ts";
 import type { BuildRow, WaveRow } from "../../store/port.ts";
+import { emitEnd, emitFor } from "../build-events.ts";
 import { previewIsDue } from "../gate/start-gate.ts";
 import { mainRef, restoreRef, waveRef } from "../names.ts";
-import { advance, emitEnd, emitFor, promoteNext } from "../next/advance.ts";
+import { advance, promoteNext } from "../next/advance.ts";
 import type { Ports } from "../port.ts";
 import { ensureSandbox } from "../sandboxes/sandboxes.ts";
 

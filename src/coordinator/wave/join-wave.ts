@@ -1,9 +1,10 @@
 import type { BuildRow, StoreTransaction, TaskRow, WaveRow } from "../../store/port.ts";
 import type { JoinResult } from "../../workspace/port.ts";
 import { askHeadAttempt } from "../attempt/finish-attempt.ts";
+import { emitFor } from "../build-events.ts";
 import { maskOf } from "../job/job-results.ts";
 import { waveRef } from "../names.ts";
-import { addHeadAttempt, advance, emitFor } from "../next/advance.ts";
+import { addHeadAttempt, advance } from "../next/advance.ts";
 import type { Ports } from "../port.ts";
 import { mergeBranches } from "./join-branches.ts";
 import { leftoversOf, leftoversReason, sharesTree } from "./shared-tree.ts";
