@@ -1,5 +1,12 @@
-import type { BuildStatus, GateName, TaskStatus, Verdict, WaveStatus } from "./status.ts";
-import { gateNames } from "./status.ts";
+import {
+  type BuildStatus,
+  type GateName,
+  gateNames,
+  liveWaveStatuses,
+  type TaskStatus,
+  type Verdict,
+  type WaveStatus,
+} from "./status.ts";
 
 // What follows, decided from what the database says and nothing else. Pure: the same state gives
 // the same move, so a repeated, late or lost event can neither skip nor repeat a step. The
@@ -134,7 +141,7 @@ function cancelMove(build: BuildFact): Move {
   return { kind: "end-build", status: "cancelled", reason: null };
 }
 
-const isLive = (status: WaveStatus): boolean => ["running", "joining", "gating", "fixing", "waiting"].includes(status);
+const isLive = (status: WaveStatus): boolean => liveWaveStatuses.includes(status);
 
 /** Whether anything may still be dispatched (N1). */
 function stopped(build: BuildFact): string | null {

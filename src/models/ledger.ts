@@ -1,9 +1,11 @@
 // W10. Each call reserves its worst case in one row-locked update before it is made, and is settled
 // once.
+
 import { WavesmithError } from "../domain/errors.ts";
 import type { IdSource } from "../domain/ids.ts";
 import { providerToolsOf } from "../domain/network.ts";
 import type { Plan } from "../domain/plan.ts";
+import { liveGateRunStatuses, startedAttemptStatuses } from "../domain/status.ts";
 import type { BuildSpendingRow, ModelCallRow, Store, StoreTransaction } from "../store/port.ts";
 import { createBudgetQueue } from "./budget-queue.ts";
 import type { Granted, ModelLedger, ModelOwner, ModelOwnerKind, Settlement } from "./port.ts";
@@ -114,13 +116,13 @@ async function liveAttempt(store: Store, id: string, fence: number) {
   });
   if (found === null) return null;
   const { attempt, build, wave, task } = found;
-  if (attempt.fence !== fence || !["starting", "running"].includes(attempt.status)) return null;
+  if (attempt.fence !== fence || !startedAttemptStatuses.includes(attempt.status)) return null;
   const what = task?.key ?? `wave ${wave.number} ${attempt.kind}`;
   return { build, name: `${what} #${attempt.number}` };
 }
 
 async function liveGate(store: Store, id: string, fence: number) {
-  const run = await store.gateRuns.find({ id, fence, status: ["requested", "running"] });
+  const run = await store.gateRuns.find({ id, fence, status: liveGateRunStatuses });
   if (run === null) return null;
   const [wave, build] = await Promise.all([store.waves.get({ id: run.waveId }), store.builds.get({ id: run.buildId })]);
   return { build, name: `wave ${wave.number} ${run.gate} #${run.round}` };
@@ -151,8 +153,8 @@ async function withGoneSettled(
 /** Whether the owner of an open call is still live. */
 async function isHeld(transaction: StoreTransaction, { ownerKind, ownerId }: ModelCallRow): Promise<boolean> {
   if (ownerKind === "gate")
-    return (await transaction.gateRuns.find({ id: ownerId, status: ["requested", "running"] })) !== null;
-  return (await transaction.attempts.find({ id: ownerId, status: ["starting", "running"] })) !== null;
+    return (await transaction.gateRuns.find({ id: ownerId, status: liveGateRunStatuses })) !== null;
+  return (await transaction.attempts.find({ id: ownerId, status: startedAttemptStatuses })) !== null;
 }
 
 async function settle(

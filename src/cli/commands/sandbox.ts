@@ -1,4 +1,5 @@
 import { messageOf, WavesmithError } from "../../domain/errors.ts";
+import { sandboxBuildStatuses } from "../../domain/status.ts";
 import type { Context } from "../context.ts";
 import { exit as exits } from "../errors.ts";
 import { startedSandbox, withApp, withSandbox } from "../find-sandbox.ts";
@@ -183,7 +184,7 @@ function tell({ out, json }: Context, { id, projectId, driver }: SandboxRow, sta
 /** Fails while a build is running, because its agents' work would be lost. */
 async function refuseWhileBuilding(context: Context, app: App, sandbox: SandboxRow, name: string): Promise<void> {
   const { projectId } = sandbox;
-  const build = await app.store.builds.find({ projectId, status: ["running", "cancelling"] });
+  const build = await app.store.builds.find({ projectId, status: sandboxBuildStatuses });
   if (build === null) return;
   const { hints } = context;
   throw new WavesmithError(

@@ -1,5 +1,6 @@
 import { createBuildReader } from "../../coordinator/build/read-build.ts";
 import { WavesmithError } from "../../domain/errors.ts";
+import { movingBuildStatuses } from "../../domain/status.ts";
 import type { Context } from "../context.ts";
 import { exit } from "../errors.ts";
 import { findBuildOrLatest } from "../find-build.ts";
@@ -21,7 +22,7 @@ export function status(context: Context, name: string | undefined): Promise<numb
     read: async ({ store, database, config }) => {
       const buildId = await findBuildOrLatest(store, context, name);
       const view = await createBuildReader(store, buildId).read();
-      const goesOn = ["queued", "running", "cancelling"].includes(view.build.status);
+      const goesOn = movingBuildStatuses.includes(view.build.status);
       const interrupted = goesOn && !(await isServed(database, view.build.projectId));
       const repository = await repositoryPath(config, view.build.projectId);
       const planFile = waitingPlanFile(config, view);

@@ -2,7 +2,12 @@ import type { AgentEnd } from "../../agents/port.ts";
 import { isDiskFull, saysDiskFull } from "../../domain/disk-full.ts";
 import type { Finding } from "../../domain/finding.ts";
 import type { ProjectId } from "../../domain/ids.ts";
-import type { AttemptOutcome, BuildStatus } from "../../domain/status.ts";
+import {
+  type AttemptOutcome,
+  type BuildStatus,
+  liveAttemptStatuses,
+  startedAttemptStatuses,
+} from "../../domain/status.ts";
 import type { JobState, SandboxEndpoint } from "../../sandbox/port.ts";
 import type { AttemptRow, StoreTransaction, TaskRow } from "../../store/port.ts";
 import type { KeepResult } from "../../workspace/port.ts";
@@ -60,7 +65,7 @@ export async function keepAttempt(ports: Ports, refer: AttemptRefer): Promise<vo
   const { attempt, build } = loaded;
   // Once it is kept it is not looked at again: settling it may already have given back its paths of
   // a shared tree.
-  if (attempt.fence !== refer.fence || !["running", "starting"].includes(attempt.status)) return;
+  if (attempt.fence !== refer.fence || !startedAttemptStatuses.includes(attempt.status)) return;
   const endpoint = await ensureSandbox(ports, build);
   const mask = await attemptMask(ports, build, attempt);
   const state = await jobStateOf(ports, attempt.jobKey);
@@ -87,7 +92,7 @@ export async function keepAttempt(ports: Ports, refer: AttemptRefer): Promise<vo
     handedIn ?? (guarded.outcome === "succeeded" ? await lastWords(ports, endpoint, attempt, state, mask) : null);
   const changed = kept === null ? [] : kept.changed.map((file) => mask(file.path));
   await ports.store.attempts.update(
-    { id: attempt.id, fence: refer.fence, status: ["running", "starting"] },
+    { id: attempt.id, fence: refer.fence, status: startedAttemptStatuses },
     {
       status: "finishing",
       commitSha: kept?.commit ?? null,
@@ -113,7 +118,7 @@ async function keepPlan(
     handed.reason === undefined ? judged : { outcome: "failed" as const, reason: handed.reason };
   const { plan, handedIn } = handed;
   await ports.store.attempts.update(
-    { id: attempt.id, fence: attempt.fence, status: ["running", "starting"] },
+    { id: attempt.id, fence: attempt.fence, status: startedAttemptStatuses },
     {
       status: "finishing",
       commitSha,
@@ -493,7 +498,7 @@ export async function loseAttempt(ports: Ports, refer: AttemptRefer, reason: str
   await ports.store.transaction("lose-attempt", async (transaction) => {
     const locked = await transaction.lockBuild(attempt.buildId);
     const [lost] = await transaction.attempts.update(
-      { id: attempt.id, fence: refer.fence, status: ["requested", "starting", "running", "finishing"] },
+      { id: attempt.id, fence: refer.fence, status: liveAttemptStatuses },
       { status: "finishing", verdict: { outcome: "lost", reason: why, summary: null, changed: [] } },
     );
     if (lost === undefined) return;

@@ -1,3 +1,4 @@
+import { startedAttemptStatuses } from "../../domain/status.ts";
 import type { AttemptRow, BuildRow, GateRunRow, StoreTransaction } from "../../store/port.ts";
 import { emitFor } from "../build-events.ts";
 import { closeGate } from "../gate/finish-gate.ts";
@@ -99,7 +100,7 @@ async function closeAbandonedGates(ports: Ports, buildId: string): Promise<void>
 
 async function endJobs(ports: Ports, build: BuildRow): Promise<void> {
   const { id: buildId } = build;
-  const attempts = await ports.store.attempts.list({ buildId, status: ["starting", "running"] });
+  const attempts = await ports.store.attempts.list({ buildId, status: startedAttemptStatuses });
   const gates = await ports.store.gateRuns.list({ buildId, status: "running" });
   const keys = await liveKeys(ports, buildId, attempts, gates);
   if (keys.length > 0) await cancelJobs(ports, build, keys, build.reason ?? "cancelled");
@@ -149,7 +150,7 @@ async function settleNeverStarted(ports: Ports, build: BuildRow, attempts: reado
     await ports.store.transaction("settle-unstarted", async (transaction) => {
       await transaction.lockBuild(build.id);
       const [settled] = await transaction.attempts.update(
-        { id: attempt.id, fence: attempt.fence, status: ["starting", "running"] },
+        { id: attempt.id, fence: attempt.fence, status: startedAttemptStatuses },
         { status: "settled", outcome: "cancelled", reason: "cancelled before it started", endedAt: ports.clock.now() },
       );
       if (settled?.taskId != null) await transaction.tasks.update({ id: settled.taskId }, { status: "cancelled" });

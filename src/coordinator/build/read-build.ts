@@ -1,4 +1,5 @@
 import type { Spending } from "../../domain/models.ts";
+import { activeBuildStatuses, liveAttemptStatuses } from "../../domain/status.ts";
 import type {
   AttemptRow,
   BuildRow,
@@ -237,7 +238,7 @@ async function readGates(store: Store, waveId: string): Promise<GateView[]> {
 
 /** The attempts of a build that are not over: a cheap sign of whether anything moved. */
 export async function liveAttempts(store: Store, buildId: string): Promise<string> {
-  const live = await store.attempts.list({ buildId, status: ["requested", "starting", "running", "finishing"] });
+  const live = await store.attempts.list({ buildId, status: liveAttemptStatuses });
   return live.map((attempt) => `${attempt.id}${attempt.status}${attempt.fence}`).join();
 }
 
@@ -273,6 +274,6 @@ export async function createEventCursor(store: Store, buildId: string, from: "fi
  */
 export async function buildAhead(store: Store, build: Pick<BuildRow, "id" | "projectId">): Promise<BuildRow | null> {
   const { projectId } = build;
-  const running = await store.builds.find({ projectId, status: ["running", "waiting", "cancelling"] });
+  const running = await store.builds.find({ projectId, status: activeBuildStatuses });
   return running === null || running.id === build.id ? null : running;
 }

@@ -1,3 +1,4 @@
+import { liveAttemptStatuses, liveGateRunStatuses, sandboxBuildStatuses } from "../../domain/status.ts";
 import type { BuildRow, OutboxRow, StoreTransaction } from "../../store/port.ts";
 import { emitAgain } from "../build-events.ts";
 import { advance, promoteNext } from "../next/advance.ts";
@@ -20,7 +21,7 @@ export const stillMs = 120_000;
  */
 export async function reconcileBuilds(ports: Ports, projectIds: "all" | ReadonlySet<string>): Promise<void> {
   for (const projectId of projectIds === "all" ? await ports.store.unfinishedProjects() : projectIds) {
-    const build = await ports.store.builds.find({ projectId, status: ["running", "cancelling"] });
+    const build = await ports.store.builds.find({ projectId, status: sandboxBuildStatuses });
     if (build === null) {
       if ((await ports.store.builds.find({ projectId, status: "queued" })) === null) continue;
       await ports.store.transaction("promote", (transaction) => promoteNext(transaction, ports, projectId));
@@ -75,9 +76,9 @@ async function lastRequests(transaction: StoreTransaction, buildId: string): Pro
   const requests = rows.filter((row) => isRequest(row.name));
   const attempts = await transaction.attempts.list({
     buildId,
-    status: ["requested", "starting", "running", "finishing"],
+    status: liveAttemptStatuses,
   });
-  const gates = await transaction.gateRuns.list({ buildId, status: ["requested", "running"] });
+  const gates = await transaction.gateRuns.list({ buildId, status: liveGateRunStatuses });
   const open = [...attempts, ...gates];
   if (open.length === 0) return requests.slice(0, 1);
   // A request under an older fence may have come after the one that counts, and nobody answers it

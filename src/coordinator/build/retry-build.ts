@@ -1,5 +1,6 @@
 import { WavesmithError } from "../../domain/errors.ts";
 import type { Plan } from "../../domain/plan.ts";
+import { activeBuildStatuses } from "../../domain/status.ts";
 import type { BuildRow, StoreTransaction, WaveRow } from "../../store/port.ts";
 import { emitFor } from "../build-events.ts";
 import { previewIsDue } from "../gate/start-gate.ts";
@@ -32,7 +33,7 @@ export async function retryBuild(ports: Ports, buildId: string): Promise<void> {
     if (present.status !== build.status) return;
     const other = await transaction.builds.find({
       projectId: build.projectId,
-      status: ["running", "waiting", "cancelling"],
+      status: activeBuildStatuses,
     });
     if (other !== null) throw busy(buildId, other.id);
     const [running] = await transaction.builds.update(

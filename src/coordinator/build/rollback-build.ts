@@ -1,4 +1,5 @@
 import { WavesmithError } from "../../domain/errors.ts";
+import { activeBuildStatuses } from "../../domain/status.ts";
 import type { BuildRow, StoreTransaction, Tables, WaveRow } from "../../store/port.ts";
 import { emitFor } from "../build-events.ts";
 import { mainRef } from "../names.ts";
@@ -45,7 +46,7 @@ export async function rollbackBuild(ports: Ports, buildId: string, waveNumber: n
 
 /** Asked before main moves, and again under the lock under which another build would begin. */
 async function refuseBesideAnother({ builds }: Pick<Tables, "builds">, build: BuildRow): Promise<void> {
-  const other = await builds.find({ projectId: build.projectId, status: ["running", "waiting", "cancelling"] });
+  const other = await builds.find({ projectId: build.projectId, status: activeBuildStatuses });
   if (other !== null && other.id !== build.id) throw busyProject(build.id, other.id);
 }
 

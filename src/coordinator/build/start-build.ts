@@ -2,6 +2,12 @@ import type { Brief } from "../../domain/brief.ts";
 import { type BuildId, buildIdForEvent, derivedId, type ProjectId, type TenantId } from "../../domain/ids.ts";
 import type { NetworkMode } from "../../domain/network.ts";
 import type { Plan } from "../../domain/plan.ts";
+import {
+  liveAttemptStatuses,
+  liveGateRunStatuses,
+  liveWaveStatuses,
+  movingBuildStatuses,
+} from "../../domain/status.ts";
 import type { BuildRow, StoreTransaction } from "../../store/port.ts";
 import { emitFor } from "../build-events.ts";
 import { mainRef, restoreRef } from "../names.ts";
@@ -141,18 +147,16 @@ export async function failBuild(ports: Ports, buildId: string, reason: string): 
   if ((await ports.store.builds.find({ id: buildId })) === null) return;
   await ports.store.transaction("fail-build", async (transaction) => {
     const build = await transaction.lockBuild(buildId);
-    if (!["queued", "running", "cancelling"].includes(build.status)) return;
+    if (!movingBuildStatuses.includes(build.status)) return;
     if (await isAtWork(transaction, buildId)) return; // somebody else has brought it past what failed here
     await endFailed(transaction, ports, build, reason);
   });
 }
 
 async function isAtWork(transaction: StoreTransaction, buildId: string): Promise<boolean> {
-  const live = ["requested", "starting", "running", "finishing"] as const;
-  const gates = ["requested", "running"] as const;
   return (
-    (await transaction.attempts.find({ buildId, status: [...live] })) !== null ||
-    (await transaction.gateRuns.find({ buildId, status: [...gates] })) !== null
+    (await transaction.attempts.find({ buildId, status: liveAttemptStatuses })) !== null ||
+    (await transaction.gateRuns.find({ buildId, status: liveGateRunStatuses })) !== null
   );
 }
 
@@ -160,8 +164,10 @@ async function endFailed(transaction: StoreTransaction, ports: Ports, build: Bui
   const now = ports.clock.now();
   const wave = await transaction.waves.find({ buildId: build.id }, { by: "number", descending: true });
   if (wave !== null) {
-    const live = ["running", "joining", "gating", "fixing", "waiting"] as const;
-    await transaction.waves.update({ id: wave.id, status: [...live] }, { status: "blocked", reason, endedAt: now });
+    await transaction.waves.update(
+      { id: wave.id, status: liveWaveStatuses },
+      { status: "blocked", reason, endedAt: now },
+    );
   }
   await transaction.builds.update({ id: build.id }, { status: "failed", reason, endedAt: now });
   await emitFor(transaction, build, "project/build.failed", build.id, build.epoch, { reason });

@@ -1,5 +1,6 @@
 import { agentFilesAmong } from "../../domain/agent-files.ts";
 import type { Evidence, Finding } from "../../domain/finding.ts";
+import { liveGateRunStatuses } from "../../domain/status.ts";
 import type { GateResult, SortedReview } from "../../gates/port.ts";
 import type { JobState, SandboxEndpoint, StageState } from "../../sandbox/port.ts";
 import type { GateRunRow, StoreTransaction } from "../../store/port.ts";
@@ -106,7 +107,7 @@ async function settle(ports: Ports, refer: GateRefer, judged: Judged): Promise<v
     const { findings, blocking: counting = findings, ...row } = judged;
     const blocking = judged.verdict === "failed" || judged.verdict === "inconclusive";
     const [finished] = await transaction.gateRuns.update(
-      { id: refer.gateRunId, fence: refer.fence, status: ["requested", "running"] },
+      { id: refer.gateRunId, fence: refer.fence, status: liveGateRunStatuses },
       {
         ...row,
         status: "finished",

@@ -1,4 +1,4 @@
-import type { Verdict } from "../../domain/status.ts";
+import { liveGateRunStatuses, type Verdict } from "../../domain/status.ts";
 import type { SandboxEndpoint, StageSpec } from "../../sandbox/port.ts";
 import type { BuildRow, GateRunRow, TaskRow, WaveRow } from "../../store/port.ts";
 import { emitFor, gateRunFacts } from "../build-events.ts";
@@ -133,7 +133,7 @@ export async function abandonGate(
   gateRunId: string,
 ): Promise<void> {
   await transaction.gateRuns.update(
-    { id: gateRunId, status: ["requested", "running"] },
+    { id: gateRunId, status: liveGateRunStatuses },
     { status: "finished", verdict: "inconclusive", reason: "the build was cancelled", endedAt: ports.clock.now() },
   );
 }

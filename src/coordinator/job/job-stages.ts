@@ -1,3 +1,4 @@
+import { liveJobStatuses } from "../../domain/status.ts";
 import type { JobSpec, JobState, SandboxEndpoint, StageSpec } from "../../sandbox/port.ts";
 import type { JobRow } from "../../store/port.ts";
 import type { Ports } from "../port.ts";
@@ -88,6 +89,6 @@ export async function dropJob(ports: Ports, { guest }: SandboxEndpoint, key: str
   if (job === null || job.status === "ended") return job !== null;
   const state = await guest.cancelJob(key, { reason: "given up", graceMs: 2_000 });
   const ended = { status: "ended", state, endedAt: ports.clock.now(), leaseOwner: null, leaseUntil: null } as const;
-  await ports.store.jobs.update({ key, status: ["intended", "running"] }, ended);
+  await ports.store.jobs.update({ key, status: liveJobStatuses }, ended);
   return true;
 }

@@ -2,6 +2,7 @@ import { createHash } from "node:crypto";
 import { posix } from "node:path";
 import type { ProjectId } from "../../domain/ids.ts";
 import type { Plan } from "../../domain/plan.ts";
+import { liveJobStatuses } from "../../domain/status.ts";
 import type { GuestClient, SandboxEndpoint, StageSpec } from "../../sandbox/port.ts";
 import type { BuildRow, JobRow } from "../../store/port.ts";
 import { handoverPath, setupCacheFolder } from "../names.ts";
@@ -217,4 +218,4 @@ export async function sweepFills(ports: Ports, guest: GuestClient): Promise<void
 
 /** The fills of a build that have not ended. */
 export const liveFills = ({ store }: Pick<Ports, "store">, buildId: string): Promise<JobRow[]> =>
-  store.jobs.list({ buildId, ownerKind: "setup", status: ["intended", "running"] });
+  store.jobs.list({ buildId, ownerKind: "setup", status: liveJobStatuses });

@@ -1,6 +1,6 @@
 import { planTaskKey } from "../../domain/brief.ts";
 import { type Move, nextMove } from "../../domain/next-move.ts";
-import type { GateName } from "../../domain/status.ts";
+import { activeBuildStatuses, type GateName, openTaskStatuses } from "../../domain/status.ts";
 import type { BuildRow, StoreTransaction, TaskRow, WaveRow } from "../../store/port.ts";
 import { emitEnd, emitFor, gateRunFacts } from "../build-events.ts";
 import { headAttemptRef, headTreePath, sharedTreePath, taskRef, taskTreePath } from "../names.ts";
@@ -334,7 +334,7 @@ async function cancelWave(transaction: StoreTransaction, ports: Ports, state: Bu
   const wave = state.wave!;
   await transaction.waves.update({ id: wave.id }, { status: "cancelled", endedAt: ports.clock.now() });
   const members = state.tasks.filter((task) => task.waveId === wave.id);
-  const open = members.filter((task) => ["assigned", "running", "joining"].includes(task.status));
+  const open = members.filter((task) => openTaskStatuses.includes(task.status));
   await transaction.tasks.update({ id: open.map((task) => task.id) }, { status: "cancelled" });
 }
 
@@ -363,7 +363,7 @@ async function endBuild(
 /** Lets the oldest queued build of a project run when none does (W3). */
 export async function promoteNext(transaction: StoreTransaction, ports: Ports, projectId: string): Promise<void> {
   await transaction.lockProject(projectId);
-  const busy = await transaction.builds.find({ projectId, status: ["running", "waiting", "cancelling"] });
+  const busy = await transaction.builds.find({ projectId, status: activeBuildStatuses });
   if (busy !== null) return;
   const next = await transaction.builds.find({ projectId, status: "queued" }, { by: "position" });
   if (next === null) return;

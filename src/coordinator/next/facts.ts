@@ -1,6 +1,7 @@
 import { makesPlan } from "../../domain/brief.ts";
 import type { BuildFact, GateFact, TaskFact, WaveFact } from "../../domain/next-move.ts";
 import { agentSpecFor, type Plan } from "../../domain/plan.ts";
+import { liveAttemptStatuses } from "../../domain/status.ts";
 import { createTaskGraph, type TaskGraph } from "../../domain/task-graph.ts";
 import { chooseWave, isAlone } from "../../domain/wave-planner.ts";
 import { literalGlob } from "../../domain/write-globs.ts";
@@ -36,7 +37,7 @@ export async function loadState(transaction: StoreTransaction, build: BuildRow):
   const wave = await transaction.waves.find({ buildId }, { by: "number", descending: true });
   const liveAttempts = await transaction.attempts.list({
     buildId,
-    status: ["requested", "starting", "running", "finishing"],
+    status: liveAttemptStatuses,
   });
   const state = { build, wave, liveAttempts, fixes: [], gateRuns: [] };
   const inPlay = await tasksInPlay(transaction, state);

@@ -2,6 +2,7 @@ import { makesPlan, planTaskKey, withPlanTask } from "../../domain/brief.ts";
 import { WavesmithError } from "../../domain/errors.ts";
 import { networkOf } from "../../domain/network.ts";
 import type { Plan } from "../../domain/plan.ts";
+import { activeBuildStatuses, movingBuildStatuses } from "../../domain/status.ts";
 import type { BuildRow, StoreTransaction, TaskRow, WaveRow } from "../../store/port.ts";
 import { deadlineFrom, personsHead, reopenTasks, reopenWave } from "../build/retry-build.ts";
 import { advance } from "../next/advance.ts";
@@ -88,13 +89,13 @@ async function approvePlan(
 
 async function refuseWhileAtWork(transaction: StoreTransaction, build: BuildRow): Promise<void> {
   const { id: buildId, projectId } = build;
-  const other = await transaction.builds.find({ projectId, status: ["running", "waiting", "cancelling"] });
+  const other = await transaction.builds.find({ projectId, status: activeBuildStatuses });
   if (other !== null && other.id !== buildId) {
     throw new WavesmithError("conflict", `build ${other.id} of the same project is not over`, {
       remedy: `wavesmith cancel ${other.id}`,
     });
   }
-  if (!["queued", "running", "cancelling"].includes(build.status)) return;
+  if (!movingBuildStatuses.includes(build.status)) return;
   throw new WavesmithError("conflict", `build ${buildId} is ${build.status}: its plan cannot be edited now`, {
     remedy: `wavesmith cancel ${buildId}, then resume with the edited plan`,
   });

@@ -1,3 +1,4 @@
+import { liveJobStatuses } from "../../domain/status.ts";
 import type { JobState, SandboxDriver, SandboxEndpoint, SandboxInfo } from "../../sandbox/port.ts";
 import type { BuildRow, JobRow, PreviewRow } from "../../store/port.ts";
 import { lostState } from "../job/job-stages.ts";
@@ -84,11 +85,11 @@ async function endUnshownJobs(
   reason: string,
 ): Promise<PreviewRow[]> {
   const shown = await shownPreviews(ports, projectId);
-  for (const job of await ports.store.jobs.list({ projectId, ownerKind: "preview", status: ["intended", "running"] })) {
+  for (const job of await ports.store.jobs.list({ projectId, ownerKind: "preview", status: liveJobStatuses })) {
     if (shown.some((row) => row.jobKey === job.key)) continue;
     const state = await endedState(present, job, reason);
     const ended = { status: "ended", state, endedAt: ports.clock.now(), leaseOwner: null, leaseUntil: null } as const;
-    await ports.store.jobs.update({ key: job.key, status: ["intended", "running"] }, ended);
+    await ports.store.jobs.update({ key: job.key, status: liveJobStatuses }, ended);
   }
   return shown;
 }

@@ -1,5 +1,6 @@
 import { WavesmithError } from "../../domain/errors.ts";
 import { type MachineRoom, roomRemedy } from "../../domain/sandbox.ts";
+import { sandboxBuildStatuses } from "../../domain/status.ts";
 import type { BuildRow, SandboxRow, StoreTransaction } from "../../store/port.ts";
 import type { Ports } from "../port.ts";
 import { evictPreview } from "../preview/sleep-preview.ts";
@@ -94,8 +95,7 @@ async function decide(
     checkedAt: now,
   };
   // A build that waits for room stands still by its own will: nobody need ask on for it.
-  if (full !== null)
-    await transaction.builds.update({ id: build.id, status: ["running", "cancelling"] }, { movedAt: now });
+  if (full !== null) await transaction.builds.update({ id: build.id, status: sandboxBuildStatuses }, { movedAt: now });
   if (before !== null) {
     const [row] = await transaction.sandboxes.update({ id: before.id }, { ...wanted, usedAt: now });
     return shortage ?? { row: row! };

@@ -1,4 +1,5 @@
 import { messageOf } from "../../domain/errors.ts";
+import { liveJobStatuses, sandboxBuildStatuses } from "../../domain/status.ts";
 import type { GuestHealth } from "../../sandbox/port.ts";
 import type { SandboxRow, Tables } from "../../store/port.ts";
 import type { Ports } from "../port.ts";
@@ -62,7 +63,7 @@ export async function stopLongestIdle(ports: Ports, tenantId: string | null): Pr
 
 /** The projects among these with a build that runs or a job that has not ended. */
 export async function projectsAtWork(tables: Tables, projectId: readonly string[]): Promise<ReadonlySet<string>> {
-  const builds = await tables.builds.pick({ projectId, status: ["running", "cancelling"] }, ["projectId"]);
+  const builds = await tables.builds.pick({ projectId, status: sandboxBuildStatuses }, ["projectId"]);
   const jobs = await tables.jobs.pick({ projectId, status: "running" }, ["projectId"]);
   return new Set([...builds, ...jobs].map((row) => row.projectId));
 }
@@ -153,7 +154,7 @@ async function giveWordBack(ports: Ports, { id, bootId, state, reason }: Sandbox
 async function hasJobs(tables: Tables, ports: Ports, { projectId }: SandboxRow, idleMs: number): Promise<boolean> {
   const jobs = await tables.jobs.list({
     projectId,
-    status: ["intended", "running"],
+    status: liveJobStatuses,
     ownerKind: ["attempt", "gate", "setup"],
   });
   const since = ports.clock.now().getTime() - idleMs;

@@ -1,5 +1,6 @@
 import type { Readable } from "node:stream";
 import { WavesmithError } from "../../domain/errors.ts";
+import { sandboxBuildStatuses } from "../../domain/status.ts";
 import type { SandboxRow, SnapshotRow, StoreTransaction } from "../../store/port.ts";
 import type { Ports } from "../port.ts";
 import { counted } from "./counted.ts";
@@ -72,7 +73,7 @@ async function takeWord(ports: Ports, snapshot: SnapshotRow): Promise<SandboxRow
 }
 
 async function refuseWhileBuilding(tables: Pick<StoreTransaction, "builds">, projectId: string): Promise<void> {
-  const build = await tables.builds.find({ projectId, status: ["running", "cancelling"] });
+  const build = await tables.builds.find({ projectId, status: sandboxBuildStatuses });
   if (build === null) return;
   throw new WavesmithError("conflict", `build ${build.id} is not over, and its agents work on this volume`, {
     remedy: `wavesmith cancel ${build.id}, or let it end: wavesmith resume ${build.id}`,

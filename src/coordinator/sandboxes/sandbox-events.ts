@@ -1,5 +1,6 @@
 import type { EventData } from "../../domain/events.ts";
 import type { SandboxState } from "../../domain/sandbox.ts";
+import { activeBuildStatuses } from "../../domain/status.ts";
 import type { SandboxRow, StoreTransaction } from "../../store/port.ts";
 import { eventId } from "../names.ts";
 import type { Ports } from "../port.ts";
@@ -28,7 +29,7 @@ export async function tellSandbox<Name extends SandboxEventName>(
 ): Promise<void> {
   const { id: sandboxId, projectId, driver } = sandbox;
   const { tenantId } = await transaction.projects.get({ id: projectId });
-  const build = await transaction.builds.find({ projectId, status: ["running", "waiting", "cancelling"] });
+  const build = await transaction.builds.find({ projectId, status: activeBuildStatuses });
   const buildId = build?.id ?? null;
   const during = build === null ? {} : { buildId: build.id };
   const who = build === null || build.requestedBy === null ? {} : { requestedBy: build.requestedBy };

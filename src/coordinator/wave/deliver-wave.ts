@@ -1,4 +1,5 @@
 import { WavesmithError } from "../../domain/errors.ts";
+import { sandboxBuildStatuses } from "../../domain/status.ts";
 import type { BuildRow, WaveRow } from "../../store/port.ts";
 import { emitEnd, emitFor } from "../build-events.ts";
 import { previewIsDue } from "../gate/start-gate.ts";
@@ -87,7 +88,7 @@ export async function failDelivery(ports: Ports, buildId: string, waveNumber: nu
     if (wave.status !== "passed" || wave.deliveredAt !== null) return;
     const status = build.status === "cancelling" ? "cancelled" : "failed";
     const [failed] = await transaction.builds.update(
-      { id: buildId, status: ["running", "cancelling"] },
+      { id: buildId, status: sandboxBuildStatuses },
       { status, reason, endedAt: ports.clock.now() },
     );
     if (failed === undefined) return;
