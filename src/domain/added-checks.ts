@@ -1,8 +1,8 @@
 import { z } from "zod";
 import { verdictSchema } from "./status.ts";
 
-// Checks that a gate's agent proposes once our own have held, and that we run ourselves. They can
-// fail a gate and never make one pass.
+// Checks that a gate's agent proposes once the gate's own checks have held. We run them ourselves;
+// they can fail a gate and never make one pass.
 
 const addedCheckSchema = z.object({
   name: z.string(),
@@ -10,12 +10,13 @@ const addedCheckSchema = z.object({
   command: z.string(),
   why: z.string(),
   /**
-   * Paths it names that were in its agent's tree alone: what fails for want of one was not checked.
+   * Paths the check names that exist in its agent's tree only: a failure for want of one proves
+   * nothing.
    */
   needs: z.array(z.string()),
-  /** Why it is never run; null: it is. */
+  /** Why the check is never run; null: it is run. */
   refused: z.string().nullable(),
-  /** What came of it on the run's commit; null: nothing yet. */
+  /** The check's result on the run's commit; null: not run yet. */
   result: z
     .object({
       outcome: z.enum(["passed", "failed", "not-run"]),
@@ -23,32 +24,32 @@ const addedCheckSchema = z.object({
       durationMs: z.number(),
       /** The last lines of output, secrets masked. */
       outputTail: z.string(),
-      /** Why it could not be run. */
+      /** Why the check could not be run. */
       note: z.string().nullable(),
     })
     .nullable(),
 });
 export type AddedCheck = z.infer<typeof addedCheckSchema>;
 
-/** What a gate's agent added to one run of it. */
+/** The checks that a gate's agent added to one gate run. */
 export const addedChecksSchema = z.object({
   role: z.string(),
-  /** What is under way: the agent is asked, or its checks are run; null: neither. */
+  /** The phase under way: asking the agent or running its checks; null: neither. */
   phase: z.enum(["asking", "running"]).nullable(),
   /**
-   * Whether the agent was asked in this run; if not, its checks are those it added to an earlier
-   * run of the wave.
+   * Whether the agent was asked in this run; if not, the checks come from an earlier run of the
+   * wave.
    */
   asked: z.boolean(),
-  /** What our own checks had said before, and says the gate unless a check fails. */
+  /** The result of the gate's own checks, which stands unless an added check fails. */
   own: z.object({ verdict: verdictSchema, reason: z.string().nullable() }),
-  /** Why there are no checks, when the agent did not do its part; null otherwise. */
+  /** Why there are no checks when the agent did not do its part; null otherwise. */
   lack: z.string().nullable(),
   checks: z.array(addedCheckSchema),
 });
 export type AddedChecks = z.infer<typeof addedChecksSchema>;
 
-/** In one line: how many checks there are and what came of them. */
+/** Summarises in one line how many checks there are and how they ended. */
 export function addedText({ role, asked, lack, checks }: AddedChecks): string {
   if (lack !== null) return `agent ${role} added no checks: ${lack}`;
   if (checks.length === 0) return `agent ${role} added no checks`;
@@ -63,13 +64,10 @@ export function addedText({ role, asked, lack, checks }: AddedChecks): string {
   return outcomes.length === 0 ? said : `${said}: ${outcomes.join(", ")}`;
 }
 
-/** What a check ran and printed. */
+/** Returns what a check ran and printed. */
 export const checkOutput = ({ command, result }: AddedCheck): string => `$ ${command}\n${result?.outputTail ?? ""}`;
 
-/**
- * What failed checks ran and printed: data, for whoever mends what they found; null when none
- * failed.
- */
+/** Returns what failed checks ran and printed, as data for the fixer; null when none failed. */
 export function failedOutput(added: AddedChecks | undefined): string | null {
   const failed = added?.checks.filter(({ result }) => result?.outcome === "failed") ?? [];
   return failed.length === 0 ? null : failed.map(checkOutput).join("\n");

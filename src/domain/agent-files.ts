@@ -1,9 +1,9 @@
 import { isNamedBy } from "./write-globs.ts";
 
-// What agents read as instructions or settings of their own, wherever it lies in a tree: with one
-// of these an agent steers the next one, so none may be changed without the plan having named it.
+// Files that agents read as instructions or settings, anywhere in a tree. With one of these an
+// agent could steer the next one, so a task may change only those that its plan names.
 
-/** Names of files and folders; a folder means everything in it. Compared without regard to case. */
+/** Names of files and folders; a folder includes everything in it. Case is ignored. */
 export const agentFileNames: readonly string[] = [
   "AGENTS.md",
   "AGENTS.override.md",
@@ -74,21 +74,21 @@ export const agentFileNames: readonly string[] = [
 const names = agentFileNames.map((name) => name.split("/").map(folded));
 
 /**
- * As file systems that fold names compare them: case, compatible characters, invisible ones, dots
- * and spaces at the end.
+ * Folds a name as case-insensitive file systems do: case, compatible characters, invisible
+ * characters, trailing dots and spaces.
  */
 function folded(segment: string): string {
   const visible = segment.normalize("NFKC").replace(/[\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff]/g, "");
   return visible.toLowerCase().replace(/[. ]+$/, "");
 }
 
-/** Where in a path (in segments) a name of the list ends; null when none is in it. */
+/** Returns the segment at which a listed name ends in the path; null when the path holds none. */
 function placeIn(path: string): number | null {
   const given = path.split("/");
   const segments = given.map(folded);
   for (let start = 0; start < segments.length; start += 1) {
     for (const name of names) {
-      // A changed path that ends where the name has a folder is a link that stands in the folder's
+      // A changed path that ends where the listed name has a folder is a link in the folder's
       // place.
       const known = Math.min(name.length, segments.length - start);
       if (start > 0 && isPlainPage(given[start]!, name)) continue;
@@ -99,24 +99,23 @@ function placeIn(path: string): number | null {
 }
 
 /**
- * A page of documentation, such as `docs/agents.md`: written small and below the root no agent
- * looks for it.
+ * A documentation page such as `docs/agents.md`: agents do not look for lower-case names below the
+ * root.
  */
 const isPlainPage = (segment: string, name: readonly string[]): boolean =>
   segment.endsWith(".md") && segment === name[0] && !segment.startsWith(".");
 
-/** Whether agents take what is at this path as instructions or settings. */
+/** Whether agents read the file at this path as instructions or settings. */
 export const isAgentFile = (path: string): boolean => placeIn(path) !== null;
 
-/** A link of the tree that agents read as one of these files, and where it leads. */
+/** A link in the tree that agents read as one of these files, with its target. */
 export interface AgentLink {
   readonly path: string;
   readonly target: string;
 }
 
 /**
- * Those of the paths that agents read as instructions or settings, with whether one of the globs
- * names them.
+ * Returns the paths that agents read as instructions or settings, and whether a glob names each.
  */
 export function agentFilesAmong(
   paths: readonly string[],

@@ -1,30 +1,29 @@
 import type { Plan } from "./plan.ts";
 
-// A build from a brief: its first plan is one task, in which a planner makes the plan that the
-// build goes on with. That task stays in the plan, before all others, so that the plan can be made
-// anew as long as nothing was built by it.
+// A build from a brief starts with a plan of one task, in which a planner makes the real plan. That
+// task stays in the plan, ahead of all others, so that the plan can be made again until something
+// has been built from it.
 
-/** What was asked for in words. */
+/** The request in words. */
 export interface Brief {
   readonly text: string;
-  /** The plan that is made waits for a person. */
+  /** Whether a person must approve the plan that is made. */
   readonly asks: boolean;
 }
 
-/** The key of the task that makes the plan; no other task of such a build may have it. */
+/** The key of the task that makes the plan; no other task of the build may use it. */
 export const planTaskKey = "plan";
 
 interface OfBrief {
   readonly brief: Brief | null;
 }
 
-/** Whether this task of a build makes its plan. */
+/** Whether this task makes the build's plan. */
 export const makesPlan = ({ brief }: OfBrief, taskKey: string | null | undefined): boolean =>
   brief !== null && taskKey === planTaskKey;
 
 /**
- * The made plan behind the task that makes it: every task that waits for no other waits for that
- * one.
+ * Puts the made plan behind the task that made it: every task without a dependency depends on it.
  */
 export function withPlanTask(plan: Plan, planTask: Plan["tasks"][number]): Plan {
   const tasks = plan.tasks.map((task) => ({
@@ -35,7 +34,7 @@ export function withPlanTask(plan: Plan, planTask: Plan["tasks"][number]): Plan 
   return { ...plan, tasks: [{ ...planTask, position: 0 }, ...tasks] };
 }
 
-/** The made plan as the planner handed it in, without the task that made it. */
+/** Returns the made plan as the planner handed it in, without the task that made it. */
 export function withoutPlanTask(plan: Plan): Plan {
   const tasks = plan.tasks
     .filter((task) => task.key !== planTaskKey)
@@ -47,7 +46,7 @@ const openings = new Set(
   "a an the my please build make create write develop implement me us i we want need".split(" "),
 );
 
-/** A project's name from the first words of a brief, where nobody gave it one. */
+/** Derives a project name from the first words of a brief, for a project without a name. */
 export function nameFromBrief(text: string): string {
   const words = text.toLowerCase().match(/[\p{L}\p{N}]+/gu) ?? [];
   const first = words.findIndex((word) => !openings.has(word));

@@ -1,10 +1,10 @@
 const diskFullCodes = new Set(["ENOSPC", "EDQUOT", "53100"]); // of the system, and of Postgres (disk_full)
 const diskFullText = /No space left on device|Disk quota exceeded|\bENOSPC\b|\bEDQUOT\b/i;
 
-/** Whether a text, such as a program's output, says that a disk is full. */
+/** Whether a text, such as a program's output, reports a full disk. */
 export const saysDiskFull = (text: string): boolean => diskFullText.test(text);
 
-/** Whether an error, or what caused it, is that a disk is full (or a quota used up). */
+/** Whether an error or one of its causes is a full disk or an exhausted quota. */
 export function isDiskFull(error: unknown): boolean {
   if (!(error instanceof Error)) return false;
   if (error instanceof AggregateError && error.errors.some(isDiskFull)) return true;

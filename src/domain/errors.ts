@@ -1,4 +1,7 @@
-/** Every failure Wavesmith raises itself; a closed list, so that translators can be exhaustive. */
+/**
+ * The code of every failure that Wavesmith raises. The list is closed, so that translators can be
+ * exhaustive.
+ */
 export type ErrorCode =
   | "plan-invalid"
   | "usage"
@@ -19,18 +22,18 @@ export type ErrorCode =
   | "internal";
 
 export interface WavesmithErrorOptions {
-  /** Whether doing the same again later may succeed. Default false. */
+  /** Whether a retry may succeed. Default: false. */
   readonly retryable?: boolean;
-  /** When that may be, at the earliest; given with `capacity`. */
+  /** The earliest time for a retry; given with `capacity`. */
   readonly retryAfterMs?: number;
-  /** What the reader can do about it, one line. */
+  /** What the reader can do about it, in one line. */
   readonly remedy?: string;
   readonly cause?: unknown;
 }
 
 /**
- * The one error class: the message names the thing, the place and what went wrong; `remedy` says
- * what to do.
+ * The only error class. The message names the thing, the place and the cause; `remedy` says what to
+ * do.
  */
 export class WavesmithError extends Error {
   readonly code: ErrorCode;
@@ -48,7 +51,7 @@ export class WavesmithError extends Error {
   }
 }
 
-/** The message of anything thrown. */
+/** Returns the message of any thrown value. */
 export function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }

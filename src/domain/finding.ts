@@ -2,10 +2,10 @@ import { z } from "zod";
 import { addedChecksSchema } from "./added-checks.ts";
 import { severitySchema } from "./status.ts";
 
-/** Something a gate holds against a wave. */
+/** A finding that a gate holds against a wave. */
 const findingSchema = z.object({
   /**
-   * A stable word for the rule, such as `test-failure`, `conflict-marker`, `secret`,
+   * The stable name of a rule, such as `test-failure`, `conflict-marker`, `secret`,
    * `undeclared-write`.
    */
   rule: z.string(),
@@ -19,7 +19,7 @@ const findingSchema = z.object({
 });
 export type Finding = z.infer<typeof findingSchema>;
 
-/** What a gate saw, kept with its verdict (W6). */
+/** The evidence stored with a gate's verdict (W6). */
 const evidenceSchema = z.object({
   /** The commit that was judged. */
   sha: z.string(),
@@ -36,28 +36,28 @@ const evidenceSchema = z.object({
       passed: z.number().int(),
       failed: z.number().int(),
       skipped: z.number().int(),
-      /** Absent where the report has no such number. */
+      /** Absent when the report does not count assertions. */
       assertions: z.number().int().optional(),
       /**
-       * `tap` and `junit` are counts; `runner` was scraped from a summary line, shown as
+       * `tap` and `junit` are exact counts; `runner` is read from a summary line and shown as
        * "estimated".
        */
       source: z.enum(["tap", "junit", "runner"]),
     })
     .nullable(),
-  /** Further lines for people, such as "18 of 20 checks passed". */
+  /** More lines for people, such as "18 of 20 checks passed". */
   notes: z.array(z.string()),
   /**
-   * Of a critic's run that is not over: what its first look found and a second one is asked about.
+   * For a critic run under way: the findings of the first look, which a second look must confirm.
    */
   firstLook: z
     .object({
-      /** These would block. */
+      /** Findings that would block. */
       candidates: z.array(findingSchema),
       aside: z.array(findingSchema),
     })
     .optional(),
-  /** Of testing and integration, when the plan gives the gate an agent: what it added. */
+  /** For testing and integration: the checks that the gate's agent added, if the plan names one. */
   added: addedChecksSchema.optional(),
 });
 export type Evidence = z.infer<typeof evidenceSchema>;

@@ -1,15 +1,13 @@
-// A glob as a machine of states, in the size of its text. Matching walks all its states at once, so
-// the time grows with text times path and never with the ways in which a path could match. ADR
-// "Globs of our own" in docs/adr says why.
-//
-// G1. A path is read with a slash at its end, so that each segment ends with one.
-// G2. `**` ends just behind a slash, so the slash that follows it in the glob leads on without
-// reading: there alone.
+// Compiles a glob into a state machine of the same size. Matching walks all states at once, so the
+// time grows with glob times path, never with the number of ways a path could match. See ADR "Globs
+// of our own" in docs/adr.
+// G1. A path is read with a trailing slash, so that every segment ends with one.
+// G2. `**` ends just after a slash, so only there may the slash after `**` be skipped.
 
-/** Characters by their codes, in ranges. */
+/** Ranges of character codes. */
 export type Characters = readonly (readonly [from: number, to: number])[];
 
-/** Reading one of these characters leads on. */
+/** A transition on one of these characters. */
 interface Move {
   readonly reads: Characters;
   readonly next: number;
@@ -17,7 +15,7 @@ interface Move {
 
 export interface State {
   readonly moves: readonly Move[];
-  /** Where it leads without reading anything. */
+  /** States reached without reading a character. */
   readonly silently: readonly number[];
   readonly kind: "plain" | "slash" | "segments" | "end";
 }
@@ -34,7 +32,9 @@ const anyButSlash: Characters = [
 ];
 const end: State = { moves: [], silently: [], kind: "end" };
 
-/** The machine of several globs: it takes what one of them takes. Any text is a glob. */
+/**
+ * Compiles globs into one machine that matches what any of them matches. Any text is a valid glob.
+ */
 export function machineOf(globs: readonly string[]): Machine {
   const states: State[] = [end];
   const starts = globs.map((glob) => new Reader(normaliseGlob(glob), states).read());
@@ -42,27 +42,27 @@ export function machineOf(globs: readonly string[]): Machine {
   return { states, start: states.length - 1 };
 }
 
-/** A trailing slash means the folder's contents; a leading `./` means nothing. */
+/** Normalises a glob: a trailing slash means the folder's contents; a leading `./` is dropped. */
 export function normaliseGlob(glob: string): string {
   const text = glob.replace(/\/(?:\.?\/)+/g, "/").replace(/^\.\//, "");
   return text.endsWith("/") && !text.endsWith("\\/") ? `${text}**` : text;
 }
 
-/** A group of braces that has a choice; `commas` are its own. */
+/** A brace group with alternatives; `commas` are the positions of its own commas. */
 interface Braces {
   readonly open: number;
   readonly commas: readonly number[];
   readonly close: number;
 }
 
-/** Where to go on after an alternative of a group, and which alternatives were read so far. */
+/** Where to continue after an alternative, and the alternatives read so far. */
 interface OpenGroup {
   readonly braces: Braces;
   readonly after: number;
   readonly starts: number[];
 }
 
-/** Reads a glob from its end, so that what follows a state is there before it. */
+/** Reads a glob backwards, so that the state after each part exists before the part. */
 class Reader {
   private readonly text: string;
   private readonly states: State[];
@@ -84,7 +84,7 @@ class Reader {
     }
   }
 
-  /** The state to begin in. */
+  /** Returns the start state. */
   read(): number {
     const groups: OpenGroup[] = [];
     let next = this.slash(0);
@@ -103,7 +103,7 @@ class Reader {
     return next;
   }
 
-  /** Reads what ends at `at`; returns where it begins, and its state. */
+  /** Reads the part that ends at `at`; returns its start and its state. */
   private readBackwards(at: number, next: number): [number, number] {
     const character = this.text[at]!;
     if (this.escaped[at]) return [at - 1, this.literal(at, next)];
@@ -132,7 +132,7 @@ class Reader {
     return loop;
   }
 
-  /** Whole segments, each with its slash. */
+  /** Matches whole segments, each with its slash. */
   private segments(next: number): number {
     const between = this.states.length;
     const within = between + 1;
@@ -162,10 +162,7 @@ class Reader {
     return true;
   }
 
-  /**
-   * A class of plain characters also stands for its own text: `[id]` is a name that some frameworks
-   * give to files.
-   */
+  /** A class of plain characters also matches its own text: some frameworks name files `[id]`. */
   private readClass(open: number, close: number, next: number): number {
     const text = this.text.slice(open + 1, close);
     const negated = /^[!^]/.test(text);
@@ -193,9 +190,7 @@ class Reader {
   }
 }
 
-/**
- * Which characters stand behind a backslash that is none itself; one at the very end means itself.
- */
+/** Marks the characters that a backslash escapes; a trailing backslash stands for itself. */
 function escapedIn(text: string): boolean[] {
   const escaped: boolean[] = [];
   for (let at = 0; at < text.length; at += 1) {
@@ -204,7 +199,7 @@ function escapedIn(text: string): boolean[] {
   return escaped;
 }
 
-/** Classes within a segment: from the place of each `]` to that of its `[`. */
+/** Finds classes within a segment: maps the position of each `]` to that of its `[`. */
 function classesIn(text: string, escaped: readonly boolean[]): Map<number, number> {
   const classes = new Map<number, number>();
   let open = -1;
@@ -220,7 +215,7 @@ function classesIn(text: string, escaped: readonly boolean[]): Map<number, numbe
   return classes;
 }
 
-/** What a class reads, which is never a slash. */
+/** Returns the characters that a class matches, never a slash. */
 function charactersIn(text: string, negated: boolean): Characters {
   const plain = text.replace(/\\(.)/g, "$1");
   const ranges: [number, number][] = [];

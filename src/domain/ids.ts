@@ -20,7 +20,7 @@ const prefixes = {
 } as const;
 export type IdKind = keyof typeof prefixes;
 
-/** The id of one kind of thing; no other kind's id can take its place. */
+/** The id of one kind of thing; an id of another kind does not fit in its place. */
 export type Id<Kind extends IdKind> = string & { readonly __id: Kind };
 export type TenantId = Id<"tenant">;
 export type ProjectId = Id<"project">;
@@ -30,22 +30,22 @@ export type WaveId = Id<"wave">;
 export type AttemptId = Id<"attempt">;
 export type GateRunId = Id<"gate-run">;
 export type SandboxId = Id<"sandbox">;
-/** A plain string in place of an id; every other type stays as it is. */
+/** Replaces an id with a plain string; leaves every other type unchanged. */
 export type Unbranded<Value> = Value extends Id<IdKind> ? string : Value;
 
-// Lower-case alphanumerics only: ids become refs, folders and host names.
+// Lower-case letters and digits only, because ids become refs, folders and host names.
 const alphabet = "0123456789abcdefghijklmnopqrstuvwxyz";
 const random = customAlphabet(alphabet, 16);
 
 const idOf = <Kind extends IdKind>(kind: Kind, text: string) => `${prefixes[kind]}_${text}` as Id<Kind>;
 
-/** Makes new ids; injected so that tests can count instead. */
+/** Makes new ids; injected so that tests get predictable ones. */
 export type IdSource = <Kind extends IdKind>(kind: Kind) => Id<Kind>;
 
-/** Random ids such as `task_4k2…`. */
+/** Makes random ids such as `task_4k2…`. */
 export const randomIds: IdSource = (kind) => idOf(kind, random());
 
-/** An id that follows from `parts`: the same parts give the same id on every machine. */
+/** Derives an id from `parts`: the same parts give the same id on every machine. */
 export function derivedId<Kind extends IdKind>(kind: Kind, ...parts: string[]): Id<Kind> {
   const digest = createHash("sha256").update(JSON.stringify(parts)).digest();
   let text = "";
@@ -54,15 +54,15 @@ export function derivedId<Kind extends IdKind>(kind: Kind, ...parts: string[]): 
 }
 
 /**
- * A build's id follows from the id of the event that asked for it (W13), so a repeated event starts
+ * Derives a build's id from the event that requested it (W13), so that a repeated event starts
  * nothing.
  */
 export const buildIdForEvent = (eventId: string): BuildId => derivedId("build", requestIdOf(eventId));
 
 /**
- * The id of a request that is sent again because it was lost: another id, since a repeated one is
- * dropped (W13).
+ * Returns the id for sending a lost request again. It differs because repeated ids are dropped
+ * (W13).
  */
 export const repeatedRequestId = (requestId: string, epoch: number): string => `again:${epoch}:${requestId}`;
-/** The id under which a request was sent first. */
+/** Returns the id under which a request was first sent. */
 export const requestIdOf = (eventId: string): string => /^again:\d+:(.+)$/s.exec(eventId)?.[1] ?? eventId;

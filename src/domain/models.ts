@@ -1,18 +1,18 @@
 /**
- * `waiting`: nothing is reserved until other calls leave room in the budget; `open`: reserved and
- * under way; `cut`: ended by us, the agent or the network before its answer was whole.
+ * `waiting`: waits for room in the budget, nothing reserved yet; `open`: reserved and under way;
+ * `cut`: ended by us, the agent or the network before the answer was complete.
  */
 export const modelCallStatuses = ["waiting", "open", "done", "failed", "cut"] as const;
 export type ModelCallStatus = (typeof modelCallStatuses)[number];
 
-/** `compatible`: any place that speaks OpenAI's chat completions. */
+/** `compatible`: any endpoint that speaks OpenAI's chat completions. */
 export const providerNames = ["anthropic", "openai", "google", "compatible"] as const;
 export type ProviderName = (typeof providerNames)[number];
 
 /**
- * What a provider can do by itself for a call, beyond answering from what the call holds. Each of
- * them leaves the network that a sandbox is held to, so a plan has to allow it by name
- * (`modelTools`), unless its network is `open`.
+ * What a provider can do for a call beyond answering from the call's own content. Each of these
+ * reaches outside the sandbox's network, so a plan must allow it by name (`modelTools`) unless its
+ * network is `open`.
  */
 export const modelTools = [
   "web_search",
@@ -21,52 +21,50 @@ export const modelTools = [
   "mcp",
   "image_generation",
   "computer_use",
-  /** Files that are kept at the provider. */
+  /** Files stored at the provider. */
   "files",
   /** Images and documents that the provider fetches from a URL. */
   "urls",
-  /** Conversations and prompts that are kept at the provider. */
+  /** Conversations and prompts stored at the provider. */
   "stored",
 ] as const;
 export type ModelTool = (typeof modelTools)[number];
 
-/** What the providers of a build's models may do by themselves. */
+/** The tools that the providers of a build's models may use. */
 export type ProviderTools = "all" | readonly ModelTool[];
 
-/** Tokens of one call, as its provider counted them. */
+/** The tokens of one call, as its provider counted them. */
 export interface ModelUsage {
-  /** Everything read, cached or not. */
+  /** All input tokens, cached or not. */
   readonly inputTokens: number;
-  /** Of `inputTokens`, read from the provider's cache. */
+  /** The part of `inputTokens` read from the provider's cache. */
   readonly cachedTokens: number;
-  /** Of `inputTokens`, written to the provider's cache. */
+  /** The part of `inputTokens` written to the provider's cache. */
   readonly cacheWriteTokens: number;
-  /** Of `cacheWriteTokens`, those that are kept for an hour, which costs more; absent: none. */
+  /** The part of `cacheWriteTokens` cached for an hour, which costs more; absent: none. */
   readonly cacheWriteLongTokens?: number;
-  /** The provider took its time for it, at the price of a batch. */
+  /** Whether the provider ran it as a batch, at batch prices. */
   readonly isBatch?: boolean;
   readonly outputTokens: number;
 }
 
-/** What calls of models took together. */
+/** The total spent on model calls. */
 export interface Spending {
   readonly calls: number;
-  /** Of `calls`, those under way: what they take is in no other sum. */
+  /** Calls under way; no other sum includes what they spend. */
   readonly openCalls: number;
-  /** Of `calls`, those that wait for room in the budget. */
+  /** Calls that wait for room in the budget. */
   readonly waitingCalls: number;
-  /**
-   * Of `calls`, those whose provider did not say what they took: it was estimated from what passed.
-   */
+  /** Calls whose usage the provider did not report; it was estimated from the traffic. */
   readonly estimatedCalls: number;
-  /** As budgets count them: a call that was lost with the process that made it, at its worst. */
+  /** Tokens as budgets count them: a call lost with its process counts at its maximum. */
   readonly tokens: number;
   readonly inputTokens: number;
   readonly cachedTokens: number;
   readonly outputTokens: number;
-  /** Millionths of a USD, of the calls whose price is known. */
+  /** Millionths of a USD for calls whose price is known. */
   readonly microUsd: number;
-  /** Calls that took tokens of unknown price: what they cost is in no sum. */
+  /** Calls whose price is unknown; no sum includes their cost. */
   readonly unpricedCalls: number;
 }
 
@@ -83,10 +81,10 @@ export const nothingSpent: Spending = {
   unpricedCalls: 0,
 };
 
-/** What is known of many builds together. */
+/** The sum of spending over many builds. */
 export type SpendingSum = Pick<Spending, "tokens" | "microUsd" | "unpricedCalls">;
 
-/** The sum of several. */
+/** Adds up several spendings. */
 export function totalSpending(parts: readonly Spending[]): Spending {
   const names = Object.keys(nothingSpent) as (keyof Spending)[];
   const sum = (name: keyof Spending): number => parts.reduce((total, part) => total + part[name], 0);

@@ -2,24 +2,24 @@ import type { ProviderTools } from "./models.ts";
 import type { Plan } from "./plan.ts";
 
 /**
- * `none`: nothing; `allowlist`: listed hosts, through our proxy; `open`: everything the machine
- * reaches.
+ * `none`: nothing; `allowlist`: listed hosts, through our proxy; `open`: everything the machine can
+ * reach.
  */
 const networkModes = ["none", "allowlist", "open"] as const;
 export type NetworkMode = (typeof networkModes)[number];
 
-/** What the programs in a sandbox may reach. */
+/** The hosts that programs in a sandbox may reach. */
 export interface NetworkPolicy {
   readonly mode: NetworkMode;
   /**
-   * With `allowlist`: the hosts that the plan names, which may be reached besides the usual ones.
-   * `*.example.org` stands for each host below example.org, `example.org:8443` for that port
-   * instead of 80 and 443.
+   * With `allowlist`: the hosts that the plan names, in addition to the usual ones. `*.example.org`
+   * matches every host below example.org; `example.org:8443` allows that port instead of 80 and
+   * 443.
    */
   readonly hosts: readonly string[];
 }
 
-/** The package registries and forges that an allowlist holds without being told. */
+/** Package registries and forges that every allowlist includes. */
 export const usualHosts: readonly string[] = [
   "registry.npmjs.org",
   "registry.yarnpkg.com",
@@ -58,22 +58,16 @@ export const usualHosts: readonly string[] = [
   "codeberg.org",
 ];
 
-/** The network a plan asks for; `allowlist` when it says nothing. */
+/** Returns the network that a plan asks for; `allowlist` by default. */
 export function networkOf({ network }: Pick<Plan, "network">): NetworkPolicy {
   if (typeof network === "string") return { mode: network, hosts: [] };
   return { mode: "allowlist", hosts: [...new Set(network.allow.map((host) => host.toLowerCase()))].sort() };
 }
 
-/**
- * What the providers of a build's models may do by themselves: they reach what its sandbox does
- * not.
- */
+/** Returns the provider tools a build may use; they can reach hosts that its sandbox cannot. */
 export const providerToolsOf = (network: NetworkMode, { modelTools }: Pick<Plan, "modelTools">): ProviderTools =>
   network === "open" ? "all" : (modelTools ?? []);
 
-/**
- * Every host that may be reached through the proxy, the usual ones included; none with `none` and
- * `open`.
- */
+/** Returns every host the proxy allows, the usual ones included; empty for `none` and `open`. */
 export const allowedHosts = ({ mode, hosts }: NetworkPolicy): readonly string[] =>
   mode === "allowlist" ? [...new Set([...usualHosts, ...hosts])] : [];

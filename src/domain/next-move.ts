@@ -8,21 +8,20 @@ import {
   type WaveStatus,
 } from "./status.ts";
 
-// What follows, decided from what the database says and nothing else. Pure: the same state gives
-// the same move, so a repeated, late or lost event can neither skip nor repeat a step. The
-// coordinator applies a move and asks again.
-//
+// Decides the next move from the database's state alone. Pure: the same state gives the same move,
+// so a repeated, late or lost event can neither skip nor repeat a step. The coordinator applies a
+// move and asks again.
 // N1. Nothing is dispatched while a build is cancelling, past its deadline, or stopped by a failed
 // task.
 // N2. A wave is joined only when none of its tasks is assigned or running.
-// N3. A gate is asked for only when every gate before it holds on the same head; a new head starts
-// from the first.
+// N3. A gate starts only when every gate before it holds on the same head; a new head starts with
+// the first gate.
 // N4. A wave passes only when each gate's latest verdict on its head is passed, absent, not-due or
 // off.
 // N5. A build completes only when every task is completed or removed and its last wave is
 // delivered.
-// N6. A wave that made the plan changed nothing, so it has no gates: a person looks at the plan
-// instead, unless nobody wants to. What is rejected is planned again, in a new wave.
+// N6. A wave that made the plan changed nothing, so it has no gates. A person reviews the plan
+// instead, unless the build was told not to ask. A rejected plan is made again in a new wave.
 
 export interface TaskFact {
   readonly key: string;
@@ -30,10 +29,10 @@ export interface TaskFact {
   readonly agent: string;
   readonly status: TaskStatus;
   readonly dependsOn: readonly string[];
-  /** Its wave is the current one. */
+  /** Whether its wave is the current one. */
   readonly inWave: boolean;
   readonly live: boolean;
-  /** Its attempts keep a processor busy; others mostly wait for a model. */
+  /** Whether its attempts keep a processor busy; other attempts mostly wait for a model. */
   readonly computes: boolean;
 }
 
@@ -41,7 +40,7 @@ export interface GateFact {
   readonly gate: GateName;
   readonly status: "requested" | "running" | "finished";
   readonly verdict: Verdict | null;
-  /** Whether the run failed or was inconclusive in a way a fixer may mend. */
+  /** Whether the run failed or was inconclusive in a way that a fixer can fix. */
   readonly fixable: boolean;
   readonly fingerprint: string | null;
 }
@@ -52,17 +51,17 @@ export interface WaveFact {
   readonly joined: boolean;
   readonly delivered: boolean;
   readonly fixRounds: number;
-  /** The latest run of each gate on the wave's present head. */
+  /** The latest run of each gate on the wave's current head. */
   readonly gates: readonly GateFact[];
-  /** A fix or generate attempt lives. */
+  /** Whether a fix or generate attempt is live. */
   readonly headAttemptLive: boolean;
-  /** The last fix attempt of this wave ended without a new head. */
+  /** Why the last fix attempt of this wave ended without a new head. */
   readonly fixFailed: string | null;
   /** Fingerprints of earlier failed runs in this wave, on other heads. */
   readonly earlierFingerprints: readonly string[];
-  /** What a person decided about the present head. */
+  /** A person's decision about the current head. */
   readonly decision: "approved" | "rejected" | null;
-  /** Its task made the build's plan. */
+  /** Whether its task made the build's plan. */
   readonly madePlan: boolean;
 }
 
@@ -70,9 +69,9 @@ export interface BuildFact {
   readonly status: BuildStatus;
   readonly onTaskFailure: "stop" | "continue";
   readonly approval: "none" | "wave" | "final";
-  /** A plan that was made of a brief waits for a person. */
+  /** Whether a plan made from a brief needs a person's approval. */
   readonly asksForPlan: boolean;
-  /** How many attempts may be live at once, and how many of those may compute. */
+  /** The limit on live attempts, and on those that compute. */
   readonly maxParallelTasks: number;
   readonly maxComputing: number;
   readonly maxFixRounds: number;
@@ -81,9 +80,9 @@ export interface BuildFact {
   readonly tasks: readonly TaskFact[];
   /** The latest wave; null before the first. */
   readonly wave: WaveFact | null;
-  /** Live attempts of the build, whatever their kind. */
+  /** Live attempts of the build, of every kind. */
   readonly liveAttempts: number;
-  /** Those of them that compute. */
+  /** Live attempts that compute. */
   readonly liveComputing: number;
   /** Chooses the tasks of the next wave among the ready (W1, W2). */
   readonly chooseWave: (readyKeys: readonly string[]) => readonly string[];
@@ -114,7 +113,7 @@ export type Move =
 const holds: ReadonlySet<Verdict> = new Set<Verdict>(["passed", "absent", "not-due", "off"]);
 const wait = (reason: Extract<Move, { kind: "wait" }>["for"]): Move => ({ kind: "wait", for: reason });
 
-/** The one decision of what follows. */
+/** Decides the next move of a build. */
 export function nextMove(build: BuildFact): Move {
   switch (build.status) {
     case "queued":
@@ -143,7 +142,7 @@ function cancelMove(build: BuildFact): Move {
 
 const isLive = (status: WaveStatus): boolean => liveWaveStatuses.includes(status);
 
-/** Whether anything may still be dispatched (N1). */
+/** Returns why nothing more may be dispatched (N1), or null. */
 function stopped(build: BuildFact): string | null {
   if (build.deadlinePassed) return "the time limit of the plan is used up";
   const failed = build.tasks.find((task) => task.status === "failed");
@@ -174,7 +173,7 @@ function runningMove(build: BuildFact): Move {
   }
 }
 
-/** Pending tasks that can never run because something they need failed or was skipped. */
+/** Returns pending tasks that can never run because a dependency failed or was skipped. */
 function tasksBehindFailures(build: BuildFact): string[] {
   if (build.onTaskFailure === "stop") return [];
   const dead = new Set(
@@ -199,8 +198,8 @@ function runningWaveMove(build: BuildFact): Move {
 }
 
 /**
- * Picks the tasks to dispatch: a task that computes and has no room holds up no task that waits for
- * a model.
+ * Picks the tasks to dispatch. A computing task without a slot does not block tasks that wait for a
+ * model.
  */
 function tasksWithRoom(build: BuildFact, assigned: readonly string[]): string[] {
   const computing = new Set(build.tasks.filter((task) => task.computes).map((task) => task.key));
@@ -232,8 +231,8 @@ function madePlanMove(build: BuildFact, wave: WaveFact): Move {
 }
 
 /**
- * A rejected wave that was reopened: its reason goes to the fixer where that can help, else the
- * person is asked again.
+ * Handles a rejected wave that was reopened: sends the reason to the fixer where that can help,
+ * otherwise asks the person again.
  */
 function rejectedMove(build: BuildFact, wave: WaveFact): Move {
   const mayFix = build.fixerAvailable && wave.fixFailed === null && wave.fixRounds < build.maxFixRounds;
@@ -269,7 +268,7 @@ function failedGateMove(build: BuildFact, wave: WaveFact, run: GateFact): Move {
 function needsApproval(build: BuildFact): boolean {
   if (build.approval === "none") return false;
   if (build.approval === "wave") return true;
-  // Final: this wave is the last when nothing is left that could still run.
+  // The wave is final when no pending task is left.
   return !build.tasks.some((task) => task.status === "pending");
 }
 

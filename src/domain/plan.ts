@@ -3,23 +3,23 @@ import { modelTools } from "./models.ts";
 import { type PromptKind, promptKindOf } from "./prompts.ts";
 import { type GateName, severitySchema } from "./status.ts";
 
-// The plan as the rest of the house sees it: every default filled in, every duration in
-// milliseconds, every `{ file: … }` read. The plan *file* (what a person writes) lives in src/plan.
-// This is what the database stores, so it is JSON all through.
+// The normalised plan: every default filled in, every duration in milliseconds, every `{ file: … }`
+// read. The plan *file*, as a person writes it, lives in src/plan. The database stores this as
+// JSON.
 
 const agentSpecSchema = z.object({
   runtime: z.enum(["command", "acp", "builtin"]),
   /** A shell command line (runtimes command and acp). */
   command: z.string().nullable(),
   model: z.string().nullable(),
-  /** A prompt of the project's own in place of ours; absent in plans stored by earlier versions. */
+  /** The project's own prompt, replacing ours; absent in plans stored by earlier versions. */
   prompt: z.string().nullable().optional(),
 });
 export type AgentSpec = z.infer<typeof agentSpecSchema>;
 
 const acceptanceSchema = z.object({
   text: z.string(),
-  /** A shell command; null: for the critic's eyes only. */
+  /** A shell command; null: only the critic reads this entry. */
   check: z.string().nullable(),
 });
 export type Acceptance = z.infer<typeof acceptanceSchema>;
@@ -27,7 +27,7 @@ export type Acceptance = z.infer<typeof acceptanceSchema>;
 const planTaskSchema = z.object({
   /** The task's id in its plan. */
   key: z.string(),
-  /** Position in the plan file, from 0: ties are broken by it. */
+  /** Position in the plan file, from 0; breaks ties. */
   position: z.number().int(),
   title: z.string(),
   /** The role; `default` when a `run` task names none. */
@@ -51,10 +51,10 @@ const commandGateSchema = z.object({
   /** Null: detected (testing) or absent (integration). */
   command: z.string().nullable(),
   timeoutMs: z.number().int(),
-  /** Task key; the gate is not due until that task is joined. */
+  /** A task's key; the gate is not due until that task is joined. */
   from: z.string().nullable(),
   when: z.enum(["each", "final"]),
-  /** The role whose agent adds checks once our own held; absent: none does. */
+  /** The role whose agent adds checks once the gate's own have held; absent: none. */
   agent: z.string().optional(),
 });
 
@@ -63,7 +63,7 @@ export const planSchema = z.object({
   description: z.string().nullable(),
   limits: z.object({
     tasksPerAgentPerWave: z.number().int(),
-    /** Null: the number of processors, for agents that wait for models 4 times that. */
+    /** Null: the number of processors, or 4 times that for agents that wait for models. */
     maxParallelTasks: z.number().int().nullable(),
     budget: z.object({
       usd: z.number().nullable(),
@@ -77,7 +77,7 @@ export const planSchema = z.object({
   agents: z.record(z.string(), agentSpecSchema),
   context: z.array(z.object({ label: z.string(), text: z.string() })),
   env: z.record(z.string(), z.string()),
-  /** Names only; values never enter a plan. */
+  /** Names only; a plan never contains values. */
   secrets: z.array(z.string()),
   services: z.record(z.string(), z.object({ command: z.string(), ready: z.string().nullable() })),
   setup: z.object({ run: z.string(), cache: z.array(z.string()) }).nullable(),
@@ -92,7 +92,7 @@ export const planSchema = z.object({
     testing: z.union([
       commandGateSchema.extend({
         minTests: z.number().int().nullable(),
-        /** Tests are counted from a report outside the tree; absent: from the usual places. */
+        /** Format of the test report outside the tree; absent: looked for in the usual places. */
         report: z.enum(["junit", "tap", "node", "pytest"]).optional(),
       }),
       z.literal(false),
@@ -103,16 +103,16 @@ export const planSchema = z.object({
   }),
   preview: z.object({ command: z.string(), healthPath: z.string() }).nullable(),
   network: z.union([z.enum(["none", "allowlist", "open"]), z.object({ allow: z.array(z.string()) })]),
-  /** Whether the plan file said anything about the network. */
+  /** Whether the plan file mentions the network. */
   networkAsked: z.boolean(),
-  /** What providers of models may do by themselves; absent: nothing. */
+  /** Tools that model providers may use; absent: none. */
   modelTools: z.array(z.enum(modelTools)).optional(),
   deliver: z.object({ forge: z.enum(["local", "github"]), repo: z.string().nullable(), base: z.string().nullable() }),
   notify: z.array(z.string()),
 });
 export type Plan = z.infer<typeof planSchema>;
 
-/** Roles every plan may use without declaring them. */
+/** Roles that a plan may use without declaring them. */
 export const builtInRoles = [
   "default",
   "frontend",
@@ -126,7 +126,7 @@ export const builtInRoles = [
   "planner",
 ] as const;
 
-/** The runtime settings of a role: its own, else `default`'s, else null (no runtime). */
+/** Returns a role's runtime settings: its own, else those of `default`, else null. */
 export function agentSpecFor(plan: Pick<Plan, "agents">, role: string): AgentSpec | null {
   return (
     (Object.hasOwn(plan.agents, role) ? plan.agents[role] : undefined) ??
@@ -135,19 +135,19 @@ export function agentSpecFor(plan: Pick<Plan, "agents">, role: string): AgentSpe
   );
 }
 
-/** Gates that an agent may add checks to. */
+/** Gates to which an agent may add checks. */
 export const gatesWithAgents = ["testing", "integration"] as const;
 
-/** The role whose agent adds checks to this gate; null when none does. */
+/** Returns the role whose agent adds checks to this gate; null when there is none. */
 export function gateRole({ gates }: Pick<Plan, "gates">, gate: GateName): string | null {
   const settings = gates[gate];
   return settings === false || !("agent" in settings) ? null : (settings.agent ?? null);
 }
 
 /**
- * The project's own prompt for what a role does, else null. That of `default` is for tasks alone:
- * what a fixer or a critic is asked is another question. What a role that adds to a gate is asked
- * there is of the kind `checks`.
+ * Returns the project's own prompt for a role, or null. The prompt of `default` is for tasks only,
+ * because fixers and critics are asked something else. A gate's agent uses a prompt of kind
+ * `checks`.
  */
 export function promptFor(
   plan: Pick<Plan, "agents" | "gates">,
@@ -161,7 +161,7 @@ export function promptFor(
 }
 
 /**
- * A fault of a plan file: where it is and what is wrong. Faults are data; a plan with faults starts
+ * A fault in a plan file: its place and what is wrong. Faults are data; a plan with faults starts
  * nothing.
  */
 export interface PlanFault {

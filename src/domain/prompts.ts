@@ -1,20 +1,16 @@
-// Prompts are templates: `{{name}}` stands for a part that we fill in. Which parts there are is
-// said here, so that a prompt of a project's own is checked with its plan and not when an agent is
-// to be started.
+// Prompts are templates: `{{name}}` stands for a section that we fill in. The sections are listed
+// here, so that a project's own prompt is checked with its plan and not when its agent starts.
 
 const promptKinds = ["task", "plan", "fix", "review", "checks"] as const;
 export type PromptKind = (typeof promptKinds)[number];
 
 interface Placeholders {
-  /**
-   * Without these the agent would not know what it is for, or not that text of others is no
-   * instruction.
-   */
+  /** Without these the agent would not know its job, or that quoted text is not an instruction. */
   readonly required: readonly string[];
   readonly optional: readonly string[];
 }
 
-/** The parts of each prompt. */
+/** The placeholders of each kind of prompt. */
 export const promptPlaceholders: Readonly<Record<PromptKind, Placeholders>> = {
   task: {
     required: ["instructions", "rules"],
@@ -50,8 +46,8 @@ export const promptPlaceholders: Readonly<Record<PromptKind, Placeholders>> = {
 };
 
 /**
- * The prompt that a role's own one stands in for: the planner's for plans, the fixer's for fixes,
- * the critic's for reviews, a gate's for its checks, any other's for tasks.
+ * Returns the kind of prompt that a role's own one replaces: the planner's for plans, the fixer's
+ * for fixes, the critic's for reviews, a gate's for its checks, any other's for tasks.
  */
 export function promptKindOf(role: string, gateRoles: readonly (string | null)[] = []): PromptKind {
   if (role === "planner") return "plan";
@@ -60,7 +56,7 @@ export function promptKindOf(role: string, gateRoles: readonly (string | null)[]
   return gateRoles.includes(role) ? "checks" : "task";
 }
 
-/** What a template asks for that nobody gives, and what it must ask for and does not. */
+/** Returns placeholders that do not exist, and required ones that the template lacks. */
 export function placeholderFaults(kind: PromptKind, template: string): { unknown: string[]; missing: string[] } {
   const { required, optional } = promptPlaceholders[kind];
   const asked = new Set([...template.matchAll(placeholderPattern)].map((match) => match[1]!));

@@ -1,5 +1,5 @@
 /**
- * The branch that a build's result is fetched to in a person's repository: `wavesmith/` and the
+ * Returns the branch in a person's repository that receives a build's result: `wavesmith/` and the
  * plan's name.
  */
 export function resultBranch(planName: string): string {

@@ -1,4 +1,4 @@
-/** What one sandbox may use of the machine. */
+/** The share of the machine that one sandbox may use. */
 export interface SandboxLimits {
   /** Processors; 0.5 is half of one. */
   readonly cpus: number;
@@ -8,7 +8,8 @@ export interface SandboxLimits {
 }
 
 /**
- * `wanted`: intended, not started yet; `lost`: it ran and is gone; `removed`: kept for the record.
+ * `wanted`: intended, not started yet; `lost`: it disappeared while running; `removed`: the row is
+ * kept as a record.
  */
 export const sandboxStates = ["wanted", "running", "stopped", "lost", "removed"] as const;
 export type SandboxState = (typeof sandboxStates)[number];
@@ -16,33 +17,33 @@ export type SandboxState = (typeof sandboxStates)[number];
 export const snapshotStates = ["writing", "kept", "failed", "removed"] as const;
 export type SnapshotState = (typeof snapshotStates)[number];
 
-/** When sandboxes are stopped, removed and started; what of it nobody limits is null. */
+/** When sandboxes start, stop and are removed; null: no limit. */
 export interface SandboxPolicy {
-  /** Of each sandbox, from its next start on. */
+  /** Limits of each sandbox, from its next start. */
   readonly limits: SandboxLimits;
-  /** One in which nothing has been at work for so long is stopped, its volume kept. */
+  /** An idle sandbox is stopped after this time; its volume is kept. */
   readonly idleMs: number | null;
-  /** One older than this is removed once it is idle, its volume kept. */
+  /** A sandbox older than this is removed once it is idle; its volume is kept. */
   readonly ttlMs: number | null;
-  /** Whether a snapshot is taken before one is stopped for being idle. */
+  /** Whether to take a snapshot before stopping an idle sandbox. */
   readonly snapshotWhenIdle: boolean;
   readonly snapshotKeepMs: number;
-  /** A preview that nobody has asked for during this time is put to sleep. */
+  /** A preview without requests for this time is put to sleep. */
   readonly previewTtlMs: number | null;
   readonly maxRunningPerTenant: number | null;
-  /** How much processor time may be promised for each processor there is. */
+  /** How many processors may be promised per real processor. */
   readonly cpuOvercommit: number;
-  /** What of the machine's memory and disk no further sandbox is started into. */
+  /** Memory and disk to keep free: a sandbox that would use it is not started. */
   readonly reserveMemoryBytes: number;
   readonly reserveDiskBytes: number;
 }
 
-/** What the machine has left now. */
+/** The memory and disk that the machine has free now. */
 export interface MachineRoom {
   readonly memoryBytes: number;
   readonly diskBytes: number;
 }
 
-/** What a person can do for a build that waits for room for its sandbox. */
+/** What a person can do for a build that waits for a sandbox slot. */
 export const roomRemedy =
   "it starts by itself as soon as another build ends or waits; sooner: cancel one, free memory or disk, or raise WAVESMITH_SANDBOX_MAX or WAVESMITH_SANDBOX_OVERCOMMIT";

@@ -1,3 +1,3 @@
-/** A word for a POSIX shell, quoted only when it has to be. */
+/** Quotes a word for a POSIX shell, only when needed. */
 export const shellWord = (word: string): string =>
   /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`;

@@ -1,50 +1,52 @@
 import { Graph } from "graphlib";
 import { WavesmithError } from "./errors.ts";
 
-// The graph of a plan, held by graphlib. Every walk is iterative: the library's own recursive
-// algorithms overflow the stack on a chain a few thousand tasks long. A node is named by its task's
-// place in the plan, never by the task's id, because the library loses ids such as `constructor`;
-// short names are also what it handles fastest.
+// The graph of a plan, held by graphlib. Every walk is iterative because the library's recursive
+// algorithms overflow the stack on a chain of a few thousand tasks. Nodes are named by the task's
+// position in the plan, because the library loses ids such as `constructor` and handles short names
+// fastest.
 
-/** What the graph reads of a task. */
+/** The fields of a task that the graph reads. */
 export interface GraphTask {
   readonly key: string;
   readonly dependsOn: readonly string[];
 }
 
 /**
- * Who waits for whom in one plan. Lists are in the plan's order; an unknown key has neither
- * dependencies nor dependents.
+ * The dependencies between the tasks of one plan. Lists are in the plan's order; an unknown key has
+ * neither dependencies nor dependents.
  */
 export interface TaskGraph {
   /** Every task, in the plan's order. */
   readonly keys: readonly string[];
-  /** What a task names itself. */
+  /** Returns the tasks that a task directly depends on. */
   dependencies(key: string): readonly string[];
-  /** The tasks that name this one. */
+  /** Returns the tasks that directly depend on this one. */
   dependents(key: string): readonly string[];
-  /** Every task that waits for one of `keys`, however far away; the given ones are left out. */
+  /**
+   * Returns every task that depends on one of `keys`, directly or not, without `keys` themselves.
+   */
   allDependents(keys: Iterable<string>): string[];
   /**
-   * Circles, each as a path in which a task depends on the next and the last on the first, begun at
-   * the task declared first. Circles that share no task are all reported; of those that do, at
-   * least one and as many as a person will read.
+   * Returns cycles, each as a path in which every task depends on the next and the last on the
+   * first, starting with the task declared first. Disjoint cycles are all reported; of those that
+   * share a task, at least one and as many as a person will read.
    */
   findCycles(): string[][];
   /**
-   * Tasks on the longest path from this one to the end of the plan, itself included. Throws when
-   * the graph has a circle.
+   * Counts the tasks on the longest path from this one to the end of the plan, itself included.
+   * Throws when the graph has a cycle.
    */
   remainingPath(key: string): number;
   /**
-   * The longest path through the plan, first task first; of equal ones that of the tasks declared
-   * first. Throws on a circle.
+   * Returns the longest path through the plan, first task first; ties go to the tasks declared
+   * first. Throws when the graph has a cycle.
    */
   criticalPath(): string[];
 }
 
 /**
- * The graph of these tasks. Dependencies on unknown keys and repeated keys are passed over: the
+ * Builds the graph of these tasks. Ignores dependencies on unknown keys and repeated keys: the
  * plan's checks report them.
  */
 export function createTaskGraph(tasks: readonly GraphTask[]): TaskGraph {
@@ -118,7 +120,8 @@ function reach(from: Iterable<string>, links: Links): string[] {
 }
 
 /**
- * Kahn's walk from the last tasks backwards; what it cannot reach stands in a circle or before one.
+ * Walks from the last tasks backwards (Kahn); tasks it cannot reach are in a cycle or lead into
+ * one.
  */
 function measurePaths(links: Links): Map<string, number> {
   const waiting = new Map(links.keys.map((key) => [key, links.dependents(key).length]));
@@ -150,20 +153,20 @@ function tracePath(links: Links, remaining: ReadonlyMap<string, number>): string
   return path;
 }
 
-/** Steps that circles which share a task with an earlier one may fill in a report, all together. */
+/** Most steps that a report spends on cycles that share a task with an earlier one. */
 const sharedCycleSteps = 1_000;
 
 interface Visit {
   readonly key: string;
   next: number;
-  /** Tasks below this one on the path that already stand in a reported circle. */
+  /** How many tasks below this one on the path are in a reported cycle. */
   reportedBelow: number;
 }
 
 /**
- * Depth-first along dependencies: an edge back onto the path closes a circle. A circle lies within
- * one strongly connected component, so the first one met in each shares no task with those before
- * it and is always reported.
+ * Searches depth-first along dependencies: an edge back onto the path closes a cycle. A cycle lies
+ * within one strongly connected component, so the first one found in each shares no task with
+ * earlier ones and is always reported.
  */
 function findCycles(links: Links): string[][] {
   const cycles: string[][] = [];

@@ -2,45 +2,38 @@ import type { Plan } from "./plan.ts";
 import { createTaskGraph, type TaskGraph } from "./task-graph.ts";
 import { type CompiledGlob, compiledMayOverlap, compileGlob } from "./write-globs.ts";
 
-// W1. A task enters a wave only when every dependency is completed and joined into the base of that
-// wave: callers of `chooseWave` hand in such tasks alone; `planWaves` lets a task become ready when
-// its dependencies stand in earlier waves.
+// W1. A task enters a wave only when every dependency is completed and joined into the wave's base:
+// callers of `chooseWave` pass only such tasks; `planWaves` makes a task ready when its
+// dependencies are in earlier waves.
 // W2. A wave holds at most `tasksPerAgentPerWave` tasks of one agent and no two tasks whose
-// effective writes can overlap. Where all tasks of a wave share one tree, one whose writes are not
-// declared is alone in its wave, since nothing else tells its changes from another's. Those with
-// the longest remaining path go first, then those declared first: nothing else decides.
+// effective writes can overlap. When the tasks of a wave share one tree, a task without declared
+// writes is alone in its wave, because its changes could not be told from others'. Tasks with the
+// longest remaining path go first, then those declared first; nothing else decides.
 
 /** A task whose dependencies are all joined. */
 export interface ReadyTask {
   readonly key: string;
   readonly agent: string;
   readonly position: number;
-  /**
-   * Declared globs plus paths that conflicted before; null: nothing is known, never a reason to
-   * wait.
-   */
+  /** Declared globs plus paths that conflicted before; null: unknown, never a reason to wait. */
   readonly effectiveWrites: readonly string[] | null;
-  /** It may share no wave with another task. */
+  /** Whether it must be the only task of its wave. */
   readonly alone: boolean;
 }
 
-/**
- * Whether a task is to be alone in its wave: it shares a tree and does not say what it writes
- * there.
- */
+/** Whether a task must be alone in its wave: it shares a tree and does not declare its writes. */
 export const isAlone = (isolation: Plan["isolation"], declaredWrites: readonly string[] | null): boolean =>
   isolation === "shared" && declaredWrites === null;
 
 export interface WaveChoice {
   readonly ready: readonly ReadyTask[];
-  /** Tasks on the longest path from this one to the end of the plan. */
+  /** Counts the tasks on the longest path from this one to the end of the plan. */
   readonly remainingPath: (key: string) => number;
   readonly tasksPerAgentPerWave: number;
 }
 
 /**
- * The tasks of the next wave, in the plan's order; empty only when nothing is ready. Pure: the same
- * input, the same wave.
+ * Returns the tasks of the next wave, in the plan's order; empty only when nothing is ready. Pure.
  */
 export function chooseWave(choice: WaveChoice): string[] {
   const lineup = createLineup(choice.ready, choice.remainingPath);
@@ -51,7 +44,7 @@ export function chooseWave(choice: WaveChoice): string[] {
   return inPlanOrder(queue.takeWave(choice.tasksPerAgentPerWave));
 }
 
-/** What `planWaves` reads of a plan; a `Plan` is one. */
+/** The parts of a `Plan` that `planWaves` reads. */
 export interface PlannablePlan {
   readonly tasks: readonly {
     readonly key: string;
@@ -71,8 +64,8 @@ export interface PlannedWave {
 }
 
 /**
- * The waves this plan runs when every task succeeds and nothing conflicts. Throws when its
- * dependencies run in a circle.
+ * Returns the waves that this plan runs if every task succeeds without conflicts. Throws when its
+ * dependencies form a cycle.
  */
 export function planWaves(plan: PlannablePlan, graph: TaskGraph = createTaskGraph(plan.tasks)): PlannedWave[] {
   const tasks = plan.tasks.map((task) => ({
@@ -103,8 +96,7 @@ export function planWaves(plan: PlannablePlan, graph: TaskGraph = createTaskGrap
 }
 
 /**
- * A task with its agent and globs as numbers, since a plan's waves look at the same tasks again and
- * again.
+ * A task with its agent and globs as numbers, because planning compares the same tasks many times.
  */
 interface Candidate {
   readonly key: string;
@@ -114,7 +106,7 @@ interface Candidate {
   readonly alone: boolean;
 }
 
-/** Candidates in the order in which they go first; a candidate's index is its rank. */
+/** Candidates by priority; a candidate's index is its rank. */
 interface Lineup {
   readonly tasks: readonly Candidate[];
   readonly agentCount: number;
@@ -139,12 +131,12 @@ const inPlanOrder = (tasks: readonly Candidate[]): string[] =>
 /** The ready tasks of a lineup. */
 interface Queue {
   add(rank: number): void;
-  /** Removes and gives the tasks of the next wave; none only when the queue is empty. */
+  /** Removes and returns the tasks of the next wave; empty only when the queue is empty. */
   takeWave(tasksPerAgent: number): Candidate[];
 }
 
 function createQueue({ tasks, agentCount, ledger }: Lineup, ranks: readonly number[]): Queue {
-  // Best last: what is taken leaves the list at its end, where that is cheap.
+  // Best last, because removing from the end of a list is cheap.
   const ready = [...ranks].reverse();
   const supply = new Array<number>(agentCount).fill(0);
   for (const rank of ready) supply[tasks[rank]!.agent]! += 1;
@@ -154,7 +146,7 @@ function createQueue({ tasks, agentCount, ledger }: Lineup, ranks: readonly numb
       supply[tasks[rank]!.agent]! += 1;
     },
     takeWave(tasksPerAgent) {
-      // The walk ends when no agent can take more, long before the end of a long list.
+      // Stops when no agent can take more, long before the end of a long list.
       let room = 0;
       for (const waiting of supply) room += Math.min(waiting, tasksPerAgent);
       const counts = new Array<number>(agentCount).fill(0);
@@ -176,7 +168,7 @@ function createQueue({ tasks, agentCount, ledger }: Lineup, ranks: readonly numb
   };
 }
 
-/** Each different glob once, read and numbered. */
+/** Each distinct glob, read once and numbered. */
 interface GlobTable {
   numberOf(glob: string): number;
   compiled(number: number): CompiledGlob;
@@ -197,7 +189,7 @@ function createGlobTable(): GlobTable {
 }
 
 /**
- * What the tasks chosen for a wave write. It remembers per glob how far it was compared, so that a
+ * The writes of the tasks chosen for a wave. Remembers per glob how far it was compared, so that a
  * shared file costs little.
  */
 interface WriteLedger {
@@ -232,7 +224,7 @@ function createWriteLedger(globs: GlobTable): WriteLedger {
   };
 }
 
-/** Binary insertion into a list sorted from the largest down. */
+/** Inserts into a list sorted in descending order, by binary search. */
 function insertDescending(list: number[], value: number): void {
   let low = 0;
   let high = list.length;

@@ -1,12 +1,12 @@
 import { type Characters, type Machine, machineOf, normaliseGlob, type State } from "./glob-states.ts";
 
-// What tasks declare to write, as globs: `*`, `**`, `?`, classes, braces and escapes, as picomatch
-// has them with `dot`. One machine answers both questions, whether a glob matches a path and
-// whether two globs can match the same one.
+// Globs for the files that a task declares to write: `*`, `**`, `?`, classes, braces and escapes,
+// like picomatch with `dot`. One machine answers whether a glob matches a path and whether two
+// globs can match the same path.
 
-/** A glob read once, to be compared often. */
+/** A glob read once, for many comparisons. */
 export interface CompiledGlob {
-  /** What every path that it matches begins with. */
+  /** The common prefix of every path it matches. */
   readonly prefix: string;
   readonly machine: Machine;
 }
@@ -14,30 +14,29 @@ export interface CompiledGlob {
 /** Reads a glob for `compiledMayOverlap`; never throws. */
 export function compileGlob(glob: string): CompiledGlob {
   const text = normaliseGlob(glob);
-  // What follows a slash may be a `**`, which need not be there: the slash before it is no part of
-  // every path.
+  // A `**` after a slash may match nothing, so the slash before it is not part of every path.
   const plain = /^[^*?[\]{},\\]*/.exec(text)![0].replace(/\/$/, "");
   return { prefix: plain, machine: machineOf([glob]) };
 }
 
-/** Whether some path could match both globs; false is certain, true may be cautious. */
+/** Whether a path could match both globs; false is certain, true may be cautious. */
 export function globsMayOverlap(left: string, right: string): boolean {
   return compiledMayOverlap(compileGlob(left), compileGlob(right));
 }
 
-/** `globsMayOverlap` for globs read beforehand. Takes time in the product of their sizes. */
+/** `globsMayOverlap` for compiled globs. Takes time proportional to the product of their sizes. */
 export function compiledMayOverlap(left: CompiledGlob, right: CompiledGlob): boolean {
   const shared = Math.min(left.prefix.length, right.prefix.length);
   if (left.prefix.slice(0, shared) !== right.prefix.slice(0, shared)) return false;
   return machinesMeet(left.machine, right.machine);
 }
 
-/** Whether one of the globs matches this path; dotfiles count like any other file. */
+/** Whether one of the globs matches this path; dotfiles count like other files. */
 export function matchesAny(globs: readonly string[], path: string): boolean {
   return createPathMatcher(globs)(path);
 }
 
-/** `matchesAny` for many paths: the globs are read once. */
+/** `matchesAny` for many paths: reads the globs once. */
 export function createPathMatcher(globs: readonly string[]): (path: string) => boolean {
   if (globs.length === 0) return () => false;
   const machine = machineOf(globs);
@@ -45,8 +44,7 @@ export function createPathMatcher(globs: readonly string[]): (path: string) => b
   let known = 1;
   return (path) => {
     let step = first;
-    // States are kept for the next path; there can be very many of them, so from time to time it
-    // begins anew.
+    // Keeps states for the next path, and starts over when there are too many.
     if (known > mostSteps) {
       first = stepOf(machine, first.places);
       step = first;
@@ -68,8 +66,8 @@ export function createPathMatcher(globs: readonly string[]): (path: string) => b
 }
 
 /**
- * Whether a glob is about the very name at this segment: one that would match any other in its
- * place, such as `**`, is not.
+ * Whether a glob names this very segment; a wildcard such as `**`, which would match any other
+ * name, does not.
  */
 export function isNamedBy(glob: string, path: string, segment: number): boolean {
   const matches = createPathMatcher([glob]);
@@ -79,7 +77,7 @@ export function isNamedBy(glob: string, path: string, segment: number): boolean 
   return !matches(other.join("/"));
 }
 
-/** The glob that matches this path alone, whatever characters are in it. */
+/** Returns a glob that matches exactly this path, whatever characters it holds. */
 export function literalGlob(path: string): string {
   return path.replace(/[\\*?[\]{}()!+@|"^$,]/g, "\\$&");
 }
@@ -87,8 +85,8 @@ export function literalGlob(path: string): string {
 const mostSteps = 2_000;
 
 /**
- * Where a machine can be after some part of a path: twice a state's number, and one more just
- * behind a `**` (G2).
+ * A machine's position after part of a path: twice the state's number, plus one just after a `**`
+ * (G2).
  */
 interface Step {
   readonly places: readonly number[];
@@ -102,7 +100,7 @@ const stepOf = ({ states }: Machine, places: readonly number[]): Step => ({
   nexts: new Map(),
 });
 
-/** All that is reached from these without reading. */
+/** Returns all positions reached without reading a character. */
 function closure({ states }: Machine, from: readonly number[]): number[] {
   const found = [...new Set(from)];
   const seen = new Set(found);
@@ -131,14 +129,12 @@ function afterReading(machine: Machine, places: readonly number[], code: number)
 }
 
 /**
- * More pairs than this, which takes two globs of hundreds of stars, and the answer is a cautious
+ * Above this number of pairs, which takes two globs of hundreds of stars, the answer is a cautious
  * yes.
  */
 const mostPairs = 100_000;
 
-/**
- * Whether some path is taken by both: walks the pairs of places that one path can bring them to.
- */
+/** Whether both machines accept some path: walks the pairs of positions that one path can reach. */
 function machinesMeet(left: Machine, right: Machine): boolean {
   const width = right.states.length * 2;
   const seen = new Set<number>();
