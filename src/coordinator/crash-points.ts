@@ -81,6 +81,7 @@ const commits = [
   "attempts.update",
   "jobs.insertIfAbsent",
   "jobs.update",
+  "modelCalls.remove",
   "previews.update",
   "sandboxes.update",
   "snapshots.insert",

@@ -1,4 +1,4 @@
-import { link, open, readFile, realpath, rm, stat } from "node:fs/promises";
+import { link, mkdir, open, readFile, realpath, rm, stat } from "node:fs/promises";
 import { join } from "node:path";
 import type { Pool, PoolClient } from "pg";
 import { WavesmithError } from "../domain/errors.ts";
@@ -29,6 +29,7 @@ export interface DataDirectoryCheck {
  * Fails with `environment`, naming the directory to use. Safe to call from many processes at once.
  */
 export async function checkDataDirectory(check: DataDirectoryCheck): Promise<void> {
+  if (check.claims) await mkdir(check.dataDir, { recursive: true });
   const dataDir = await realpath(check.dataDir);
   const record = await recordOf(check.pool);
   if (record.id === null && !check.claims) return; // nothing has been built with this database

@@ -114,7 +114,7 @@ describe.runIf(bubblewrap)("inside a local sandbox", () => {
     expect((await look("find / -xdev '(' -name shadow -o -name .ssh -o -name '*.key' ')' 2>/dev/null")).stdout).toBe(
       "",
     );
-    expect((await look("id -un; hostname; pwd")).stdout).toBe("wavesmith\nwavesmith\n/workspace\n");
+    expect((await look("id -un; hostname; pwd")).stdout).toBe("wavesmith\nwavesmith\n/workspace/work\n");
     expect(Number((await look("ls -d /proc/[0-9]* | wc -l")).stdout)).toBeLessThan(8);
     expect((await look("tr '\\0' '\\n' </proc/1/environ | grep -v ^PWD=")).stdout).toBe("");
   });

@@ -151,7 +151,7 @@ describe.runIf(requires("bubblewrap"))("the network of a local sandbox", () => {
         );
       const fine = await install("fine", registry!);
       expect([fine.exitCode, fine.exitCode === 0 ? "" : fine.stdout]).toEqual([0, ""]);
-      expect(await guest.stat("fine/node_modules/is-number/package.json")).not.toBeNull();
+      expect(await guest.stat("work/fine/node_modules/is-number/package.json")).not.toBeNull();
       const denied = await install("denied", "https://denied.example/");
       expect(denied.stdout).toMatch(/403 .*denied\.example is not among the hosts this plan may reach/);
     },

@@ -22,7 +22,7 @@ import { processStart } from "../../src/sandbox/host/processes.ts";
 import type { ArchiveFormat, SandboxChange, SandboxDriver } from "../../src/sandbox/port.ts";
 import { requires } from "../support/require.ts";
 import { usually } from "../support/usual-limits.ts";
-import { processesWith, scriptJob, shell, specOf, until } from "./sandbox-driver.ts";
+import { processesWith, scriptJob, specOf, until } from "./sandbox-driver.ts";
 
 const env = { PATH: process.env.PATH ?? "", HOME: process.env.HOME ?? "/" };
 const projectId = "proj_a" as ProjectId;
@@ -75,8 +75,12 @@ describe.each(drivers)("the volume of a sandbox (%s)", (name) => {
 
   const listing =
     "find . -path ./.guest -prune -o -printf '%P %y %m %l\\n' | sort; find . -path ./.guest -prune -o -type f -exec sha256sum {} + | sort";
-  const inSandbox = async (script: string) =>
-    (await shell((await driver.ensure(specOf(projectId))).guest, script)).stdout;
+  /** Runs a script in the volume's own folder, where archives are unpacked. */
+  const inSandbox = async (script: string) => {
+    const { guest } = await driver.ensure(specOf(projectId));
+    const whole = { cwd: ".", writable: ["."], env: {}, timeoutMs: 30_000, maxBytes: 1 << 20 };
+    return (await guest.exec({ argv: ["sh", "-c", script], ...whole })).stdout;
+  };
   const volumes = () => readdirSync(join(dataDir, "volumes"));
 
   it("comes back whole from an archive, of a running and of a stopped sandbox, in every format there is", async () => {

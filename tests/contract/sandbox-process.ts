@@ -42,7 +42,7 @@ async function answer(request: ProcessRequest): Promise<object> {
 }
 
 function execSpec(argv: readonly string[]) {
-  return { argv, cwd: ".", env: {}, writable: ["work"], timeoutMs: 30_000, maxBytes: 1 << 20 };
+  return { argv, cwd: "work", env: {}, writable: ["work"], timeoutMs: 30_000, maxBytes: 1 << 20 };
 }
 
 const request = JSON.parse(process.argv[2]!) as ProcessRequest;

@@ -199,7 +199,8 @@ describe.runIf(mayMount())(
     async function ask(serving: ReturnType<typeof start>, event: object): Promise<void> {
       await serving.said("http://127.0.0.1:");
       const [url] = /http:\/\/127\.0\.0\.1:\d+/.exec(serving.text())!;
-      const answer = await fetch(`${url}/e/local`, { method: "POST", body: JSON.stringify(event) });
+      const key = readFileSync(join(data(), "serve-key"), "utf8").trim();
+      const answer = await fetch(`${url}/e/${key}`, { method: "POST", body: JSON.stringify(event) });
       expect(answer.status).toBe(200);
     }
   },

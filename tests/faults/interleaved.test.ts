@@ -61,10 +61,10 @@ describe("a step that comes late or twice", () => {
       const tree = `trees/${run.buildId}/gate-1-testing-1.0`;
       await until(async () => (await (await guest()).stat(`${tree}/made`)) !== null);
       await startGateJob(ports(), { gateRunId: run.id, fence: run.fence });
-      await (await guest()).writeFile("cache/go", "");
+      await (await guest()).writeFile("signals/go", "");
       return true;
     });
-    const wait = "while ! test -e ../../../cache/go; do sleep 0.05; done";
+    const wait = "while ! test -e ../../../signals/go; do sleep 0.05; done";
     const build = await fixture.build({
       gates: { testing: { command: `touch made; ${wait}; test -e made && echo 1..1 && echo ok 1 - still there` } },
       tasks: [{ id: "a", run: "echo a > a" }],
