@@ -4,7 +4,7 @@ import { asList, asRecord, type LooseTask, own } from "./loose.ts";
 export type Environment = Readonly<Record<string, string | undefined>>;
 
 /**
- * Checks that secrets have values, that numbers in `env` mean what is written, and that a GitHub
+ * Checks that secrets have values, that numbers in `env` keep their spelling, and that a GitHub
  * delivery names its repository.
  */
 export function checkEnvironment(
@@ -27,10 +27,7 @@ export function checkEnvironment(
   }
 }
 
-/**
- * YAML reads `1.10` as 1.1 and `0755` as 755: as text they would be something else than what was
- * written.
- */
+/** YAML reads `1.10` as 1.1 and `0755` as 755, so the text would differ from what was written. */
 function checkNumbers(
   env: Readonly<Record<string, unknown>>,
   path: PlanPath,

@@ -3,12 +3,12 @@ import { isAbsolute, relative, resolve } from "node:path";
 import type { FaultSink, PlanPath } from "./fault-sink.ts";
 import { asList, asRecord, asText, type LooseTask } from "./loose.ts";
 
-/** Texts of the files a plan refers to, by the path written there. */
+/** The text of each file that a plan refers to, by the path in the plan. */
 export type PlanFiles = ReadonlyMap<string, string>;
 
 /**
- * Checks globs, `{ file: … }` and the source's folder, and reads the files. `baseDir` is the plan's
- * folder; null when the plan did not come from one, and then it cannot refer to files beside it.
+ * Checks globs, `{ file: … }` references and the source's folder, and reads the files. `baseDir` is
+ * the plan's folder; null for a plan without one, which cannot refer to files beside it.
  */
 export function checkPaths(
   plan: unknown,
@@ -43,33 +43,33 @@ function checkGlob(glob: unknown, path: PlanPath, sink: FaultSink): void {
     sink.add(
       "escaping-glob",
       path,
-      `${glob} leads out of the project: write it relative to the project's top, without \`..\`.`,
+      `${glob} points outside the project: write it relative to the project's root, without \`..\`.`,
     );
   } else if (glob.startsWith("!")) {
-    sink.add("bad-glob", path, `${glob} says what is not written: name what is.`);
+    sink.add("bad-glob", path, `${glob} excludes paths: list the paths that the task writes instead.`);
   } else if (glob.length > longestGlob) {
-    sink.add("bad-glob", path, `this glob has ${glob.length} characters: at most ${longestGlob} are taken.`);
+    sink.add("bad-glob", path, `This glob has ${glob.length} characters: shorten it to at most ${longestGlob}.`);
   } else {
     const odd = oddPattern.exec(glob.replace(/\\./g, "  "))?.[0];
     if (odd === undefined) return;
-    const remedy = "write alternatives as `{one,other}`, and a backslash before a character that is meant as it is.";
-    sink.add("bad-glob", path, `${glob} holds \`${odd}\`, which is no pattern here: ${remedy}`);
+    const remedy = "write alternatives as `{one,other}`, and put a backslash before a literal character.";
+    sink.add("bad-glob", path, `${glob} contains \`${odd}\`, which is not supported: ${remedy}`);
   }
 }
 
 const longestGlob = 1_000;
 
 /**
- * Patterns of other globs: `@(a|b)` and its kin, `(a|b)`, `{1..9}`. A name in parentheses alone is
- * a name.
+ * Patterns of other glob dialects: `@(a|b)`, `(a|b)`, `{1..9}`. A name in parentheses is just a
+ * name.
  */
 const oddPattern = /[@?*+!]\([^/)]*\)?|\([^()/]*\|[^()/]*\)|\{[^{},/]*\.\.[^{},/]*\}/;
 
 function checkSource(source: Readonly<Record<string, unknown>>, baseDir: string | null, sink: FaultSink): void {
   const git = asText(source.git);
-  // Git takes a leading dash for an option and runs what follows `ext::`.
+  // Git reads a leading dash as an option and runs the command after `ext::`.
   if (git !== null && (git.startsWith("-") || /^[a-z]+::/i.test(git))) {
-    sink.add("invalid", ["source", "git"], `${git} is no repository we fetch from: write a URL or a path.`);
+    sink.add("invalid", ["source", "git"], `${git} is not a repository that can be fetched: write a URL or a path.`);
   }
   const path = asText(source.path);
   if (path === null) return;
@@ -77,13 +77,13 @@ function checkSource(source: Readonly<Record<string, unknown>>, baseDir: string 
     sink.add(
       "missing-source",
       ["source", "path"],
-      `${path} is relative, but this plan has no folder: give an absolute path or \`git\`.`,
+      `${path} is relative, but this plan has no folder: give an absolute path, or use \`git\`.`,
     );
   } else if (!isFolder(resolve(baseDir ?? "/", path))) {
     sink.add(
       "missing-source",
       ["source", "path"],
-      `${path} is no folder: it is looked for from the plan's own folder${baseDir === null ? "" : `, ${baseDir}`}.`,
+      `${path} is not a folder. Paths are relative to the plan's folder${baseDir === null ? "" : `, ${baseDir}`}.`,
     );
   }
 }
@@ -121,7 +121,11 @@ function readFiles(references: readonly FileReference[], baseDir: string | null,
 
 function readFile(file: string, baseDir: string | null, path: PlanPath, sink: FaultSink): string | null {
   if (baseDir === null) {
-    sink.add("missing-file", path, `${file} cannot be read: this plan has no folder. Put the text into the plan.`);
+    sink.add(
+      "missing-file",
+      path,
+      `${file} cannot be read because this plan has no folder. Put the text into the plan.`,
+    );
     return null;
   }
   const escaping = `${file} is outside the plan's folder: move it into ${baseDir}.`;
@@ -132,19 +136,19 @@ function readFile(file: string, baseDir: string | null, path: PlanPath, sink: Fa
   try {
     const real = realpathSync(resolve(baseDir, file));
     if (isOutside(realpathSync(baseDir), real)) sink.add("escaping-file", path, escaping);
-    else if (!statSync(real).isFile()) sink.add("missing-file", path, `${file} is no file.`);
+    else if (!statSync(real).isFile()) sink.add("missing-file", path, `${file} is not a file.`);
     else return nonEmpty(readFileSync(real, "utf8"), file, path, sink);
   } catch (error) {
     const code = (error as NodeJS.ErrnoException).code;
     const why = code === "ENOENT" ? "does not exist" : `cannot be read (${code})`;
-    sink.add("missing-file", path, `${file} ${why}: it is looked for from the plan's own folder, ${baseDir}.`);
+    sink.add("missing-file", path, `${file} ${why}. Paths are relative to the plan's folder, ${baseDir}.`);
   }
   return null;
 }
 
 function nonEmpty(text: string, file: string, path: PlanPath, sink: FaultSink): string | null {
   if (text.trim() !== "") return text;
-  sink.add("invalid", path, `${file} is empty: write something into it.`);
+  sink.add("invalid", path, `${file} is empty: add some text.`);
   return null;
 }
 

@@ -5,10 +5,7 @@ import type { FaultSink, PlanPath } from "./fault-sink.ts";
 import { asList, asRecord, asText } from "./loose.ts";
 import { didYouMean } from "./suggest.ts";
 
-/**
- * Checks the prompts that roles bring along: each part they ask for exists, and those they cannot
- * do without are there.
- */
+/** Checks the prompts of roles: every placeholder exists, and none that is required is missing. */
 export function checkPrompts(plan: unknown, files: PlanFiles, sink: FaultSink): void {
   const gates = asRecord(asRecord(plan).gates);
   const gateRoles = gatesWithAgents.map((gate) => asText(asRecord(gates[gate]).agent));
@@ -29,7 +26,7 @@ function checkSingleUse(plan: unknown, role: string, path: PlanPath, sink: Fault
     .map(asRecord)
     .find(({ agent, run }) => agent === role && run === undefined);
   if (task === undefined) return;
-  const message = `The role ${role} is the agent of a gate and does the task ${asText(task.id) ?? "of this plan"}, and its prompt can be for one of them: give the gate a role of its own.`;
+  const message = `The role ${role} is the agent of a gate and of the task ${asText(task.id) ?? "in this plan"}, but one prompt cannot serve both: give the gate its own role.`;
   sink.add("unsupported", path, message);
 }
 
@@ -43,10 +40,14 @@ function checkPrompt(
   const { unknown, missing } = placeholderFaults(kind, template);
   for (const name of unknown) {
     const hint =
-      didYouMean(name, [...required, ...optional]) || `: there are ${[...required, ...optional].join(", ")}.`;
-    sink.add("bad-prompt", path, `There is no part {{${name}}} in the prompt of the role ${role}${hint}`);
+      didYouMean(name, [...required, ...optional]) || `: use one of ${[...required, ...optional].join(", ")}.`;
+    sink.add("bad-prompt", path, `The prompt of the role ${role} uses {{${name}}}, which does not exist${hint}`);
   }
   for (const name of missing) {
-    sink.add("bad-prompt", path, `The prompt of the role ${role} lacks {{${name}}}: put it where that part belongs.`);
+    sink.add(
+      "bad-prompt",
+      path,
+      `The prompt of the role ${role} lacks {{${name}}}: add it where that section belongs.`,
+    );
   }
 }

@@ -3,15 +3,12 @@ import type { FaultSink } from "./fault-sink.ts";
 import { asList, asRecord, asText, type LooseTask } from "./loose.ts";
 import { didYouMean } from "./suggest.ts";
 
-/**
- * Looking for the nearest id costs a walk over all of them: past this many strangers nobody reads
- * it.
- */
+/** Finding the nearest id walks over all of them; nobody reads more suggestions than this. */
 const maxSuggestions = 20;
 
 /**
- * Checks ids and whatever names one: dependencies, circles, `from` of gates. Gives the graph of the
- * tasks that have an id.
+ * Checks ids and references to them: dependencies, cycles, `from` of gates. Returns the graph of
+ * the tasks that have an id.
  */
 export function checkReferences(
   plan: unknown,
@@ -45,7 +42,7 @@ function indexIds(tasks: readonly LooseTask[], sink: FaultSink): TasksById {
     const first = byId.get(id);
     if (first === undefined) byId.set(id, task);
     else {
-      const message = `The id ${id} is taken by tasks[${first.index}]: give each task its own.`;
+      const message = `The id ${id} is already used by tasks[${first.index}]: give each task its own id.`;
       sink.add("duplicate-id", ["tasks", index, "id"], message);
     }
   }
@@ -85,7 +82,7 @@ function checkDependencies(
 function reportCycle(cycle: readonly string[], first: LooseTask, sink: FaultSink): void {
   const place = asList(first.fields.dependsOn).indexOf(cycle[1]);
   const circle = [...cycle, cycle[0]].join(" -> ");
-  const message = `These tasks wait for each other, each for the next: ${circle}. Remove one of these dependencies.`;
+  const message = `These tasks depend on each other in a cycle: ${circle}. Remove one of these dependencies.`;
   sink.add("cycle", ["tasks", first.index, "dependsOn", place], message);
 }
 

@@ -4,8 +4,8 @@ import { asRecord, asText, type LooseTask, own } from "./loose.ts";
 import { didYouMean } from "./suggest.ts";
 
 /**
- * Checks that every role is complete, that every task says what is to be done and that somebody is
- * there to do it, for gates as well.
+ * Checks that every role is complete, and that every task and gate has work to do and somebody to
+ * do it.
  */
 export function checkWork(plan: unknown, tasks: readonly LooseTask[], sink: FaultSink): void {
   const agents = asRecord(asRecord(plan).agents);
@@ -38,11 +38,11 @@ function checkWorkOf(task: LooseTask, sink: FaultSink): void {
   const hasRun = own(task.fields, "run") !== undefined;
   const hasInstructions = own(task.fields, "instructions") !== undefined;
   if (!hasRun && !hasInstructions) {
-    const message = `${nameOf(task)} says nothing to do: give it \`instructions\` for an agent or a script in \`run\`.`;
+    const message = `${nameOf(task)} has nothing to do: give it \`instructions\` for an agent or a script in \`run\`.`;
     sink.add("no-work", ["tasks", task.index], message);
   }
   if (hasRun && hasInstructions) {
-    const message = `${nameOf(task)} has both \`run\` and \`instructions\`: keep the one that is to do the work.`;
+    const message = `${nameOf(task)} has both \`run\` and \`instructions\`: keep only one of them.`;
     sink.add("two-works", ["tasks", task.index, "run"], message, "key");
   }
 }
@@ -59,13 +59,13 @@ function checkRole(
   if (role === null) {
     const absent = own(task.fields, "agent") === undefined && own(task.fields, "instructions") !== undefined;
     if (absent && !hasRun)
-      sink.add("missing", path, `${nameOf(task)} has instructions but no \`agent\` to follow them: add its role.`);
+      sink.add("missing", path, `${nameOf(task)} has instructions but no \`agent\`: name the role that follows them.`);
     return;
   }
   if (!roles.has(role)) {
     undeclared(role, path, roles, sink);
   } else if (!hasRun && own(agents, role) === undefined && own(agents, "default") === undefined) {
-    const message = `The role ${role} has no runtime: declare agents.${role} or agents.default, or do the task with \`run\`.`;
+    const message = `The role ${role} has no runtime: declare agents.${role} or agents.default, or give the task a \`run\` script.`;
     sink.add("no-runtime", path, message);
   }
 }
@@ -75,15 +75,15 @@ function undeclared(role: string, path: PlanPath, roles: ReadonlySet<string>, si
   sink.add("undeclared-role", path, `There is no role ${role}${hint}`);
 }
 
-/** What these do in a build is not to add checks. */
+/** Roles that have another job in a build than adding checks. */
 const otherwiseBusy: Readonly<Record<string, string>> = {
   planner: "makes the plan",
   critic: "reviews what a wave changed",
-  fixer: "mends what gates find",
+  fixer: "fixes what gates find",
   default: "stands for roles that are not named",
 };
 
-/** A gate's agent is an agent: nothing else of the plan says what it would run. */
+/** A gate's role must have a runtime, because the plan gives it no `run` script. */
 function checkGateRole(
   { gate, role }: { readonly gate: string; readonly role: string },
   roles: ReadonlySet<string>,
@@ -93,17 +93,17 @@ function checkGateRole(
   const path = ["gates", gate, "agent"];
   const busy = Object.hasOwn(otherwiseBusy, role) ? otherwiseBusy[role] : undefined;
   if (busy !== undefined) {
-    const message = `The role ${role} ${busy} and is not supported as the agent of a gate: name a role of its own, such as \`tester\`, and declare it under \`agents\`.`;
+    const message = `The role ${role} ${busy} and cannot be the agent of a gate: use another role, such as \`tester\`, and declare it under \`agents\`.`;
     sink.add("unsupported", path, message);
   } else if (!roles.has(role)) {
     undeclared(role, path, roles, sink);
   } else if (own(agents, role) === undefined && own(agents, "default") === undefined) {
-    const message = `The role ${role} has no runtime: declare agents.${role} or agents.default, or take gates.${gate}.agent away.`;
+    const message = `The role ${role} has no runtime: declare agents.${role} or agents.default, or remove gates.${gate}.agent.`;
     sink.add("no-runtime", path, message);
   }
 }
 
-/** Warns of tasks whose acceptance is words alone, when no critic agent reads them. */
+/** Warns of tasks whose acceptance is only text when no critic agent reads it. */
 export function uncheckedAcceptance(plan: Plan): string[] {
   if (Object.hasOwn(plan.agents, "critic") && plan.gates.critic !== false) return [];
   return plan.tasks

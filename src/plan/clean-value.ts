@@ -3,8 +3,8 @@ import type { FaultSink, PlanPath } from "./fault-sink.ts";
 const maxDepth = 64;
 
 /**
- * A copy without the keys a plan may carry for itself (`x-*`). A key `__proto__` is a fault here,
- * since it gets lost further on.
+ * Copies a value without `x-*` keys. A key `__proto__` is a fault, because later steps would lose
+ * it.
  */
 export function cleanValue(value: unknown, sink: FaultSink, path: PlanPath = []): unknown {
   if (typeof value !== "object" || value === null) return value;
@@ -17,7 +17,7 @@ export function cleanValue(value: unknown, sink: FaultSink, path: PlanPath = [])
   for (const [key, inner] of Object.entries(value)) {
     if (key.startsWith("x-")) continue;
     if (key === "__proto__")
-      sink.add("unknown-key", [...path, key], "The key __proto__ cannot be used: rename it.", "key");
+      sink.add("unknown-key", [...path, key], "The key __proto__ is not allowed: rename it.", "key");
     else cleaned[key] = cleanValue(inner, sink, [...path, key]);
   }
   return cleaned;

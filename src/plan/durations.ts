@@ -1,13 +1,13 @@
 /**
- * `1h30m`, `20m`, `90s`, `500ms`: hours, minutes, seconds, milliseconds, in this order, at least
+ * `1h30m`, `20m`, `90s`, `500ms`: hours, minutes, seconds and milliseconds, in this order, at least
  * one of them.
  */
 export const durationPattern = /^(?=\d)(?:(\d{1,9})h)?(?:(\d{1,9})m)?(?:(\d{1,9})s)?(?:(\d{1,9})ms)?$/;
 
-/** Timers of Node end at 2^31 ms, a little under 25 days. */
+/** Node's timers end at 2^31 ms, a little under 25 days. */
 export const maxDurationMs = 24 * 24 * 3_600_000;
 
-/** Milliseconds of a duration such as `1h30m`; null when it is none. */
+/** Parses a duration such as `1h30m` into milliseconds; null when the text is not a duration. */
 export function parseDuration(text: string): number | null {
   const parts = durationPattern.exec(text);
   if (parts === null) return null;
@@ -15,7 +15,7 @@ export function parseDuration(text: string): number | null {
   return hours! * 3_600_000 + minutes! * 60_000 + seconds! * 1_000 + milliseconds!;
 }
 
-/** The shortest way to write it: `1h30m`, `20m`, `500ms`. */
+/** Formats a duration as briefly as possible: `1h30m`, `20m`, `500ms`. */
 export function formatDuration(ms: number): string {
   const units = [
     [Math.floor(ms / 3_600_000), "h"],

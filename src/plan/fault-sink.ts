@@ -1,6 +1,6 @@
 import type { PlanFault } from "../domain/plan.ts";
 
-/** Every fault a plan can have. Tests and tools rely on these words. */
+/** Every fault code of a plan. Tests and tools rely on these words. */
 export type FaultCode =
   | "syntax"
   | "duplicate-key"
@@ -30,17 +30,17 @@ export type FaultCode =
   | "bad-prompt"
   | "unsupported";
 
-/** Keys and indexes from the top of the plan. */
+/** Keys and indexes from the root of the plan. */
 export type PlanPath = readonly (string | number)[];
 
-/** Says where a value of the plan, or the key that names it, stands in the text. */
+/** Returns the line of a value in the plan, or of its key. */
 export type Locate = (path: PlanPath, what: "value" | "key") => number | null;
 
 export interface FaultSink {
   add(code: FaultCode, path: PlanPath, message: string, what?: "value" | "key"): void;
-  /** A fault whose line is known already. */
+  /** Adds a fault whose line is already known. */
   report(fault: { code: FaultCode; path: PlanPath; line: number | null; message: string }): void;
-  /** In the order of their lines. */
+  /** Returns the faults in the order of their lines. */
   list(): PlanFault[];
 }
 
@@ -57,7 +57,7 @@ export function createFaultSink(locate: Locate): FaultSink {
   };
 }
 
-/** `tasks[2].dependsOn[0]`. */
+/** Formats a path as `tasks[2].dependsOn[0]`. */
 export function formatPath(path: PlanPath): string {
   let text = "";
   for (const step of path) {

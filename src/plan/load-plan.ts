@@ -4,8 +4,8 @@ import type { Environment } from "./check-environment.ts";
 import { type ParsedPlan, parsePlan } from "./parse-plan.ts";
 
 /**
- * Reads, checks and normalises a plan file; JSON by its ending, else YAML. A file that cannot be
- * read is a fault, too.
+ * Reads, checks and normalises a plan file: JSON if its name ends so, else YAML. An unreadable file
+ * is a fault, too.
  */
 export async function loadPlanFile(path: string, options: { readonly env: Environment }): Promise<ParsedPlan> {
   const file = resolve(path);

@@ -1,27 +1,27 @@
-// A plan with faults is still looked through to its end: these read what may have any shape.
+// Plans with faults are checked to the end, so these functions accept values of any shape.
 
-/** The value as a mapping; an empty one when it is none. */
+/** Returns the value as a mapping; an empty one when it is something else. */
 export function asRecord(value: unknown): Readonly<Record<string, unknown>> {
   return typeof value === "object" && value !== null && !Array.isArray(value) ? (value as Record<string, unknown>) : {};
 }
 
-/** The value as a list; an empty one when it is none. */
+/** Returns the value as a list; an empty one when it is something else. */
 export const asList = (value: unknown): readonly unknown[] => (Array.isArray(value) ? value : []);
 
 export const asText = (value: unknown): string | null => (typeof value === "string" ? value : null);
 
-/** An own key's value: never something inherited, whatever the key is called. */
+/** Returns an own key's value, never an inherited one. */
 export const own = (record: Readonly<Record<string, unknown>>, key: string): unknown =>
   Object.hasOwn(record, key) ? record[key] : undefined;
 
 export interface LooseTask {
   readonly index: number;
-  /** Null when it is missing or no text. */
+  /** Null when the id is missing or not text. */
   readonly id: string | null;
   readonly fields: Readonly<Record<string, unknown>>;
 }
 
-/** The tasks that are mappings at least. */
+/** Returns the tasks that are mappings. */
 export function looseTasks(plan: unknown): LooseTask[] {
   return asList(asRecord(plan).tasks).flatMap((task, index) => {
     if (typeof task !== "object" || task === null || Array.isArray(task)) return [];

@@ -7,13 +7,13 @@ import { plannerPlanSchema } from "./planner-schema.ts";
 import { unsupportedFeatures } from "./unsupported.ts";
 import { agentFile } from "./write-plan.ts";
 
-/** A plan that a planner handed in, or what is wrong with it. */
+/** A planner's plan, or its faults. */
 export type MadePlan = { readonly plan: Plan } | { readonly faults: readonly PlanFault[] };
 
 /**
- * Checks what a planner handed in, by the very rules of a plan file and some more: what is the
- * person's to say it cannot say. Agents, source, network and limits stay those of `asked`, the plan
- * that the planner itself is a task of.
+ * Checks a planner's plan by the rules of a plan file, and refuses what only the person may set.
+ * Agents, source, network and limits stay those of `asked`, the plan that contains the planner's
+ * task.
  */
 export function readMadePlan(value: unknown, asked: Plan): MadePlan {
   const reserved = reservedFaults(value);
@@ -34,24 +34,24 @@ const fileTaskKeys = fileKeys.tasks.element.shape;
 const plannersGates = plannersKeys.gates.unwrap().shape;
 
 /**
- * Keys that a plan file has and a planner's plan has not. A key that neither has is told of by the
- * plan's own check.
+ * Whether a plan file has this key and a planner's plan does not. The plan's own check reports keys
+ * that neither has.
  */
 const isReserved = (key: string, file: object, planners: object): boolean =>
   Object.hasOwn(file, key) && !Object.hasOwn(planners, key);
 
 function reservedFaults(value: unknown): PlanFault[] {
   const faults: PlanFault[] = [];
-  const refuse = (path: string, why = "is for the person to say, not for the planner"): void => {
+  const refuse = (path: string, why = "is set by the person, not by the planner"): void => {
     faults.push({ code: "reserved", path, line: null, message: `${path} ${why}: leave it out.` });
   };
   for (const key of Object.keys(asRecord(value))) if (isReserved(key, fileKeys, plannersKeys)) refuse(key);
   const gates = asRecord(asRecord(value).gates);
   if (asRecord(gates.testing).minTests === 0) {
-    refuse("gates.testing.minTests", "is 0, by which tests that are not there would count as passed");
+    refuse("gates.testing.minTests", "is 0, so a tree without tests would pass");
   }
   for (const [name, gate] of Object.entries(gates)) {
-    if (gate === false) refuse(`gates.${name}`, "switches a gate off, which is for the person to say");
+    if (gate === false) refuse(`gates.${name}`, "switches a gate off, which only the person may do");
     else if (!Object.hasOwn(plannersGates, name)) refuse(`gates.${name}`);
     else if (asRecord(gate).agent !== undefined) refuse(`gates.${name}.agent`);
   }
@@ -61,13 +61,13 @@ function reservedFaults(value: unknown): PlanFault[] {
       if (isReserved(key, fileTaskKeys, plannersTaskKeys)) refuse(`tasks[${index}].${key}`);
     }
     if (fields.id === planTaskKey) {
-      refuse(`tasks[${index}].id`, `is ${planTaskKey}, which is the id of the task that makes this plan`);
+      refuse(`tasks[${index}].id`, `is ${planTaskKey}, the id of the task that makes this plan`);
     }
   });
   return faults;
 }
 
-/** Without what was refused already, so that nothing is told twice. */
+/** Drops what was already refused, so that nothing is reported twice. */
 function plannersPart(value: unknown): Record<string, unknown> {
   const record = asRecord(value);
   const kept = Object.entries(record).filter(([key]) => !isReserved(key, fileKeys, plannersKeys));
@@ -80,7 +80,7 @@ function plannersTask(task: unknown): unknown {
   if (typeof task !== "object" || task === null || Array.isArray(task)) return task;
   const fields = asRecord(task);
   const kept = Object.entries(fields).filter(([key]) => !isReserved(key, fileTaskKeys, plannersTaskKeys));
-  // One that brings a script along has been told; that it lacks instructions besides is no news.
+  // A task with a script was already refused; do not also report its missing instructions.
   if (fields.run !== undefined && fields.instructions === undefined) kept.push(["instructions", "-"]);
   return Object.fromEntries(kept);
 }

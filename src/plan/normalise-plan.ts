@@ -7,7 +7,9 @@ import type { PlanFile, TaskOfFile } from "./plan-file-schema.ts";
 export const defaultTaskTimeoutMs = 20 * 60_000;
 export const defaultGateTimeoutMs = 10 * 60_000;
 
-/** Fills in every default and reads in every file. The plan must have passed all checks. */
+/**
+ * Fills in every default and inserts the text of every file. The plan must have passed all checks.
+ */
 export function normalisePlan(file: PlanFile, files: PlanFiles, baseDir: string | null): Plan {
   return {
     name: file.name,

@@ -15,29 +15,29 @@ import { reportSchemaIssues } from "./schema-faults.ts";
 
 export interface ParseOptions {
   /**
-   * The plan's folder: `file:` and `source.path` start here. Null: the plan has none and cannot
-   * refer to files beside it.
+   * The plan's folder, to which `file:` and `source.path` are relative. Null: the plan has no
+   * folder and cannot refer to files beside it.
    */
   readonly baseDir: string | null;
-  /** Where the values of secrets are looked for. */
+  /** Where to look for the values of secrets. */
   readonly env: Environment;
 }
 
 export interface ParsedPlan {
   /** Null when there are faults. */
   readonly plan: Plan | null;
-  /** The plan to look at: also there when nothing but values of secrets is missing. */
+  /** The plan to show; also set when only values of secrets are missing. */
   readonly outline: Plan | null;
-  /** The plan's graph, made while checking; null when there are faults. */
+  /** The plan's graph; null when there are faults. */
   readonly graph: TaskGraph | null;
-  /** Everything that is wrong, in the order of lines. */
+  /** All faults, in the order of lines. */
   readonly faults: PlanFault[];
   readonly warnings: string[];
 }
 
 /**
- * Checks and normalises the text of a plan. Faults are data: it throws for none of them. Reads the
- * files the plan names.
+ * Checks and normalises the text of a plan, and reads the files it names. Faults are data: it never
+ * throws for them.
  */
 export function parsePlan(text: string, options: ParseOptions & { readonly format?: "yaml" | "json" }): ParsedPlan {
   const read = readPlanText(text, options.format ?? "yaml");

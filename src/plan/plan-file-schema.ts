@@ -3,19 +3,19 @@ import { modelTools } from "../domain/models.ts";
 import { severitySchema } from "../domain/status.ts";
 import { durationPattern, maxDurationMs, parseDuration } from "./durations.ts";
 
-// The plan file as a person writes it (contract 1). Sizes, types and spellings are said here; what
-// relates two places of a plan to each other (ids, roles, paths, work) is checked in
-// plan-checks.ts. `x-*` keys are taken out beforehand.
+// The plan file as a person writes it. The schema checks sizes, types and spellings;
+// check-references.ts, check-paths.ts and check-work.ts check what relates two places of a plan
+// (ids, roles, paths, work). `x-*` keys are removed beforehand.
 
 /**
- * What zod is to say of a wrong value: a fault code, a colon, a sentence. schema-faults.ts takes it
- * apart.
+ * The message zod reports for a wrong value: a fault code, a colon, a sentence. schema-faults.ts
+ * splits it.
  */
 const say = (message: string) => (): string => message;
 
 /**
- * A strict object. For an unknown key zod is to say which keys there are: schema-faults.ts suggests
- * the nearest; of something else than an object it says `otherwise`.
+ * A strict object. For an unknown key zod reports the known keys, so that schema-faults.ts can
+ * suggest the nearest; for something other than an object it reports `otherwise`.
  */
 function object<Shape extends z.ZodRawShape>(shape: Shape, otherwise?: string) {
   const known = Object.keys(shape).join(" ");
@@ -27,9 +27,9 @@ function object<Shape extends z.ZodRawShape>(shape: Shape, otherwise?: string) {
 
 const text = z
   .string()
-  .refine((value) => value.trim() !== "", { error: say("invalid: it is empty; write something or leave the key out") });
+  .refine((value) => value.trim() !== "", { error: say("invalid: it is empty; write something or remove the key") });
 const line = text.refine((value) => !/[\x00-\x1f\x7f]/.test(value), {
-  error: say("invalid: it has a line break or another control character; write it in one line"),
+  error: say("invalid: it has a line break or another control character; write it on one line"),
 });
 const inRange = (ms: number | null): boolean => ms === null || (ms > 0 && ms <= maxDurationMs);
 const duration = z
@@ -44,7 +44,7 @@ const taskIdPattern = /^[a-z0-9][a-z0-9-]*$/;
 const taskId = z
   .string()
   .regex(taskIdPattern, { error: say("invalid: an id is made of a-z, 0-9 and -, and does not begin with -") })
-  .max(100, { error: say("invalid: an id has at most 100 characters, since it becomes a branch and a folder") });
+  .max(100, { error: say("invalid: an id has at most 100 characters, because it becomes a branch and a folder") });
 const roleName = z
   .string()
   .regex(/^[a-z][a-z0-9-]*$/, { error: say("invalid: a role is made of a-z, 0-9 and -, and begins with a letter") })
@@ -67,9 +67,9 @@ const globs = z.array(
 const acceptance = object(
   {
     text: text.optional().describe("For agents and the critic to read; nothing runs it."),
-    check: text.optional().describe("A shell command; exit 0: it holds."),
+    check: text.optional().describe("A shell command; exit 0: accepted."),
   },
-  "wrong-type: write { check: … } for a command, or { text: … } for the critic's eyes",
+  "wrong-type: write { check: … } for a command, or { text: … } for the critic",
 );
 
 const agent = object({
@@ -79,17 +79,17 @@ const agent = object({
   }),
   command: text.optional().describe("The shell command line of runtimes command and acp."),
   model: line.optional().describe("provider:model"),
-  prompt: z.union([text, fileReference]).optional().describe("In place of our prompt; see docs/agents.md."),
+  prompt: z.union([text, fileReference]).optional().describe("Replaces the built-in prompt; see docs/agents.md."),
 });
 
 const task = object({
   id: taskId,
   title: line.optional().describe("Default: the id."),
   agent: roleName.optional().describe("The role. Optional with `run`: default."),
-  dependsOn: z.array(z.string()).optional().describe("Ids of tasks that must be joined before."),
+  dependsOn: z.array(z.string()).optional().describe("Ids of tasks that must be joined first."),
   instructions: z.union([text, fileReference]).optional().describe("The prompt for the agent."),
-  run: text.optional().describe("A shell script in place of an agent; exit 0: finished."),
-  writes: globs.optional().describe("What it may write. Absent: unknown, never a reason to wait."),
+  run: text.optional().describe("A shell script instead of an agent; exit 0: success."),
+  writes: globs.optional().describe("The files it may write. Absent: unknown, so it never delays the task."),
   acceptance: z.array(acceptance).optional(),
   changes: z
     .enum(["required", "optional"])
@@ -107,7 +107,7 @@ const commandGate = {
   timeout: duration.optional().describe("Default: 10m."),
   from: z.string().optional().describe("A task's id; the gate is not due until that task is joined."),
   when: z.enum(["each", "final"]).optional().describe("Default: each."),
-  agent: roleName.optional().describe("The role whose agent adds checks, which we run once our own held."),
+  agent: roleName.optional().describe("The role whose agent adds checks once the gate's own checks have passed."),
 };
 const off = z.literal(false).describe("Switches the gate off.");
 
@@ -120,7 +120,7 @@ const gates = object({
         report: z
           .enum(["junit", "tap", "node", "pytest"])
           .optional()
-          .describe("Tests are counted from a report at $WAVESMITH_REPORT alone; see docs/gates.md."),
+          .describe("Count tests only from a report at $WAVESMITH_REPORT; see docs/gates.md."),
       }),
       off,
     ])
@@ -160,7 +160,7 @@ export const planFileSchema = object({
   isolation: z.enum(["worktree", "shared"]).optional(),
   onTaskFailure: z.enum(["stop", "continue"]).optional(),
   approval: z.enum(["none", "wave", "final"]).optional(),
-  agents: z.record(roleName, agent).optional().describe("Roles; `default` stands for those not named."),
+  agents: z.record(roleName, agent).optional().describe("Roles; `default` applies to all others."),
   context: z
     .array(z.union([fileReference, object({ text })]))
     .optional()
@@ -169,9 +169,9 @@ export const planFileSchema = object({
   secrets: z.array(variableName).optional().describe("Names; values come from the environment."),
   services: z
     .record(
-      z
-        .string()
-        .regex(/^[a-z][a-z0-9-]*$/, { error: say("invalid: a service is named with a-z, 0-9 and -, a letter first") }),
+      z.string().regex(/^[a-z][a-z0-9-]*$/, {
+        error: say("invalid: a service's name is made of a-z, 0-9 and -, and begins with a letter"),
+      }),
       object({ command: text, ready: text.optional().describe("A shell command; exit 0: ready.") }),
     )
     .optional()
@@ -180,8 +180,8 @@ export const planFileSchema = object({
   generated: z
     .array(object({ path: text, by: text }))
     .optional()
-    .describe("Files made again by a command at a join instead of conflicting."),
-  source: source.optional().describe("Start of the tree. Absent: empty."),
+    .describe("Files that a command regenerates at a join instead of merging them."),
+  source: source.optional().describe("The initial tree. Absent: empty."),
   tasks: z.array(task).min(1, { error: say("no-tasks: a plan needs at least one task") }),
   gates: gates.optional(),
   preview: object({
@@ -196,7 +196,7 @@ export const planFileSchema = object({
   modelTools: z
     .array(z.enum(modelTools))
     .optional()
-    .describe("What providers of models may do by themselves, such as web_search. Default: nothing."),
+    .describe("Tools that model providers may use on their own, such as web_search. Default: nothing."),
   deliver: object({
     forge: z.enum(["local", "github"]).optional(),
     repo: z
@@ -210,6 +210,6 @@ export const planFileSchema = object({
     .optional(),
 });
 
-/** A plan file whose types and spellings are right. */
+/** A plan file with correct types and spellings. */
 export type PlanFile = z.output<typeof planFileSchema>;
 export type TaskOfFile = PlanFile["tasks"][number];

@@ -15,13 +15,13 @@ import {
 import { messageOf } from "../domain/errors.ts";
 import type { Locate, PlanPath } from "./fault-sink.ts";
 
-/** Plan text as values, with the way back from a path to its line. */
+/** The values of a plan's text, with a way from each path back to its line. */
 export interface ReadText {
   /** Undefined when the text could not be read. */
   readonly value: unknown;
   readonly locate: Locate;
   /**
-   * The number or boolean at a path as it was written, such as `1.10`; null when it is something
+   * Returns the number or boolean at a path as it was written, such as `1.10`; null for anything
    * else.
    */
   sourceAt(path: PlanPath): string | null;
@@ -36,7 +36,7 @@ export interface ReadText {
 
 type TextFault = ReadText["faults"][number];
 
-/** Characters that aliases may add to a plan: beyond that they are a bomb, not a convenience. */
+/** Characters that aliases may add to a plan; more than this is an alias bomb. */
 const maxAliasCharacters = 10_000_000;
 const tooDeep = "The plan is nested too deeply to be read.";
 
@@ -72,19 +72,19 @@ function fromJson(text: string, document: Document.Parsed, lines: LineCounter): 
     value = JSON.parse(text);
   } catch (error) {
     const line = lines.linePos(Math.min(jsonFault(text), text.trimEnd().length)).line;
-    // Some engines quote the text around the fault, line ends and all: the line says where it is.
+    // Some engines quote the text around the fault, line breaks included; the line number already
+    // shows the place.
     const said = messageOf(error).replace(
       /, (?:\.\.\.)?".*"(?:\.\.\.)? is not valid JSON$|( in JSON)? at position.*$/s,
       "",
     );
     return unreadable([{ code: "syntax", path: [], line, message: `This is not JSON: ${said.replace(/\s+/g, " ")}.` }]);
   }
-  // The syntax tree only serves for lines and repeated keys here: what JSON allows is JSON's to
-  // say.
+  // The syntax tree is only used for lines and repeated keys; JSON.parse decides what is valid.
   return { value, ...placesIn(document, lines), faults: repeatedKeys(document, lines), warnings: [] };
 }
 
-/** Where text stops being the beginning of JSON. */
+/** Returns the offset at which text stops being the start of valid JSON. */
 function jsonFault(text: string): number {
   let good = 0;
   let bad = text.length + 1;
@@ -130,14 +130,16 @@ function syntaxFaults(document: Document.Parsed, lines: LineCounter): TextFault[
 }
 
 function syntaxMessage(error: Document.Parsed["errors"][number], isOpenQuote: boolean): string {
-  if (isOpenQuote) return "The quote that opens in this line is never closed.";
+  if (isOpenQuote) return "The quote opened on this line is never closed.";
   if (/compact mappings/.test(error.message)) return "Quote this value: it contains `: `, which YAML reads as a key.";
   return error.code === "MULTIPLE_DOCS"
     ? "One file holds one plan: remove the second `---` document."
     : `${error.message.replace(/[.:]$/, "")}.`;
 }
 
-/** Where the quote opens that is missed where the text ends; null for every other error. */
+/**
+ * Returns where the unclosed quote opens when the text ends inside it; null for every other error.
+ */
 function openingOf(document: Document.Parsed, error: Document.Parsed["errors"][number]): number | null {
   if (error.code !== "MISSING_CHAR" || !error.message.includes("quote")) return null;
   let opening: number | null = null;
@@ -154,12 +156,12 @@ function repeatedKeys(document: Document.Parsed, lines: LineCounter): TextFault[
   return document.errors.flatMap((error) => {
     if (error.code !== "DUPLICATE_KEY") return [];
     const path = pathTo(document.contents, error.pos[0]);
-    const message = `The key ${String(path.at(-1) ?? "")} stands here a second time: keep one of the two.`;
+    const message = `The key ${String(path.at(-1) ?? "")} is here a second time: keep one of them.`;
     return [{ code: "duplicate-key" as const, path, line: lines.linePos(error.pos[0]).line, message }];
   });
 }
 
-/** The path whose key stands at this offset. */
+/** Returns the path whose key is at this offset. */
 function pathTo(root: unknown, offset: number): (string | number)[] {
   const path: (string | number)[] = [];
   let node = root;
@@ -183,8 +185,8 @@ function keyText(key: unknown): string {
 }
 
 /**
- * How much text the aliases stand for, counted without writing it out; a fault when that is too
- * much or has no end.
+ * Returns a fault when the aliases expand to too much text or refer to themselves; counts without
+ * expanding them.
  */
 function aliasFault(document: Document.Parsed, lines: LineCounter): TextFault | null {
   const sizes = new Map<Node, number>();
@@ -197,11 +199,13 @@ function aliasFault(document: Document.Parsed, lines: LineCounter): TextFault | 
     const refuse = (code: "syntax" | "too-large", message: string): void => {
       fault ??= { code, path: [], line: lines.linePos(alias.range?.[0] ?? 0).line, message };
     };
-    if (target === undefined) refuse("syntax", `Nothing before the alias *${alias.source} is marked &${alias.source}.`);
-    else if (size === undefined) refuse("syntax", `The alias *${alias.source} stands within what it stands for.`);
+    if (target === undefined)
+      refuse("syntax", `The alias *${alias.source} has no anchor: mark an earlier value with &${alias.source}.`);
+    else if (size === undefined)
+      refuse("syntax", `The alias *${alias.source} is inside the value it refers to: remove one of them.`);
     added += size ?? 0;
     if (added > maxAliasCharacters) {
-      refuse("too-large", "The aliases of this plan stand for more than 10 million characters: write less by alias.");
+      refuse("too-large", "The aliases of this plan expand to more than 10 million characters: use fewer.");
     }
     return size ?? 0;
   };
@@ -218,7 +222,7 @@ function aliasFault(document: Document.Parsed, lines: LineCounter): TextFault | 
   return fault;
 }
 
-/** What each alias stands for: the last node before it with that anchor. */
+/** Maps each alias to its target: the last node before it with that anchor. */
 function aliasTargets(document: Document.Parsed): Map<Node, Node> {
   const anchors = new Map<string, Node>();
   const targets = new Map<Node, Node>();
@@ -257,8 +261,8 @@ function placesIn(document: Document.Parsed, lines: LineCounter): Pick<ReadText,
 type Place = { readonly key: Node | null; readonly value: Node; readonly complete: boolean };
 
 /**
- * Follows a path as far as the text has it: a fault about something missing is shown at what it is
- * missing from.
+ * Follows a path as far as the text has it, so that a fault about a missing key points at its
+ * parent.
  */
 function walk(root: Node | null, path: PlanPath, resolve: (node: unknown) => unknown): Place {
   let place: Place = { key: null, value: root ?? ({ range: [0, 0, 0] } as unknown as Node), complete: true };
@@ -283,8 +287,7 @@ function child(
     return isNode(item) ? { key: null, value: item, complete: true } : null;
   }
   if (!isMap(container)) return null;
-  // The last of repeated keys is the one that counts; keys of the mapping itself go before merged
-  // ones.
+  // The last of repeated keys wins; a mapping's own keys win over merged ones.
   const own = container.items.findLast((pair) => keyText(pair.key) === String(step));
   if (own !== undefined) {
     const key = isNode(own.key) ? own.key : null;

@@ -1,27 +1,27 @@
 import { z } from "zod";
 
-// What a planner may say of a plan. What names the machine or costs money is the person's to say:
-// agents and models, source, secrets, environment, network, limits, deliveries. Whatever is not in
-// here is refused by name (made-plan.ts).
+// The part of a plan that a planner may write. What names the machine or costs money is set by the
+// person: agents and models, source, secrets, environment, network, limits, deliveries.
+// made-plan.ts refuses everything else by name.
 
-/** The roles a planner gives its tasks to. */
+/** The roles to which a planner gives tasks. */
 const plannerRoles = ["frontend", "backend", "database", "infrastructure", "testing", "integration"] as const;
 
 const taskId = z.string().regex(/^[a-z0-9][a-z0-9-]*$/);
-const command = z.string().min(1).describe("A shell command; exit 0: it holds.");
+const command = z.string().min(1).describe("A shell command; exit 0: passed.");
 const gate = {
   command,
-  from: taskId.optional().describe("The task from which on it is due; without it: from the first wave on."),
-  when: z.enum(["each", "final"]).optional().describe("After each wave (default) or after the last alone."),
+  from: taskId.optional().describe("The gate is due once this task is joined. Default: from the first wave."),
+  when: z.enum(["each", "final"]).optional().describe("After each wave (default) or only after the last."),
   timeout: z.string().optional().describe("Such as 5m. Default: 10m."),
 };
 
 const task = z.strictObject({
-  id: taskId.describe("Short and telling: a-z, 0-9 and -."),
+  id: taskId.describe("Short and descriptive: a-z, 0-9 and -."),
   title: z.string().min(1),
   agent: z.enum(plannerRoles),
-  dependsOn: z.array(taskId).optional().describe("Ids of the tasks whose work it needs; no circles."),
-  instructions: z.string().min(1).describe("All that somebody who knows nothing else needs to do it."),
+  dependsOn: z.array(taskId).optional().describe("Ids of the tasks whose work it needs; no cycles."),
+  instructions: z.string().min(1).describe("Everything that an agent without other context needs to do it."),
   writes: z
     .array(z.string())
     .optional()
@@ -29,20 +29,23 @@ const task = z.strictObject({
   acceptance: z
     .array(
       z.strictObject({
-        text: z.string().optional().describe("For whoever reviews it."),
+        text: z.string().optional().describe("For the reviewer."),
         check: command.optional(),
       }),
     )
     .min(1)
-    .describe("When it is done. At least one with a check wherever a command can tell."),
-  changes: z.enum(["required", "optional"]).optional().describe("optional: it may find that nothing is to be changed."),
-  mayChangeTests: z.boolean().optional().describe("It has to change or remove tests that are there already."),
+    .describe("When the task is done. Include at least one check wherever a command can decide."),
+  changes: z
+    .enum(["required", "optional"])
+    .optional()
+    .describe("optional: the task may find that no change is needed."),
+  mayChangeTests: z.boolean().optional().describe("It has to change or remove existing tests."),
   timeout: z.string().optional().describe("Such as 40m. Default: 20m."),
 });
 
 export const plannerPlanSchema = z.strictObject({
   name: z.string().min(1).max(80),
-  description: z.string().min(1).describe("What is to be built, in one to three sentences; every agent reads it."),
+  description: z.string().min(1).describe("What to build, in one to three sentences; every agent reads it."),
   context: z
     .array(z.strictObject({ text: z.string().min(1) }))
     .optional()
@@ -57,31 +60,31 @@ export const plannerPlanSchema = z.strictObject({
   setup: z
     .strictObject({
       run: command,
-      cache: z.array(z.string()).optional().describe("Files on whose content it depends."),
+      cache: z.array(z.string()).optional().describe("Files whose content it depends on."),
     })
     .optional()
     .describe("Runs in every fresh tree before anything else, such as npm ci; must work in every wave's tree."),
   services: z
     .record(z.string(), z.strictObject({ command: z.string(), ready: command.optional() }))
     .optional()
-    .describe("Programs that tests need beside them; each has a port in $PORT_<NAME>."),
+    .describe("Programs that tests need running; each has a port in $PORT_<NAME>."),
   generated: z
     .array(z.strictObject({ path: z.string(), by: z.string() }))
     .optional()
-    .describe("Files that a command makes from others, such as lock files."),
+    .describe("Files that a command generates from others, such as lock files."),
   preview: z
     .strictObject({ command: z.string(), healthPath: z.string().optional() })
     .optional()
     .describe("Serves the finished application on $PORT."),
 });
 
-/** What `submit_result` takes from a planner. */
+/** Returns the JSON schema of `submit_result` for planners. */
 export function plannerJsonSchema(): Record<string, unknown> {
   return z.toJSONSchema(plannerPlanSchema, {
     io: "input",
     target: "draft-2020-12",
     override: ({ jsonSchema }) => {
-      // Not every provider of models knows it, and the plan's own check sees to names.
+      // Not every model provider supports this keyword, and the plan's own check covers names.
       delete jsonSchema.propertyNames;
     },
   });

@@ -4,7 +4,7 @@ import { didYouMean } from "./suggest.ts";
 
 type Issue = z.core.$ZodIssue;
 
-/** Turns what zod found into faults a person can act on. */
+/** Turns zod's issues into faults that a person can act on. */
 export function reportSchemaIssues(issues: readonly Issue[], value: unknown, sink: FaultSink): void {
   for (const issue of issues) reportIssue(issue, issue.path.map(toStep), value, sink);
 }
@@ -41,7 +41,7 @@ function reportMissing(path: PlanPath, sink: FaultSink): void {
   sink.add("missing", path, `${holder} has no \`${String(path.at(-1))}\`: add it.`);
 }
 
-/** `bad-duration: write …` as schema messages are written. */
+/** Splits a schema message such as `bad-duration: write …`. */
 function said(message: string): { code: FaultCode; message: string } | null {
   const parts = /^([a-z-]+): (.+)$/s.exec(message);
   return parts === null ? null : { code: parts[1] as FaultCode, message: parts[2]! };
@@ -52,7 +52,9 @@ function reportSaid(issue: { message: string }, path: PlanPath, sink: FaultSink,
   sink.add(code, path, `${nameOf(path)}: ${message}.`, what);
 }
 
-/** Of the shapes a value may have, reports on the one it was meant to have; else names them all. */
+/**
+ * Reports on the shape that the value was most likely meant to have; otherwise lists all shapes.
+ */
 function reportUnion(errors: readonly (readonly Issue[])[], path: PlanPath, value: unknown, sink: FaultSink): void {
   const found = valueAt(value, path);
   const meant = errors.filter((issues) => !issues.some(isOfAnotherType));
@@ -69,7 +71,7 @@ function reportUnion(errors: readonly (readonly Issue[])[], path: PlanPath, valu
   );
 }
 
-/** Says how to write a source that was given as a bare string. */
+/** Shows how to write a source that was given as a bare string. */
 function sourceHint(path: PlanPath, found: unknown): string {
   if (path.join() !== "source" || typeof found !== "string") return ".";
   const key = /^[a-z+]+:\/\/|^git@/.test(found) ? "git" : "path";
@@ -93,7 +95,7 @@ const typeNames: Readonly<Record<string, string>> = {
   number: "a number",
 };
 
-/** What a value must be, to be read after "must be". */
+/** Describes what a value must be; follows "must be" in the message. */
 function expectation(issue: Issue): string {
   if (issue.code === "invalid_type") return typeNames[issue.expected] ?? issue.expected;
   if (issue.code === "invalid_value") return issue.values.map(String).join(" or ");
@@ -120,7 +122,7 @@ function describe(found: unknown): string {
   return text.length > 60 ? `${text.slice(0, 59)}…` : text;
 }
 
-/** The last key of a path, with its index when it is an item of a list. */
+/** Returns the last key of a path, with its index for an item of a list. */
 function nameOf(path: PlanPath): string {
   const last = path.at(-1);
   if (last === undefined) return "The plan";

@@ -1,4 +1,4 @@
-/** `, did you mean X?` for the nearest of `known`, or nothing when none is near. */
+/** Returns `, did you mean X?` for the nearest known word, or nothing when none is near. */
 export function didYouMean(word: string, known: Iterable<string>): string {
   const plain = (text: string): string => text.toLowerCase().replace(/[-_ ]/g, "");
   const limit = Math.min(2, Math.floor(word.length / 3) + 1);
@@ -12,7 +12,7 @@ export function didYouMean(word: string, known: Iterable<string>): string {
   return best === null ? "" : `, did you mean ${best}?`;
 }
 
-/** Insertions, deletions and substitutions between two words. */
+/** Counts insertions, deletions and substitutions between two words. */
 function editDistance(from: string, to: string): number {
   let row = Array.from({ length: to.length + 1 }, (_, index) => index);
   for (let i = 1; i <= from.length; i += 1) {

@@ -1,9 +1,6 @@
 import type { Plan, PlanFault } from "../domain/plan.ts";
 
-/**
- * What a valid plan asks for that `build` cannot do in this version, each by name; empty when it
- * can be built.
- */
+/** Returns a fault for each feature of a valid plan that `build` does not support yet. */
 export function unsupportedFeatures(plan: Plan): PlanFault[] {
   const faults: PlanFault[] = [];
   const refuse = (path: string, what: string, remedy: string): void => {

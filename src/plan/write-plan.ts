@@ -3,18 +3,17 @@ import type { AgentSpec, Plan, PlanTask } from "../domain/plan.ts";
 import { formatDuration } from "./durations.ts";
 import { defaultGateTimeoutMs, defaultTaskTimeoutMs } from "./normalise-plan.ts";
 
-// The way back: a plan as a person would write it, with what is the default left out. Read again it
-// is the same plan.
+// Writes a plan as a person would, leaving out defaults. Reading it again gives the same plan.
 
 type Fields = Record<string, unknown>;
 
-/** The text of a plan file for this plan; `heading` stands above it as comments. */
+/** Writes the text of a plan file; `heading` becomes comments at the top. */
 export function planText(plan: Plan, heading: readonly string[] = []): string {
   const comments = heading.map((line) => `# ${line.replace(/[\x00-\x1f\x7f-\x9f\u2028\u2029]+/g, " ")}\n`).join("");
   return `${comments}${stringify(planFile(plan), { lineWidth: 0, blockQuote: "literal" })}`;
 }
 
-/** A role's settings as in a plan file. */
+/** Returns a role's settings as in a plan file. */
 export const agentFile = ({ runtime, command, model, prompt }: AgentSpec): Fields =>
   given({ runtime, command, model, prompt });
 
@@ -95,11 +94,11 @@ const gateFile = (gate: Exclude<Plan["gates"]["integration"], false>): Fields =>
 
 const durationOf = (ms: number | null): string | null => (ms === null ? null : formatDuration(ms));
 
-/** Null when it is the default, which needs no word. */
+/** Returns null for a default, which is left out. */
 const unless = <Value>(value: Value, usual: Value): Value | null => (value === usual ? null : value);
 const some = <Item>(list: readonly Item[]): readonly Item[] | null => (list.length === 0 ? null : list);
 
-/** Without what says nothing. */
+/** Drops keys without a value. */
 const given = (fields: object): Fields =>
   Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== null && value !== undefined));
 

@@ -67,7 +67,7 @@ describe("the agent of a gate, in a plan", () => {
       "7 undeclared-role gates.testing.agent: There is no role backnd, did you mean backend?",
     ]);
     expect(faultsOf("gates:\n  critic: false\n  integration:\n    agent: testing\n")).toEqual([
-      "9 no-runtime gates.integration.agent: The role testing has no runtime: declare agents.testing or agents.default, or take gates.integration.agent away.",
+      "9 no-runtime gates.integration.agent: The role testing has no runtime: declare agents.testing or agents.default, or remove gates.integration.agent.",
     ]);
     expect(
       faultsOf("  default: { runtime: command, command: any }\ngates: { integration: { agent: testing } }\n"),

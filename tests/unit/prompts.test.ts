@@ -77,10 +77,12 @@ describe("prompts of a project's own", () => {
       critic: { ...command, prompt: "{{diff}}" },
     });
     expect(faults.map(({ code, path, message }) => `${code} ${path} ${message}`)).toEqual([
-      "bad-prompt agents.backend.prompt There is no part {{instruction}} in the prompt of the role backend, did you mean instructions?",
-      "bad-prompt agents.backend.prompt The prompt of the role backend lacks {{instructions}}: put it where that part belongs.",
-      expect.stringContaining("There is no part {{instructions}} in the prompt of the role fixer: there are findings"),
-      "bad-prompt agents.critic.prompt The prompt of the role critic lacks {{handIn}}: put it where that part belongs.",
+      "bad-prompt agents.backend.prompt The prompt of the role backend uses {{instruction}}, which does not exist, did you mean instructions?",
+      "bad-prompt agents.backend.prompt The prompt of the role backend lacks {{instructions}}: add it where that section belongs.",
+      expect.stringContaining(
+        "The prompt of the role fixer uses {{instructions}}, which does not exist: use one of findings",
+      ),
+      "bad-prompt agents.critic.prompt The prompt of the role critic lacks {{handIn}}: add it where that section belongs.",
     ]);
   });
 
