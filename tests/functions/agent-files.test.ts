@@ -140,9 +140,21 @@ describe("files that agents take as instructions", () => {
   });
 });
 
-const apart = [...(requires("docker") ? (["docker"] as const) : []), "local-unsafe" as const];
+describe.runIf(requires("docker"))("where each job has a user of its own (docker)", () => {
+  const fixture = eachBuildFixture({ sandbox: "docker" });
 
-describe.each(apart)("where jobs are not kept apart by mounts (%s)", (sandbox) => {
+  it("lets no agent put anything above the trees, or into a home to come", async () => {
+    const places = "../../../CLAUDE.md ../../AGENTS.md ../GEMINI.md ../../../homes/CLAUDE.md";
+    const plant = `for place in ${places}; do if echo obey > $place; then echo $place >> planted; fi; done 2> denied`;
+    const build = await fixture.build({ gates: ungated, tasks: [{ id: "a", run: `${plant}; echo a > a` }] });
+    expect([build.status, build.reason]).toEqual(["completed", null]);
+    expect(await fixture.git("ls-tree", "--name-only", "main")).toBe("a\ndenied\n");
+    expect((await fixture.git("show", "main:denied")).match(/cannot create/g)).toHaveLength(4);
+  });
+});
+
+describe("where nothing keeps jobs apart (local-unsafe)", () => {
+  const sandbox = "local-unsafe";
   const fixture = eachBuildFixture({ sandbox });
 
   it("what one puts above the trees, or into a home to come, is gone before the next agent begins", async () => {
