@@ -84,7 +84,7 @@ export const agentText = (output: string): string =>
 function eventText(event: AgentEvent): string | null {
   switch (event.kind) {
     case "session":
-      return `[${event.agent}${event.model === null ? "" : `, ${event.model}`}${event.resumed ? ", goes on with its session" : ""}]`;
+      return `[${event.agent}${event.model === null ? "" : `, ${event.model}`}${event.resumed ? ", continues its session" : ""}]`;
     case "message":
       return event.text;
     case "thought":

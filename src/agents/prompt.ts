@@ -19,7 +19,7 @@ export function render(template: string, values: Readonly<Record<string, string>
   const text = template.replace(/^\{\{(\w+)\}\}\n\n?|\{\{(\w+)\}\}/gm, (whole, block, inline) => {
     const name: string = block ?? inline;
     if (!Object.hasOwn(values, name))
-      throw new WavesmithError("internal", `a prompt asks for {{${name}}}, which nobody gives`);
+      throw new WavesmithError("internal", `a prompt asks for {{${name}}}, which has no value`);
     const value = values[name]!.trim();
     if (block === undefined) return value;
     return value === "" ? "" : `${value}${whole.slice(`{{${name}}}`.length)}`;

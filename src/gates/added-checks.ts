@@ -49,7 +49,7 @@ export const checksJsonSchema = {
             type: "string",
             minLength: 1,
             maxLength: most.why,
-            description: "what of the wave's work asks for it, in one line",
+            description: "the part of the wave's work that needs it, in one line",
           },
         },
         required: ["name", "command", "why"],
@@ -109,7 +109,7 @@ function whyNoCheck(request: AddedCheckRequest, stage: StageState, judged: GateR
   const lacking = lackOf(request);
   if (lacking !== null) return lacking;
   if (stage.outOfMemory) return "it ran out of memory";
-  if (judged.verdict === "failed") return isEnded(judged.evidence.exitCode) ? "it was ended before its end" : null;
+  if (judged.verdict === "failed") return isEnded(judged.evidence.exitCode) ? "it was stopped early" : null;
   // The report already shows the command and that it could not run.
   const { command } = request.check;
   const said = judged.findings[0]?.message ?? judged.reason;
@@ -142,7 +142,7 @@ const saysMissing = /no such file|cannot find|can't open|cannot open|could not f
 /** Names the files that a failing check lacked but its agent had; null if there are none. */
 function lackOf({ check, missing, output }: AddedCheckRequest): string | null {
   const [path] = missing;
-  if (path !== undefined) return `it needs ${path}, which its agent had made for itself`;
+  if (path !== undefined) return `it needs ${path}, which only its agent's tree had`;
   // Each job has its own temporary files.
   const temporary = check.command.match(/\/(?:var\/)?tmp\/[\w.@+/-]+/g) ?? [];
   const lines = outputLines(output).filter((line) => saysMissing.test(line));

@@ -75,8 +75,8 @@ function evidenceOf(request: CommandVerdictRequest, tests: TestCounts | null): E
 function notesOf(request: CommandVerdictRequest, tests: TestCounts | null): string[] {
   const notes: string[] = [];
   if (tests?.source === "runner") notes.push("the number of tests is estimated from the runner's summary");
-  if (request.stage.truncated) notes.push("the output was cut in its middle");
-  if (request.stage.outOfMemory) notes.push("a process of the command was killed for want of memory");
+  if (request.stage.truncated) notes.push("the middle of the output was cut");
+  if (request.stage.outOfMemory) notes.push("a process of the command was killed because memory ran out");
   return notes;
 }
 

@@ -33,7 +33,7 @@ export async function sortReview(findings: readonly Finding[], scope: ReviewScop
     const isSure = (finding.confidence ?? 1) >= leastConfidence;
     if (!isSure || !atLeast(finding.severity, scope.block)) aside.push(finding);
     else if (await isInside(finding, scope)) candidates.push(finding);
-    else aside.push(setAside(finding, "outside of what this wave changed"));
+    else aside.push(setAside(finding, "outside this wave's changes"));
   }
   return { candidates, aside };
 }
@@ -42,7 +42,7 @@ export async function sortReview(findings: readonly Finding[], scope: ReviewScop
 export const setAside = (finding: Finding, why: string): Finding => ({
   ...finding,
   severity: "low",
-  message: `${why}, so it cannot block (said to be ${finding.severity}): ${finding.message}`,
+  message: `${why}, so it cannot block (reported as ${finding.severity}): ${finding.message}`,
 });
 
 async function isInside({ file, line }: Finding, { changed, diffOf }: ReviewScope): Promise<boolean> {

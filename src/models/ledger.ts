@@ -95,7 +95,7 @@ export function createLedger(parts: LedgerParts): ModelLedger {
 /** Nothing is left that knows this call's usage. */
 const gone: Settlement = {
   ...{ status: "cut", usage: null, isEstimated: true, httpStatus: null },
-  error: "whoever made it is gone",
+  error: "the process that made the call is gone",
 };
 
 async function findOwner(store: Store, kind: ModelOwnerKind, id: string, fence: number): Promise<ModelOwner | null> {

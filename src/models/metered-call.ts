@@ -84,4 +84,4 @@ export async function passOn(parts: CallParts, call: Call, body: Record<string, 
 
 /** Settles an answered call, even if its answer could not be recorded. */
 const keepAnswer = async ({ cassette, warn }: CallParts, call: CassetteCall, answer: CassetteAnswer) =>
-  cassette?.keep(call, answer).catch((error: unknown) => warn(`the cassette is not whole: ${messageOf(error)}`));
+  cassette?.keep(call, answer).catch((error: unknown) => warn(`the cassette is incomplete: ${messageOf(error)}`));

@@ -51,7 +51,7 @@ export function send(call: Call, body: object | null): Promise<IncomingMessage> 
       call.wasSent = true;
     });
     outgoing.once("error", reject);
-    outgoing.once("timeout", () => outgoing.destroy(new Error(`${provider.name} said nothing for 10 minutes`)));
+    outgoing.once("timeout", () => outgoing.destroy(new Error(`${provider.name} was silent for 10 minutes`)));
     outgoing.end(payload);
   });
 }

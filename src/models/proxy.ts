@@ -84,7 +84,7 @@ async function answer(parts: ProxyParts, { incoming, response, hangUp }: Incomin
   const [path = "", query] = (incoming.url ?? "").split("?");
   if (path === waitingPath) return sayWaiting(parts, incoming, response);
   const found = findApi(incoming.method ?? "", path);
-  if (found === null) throw new Refusal(404, `${incoming.method} ${path} is no call of a model`);
+  if (found === null) throw new Refusal(404, `${incoming.method} ${path} is not a model call`);
   const { api } = found;
   // Query the database while the request arrives. An invalid token gets no further details.
   const asked = ownerOf(parts, incoming);
@@ -145,7 +145,7 @@ async function ownerOf({ ledger, secret }: ProxyParts, { headers }: IncomingMess
   const claims = readToken(secret, bearer ?? (typeof key === "string" ? key : ""));
   const owner = claims === null ? null : await ledger.findOwner(claims.kind, claims.id, claims.fence);
   if (owner !== null) return owner;
-  throw new Refusal(401, "this token is not that of an attempt at work");
+  throw new Refusal(401, "this token belongs to no running attempt");
 }
 
 /**
@@ -173,5 +173,5 @@ async function readBody(incoming: IncomingMessage, owner: Promise<ModelOwner>): 
   } catch {
     // Reported below, like any other body that is not an object.
   }
-  throw new Refusal(400, "the request is no JSON object");
+  throw new Refusal(400, "the request is not a JSON object");
 }

@@ -211,7 +211,7 @@ describe("the model proxy", () => {
     expect((await call("/anthropic/v1/messages", message(), { token: next })).status).toBe(401);
   });
 
-  describe("a request that is no call of a model", () => {
+  describe("a request that is not a model call", () => {
     /**
      * Sends this, and only what `more` says besides; what is answered, though it may never have
      * been sent to its end.
@@ -246,10 +246,10 @@ describe("the model proxy", () => {
         await send("invented", "no JSON"),
       ];
       expect(refusals.map(({ status, text }) => [status, JSON.parse(text).error.message])).toEqual([
-        [400, "wavesmith: the request is no JSON object"],
-        [400, "wavesmith: the request is no JSON object"],
+        [400, "wavesmith: the request is not a JSON object"],
+        [400, "wavesmith: the request is not a JSON object"],
         [400, "wavesmith: the request names no model"],
-        [401, "wavesmith: this token is not that of an attempt at work"],
+        [401, "wavesmith: this token belongs to no running attempt"],
       ]);
       expect(warnings).toEqual([]);
     });

@@ -86,7 +86,7 @@ describe.runIf(requires("agents")).each(realAgents)("%s", { timeout: 240_000 }, 
 
   // Of Gemini CLI we open a new one, see "opens a new session" of the agent host; the others do as
   // Codex, only slower.
-  it.runIf(name === "codex")("goes on with its session in the next attempt", async () => {
+  it.runIf(name === "codex")("continues its session in the next attempt", async () => {
     model = scriptedModel([callsOf(name).run("echo remember-this")]);
     await host().ended;
     const ended = await host().ended;

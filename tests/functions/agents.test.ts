@@ -50,7 +50,7 @@ describe.each(sandboxes)("an agent of the Agent Client Protocol (%s)", (sandbox)
 describe("an agent's end", () => {
   beforeEach(() => openFixture());
 
-  it("proves nothing: it goes on with its session in the next attempt", async () => {
+  it("proves nothing: it continues its session in the next attempt", async () => {
     const { id, status } = await build({
       agents: { backend: scripted },
       tasks: [task("api", "say prompt {prompts}", { retries: 1 })],
@@ -58,7 +58,7 @@ describe("an agent's end", () => {
     expect(status).toBe("failed");
     const [first, second] = await attempts(id);
     expect(first?.reason).toBe("it finished without changing a file");
-    expect(second?.outputTail).toContain("goes on with its session");
+    expect(second?.outputTail).toContain("continues its session");
     expect(second?.outputTail).toContain("prompt 2");
   });
 

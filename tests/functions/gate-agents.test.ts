@@ -114,7 +114,7 @@ describe("checks that a gate's agent adds", { timeout: 400_000 }, () => {
     expect(ended.outcomes).toEqual([["not-run", "not-run", "not-run", "not-run", "passed"]]);
     expect(ended.notes[0]).toContain("agent tester added 5 checks: 1 passed, 4 could not be run");
     const told = ended.notes[0]!.join("\n");
-    expect(told).toContain("own file: could not be run: it needs own.sh, which its agent had made for itself");
+    expect(told).toContain("own file: could not be run: it needs own.sh, which only its agent's tree had");
     expect(told).toContain("absent program: could not be run: ");
   });
 

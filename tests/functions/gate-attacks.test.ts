@@ -69,7 +69,7 @@ describe("a broken application", () => {
     "vitest's settings": "echo 'export default { test: { include: [] } }' > vitest.config.mjs",
     "vite's settings": "echo 'export default { test: { include: [] } }' > vite.config.js",
     "mocha's settings": "echo '{}' > .mocharc.json",
-    "what runs before every test": "mkdir -p test; echo '' > test/vitest.setup.js",
+    "code that runs before every test": "mkdir -p test; echo '' > test/vitest.setup.js",
     "pytest's set-up": "mkdir -p test; echo 'collect_ignore_glob = [\"*\"]' > test/conftest.py",
     "pytest's settings": "printf '[pytest]\\naddopts = --co\\n' > pytest.ini",
     "pytest's settings among others": "printf '[tool.pytest.ini_options]\\naddopts = \"--co\"\\n' > pyproject.toml",

@@ -55,7 +55,7 @@ describe("a critic of the Agent Client Protocol", () => {
     expect(ended).toMatchObject({ status: "failed", verdicts: ["failed"], jobs: 2 });
     expect(ended.findings).toEqual([
       "high: Loses data",
-      "low: outside of what this wave changed, so it cannot block (said to be critical): Old fault",
+      "low: outside this wave's changes, so it cannot block (reported as critical): Old fault",
     ]);
     expect(ended.notes).toContain("2 findings by the critic agent, 1 of 1 confirmed by a second look");
   });
@@ -65,7 +65,7 @@ describe("a critic of the Agent Client Protocol", () => {
     const ended = await build({ ...plan, gates: { ...plan.gates, critic: { block: "low" } } });
     expect(ended).toMatchObject({ status: "completed", verdicts: ["passed"], jobs: 2 });
     expect(ended.findings).toEqual([
-      "low: not confirmed by a second look (the caller checks), so it cannot block (said to be high): Loses data",
+      "low: not confirmed by a second look (the caller checks), so it cannot block (reported as high): Loses data",
     ]);
   });
 

@@ -26,7 +26,7 @@ describe("what an agent tells of itself", () => {
       event({ kind: "end", end: "model-error", detail: "400" }),
     ].join("\n");
     expect(agentText(output).split("\n")).toEqual([
-      "[scripted 1, m, goes on with its session]",
+      "[scripted 1, m, continues its session]",
       "I begin.",
       "[x] one",
       "[ ] two",

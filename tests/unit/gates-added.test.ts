@@ -95,10 +95,15 @@ describe("a check that we ran", () => {
     ["it was not found", { exitCode: 127 }, {}, /^the shell found no such command$/],
     ["it may not be started", { exitCode: 126 }, {}, /^the shell found no such command$/],
     ["it ran out of time", { exitCode: null, timedOut: true }, {}, /^did not end within its time/],
-    ["it was killed", { exitCode: null, signal: "SIGKILL" }, {}, "ended before its end"],
-    ["a shell told of its being killed", { exitCode: 137 }, {}, "ended before its end"],
+    ["it was killed", { exitCode: null, signal: "SIGKILL" }, {}, "stopped early"],
+    ["a shell reported that it was killed", { exitCode: 137 }, {}, "stopped early"],
     ["it had no memory", { exitCode: 1, outOfMemory: true }, {}, "it ran out of memory"],
-    ["its tree lacks what its agent made", {}, { missing: ["own.js"] }, "it needs own.js, which its agent had made"],
+    [
+      "its tree lacks what its agent made",
+      {},
+      { missing: ["own.js"] },
+      "it needs own.js, which only its agent's tree had",
+    ],
     [
       "its job ended before it",
       { status: "skipped", exitCode: null },

@@ -67,7 +67,7 @@ describe("a critic's findings", () => {
     const { candidates, aside } = await sort([finding(place)]);
     expect(candidates).toEqual([]);
     expect(aside).toMatchObject([{ severity: "low", ...place }]);
-    expect(aside[0]!.message).toBe("outside of what this wave changed, so it cannot block (said to be high): wrong");
+    expect(aside[0]!.message).toBe("outside this wave's changes, so it cannot block (reported as high): wrong");
   });
 
   it("are left as they are when they are not grave or sure enough to block", async () => {

@@ -133,7 +133,7 @@ export const gateFileKinds: readonly GateFileKind[] = [
         "i",
       ),
     ),
-    what: "what runs before every test",
+    what: "code that runs before every test",
     aboutTests: true,
   },
   {
@@ -143,12 +143,12 @@ export const gateFileKinds: readonly GateFileKind[] = [
   },
   {
     matches: named(/(?:^|\/)(?:sitecustomize|usercustomize)\.py$|\.pth$/),
-    what: "what Python runs before everything else",
+    what: "code that Python runs first",
     aboutTests: false,
   },
   {
     matches: named(/^(?:pytest|_pytest|unittest|pluggy|nose|tox|coverage)(?:\.py$|\/)/),
-    what: "a module in the place of the test runner's",
+    what: "a module that replaces the test runner's",
     aboutTests: false,
   },
   {

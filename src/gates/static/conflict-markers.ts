@@ -13,7 +13,7 @@ export function conflictMarkers(change: FileChange): Finding[] {
   return groups(change.after, /\.(?:md|mdx|markdown|rst|adoc)$/i.test(change.path))
     .filter((group) => added.has(group.start) || added.has(group.end))
     .map((group) => {
-      const message = `${change.path} holds an unresolved conflict (lines ${group.start} to ${group.end})`;
+      const message = `${change.path} has an unresolved conflict (lines ${group.start} to ${group.end})`;
       return staticFinding("conflict-marker", severity, message, { file: change.path, line: group.start });
     });
 }

@@ -26,7 +26,7 @@ export function generatedFolders(
   const findings = added
     .filter((folder) => !caches.includes(folder))
     .map((folder) => {
-      const message = `${folder}/ holds installed packages and was committed`;
+      const message = `${folder}/ contains installed packages and was committed`;
       return staticFinding("dependency-folder", "high", message, { file: folder });
     });
   if (caches.length === 0) return findings;
