@@ -1,8 +1,8 @@
-// Dumps of bytes as `xxd`, `hexdump -C` and `od -tx1` print them: an offset, groups of digits, and
-// perhaps the characters.
+// Finds dumps of bytes as `xxd`, `hexdump -C` and `od -tx1` print them: an offset, groups of
+// digits, and perhaps the characters.
 
 interface DumpedByte {
-  /** The line that shows it, in the text that holds the dump. */
+  /** For each byte, the line of the text that shows it. */
   readonly from: number;
   readonly to: number;
 }
@@ -10,7 +10,7 @@ interface DumpedByte {
 export interface Dump {
   readonly bytes: string;
   readonly places: readonly DumpedByte[];
-  /** Whether its last line is the last of the text: it may go on. */
+  /** Whether its last line is the text's last, so that the dump may continue. */
   readonly isOpen: boolean;
 }
 
@@ -18,7 +18,7 @@ const longestLine = 200;
 const dumpLine = /^[ \t]*[0-9a-f]{4,16}:?[ \t]+(?=[0-9a-f]{2})/i;
 const group = /^(?:[0-9a-f]{2}){1,4}$/i;
 
-/** The dumps in a text: runs of lines that look like one. */
+/** Finds the dumps in a text: runs of lines that look like one. */
 export function dumpsIn(text: string): Dump[] {
   if (!/[0-9a-f]{2} [0-9a-f]{2}/i.test(text)) return [];
   const dumps: Dump[] = [];
@@ -38,7 +38,7 @@ export function dumpsIn(text: string): Dump[] {
       run ??= { bytes: "", swapped: "", places: [] };
       const bytes = groups.map((digits) => Buffer.from(digits, "hex").toString("latin1"));
       run.bytes += bytes.join("");
-      // `hexdump` prints words of two bytes, the second first.
+      // `hexdump` prints words of two bytes, the second byte first.
       run.swapped += bytes.map((word) => (word.length === 2 ? `${word[1]}${word[0]}` : word)).join("");
       for (let count = bytes.join("").length; count > 0; count -= 1) run.places.push({ from, to });
     }
@@ -49,11 +49,11 @@ export function dumpsIn(text: string): Dump[] {
 }
 
 function groupsOf(line: string): string[] {
-  // The agent host puts a mark before lines of an agent.
+  // The agent host puts a mark before an agent's lines.
   const start = dumpLine.exec(line.replace(/^\| /, "  "));
   if (start === null) return [];
   const rest = line.slice(start[0].length).replace(/\s*\|.*$/, "");
   const columns = rest.split(/[ \t]{2,}/).map((column) => column.trim().split(/[ \t]/));
-  // The column of characters is behind the digits.
+  // The column of characters follows the digits.
   return columns.filter((words) => words.every((word) => group.test(word))).flat();
 }

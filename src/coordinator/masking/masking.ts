@@ -10,21 +10,21 @@ import {
   withoutTerminal,
 } from "./text-views.ts";
 
-// M1. A value is found in every form in which tools tend to print it, also where a program wraps
-// it, escapes it or colours parts of it (W12).
-// M2. Output is cut into pieces nowhere inside a value, so that each piece can be masked by itself.
+// M1. A value is found in every form in which tools tend to print it, also where a program wraps,
+// escapes or colours it (W12).
+// M2. Output is never cut inside a value, so that each piece can be masked by itself.
 
 /** Replaces the values of secrets by their names. */
 export interface Mask {
   (text: string): string;
   /**
-   * The part of a longer text between two places, masked as the whole is: no half of a value is in
-   * it.
+   * Masks the part of a longer text between two offsets as the whole text would be masked, so that
+   * it never holds half a value.
    */
   within(text: string, from: number, to: number): string;
 }
 
-/** A token of any attempt's, also of one whose token we were not told of. */
+/** The token of any attempt, also one we were not given. */
 const modelToken = /\bwst_(?:attempt|gate)\.[\w-]+\.\d{1,9}\.[\w-]{8,}/g;
 const maskTokens = (text: string): string => text.replace(modelToken, "[secret WAVESMITH_MODEL_TOKEN]");
 
@@ -36,8 +36,8 @@ const formsOf = (secrets: Secrets): SecretForms[] =>
     .map(([name, value]) => secretForms(name, value));
 
 /**
- * A mask for these secrets, and for all that looks like a token of the model proxy. Values shorter
- * than 4 characters are left alone: they would blank out ordinary text.
+ * Creates a mask for these secrets and for everything that looks like a token of the model proxy.
+ * Values shorter than 4 characters stay, because masking them would blank out ordinary text.
  */
 export function createMask(secrets: Secrets): Mask {
   const forms = formsOf(secrets);
@@ -70,7 +70,7 @@ function covered(bytes: string, ranges: readonly Range[], start: number, end: nu
   ).toString();
 }
 
-/** Ranges that overlap as one, named after the longest. */
+/** Merges overlapping ranges, named after the longest. */
 function united(ranges: readonly Range[]): Range[] {
   const found: Range[] = [];
   let longest = 0;
@@ -92,15 +92,15 @@ function united(ranges: readonly Range[]): Range[] {
   return found;
 }
 
-/** A view of a text with what is to be looked for in it. */
+/** A view of a text with what to look for in it. */
 interface Search {
   readonly view: View;
   readonly needles: (forms: SecretForms) => readonly string[];
-  /** Whether a value may go on behind a line's end here. */
+  /** Whether a value may continue after a line's end here. */
   readonly wraps: boolean;
 }
 
-/** What is hidden from a terminal or escaped is looked at both as it is and as it reads. */
+/** Text that is hidden from a terminal or escaped is searched both as it is and as it reads. */
 function searchesIn(bytes: string): Search[] {
   const raw = plainView(bytes);
   const shown = withoutTerminal(raw);
@@ -116,7 +116,7 @@ function searchesIn(bytes: string): Search[] {
   ]);
 }
 
-/** A few pairs of digits with something between them. */
+/** A few pairs of digits with separators. */
 const spacedHex = /[0-9a-f]{2}(?:\\x|[\s:,;_-]+(?:0x)?)[0-9a-f]{2}/i;
 
 function rangesIn(bytes: string, secrets: readonly SecretForms[]): Range[] {
@@ -142,7 +142,7 @@ function placesOf(text: string, needle: string): number[] {
   return found;
 }
 
-/** The lines of dumps that show a value. */
+/** Finds the lines of dumps that show a value. */
 const dumpedIn = (dumps: readonly Dump[], { bytes, name }: SecretForms): Range[] =>
   dumps.flatMap((dump) =>
     placesOf(dump.bytes, bytes).map((at) => ({
@@ -152,15 +152,15 @@ const dumpedIn = (dumps: readonly Dump[], { bytes, name }: SecretForms): Range[]
     })),
   );
 
-/** Output without a line end is cut from here on, between two values. */
+/** The length at which output without a line end is cut, between two values. */
 const longLine = 64 * 1024;
-/** So many signs of an encoded secret at a line's end are no chance. */
+/** This many characters of an encoded secret at a line's end are no coincidence. */
 const surelyBegun = 16;
 
 /**
- * Cuts output that goes on so that neither a character nor a value is split (M2): at a line's end,
- * and a very long line wherever no value can have begun. Returns the part that can be masked by
- * itself, which may be empty; `mostBytes` at once are never held back as a whole.
+ * Creates a cut for continuing output that splits neither a character nor a value (M2): at a line's
+ * end, or in a very long line wherever no value can have begun. It returns the part that can be
+ * masked by itself, which may be empty, and never holds back more than `mostBytes`.
  */
 export function createCut(secrets: Secrets, mostBytes: number): (data: Buffer) => Buffer {
   const forms = formsOf(secrets);
@@ -182,12 +182,12 @@ function cutBefore(text: string, ranges: readonly Range[], from: number, atLines
     const crossed = ranges.filter((range) => range.from < cut && cut < range.to);
     cut = Math.min(cut, ...crossed.map((range) => range.from));
     if (atLines) cut = cut === 0 ? 0 : text.lastIndexOf("\n", cut - 1) + 1;
-    else while (cut > 0 && (text.charCodeAt(cut) & 0xc0) === 0x80) cut -= 1; // never inside a character
+    else while (cut > 0 && (text.charCodeAt(cut) & 0xc0) === 0x80) cut -= 1; // Never inside a character.
   }
   return cut;
 }
 
-/** From where on the end of a text may begin a value that goes on in what comes next. */
+/** Returns where a value that continues in the next output may begin. */
 function unfinishedFrom(text: string, secrets: readonly SecretForms[], isLines: boolean): number {
   const tail = isLines ? "" : (openEscape.exec(text.slice(-8_192))?.[0] ?? "");
   const whole = text.slice(0, text.length - tail.length);
@@ -209,11 +209,13 @@ function openDump(dump: Dump, { bytes }: SecretForms): number[] {
   return length === 0 ? [] : [dump.places[dump.bytes.length - length]!.from];
 }
 
-/** The length of the longest beginning of `needle`, short of all of it, with which `text` ends. */
+/**
+ * Returns the length of the longest prefix of `needle`, short of all of it, with which `text` ends.
+ */
 function overlap(text: string, needle: string): number {
   const end = text.slice(Math.max(0, text.length - needle.length + 1));
-  // The table of Knuth, Morris and Pratt: how much of the needle's beginning each beginning of it
-  // ends with.
+  // The Knuth-Morris-Pratt table: for each prefix of the needle, the longest prefix with which it
+  // ends.
   const table = [0];
   for (let index = 1, known = 0; index < needle.length; index += 1) {
     while (known > 0 && needle[index] !== needle[known]) known = table[known - 1]!;

@@ -1,25 +1,25 @@
-// The forms in which tools print a value. All texts here are bytes, one character each, so that a
-// place in a text is a place in the output.
+// The forms in which tools print a value. All texts here are bytes, one character each, so that an
+// offset in a text is an offset in the output.
 
 export const bytesOf = (text: string): string => Buffer.from(text).toString("latin1");
 
 /** Shorter values would blank out ordinary text. */
 export const shortestSecret = 4;
-/** Fewer bytes, printed as numbers with spaces between, may be any numbers. */
+/** Fewer bytes, printed as spaced numbers, may be any numbers. */
 const shortestSpacedHex = 6;
 
 export interface SecretForms {
   readonly name: string;
   /**
-   * As it is, in a URL (whatever the case of its escapes), within JSON, and each longer line of its
-   * own.
+   * The value itself, in a URL (with either case of escapes), within JSON, and each longer line of
+   * it.
    */
   readonly plain: readonly string[];
-  /** The value and its longer lines, to be looked for where escapes are resolved. */
+  /** The value and its longer lines, for text with resolved escapes. */
   readonly decoded: readonly string[];
-  /** In base64 and hexadecimal, which tools wrap where they please. */
+  /** The value in base64 and hexadecimal, which tools wrap anywhere. */
   readonly encoded: readonly string[];
-  /** In hexadecimal, to be looked for without what stands between the digits. */
+  /** The value in hexadecimal, for digits without separators. */
   readonly hex: readonly string[];
   readonly bytes: string;
 }
@@ -34,7 +34,7 @@ export function secretForms(name: string, value: string): SecretForms {
     inUrl.replace(/%[0-9A-F]{2}/g, (code) => code.toLowerCase()),
     inUrl.replaceAll("%20", "+"),
     inJson,
-    // An agent's event holds what a program printed as JSON.
+    // An agent's event holds a program's output as JSON.
     JSON.stringify(inJson).slice(1, -1),
     ...lines,
   ];
@@ -65,7 +65,7 @@ function encodedForms(bytes: Buffer): string[] {
   ];
 }
 
-/** What of a value's base64 is the same whatever stands before and after it in what was encoded. */
+/** Returns the part of a value's base64 that does not depend on the bytes before and after it. */
 function insideBase64(bytes: Buffer): string[] {
   if (bytes.length < 8) return [];
   return [0, 1, 2].map((before) => {

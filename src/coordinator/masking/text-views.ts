@@ -1,17 +1,17 @@
-// A text as it would read without its escapes, with the way back to the places it came from.
+// A text without its escapes, with a map back to the original.
 
 export interface View {
   readonly text: string;
-  /** Where the character at this place of the view begins in the original. */
+  /** Returns where the character at this offset of the view begins in the original. */
   start(place: number): number;
-  /** Where what lies before this place of the view ends in the original. */
+  /** Returns where the text before this offset of the view ends in the original. */
   end(place: number): number;
 }
 
 export const plainView = (text: string): View => ({ text, start: (place) => place, end: (place) => place });
 
 /**
- * From `at` on the view's characters are those of the original from `origin` on; what is before
+ * From `at` on, the view's characters are those of the original from `origin` on; the text before
  * ends at `end`.
  */
 interface Segment {
@@ -21,9 +21,8 @@ interface Segment {
 }
 
 /**
- * The view with every match of a global pattern replaced; what `decode` returns for a match stands
- * for all of it. The way back is made when it is first asked for: nearly all output holds nothing
- * that is looked for.
+ * Returns the view with every match of a global pattern replaced by what `decode` returns. The map
+ * back is built on first use, because nearly all output holds no secret.
  */
 function replacedView(view: View, pattern: RegExp, decode: "" | ((match: string) => string)): View {
   const text = decode === "" ? view.text.replace(pattern, "") : view.text.replace(pattern, decode);
@@ -74,7 +73,7 @@ function lastUpTo(segments: readonly Segment[], place: number): number {
   return low;
 }
 
-/** Commands to a terminal, of which it shows nothing; titles and links end on their line. */
+/** Commands to a terminal, which it does not show; titles and links end on their line. */
 const terminal =
   /\x1b(?:\[[0-?]*[ -/]*[@-~]|[\]PX^_][^\x07\x1b\n]{0,4096}(?:\x07|\x1b\\)|[ -/]{1,4}[0-~]|[0-Z\\`-~])|\xc2\x9b[0-?]*[ -/]*[@-~]/g;
 const escapes =
@@ -102,17 +101,16 @@ function decodeEscape(match: string): string {
 export const withoutTerminal = (view: View): View => replacedView(view, terminal, "");
 export const decoded = (view: View): View => replacedView(view, escapes, decodeEscape);
 
-/** An escape that may go on after the end of a text. */
+/** An escape that may continue after the end of a text. */
 export const openEscape = /(?:\x1b[^\x07\n]{0,4096}|&[#\w]{0,9}|\\+(?:u[0-9a-fA-F]{0,4}|x[0-9a-fA-F]?|[0-3][0-7]?)?)$/;
 
-// Line ends as they are, with the mark that the agent host puts before an agent's own lines, and as
-// JSON has them.
+// Line ends as such, with the agent host's mark before an agent's lines, and as JSON writes them.
 const lineEnd = /\r?\n(?:\| )?|(?:\\r)?\\n/g;
 export const withoutLineEnds = (view: View): View => replacedView(view, lineEnd, "");
 
 const betweenDigits = /\\x|0[xX]|[\s:,;_-]+/g;
 
-/** The view without what stands between hexadecimal digits, in lower case. */
+/** Returns the view without separators between hexadecimal digits, in lower case. */
 export function compactHex(view: View): View {
   const compact = replacedView(view, betweenDigits, "");
   return { ...compact, text: compact.text.toLowerCase() };

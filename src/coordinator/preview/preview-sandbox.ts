@@ -7,22 +7,21 @@ import type { Ports } from "../port.ts";
 import { networkPolicyOf } from "../sandboxes/network-policy.ts";
 import { withSandboxAlone } from "../sandboxes/sandbox-events.ts";
 
-// The preview runs the agents' code and outlives its wave, so it gets a sandbox of its own: its own
+// A preview runs the agents' code and outlives its wave, so it gets its own sandbox, with its own
 // volume, loopback, /tmp and processes. Nothing it writes reaches a gate, a task or the project's
 // tree.
 //
 // P1. A project has at most one preview sandbox. The row of the shown preview names it before it is
 // made (W9).
-// P2. It is opened, cleared and swept under its own lock, and each looks at the rows again under
-// that lock. So a sandbox that no shown preview names is removed with its volume, by whoever looks
-// next.
+// P2. It is opened, cleared and swept under its own lock, each time after reading the rows again.
+// So the next process to look removes a sandbox that no shown preview names, with its volume.
 
-/** Which project's preview, and in which driver's sandbox. */
+/** The project of a preview, and the driver of its sandbox. */
 export type PreviewPlace = Pick<BuildRow, "projectId" | "sandboxDriver">;
 
 /**
- * The previews of a project that run or are about to; at most one, but for the moment in which one
- * replaces another.
+ * Lists the project's previews that run or are about to: at most one, except while one replaces
+ * another.
  */
 export async function shownPreviews(ports: Ports, projectId: string): Promise<PreviewRow[]> {
   const rows = await ports.store.previews.list({ status: ["starting", "ready"] });
@@ -30,13 +29,13 @@ export async function shownPreviews(ports: Ports, projectId: string): Promise<Pr
   return rows.filter((row) => builds.some((build) => build.id === row.buildId));
 }
 
-/** The running sandbox of the project's preview; null when there is none. */
+/** Returns the running sandbox of the project's preview; null when there is none. */
 export const findPreviewSandbox = (ports: Ports, { projectId, sandboxDriver }: PreviewPlace) =>
   ports.driver(sandboxDriver).find(previewPlaceOf(projectId));
 
 /**
- * The preview's sandbox with the tree of its commit; made afresh unless it is already this
- * preview's. Null when the row does not ask for it any more.
+ * Returns the preview's sandbox with the tree of its commit, made afresh unless it is already this
+ * preview's. Null when the row no longer asks for it.
  */
 export function openPreviewSandbox(ports: Ports, build: BuildRow, row: PreviewRow): Promise<SandboxEndpoint | null> {
   const { buildId, jobKey, sandboxId, sha } = row;
@@ -53,7 +52,7 @@ export function openPreviewSandbox(ports: Ports, build: BuildRow, row: PreviewRo
       network: networkPolicyOf(build),
       limits: ports.sandboxPolicy.limits,
     });
-    // A start that was given up must not begin after all.
+    // A start that was given up must not begin later.
     await endUnshownJobs(ports, build, endpoint, "it is started again");
     // From the authority, never from the project's volume, which agents write.
     await ports.workspace.syncVolume(build.projectId, endpoint.guest, sha);
@@ -62,8 +61,8 @@ export function openPreviewSandbox(ports: Ports, build: BuildRow, row: PreviewRo
 }
 
 /**
- * Ends the preview jobs of a project that no shown preview names, then removes the sandbox unless a
- * shown preview has it. Safe to call at any time and by anybody.
+ * Ends the project's preview jobs that no shown preview names, then removes the sandbox unless a
+ * shown preview has it. Anybody may call it at any time.
  */
 export async function clearPreviews(ports: Ports, place: PreviewPlace, reason: string): Promise<void> {
   const driver = ports.driver(place.sandboxDriver);
@@ -77,7 +76,7 @@ async function clearAlone(ports: Ports, driver: SandboxDriver, place: PreviewPla
   if (!isShown) await driver.remove(previewPlaceOf(place.projectId), { volume: true });
 }
 
-/** Ends the preview jobs of the project but those of shown previews, which it returns. */
+/** Ends the project's preview jobs except those of shown previews, which it returns. */
 async function endUnshownJobs(
   ports: Ports,
   { projectId }: PreviewPlace,
@@ -94,7 +93,7 @@ async function endUnshownJobs(
   return shown;
 }
 
-/** A job whose guest does not answer ends with its sandbox, which is removed next. */
+/** If the guest does not answer, the job ends with its sandbox, which is removed next. */
 const endedState = (present: SandboxEndpoint | null, { key }: JobRow, reason: string): Promise<JobState> =>
   present === null
     ? Promise.resolve(lostState(key))

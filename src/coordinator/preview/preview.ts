@@ -10,17 +10,17 @@ import { whyNoRoom } from "../sandboxes/admit-sandbox.ts";
 import { clearPreviews, openPreviewSandbox } from "./preview-sandbox.ts";
 import { evictPreview, isForgotten } from "./sleep-preview.ts";
 
-// A preview runs in a sandbox of its own. It is shown only after it has answered; one that dies is
-// started again three times, then said to be dead. That it is to be started again is an event of
-// the commit that ends its job, so that it is, although whoever saw it die dies as well.
+// A preview runs in its own sandbox and is shown only after it has answered. One that dies is
+// restarted three times, then marked dead. The commit that ends its job also holds the event for
+// the restart, so that the restart happens even if the process that saw the death crashes.
 
 const maxStarts = 4;
 const bootTimeoutMs = 120_000;
-/** Previews of a project that are not over. */
+/** The statuses of previews that are not over. */
 const live = ["starting", "ready", "asleep"] as const;
 
 /**
- * Starts the preview of a delivered wave, in place of the one before, or again when it died or was
+ * Starts the preview of a delivered wave in place of the one before, or again after it died or was
  * woken. Safe to call twice; one that was stopped or put to sleep meanwhile stays so.
  */
 export async function deployPreview(ports: Ports, buildId: string, waveNumber: number): Promise<void> {
@@ -40,9 +40,9 @@ export async function deployPreview(ports: Ports, buildId: string, waveNumber: n
     status: "starting",
     port: 0,
     starts: start,
-    // A new one each time: that of a start which was given up never starts.
+    // A new key each time, because the job of an abandoned start never starts.
     jobKey: `preview-${build.id}-${wave.number}-${ports.ids("job")}`,
-    // One that died goes on in its sandbox; another wave never does.
+    // A preview that died restarts in its sandbox; another wave never uses it.
     sandboxId: own?.sandboxId ?? ports.ids("sandbox"),
     requestedAt: own?.requestedAt ?? ports.clock.now(),
     reason: null,
@@ -51,8 +51,8 @@ export async function deployPreview(ports: Ports, buildId: string, waveNumber: n
 }
 
 /**
- * Which start of this preview is due; null when none is. Whoever wrote its row may have died before
- * its job began.
+ * Returns which start of this preview is due; null when none is. The process that wrote the row may
+ * have crashed before the job began.
  */
 async function nextStart(ports: Ports, { status, jobKey, starts }: PreviewRow): Promise<number | null> {
   if (status !== "starting" && status !== "ready") return null;
@@ -61,7 +61,7 @@ async function nextStart(ports: Ports, { status, jobKey, starts }: PreviewRow): 
   return job?.status === "ended" ? starts + 1 : starts;
 }
 
-/** The other builds of the project that have a preview: a project shows one at a time. */
+/** Lists the project's other builds with a preview, because a project shows one at a time. */
 async function otherPreviews(ports: Ports, { id, projectId }: BuildRow): Promise<string[]> {
   const rows = await ports.store.previews.list({ status: live });
   const ids = rows.map((row) => row.buildId).filter((buildId) => buildId !== id);
@@ -105,8 +105,8 @@ async function startPreview(ports: Ports, build: BuildRow, row: PreviewRow): Pro
 }
 
 /**
- * A preview gives way to builds; among previews the one that was asked for last goes first. Fails
- * with `capacity`, retryable, when the machine has no room for one more sandbox.
+ * Makes room for a preview. Previews give way to builds, and the preview requested last goes first.
+ * Fails with `capacity`, retryable, when the machine has no room for one more sandbox.
  */
 async function makeRoom(ports: Ports): Promise<void> {
   for (;;) {
@@ -121,9 +121,8 @@ async function makeRoom(ports: Ports): Promise<void> {
 }
 
 /**
- * Writes down which job is the preview, and in which sandbox. Null when meanwhile its wave was
- * taken back, its build cancelled, or the row it replaces changed: then somebody else has started
- * or stopped it.
+ * Records the preview's job and sandbox. Null when its wave was taken back, its build cancelled, or
+ * the row it replaces changed meanwhile, because then somebody else has started or stopped it.
  */
 async function intendPreview(ports: Ports, replaced: PreviewRow | null, row: PreviewRow): Promise<PreviewRow | null> {
   const { buildId, waveNumber } = row;
@@ -144,8 +143,8 @@ async function intendPreview(ports: Ports, replaced: PreviewRow | null, row: Pre
 }
 
 /**
- * The preview's row follows its job: ready once it answered. A job that the row says is not shown
- * any more is ended.
+ * Updates the preview's row from its job: ready once it answered. Ends a job that the row no longer
+ * shows.
  */
 export async function previewProgressed(ports: Ports, build: BuildRow, state: JobState): Promise<void> {
   if (state.status !== "running") return;
@@ -158,8 +157,8 @@ export async function previewProgressed(ports: Ports, build: BuildRow, state: Jo
 }
 
 /**
- * The preview's job ended: stopped by us, to be started again, or dead. Belongs in the commit that
- * ends the job.
+ * Handles the end of the preview's job: stopped by us, due for a restart, or dead. Call it in the
+ * commit that ends the job.
  */
 export async function settlePreview(
   transaction: StoreTransaction,
@@ -175,7 +174,7 @@ export async function settlePreview(
     await set({ status: "stopped", reason: state.cancelReason });
     return;
   }
-  // Its machine was started anew, say, and nobody has asked for it since.
+  // For example, its machine restarted and nobody has asked for it since.
   if (state.status === "lost" && isForgotten(ports, row)) {
     await set({ status: "asleep", reason: "nobody asked for it for a while" });
     return;
@@ -196,10 +195,7 @@ function whyDead(row: PreviewRow, state: JobState): string {
   return `it died ${row.starts} times, last: ${last}${end === null ? "" : ` (exit ${end})`}`;
 }
 
-/**
- * Says of a preview that could not be started that it is dead, and why, and removes what there is
- * of it.
- */
+/** Marks a preview that could not start as dead, with the reason, and removes its sandbox. */
 export async function failPreview(ports: Ports, buildId: string, waveNumber: number, reason: string): Promise<void> {
   const said = (await maskOf(ports, await ports.store.builds.get({ id: buildId }), null))(reason);
   await ports.store.transaction("fail-preview", async (transaction) => {
@@ -215,15 +211,12 @@ export async function failPreview(ports: Ports, buildId: string, waveNumber: num
   });
 }
 
-/** Removes what there is of a build's preview when it is not shown; safe when nothing is. */
+/** Removes what is left of a build's preview that is not shown; safe when there is nothing. */
 export async function clearPreviewOf(ports: Ports, buildId: string, reason: string): Promise<void> {
   await clearPreviews(ports, await ports.store.builds.get({ id: buildId }), reason);
 }
 
-/**
- * Says that a build's preview is shown no more, in the commit that takes its wave back. Its job is
- * ended after.
- */
+/** Hides a build's preview, in the commit that takes its wave back. Its job is ended afterwards. */
 export async function hidePreview(transaction: StoreTransaction, buildId: string, reason: string): Promise<void> {
   await transaction.previews.update({ buildId, status: live }, { status: "stopped", reason });
 }

@@ -6,21 +6,21 @@ import type { Ports } from "../port.ts";
 import { findPreviewSandbox } from "./preview-sandbox.ts";
 import { wakePreview } from "./sleep-preview.ts";
 
-/** A connection to a preview, or why there is none: it starts, or it is over. */
+/** A connection to a preview, or why there is none: it is starting, or it is over. */
 export type PreviewReach =
   | { readonly kind: "connected"; readonly connection: Duplex }
   | { readonly kind: "starting" | "over"; readonly why: string };
 
 const pollMs = 100;
 /**
- * A request is written down again when the last one is this old: a page with many files is one
- * write.
+ * How old the last recorded request must be before another is recorded, so that a page with many
+ * files is one write.
  */
 const requestMs = 10_000;
 
 /**
  * Connects to the preview of a build, waking it if it sleeps. Waits up to `patienceMs` for one that
- * starts. The time of the request is written down, so that a preview in use is not put to sleep.
+ * is starting. Records the time of the request, so that a preview in use stays awake.
  */
 export async function reachPreview(ports: Ports, buildId: string, patienceMs: number): Promise<PreviewReach> {
   const deadline = performance.now() + patienceMs;
@@ -38,7 +38,7 @@ export async function reachPreview(ports: Ports, buildId: string, patienceMs: nu
   }
 }
 
-/** Writes down that somebody asks for the preview now. */
+/** Records that somebody asks for the preview now. */
 export async function notePreviewRequest(ports: Ports, row: PreviewRow): Promise<void> {
   const { buildId, jobKey, requestedAt } = row;
   const now = ports.clock.now();
@@ -57,8 +57,8 @@ async function connectTo(ports: Ports, { buildId, port, sandboxId }: PreviewRow)
 }
 
 /**
- * The build whose preview a project shows now, else the last one whose preview is dead; null when
- * there is none.
+ * Returns the build whose preview the project shows now, else the last one whose preview is dead;
+ * null when there is none.
  */
 export async function previewOfProject(ports: Ports, projectId: string): Promise<BuildRow | null> {
   const rows = await ports.store.previews.list({ status: ["starting", "ready", "asleep", "dead"] });

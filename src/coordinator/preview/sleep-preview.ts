@@ -6,12 +6,11 @@ import type { Ports } from "../port.ts";
 import { mebibytes } from "../sandboxes/volume-limit.ts";
 import { clearPreviews, shownPreviews } from "./preview-sandbox.ts";
 
-// A preview that nobody asks for is put to sleep: its sandbox is removed, with whatever it wrote.
-// The next request wakes it up, in a sandbox of its own that is made afresh. Whoever puts it to
-// sleep does so on the condition that nobody has asked for it since; a request that comes later
-// finds it asleep and wakes it.
+// A preview without requests is put to sleep: its sandbox is removed, with everything it wrote. The
+// next request wakes it in a fresh sandbox. It falls asleep only if nobody has asked for it since;
+// a later request finds it asleep and wakes it.
 
-/** Counting many small files takes long. */
+/** Counting many small files is slow. */
 const countMs = 20_000;
 
 /** Whether nobody has asked for this preview for as long as the setting allows. */
@@ -20,9 +19,7 @@ export function isForgotten(ports: Ports, { requestedAt }: PreviewRow): boolean 
   return previewTtlMs !== null && ports.clock.now().getTime() - (requestedAt?.getTime() ?? 0) >= previewTtlMs;
 }
 
-/**
- * Puts to sleep the previews that nobody asks for, and ends those whose volume is above its limit.
- */
+/** Puts unused previews to sleep, and ends those whose volume is above its limit. */
 export async function sleepIdlePreviews(ports: Ports): Promise<{ asleep: string[]; ended: string[] }> {
   const asleep: string[] = [];
   const ended: string[] = [];
@@ -32,14 +29,14 @@ export async function sleepIdlePreviews(ports: Ports): Promise<{ asleep: string[
         if (await sleepPreview(ports, row, "nobody asked for it for a while")) asleep.push(row.buildId);
       } else if (await endOversized(ports, row)) ended.push(row.buildId);
     } catch (error) {
-      // One that cannot be ended must not keep the others from it.
+      // A preview that cannot be ended must not hold up the others.
       ports.log.warn(`the preview of build ${row.buildId} could not be looked after: ${messageOf(error)}`);
     }
   }
   return { asleep, ended };
 }
 
-/** False when somebody asked for it, or something else became of it, since the row was read. */
+/** Returns false when somebody asked for it, or its row changed, since the row was read. */
 async function sleepPreview(ports: Ports, row: PreviewRow, reason: string): Promise<boolean> {
   const { buildId, jobKey, requestedAt, status } = row;
   const [asleep] = await ports.store.previews.update(
@@ -56,17 +53,14 @@ export async function sleepPreviewsOf(ports: Ports, projectId: string, reason: s
   for (const row of await shownPreviews(ports, projectId)) await sleepPreview(ports, row, reason);
 }
 
-/**
- * Makes room by putting the preview to sleep that nobody has asked for the longest; false when
- * there is none.
- */
+/** Makes room by putting the longest unused preview to sleep; false when there is none. */
 export async function evictPreview(ports: Ports): Promise<boolean> {
   for (const row of await ports.store.previews.list({ status: "ready" }, { by: "requestedAt" }))
     if (await sleepPreview(ports, row, "its room was needed")) return true;
   return false;
 }
 
-/** Where nothing keeps a volume to its limit, a preview above it is ended. */
+/** Ends a preview above its volume limit where nothing else enforces it. */
 async function endOversized(ports: Ports, { buildId, jobKey }: PreviewRow): Promise<boolean> {
   const build = await ports.store.builds.get({ id: buildId });
   const driver = ports.driver(build.sandboxDriver);
@@ -80,7 +74,7 @@ async function endOversized(ports: Ports, { buildId, jobKey }: PreviewRow): Prom
   return dead !== undefined;
 }
 
-/** Asks for a sleeping preview to be started; safe to call by many at once. */
+/** Requests the start of a sleeping preview; safe for many callers at once. */
 export async function wakePreview(ports: Ports, buildId: string): Promise<void> {
   const ids = { jobKey: `preview-${buildId}-${ports.ids("job")}`, sandboxId: ports.ids("sandbox") };
   await ports.store.transaction("preview-wake", async (transaction) => {
@@ -91,7 +85,7 @@ export async function wakePreview(ports: Ports, buildId: string): Promise<void> 
     );
     if (row === undefined) return;
     const { waveNumber, sha } = row;
-    // The job's key is new, so this event's id is new as well (W13).
+    // The job's key is new, so this event's id is too (W13).
     await emitFor(transaction, build, "agent/preview.deploy", ids.jobKey, 0, { waveNumber, sha });
   });
 }

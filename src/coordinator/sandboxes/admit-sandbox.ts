@@ -10,22 +10,22 @@ import { bootSubject, presentStates, tellSandbox } from "./sandbox-events.ts";
 import { mebibytes } from "./volume-limit.ts";
 import { forgetGone } from "./watch-sandboxes.ts";
 
-// Whether one more sandbox may run is decided in the transaction that says it is to run, under the
-// tenant's row and one lock for the machine: a row counts from the moment it is admitted, not from
-// when its container is seen.
+// The decision whether one more sandbox may run is made in the transaction that records it, under
+// the tenant's row and one lock for the machine. A row counts from its admission, not from when its
+// container appears.
 
-/** What a sandbox takes of memory before its agents have shown how much they need. */
+/** The memory that a sandbox counts for before its agents have shown how much they need. */
 const startBytes = 256 * 1024 ** 2;
-/** So long after its start what a sandbox takes does not show in the machine's figures yet. */
+/** For this long after its start, a sandbox's use does not show in the machine's figures. */
 const settlingMs = 20_000;
 const retryAfterMs = 10_000;
 /**
- * Whoever still waits has asked within this time, also where many tries have made the pauses
+ * A build that still waits has asked within this time, even when many tries have made its pauses
  * longer.
  */
 const longestPauseMs = 120_000;
 
-/** Why no further sandbox may run, in words, and whose idle sandboxes hold the room it lacks. */
+/** Why no further sandbox may run, in words, and whose idle sandboxes hold the missing room. */
 interface Shortage {
   readonly full: string;
   readonly idleOf: "tenant" | "machine" | null;
@@ -34,13 +34,13 @@ interface Shortage {
 type Admission = { readonly row: SandboxRow } | Shortage;
 
 /**
- * Writes down that the project's sandbox is to run, before anything is made (W9). Idle sandboxes of
- * other projects give way, the one idle longest first. Fails with `capacity`, retryable, when its
- * tenant or the machine has no room even so; the reason stands in its row.
+ * Records that the project's sandbox is to run, before anything is made (W9). Idle sandboxes of
+ * other projects give way, the longest idle first. Fails with `capacity`, retryable, when the
+ * tenant or the machine still has no room; the row holds the reason.
  */
 export async function admitSandbox(ports: Ports, build: BuildRow): Promise<SandboxRow> {
   let admission = await admit(ports, build);
-  // What was killed with whoever looked after it counts until somebody looks: that is now.
+  // A sandbox that was killed with its watcher counts until somebody looks, so look now.
   if ("full" in admission && (await forgetGone(ports, build.projectId))) admission = await admit(ports, build);
   // A preview starts again with its next request, so builds go first.
   while ("full" in admission && whyNoRoom(ports, await ports.machine.room()) !== null && (await evictPreview(ports)))
@@ -54,7 +54,9 @@ export async function admitSandbox(ports: Ports, build: BuildRow): Promise<Sandb
   });
 }
 
-/** One at a time: a project that finds the room another one has made stops nothing more. */
+/**
+ * One project at a time, so that a project that finds the room made by another stops nothing more.
+ */
 async function admitInsteadOfIdle(ports: Ports, build: BuildRow): Promise<Admission> {
   const admission = await ports.store.alone(
     "room for sandboxes",
@@ -94,7 +96,7 @@ async function decide(
     limits: ports.sandboxPolicy.limits,
     checkedAt: now,
   };
-  // A build that waits for room stands still by its own will: nobody need ask on for it.
+  // A build that waits for room stands still on purpose, so nobody needs to wake it.
   if (full !== null) await transaction.builds.update({ id: build.id, status: sandboxBuildStatuses }, { movedAt: now });
   if (before !== null) {
     const [row] = await transaction.sandboxes.update({ id: before.id }, { ...wanted, usedAt: now });
@@ -112,7 +114,7 @@ async function decide(
   return shortage ?? { row };
 }
 
-/** The project's sandbox of this driver; one of another driver gives its place up. */
+/** Returns the project's sandbox of this driver; one of another driver is removed. */
 async function presentSandbox(
   transaction: StoreTransaction,
   ports: Ports,
@@ -131,7 +133,7 @@ async function presentSandbox(
   return null;
 }
 
-/** What keeps one more sandbox from running; null when nothing does. */
+/** Returns what keeps one more sandbox from running; null when nothing does. */
 async function findShortage(
   transaction: StoreTransaction,
   ports: Ports,
@@ -148,7 +150,7 @@ async function findShortage(
     memoryShortage(ports, others, room) ??
     diskShortage(ports, room);
   if (shortage === null) return first === null ? null : { full: first, idleOf: null };
-  // What a stop would free goes to the build that has waited longer, which asks for it itself.
+  // The room that a stop frees goes to the build that has waited longer, which asks for it itself.
   return first === null ? shortage : { ...shortage, idleOf: null };
 }
 
@@ -163,7 +165,10 @@ async function tenantShortage(
   return { full: `${count} of this tenant's sandboxes run, of at most ${most}`, idleOf: "tenant" };
 }
 
-/** Only sandboxes at work, or about to be, count against the processors: an idle one uses none. */
+/**
+ * Only sandboxes at work, or about to be, count against the processors, because an idle one uses
+ * none.
+ */
 async function processorShortage(
   transaction: StoreTransaction,
   { processors, sandboxPolicy: { limits, cpuOvercommit } }: Ports,
@@ -179,8 +184,8 @@ async function processorShortage(
 }
 
 /**
- * Builds of a tenant get what becomes free in the order in which they were asked for. One that asks
- * no more, whatever became of it, holds nobody up.
+ * Returns the first build in the queue. Builds of a tenant get room in the order in which they
+ * asked, and a build that stopped asking holds up nobody.
  */
 async function whoIsFirst(
   transaction: StoreTransaction,
@@ -199,7 +204,7 @@ async function whoIsFirst(
   return first === undefined ? null : `build ${first.id} has waited for it longer`;
 }
 
-/** Why the machine has no room for one more sandbox, in words; null when it has. */
+/** Returns why the machine has no room for one more sandbox; null when it has room. */
 export const whyNoRoom = (ports: Ports, room: MachineRoom): string | null =>
   (memoryShortage(ports, [], room) ?? diskShortage(ports, room))?.full ?? null;
 
@@ -213,7 +218,7 @@ function memoryShortage(ports: Ports, others: readonly SandboxRow[], room: Machi
   return { full, idleOf: "machine" };
 }
 
-/** No stop makes room on the disk: a stopped sandbox keeps its volume. */
+/** Stopping frees no disk, because a stopped sandbox keeps its volume. */
 function diskShortage(ports: Ports, { diskBytes }: MachineRoom): Shortage | null {
   const { reserveDiskBytes } = ports.sandboxPolicy;
   if (diskBytes >= reserveDiskBytes) return null;

@@ -4,8 +4,8 @@ import type { Ports } from "../port.ts";
 import { bootSubject, presentStates, tellSandbox } from "./sandbox-events.ts";
 
 /**
- * Writes down which boot of the sandbox runs, and tells of its start; of an earlier boot that was
- * replaced, its end.
+ * Records which boot of the sandbox runs, and reports its start and the end of the boot it
+ * replaced.
  */
 export async function recordBoot(
   ports: Ports,
@@ -20,8 +20,8 @@ export async function recordBoot(
       { id: row.id, bootId: row.bootId, state: presentStates },
       { ...running, stoppedAt: null, reason: null },
     );
-    if (before === null || started === undefined) return; // another has written it down
-    // As it is now: a look that came between has told of its loss.
+    if (before === null || started === undefined) return; // Another process has recorded it.
+    // Read again, because a check in between may have reported its loss.
     if (before.state === "running" && before.bootId !== bootId) {
       const subject = bootSubject(before);
       await tellSandbox(transaction, before, { name: "sandbox/stopped", subject, facts: { reason: "replaced" } });
@@ -31,15 +31,15 @@ export async function recordBoot(
 }
 
 /**
- * Makes the row of one that was to be started say what came of it, when whoever was to do it is at
- * it no more. Under its lock. False when there is nothing to mend.
+ * Updates the row of a sandbox whose start was intended, after its starter crashed. The caller
+ * holds its lock. Returns false when there is nothing to fix.
  */
 export async function settleIntent(ports: Ports, row: SandboxRow): Promise<boolean> {
   const present = await ports.store.sandboxes.find({ id: row.id, state: "wanted", checkedAt: row.checkedAt });
   if (present === null) return false;
   const found = await ports.driver(row.driver).find(row.projectId);
   if (found !== null) {
-    // Whoever started it died before he could write it down.
+    // The process that started it crashed before recording it.
     await recordBoot(ports, present, found);
     return true;
   }

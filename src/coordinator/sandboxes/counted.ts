@@ -1,9 +1,6 @@
 import { pipeline, type Readable, Transform } from "node:stream";
 
-/**
- * The same bytes, whose number so far is told; what breaks or ends one of the two does so with the
- * other.
- */
+/** Passes bytes through and counts them. An error or the end of either stream reaches the other. */
 export function counted(stream: Readable, onBytes: (bytes: number) => void): Readable {
   let bytes = 0;
   const counting = new Transform({
@@ -13,6 +10,6 @@ export function counted(stream: Readable, onBytes: (bytes: number) => void): Rea
       done(null, chunk);
     },
   });
-  pipeline(stream, counting, () => undefined); // told to whoever reads on
+  pipeline(stream, counting, () => undefined); // The reader of `counting` gets the error.
   return counting;
 }

@@ -5,20 +5,20 @@ import type { Ports } from "../port.ts";
 import { noteLoss } from "./lose-sandbox.ts";
 import { withSandboxAlone } from "./sandbox-events.ts";
 
-// A guest that answers what is not of the protocol is broken, or no longer ours. Nothing it says is
-// asked for again: the next use of the sandbox starts it anew, and what ran in it is lost (W4).
-// Each process remembers the boots it caught.
+// A guest that violates the protocol is broken, or no longer ours, so we trust none of its answers.
+// The next use of the sandbox restarts it, and its running jobs are lost (W4). Each process
+// remembers the boots that it caught.
 
-/** The answers that gave a boot away, by its id. */
+/** The violations by boot id. */
 const caught = new Map<string, string>();
 
-/** Why what this boot's guest says is not believed any more; null: it is. */
+/** Returns why this boot's guest is not trusted; null when it is. */
 export const distrustOf = (bootId: string | null): string | null =>
   bootId === null ? null : (caught.get(bootId) ?? null);
 
 const distrust = (bootId: string, why: string): Map<string, string> => caught.set(bootId, why);
 
-/** The same endpoint; an answer of its guest that is not of the protocol is remembered. */
+/** Wraps an endpoint so that a violation of the protocol by its guest is remembered. */
 export function watchedEndpoint(endpoint: SandboxEndpoint): SandboxEndpoint {
   const note = (error: unknown): never => {
     if (error instanceof WavesmithError && error.code === "guest-protocol") distrust(endpoint.bootId, error.message);
@@ -38,8 +38,8 @@ export function watchedEndpoint(endpoint: SandboxEndpoint): SandboxEndpoint {
 }
 
 /**
- * Ends a running sandbox whose guest is not believed, and writes that down. Its volume stays. Under
- * its lock.
+ * Ends a running sandbox whose guest is not trusted, and records that. Its volume stays. The caller
+ * holds its lock.
  */
 export async function endDistrusted(ports: Ports, row: SandboxRow, why: string): Promise<void> {
   ports.log.warn(`sandbox ${row.id} is replaced: ${why}`);
@@ -48,7 +48,7 @@ export async function endDistrusted(ports: Ports, row: SandboxRow, why: string):
   if (row.bootId !== null) caught.delete(row.bootId);
 }
 
-/** `endDistrusted` for the sandbox in which a job ran, if it still does. */
+/** Calls `endDistrusted` for the sandbox in which a job ran, if it still runs. */
 export const endSandboxOf = (ports: Ports, projectId: string, why: string): Promise<unknown> =>
   withSandboxAlone(ports, projectId, async () => {
     const row = await ports.store.sandboxes.find({ projectId, state: "running" });

@@ -2,12 +2,12 @@ import type { Ports } from "../port.ts";
 import { isDueToEnd } from "./idle-sandboxes.ts";
 import { presentStates } from "./sandbox-events.ts";
 
-/** What comes round by the clock, as the events that ask for it. */
+/** Periodic chores, as the events that request them. */
 export type Chore = "sandbox/check.due" | "sandbox/idle.due" | "sandbox/reconcile.due" | "snapshot/retention.due";
 
 /**
- * Sends the events of the chores that have something to do in this minute, so that nothing runs for
- * nothing, and returns which they are. Safe to do twice in a minute: the ids name it.
+ * Sends the events of the chores that have something to do in this minute, so that none runs for
+ * nothing; returns their names. Safe to call twice in a minute, because the ids name it.
  */
 export async function askForChores(ports: Ports): Promise<Chore[]> {
   const minute = Math.floor(ports.clock.now().getTime() / 60_000);
@@ -25,7 +25,8 @@ async function dueChores(ports: Ports, minute: number): Promise<Chore[]> {
   const chores: [Chore, boolean][] = [
     ["sandbox/check.due", present.some(({ state }) => state === "running")],
     ["sandbox/idle.due", previews.length > 0 || present.some((row) => isDueToEnd(ports, row))],
-    // Once an hour also without any: a driver may have sandboxes that the database has forgotten.
+    // Once an hour even without any, because a driver may have sandboxes that the database has
+    // forgotten.
     ["sandbox/reconcile.due", (minute % 5 === 0 && present.length + previews.length > 0) || isHourly(5)],
     ["snapshot/retention.due", isHourly(17) && (await hasSnapshots(ports))],
   ];

@@ -3,9 +3,8 @@ import type { Ports } from "../port.ts";
 import { failSnapshot, writingLock } from "./snapshots.ts";
 
 /**
- * Removes snapshots that have been kept long enough, fails those whose writer died, and clears
- * bytes away that no row counts on. Bytes that no row knows are not ours to judge. Safe to do twice
- * at once.
+ * Removes expired snapshots, fails those whose writer crashed, and removes bytes that their row
+ * does not count on. Bytes without a row are not ours to judge. Safe to run twice at once.
  */
 export async function expireSnapshots(ports: Ports): Promise<{ expired: string[]; failed: string[] }> {
   const failed = await failAbandoned(ports);
@@ -29,7 +28,7 @@ async function failAbandoned(ports: Ports): Promise<string[]> {
   return failed;
 }
 
-/** Also what a process left that died between the row and the bytes. */
+/** Also removes what a process left that crashed between the row and the bytes. */
 async function clearAway(ports: Ports): Promise<void> {
   const there = await ports.snapshots.list();
   if (there.length === 0) return;

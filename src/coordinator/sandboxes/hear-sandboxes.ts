@@ -3,30 +3,28 @@ import { messageOf } from "../../domain/errors.ts";
 import type { Ports } from "../port.ts";
 import { checkSandboxes } from "./watch-sandboxes.ts";
 
-// H1. What a driver tells is a hint to look, never a fact: the look decides, and the check of every
-// minute finds what was not heard.
-// H2. What happens to many sandboxes in one moment, or often to one, is one look.
+// H1. A driver's report is a hint to look, never a fact. The look decides, and the check of every
+// minute finds what was missed.
+// H2. Many changes in one moment, or several of one sandbox, cause one look.
 
 const settleMs = 250;
 const firstPauseMs = 1_000;
 const longestPauseMs = 60_000;
 
 export interface SandboxHearing {
-  /** Hears of the sandboxes of this driver from now on. Safe to call again. */
+  /** Watches the sandboxes of this driver from now on. Safe to call again. */
   hear(driverName: string): void;
-  /** Over when nothing is watched or looked at any more. */
+  /** Resolves when no watch and no look is left. */
   stop(): Promise<void>;
 }
 
 export interface HearingOptions {
   readonly projectIds: "all" | ReadonlySet<string>;
-  /** Sends what a look has put into the outbox. */
+  /** Sends the events that a look has put into the outbox. */
   readonly flush: () => Promise<void>;
 }
 
-/**
- * Looks at sandboxes of these projects at once when their driver tells that something befell them.
- */
+/** Looks at sandboxes of these projects at once when their driver reports a change. */
 export function hearSandboxes(ports: Ports, { projectIds, flush }: HearingOptions): SandboxHearing {
   const stopping = new AbortController();
   const heard = new Map<string, Promise<void>>();
@@ -68,8 +66,8 @@ export function hearSandboxes(ports: Ports, { projectIds, flush }: HearingOption
 }
 
 /**
- * Until the signal; a watch that ends or fails is begun again, the later the more often it did.
- * Never fails.
+ * Watches until the signal. A watch that ends or fails starts again, with growing pauses. Never
+ * fails.
  */
 async function listen(
   ports: Ports,
@@ -87,6 +85,6 @@ async function listen(
       if (messageOf(error) !== trouble) ports.log.warn(`${driverName} sandboxes are not watched: ${messageOf(error)}`);
       trouble = messageOf(error);
     }
-    await delay(pauseMs, undefined, { signal, ref: false }).catch(() => undefined); // It is to stop.
+    await delay(pauseMs, undefined, { signal, ref: false }).catch(() => undefined); // The signal came.
   }
 }

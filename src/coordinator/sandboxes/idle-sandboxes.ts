@@ -7,17 +7,17 @@ import { presentStates, withSandboxAlone, withVolumeAlone } from "./sandbox-even
 import { takeSnapshotAlone } from "./snapshots.ts";
 import { finishRemoval, finishStop } from "./stop-sandbox.ts";
 
-// Stopping what nobody uses. Never while an agent or a command is alive: jobs of the database, jobs
-// of the guest and how long it has been idle are looked at again after the row has lost its word
-// `running` (S1), right before the stop; whoever uses the sandbox from then on waits, and starts it
+// Stops sandboxes that nobody uses, but never while an agent or a command runs. After the row has
+// lost its state `running` (S1), and right before the stop, the database's jobs, the guest's jobs
+// and the idle time are checked again. Whoever uses the sandbox from then on waits, and starts it
 // again.
 
-/** One that has outlived its time is idle when nothing was at work in it for so long. */
+/** A sandbox past its time to live counts as idle after this long without work. */
 const expiredIdleMs = 60_000;
 
 /**
  * A sandbox idle for less is not stopped for another project. More than `touchMs` of sandboxes.ts,
- * so that every use of a sandbox that may be stopped renews `usedAt` and the stop sees it (S1).
+ * so that every use of a stoppable sandbox renews `usedAt` and the stop sees it (S1).
  */
 const idleForRoomMs = 15_000;
 
@@ -27,10 +27,7 @@ interface End {
   readonly idleMs: number;
 }
 
-/**
- * Stops sandboxes that have been idle, and removes those that are older than their time. Safe to do
- * twice at once.
- */
+/** Stops idle sandboxes, and removes those past their time to live. Safe to run twice at once. */
 export async function stopIdleSandboxes(ports: Ports): Promise<{ stopped: string[]; removed: string[] }> {
   const ended = { stopped: [] as string[], removed: [] as string[] };
   for (const row of await ports.store.sandboxes.list({ state: presentStates }, { by: "usedAt" })) {
@@ -43,8 +40,8 @@ export async function stopIdleSandboxes(ports: Ports): Promise<{ stopped: string
 
 /**
  * Stops the sandbox that has been idle longest, of this tenant if one is given, so that another
- * project gets its room. False when none is idle. A project whose build runs keeps its sandbox
- * between two jobs.
+ * project gets its room. Returns false when none is idle. A project whose build runs keeps its
+ * sandbox between two jobs.
  */
 export async function stopLongestIdle(ports: Ports, tenantId: string | null): Promise<boolean> {
   const rows = await ports.store.sandboxes.list({ state: "running" }, { by: "usedAt" });
@@ -61,14 +58,14 @@ export async function stopLongestIdle(ports: Ports, tenantId: string | null): Pr
   return false;
 }
 
-/** The projects among these with a build that runs or a job that has not ended. */
+/** Returns the projects among these with a running build or an unfinished job. */
 export async function projectsAtWork(tables: Tables, projectId: readonly string[]): Promise<ReadonlySet<string>> {
   const builds = await tables.builds.pick({ projectId, status: sandboxBuildStatuses }, ["projectId"]);
   const jobs = await tables.jobs.pick({ projectId, status: "running" }, ["projectId"]);
   return new Set([...builds, ...jobs].map((row) => row.projectId));
 }
 
-/** A sandbox that cannot be ended must not keep the others from it. */
+/** A sandbox that cannot be ended must not hold up the others. */
 async function tryEnd(ports: Ports, row: SandboxRow, end: End): Promise<boolean> {
   return endIdle(ports, row, end).catch((error: unknown) => {
     ports.log.warn(`sandbox ${row.id} could not be ended (${end.reason}): ${messageOf(error)}`);
@@ -76,10 +73,10 @@ async function tryEnd(ports: Ports, row: SandboxRow, end: End): Promise<boolean>
   });
 }
 
-/** Whether, as far as its row tells, it is time to stop or remove it. */
+/** Whether it is time to stop or remove the sandbox, by its row. */
 export const isDueToEnd = (ports: Ports, row: SandboxRow): boolean => dueEnd(ports, row) !== null;
 
-/** What is to become of it, as far as its row tells. */
+/** Returns whether to stop or remove the sandbox, by its row. */
 function dueEnd(ports: Ports, row: SandboxRow): End | null {
   const { idleMs, ttlMs } = ports.sandboxPolicy;
   const now = ports.clock.now().getTime();
@@ -105,7 +102,9 @@ async function endIdle(ports: Ports, row: SandboxRow, end: End): Promise<boolean
   return done === true;
 }
 
-/** A snapshot that cannot be taken keeps no sandbox running for ever: its volume stays anyway. */
+/**
+ * Takes a snapshot. A failure does not keep the sandbox running, because its volume stays anyway.
+ */
 async function snapshotFirst(ports: Ports, row: SandboxRow): Promise<void> {
   await takeSnapshotAlone(ports, row, { reason: "idle" }).catch((error: unknown) =>
     ports.log.warn(`no snapshot was taken of sandbox ${row.id} before its idle stop: ${messageOf(error)}`),
@@ -113,13 +112,13 @@ async function snapshotFirst(ports: Ports, row: SandboxRow): Promise<void> {
 }
 
 async function endAlone(ports: Ports, row: SandboxRow, end: End): Promise<boolean> {
-  if (!(await takeWord(ports, row, end))) return false;
+  if (!(await takeRunningState(ports, row, end))) return false;
   let isBusy = true;
   try {
     isBusy = await isAtWork(ports, row, end.idleMs);
   } finally {
-    // Also when it does not answer: that is for whoever looks after its health.
-    if (isBusy) await giveWordBack(ports, row);
+    // An unanswering sandbox is left to the health check.
+    if (isBusy) await restoreRunningState(ports, row);
   }
   if (isBusy) return false;
   if (end.kind === "stop") await finishStop(ports, row, end.reason);
@@ -128,10 +127,10 @@ async function endAlone(ports: Ports, row: SandboxRow, end: End): Promise<boolea
 }
 
 /**
- * Takes the word `running` away if nobody used it since it was looked at, and nothing is at work by
- * the database.
+ * Takes the state `running` away if nobody used the sandbox since it was read, and the database
+ * shows no work.
  */
-async function takeWord(ports: Ports, row: SandboxRow, { reason, idleMs }: End): Promise<boolean> {
+async function takeRunningState(ports: Ports, row: SandboxRow, { reason, idleMs }: End): Promise<boolean> {
   return ports.store.transaction("sandbox-idle", async (transaction) => {
     await transaction.lockProject(row.projectId);
     if (await hasJobs(transaction, ports, row, idleMs)) return false;
@@ -143,13 +142,13 @@ async function takeWord(ports: Ports, row: SandboxRow, { reason, idleMs }: End):
   });
 }
 
-async function giveWordBack(ports: Ports, { id, bootId, state, reason }: SandboxRow): Promise<void> {
+async function restoreRunningState(ports: Ports, { id, bootId, state, reason }: SandboxRow): Promise<void> {
   await ports.store.sandboxes.update({ id, bootId, state: "stopped" }, { state, reason });
 }
 
 /**
- * A job that was intended and never started does not count for ever: whoever was to start it may
- * have died.
+ * A job that was intended and never started stops counting after a time, because its starter may
+ * have crashed.
  */
 async function hasJobs(tables: Tables, ports: Ports, { projectId }: SandboxRow, idleMs: number): Promise<boolean> {
   const jobs = await tables.jobs.list({
@@ -162,8 +161,8 @@ async function hasJobs(tables: Tables, ports: Ports, { projectId }: SandboxRow, 
 }
 
 /**
- * Whether anything is at work in it now, or was less than its limit ago. Fails when it runs and
- * does not answer.
+ * Whether anything works in the sandbox now, or did within its limit. Fails when it runs and does
+ * not answer.
  */
 async function isAtWork(ports: Ports, row: SandboxRow, limitMs: number): Promise<boolean> {
   if (await hasJobs(ports.store, ports, row, limitMs)) return true;
@@ -171,7 +170,7 @@ async function isAtWork(ports: Ports, row: SandboxRow, limitMs: number): Promise
   return health !== null && (health.activeJobs > 0 || health.idleMs < limitMs);
 }
 
-/** Null when it does not run: there is nothing at work then. */
+/** Returns null when the sandbox does not run, so nothing works in it. */
 async function healthOf(ports: Ports, row: SandboxRow): Promise<GuestHealth | null> {
   const endpoint = await ports.driver(row.driver).find(row.projectId);
   return endpoint === null ? null : endpoint.guest.health();

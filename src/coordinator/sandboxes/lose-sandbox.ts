@@ -2,7 +2,7 @@ import type { SandboxRow } from "../../store/port.ts";
 import type { Ports } from "../port.ts";
 import { bootSubject, tellSandbox } from "./sandbox-events.ts";
 
-/** Why a sandbox that ran is not there any more, as far as its driver can tell. */
+/** Returns why a sandbox is gone, as far as its driver knows. */
 export async function whyGone(ports: Ports, row: SandboxRow): Promise<string> {
   const info = (await ports.driver(row.driver).list()).find(({ projectId }) => projectId === row.projectId);
   if (info === undefined || info.state === "removed") return "removed";
@@ -11,7 +11,7 @@ export async function whyGone(ports: Ports, row: SandboxRow): Promise<string> {
 }
 
 /**
- * Writes down that a boot of a sandbox ended without our doing, and tells of it. False when another
+ * Records and reports that a boot of a sandbox ended by itself. Returns false when another process
  * was quicker.
  */
 export async function noteLoss(ports: Ports, row: SandboxRow, reason: string): Promise<boolean> {

@@ -8,31 +8,30 @@ import { recordBoot, settleIntent } from "./boot-sandbox.ts";
 import { presentStates, withSandboxAlone } from "./sandbox-events.ts";
 import { finishStop } from "./stop-sandbox.ts";
 
-// R1. Drivers list what carries the mark of this installation alone, so nothing else is ever
-// touched. Volumes are never removed here, but those of previews, which hold nothing to keep.
-// R2. What the two sides say differently may be what somebody is about to make the same: it has to
-// have been so for a grace period, and is looked at again under the project's lock. One process
-// reconciles at a time.
+// R1. Drivers list only what carries this installation's mark, so nothing else is ever touched.
+// Only the volumes of previews are removed here, because they hold nothing to keep.
+// R2. A difference may be a change in progress, so it must last for a grace period and is checked
+// again under the project's lock. One process reconciles at a time.
 
 const graceMs = 10 * 60_000;
-/** A build that waits for room asks for it at least this often. */
+/** A build that waits for room asks at least this often. */
 const askedMs = 15 * 60_000;
 
 export interface SandboxReconciler {
-  /** Makes database and drivers agree. Null when another process is at it. */
+  /** Makes the database and the drivers agree. Null when another process is doing so. */
   reconcile(): Promise<Reconciled | null>;
 }
 
 interface Reconciled {
-  /** Sandboxes that ran although they were to be stopped, or that nobody knows of any more. */
+  /** Sandboxes that should have been stopped, or that no row knows. */
   readonly ended: string[];
-  /** Rows that said other than what is so. */
+  /** Rows that were wrong. */
   readonly mended: string[];
 }
 
 /**
- * `driverNames`: those to look at besides the ones that the database names. It remembers what it
- * saw, for the grace period.
+ * Creates the reconciler. `driverNames` are drivers to check besides those in the database. It
+ * remembers what it saw, for the grace period.
  */
 export function createSandboxReconciler(ports: Ports, driverNames: readonly string[]): SandboxReconciler {
   const strangersSince = new Map<string, number>();
@@ -65,7 +64,7 @@ async function reconcileDriver(
   const { done } = comparison;
   const own = rows.filter((row) => row.driver === driver.name);
   const present = own.filter((row) => presentStates.includes(row.state));
-  if (own.length === 0 && (await driver.check()).length > 0) return; // nothing of it can be here
+  if (own.length === 0 && (await driver.check()).length > 0) return; // A driver that does not work here has no sandboxes here.
   const infos = await driver.list();
   for (const row of present) {
     const info = infos.find((one) => one.sandboxId === row.id) ?? null;
@@ -78,7 +77,7 @@ async function reconcileDriver(
     if (info.sandboxId === null || isPreviewPlace(info.projectId) || present.some((row) => row.id === info.sandboxId))
       continue;
     const row = known.get(info.sandboxId) ?? null;
-    if (row !== null && row.driver !== driver.name && presentStates.includes(row.state)) continue; // its own driver's
+    if (row !== null && row.driver !== driver.name && presentStates.includes(row.state)) continue; // Its own driver handles it.
     if (isOver(ports, since(ports, info, row, comparison)) && (await endStranger(ports, driver, info)))
       done.ended.push(info.sandboxId);
   }
@@ -86,10 +85,7 @@ async function reconcileDriver(
 
 const isOver = (ports: Ports, from: number, ms = graceMs): boolean => ports.clock.now().getTime() - from >= ms;
 
-/**
- * A row that says other than what is so, and stays so: intents nobody acted on, and builds that
- * wait no more.
- */
+/** Fixes a row that stays wrong: an intent nobody acted on, or a build that stopped waiting. */
 async function reconcileRow(ports: Ports, row: SandboxRow): Promise<boolean> {
   if (row.state !== "wanted") return false;
   const waits = row.reason !== null;
@@ -98,7 +94,7 @@ async function reconcileRow(ports: Ports, row: SandboxRow): Promise<boolean> {
   return mended === true;
 }
 
-/** A sandbox that runs although its row says that it is stopped. */
+/** Ends a sandbox that runs although its row says `stopped`. */
 async function endLeftRunning(ports: Ports, row: SandboxRow, info: SandboxInfo | null): Promise<boolean> {
   const isUnconfirmed = row.state === "stopped" && row.stoppedAt === null && row.bootId !== null;
   if (!isUnconfirmed && (info?.state !== "running" || !["stopped", "lost"].includes(row.state))) return false;
@@ -108,8 +104,8 @@ async function endLeftRunning(ports: Ports, row: SandboxRow, info: SandboxInfo |
 }
 
 /**
- * One in which something is at work is taken back instead: that it is used counts for more than
- * what a row says.
+ * Ends the sandbox, or adopts it when something works in it, because use counts for more than a
+ * row.
  */
 async function endOrAdopt(ports: Ports, row: SandboxRow): Promise<boolean> {
   const { id, state, bootId } = row;
@@ -124,7 +120,7 @@ async function endOrAdopt(ports: Ports, row: SandboxRow): Promise<boolean> {
   return true;
 }
 
-/** Since when nobody counts on it, as far as is known. */
+/** Returns since when no row counts on it, as far as known. */
 function since(ports: Ports, info: SandboxInfo, row: SandboxRow | null, { strangersSince }: Comparison): number {
   const now = ports.clock.now().getTime();
   const known = row?.removedAt?.getTime() ?? (info.startedAt === null ? null : Date.parse(info.startedAt));
@@ -134,7 +130,7 @@ function since(ports: Ports, info: SandboxInfo, row: SandboxRow | null, { strang
   return seen;
 }
 
-/** Ends a sandbox that no row counts on, unless another of its project has its place by now. */
+/** Ends a sandbox that no row counts on, unless another of its project has replaced it. */
 async function endStranger(
   ports: Ports,
   driver: SandboxDriver,

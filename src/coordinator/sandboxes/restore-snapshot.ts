@@ -7,16 +7,14 @@ import { counted } from "./counted.ts";
 import { bootSubject, presentStates, tellSandbox, withSandboxAlone, withVolumeAlone } from "./sandbox-events.ts";
 
 export interface RestoreOptions {
-  /**
-   * Told how many bytes of the archive have been read, first to check them, then to unpack them.
-   */
+  /** Gets the number of bytes read so far, first for the check, then for unpacking. */
   readonly onProgress?: (what: "checking" | "unpacking", bytes: number) => void;
 }
 
 /**
- * Puts a kept snapshot in place of its project's volume; the sandbox is stopped then, and its next
- * use starts it. Fails with `conflict` while a build or a job is at work, and with `archive` when
- * the bytes are not those that were kept; whatever fails changes nothing.
+ * Replaces the project's volume with a kept snapshot. The sandbox stops, and its next use starts
+ * it. Fails with `conflict` while a build or a job is at work, and with `archive` when the checksum
+ * differs; a failure changes nothing.
  */
 export async function restoreSnapshot(
   ports: Ports,
@@ -27,7 +25,7 @@ export async function restoreSnapshot(
   const { projectId } = snapshot;
   await refuseWhileBuilding(ports.store, projectId);
   const checked = counted(await open(ports, snapshot), (bytes) => options.onProgress?.("checking", bytes));
-  for await (const _ of checked); // fails at its end when it is not what was kept
+  for await (const _ of checked); // Fails at the end when the checksum differs.
   await withVolumeAlone(ports, projectId, () =>
     withSandboxAlone(ports, projectId, () => restoreAlone(ports, snapshot, options)),
   );
@@ -35,7 +33,7 @@ export async function restoreSnapshot(
 
 const notKept = ({ id, state }: SnapshotRow): WavesmithError =>
   new WavesmithError("not-found", `snapshot ${id} is ${state}: there is nothing to restore of it`, {
-    remedy: "take one that is kept: wavesmith sandbox snapshot --list",
+    remedy: "use one that is kept: wavesmith sandbox snapshot --list",
   });
 
 const open = (ports: Ports, { id, format, sha256 }: SnapshotRow): Promise<Readable> =>
@@ -46,7 +44,7 @@ async function restoreAlone(ports: Ports, snapshot: SnapshotRow, { onProgress }:
   try {
     await refuseAtWork(ports, row);
     const archive = counted(await open(ports, snapshot), (bytes) => onProgress?.("unpacking", bytes));
-    // Its next start is under the limits of today.
+    // Its next start has today's limits.
     const how = { format: snapshot.format, maxBytes: ports.sandboxPolicy.limits.diskBytes };
     await ports.driver(row.driver).restore(snapshot.projectId, archive, how);
   } catch (error) {
@@ -56,10 +54,7 @@ async function restoreAlone(ports: Ports, snapshot: SnapshotRow, { onProgress }:
   await tellRestored(ports, snapshot, row);
 }
 
-/**
- * The project's sandbox as it was, or the last one it had; nobody takes it for a running one from
- * now on (S1).
- */
+/** Returns the project's current or last sandbox; from now on no row calls it running (S1). */
 async function takeWord(ports: Ports, snapshot: SnapshotRow): Promise<SandboxRow> {
   return ports.store.transaction("sandbox-restore", async (transaction) => {
     await transaction.lockProject(snapshot.projectId);
@@ -93,7 +88,7 @@ async function refuseAtWork(ports: Ports, row: SandboxRow): Promise<void> {
   );
 }
 
-/** The row says again what is so. */
+/** Corrects the row. */
 async function giveWordBack(ports: Ports, row: SandboxRow): Promise<void> {
   if (row.state !== "running") return;
   const { id, bootId, reason } = row;
@@ -120,7 +115,7 @@ async function confirmStop(transaction: StoreTransaction, ports: Ports, row: San
 async function tellRestored(ports: Ports, { id: snapshotId }: SnapshotRow, row: SandboxRow): Promise<void> {
   await ports.store.transaction("sandbox-restored", async (transaction) => {
     if (row.state === "running") await confirmStop(transaction, ports, row);
-    // The same snapshot may be restored again and again.
+    // The same snapshot may be restored repeatedly.
     const subject = `${row.id}/${snapshotId}/${ports.clock.now().getTime()}`;
     await tellSandbox(transaction, row, { name: "sandbox/restored", subject, facts: { snapshotId } });
   });

@@ -5,19 +5,17 @@ import type { SandboxRow, StoreTransaction } from "../../store/port.ts";
 import { eventId } from "../names.ts";
 import type { Ports } from "../port.ts";
 
-/** The states of a project's one sandbox; those that were removed stay for the record. */
+/** The states of a project's one sandbox; removed ones stay for the record. */
 export const presentStates: readonly SandboxState[] = ["wanted", "running", "stopped", "lost"];
 
 type SandboxEventName = `sandbox/${"created" | "started" | "stopped" | "lost" | "restored"}`;
 /** What `tellSandbox` adds to the data of every event of a sandbox. */
 type SandboxBase = EventData<"sandbox/created">;
 
-/** What an event of one boot of a sandbox is about: each boot starts once and ends once (W13). */
+/** The subject of an event about one boot: each boot starts once and ends once (W13). */
 export const bootSubject = ({ id, bootId }: Pick<SandboxRow, "id" | "bootId">): string => `${id}/${bootId}`;
 
-/**
- * Tells of a sandbox; its data name the build that is under way in its project, if there is one.
- */
+/** Emits an event about a sandbox, with the project's current build if there is one. */
 export async function tellSandbox<Name extends SandboxEventName>(
   transaction: StoreTransaction,
   sandbox: SandboxRow,
@@ -43,8 +41,8 @@ export async function tellSandbox<Name extends SandboxEventName>(
 }
 
 /**
- * Does `work` while nobody else starts, stops or replaces the sandbox of this project; without
- * `wait` null, and nothing done, when somebody does just now.
+ * Runs `work` while nobody else starts, stops or replaces this project's sandbox. Without `wait` it
+ * returns null and does nothing when somebody does.
  */
 export const withSandboxAlone = <Result>(
   ports: Pick<Ports, "store">,
@@ -54,8 +52,8 @@ export const withSandboxAlone = <Result>(
 ): Promise<Result | null> => ports.store.alone(`sandbox ${projectId}`, work, { wait });
 
 /**
- * The same for its volume as a whole: packing and replacing it. Taken before the sandbox's, never
- * inside it.
+ * The same lock for the whole volume, for packing and replacing it. Take it before the sandbox's
+ * lock, never inside.
  */
 export const withVolumeAlone = <Result>(
   ports: Pick<Ports, "store">,

@@ -9,40 +9,39 @@ import { noteLoss, whyGone } from "./lose-sandbox.ts";
 import { networkPolicyOf } from "./network-policy.ts";
 import { presentStates, withSandboxAlone } from "./sandbox-events.ts";
 
-// S1. A row says `running` from before its sandbox is given to anybody until the commit in which
-// somebody decides to stop it. Whoever stops one first takes that word away, on the condition that
-// its `usedAt` is the one he judged by; whoever uses one renews `usedAt` on the condition that the
-// word still stands. So of a use and a stop that meet, one sees the other: the stop does not come
-// to pass, or the use finds no word and starts the sandbox again.
+// S1. A row says `running` from before anybody gets its sandbox until the commit that decides to
+// stop it. A stop first takes that state away, provided that `usedAt` has not changed. A use renews
+// `usedAt`, provided that the state is still `running`. So when a use and a stop meet, one of them
+// sees the other: either the stop gives up, or the use starts the sandbox again.
 // S2. Starting, stopping, removing and replacing happen under a lock of the project, so that a
-// start waits for a stop that is under way.
+// start waits for a stop in progress.
 
-/** So old a use has to be to be written down again: most steps then write nothing. */
+/** The age at which a use is recorded again, so that most steps write nothing. */
 const touchMs = 10_000;
 
 /**
- * The running sandbox of a build's project, started or made if need be; its birth, its losses and
- * returns are events. Fails with `capacity`, retryable, when one would have to be started and there
- * is no room for it.
+ * Returns the running sandbox of a build's project, starting or creating it if need be. Starts,
+ * losses and returns are events. Fails with `capacity`, retryable, when one would have to start and
+ * there is no room.
  */
 export async function ensureSandbox(ports: Ports, build: BuildRow): Promise<SandboxEndpoint> {
   const { projectId, sandboxDriver } = build;
   const row = await ports.store.sandboxes.find({ projectId, state: "running", driver: sandboxDriver });
-  // One of another network is replaced, which is done under the lock (S2).
+  // A sandbox with another network is replaced, under the lock (S2).
   const serves = row !== null && row.network?.mode === networkPolicyOf(build).mode && distrustOf(row.bootId) === null;
   if (serves && (await isThere(ports, row)) && (await use(ports, row))) return taken(ports, build, row);
   const started = await withSandboxAlone(ports, projectId, () => startSandbox(ports, build));
   return started!;
 }
 
-/** Writes down that it is being used; false when somebody has decided to stop it (S1). */
+/** Records the use; returns false when somebody has decided to stop the sandbox (S1). */
 async function use(ports: Ports, { id, bootId, usedAt }: SandboxRow): Promise<boolean> {
   const now = ports.clock.now();
   if (now.getTime() - usedAt.getTime() < touchMs) return true;
   return (await ports.store.sandboxes.update({ id, bootId, state: "running" }, { usedAt: now })).length > 0;
 }
 
-/** Whether what runs is what the row tells of. */
+/** Whether the running sandbox is the one in the row. */
 async function isThere(ports: Ports, row: SandboxRow): Promise<boolean> {
   const found = await driverOf(ports, row).find(row.projectId);
   return found !== null && found.bootId === row.bootId;
@@ -50,7 +49,10 @@ async function isThere(ports: Ports, row: SandboxRow): Promise<boolean> {
 
 const driverOf = (ports: Ports, { driver }: Pick<SandboxRow, "driver">): SandboxDriver => ports.driver(driver);
 
-/** A sandbox that runs, as the build wants it: of another network, say, it is started anew. */
+/**
+ * Returns a running sandbox that fits the build; one with another network, for example, is
+ * restarted.
+ */
 async function taken(ports: Ports, build: BuildRow, row: SandboxRow): Promise<SandboxEndpoint> {
   const endpoint = await ensured(ports, build, row);
   if (endpoint.bootId !== row.bootId) await recordBoot(ports, row, endpoint);
@@ -68,7 +70,7 @@ async function ensured(ports: Ports, build: BuildRow, row: SandboxRow): Promise<
     network: networkPolicyOf(build),
     limits: row.limits ?? ports.sandboxPolicy.limits,
   });
-  // From wherever a build is driven its agents' calls of models are answered.
+  // The process that drives the build answers its agents' model calls.
   ports.models.listen(endpoint.modelSocket, build.projectId);
   return watchedEndpoint(endpoint);
 }

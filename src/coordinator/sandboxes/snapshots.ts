@@ -5,29 +5,29 @@ import type { Ports } from "../port.ts";
 import { counted } from "./counted.ts";
 import { withVolumeAlone } from "./sandbox-events.ts";
 
-// N1. A snapshot's row says `writing` before its first byte is written, and its bytes are written
-// under a lock that ends with the process: whoever gets that lock knows that nobody writes any
-// more, and clears away what was begun.
-// N2. It says `kept` only once every byte is on the disk, with their number and checksum.
+// N1. A snapshot's row says `writing` before its first byte is written. The bytes are written under
+// a lock that ends with the process, so whoever gets the lock knows that nobody writes any more,
+// and removes the rest.
+// N2. The row says `kept` only once every byte is on the disk, with their number and checksum.
 
 export interface SnapshotOptions {
   readonly reason: SnapshotRow["reason"];
-  /** Else the best one its driver has here. */
+  /** Defaults to the best format that the driver has here. */
   readonly format?: ArchiveFormat;
-  /** Told how many bytes of the archive have been written. */
+  /** Gets the number of bytes written so far. */
   readonly onProgress?: (bytes: number) => void;
 }
 
 /**
- * Packs the volume of a sandbox, running or stopped, and keeps it. Waits for another that is being
- * taken of it.
+ * Packs the volume of a running or stopped sandbox and keeps it. Waits for another snapshot in
+ * progress.
  */
 export async function takeSnapshot(ports: Ports, sandbox: SandboxRow, options: SnapshotOptions): Promise<SnapshotRow> {
   const kept = await withVolumeAlone(ports, sandbox.projectId, () => takeSnapshotAlone(ports, sandbox, options));
   return kept!;
 }
 
-/** The same by whoever has its volume alone. */
+/** The same for a caller that holds the volume's lock. */
 export async function takeSnapshotAlone(
   ports: Ports,
   sandbox: SandboxRow,
@@ -41,7 +41,7 @@ export async function takeSnapshotAlone(
   return written!;
 }
 
-/** Held by whoever writes a snapshot (N1). */
+/** The lock for writing a snapshot (N1). */
 export const writingLock = (id: string): string => `snapshot ${id}`;
 
 async function formatOf(ports: Ports, { driver }: SandboxRow, asked?: ArchiveFormat): Promise<ArchiveFormat> {
@@ -86,14 +86,14 @@ async function write(
     return row!;
   } catch (error) {
     await failSnapshot(ports, id, messageOf(error)).catch((failure: unknown) =>
-      // The retention cron clears it away.
+      // The retention cron removes it.
       ports.log.warn(`snapshot ${id} could not be cleared away: ${messageOf(failure)}`),
     );
     throw error;
   }
 }
 
-/** A snapshot that came to nothing: its row says why, and nothing of it is left. */
+/** Records why a snapshot failed, and removes what was written of it. */
 export async function failSnapshot(ports: Ports, id: string, error: string): Promise<void> {
   const failed = { state: "failed", error, endedAt: ports.clock.now() } as const;
   await ports.store.snapshots.update({ id, state: "writing" }, failed);

@@ -3,8 +3,8 @@ import type { Ports } from "../port.ts";
 import { bootSubject, presentStates, tellSandbox, withSandboxAlone, withVolumeAlone } from "./sandbox-events.ts";
 
 /**
- * Stops a project's sandbox and keeps its volume; over when every process of it is gone. Waits for
- * a snapshot that is being taken of it. Safe to call twice.
+ * Stops a project's sandbox and keeps its volume; returns when every process of it is gone. Waits
+ * for a snapshot in progress. Safe to call twice.
  */
 export async function stopSandbox(ports: Ports, sandbox: SandboxRow, reason = "asked"): Promise<void> {
   await withAll(ports, sandbox.projectId, async () => {
@@ -16,8 +16,8 @@ export async function stopSandbox(ports: Ports, sandbox: SandboxRow, reason = "a
 }
 
 /**
- * Removes a project's sandbox, and with `volume` what is on it. The repository outside stays. Safe
- * to call twice.
+ * Removes a project's sandbox, and its volume with `volume`. The repository outside stays. Safe to
+ * call twice.
  */
 export async function removeSandbox(
   ports: Ports,
@@ -35,8 +35,8 @@ async function withAll(ports: Ports, projectId: string, work: () => Promise<void
 }
 
 /**
- * Ends what runs of a sandbox whose row, as it was before, is given and does not say `running` any
- * more; tells of it. Under its lock.
+ * Stops the compute of a sandbox, given the row as it was before it lost `running`, and emits the
+ * event. The caller holds its lock.
  */
 export async function finishStop(ports: Ports, before: SandboxRow, reason: string): Promise<void> {
   await ports.driver(before.driver).stop(before.projectId);
@@ -46,12 +46,12 @@ export async function finishStop(ports: Ports, before: SandboxRow, reason: strin
       { id, bootId, state: "stopped", stoppedAt: null },
       { stoppedAt: ports.clock.now() },
     );
-    // Without it, it had been stopped before.
+    // Otherwise it was stopped already.
     if (stopped !== undefined) await tellStop(transaction, stopped, reason);
   });
 }
 
-/** Removes what there is of a sandbox, then says so in its row. Under its lock. */
+/** Removes the sandbox, then updates its row. The caller holds its lock. */
 export async function finishRemoval(
   ports: Ports,
   row: SandboxRow,
@@ -66,6 +66,6 @@ export async function finishRemoval(
 }
 
 async function tellStop(transaction: StoreTransaction, row: SandboxRow, reason: string): Promise<void> {
-  if (row.bootId === null) return; // it never ran
+  if (row.bootId === null) return; // It never ran.
   await tellSandbox(transaction, row, { name: "sandbox/stopped", subject: bootSubject(row), facts: { reason } });
 }

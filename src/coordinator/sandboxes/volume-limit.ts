@@ -4,24 +4,23 @@ import type { SandboxRow } from "../../store/port.ts";
 import { setupCacheFolder } from "../names.ts";
 import type { Ports } from "../port.ts";
 
-// Where nothing keeps a volume to its limit it is counted while something is at work in its
-// sandbox, and one that is above it has that as the `reason` of its row: people see it, and no job
-// is started until counting says otherwise.
+// Where nothing limits a volume's size, it is counted while its sandbox works. Above the limit, the
+// row's `reason` says so: people see it, and no job starts until a count is below the limit.
 
-/** Counting many small files takes long, and a machine may be busy. */
+/** Counting many small files is slow, and the machine may be busy. */
 const countMs = 20_000;
 const retryAfterMs = 10_000;
 
-/** Volumes that could not be counted are told of once for each boot, by each process. */
+/** Each process reports a volume that cannot be counted once per boot. */
 const toldUncounted = new Set<string>();
 
 /**
- * Counts the volume of a running sandbox when it is due, and writes down whether it is above its
- * limit. Never fails.
+ * Counts the volume of a running sandbox when due, and records whether it is above its limit. Never
+ * fails.
  */
 export async function watchVolume(ports: Ports, row: SandboxRow, health: GuestHealth): Promise<void> {
   const workedAt = ports.clock.now().getTime() - (health.activeJobs > 0 ? 0 : health.idleMs);
-  // What nobody has worked on since the last look has not grown.
+  // A volume without work since the last look has not grown.
   if (row.reason === null && row.checkedAt !== null && workedAt < row.checkedAt.getTime()) return;
   await whyOver(ports, row).catch((error: unknown) =>
     ports.log.warn(`what the volume of sandbox ${row.id} takes is not known: ${messageOf(error)}`),
@@ -30,15 +29,15 @@ export async function watchVolume(ports: Ports, row: SandboxRow, health: GuestHe
 
 /**
  * Fails with `capacity` when the project's volume is above its limit: retryable while other jobs
- * are at work, whose end frees what they have taken, else for good. A job that was started before
- * is let pass, so that starting it is idempotent.
+ * run, because their end frees space, else for good. A job that was already started passes, so that
+ * starting it is idempotent.
  */
 export async function requireVolumeRoom(ports: Ports, projectId: string, jobKey: string): Promise<void> {
   const row = await ports.store.sandboxes.find({ projectId, state: "running" });
   if (row === null || row.reason === null) return;
   const known = await ports.store.jobs.find({ key: jobKey });
   if (known !== null && known.status !== "intended") return;
-  // Somebody may have made room since it was counted last.
+  // Somebody may have freed space since the last count.
   if ((await whyOver(ports, row)) === null) return;
   await dropSetupCache(ports, row);
   const why = await whyOver(ports, row);
@@ -46,7 +45,7 @@ export async function requireVolumeRoom(ports: Ports, projectId: string, jobKey:
   const others = await ports.store.jobs.find({ projectId, status: "running", ownerKind: ["attempt", "gate"] });
   const later = others === null ? {} : { retryable: true, retryAfterMs };
   const { name } = await ports.store.projects.get({ id: projectId });
-  // A name may have anything in it, and this is to be typed as it stands.
+  // The name goes into a command to type, so quote it.
   const word = /^[\w.-]+$/.test(name) ? name : projectId;
   throw new WavesmithError("capacity", `no further job is started in the sandbox of ${name}: ${why}`, {
     ...later,
@@ -56,15 +55,14 @@ export async function requireVolumeRoom(ports: Ports, projectId: string, jobKey:
   });
 }
 
-/** Drops what `setup` left for other trees; they set up again. */
+/** Drops what `setup` left for other trees, which then set up again. */
 async function dropSetupCache(ports: Ports, { driver, projectId }: SandboxRow): Promise<void> {
   const endpoint = await ports.driver(driver).find(projectId);
   await endpoint?.guest.remove(setupCacheFolder, { recursive: true });
 }
 
 /**
- * That its volume is above its limit, in words, as it is now; null when it is not. Says in its row
- * what it finds.
+ * Returns the reason when the volume is above its limit now; null when it is not. Updates the row.
  */
 async function whyOver(ports: Ports, row: SandboxRow): Promise<string | null> {
   const driver = ports.driver(row.driver);
@@ -79,13 +77,13 @@ async function whyOver(ports: Ports, row: SandboxRow): Promise<string | null> {
     { id, bootId, state: "running", reason: row.reason },
     { reason },
   );
-  // Whoever is quicker tells it.
+  // The quicker process reports it.
   if (changed !== undefined && reason !== null && row.reason === null)
     ports.log.warn(`sandbox ${id}: ${reason}; no further job is started in it`);
   return reason;
 }
 
-/** What was found last holds on. */
+/** The last result still holds. */
 function uncounted(ports: Ports, { id, bootId, reason }: SandboxRow): string | null {
   const told = `${id}/${bootId}`;
   if (!toldUncounted.has(told))

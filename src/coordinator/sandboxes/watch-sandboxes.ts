@@ -8,23 +8,20 @@ import { noteLoss, whyGone } from "./lose-sandbox.ts";
 import { withSandboxAlone } from "./sandbox-events.ts";
 import { watchVolume } from "./volume-limit.ts";
 
-// Looking starts nothing. What is found is written down on the condition that it still is of the
-// boot that was looked at, so any number of processes may look at once: the cron, whoever heard of
-// a change, and whoever needs room.
+// Looking starts nothing. A result is recorded only if the row still has the boot that was looked
+// at, so any number of processes may look at once: the cron, one that got a hint, and one that
+// needs room.
 
-/**
- * A guest that does not answer within this, on a machine that is busy, is asked again in a minute.
- */
+/** A guest that does not answer within this, on a busy machine, is asked again in a minute. */
 const answerMs = 25_000;
-/** Silent for so long, a sandbox counts as lost. */
+/** A sandbox that is silent for this long counts as lost. */
 const silentMs = 3 * 60_000;
 const atOnce = 8;
 
 /**
- * Looks at every sandbox that is said to run. One that is gone, or has been silent for minutes, is
- * written down as lost with the reason; of the others when they were last at work and whether their
- * volumes keep to their limits. Safe to do twice at once. With `projectIds` those of these projects
- * alone.
+ * Looks at every sandbox that should run. One that is gone, or silent for minutes, is recorded as
+ * lost with the reason. For the others it records the last work and checks the volume limit. Safe
+ * to run twice at once. `projectIds` restricts it to these projects.
  */
 export async function checkSandboxes(
   ports: Ports,
@@ -36,8 +33,8 @@ export async function checkSandboxes(
 }
 
 /**
- * Looks whether sandboxes of other projects that count as running, or as being started, are there;
- * returns whether any was not. One that does not answer is left to the next check.
+ * Looks for sandboxes of other projects that count as running or starting; returns whether one was
+ * missing. One that does not answer is left to the next check.
  */
 export async function forgetGone(ports: Ports, exceptProjectId: string): Promise<boolean> {
   const rows = await ports.store.sandboxes.list({ state: ["running", "wanted"] });
@@ -49,7 +46,7 @@ export async function forgetGone(ports: Ports, exceptProjectId: string): Promise
 
 async function forgetIfGone(ports: Ports, row: SandboxRow): Promise<boolean> {
   if (row.state === "wanted") {
-    // Who starts one holds its lock until it runs.
+    // A process that starts a sandbox holds its lock until it runs.
     const settled = await withSandboxAlone(ports, row.projectId, () => settleIntent(ports, row), { wait: false });
     return settled === true;
   }
@@ -57,7 +54,7 @@ async function forgetIfGone(ports: Ports, row: SandboxRow): Promise<boolean> {
   return found === null && gone(ports, row);
 }
 
-/** Of how many rows it is so. */
+/** Counts the rows for which it is true. */
 async function countEach(rows: readonly SandboxRow[], look: (row: SandboxRow) => Promise<boolean>): Promise<number> {
   let count = 0;
   for (let at = 0; at < rows.length; at += atOnce) {
@@ -83,7 +80,7 @@ async function checkSandbox(ports: Ports, row: SandboxRow): Promise<boolean> {
   return false;
 }
 
-/** What there is of it, and what its guest says. Fails when that takes too long. */
+/** Returns the sandbox's driver info and its guest's health. Fails when that takes too long. */
 async function look(ports: Ports, row: SandboxRow): Promise<Seen> {
   const endpoint = await findWithin(ports, row);
   if (endpoint === null) return { endpoint, health: null };
@@ -98,7 +95,7 @@ async function within<Result>(asked: Promise<Result>, who: string): Promise<Resu
   const late = delay(answerMs, null, { signal: over.signal, ref: false }).then(() => {
     throw new Error(`${who} does not answer within ${answerMs / 1000} s`);
   });
-  late.catch(() => undefined); // it answered in time
+  late.catch(() => undefined); // It answered in time.
   try {
     return await Promise.race([asked, late]);
   } finally {
@@ -107,8 +104,8 @@ async function within<Result>(asked: Promise<Result>, who: string): Promise<Resu
 }
 
 /**
- * It may be about to be started again, or be stopped, by somebody who has not written it down yet:
- * then it is left to him.
+ * Another process may be restarting or stopping it without having recorded that yet; then leave it
+ * alone.
  */
 async function gone(ports: Ports, row: SandboxRow): Promise<boolean> {
   const noted = await withSandboxAlone(
@@ -130,7 +127,7 @@ async function silent(ports: Ports, row: SandboxRow, why: string): Promise<boole
   return noteLoss(ports, row, `does not answer: ${why}`);
 }
 
-/** Whoever started it again died before he could write it down. */
+/** The process that restarted it crashed before recording it. */
 async function adopt(ports: Ports, row: SandboxRow, endpoint: SandboxEndpoint): Promise<void> {
   if (await noteLoss(ports, row, "ended")) await recordBoot(ports, { ...row, state: "lost" }, endpoint);
 }
@@ -140,7 +137,7 @@ async function remember(ports: Ports, row: SandboxRow, { activeJobs, idleMs }: G
   const workedAt = new Date(now.getTime() - (activeJobs > 0 ? 0 : idleMs));
   const { id, bootId, usedAt } = row;
   await ports.store.sandboxes.update({ id, bootId, state: "running" }, { checkedAt: now });
-  // On the condition that nobody wrote a later use down meanwhile.
+  // Provided that nobody recorded a later use meanwhile.
   if (workedAt > usedAt)
     await ports.store.sandboxes.update({ id, bootId, state: "running", usedAt }, { usedAt: workedAt });
 }

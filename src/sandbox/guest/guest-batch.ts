@@ -1,18 +1,16 @@
-// Small requests that are made at the same moment travel together.
-// B1. Of a batch each call has its own answer or failure, the same as it would have alone.
-// B2. What takes long is never in one with what is quick: a lane each.
+// Small requests of the same moment travel together.
 import { WavesmithError } from "../../domain/errors.ts";
 import type { BatchAnswer, BatchCall } from "../../guest/protocol.ts";
 import { refusalOf } from "./guest-connection.ts";
 
-/** One of a batch's calls. */
+/** One call of a batch. */
 export interface Small<Result> {
-  /** `quick`: asks or makes something small; `tidy`: removes. */
+  /** `quick` reads or makes something small; `tidy` removes. */
   readonly lane: "quick" | "tidy";
   readonly call: BatchCall;
-  /** How it is asked when it is the only one. */
+  /** How to make the call when it is the only one. */
   readonly alone: () => Promise<Result>;
-  /** Reads its value. Throws when that is not of the protocol. */
+  /** Parses the answer. Throws when it violates the protocol. */
   readonly read: (value: unknown) => Result;
 }
 
@@ -26,7 +24,10 @@ interface Waiting {
   readonly reject: (error: unknown) => void;
 }
 
-/** `send` asks for a batch and gives its answers, or null when this guest takes none. */
+/**
+ * Creates the batching of calls. `send` sends a batch and returns its answers, or null when this
+ * guest takes no batches.
+ */
 export function createBatching(
   name: string,
   send: (lane: Small<unknown>["lane"], calls: readonly BatchCall[]) => Promise<readonly BatchAnswer[] | null>,
@@ -53,7 +54,7 @@ export function createBatching(
   return {
     together: <Result>(small: Small<Result>) =>
       new Promise<Result>((resolve, reject) => {
-        // Whoever waits for the same thing as we do has asked by the end of this turn.
+        // Callers that wait for the same event as we do have called by the end of this turn.
         if (lanes[small.lane].length === 0) setImmediate(() => void leave(small.lane));
         lanes[small.lane].push({ small, resolve: resolve as Waiting["resolve"], reject });
       }),

@@ -29,25 +29,25 @@ const deadlineMs = 30_000;
 const streamDeadlineMs = 120_000;
 const answerBytes = 64 * 1024 * 1024;
 const fileBytes = 16 * 1024 * 1024;
-/** Larger ones travel as they are. */
+/** Larger files travel uncompressed. */
 const largestBatchedText = 64 * 1024;
 
 export interface GuestClientOptions {
   /**
-   * How to reach the guest: a byte stream, the path of its unix socket (of any length), or that in
-   * two parts.
+   * How to reach the guest: a byte stream, the path of its unix socket (of any length), or that
+   * path in two parts.
    */
   readonly connect?: Connect | string;
   readonly socketFolder?: string;
-  /** In `socketFolder`; default `guest.sock`. */
+  /** The socket's name in `socketFolder`; default `guest.sock`. */
   readonly socketName?: string;
-  /** The sandbox, for messages; default the socket. */
+  /** The sandbox's name, for messages; default the socket. */
   readonly name?: string;
 }
 
 /**
- * A client of one guest. It keeps connections while it is used and needs no closing: idle ones hold
- * no process up.
+ * Creates a client of one guest. It keeps connections while in use and needs no closing, because
+ * idle ones keep no process alive.
  */
 export function createGuestClient(options: GuestClientOptions): GuestClient {
   const { socketFolder = ".", socketName = "guest.sock" } = options;
@@ -62,7 +62,7 @@ export function createGuestClient(options: GuestClientOptions): GuestClient {
   };
 }
 
-/** Null when the guest, of an earlier version, takes no batches. */
+/** Returns null when the guest is of an earlier version, without batches. */
 async function askTogether(
   connection: GuestConnection,
   lane: "quick" | "tidy",
@@ -178,7 +178,7 @@ function otherCalls(connection: GuestConnection, { together }: Batching): OtherC
       answer(connection, { path: at("health"), deadlineMs: 10_000, ...signalOf({ signal }) }, healthSchema),
     exec: (spec: ExecSpec) => {
       const call = { method: "POST" as const, path: at("exec"), body: JSON.stringify(spec), repeatable: false };
-      // As JSON a byte of output may take six; both streams have their cap.
+      // In JSON, one byte of output may take six; both streams have their cap.
       const maxBytes = 1024 * 1024 + 12 * spec.maxBytes;
       return answer(connection, { ...call, deadlineMs: deadlineMs + spec.timeoutMs }, execResultSchema, maxBytes);
     },
@@ -208,9 +208,7 @@ function at(subject: string, query: Query = {}): string {
   return `/v1/${subject}${text === "" ? "" : `?${text}`}`;
 }
 
-/**
- * Most requests only ask, or may be repeated because of their key, their number or what they say.
- */
+/** Repeats are safe, because most requests only read, or carry a key or a number. */
 function ask(connection: GuestConnection, call: Partial<Call> & { path: string }): Promise<Reply> {
   return connection.call({ method: "GET", deadlineMs, repeatable: true, ...call });
 }
@@ -224,7 +222,7 @@ async function answer<T>(
   return parsed(call, await readReply(await ask(connection, call), maxBytes), schema);
 }
 
-/** An answer's JSON. Fails with `guest-protocol` when it is not what the schema says. */
+/** Parses an answer's JSON. Fails with `guest-protocol` when it violates the schema. */
 function parsed<T>({ method = "GET", path }: Partial<Call> & { path: string }, body: Buffer, schema: z.ZodType<T>): T {
   const what = `${method} ${path.split("?")[0]}`;
   let value: unknown;
@@ -247,7 +245,7 @@ function strange(what: string, cause: unknown): WavesmithError {
   return new WavesmithError("guest-protocol", message, { cause });
 }
 
-/** What there is to read of an answer that says only that it was done. */
+/** The most to read of an answer that only confirms. */
 const nothing = (): void => undefined;
 
 async function done(connection: GuestConnection, call: Partial<Call> & { path: string }): Promise<void> {

@@ -1,5 +1,5 @@
-// Requests to a guest over a byte stream: pooled connections, deadlines, size caps, and every
-// failure as ours.
+// Sends requests to a guest over a byte stream, with pooled connections, deadlines, size caps and
+// translated errors.
 import { Agent, type ClientRequest, request as httpRequest, type IncomingMessage } from "node:http";
 import type { Duplex, Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
@@ -8,7 +8,7 @@ import { errorSchema } from "./guest-schemas.ts";
 
 const errorBodyBytes = 64 * 1024;
 const noReason = "unknown";
-/** Less than this within a minute is no way to answer. */
+/** A reply slower than this per minute fails. */
 const leastBytes = 4_096;
 const leastMs = 60_000;
 const pooledIdleMs = 60_000;
@@ -17,15 +17,15 @@ export type Connect = () => Promise<Duplex>;
 
 export interface Call {
   readonly method: "GET" | "PUT" | "POST" | "DELETE";
-  /** With its query. */
+  /** The path with its query. */
   readonly path: string;
   readonly headers?: Readonly<Record<string, string>>;
   readonly body?: Buffer | string | Readable;
-  /** How long may pass with nothing received or sent. */
+  /** The longest time without a byte in either direction. */
   readonly deadlineMs: number;
   readonly signal?: AbortSignal;
   /**
-   * Doing it twice is as good as once: then a connection that turned out to be closed is no
+   * Whether repeating the call is safe; then a pooled connection that turned out closed is no
    * failure.
    */
   readonly repeatable?: boolean;
@@ -34,20 +34,20 @@ export interface Call {
 export interface Reply {
   readonly status: number;
   readonly headers: IncomingMessage["headers"];
-  /** To be read or destroyed by the caller. */
+  /** The caller reads or destroys it. */
   readonly body: IncomingMessage;
 }
 
 export interface GuestConnection {
-  /** Answers 2xx, and any status in `expected`; every other one is thrown as what it means. */
+  /** Returns replies with 2xx or a status in `expected`; throws every other one, translated. */
   call(call: Call, expected?: readonly number[]): Promise<Reply>;
   upgrade(path: string, deadlineMs: number): Promise<Duplex>;
 }
 
-/** Speaks to the guest at the other end of what `connect` opens. `name` is for messages. */
+/** Creates a connection to the guest at the other end of `connect`. `name` is for messages. */
 export function createGuestConnection(connect: Connect, name: string): GuestConnection {
   const agent = new Agent({ keepAlive: true, timeout: pooledIdleMs });
-  // The type of Node's says "a socket, now"; its code takes one later, too, and any duplex stream.
+  // Node's type wants a socket at once; its code also takes one later, and any duplex stream.
   const open = (_options: unknown, done: (error: Error | null, stream?: Duplex) => void): undefined => {
     connect().then(
       (stream) => done(null, stream),
@@ -58,7 +58,7 @@ export function createGuestConnection(connect: Connect, name: string): GuestConn
 
   const call: GuestConnection["call"] = async (asked, expected = []) => {
     const reply = await send(agent, asked).catch((error: unknown) => {
-      // The caller's own abort is no failure of the guest's.
+      // The caller's own abort is not a failure of the guest.
       throw asked.signal?.aborted === true ? asked.signal.reason : unreachable(name, asked, error);
     });
     const status = reply.statusCode ?? 0;
@@ -109,7 +109,7 @@ async function send(agent: Agent, call: Call): Promise<IncomingMessage> {
     try {
       return await reply;
     } catch (error) {
-      // The guest had closed a pooled connection just when it was used again.
+      // The guest closed a pooled connection just when we used it again.
       const wasStale = request.reusedSocket && (error as NodeJS.ErrnoException).code === "ECONNRESET";
       if (!wasStale || call.repeatable !== true || call.signal?.aborted === true) throw error;
     }
@@ -132,13 +132,13 @@ function begin(agent: Agent, call: Call): { request: ClientRequest; reply: Promi
     request.destroy(new Error(`nothing was heard for ${deadlineMs} ms`));
   };
   request.setTimeout(deadlineMs, late);
-  // Before there is a socket there is no timeout on it.
+  // Without a socket there is no socket timeout yet.
   const connecting = setTimeout(late, deadlineMs);
   request.on("socket", (socket) => {
     if (!socket.connecting) clearTimeout(connecting);
     else socket.once("connect", () => clearTimeout(connecting));
   });
-  // Each byte of a header that drips is something heard.
+  // Every byte of a slow header counts as activity.
   const answering = isStream ? undefined : setTimeout(late, 4 * deadlineMs);
   const reply = new Promise<IncomingMessage>((resolve, reject) => {
     request.on("response", (response) => {
@@ -149,10 +149,10 @@ function begin(agent: Agent, call: Call): { request: ClientRequest; reply: Promi
     request.on("close", () => {
       clearTimeout(connecting);
       clearTimeout(answering);
-      reject(new Error("the connection was closed")); // Too late to matter when there was a response.
+      reject(new Error("the connection was closed")); // No effect after a response.
     });
   });
-  // An early refusal tears the upload: then the reply says why, not the broken pipe.
+  // An early refusal breaks the upload; then the reply gives the reason, not the broken pipe.
   if (isStream) pipeline(body, request).catch(() => undefined);
   else request.end(body);
   return { request, reply };
@@ -186,7 +186,7 @@ async function refusal(name: string, call: Call, reply: IncomingMessage): Promis
   return refusalOf(name, `${call.method} ${call.path.split("?")[0]}`, fault);
 }
 
-/** What an answer of the guest's that is not a success means. */
+/** Translates an unsuccessful answer of the guest. */
 export function refusalOf(
   name: string,
   asked: string,
@@ -206,7 +206,7 @@ export function refusalOf(
     });
   }
   if (code === "not-started" || code === "archive") return new WavesmithError("environment", text);
-  // A refusal that does not say why is no answer of a guest.
+  // A guest always gives a reason, so this did not come from one.
   return new WavesmithError(code === noReason ? "guest-protocol" : "guest-refused", `${text} (HTTP ${status})`);
 }
 
@@ -215,6 +215,6 @@ async function readError(reply: IncomingMessage): Promise<{ code: string; messag
     const body = await readReply({ status: 0, headers: reply.headers, body: reply }, errorBodyBytes);
     return errorSchema.parse(JSON.parse(body.toString("utf8"))).error;
   } catch {
-    return { code: noReason, message: "it did not say why" }; // The status decides; the body was only for the message.
+    return { code: noReason, message: "it did not say why" }; // The status decides; the body is only for the message.
   }
 }

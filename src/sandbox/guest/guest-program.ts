@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { messageOf, WavesmithError } from "../../domain/errors.ts";
 
-/** What runs inside sandboxes, each one file, and the sources it is made of. */
+/** The programs that run inside sandboxes, each bundled into one file, with their sources. */
 export const sandboxPrograms = {
   guest: "../../guest/main.ts",
   "agent-host": "../../agent-host/main.ts",
@@ -13,12 +13,12 @@ export const sandboxPrograms = {
 } as const;
 
 /**
- * The path of the guest as one file, with the agents' programs beside it: the built package's own,
- * else bundled from their sources, once for each content: into the checkout's cache, or into
- * `cacheDir`. Two processes may ask at once.
+ * Returns the path of the guest as one file, with the agents' programs beside it: the built
+ * package's own, else bundled from sources, once per content, into the checkout's cache or
+ * `cacheDir`. Safe from two processes at once.
  */
 export async function guestProgram(cacheDir: string): Promise<string> {
-  // The command's bundle has it beside itself; the built package has it as dist/guest.mjs.
+  // The bundled command has it beside itself; the built package has it as dist/guest.mjs.
   for (const relative of ["./guest.mjs", "../../../guest.mjs"]) {
     const built = fileURLToPath(new URL(relative, import.meta.url));
     if (await isThere(built)) return built;
@@ -29,7 +29,9 @@ export async function guestProgram(cacheDir: string): Promise<string> {
   return join(folder, "guest.mjs");
 }
 
-/** The checkout's own cache serves every data directory; null where it cannot be written. */
+/**
+ * Returns the checkout's cache, which serves every data directory; null when it cannot be written.
+ */
 async function inCheckout(name: string): Promise<string | null> {
   const folder = fileURLToPath(new URL("../../../node_modules/.cache/wavesmith-programs", import.meta.url));
   if (await isThere(join(folder, name))) return join(folder, name);
@@ -37,14 +39,11 @@ async function inCheckout(name: string): Promise<string | null> {
     .then(() => access(folder, constants.W_OK))
     .then(
       () => join(folder, name),
-      () => null, // Somebody else's, or read-only: the data directory has a place.
+      () => null, // Somebody else's or read-only; use the data directory.
     );
 }
 
-/**
- * Of what the programs are made of, by the times of the files: reading and bundling them takes ten
- * times longer.
- */
+/** Hashes the times of the sources, because reading and bundling them takes ten times longer. */
 function sourcesHash(): string {
   const hash = createHash("sha256");
   const look = (path: string): void => {
@@ -73,11 +72,11 @@ async function make(folder: string): Promise<void> {
   });
 }
 
-/** Bundles a program with everything it needs but Node's own modules. */
+/** Bundles a program with everything it needs except Node's own modules. */
 export async function bundle(entry: string): Promise<Uint8Array> {
   try {
     const { build } = await import("esbuild");
-    // Libraries of the older kind call `require`, which modules do not have.
+    // CommonJS libraries call `require`, which modules lack.
     const banner = {
       js: 'import { createRequire as makeRequire } from "node:module"; const require = makeRequire(import.meta.url);',
     };
@@ -97,6 +96,6 @@ export async function bundle(entry: string): Promise<Uint8Array> {
 async function isThere(path: string): Promise<boolean> {
   return access(path).then(
     () => true,
-    () => false, // Not there yet: it is made.
+    () => false, // Not made yet.
   );
 }

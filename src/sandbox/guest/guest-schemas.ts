@@ -1,5 +1,5 @@
-// What a guest may answer. Agents share its machine, so nothing it says is believed before it is of
-// this shape.
+// The schemas of a guest's answers. Agents share its machine, so nothing it reports is trusted
+// before it is checked.
 import { z } from "zod";
 import type { ExecResult, FileStat, GuestErrorBody, GuestHealth, JobState } from "../../guest/protocol.ts";
 
@@ -7,7 +7,7 @@ const text = z.string().max(100_000);
 const whole = z.number().int().nonnegative();
 const port = z.number().int().min(1).max(65_535);
 
-/** It is shown to people as something to write into a plan. */
+/** Shown to people as something to put into a plan. */
 const refusedHost = z.object({ host: z.string().regex(/^[a-z\d][a-z\d._-]{0,251}(:\d{1,5})?$/), at: text });
 
 export const healthSchema: z.ZodType<GuestHealth> = z.object({
@@ -19,7 +19,7 @@ export const healthSchema: z.ZodType<GuestHealth> = z.object({
   workspaceRoot: z.string().startsWith("/").max(4_096),
   activeJobs: whole,
   idleMs: z.number().nonnegative(),
-  // A guest of an earlier version says nothing of it.
+  // A guest of an earlier version leaves it out.
   egress: z
     .object({ proxyPort: port.nullable(), modelPort: port, refused: z.array(refusedHost).max(100).default([]) })
     .nullable()

@@ -4,12 +4,12 @@ import { connect, type Socket } from "node:net";
 import { basename, dirname } from "node:path";
 import { WavesmithError } from "../../domain/errors.ts";
 
-/** What a unix socket's address can hold, without the NUL at its end. */
+/** The longest address of a unix socket, without its final NUL. */
 const longestAddress = 107;
 
 /**
- * Connects to a unix socket whatever the length of its path: where the system's limit is too short,
- * through the open folder. Fails with `environment` where there is no /proc for that.
+ * Connects to a unix socket with a path of any length: beyond the system's limit it goes through
+ * the open folder. Fails with `environment` when that needs /proc and there is none.
  */
 export async function connectToSocket(path: string): Promise<Socket> {
   if (Buffer.byteLength(path) <= longestAddress) return connected(path);

@@ -1,24 +1,26 @@
-// The host's side of the mux: one stream to a sandbox (src/guest/channel/mux.ts), as many
-// connections to its guest as are needed.
+// The host's side of the mux: one stream to a sandbox (src/guest/channel/mux.ts) carries any number
+// of connections to its guest.
 import type { Duplex } from "node:stream";
 import { messageOf, WavesmithError } from "../../domain/errors.ts";
 import { createMux } from "../../guest/channel/mux.ts";
 
 export interface MuxConnection {
-  /** A new connection to the guest. Fails with `sandbox-unavailable` when the stream has closed. */
+  /**
+   * Opens a connection to the guest. Fails with `sandbox-unavailable` when the stream has closed.
+   */
   open(): Promise<Duplex>;
   /**
-   * Settles once the stream has closed; with why, or null when that was `close` or the other side's
+   * Resolves once the stream has closed: with the error, or null after `close` or the other side's
    * end.
    */
   readonly closed: Promise<Error | null>;
-  /** Ends the stream and every connection over it. */
+  /** Closes the stream and every connection over it. */
   close(): void;
 }
 
 /**
- * Connects to a guest's mux over a stream, which is the mux's own from now on. While nothing is
- * asked of the guest, the stream is told by `unref`, where it has one, to hold no process up.
+ * Connects to a guest's mux over a stream, which the mux then owns. While no connection is open, it
+ * calls the stream's `unref`, so that the stream keeps no process alive.
  */
 export function connectMux(stream: Duplex): MuxConnection {
   const mux = createMux(stream);

@@ -1,12 +1,12 @@
 // A lock between processes of one machine, held by a numbered ticket in a folder.
 //
-// L1. The ticket with the highest number is the lock. It is free when released or when its holder
-// is dead, and a holder that is dead stays dead: process id, its start time and the machine's boot
-// are compared.
-// L2. Taking the lock is making the next number, by link(2), which only one process can do and
-// which shows whole text.
-// L3. The highest ticket is never removed, so a process that was slow to look sees a higher one
-// than its own and backs off.
+// L1. The ticket with the highest number is the lock. It is free once released or when its holder
+// is dead. The process id, its start time and the machine's boot identify a holder, so a dead one
+// stays dead.
+// L2. A process takes the lock by creating the next number with link(2), which only one process can
+// do and which never shows partial text.
+// L3. The highest ticket is never removed, so a process that looked late sees a number above its
+// own and backs off.
 import { randomBytes } from "node:crypto";
 import { linkSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -23,9 +23,9 @@ interface Ticket {
 }
 
 /**
- * Runs `body` while no other process (and no other caller in this one) holds the lock in `folder`.
- * A holder that was killed is succeeded at once. Fails with `sandbox-unavailable` (retryable) when
- * a living one holds it for `waitMs`.
+ * Runs `body` while no other process, and no other caller in this one, holds the lock in `folder`.
+ * The lock of a killed holder is free at once. Fails with `sandbox-unavailable`, retryable, when a
+ * living one holds it for `waitMs`.
  */
 export async function withLock<Result>(folder: string, waitMs: number, body: () => Promise<Result>): Promise<Result> {
   mkdirSync(folder, { recursive: true, mode: 0o700 });
@@ -67,7 +67,7 @@ function claim(folder: string, number: number, ticket: Ticket): boolean {
     linkSync(draft, join(folder, String(number)));
   } catch (error) {
     const code = (error as NodeJS.ErrnoException).code;
-    // EEXIST: another was faster. ENOENT: the new holder tidied our draft away.
+    // EEXIST: another process was faster. ENOENT: the new holder removed our draft.
     if (code === "EEXIST" || code === "ENOENT") return false;
     throw error;
   } finally {
@@ -93,8 +93,7 @@ function readTicket(folder: string, number: number): Ticket | null {
   try {
     return JSON.parse(readFileSync(join(folder, String(number)), "utf8")) as Ticket;
   } catch (error) {
-    // Tidied away by a later holder, or cut short by a power failure: in both cases nobody holds
-    // it.
+    // Removed by a later holder, or truncated by a power failure: in both cases nobody holds it.
     if (error instanceof SyntaxError || (error as NodeJS.ErrnoException).code === "ENOENT") return null;
     throw error;
   }

@@ -1,8 +1,8 @@
-// Snapshots as files of one folder: `<id>.tar.zst` or `<id>.tar.gz`, and `<name>.part` while it is
-// being written.
+// Keeps snapshots as files of one folder: `<id>.tar.zst` or `<id>.tar.gz`, and `<name>.part` during
+// writing.
 //
-// D1. A file gets its name only when all of its bytes are on the disk: what a crash or a full disk
-// leaves is a `.part`, which counts for nothing and is overwritten or removed.
+// D1. A file gets its name only when all its bytes are on the disk. A crash or a full disk leaves a
+// `.part`, which counts for nothing and is overwritten or removed.
 import { createHash } from "node:crypto";
 import { createReadStream } from "node:fs";
 import { type FileHandle, mkdir, open, readdir, rename, rm, stat } from "node:fs/promises";
@@ -16,7 +16,7 @@ import type { ArchiveFormat, SnapshotStore } from "../port.ts";
 const part = ".part";
 const named = /^(snap_[a-z0-9]+)\.tar\.(?:zst|gz)(\.part)?$/;
 
-/** Keeps snapshots in `folder`, which is made at the first one. */
+/** Keeps snapshots in `folder`, which the first one creates. */
 export function createDirectorySnapshots(folder: string): SnapshotStore {
   const pathOf = (snapshotId: string, format: ArchiveFormat): string => {
     const name = `${snapshotId}.${format}`;
@@ -64,7 +64,7 @@ export function createDirectorySnapshots(folder: string): SnapshotStore {
 }
 
 async function writePart(path: string, archive: Readable): Promise<{ sizeBytes: number; sha256: string }> {
-  // One of a process that died is begun anew.
+  // Starts over what a crashed process left.
   const handle = await open(path, "w", 0o600);
   const hash = createHash("sha256");
   let sizeBytes = 0;
@@ -85,7 +85,7 @@ async function writeAll(handle: FileHandle, chunk: Buffer): Promise<void> {
   for (let at = 0; at < chunk.length; ) at += (await handle.write(chunk, at)).bytesWritten;
 }
 
-/** A name is on the disk once its folder is. */
+/** Flushes the folder, because only then is a name on the disk. */
 async function syncFolder(folder: string): Promise<void> {
   const handle = await open(folder, "r");
   try {
@@ -98,12 +98,12 @@ async function syncFolder(folder: string): Promise<void> {
 function notKept(snapshotId: string, folder: string, error: unknown): unknown {
   if (!isDiskFull(error)) return error;
   return new WavesmithError("environment", `snapshot ${snapshotId} was not kept: no space left in ${folder}`, {
-    remedy: "free some room, then take it again",
+    remedy: "free some space, then take the snapshot again",
     cause: error,
   });
 }
 
-/** The file's bytes; reading them fails at their end when they are not those of this checksum. */
+/** Returns the file's bytes; reading fails at the end when the checksum differs. */
 function checked(handle: FileHandle, { path, sha256 }: { path: string; sha256: string }): Readable {
   const hash = createHash("sha256");
   const checking = new Transform({
@@ -114,14 +114,14 @@ function checked(handle: FileHandle, { path, sha256 }: { path: string; sha256: s
     flush(done) {
       if (hash.digest("hex") === sha256) return done();
       done(
-        new WavesmithError("archive", `${path} is not what was kept: its checksum differs`, {
+        new WavesmithError("archive", `${path} is damaged: its checksum differs`, {
           remedy: "restore another snapshot: wavesmith sandbox snapshot --list",
         }),
       );
     },
   });
   const file = createReadStream(path, { fd: handle, autoClose: true });
-  // What ends the one ends the other; a failure is told by what is read.
+  // Ending one stream ends the other; a failure shows in the stream that is read.
   pipeline(file, checking).catch((error: unknown) =>
     checking.destroy(error instanceof Error ? error : new Error(messageOf(error))),
   );
@@ -134,7 +134,7 @@ interface SnapshotFile {
   readonly isWhole: boolean;
 }
 
-/** Those that are ours by their names; none when the folder was never made. */
+/** Lists the files with names of ours; none when the folder was never made. */
 async function filesIn(folder: string): Promise<SnapshotFile[]> {
   const names = await readdir(folder).catch((error: unknown) => {
     if ((error as NodeJS.ErrnoException).code === "ENOENT") return [];
@@ -150,7 +150,7 @@ async function sizeOf(path: string): Promise<number | null> {
   try {
     return (await stat(path)).size;
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === "ENOENT") return null; // removed meanwhile
+    if ((error as NodeJS.ErrnoException).code === "ENOENT") return null; // Removed meanwhile.
     throw error;
   }
 }

@@ -51,16 +51,16 @@ export interface Installation extends Installed {
 const lockWaitMs = 10 * 60_000;
 
 /**
- * Installs the pinned version of an agent with npm: every package as the pin's lock has it, by its
- * hash, none of their scripts run. What was there before stays in use until the new one is whole.
- * Safe to do twice and from two processes.
+ * Installs the pinned version of an agent with npm: every package by the hash in the pin's lock,
+ * without running scripts. The previous version stays in use until the new one is complete. Safe to
+ * call twice and from two processes.
  */
 export async function installAgent(agent: PinnedAgent, request: InstallRequest): Promise<Installation> {
   refusePlatform(agent, request.platform);
   const folder = toolsFolder(request.dataDir, request.platform);
   const version = join(folder, "agents", agent.name, `${agent.version}-${pinHash(agent)}`);
   return withLock(join(request.dataDir, "locks", "tools"), lockWaitMs, async () => {
-    // Agents may be at work in the version that is replaced now: it goes with the next install.
+    // Agents may still run the replaced version, so the next install removes it.
     for (const path of leftVersions(folder, agent.name)) {
       if (path !== version) await rm(path, { recursive: true, force: true });
     }
@@ -93,7 +93,7 @@ const pinHash = (agent: PinnedAgent): string =>
     .slice(0, 8);
 
 async function make(agent: PinnedAgent, version: string, request: InstallRequest): Promise<void> {
-  if (existsSync(version)) return; // Whole, see below: only its link was missing.
+  if (existsSync(version)) return; // Complete; only its link was missing.
   const draft = `${version}.${randomBytes(6).toString("hex")}.draft`;
   try {
     mkdirSync(draft, { recursive: true });
@@ -150,7 +150,7 @@ async function fetchPackages(draft: string, request: InstallRequest): Promise<vo
 /** `https://registry/@a/b/-/b-1.0.0.tgz` is `@a/b`. */
 const shownPackage = (url: string): string => /((?:@[^/]+\/)?[^/]+)\/-\//.exec(decodeURIComponent(url))?.[1] ?? url;
 
-/** Lets every user read what is there, whatever our umask was; its size. */
+/** Makes everything readable for every user, regardless of our umask; returns the size. */
 function openToAll(path: string): number {
   const stat = lstatSync(path);
   if (stat.isSymbolicLink()) return 0;

@@ -11,10 +11,7 @@ export interface NpmRun {
 
 const keptChars = 20_000;
 
-/**
- * Runs npm to its end. Fails with `environment`, saying what npm lacks, and with the signal's
- * reason.
- */
+/** Runs npm to its end. Fails with `environment` and npm's reason, or with the signal's reason. */
 export async function runNpm({ args, cwd, environment, signal, onLine }: NpmRun): Promise<void> {
   const child = spawn("npm", args, { cwd, env: npmEnvironment(environment), stdio: ["ignore", "pipe", "pipe"] });
   const stop = (): void => void child.kill("SIGTERM");
@@ -40,7 +37,7 @@ export async function runNpm({ args, cwd, environment, signal, onLine }: NpmRun)
 }
 
 /**
- * Everything it may need to reach its registry, and nothing of the npm that may have started us.
+ * Returns what npm needs to reach its registry, without the variables of an npm that started us.
  */
 function npmEnvironment(environment: NpmRun["environment"]): NodeJS.ProcessEnv {
   const isOfParent = (name: string): boolean =>
@@ -49,14 +46,14 @@ function npmEnvironment(environment: NpmRun["environment"]): NodeJS.ProcessEnv {
 }
 
 const absent = (): WavesmithError =>
-  new WavesmithError("environment", "npm is not on PATH, and it is what installs agents", {
+  new WavesmithError("environment", "npm is not on PATH, and agents are installed with npm", {
     remedy: "install npm (it comes with Node.js; on Debian: apt-get install npm), then try again",
   });
 
 const unreachable =
   /\b(ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ECONNRESET|ETIMEDOUT|ENETUNREACH|EHOSTUNREACH|ERR_SOCKET\w*)\b/;
 
-/** What npm's words mean. */
+/** Translates npm's errors. */
 function failed(said: string): WavesmithError {
   const errors = said.split("\n").filter((line) => /^npm (error|ERR!)/.test(line));
   const words = errors
@@ -64,20 +61,20 @@ function failed(said: string): WavesmithError {
     .filter((line) => !/A complete log/.test(line));
   const text = words.join(" ").trim().slice(0, 600) || said.trim().slice(-600);
   if (/\bEINTEGRITY\b/.test(said)) {
-    return new WavesmithError("environment", `what the registry sent is not what is pinned: ${text}`, {
-      remedy: "clear npm's cache (npm cache clean --force); if it stays so, do not trust this registry",
+    return new WavesmithError("environment", `the registry sent something other than the pinned package: ${text}`, {
+      remedy: "clear npm's cache (npm cache clean --force); if that does not help, do not trust this registry",
     });
   }
   if (unreachable.test(said)) {
     return new WavesmithError("environment", `npm cannot reach its registry: ${text}`, {
       retryable: true,
-      remedy: "connect this machine, or name a registry it reaches: npm config set registry URL; then try again",
+      remedy: "connect this machine, or set a registry that it reaches: npm config set registry URL; then try again",
     });
   }
   if (/\b(E404|ETARGET)\b/.test(said)) {
-    return new WavesmithError("environment", `npm's registry does not have what is pinned: ${text}`, {
-      remedy: "take another registry: npm config get registry says which one is asked",
+    return new WavesmithError("environment", `npm's registry lacks the pinned package: ${text}`, {
+      remedy: "use another registry; npm config get registry shows the current one",
     });
   }
-  return new WavesmithError("environment", `npm failed: ${text}`, { remedy: "mend what npm says, then try again" });
+  return new WavesmithError("environment", `npm failed: ${text}`, { remedy: "fix what npm reports, then try again" });
 }

@@ -1,18 +1,18 @@
-// Where installed agents lie on the host, and what of them is shown in sandboxes.
+// Where installed agents are on the host, and what sandboxes see of them.
 //
 //   <data directory>/tools/<platform>/bin/<program>                    a link into the folder of the version in use
 //   <data directory>/tools/<platform>/agents/<name>/<version>-<pin>/   what npm made of one pin, never changed again
 //
-// T1. The link is what counts: it is swapped in one step, when everything it leads to is there.
-// T2. The folder of a platform itself is made once and stays: sandboxes that run have it mounted.
+// T1. The link decides: it is swapped in one step, when everything behind it is complete.
+// T2. The folder of a platform is made once and stays, because running sandboxes have it mounted.
 import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, readlinkSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { pinnedAgents, programOf } from "./table.ts";
 
-/** Where a sandbox sees them; `bin` of it is on its PATH. */
+/** Where a sandbox sees the tools; its `bin` is on PATH. */
 export const toolsInside = "/opt/wavesmith-tools";
 
-/** For what system and processor programs are, in npm's words. */
+/** The system and processor of programs, in npm's terms. */
 export interface Platform {
   readonly os: string;
   readonly cpu: string;
@@ -21,7 +21,7 @@ export interface Platform {
 
 let host: Platform | null = null;
 
-/** Of this machine. */
+/** Returns this machine's platform. */
 export function hostPlatform(): Platform {
   const { platform: os, arch: cpu } = process;
   host ??= { os, cpu, libc: os === "linux" ? hostLibc() : null };
@@ -30,12 +30,14 @@ export function hostPlatform(): Platform {
 
 function hostLibc(): "glibc" | "musl" {
   const report = process.report as typeof process.report & { excludeNetwork: boolean };
-  report.excludeNetwork = true; // It would look up the names of every address.
+  report.excludeNetwork = true; // Otherwise it looks up the name of every address.
   const { header } = report.getReport() as { header?: { glibcVersionRuntime?: string } };
   return header?.glibcVersionRuntime === undefined ? "musl" : "glibc";
 }
 
-/** Of containers, whose image is a Debian, on an engine that says this of itself. */
+/**
+ * Returns the platform of containers, whose image is a Debian, on an engine of this architecture.
+ */
 export const containerPlatform = (architecture: string): Platform => ({
   os: "linux",
   cpu: { x86_64: "x64", aarch64: "arm64" }[architecture] ?? architecture,
@@ -44,13 +46,13 @@ export const containerPlatform = (architecture: string): Platform => ({
 
 export const platformKey = ({ os, cpu, libc }: Platform): string => `${os}-${cpu}${libc === "musl" ? "-musl" : ""}`;
 
-/** The folder of a platform's tools, which is made if need be. */
+/** Returns the folder of a platform's tools, creating it if need be. */
 export function toolsFolder(dataDir: string, platform: Platform): string {
   const folder = join(dataDir, "tools", platformKey(platform));
   for (const path of [join(folder, "bin"), join(folder, "agents")]) {
     if (existsSync(path)) continue;
     mkdirSync(path, { recursive: true });
-    // Whatever our umask is: who runs them may be another user.
+    // Regardless of our umask, because another user may run them.
     for (const made of [dirname(folder), folder, path]) chmodSync(made, 0o755);
   }
   return folder;
@@ -61,13 +63,13 @@ export interface Installed {
   readonly version: string;
   readonly sizeBytes: number;
   readonly installedAt: string;
-  /** Its program, seen from the tools' folder: another one for another pin. */
+  /** Its program, relative to the tools' folder; differs for each pin. */
   readonly target: string;
 }
 
 export const recordName = "wavesmith.json";
 
-/** What is installed in a folder of tools, in the table's order. */
+/** Lists what is installed in a folder of tools, in the table's order. */
 export function listInstalled(folder: string): Installed[] {
   return pinnedAgents.flatMap((agent) => findInstalled(folder, agent.name, programOf(agent)) ?? []);
 }
@@ -79,14 +81,11 @@ function findInstalled(folder: string, name: string, program: string): Installed
     const record = JSON.parse(readFileSync(join(folder, version, recordName), "utf8")) as Omit<Installed, "target">;
     return existsSync(join(folder, target)) ? { ...record, name, target } : null;
   } catch {
-    return null; // Nothing, or something that an install puts right.
+    return null; // Missing, or something that an install fixes.
   }
 }
 
-/**
- * The folders of versions that nothing leads to any more, and the half of installs that were
- * killed.
- */
+/** Returns the folders of unused versions, and the leftovers of killed installs. */
 export function leftVersions(folder: string, name: string): string[] {
   const used = listInstalled(folder).map(({ target }) => join(folder, target));
   const versions = join(folder, "agents", name);

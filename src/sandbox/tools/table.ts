@@ -1,21 +1,22 @@
-// The agents that `agents install` knows, as data. What exactly is installed, down to the hash of
-// every package, is in pins/<name>/package-lock.json.
+// The agents that `agents install` knows. pins/<name>/package-lock.json says exactly what is
+// installed, down to the hash of every package.
 
 export interface PinnedAgent {
   readonly name: string;
   readonly title: string;
-  /** What its version is that of. */
+  /** The package whose version is the agent's. */
   readonly package: string;
   readonly version: string;
   /**
-   * What a plan says, `agents: { …: { runtime: acp, command } }`; its first word is the program.
+   * The command in a plan, `agents: { …: { runtime: acp, command } }`; its first word is the
+   * program.
    */
   readonly command: string;
-  /** The program, below the folder that npm makes. */
+  /** The program's path in the folder that npm makes. */
   readonly program: string;
-  /** Whose models it speaks to, the usual one first. */
+  /** The providers of its models, the usual one first. */
   readonly providers: readonly ("anthropic" | "openai" | "google" | "compatible")[];
-  /** Where it can be installed; null: wherever npm can. */
+  /** The platforms it can be installed on; null for all of npm's. */
   readonly platforms: readonly string[] | null;
 }
 
@@ -51,7 +52,7 @@ export const pinnedAgents: readonly PinnedAgent[] = [
     platforms: null,
   },
   {
-    // The program itself: the package `opencode-ai` would bring it twice and needs an install
+    // The package with the program itself: `opencode-ai` would bring it twice and needs an install
     // script to choose one.
     name: "opencode",
     title: "opencode",
@@ -64,9 +65,9 @@ export const pinnedAgents: readonly PinnedAgent[] = [
   },
 ];
 
-/** By its name, its package or its program; null when it is none that is pinned. */
+/** Finds a pinned agent by its name, package or program; null for any other. */
 export const findPinned = (name: string): PinnedAgent | null =>
   pinnedAgents.find((agent) => [agent.name, agent.package, programOf(agent)].includes(name)) ?? null;
 
-/** What it is called on PATH. */
+/** Returns its program's name on PATH. */
 export const programOf = ({ command }: Pick<PinnedAgent, "command">): string => command.split(" ")[0]!;
