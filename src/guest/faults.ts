@@ -1,6 +1,4 @@
-/**
- * What the guest answers when it cannot do as asked: an HTTP status, a stable code and a sentence.
- */
+/** An error answer of the guest: an HTTP status, a stable code and a sentence. */
 export class GuestFault extends Error {
   readonly status: number;
   readonly code: string;
@@ -13,13 +11,13 @@ export class GuestFault extends Error {
   }
 }
 
-/** The system's error code (`ENOENT`, …) of anything thrown; null when it has none. */
+/** Returns the system's error code (`ENOENT`, …) of anything thrown; null when it has none. */
 export function systemCode(error: unknown): string | null {
   const code = error instanceof Error ? (error as NodeJS.ErrnoException).code : undefined;
   return typeof code === "string" ? code : null;
 }
 
-/** The message of anything thrown. */
+/** Returns the message of anything thrown. */
 export function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }
@@ -41,7 +39,7 @@ const faultsBySystemCode: Readonly<Record<string, readonly [number, string]>> = 
   EEXIST: [409, "exists"],
 };
 
-/** Turns anything thrown while answering a request into the fault to answer with. */
+/** Turns anything thrown while answering a request into a fault. */
 export function faultOf(error: unknown): GuestFault {
   if (error instanceof GuestFault) return error;
   const [status, code] = faultsBySystemCode[systemCode(error) ?? ""] ?? [500, "internal"];

@@ -1,22 +1,22 @@
-// The guest: the small server inside every sandbox, and the programs `pack` and `unpack`, which
-// make an archive of a volume and a volume of an archive (pack.ts, unpack.ts), and `files`
-// (file-worker.ts). The server is started as
+// The guest: the small server inside every sandbox. It also holds the programs `pack` and `unpack`,
+// which turn a volume into an archive and back (pack.ts, unpack.ts), and `files` (file-worker.ts).
+// The server is started as
 //   node guest.mjs --root VOLUME --socket PATH --isolation bubblewrap|users|sweep --tool-path PATH
-//     [--mux-socket PATH]       listens there, too, for connections of many channels (mux.ts)
-//     [--contained]             sweep only: the guest has this pid namespace to itself, as in a container
+//     [--mux-socket PATH]       also listens there for muxed connections (mux.ts)
+//     [--contained]             sweep only: the guest has its pid namespace to itself
 //     [--network none|allowlist|open] [--egress DIR]   the way out (egress.ts); default open
 //     [--read-only DIR]...      bubblewrap only: folders with tools that stay visible
 //     [--silence-ms N]
-// it prints one line of JSON, {"ready":true,...}, once it listens, and ends on SIGTERM, on POST
-// /v1/shutdown and after a long silence. Whatever of it cannot start ends it with exit code 1 and
-// the reason on stderr.
+// Once it listens, it prints one line of JSON, {"ready":true,...}. It ends on SIGTERM, on POST
+// /v1/shutdown and after a long silence. If it cannot start, it exits with code 1 and the reason on
+// stderr.
 import { randomBytes } from "node:crypto";
 import { closeSync, readdirSync, readFileSync } from "node:fs";
 import { access, constants, readdir, realpath, rm } from "node:fs/promises";
 import { delimiter, dirname, join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
-import { pack } from "./archive/pack.ts";
-import { unpack } from "./archive/unpack.ts";
+import { packArchive } from "./archive/pack.ts";
+import { unpackArchive } from "./archive/unpack.ts";
 import { type ContactLog, createContact } from "./channel/contact.ts";
 import { type MuxServer, serveMux } from "./channel/mux-server.ts";
 import { createGuestServer, listenOn } from "./channel/server.ts";
@@ -46,10 +46,10 @@ import { readSettings, type Settings } from "./settings.ts";
 async function serve(args: readonly string[]): Promise<void> {
   const settings = readSettings(args);
   const egress = settings.egress === null ? null : await openEgress(settings.egress, settings.network);
-  // On a machine of its own programs trust what that trusts; elsewhere they get nothing but what
-  // they are given.
+  // In a container, programs trust the certificates that the container trusts; elsewhere they get
+  // only what they are given.
   const trust = egress === null && !settings.contained ? {} : trustEnvironment(process.env);
-  // Agents' programs lie beside this one.
+  // The agents' programs lie in the same folder as this one.
   const programs = { WAVESMITH_PROGRAMS: dirname(fileURLToPath(import.meta.url)) };
   const { parts, files, close } = await assemble(
     settings,
@@ -73,19 +73,19 @@ async function serve(args: readonly string[]): Promise<void> {
   });
   const shutdown = once(() => {
     egress?.close();
-    end(parts, jobs, { server, mux })
+    shutDown(parts, jobs, { server, mux })
       .finally(close)
-      .then(() => process.exit(0), fail);
+      .then(() => process.exit(0), exitWithError);
   });
   const context = { parts, files, jobs, ports: createPorts(), health, shutdown };
   const server = createGuestServer({ context, contact });
   await listenOn(server, settings.socket);
   const mux = settings.muxSocket === null ? null : await serveMux(server, settings.muxSocket);
-  // After listening, because the socket's path may lead through a folder that is open as one of
-  // them.
+  // After listening, because the socket's path may lead through a folder that is open as an
+  // inherited descriptor.
   closeInheritedDescriptors();
   for (const name of ["SIGTERM", "SIGINT"] as const) process.on(name, shutdown);
-  process.on("SIGHUP", () => undefined); // A terminal that closes is no reason to end.
+  process.on("SIGHUP", () => undefined); // A closing terminal must not end the guest.
   endAfterSilence(contact, settings.silenceMs, shutdown);
   process.stdout.write(
     `${JSON.stringify({ ready: true, protocol: guestProtocolVersion, pid: process.pid, bootId })}\n`,
@@ -125,7 +125,7 @@ async function assemble(
   return { parts, files, close: () => walls?.close() };
 }
 
-/** What keeps the users of jobs apart. */
+/** The parts that separate the users of jobs. */
 interface Walls {
   readonly holders: Holders;
   readonly worker: FileWorker;
@@ -137,7 +137,7 @@ async function openWalls({ root, toolPath }: Settings): Promise<Walls> {
   if (process.getuid?.() !== 0) throw new Error("--isolation users needs root, with SETUID, SETGID and CHOWN alone");
   process.umask(0o077);
   const volume = await openOwnVolume(root);
-  const worker = await startFileWorker(volume.root, (reason) => fail(new Error(reason)));
+  const worker = await startFileWorker(volume.root, (reason) => exitWithError(new Error(reason)));
   const reaper = createReaper(toolPath);
   const holders = await openHolders({ volume, worker, reaper });
   const close = (): void => {
@@ -147,7 +147,10 @@ async function openWalls({ root, toolPath }: Settings): Promise<Walls> {
   return { holders, worker, reaper, close };
 }
 
-/** A volume of an earlier version, or one that was restored, belongs to another user than root. */
+/**
+ * Opens the volume after giving its root to root: a restored volume, or one of an earlier version,
+ * belongs to another user.
+ */
 async function openOwnVolume(root: string): Promise<Volume> {
   setOwner(await realpath(root), { uid: 0, gid: 0, mode: 0o711 });
   return openVolume(root);
@@ -173,7 +176,7 @@ async function chooseIsolation(
   return createBubblewrap({ bwrap, root, own, hidden: [socketFolder], tools: settings.readOnly, toolPath, env });
 }
 
-/** With `open`, jobs have the machine's network, loopback included. */
+/** Creates the jobs' loopbacks. With `open`, jobs use the machine's network, loopback included. */
 async function chooseLoopbacks({ isolation, network, toolPath }: Settings, doors: readonly Door[]) {
   if (isolation !== "bubblewrap" || network === "open") return null;
   const [bwrap, nsenter, cat] = await Promise.all(
@@ -186,12 +189,12 @@ const systemPath = "/usr/local/bin:/usr/bin:/bin";
 
 async function findProgram(name: string, path: string): Promise<string> {
   for (const folder of path.split(delimiter).filter((part) => part.startsWith("/"))) {
-    const place = join(folder, name);
-    const isThere = await access(place, constants.X_OK).then(
+    const candidate = join(folder, name);
+    const isExecutable = await access(candidate, constants.X_OK).then(
       () => true,
-      () => false, // Not in this folder: the next one is tried.
+      () => false, // It is not in this folder: try the next one.
     );
-    if (isThere) return place;
+    if (isExecutable) return candidate;
   }
   throw new Error(`there is no ${name} in ${path}`);
 }
@@ -203,8 +206,8 @@ function endAfterSilence(contact: ContactLog, silenceMs: number, shutdown: () =>
   setInterval(check, Math.max(10, Math.min(silenceMs / 4, 30_000))).unref();
 }
 
-/** Ends every job, answers who still waits, and goes. */
-async function end(
+/** Ends every job, lets pending requests finish, and closes everything. */
+async function shutDown(
   parts: GuestParts,
   jobs: Jobs,
   { server, mux }: { server: ReturnType<typeof createGuestServer>; mux: MuxServer | null },
@@ -215,15 +218,15 @@ async function end(
   await new Promise((done) => setTimeout(done, 100));
   server.closeAllConnections();
   mux?.closeAll();
-  // Commands ended with their connections; this sees to it where no namespace does.
+  // Commands ended with their connections; this catches leftovers where no namespace does.
   await parts.isolation.endLeftovers(ownerOf(parts.volume, commandOwner));
   parts.loopbacks?.close();
   await parts.scratch.remove();
 }
 
 /**
- * Descriptors that leaked from whoever started us would be open in every job. Node marks its own as
- * close-on-exec.
+ * Closes descriptors inherited from the parent, which would be open in every job. Node marks its
+ * own as close-on-exec.
  */
 function closeInheritedDescriptors(): void {
   if (process.platform !== "linux") return;
@@ -239,7 +242,7 @@ function isInheritable(fd: number): boolean {
     const flags = /^flags:\s+([0-7]+)$/m.exec(readFileSync(`/proc/self/fdinfo/${fd}`, "latin1"))?.[1];
     return flags !== undefined && (Number.parseInt(flags, 8) & closeOnExec) === 0;
   } catch {
-    return false; // The descriptor by which the folder was read is closed again.
+    return false; // The descriptor used to read the folder is closed again.
   }
 }
 
@@ -252,20 +255,20 @@ function once(act: () => void): () => void {
   };
 }
 
-const loopback = async (): Promise<void> => serveLoopback();
+const runLoopback = async (): Promise<void> => serveLoopback();
 
-function fail(error: unknown): void {
+function exitWithError(error: unknown): void {
   process.stderr.write(`guest: ${messageOf(error)}\n`, () => process.exit(1));
 }
 
-// Whoever started the guest may be gone; it has nothing more to say to them.
+// The process that started the guest may be gone, so write errors are ignored.
 for (const stream of [process.stdout, process.stderr]) stream.on("error", () => undefined);
 const [program = "", ...rest] = process.argv.slice(2);
 const programs: Readonly<Record<string, (args: readonly string[]) => Promise<void>>> = {
-  pack: (args) => pack(args, process.env),
-  unpack,
+  pack: (args) => packArchive(args, process.env),
+  unpack: unpackArchive,
   files: serveFiles,
-  loopback,
+  loopback: runLoopback,
 };
 const begun = programs[program]?.(rest) ?? serve(process.argv.slice(2));
-begun.catch(fail);
+begun.catch(exitWithError);

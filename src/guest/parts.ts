@@ -1,4 +1,4 @@
-// What jobs, short commands and archives share.
+// The parts that jobs, short commands and archives share.
 import { createHash, randomBytes } from "node:crypto";
 import { chmodSync, lchownSync, mkdirSync, rmdirSync } from "node:fs";
 import { lstat, mkdir, mkdtemp, readdir } from "node:fs/promises";
@@ -19,7 +19,7 @@ import type { Pipes } from "./jobs/pipes.ts";
 export interface GuestParts {
   readonly volume: Volume;
   readonly isolation: Isolation;
-  /** Where each job has a user of its own: whose the folders are. */
+  /** Which user owns which folder; null where jobs have no users. */
   readonly holders: Holders | null;
   /** Null where jobs share the guest's loopback. */
   readonly loopbacks: Loopbacks | null;
@@ -29,26 +29,26 @@ export interface GuestParts {
   readonly now: () => Date;
 }
 
-/** Owns short commands and archives, as a key owns a job. */
+/** The key that owns short commands and archives. */
 export const commandOwner = "";
 
-/** Marks what belongs to a key on this volume, and on no other. */
+/** Returns a mark for everything that belongs to a key on this volume and no other. */
 export function ownerOf(volume: Volume, key: string): string {
   return createHash("sha256").update(`${volume.root}\0${key}`).digest("hex").slice(0, 32);
 }
 
 let launches = 0;
 
-/** A marker for one launch of an owner. */
+/** Returns a marker for one launch of an owner. */
 export function nextMarker(owner: string): string {
   launches += 1;
   return `${owner}.${launches}`;
 }
 
 export interface ScratchSpace {
-  /** Where it is; removed with it. */
+  /** The folder of the space, removed with it. */
   readonly folder: string;
-  /** A new private folder with a `home` in it, the user's. */
+  /** Creates a private folder with a `home` in it, both owned by the user. */
   create(user: User | null): Promise<Scratch>;
   /** Removes the whole space. */
   remove(): Promise<void>;
@@ -56,19 +56,19 @@ export interface ScratchSpace {
 
 export interface Scratch {
   readonly path: string;
-  /** Never fails: what cannot be removed now is removed when a guest starts the next time. */
+  /** Never fails: what cannot be removed now is removed when the next guest starts. */
   remove(): Promise<void>;
 }
 
 /**
- * Where programs have their temporary files. With namespaces they see it as /tmp, so it can lie on
- * the volume; without, it has to be short, because sockets in it are limited to 107 bytes. What an
- * earlier guest left is removed.
+ * Creates the folder for programs' temporary files and removes the one of an earlier guest. With
+ * namespaces programs see it as /tmp, so it can lie on the volume; without them its path must be
+ * short, because socket paths are limited to 107 bytes.
  */
 export async function openScratchSpace(volume: Volume, isolation: IsolationName): Promise<ScratchSpace> {
   const base = isolation === "bubblewrap" ? await freshFolder(join(volume.own, "scratch")) : await shortFolder();
   const hasUsers = isolation === "users";
-  // Users pass through it to folders of their own, and see no others'.
+  // Users pass through it to their own folders but cannot list it.
   if (hasUsers) chmodSync(base, 0o711);
   return {
     folder: base,
@@ -82,14 +82,14 @@ export async function openScratchSpace(volume: Volume, isolation: IsolationName)
   };
 }
 
-/** The real place of the folder that a program is to begin in. */
+/** Returns the real path of the folder that a program starts in. */
 export async function workingFolder({ volume, holders }: GuestParts, path: string): Promise<string> {
-  // In a user's folder root sees nothing. The program finds out, as that user.
+  // Root cannot look into a user's folder; the program finds out, as that user.
   return holders === null ? volume.locate(path) : join(volume.root, ...segmentsOf(path));
 }
 
-/** Whom a program runs as, and where it may write; the folders are made. */
-export async function admit(
+/** Returns the user a program runs as and the folders it may write, which are created. */
+export async function admitProgram(
   { volume, holders }: GuestParts,
   wanted: Wanted,
 ): Promise<{ user: User | null; writable: string[]; hidden: string[] }> {
@@ -98,8 +98,7 @@ export async function admit(
   return { user: null, writable: await made(wanted.writable), hidden: await made(wanted.hidden ?? []) };
 }
 
-// Each of these calls takes the system some microseconds; handing it to another thread takes
-// longer.
+// Synchronous, because each call takes microseconds and handing it to a thread takes longer.
 
 function makeScratch(path: string): void {
   const home = join(path, "home");
@@ -108,14 +107,14 @@ function makeScratch(path: string): void {
     mkdirSync(home, { mode: 0o700 });
   } catch (error) {
     if (systemCode(error) !== "ENOENT") throw error;
-    // Somebody tidied up the system's folder for temporary files.
+    // Another program cleaned up the system's temporary folder.
     mkdirSync(home, { recursive: true, mode: 0o700 });
   }
 }
 
 async function removeScratch(path: string, removeAll: (path: string) => Promise<void>): Promise<void> {
   try {
-    // Most programs leave nothing there.
+    // Most programs leave nothing behind.
     rmdirSync(join(path, "home"));
     rmdirSync(path);
   } catch {
@@ -131,10 +130,7 @@ async function freshFolder(path: string): Promise<string> {
 
 const shortName = /^wavesmith-guest-(\d+)-(\d+)-/;
 
-/**
- * A folder below the system's own for temporary files; those of guests that were killed are
- * removed.
- */
+/** Creates a folder in the system's temporary folder; removes those of guests that were killed. */
 async function shortFolder(): Promise<string> {
   const base = tmpdir();
   for (const name of await readdir(base)) {

@@ -31,10 +31,10 @@
 
 export const guestProtocolVersion = 1;
 
-/** A guest to which nobody has spoken for so long ends its jobs and itself (W9). */
+/** A guest that nobody contacts for this long ends its jobs and itself (W9). */
 export const guestSilenceLimitMs = 30 * 60_000;
 
-/** A host, with its port where that is not a usual one, and when it was asked for last. */
+/** A refused host, with its port unless it is a usual one, and the time of its latest request. */
 export interface RefusedHost {
   readonly host: string;
   readonly at: string;
@@ -43,7 +43,7 @@ export interface RefusedHost {
 export interface GuestHealth {
   readonly protocol: number;
   readonly pid: number;
-  /** A new one each time a guest starts. */
+  /** A new id at each start of a guest. */
   readonly bootId: string;
   readonly startedAt: string;
   /**
@@ -51,19 +51,19 @@ export interface GuestHealth {
    * `sweep`: process groups and /proc sweeps only.
    */
   readonly isolation: "bubblewrap" | "users" | "sweep";
-  /** Where the volume's root is for programs inside the sandbox, such as `/workspace`. */
+  /** The path of the volume's root for programs inside the sandbox, such as `/workspace`. */
   readonly workspaceRoot: string;
   readonly activeJobs: number;
   /**
-   * Milliseconds since anything was done here: 0 while jobs, short commands or other requests run
-   * or tunnels are open; asking for health is nothing.
+   * Milliseconds since the last activity: 0 while jobs, short commands or other requests run or
+   * tunnels are open. Health checks are not activity.
    */
   readonly idleMs: number;
   /** The ports on loopback that lead out of the sandbox (`--egress`); null where there are none. */
   readonly egress: {
     readonly proxyPort: number | null;
     readonly modelPort: number;
-    /** What was asked for although the network is `none`; the newest last. */
+    /** Hosts that were requested although the network is `none`; the newest last. */
     readonly refused?: readonly RefusedHost[];
   } | null;
 }
@@ -74,7 +74,7 @@ export interface FileStat {
   readonly sizeBytes: number;
   readonly mode: number;
   readonly modifiedAt: string;
-  /** Of regular files: what `If-Match` takes. */
+  /** Only for regular files: the value that `If-Match` takes. */
   readonly etag?: string;
 }
 
@@ -85,60 +85,55 @@ export interface StageSpec {
   /** Relative to the volume's root. */
   readonly cwd: string;
   /**
-   * The whole environment besides PATH, HOME, LANG, TMPDIR, WAVESMITH_PROGRAMS and the way out,
-   * which the guest gives.
+   * The environment, complete except for PATH, HOME, LANG, TMPDIR, WAVESMITH_PROGRAMS and the
+   * egress variables, which the guest sets.
    */
   readonly env: Readonly<Record<string, string>>;
   /**
-   * UTF-8 text for stdin, then end of file; null: numbered stdin from callers when `openStdin`,
-   * else /dev/null.
+   * UTF-8 text for stdin. Null: numbered input from callers with `openStdin`, otherwise /dev/null.
    */
   readonly stdin: string | null;
   readonly openStdin?: boolean;
   readonly timeoutMs: number;
-  /** Output beyond this is dropped from the middle: the beginning and the last 64 KiB are kept. */
+  /** Output beyond this size is dropped from the middle: the beginning and the last 64 KiB stay. */
   readonly outputLimitBytes: number;
-  /** Goes on beside the stages that follow, until the job ends. */
+  /** Runs beside the following stages until the job ends. */
   readonly background?: boolean;
-  /** The stage counts as passed when this holds (background stages), within `timeoutMs`. */
+  /** The stage is ready when this probe succeeds (background stages), within `timeoutMs`. */
   readonly ready?:
     | { readonly argv: readonly string[] }
     | { readonly http: { readonly port: number; readonly path: string } };
-  /** When true, a failure of this stage does not stop the stages after it. */
+  /** Whether the stages after it run even if this one fails. */
   readonly continueOnFailure?: boolean;
-  /** Run even when an earlier stage failed (clean-up). */
+  /** Whether it runs even after an earlier stage failed (clean-up). */
   readonly always?: boolean;
 }
 
 export interface JobSpec {
   readonly stages: readonly StageSpec[];
   /**
-   * Volume paths this job may write, made as folders where missing; everything else on the volume
-   * is read-only to it where the isolation can do that.
+   * Volume paths that this job may write, created as folders if missing; the rest of the volume is
+   * read-only where the isolation can enforce that.
    */
   readonly writable: readonly string[];
-  /**
-   * Volume folders in whose place this job has empty ones of its own, where the isolation can do
-   * that.
-   */
+  /** Volume folders that appear empty to this job, where the isolation can do that. */
   readonly hidden?: readonly string[];
   /**
-   * TCP ports of this job's: where jobs have loopbacks of their own, tunnels to these lead to its
-   * one.
+   * The job's TCP ports: where each job has its own loopback, tunnels to these ports lead there.
    */
   readonly ports?: readonly number[];
-  /** The key of a job that has to end first, however it ends; one that is not known has ended. */
+  /** The key of a job that must end first, in whatever way; an unknown job counts as ended. */
   readonly after?: string;
   /**
-   * Of `writable`, what other jobs write at the same time. Where jobs have users of their own,
-   * these share a group.
+   * The paths among `writable` that other jobs write at the same time. Where jobs have users, those
+   * jobs share a group.
    */
   readonly shared?: readonly string[];
   /** Labels kept with the record: build, attempt, … */
   readonly labels: Readonly<Record<string, string>>;
 }
 
-/** `ready`: a background stage; it became ready and still runs. */
+/** `ready`: a background stage that became ready and is still running. */
 type StageStatus = "pending" | "running" | "ready" | "passed" | "failed" | "skipped";
 
 export interface StageState {
@@ -148,37 +143,35 @@ export interface StageState {
   readonly endedAt: string | null;
   readonly durationMs: number | null;
   /**
-   * 127: no such command; 126: it cannot be executed; 128 and the signal's number when a signal
-   * ended it; null: it never ran or still runs.
+   * 127: no such command; 126: it cannot be executed; 128 plus the signal number when a signal
+   * ended it; null: it never ran or is still running.
    */
   readonly exitCode: number | null;
-  /**
-   * The signal that ended it; told from the exit code where the isolation passes nothing else on.
-   */
+  /** The signal that ended it, derived from the exit code where the isolation reports only that. */
   readonly signal: string | null;
   readonly timedOut: boolean;
   readonly outOfMemory: boolean;
   readonly truncated: boolean;
-  /** Where in the job's output this stage's begins and ends, in bytes. */
+  /** Where this stage's output begins and ends in the job's output, in bytes. */
   readonly outputStart: number | null;
   readonly outputEnd: number | null;
   /**
-   * Why it failed when its exit code does not say: not started, not ready, ended with the job or by
-   * a background stage; null otherwise.
+   * Why it failed when the exit code does not say: it did not start, was not ready, or was ended
+   * with the job or by a background stage; otherwise null.
    */
   readonly error: string | null;
 }
 
 /**
- * `lost`: the guest ended or died while it ran; nothing of it is left. A cancelled key never
- * starts.
+ * `lost`: the guest ended or died while the job ran, and nothing of the job is left. A cancelled
+ * key never starts.
  */
 type JobStatus = "running" | "passed" | "failed" | "cancelled" | "lost";
 
 export interface JobState {
   readonly key: string;
   readonly status: JobStatus;
-  /** Raised at every change. */
+  /** Increases with every change. */
   readonly revision: number;
   readonly stages: readonly StageState[];
   readonly createdAt: string;
@@ -195,7 +188,7 @@ export interface ExecSpec {
   readonly stdin?: string;
   readonly writable: readonly string[];
   readonly timeoutMs: number;
-  /** Per stream; what is beyond is dropped and `truncated` set. */
+  /** The limit per stream; output beyond it is dropped and `truncated` is set. */
   readonly maxBytes: number;
 }
 
@@ -209,7 +202,7 @@ export interface ExecResult {
   readonly durationMs: number;
 }
 
-/** A small request among others; `read` takes files up to 256 KiB. */
+/** A small request in a batch; `read` takes files up to 256 KiB. */
 export type BatchCall =
   | { readonly call: "stat"; readonly path: string }
   | { readonly call: "read"; readonly path: string; readonly maxBytes: number }
@@ -218,7 +211,9 @@ export type BatchCall =
   | { readonly call: "ports"; readonly count: number }
   | { readonly call: "forget"; readonly key: string };
 
-/** What the request alone would have answered with: a file's bytes in base64, null for nothing. */
+/**
+ * The answer to one request of a batch: a file's bytes are in base64, null stands for no content.
+ */
 export type BatchAnswer =
   | { readonly value: unknown }
   | { readonly fault: { readonly status: number; readonly code: string; readonly message: string } };

@@ -2,7 +2,7 @@ import { parseArgs } from "node:util";
 import type { IsolationName } from "./isolation/isolation.ts";
 import { guestSilenceLimitMs } from "./protocol.ts";
 
-/** What the guest's arguments say. */
+/** The settings in the guest's arguments. */
 export interface Settings {
   readonly root: string;
   readonly socket: string;
@@ -41,7 +41,7 @@ export function readSettings(args: readonly string[]): Settings {
   const toolPath = values["tool-path"];
   const silenceMs = Number(values["silence-ms"] ?? guestSilenceLimitMs);
   if (root === undefined || socket === undefined || toolPath === undefined)
-    throw new Error("--root, --socket and --tool-path are needed");
+    throw new Error("--root, --socket and --tool-path are required");
   if (isolation !== "bubblewrap" && isolation !== "users" && isolation !== "sweep")
     throw new Error("--isolation must be bubblewrap, users or sweep");
   const network = networks.find((name) => name === (values.network ?? "open"));

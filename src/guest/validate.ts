@@ -1,16 +1,16 @@
-// What callers send is checked by hand here: the guest travels into images and has no packages.
+// Checks callers' input by hand, because the guest is copied into images and has no dependencies.
 import { GuestFault } from "./faults.ts";
 import { type BatchCall, type ExecSpec, type JobSpec, largestBatchReadBytes, type StageSpec } from "./protocol.ts";
 
-/** Node fires timers above this at once. */
-const longestTimerMs = 2 ** 31 - 1;
-const longestExecMs = 5 * 60_000;
-const longestGraceMs = 5 * 60_000;
-const mostStages = 1_000;
-const mostPorts = 1_000;
-const mostCalls = 1_000;
-const longestKey = 1_000;
-const largestExecOutputBytes = 64 * 1024 * 1024;
+/** Node fires timers with a longer delay at once. */
+const maxTimerMs = 2 ** 31 - 1;
+const maxExecMs = 5 * 60_000;
+const maxGraceMs = 5 * 60_000;
+const maxStages = 1_000;
+const maxPorts = 1_000;
+const maxCalls = 1_000;
+const maxKeyLength = 1_000;
+const maxExecOutputBytes = 64 * 1024 * 1024;
 
 type Fields = Readonly<Record<string, unknown>>;
 
@@ -18,7 +18,7 @@ type Fields = Readonly<Record<string, unknown>>;
 export function parseJobSpec(value: unknown): JobSpec {
   const fields = object(value, "job");
   const stages = list(fields.stages, "stages").map((stage, index) => parseStage(stage, `stages[${index}]`));
-  if (stages.length === 0 || stages.length > mostStages) throw bad("stages", `must be 1 to ${mostStages}`);
+  if (stages.length === 0 || stages.length > maxStages) throw bad("stages", `must be 1 to ${maxStages}`);
   if (new Set(stages.map((stage) => stage.name)).size !== stages.length) throw bad("stages", "must have unique names");
   return {
     stages,
@@ -41,31 +41,31 @@ export function parseExecSpec(value: unknown): ExecSpec {
     env: environment(fields.env, "env"),
     ...stdin,
     writable: strings(fields.writable, "writable"),
-    timeoutMs: Math.min(positive(fields.timeoutMs, "timeoutMs"), longestExecMs),
-    maxBytes: Math.min(natural(fields.maxBytes, "maxBytes"), largestExecOutputBytes),
+    timeoutMs: Math.min(positive(fields.timeoutMs, "timeoutMs"), maxExecMs),
+    maxBytes: Math.min(natural(fields.maxBytes, "maxBytes"), maxExecOutputBytes),
   };
 }
 
-/** Checks what a cancel says. */
+/** Checks the body of a cancel request. */
 export function parseCancel(value: unknown): { reason: string; graceMs: number } {
   const fields = object(value, "cancel");
   return {
     reason: anyText(fields.reason, "reason").slice(0, 2_000),
-    graceMs: Math.min(natural(fields.graceMs, "graceMs"), longestGraceMs),
+    graceMs: Math.min(natural(fields.graceMs, "graceMs"), maxGraceMs),
   };
 }
 
-/** Checks how many ports are asked for. */
+/** Checks the requested number of ports. */
 export function parsePortCount(value: unknown): number {
   const count = positive(object(value, "ports").count, "count");
-  if (count > mostPorts) throw bad("count", `must be at most ${mostPorts}`);
+  if (count > maxPorts) throw bad("count", `must be at most ${maxPorts}`);
   return count;
 }
 
 /** Checks the calls of a batch. */
 export function parseBatch(value: unknown): BatchCall[] {
   const calls = list(object(value, "batch").calls, "calls");
-  if (calls.length > mostCalls) throw bad("calls", `must be at most ${mostCalls}`);
+  if (calls.length > maxCalls) throw bad("calls", `must be at most ${maxCalls}`);
   return calls.map((call, index) => parseBatchCall(object(call, `calls[${index}]`), `calls[${index}]`));
 }
 
@@ -90,17 +90,17 @@ function parseBatchCall(fields: Fields, at: string): BatchCall {
     case "forget":
       return { call, key: parseKey(fields.key) };
     default:
-      throw bad(`${at}.call`, "is none that a batch can hold");
+      throw bad(`${at}.call`, "is not a call that a batch may contain");
   }
 }
 
 /** Checks a job's key. */
 export function parseKey(value: unknown): string {
-  if (typeof value === "string" && value !== "" && value.length <= longestKey) return value;
-  throw new GuestFault(400, "bad-request", `a key has 1 to ${longestKey} characters`);
+  if (typeof value === "string" && value !== "" && value.length <= maxKeyLength) return value;
+  throw new GuestFault(400, "bad-request", `a key must have 1 to ${maxKeyLength} characters`);
 }
 
-/** Checks a number that came in a query; `fallback` when it is absent. */
+/** Checks a number from a query; returns `fallback` when it is absent. */
 export function parseNumber(value: string | null, name: string, fallback: number): number {
   return value === null || value === "" ? fallback : natural(Number(value), name);
 }
@@ -115,7 +115,7 @@ function parseStage(value: unknown, at: string): StageSpec {
     env: environment(fields.env, `${at}.env`),
     stdin: stdin === null ? null : anyText(stdin, `${at}.stdin`),
     openStdin: flag(fields.openStdin, `${at}.openStdin`),
-    timeoutMs: Math.min(positive(fields.timeoutMs, `${at}.timeoutMs`), longestTimerMs),
+    timeoutMs: Math.min(positive(fields.timeoutMs, `${at}.timeoutMs`), maxTimerMs),
     outputLimitBytes: natural(fields.outputLimitBytes, `${at}.outputLimitBytes`),
     background: flag(fields.background, `${at}.background`),
     continueOnFailure: flag(fields.continueOnFailure, `${at}.continueOnFailure`),
@@ -159,17 +159,17 @@ function anyText(value: unknown, at: string): string {
   return value;
 }
 
-/** Text that reaches the kernel, where NUL ends it. */
+/** Checks text that is passed to the kernel, where NUL would end it. */
 function text(value: unknown, at: string): string {
-  const found = anyText(value, at);
-  if (found.includes("\0")) throw bad(at, "must not contain NUL");
-  return found;
+  const checked = anyText(value, at);
+  if (checked.includes("\0")) throw bad(at, "must not contain NUL");
+  return checked;
 }
 
 function named(value: unknown, at: string): string {
-  const found = text(value, at);
-  if (found === "" || found.length > 200) throw bad(at, "must have 1 to 200 characters");
-  return found;
+  const checked = text(value, at);
+  if (checked === "" || checked.length > 200) throw bad(at, "must have 1 to 200 characters");
+  return checked;
 }
 
 function strings(value: unknown, at: string): string[] {
@@ -177,9 +177,9 @@ function strings(value: unknown, at: string): string[] {
 }
 
 function argv(value: unknown, at: string): string[] {
-  const found = strings(value, at);
-  if (found.length === 0 || found[0] === "") throw bad(at, "must begin with a command");
-  return found;
+  const checked = strings(value, at);
+  if (checked.length === 0 || checked[0] === "") throw bad(at, "must begin with a command");
+  return checked;
 }
 
 function stringMap(value: unknown, at: string): Record<string, string> {
@@ -188,22 +188,22 @@ function stringMap(value: unknown, at: string): Record<string, string> {
 }
 
 function environment(value: unknown, at: string): Record<string, string> {
-  const found = stringMap(value, at);
-  for (const name of Object.keys(found)) {
+  const checked = stringMap(value, at);
+  for (const name of Object.keys(checked)) {
     if (name === "" || /[=\0]/.test(name)) throw bad(at, `has the impossible name ${JSON.stringify(name)}`);
   }
-  return found;
+  return checked;
 }
 
 function natural(value: unknown, at: string): number {
-  if (typeof value !== "number" || !Number.isFinite(value) || value < 0) throw bad(at, "must be a number from 0 up");
+  if (typeof value !== "number" || !Number.isFinite(value) || value < 0) throw bad(at, "must be a number, 0 or more");
   return Math.floor(value);
 }
 
 function positive(value: unknown, at: string): number {
-  const found = natural(value, at);
-  if (found === 0) throw bad(at, "must be above 0");
-  return found;
+  const checked = natural(value, at);
+  if (checked === 0) throw bad(at, "must be above 0");
+  return checked;
 }
 
 function flag(value: unknown, at: string): boolean {

@@ -6,7 +6,7 @@ import { buffer } from "node:stream/consumers";
 import fc from "fast-check";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { isWithin, segmentsOf } from "../../src/guest/files/volume.ts";
-import { noStart } from "../../src/guest/isolation/isolation.ts";
+import { explainSystemError } from "../../src/guest/isolation/isolation.ts";
 import { signalOfExitCode } from "../../src/guest/isolation/processes.ts";
 import { createChanges } from "../../src/guest/jobs/changes.ts";
 import { createJobInput } from "../../src/guest/jobs/input.ts";
@@ -157,9 +157,12 @@ describe("what a caller sends", () => {
 
 describe("an ending", () => {
   it("is told as shells tell it", () => {
-    expect(noStart(["x"], "spawn x ENOENT")).toEqual({ exitCode: 127, error: "x: command not found" });
-    expect(noStart(["x"], "Exec format error").exitCode).toBe(126);
-    expect(noStart(["x"], "spawn E2BIG")).toEqual({ exitCode: null, error: "x could not be started: spawn E2BIG" });
+    expect(explainSystemError(["x"], "spawn x ENOENT")).toEqual({ exitCode: 127, error: "x: command not found" });
+    expect(explainSystemError(["x"], "Exec format error").exitCode).toBe(126);
+    expect(explainSystemError(["x"], "spawn E2BIG")).toEqual({
+      exitCode: null,
+      error: "x could not be started: spawn E2BIG",
+    });
     expect([0, 128, 137, 143, 250].map(signalOfExitCode)).toEqual([null, null, "SIGKILL", "SIGTERM", null]);
   });
 });

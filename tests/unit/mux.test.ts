@@ -9,9 +9,9 @@ import fc from "fast-check";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { createMux, type Mux } from "../../src/guest/channel/mux.ts";
 import { channelRoomBytes } from "../../src/guest/channel/mux-channel.ts";
-import { frame, frameKind, muxMagic, muxVersion } from "../../src/guest/channel/mux-frames.ts";
+import { encodeFrame, frameKind, muxMagic, muxVersion } from "../../src/guest/channel/mux-frames.ts";
 
-const hello = Buffer.concat(frame(frameKind.hello, muxMagic, Buffer.from([muxVersion])));
+const hello = Buffer.concat(encodeFrame(frameKind.hello, muxMagic, Buffer.from([muxVersion])));
 
 describe("channels over one stream", () => {
   let folder: string;
@@ -170,13 +170,13 @@ describe("channels over one stream", () => {
   });
 
   describe("meet a hostile other side", () => {
-    const data = (id: number, bytes: Buffer): Buffer => Buffer.concat(frame(frameKind.data, id, bytes));
+    const data = (id: number, bytes: Buffer): Buffer => Buffer.concat(encodeFrame(frameKind.data, id, bytes));
     const room = (id: number, sizeBytes: number): Buffer => {
       const payload = Buffer.alloc(4);
       payload.writeUInt32BE(sizeBytes);
-      return Buffer.concat(frame(frameKind.room, id, payload));
+      return Buffer.concat(encodeFrame(frameKind.room, id, payload));
     };
-    const of = (kind: 1 | 3 | 4, id: number): Buffer => Buffer.concat(frame(kind, id));
+    const of = (kind: 1 | 3 | 4, id: number): Buffer => Buffer.concat(encodeFrame(kind, id));
     /**
      * What closes our side when the other one sends this, with one channel open and in nobody's
      * reading.
@@ -198,7 +198,7 @@ describe("channels over one stream", () => {
         /no mux: it said "OCI runtime exec failed/,
       ],
       ["data before hello", data(1, Buffer.from("x")), /no mux/],
-      ["another version", Buffer.concat(frame(frameKind.hello, muxMagic, Buffer.from([9]))), /version 9/],
+      ["another version", Buffer.concat(encodeFrame(frameKind.hello, muxMagic, Buffer.from([9]))), /version 9/],
       ["hello twice", Buffer.concat([hello, hello]), /hello twice/],
       ["a kind that is none", Buffer.concat([hello, Buffer.from([77, 0, 0, 0, 1, 0, 0, 0])]), /kind 77/],
       ["a frame above the cap", Buffer.concat([hello, Buffer.from([2, 0, 0, 0, 1, 255, 255, 255])]), /16777215 bytes/],

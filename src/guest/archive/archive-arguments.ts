@@ -3,7 +3,7 @@ import { parseArgs } from "node:util";
 const formats = ["tar.zst", "tar.gz"] as const;
 export type ArchiveFormat = (typeof formats)[number];
 
-/** What `pack` and `unpack` are told. Fails naming the argument that is missing or wrong. */
+/** Reads the arguments of `pack` and `unpack`. Fails naming the one that is missing or wrong. */
 export function readArchiveArguments(args: readonly string[]): {
   root: string;
   format: ArchiveFormat;
@@ -17,8 +17,8 @@ export function readArchiveArguments(args: readonly string[]): {
   });
   const format = formats.find((name) => name === values.format);
   const maxBytes = Number(values["max-bytes"] ?? Number.MAX_SAFE_INTEGER);
-  if (values.root === undefined) throw new Error("--root is needed");
+  if (values.root === undefined) throw new Error("--root is missing");
   if (format === undefined) throw new Error(`--format must be one of ${formats.join(", ")}`);
-  if (!Number.isSafeInteger(maxBytes) || maxBytes < 0) throw new Error("--max-bytes must be a number from 0 up");
+  if (!Number.isSafeInteger(maxBytes) || maxBytes < 0) throw new Error("--max-bytes must be a number, 0 or more");
   return { root: values.root, format, maxBytes, whileStdin: values["while-stdin"] ?? false };
 }

@@ -1,21 +1,20 @@
-// `node guest.mjs pack --root DIR --format tar.zst|tar.gz [--while-stdin]`: a volume as an archive
-// on stdout, also while programs change it; with `--while-stdin` it ends when its standard input
-// does.
-// P1. It holds files, folders and symlinks, as `unpack` takes them: no devices, pipes or sockets,
-// no setuid.
-// P2. The guest's own folder is left out. So is what may not be read, and stderr says what that is;
-// what vanishes meanwhile was never there. Anything else that goes wrong fails the whole.
+// `node guest.mjs pack --root DIR --format tar.zst|tar.gz [--while-stdin]`: writes a volume to
+// stdout as an archive, even while programs change it. With `--while-stdin` it stops when its
+// standard input ends.
+// P1. The archive holds files, folders and symlinks, as `unpack` accepts them: no devices, pipes or
+// sockets, and no setuid bits.
+// P2. The guest's own folder is excluded out. Files that cannot be read are excluded out too and listed on
+// stderr. Files that vanish meanwhile are skipped. Any other error fails the whole archive.
 import { type ChildProcess, spawn } from "node:child_process";
 import type { Readable, Writable } from "node:stream";
 import { guestFolder } from "../files/volume.ts";
 import { type ArchiveFormat, readArchiveArguments } from "./archive-arguments.ts";
 
-const mostTold = 50;
-const mostSaidBytes = 4_000;
+const maxReportedPaths = 50;
+const maxErrorBytes = 4_000;
 
 /**
- * Each thread of zstd takes some 10 MB; as many as there are processors would be too many in a
- * container that has few.
+ * Each zstd thread takes about 10 MB, so one per processor would be too many in a small container.
  */
 const compressors: Readonly<Record<ArchiveFormat, readonly string[]>> = {
   "tar.zst": ["zstd", "-3", "-q", "-T2"],
@@ -24,29 +23,30 @@ const compressors: Readonly<Record<ArchiveFormat, readonly string[]>> = {
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
-/** Packs the volume; `env` is what the programs that do it are found by. Fails with the reason. */
-export async function pack(args: readonly string[], env: Environment): Promise<void> {
+/** Packs the volume. `env` is the environment of the programs it runs. Fails with the reason. */
+export async function packArchive(args: readonly string[], env: Environment): Promise<void> {
   const { root, format, whileStdin } = readArchiveArguments(args);
-  // tar cannot leave out by kind. What is named is what is packed, without further search.
+  // tar cannot exclude by file type, so find lists the entries and tar packs exactly those.
   const kinds = ["(", "-type", "f", "-o", "-type", "d", "-o", "-type", "l", ")"];
-  const left = ["(", "-path", `./${guestFolder}`, "-o", "-path", "./lost+found", ")", "-prune"];
-  const find = start(["find", ".", "-mindepth", "1", ...left, "-o", ...kinds, "-print0"], { cwd: root, env }, [
-    "ignore",
-    "pipe",
-  ]);
-  // Not by way of tar, which would read all of it again from a compressor of its own.
-  const compressor = start(compressors[format], { cwd: root, env }, ["pipe", "inherit"]);
+  const excluded = ["(", "-path", `./${guestFolder}`, "-o", "-path", "./lost+found", ")", "-prune"];
+  const find = startProgram(
+    ["find", ".", "-mindepth", "1", ...excluded, "-o", ...kinds, "-print0"],
+    { cwd: root, env },
+    ["ignore", "pipe"],
+  );
+  // Not through tar's own option, which would read the compressor's output back and copy it.
+  const compressor = startProgram(compressors[format], { cwd: root, env }, ["pipe", "inherit"]);
   const options = ["--null", "--no-recursion", "--files-from=-", "--format=gnu", "--sparse", "--mode=u-s,g-s"];
   const owner = ["--numeric-owner", "--owner=0", "--group=0"];
-  // As much at once as a pipe holds.
+  // Writes as much at once as a pipe holds.
   const command = ["tar", "-c", "-f", "-", "--blocking-factor=128", ...options, ...owner];
-  const tar = start(command, { cwd: root, env }, ["pipe", compressor.child.stdin ?? "ignore"]);
-  // It is tar's alone now: else the compressor would not see its end.
+  const tar = startProgram(command, { cwd: root, env }, ["pipe", compressor.child.stdin ?? "ignore"]);
+  // Only tar may hold the compressor's input; otherwise the compressor would never see its end.
   compressor.child.stdin?.destroy();
-  // tar may end before it has read all names; its own exit says why.
+  // tar may exit before it has read all names; its exit code says why.
   tar.child.stdin?.on("error", () => undefined);
   if (tar.child.stdin !== null) find.child.stdout?.pipe(tar.child.stdin);
-  // Whoever fails takes down those before it, so the last of them knows why.
+  // A program that fails also stops those before it in the pipe, so the last one knows the reason.
   const all = [compressor, tar, find];
   if (whileStdin) endWithStdin(all.map(({ child }) => child));
   const ends = await Promise.allSettled(all.map(({ ended }) => ended));
@@ -56,17 +56,20 @@ export async function pack(args: readonly string[], env: Environment): Promise<v
     if (end.status === "rejected") throw end.reason;
     for (const line of end.value) unread.add(line);
   }
-  tell([...unread]);
+  reportUnread([...unread]);
 }
 
-function tell(unread: readonly string[]): void {
-  for (const line of unread.slice(0, mostTold)) process.stderr.write(`left out: ${line}\n`);
-  if (unread.length > mostTold) process.stderr.write(`left out: ${unread.length - mostTold} more\n`);
+function reportUnread(unread: readonly string[]): void {
+  for (const line of unread.slice(0, maxReportedPaths)) process.stderr.write(`excluded out: ${line}\n`);
+  if (unread.length > maxReportedPaths)
+    process.stderr.write(`excluded out: ${unread.length - maxReportedPaths} more\n`);
 }
 
-/** Nobody reads what a program in a container writes any more, and nothing else would tell it. */
+/**
+ * Kills the programs when stdin ends: in a container, nothing else tells them that the reader left.
+ */
 function endWithStdin(programs: readonly ChildProcess[]): void {
-  process.stdin.on("error", () => undefined); // Its end follows.
+  process.stdin.on("error", () => undefined); // The "end" event follows.
   process.stdin.on("end", () => {
     for (const program of programs) program.kill("SIGKILL");
   });
@@ -75,11 +78,11 @@ function endWithStdin(programs: readonly ChildProcess[]): void {
 
 interface Running {
   readonly child: ChildProcess;
-  /** What could not be read; fails when anything else went wrong. */
+  /** Resolves with the paths that could not be read; rejects on any other error. */
   readonly ended: Promise<string[]>;
 }
 
-function start(
+function startProgram(
   command: readonly string[],
   { cwd, env }: { cwd: string; env: Environment },
   stdio: readonly ["ignore" | "pipe", "pipe" | "inherit" | "ignore" | Writable],
@@ -92,33 +95,33 @@ function start(
       resolve({ problem: code === 0 ? null : (signal ?? `exit code ${code}`), isBroken: signal !== null });
     });
   });
-  return { child, ended: judge(program, exited, child.stderr) };
+  return { child, ended: collectUnread(program, exited, child.stderr) };
 }
 
 interface Exit {
   readonly problem: string | null;
-  /** It did not end by itself, or never began: what it has said explains nothing. */
+  /** Whether it was killed or never started, so that its stderr explains nothing. */
   readonly isBroken: boolean;
 }
 
-/** What programs say of a tree that others change, and that some of it may not be read. */
+/** Messages about files that changed or vanished while the tree was read. */
 const vanished =
   /: (?:No such file or directory|File removed before we read it|file changed as we read it|file shrank by \d+ bytes?; padding with zeros|socket ignored)$/;
 const unreadable = /: (?:Cannot (?:open|stat|readlink|opendir|savedir|open directory): )?Permission denied$/;
 const summary = /Exiting with failure status due to previous errors$/;
 
-async function judge(program: string, exited: Promise<Exit>, stderr: Readable | null): Promise<string[]> {
+async function collectUnread(program: string, exited: Promise<Exit>, stderr: Readable | null): Promise<string[]> {
   const unread: string[] = [];
-  let grave = "";
-  let hasSaid = false;
+  let errors = "";
+  let hasOutput = false;
   for await (const line of linesOf(stderr)) {
-    hasSaid = true;
+    hasOutput = true;
     if (unreadable.test(line)) unread.push(line);
-    else if (!vanished.test(line) && !summary.test(line) && grave.length < mostSaidBytes) grave += `${line}\n`;
+    else if (!vanished.test(line) && !summary.test(line) && errors.length < maxErrorBytes) errors += `${line}\n`;
   }
   const { problem, isBroken } = await exited;
-  if (grave !== "" || isBroken || (problem !== null && !hasSaid)) {
-    throw new Error(`${program} failed (${problem ?? "though its exit code is 0"}): ${grave.trim()}`);
+  if (errors !== "" || isBroken || (problem !== null && !hasOutput)) {
+    throw new Error(`${program} failed (${problem ?? "though its exit code is 0"}): ${errors.trim()}`);
   }
   return unread;
 }

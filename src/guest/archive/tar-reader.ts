@@ -1,44 +1,46 @@
-// Reads tar as GNU tar writes it (and plain ustar), strictly: what is not understood is refused, so
-// that no two readers can see different things in one archive. Names are bytes, held as latin1
-// text.
+// Reads tar as GNU tar writes it (and plain ustar), strictly: anything it does not understand is
+// refused, so that no two readers can see different contents in one archive. Names are bytes, held
+// as latin1 text.
 
 const blockBytes = 512;
-const longestName = 64 * 1024;
-const mostHoles = 1_000_000;
+const maxNameBytes = 64 * 1024;
+const maxSparseParts = 1_000_000;
 
-/** Why an archive is not unpacked. */
+/** The reason why an archive is not unpacked. */
 export class ArchiveFault extends Error {
   override readonly name = "ArchiveFault";
-  /** The archive ended before its end, or was none: what it came out of may know why. */
-  readonly isPerhapsCut: boolean;
+  /**
+   * Whether the archive stopped short or was not one: the program that produced it may know why.
+   */
+  readonly mayBeCutOff: boolean;
 
-  constructor(message: string, options: { isPerhapsCut?: boolean } = {}) {
+  constructor(message: string, options: { mayBeCutOff?: boolean } = {}) {
     super(message);
-    this.isPerhapsCut = options.isPerhapsCut ?? false;
+    this.mayBeCutOff = options.mayBeCutOff ?? false;
   }
 }
 
 export interface TarEntry {
-  /** `sparse` is a file of which only some parts are stored. */
+  /** `sparse` is a file with holes, of which only some parts are stored. */
   readonly type: "file" | "sparse" | "folder" | "symlink" | "link";
   readonly name: string;
-  /** Where a link leads. */
+  /** The link's target. */
   readonly target: string;
   readonly mode: number;
   readonly modifiedAtSeconds: number;
-  /** Of the file; of a sparse one with its holes. */
+  /** The size of the file; for a sparse file, including its holes. */
   readonly sizeBytes: number;
-  /** Where the stored bytes belong, in order; they follow each other in the archive. */
+  /** Where the stored bytes belong in the file, in the order in which the archive holds them. */
   readonly parts: readonly { readonly offset: number; readonly sizeBytes: number }[];
 }
 
-/** Bytes of an archive, in order. */
+/** The bytes of an archive, in order. */
 export interface ByteSource {
-  /** The next bytes, at most so many, at least one; null at the end. */
+  /** Returns the next bytes, at least one and at most `most`; null at the end. */
   next(most: number): Promise<Buffer | null>;
 }
 
-/** Bytes of a stream, as they come. */
+/** Reads a stream as a byte source. */
 export function createByteSource(stream: AsyncIterable<Buffer>): ByteSource {
   const chunks = stream[Symbol.asyncIterator]();
   let rest: Buffer = Buffer.alloc(0);
@@ -57,15 +59,15 @@ export function createByteSource(stream: AsyncIterable<Buffer>): ByteSource {
 }
 
 /**
- * Every entry of an archive. Before the next one is asked for, the bytes of its `parts` must have
- * been taken from the source by `readPart`. Fails with an ArchiveFault when there is anything that
- * is no entry, or the end is missing.
+ * Yields every entry of an archive. Before asking for the next entry, the caller must read the
+ * bytes of its `parts` with `readEntryPart`. Fails with an ArchiveFault when something is not an
+ * entry or the end is missing.
  */
 export async function* readTar(source: ByteSource): AsyncGenerator<TarEntry> {
   let longName: string | null = null;
   let longTarget: string | null = null;
   for (let isFirst = true; ; isFirst = false) {
-    const header = await exactly(source, blockBytes);
+    const header = await readExactly(source, blockBytes);
     if (header.every((byte) => byte === 0)) return;
     checkHeader(header, isFirst);
     const type = String.fromCharCode(header[156] || 0x30);
@@ -75,24 +77,24 @@ export async function* readTar(source: ByteSource): AsyncGenerator<TarEntry> {
       const entry = await entryOf(source, { header, type, longName, longTarget });
       yield entry;
       const stored = entry.parts.reduce((sum, part) => sum + part.sizeBytes, 0);
-      await exactly(source, padding(stored));
+      await readExactly(source, padding(stored));
       longName = null;
       longTarget = null;
     }
   }
 }
 
-/** The bytes of one part of an entry, as they come. */
-export async function* readPart(source: ByteSource, sizeBytes: number): AsyncGenerator<Buffer> {
+/** Yields the bytes of one part of an entry, as they arrive. */
+export async function* readEntryPart(source: ByteSource, sizeBytes: number): AsyncGenerator<Buffer> {
   for (let left = sizeBytes; left > 0; ) {
     const chunk = await source.next(left);
-    if (chunk === null) throw truncated();
+    if (chunk === null) throw truncatedFault();
     left -= chunk.length;
     yield chunk;
   }
 }
 
-interface Found {
+interface HeaderFacts {
   readonly header: Buffer;
   readonly type: string;
   readonly longName: string | null;
@@ -114,16 +116,16 @@ const refusedNames: Readonly<Record<string, string>> = {
   g: "an extended header",
 };
 
-async function entryOf(source: ByteSource, { header, type, longName, longTarget }: Found): Promise<TarEntry> {
+async function entryOf(source: ByteSource, { header, type, longName, longTarget }: HeaderFacts): Promise<TarEntry> {
   const name = longName ?? nameIn(header);
   const known = typeNames[type];
   if (known === undefined) {
     const what = refusedNames[type] ?? `an entry of the unknown type ${JSON.stringify(type)}`;
-    throw new ArchiveFault(`${shown(name)} is ${what}, which is not unpacked`);
+    throw new ArchiveFault(`${quoteName(name)} is ${what}, which is not unpacked`);
   }
   const storedBytes = numberIn(header, 124, 12);
   if (known !== "file" && known !== "sparse" && storedBytes > 0)
-    throw new ArchiveFault(`${shown(name)} is a ${known} and has content`);
+    throw new ArchiveFault(`${quoteName(name)} is a ${known} and has content`);
   const sparse = known === "sparse" ? await sparseMap(source, header, storedBytes) : null;
   return {
     type: known,
@@ -137,8 +139,8 @@ async function entryOf(source: ByteSource, { header, type, longName, longTarget 
 }
 
 /**
- * The map of a sparse file as GNU tar keeps it: four parts in the header, 21 in every block after
- * it.
+ * Reads the map of a sparse file in GNU tar's format: four parts in the header, 21 in each block
+ * after it.
  */
 async function sparseMap(
   source: ByteSource,
@@ -149,10 +151,10 @@ async function sparseMap(
   const parts = partsIn(header, 386, 4);
   let isExtended = header[482] !== 0;
   while (isExtended) {
-    const block = await exactly(source, blockBytes);
+    const block = await readExactly(source, blockBytes);
     parts.push(...partsIn(block, 0, 21));
     isExtended = block[504] !== 0;
-    if (parts.length > mostHoles) throw new ArchiveFault("a file has more holes than can be");
+    if (parts.length > maxSparseParts) throw new ArchiveFault(`a sparse file has more than ${maxSparseParts} parts`);
   }
   let end = 0;
   let sum = 0;
@@ -166,29 +168,29 @@ async function sparseMap(
 }
 
 function partsIn(block: Buffer, at: number, count: number): { offset: number; sizeBytes: number }[] {
-  const places = Array.from({ length: count }, (_, index) => at + 24 * index);
-  return places
-    .filter((place) => block[place] !== 0)
-    .map((place) => ({ offset: numberIn(block, place, 12), sizeBytes: numberIn(block, place + 12, 12) }));
+  const offsets = Array.from({ length: count }, (_, index) => at + 24 * index);
+  return offsets
+    .filter((offset) => block[offset] !== 0)
+    .map((offset) => ({ offset: numberIn(block, offset, 12), sizeBytes: numberIn(block, offset + 12, 12) }));
 }
 
 function checkHeader(header: Buffer, isFirst: boolean): void {
   const sum = header.reduce((total, byte, at) => total + (at >= 148 && at < 156 ? 0x20 : byte), 0);
   const magic = header.toString("latin1", 257, 262);
   if (magic === "ustar" && sum === numberIn(header, 148, 8)) return;
-  throw new ArchiveFault(isFirst ? "it is no tar archive" : "the archive is damaged");
+  throw new ArchiveFault(isFirst ? "it is not a tar archive" : "the archive is damaged");
 }
 
 async function longText(source: ByteSource, header: Buffer): Promise<string> {
   const sizeBytes = numberIn(header, 124, 12);
-  if (sizeBytes > longestName) throw new ArchiveFault(`a name has ${sizeBytes} bytes`);
-  const block = await exactly(source, sizeBytes + padding(sizeBytes));
+  if (sizeBytes > maxNameBytes) throw new ArchiveFault(`a name has ${sizeBytes} bytes`);
+  const block = await readExactly(source, sizeBytes + padding(sizeBytes));
   return textIn(block, 0, sizeBytes);
 }
 
 function nameIn(header: Buffer): string {
   const name = textIn(header, 0, 100);
-  // GNU's own headers have other things where a prefix is elsewhere.
+  // GNU headers use the bytes of the prefix for other fields.
   const isPosix = header[262] === 0;
   const prefix = isPosix ? textIn(header, 345, 155) : "";
   return prefix === "" ? name : `${prefix}/${name}`;
@@ -200,7 +202,7 @@ function textIn(block: Buffer, at: number, length: number): string {
   return end === -1 ? field : field.slice(0, end);
 }
 
-/** A number in octal digits, or binary where they do not suffice. */
+/** Reads a number written in octal digits, or in binary when octal digits do not suffice. */
 function numberIn(block: Buffer, at: number, length: number): number {
   let value = 0;
   if (block[at]! & 0x80) {
@@ -208,10 +210,10 @@ function numberIn(block: Buffer, at: number, length: number): number {
     for (const byte of block.subarray(at + 1, at + length)) value = value * 256 + byte;
   } else {
     const digits = textIn(block, at, length).trim();
-    if (!/^[0-7]*$/.test(digits)) throw new ArchiveFault("the archive is damaged: a number is none");
+    if (!/^[0-7]*$/.test(digits)) throw new ArchiveFault("the archive is damaged: a number field holds something else");
     value = digits === "" ? 0 : Number.parseInt(digits, 8);
   }
-  if (!Number.isSafeInteger(value)) throw new ArchiveFault("a number in the archive is larger than any can be");
+  if (!Number.isSafeInteger(value)) throw new ArchiveFault("a number in the archive is too large");
   return value;
 }
 
@@ -219,18 +221,18 @@ function padding(sizeBytes: number): number {
   return (blockBytes - (sizeBytes % blockBytes)) % blockBytes;
 }
 
-async function exactly(source: ByteSource, sizeBytes: number): Promise<Buffer> {
+async function readExactly(source: ByteSource, sizeBytes: number): Promise<Buffer> {
   if (sizeBytes === 0) return Buffer.alloc(0);
   const chunks: Buffer[] = [];
-  for await (const chunk of readPart(source, sizeBytes)) chunks.push(chunk);
+  for await (const chunk of readEntryPart(source, sizeBytes)) chunks.push(chunk);
   return chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks);
 }
 
-function truncated(): ArchiveFault {
-  return new ArchiveFault("the archive is truncated", { isPerhapsCut: true });
+function truncatedFault(): ArchiveFault {
+  return new ArchiveFault("the archive is truncatedFault", { mayBeCutOff: true });
 }
 
-/** A name as it can be printed. */
-export function shown(name: string): string {
+/** Quotes a name for a message. */
+export function quoteName(name: string): string {
   return JSON.stringify(Buffer.from(name, "latin1").toString("utf8"));
 }

@@ -1,14 +1,14 @@
-// `node guest.mjs unpack --root DIR --format tar.zst|tar.gz [--max-bytes N]`: an archive from stdin
-// into a volume that nothing else writes to meanwhile.
-// U1. Nothing is made outside the root: no absolute names, no `..`, and nothing is made through a
-// symlink.
-// U2. Nothing that is there is replaced or changed; only files, folders, symlinks and links to
-// files of the root are made.
-// U3. A symlink is only text and is made as it is, also when it is absolute, as those of Python's
-// environments are; one that climbs out of the root by `..` is refused. Whoever follows one later
-// does so inside the sandbox.
-// U4. The archive's owners are ignored, setuid and setgid refused. What has failed leaves its half
-// behind, to be thrown away.
+// `node guest.mjs unpack --root DIR --format tar.zst|tar.gz [--max-bytes N]`: unpacks an archive
+// from stdin into a volume that nothing else writes to meanwhile.
+// U1. Nothing is created outside the root: no absolute names, no `..`, and nothing is created
+// through a symlink.
+// U2. Nothing that exists is replaced or changed. Only files, folders, symlinks and hard links to
+// files of the root are created.
+// U3. A symlink is only text and is created unchanged, even when it is absolute, as in Python's
+// virtual environments. A symlink that climbs out of the root by `..` is refused. Symlinks are
+// followed later only inside the sandbox.
+// U4. The archive's owners are ignored, setuid and setgid are refused. A failure leaves partial
+// results behind, for the caller to throw away.
 import { spawn } from "node:child_process";
 import {
   chmodSync,
@@ -34,17 +34,17 @@ import {
   ArchiveFault,
   type ByteSource,
   createByteSource,
-  readPart,
+  quoteName,
+  readEntryPart,
   readTar,
-  shown,
   type TarEntry,
 } from "./tar-reader.ts";
 
-const mostTrailingBytes = 1024 * 1024;
+const maxTrailingBytes = 1024 * 1024;
 const setidBits = 0o6000;
 
-/** Unpacks stdin. Fails with the reason. */
-export async function unpack(args: readonly string[]): Promise<void> {
+/** Unpacks the archive on stdin. Fails with the reason. */
+export async function unpackArchive(args: readonly string[]): Promise<void> {
   const { root, format, maxBytes } = readArchiveArguments(args);
   const { stream, ended, kill } = decompressed(format);
   const source = createByteSource(stream);
@@ -52,14 +52,14 @@ export async function unpack(args: readonly string[]): Promise<void> {
     await unpackFrom(source, realpathSync(root), maxBytes);
     await drain(source);
   } catch (error) {
-    // Where its output ended too soon its own words say why; else it would go on for as long as
-    // there is something to read.
-    const said = error instanceof ArchiveFault && error.isPerhapsCut ? await ended : null;
+    // If the decompressor's output was cut short, its own message says why. Otherwise it would run
+    // for as long as there is input, so it is killed.
+    const problem = error instanceof ArchiveFault && error.mayBeCutOff ? await ended : null;
     kill();
-    throw said === null ? error : new ArchiveFault(said);
+    throw problem === null ? error : new ArchiveFault(problem);
   }
-  const said = await ended;
-  if (said !== null) throw new ArchiveFault(said);
+  const problem = await ended;
+  if (problem !== null) throw new ArchiveFault(problem);
 }
 
 async function unpackFrom(source: ByteSource, root: string, maxBytes: number): Promise<void> {
@@ -69,7 +69,7 @@ async function unpackFrom(source: ByteSource, root: string, maxBytes: number): P
     left -= entry.parts.reduce((sum, part) => sum + part.sizeBytes, 0);
     if (left < 0) throw new ArchiveFault(`it holds more than the ${maxBytes} bytes that are allowed`);
     await tree.make(entry, source).catch((error) => {
-      throw error instanceof ArchiveFault ? error : new ArchiveFault(`${shown(entry.name)}: ${reasonOf(error)}`);
+      throw error instanceof ArchiveFault ? error : new ArchiveFault(`${quoteName(entry.name)}: ${reasonOf(error)}`);
     });
   }
   tree.finish();
@@ -77,14 +77,14 @@ async function unpackFrom(source: ByteSource, root: string, maxBytes: number): P
 
 interface Tree {
   make(entry: TarEntry, source: ByteSource): Promise<void>;
-  /** Gives folders their modes and times, once nothing more is made in them. */
+  /** Sets the modes and times of folders, once nothing more is created in them. */
   finish(): void;
 }
 
 function createTree(root: string): Tree {
   const base = Buffer.from(root, "utf8").toString("latin1");
-  const place = (segments: readonly string[]): Buffer => Buffer.from([base, ...segments].join("/"), "latin1");
-  /** Folders known to be folders and no symlinks; the root is one. */
+  const pathOf = (segments: readonly string[]): Buffer => Buffer.from([base, ...segments].join("/"), "latin1");
+  /** Paths known to be real folders, not symlinks; the root is one. */
   const known = new Set<string>([""]);
   const folders: { at: Buffer; entry: TarEntry }[] = [];
 
@@ -93,7 +93,7 @@ function createTree(root: string): Tree {
       const folder = segments.slice(0, depth);
       const key = folder.join("/");
       if (known.has(key)) continue;
-      if (!isFolder(place(folder))) mkdirSync(place(folder), { mode: 0o700 });
+      if (!isFolder(pathOf(folder))) mkdirSync(pathOf(folder), { mode: 0o700 });
       known.add(key);
     }
   };
@@ -103,27 +103,28 @@ function createTree(root: string): Tree {
   > = {
     folder: (entry, segments) => {
       enter(segments);
-      folders.push({ at: place(segments), entry });
+      folders.push({ at: pathOf(segments), entry });
     },
-    file: (entry, segments, source) => writeFile(place(segments), entry, source),
-    sparse: (entry, segments, source) => writeFile(place(segments), entry, source),
+    file: (entry, segments, source) => writeFile(pathOf(segments), entry, source),
+    sparse: (entry, segments, source) => writeFile(pathOf(segments), entry, source),
     symlink: ({ name, target }, segments) => {
-      if (target === "" || climbsOut(segments, target)) throw new ArchiveFault(`${shown(name)} leads out of the root`);
-      symlinkSync(Buffer.from(target, "latin1"), place(segments));
+      if (target === "" || climbsOut(segments, target))
+        throw new ArchiveFault(`${quoteName(name)} leads out of the root`);
+      symlinkSync(Buffer.from(target, "latin1"), pathOf(segments));
     },
     link: ({ name, target }, segments) => {
       const to = segmentsOf(target);
       enter(to.slice(0, -1));
-      if (to.length === 0 || !lstatSync(place(to)).isFile())
-        throw new ArchiveFault(`${shown(name)} is a link to what is no file`);
-      linkSync(place(to), place(segments));
+      if (to.length === 0 || !lstatSync(pathOf(to)).isFile())
+        throw new ArchiveFault(`${quoteName(name)} is a link to something that is not a file`);
+      linkSync(pathOf(to), pathOf(segments));
     },
   };
   return {
     make: async (entry, source) => {
       const segments = segmentsOf(entry.name);
-      if (segments.length === 0 && entry.type !== "folder") throw new ArchiveFault("the root itself is no file");
-      if ((entry.mode & setidBits) !== 0) throw new ArchiveFault(`${shown(entry.name)} is setuid or setgid`);
+      if (segments.length === 0 && entry.type !== "folder") throw new ArchiveFault("the root itself is not a file");
+      if ((entry.mode & setidBits) !== 0) throw new ArchiveFault(`${quoteName(entry.name)} is setuid or setgid`);
       enter(segments.slice(0, -1));
       await makers[entry.type](entry, segments, source);
     },
@@ -136,7 +137,7 @@ function createTree(root: string): Tree {
   };
 }
 
-/** Whether there is a folder; a fault when there is something else, such as a symlink. */
+/** Whether a folder exists at `path`. Fails when there is something else, such as a symlink. */
 function isFolder(path: Buffer): boolean {
   try {
     if (lstatSync(path).isDirectory()) return true;
@@ -144,7 +145,7 @@ function isFolder(path: Buffer): boolean {
     if (systemCode(error) === "ENOENT") return false;
     throw error;
   }
-  throw new ArchiveFault(`${shown(path.toString("latin1"))} is no folder, and something lies in it`);
+  throw new ArchiveFault(`${quoteName(path.toString("latin1"))} is not a folder, but the archive has entries in it`);
 }
 
 async function writeFile(path: Buffer, entry: TarEntry, source: ByteSource): Promise<void> {
@@ -153,7 +154,7 @@ async function writeFile(path: Buffer, entry: TarEntry, source: ByteSource): Pro
   try {
     for (const part of entry.parts) {
       let offset = part.offset;
-      for await (const chunk of readPart(source, part.sizeBytes)) {
+      for await (const chunk of readEntryPart(source, part.sizeBytes)) {
         for (let done = 0; done < chunk.length; )
           done += writeSync(file, chunk, done, chunk.length - done, offset + done);
         offset += chunk.length;
@@ -168,14 +169,14 @@ async function writeFile(path: Buffer, entry: TarEntry, source: ByteSource): Pro
 }
 
 function segmentsOf(name: string): string[] {
-  if (name.startsWith("/")) throw new ArchiveFault(`${shown(name)} is absolute`);
+  if (name.startsWith("/")) throw new ArchiveFault(`${quoteName(name)} is absolute`);
   const segments = name.split("/").filter((segment) => segment !== "" && segment !== ".");
-  if (segments.includes("..")) throw new ArchiveFault(`${shown(name)} leads out of the root`);
-  if (segments[0] === guestFolder) throw new ArchiveFault(`${shown(name)} lies in the guest's own folder`);
+  if (segments.includes("..")) throw new ArchiveFault(`${quoteName(name)} leads out of the root`);
+  if (segments[0] === guestFolder) throw new ArchiveFault(`${quoteName(name)} lies in the guest's own folder`);
   return segments;
 }
 
-/** Whether a relative link at `segments` leaves the root on its way. */
+/** Whether a relative symlink at `segments` leaves the root on its way. */
 function climbsOut(segments: readonly string[], target: string): boolean {
   if (target.startsWith("/")) return false;
   let depth = segments.length - 1;
@@ -188,14 +189,14 @@ function climbsOut(segments: readonly string[], target: string): boolean {
 }
 
 /**
- * What follows the end is padding; the decompressor has to see its own end to check the content.
+ * Reads the padding after the end, because the decompressor checks its input only at its own end.
  */
 async function drain(source: ByteSource): Promise<void> {
   for (let trailing = 0; ; ) {
     const chunk = await source.next(64 * 1024);
     if (chunk === null) return;
     trailing += chunk.length;
-    if (trailing > mostTrailingBytes) throw new ArchiveFault("something follows the end of the archive");
+    if (trailing > maxTrailingBytes) throw new ArchiveFault("there is more data after the end of the archive");
   }
 }
 
@@ -204,25 +205,25 @@ const decompressors: Readonly<Record<ArchiveFormat, readonly [string, ...string[
   "tar.gz": ["gzip", "-dcq"],
 };
 
-/** Stdin decompressed, and what went wrong once it is over; null when nothing did. */
+/** Decompresses stdin. `ended` resolves with what went wrong, or null when nothing did. */
 function decompressed(format: ArchiveFormat): { stream: Readable; ended: Promise<string | null>; kill: () => void } {
   const [program, ...args] = decompressors[format];
   const child = spawn(program, args, { stdio: ["inherit", "pipe", "pipe"] });
-  let said = "";
+  let stderr = "";
   child.stderr.on("data", (chunk: Buffer) => {
-    said = (said + chunk.toString()).slice(0, 1_000);
+    stderr = (stderr + chunk.toString()).slice(0, 1_000);
   });
   const ended = new Promise<string | null>((resolve) => {
     child.on("error", (error) => resolve(`${program} could not be started: ${error.message}`));
     child.on("close", (code) =>
-      resolve(code === 0 ? null : `it is not whole, or no ${format}: ${said.trim() || program}`),
+      resolve(code === 0 ? null : `it is incomplete or not ${format}: ${stderr.trim() || program}`),
     );
   });
   return { stream: child.stdout, ended, kill: () => child.kill("SIGKILL") };
 }
 
 function reasonOf(error: unknown): string {
-  if (systemCode(error) === "EEXIST") return "something is there already";
+  if (systemCode(error) === "EEXIST") return "it already exists";
   if (systemCode(error) === "ENOSPC" || systemCode(error) === "EDQUOT") return "there is no space left";
   return error instanceof Error ? error.message : String(error);
 }

@@ -1,27 +1,27 @@
-// The host's proxy ends when its sandbox is gone, and this is how it knows: a connection that lasts
-// as long as the guest.
+// The host's proxy ends when its sandbox is gone. It notices by a connection that lasts as long as
+// the guest.
 import { connect, type Socket } from "node:net";
 
-const againMs = 1_000;
+const reconnectMs = 1_000;
 
 /**
- * Keeps a connection open to a socket of the host's, which may be replaced at any time or not be
- * there yet.
+ * Keeps a connection open to a socket of the host, which may be replaced at any time or not exist
+ * yet.
  */
 export function holdConnection(path: string): { close(): void } {
   let socket: Socket | null = null;
   let timer: NodeJS.Timeout | null = null;
   let closed = false;
-  const hold = (): void => {
+  const open = (): void => {
     socket = connect(path, () => socket?.write("alive\n"));
     socket.unref();
-    socket.resume(); // What the host says there is for others.
+    socket.resume(); // The host sends nothing for us on this socket.
     socket.on("error", () => undefined); // "close" follows.
     socket.on("close", () => {
-      if (!closed) timer = setTimeout(hold, againMs).unref();
+      if (!closed) timer = setTimeout(open, reconnectMs).unref();
     });
   };
-  hold();
+  open();
   return {
     close() {
       closed = true;

@@ -1,4 +1,4 @@
-// Several small things asked for in one request: most of what a request costs is the request.
+// Several small calls in one request, because most of the cost of a call is the request.
 import { Readable } from "node:stream";
 import { faultOf, GuestFault } from "../faults.ts";
 import { type Files, readWhole } from "../files/files.ts";
@@ -12,11 +12,11 @@ export interface BatchContext {
   readonly ports: Ports;
 }
 
-/** Does all of them at once; each has its own answer, in the order of the calls. */
-export function doTogether(context: BatchContext, calls: readonly BatchCall[]): Promise<BatchAnswer[]> {
+/** Performs all calls at once; returns their answers in the order of the calls. */
+export function performBatch(context: BatchContext, calls: readonly BatchCall[]): Promise<BatchAnswer[]> {
   return Promise.all(
     calls.map((call) =>
-      act(context, call).then(
+      performCall(context, call).then(
         (value): BatchAnswer => ({ value }),
         (error: unknown): BatchAnswer => {
           const { status, code, message } = faultOf(error);
@@ -27,32 +27,32 @@ export function doTogether(context: BatchContext, calls: readonly BatchCall[]): 
   );
 }
 
-async function act({ files, jobs, ports }: BatchContext, asked: BatchCall): Promise<unknown> {
-  switch (asked.call) {
+async function performCall({ files, jobs, ports }: BatchContext, call: BatchCall): Promise<unknown> {
+  switch (call.call) {
     case "stat":
-      return files.stat(asked.path);
+      return files.stat(call.path);
     case "read":
-      return read(files, asked);
+      return readBase64(files, call);
     case "write":
-      await files.write(asked.path, Readable.from([Buffer.from(asked.text)]), {
+      await files.write(call.path, Readable.from([Buffer.from(call.text)]), {
         mode: null,
         ifMatch: null,
         mustBeNew: false,
       });
       return null;
     case "remove":
-      await files.remove(asked.path, asked.recursive);
+      await files.remove(call.path, call.recursive);
       return null;
     case "ports":
-      return { ports: await ports.allocate(asked.count) };
+      return { ports: await ports.allocate(call.count) };
     case "forget":
-      await jobs.forget(asked.key);
+      await jobs.forget(call.key);
       return null;
   }
 }
 
-async function read(files: Files, asked: { path: string; maxBytes: number }): Promise<string> {
-  const bytes = await readWhole(await files.read(asked.path, asked.maxBytes));
-  if (bytes === null) throw new GuestFault(409, "changed", `${asked.path} became shorter while it was read`);
+async function readBase64(files: Files, call: { path: string; maxBytes: number }): Promise<string> {
+  const bytes = await readWhole(await files.read(call.path, call.maxBytes));
+  if (bytes === null) throw new GuestFault(409, "changed", `${call.path} was truncated while it was read`);
   return bytes.toString("base64");
 }

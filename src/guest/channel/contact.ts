@@ -1,9 +1,9 @@
 import type { Contact } from "./server.ts";
 
-/** How long it is since somebody spoke to the guest, and since there was more than a heartbeat. */
+/** Records when the guest was last contacted, and when it last did more than answer a heartbeat. */
 export interface ContactLog extends Contact {
   silentMs(): number;
-  /** 0 while something is being done. */
+  /** Milliseconds since the last work ended; 0 while work is going on. */
   idleMs(): number;
 }
 

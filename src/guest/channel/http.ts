@@ -2,32 +2,32 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import { faultOf, GuestFault } from "../faults.ts";
 import type { GuestErrorBody } from "../protocol.ts";
 
-const largestJsonBytes = 64 * 1024 * 1024;
+const maxJsonBytes = 64 * 1024 * 1024;
 
-/** One request, taken apart. */
+/** One request with its parsed query. */
 export interface Exchange {
   readonly request: IncomingMessage;
   readonly response: ServerResponse;
   readonly query: URLSearchParams;
-  /** Fires when the caller goes away. */
+  /** Aborts when the caller disconnects. */
   readonly signal: AbortSignal;
 }
 
-/** Reads a whole body. 413 above `maxBytes`. */
+/** Reads a whole body. Fails with 413 above `maxBytes`. */
 export async function readBody(request: IncomingMessage, maxBytes: number): Promise<Buffer> {
   const chunks: Buffer[] = [];
   let sizeBytes = 0;
   for await (const chunk of request as AsyncIterable<Buffer>) {
     sizeBytes += chunk.length;
-    if (sizeBytes > maxBytes) throw new GuestFault(413, "too-large", `the body is above ${maxBytes} bytes`);
+    if (sizeBytes > maxBytes) throw new GuestFault(413, "too-large", `the body is larger than ${maxBytes} bytes`);
     chunks.push(chunk);
   }
   return Buffer.concat(chunks);
 }
 
-/** Reads a JSON body. 400 when it is none. */
+/** Reads a JSON body. Fails with 400 when it is not JSON. */
 export async function readJson(request: IncomingMessage): Promise<unknown> {
-  const body = await readBody(request, largestJsonBytes);
+  const body = await readBody(request, maxJsonBytes);
   try {
     return JSON.parse(body.toString("utf8")) as unknown;
   } catch {
@@ -46,21 +46,21 @@ export function sendEmpty(response: ServerResponse, headers: Record<string, stri
   response.end();
 }
 
-/** Answers with what went wrong; tears a reply that had begun. */
+/** Answers with the fault, or cuts the response off if it has already begun. */
 export function sendFault(request: IncomingMessage, response: ServerResponse, error: unknown): void {
   if (response.headersSent || response.destroyed) {
     response.destroy();
     return;
   }
   const fault = faultOf(error);
-  // What is left of the body would be taken for the next request.
+  // The unread rest of the body would be taken for the next request.
   if (!request.complete) response.setHeader("connection", "close");
   const body: GuestErrorBody = { error: { code: fault.code, message: fault.message } };
   sendJson(response, fault.status, body);
 }
 
-/** The parameter of a query that must be there. */
-export function required(query: URLSearchParams, name: string): string {
+/** Returns a query parameter. Fails with 400 when it is missing. */
+export function requiredParameter(query: URLSearchParams, name: string): string {
   const value = query.get(name);
   if (value === null) throw new GuestFault(400, "bad-request", `the parameter ${name} is missing`);
   return value;

@@ -2,8 +2,8 @@ import type { Socket } from "node:net";
 import type { Duplex } from "node:stream";
 
 /**
- * Joins two connections until both have ended. A side that fails is gone for good; what it has sent
- * before still arrives.
+ * Pipes two connections into each other until both have ended. When one side fails, what it has
+ * already sent still arrives.
  */
 export function joinConnections(caller: Duplex, server: Socket): void {
   caller.on("error", () => caller.destroy());

@@ -1,29 +1,29 @@
-// One channel of a mux: a stream that Node's HTTP takes for a socket.
-// C1. No more is kept of what the other side sends than the room it was given: room is given again
-// only for what was read.
-// C2. No more is sent than the other side has room for, and one frame of a channel at a time:
+// One channel of a mux: a stream that Node's HTTP accepts as a socket.
+// C1. The buffer for data from the other side never exceeds the room granted to it; room is granted
+// again only for data that was read.
+// C2. A channel never sends more than the other side has room for, and one frame at a time:
 // channels take turns.
 import { Duplex } from "node:stream";
 import { largestPayloadBytes } from "./mux-frames.ts";
 
-/** How much either side may send on a channel before the other one has read it. */
+/** How many bytes either side may send on a channel before the other one has read them. */
 export const channelRoomBytes = 256 * 1024;
-/** Small parts are copied, since a view keeps the whole chunk it lies in. */
+/** Smaller parts are copied, because a view keeps the whole chunk it lies in. */
 const copiedBytes = 16 * 1024;
-/** So many parts are joined to one: each costs memory besides its bytes. */
-const mostParts = 512;
+/** More parts than this are joined into one, because each costs memory besides its bytes. */
+const maxParts = 512;
 
-/** What a channel needs of its mux. */
+/** What a channel needs from its mux. */
 export interface ChannelLink {
-  /** Asks for a turn to send; `sendNext` is called when it comes. */
+  /** Asks for a turn to send; the mux calls `sendNext` when it comes. */
   wantTurn(channel: Channel): void;
   sendData(id: number, bytes: Buffer): void;
   sendEnd(id: number): void;
   sendReset(id: number): void;
   giveRoom(id: number, sizeBytes: number): void;
-  /** The channel is over. */
+  /** Removes a channel that is closed. */
   forget(channel: Channel): void;
-  /** Whether the channel keeps the process alive has changed. */
+  /** Counts the channels that keep the process alive. */
   holdChanged(by: 1 | -1): void;
 }
 
@@ -31,12 +31,15 @@ type Done = (error?: Error | null) => void;
 
 export class Channel extends Duplex {
   readonly id: number;
-  /** As of a socket; HTTP's pool compares it. */
+  /** Part of a socket's interface; HTTP's pool compares it. */
   timeout = 0;
   readonly #link: ChannelLink;
   #received: Buffer[] = [];
   #receivedBytes = 0;
-  /** What the other side may still send, and what was read since it was last told. */
+  /**
+   * How many bytes the other side may still send, and how many were read since room was last
+   * granted.
+   */
   #givenRoom = channelRoomBytes;
   #readBytes = 0;
   #isWanted = false;
@@ -55,18 +58,20 @@ export class Channel extends Duplex {
     link.holdChanged(1);
   }
 
-  /** Takes bytes from the other side; false when it had no room for them, or had ended before. */
+  /**
+   * Takes bytes from the other side; returns false when it exceeded its room or had already ended.
+   */
   receive(part: Buffer): boolean {
     this.#givenRoom -= part.length;
     if (this.#givenRoom < 0 || this.#hasRemoteEnded) return false;
     this.#received.push(part.length < copiedBytes ? Buffer.from(part) : part);
     this.#receivedBytes += part.length;
-    if (this.#received.length > mostParts) this.#received = [Buffer.concat(this.#received)];
+    if (this.#received.length > maxParts) this.#received = [Buffer.concat(this.#received)];
     this.#deliver();
     return true;
   }
 
-  /** The other side sends no more; false when it had said so before. */
+  /** Handles the end of the other side's data; returns false when it had already ended. */
   receiveEnd(): boolean {
     if (this.#hasRemoteEnded) return false;
     this.#hasRemoteEnded = true;
@@ -74,7 +79,7 @@ export class Channel extends Duplex {
     return true;
   }
 
-  /** The other side has gone. What it had sent before its end can still be read. */
+  /** Handles a reset by the other side. Data it sent before its end can still be read. */
   receiveReset(): void {
     this.#hasRemoteGone = true;
     if (!this.#hasRemoteEnded) {
@@ -86,14 +91,14 @@ export class Channel extends Duplex {
     this.#finishSending();
   }
 
-  /** The other side has room for more; false when it claims more than there can be. */
+  /** Handles room granted by the other side; returns false when it grants more than allowed. */
   receiveRoom(sizeBytes: number): boolean {
     this.#room += sizeBytes;
     if (this.#sending !== null) this.#link.wantTurn(this);
     return this.#room <= channelRoomBytes;
   }
 
-  /** Sends one frame at most; whether there is more that could be sent now. */
+  /** Sends at most one frame; returns whether more could be sent now. */
   sendNext(): boolean {
     const { bytes = null } = this.#sending ?? {};
     const size = Math.min(bytes?.length ?? 0, this.#room, largestPayloadBytes);
@@ -143,9 +148,9 @@ export class Channel extends Duplex {
     done(error);
   }
 
-  // What HTTP asks of a socket besides being a stream.
+  // The rest of a socket's interface, which HTTP uses.
 
-  /** Emits `timeout` when nothing was sent or received for so long; 0 is never. */
+  /** Emits `timeout` when nothing was sent or received for `timeoutMs`; 0 means never. */
   setTimeout(timeoutMs: number, listener?: () => void): this {
     this.timeout = timeoutMs;
     if (this.#timer !== null) clearTimeout(this.#timer);
@@ -155,7 +160,7 @@ export class Channel extends Duplex {
     return this;
   }
 
-  /** Ends the channel once all that was written is sent, and reads no more. */
+  /** Closes the channel once everything written is sent, without reading any more. */
   destroySoon(): void {
     if (this.writable) this.end();
     if (this.writableFinished) this.destroy();
@@ -201,7 +206,7 @@ export class Channel extends Duplex {
     if (!this.#hasRemoteEnded || this.#receivedBytes > 0 || this.#isDelivered) return;
     this.#isDelivered = true;
     this.push(null);
-    // Without this nobody who waits for no data, such as a pool, would see the end.
+    // Without this read, a pool, which never reads data, would not see the end.
     this.read(0);
   }
 

@@ -17,16 +17,18 @@ const headerBytes = 8;
 export const largestPayloadBytes = 64 * 1024;
 
 /**
- * Up to here a frame is copied into one buffer with its header; above, that costs more than a
- * second write.
+ * Payloads up to this size are copied into one buffer with their header; above it, a second write
+ * is cheaper.
  */
 const copiedBytes = 16 * 1024;
 
-/** How long the payload of a frame of each kind is; data has any length from 1 to the largest. */
+/**
+ * The payload length of each frame kind; null for data, which has 1 to `largestPayloadBytes` bytes.
+ */
 const payloadBytes: readonly (number | null)[] = [1, 0, null, 0, 0, 4];
 
-/** A frame as the buffers to write. The payload must not be changed afterwards. */
-export function frame(kind: FrameKind, channel: number, payload: Buffer = Buffer.alloc(0)): readonly Buffer[] {
+/** Encodes a frame as the buffers to write. The payload must not be changed afterwards. */
+export function encodeFrame(kind: FrameKind, channel: number, payload: Buffer = Buffer.alloc(0)): readonly Buffer[] {
   const isCopied = payload.length <= copiedBytes;
   const bytes = Buffer.allocUnsafe(headerBytes + (isCopied ? payload.length : 0));
   bytes.writeUInt8(kind, 0);
@@ -37,26 +39,26 @@ export function frame(kind: FrameKind, channel: number, payload: Buffer = Buffer
   return [bytes];
 }
 
-/** The other side broke the rules of the mux. */
+/** Thrown when the other side breaks the rules of the mux. */
 export class MuxFault extends Error {
   override readonly name = "MuxFault";
 }
 
 export interface FrameSink {
-  /** A frame that is not data. */
+  /** Takes a frame that is not data. */
   control(kind: FrameKind, channel: number, payload: Buffer): void;
-  /** A part of a data frame, as soon as it is here; a view of what was received. */
+  /** Takes a part of a data frame as soon as it arrives; a view of the received chunk. */
   data(channel: number, part: Buffer): void;
 }
 
 /**
- * Takes a stream apart, chunk by chunk. Throws a MuxFault at the first thing that is no frame; must
- * not be called again then.
+ * Creates a parser that takes a stream chunk by chunk. It throws a MuxFault at the first invalid
+ * frame and must not be called after that.
  */
 export function createFrameReader(sink: FrameSink): (chunk: Buffer) => void {
   const head = Buffer.alloc(headerBytes + 4);
   let have = 0;
-  /** Of the data frame being read. */
+  /** Bytes still missing of the data frame being read. */
   let left = 0;
   let channel = 0;
 

@@ -4,15 +4,15 @@ import { createMux } from "./mux.ts";
 import { listenOn } from "./server.ts";
 
 export interface MuxServer {
-  /** Takes no more connections. */
+  /** Stops accepting connections. */
   close(): void;
-  /** Ends those there are. */
+  /** Ends the open connections. */
   closeAll(): void;
 }
 
 /**
- * Listens on a unix socket for connections of many channels, each of which `guest` serves as a
- * connection of its own.
+ * Listens on a unix socket for muxed connections and lets `guest` serve each channel as a
+ * connection.
  */
 export async function serveMux(guest: Server, path: string): Promise<MuxServer> {
   const connections = new Set<Socket>();

@@ -1,48 +1,56 @@
-// Many channels over one byte stream, such as the standard streams of a `docker exec`. Both ends of
-// it are here: the guest accepts channels, the host opens them. Public: src/sandbox imports it.
-// M1. Whoever reads a channel slowly holds up that channel and no other; the memory of a channel is
-// bounded (C1).
-// M2. Channels that have something to send take turns, a frame each.
-// M3. What breaks the rules ends the whole connection with an error. So does a side that does not
-// read what we answer.
+// Many channels over one byte stream, such as the standard streams of a `docker exec`. Both ends
+// are here: the guest accepts channels, the host opens them. Public: src/sandbox imports it.
+// M1. A slow reader of one channel delays no other channel; the memory of a channel is bounded
+// (C1).
+// M2. Channels that have data to send take turns, one frame each.
+// M3. A violation of the rules ends the whole connection with an error. So does a side that does
+// not read our answers.
 import type { Duplex } from "node:stream";
 import { Channel, type ChannelLink } from "./mux-channel.ts";
-import { createFrameReader, type FrameKind, frame, frameKind, MuxFault, muxMagic, muxVersion } from "./mux-frames.ts";
+import {
+  createFrameReader,
+  encodeFrame,
+  type FrameKind,
+  frameKind,
+  MuxFault,
+  muxMagic,
+  muxVersion,
+} from "./mux-frames.ts";
 
-/** More channels are refused: on the guest's side with a reset, on the other with an error. */
-const mostChannels = 1_024;
-/** What may wait to be sent besides data, which waits for its turn. */
-const mostWaitingBytes = 1024 * 1024;
+/** Further channels are refused: the guest sends a reset, the host throws an error. */
+const maxChannels = 1_024;
+/** How many bytes of control frames may wait to be sent; data waits for its turn instead. */
+const maxWaitingBytes = 1024 * 1024;
 const highestChannel = 2 ** 32 - 1;
-const toldBytes = 200;
+const quotedBytes = 200;
 
 export interface Mux {
   /**
-   * A new channel, usable at once. Throws when the connection is closed or has all the channels it
-   * can have.
+   * Opens a channel that is usable at once. Throws when the connection is closed or has no channel
+   * left.
    */
   open(): Duplex;
   /**
-   * Settles once the connection is closed; with what closed it, or null when that was `close` or
+   * Resolves once the connection is closed, with the error that closed it, or null after `close` or
    * the other side's end.
    */
   readonly closed: Promise<Error | null>;
-  /** Ends the connection and every channel. */
+  /** Closes the connection and every channel. */
   close(): void;
 }
 
 export interface MuxOptions {
-  /** Takes a channel that the other side opened; without it, opening one breaks the rules. */
+  /** Takes a channel that the other side opened; without it, opening one is an error. */
   readonly onChannel?: (channel: Duplex) => void;
 }
 
-/** Whether a stream keeps the process alive, where it can tell. */
+/** A stream that can say whether it keeps the process alive. */
 interface Holding {
   ref?(): unknown;
   unref?(): unknown;
 }
 
-/** Speaks the mux over a stream, which is its own from now on. */
+/** Speaks the mux over a stream, which belongs to it from now on. */
 export function createMux(stream: Duplex & Holding, options: MuxOptions = {}): Mux {
   return new Link(stream, options.onChannel ?? null);
 }
@@ -81,7 +89,7 @@ class Link implements Mux, ChannelLink {
 
   open(): Duplex {
     if (this.#isClosed) throw new MuxFault("the connection is closed");
-    if (this.#channels.size >= mostChannels) throw new MuxFault(`more than ${mostChannels} channels are in use`);
+    if (this.#channels.size >= maxChannels) throw new MuxFault(`more than ${maxChannels} channels are in use`);
     if (this.#lastId >= highestChannel) throw new MuxFault("the connection has used up its channels");
     this.#lastId += 1;
     this.#send(frameKind.open, this.#lastId);
@@ -98,7 +106,7 @@ class Link implements Mux, ChannelLink {
   }
 
   sendData(id: number, bytes: Buffer): void {
-    this.#write(frame(frameKind.data, id, bytes));
+    this.#write(encodeFrame(frameKind.data, id, bytes));
   }
 
   sendEnd(id: number): void {
@@ -134,11 +142,11 @@ class Link implements Mux, ChannelLink {
 
   #receive(read: (chunk: Buffer) => void, chunk: Buffer): void {
     if (this.#isClosed) return;
-    if (!this.#isGreeted) this.#beginning = Buffer.concat([this.#beginning, chunk.subarray(0, toldBytes)]);
+    if (!this.#isGreeted) this.#beginning = Buffer.concat([this.#beginning, chunk.subarray(0, quotedBytes)]);
     try {
       read(chunk);
     } catch (error) {
-      // What else is thrown comes from whoever listens to a channel.
+      // Other errors come from listeners of a channel.
       if (!(error instanceof MuxFault)) throw error;
       this.#end(this.#isGreeted ? error : noMux(this.#beginning));
     }
@@ -155,8 +163,8 @@ class Link implements Mux, ChannelLink {
     const channel = this.#channelOf(id);
     if (channel === undefined) return;
     if (kind === frameKind.reset) channel.receiveReset();
-    else if (kind === frameKind.end) this.#demand(channel.receiveEnd(), `channel ${id} ended twice`);
-    else this.#demand(channel.receiveRoom(payload.readUInt32BE()), `channel ${id} was given more room than there is`);
+    else if (kind === frameKind.end) this.#require(channel.receiveEnd(), `channel ${id} ended twice`);
+    else this.#require(channel.receiveRoom(payload.readUInt32BE()), `channel ${id} was given more room than there is`);
   }
 
   #greeted(kind: FrameKind, id: number, payload: Buffer): void {
@@ -172,23 +180,23 @@ class Link implements Mux, ChannelLink {
     if (this.#onChannel === null) throw new MuxFault("the other side opened a channel, which only we may");
     if (id <= this.#lastId) throw new MuxFault(`channel ${id} was opened out of turn`);
     this.#lastId = id;
-    if (this.#channels.size >= mostChannels) this.sendReset(id);
+    if (this.#channels.size >= maxChannels) this.sendReset(id);
     else this.#onChannel(this.#add(id, true));
   }
 
   #data(id: number, part: Buffer): void {
     if (!this.#isGreeted) throw noMux(this.#beginning);
     const channel = this.#channelOf(id);
-    if (channel !== undefined) this.#demand(channel.receive(part), `channel ${id} sent more than there is room for`);
+    if (channel !== undefined) this.#require(channel.receive(part), `channel ${id} sent more than there is room for`);
   }
 
-  /** A channel; undefined when it is over, since the other side may not know yet. */
+  /** Returns a channel; undefined when it is closed, because the other side may not know yet. */
   #channelOf(id: number): Channel | undefined {
     if (id === 0 || id > this.#lastId) throw new MuxFault(`there is no channel ${id}`);
     return this.#channels.get(id);
   }
 
-  #demand(holds: boolean, problem: string): void {
+  #require(holds: boolean, problem: string): void {
     if (!holds) throw new MuxFault(problem);
   }
 
@@ -196,16 +204,15 @@ class Link implements Mux, ChannelLink {
     for (const channel of this.#turns) {
       if (this.#stream.writableNeedDrain || this.#isClosed) return;
       this.#turns.delete(channel);
-      // Added again at the end: that is what "in turn" means.
+      // Adding it again puts it at the end of the queue.
       if (channel.sendNext()) this.#turns.add(channel);
     }
   }
 
   #send(kind: FrameKind, id: number, payload?: Buffer): void {
-    this.#write(frame(kind, id, payload));
-    // M3: data waits for its turn, but these are answers that a side which never reads could make
-    // us pile up.
-    if (this.#stream.writableLength > mostWaitingBytes) this.#end(new Error("the other side does not read"));
+    this.#write(encodeFrame(kind, id, payload));
+    // M3: data waits for its turn, but a side that never reads could make these answers pile up.
+    if (this.#stream.writableLength > maxWaitingBytes) this.#end(new Error("the other side does not read"));
   }
 
   #write(buffers: readonly Buffer[]): void {
@@ -228,13 +235,13 @@ class Link implements Mux, ChannelLink {
 }
 
 /**
- * Whoever answers instead of a mux mostly says why: what it says is shown, without control
- * characters.
+ * A program that answers instead of a mux usually prints the reason, so the error quotes it without
+ * control characters.
  */
-function noMux(said: Buffer): MuxFault {
-  const text = said
-    .toString("latin1", 0, toldBytes)
+function noMux(received: Buffer): MuxFault {
+  const text = received
+    .toString("latin1", 0, quotedBytes)
     .replace(/[^\x20-\x7e]+/g, " ")
     .trim();
-  return new MuxFault(`the other side is no mux: it said ${JSON.stringify(text)}`);
+  return new MuxFault(`the other side is not a mux: it sent ${JSON.stringify(text)}`);
 }

@@ -1,4 +1,4 @@
-// The protocol of protocol.ts, request by request.
+// Answers the requests of the protocol (protocol.ts).
 import type { ServerResponse } from "node:http";
 import { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
@@ -6,7 +6,7 @@ import { packFolder, unpackFolder } from "../archive/archive.ts";
 import { GuestFault } from "../faults.ts";
 import { type Files, type OpenFile, partsOf, readWhole } from "../files/files.ts";
 import { waitUntil } from "../jobs/changes.ts";
-import { execute } from "../jobs/command.ts";
+import { executeCommand } from "../jobs/command.ts";
 import type { Job } from "../jobs/job.ts";
 import type { Jobs } from "../jobs/jobs.ts";
 import { readOutput } from "../jobs/output.ts";
@@ -22,13 +22,13 @@ import {
   parseNumber,
   parsePortCount,
 } from "../validate.ts";
-import { doTogether } from "./batch.ts";
-import { type Exchange, readBody, readJson, required, sendEmpty, sendJson } from "./http.ts";
+import { performBatch } from "./batch.ts";
+import { type Exchange, readBody, readJson, requiredParameter, sendEmpty, sendJson } from "./http.ts";
 
-const longestWaitMs = 5 * 60_000;
-const largestReadBytes = 4 * 1024 * 1024;
-const largestStdinBytes = 16 * 1024 * 1024;
-/** Files up to here are answered in one piece, which spares small ones a stream. */
+const maxWaitMs = 5 * 60_000;
+const maxReadBytes = 4 * 1024 * 1024;
+const maxStdinBytes = 16 * 1024 * 1024;
+/** Files up to this size are sent in one piece, because a stream costs more. */
 const wholeBytes = 64 * 1024;
 
 export interface RouteContext {
@@ -37,12 +37,16 @@ export interface RouteContext {
   readonly jobs: Jobs;
   readonly ports: Ports;
   readonly health: () => GuestHealth;
-  /** Begins to end the guest. */
+  /** Starts shutting the guest down. */
   readonly shutdown: () => void;
 }
 
-/** Answers one request. Throws what `sendFault` is to answer with. */
-export async function answer(context: RouteContext, exchange: Exchange, segments: readonly string[]): Promise<void> {
+/** Answers one request. Throws the fault for `sendFault` to send. */
+export async function answerRequest(
+  context: RouteContext,
+  exchange: Exchange,
+  segments: readonly string[],
+): Promise<void> {
   const { request, response, query } = exchange;
   const [version, subject, key, verb] = segments;
   const name =
@@ -57,38 +61,38 @@ export async function answer(context: RouteContext, exchange: Exchange, segments
     case "PUT files":
       return writeFile(context, exchange);
     case "DELETE files":
-      await context.files.remove(required(query, "path"), query.get("recursive") === "1");
+      await context.files.remove(requiredParameter(query, "path"), query.get("recursive") === "1");
       return sendEmpty(response);
     case "GET stat":
-      return sendJson(response, 200, await context.files.stat(required(query, "path")));
+      return sendJson(response, 200, await context.files.stat(requiredParameter(query, "path")));
     case "GET list":
-      return sendJson(response, 200, await context.files.list(required(query, "path")));
+      return sendJson(response, 200, await context.files.list(requiredParameter(query, "path")));
     case "POST exec":
       return sendJson(
         response,
         200,
-        await execute(context.parts, parseExecSpec(await readJson(request)), exchange.signal),
+        await executeCommand(context.parts, parseExecSpec(await readJson(request)), exchange.signal),
       );
     case "GET archive":
-      return packFolder(context.parts, required(query, "path"), response);
+      return packFolder(context.parts, requiredParameter(query, "path"), response);
     case "PUT archive":
-      await unpackFolder(context.parts, required(query, "path"), request);
+      await unpackFolder(context.parts, requiredParameter(query, "path"), request);
       return sendEmpty(response);
     case "POST ports":
       return sendJson(response, 200, { ports: await context.ports.allocate(parsePortCount(await readJson(request))) });
     case "POST batch":
-      return sendJson(response, 200, { answers: await doTogether(context, parseBatch(await readJson(request))) });
+      return sendJson(response, 200, { answers: await performBatch(context, parseBatch(await readJson(request))) });
     case "POST shutdown":
       sendJson(response, 202, {});
       return context.shutdown();
     case "GET jobs":
       return sendJson(response, 200, context.jobs.list());
     default:
-      return answerJob(context, exchange, name, checkedKey(key));
+      return answerJobRequest(context, exchange, name, checkedKey(key));
   }
 }
 
-async function answerJob({ jobs }: RouteContext, exchange: Exchange, name: string, key: string): Promise<void> {
+async function answerJobRequest({ jobs }: RouteContext, exchange: Exchange, name: string, key: string): Promise<void> {
   const { request, response } = exchange;
   switch (name) {
     case "PUT jobs/KEY":
@@ -122,10 +126,11 @@ async function knownJob(jobs: Jobs, key: string): Promise<Job> {
 
 async function readFile({ files }: RouteContext, { response, query }: Exchange): Promise<void> {
   const maxBytes = parseNumber(query.get("max"), "max", Number.MAX_SAFE_INTEGER);
-  const file = await files.read(required(query, "path"), maxBytes);
+  const file = await files.read(requiredParameter(query, "path"), maxBytes);
   const { sizeBytes, etag } = file;
   const head = { "content-type": "application/octet-stream", "content-length": sizeBytes, etag };
-  // Not a byte more than announced, though it may grow meanwhile; if it shrinks, the reply is torn.
+  // Sends no more bytes than announced even if the file grows; if it shrinks, the response is cut
+  // off.
   if (sizeBytes > wholeBytes) {
     response.writeHead(200, head);
     return sendParts(file, response);
@@ -143,7 +148,7 @@ async function sendParts(file: OpenFile, response: ServerResponse): Promise<void
       sent += part.length;
       yield part;
     }
-    if (sent < file.sizeBytes) throw new GuestFault(409, "changed", "the file became shorter while it was read");
+    if (sent < file.sizeBytes) throw new GuestFault(409, "changed", "the file was truncated while it was read");
   };
   try {
     await pipeline(Readable.from(counted(), { objectMode: false }), response);
@@ -158,28 +163,28 @@ async function writeFile({ files }: RouteContext, { request, response, query }: 
   const mode = octal === null ? null : Number.parseInt(octal, 8) & 0o777;
   const ifMatch = request.headers["if-match"] ?? null;
   const mustBeNew = request.headers["if-none-match"] === "*";
-  const etag = await files.write(required(query, "path"), request, { mode, ifMatch, mustBeNew });
+  const etag = await files.write(requiredParameter(query, "path"), request, { mode, ifMatch, mustBeNew });
   sendEmpty(response, { etag });
 }
 
 async function sendState(job: Job, { response, query, signal }: Exchange): Promise<void> {
   const revision = parseNumber(query.get("revision"), "revision", -1);
-  const waitMs = Math.min(parseNumber(query.get("waitMs"), "waitMs", 0), longestWaitMs);
+  const waitMs = Math.min(parseNumber(query.get("waitMs"), "waitMs", 0), maxWaitMs);
   const offset = parseNumber(query.get("offset"), "offset", Number.POSITIVE_INFINITY);
-  const isNews = (): boolean => {
+  const hasNews = (): boolean => {
     const state = job.state();
     return state.revision > revision || state.outputBytes > offset || state.status !== "running";
   };
-  await waitUntil(job.changes, isNews, { waitMs, signal });
+  await waitUntil(job.changes, hasNews, { waitMs, signal });
   sendJson(response, 200, job.state());
 }
 
 async function sendOutput(job: Job, { response, query, signal }: Exchange): Promise<void> {
   const offset = parseNumber(query.get("offset"), "offset", 0);
-  const limitBytes = Math.min(parseNumber(query.get("limit"), "limit", largestReadBytes), largestReadBytes);
-  const waitMs = Math.min(parseNumber(query.get("waitMs"), "waitMs", 0), longestWaitMs);
-  const isNews = (): boolean => job.state().outputBytes > offset || job.state().status !== "running";
-  await waitUntil(job.changes, isNews, { waitMs, signal });
+  const limitBytes = Math.min(parseNumber(query.get("limit"), "limit", maxReadBytes), maxReadBytes);
+  const waitMs = Math.min(parseNumber(query.get("waitMs"), "waitMs", 0), maxWaitMs);
+  const hasNews = (): boolean => job.state().outputBytes > offset || job.state().status !== "running";
+  await waitUntil(job.changes, hasNews, { waitMs, signal });
   const state = job.state();
   const wanted = Math.max(0, Math.min(limitBytes, state.outputBytes - offset));
   const bytes = wanted === 0 ? Buffer.alloc(0) : await readOutput(job.outputPath, offset, wanted);
@@ -195,8 +200,8 @@ async function sendOutput(job: Job, { response, query, signal }: Exchange): Prom
 }
 
 async function takeStdin(job: Job, { request, response, query }: Exchange): Promise<void> {
-  const seq = parseNumber(required(query, "seq"), "seq", 0);
-  const bytes = await readBody(request, largestStdinBytes);
+  const seq = parseNumber(requiredParameter(query, "seq"), "seq", 0);
+  const bytes = await readBody(request, maxStdinBytes);
   if (job.input === null || job.state().status !== "running") {
     throw new GuestFault(409, "ended", "the job has ended and takes no input");
   }

@@ -1,4 +1,4 @@
-// The guest as a server: one socket, every request a sign of life.
+// The guest's HTTP server: one socket, every request a sign of life.
 
 import { unlink } from "node:fs/promises";
 import { createServer, type IncomingMessage, type Server } from "node:http";
@@ -7,40 +7,39 @@ import type { Duplex } from "node:stream";
 import { faultOf, GuestFault, systemCode } from "../faults.ts";
 import { parsePort } from "../validate.ts";
 import { sendFault } from "./http.ts";
-import { answer, type RouteContext } from "./routes.ts";
+import { answerRequest, type RouteContext } from "./routes.ts";
 import { openTunnel } from "./tunnel.ts";
 
 const keepAliveMs = 5 * 60_000;
 
-/** Who speaks to the guest, and how long ago somebody did. */
+/** Is notified of every request and tunnel. */
 export interface Contact {
-  /** Somebody asked something, or sent bytes. Health is a sign of life and no work. */
+  /** Records a request or received bytes. A health check is a sign of life but not work. */
   spoken(isWork: boolean): void;
-  /** Work begins; to be called when it is over. */
+  /** Records that work began; returns the function to call when it has ended. */
   begin(): () => void;
 }
 
 export interface ServerOptions {
   readonly context: RouteContext;
-  /** Told of every request and tunnel. */
   readonly contact: Contact;
 }
 
-/** The HTTP server of the protocol; not listening yet. */
+/** Creates the HTTP server of the protocol, not yet listening. */
 export function createGuestServer({ context, contact }: ServerOptions): Server {
   const server = createServer((request, response) => {
-    const { segments, query } = takeApart(request);
+    const { segments, query } = parseTarget(request);
     const isWork = segments[1] !== "health";
     contact.spoken(isWork);
-    const over = isWork ? contact.begin() : null;
+    const endWork = isWork ? contact.begin() : null;
     const gone = new AbortController();
     response.on("close", () => {
-      // Whoever has been answered has nothing left that waits for this.
+      // After a complete answer, nothing depends on this signal any more.
       if (!response.writableFinished) gone.abort();
-      over?.();
+      endWork?.();
       contact.spoken(isWork);
     });
-    answer(context, { request, response, query, signal: gone.signal }, segments).catch((error) =>
+    answerRequest(context, { request, response, query, signal: gone.signal }, segments).catch((error) =>
       sendFault(request, response, error),
     );
   });
@@ -48,17 +47,17 @@ export function createGuestServer({ context, contact }: ServerOptions): Server {
     contact.spoken(true);
     socket.on("data", () => contact.spoken(true));
     socket.on("close", contact.begin());
-    upgrade(context, { request, socket, head }).catch((error) => refuse(socket, error));
+    openUpgrade(context, { request, socket, head }).catch((error) => refuseUpgrade(socket, error));
   });
   server.keepAliveTimeout = keepAliveMs;
-  // Archives and long waits take their time; the silence limit is what ends the forgotten.
+  // Archives and long waits have no time limit here; the silence limit ends abandoned ones.
   server.requestTimeout = 0;
   return server;
 }
 
 /**
- * Listens on a unix socket. Fails when another guest listens there; a socket nobody answers on is
- * replaced.
+ * Listens on a unix socket. Fails when another guest listens there; replaces a socket that nobody
+ * answers on.
  */
 export async function listenOn(server: StreamServer, path: string): Promise<void> {
   if (await isAnswered(path)) throw new Error(`another guest listens on ${path}`);
@@ -74,7 +73,7 @@ export async function listenOn(server: StreamServer, path: string): Promise<void
   });
 }
 
-function takeApart(request: IncomingMessage): { segments: string[]; query: URLSearchParams } {
+function parseTarget(request: IncomingMessage): { segments: string[]; query: URLSearchParams } {
   const [path = "", query = ""] = (request.url ?? "").split("?", 2);
   const segments = path.split("/").slice(1).map(decoded);
   return { segments, query: new URLSearchParams(query) };
@@ -88,17 +87,17 @@ function decoded(segment: string): string {
   }
 }
 
-async function upgrade(
+async function openUpgrade(
   { parts }: RouteContext,
   { request, socket, head }: { request: IncomingMessage; socket: Duplex; head: Buffer },
 ): Promise<void> {
-  const { segments, query } = takeApart(request);
+  const { segments, query } = parseTarget(request);
   if (segments.join("/") !== "v1/tunnel") throw new GuestFault(404, "no-route", "only /v1/tunnel is upgraded");
   const port = parsePort(Number(query.get("port")), "port");
   await openTunnel({ loopback: parts.loopbacks?.withPort(port) ?? null, port }, socket, head);
 }
 
-function refuse(socket: Duplex, error: unknown): void {
+function refuseUpgrade(socket: Duplex, error: unknown): void {
   const fault = faultOf(error);
   const body = JSON.stringify({ error: { code: fault.code, message: fault.message } });
   const headers = `Content-Type: application/json\r\nContent-Length: ${Buffer.byteLength(body)}\r\nConnection: close\r\n`;
@@ -113,6 +112,6 @@ function isAnswered(path: string): Promise<boolean> {
       socket.destroy();
       resolve(true);
     });
-    socket.on("error", () => resolve(false)); // Nobody, or no socket.
+    socket.on("error", () => resolve(false)); // Nobody listens, or there is no socket.
   });
 }

@@ -4,11 +4,11 @@ import { GuestFault, messageOf } from "../faults.ts";
 import type { Loopback } from "../isolation/loopback.ts";
 import { joinConnections } from "./join.ts";
 
-const connectMs = 10_000;
+const connectTimeoutMs = 10_000;
 
 /**
- * Joins a caller's connection to a TCP port on loopback: a job's own, or the guest's. Fails with
- * 502 when nobody listens there.
+ * Joins a caller's connection to a TCP port on loopback: the job's own loopback, or the guest's.
+ * Fails with 502 when nothing listens there.
  */
 export async function openTunnel(
   { loopback, port }: { loopback: Loopback | null; port: number },
@@ -19,7 +19,7 @@ export async function openTunnel(
     loopback === null
       ? connectHere(port, host)
       : loopback.connect(port, host).catch((error) => Promise.reject(noListener(port, messageOf(error))));
-  // A server on "localhost" may listen on one of the two only.
+  // A server on "localhost" may listen on only one of the two.
   const server = await connectTo("127.0.0.1").catch(() => connectTo("::1"));
   caller.write("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: tcp\r\n\r\n");
   if (head.length > 0) server.write(head);
@@ -31,7 +31,7 @@ const noListener = (port: number, reason: string): GuestFault =>
 
 function connectHere(port: number, host: string): Promise<Socket> {
   return new Promise((resolve, reject) => {
-    const socket = connect({ port, host, allowHalfOpen: true, timeout: connectMs });
+    const socket = connect({ port, host, allowHalfOpen: true, timeout: connectTimeoutMs });
     const fail = (reason: string): void => {
       socket.destroy();
       reject(noListener(port, reason));

@@ -1,14 +1,14 @@
-// `node guest.mjs files --root DIR`: a process of the guest's that reaches files as their users.
-// One request at a time, because a process has one user; so no other request of the guest's is ever
-// made as a job's user.
+// `node guest.mjs files --root DIR`: a process of the guest that accesses files as the users who
+// own them. It handles one request at a time, because a process has one user; so no other request
+// of the guest ever runs as a job's user.
 import { closeSync } from "node:fs";
 import { Readable } from "node:stream";
 import { parseArgs } from "node:util";
 import { faultOf } from "../faults.ts";
-import { createFiles, type OwnFiles, readPart } from "./files.ts";
+import { createFiles, type OwnFiles, readFilePart } from "./files.ts";
 import { openVolume, type Volume } from "./volume.ts";
 
-/** What the guest asks. `uid` is whose files they are. */
+/** A request of the guest. `uid` is the user who owns the files. */
 export type FileCall =
   | { readonly call: "open"; readonly path: string; readonly maxBytes: number }
   | { readonly call: "part"; readonly descriptor: number; readonly at: number; readonly size: number }
@@ -37,10 +37,10 @@ export type FileAnswer =
       readonly fault: { readonly status: number; readonly code: string; readonly message: string };
     };
 
-/** Serves the process that forked it, until that is gone. */
+/** Serves the process that forked it, until that process is gone. */
 export async function serveFiles(args: readonly string[]): Promise<void> {
   const { values } = parseArgs({ args: [...args], options: { root: { type: "string" } } });
-  if (values.root === undefined) throw new Error("--root is needed");
+  if (values.root === undefined) throw new Error("--root is missing");
   const { root } = values;
   const volume = await openVolume(root);
   const files = createFiles(volume, "beside");
@@ -49,7 +49,7 @@ export async function serveFiles(args: readonly string[]): Promise<void> {
   process.on("disconnect", () => process.exit(0));
   process.on("message", (request: FileRequest) => {
     turn = turn.then(async () => {
-      const answer = await as(request.uid, () => act({ files, volume }, request.asked)).then(
+      const answer = await runAs(request.uid, () => performCall({ files, volume }, request.asked)).then(
         (value): FileAnswer => ({ id: request.id, value }),
         (error: unknown): FileAnswer => {
           const { status, code, message } = faultOf(error);
@@ -62,36 +62,36 @@ export async function serveFiles(args: readonly string[]): Promise<void> {
   process.send?.({ id: 0, value: null } satisfies FileAnswer);
 }
 
-async function as<T>(uid: number, act: () => Promise<T>): Promise<T> {
+async function runAs<T>(uid: number, action: () => Promise<T>): Promise<T> {
   process.setegid?.(uid);
   process.seteuid?.(uid);
   try {
-    return await act();
+    return await action();
   } finally {
     process.seteuid?.(0);
     process.setegid?.(0);
   }
 }
 
-async function act({ files, volume }: { files: OwnFiles; volume: Volume }, asked: FileCall): Promise<unknown> {
-  switch (asked.call) {
+async function performCall({ files, volume }: { files: OwnFiles; volume: Volume }, call: FileCall): Promise<unknown> {
+  switch (call.call) {
     case "open": {
-      const { descriptor, sizeBytes, etag } = await files.read(asked.path, asked.maxBytes);
+      const { descriptor, sizeBytes, etag } = await files.read(call.path, call.maxBytes);
       return { descriptor, sizeBytes, etag };
     }
     case "part":
-      return readPart(asked.descriptor, asked.at, asked.size);
+      return readFilePart(call.descriptor, call.at, call.size);
     case "close":
-      return closeSync(asked.descriptor);
+      return closeSync(call.descriptor);
     case "write":
-      return files.write(asked.path, Readable.from([asked.bytes]), asked);
+      return files.write(call.path, Readable.from([call.bytes]), call);
     case "remove":
-      return files.remove(asked.path, asked.recursive);
+      return files.remove(call.path, call.recursive);
     case "make":
-      return volume.locateOrMake(asked.path);
+      return volume.locateOrMake(call.path);
     case "stat":
-      return files.stat(asked.path);
+      return files.stat(call.path);
     case "list":
-      return files.list(asked.path);
+      return files.list(call.path);
   }
 }

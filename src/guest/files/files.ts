@@ -18,21 +18,21 @@ import type { FileStat } from "../protocol.ts";
 import { removeTree } from "./remove-tree.ts";
 import { guestFolder, openFile, segmentsOf, type Volume, type VolumeEntry } from "./volume.ts";
 
-/** A single file may not be larger when written over the protocol; larger things are archives. */
-const largestFileBytes = 1024 * 1024 * 1024;
+/** The largest file that may be written over the protocol; larger content goes as an archive. */
+const maxFileBytes = 1024 * 1024 * 1024;
 
-/** Files on their way in are named so in the guest's own folder. */
+/** The name prefix of files that are still being received, in the guest's own folder. */
 export const incomingPrefix = "incoming-";
 
 export interface OpenFile {
   readonly sizeBytes: number;
   readonly etag: string;
-  /** Bytes from there on, at most so many; none at its end. */
+  /** Returns at most `size` bytes from `at` on; none at the end. */
   part(at: number, size: number): Promise<Buffer>;
   close(): void;
 }
 
-/** One that this process has open. */
+/** A file that this process has open. */
 interface OwnFile extends OpenFile {
   readonly descriptor: number;
 }
@@ -45,18 +45,19 @@ interface WriteConditions {
 
 export interface Files {
   /**
-   * Opens a regular file for reading; the caller closes it. 404 when absent, 413 above `maxBytes`.
+   * Opens a regular file for reading; the caller closes it. Fails with 404 when absent, 413 above
+   * `maxBytes`.
    */
   read(path: string, maxBytes: number): Promise<OpenFile>;
   /**
-   * Replaces the file in one step once all bytes have arrived; gives its new ETag. 412 when a
-   * condition does not hold.
+   * Replaces the file atomically once all bytes have arrived; returns its new ETag. Fails with 412
+   * when a condition does not hold.
    */
   write(path: string, body: Readable, options: WriteConditions & { mode: number | null }): Promise<string>;
   /** Also succeeds when nothing is there. */
   remove(path: string, recursive: boolean): Promise<void>;
   stat(path: string): Promise<FileStat>;
-  /** What a folder holds, sorted by name, without the guest's own folder. */
+  /** Lists a folder, sorted by name, without the guest's own folder. */
   list(path: string): Promise<FileStat[]>;
 }
 
@@ -66,13 +67,14 @@ export interface OwnFiles extends Files {
 }
 
 /**
- * The files of a volume, as callers may see them. On their way in they lie in the guest's own
- * folder, or `beside` their target.
+ * Gives access to the files of a volume. Files being received lie in the guest's own folder, or
+ * `beside` their target.
  */
 export function createFiles(volume: Volume, incoming: "own" | "beside" = "own"): OwnFiles {
   const locks = new Map<string, Promise<void>>();
   /**
-   * Writers of one path take turns, so that a condition still holds when the file is put in place.
+   * Writers of one path take turns, so that a condition still holds when the file is renamed into
+   * place.
    */
   const exclusively = async <T>(key: string, act: () => Promise<T>): Promise<T> => {
     const before = locks.get(key) ?? Promise.resolve();
@@ -91,17 +93,18 @@ export function createFiles(volume: Volume, incoming: "own" | "beside" = "own"):
     read: (path, maxBytes) => volume.within(path, false, (entry) => openForReading(volume, path, entry, maxBytes)),
     write: (path, body, options) =>
       volume.within(path, true, async (entry) => {
-        // Not beside its target, where a job's `git add` could catch it half written.
+        // In the guest's own folder, because a job's `git add` could pick up a half-written file
+        // beside the target.
         const folder = incoming === "own" ? volume.own : entry.folder;
         const temporary = `${folder}/${incomingPrefix}${randomBytes(9).toString("hex")}`;
-        // At once, which takes less than asking another thread; what waits for the disk comes
-        // later.
+        // Synchronously, because that is faster than another thread; only the writes wait for the
+        // disk.
         const file = openSync(temporary, newFileFlags, options.mode ?? usualMode);
         let isLeft = true;
         try {
           await receive(file, body);
           const etag = await exclusively(entry.real, () => putInPlace({ temporary, file }, entry, options));
-          isLeft = options.mustBeNew; // Then it has two names.
+          isLeft = options.mustBeNew; // Then it has a second name.
           return etag;
         } finally {
           closeSync(file);
@@ -112,7 +115,7 @@ export function createFiles(volume: Volume, incoming: "own" | "beside" = "own"):
     stat: async (path) => {
       if (segmentsOf(path).length === 0) return describe("", await stat(volume.root, { bigint: true }));
       return volume.within(path, false, async (entry) =>
-        describe(normal(path), await lstat(entry.place, { bigint: true })),
+        describe(normal(path), await lstat(entry.path, { bigint: true })),
       );
     },
     list: (path) => listFolder(volume, path),
@@ -120,21 +123,25 @@ export function createFiles(volume: Volume, incoming: "own" | "beside" = "own"):
 }
 
 async function openForReading(volume: Volume, path: string, entry: VolumeEntry, maxBytes: number): Promise<OwnFile> {
-  // Not blocking, because opening a FIFO would wait for its other end.
-  const descriptor = await openFile(entry.place, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
+  // Non-blocking, because opening a FIFO would wait for its other end.
+  const descriptor = await openFile(entry.path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
   try {
     volume.assertInside(descriptor, path);
-    const found = fstatSync(descriptor, { bigint: true });
-    if (found.isDirectory()) throw new GuestFault(409, "is-directory", `${path} is a folder`);
-    if (!found.isFile()) throw new GuestFault(400, "path", `${path} is not a regular file`);
-    if (found.size > BigInt(maxBytes)) {
-      throw new GuestFault(413, "too-large", `${path} has ${found.size} bytes, more than the ${maxBytes} asked for`);
+    const stats = fstatSync(descriptor, { bigint: true });
+    if (stats.isDirectory()) throw new GuestFault(409, "is-directory", `${path} is a folder`);
+    if (!stats.isFile()) throw new GuestFault(400, "path", `${path} is not a regular file`);
+    if (stats.size > BigInt(maxBytes)) {
+      throw new GuestFault(
+        413,
+        "too-large",
+        `${path} has ${stats.size} bytes, more than the requested maximum of ${maxBytes}`,
+      );
     }
     return {
       descriptor,
-      sizeBytes: Number(found.size),
-      etag: etagOf(found),
-      part: (at, size) => readPart(descriptor, at, size),
+      sizeBytes: Number(stats.size),
+      etag: etagOf(stats),
+      part: (at, size) => readFilePart(descriptor, at, size),
       close: () => closeSync(descriptor),
     };
   } catch (error) {
@@ -145,15 +152,17 @@ async function openForReading(volume: Volume, path: string, entry: VolumeEntry, 
 
 const readAt = promisify(read);
 
-/** Bytes of an open file from there on, at most so many. */
-export async function readPart(descriptor: number, at: number, size: number): Promise<Buffer> {
+/** Returns at most `size` bytes of an open file from `at` on. */
+export async function readFilePart(descriptor: number, at: number, size: number): Promise<Buffer> {
   const { bytesRead, buffer } = await readAt(descriptor, Buffer.allocUnsafe(size), 0, size, at);
   return buffer.subarray(0, bytesRead);
 }
 
 const partBytes = 1024 * 1024;
 
-/** What a file held when it was opened, piece by piece; less when it has become shorter. */
+/**
+ * Yields the content of a file piece by piece; less than its size at opening if it was truncated.
+ */
 export async function* partsOf(file: OpenFile): AsyncGenerator<Buffer> {
   for (let at = 0; at < file.sizeBytes; ) {
     const bytes = await file.part(at, Math.min(partBytes, file.sizeBytes - at));
@@ -163,7 +172,7 @@ export async function* partsOf(file: OpenFile): AsyncGenerator<Buffer> {
   }
 }
 
-/** All of a file; null when it became shorter meanwhile. Closes it. */
+/** Returns the whole content, or null when the file was truncated meanwhile. Closes the file. */
 export async function readWhole(file: OpenFile): Promise<Buffer | null> {
   try {
     const parts: Buffer[] = [];
@@ -183,7 +192,7 @@ async function receive(file: number, body: Readable): Promise<void> {
   let sizeBytes = 0;
   for await (const chunk of body as AsyncIterable<Buffer>) {
     sizeBytes += chunk.length;
-    if (sizeBytes > largestFileBytes) throw new GuestFault(413, "too-large", "the file is above 1 GiB");
+    if (sizeBytes > maxFileBytes) throw new GuestFault(413, "too-large", "the file is larger than 1 GiB");
     for (let at = 0; at < chunk.length; ) at += (await writePart(file, chunk, at)).bytesWritten;
   }
 }
@@ -193,7 +202,7 @@ async function putInPlace(
   entry: VolumeEntry,
   options: WriteConditions & { mode: number | null },
 ): Promise<string> {
-  const before = lstatSync(entry.place, { bigint: true, throwIfNoEntry: false }) ?? null;
+  const before = lstatSync(entry.path, { bigint: true, throwIfNoEntry: false }) ?? null;
   if (before?.isDirectory()) throw new GuestFault(409, "is-directory", `${entry.name} is a folder`);
   const changed = new GuestFault(412, "changed", `${entry.name} is not in the state the condition asks for`);
   if (options.mustBeNew && before !== null) throw changed;
@@ -201,24 +210,24 @@ async function putInPlace(
   const kept = before?.isFile() ? Number(before.mode & 0o777n) : usualMode;
   const made = fstatSync(file, { bigint: true });
   const mode = options.mode ?? kept;
-  // What it was made with counts only as far as the process's own mask let it.
+  // The mode given at creation was reduced by the process's umask.
   if (Number(made.mode & 0o7777n) !== mode) fchmodSync(file, mode);
-  // A link fails when a job has made the file meanwhile; a rename would replace it.
-  if (options.mustBeNew) await link(temporary, entry.place).catch((error) => rethrowExists(error, changed));
-  else await rename(temporary, entry.place);
+  // link() fails when a job has created the file meanwhile; rename() would replace it.
+  if (options.mustBeNew) await link(temporary, entry.path).catch((error) => rethrowExists(error, changed));
+  else await rename(temporary, entry.path);
   return etagOf(made);
 }
 
 async function removeEntry(volume: Volume, path: string, recursive: boolean): Promise<void> {
   try {
     await volume.within(path, false, async (entry) => {
-      const found = await lstat(entry.place).catch(absent);
-      if (found === null) return;
-      if (!found.isDirectory()) return unlink(entry.place);
-      return recursive ? removeTree(entry.place) : rmdir(entry.place);
+      const stats = await lstat(entry.path).catch(absent);
+      if (stats === null) return;
+      if (!stats.isDirectory()) return unlink(entry.path);
+      return recursive ? removeTree(entry.path) : rmdir(entry.path);
     });
   } catch (error) {
-    // Its folder is not there either.
+    // The parent folder is missing too, so there is nothing to remove.
     if (!(error instanceof GuestFault && error.code === "not-found")) throw error;
   }
 }
@@ -227,40 +236,41 @@ async function listFolder(volume: Volume, path: string): Promise<FileStat[]> {
   const segments = segmentsOf(path);
   const folder = await volume.locate(path);
   const names = (await readdir(folder)).filter((name) => segments.length > 0 || name !== guestFolder).sort();
-  const found = await Promise.all(
+  const stats = await Promise.all(
     names.map(async (name) => {
-      // Something may be removed between the two calls; a name that is not UTF-8 cannot be asked
-      // for either.
+      // An entry may vanish between the two calls, and a name that is not UTF-8 cannot be looked
+      // up.
       const entry = await lstat(`${folder}/${name}`, { bigint: true }).catch(absent);
       return entry === null ? null : describe([...segments, name].join("/"), entry);
     }),
   );
-  return found.filter((entry) => entry !== null);
+  return stats.filter((entry) => entry !== null);
 }
 
-function describe(path: string, found: BigIntStats): FileStat {
-  const type = found.isFile()
+function describe(path: string, stats: BigIntStats): FileStat {
+  const type = stats.isFile()
     ? "file"
-    : found.isDirectory()
+    : stats.isDirectory()
       ? "directory"
-      : found.isSymbolicLink()
+      : stats.isSymbolicLink()
         ? "symlink"
         : "other";
   return {
     path,
     type,
-    sizeBytes: Number(found.size),
-    mode: Number(found.mode & 0o7777n),
-    modifiedAt: found.mtime.toISOString(),
-    ...(type === "file" ? { etag: etagOf(found) } : {}),
+    sizeBytes: Number(stats.size),
+    mode: Number(stats.mode & 0o7777n),
+    modifiedAt: stats.mtime.toISOString(),
+    ...(type === "file" ? { etag: etagOf(stats) } : {}),
   };
 }
 
 /**
- * Changes with every write: the time of change has nanoseconds, and a replaced file another inode.
+ * Returns an ETag that changes with every write: the modification time has nanoseconds, and a
+ * replaced file has another inode.
  */
-function etagOf(found: BigIntStats): string {
-  return `"${found.ino.toString(36)}-${found.size.toString(36)}-${found.mtimeNs.toString(36)}"`;
+function etagOf(stats: BigIntStats): string {
+  return `"${stats.ino.toString(36)}-${stats.size.toString(36)}-${stats.mtimeNs.toString(36)}"`;
 }
 
 function normal(path: string): string {

@@ -1,5 +1,5 @@
-// The files of a volume whose folders belong to users: each is reached as the user whose folder it
-// lies in.
+// The files of a volume whose folders belong to different users: each file is accessed as the user
+// whose folder it lies in.
 import { fork } from "node:child_process";
 import { fileURLToPath } from "node:url";
 import { GuestFault } from "../faults.ts";
@@ -7,15 +7,15 @@ import type { FileAnswer, FileCall, FileRequest } from "./file-worker.ts";
 import { createFiles, type Files, type OpenFile } from "./files.ts";
 import type { Volume } from "./volume.ts";
 
-/** Above this a file comes into a user's folder as an archive. */
-const largestWriteBytes = 64 * 1024 * 1024;
+/** The largest file that may be written into a user's folder; larger content goes as an archive. */
+const maxWriteBytes = 64 * 1024 * 1024;
 
 export interface FileWorker {
-  ask<T>(uid: number, asked: FileCall): Promise<T>;
+  ask<T>(uid: number, call: FileCall): Promise<T>;
   close(): void;
 }
 
-/** Starts the process that reaches files as their users. */
+/** Starts the process that accesses files as the users who own them. */
 export async function startFileWorker(root: string, onGone: (reason: string) => void): Promise<FileWorker> {
   const child = fork(fileURLToPath(import.meta.url), ["files", "--root", root], {
     serialization: "advanced",
@@ -28,27 +28,28 @@ export async function startFileWorker(root: string, onGone: (reason: string) => 
     waiting.set(0, { resolve: resolve as (value: unknown) => void, reject });
   });
   child.on("message", (answer: FileAnswer) => {
-    const asker = waiting.get(answer.id);
+    const caller = waiting.get(answer.id);
     waiting.delete(answer.id);
     if ("fault" in answer) {
       const { status, code, message } = answer.fault;
-      asker?.reject(new GuestFault(status, code, message));
-    } else asker?.resolve(answer.value);
+      caller?.reject(new GuestFault(status, code, message));
+    } else caller?.resolve(answer.value);
   });
   const gone = (): void => {
-    for (const { reject } of waiting.values()) reject(new GuestFault(503, "ending", "the guest's files are closed"));
+    for (const { reject } of waiting.values())
+      reject(new GuestFault(503, "ending", "the guest is shutting down its file access"));
     waiting.clear();
-    if (!isClosed) onGone("the process that reaches files has ended");
+    if (!isClosed) onGone("the process that accesses files has ended");
   };
   child.on("exit", gone);
   child.on("error", gone);
   await ready;
   return {
-    ask: (uid, asked) =>
+    ask: (uid, call) =>
       new Promise((resolve, reject) => {
         last += 1;
         waiting.set(last, { resolve: resolve as (value: unknown) => void, reject });
-        child.send({ id: last, uid, asked } satisfies FileRequest);
+        child.send({ id: last, uid, asked: call } satisfies FileRequest);
       }),
     close: () => {
       isClosed = true;
@@ -57,18 +58,18 @@ export async function startFileWorker(root: string, onGone: (reason: string) => 
   };
 }
 
-/** Who has what, as far as files are concerned. */
+/** Tells which user owns which folder. */
 export interface FileHolders {
   /**
-   * The user in whose folder this lies; null where that is root's. With `itself`, also when it is
-   * such a folder.
+   * Returns the user in whose folder a path lies; null where root owns it. With `itself`, also when
+   * the path is such a folder.
    */
   holderOf(path: string, itself?: boolean): number | null;
-  /** Removes what lies in a folder of root's, whoever owns what is in it. */
+  /** Removes an entry of a folder owned by root, whatever users own its contents. */
   drop(path: string): Promise<void>;
 }
 
-/** The files of a volume, as callers may see them. */
+/** Gives access to the files of a volume, each as the user who owns its folder. */
 export function createHeldFiles(volume: Volume, holders: FileHolders, worker: FileWorker): Files {
   const own = createFiles(volume);
   return {
@@ -86,7 +87,7 @@ export function createHeldFiles(volume: Volume, holders: FileHolders, worker: Fi
       const uid = holders.holderOf(path);
       if (uid === null) return own.write(path, body, options);
       const { mode, ifMatch, mustBeNew } = options;
-      return worker.ask<string>(uid, { call: "write", path, bytes: await gather(body), mode, ifMatch, mustBeNew });
+      return worker.ask<string>(uid, { call: "write", path, bytes: await readBody(body), mode, ifMatch, mustBeNew });
     },
     remove: async (path, recursive) => {
       const uid = holders.holderOf(path);
@@ -113,17 +114,17 @@ function heldFile(
     sizeBytes,
     etag,
     part: async (at, size) => Buffer.from(await worker.ask<Uint8Array>(uid, { call: "part", descriptor, at, size })),
-    // What it answers, nobody waits for: a worker that is gone holds no file.
+    // Nobody waits for the answer: a worker that is gone holds no file open.
     close: () => void worker.ask(uid, { call: "close", descriptor }).catch(() => undefined),
   };
 }
 
-async function gather(body: AsyncIterable<Buffer>): Promise<Buffer> {
+async function readBody(body: AsyncIterable<Buffer>): Promise<Buffer> {
   const chunks: Buffer[] = [];
   let size = 0;
   for await (const chunk of body) {
     size += chunk.length;
-    if (size > largestWriteBytes) throw new GuestFault(413, "too-large", "the file is above 64 MiB: send an archive");
+    if (size > maxWriteBytes) throw new GuestFault(413, "too-large", "the file is larger than 64 MiB: send an archive");
     chunks.push(chunk);
   }
   return Buffer.concat(chunks);

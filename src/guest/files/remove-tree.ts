@@ -2,8 +2,8 @@ import { chmod, lstat, readdir, rm } from "node:fs/promises";
 import { systemCode } from "../faults.ts";
 
 /**
- * Removes a folder and all in it, also folders that a job made unreadable; succeeds when it is not
- * there.
+ * Removes a folder and its contents, including folders that a job made unreadable; succeeds when it
+ * does not exist.
  */
 export async function removeTree(path: string): Promise<void> {
   try {
@@ -16,10 +16,10 @@ export async function removeTree(path: string): Promise<void> {
   }
 }
 
-/** Makes each folder of a tree ours to change; follows no symlink. */
+/** Makes every folder of a tree writable for us; follows no symlink. */
 async function openFolders(path: string): Promise<void> {
-  const found = await lstat(path);
-  if (!found.isDirectory()) return;
+  const stats = await lstat(path);
+  if (!stats.isDirectory()) return;
   await chmod(path, 0o700);
   for (const entry of await readdir(path, { withFileTypes: true })) {
     if (entry.isDirectory()) await openFolders(`${path}/${entry.name}`);

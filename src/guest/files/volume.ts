@@ -1,9 +1,9 @@
-// The guest serves files of one volume and nothing else (contract 5).
-// V1. A path from a caller is resolved from the volume's root, and the folder it ends in is the
-// volume or inside it, also through symlinks.
-// V2. The guest's own folder is reached by no path of a caller's.
-// V3. Where the system has /proc, the folder is held open while it is used, so that a job that
-// swaps it for a symlink changes nothing.
+// The guest serves the files of one volume and nothing else.
+// V1. A caller's path is resolved from the volume's root. The folder it ends in must be the volume
+// or lie inside it, even through symlinks.
+// V2. No path from a caller reaches the guest's own folder.
+// V3. Where the system has /proc, the folder is held open while it is used, so that a job gains
+// nothing by swapping it for a symlink.
 import { closeSync, constants, open, openSync, readlinkSync } from "node:fs";
 import { mkdir, realpath } from "node:fs/promises";
 import { basename, dirname, join, sep } from "node:path";
@@ -18,13 +18,13 @@ export interface Volume {
   readonly root: string;
   /** The guest's own folder, absolute. */
   readonly own: string;
-  /** The real place of a path that must exist. */
+  /** Returns the real path of something that must exist. */
   locate(path: string): Promise<string>;
-  /** The real place of a folder, made (with parents) where it is missing. */
+  /** Returns the real path of a folder, created with its parents if missing. */
   locateOrMake(path: string): Promise<string>;
   /**
-   * Hands `use` a path of the entry's folder that stays the same folder whatever happens beside it,
-   * and the entry's name. With `make`, missing parents are made; else they fail with 404.
+   * Calls `use` with a path to the entry's folder that keeps pointing to the same folder, and with
+   * the entry's name. With `make`, missing parents are created; otherwise they fail with 404.
    */
   within<T>(path: string, make: boolean, use: (entry: VolumeEntry) => Promise<T>): Promise<T>;
   /** Fails unless an open file, given by its descriptor, lies inside the volume. */
@@ -32,22 +32,22 @@ export interface Volume {
 }
 
 export interface VolumeEntry {
-  /** To use now and not to keep. */
+  /** Valid only during the call of `use`. */
   readonly folder: string;
   readonly name: string;
-  /** `folder` and `name` joined. */
-  readonly place: string;
+  /** `folder` and `name`, joined. */
+  readonly path: string;
   /** The entry's real absolute path, for locks and messages. */
   readonly real: string;
 }
 
 /**
- * A descriptor, which costs less than an object for each file. What is asked of one that is open
- * waits for no disk.
+ * Opens a file as a plain descriptor, which is cheaper than a FileHandle. Operations on an open
+ * descriptor do not wait for the disk.
  */
 export const openFile = promisify(open);
 
-/** Opens the volume whose root is `folder`; makes the guest's own folder in it. */
+/** Opens the volume whose root is `folder`; creates the guest's own folder in it. */
 export async function openVolume(folder: string): Promise<Volume> {
   const root = await realpath(folder);
   const own = join(root, guestFolder);
@@ -74,15 +74,15 @@ export async function openVolume(folder: string): Promise<Volume> {
     return locate(path);
   };
 
-  /** The folder that an entry lies in, held open, and its real place. */
+  /** Opens the folder of an entry; returns the descriptor and the real path. */
   const hold = async (parent: string, make: boolean): Promise<{ held: number; real: string }> => {
-    // The system follows what symlinks there are, and says where they led; a folder that is not
-    // there yet takes the long way.
-    const there = hasProc ? openFolder(join(root, parent)) : null;
-    if (there !== null) return { held: there, real: placeOf(there) };
+    // The system follows any symlinks, and /proc says where they led; a folder that does not exist
+    // yet takes the slow path.
+    const opened = hasProc ? openFolder(join(root, parent)) : null;
+    if (opened !== null) return { held: opened, real: pathOfDescriptor(opened) };
     const real = make ? await locateOrMake(parent) : await locate(parent);
     const held = await openFile(real, folderFlags | constants.O_NOFOLLOW);
-    return { held, real: hasProc ? placeOf(held) : real };
+    return { held, real: hasProc ? pathOfDescriptor(held) : real };
   };
   const within: Volume["within"] = async (path, make, use) => {
     const segments = segmentsOf(path);
@@ -93,25 +93,25 @@ export async function openVolume(folder: string): Promise<Volume> {
       assertConfined(real, path);
       assertConfined(join(real, name), path);
       const folder = hasProc ? `/proc/self/fd/${held}` : real;
-      return await use({ folder, name, place: join(folder, name), real: join(real, name) });
+      return await use({ folder, name, path: join(folder, name), real: join(real, name) });
     } finally {
       closeSync(held);
     }
   };
   const assertInside: Volume["assertInside"] = (file, path) => {
-    if (hasProc) assertConfined(placeOf(file), path);
+    if (hasProc) assertConfined(pathOfDescriptor(file), path);
   };
   return { root, own, locate, locateOrMake, within, assertInside };
 }
 
-/** Whether `path` is `folder` or inside it; both absolute and normal. */
+/** Whether `path` is `folder` or inside it; both must be absolute and normalized. */
 export function isWithin(folder: string, path: string): boolean {
   return path === folder || path.startsWith(folder === sep ? sep : folder + sep);
 }
 
 /**
- * Splits a caller's path; "" and "." are the root. Fails with 400 `path` for what could leave the
- * volume.
+ * Splits a caller's path; "" and "." mean the root. Fails with 400 `path` when the path could leave
+ * the volume.
  */
 export function segmentsOf(path: string): string[] {
   if (path.includes("\0")) throw new GuestFault(400, "path", "a path must not contain NUL");
@@ -122,18 +122,18 @@ export function segmentsOf(path: string): string[] {
   return segments;
 }
 
-/** The real path of the deepest part that exists, and what of the path does not. */
+/** Returns the real path of the deepest existing part, and the remaining segments. */
 async function deepestReal(root: string, segments: readonly string[]): Promise<{ real: string; rest: string[] }> {
   if (segments.length === 0) return { real: root, rest: [] };
   const rest: string[] = [];
-  let place = join(root, ...segments);
+  let candidate = join(root, ...segments);
   for (;;) {
     try {
-      return { real: await realpath(place), rest };
+      return { real: await realpath(candidate), rest };
     } catch (error) {
-      if (systemCode(error) !== "ENOENT" || place === root) throw error;
-      rest.unshift(basename(place));
-      place = dirname(place);
+      if (systemCode(error) !== "ENOENT" || candidate === root) throw error;
+      rest.unshift(basename(candidate));
+      candidate = dirname(candidate);
     }
   }
 }
@@ -141,19 +141,19 @@ async function deepestReal(root: string, segments: readonly string[]): Promise<{
 const folderFlags = constants.O_RDONLY | constants.O_DIRECTORY;
 
 /**
- * Null when it cannot be opened. At once, since most folders are known to the system and another
+ * Opens a folder; null when that fails. Synchronous, because most folders are cached and another
  * thread would cost more.
  */
 function openFolder(path: string): number | null {
   try {
     return openSync(path, folderFlags);
   } catch {
-    return null; // Why is found out on the long way.
+    return null; // The slow path reports the reason.
   }
 }
 
-/** Where an open file lies. */
-const placeOf = (file: number): string => readlinkSync(`/proc/self/fd/${file}`);
+/** Returns the path of an open file. */
+const pathOfDescriptor = (file: number): string => readlinkSync(`/proc/self/fd/${file}`);
 
 function closed(file: number): true {
   closeSync(file);

@@ -1,11 +1,10 @@
-// Each launch in a bubblewrap of its own: pid namespace, private /tmp, read-only view, cleared
+// Runs each launch in its own bubblewrap: pid namespace, private /tmp, read-only view, cleared
 // environment.
-// B1. A launch is over when the first process of its pid namespace is gone: the kernel lets it go
+// B1. A launch is over when the first process of its pid namespace is gone; the kernel releases it
 // last.
-// B2. Nothing of the guest's environment or arguments can be read from inside (/proc/1 shows
-// bwrap's own, so both are kept empty).
-// B3. The guest's own folder and its socket are hidden; no launch can make a user namespace of its
-// own.
+// B2. The guest's environment and arguments cannot be read from inside (/proc/1 shows bwrap's own,
+// so both are kept empty).
+// B3. The guest's own folder and its socket are hidden; no launch can create a user namespace.
 import { type ChildProcess, execFile, spawn } from "node:child_process";
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
@@ -16,25 +15,27 @@ import { createGraceTimer } from "./grace.ts";
 import {
   type Ending,
   environmentFor,
+  explainSystemError,
   type Isolation,
   type Launch,
   type Launched,
   type NoStart,
-  noStart,
 } from "./isolation.ts";
-import { hasChildren, signal, signalOfExitCode, startTicks } from "./processes.ts";
+import { hasChildren, signalOfExitCode, signalProcess, startTicks } from "./processes.ts";
 
 const preparePauseMs = 5;
 
 export interface BubblewrapOptions {
-  /** Absolute path of bwrap. */
+  /** The absolute path of bwrap. */
   readonly bwrap: string;
   /** The volume's root and the guest's own folder in it. */
   readonly root: string;
   readonly own: string;
-  /** Folders no launch may see, such as the socket's. */
+  /** Folders that no launch may see, such as the socket's. */
   readonly hidden: readonly string[];
-  /** Folders with tools that stay visible where `hidden` or the private /tmp would cover them. */
+  /**
+   * Folders with tools that stay visible even where `hidden` or the private /tmp would cover them.
+   */
   readonly tools: readonly string[];
   readonly toolPath: string;
   /** Environment for every launch. */
@@ -46,7 +47,10 @@ interface FirstProcess {
   readonly ticks: string | null;
 }
 
-/** Tries bubblewrap for real; fails with its own words when namespaces are denied here. */
+/**
+ * Runs bubblewrap once to check that it works; fails with its error message when namespaces are
+ * denied.
+ */
 export async function createBubblewrap(options: BubblewrapOptions): Promise<Isolation> {
   const { stdout } = await promisify(execFile)(options.bwrap, ["--help"], { env: {} });
   const fixed = fixedArguments(stdout.includes("--disable-userns"));
@@ -55,8 +59,8 @@ export async function createBubblewrap(options: BubblewrapOptions): Promise<Isol
   await promisify(execFile)(options.bwrap, command, { env: {} });
   return {
     name: "bubblewrap",
-    launch: (launch) => start(options, [...fixed, ...launchArguments(options, launch)], launch),
-    // A guest that dies takes its launches along (--die-with-parent).
+    launch: (launch) => launchInBubblewrap(options, [...fixed, ...launchArguments(options, launch)], launch),
+    // When the guest dies, its launches die with it (--die-with-parent).
     endLeftovers: async () => undefined,
     explainNoStart,
   };
@@ -90,9 +94,7 @@ function launchArguments(options: BubblewrapOptions, launch: Launch): string[] {
   ];
 }
 
-/**
- * Puts an empty folder of the launch's scratch folder in the place of each folder it must not see.
- */
+/** Mounts an empty folder of the launch's scratch folder over each folder that it must not see. */
 function coverArguments({ hidden = [], scratch }: Launch): string[] {
   return hidden.flatMap((folder, index) => {
     const cover = join(scratch, `hidden-${index}`);
@@ -101,7 +103,7 @@ function coverArguments({ hidden = [], scratch }: Launch): string[] {
   });
 }
 
-function start(options: BubblewrapOptions, bwrapArguments: string[], launch: Launch): Launched {
+function launchInBubblewrap(options: BubblewrapOptions, bwrapArguments: string[], launch: Launch): Launched {
   let child: ChildProcess;
   try {
     const [program = "", ...before] = [...(launch.enter ?? []), options.bwrap];
@@ -114,22 +116,22 @@ function start(options: BubblewrapOptions, bwrapArguments: string[], launch: Lau
   }
   sendArguments(child, bwrapArguments);
   const status = readStatus(child);
-  let over = false;
+  let isOver = false;
   const timer = createGraceTimer(() => {
     void status.first.then((first) => {
       const pid = first?.pid ?? child.pid;
-      if (!over && pid !== undefined) signal(pid, "SIGKILL");
+      if (!isOver && pid !== undefined) signalProcess(pid, "SIGKILL");
     });
   });
   const ended = endOf(child, status).finally(() => {
-    over = true;
+    isOver = true;
     timer.clear();
   });
-  let isAsked = false;
+  let isStopping = false;
   const stop = (graceMs: number): void => {
-    if (over) return;
-    if (!isAsked) void status.first.then((first) => (first === null ? undefined : terminate(first, () => over)));
-    isAsked = true;
+    if (isOver) return;
+    if (!isStopping) void status.first.then((first) => (first === null ? undefined : terminate(first, () => isOver)));
+    isStopping = true;
     timer.shorten(graceMs);
   };
   return { stdin: child.stdin, stdout: child.stdout, stderr: child.stderr, ended, stop };
@@ -137,23 +139,23 @@ function start(options: BubblewrapOptions, bwrapArguments: string[], launch: Lau
 
 function sendArguments(child: ChildProcess, bwrapArguments: readonly string[]): void {
   const pipe = child.stdio[3] as NodeJS.WritableStream;
-  // bwrap may end before it has read them; its exit says why.
+  // bwrap may end before it has read them; its exit code says why.
   pipe.on("error", () => undefined);
   pipe.end(bwrapArguments.map((argument) => `${argument}\0`).join(""));
 }
 
 interface Status {
-  /** Null when bwrap ended before it made a namespace. */
+  /** Null when bwrap ended before it created a namespace. */
   readonly first: Promise<FirstProcess | null>;
-  /** What the program exited with; null when it never ran or bwrap was killed. */
+  /** The program's exit code; null when it never ran or bwrap was killed. */
   exitCode(): number | null;
 }
 
 function readStatus(child: ChildProcess): Status {
   let text = "";
   const find = (name: string): number | null => {
-    const found = new RegExp(`"${name}": (\\d+)`).exec(text);
-    return found === null ? null : Number(found[1]);
+    const match = new RegExp(`"${name}": (\\d+)`).exec(text);
+    return match === null ? null : Number(match[1]);
   };
   const pipe = child.stdio[4] as NodeJS.ReadableStream;
   const first = new Promise<FirstProcess | null>((resolve) => {
@@ -163,7 +165,7 @@ function readStatus(child: ChildProcess): Status {
       if (pid !== null) resolve({ pid, ticks: startTicks(pid) });
     });
     pipe.on("end", () => resolve(null));
-    pipe.on("error", () => resolve(null)); // Closed with the process; its exit says why.
+    pipe.on("error", () => resolve(null)); // The pipe closes with the process, whose exit code says why.
   });
   return { first, exitCode: () => find("exit-code") };
 }
@@ -175,7 +177,7 @@ async function endOf(child: ChildProcess, status: Status): Promise<Ending> {
     child.on("exit", () => {
       exited = true;
     });
-    // Its status pipe has to be read to the end, too.
+    // The status pipe must be read to its end as well.
     child.stdio[4]?.on("close", () => (exited ? resolve(null) : child.on("exit", () => resolve(null))));
   });
   if (problem !== null) return { exitCode: null, signal: null, ran: false, problem };
@@ -190,13 +192,12 @@ async function endOf(child: ChildProcess, status: Status): Promise<Ending> {
 }
 
 /**
- * Sends SIGTERM to the program and its group. That is led by the first process, which does not take
- * the signal; while bwrap still prepares the namespace there is nobody to take it, so it waits for
- * that.
+ * Sends SIGTERM to the program's process group. Its leader, the first process, ignores the signal.
+ * While bwrap is still preparing the namespace nobody can receive it, so this waits until then.
  */
 async function terminate(first: FirstProcess, isOver: () => boolean): Promise<void> {
   while (!isOver()) {
-    if (hasChildren(first.pid) && signal(-first.pid, "SIGTERM")) return;
+    if (hasChildren(first.pid) && signalProcess(-first.pid, "SIGTERM")) return;
     await new Promise((resolve) => setTimeout(resolve, preparePauseMs));
   }
 }
@@ -208,17 +209,18 @@ async function confirmGone(first: FirstProcess): Promise<void> {
     first.ticks !== null && startTicks(first.pid) === first.ticks;
     waitMs = Math.min(waitMs * 2, 50)
   ) {
-    signal(first.pid, "SIGKILL");
+    signalProcess(first.pid, "SIGKILL");
     await new Promise((resolve) => setTimeout(resolve, waitMs));
   }
 }
 
 function explainNoStart(launch: Pick<Launch, "argv" | "cwd">, ending: Ending, output: string): NoStart {
   if (ending.problem !== null) return { exitCode: null, error: `bubblewrap could not be started: ${ending.problem}` };
-  const said = output.trim().replace(/^bwrap: /, "");
-  if (said.startsWith("execvp ")) return noStart(launch.argv, said.slice(said.lastIndexOf(": ") + 2));
-  if (said.startsWith("Can't chdir to")) return { exitCode: null, error: `there is no folder ${launch.cwd}` };
-  return { exitCode: null, error: `the job's sandbox could not be set up: ${said.slice(0, 1_000)}` };
+  const complaint = output.trim().replace(/^bwrap: /, "");
+  if (complaint.startsWith("execvp "))
+    return explainSystemError(launch.argv, complaint.slice(complaint.lastIndexOf(": ") + 2));
+  if (complaint.startsWith("Can't chdir to")) return { exitCode: null, error: `there is no folder ${launch.cwd}` };
+  return { exitCode: null, error: `the job's sandbox could not be set up: ${complaint.slice(0, 1_000)}` };
 }
 
 function neverStarted(problem: string): Launched {

@@ -1,6 +1,7 @@
-// The way out of a sandbox without a network of its own: ports on loopback that lead to sockets of
-// the host, in a folder which nothing inside can change. The host decides what may be reached; here
-// is only the way to it, and the environment by which programs find it with no setting of theirs.
+// The way out of a sandbox that has no network: ports on loopback that lead to sockets of the host,
+// in a folder which nothing inside the sandbox can change. The host decides what may be reached.
+// This file only connects the two, and sets the environment by which programs find the ports
+// without any settings of their own.
 import { connect, createServer, type Server, type Socket } from "node:net";
 import { join } from "node:path";
 import { holdConnection } from "../channel/alive.ts";
@@ -11,16 +12,16 @@ import type { NetworkSetting } from "../settings.ts";
 import type { Door } from "./loopback.ts";
 import { createNoNetwork } from "./no-network.ts";
 
-/** Where the sandbox has a network namespace of its own, so that they are the same each time. */
+/** The ports used when the sandbox has a network namespace, so that they are always the same. */
 const fixedPorts = { proxy: 28_128, model: 28_129 } as const;
-const connectLimitMs = 3_000;
+const connectTimeoutMs = 3_000;
 /**
- * Whoever answers calls of models may be killed and come back: as long an agent's call waits, as
- * the guest does itself.
+ * The model proxy may be killed and come back; a call waits for it as long as the guest itself
+ * does.
  */
-const modelLimitMs = 30 * 60_000;
+const modelTimeoutMs = 30 * 60_000;
 const connectPauseMs = 100;
-/** What of the guest's own environment says which certificates to trust. */
+/** Variables of the guest's own environment that say which certificates to trust. */
 const trustNames = [
   "NODE_EXTRA_CA_CERTS",
   "SSL_CERT_FILE",
@@ -32,20 +33,20 @@ const trustNames = [
 ] as const;
 
 export interface Egress {
-  /** The ports that lead out, for loopbacks besides the guest's own. */
+  /** The ports that lead out, to be opened on other loopbacks than the guest's own. */
   readonly doors: readonly Door[];
-  /** The ports, and what was refused, as health tells them. */
+  /** Returns the ports and the refused hosts, as the health answer reports them. */
   state(): NonNullable<GuestHealth["egress"]>;
-  /** For every program that is started. */
+  /** The environment for every program that is started. */
   readonly env: Readonly<Record<string, string>>;
   close(): void;
 }
 
-/** Listens on loopback for the sockets in `folder`, which need not be there yet. */
+/** Listens on loopback and forwards to the sockets in `folder`, which need not exist yet. */
 export async function openEgress(folder: string, network: NetworkSetting): Promise<Egress> {
   const isOwn = network !== "open";
-  const model = await forward(join(folder, "model.sock"), isOwn ? fixedPorts.model : 0, modelLimitMs);
-  const proxy = network === "allowlist" ? await forward(join(folder, "proxy.sock"), fixedPorts.proxy) : null;
+  const model = await listenAndForward(join(folder, "model.sock"), isOwn ? fixedPorts.model : 0, modelTimeoutMs);
+  const proxy = network === "allowlist" ? await listenAndForward(join(folder, "proxy.sock"), fixedPorts.proxy) : null;
   const alive = network === "allowlist" ? holdConnection(join(folder, "alive.sock")) : null;
   const none = network === "none" ? createNoNetwork() : null;
   if (none !== null) await listenNear(none.server, fixedPorts.proxy);
@@ -59,14 +60,14 @@ export async function openEgress(folder: string, network: NetworkSetting): Promi
       WAVESMITH_MODEL_URL: `http://127.0.0.1:${ports.modelPort}`,
     },
     close: () => {
-      for (const one of [model, proxy, alive, none?.server]) one?.close();
+      for (const closable of [model, proxy, alive, none?.server]) closable?.close();
     },
   };
 }
 
 /**
- * What says in the guest's own environment which certificates to trust, for every program that is
- * started.
+ * Returns the variables of the guest's own environment that say which certificates to trust, for
+ * every program that is started.
  */
 export function trustEnvironment(own: Readonly<Record<string, string | undefined>>): Record<string, string> {
   return Object.fromEntries(trustNames.flatMap((name) => (own[name] ? [[name, own[name]]] : [])));
@@ -76,7 +77,7 @@ function proxyEnvironment(port: number | null): Record<string, string> {
   if (port === null) return {};
   const url = `http://127.0.0.1:${port}`;
   const direct = "localhost,127.0.0.1,::1";
-  // Both spellings: curl reads http_proxy in lower case only, others read only the other one.
+  // Both spellings: curl reads http_proxy only in lower case, others read only the upper case.
   return {
     HTTP_PROXY: url,
     http_proxy: url,
@@ -89,11 +90,11 @@ function proxyEnvironment(port: number | null): Record<string, string> {
   };
 }
 
-async function forward(socketPath: string, port: number, limitMs = connectLimitMs): Promise<Server> {
+async function listenAndForward(socketPath: string, port: number, timeoutMs = connectTimeoutMs): Promise<Server> {
   const server = createServer({ allowHalfOpen: true, noDelay: true }, (caller) => {
-    reach(socketPath, limitMs, () => caller.destroyed).then(
+    connectToHost(socketPath, timeoutMs, () => caller.destroyed).then(
       (host) => joinConnections(caller, host),
-      (error) => refuse(caller, `${socketPath} of this sandbox does not answer: ${messageOf(error)}`),
+      (error) => refuseConnection(caller, `${socketPath} of this sandbox does not answer: ${messageOf(error)}`),
     );
     caller.on("error", () => caller.destroy());
   });
@@ -101,7 +102,7 @@ async function forward(socketPath: string, port: number, limitMs = connectLimitM
   return server;
 }
 
-/** There, or where there is room. */
+/** Listens on `port`, or on any free port when it is taken. */
 async function listenNear(server: Server, port: number): Promise<void> {
   await listen(server, port).catch((error) => {
     if (systemCode(error) !== "EADDRINUSE" || port === 0) throw error;
@@ -125,11 +126,11 @@ function portOf(server: Server): number {
   return typeof address === "object" && address !== null ? address.port : 0;
 }
 
-/** Connects to a socket of the host's, which may just be replaced. */
-async function reach(path: string, limitMs: number, isOver: () => boolean): Promise<Socket> {
-  for (const deadline = performance.now() + limitMs; ; ) {
+/** Connects to a socket of the host, which may be in the middle of being replaced. */
+async function connectToHost(path: string, timeoutMs: number, isOver: () => boolean): Promise<Socket> {
+  for (const deadline = performance.now() + timeoutMs; ; ) {
     try {
-      return await connected(path);
+      return await connectOnce(path);
     } catch (error) {
       const code = systemCode(error);
       if ((code !== "ENOENT" && code !== "ECONNREFUSED") || performance.now() > deadline || isOver()) throw error;
@@ -138,7 +139,7 @@ async function reach(path: string, limitMs: number, isOver: () => boolean): Prom
   }
 }
 
-function connected(path: string): Promise<Socket> {
+function connectOnce(path: string): Promise<Socket> {
   return new Promise((resolve, reject) => {
     const socket = connect({ path, allowHalfOpen: true });
     socket.once("error", reject);
@@ -149,8 +150,8 @@ function connected(path: string): Promise<Socket> {
   });
 }
 
-/** Both ports speak HTTP, so whoever asked is told why. */
-function refuse(caller: Socket, why: string): void {
+/** Answers with the reason, because the callers of both ports speak HTTP. */
+function refuseConnection(caller: Socket, why: string): void {
   const body = `${why}\n`;
   const headers = `Content-Type: text/plain\r\nContent-Length: ${Buffer.byteLength(body)}\r\nConnection: close\r\n`;
   caller.resume();

@@ -1,19 +1,19 @@
-/** Runs `kill` once the shortest grace asked for is over. */
+/** Calls `kill` when the shortest requested grace period is over. */
 export interface GraceTimer {
-  /** Starts the grace, or shortens the one that runs. */
+  /** Starts the grace period, or shortens the running one. */
   shorten(graceMs: number): void;
   clear(): void;
 }
 
-/** A deadline that can only come nearer. */
+/** Creates a timer whose deadline can only move closer. */
 export function createGraceTimer(kill: () => void): GraceTimer {
   let timer: NodeJS.Timeout | null = null;
   let deadline = Number.POSITIVE_INFINITY;
   return {
     shorten: (graceMs) => {
-      const asked = performance.now() + graceMs;
-      if (asked >= deadline) return;
-      deadline = asked;
+      const requested = performance.now() + graceMs;
+      if (requested >= deadline) return;
+      deadline = requested;
       if (timer !== null) clearTimeout(timer);
       timer = setTimeout(kill, graceMs);
     },

@@ -1,37 +1,37 @@
-// A loopback for each job: a network namespace of its own, so that no job can listen where another
-// one connects, on a port or on an abstract socket, nor connect to what another one listens on.
-// N1. A namespace serves one job and is never used again: a socket of it may have been handed to a
-// process that lives on.
-// N2. Nothing in a job has rights over its namespace: the user namespace that owns it holds only
-// the program that keeps it.
-// N3. Ports that lead out of the sandbox are opened in the namespace, and their sockets handed to
-// the guest.
+// Gives each job its own loopback in a network namespace, so that no job can listen on a port or
+// abstract socket that another job connects to, nor connect to one that another job listens on.
+// N1. A namespace serves one job and is never reused, because one of its sockets may have been
+// handed to a process that lives on.
+// N2. No process of a job has rights over its namespace: the user namespace that owns it holds only
+// the program that keeps it open.
+// N3. Ports that lead out of the sandbox are opened in the namespace, and their sockets are handed
+// to the guest.
 import { type ChildProcess, spawn } from "node:child_process";
 import { createServer, Server, Socket } from "node:net";
 import type { Readable } from "node:stream";
 
-const readyLimitMs = 20_000;
-const connectLimitMs = 10_000;
+const readyTimeoutMs = 20_000;
+const connectTimeoutMs = 10_000;
 
-/** A port that leads out of the sandbox: where it is, and what takes its connections. */
+/** A port that leads out of the sandbox, and the server that takes its connections. */
 export interface Door {
   readonly port: number;
   readonly server: Server;
 }
 
 export interface Loopback {
-  /** A command that runs the program named after it in the namespace. */
+  /** A command prefix that runs a program in the namespace. */
   readonly enter: readonly string[];
   /** Connects to a port of the namespace's loopback. */
   connect(port: number, host: string): Promise<Socket>;
-  /** Ends the namespace, once nothing of its job is left. */
+  /** Ends the namespace. Call it when nothing of its job is left. */
   close(): void;
 }
 
 export interface Loopbacks {
-  /** A fresh namespace for the job with these ports. */
+  /** Returns a new namespace for a job with these ports. */
   open(ports: readonly number[]): Promise<Loopback>;
-  /** The open one whose job has this port; null when there is none. */
+  /** Returns the open loopback whose job has this port; null when there is none. */
   withPort(port: number): Loopback | null;
   close(): void;
 }
@@ -44,8 +44,8 @@ export interface LoopbackPrograms {
 }
 
 /**
- * Makes one namespace at once, which shows that it works here; from then on one is always ready for
- * the next job.
+ * Creates the first namespace at once to check that it works here; from then on one is always ready
+ * for the next job.
  */
 export async function createLoopbacks(programs: LoopbackPrograms, doors: readonly Door[]): Promise<Loopbacks> {
   const open = new Map<Loopback, ReadonlySet<number>>();
@@ -58,7 +58,7 @@ export async function createLoopbacks(programs: LoopbackPrograms, doors: readonl
       spare = makeLoopback(programs, doors);
       spare.then(
         (made) => isClosed && made.close(),
-        () => undefined, // Whoever takes it is told.
+        () => undefined, // The job that takes it gets the error.
       );
       const made = await taken;
       const loopback: Loopback = {
@@ -77,7 +77,7 @@ export async function createLoopbacks(programs: LoopbackPrograms, doors: readonl
       for (const loopback of open.keys()) loopback.close();
       spare.then(
         (made) => made.close(),
-        () => undefined, // There is nothing to close.
+        () => undefined, // A namespace that failed has nothing to close.
       );
     },
   };
@@ -118,7 +118,7 @@ async function makeLoopback(programs: LoopbackPrograms, doors: readonly Door[]):
   };
 }
 
-/** Both sides of a connection end by themselves, as with sockets that the guest opens itself. */
+/** Lets each side of a connection end on its own, as with sockets that the guest opens itself. */
 function halfOpen(socket: Socket): Socket {
   socket.allowHalfOpen = true;
   socket.setNoDelay(true);
@@ -126,19 +126,19 @@ function halfOpen(socket: Socket): Socket {
 }
 
 /**
- * Starts the program that keeps a namespace for as long as we hold its input; resolves once its
+ * Starts the program that keeps a namespace open while its stdin is open; resolves once its
  * loopback is up.
  */
 async function startKeeper({ bwrap, cat }: LoopbackPrograms): Promise<{ keeper: ChildProcess; pid: number }> {
   const fixed = ["--unshare-user", "--unshare-net", "--die-with-parent", "--cap-drop", "ALL"];
   const args = [...fixed, "--ro-bind", "/", "/", "--clearenv", "--json-status-fd", "3", "--", cat];
   const keeper = spawn(bwrap, args, { env: {}, stdio: ["pipe", "pipe", "pipe", "pipe"] });
-  keeper.stdin?.on("error", () => undefined); // Its end says why.
+  keeper.stdin?.on("error", () => undefined); // Its exit reports the reason.
   keeper.stdin?.write("\n");
   const [pid] = await Promise.race([
-    // It says back what it reads, once everything around it is made.
+    // cat echoes its input once everything around it is set up.
     Promise.all([firstMatch(keeper.stdio[3], /"child-pid": (\d+)/), firstMatch(keeper.stdout, /(\n)/)]),
-    endOf(keeper),
+    rejectAtEnd(keeper),
   ]).catch((error: unknown) => {
     keeper.kill("SIGKILL");
     throw error;
@@ -151,21 +151,21 @@ function firstMatch(stream: unknown, pattern: RegExp): Promise<string> {
   return new Promise((resolve) =>
     (stream as Readable).on("data", (chunk: Buffer) => {
       text += chunk.toString("latin1");
-      const found = pattern.exec(text)?.[1];
-      if (found !== undefined) resolve(found);
+      const match = pattern.exec(text)?.[1];
+      if (match !== undefined) resolve(match);
     }),
   );
 }
 
-/** Fails when a keeper ends, or is not ready in time. */
-function endOf(keeper: ChildProcess): Promise<never> {
+/** Rejects when a keeper ends or is not ready in time. */
+function rejectAtEnd(keeper: ChildProcess): Promise<never> {
   let complaint = "";
   keeper.stderr?.on("data", (chunk: Buffer) => {
     complaint += chunk.toString();
   });
   return new Promise((_, reject) => {
     const fail = (why: string): void => reject(new Error(`a job's network could not be made: ${why}`));
-    setTimeout(() => fail("it took too long"), readyLimitMs).unref();
+    setTimeout(() => fail("it took too long"), readyTimeoutMs).unref();
     keeper.on("error", (error) => fail(error.message));
     keeper.on("close", () => fail(complaint.trim() || "its keeper ended"));
   });
@@ -174,17 +174,19 @@ function endOf(keeper: ChildProcess): Promise<never> {
 type AgentRequest = { readonly listen: number } | { readonly connect: number; readonly host: string };
 
 interface LoopbackAgent {
-  /** The socket asked for; null when it cannot be had. */
+  /** Returns the requested socket; null when it cannot be opened. */
   ask(request: AgentRequest): Promise<Server | Socket | null>;
   close(): void;
 }
 
-/** A copy of this program in the namespace, which opens sockets there and hands them over. */
+/**
+ * Starts a copy of this program in the namespace, which opens sockets there and hands them over.
+ */
 function createAgent(enter: readonly string[]): LoopbackAgent {
   const [program = "", ...args] = [...enter, process.execPath, process.argv[1] ?? "", "loopback"];
   const child = spawn(program, args, { env: {}, stdio: ["ignore", "ignore", "ignore", "ipc"] });
   const waiting = new Map<number, (handle: Server | Socket | null) => void>();
-  let asked = 0;
+  let lastId = 0;
   const giveUp = (): void => {
     for (const settle of waiting.values()) settle(null);
     waiting.clear();
@@ -198,8 +200,8 @@ function createAgent(enter: readonly string[]): LoopbackAgent {
   return {
     ask: (request) =>
       new Promise((resolve) => {
-        asked += 1;
-        const id = asked;
+        lastId += 1;
+        const id = lastId;
         waiting.set(id, resolve);
         child.send({ id, ...request }, (error) => {
           if (error !== null) giveUp();
@@ -209,7 +211,9 @@ function createAgent(enter: readonly string[]): LoopbackAgent {
   };
 }
 
-/** The program `loopback`: opens the sockets that its parent asks for, until that has enough. */
+/**
+ * Runs the program `loopback`: opens the sockets that its parent requests, until it disconnects.
+ */
 export function serveLoopback(): void {
   const answer = (id: number, handle?: Server | Socket): void => {
     process.send?.({ id }, handle, {}, () => handle instanceof Server && handle.close());
@@ -222,18 +226,18 @@ export function serveLoopback(): void {
       return;
     }
     const socket = new Socket({ allowHalfOpen: true });
-    // What the server says first is for whoever gets the socket.
+    // The first bytes of the server are for the process that gets the socket.
     socket.pause();
     const refused = (): void => {
       socket.destroy();
       answer(request.id);
     };
-    socket.setTimeout(connectLimitMs, refused);
+    socket.setTimeout(connectTimeoutMs, refused);
     socket.once("error", refused);
     socket.connect({ port: request.connect, host: request.host }, () => {
       socket.setTimeout(0);
       socket.off("error", refused);
-      socket.on("error", () => undefined); // It is the parent's now.
+      socket.on("error", () => undefined); // The parent owns the socket now.
       answer(request.id, socket);
     });
   });

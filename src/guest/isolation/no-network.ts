@@ -1,25 +1,25 @@
-// The proxy of a sandbox whose network is off. It reaches nothing and says so at once: without it,
-// programs ask for names that nobody answers, again and again, and end with a message that says
-// nothing of why.
+// The proxy of a sandbox whose network is off. It refuses every request at once and says why.
+// Without it, programs would keep looking up names that nobody answers and fail with a message that
+// does not name the cause.
 import { createServer, type Server } from "node:http";
 import type { RefusedHost } from "../protocol.ts";
 
-const mostHosts = 20;
+const maxHosts = 20;
 
 export interface NoNetwork {
-  /** Not listening yet. */
+  /** The server, not yet listening. */
   readonly server: Server;
-  /** What was asked for last, each host once, with the time when it was asked for last. */
+  /** The hosts requested last, each once, with the time of its latest request. */
   refused(): RefusedHost[];
 }
 
 export function createNoNetwork(now = () => new Date()): NoNetwork {
-  const asked = new Map<string, string>();
+  const requested = new Map<string, string>();
   const refuse = (host: string | null): string => {
     if (host === null) return "this sandbox has no network (network: none in the plan)";
-    asked.delete(host);
-    asked.set(host, now().toISOString());
-    for (const oldest of [...asked.keys()].slice(0, -mostHosts)) asked.delete(oldest);
+    requested.delete(host);
+    requested.set(host, now().toISOString());
+    for (const oldest of [...requested.keys()].slice(0, -maxHosts)) requested.delete(oldest);
     return `this sandbox has no network (network: none in the plan); if it is needed: network: { allow: ["${host}"] }`;
   };
   const server = createServer((request, response) => {
@@ -33,10 +33,10 @@ export function createNoNetwork(now = () => new Date()): NoNetwork {
     const facts = `Content-Type: text/plain\r\nContent-Length: ${line.length + 1}\r\nConnection: close`;
     socket.end(`HTTP/1.1 403 ${line}\r\n${facts}\r\n\r\n${line}\n`);
   });
-  return { server, refused: () => [...asked].map(([host, at]) => ({ host, at })) };
+  return { server, refused: () => [...requested].map(([host, at]) => ({ host, at })) };
 }
 
-/** As a plan names it: without a port that every host is allowed with. */
+/** Returns a host as a plan names it: without the ports that every host is allowed on. */
 function hostOf(authority: string | undefined): string | null {
   const host = authority?.toLowerCase().replace(/:(80|443)$/, "") ?? "";
   return /^[a-z\d][a-z\d._-]{0,251}(:\d{1,5})?$/.test(host) ? host : null;

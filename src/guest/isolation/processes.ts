@@ -4,29 +4,30 @@ import { systemCode } from "../faults.ts";
 import type { ProcessFacts } from "./strays.ts";
 
 /**
- * Sends a signal to a process, or to a group when `pid` is negative; false when there is none such.
+ * Sends a signal to a process, or to a group when `pid` is negative; returns false when there is
+ * none.
  */
-export function signal(pid: number, name: NodeJS.Signals): boolean {
+export function signalProcess(pid: number, name: NodeJS.Signals): boolean {
   try {
     process.kill(pid, name);
     return true;
   } catch (error) {
-    // EPERM: what is left of a group is another user's (or, on macOS, a zombie): nothing of ours.
+    // EPERM: the rest of the group belongs to another user (or, on macOS, is a zombie).
     if (systemCode(error) === "ESRCH" || systemCode(error) === "EPERM") return false;
     throw error;
   }
 }
 
 /**
- * When a process started, in the kernel's ticks: with the pid it names one process for ever. Null
- * when it is gone or a zombie.
+ * Returns when a process started, in the kernel's ticks; with the pid this identifies a process
+ * forever. Null when it is gone or a zombie.
  */
 export function startTicks(pid: number): string | null {
   const fields = statOf(pid);
   return fields === null || fields[0] === "Z" || fields[0] === "X" ? null : (fields[19] ?? null);
 }
 
-/** What the kernel says of a process, from its state on; null when it is gone. */
+/** Returns the fields of /proc/PID/stat from the state on; null when the process is gone. */
 function statOf(pid: number): string[] | null {
   try {
     // The second field is the command in brackets and may hold anything, spaces and brackets too.
@@ -38,7 +39,7 @@ function statOf(pid: number): string[] | null {
   }
 }
 
-/** Whether there is a process of this number, ours or another user's. */
+/** Whether a process with this pid exists, whatever its user. */
 export function isRunning(pid: number): boolean {
   try {
     process.kill(pid, 0);
@@ -48,7 +49,7 @@ export function isRunning(pid: number): boolean {
   }
 }
 
-/** Whether a process has children; true where the kernel does not say. */
+/** Whether a process has children; true when the kernel does not say. */
 export function hasChildren(pid: number): boolean {
   try {
     return readFileSync(`/proc/${pid}/task/${pid}/children`, "latin1").trim() !== "";
@@ -58,8 +59,8 @@ export function hasChildren(pid: number): boolean {
 }
 
 /**
- * Every living process but our own; zombies are none. `markName` is the variable of the environment
- * that marks.
+ * Lists every living process except our own and zombies. `markName` is the environment variable
+ * that marks launches.
  */
 export function lookAtProcesses(markName: string): ProcessFacts[] {
   return readdirSync("/proc")
@@ -67,7 +68,7 @@ export function lookAtProcesses(markName: string): ProcessFacts[] {
     .flatMap((entry) => factsOf(Number(entry), markName));
 }
 
-/** What is known of one process, also of a zombie; nothing when it is gone. */
+/** Returns the facts of one process, zombies only when asked; empty when it is gone. */
 export function factsOf(pid: number, markName: string, withZombies = false): ProcessFacts[] {
   const fields = statOf(pid);
   const [state = "X", parent, , session] = fields ?? [];
@@ -87,7 +88,7 @@ export function factsOf(pid: number, markName: string, withZombies = false): Pro
   ];
 }
 
-/** The guest's own process and those above it, up to init. */
+/** Returns the guest's own process and its ancestors, up to init. */
 export function ownLineage(): Set<number> {
   const lineage = new Set<number>();
   for (let pid = process.pid; pid > 0 && !lineage.has(pid); pid = Number(statOf(pid)?.[1] ?? 0)) lineage.add(pid);
@@ -103,18 +104,18 @@ function environmentOf(pid: number): string[] {
   try {
     return readFileSync(`/proc/${pid}/environ`, "latin1").split("\0");
   } catch {
-    return []; // Gone meanwhile, or another user's: not ours in either case.
+    return []; // It is gone, or another user's process: not ours in either case.
   }
 }
 
-/** The number of a signal, as shells add it to 128. */
+/** Returns the number of a signal, which shells add to 128. */
 export function signalNumber(name: string): number {
   return constants.signals[name as NodeJS.Signals] ?? 0;
 }
 
-/** The signal that an exit code of 128 and more stands for; null when it stands for none. */
+/** Returns the signal that an exit code above 128 stands for; null when there is none. */
 export function signalOfExitCode(exitCode: number): string | null {
   if (exitCode <= 128) return null;
-  const found = Object.entries(constants.signals).find(([, number]) => number === exitCode - 128);
-  return found?.[0] ?? null;
+  const match = Object.entries(constants.signals).find(([, number]) => number === exitCode - 128);
+  return match?.[0] ?? null;
 }

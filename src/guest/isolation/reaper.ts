@@ -1,21 +1,24 @@
-// Root here may not signal other users' processes: a program does it that is that user only in
-// effect, and really another one to whom nothing else belongs. So it reaches the user's processes
-// and no others, and they do not reach it. One always waits, since a user whose processes take the
-// last number there is would leave none for it.
+// Root may not signal other users' processes here, so a helper does: its effective user is the
+// target, and its real user is one that owns nothing else. It can signal only that user's
+// processes, and they cannot signal it. One helper is always waiting, because a user that takes
+// every last process id would leave none for it.
 import { type ChildProcess, spawn } from "node:child_process";
 import { reaperUser } from "./users.ts";
 
 type SignalName = "TERM" | "STOP" | "KILL";
 
 export interface Reaper {
-  /** Kills every process of the user at once; settles when that was done. */
+  /** Kills every process of the user at once; resolves when that is done. */
   killAll(uid: number): Promise<void>;
   /**
-   * Signals processes, or groups by a negative number, of the user. False when no process is left
-   * to do it.
+   * Signals processes of the user, or groups by a negative number. Returns false when no process
+   * could be started for it.
    */
   signal(uid: number, name: SignalName, pids: readonly number[]): Promise<boolean>;
-  /** Runs fixed shell text as the user; its exit code, null when no process is left for it. */
+  /**
+   * Runs a fixed shell script as the user; returns its exit code, or null when no process could be
+   * started.
+   */
   run(
     user: { uid: number; gid: number; groups?: readonly number[] },
     script: string,
@@ -24,35 +27,34 @@ export interface Reaper {
   close(): void;
 }
 
-// Perl is part of every Debian, and sets the one without the other. To kill -1 leaves out who does
-// it.
+// Perl is part of every Debian and can set the effective user alone. `kill -1` spares the caller.
 const become = `$< = ${reaperUser}; $> = $uid; die "not user $uid" if $> != $uid || $< != ${reaperUser};`;
 const waiting = `my $uid = <STDIN>; exit if !defined $uid; chomp $uid; ${become} kill "KILL", -1;`;
 const signalling = `my ($uid, $name, @pids) = @ARGV; ${become} kill $name, @pids;`;
 
-/** Starts the first that waits. */
+/** Creates the reaper and starts the first waiting helper. */
 export function createReaper(toolPath: string): Reaper {
   const env = { PATH: toolPath };
   const options = { cwd: "/", env } as const;
-  const spare = (): ChildProcess => {
+  const startHelper = (): ChildProcess => {
     const child = spawn("perl", ["-e", waiting], { ...options, stdio: ["pipe", "ignore", "ignore"] });
-    child.on("error", () => undefined); // No process is left: another is tried when it is needed.
-    child.stdin?.on("error", () => undefined); // It has ended, which its end tells.
+    child.on("error", () => undefined); // No process could be started: another attempt follows when it is needed.
+    child.stdin?.on("error", () => undefined); // The helper has ended; its "exit" event reports it.
     child.unref();
     return child;
   };
-  let next = spare();
+  let next = startHelper();
   let turn: Promise<unknown> = Promise.resolve();
   const killOnce = async (uid: number): Promise<void> => {
     while (next.pid === undefined || next.exitCode !== null) {
-      next = spare();
+      next = startHelper();
       if (next.pid === undefined) await new Promise((resolve) => setTimeout(resolve, 50));
     }
-    const mine = next;
-    const ended = new Promise((resolve) => mine.on("exit", resolve));
-    mine.stdin?.end(`${uid}\n`);
+    const current = next;
+    const ended = new Promise((resolve) => current.on("exit", resolve));
+    current.stdin?.end(`${uid}\n`);
     await ended;
-    next = spare();
+    next = startHelper();
   };
   const exitOf = (program: string, args: readonly string[]): Promise<number | null> =>
     new Promise((resolve) => {
@@ -66,9 +68,9 @@ export function createReaper(toolPath: string): Reaper {
       return exitOf("setpriv", [`--reuid=${uid}`, `--regid=${gid}`, own, "sh", "-c", script, "sh", ...args]);
     },
     killAll: (uid) => {
-      const mine = turn.then(() => killOnce(uid));
-      turn = mine;
-      return mine;
+      const current = turn.then(() => killOnce(uid));
+      turn = current;
+      return current;
     },
     signal: async (uid, name, pids) =>
       pids.length === 0 || (await exitOf("perl", ["-e", signalling, ...[uid, name, ...pids].map(String)])) !== null,

@@ -1,42 +1,43 @@
-// Which processes belong to a launch where no namespace says so.
-// Y1. A process belongs to a launch by its mark in the environment, which `exec` with an
-// environment of its own takes off; by its session, or that of another one that belongs; or by a
-// parent that belongs, now or when last looked.
-// Y2. Where the guest has its pid namespace to itself, a process that init has adopted and that
-// belongs to no launch was made by some launch: by the one that ends now, unless another one runs
-// that had begun before it. Then it has to wait for that one. What is left: a process that took off
-// its mark, made a session of its own and was adopted between two looks gets away where Y2 does not
-// hold, and otherwise lives until the launches have ended that had begun before it.
+// Decides which processes belong to a launch where no namespace says so.
+// Y1. A process belongs to a launch by its mark in the environment (lost by `exec` with another
+// environment); by its session, or the session of another member; or by a parent that belongs, now
+// or at the last look.
+// Y2. Where the guest has its pid namespace to itself, some launch must have started every process
+// that init adopted and that belongs to no launch. It is assigned to the launch that ends now,
+// unless a launch that began before the process is still running; then it waits for that one. What
+// remains: a process that dropped its mark, created its own session and was adopted between two
+// looks escapes where Y2 does not apply, and otherwise lives until the launches that began before
+// it have ended.
 
-/** One process, as one look at /proc has it. */
+/** One process, as seen in one look at /proc. */
 export interface ProcessFacts {
   readonly pid: number;
   readonly parent: number;
   readonly session: number;
-  /** When it started, in the kernel's ticks: with the pid it names one process for ever. */
+  /** When it started, in the kernel's ticks; with the pid this identifies a process forever. */
   readonly ticks: number;
-  /** Its mark; read only when asked for, since it is in a file of its own. */
+  /** Returns its mark; read only on demand, because it is in another file. */
   readonly mark: () => string | null;
 }
 
-/** What is known of a launch. */
+/** The facts known about a launch. */
 export interface LaunchFacts {
   readonly isMark: (mark: string) => boolean;
-  /** Its first process; null when that was another guest's. */
+  /** Its first process; null when another guest started it. */
   readonly first: { readonly pid: number; readonly ticks: number } | null;
-  /** Processes that belonged to it when last looked (`nameOf`). */
+  /** The processes that belonged to it at the last look (`nameOf`). */
   readonly known: Set<string>;
 }
 
-/** The name of one process for ever. */
+/** Returns a name that identifies a process forever. */
 export function nameOf({ pid, ticks }: Pick<ProcessFacts, "pid" | "ticks">): string {
   return `${pid}:${ticks}`;
 }
 
-/** The processes of a launch (Y1). */
+/** Finds the processes of a launch (Y1). */
 export function membersOf(launch: LaunchFacts, table: readonly ProcessFacts[]): ProcessFacts[] {
   const { first } = launch;
-  // Nothing of a launch is older than its first process.
+  // No process of a launch is older than its first one.
   let others = first === null ? [...table] : table.filter(({ ticks }) => ticks >= first.ticks);
   const sessions = new Set(first === null ? [] : [first.pid]);
   const parents = new Set<number>();
@@ -50,7 +51,7 @@ export function membersOf(launch: LaunchFacts, table: readonly ProcessFacts[]): 
     members.push(...found);
     for (const { pid, session } of found) {
       parents.add(pid);
-      // The sessions of init, and of what came in from outside, are nobody's own.
+      // The sessions of init and of processes from outside belong to no launch.
       if (session > 1) sessions.add(session);
     }
     others = others.filter((one) => !parents.has(one.pid));
@@ -59,8 +60,8 @@ export function membersOf(launch: LaunchFacts, table: readonly ProcessFacts[]): 
 }
 
 /**
- * What a launch that ends has left to init without a sign of whose it is (Y2). `own` are the guest
- * and those above it.
+ * Finds processes that an ending launch left to init without any sign of their origin (Y2). `own`
+ * holds the guest and its ancestors.
  */
 export function adoptedOf(
   launch: LaunchFacts,

@@ -1,10 +1,9 @@
-// Without namespaces: a session for each launch, a mark in the environment, and sweeps of /proc for
-// whoever left (strays.ts).
-// S1. A launch is over when two sweeps of /proc in a row found nothing of it. Without /proc (macOS)
-// only its group is ended.
-// S2. What is found is stopped before it is killed: stopped processes keep their numbers, so that
-// one which makes others faster than they can be killed comes to the limit of processes, and to an
-// end.
+// Isolation without namespaces: a session for each launch, a mark in the environment, and sweeps of
+// /proc for processes that left the session (strays.ts).
+// S1. A launch is over when two sweeps of /proc in a row find none of its processes. Without /proc
+// (macOS) only its process group is ended.
+// S2. Processes are stopped before they are killed. Stopped processes keep their pids, so a program
+// that forks faster than it can be killed reaches the process limit and comes to an end.
 import { type ChildProcess, spawn } from "node:child_process";
 import { existsSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -13,22 +12,22 @@ import { createGraceTimer } from "./grace.ts";
 import {
   type Ending,
   environmentFor,
+  explainSystemError,
   type Isolation,
   type Launch,
   type Launched,
   type NoStart,
   neverStarted,
-  noStart,
 } from "./isolation.ts";
-import { factsOf, lookAtProcesses, ownLineage, signal, signalNumber } from "./processes.ts";
+import { factsOf, lookAtProcesses, ownLineage, signalNumber, signalProcess } from "./processes.ts";
 import { adoptedOf, type LaunchFacts, membersOf, nameOf, type ProcessFacts } from "./strays.ts";
 
 const markName = "WAVESMITH_JOB";
 const killPauseMs = 5;
-const lookPauseMs = 2_000;
-const mostRounds = 100;
-/** The kernel ends what agents run before it ends the guest. */
-const killedFirst = "500";
+const lookIntervalMs = 2_000;
+const maxRounds = 100;
+/** The out-of-memory score of launches, so that the kernel kills them before the guest. */
+const launchOomScore = "500";
 
 export interface SweepOptions {
   /** The volume's root. */
@@ -36,17 +35,20 @@ export interface SweepOptions {
   readonly toolPath: string;
   /** Environment for every launch. */
   readonly env: Readonly<Record<string, string>>;
-  /** The guest has its pid namespace to itself. */
+  /** Whether the guest has its pid namespace to itself. */
   readonly contained: boolean;
 }
 
-/** Isolation by sessions and sweeps: ends what a launch leaves, and protects no file. */
+/**
+ * Creates isolation by sessions and sweeps: it ends everything a launch leaves, but protects no
+ * files.
+ */
 export function createSweep(options: SweepOptions): Isolation {
   const running = new Set<LaunchFacts>();
-  if (options.contained) setInterval(() => lookAround(running), lookPauseMs).unref();
+  if (options.contained) setInterval(() => lookAround(running), lookIntervalMs).unref();
   return {
     name: "sweep",
-    launch: (launch) => start({ options, running }, launch),
+    launch: (launch) => launchInSession({ options, running }, launch),
     endLeftovers: (owner) => {
       const left = { isMark: (mark: string) => mark.startsWith(`${owner}.`), first: null, known: new Set<string>() };
       return endAll(() => membersOf(left, lookAtProcesses(markName)));
@@ -61,7 +63,7 @@ interface Sweep {
   readonly running: Set<LaunchFacts>;
 }
 
-function start(sweep: Sweep, launch: Launch): Launched {
+function launchInSession(sweep: Sweep, launch: Launch): Launched {
   const { options, running } = sweep;
   let child: ChildProcess;
   try {
@@ -70,7 +72,8 @@ function start(sweep: Sweep, launch: Launch): Launched {
       env: {
         ...environmentFor(baseEnvironment(options, launch), options.env, launch.env),
         [markName]: launch.marker,
-        // By this whoever stops the sandbox finds what a guest that was killed has left.
+        // With this, the driver that stops the sandbox finds processes that a killed guest left
+        // behind.
         WAVESMITH_VOLUME: options.root,
       },
       detached: true,
@@ -79,18 +82,18 @@ function start(sweep: Sweep, launch: Launch): Launched {
   } catch (error) {
     return neverStarted(messageOf(error));
   }
-  if (options.contained && child.pid !== undefined) volunteer(child.pid);
+  if (options.contained && child.pid !== undefined) preferForOomKill(child.pid);
   const facts = launchFacts(launch, child);
   running.add(facts);
   const timer = createGraceTimer(() => signalGroup(child, "SIGKILL"));
-  let over = false;
+  let isOver = false;
   const ended = endOf(sweep, child, facts).finally(() => {
-    over = true;
+    isOver = true;
     timer.clear();
   });
   const stop = (graceMs: number): void => {
-    if (over) return;
-    // While parents live: once they are gone, nobody knows whose children they were.
+    if (isOver) return;
+    // Look while the parents live: once they are gone, nobody knows whose children these were.
     if (hasProc()) lookAround([facts]);
     signalGroup(child, "SIGTERM");
     timer.shorten(graceMs);
@@ -107,7 +110,7 @@ function launchFacts({ marker }: Launch, { pid }: ChildProcess): LaunchFacts {
   return { isMark: (mark) => mark === marker, first, known: new Set() };
 }
 
-/** Notes what belongs to launches now, for when nothing shows it any more. */
+/** Records which processes belong to the launches now, for when nothing shows it any more. */
 function lookAround(launches: Iterable<LaunchFacts>): void {
   const all = [...launches];
   if (all.length === 0) return;
@@ -119,12 +122,12 @@ function lookAround(launches: Iterable<LaunchFacts>): void {
   }
 }
 
-/** Offers a launch to the kernel as the first to be ended when memory runs out. */
-function volunteer(pid: number): void {
+/** Tells the kernel to kill this process first when memory runs out. */
+function preferForOomKill(pid: number): void {
   try {
-    writeFileSync(`/proc/${pid}/oom_score_adj`, killedFirst);
+    writeFileSync(`/proc/${pid}/oom_score_adj`, launchOomScore);
   } catch {
-    // It has ended already, or took another user: then the kernel chooses by size.
+    // It has already ended or changed its user; then the kernel chooses by size.
   }
 }
 
@@ -145,36 +148,36 @@ async function endOf({ options, running }: Sweep, child: ChildProcess, facts: La
     const found = new Set(members);
     return [...members, ...adoptedOf(facts, others, { table, own: ownLineage() }).filter((one) => !found.has(one))];
   };
-  // Where it never ran, there is nothing to look for.
+  // If it never ran, there is nothing to look for.
   if (child.pid !== undefined) await endAll(left).finally(() => running.delete(facts));
   running.delete(facts);
   return ending;
 }
 
 function signalGroup(child: ChildProcess, name: NodeJS.Signals): void {
-  if (child.pid !== undefined) signal(-child.pid, name);
+  if (child.pid !== undefined) signalProcess(-child.pid, name);
 }
 
 async function endAll(look: () => ProcessFacts[]): Promise<void> {
   if (!hasProc()) return;
   for (let emptySweeps = 0; emptySweeps < 2; ) {
-    const found = stopped(look);
-    for (const { pid } of found) signal(pid, "SIGKILL");
+    const found = stopAll(look);
+    for (const { pid } of found) signalProcess(pid, "SIGKILL");
     emptySweeps = found.length === 0 ? emptySweeps + 1 : 0;
     if (found.length > 0) await new Promise((resolve) => setTimeout(resolve, killPauseMs));
     else await new Promise((resolve) => setImmediate(resolve));
   }
 }
 
-/** S2: every process that is found, none of which can make others any more. */
-function stopped(look: () => ProcessFacts[]): ProcessFacts[] {
+/** Stops every process found, until none of them can fork any more (S2); returns them. */
+function stopAll(look: () => ProcessFacts[]): ProcessFacts[] {
   const names = new Set<string>();
   for (let round = 0; ; round += 1) {
     const found = look();
     const fresh = found.filter((one) => !names.has(nameOf(one)));
-    if (fresh.length === 0 || round === mostRounds) return found;
+    if (fresh.length === 0 || round === maxRounds) return found;
     for (const one of fresh) {
-      signal(one.pid, "SIGSTOP");
+      signalProcess(one.pid, "SIGSTOP");
       names.add(nameOf(one));
     }
   }
@@ -185,7 +188,7 @@ function hasProc(): boolean {
 }
 
 function explainNoStart(launch: Pick<Launch, "argv" | "cwd">, ending: Ending): NoStart {
-  // The system says "no such file" of a missing folder, too.
+  // The system also reports "no such file" for a missing folder.
   if (!existsSync(launch.cwd)) return { exitCode: null, error: `there is no folder ${launch.cwd}` };
-  return noStart(launch.argv, ending.problem ?? "unknown reason");
+  return explainSystemError(launch.argv, ending.problem ?? "unknown reason");
 }

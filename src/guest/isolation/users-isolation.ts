@@ -1,10 +1,10 @@
-// A user for each job, in a container whose guest is root with SETUID, SETGID and CHOWN alone.
-// N1. A launch is over when no process has its group any more, which nothing it started can take
-// off. Once it is its user's only one, all processes of that user are killed at once: the kernel
-// lets none be made meanwhile.
-// N2. What others must not read is on no command line: those of all users can be read. A script is
-// in the environment for as long as its shell takes to read it, the environment comes by the
-// program's own memory.
+// Isolation by a user for each job, in a container whose guest is root with only SETUID, SETGID and
+// CHOWN.
+// N1. A launch is over when no process has its group any more; a process cannot drop that group.
+// When it is the user's only launch, all processes of that user are killed at once, and the kernel
+// lets none be forked meanwhile.
+// N2. Command lines hold nothing secret, because every user can read them. A script is in the
+// environment until its shell has read it, and the environment is in the program's own memory.
 import { type ChildProcess, spawn } from "node:child_process";
 import { accessSync, constants, fchownSync, readdirSync, readFileSync } from "node:fs";
 import { isAbsolute, join } from "node:path";
@@ -14,11 +14,11 @@ import { createGraceTimer } from "./grace.ts";
 import {
   type Ending,
   environmentFor,
+  explainSystemError,
   type Isolation,
   type Launch,
   type Launched,
   neverStarted,
-  noStart,
 } from "./isolation.ts";
 import { signalNumber } from "./processes.ts";
 import type { Reaper } from "./reaper.ts";
@@ -33,26 +33,26 @@ export interface UsersIsolationOptions {
   readonly reaper: Reaper;
 }
 
-/** For so many rounds the other launches of a user are spared; then they are ended with it. */
-const mostRounds = 50;
+/** For this many rounds the user's other launches are spared; then they are ended as well. */
+const maxRounds = 50;
 
-/** Isolation by users. What a launch may write is the holders' to say (holders.ts). */
+/** Creates isolation by users. holders.ts decides what a launch may write. */
 export function createUsersIsolation(options: UsersIsolationOptions): Isolation {
   return {
     name: "users",
-    launch: (launch) => start(options, launch),
-    // A container ends with its guest, and everything in it.
+    launch: (launch) => launchAsUser(options, launch),
+    // When the guest ends, the container and everything in it ends.
     endLeftovers: async () => undefined,
-    explainNoStart: (launch, ending) => noStart(launch.argv, ending.problem ?? "unknown reason"),
+    explainNoStart: (launch, ending) => explainSystemError(launch.argv, ending.problem ?? "unknown reason"),
   };
 }
 
-function start(options: UsersIsolationOptions, launch: Launch): Launched {
+function launchAsUser(options: UsersIsolationOptions, launch: Launch): Launched {
   const { users, reaper } = options;
   const user = launch.user ?? { uid: houseUser, groups: [] };
   const env = environmentOf(options, launch);
-  const lack = lackOf(options, launch.argv[0] ?? "", env.PATH ?? "");
-  if (lack !== null) return neverStarted(lack);
+  const problem = findMissingProgram(options, launch.argv[0] ?? "", env.PATH ?? "");
+  if (problem !== null) return neverStarted(problem);
   const { group, end } = users.begin(user.uid);
   let child: ChildProcess;
   try {
@@ -71,14 +71,14 @@ function start(options: UsersIsolationOptions, launch: Launch): Launched {
       await reaper.killAll(user.uid);
   };
   const timer = createGraceTimer(() => void kill());
-  let over = false;
+  let isOver = false;
   const ended = endOf(options, child, { uid: user.uid, group, clears }).finally(() => {
-    over = true;
+    isOver = true;
     timer.clear();
     end();
   });
   const stop = (graceMs: number): void => {
-    if (over) return;
+    if (isOver) return;
     if (graceMs > 0 && pid !== undefined) void reaper.signal(user.uid, "TERM", [-pid]);
     timer.shorten(graceMs);
   };
@@ -87,17 +87,17 @@ function start(options: UsersIsolationOptions, launch: Launch): Launched {
 
 function environmentOf(
   { toolPath, env }: UsersIsolationOptions,
-  { scratch, env: asked }: Launch,
+  { scratch, env: own }: Launch,
 ): Record<string, string> {
   const base = { PATH: toolPath, HOME: join(scratch, "home"), TMPDIR: scratch, LANG: "C.UTF-8" };
-  return environmentFor(base, env, asked);
+  return environmentFor(base, env, own);
 }
 
 /**
- * Why the program cannot be there, as far as root may look: what is on the volume is its user's to
- * see.
+ * Says why the program cannot be run, as far as root can see: only its user can look into the
+ * volume.
  */
-function lackOf({ root }: UsersIsolationOptions, command: string, path: string): string | null {
+function findMissingProgram({ root }: UsersIsolationOptions, command: string, path: string): string | null {
   const folders = path.split(":");
   if (command.includes("/")) {
     if (!isAbsolute(command) || isWithin(root, command)) return null;
@@ -116,14 +116,20 @@ function canRun(path: string): string | null {
   }
 }
 
-/** What the system's loader and libraries read: never in a program that is still root. */
+/**
+ * Variables that the system's loader and libraries read, which must never reach a program that is
+ * still root.
+ */
 const loaderName = /^(LD_|GLIBC_|GCONV_|LOCPATH$|NLSPATH$|MALLOC_)/;
 const heldName = "WAVESMITH_HELD_";
 const scriptName = "WAVESMITH_SCRIPT";
-/** The kernel ends what agents run before it ends the guest. */
-const killedFirst = 500;
+/** The out-of-memory score of launches, so that the kernel kills them before the guest. */
+const launchOomScore = 500;
 
-/** Becomes the user, and then the program; takes from `env` what the first step must not have. */
+/**
+ * Builds the command that becomes the user and then the program; moves out of `env` what the first
+ * step must not have.
+ */
 function commandOf(
   { argv, cwd }: Launch,
   env: Record<string, string>,
@@ -135,21 +141,21 @@ function commandOf(
     delete env[name];
   }
   const restore = held.map((name) => `export ${name}="$${heldName}${name}"; unset ${heldName}${name}; `).join("");
-  const begin = `echo ${killedFirst} > /proc/self/oom_score_adj; umask 002; cd -- "$1" || exit 126; shift; unset PWD OLDPWD; `;
+  const begin = `echo ${launchOomScore} > /proc/self/oom_score_adj; umask 002; cd -- "$1" || exit 126; shift; unset PWD OLDPWD; `;
   const groups = user.groups.length === 0 ? "--clear-groups" : `--groups=${user.groups.join(",")}`;
   const become = ["/usr/bin/setpriv", `--reuid=${user.uid}`, `--regid=${group}`, groups];
-  return [...become, "/bin/sh", "-c", `${begin}${restore}exec "$@"`, "sh", cwd, ...hidden(argv, env)];
+  return [...become, "/bin/sh", "-c", `${begin}${restore}exec "$@"`, "sh", cwd, ...hideScript(argv, env)];
 }
 
-/** The same command with a shell's script in its environment instead (N2). */
-function hidden(argv: readonly string[], env: Record<string, string>): readonly string[] {
+/** Returns the same command with a shell script moved into its environment (N2). */
+function hideScript(argv: readonly string[], env: Record<string, string>): readonly string[] {
   const at = argv.indexOf("-c");
   const script = argv[at + 1];
   if (argv[0] !== "sh" || at < 1 || script === undefined || !argv.slice(1, at).every((one) => /^-[a-z]+$/.test(one)))
     return argv;
   env[scriptName] = script;
-  // Taken off before the script begins, and read whole: no program that it starts can change what
-  // is still to come.
+  // The variable is unset before the script starts, and the script is read whole, so no program
+  // that it starts can change the rest.
   return [...argv.slice(0, at + 1), `eval "unset ${scriptName}; $${scriptName}"`, ...argv.slice(at + 2)];
 }
 
@@ -170,9 +176,9 @@ async function endOf(
   for (let round = 0; !(clears && isAlone()); round += 1) {
     const left = membersOf(uid, group);
     if (left.length === 0 && membersOf(uid, group).length === 0) return ending;
-    if (round > mostRounds && uid !== houseUser) break;
-    // Stopped first: what makes others faster than they are killed comes to an end at the limit of
-    // processes.
+    if (round > maxRounds && uid !== houseUser) break;
+    // Stopped first, so that a program that forks faster than it is killed ends at the process
+    // limit.
     await reaper.signal(uid, "STOP", left);
     await reaper.signal(uid, "KILL", membersOf(uid, group));
   }
@@ -181,7 +187,7 @@ async function endOf(
   return ending;
 }
 
-/** The living processes of a user; with `group`, of that launch. */
+/** Lists the living processes of a user, or with `group` of one launch. */
 function membersOf(uid: number, group: number | null): number[] {
   return readdirSync("/proc").flatMap((entry) => {
     if (!/^\d+$/.test(entry)) return [];
@@ -198,6 +204,6 @@ function statusOf(pid: string): string | null {
   try {
     return readFileSync(`/proc/${pid}/status`, "latin1");
   } catch {
-    return null; // Gone meanwhile.
+    return null; // The process is gone.
   }
 }

@@ -1,43 +1,47 @@
 // The users that programs in a container run as.
-// W1. A job has a user of its own. Its number is not given out again while anything is left that
-// belongs to it.
-// W2. What a launch makes has a group of its own, which nothing it starts can take off: by it a
-// stage's processes are told from those of a service of the same job.
+// W1. Each job has its own user. A user id is not given out again while anything belongs to it.
+// W2. Each launch has its own group, which its processes cannot drop. The group tells the processes
+// of a stage from those of a service of the same job.
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { GuestFault, systemCode } from "../faults.ts";
 
 /**
- * Does what the guest itself has done on the volume, and owns what volumes of earlier versions
- * hold.
+ * The user who runs the guest's own commands on the volume, and owns the files of volumes of
+ * earlier versions.
  */
 export const houseUser = 10_001;
-/** Of those who may write the caches that jobs share. */
+/** The group that may write the caches that jobs share. */
 export const cacheGroup = 10_002;
-/** Who ends other users' processes is really this one. */
+/** The real user of the process that kills other users' processes. */
 export const reaperUser = 10_003;
-/** The image names so many (sandbox-image/Dockerfile): programs ask for the name of their user. */
+/**
+ * The image has names for these users (sandbox-image/Dockerfile), because programs look up their
+ * user's name.
+ */
 const pool = { first: 20_000, size: 4_000 } as const;
 const launchGroups = { first: 30_000, size: 30_000 } as const;
 
-/** Whom a program runs as. */
+/** The user that a program runs as. */
 export interface User {
   readonly uid: number;
-  /** Folders that several jobs write belong to these. */
+  /** The groups of folders that several jobs write. */
   readonly groups: readonly number[];
 }
 
 export interface Users {
-  /** A user to whom nothing belongs. Fails with `no-process` when each of them owns something. */
+  /**
+   * Returns a user to whom nothing belongs. Fails with `no-process` when every user owns something.
+   */
   next(): number;
   isLiving(uid: number): boolean;
-  /** A launch begins: its group, and what is to be called once nothing of it is left. */
+  /** Records a launch: returns its group, and the function to call once nothing of it is left. */
   begin(uid: number): { readonly group: number; readonly end: () => void };
-  /** How many launches of this user there are. */
+  /** Returns how many launches of this user are running. */
   launches(uid: number): number;
 }
 
-/** Users are given out in turn, from where an earlier guest stopped. */
+/** Gives out users in rotation, starting where an earlier guest stopped. */
 export function createUsers(ownFolder: string, isOwner: (uid: number) => boolean): Users {
   const file = join(ownFolder, "next-user");
   const living = new Map<number, number>();

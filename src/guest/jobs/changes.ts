@@ -1,11 +1,11 @@
-/** Wakes whoever waits for something to change. */
+/** Notifies waiters that something changed. */
 export interface Changes {
   announce(): void;
-  /** Settles at the next change, after `waitMs`, or when the signal fires. */
+  /** Resolves at the next change, after `waitMs`, or when the signal aborts. */
   next(waitMs: number, signal: AbortSignal): Promise<void>;
 }
 
-/** A bell without memory: callers look first, wait, and look again. */
+/** Creates a notifier without memory: callers check their condition, wait, and check again. */
 export function createChanges(): Changes {
   const waiting = new Set<() => void>();
   return {
@@ -28,7 +28,7 @@ export function createChanges(): Changes {
   };
 }
 
-/** Waits until `holds` or `waitMs` are over or the signal fires. */
+/** Waits until `holds` is true, `waitMs` have passed or the signal aborts. */
 export async function waitUntil(
   changes: Changes,
   holds: () => boolean,

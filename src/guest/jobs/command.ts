@@ -3,20 +3,20 @@ import { closeSync } from "node:fs";
 import type { Readable, Writable } from "node:stream";
 import { GuestFault } from "../faults.ts";
 import type { Ending } from "../isolation/isolation.ts";
-import { admit, commandOwner, type GuestParts, nextMarker, ownerOf, workingFolder } from "../parts.ts";
+import { admitProgram, commandOwner, type GuestParts, nextMarker, ownerOf, workingFolder } from "../parts.ts";
 import type { ExecResult, ExecSpec } from "../protocol.ts";
 import { closeChildEnd } from "./pipes.ts";
-import { textAsFile } from "./stage.ts";
+import { openTextAsFile } from "./stage.ts";
 
-const endingGraceMs = 1_000;
-const complaintBytes = 4 * 1024;
+const stopGraceMs = 1_000;
+const maxErrorBytes = 4 * 1024;
 
 export interface Command {
   readonly argv: readonly string[];
   readonly cwd: string;
   readonly env: Readonly<Record<string, string>>;
   readonly writable: readonly string[];
-  /** Text, a stream to write to, or nothing. */
+  /** Text, a stream to write to, or no input. */
   readonly stdin: { readonly text: string } | "stream" | null;
 }
 
@@ -24,15 +24,15 @@ export interface RunningCommand {
   readonly stdin: Writable | null;
   readonly stdout: Readable;
   readonly stderr: Readable;
-  /** Once nothing of it is left and its scratch folder is removed. */
+  /** Resolves once nothing of it is left and its scratch folder is removed. */
   readonly ended: Promise<Ending>;
   readonly cwd: string;
   stop(graceMs: number): void;
 }
 
-/** Starts a command in an isolation of its own. The caller reads both streams to their end. */
+/** Starts a command in its own isolation. The caller must read both streams to their end. */
 export async function startCommand(parts: GuestParts, command: Command): Promise<RunningCommand> {
-  const { user, writable } = await admit(parts, command);
+  const { user, writable } = await admitProgram(parts, command);
   const cwd = await workingFolder(parts, command.cwd);
   const scratch = await parts.scratch.create(user);
   const stdout = await parts.pipes.forOutput();
@@ -67,22 +67,22 @@ export async function startCommand(parts: GuestParts, command: Command): Promise
   }
 }
 
-/** Runs a short command; the signal ends it when nobody waits any more. */
-export async function execute(parts: GuestParts, spec: ExecSpec, signal: AbortSignal): Promise<ExecResult> {
-  const begun = performance.now();
+/** Runs a short command; the signal stops it when the caller disconnects. */
+export async function executeCommand(parts: GuestParts, spec: ExecSpec, signal: AbortSignal): Promise<ExecResult> {
+  const startedAtMs = performance.now();
   const command = await startCommand(parts, { ...spec, stdin: spec.stdin === undefined ? null : { text: spec.stdin } });
   let timedOut = false;
   const timer = setTimeout(() => {
     timedOut = true;
-    command.stop(endingGraceMs);
+    command.stop(stopGraceMs);
   }, spec.timeoutMs);
   const abandon = (): void => command.stop(0);
   signal.addEventListener("abort", abandon);
   if (signal.aborted) abandon();
   const [ending, stdout, stderr] = await Promise.all([
     command.ended,
-    gather(command.stdout, spec.maxBytes, command.ended),
-    gather(command.stderr, spec.maxBytes, command.ended),
+    collectText(command.stdout, spec.maxBytes, command.ended),
+    collectText(command.stderr, spec.maxBytes, command.ended),
   ]);
   clearTimeout(timer);
   signal.removeEventListener("abort", abandon);
@@ -91,7 +91,7 @@ export async function execute(parts: GuestParts, spec: ExecSpec, signal: AbortSi
     timedOut,
     truncated: stdout.truncated || stderr.truncated,
     stdout: stdout.text,
-    durationMs: Math.round(performance.now() - begun),
+    durationMs: Math.round(performance.now() - startedAtMs),
   };
   if (ending.ran) return { ...result, exitCode: ending.exitCode, stderr: stderr.text };
   const { exitCode, error } = parts.isolation.explainNoStart(
@@ -103,17 +103,20 @@ export async function execute(parts: GuestParts, spec: ExecSpec, signal: AbortSi
   return { ...result, exitCode, stderr: `${error}\n` };
 }
 
-/** Runs a command whose failure is a fault, and that reads or writes an archive. */
-export async function finish(parts: GuestParts, command: RunningCommand, argv: readonly string[]): Promise<void> {
-  const [ending, complaint] = await Promise.all([command.ended, gather(command.stderr, complaintBytes, command.ended)]);
+/** Waits for a command that reads or writes an archive; fails if the command failed. */
+export async function awaitCommand(parts: GuestParts, command: RunningCommand, argv: readonly string[]): Promise<void> {
+  const [ending, stderr] = await Promise.all([
+    command.ended,
+    collectText(command.stderr, maxErrorBytes, command.ended),
+  ]);
   if (ending.ran && ending.exitCode === 0) return;
   const why = ending.ran
-    ? complaint.text.trim() || `exit code ${ending.exitCode}`
-    : parts.isolation.explainNoStart({ argv, cwd: command.cwd }, ending, complaint.text).error;
+    ? stderr.text.trim() || `exit code ${ending.exitCode}`
+    : parts.isolation.explainNoStart({ argv, cwd: command.cwd }, ending, stderr.text).error;
   throw new GuestFault(422, "archive", `${argv[0]} failed: ${why}`);
 }
 
-async function gather(
+async function collectText(
   stream: Readable,
   maxBytes: number,
   ended: Promise<unknown>,
@@ -121,13 +124,13 @@ async function gather(
   const chunks: Buffer[] = [];
   let kept = 0;
   let truncated = false;
-  const cut = ended.then(() => setTimeout(() => stream.destroy(), endingGraceMs));
+  const cut = ended.then(() => setTimeout(() => stream.destroy(), stopGraceMs));
   await new Promise<void>((resolve) => {
     stream.on("data", (chunk: Buffer) => {
       const part = chunk.subarray(0, maxBytes - kept);
       truncated ||= part.length < chunk.length;
       kept += part.length;
-      // Copied: a part would keep the whole chunk in memory.
+      // Copied, because a view would keep the whole chunk in memory.
       if (part.length > 0) chunks.push(part.length < chunk.length ? Buffer.from(part) : part);
     });
     stream.on("error", () => undefined); // "close" follows, and what was read so far is kept.
@@ -140,7 +143,7 @@ async function gather(
 interface CommandInput {
   readonly childEnd: number | "ignore";
   readonly stream: Writable | null;
-  /** Closes the program's end here. */
+  /** Closes our copy of the program's end. */
   close(): void;
 }
 
@@ -150,6 +153,6 @@ async function openInput(parts: GuestParts, stdin: Command["stdin"]): Promise<Co
     const pipe = await parts.pipes.forInput();
     return { childEnd: pipe.childEnd, stream: pipe.stream, close: () => closeChildEnd(pipe) };
   }
-  const childEnd = await textAsFile(parts.volume.own, stdin.text);
+  const childEnd = await openTextAsFile(parts.volume.own, stdin.text);
   return { childEnd, stream: null, close: () => closeSync(childEnd) };
 }

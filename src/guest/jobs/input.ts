@@ -1,26 +1,24 @@
-// Numbered stdin: what was acknowledged is on the volume and reaches the program once, in order.
+// Numbered stdin: acknowledged input is on the volume and reaches the program once, in order.
 import { type FileHandle, open } from "node:fs/promises";
 import type { Writable } from "node:stream";
 import { GuestFault } from "../faults.ts";
 import { createChanges, waitUntil } from "./changes.ts";
 
-const largestInputBytes = 256 * 1024 * 1024;
+const maxInputBytes = 256 * 1024 * 1024;
 const chunkBytes = 64 * 1024;
 
 export interface JobInput {
   /**
-   * Settles once the bytes are kept. A number already taken is acknowledged and dropped; 409 for a
-   * gap or input after the end.
+   * Resolves once the bytes are stored. A number already taken is acknowledged and dropped. Fails
+   * with 409 for a gap or for input after the end.
    */
   accept(seq: number, bytes: Buffer, end: boolean): Promise<void>;
-  /**
-   * Feeds a program from where the last one stopped, until the end of the input or of the program.
-   */
+  /** Feeds a program from where the previous one stopped, until the input or the program ends. */
   feed(stream: Writable): Promise<void>;
   close(): Promise<void>;
 }
 
-/** The input of one job, kept in a new file at `path` once there is some. */
+/** Creates the input of one job, stored in a new file at `path` once there is any. */
 export function createJobInput(path: string): JobInput {
   const changes = createChanges();
   let file: FileHandle | null = null;
@@ -32,10 +30,10 @@ export function createJobInput(path: string): JobInput {
 
   const keep = async (seq: number, bytes: Buffer, end: boolean): Promise<void> => {
     if (lastSeq !== null && seq <= lastSeq) return;
-    if (lastSeq !== null && seq > lastSeq + 1) throw conflict("stdin-gap", `number ${lastSeq + 1} comes before ${seq}`);
+    if (lastSeq !== null && seq > lastSeq + 1)
+      throw conflict("stdin-gap", `expected number ${lastSeq + 1}, got ${seq}`);
     if (ended) throw conflict("stdin-ended", "the input has ended");
-    if (kept + bytes.length > largestInputBytes)
-      throw new GuestFault(413, "too-large", "a job's input is at most 256 MiB");
+    if (kept + bytes.length > maxInputBytes) throw new GuestFault(413, "too-large", "a job's input is at most 256 MiB");
     file ??= await open(path, "wx+", 0o600);
     await file.write(bytes, 0, bytes.length, kept);
     await file.datasync();
@@ -46,13 +44,13 @@ export function createJobInput(path: string): JobInput {
   };
   return {
     accept: (seq, bytes, end) => {
-      const mine = turn.then(() => keep(seq, bytes, end));
-      turn = mine.catch(() => undefined); // Its caller is told; the next one starts afresh.
-      return mine;
+      const accepted = turn.then(() => keep(seq, bytes, end));
+      turn = accepted.catch(() => undefined); // The caller gets the error; the next one starts fresh.
+      return accepted;
     },
     feed: async (stream) => {
       const gone = new AbortController();
-      stream.on("error", () => gone.abort()); // EPIPE: the program reads no more, which is its right.
+      stream.on("error", () => gone.abort()); // EPIPE: the program reads no more, which is no error.
       stream.on("close", () => gone.abort());
       while (!gone.signal.aborted) {
         await waitUntil(changes, () => fed < kept || ended, { waitMs: 3_600_000, signal: gone.signal });

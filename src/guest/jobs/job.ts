@@ -1,21 +1,20 @@
 // A job: its stages in order, and an end after which nothing of it is left.
-// J1. Stages run one after another. A background stage goes on beside those that follow and is
-// ended with the job; ending by itself before that is a failure of the job, and ends the stage that
-// runs.
+// J1. Stages run one after another. A background stage runs beside those that follow and is ended
+// with the job; if it ends by itself before that, the job fails and the running stage is ended.
 // J2. After a failure only stages marked `always` run; after a cancel, none.
-// J3. A job whose last stage is a background one (a preview) runs until that one dies or the job is
-// cancelled.
-// J4. The end is told only after every process is gone, the output is written and the record is on
-// the disk.
-// J5. A job that is to come after another one waits in its first stage until that one has ended, or
-// it is ended itself.
+// J3. A job whose last stage is a background stage (a preview) runs until that stage dies or the
+// job is cancelled.
+// J4. The end is reported only after every process is gone, the output is written and the record is
+// on the disk.
+// J5. A job that must come after another one waits in its first stage until that job has ended, or
+// until it is ended itself.
 import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import { messageOf } from "../faults.ts";
 import { removeTree } from "../files/remove-tree.ts";
 import type { Wanted } from "../isolation/holders.ts";
 import type { Loopback } from "../isolation/loopback.ts";
-import { admit, type GuestParts, ownerOf, type Scratch } from "../parts.ts";
+import { admitProgram, type GuestParts, ownerOf, type Scratch } from "../parts.ts";
 import type { JobSpec, JobState, StageSpec, StageState } from "../protocol.ts";
 import { type Changes, createChanges } from "./changes.ts";
 import { createJobInput, type JobInput } from "./input.ts";
@@ -26,28 +25,27 @@ import { saveRecord } from "./record.ts";
 import { type StageEnd, type StageRun, type StageSurroundings, startStage } from "./stage.ts";
 
 const probePauseMs = 100;
-/** What a program has between SIGTERM and SIGKILL when it is ended by the guest itself. */
+/** The time between SIGTERM and SIGKILL when the guest itself ends a program. */
 export const ownGraceMs = 5_000;
 
 export interface Job {
   state(): JobState;
-  /** The state changed, or there is more output. */
+  /** Announces a new state or more output. */
   readonly changes: Changes;
   readonly outputPath: string;
   readonly input: JobInput | null;
-  /** Settles when the job has ended, whoever ended it. */
+  /** Resolves when the job has ended, for whatever reason. */
   readonly ended: Promise<void>;
   /**
-   * Ends it as cancelled; again only shortens the grace. Nothing happens to a job that has ended.
+   * Ends the job as cancelled; a further call only shortens the grace period. Does nothing when the
+   * job has ended.
    */
   cancel(reason: string, graceMs: number): void;
-  /** Ends it as lost, because the guest ends. */
+  /** Ends the job as lost, because the guest is ending. */
   lose(graceMs: number): void;
 }
 
-/**
- * Where a job's record goes, under which key, and the end that it waits for before its first stage.
- */
+/** Where a job's record is stored, its key, and the end it waits for before its first stage. */
 export interface JobPlace {
   readonly folder: string;
   readonly key: string;
@@ -55,12 +53,12 @@ export interface JobPlace {
 }
 
 /**
- * Records the job on the disk, then starts it. Fails, with nothing started or kept, when there is
- * no room or a path leads out of the volume.
+ * Records the job on the disk, then starts it. Fails, with nothing started or stored, when the disk
+ * is full or a path leads out of the volume.
  */
 export async function startJob(parts: GuestParts, place: JobPlace, spec: JobSpec): Promise<Job> {
   const { folder, key, before } = place;
-  const admitted = await admit(parts, wantedBy(spec));
+  const admitted = await admitProgram(parts, foldersOf(spec));
   await mkdir(folder, { recursive: true, mode: 0o700 });
   let scratch: Scratch | null = null;
   let loopback: Loopback | null = null;
@@ -85,30 +83,30 @@ export async function startJob(parts: GuestParts, place: JobPlace, spec: JobSpec
   } catch (error) {
     loopback?.close();
     await scratch?.remove();
-    await removeTree(folder).catch(() => undefined); // Not a record yet, so it is removed when a guest starts.
+    await removeTree(folder).catch(() => undefined); // There is no record yet, so the next guest removes the folder at its start.
     throw error;
   }
 }
 
-const wantedBy = ({ writable, hidden, shared = [], stages }: JobSpec): Wanted => ({
+const foldersOf = ({ writable, hidden, shared = [], stages }: JobSpec): Wanted => ({
   writable,
   hidden,
   shared,
   cwd: stages[0]?.cwd ?? ".",
 });
 
-/** Where a job's output is. */
+/** Returns the path of a job's output file. */
 export function outputPathOf(folder: string): string {
   return join(folder, "output.log");
 }
 
-/** Why a stage is being ended; null while it ends by itself. */
+/** Why we are ending a stage; null while it ends by itself. */
 type Intent = "timeout" | "not-ready" | "interrupted" | "background-ended" | "output-failed" | "job-over";
 
 interface ActiveStage {
   readonly run: StageRun;
   readonly settled: Promise<void>;
-  /** The stages after it wait for it. */
+  /** Whether the stages after it wait for it. */
   isAwaited: boolean;
   intent: Intent | null;
 }
@@ -126,12 +124,12 @@ class Conductor implements Job {
   readonly #probes = new AbortController();
   #interrupted: { status: "cancelled" | "lost"; reason: string } | null = null;
   #interruptGraceMs = Number.POSITIVE_INFINITY;
-  /** The interruption ended or kept back a stage: it is what the job ended by. */
+  /** Whether the interruption ended or skipped a stage, so that it decides how the job ended. */
   #isCutShort = false;
   #isOver = false;
-  /** A stage failed: the job has failed. */
+  /** Whether a stage failed, and with it the job. */
   #hasFailed = false;
-  /** A stage failed that those after it rely on. */
+  /** Whether a stage failed that later stages rely on. */
   #isHalted = false;
   #endedBackground = "";
 
@@ -163,15 +161,15 @@ class Conductor implements Job {
     this.#interrupt({ status: "lost", reason: "the guest was shut down" }, graceMs);
   }
 
-  /** Called by the output once the disk takes no more. */
+  /** Called when the output can no longer be written. */
   outputFailed(): void {
     this.#hasFailed = true;
     for (const stage of this.#active.values()) this.#end(stage, "output-failed", 0);
   }
 
   #interrupt(why: { status: "cancelled" | "lost"; reason: string }, graceMs: number): void {
-    // Once its stages are through, the job ends as it would have; only what is left of it may go
-    // sooner.
+    // Once all stages are done, the interruption no longer changes the outcome; it only ends what
+    // is left sooner.
     if (!this.#isOver) this.#interrupted ??= why;
     this.#interruptGraceMs = Math.min(this.#interruptGraceMs, graceMs);
     this.#probes.abort();
@@ -192,7 +190,7 @@ class Conductor implements Job {
     await this.#settle(fault);
   }
 
-  /** J5. */
+  /** Waits for the job that must end first (J5). */
   async #awaitBefore(before: Promise<void>): Promise<void> {
     this.#ledger.updateStage(0, { status: "running", startedAt: this.#around.parts.now().toISOString() });
     const interrupted = new Promise<void>((resolve) =>
@@ -232,7 +230,7 @@ class Conductor implements Job {
     clearTimeout(timer);
   }
 
-  /** Starts the stage's program; null when it cannot be, which is then written down. */
+  /** Starts the stage's program. Records the failure and returns null when it cannot be started. */
   async #begin(index: number, stage: StageSpec): Promise<ActiveStage | null> {
     const startedAt = this.#around.parts.now();
     const outputStart = this.#around.output.position();
@@ -291,7 +289,7 @@ class Conductor implements Job {
       exitCode: end.exitCode,
       signal: end.signal,
       timedOut: active.intent === "timeout",
-      // What we ended ourselves did not end for want of memory.
+      // A stage that we ended did not run out of memory.
       outOfMemory: active.intent === null && end.outOfMemory,
       truncated: end.output.truncated,
       outputStart: end.output.start,
@@ -314,7 +312,7 @@ class Conductor implements Job {
     if (stage.continueOnFailure !== true) this.#isHalted = true;
   }
 
-  /** J1: what relies on it need not run on. */
+  /** Ends the running stage, which relies on the background stage (J1). */
   #backgroundEnded(stage: StageSpec): void {
     if (stage.continueOnFailure === true) return;
     this.#endedBackground ||= stage.name;
@@ -335,12 +333,12 @@ class Conductor implements Job {
 
   async #settle(fault: string | null): Promise<void> {
     const problem = fault ?? this.#around.output.problem();
-    await this.#around.input.close().catch(() => undefined); // Nobody reads it again.
-    await this.#around.output.close().catch(() => undefined); // What could not be written is already known as its problem.
+    await this.#around.input.close().catch(() => undefined); // Nobody reads it any more.
+    await this.#around.output.close().catch(() => undefined); // A failed write has already been recorded as the output's problem.
     this.#around.loopback?.close();
     await this.#around.scratch.remove();
     await this.#sweep();
-    if (problem !== null) this.#blame(problem);
+    if (problem !== null) this.#recordProblem(problem);
     const interrupted = this.#isCutShort ? this.#interrupted : null;
     await this.#ledger.settle({
       status: interrupted?.status ?? (this.#hasFailed || problem !== null ? "failed" : "passed"),
@@ -350,17 +348,17 @@ class Conductor implements Job {
     });
   }
 
-  /** Removes what the job's user left in places that all users may write. */
+  /** Removes what the job's user left in folders that all users may write. */
   async #sweep(): Promise<void> {
     const { parts, user } = this.#around;
     if (parts.holders === null || user === null) return;
-    await parts.holders.sweep(user, wantedBy(this.#spec)).catch((error: unknown) => {
-      process.stderr.write(`guest: what a job left could not be removed: ${messageOf(error)}\n`);
+    await parts.holders.sweep(user, foldersOf(this.#spec)).catch((error: unknown) => {
+      process.stderr.write(`guest: could not remove what a job left behind: ${messageOf(error)}\n`);
     });
   }
 
-  /** Sees to it that some stage says what went wrong. */
-  #blame(problem: string): void {
+  /** Records the problem on a stage, unless one already has an error. */
+  #recordProblem(problem: string): void {
     const { stages } = this.#ledger.state();
     if (stages.some((stage) => stage.error !== null)) return;
     const ran = Math.max(

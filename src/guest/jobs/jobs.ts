@@ -1,7 +1,7 @@
-// All jobs of a volume, also those of guests before this one.
-// T1. One key is one job: what is asked of a key happens one after the other, and a key that has a
-// record never starts again.
-// T2. When a guest starts, every job recorded as running is lost: what it may have left is ended
+// All jobs of a volume, including those of earlier guests.
+// T1. One key is one job: operations on a key run one after another, and a key that has a record
+// never starts again.
+// T2. When a guest starts, every job recorded as running is lost; its leftover processes are ended
 // first.
 import { mkdir, readdir } from "node:fs/promises";
 import { join } from "node:path";
@@ -16,22 +16,22 @@ import { outputSize } from "./output.ts";
 import { jobId, loadRecords, saveRecord } from "./record.ts";
 
 export interface Jobs {
-  /** The job of this key, started now if there was none. */
+  /** Returns the job of this key, started now if there was none. */
   start(key: string, spec: JobSpec): Promise<Job>;
   find(key: string): Promise<Job | null>;
   list(): JobState[];
-  /** Settles once nothing of the job is left; a key never seen is recorded as cancelled. */
+  /** Resolves once nothing of the job is left; an unknown key is recorded as cancelled. */
   cancel(key: string, options: { reason: string; graceMs: number }): Promise<Job>;
-  /** Removes an ended job's record and output. 409 while it runs. */
+  /** Removes an ended job's record and output. Fails with 409 while it runs. */
   forget(key: string): Promise<void>;
   activeCount(): number;
-  /** When the last job ended, in milliseconds since the epoch; 0 when none has. */
+  /** When the last job ended, on the `performance.now()` clock in milliseconds; 0 when none has. */
   lastEndedAt(): number;
-  /** Ends every job as lost and starts no other. */
+  /** Ends every job as lost and refuses new ones. */
   endAll(graceMs: number): Promise<void>;
 }
 
-/** Reads what earlier guests recorded and settles what they left. */
+/** Reads the records of earlier guests and settles the jobs they left. */
 export async function openJobs(parts: GuestParts): Promise<Jobs> {
   const base = join(parts.volume.own, "jobs");
   await mkdir(base, { recursive: true, mode: 0o700 });
@@ -42,7 +42,7 @@ export async function openJobs(parts: GuestParts): Promise<Jobs> {
 interface Known {
   readonly base: string;
   readonly jobs: Map<string, Job>;
-  /** Ids of records that cannot be read: their keys must not start either. */
+  /** The ids of unreadable records, whose keys must not start either. */
   readonly damaged: Set<string>;
 }
 
@@ -55,7 +55,7 @@ function createJobs(parts: GuestParts, { base, jobs, damaged }: Known): Jobs {
     const mine = (turns.get(id) ?? Promise.resolve()).then(act);
     const settled = mine.then(
       () => undefined,
-      () => undefined, // Its caller is told; the next one only waits.
+      () => undefined, // The caller gets the error; the next one only waits.
     );
     turns.set(id, settled);
     void settled.then(() => turns.get(id) === settled && turns.delete(id));
@@ -85,7 +85,7 @@ function createJobs(parts: GuestParts, { base, jobs, damaged }: Known): Jobs {
     void job.ended.then(() => {
       lastEndedAt = performance.now();
     });
-    // It may have begun to end while the job was being recorded.
+    // The guest may have begun to end while the job was being recorded.
     if (isEnding) job.lose(0);
     return job;
   };
@@ -97,8 +97,8 @@ function createJobs(parts: GuestParts, { base, jobs, damaged }: Known): Jobs {
     list: () => [...jobs.values()].map((job) => job.state()),
     cancel: async (key, { reason, graceMs }) => {
       const job = await inTurn(jobId(key), async () => {
-        const found = await known(key);
-        if (found !== null) return found;
+        const existing = await known(key);
+        if (existing !== null) return existing;
         const first = firstState(key, [], { now: parts.now(), labels: {} });
         return keep(key, { ...first, status: "cancelled", endedAt: first.createdAt, cancelReason: reason });
       });
@@ -110,7 +110,7 @@ function createJobs(parts: GuestParts, { base, jobs, damaged }: Known): Jobs {
       inTurn(jobId(key), async () => {
         const id = jobId(key);
         const job = jobs.get(id);
-        if (job !== undefined && isRunning(job)) throw new GuestFault(409, "running", `job ${key} still runs`);
+        if (job !== undefined && isRunning(job)) throw new GuestFault(409, "running", `job ${key} is still running`);
         await removeTree(join(base, id));
         jobs.delete(id);
         damaged.delete(id);
@@ -132,7 +132,7 @@ async function takeOver(parts: GuestParts, base: string): Promise<Pick<Known, "j
   const damaged = new Set<string>();
   const records = await loadRecords(base);
   for (const id of await readdir(base)) {
-    // A folder without a record belongs to a job that was never started.
+    // A folder without a record belongs to a job that never started.
     if (!records.has(id)) await removeTree(join(base, id));
   }
   await parts.isolation.endLeftovers(ownerOf(parts.volume, commandOwner));
@@ -147,12 +147,12 @@ async function settleLost(parts: GuestParts, folder: string, recorded: JobState)
   if (recorded.status !== "running") return recorded;
   await parts.isolation.endLeftovers(ownerOf(parts.volume, recorded.key));
   const lost = lostState(recorded, parts.now(), await outputSize(outputPathOf(folder)));
-  // Without room the record keeps saying "running", and the next guest comes to the same end.
+  // On a full disk the record keeps saying "running", and the next guest reaches the same result.
   await saveRecord(folder, lost, true).catch(() => undefined);
   return lost;
 }
 
-/** A job that ended: of an earlier guest, or one that never started. */
+/** Returns a job that has ended: one of an earlier guest, or one that never started. */
 function settledJob(folder: string, state: JobState): Job {
   return {
     state: () => state,

@@ -1,6 +1,6 @@
-// The state of one job: in memory for those who wait, on the volume for those who come later.
-// L1. The first record is on the disk before anything is started, and the last one before anybody
-// is told of the end.
+// The state of one job: in memory for callers that wait, on the volume for callers that come later.
+// L1. The first record is on the disk before anything starts, and the last one before the end is
+// reported.
 
 import { messageOf } from "../faults.ts";
 import type { JobState, StageState } from "../protocol.ts";
@@ -12,13 +12,13 @@ export interface Ledger {
   readonly changes: Changes;
   updateStage(index: number, change: Partial<StageState>): void;
   /**
-   * Writes the end and then tells of it. When it cannot be written the job has failed, and its last
+   * Writes the end and then announces it. If it cannot be written, the job has failed, and its last
    * stage says why.
    */
   settle(change: Pick<JobState, "status" | "endedAt" | "cancelReason" | "outputBytes">): Promise<void>;
 }
 
-/** Keeps the ledger of a job whose first record has been saved; tells of what changes. */
+/** Creates the ledger of a job whose first record has been saved; announces every change. */
 export function createLedger(folder: string, first: JobState, changes: Changes): Ledger {
   let state = first;
   let isBehind = false;
@@ -27,7 +27,7 @@ export function createLedger(folder: string, first: JobState, changes: Changes):
   const saveLatest = async (): Promise<void> => {
     while (isBehind) {
       isBehind = false;
-      // Only the last record decides, and its failure is reported; this one is for whoever reads
+      // Only the last record decides, and its failure is reported; this one is for the next guest
       // after a crash.
       await saveRecord(folder, state, false).catch(() => undefined);
     }
@@ -60,17 +60,17 @@ export function createLedger(folder: string, first: JobState, changes: Changes):
   };
 }
 
-/** Sets the reason on the last stage that ran, or on the last one when none did. */
+/** Sets the reason on the last stage that ran, or on the last stage when none did. */
 function withFailedRecord(state: JobState, reason: string): JobState {
   const ran = state.stages.findLastIndex((stage) => stage.startedAt !== null);
-  const place = ran === -1 ? state.stages.length - 1 : ran;
+  const target = ran === -1 ? state.stages.length - 1 : ran;
   const stages = state.stages.map((stage, at) =>
-    at === place ? { ...stage, status: "failed" as const, error: stage.error ?? reason } : stage,
+    at === target ? { ...stage, status: "failed" as const, error: stage.error ?? reason } : stage,
   );
   return { ...state, status: state.status === "passed" ? "failed" : state.status, stages };
 }
 
-/** The state of a job of which nothing has started. */
+/** Returns the state of a job before anything has started. */
 export function firstState(
   key: string,
   stageNames: readonly string[],
@@ -89,7 +89,7 @@ export function firstState(
   };
 }
 
-/** What becomes of a job that was running when its guest died. */
+/** Returns the state of a job that was running when its guest died. */
 export function lostState(state: JobState, now: Date, outputBytes: number): JobState {
   const endedAt = now.toISOString();
   const stages = state.stages.map((stage): StageState => {

@@ -1,9 +1,9 @@
-// The output of a job: one file that only grows, so that an offset means the same bytes for ever.
-// O1. Each stage may write `limitBytes` as they come. What comes after is kept only as a rolling
-// tail of 64 KiB in memory, appended when the stage ends behind a line that says how much is
+// The output of a job: one file that only grows, so that an offset always means the same bytes.
+// O1. Each stage may write `limitBytes` directly. Later output is kept only as a rolling tail of 64
+// KiB in memory, which is appended when the stage ends, after a line that says how many bytes are
 // missing.
-// O2. A program is never held up for longer than the disk takes: what cannot be written any more is
-// dropped, and the job told.
+// O2. A program never waits longer than the disk takes: output that can no longer be written is
+// dropped, and the job is notified.
 import { type FileHandle, open, stat } from "node:fs/promises";
 import type { Readable } from "node:stream";
 import { messageOf, systemCode } from "../faults.ts";
@@ -18,29 +18,29 @@ export interface StageOutput {
   readonly start: number;
   readonly end: number;
   readonly truncated: boolean;
-  /** The first 4 KiB, for explaining a program that never ran. */
+  /** The first 4 KiB, for explaining why a program never ran. */
   readonly head: string;
 }
 
 export interface JobOutput {
-  /** Bytes that readers can have now. */
+  /** How many bytes readers can read now. */
   sizeBytes(): number;
   /** Why writing failed; null while it works. */
   problem(): string | null;
-  /** Where the next stage's output begins. */
+  /** The offset at which the next stage's output begins. */
   position(): number;
   /**
-   * Takes all of a program's output; settles at its end, or soon after `ended` when someone still
-   * holds the pipe.
+   * Collects all of a program's output; resolves at its end, or soon after `ended` when another
+   * process still holds the pipe.
    */
   collect(stream: Readable, limitBytes: number, ended: Promise<unknown>): Promise<StageOutput>;
-  /** Closes the file once all is written. */
+  /** Closes the file once everything is written. */
   close(): Promise<void>;
 }
 
-/** Who is told of what becomes of an output. */
+/** Notified about the output. */
 export interface OutputListeners {
-  /** There is more of it. */
+  /** Announces that there is more output. */
   readonly changes: Changes;
   /** Called once, when the disk is full or gone. */
   readonly onProblem: () => void;
@@ -54,7 +54,7 @@ export async function createJobOutput(path: string, listeners: OutputListeners):
     sizeBytes: writer.written,
     problem: writer.problem,
     position: writer.accepted,
-    collect: (stream, limitBytes, ended) => collect(writer, stream, limitBytes, ended),
+    collect: (stream, limitBytes, ended) => collectOutput(writer, stream, limitBytes, ended),
     close: async () => {
       await writer.idle();
       await file.close();
@@ -74,7 +74,7 @@ export async function readOutput(path: string, offset: number, limitBytes: numbe
   }
 }
 
-/** The size of an output file that may not be there. */
+/** Returns the size of an output file, 0 when it does not exist. */
 export async function outputSize(path: string): Promise<number> {
   try {
     return (await stat(path)).size;
@@ -109,7 +109,7 @@ function createWriter(file: FileHandle, { changes, onProblem }: OutputListeners)
         written += batch.length;
       } catch (error) {
         problem = `the job's output could not be written: ${messageOf(error)}`;
-        written = (await file.stat().catch(() => ({ size: written }))).size; // On a dying disk the old size is the best we know.
+        written = (await file.stat().catch(() => ({ size: written }))).size; // On a failing disk the old size is the best estimate.
         accepted = written;
         pending = [];
         onProblem();
@@ -135,7 +135,7 @@ function createWriter(file: FileHandle, { changes, onProblem }: OutputListeners)
   };
 }
 
-async function collect(
+async function collectOutput(
   writer: Writer,
   stream: Readable,
   limitBytes: number,
@@ -143,7 +143,7 @@ async function collect(
 ): Promise<StageOutput> {
   const start = writer.accepted();
   const keeper = createKeeper(writer, limitBytes);
-  // A process that got away may hold the pipe for ever; nobody waits for it.
+  // A process that escaped may hold the pipe forever, so this does not wait for it.
   const cut = ended.then(() => setTimeout(() => stream.destroy(), drainMs));
   await new Promise<void>((resolve) => {
     stream.on("data", (chunk: Buffer) => {
@@ -194,7 +194,7 @@ function createKeeper(writer: Writer, limitBytes: number): Keeper {
   };
 }
 
-/** The last 64 KiB of both, copied: a part of a chunk would keep all of it in memory. */
+/** Returns the last 64 KiB of both, copied, because a view would keep the whole chunk in memory. */
 function lastBytes(before: Buffer, chunk: Buffer): Buffer {
   if (chunk.length >= tailBytes) return Buffer.from(chunk.subarray(chunk.length - tailBytes));
   const kept = before.subarray(Math.max(0, before.length + chunk.length - tailBytes));

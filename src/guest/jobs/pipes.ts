@@ -1,6 +1,5 @@
-// Named pipes for the standard streams of programs. Node's own are sockets, and opening /dev/stdout
-// or /dev/stdin fails on those; and one pipe for both streams keeps the order in which a program
-// wrote to them.
+// Named pipes for the standard streams of programs. Node's own are sockets, on which opening
+// /dev/stdout or /dev/stdin fails. One pipe for both output streams also keeps their order.
 import { execFile } from "node:child_process";
 import { randomBytes } from "node:crypto";
 import { closeSync, constants, openSync, unlinkSync } from "node:fs";
@@ -10,12 +9,12 @@ import { join } from "node:path";
 import { promisify } from "node:util";
 import { systemCode } from "../faults.ts";
 
-const madeAtOnce = 64;
+const pipesPerCall = 64;
 
 export interface Pipe {
-  /** For the program; to be closed here once it has been started. */
+  /** The program's end; close it here once the program has started. */
   readonly childEnd: number;
-  /** Our end: reads what a program writes, or writes what it reads. */
+  /** Our end: reads what the program writes, or writes what it reads. */
   readonly stream: Socket;
 }
 
@@ -26,16 +25,13 @@ export interface Pipes {
   forInput(): Promise<Pipe>;
 }
 
-/**
- * Makes pipes in `folder`, which must be able to hold them for a moment. Needs `mkfifo` on the PATH
- * given.
- */
+/** Creates pipes in `folder`, where each exists for a moment. Needs `mkfifo` on the given PATH. */
 export function createPipes(folder: string, toolPath: string): Pipes {
   const ready: string[] = [];
   const make = async (): Promise<void> => {
-    // Many at once, since each call of mkfifo costs as much as starting a program.
+    // Many at once, because each call of mkfifo costs a process start.
     await mkdir(folder, { recursive: true, mode: 0o700 });
-    const paths = Array.from({ length: madeAtOnce }, () => join(folder, `pipe-${randomBytes(8).toString("hex")}`));
+    const paths = Array.from({ length: pipesPerCall }, () => join(folder, `pipe-${randomBytes(8).toString("hex")}`));
     await promisify(execFile)("mkfifo", ["-m", "600", "--", ...paths], { env: { PATH: toolPath } });
     ready.push(...paths);
   };
@@ -51,7 +47,7 @@ export function createPipes(folder: string, toolPath: string): Pipes {
       return usePath(await take(), use);
     } catch (error) {
       if (systemCode(error) !== "ENOENT") throw error;
-      // Somebody tidied up the system's folder for temporary files.
+      // Another program cleaned up the system's temporary folder.
       ready.length = 0;
       return usePath(await take(), use);
     }
@@ -59,7 +55,7 @@ export function createPipes(folder: string, toolPath: string): Pipes {
   return { forOutput: () => open(openForOutput), forInput: () => open(openForInput) };
 }
 
-/** Closes the program's end here; the stream sees the end once no program holds it. */
+/** Closes our copy of the program's end; the stream ends once no program holds it. */
 export function closeChildEnd(pipe: Pipe): void {
   closeSync(pipe.childEnd);
 }
@@ -72,9 +68,9 @@ function usePath(path: string, use: (path: string) => Pipe): Pipe {
   }
 }
 
-// Opening an end of a pipe waits for the other one, unless it is there already or waiting is
-// declined. Our ends decline to wait, the program's ends must not: not waiting would also hold for
-// its reads and writes.
+// Opening an end of a pipe waits for the other end unless it is open already or O_NONBLOCK is set.
+// Our ends set it; the program's must not, because it would also apply to the program's reads and
+// writes.
 
 function openForOutput(path: string): Pipe {
   const reader = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK);

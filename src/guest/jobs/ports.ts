@@ -1,14 +1,14 @@
 import { createServer } from "node:net";
 
 export interface Ports {
-  /** Free TCP ports on 127.0.0.1, none of which this guest has handed out before. */
+  /** Returns free TCP ports on 127.0.0.1, none of which this guest has handed out before. */
   allocate(count: number): Promise<number[]>;
 }
 
-/** Hands out ports that the system says are free. */
+/** Creates a source of ports that the system reports as free. */
 export function createPorts(): Ports {
   const handedOut = new Set<number>();
-  const one = async (): Promise<number> => {
+  const allocateOne = async (): Promise<number> => {
     for (;;) {
       const port = await freePort();
       if (handedOut.has(port)) continue;
@@ -18,9 +18,9 @@ export function createPorts(): Ports {
   };
   return {
     allocate: async (count) => {
-      const found: number[] = [];
-      while (found.length < count) found.push(await one());
-      return found;
+      const ports: number[] = [];
+      while (ports.length < count) ports.push(await allocateOne());
+      return ports;
     },
   };
 }

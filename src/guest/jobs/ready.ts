@@ -4,15 +4,15 @@ import { nextMarker, workingFolder } from "../parts.ts";
 import type { StageSpec } from "../protocol.ts";
 import type { StageSurroundings } from "./stage.ts";
 
-const httpProbeMs = 5_000;
-const commandProbeMs = 10_000;
+const httpProbeTimeoutMs = 5_000;
+const commandProbeTimeoutMs = 10_000;
 
-/** Asks once whether a stage is ready; never fails. The signal ends a probe that runs. */
+/** Probes once whether a stage is ready; never fails. The signal ends a running probe. */
 export async function probeReady(around: StageSurroundings, stage: StageSpec, signal: AbortSignal): Promise<boolean> {
   const { ready } = stage;
   if (ready === undefined) return true;
   if ("argv" in ready) return probeCommand(around, stage, ready.argv, signal);
-  // A server on "localhost" may listen on one of the two only.
+  // A server on "localhost" may listen on only one of the two.
   const { loopback } = around;
   return (
     (await probeHttp({ host: "127.0.0.1", loopback }, ready.http, signal)) ||
@@ -27,7 +27,7 @@ async function probeCommand(
   signal: AbortSignal,
 ): Promise<boolean> {
   const { parts } = around;
-  const cwd = await workingFolder(parts, stage.cwd).catch(() => null); // Gone meanwhile: not ready.
+  const cwd = await workingFolder(parts, stage.cwd).catch(() => null); // The folder is gone: not ready.
   if (cwd === null || signal.aborted) return false;
   const launched = parts.isolation.launch({
     argv,
@@ -42,7 +42,7 @@ async function probeCommand(
     user: around.user,
   });
   const stop = (): void => launched.stop(0);
-  const timer = setTimeout(stop, commandProbeMs);
+  const timer = setTimeout(stop, commandProbeTimeoutMs);
   signal.addEventListener("abort", stop);
   try {
     const ending = await launched.ended;
@@ -60,18 +60,18 @@ async function probeHttp(
 ): Promise<boolean> {
   const socket = loopback === null ? null : await loopback.connect(http.port, host).catch(() => "refused" as const);
   if (socket === "refused") return false;
-  const way = socket === null ? { agent: false as const } : { createConnection: () => socket };
+  const transport = socket === null ? { agent: false as const } : { createConnection: () => socket };
   return new Promise((resolve) => {
     const { port, path } = http;
-    const options = { host, port, path, timeout: httpProbeMs, signal, ...way };
-    const asked = request(options, (reply) => {
+    const options = { host, port, path, timeout: httpProbeTimeoutMs, signal, ...transport };
+    const probe = request(options, (reply) => {
       const status = reply.statusCode ?? 0;
       resolve(status >= 200 && status < 400);
       reply.destroy();
     });
-    asked.on("timeout", () => asked.destroy());
-    asked.on("error", () => resolve(false)); // Nobody listens yet.
-    asked.on("close", () => resolve(false));
-    asked.end();
+    probe.on("timeout", () => probe.destroy());
+    probe.on("error", () => resolve(false)); // Nothing listens yet.
+    probe.on("close", () => resolve(false));
+    probe.end();
   });
 }

@@ -1,4 +1,4 @@
-// What a guest knows of a job after it died: one small file, replaced in one step.
+// The record of a job that outlives its guest: one small file, replaced atomically.
 import { createHash } from "node:crypto";
 import { mkdir, open, readdir, readFile, rename } from "node:fs/promises";
 import { join } from "node:path";
@@ -7,14 +7,14 @@ import type { JobState } from "../protocol.ts";
 
 const recordName = "job.json";
 
-/** The name of a job's folder: any key becomes a safe one. */
+/** Returns the name of a job's folder, which is safe for any key. */
 export function jobId(key: string): string {
   return createHash("sha256").update(key).digest("hex").slice(0, 40);
 }
 
 /**
- * Replaces the record. When `durable`, it outlives a power cut: the file, its name and its folder
- * are on the disk when this settles; else it outlives the guest.
+ * Replaces the record. A `durable` record survives a power cut: the file, its name and its folder
+ * are on the disk when this resolves. Otherwise it survives the guest.
  */
 export async function saveRecord(folder: string, state: JobState, durable: boolean): Promise<void> {
   await mkdir(folder, { recursive: true, mode: 0o700 });
@@ -33,24 +33,24 @@ export async function saveRecord(folder: string, state: JobState, durable: boole
 }
 
 /**
- * Every record under `jobs`, by job id; null for a folder whose record cannot be read as one. A
- * folder without one is left out.
+ * Reads every record under `jobs`, by job id; null for a record that is damaged. Folders without a
+ * record are left out.
  */
 export async function loadRecords(jobs: string): Promise<Map<string, JobState | null>> {
-  const found = new Map<string, JobState | null>();
+  const records = new Map<string, JobState | null>();
   for (const id of await readdir(jobs)) {
     const text = await readFile(join(jobs, id, recordName), "utf8").catch(absent);
-    if (text !== null) found.set(id, parse(text));
+    if (text !== null) records.set(id, parseRecord(text));
   }
-  return found;
+  return records;
 }
 
-function parse(text: string): JobState | null {
+function parseRecord(text: string): JobState | null {
   try {
     const state = JSON.parse(text) as JobState;
     return typeof state.key === "string" && Array.isArray(state.stages) ? state : null;
   } catch {
-    return null; // Only a disk that lied about a sync leaves half a record; the caller treats the job as lost.
+    return null; // Only a disk that reported a false sync leaves half a record; the caller treats the job as lost.
   }
 }
 

@@ -1,4 +1,4 @@
-// One stage of a job: its program, from the first byte of input to the last of output.
+// One stage of a job: its program, from the first byte of input to the last byte of output.
 import { randomBytes } from "node:crypto";
 import { closeSync, constants, openSync } from "node:fs";
 import { unlink, writeFile } from "node:fs/promises";
@@ -19,17 +19,17 @@ export interface StageSurroundings {
   readonly folder: string;
   readonly writable: readonly string[];
   readonly hidden: readonly string[];
-  /** Whom all of the job's programs run as. */
+  /** The user that all of the job's programs run as. */
   readonly user: User | null;
   readonly scratch: Scratch;
-  /** Null where jobs share the guest's. */
+  /** Null where jobs share the guest's loopback. */
   readonly loopback: Loopback | null;
   readonly output: JobOutput;
   readonly input: JobInput;
 }
 
 export interface StageRun {
-  /** Once nothing of the stage is left and its output is written. */
+  /** Resolves once nothing of the stage is left and its output is written. */
   readonly done: Promise<StageEnd>;
   stop(graceMs: number): void;
 }
@@ -39,13 +39,13 @@ export interface StageEnd {
   readonly signal: string | null;
   readonly outOfMemory: boolean;
   readonly output: StageOutput;
-  /** Why its program never ran; null when it did. */
+  /** Why its program never ran; null when it ran. */
   readonly error: string | null;
 }
 
 /**
- * Starts a stage's program. Fails when its folder is not there or outside the volume, or when there
- * is no room for its input.
+ * Starts a stage's program. Fails when its folder does not exist or is outside the volume, or when
+ * the disk has no room for its input.
  */
 export async function startStage(around: StageSurroundings, stage: StageSpec): Promise<StageRun> {
   const { parts } = around;
@@ -65,7 +65,7 @@ export async function startStage(around: StageSurroundings, stage: StageSpec): P
       marker: nextMarker(around.owner),
       stdio: [input.childEnd, output.childEnd, output.childEnd],
       user: around.user,
-      // What follows may judge what this one did: nothing of it stays.
+      // A later stage may judge this one's work, so no process of it may remain.
       clears: true,
     });
     input.started(launched);
@@ -97,20 +97,20 @@ async function endOf(
 
 interface StageInput {
   readonly childEnd: number | "ignore";
-  /** Our part once the program has its end. */
+  /** Does our part once the program has its end. */
   started(launched: Launched): void;
 }
 
 async function openInput(around: StageSurroundings, stage: StageSpec): Promise<StageInput> {
   if (stage.stdin !== null) {
-    const childEnd = await textAsFile(around.folder, stage.stdin);
+    const childEnd = await openTextAsFile(around.folder, stage.stdin);
     return { childEnd, started: () => closeSync(childEnd) };
   }
   if (stage.openStdin !== true) return { childEnd: "ignore", started: () => undefined };
   const pipe = await around.parts.pipes.forInput();
   const started = (launched: Launched): void => {
     closeChildEnd(pipe);
-    // Input that cannot be read back any more ends there for the program.
+    // If the stored input cannot be read, the program sees its end.
     around.input.feed(pipe.stream).catch(() => pipe.stream.destroy());
     void launched.ended.then(() => pipe.stream.destroy());
   };
@@ -118,16 +118,16 @@ async function openInput(around: StageSurroundings, stage: StageSpec): Promise<S
 }
 
 /**
- * Text as an open file without a name: a program may read it when and as often as it likes, or not
- * at all.
+ * Writes text to an open file without a name, which the program may read at any time, several times
+ * or not at all.
  */
-export async function textAsFile(folder: string, text: string): Promise<number> {
+export async function openTextAsFile(folder: string, text: string): Promise<number> {
   const path = join(folder, `stdin-${randomBytes(6).toString("hex")}`);
   try {
     await writeFile(path, text, { mode: 0o600, flag: "wx" });
-    // Not a FileHandle, which would close the descriptor when it is collected.
+    // Not a FileHandle, which would close the descriptor when garbage-collected.
     return openSync(path, constants.O_RDONLY);
   } finally {
-    await unlink(path).catch(() => undefined); // Not made when there was no room: that failure is already on its way.
+    await unlink(path).catch(() => undefined); // The file was not created when the disk was full; that failure is already being thrown.
   }
 }
