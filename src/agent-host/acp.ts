@@ -1,4 +1,4 @@
-// Everything of the Agent Client Protocol (v1): the only file that knows its types.
+// The Agent Client Protocol (v1). Only this file knows its types.
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import {
@@ -23,14 +23,15 @@ import { AgentFault, type Turn } from "./agent-fault.ts";
 import type { AgentProcess } from "./agent-process.ts";
 import type { Events } from "./events.ts";
 import { createLoopWatch } from "./loops.ts";
-import { decide } from "./permission.ts";
+import { decidePermission } from "./permission.ts";
 import type { AgentHostRequest } from "./protocol.ts";
 import type { Questions } from "./questions.ts";
 
 /** A session with an agent. */
 export interface Session {
   /**
-   * Sends a prompt; over when the agent has ended its turn. Never throws for what the agent does.
+   * Sends a prompt; resolves when the agent has ended its turn. Never throws because of what the
+   * agent does.
    */
   prompt(text: string): Promise<Turn>;
   /** Asks the agent to end its turn. */
@@ -42,17 +43,17 @@ export interface SessionOptions {
   readonly request: AgentHostRequest;
   readonly agent: AgentProcess;
   readonly events: Events;
-  /** The MCP server by which results are handed in; null: none. */
+  /** The MCP server through which results are submitted; null: none. */
   readonly resultServer: { readonly command: string; readonly args: readonly string[] } | null;
   readonly questions: Questions;
-  /** Called at every word of the agent's. */
+  /** Called at every message of the agent. */
   readonly onSign: () => void;
-  /** Called when the agent goes round in circles. */
-  readonly onLoop: (what: string) => void;
+  /** Called when the agent repeats the same action. */
+  readonly onLoop: (description: string) => void;
 }
 
 /**
- * Speaks to an agent: a session of its own, or the one it had in an earlier attempt. Rejects with
+ * Opens a session with an agent: a new one, or the one from an earlier attempt. Rejects with
  * `AgentFault`.
  */
 export async function openSession(options: SessionOptions): Promise<Session> {
@@ -60,48 +61,49 @@ export async function openSession(options: SessionOptions): Promise<Session> {
   const updates = createUpdates(options);
   const connection = connect(options, updates);
   const { agent } = connection;
-  const asked = <Result>(work: Promise<Result>): Promise<Result> => orExit(work, options.agent);
+  const untilExit = <Result>(work: Promise<Result>): Promise<Result> => orExit(work, options.agent);
   try {
-    const about = await asked(introduce(connection));
+    const about = await untilExit(introduce(connection));
     const setting: NewSessionRequest = { cwd: request.cwd, mcpServers: mcpServers(options) };
     const earlier = about.agentCapabilities?.loadSession === true ? earlierSession(request.home) : null;
-    const found = earlier === null ? null : await asked(load(connection, updates, { ...setting, sessionId: earlier }));
-    const session = found ?? (await asked(agent.request(methods.agent.session.new, setting)));
-    const sessionId = found === null ? (session as { sessionId: string }).sessionId : earlier!;
+    const loaded =
+      earlier === null ? null : await untilExit(load(connection, updates, { ...setting, sessionId: earlier }));
+    const session = loaded ?? (await untilExit(agent.request(methods.agent.session.new, setting)));
+    const sessionId = loaded === null ? (session as { sessionId: string }).sessionId : earlier!;
     rememberSession(request.home, sessionId);
-    const model = await asked(chooseModel(connection, sessionId, session.configOptions ?? [], request.model));
-    events.tell({ kind: "session", agent: nameOf(about), resumed: found !== null, model });
+    const model = await untilExit(chooseModel(connection, sessionId, session.configOptions ?? [], request.model));
+    events.report({ kind: "session", agent: nameOf(about), resumed: loaded !== null, model });
     return {
       async prompt(text) {
-        updates.lastSaid(); // What was said before does not count.
+        updates.takeLastMessage(); // Earlier messages do not count.
         const turn = agent.request(methods.agent.session.prompt, { sessionId, prompt: [{ type: "text", text }] });
-        return asked(turn).then(({ stopReason }) => turnOf(stopReason, updates.lastSaid()), turnOfFault);
+        return untilExit(turn).then(({ stopReason }) => turnOf(stopReason, updates.takeLastMessage()), turnOfFault);
       },
       cancel: () => agent.notify(methods.agent.session.cancel, { sessionId }),
       close: () => connection.close(),
     };
   } catch (error) {
     connection.close();
-    throw error instanceof AgentFault ? error : faultOf(error);
+    throw error instanceof AgentFault ? error : agentFaultOf(error);
   }
 }
 
-/** What an agent says of itself. */
+/** How an agent describes itself. */
 export interface About {
-  /** With its version. */
+  /** The agent's name and version. */
   readonly agent: string;
-  /** Whether a retry can go on with the session of the attempt before. */
+  /** Whether a retry can continue the session of the previous attempt. */
   readonly resumes: boolean;
 }
 
-/** Asks an agent who it is, without a session. Rejects with `AgentFault`. */
-export async function greet(agent: AgentProcess): Promise<About> {
+/** Asks an agent for its name, without opening a session. Rejects with `AgentFault`. */
+export async function greetAgent(agent: AgentProcess): Promise<About> {
   const connection = client({ name: "wavesmith" }).connect(ndJsonStream(agent.input, agent.output));
   try {
     const about = await orExit(introduce(connection), agent);
     return { agent: nameOf(about), resumes: about.agentCapabilities?.loadSession === true };
   } catch (error) {
-    throw error instanceof AgentFault ? error : faultOf(error);
+    throw error instanceof AgentFault ? error : agentFaultOf(error);
   } finally {
     connection.close();
   }
@@ -128,7 +130,7 @@ function connect(options: SessionOptions, updates: Updates): ClientConnection {
       onSign();
       return answerPermission(params, options, updates);
     })
-    // A person is asked for leave alone: what they must decide goes into the plan.
+    // People are asked for permissions only: other decisions belong in the plan.
     .onRequest(methods.client.elicitation.create, () => ({ action: "decline" as const }));
   return app.connect(ndJsonStream(agent.input, agent.output, { maxMessageBytes: 100 * 1024 * 1024 }));
 }
@@ -139,8 +141,8 @@ const mcpServers = ({ resultServer }: SessionOptions): NewSessionRequest["mcpSer
     : [{ name: "wavesmith", command: resultServer.command, args: [...resultServer.args], env: [] }];
 
 /**
- * Null when the agent does not have it any more: a new one is opened. History it repeats is not
- * told again.
+ * Loads an earlier session; null when the agent no longer has it. The history it replays is not
+ * reported again.
  */
 async function load(
   connection: ClientConnection,
@@ -166,7 +168,7 @@ const earlierSession = (home: string): string | null =>
 const rememberSession = (home: string, sessionId: string): void =>
   writeFileSync(sessionFile(home), sessionId, { mode: 0o600 });
 
-/** Takes the model that was asked for, where the agent lets us choose; the name it then has. */
+/** Selects the requested model where the agent offers a choice; returns the name it then has. */
 async function chooseModel(
   { agent }: ClientConnection,
   sessionId: string,
@@ -183,29 +185,29 @@ async function chooseModel(
   return match.value;
 }
 
-/** Chooses by the kind of an option, never by its place: agents list `allow_always` first. */
+/** Chooses an option by its kind, never by its position: agents list `allow_always` first. */
 async function answerPermission(
   { toolCall, options }: RequestPermissionRequest,
   { request, events, questions }: SessionOptions,
   updates: Updates,
 ): Promise<RequestPermissionResponse> {
-  const { title, action } = updates.known(toolCall);
-  const policy = decide({ action, paths: pathsOf(toolCall) }, { ...request, tree: request.cwd });
+  const { title, action } = updates.record(toolCall);
+  const policy = decidePermission({ action, paths: pathsOf(toolCall) }, { ...request, tree: request.cwd });
   const offered = options.map(({ name, kind }) => ({ name, kind }));
   const answer =
     policy.askable === true ? await questions.ask({ title, action, reason: policy.reason, options: offered }) : null;
   const { allowed, reason } = answer ?? policy;
-  const option = chosen(options, allowed);
+  const option = chooseOption(options, allowed);
   const isAllowed = allowed && option !== undefined;
-  const said = allowed && !isAllowed ? "it cannot be allowed for once" : reason;
+  const shownReason = allowed && !isAllowed ? "it cannot be allowed for once" : reason;
   const question = answer === null ? {} : { question: answer.question };
-  events.tell({ kind: "permission", title, action, allowed: isAllowed, reason: said, ...question });
+  events.report({ kind: "permission", title, action, allowed: isAllowed, reason: shownReason, ...question });
   if (option === undefined) return { outcome: { outcome: "cancelled" } };
   return { outcome: { outcome: "selected", optionId: option.optionId } };
 }
 
-/** For once where it can be; a refusal may be for good. */
-function chosen(options: readonly PermissionOption[], allowed: boolean): PermissionOption | undefined {
+/** Prefers an option for one time; a rejection may be permanent. */
+function chooseOption(options: readonly PermissionOption[], allowed: boolean): PermissionOption | undefined {
   const once = options.find(({ kind }) => kind === (allowed ? "allow_once" : "reject_once"));
   return once ?? (allowed ? undefined : options.find(({ kind }) => kind === "reject_always"));
 }
@@ -219,29 +221,31 @@ const turns: Readonly<Record<StopReason, Turn>> = {
 };
 
 /**
- * An agent may end its turn as if all were well when its model failed, with the model's words as
- * its own last ones.
+ * Converts the end of a turn. An agent may end it normally although its model failed, with the
+ * model's error as its last message.
  */
 function turnOf(stopReason: StopReason, lastSaid: string): Turn {
   const turn = turns[stopReason] ?? { end: "protocol-error", detail: `it ended with ${stopReason}` };
   const words = lastSaid.trim();
   if (turn.end !== "finished" || !isModelError(words)) return turn;
-  return faultOf(new RequestError(-32603, words)).turn;
+  return agentFaultOf(new RequestError(-32603, words)).turn;
 }
 
-/** As Codex tells of it: the body of the answer, or its status. */
+/** Recognizes the model errors that Codex prints: the body of the answer, or its status. */
 const isModelError = (words: string): boolean =>
   /^(unexpected status \d{3} |stream disconnected before completion|exceeded retry limit)/.test(words) ||
   /^\{"(type":"error"|error":\{).*\}$/s.test(words);
 
-const turnOfFault = (error: unknown): Turn => (error instanceof AgentFault ? error : faultOf(error)).turn;
+const turnOfFault = (error: unknown): Turn => (error instanceof AgentFault ? error : agentFaultOf(error)).turn;
 
-/** What the model proxy says when a budget is used up. */
+/** What the model proxy answers when a budget is used up. */
 const budgetWords = /wavesmith: over budget/;
 const signInWords = /\b(401|unauthori[sz]ed|not (logged|signed) in|authentication|api[- ]key|no key for|log ?in)\b/i;
 
-/** An error of the protocol as an end: which errors mean what differs from agent to agent. */
-export function faultOf(error: unknown): AgentFault {
+/**
+ * Converts an error of the protocol into an end; agents use different errors for the same cause.
+ */
+export function agentFaultOf(error: unknown): AgentFault {
   const message = error instanceof Error ? error.message : String(error);
   const data = error instanceof RequestError && error.data !== undefined ? ` ${JSON.stringify(error.data)}` : "";
   const detail = `${message}${data}`.slice(0, 2_000);
@@ -252,29 +256,29 @@ export function faultOf(error: unknown): AgentFault {
   return new AgentFault({ end: isOurs ? "protocol-error" : "model-error", detail });
 }
 
-/** Rejects when the agent's process ends first: no answer will come then. */
+/** Rejects when the agent's process ends first, because then no answer can come. */
 async function orExit<Result>(work: Promise<Result>, agent: AgentProcess): Promise<Result> {
   const ended = agent.exit.then(({ code, signal }): never => {
     const words = agent.lastWords();
-    const hint = code === 127 ? " (`wavesmith agents` says what is there)" : "";
+    const hint = code === 127 ? " (`wavesmith agents` lists what is installed)" : "";
     const detail = `it ended with ${signal ?? `exit code ${code}`}${words === "" ? "" : `: ${words.slice(-500)}`}${hint}`;
     throw new AgentFault({ end: code === 127 ? "not-installed" : "crashed", detail });
   });
-  ended.catch(() => undefined); // Told through the race, or of no interest any more.
-  const told = work.catch(async (error: unknown) => {
-    // A connection that closed says less than the exit that follows it.
+  ended.catch(() => undefined); // Reported through the race, or no longer of interest.
+  const answered = work.catch(async (error: unknown) => {
+    // A closed connection says less than the exit that follows it.
     if (!(error instanceof RequestError))
       await Promise.race([ended, new Promise((done) => setTimeout(done, exitWaitMs))]);
     throw error;
   });
-  return Promise.race([told, ended]);
+  return Promise.race([answered, ended]);
 }
 
 const exitWaitMs = 2_000;
 
-interface Known {
+interface ToolCall {
   title: string;
-  /** As it was told last: many agents begin a call before they know it. */
+  /** The latest input: many agents start a call before they know it. */
   input: unknown;
   result: unknown;
   action: string;
@@ -285,23 +289,23 @@ interface Known {
 interface Updates {
   take(update: SessionUpdate): void;
   mute(muted: boolean): void;
-  known(call: ToolCallUpdate): Known;
-  /** The beginning of the last message since this was asked, and since a tool was called. */
-  lastSaid(): string;
+  record(call: ToolCallUpdate): ToolCall;
+  /** Returns the beginning of the last message since the previous call or the last tool call. */
+  takeLastMessage(): string;
 }
 
-const longestSaid = 10_000;
+const maxMessageLength = 10_000;
 
-/** Turns updates into events of ours, in the order they come. */
+/** Turns updates into our events, in the order they arrive. */
 function createUpdates({ events, onLoop }: SessionOptions): Updates {
-  const calls = new Map<string, Known>();
-  const loops = createLoopWatch();
+  const calls = new Map<string, ToolCall>();
+  const findLoop = createLoopWatch();
   let muted = false;
-  let said = "";
-  const known = (call: ToolCallUpdate): Known => {
+  let lastText = "";
+  const record = (call: ToolCallUpdate): ToolCall => {
     const before = calls.get(call.toolCallId);
     const paths = pathsOf(call);
-    const now: Known = {
+    const now: ToolCall = {
       title: call.title ?? before?.title ?? call.name ?? "a tool",
       input: call.rawInput ?? before?.input,
       result: call.rawOutput ?? call.content ?? before?.result,
@@ -314,17 +318,16 @@ function createUpdates({ events, onLoop }: SessionOptions): Updates {
   };
   const tool = (call: ToolCallUpdate): void => {
     const before = calls.get(call.toolCallId);
-    const now = known(call);
-    const news = before === undefined || before.status !== now.status || before.title !== now.title;
-    // Some agents tell of a call only when it is at work or over: that it began is told at any
-    // rate.
-    const { input, result, ...told } = now;
+    const now = record(call);
+    const isNews = before === undefined || before.status !== now.status || before.title !== now.title;
+    // Some agents report a call only when it runs or has ended, so its beginning is reported here.
+    const { input, result, ...facts } = now;
     if (before === undefined && now.status !== "pending")
-      events.tell({ kind: "tool", id: call.toolCallId, ...told, status: "pending" });
-    if (news) events.tell({ kind: "tool", id: call.toolCallId, ...told });
-    for (const diff of diffsOf(call.content ?? [])) events.tell(diff);
+      events.report({ kind: "tool", id: call.toolCallId, ...facts, status: "pending" });
+    if (isNews) events.report({ kind: "tool", id: call.toolCallId, ...facts });
+    for (const diff of diffsOf(call.content ?? [])) events.report(diff);
     if (input === undefined || (now.status !== "completed" && now.status !== "failed")) return;
-    const loop = loops({ id: call.toolCallId, title: now.title, input, result });
+    const loop = findLoop({ id: call.toolCallId, title: now.title, input, result });
     if (loop !== null) onLoop(loop);
   };
   const take = (update: SessionUpdate): void => {
@@ -333,35 +336,35 @@ function createUpdates({ events, onLoop }: SessionOptions): Updates {
       case "agent_thought_chunk": {
         const kind = update.sessionUpdate === "agent_message_chunk" ? "message" : "thought";
         if (update.content.type !== "text") break;
-        if (kind === "message") said = lastMessage(said, update.content.text);
+        if (kind === "message") lastText = appendMessage(lastText, update.content.text);
         events.say(kind, update.content.text);
         break;
       }
       case "tool_call":
       case "tool_call_update":
-        said = "";
+        lastText = "";
         tool(update);
         break;
       case "plan":
-        events.tell({ kind: "plan", entries: update.entries.map(({ content: text, status }) => ({ text, status })) });
+        events.report({ kind: "plan", entries: update.entries.map(({ content: text, status }) => ({ text, status })) });
         break;
       case "usage_update": {
         const usd = update.cost?.currency === "USD" ? update.cost.amount : null;
-        events.tell({ kind: "usage", used: update.used, size: update.size, usd });
+        events.report({ kind: "usage", used: update.used, size: update.size, usd });
         break;
       }
       case "notice":
-        events.tell({ kind: "notice", text: `${update.title} ${update.description ?? ""}`.trim() });
+        events.report({ kind: "notice", text: `${update.title} ${update.description ?? ""}`.trim() });
         break;
       default:
-        break; // Modes, commands and titles change nothing here.
+        break; // Modes, commands and titles are ignored.
     }
   };
   return {
-    known,
-    lastSaid() {
-      const text = said;
-      said = "";
+    record,
+    takeLastMessage() {
+      const text = lastText;
+      lastText = "";
       return text;
     },
     mute(value) {
@@ -373,10 +376,7 @@ function createUpdates({ events, onLoop }: SessionOptions): Updates {
   };
 }
 
-/**
- * Every path a call names: where it says it works, what its diffs change, and the usual names of
- * its input.
- */
+/** Lists every path of a call: its locations, its diffs, and the usual fields of its input. */
 function pathsOf({ locations, content, rawInput }: ToolCallUpdate): string[] {
   const input = typeof rawInput === "object" && rawInput !== null ? (rawInput as Record<string, unknown>) : {};
   const named = ["path", "file_path", "filePath", "abs_path", "notebook_path"].map((key) => input[key]);
@@ -385,9 +385,12 @@ function pathsOf({ locations, content, rawInput }: ToolCallUpdate): string[] {
   return [...new Set(all.filter((path): path is string => typeof path === "string" && path !== ""))];
 }
 
-/** Agents tell of what is whole with a line's end, and of what comes in pieces without. */
-const lastMessage = (said: string, text: string): string =>
-  (said.endsWith("\n") ? text : said + text).slice(0, longestSaid);
+/**
+ * Appends to the last message: agents end a complete message with a newline, and a chunk without
+ * one.
+ */
+const appendMessage = (message: string, text: string): string =>
+  (message.endsWith("\n") ? text : message + text).slice(0, maxMessageLength);
 
 const linesOf = (text: string): Set<string> => new Set(text === "" ? [] : text.replace(/\n$/, "").split("\n"));
 

@@ -6,7 +6,7 @@ export interface Turn {
   readonly detail: string;
 }
 
-/** What an agent did wrong, as an end. */
+/** A failure of the agent, as the end of a turn. */
 export class AgentFault extends Error {
   readonly turn: Turn;
   constructor(turn: Turn) {

@@ -11,17 +11,17 @@ export interface AgentProcess {
   readonly output: ReadableStream<Uint8Array>;
   readonly input: WritableStream<Uint8Array>;
   readonly exit: Promise<Exit>;
-  /** The last of what it printed on stderr. */
+  /** Returns the end of what it printed on stderr. */
   lastWords(): string;
-  /** Ends it and everything it started: asks, and kills after `graceMs`. */
+  /** Ends it and everything it started: SIGTERM first, SIGKILL after `graceMs`. */
   end(graceMs: number): Promise<void>;
 }
 
 const lastWordsBytes = 4_096;
 
 /**
- * Starts an agent in a process group of its own. `noise` is told what it prints besides messages:
- * stderr, and lines of stdout that are none.
+ * Starts an agent in its own process group. `noise` receives what it prints besides messages:
+ * stderr, and other lines of stdout.
  */
 export function startAgent(
   command: string,
@@ -38,7 +38,7 @@ export function startAgent(
     words = (words + text).slice(-lastWordsBytes);
     options.noise(text);
   });
-  // It may end with a message half written; its exit tells what happened.
+  // The agent may end while a message is being written; its exit says what happened.
   child.stdin.on("error", () => undefined);
   const exit = new Promise<Exit>((resolve) => {
     child.once("error", () => resolve({ code: 127, signal: null }));
@@ -53,7 +53,7 @@ export function startAgent(
   };
 }
 
-/** Lines that can be messages of JSON-RPC; everything else is noise, which agents do print. */
+/** Passes on lines that can be JSON-RPC messages; agents print other lines, which are noise. */
 function messagesOnly(stream: ReadableStream<Uint8Array>, noise: (text: string) => void): ReadableStream<Uint8Array> {
   const decoder = new TextDecoder();
   const encoder = new TextEncoder();
@@ -66,7 +66,7 @@ function messagesOnly(stream: ReadableStream<Uint8Array>, noise: (text: string) 
     new TransformStream<Uint8Array, Uint8Array>({
       transform(chunk, controller) {
         const [first = "", ...others] = decoder.decode(chunk, { stream: true }).split("\n");
-        // A message may be of many megabytes: its pieces are joined once, at its end.
+        // A message may have many megabytes, so its pieces are joined once, at its end.
         rest.push(first);
         for (const line of others) {
           pass(rest.join(""), controller);
@@ -83,16 +83,16 @@ async function endGroup(child: ChildProcess, exit: Promise<Exit>, graceMs: numbe
   signalGroup(child.pid, "SIGTERM");
   const deadline = performance.now() + graceMs;
   while (performance.now() < deadline && signalGroup(child.pid, 0)) await new Promise((done) => setTimeout(done, 50));
-  // Adapters end before the native program they started: the group is what counts.
+  // Adapters end before the program they started, so the whole group is killed.
   signalGroup(child.pid, "SIGKILL");
   await exit;
 }
 
-/** False when nothing of the group is left. */
+/** Sends a signal to a group; returns false when nothing of it is left. */
 function signalGroup(pid: number, signal: NodeJS.Signals | 0): boolean {
   try {
     return process.kill(-pid, signal);
   } catch {
-    return false; // It is gone.
+    return false; // The group is gone.
   }
 }

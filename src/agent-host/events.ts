@@ -1,30 +1,29 @@
 import type { AgentEvent, AgentEventBody } from "./protocol.ts";
 
-const longestText = 16 * 1024;
-/** Text comes in pieces of a few letters; it is told by the line, or when it pauses. */
+const maxTextLength = 16 * 1024;
+/** Text arrives a few letters at a time; it is reported line by line, or after a pause. */
 const pauseMs = 250;
-/** Shorter values are ordinary words. */
-const shortestSecret = 8;
+/** Shorter values are ordinary words, not secrets. */
+const minSecretLength = 8;
 
 export interface Events {
-  tell(event: AgentEventBody): void;
-  /** Adds to what the agent is saying or thinking. */
+  report(event: AgentEventBody): void;
+  /** Adds to the agent's current message or thought. */
   say(kind: "message" | "thought", text: string): void;
-  /** What the agent itself printed. */
+  /** Adds output that the agent itself printed. */
   noise(text: string): void;
   flush(): void;
 }
 
 export interface EventsOptions {
   /**
-   * Values that are never told in two pieces, so that whoever reads knows them by sight and covers
-   * them.
+   * Values that are never split between two events, so that a reader can recognize and redact them.
    */
   readonly secrets?: readonly string[];
   readonly now?: () => Date;
 }
 
-/** Writes events as lines. What was said is told before anything that follows it. */
+/** Writes events as lines. Pending text is written before any later event. */
 export function createEvents(write: (line: string) => void, { secrets = [], now }: EventsOptions = {}): Events {
   let kind: "message" | "thought" = "message";
   let pending = "";
@@ -37,7 +36,7 @@ export function createEvents(write: (line: string) => void, { secrets = [], now 
   };
   const putText = (text: string): void => {
     for (let at = 0; at < text.length; ) {
-      const piece = text.slice(at, at + longestText);
+      const piece = text.slice(at, at + maxTextLength);
       const isLast = at + piece.length === text.length;
       const size = isLast ? piece.length : piece.length - heldBack(piece) || piece.length;
       put({ kind, text: piece.slice(0, size) });
@@ -45,9 +44,9 @@ export function createEvents(write: (line: string) => void, { secrets = [], now 
     }
   };
   const putNoise = (text: string): void => {
-    for (const line of text.split("\n")) if (line !== "") write(`| ${line.slice(0, longestText)}\n`);
+    for (const line of text.split("\n")) if (line !== "") write(`| ${line.slice(0, maxTextLength)}\n`);
   };
-  /** All of it, or all but what may be the beginning of a secret. */
+  /** Writes all pending text, or all except what may be the beginning of a secret. */
   const empty = (all: boolean): void => {
     if (timer !== null) clearTimeout(timer);
     timer = null;
@@ -63,7 +62,7 @@ export function createEvents(write: (line: string) => void, { secrets = [], now 
   const flush = (): void => empty(true);
   return {
     flush,
-    tell(event) {
+    report(event) {
       flush();
       put(event);
     },
@@ -72,7 +71,7 @@ export function createEvents(write: (line: string) => void, { secrets = [], now 
       kind = next;
       pending += text;
       const ready = pending.length - heldBack(pending);
-      const end = ready > longestText ? ready : pending.lastIndexOf("\n", ready - 1);
+      const end = ready > maxTextLength ? ready : pending.lastIndexOf("\n", ready - 1);
       if (end > 0 || (end === 0 && ready > 0)) {
         putText(pending.slice(0, end));
         pending = pending.slice(end).replace(/^\n/, "");
@@ -83,7 +82,7 @@ export function createEvents(write: (line: string) => void, { secrets = [], now 
       if (pending !== "") flush();
       noisy += text;
       const ready = noisy.length - heldBack(noisy);
-      const end = ready > longestText ? ready : noisy.lastIndexOf("\n", ready - 1) + 1;
+      const end = ready > maxTextLength ? ready : noisy.lastIndexOf("\n", ready - 1) + 1;
       putNoise(noisy.slice(0, end));
       noisy = noisy.slice(end);
       soon();
@@ -91,15 +90,15 @@ export function createEvents(write: (line: string) => void, { secrets = [], now 
   };
 }
 
-/** How many characters at the end of a text may be the beginning of one of these values. */
+/** Counts the characters at the end of a text that may be the beginning of one of these values. */
 function createHeldBack(values: readonly string[]): (text: string) => number {
-  const long = [...new Set(values)].filter((value) => value.length >= shortestSecret);
+  const long = [...new Set(values)].filter((value) => value.length >= minSecretLength);
   return (text) => {
     let most = 0;
     const last = text.at(-1);
     for (const value of long) {
       for (let length = Math.min(value.length - 1, text.length); length > most; length -= 1) {
-        // Told for every few letters that an agent says: most is settled by the last one.
+        // Called for every few letters, so the last letter is compared first.
         if (value[length - 1] === last && text.endsWith(value.slice(0, length))) most = length;
       }
     }

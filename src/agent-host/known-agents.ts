@@ -1,21 +1,21 @@
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 
-// What agents we know want to be told, so that they use our model proxy, a configuration of their
-// own and no telemetry.
+// The settings of agents we know, so that they use our model proxy, their own configuration folder
+// and no telemetry.
 
 export interface Setting {
   readonly home: string;
   readonly model: string | null;
-  /** The model proxy inside the sandbox, and the attempt's token; null without one. */
+  /** The model proxy as seen in the sandbox, and the attempt's token; null without a proxy. */
   readonly proxy: { readonly url: string; readonly token: string } | null;
   /** Whether the provider may search the web for the agent. */
   readonly webSearch: boolean;
 }
 
 /**
- * The environment of an agent, over what the job has: a home of its own and, with a proxy, where
- * models are and what to say there. Makes the folders and files it names.
+ * Returns the variables to add to the job's environment for an agent: its own home and, with a
+ * proxy, the address and key for models. Creates the folders and files they name.
  */
 export function agentEnvironment(command: string, setting: Setting): Record<string, string> {
   const { home } = setting;
@@ -36,7 +36,7 @@ export function agentEnvironment(command: string, setting: Setting): Record<stri
   };
 }
 
-/** What most programs that speak to models read. */
+/** Variables that most programs use to reach models. */
 function models({ proxy, model }: Setting): Record<string, string> {
   if (proxy === null) return {};
   return {
@@ -50,19 +50,19 @@ function models({ proxy, model }: Setting): Record<string, string> {
   };
 }
 
-/** `anthropic:claude-x` is `claude-x` to the agent of one provider. */
+/** Removes the provider: `anthropic:claude-x` is `claude-x` to an agent of one provider. */
 const bare = (model: string): string => model.slice(model.indexOf(":") + 1);
 
 const claude = ({ home }: Setting): Record<string, string> => ({
   CLAUDE_CONFIG_DIR: join(home, ".claude"),
-  // Without this it hides tools of MCP servers from the first request.
+  // Otherwise it hides the tools of MCP servers from the first request.
   ENABLE_TOOL_SEARCH: "false",
   CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC: "1",
   DISABLE_AUTOUPDATER: "1",
-  // A call of the model after every turn, for what a person may type next.
+  // Disables a model call after every turn that suggests what a person may type next.
   CLAUDE_CODE_ENABLE_PROMPT_SUGGESTION: "false",
-  // A busy provider is waited for by the proxy; what else fails, such as a key that is refused, it
-  // would try for minutes.
+  // The proxy waits for a busy provider. Other failures, such as a rejected key, would be retried
+  // for minutes.
   CLAUDE_CODE_MAX_RETRIES: "2",
 });
 
@@ -73,8 +73,7 @@ function codex({ home, model, proxy, webSearch }: Setting): Record<string, strin
     ...(model === null ? [] : [`model = ${JSON.stringify(bare(model))}`]),
     'approval_policy = "on-request"',
     'sandbox_mode = "danger-full-access"',
-    // Otherwise every call of it has the provider's own search among its tools, which our proxy
-    // refuses.
+    // Otherwise every call offers the provider's own search tool, which our proxy refuses.
     ...(webSearch ? [] : ['web_search = "disabled"']),
     ...(proxy === null
       ? []
@@ -85,15 +84,15 @@ function codex({ home, model, proxy, webSearch }: Setting): Record<string, strin
           `base_url = ${JSON.stringify(`${proxy.url}/openai/v1`)}`,
           'env_key = "OPENAI_API_KEY"',
           'wire_api = "responses"',
-          // A busy provider is waited for by the proxy.
+          // The proxy waits for a busy provider.
           "request_max_retries = 2",
           "stream_max_retries = 2",
         ]),
   ];
   writeFileSync(join(folder, "config.toml"), `${lines.join("\n")}\n`);
-  // Its adapter lets the mode win over the file. Every other one has commands run in a bubblewrap
-  // of its own, which there cannot be inside of ours, or calls of MCP tools reviewed by a model. In
-  // this one it asks for nothing: the sandbox holds it.
+  // Its adapter prefers the mode over the file. Every other mode runs commands in its own
+  // bubblewrap, which cannot be nested in ours, or has a model review MCP tool calls. In this mode
+  // it asks for nothing, because the sandbox confines it.
   return { CODEX_HOME: folder, INITIAL_AGENT_MODE: "agent-full-access" };
 }
 
@@ -101,11 +100,11 @@ function opencode({ home, model, proxy }: Setting): Record<string, string> {
   const file = join(home, ".config", "opencode.json");
   const chosen = model === null ? {} : { model: inOpencode(model), small_model: inOpencode(model) };
   const config = {
-    // The small one names its sessions.
+    // The small model names its sessions.
     ...chosen,
     ...(proxy === null ? {} : opencodeProviders(proxy, model)),
     permission: { edit: "ask", bash: "ask", webfetch: "ask" },
-    // The model is told of what was refused, and goes on.
+    // The model sees what was refused, and continues.
     experimental: { continue_loop_on_deny: true },
     autoupdate: false,
     share: "disabled",
@@ -117,8 +116,8 @@ function opencode({ home, model, proxy }: Setting): Record<string, string> {
 const inOpencode = (model: string): string => model.replace(":", "/");
 
 /**
- * Ours alone: without a model it would take a free one of its maker's, and give it the repository
- * to read.
+ * Enables only our providers: without a model it would use a free one of its vendor, which would
+ * then read the repository.
  */
 function opencodeProviders({ url, token }: { url: string; token: string }, model: string | null) {
   const at = (path: string) => ({ options: { baseURL: `${url}${path}`, apiKey: token } });
@@ -129,7 +128,7 @@ function opencodeProviders({ url, token }: { url: string; token: string }, model
     compatible: { npm: "@ai-sdk/openai-compatible", name: "compatible", ...at("/compatible/v1") },
   };
   const [name = "", id = ""] = model === null ? [] : inOpencode(model).split(/\/(.*)/s);
-  // One that is newer than its list is still a model.
+  // A model that is newer than its list is still a model.
   if (provider[name] !== undefined) provider[name] = { ...provider[name], models: { [id]: {} } };
   return { provider, enabled_providers: Object.keys(provider) };
 }
@@ -137,7 +136,7 @@ function opencodeProviders({ url, token }: { url: string; token: string }, model
 function gemini({ home }: Setting): Record<string, string> {
   const folder = join(home, ".gemini");
   mkdirSync(folder, { recursive: true });
-  // A busy provider is waited for by the proxy.
+  // The proxy waits for a busy provider.
   const settings = {
     general: { enableAutoUpdate: false, maxAttempts: 3 },
     privacy: { usageStatisticsEnabled: false },
@@ -146,7 +145,7 @@ function gemini({ home }: Setting): Record<string, string> {
   return {
     GEMINI_TELEMETRY_ENABLED: "false",
     NO_BROWSER: "true",
-    // In a folder that it does not trust it takes no MCP server, so none of ours either.
+    // In a folder that it does not trust it starts no MCP server, not even ours.
     GEMINI_CLI_TRUST_WORKSPACE: "true",
   };
 }

@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import { sameActionLimit } from "./protocol.ts";
 
-/** A tool call that is over: what it was really called with, and what came of it. */
+/** A finished tool call: its final input and its result. */
 export interface SettledCall {
   readonly id: string;
   readonly title: string;
@@ -10,15 +10,15 @@ export interface SettledCall {
 }
 
 /**
- * Notices an agent that does the same thing again and again with the same result: waiting for a
- * change is no loop.
+ * Detects an agent that repeats the same action with the same result. The result counts, because
+ * polling for a change is not a loop.
  */
 export function createLoopWatch(): (call: SettledCall) => string | null {
   let last = "";
   let times = 0;
   const seen = new Set<string>();
   return ({ id, title, input, result }) => {
-    // Each call counts once, however often it is updated.
+    // Each call counts once, no matter how often it is updated.
     if (seen.has(id)) return null;
     seen.add(id);
     const action = createHash("sha256")

@@ -12,8 +12,8 @@ import { agentEnvironment } from "./known-agents.ts";
 import { type AgentHostRequest, agentEnds, resultReasks } from "./protocol.ts";
 import { createQuestions } from "./questions.ts";
 
-// What speaks protocols takes as long to load as a small agent takes to start: it is loaded when it
-// is needed, which is when the agent's process has begun.
+// The protocol libraries take as long to load as a small agent takes to start, so they are loaded
+// after the agent's process has started.
 const protocol = () => import("./acp.ts");
 const results = () => import("./submit-result.ts");
 
@@ -25,24 +25,24 @@ async function main(): Promise<void> {
   if (positionals[0] === "submit-result") {
     return (await results()).serveSubmitResult(values.schema!, values.result!);
   }
-  if (positionals[0] === "greet") return tellOf(values.command!);
-  // What is secret in its environment is not known here, so all of it counts.
+  if (positionals[0] === "greet") return printGreeting(values.command!);
+  // We do not know which variables are secret, so all of them count as secrets.
   const secrets = Object.values(process.env).filter((value): value is string => value !== undefined);
   const events = createEvents((line) => void process.stdout.write(line), { secrets });
-  const turn = await run(JSON.parse(await readStdin()) as AgentHostRequest, events);
-  events.tell({ kind: "end", ...turn });
-  // What was written to a pipe is gone with us unless it is waited for.
+  const turn = await runAgent(JSON.parse(await readStdin()) as AgentHostRequest, events);
+  events.report({ kind: "end", ...turn });
+  // Exit only after the output is written, because the rest of a pipe's buffer would be lost.
   process.stdout.write("", () => process.exit(agentEnds[turn.end]));
 }
 
-/** Says in one line of JSON who answers to this command. */
-async function tellOf(command: string): Promise<void> {
+/** Prints one line of JSON about the agent that this command starts. */
+async function printGreeting(command: string): Promise<void> {
   const home = mkdtempSync(join(tmpdir(), "wavesmith-greet-"));
   const setting = { command, home, model: null };
   const agent = startAgent(command, { cwd: home, env: environment(setting), noise: () => undefined });
   try {
-    const { greet } = await protocol();
-    process.stdout.write(`${JSON.stringify(await greet(agent))}\n`);
+    const { greetAgent } = await protocol();
+    process.stdout.write(`${JSON.stringify(await greetAgent(agent))}\n`);
   } catch (error) {
     if (!(error instanceof AgentFault)) throw error;
     process.stderr.write(`${error.message}\n`);
@@ -59,7 +59,7 @@ async function readStdin(): Promise<string> {
   return Buffer.concat(chunks).toString("utf8");
 }
 
-async function run(request: AgentHostRequest, events: Events): Promise<Turn> {
+async function runAgent(request: AgentHostRequest, events: Events): Promise<Turn> {
   mkdirSync(request.home, { recursive: true, mode: 0o700 });
   const agent = startAgent(request.command, { cwd: request.cwd, env: environment(request), noise: events.noise });
   try {
@@ -73,7 +73,10 @@ async function run(request: AgentHostRequest, events: Events): Promise<Turn> {
   }
 }
 
-/** What the job has, without npm's own variables, which would steer an npm that the agent calls. */
+/**
+ * Returns the agent's environment: the job's without npm's variables, which would affect an npm
+ * that the agent runs, plus the agent's settings.
+ */
 function environment({
   command,
   home,
@@ -87,18 +90,21 @@ function environment({
   return { ...Object.fromEntries(given), ...agentEnvironment(command, { home, model, proxy, webSearch }) };
 }
 
-const askedMs = 10_000;
+const providerCheckTimeoutMs = 10_000;
 
 /**
- * Whether its silence is a provider's, which is too busy for now, or ours, who do not answer until
- * we are started again.
+ * Whether the agent is silent because a provider is busy, or because the model proxy is down and
+ * not answering until it is started again.
  */
 async function waitsForProvider(): Promise<boolean> {
   const { WAVESMITH_MODEL_URL: url, WAVESMITH_MODEL_TOKEN: token } = process.env;
   if (url === undefined || token === undefined) return false;
   try {
     const headers = { authorization: `Bearer ${token}` };
-    const response = await fetch(`${url}/wavesmith/waiting`, { headers, signal: AbortSignal.timeout(askedMs) });
+    const response = await fetch(`${url}/wavesmith/waiting`, {
+      headers,
+      signal: AbortSignal.timeout(providerCheckTimeoutMs),
+    });
     if (!response.ok) return false;
     return Number(((await response.json()) as { waiting?: unknown }).waiting) > 0;
   } catch (error) {
@@ -113,7 +119,7 @@ async function converse(request: AgentHostRequest, agent: AgentProcess, events: 
   const questions = createQuestions(request, { events, hold, over: () => why() !== null });
   const { openSession } = await protocol();
   const opened = openSession({ request, agent, events, resultServer, questions, onSign, onLoop });
-  opened.then(ending.use, () => undefined); // Its failure is told where it is awaited.
+  opened.then(ending.use, () => undefined); // Its failure is reported where it is awaited.
   try {
     const session = await Promise.race([opened, ending.ended]);
     if ("end" in session) return session;
@@ -124,22 +130,22 @@ async function converse(request: AgentHostRequest, agent: AgentProcess, events: 
   }
 }
 
-/** Prompts, and asks again when the role must hand in a result and has not. */
+/** Prompts the agent, and prompts again while a required result is missing or invalid. */
 async function untilResult(request: AgentHostRequest, session: Session): Promise<Turn> {
   let text = request.prompt;
-  for (let again = 0; ; again += 1) {
+  for (let reasks = 0; ; reasks += 1) {
     const turn = await session.prompt(text);
     if (turn.end !== "finished" || request.result === null) return turn;
     const { problems } = (await results()).readResult(request.result.schema, request.result.file);
     if (problems?.length === 0) return turn;
-    const lack =
-      problems === null ? "You have not handed in your result." : `Your result is not valid:\n${problems.join("\n")}`;
-    if (again === resultReasks) return { end: "no-result", detail: withoutResult(problems) };
-    text = `${lack}\nCall the tool submit_result now, with a result of its schema; without that tool, write the JSON to ${request.result.file}.`;
+    const complaint =
+      problems === null ? "You have not submitted your result." : `Your result is not valid:\n${problems.join("\n")}`;
+    if (reasks === resultReasks) return { end: "no-result", detail: withoutResult(problems) };
+    text = `${complaint}\nCall the tool submit_result now, with a result of its schema; without that tool, write the JSON to ${request.result.file}.`;
   }
 }
 
-/** For people; the agent is asked in other words. */
+/** Describes a missing result for people; the agent gets another text. */
 function withoutResult(problems: readonly string[] | null): string {
   const asked = `and was asked for it ${resultReasks} times more`;
   return problems === null
@@ -161,19 +167,19 @@ function resultServerOf({ result, home }: AgentHostRequest) {
 }
 
 interface Ending {
-  /** Resolves when the agent was ended by us and did not end its turn in time. */
+  /** Resolves when we ended the agent and it did not end its turn in time. */
   readonly ended: Promise<Turn>;
   use(session: Session): void;
   sign(): void;
-  loop(what: string): void;
-  /** Nothing is taken for silence until what it returns is called. */
+  loop(description: string): void;
+  /** Suspends the silence limit until the returned function is called. */
   hold(): () => void;
-  /** Why we ended it; null when we did not. */
+  /** Returns why we ended it; null when we did not. */
   why(): Turn | null;
   stop(): void;
 }
 
-/** Ends an agent that is silent, goes round in circles, or is to be cancelled: first by asking. */
+/** Ends an agent that is silent, loops, or is to be cancelled; asks it to stop first. */
 function createEnding({ idleMs, graceMs }: AgentHostRequest): Ending {
   let session: Session | null = null;
   let reason: Turn | null = null;
@@ -185,14 +191,14 @@ function createEnding({ idleMs, graceMs }: AgentHostRequest): Ending {
   const end = (turn: Turn): void => {
     if (reason !== null) return;
     reason = turn;
-    // An agent that does not listen is left to its grace.
+    // An agent that ignores the request is ended after the grace period.
     session?.cancel().catch(() => undefined);
     grace = setTimeout(() => settle(turn), session === null ? 0 : graceMs);
   };
   const stalled = async (): Promise<void> => {
-    const asked = idle;
+    const timer = idle;
     const isPaused = await waitsForProvider();
-    if (idle !== asked) return; // It spoke meanwhile, or is held, or over.
+    if (idle !== timer) return; // It has spoken meanwhile, or waits for a person, or has ended.
     if (isPaused) return begin();
     end({ end: "stalled", detail: `not a word for ${Math.round(idleMs / 1000)} s` });
   };
@@ -218,7 +224,7 @@ function createEnding({ idleMs, graceMs }: AgentHostRequest): Ending {
         begin();
       };
     },
-    loop: (what) => end({ end: "stalled", detail: what }),
+    loop: (description) => end({ end: "stalled", detail: description }),
     why: () => reason,
     stop() {
       if (idle !== null) clearTimeout(idle);

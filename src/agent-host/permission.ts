@@ -1,10 +1,10 @@
 import { realpathSync } from "node:fs";
 import { dirname, isAbsolute, join, relative, resolve } from "node:path";
 
-/** What an agent asks leave for. */
-export interface Asked {
+/** An action that an agent asks permission for. */
+export interface PermissionRequest {
   readonly action: string;
-  /** As the agent wrote them; relative ones start at the tree. */
+  /** As the agent wrote them; relative paths start at the tree. */
   readonly paths: readonly string[];
 }
 
@@ -18,24 +18,24 @@ export interface Policy {
 export interface Decision {
   readonly allowed: boolean;
   readonly reason: string;
-  /** Not allowed, and a person may allow it all the same. */
+  /** Whether a person may allow it although the policy does not. */
   readonly askable?: boolean;
 }
 
 const changing = new Set(["edit", "delete", "move"]);
 
 /**
- * Whether an action may be done, once. Changes: in the tree alone, and none for a role that only
- * reads. Commands run in the sandbox anyway and are held by it, not by this.
+ * Decides whether an action may be done, once. Changes are allowed only in the tree, and never for
+ * a role that only reads. Commands are confined by the sandbox, not by this check.
  */
-export function decide({ action, paths }: Asked, policy: Policy): Decision {
+export function decidePermission({ action, paths }: PermissionRequest, policy: Policy): Decision {
   const writes = changing.has(action);
   if (action === "switch_mode") return { allowed: false, reason: "its mode is ours to choose" };
   if (writes && policy.readOnly) return { allowed: false, reason: "this role changes nothing" };
   const roots = writes ? [policy.tree] : [policy.tree, policy.home, ...policy.readable];
   for (const path of paths) {
-    const place = real(isAbsolute(path) ? path : resolve(policy.tree, path));
-    if (place === null || !roots.some((root) => isWithin(place, root))) {
+    const target = real(isAbsolute(path) ? path : resolve(policy.tree, path));
+    if (target === null || !roots.some((root) => isWithin(target, root))) {
       const where = writes ? "its tree" : "what it may read";
       return { allowed: false, reason: `${path} is outside of ${where}`, askable: true };
     }
@@ -52,7 +52,7 @@ function isWithin(path: string, root: string): boolean {
 
 const isGit = (path: string, tree: string): boolean => relative(tree, path).split("/")[0] === ".git";
 
-/** Where a path leads, links of its existing part followed; null when it cannot be told. */
+/** Resolves a path, following the links of its existing part; null when that fails. */
 function real(path: string): string | null {
   let existing = path;
   let rest = "";

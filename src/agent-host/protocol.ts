@@ -1,10 +1,10 @@
-// The agent host's public face. It is our client of the Agent Client Protocol (v1) and runs inside
-// the sandbox, as the stage of a job, beside the agent it drives: an attempt outlives whoever
-// started it, with nothing to replay.
+// The public protocol of the agent host: our client of the Agent Client Protocol (v1). It runs
+// inside the sandbox as the stage of a job, beside the agent it drives, so an attempt outlives the
+// process that started it, with nothing to replay.
 //
-//   node agent-host.mjs                                        request (JSON) on stdin, events on stdout, one a line
-//   node agent-host.mjs greet --command C                      says who answers to a command, as JSON (`About` in acp.ts)
-//   node agent-host.mjs submit-result --schema F --result F    the MCP server (stdio) by which an agent hands in its result
+//   node agent-host.mjs                       request (JSON) on stdin, events on stdout, one per line
+//   node agent-host.mjs greet --command C     describes the agent of a command as JSON (acp.ts)
+//   node agent-host.mjs submit-result --schema F --result F    the MCP server for submitting results
 //
 // Its exit code says how the agent ended. `finished` is never success: exit codes of checks,
 // schemas and git decide (W5).
@@ -22,20 +22,21 @@ export interface AgentHostRequest {
   readonly home: string;
   /** The agent's own name for a model; null: its default. */
   readonly model: string | null;
-  /** What `submit_result` takes; null: the role hands nothing in. */
+  /** The schema for `submit_result` and the file for the result; null: the role submits nothing. */
   readonly result: { readonly schema: unknown; readonly file: string } | null;
-  /** Where reading is allowed besides the tree, such as the volume's root. */
+  /** Folders that may be read besides the tree, such as the volume's root. */
   readonly readable: readonly string[];
-  /** A role that must change nothing: edits are refused. */
+  /** Whether the role must change nothing: edits are refused. */
   readonly readOnly: boolean;
   /**
-   * Whom to ask for what the policy does not allow: answers are put into the folder as `<question's
-   * name>.json`, each waited for so long. Null: nobody is there, and it is rejected.
+   * Where to ask a person about what the policy does not allow: the answer is a file `<question's
+   * name>.json` in the folder, awaited for `waitMs`. Null: nobody is there, and the action is
+   * rejected.
    */
   readonly ask: { readonly folder: string; readonly waitMs: number } | null;
-  /** Ended as stalled after so long without a word from the agent. */
+  /** The agent is ended as stalled after this long without a message. */
   readonly idleMs: number;
-  /** Between being asked to stop and being killed. */
+  /** The time between being asked to stop and being killed. */
   readonly graceMs: number;
 }
 
@@ -56,19 +57,19 @@ export const agentEnds = {
 } as const;
 export type AgentEnd = keyof typeof agentEnds;
 
-/** How often an agent that ended without a valid result is asked for it again. */
+/** How many times an agent that ended without a valid result is asked for it again. */
 export const resultReasks = 2;
 
-/** The same tool call with the same input so often in a row is a loop. */
+/** This many identical tool calls with the same result in a row are a loop. */
 export const sameActionLimit = 4;
 
 export interface QuestionOption {
   readonly name: string;
-  /** As the protocol has it: `allow_once`, `reject_once`, … */
+  /** The protocol's kind: `allow_once`, `reject_once`, … */
   readonly kind: string;
 }
 
-/** What the answer is when no person gave one. */
+/** The reason recorded when no person answered. */
 export const questionEnds = {
   unanswered: "nobody answered in time",
   ended: "it was ended before anybody answered",
@@ -94,11 +95,11 @@ export type AgentEventBody =
       readonly action: string;
       readonly allowed: boolean;
       readonly reason: string;
-      /** The name of the question that this is the end of; absent: nobody was asked. */
+      /** The name of the question that this decision answers; absent: nobody was asked. */
       readonly question?: string;
     }
   | {
-      /** A person is asked, for so long. */
+      /** A person is asked, and may answer for `waitMs`. */
       readonly kind: "question";
       readonly name: string;
       readonly title: string;
@@ -109,17 +110,17 @@ export type AgentEventBody =
     }
   | {
       readonly kind: "usage";
-      /** Tokens in the model's window, and how many fit. */
+      /** Tokens in the model's window, and how many it holds. */
       readonly used: number;
       readonly size: number;
-      /** What the agent says it cost; ours is metered at the model proxy. */
+      /** The cost that the agent reports; the model proxy meters its own. */
       readonly usd: number | null;
     }
   | { readonly kind: "notice"; readonly text: string }
   | { readonly kind: "end"; readonly end: AgentEnd; readonly detail: string };
 
 /**
- * One line of the agent host's output: `{"wavesmith":1,…}`. Lines that are none are what the agent
- * itself printed.
+ * One line of the agent host's output: `{"wavesmith":1,…}`. Other lines were printed by the agent
+ * itself.
  */
 export type AgentEvent = AgentEventBody & { readonly wavesmith: 1; readonly at: string };

@@ -3,64 +3,67 @@ import { join } from "node:path";
 import type { Events } from "./events.ts";
 import { type AgentHostRequest, type QuestionOption, questionEnds } from "./protocol.ts";
 
-// Q1. What is asked stands in the output, so it is found by whoever takes the job over; the answer
-// is a file, so it is found by whoever waits. Neither needs the one who was there when it was
-// asked.
-// Q2. Who waits for a person is not silent: the clock of silence stands still meanwhile.
+// Q1. The question is in the output, where the process that takes over the job finds it; the answer
+// is a file, where the waiting agent host finds it. Neither depends on the process that was
+// watching when it was asked.
+// Q2. An agent that waits for a person is not silent: the silence limit is suspended meanwhile.
 
 interface Question {
   readonly title: string;
   readonly action: string;
-  /** Why it may not be done without being asked about. */
+  /** Why it needs permission. */
   readonly reason: string;
   readonly options: readonly QuestionOption[];
 }
 
 interface Answer {
   readonly allowed: boolean;
-  /** In words: who answered, or that nobody did. */
+  /** Who answered, or that nobody did. */
   readonly reason: string;
   /** The question's name. */
   readonly question: string;
 }
 
 export interface Questions {
-  /** Asks a person and waits; null when nobody is there to be asked. */
+  /** Asks a person and waits for the answer; null when nobody is there to ask. */
   ask(question: Question): Promise<Answer> | null;
 }
 
-const lookMs = 200;
-const longestTold = 500;
-const mostOptions = 10;
+const pollMs = 200;
+const maxTextLength = 500;
+const maxOptions = 10;
 
 /**
- * `hold` stops the clock of silence and returns what starts it again; `over` is whether the agent
- * is being ended.
+ * Creates the questions of one agent. `hold` suspends the silence limit and returns the function
+ * that resumes it; `over` says whether the agent is being ended.
  */
 export function createQuestions(
   { ask }: Pick<AgentHostRequest, "ask">,
   { events, hold, over }: { events: Events; hold: () => () => void; over: () => boolean },
 ): Questions {
-  let asked = 0;
+  let count = 0;
   return {
     ask(question) {
       if (ask === null) return null;
-      asked += 1;
-      const name = `q${asked}`;
+      count += 1;
+      const name = `q${count}`;
       mkdirSync(ask.folder, { recursive: true });
       const { waitMs } = ask;
-      events.tell({ kind: "question", name, waitMs, ...shortened(question) });
+      events.report({ kind: "question", name, waitMs, ...shortened(question) });
       return untilAnswered({ file: join(ask.folder, `${name}.json`), name, waitMs, over }).finally(hold());
     },
   };
 }
 
-/** Whatever an agent calls it: a line that is too long is cut before anybody reads it. */
+/**
+ * Shortens the agent's texts, because a line that is too long would be cut off before anybody reads
+ * it.
+ */
 const shortened = ({ title, action, reason, options }: Question): Question => ({
-  title: title.slice(0, longestTold),
+  title: title.slice(0, maxTextLength),
   action,
-  reason: reason.slice(0, longestTold),
-  options: options.slice(0, mostOptions).map(({ name, kind }) => ({ name: name.slice(0, longestTold), kind })),
+  reason: reason.slice(0, maxTextLength),
+  options: options.slice(0, maxOptions).map(({ name, kind }) => ({ name: name.slice(0, maxTextLength), kind })),
 });
 
 async function untilAnswered(waiting: {
@@ -72,18 +75,18 @@ async function untilAnswered(waiting: {
   const { file, name, waitMs, over } = waiting;
   const deadline = performance.now() + waitMs;
   for (;;) {
-    const found = readAnswer(file);
-    if (found !== null) {
-      const allowed = found.answer === "allow";
-      return { allowed, question: name, reason: `${allowed ? "allowed" : "denied"} by ${found.by}` };
+    const answer = readAnswer(file);
+    if (answer !== null) {
+      const allowed = answer.answer === "allow";
+      return { allowed, question: name, reason: `${allowed ? "allowed" : "denied"} by ${answer.by}` };
     }
     if (over()) return { allowed: false, question: name, reason: questionEnds.ended };
     if (performance.now() > deadline) return { allowed: false, question: name, reason: questionEnds.unanswered };
-    await new Promise((done) => setTimeout(done, lookMs));
+    await new Promise((done) => setTimeout(done, pollMs));
   }
 }
 
-/** Null while there is none: it is written whole or not at all. */
+/** Reads an answer; null while there is none. The file is written atomically. */
 function readAnswer(file: string): { answer: string; by: string } | null {
   try {
     const { answer, by } = JSON.parse(readFileSync(file, "utf8")) as Record<string, unknown>;

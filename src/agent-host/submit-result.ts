@@ -4,7 +4,7 @@ import { StdioServerTransport } from "@modelcontextprotocol/sdk/server/stdio.js"
 import { CallToolRequestSchema, ListToolsRequestSchema } from "@modelcontextprotocol/sdk/types.js";
 import { z } from "zod";
 
-/** What of a result is not of the schema, one line each; empty when it is. */
+/** Lists where a result violates the schema, one line each; empty when it is valid. */
 function resultProblems(schema: unknown, result: unknown): string[] {
   const parsed = z.fromJSONSchema(schema as Parameters<typeof z.fromJSONSchema>[0]).safeParse(result);
   if (parsed.success) return [];
@@ -37,7 +37,7 @@ export async function serveSubmitResult(schemaFile: string, resultFile: string):
     tools: [
       {
         name: "submit_result",
-        description: "Hands in your result. Call it once, at the end, with everything the schema asks for.",
+        description: "Submits your result. Call it once, at the end, with everything the schema asks for.",
         inputSchema: schema,
       },
     ],
@@ -45,11 +45,12 @@ export async function serveSubmitResult(schemaFile: string, resultFile: string):
   server.setRequestHandler(CallToolRequestSchema, ({ params }) => {
     if (params.name !== "submit_result") return answer(`there is no tool ${params.name}`, true);
     const problems = resultProblems(schema, params.arguments);
-    if (problems.length > 0) return answer(`not accepted: fix this and call again:\n${problems.join("\n")}`, true);
-    // Whole or not at all: it is read as soon as it is there.
+    if (problems.length > 0)
+      return answer(`not accepted: fix this and call the tool again:\n${problems.join("\n")}`, true);
+    // Written atomically, because it is read as soon as it exists.
     writeFileSync(`${resultFile}.tmp`, JSON.stringify(params.arguments));
     renameSync(`${resultFile}.tmp`, resultFile);
-    return answer("taken: your work is done", false);
+    return answer("accepted: your work is done", false);
   });
   await server.connect(new StdioServerTransport());
 }

@@ -3,9 +3,9 @@ import { spawn } from "node:child_process";
 const keptBytes = 30_000;
 const lateOutputMs = 200;
 
-export interface Ran {
+export interface CommandResult {
   readonly output: string;
-  /** Null: ended by a signal. */
+  /** Null when a signal ended it. */
   readonly exitCode: number | null;
   readonly timedOut: boolean;
 }
@@ -17,10 +17,10 @@ export interface RunOptions {
 }
 
 /**
- * Runs a program; over when it and everything it started in its group is gone. Of long output the
- * middle is left out.
+ * Runs a program; resolves when it and its process group are gone. The middle of long output is
+ * left out.
  */
-export function run(argv: readonly string[], { cwd, timeoutMs, signal }: RunOptions): Promise<Ran> {
+export function runCommand(argv: readonly string[], { cwd, timeoutMs, signal }: RunOptions): Promise<CommandResult> {
   const [program = "sh", ...args] = argv;
   const child = spawn(program, args, { cwd, detached: true, stdio: ["ignore", "pipe", "pipe"] });
   const output = createTail();
@@ -52,7 +52,7 @@ export function run(argv: readonly string[], { cwd, timeoutMs, signal }: RunOpti
       finish(127);
     });
     child.once("exit", (code) => {
-      // What it left in the background holds its output open: that is not waited for.
+      // A background process may hold the output open; do not wait for it.
       const late = setTimeout(finish, lateOutputMs, code);
       child.once("close", () => {
         clearTimeout(late);

@@ -2,20 +2,20 @@ import { createHash } from "node:crypto";
 import { mkdirSync, readFileSync, realpathSync, renameSync, statSync, writeFileSync } from "node:fs";
 import { dirname, isAbsolute, join, relative, resolve } from "node:path";
 
-// Others may edit the same files at the same time. An edit is made only to the version that was
-// read: a file that was changed meanwhile is read again, never overwritten.
+// Others may edit the same files at the same time. An edit applies only to the version that was
+// read: a file that changed meanwhile must be read again and is never overwritten.
 
-const longestFileBytes = 4 * 1024 * 1024;
-const longestReadLines = 2_000;
+const maxFileBytes = 4 * 1024 * 1024;
+const maxReadLines = 2_000;
 
-/** What cannot be done, in words for the model. */
+/** A refusal, in words for the model. */
 export class Refused extends Error {}
 
-export interface Files {
+export interface TreeFiles {
   read(path: string, range: { from?: number | undefined; lines?: number | undefined }): string;
-  /** The whole file as it will be; checked before it is asked for. */
+  /** Computes the whole file after a change, before permission is asked. */
   plan(path: string, change: (before: string | null) => string): Change;
-  /** Writes what was planned, unless the file was changed since. */
+  /** Writes a planned change, unless the file was changed since. */
   apply(change: Change): void;
 }
 
@@ -25,12 +25,14 @@ export interface Change {
   readonly after: string;
 }
 
-/** The files of one tree, as one session knows them. */
-export function createFiles(tree: string): Files {
+/**
+ * Creates access to the files of one tree, which remembers the versions that the session has read.
+ */
+export function createTreeFiles(tree: string): TreeFiles {
   const versions = new Map<string, string>();
   const text = (path: string): string | null => {
     try {
-      if (statSync(path).size > longestFileBytes) throw new Refused(`${path} is above 4 MiB`);
+      if (statSync(path).size > maxFileBytes) throw new Refused(`${path} is larger than 4 MiB`);
       return readFileSync(path, "utf8");
     } catch (error) {
       if ((error as NodeJS.ErrnoException).code === "ENOENT") return null;
@@ -38,29 +40,29 @@ export function createFiles(tree: string): Files {
     }
   };
   return {
-    read(path, { from = 1, lines = longestReadLines }) {
-      const place = within(tree, path);
-      const found = text(place);
-      if (found === null) throw new Refused(`there is no file ${path}`);
-      versions.set(place, versionOf(found));
-      const all = found.split("\n");
+    read(path, { from = 1, lines = maxReadLines }) {
+      const target = resolveInTree(tree, path);
+      const content = text(target);
+      if (content === null) throw new Refused(`there is no file ${path}`);
+      versions.set(target, versionOf(content));
+      const all = content.split("\n");
       const shown = all.slice(from - 1, from - 1 + lines);
       const rest = all.length - (from - 1) - shown.length;
       return rest > 0 ? `${shown.join("\n")}\n[${rest} more lines]` : shown.join("\n");
     },
     plan(path, change) {
-      const place = within(tree, path);
-      const before = text(place);
-      const known = versions.get(place);
+      const target = resolveInTree(tree, path);
+      const before = text(target);
+      const known = versions.get(target);
       if (before !== null && known === undefined) throw new Refused(`read ${path} before you change it`);
       if (before !== null && known !== versionOf(before)) throw changed(path);
-      return { path: place, before, after: change(before) };
+      return { path: target, before, after: change(before) };
     },
     apply({ path, before, after }) {
       if (text(path) !== before) throw changed(relative(tree, path));
       mkdirSync(dirname(path), { recursive: true });
       const mode = before === null ? 0o644 : statSync(path).mode & 0o777;
-      // In one go: whoever reads meanwhile sees the file before or after, never half of it.
+      // Replaced atomically: a reader sees the file before or after, never half of it.
       const temporary = join(dirname(path), `.wavesmith-${process.pid}.tmp`);
       writeFileSync(temporary, after, { mode });
       renameSync(temporary, path);
@@ -75,9 +77,9 @@ const changed = (path: string): Refused =>
 const versionOf = (text: string): string => createHash("sha256").update(text).digest("hex");
 
 /**
- * Where a path leads, links followed; throws when that is out of the tree or in git's own folder.
+ * Resolves a path, following links. Throws when it leads out of the tree or into git's own folder.
  */
-export function within(tree: string, path: string): string {
+export function resolveInTree(tree: string, path: string): string {
   const wanted = isAbsolute(path) ? path : resolve(tree, path);
   let existing = wanted;
   let rest = "";
@@ -91,9 +93,9 @@ export function within(tree: string, path: string): string {
       existing = dirname(existing);
     }
   }
-  const place = join(existing, rest);
-  const way = relative(realpathSync(tree), place);
+  const target = join(existing, rest);
+  const way = relative(realpathSync(tree), target);
   if (way.startsWith("..") || isAbsolute(way)) throw new Refused(`${path} is outside of your tree`);
   if (way.split("/")[0] === ".git") throw new Refused("git's own files are not yours");
-  return place;
+  return target;
 }

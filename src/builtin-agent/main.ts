@@ -1,5 +1,5 @@
-// The built-in agent: an agent of the Agent Client Protocol (v1) on stdin and stdout that works
-// with any model of `provider:model`, by way of the model proxy, in the tree it is started in.
+// The built-in agent: an agent of the Agent Client Protocol (v1) on stdin and stdout. It works with
+// any model `provider:model` through the model proxy, in the tree where it is started.
 import { randomBytes } from "node:crypto";
 import { existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -20,11 +20,11 @@ import { type LanguageModel, type ModelMessage, stepCountIs, streamText, type To
 import { Refused } from "./files.ts";
 import { modelFor, windowOf } from "./models.ts";
 import { openResultTool } from "./result-tool.ts";
-import { createTools, type Doing } from "./tools.ts";
-import { fitted, tokensOf } from "./window.ts";
+import { createTools, type ToolAction } from "./tools.ts";
+import { fitToWindow, tokensOf } from "./window.ts";
 
-const longestTurnSteps = 300;
-const longestShown = 2_000;
+const maxTurnSteps = 300;
+const maxResultLength = 2_000;
 
 const system = `You are a careful software engineer working alone in a git repository, your tree. Use the tools: look before
 you change, keep changes small and complete, run what proves them, and do not commit. What files, tools and commands
@@ -55,7 +55,7 @@ function save(sessionId: string, { messages }: Session): void {
   renameSync(`${file}.tmp`, file);
 }
 
-/** The model this process was told to use. */
+/** Returns the model that the environment selects. */
 function chosenModel(): { name: string; model: LanguageModel } {
   const { WAVESMITH_MODEL: name, WAVESMITH_MODEL_URL: url, WAVESMITH_MODEL_TOKEN: token } = process.env;
   if (url === undefined || token === undefined) throw new RequestError(-32000, "no model proxy: not signed in");
@@ -68,8 +68,10 @@ function chosenModel(): { name: string; model: LanguageModel } {
   }
 }
 
-const tell = ({ sessionId, client }: Pick<Turn, "sessionId" | "client">, update: SessionUpdate): Promise<void> =>
-  client.notify(methods.client.session.update, { sessionId, update });
+const notifyClient = (
+  { sessionId, client }: Pick<Turn, "sessionId" | "client">,
+  update: SessionUpdate,
+): Promise<void> => client.notify(methods.client.session.update, { sessionId, update });
 
 const options: PermissionOption[] = [
   { optionId: "once", name: "Allow", kind: "allow_once" },
@@ -77,23 +79,24 @@ const options: PermissionOption[] = [
 ];
 
 /**
- * Tells of a tool call from its beginning to its end, and asks before something is changed or run.
+ * Returns a wrapper that reports a tool call from start to end, and asks permission to change or
+ * run something.
  */
-function doingIn(turn: Turn) {
-  return async <Result>(doing: Doing, work: () => Promise<Result> | Result): Promise<Result> => {
-    const { id: toolCallId, title, action: kind, paths, input: rawInput, change } = doing;
+function createToolRunner(turn: Turn) {
+  return async <Result>(toolAction: ToolAction, work: () => Promise<Result> | Result): Promise<Result> => {
+    const { id: toolCallId, title, action: kind, paths, input: rawInput, change } = toolAction;
     const diff = change && { type: "diff" as const, path: change.path, oldText: change.before, newText: change.after };
     const content = diff === undefined ? [] : [diff];
     const call = { toolCallId, title, kind, content, locations: paths.map((path) => ({ path })), rawInput };
-    await tell(turn, { sessionUpdate: "tool_call", ...call, status: "pending" });
+    await notifyClient(turn, { sessionUpdate: "tool_call", ...call, status: "pending" });
     const settled = (status: "completed" | "failed", rawOutput?: unknown) =>
-      tell(turn, { sessionUpdate: "tool_call_update", toolCallId, status, rawOutput });
+      notifyClient(turn, { sessionUpdate: "tool_call_update", toolCallId, status, rawOutput });
     try {
-      if ((kind === "edit" || kind === "execute") && !(await mayDo(turn, call)))
+      if ((kind === "edit" || kind === "execute") && !(await askPermission(turn, call)))
         throw new Refused("it was not allowed");
       const result = await work();
-      // Enough of it to see whether the same call had the same result.
-      await settled("completed", JSON.stringify(result ?? null).slice(-longestShown));
+      // Enough to tell whether the same call had the same result.
+      await settled("completed", JSON.stringify(result ?? null).slice(-maxResultLength));
       return result;
     } catch (error) {
       await settled("failed");
@@ -102,31 +105,34 @@ function doingIn(turn: Turn) {
   };
 }
 
-async function mayDo({ sessionId, client }: Turn, toolCall: object): Promise<boolean> {
-  const asked = { sessionId, toolCall, options };
-  const { outcome } = await client.request<RequestPermissionResponse>(methods.client.session.requestPermission, asked);
+async function askPermission({ sessionId, client }: Turn, toolCall: object): Promise<boolean> {
+  const request = { sessionId, toolCall, options };
+  const { outcome } = await client.request<RequestPermissionResponse>(
+    methods.client.session.requestPermission,
+    request,
+  );
   return outcome.outcome === "selected" && outcome.optionId === "once";
 }
 
-async function work(turn: Turn, prompt: string): Promise<StopReason> {
+async function answerPrompt(turn: Turn, prompt: string): Promise<StopReason> {
   const { sessionId, session, signal } = turn;
   const { name, model } = chosenModel();
   const resultTool = await openResultTool(session.servers);
   const tools: Record<string, Tool> = {
-    ...createTools({ tree: session.tree, signal, doing: doingIn(turn) }),
+    ...createTools({ tree: session.tree, signal, perform: createToolRunner(turn) }),
     ...(resultTool?.tools ?? {}),
   };
   session.messages = [...session.messages, { role: "user", content: prompt }];
   save(sessionId, session);
   try {
-    for (let again = 0; ; again += 1) {
+    for (let retries = 0; ; retries += 1) {
       try {
         return await converse(turn, { name, model, tools });
       } catch (error) {
         const isMalformed = error instanceof MalformedCall;
-        if (signal.aborted || again === mostCuts || !(isMalformed || wasCut(error))) throw error;
-        const why = isMalformed ? error.message : "the connection to the model broke off";
-        await say(turn, "agent_thought_chunk", `${why}: the step is done again\n`);
+        if (signal.aborted || retries === maxCuts || !(isMalformed || wasCut(error))) throw error;
+        const reason = isMalformed ? error.message : "the connection to the model broke off";
+        await sendText(turn, "agent_thought_chunk", `${reason}: retrying the step\n`);
       }
     }
   } catch (error) {
@@ -144,8 +150,8 @@ interface Talk {
 }
 
 /**
- * Goes on from what was said so far until the model has no more to do; each step is kept when it is
- * whole.
+ * Continues the conversation until the model has no more to do; each step is saved when it is
+ * complete.
  */
 async function converse(turn: Turn, { name, model, tools }: Talk): Promise<StopReason> {
   const { sessionId, session, signal } = turn;
@@ -157,24 +163,24 @@ async function converse(turn: Turn, { name, model, tools }: Talk): Promise<StopR
     messages: before,
     abortSignal: signal,
     maxRetries: 2,
-    // Nothing is kept at the provider, by which a later call could go on without what it read being
-    // seen here.
+    // Nothing is stored at the provider; otherwise a later call could continue from content that we
+    // never see.
     providerOptions: { openai: { store: false } },
-    stopWhen: stepCountIs(longestTurnSteps),
-    prepareStep: ({ messages }) => ({ messages: fitted(messages, windowOf(name)) }),
+    stopWhen: stepCountIs(maxTurnSteps),
+    prepareStep: ({ messages }) => ({ messages: fitToWindow(messages, windowOf(name)) }),
     onStepFinish: ({ response, finishReason }) => {
-      if (finishReason === "error") return; // There is nothing in it to go on from.
+      if (finishReason === "error") return; // There is nothing in it to continue from.
       session.messages = [...before, ...response.messages];
       save(sessionId, session);
     },
-    onError: () => undefined, // It comes in the stream as well.
+    onError: () => undefined, // The stream reports it as well.
   });
   let reason = "stop";
   for await (const part of result.fullStream) {
-    if (part.type === "text-delta" && part.text !== "") await say(turn, "agent_message_chunk", part.text);
-    if (part.type === "reasoning-delta" && part.text !== "") await say(turn, "agent_thought_chunk", part.text);
-    if (part.type === "text-end") await say(turn, "agent_message_chunk", "\n");
-    if (part.type === "finish-step") await tellUsage(turn, name, part.usage.totalTokens);
+    if (part.type === "text-delta" && part.text !== "") await sendText(turn, "agent_message_chunk", part.text);
+    if (part.type === "reasoning-delta" && part.text !== "") await sendText(turn, "agent_thought_chunk", part.text);
+    if (part.type === "text-end") await sendText(turn, "agent_message_chunk", "\n");
+    if (part.type === "finish-step") await reportUsage(turn, name, part.usage.totalTokens);
     if (part.type === "finish") reason = part.finishReason;
     if (part.type === "abort") return "cancelled";
     if (part.type === "error") throw part.error;
@@ -184,18 +190,18 @@ async function converse(turn: Turn, { name, model, tools }: Talk): Promise<StopR
 }
 
 /**
- * A step of the model's that is none, such as Gemini's MALFORMED_FUNCTION_CALL: mostly it can do
- * better.
+ * Thrown for a step with an unreadable tool call, such as Gemini's MALFORMED_FUNCTION_CALL; a retry
+ * usually helps.
  */
 class MalformedCall extends Error {}
 
 /**
- * How often in a turn a connection may break off: who answers calls may be killed and come back;
- * malformed calls count as well.
+ * How many times per turn a broken connection or a malformed call is retried; the model proxy may
+ * be killed and come back.
  */
-const mostCuts = 5;
+const maxCuts = 5;
 
-/** Whether the connection broke off, rather than that somebody answered what is wrong. */
+/** Whether the connection broke off, as opposed to an error answer. */
 function wasCut(error: unknown): boolean {
   const { lastError, cause, code, message } = error as {
     lastError?: unknown;
@@ -212,12 +218,12 @@ const stopReasons: Readonly<Record<string, StopReason>> = {
   stop: "end_turn",
   length: "max_tokens",
   "content-filter": "refusal",
-  // It wanted to go on, and had no steps left.
+  // The model wanted to continue but had no steps left.
   "tool-calls": "max_turn_requests",
 };
 
 function faultText(error: unknown): string {
-  // After several tries, the last one says what is wrong.
+  // After several tries, the last error is the relevant one.
   const last = (error as { lastError?: unknown }).lastError ?? error;
   const { statusCode, responseBody } = last as { statusCode?: number; responseBody?: string };
   const message = last instanceof Error ? last.message : String(last);
@@ -225,11 +231,14 @@ function faultText(error: unknown): string {
   return `the model failed${statusCode === undefined ? "" : ` (${statusCode})`}: ${message}${more}`;
 }
 
-const say = (turn: Turn, sessionUpdate: "agent_message_chunk" | "agent_thought_chunk", text: string): Promise<void> =>
-  tell(turn, { sessionUpdate, content: { type: "text", text } });
+const sendText = (
+  turn: Turn,
+  sessionUpdate: "agent_message_chunk" | "agent_thought_chunk",
+  text: string,
+): Promise<void> => notifyClient(turn, { sessionUpdate, content: { type: "text", text } });
 
-const tellUsage = (turn: Turn, name: string, totalTokens: number | undefined): Promise<void> =>
-  tell(turn, {
+const reportUsage = (turn: Turn, name: string, totalTokens: number | undefined): Promise<void> =>
+  notifyClient(turn, {
     sessionUpdate: "usage_update",
     used: totalTokens ?? tokensOf(turn.session.messages),
     size: windowOf(name),
@@ -242,7 +251,7 @@ agent({ name: "wavesmith" })
     agentInfo: { name: "wavesmith", title: "Wavesmith's own agent", version: "1" },
   }))
   .onRequest(methods.agent.session.new, ({ params }) => {
-    chosenModel(); // What is missing is said before anything is asked.
+    chosenModel(); // Fail early when a setting is missing.
     const sessionId = randomBytes(9).toString("base64url");
     sessions.set(sessionId, { tree: params.cwd, servers: params.mcpServers, messages: [], cancel: null });
     return { sessionId };
@@ -262,6 +271,6 @@ agent({ name: "wavesmith" })
     session.cancel = cancel;
     const prompt = params.prompt.map((block) => (block.type === "text" ? block.text : "")).join("\n");
     const turn = { sessionId: params.sessionId, session, client, signal: cancel.signal };
-    return { stopReason: await work(turn, prompt) };
+    return { stopReason: await answerPrompt(turn, prompt) };
   })
   .connect(ndJsonStream(Writable.toWeb(process.stdout), Readable.toWeb(process.stdin) as ReadableStream<Uint8Array>));

@@ -5,7 +5,7 @@ import { createOpenAICompatible } from "@ai-sdk/openai-compatible";
 import type { LanguageModel } from "ai";
 
 export interface ModelAccess {
-  /** The model proxy, and what it is shown. */
+  /** The model proxy's address and the token for it. */
   readonly url: string;
   readonly token: string;
 }
@@ -13,7 +13,8 @@ export interface ModelAccess {
 const examples = "anthropic:claude-sonnet-5, openai:gpt-6-sol, google:gemini-3.8-flash or compatible:llama3.3";
 
 /**
- * The model of `provider:model`, by way of the proxy. Throws with what to write when it names none.
+ * Returns the model for `provider:model`, reached through the proxy. Throws with an example when
+ * the name is not of that form.
  */
 export function modelFor(name: string, { url, token }: ModelAccess): LanguageModel {
   const colon = name.indexOf(":");
@@ -30,7 +31,7 @@ export function modelFor(name: string, { url, token }: ModelAccess): LanguageMod
   throw new Error(`${JSON.stringify(name)} names no model: write provider:model, such as ${examples}`);
 }
 
-/** Tokens that fit into a model's window, where it is known. */
+/** Returns the size of a model's window in tokens; a small default when it is unknown. */
 export function windowOf(name: string): number {
   if (/claude-[a-z]+-(4-[6-9]|[5-9])/.test(name)) return 1_000_000;
   if (/claude/.test(name)) return 200_000;

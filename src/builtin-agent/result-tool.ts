@@ -9,8 +9,8 @@ export interface ServedTools {
 }
 
 /**
- * The tools of the MCP server a session was given, such as `submit_result`; null when it was given
- * none.
+ * Opens the tools of the session's MCP server, such as `submit_result`; null when there is no
+ * server.
  */
 export async function openResultTool(servers: readonly McpServer[]): Promise<ServedTools | null> {
   const server = servers.find((each) => "command" in each);

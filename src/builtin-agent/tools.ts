@@ -1,10 +1,10 @@
 import { type Tool, tool } from "ai";
 import { z } from "zod";
-import { run } from "./commands.ts";
-import { type Change, createFiles, Refused, within } from "./files.ts";
+import { runCommand } from "./commands.ts";
+import { type Change, createTreeFiles, Refused, resolveInTree } from "./files.ts";
 
-/** What a tool call is about, for whoever follows it and for leave to do it. */
-export interface Doing {
+/** Describes a tool call, for reporting it and asking permission. */
+export interface ToolAction {
   readonly id: string;
   readonly title: string;
   readonly action: "read" | "edit" | "search" | "execute";
@@ -16,22 +16,22 @@ export interface Doing {
 export interface ToolSetting {
   readonly tree: string;
   readonly signal: AbortSignal;
-  /** Tells what is done and asks for leave where that is needed; what it gives is what is done. */
-  readonly doing: <Result>(doing: Doing, work: () => Promise<Result> | Result) => Promise<Result>;
+  /** Reports an action, asks permission where needed, and then runs `work`. */
+  readonly perform: <Result>(perform: ToolAction, work: () => Promise<Result> | Result) => Promise<Result>;
 }
 
-const usualTimeoutMs = 120_000;
-const longestTimeoutMs = 600_000;
+const defaultTimeoutMs = 120_000;
+const maxTimeoutMs = 600_000;
 
 /**
- * The tools of the built-in agent, on one tree. What goes wrong is told to the model as the tool's
- * answer.
+ * Creates the tools of the built-in agent for one tree. Refusals are returned to the model as the
+ * tool's answer.
  */
-export function createTools({ tree, signal, doing }: ToolSetting): Record<string, Tool> {
-  const files = createFiles(tree);
+export function createTools({ tree, signal, perform }: ToolSetting): Record<string, Tool> {
+  const files = createTreeFiles(tree);
   const about = (id: string, input: unknown) => ({ id, input });
-  const edit = (doingOf: Omit<Doing, "action">, change: Change): Promise<string> =>
-    doing({ ...doingOf, action: "edit", change }, () => {
+  const edit = (description: Omit<ToolAction, "action">, change: Change): Promise<string> =>
+    perform({ ...description, action: "edit", change }, () => {
       files.apply(change);
       return "done";
     });
@@ -44,9 +44,10 @@ export function createTools({ tree, signal, doing }: ToolSetting): Record<string
         lines: z.int().positive().optional(),
       }),
       execute: (input, { toolCallId }) =>
-        told(() =>
-          doing({ ...about(toolCallId, input), title: `Read ${input.path}`, action: "read", paths: [input.path] }, () =>
-            files.read(input.path, input),
+        answerRefusals(() =>
+          perform(
+            { ...about(toolCallId, input), title: `Read ${input.path}`, action: "read", paths: [input.path] },
+            () => files.read(input.path, input),
           ),
         ),
     }),
@@ -54,7 +55,7 @@ export function createTools({ tree, signal, doing }: ToolSetting): Record<string
       description: "Writes a whole file, new or in place of the one you have read.",
       inputSchema: z.object({ path: z.string(), content: z.string() }),
       execute: (input, { toolCallId }) =>
-        told(() => {
+        answerRefusals(() => {
           const change = files.plan(input.path, () => input.content);
           return edit({ ...about(toolCallId, input), title: `Write ${input.path}`, paths: [input.path] }, change);
         }),
@@ -63,7 +64,7 @@ export function createTools({ tree, signal, doing }: ToolSetting): Record<string
       description: "Replaces a text that occurs exactly once in a file you have read (all: every occurrence).",
       inputSchema: z.object({ path: z.string(), old: z.string().min(1), new: z.string(), all: z.boolean().optional() }),
       execute: (input, { toolCallId }) =>
-        told(() => {
+        answerRefusals(() => {
           const change = files.plan(input.path, (before) => replaced(before, input));
           return edit({ ...about(toolCallId, input), title: `Edit ${input.path}`, paths: [input.path] }, change);
         }),
@@ -72,13 +73,13 @@ export function createTools({ tree, signal, doing }: ToolSetting): Record<string
       description: "Lists the files below a folder that git does not ignore.",
       inputSchema: z.object({ path: z.string().default(".") }),
       execute: (input, { toolCallId }) =>
-        told(() =>
-          doing(
+        answerRefusals(() =>
+          perform(
             { ...about(toolCallId, input), title: `List ${input.path}`, action: "read", paths: [input.path] },
             async () => {
-              const place = within(tree, input.path);
-              const argv = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "--", place];
-              const { output } = await run(argv, { cwd: tree, timeoutMs: usualTimeoutMs, signal });
+              const target = resolveInTree(tree, input.path);
+              const argv = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "--", target];
+              const { output } = await runCommand(argv, { cwd: tree, timeoutMs: defaultTimeoutMs, signal });
               return output.trim() === "" ? "no files" : output;
             },
           ),
@@ -88,13 +89,13 @@ export function createTools({ tree, signal, doing }: ToolSetting): Record<string
       description: "Searches the files that git does not ignore for an extended regular expression.",
       inputSchema: z.object({ pattern: z.string().min(1), path: z.string().default(".") }),
       execute: (input, { toolCallId }) =>
-        told(() =>
-          doing(
+        answerRefusals(() =>
+          perform(
             { ...about(toolCallId, input), title: `Search ${input.pattern}`, action: "search", paths: [input.path] },
             async () => {
-              const place = within(tree, input.path);
-              const argv = ["git", "grep", "--untracked", "-n", "-I", "-E", "-e", input.pattern, "--", place];
-              const { output } = await run(argv, { cwd: tree, timeoutMs: usualTimeoutMs, signal });
+              const target = resolveInTree(tree, input.path);
+              const argv = ["git", "grep", "--untracked", "-n", "-I", "-E", "-e", input.pattern, "--", target];
+              const { output } = await runCommand(argv, { cwd: tree, timeoutMs: defaultTimeoutMs, signal });
               return output.trim() === "" ? "nothing found" : output;
             },
           ),
@@ -105,10 +106,10 @@ export function createTools({ tree, signal, doing }: ToolSetting): Record<string
         "Runs a shell command in your tree and gives its output and exit code. Nothing of it goes on afterwards.",
       inputSchema: z.object({ command: z.string().min(1), timeoutSeconds: z.number().positive().optional() }),
       execute: (input, { toolCallId }) =>
-        told(() =>
-          doing({ ...about(toolCallId, input), title: input.command, action: "execute", paths: [] }, async () => {
-            const timeoutMs = Math.min((input.timeoutSeconds ?? usualTimeoutMs / 1000) * 1000, longestTimeoutMs);
-            const ran = await run(["sh", "-c", input.command], { cwd: tree, timeoutMs, signal });
+        answerRefusals(() =>
+          perform({ ...about(toolCallId, input), title: input.command, action: "execute", paths: [] }, async () => {
+            const timeoutMs = Math.min((input.timeoutSeconds ?? defaultTimeoutMs / 1000) * 1000, maxTimeoutMs);
+            const ran = await runCommand(["sh", "-c", input.command], { cwd: tree, timeoutMs, signal });
             const end = ran.timedOut
               ? `ended after ${timeoutMs / 1000} s`
               : `exit code ${ran.exitCode ?? "none (killed)"}`;
@@ -133,7 +134,7 @@ function replaced(
 }
 
 /** Returns to the model what it can fix; any other error ends the turn. */
-async function told(work: () => Promise<string> | string): Promise<string> {
+async function answerRefusals(work: () => Promise<string> | string): Promise<string> {
   try {
     return await work();
   } catch (error) {

@@ -1,22 +1,22 @@
 import type { ModelMessage } from "ai";
 
-// A conversation is kept within the model's window by leaving out what tools answered long ago: it
-// can be had again.
+// Keeps a conversation within the model's window by leaving out old tool results, which the model
+// can request again.
 
 const leftOut = "[left out to save room: call the tool again if it is needed]";
-/** Results of this many of the last messages are kept whatever they weigh. */
+/** The results in this many of the last messages are always kept. */
 const keptMessages = 8;
-/** Of the window; the rest is for the answer. */
+/** The share of the window that the conversation may fill; the rest is for the answer. */
 const fullShare = 0.7;
 
-/** About how many tokens a conversation is. */
+/** Estimates the number of tokens in a conversation. */
 export const tokensOf = (messages: readonly ModelMessage[]): number => Math.ceil(JSON.stringify(messages).length / 3.5);
 
 /**
- * The conversation with as many old results left out as it takes to fit. Calls and what was said
+ * Returns the conversation with as many old results left out as needed to fit. Calls and messages
  * stay.
  */
-export function fitted(messages: readonly ModelMessage[], windowTokens: number): ModelMessage[] {
+export function fitToWindow(messages: readonly ModelMessage[], windowTokens: number): ModelMessage[] {
   const fitting = [...messages];
   for (let at = 0; at < fitting.length - keptMessages; at += 1) {
     if (tokensOf(fitting) <= windowTokens * fullShare) break;

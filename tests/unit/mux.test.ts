@@ -195,9 +195,9 @@ describe("channels over one stream", () => {
       [
         "words instead of frames",
         Buffer.from("OCI runtime exec failed: no such file\r\n"),
-        /no mux: it said "OCI runtime exec failed/,
+        /not a mux: it sent "OCI runtime exec failed/,
       ],
-      ["data before hello", data(1, Buffer.from("x")), /no mux/],
+      ["data before hello", data(1, Buffer.from("x")), /not a mux/],
       ["another version", Buffer.concat(encodeFrame(frameKind.hello, muxMagic, Buffer.from([9]))), /version 9/],
       ["hello twice", Buffer.concat([hello, hello]), /hello twice/],
       ["a kind that is none", Buffer.concat([hello, Buffer.from([77, 0, 0, 0, 1, 0, 0, 0])]), /kind 77/],

@@ -3,7 +3,7 @@
 // standard input ends.
 // P1. The archive holds files, folders and symlinks, as `unpack` accepts them: no devices, pipes or
 // sockets, and no setuid bits.
-// P2. The guest's own folder is excluded out. Files that cannot be read are excluded out too and listed on
+// P2. The guest's own folder is left out. Files that cannot be read are left out too and listed on
 // stderr. Files that vanish meanwhile are skipped. Any other error fails the whole archive.
 import { type ChildProcess, spawn } from "node:child_process";
 import type { Readable, Writable } from "node:stream";
@@ -60,9 +60,9 @@ export async function packArchive(args: readonly string[], env: Environment): Pr
 }
 
 function reportUnread(unread: readonly string[]): void {
-  for (const line of unread.slice(0, maxReportedPaths)) process.stderr.write(`excluded out: ${line}\n`);
+  for (const line of unread.slice(0, maxReportedPaths)) process.stderr.write(`left out: ${line}\n`);
   if (unread.length > maxReportedPaths)
-    process.stderr.write(`excluded out: ${unread.length - maxReportedPaths} more\n`);
+    process.stderr.write(`left out: ${unread.length - maxReportedPaths} more\n`);
 }
 
 /**
