@@ -9,7 +9,7 @@ import { type App, createApp } from "../src/app.ts";
 import { runCommand } from "../src/cli/main.ts";
 import { createOutput } from "../src/cli/output.ts";
 import { loadConfig } from "../src/config.ts";
-import { projectIdFor } from "../src/coordinator/build/start-build.ts";
+import { projectIdFor } from "../src/coordinator/build/project.ts";
 import { buildIdForEvent } from "../src/domain/ids.ts";
 import { guestProgram } from "../src/sandbox/guest/guest-program.ts";
 import { job, outcome, shell, startGuest } from "../tests/contract/guest-fixture.ts";

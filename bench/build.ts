@@ -1,6 +1,6 @@
 import { createApp } from "../src/app.ts";
 import { loadConfig } from "../src/config.ts";
-import { projectIdFor } from "../src/coordinator/build/start-build.ts";
+import { projectIdFor } from "../src/coordinator/build/project.ts";
 import { buildIdForEvent } from "../src/domain/ids.ts";
 import { withFolder } from "./database.ts";
 

@@ -1,11 +1,8 @@
+import { admitBuild } from "../src/coordinator/build/admit-build.ts";
+import { failBuild } from "../src/coordinator/build/fail-build.ts";
+import { prepareRepository, prepareSandbox } from "../src/coordinator/build/prepare-build.ts";
 import { readBuildRequest } from "../src/coordinator/build/request-build.ts";
-import {
-  admitBuild,
-  failBuild,
-  prepareRepository,
-  prepareSandbox,
-  storeBuild,
-} from "../src/coordinator/build/start-build.ts";
+import { storeBuild } from "../src/coordinator/build/store-build.ts";
 import { settleRequest } from "../src/coordinator/build/take-events.ts";
 import { buildIdForEvent, requestIdOf } from "../src/domain/ids.ts";
 import type { BuildRequested } from "./events.ts";

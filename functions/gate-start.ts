@@ -1,4 +1,5 @@
-import { closeGate, loseGate } from "../src/coordinator/gate/finish-gate.ts";
+import { closeGate } from "../src/coordinator/gate/close-gate.ts";
+import { loseGate } from "../src/coordinator/gate/lose-gate.ts";
 import { claimGate, startGateJob } from "../src/coordinator/gate/start-gate.ts";
 import type { GateName } from "../src/domain/status.ts";
 import type { GateEvent } from "./events.ts";

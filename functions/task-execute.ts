@@ -1,4 +1,5 @@
-import { closeAttempt, loseAttempt } from "../src/coordinator/attempt/finish-attempt.ts";
+import { closeAttempt } from "../src/coordinator/attempt/close-attempt.ts";
+import { loseAttempt } from "../src/coordinator/attempt/lose-attempt.ts";
 import { claimAttempt, startAttemptJob } from "../src/coordinator/attempt/start-attempt.ts";
 import type { ExecutionEvent } from "./events.ts";
 import { type Flow, flowFunction } from "./flow.ts";

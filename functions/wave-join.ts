@@ -1,4 +1,4 @@
-import { failBuild } from "../src/coordinator/build/start-build.ts";
+import { failBuild } from "../src/coordinator/build/fail-build.ts";
 import { waveStatus } from "../src/coordinator/run-facts.ts";
 import { joinWave } from "../src/coordinator/wave/join-wave.ts";
 import { closeTreeOfWave } from "../src/coordinator/wave/shared-tree.ts";

@@ -1,4 +1,4 @@
-import { projectIdFor } from "../coordinator/build/start-build.ts";
+import { projectIdFor } from "../coordinator/build/project.ts";
 import { WavesmithError } from "../domain/errors.ts";
 import { shellWord } from "../domain/shell-word.ts";
 import type { Context } from "./context.ts";

@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { z } from "zod";
+import { defaultTenant, projectIdFor } from "../coordinator/build/project.ts";
 import { readBuildRequest, refuseForEvents, refuseUnknownKeys } from "../coordinator/build/request-build.ts";
-import { defaultTenant, projectIdFor } from "../coordinator/build/start-build.ts";
 import type { Ports } from "../coordinator/port.ts";
 import { nameFromBrief } from "../domain/brief.ts";
 import { WavesmithError } from "../domain/errors.ts";

@@ -1,7 +1,7 @@
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { projectIdFor } from "../../src/coordinator/build/start-build.ts";
+import { projectIdFor } from "../../src/coordinator/build/project.ts";
 import { crashPoints } from "../../src/coordinator/crash-points.ts";
 import { buildIdForEvent } from "../../src/domain/ids.ts";
 import { createStore } from "../../src/store/store.ts";

@@ -1,5 +1,8 @@
 import { describe, expect, it } from "vitest";
-import { closeAttempt, keepAttempt, loseAttempt, settleAttempt } from "../../src/coordinator/attempt/finish-attempt.ts";
+import { closeAttempt } from "../../src/coordinator/attempt/close-attempt.ts";
+import { keepAttempt } from "../../src/coordinator/attempt/keep-attempt.ts";
+import { loseAttempt } from "../../src/coordinator/attempt/lose-attempt.ts";
+import { settleAttempt } from "../../src/coordinator/attempt/settle-attempt.ts";
 import { claimAttempt, startAttemptJob } from "../../src/coordinator/attempt/start-attempt.ts";
 import { endJob } from "../../src/coordinator/job/watch-jobs.ts";
 import { eachBuildFixture } from "../support/build-fixture.ts";

@@ -2,7 +2,7 @@ import { existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { describe, expect, it } from "vitest";
-import { projectIdFor } from "../../src/coordinator/build/start-build.ts";
+import { projectIdFor } from "../../src/coordinator/build/project.ts";
 import { crashPoints } from "../../src/coordinator/crash-points.ts";
 import { engineCrashPoints } from "../../src/engine/crash-points.ts";
 import { createStore } from "../../src/store/store.ts";

@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { resumeWaiting, retryBuild } from "../../src/coordinator/build/retry-build.ts";
+import { resumeWaiting } from "../../src/coordinator/build/resume-build.ts";
+import { retryBuild } from "../../src/coordinator/build/retry-build.ts";
 import { rollbackBuild } from "../../src/coordinator/build/rollback-build.ts";
 import { editPlan } from "../../src/coordinator/plan/edit-plan.ts";
 import { approveWave, rejectWave } from "../../src/coordinator/wave/decide-wave.ts";

@@ -1,6 +1,7 @@
 import { afterEach, describe, expect, it } from "vitest";
 import { requestCancel } from "../../src/coordinator/build/cancel-build.ts";
-import { resumeWaiting, retryBuild } from "../../src/coordinator/build/retry-build.ts";
+import { resumeWaiting } from "../../src/coordinator/build/resume-build.ts";
+import { retryBuild } from "../../src/coordinator/build/retry-build.ts";
 import { rollbackBuild } from "../../src/coordinator/build/rollback-build.ts";
 import { approveWave } from "../../src/coordinator/wave/decide-wave.ts";
 import { type RunningServer, startServer } from "../../src/server/server.ts";

@@ -1,4 +1,4 @@
-import { projectIdFor } from "../../src/coordinator/build/start-build.ts";
+import { projectIdFor } from "../../src/coordinator/build/project.ts";
 import type { ApprovalRow, AttemptRow, BuildRow, GateRunRow, JobRow, TaskRow, WaveRow } from "../../src/store/port.ts";
 import type { FakeGit } from "./fake-git.ts";
 import { emptyVolume, type Machines } from "./fake-sandbox.ts";

@@ -1,7 +1,7 @@
 import { writeSync } from "node:fs";
 import { createApp } from "../../src/app.ts";
 import { loadConfig } from "../../src/config.ts";
-import { projectIdFor } from "../../src/coordinator/build/start-build.ts";
+import { projectIdFor } from "../../src/coordinator/build/project.ts";
 import { removeSandbox, stopSandbox } from "../../src/coordinator/sandboxes/stop-sandbox.ts";
 import { approveWave } from "../../src/coordinator/wave/decide-wave.ts";
 import { buildIdForEvent } from "../../src/domain/ids.ts";

@@ -6,7 +6,7 @@ import { promisify } from "node:util";
 import { afterEach, beforeEach } from "vitest";
 import { type App, createApp } from "../../src/app.ts";
 import { loadConfig } from "../../src/config.ts";
-import { projectIdFor } from "../../src/coordinator/build/start-build.ts";
+import { projectIdFor } from "../../src/coordinator/build/project.ts";
 import { previewPlaceOf } from "../../src/coordinator/names.ts";
 import { buildIdForEvent } from "../../src/domain/ids.ts";
 import { isConnectionLost } from "../../src/store/lost-connection.ts";

@@ -2,7 +2,7 @@ import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { createApp } from "../../src/app.ts";
 import { loadConfig } from "../../src/config.ts";
-import { projectIdFor } from "../../src/coordinator/build/start-build.ts";
+import { projectIdFor } from "../../src/coordinator/build/project.ts";
 import { stopSandbox } from "../../src/coordinator/sandboxes/stop-sandbox.ts";
 import { buildIdForEvent } from "../../src/domain/ids.ts";
 

@@ -2,7 +2,7 @@ import { writeSync } from "node:fs";
 import { setTimeout as pause } from "node:timers/promises";
 import { createApp } from "../../src/app.ts";
 import { loadConfig } from "../../src/config.ts";
-import { projectIdFor } from "../../src/coordinator/build/start-build.ts";
+import { projectIdFor } from "../../src/coordinator/build/project.ts";
 import { removeSandbox } from "../../src/coordinator/sandboxes/stop-sandbox.ts";
 import { buildIdForEvent } from "../../src/domain/ids.ts";
 import type { CrashInput, CrashLine } from "./crash-runs.ts";

@@ -4,7 +4,7 @@ import { setTimeout as pause } from "node:timers/promises";
 import { Pool } from "pg";
 import { type App, createApp } from "../../src/app.ts";
 import { loadConfig } from "../../src/config.ts";
-import { projectIdFor } from "../../src/coordinator/build/start-build.ts";
+import { projectIdFor } from "../../src/coordinator/build/project.ts";
 import type { Ports } from "../../src/coordinator/port.ts";
 import { expireSnapshots } from "../../src/coordinator/sandboxes/expire-snapshots.ts";
 import { stopIdleSandboxes } from "../../src/coordinator/sandboxes/idle-sandboxes.ts";

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { runCommand } from "../../src/cli/main.ts";
 import { createOutput } from "../../src/cli/output.ts";
-import { projectIdFor } from "../../src/coordinator/build/start-build.ts";
+import { projectIdFor } from "../../src/coordinator/build/project.ts";
 import { createStore } from "../../src/store/store.ts";
 import { type TestDatabase, testDatabase } from "../support/database.ts";
 

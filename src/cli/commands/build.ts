@@ -149,7 +149,7 @@ async function usableDriver({ context, presenter, options }: Run): Promise<strin
 
 async function request(given: Run, session: Session, driver: string): Promise<number> {
   const { context, presenter, interrupts, from, plan, project, options } = given;
-  const { projectIdFor } = await import("../../coordinator/build/start-build.ts");
+  const { projectIdFor } = await import("../../coordinator/build/project.ts");
   const { refuseWithoutModels } = await import("../../coordinator/plan/check-models.ts");
   refuseWithoutModels(session.app.ports.models, plan);
   const projectId = projectIdFor("default", project);

@@ -1,5 +1,5 @@
+import { projectIdFor } from "../../coordinator/build/project.ts";
 import { sandboxWaits } from "../../coordinator/build/read-build.ts";
-import { projectIdFor } from "../../coordinator/build/start-build.ts";
 import type { SpendingSum } from "../../domain/models.ts";
 import { roomRemedy } from "../../domain/sandbox.ts";
 import type { Context } from "../context.ts";

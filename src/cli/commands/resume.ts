@@ -33,7 +33,7 @@ export async function resume(
   if (file === undefined) {
     return goOn(context, name, { wait, doing: "going on" }, async ({ app }, view) => {
       if (view.build.status !== "waiting") return !isOver(view);
-      const { resumeWaiting } = await import("../../coordinator/build/retry-build.ts");
+      const { resumeWaiting } = await import("../../coordinator/build/resume-build.ts");
       return resumeWaiting(app.ports, view.build.id);
     });
   }

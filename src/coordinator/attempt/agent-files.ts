@@ -6,8 +6,8 @@ import type { AttemptInContext, AttemptRow, TaskRow } from "../../store/port.ts"
 import type { ChangedFile } from "../../workspace/port.ts";
 import type { Ports } from "../port.ts";
 import { sharesTree } from "../wave/shared-tree.ts";
+import { waveMembers } from "../wave/wave-members.ts";
 import { agentFileSearch } from "./agent-file-search.ts";
-import { waveMembers } from "./start-attempt.ts";
 
 // What agents read as instructions is changed by whom the plan lets, and by nobody else: else one
 // agent steers the next.

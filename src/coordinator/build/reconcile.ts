@@ -3,7 +3,8 @@ import type { BuildRow, OutboxRow, StoreTransaction } from "../../store/port.ts"
 import { emitAgain } from "../build-events.ts";
 import { advance, promoteNext } from "../next/advance.ts";
 import type { Ports } from "../port.ts";
-import { stopBuildJobs, stopOverBudget } from "./cancel-build.ts";
+import { stopBuildJobs } from "./stop-build.ts";
+import { stopOverBudget } from "./stop-over-budget.ts";
 import { resendLostRequests } from "./take-events.ts";
 
 /** Above every fence, so that an id made here is new. */

@@ -10,7 +10,8 @@ import { unsupportedFeatures } from "../../plan/unsupported.ts";
 import { agentFile } from "../../plan/write-plan.ts";
 import { refuseWithoutModels } from "../plan/check-models.ts";
 import type { Ports } from "../port.ts";
-import { type BuildRequest, defaultTenant } from "./start-build.ts";
+import { defaultTenant } from "./project.ts";
+import type { BuildRequest } from "./store-build.ts";
 
 const requestSchema = eventSchemas["project/build.requested"].extend({
   /**

@@ -2,10 +2,10 @@ import type { AgentStageRequest } from "../../agents/port.ts";
 import { providerToolsOf } from "../../domain/network.ts";
 import type { SandboxEndpoint, StageSpec } from "../../sandbox/port.ts";
 import type { BuildRow, GateRunRow, WaveRow } from "../../store/port.ts";
-import { waveMembers } from "../attempt/start-attempt.ts";
 import { clearSurroundings } from "../attempt/surroundings.ts";
 import { answersPath, gateTreePath, handoverPath } from "../names.ts";
 import type { Ports } from "../port.ts";
+import { waveMembers } from "../wave/wave-members.ts";
 
 // How a gate asks an agent: in the run's own tree, which it may not change, for a result of a given
 // shape.

@@ -2,7 +2,7 @@ import type { GateName } from "../../domain/status.ts";
 import type { EarlierCounts } from "../../gates/port.ts";
 import type { BuildRow, GateRunRow, TaskRow } from "../../store/port.ts";
 import type { Ports } from "../port.ts";
-import type { LoadedGate } from "./start-gate.ts";
+import type { LoadedGate } from "./gate-run.ts";
 
 // What a gate may count on: the last time it passed on a commit that this work stands on. A run
 // that was rolled back, or whose wave was given up, is not below the base and counts for nothing.

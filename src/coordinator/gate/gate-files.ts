@@ -4,11 +4,11 @@ import type { GateFile } from "../../gates/port.ts";
 import type { AttemptInContext, BuildRow, TaskRow } from "../../store/port.ts";
 import type { ChangedFile, KeepResult } from "../../workspace/port.ts";
 import { declaredByTasks } from "../attempt/agent-files.ts";
-import { mayChangeTests, waveMembers } from "../attempt/start-attempt.ts";
 import { commitReader } from "../commit-reader.ts";
 import type { Ports } from "../port.ts";
+import { mayChangeTests, waveMembers } from "../wave/wave-members.ts";
 import { passedBelow } from "./earlier-counts.ts";
-import { acceptanceChecks } from "./start-gate.ts";
+import { acceptanceChecks } from "./gate-work.ts";
 
 // What a gate runs is decided by whom the plan lets, and by nobody else: otherwise work passes by
 // changing its judge.

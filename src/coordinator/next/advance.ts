@@ -2,8 +2,9 @@ import { planTaskKey } from "../../domain/brief.ts";
 import { type Move, nextMove } from "../../domain/next-move.ts";
 import { activeBuildStatuses, type GateName, openTaskStatuses } from "../../domain/status.ts";
 import type { BuildRow, StoreTransaction, TaskRow, WaveRow } from "../../store/port.ts";
+import { addHeadAttempt, type FixCause } from "../attempt/head-attempt.ts";
 import { emitEnd, emitFor, gateRunFacts } from "../build-events.ts";
-import { headAttemptRef, headTreePath, sharedTreePath, taskRef, taskTreePath } from "../names.ts";
+import { sharedTreePath, taskRef, taskTreePath } from "../names.ts";
 import type { Ports } from "../port.ts";
 import { type BuildState, factsOf, loadState } from "./facts.ts";
 
@@ -11,7 +12,7 @@ import { type BuildState, factsOf, loadState } from "./facts.ts";
 // caller's transaction, under the build's lock: the transition and the event that tells of it are
 // one commit (W3).
 
-export interface AdvanceOptions {
+interface AdvanceOptions {
   /**
    * Set by `startWave` alone: the wave may be opened here instead of being asked for by an event.
    */
@@ -194,43 +195,6 @@ async function askGate(transaction: StoreTransaction, ports: Ports, state: Build
     createdAt: ports.clock.now(),
   });
   await emitFor(transaction, build, `agent/quality.${gate}`, id, 0, gateRunFacts(run, wave, 0));
-}
-
-export interface FixCause {
-  readonly gateRunId: string | null;
-  readonly approvalId: string | null;
-}
-
-/** Adds an attempt on the wave's head: a fix, or generated files made again. */
-export async function addHeadAttempt(
-  transaction: StoreTransaction,
-  ports: Ports,
-  state: { build: BuildRow; wave: WaveRow; baseSha: string },
-  what: FixCause & { kind: "fix" | "generate"; role: string; paths: string[] },
-): Promise<{ id: string; number: number }> {
-  const { build, wave, baseSha } = state;
-  const number = (await transaction.attempts.list({ waveId: wave.id, kind: what.kind })).length + 1;
-  const id = ports.ids("attempt");
-  await transaction.attempts.insert({
-    id,
-    buildId: build.id,
-    waveId: wave.id,
-    taskId: null,
-    kind: what.kind,
-    role: what.role,
-    number,
-    status: "requested",
-    baseSha,
-    treePath: headTreePath(build.id, what.kind, wave.number, number),
-    ref: headAttemptRef(build.id, what.kind, wave.number, number),
-    jobKey: `${id}-0`,
-    gateRunId: what.gateRunId,
-    approvalId: what.approvalId,
-    epoch: wave.epoch,
-    paths: what.paths,
-    createdAt: ports.clock.now(),
-  });
-  return { id, number };
 }
 
 async function askFix(

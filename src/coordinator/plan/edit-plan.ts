@@ -4,9 +4,11 @@ import { networkOf } from "../../domain/network.ts";
 import type { Plan } from "../../domain/plan.ts";
 import { activeBuildStatuses, movingBuildStatuses } from "../../domain/status.ts";
 import type { BuildRow, StoreTransaction, TaskRow, WaveRow } from "../../store/port.ts";
-import { deadlineFrom, personsHead, reopenTasks, reopenWave } from "../build/retry-build.ts";
+import { deadlineFrom } from "../build/deadline.ts";
 import { advance } from "../next/advance.ts";
 import type { Ports } from "../port.ts";
+import { reopenTasks, reopenWave } from "../wave/reopen-wave.ts";
+import { personsHead } from "../wave/wave-head.ts";
 import { compareTasks, type PlanEdit, storeTasksOf } from "./edited-tasks.ts";
 
 // `resume --plan EDITED` keeps completed tasks that did not change and runs the changed ones and

@@ -2,7 +2,7 @@ import { WavesmithError } from "../../domain/errors.ts";
 import { sandboxBuildStatuses } from "../../domain/status.ts";
 import type { BuildRow, WaveRow } from "../../store/port.ts";
 import { emitEnd, emitFor } from "../build-events.ts";
-import { previewIsDue } from "../gate/start-gate.ts";
+import { previewIsDue } from "../gate/gate-due.ts";
 import { mainRef, restoreRef, waveRef } from "../names.ts";
 import { advance, promoteNext } from "../next/advance.ts";
 import type { Ports } from "../port.ts";

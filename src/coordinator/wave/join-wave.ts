@@ -1,10 +1,10 @@
 import type { BuildRow, StoreTransaction, TaskRow, WaveRow } from "../../store/port.ts";
 import type { JoinResult } from "../../workspace/port.ts";
-import { askHeadAttempt } from "../attempt/finish-attempt.ts";
+import { askGenerate } from "../attempt/head-attempt.ts";
 import { emitFor } from "../build-events.ts";
 import { maskOf } from "../job/job-results.ts";
 import { waveRef } from "../names.ts";
-import { addHeadAttempt, advance } from "../next/advance.ts";
+import { advance } from "../next/advance.ts";
 import type { Ports } from "../port.ts";
 import { mergeBranches } from "./join-branches.ts";
 import { leftoversOf, leftoversReason, sharesTree } from "./shared-tree.ts";
@@ -124,18 +124,6 @@ async function failWave(
       reason,
     });
   }
-}
-
-/** Has these generated files made again on the wave's head. */
-export async function askGenerate(
-  transaction: StoreTransaction,
-  ports: Ports,
-  on: { build: BuildRow; wave: WaveRow; baseSha: string },
-  paths: string[],
-): Promise<void> {
-  const what = { kind: "generate" as const, role: "integration", gateRunId: null, approvalId: null, paths };
-  const attempt = await addHeadAttempt(transaction, ports, on, what);
-  await askHeadAttempt(transaction, on.build, on.wave.number, { ...attempt, ...what });
 }
 
 async function completeTask(

@@ -1,8 +1,8 @@
 import { messageOf } from "../../domain/errors.ts";
 import type { GuestClient } from "../../sandbox/port.ts";
 import type { AttemptRow, BuildRow, GateRunRow } from "../../store/port.ts";
-import { closeAttempt } from "../attempt/finish-attempt.ts";
-import { closeGate } from "../gate/finish-gate.ts";
+import { closeAttempt } from "../attempt/close-attempt.ts";
+import { closeGate } from "../gate/close-gate.ts";
 import { sweepFills } from "../job/setup-cache.ts";
 import { gateTreeAt } from "../names.ts";
 import type { Ports } from "../port.ts";

@@ -1,0 +1,115 @@
+import type { ContextPack, FixContext, TaskContext } from "../../agents/port.ts";
+import { failedOutput } from "../../domain/added-checks.ts";
+import { makesPlan } from "../../domain/brief.ts";
+import type { AttemptRow, FindingRow, TaskRow } from "../../store/port.ts";
+import { earlierPlan } from "../plan/made-plan.ts";
+import type { Ports } from "../port.ts";
+import { failureOfWave } from "../wave/shared-tree.ts";
+import { mayChangeTests, waveMembers } from "../wave/wave-members.ts";
+import type { LoadedAttempt } from "./attempt.ts";
+
+export async function taskPack(
+  ports: Ports,
+  { attempt, build, wave }: LoadedAttempt,
+  task: TaskRow,
+): Promise<ContextPack> {
+  const { store, agents } = ports;
+  // What the plan says of the whole, every prompt says.
+  const keys = task.definition.dependsOn.filter((key) => !makesPlan(build, key));
+  const needed = keys.length === 0 ? [] : await store.tasks.list({ buildId: build.id, key: keys }, { by: "position" });
+  const context: TaskContext = {
+    plan: build.plan,
+    task: task.definition,
+    attempt: attempt.number,
+    waveNumber: wave.number,
+    dependencies: needed.map(({ key, definition, summary, changedFiles }) => ({
+      key,
+      title: definition.title,
+      summary,
+      changedFiles,
+    })),
+    previousFailure: await previousFailure(ports, build, { taskId: task.id, isFirst: attempt.number === 1 }),
+    conflicts: task.conflicts,
+  };
+  return agents.taskPack(context);
+}
+
+export async function planPack(ports: Ports, loaded: LoadedAttempt, task: TaskRow): Promise<ContextPack> {
+  const { attempt, build, wave } = loaded;
+  return ports.agents.planPack({
+    plan: build.plan,
+    task: task.definition,
+    attempt: attempt.number,
+    waveNumber: wave.number,
+    earlier: await earlierPlan(ports, loaded),
+  });
+}
+
+async function previousFailure(
+  ports: Ports,
+  build: LoadedAttempt["build"],
+  { taskId, isFirst }: { taskId: string; isFirst: boolean },
+): Promise<TaskContext["previousFailure"]> {
+  const ofWave = build.plan.isolation === "shared" ? await failureOfWave(ports, build, taskId) : null;
+  if (ofWave !== null) return { reason: ofWave, outputTail: "" };
+  if (isFirst) return null;
+  const previous = await ports.store.attempts.find(
+    { taskId, status: "settled", outcome: ["failed", "timed-out", "lost", "refused"] },
+    { by: "number", descending: true },
+  );
+  return previous === null ? null : { reason: previous.reason ?? "unknown", outputTail: previous.outputTail ?? "" };
+}
+
+export async function fixPack(ports: Ports, { attempt, build, wave }: LoadedAttempt): Promise<ContextPack> {
+  const { agents, workspace } = ports;
+  const cause =
+    attempt.gateRunId === null ? await rejectionOf(ports, attempt) : await gateCause(ports, attempt.gateRunId);
+  const members = await waveMembers(ports, wave.id);
+  const changed = await workspace.changedFiles(build.projectId, wave.baseSha, attempt.baseSha);
+  const context: FixContext = {
+    plan: build.plan,
+    waveNumber: wave.number,
+    round: wave.fixRounds,
+    maxRounds: build.plan.gates.maxFixRounds,
+    ...cause,
+    tasks: members.map((member) => member.definition),
+    changedFiles: changed.map((file) => file.path),
+    mayChangeTests: mayChangeTests(members),
+  };
+  return agents.fixPack(context);
+}
+
+type FixFindings = Pick<FixContext, "gate" | "findings" | "command" | "outputTail">;
+
+async function gateCause({ store }: Ports, gateRunId: string): Promise<FixFindings> {
+  const run = await store.gateRuns.get({ id: gateRunId });
+  const findings = await store.findings.list({ gateRunId }, { by: "id" });
+  const { command = null, outputTail = "" } = run.evidence ?? {};
+  // A command that an agent wrote is no instruction of ours to another one.
+  const added = failedOutput(run.evidence?.added);
+  const how = added === null ? { command, outputTail } : { command: null, outputTail: added };
+  return { gate: run.gate, findings: findings.map(findingOf), ...how };
+}
+
+/** What a person who rejected the wave wants changed. */
+async function rejectionOf({ store }: Ports, attempt: AttemptRow): Promise<FixFindings> {
+  const { reason } = await store.approvals.get({ id: attempt.approvalId! });
+  const finding = {
+    rule: "rejected",
+    severity: "high" as const,
+    message: reason ?? "",
+    file: null,
+    line: null,
+    confidence: null,
+  };
+  return { gate: "approval", findings: [finding], command: null, outputTail: "" };
+}
+
+const findingOf = (row: FindingRow) => ({
+  rule: row.rule,
+  severity: row.severity,
+  message: row.message,
+  file: row.file,
+  line: row.line,
+  confidence: row.confidence === null ? null : row.confidence / 100,
+});

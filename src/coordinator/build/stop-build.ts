@@ -1,0 +1,69 @@
+import { startedAttemptStatuses } from "../../domain/status.ts";
+import type { AttemptRow, BuildRow } from "../../store/port.ts";
+import { closeGate } from "../gate/close-gate.ts";
+import { abandonGate } from "../gate/gate-run.ts";
+import { cancelled } from "../gate/gate-verdict.ts";
+import { advance } from "../next/advance.ts";
+import type { Ports } from "../port.ts";
+import { stopPreview } from "../preview/preview.ts";
+import { cancelJobs, liveKeys } from "./build-jobs.ts";
+
+/**
+ * Ends the jobs of a cancelled build inside its sandbox; resolves once nothing of them is left.
+ * Their ends are then told by the watcher, so that work is kept before the attempts settle. Safe to
+ * call again.
+ */
+export async function stopBuildJobs(ports: Ports, buildId: string): Promise<void> {
+  const build = await ports.store.builds.get({ id: buildId });
+  await stopPreview(ports, buildId, "the build was cancelled");
+  if (build.status === "cancelling") await endJobs(ports, build);
+  await closeAbandonedGates(ports, buildId);
+}
+
+/**
+ * A gate's run that was asked for again was abandoned before it started; what its earlier jobs left
+ * is closed by nobody else.
+ */
+async function closeAbandonedGates(ports: Ports, buildId: string): Promise<void> {
+  const wave = await ports.store.waves.find({ buildId }, { by: "number", descending: true });
+  if (wave === null) return;
+  const runs = await ports.store.gateRuns.list({ waveId: wave.id, status: "finished", verdict: "inconclusive" });
+  for (const { id, fence, reason } of runs) {
+    if (fence > 0 && reason === cancelled.reason) await closeGate(ports, { gateRunId: id, fence });
+  }
+}
+
+async function endJobs(ports: Ports, build: BuildRow): Promise<void> {
+  const { id: buildId } = build;
+  const attempts = await ports.store.attempts.list({ buildId, status: startedAttemptStatuses });
+  const gates = await ports.store.gateRuns.list({ buildId, status: "running" });
+  const keys = await liveKeys(ports, buildId, attempts, gates);
+  if (keys.length > 0) await cancelJobs(ports, build, keys, build.reason ?? "cancelled");
+  await settleNeverStarted(ports, build, attempts);
+  await ports.store.transaction("after-stop", async (transaction) => {
+    await transaction.lockBuild(buildId);
+    for (const run of gates) {
+      const job = await transaction.jobs.find({ key: run.jobKey! });
+      if (job === null || job.status === "intended") await abandonGate(transaction, ports, run.id);
+    }
+    await advance(transaction, ports, buildId);
+  });
+}
+
+/**
+ * Attempts that were being started and whose job was never recorded: their keys can never start
+ * now.
+ */
+async function settleNeverStarted(ports: Ports, build: BuildRow, attempts: readonly AttemptRow[]): Promise<void> {
+  for (const attempt of attempts) {
+    if ((await ports.store.jobs.find({ key: attempt.jobKey })) !== null) continue;
+    await ports.store.transaction("settle-unstarted", async (transaction) => {
+      await transaction.lockBuild(build.id);
+      const [settled] = await transaction.attempts.update(
+        { id: attempt.id, fence: attempt.fence, status: startedAttemptStatuses },
+        { status: "settled", outcome: "cancelled", reason: "cancelled before it started", endedAt: ports.clock.now() },
+      );
+      if (settled?.taskId != null) await transaction.tasks.update({ id: settled.taskId }, { status: "cancelled" });
+    });
+  }
+}

@@ -1,0 +1,17 @@
+import type { BuildRow } from "../../store/port.ts";
+import { advance } from "../next/advance.ts";
+import type { Ports } from "../port.ts";
+
+/**
+ * Opens the wave that was asked for, when it still is what follows, and dispatches its tasks as far
+ * as capacity goes.
+ */
+export async function startWave(ports: Ports, buildId: string, waveNumber: number): Promise<void> {
+  await ports.store.transaction("start-wave", async (transaction) => {
+    const build = await transaction.lockBuild(buildId);
+    if (!isReady(build)) return;
+    await advance(transaction, ports, buildId, { openWave: waveNumber });
+  });
+}
+
+const isReady = (build: BuildRow): boolean => build.status === "running" && build.headSha !== null;
