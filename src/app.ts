@@ -180,7 +180,7 @@ async function wire(given: AppOptions, database: Database): Promise<App> {
       served = projectIds;
       watcher = await running.start(projectIds);
       // It is only a precaution: builds work without it.
-      void room.reserve().catch((error: unknown) => room.warn(`no room is kept back: ${messageOf(error)}`, error));
+      void room.reserve().catch((error: unknown) => room.warn(`cannot reserve disk space: ${messageOf(error)}`, error));
     },
     send: (...events) => takeEvents(ports, events),
     ping: async () => void (await database.pool.query("select")),
@@ -325,7 +325,7 @@ function drivers(options: AppOptions, installationId: string): Drivers {
           const endpoint = await one.find(place).catch(() => null);
           await endpoint?.guest
             .shutdown()
-            .catch((error: unknown) => warn(`the guest did not end: ${messageOf(error)}`));
+            .catch((error: unknown) => warn(`the guest did not stop: ${messageOf(error)}`));
           await one.stop(place).catch((error: unknown) => warn(messageOf(error)));
         }
     },

@@ -27,7 +27,7 @@ export async function installAgent(
   const agent = findPinned(name);
   if (agent === null) {
     throw new WavesmithError("usage", `there is no pinned agent ${name}`, {
-      remedy: `take one of ${pinnedAgents.map((pinned) => pinned.name).join(", ")}; any other goes on PATH yourself`,
+      remedy: `use one of ${pinnedAgents.map((pinned) => pinned.name).join(", ")}; install any other on PATH yourself`,
     });
   }
   const install = await import("../sandbox/tools/install.ts");

@@ -15,7 +15,7 @@ export function sourceFrom(text: string): Record<string, string> {
   if (ref !== undefined && ref !== "") return { git: resolve(place), ...named };
   if (statSync(text, { throwIfNoEntry: false })?.isDirectory() === true) return { path: resolve(text) };
   throw new WavesmithError("usage", `there is no folder ${resolve(text)}`, {
-    remedy: "--source takes a folder, or the URL of a git repository, with #REF where it is not its HEAD",
+    remedy: "--source takes a folder, or a git URL, with #REF unless it is HEAD",
   });
 }
 
@@ -28,8 +28,8 @@ export function budgetFrom(text: string): Record<string, unknown> {
   for (const part of text.split(",")) {
     const [, name, value] = /^\s*([a-zA-Z]+)\s*=\s*(\S+)\s*$/.exec(part) ?? [];
     if (name === undefined || value === undefined || Object.hasOwn(budget, name)) {
-      throw new WavesmithError("usage", `--budget ${text} is no list of limits`, {
-        remedy: "write usd=5, tokens=2000000 or wallClock=2h, or several of them with commas between",
+      throw new WavesmithError("usage", `--budget ${text} is not a list of limits`, {
+        remedy: "write usd=5, tokens=2000000 or wallClock=2h, or several, separated by commas",
       });
     }
     const number = Number(value);
@@ -44,7 +44,7 @@ export async function promptFrom(file: string): Promise<string> {
     return await readFile(file, "utf8");
   } catch (cause) {
     throw new WavesmithError("usage", `the planner's prompt cannot be read: ${messageOf(cause)}`, {
-      remedy: "name a file; docs/agents.md says what stands in it",
+      remedy: "give a readable file; docs/agents.md describes its content",
       cause,
     });
   }

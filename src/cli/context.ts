@@ -70,11 +70,11 @@ function refuseProject(name: string): void {
       : name.length > longestProject
         ? `is longer than ${longestProject} characters`
         : /\p{Cc}/u.test(name)
-          ? "has control characters in it"
+          ? "contains control characters"
           : null;
   if (why === null) return;
   throw new WavesmithError("usage", `the name of --project ${why}`, {
-    remedy: "give the project a name, or leave it out: it is the plan's then",
+    remedy: "choose another name, or leave it out to use the plan's",
   });
 }
 
@@ -101,8 +101,8 @@ function refuseLater({ engine, server, sandbox, data, project }: GlobalOptions):
     });
   }
   if (server !== undefined) {
-    throw new WavesmithError("usage", "--server comes in a later version", {
-      remedy: "leave it out: commands work on the data directory",
+    throw new WavesmithError("usage", "--server is not available yet", {
+      remedy: "leave it out; commands use the data directory",
     });
   }
   if (data === "") throw new WavesmithError("usage", "--data needs a folder", { remedy: "--data .wavesmith" });

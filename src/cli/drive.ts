@@ -101,8 +101,8 @@ async function untilFull({ session, buildId }: DriveOptions): Promise<never> {
     await new Promise((wake) => setTimeout(wake, cancelMs).unref());
     const trouble = session.app.diskTrouble();
     if (trouble === null) continue;
-    throw new WavesmithError("environment", `${trouble}: the build is interrupted, and its agents are ended`, {
-      remedy: `free some room, then go on with it: wavesmith resume ${buildId}`,
+    throw new WavesmithError("environment", `${trouble}: the build is interrupted and its agents are stopped`, {
+      remedy: `free some space, then continue it: wavesmith resume ${buildId}`,
       cause: new Error("no space left on device"),
     });
   }
@@ -117,7 +117,7 @@ export function tellEnd(context: Context, view: BuildView, repository: string, p
 }
 
 async function cancel({ session, presenter, interrupts, buildId }: DriveOptions): Promise<void> {
-  const text = "cancelling: ending the agents and keeping their work… (Ctrl-C again leaves at once)";
+  const text = "cancelling: stopping the agents and keeping their work… (Ctrl-C again quits at once)";
   presenter.lines([{ tone: "warn", text }]);
   const { requestCancel } = await import("../coordinator/build/cancel-build.ts");
   const { app } = session;
@@ -130,7 +130,7 @@ async function cancel({ session, presenter, interrupts, buildId }: DriveOptions)
 function leave({ context, presenter, buildId }: DriveOptions): never {
   presenter.close();
   const again = context.hints.command(`resume ${buildId}`);
-  context.out.note(`left at once: agents may still be at work. To finish cancelling: ${again}`);
+  context.out.note(`quit at once: agents may still be running. To finish cancelling: ${again}`);
   process.exit(exit.cancelled);
 }
 
@@ -146,7 +146,7 @@ async function untilItsTurn({ context, session, presenter, buildId }: DriveOptio
     if (build !== null && build.status !== "queued") return;
     const ahead = build === null ? null : await buildAhead(store, build);
     if (ahead !== null) {
-      const text = `build ${ahead.id} of this project is not finished: it goes first`;
+      const text = `build ${ahead.id} of this project is not finished and runs first`;
       if (context.json) context.warn(text);
       else presenter.lines([{ tone: "warn", text }]);
       const until = async () => (await store.builds.find({ id: buildId }))?.status !== "queued";

@@ -50,7 +50,7 @@ export function describeError(error: unknown, options: { verbose: boolean; hints
   const lines = [`wavesmith: ${options.hints.rewrite(messageOf(shown))}`];
   if (shown instanceof WavesmithError) {
     if (shown.remedy !== null) lines.push(`  remedy: ${options.hints.rewrite(shown.remedy)}`);
-  } else if (!options.verbose) lines.push("  this is a fault of Wavesmith's own; --verbose shows where it is");
+  } else if (!options.verbose) lines.push("  this is a bug in Wavesmith; --verbose shows the stack trace");
   if (options.verbose) lines.push(...stackOf(error));
   return lines.join("\n");
 }
@@ -71,7 +71,7 @@ function diskFull(error: unknown): WavesmithError {
   let inner = error;
   while (inner instanceof Error && isDiskFull(inner.cause)) inner = inner.cause;
   return new WavesmithError("environment", `a disk is full: ${messageOf(inner)}`, {
-    remedy: "free some room, then go on with the build: wavesmith resume",
+    remedy: "free some space, then continue the build: wavesmith resume",
     cause: error,
   });
 }

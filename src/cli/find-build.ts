@@ -13,7 +13,7 @@ export async function findBuild(store: Store, context: Context, name: string): P
   if (ids.length === 1 && wanted !== "bld_") return ids[0]!;
   const remedy = `see ${context.hints.command("builds")}`;
   if (ids.length > 1 && wanted !== "bld_") {
-    throw new WavesmithError("usage", `${name} may be any of ${ids.slice(0, 5).join(", ")}: give more of it`, {
+    throw new WavesmithError("usage", `${name} may be any of ${ids.slice(0, 5).join(", ")}: type more of the id`, {
       remedy,
     });
   }

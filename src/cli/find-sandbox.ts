@@ -41,7 +41,7 @@ export async function withSandbox(
     if (sandbox !== null) return work(app, sandbox);
     // `sandbox ls` still lists it.
     if ((await findSandbox(app, name, { orVolume: true })) === null) throw none();
-    throw new WavesmithError("not-found", `the sandbox of ${name} is removed, and only its volume is kept`, {
+    throw new WavesmithError("not-found", `the sandbox of ${name} was removed; only its volume is kept`, {
       remedy: context.hints.command(`sandbox start ${shellWord(name)}`),
     });
   });

@@ -4,7 +4,7 @@ const leaving = ["SIGINT", "SIGTERM", "SIGHUP"] as const;
 const causes = { SIGINT: "Ctrl-C", SIGTERM: "SIGTERM", SIGHUP: "SIGHUP: its terminal was closed" } as const;
 
 /** Nobody reads what the command prints any more (`| head`). */
-export const readerGone = "a pipe that nobody reads any more";
+export const readerGone = "a closed pipe";
 
 /**
  * npm forwards a Ctrl-C that the terminal already sent to us; one this soon after the first is a

@@ -108,7 +108,7 @@ export function isUsed({ databaseUrl, dataDir }: Config): boolean {
 
 const unusable = (dataDir: string, error: unknown): WavesmithError =>
   new WavesmithError("environment", `the data directory ${dataDir} cannot be used: ${messageOf(error)}`, {
-    remedy: "take a folder of your own: --data DIR",
+    remedy: "use a folder of your own: --data DIR",
     cause: error,
   });
 

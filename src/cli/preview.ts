@@ -35,7 +35,7 @@ export async function showPreview(app: App, view: BuildView, signal: AbortSignal
     await pause();
   } while (Date.now() < deadline && !signal.aborted);
   await proxy.close();
-  return "it did not answer through its tunnel";
+  return "it did not answer";
 }
 
 async function untilReady(app: App, buildId: string, deadline: number, signal: AbortSignal): Promise<string | null> {
@@ -45,7 +45,7 @@ async function untilReady(app: App, buildId: string, deadline: number, signal: A
     if (preview?.status === "asleep") await wakePreview(app.ports, buildId);
     if (preview?.status === "dead" || preview?.status === "stopped") return preview.reason ?? `it is ${preview.status}`;
     if (Date.now() >= deadline) return `it was not ready within ${patienceMs / 1000} seconds`;
-    if (signal.aborted) return "it was not waited for";
+    if (signal.aborted) return "the wait was interrupted";
     await pause();
   }
 }
@@ -71,7 +71,7 @@ export async function watchPreview({ find, say, signal, everyMs = 1_000 }: Watch
       if (error instanceof WavesmithError && error.code === "database") return messageOf(error);
       throw error;
     });
-    if (preview === null) return "there is none any more";
+    if (preview === null) return "it no longer exists";
     if (typeof preview === "string") return `the database does not answer (${oneLine(preview)})`;
     if (preview.status === "dead" || preview.status === "stopped") {
       return preview.reason === null ? `it is ${preview.status}` : oneLine(preview.reason);
@@ -86,9 +86,9 @@ export async function watchPreview({ find, say, signal, everyMs = 1_000 }: Watch
 
 function changeOf(before: PreviewView["status"], now: PreviewView["status"]): string | null {
   if (now === before) return null;
-  if (now === "asleep") return "The preview sleeps; the next request to its address starts it again.";
-  if (now === "ready") return "It answers again, at the same address.";
-  return before === "asleep" ? "The preview is started again." : "The preview has died; it is started again.";
+  if (now === "asleep") return "The preview is asleep; the next request restarts it.";
+  if (now === "ready") return "It is back at the same address.";
+  return before === "asleep" ? "The preview is restarting." : "The preview crashed; it is restarting.";
 }
 
 /** Resolves at the signal, or after this many milliseconds. */

@@ -55,7 +55,7 @@ export function servePreviews(app: App, { tell, warn }: ServedOptions): ServedPr
   const served = (async () => {
     while (!stopping.signal.aborted) {
       await app.store.alone("serve previews", keepLooking, { wait: false }).catch((error: unknown) => {
-        if (messageOf(error) !== trouble) warn(`previews are not served just now: ${messageOf(error)}`);
+        if (messageOf(error) !== trouble) warn(`previews are unavailable for now: ${messageOf(error)}`);
         trouble = messageOf(error);
       });
       await aborted(stopping.signal, lookMs);

@@ -116,13 +116,17 @@ async function requireServe(config: Config): Promise<void> {
   } finally {
     await close();
   }
-  throw new WavesmithError("environment", "with --engine inngest a build runs in `wavesmith serve`, and none runs", {
-    remedy: "start it beside this command, on the same data directory: wavesmith serve --engine inngest",
-  });
+  throw new WavesmithError(
+    "environment",
+    "with --engine inngest, builds run in `wavesmith serve`, which is not running",
+    {
+      remedy: "start it in another terminal with the same data directory: wavesmith serve --engine inngest",
+    },
+  );
 }
 
 async function opened(config: Config, presenter: Presenter): Promise<App> {
-  const first = `first run: making the database in ${config.dataDir} (a few seconds, once)`;
+  const first = `first run: creating the database in ${config.dataDir} (a few seconds, once)`;
   presenter.phase(isUsed(config) ? "starting the database" : first);
   return openApp(config, (message) => presenter.warn(message));
 }

@@ -30,8 +30,8 @@ const eventSchema = z.object({
     .string()
     .min(1)
     .max(200)
-    .regex(/^\P{Cc}*$/u, "has control characters in it")
-    .refine((id) => !ownIds.test(id), "begins like the ids that Wavesmith gives")
+    .regex(/^\P{Cc}*$/u, "contains control characters")
+    .refine((id) => !ownIds.test(id), "begins like Wavesmith's own ids")
     .nullish(),
   data: z.record(z.string(), z.unknown()).nullish(),
 });
@@ -57,7 +57,7 @@ async function complete(event: Incoming, options: IncomingOptions): Promise<Sent
   if (name === undefined) throw refusedName(event.name);
   const given = event.data ?? {};
   const place = unstorableAt(given, "data");
-  if (place !== null) throw new WavesmithError("usage", `${place} of ${name} has a NUL or half a character in it`);
+  if (place !== null) throw new WavesmithError("usage", `${place} of ${name} contains a NUL or half a character`);
   const data = name === "project/build.requested" ? requestData(given, options) : await buildData(name, given, options);
   const checked = schemaForEvent(name)!.safeParse(data);
   if (!checked.success) throw new WavesmithError("usage", `the data of ${name} is wrong: ${told(checked.error)}`);
@@ -68,7 +68,7 @@ async function complete(event: Incoming, options: IncomingOptions): Promise<Sent
 }
 
 function refusedName(name: string): WavesmithError {
-  const known = schemaForEvent(name) === undefined ? "there is no such event" : "it is sent by Wavesmith alone";
+  const known = schemaForEvent(name) === undefined ? "there is no such event" : "only Wavesmith sends it";
   return new WavesmithError("unsupported", `the event ${name} is refused: ${known}`, {
     remedy: `send one of ${fromOutside.join(", ")}`,
   });

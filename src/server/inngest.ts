@@ -59,7 +59,7 @@ export function connectInngest(options: InngestOptions): InngestConnection {
       try {
         await client.send(events.map(({ name, id, data }) => ({ name, id, data })));
       } catch (error) {
-        throw away(options, "did not take an event", error);
+        throw away(options, "did not accept an event", error);
       }
     },
     endpoint: (functions, origin) => endpointOf(options, client, functions, origin),
@@ -79,7 +79,7 @@ function endpointOf(
     async handle(request) {
       const response = await handler(request);
       if (response.status === 401) {
-        options.warn("a call of /api/inngest was refused: it is not signed with INNGEST_SIGNING_KEY");
+        options.warn("refused a call of /api/inngest that is not signed with INNGEST_SIGNING_KEY");
       }
       return response;
     },
@@ -88,7 +88,7 @@ function endpointOf(
       const response = await handler(request);
       if (response.ok) return;
       const { message } = (await response.json()) as { message?: string };
-      throw away(options, "could not be told of our functions", message ?? `status ${response.status}`);
+      throw away(options, "did not register our functions", message ?? `status ${response.status}`);
     },
     registered: () => registeredAt(options, url),
     checkEventKey: () => checkEventKey(options),
@@ -109,7 +109,7 @@ async function registeredAt(options: InngestOptions, own: URL): Promise<Register
   const place = new URL(isDev ? "/dev" : `/v1/apps/${appName}/functions`, baseUrl ?? "https://api.inngest.com");
   const headers = isDev || signingKey === null ? {} : { authorization: `Bearer ${hashedKey(signingKey)}` };
   const response = await fetch(place, { headers, signal: AbortSignal.timeout(answerMs) }).catch((error: unknown) => {
-    throw away(options, "does not answer any more", error);
+    throw away(options, "no longer answers", error);
   });
   const body: unknown = response.ok ? await response.json().catch(() => null) : null; // no JSON: unknown
   const dev = devSchema.safeParse(body).data?.functions;
@@ -136,7 +136,7 @@ async function checkEventKey(options: InngestOptions): Promise<void> {
   const headers = { "content-type": "application/json" };
   const request = { method: "POST", headers, body: "[]", signal: AbortSignal.timeout(answerMs) };
   const response = await fetch(place, request).catch((error: unknown) => {
-    throw away(options, "does not answer any more", error);
+    throw away(options, "no longer answers", error);
   });
   if (response.status === 401 || response.status === 403)
     throw away(options, "refuses INNGEST_EVENT_KEY", `status ${response.status}`);

@@ -33,7 +33,7 @@ const peerMs = 2_000;
  */
 export function keepRegistered(endpoint: InngestEndpoint, options: RegistrationOptions): Registration {
   const { warn, everyMs = 3_000 } = options;
-  let trouble: string | null = "Inngest has not been told of the functions yet";
+  let trouble: string | null = "Inngest has not registered the functions yet";
   let warned = "";
   let reported = "";
   let turn = 0;
@@ -53,7 +53,7 @@ export function keepRegistered(endpoint: InngestEndpoint, options: RegistrationO
     while (!stopped) {
       await look().catch((error: unknown) => {
         trouble = describe(error);
-        if (trouble !== warned && !stopped) warn(`${trouble}; trying again every ${everyMs / 1000} seconds`);
+        if (trouble !== warned && !stopped) warn(`${trouble}; retrying every ${everyMs / 1000} seconds`);
         warned = trouble;
       });
       await new Promise<void>((resolve) => {

@@ -31,9 +31,9 @@ async function readKey(path: string): Promise<string | null> {
     throw error;
   });
   if (found === null) return null;
-  const remedy = `remove ${path}: the next start makes another key`;
+  const remedy = `remove ${path}: the next start creates another`;
   if ((found.mode & 0o077) !== 0)
-    throw new WavesmithError("environment", `others than its owner can read the server's key, ${path}`, { remedy });
+    throw new WavesmithError("environment", `other users can read the server's key, ${path}`, { remedy });
   const key = (await readFile(path, "utf8")).trim();
   if (/^[\w-]{32,}$/.test(key)) return key;
   throw new WavesmithError("environment", `there is no key in ${path}`, { remedy });

@@ -120,12 +120,7 @@ function createRoutes(options: ServerOptions, state: ServerState): Hono {
 
   routes.post("/e/:key", limit(maxEventsBytes), async ({ req, json }) => {
     if (!sameKey(req.param("key"), key)) {
-      return problem(
-        401,
-        "unauthorized",
-        "the event key is not that of this server",
-        "`wavesmith serve` says where it is",
-      );
+      return problem(401, "unauthorized", "the event key is wrong", "`wavesmith serve` prints where the key is");
     }
     const events = await readIncoming(parseJson(await req.text()), { ports: app.ports });
     const taken = await app.send(...events);
@@ -152,7 +147,7 @@ function parseJson(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch (error) {
-    throw new WavesmithError("usage", `the body is no JSON: ${messageOf(error)}`);
+    throw new WavesmithError("usage", `the body is not JSON: ${messageOf(error)}`);
   }
 }
 
@@ -165,7 +160,7 @@ function listen(routes: Hono, { host, port, warn }: ServerOptions): Promise<Serv
     }) as Server;
     const refused = (error: Error): void => {
       reject(
-        new WavesmithError("environment", `port ${port} of ${host} cannot be listened on: ${error.message}`, {
+        new WavesmithError("environment", `port ${port} of ${host} is not available: ${error.message}`, {
           remedy: "choose another with --port, or --port 0 for any",
           cause: error,
         }),

@@ -58,7 +58,7 @@ describe("the command, with a brief", { timeout: 600_000 }, () => {
   it("shows the plan it had made, ends with 5, and goes on with it once it was edited", async () => {
     const shown = await place.run("build", "--brief", "a note that says so");
     expect([shown.code, shown.text]).toEqual([5, expect.stringContaining("note: 1 task of 1 role in 1 wave")]);
-    const [, file] = /to read and to edit: (\S+)/.exec(shown.text)!;
+    const [, file] = /to read and edit: (\S+)/.exec(shown.text)!;
     const id = /bld_\w+/.exec(shown.text)![0];
     expect(shown.text).toContain(`resume ${id} --data`);
     writeFileSync(file!, readFileSync(file!, "utf8").replace("title: The note", "title: The edited note"));
@@ -104,7 +104,7 @@ describe("the command, with a brief", { timeout: 600_000 }, () => {
     const asked = JSON.stringify(providers.requests.map(({ body }) => body.messages));
     expect(asked).toContain("In my own words: ````data brief\\na note".replace("````", "```"));
     // The plan it made is whole: an edited one may say it again.
-    const [, made] = /to read and to edit: (\S+)/.exec(text)!;
+    const [, made] = /to read and edit: (\S+)/.exec(text)!;
     expect((await place.run("plan", made!)).code).toBe(0);
     writeFileSync(file, "In my own words: {{brief}}\n");
     const refused = await place.run(...words);

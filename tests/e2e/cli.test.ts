@@ -166,7 +166,7 @@ describe("wavesmith, as a user types it", { timeout: limitMs }, () => {
     await build.ended;
     const id = buildIdIn(build.stdout());
     expect((await run("status", id)).stdout).toContain(
-      `interrupted: no process drives it. Go on: wavesmith resume ${id}`,
+      `interrupted: no process drives it. To continue: wavesmith resume ${id}`,
     );
     const resumed = await run("resume", id);
     expect(resumed).toMatchObject({ code: 0 });

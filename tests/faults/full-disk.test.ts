@@ -135,7 +135,7 @@ describe.runIf(mayMount())(
       const file = plan([{ id: "fill", run: "dd if=/dev/urandom of=big.bin bs=1M count=400", retries: 0 }]);
       const build = start("build", file, "--no-wait");
       expect([await build.code, build.text()]).toEqual([1, expect.stringMatching(/fill: failed .*the disk is full/)]);
-      expect(build.text()).not.toMatch(/lost|Failed query|fault of Wavesmith/);
+      expect(build.text()).not.toMatch(/lost|Failed query|bug in Wavesmith/);
       expect(await freeMiB()).toBeGreaterThan(sizeMiB / 3);
       await expect.poll(() => processes(), { timeout: 10_000 }).toEqual([]);
     });
@@ -160,7 +160,7 @@ describe.runIf(mayMount())(
       expect(await build.code).toBe(4);
       expect(Date.now() - asked).toBeLessThan(15_000);
       expect(build.text()).toMatch(/is full .*the build is interrupted/);
-      expect(build.text()).not.toMatch(/Failed query|fault of Wavesmith/);
+      expect(build.text()).not.toMatch(/Failed query|bug in Wavesmith/);
       // Postgres may take a moment longer than the program.
       expect(processes("bwrap")).toEqual([]);
       stopFilling();
@@ -187,7 +187,7 @@ describe.runIf(mayMount())(
       await expect.poll(() => processesSaying(token), { timeout: 20_000 }).toEqual([]);
       first.child.kill("SIGTERM");
       expect([await first.code, first.text()]).toEqual([0, expect.stringContaining("stopping")]);
-      expect(first.text()).not.toMatch(/Failed query|fault of Wavesmith/);
+      expect(first.text()).not.toMatch(/Failed query|bug in Wavesmith/);
       expect(processes("bwrap")).toEqual([]);
       stopFilling();
       const list = start("builds", "--json");

@@ -35,7 +35,7 @@ async function onServer(settings: Record<string, string> = {}): Promise<Database
 /** Of each task one attempt, and the tree of all of them. */
 async function isWhole(text: string): Promise<void> {
   expect(text).toContain(`${count} of ${count} tasks completed`);
-  expect(text).not.toContain("fault of Wavesmith's own");
+  expect(text).not.toContain("bug in Wavesmith");
   const id = /bld_\w+/.exec(text)![0];
   const status = await place.run("status", id, "--json");
   const { status: outcome, tasks: seen } = JSON.parse(status.text);
@@ -86,7 +86,7 @@ describe("a build whose database goes away", () => {
     const text = build.text();
     expect(text).toMatch(/Postgres at 127\.0\.0\.1:\d+\/\w+ has been away for \d+ s/);
     expect(text).toMatch(/remedy: .*wavesmith resume/);
-    expect(text).not.toContain("fault of Wavesmith's own");
+    expect(text).not.toContain("bug in Wavesmith");
     await server.mend();
     const { code, text: rest } = await place.run("resume", /bld_\w+/.exec(text)![0]);
     expect(code, rest).toBe(0);

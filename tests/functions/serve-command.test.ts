@@ -176,7 +176,7 @@ describe("wavesmith serve", () => {
     await until(async () => (await store.attempts.find({ buildId }))?.status === "running", "the task to run");
     first.process.kill("SIGINT");
     expect(await first.ended).toBe(0);
-    expect(first.notes.join("\n")).toMatch(/1 sandbox goes on with its jobs; the next serve/);
+    expect(first.notes.join("\n")).toMatch(/1 sandbox keeps running its jobs; the next serve/);
     expect(await store.jobs.list({ status: "running", leaseOwner: null }), "its leases are released").toHaveLength(1);
     const second = await serve();
     await release(buildId);

@@ -101,7 +101,7 @@ describe("serve with the embedded engine", () => {
   it("refuses by name what may not come from outside, and sends nothing of such a list", async () => {
     const wanted = { name: "project/build.requested", id: "kept-back", data: { plan } };
     const cases: [unknown, number, RegExp][] = [
-      [[wanted, { name: "agent/wave.start", data: {} }], 400, /agent\/wave\.start is refused: it is sent by Wavesmith/],
+      [[wanted, { name: "agent/wave.start", data: {} }], 400, /agent\/wave\.start is refused: only Wavesmith sends it/],
       [{ name: "agent/wave.begin", data: {} }, 400, /there is no such event/],
       [{ name: "inngest/function.failed", data: {} }, 400, /is refused/],
       [{ name: "project/build.requested", data: {} }, 400, /neither a plan nor a brief/],
@@ -150,14 +150,14 @@ describe("serve with the embedded engine", () => {
   it("answers a text that cannot be stored, an unknown key and an id of our own with 400 and what is wrong", async () => {
     const request = (said: object, id?: string) => ({ name: "project/build.requested", id, data: { plan, ...said } });
     const cases: [object, RegExp][] = [
-      [request({}, "a\0b"), /id: has control characters/],
+      [request({}, "a\0b"), /id: contains control characters/],
       [request({ requestedBy: "a\0b" }), /data\.requestedBy of project\/build\.requested has a NUL/],
       [
         request({ plan: { ...plan, tasks: [{ id: "a", run: "\ud800" }] } }),
         /data\.plan\.tasks\.0\.run .* half a character/,
       ],
       [request({ porject: "x", nonsense: 1 }), /unknown keys: "porject", did you mean project\?; "nonsense"/],
-      [request({}, "agent/wave.start:wave_x:1"), /begins like the ids that Wavesmith gives/],
+      [request({}, "agent/wave.start:wave_x:1"), /begins like Wavesmith's own ids/],
       [request({}, "again:1:other"), /begins like the ids/],
       [{ name: "project/wave.approved", data: { buildId: "bld_x", wave: 1 } }, /"wave"/],
     ];
@@ -319,7 +319,7 @@ describe("serve with an Inngest server", () => {
     await expect.poll(() => warnings.length, { timeout: 20_000 }).toBe(1);
     expect(warnings[0]).toMatch(new RegExp(`Inngest at ${url} does not answer.*npx inngest-cli dev`));
     expect(await readiness()).toBe(503);
-    await expect(fixture.request({ tasks: [] })).rejects.toThrow(/did not take an event/);
+    await expect(fixture.request({ tasks: [] })).rejects.toThrow(/did not accept an event/);
   });
 
   it("registers again when the server calls a process that is gone, and leaves the calls to one that lives", async () => {

@@ -20,7 +20,7 @@ describe("steering a build", () => {
     { id: "b", dependsOn: ["a"], run: "echo b > b" },
   ];
 
-  it("waits for a person after the gates of every wave, and main moves only once it is approved", async () => {
+  it("waits for approval after the gates of every wave, and main moves only once it is approved", async () => {
     const waiting = await fixture.build({ approval: "wave", tasks: two });
     expect(waiting.status).toBe("waiting");
     expect((await fixture.git("ls-tree", "main")).trim()).toBe("");

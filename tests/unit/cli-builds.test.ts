@@ -63,7 +63,7 @@ describe("the list of builds", () => {
     const { stdout, stderr } = await builds("--project", "many");
     const ids = stdout.match(/bld_\w+/g)!;
     expect([ids.length, ids[0], ids.at(-1)]).toEqual([50, "bld_many51", "bld_many2"]);
-    expect(stderr).toMatch(/the latest 50; of older ones ask by their id: wavesmith status BUILD/);
+    expect(stderr).toMatch(/the latest 50; for an older one, give its id: wavesmith status BUILD/);
     expect(JSON.parse((await builds("--project", "many", "--json")).stdout)).toMatchObject({ more: true });
   });
 
@@ -76,9 +76,7 @@ describe("the list of builds", () => {
     expect(latest).toMatch(/12\.0k tokens, 0\.42 USD$/);
     expect(before).toMatch(/500 tokens, price unknown$/);
     expect(none).not.toMatch(/token/);
-    expect(stderr).toContain(
-      "all builds together spent on models: 12.5k tokens, 0.42 USD and 2 calls of unknown price",
-    );
+    expect(stderr).toContain("total spent on models: 12.5k tokens, 0.42 USD and 2 calls of unknown price");
     const { builds: listed, spent } = JSON.parse((await builds("--project", "few", "--json")).stdout);
     expect(listed.slice(0, 3).map((one: { spent: object }) => one.spent)).toEqual([
       { tokens: 12_000, usd: 0.42, knownUsd: 0.42, unpricedCalls: 0 },

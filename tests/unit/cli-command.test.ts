@@ -43,7 +43,7 @@ describe("the command line", () => {
     [["build", "--source", "."], /--source goes with --brief alone/],
     [["build", "x.yaml", "--budget", "usd=5"], /--budget goes with --brief alone/],
     [["build", "x.yaml", "--planner-prompt", "p.md"], /--planner-prompt goes with --brief alone/],
-    [["builds", "--server", "http://x"], /--server comes in a later version/],
+    [["builds", "--server", "http://x"], /--server is not available yet/],
     [["builds", "--sandbox", "moon"], /there is no sandbox driver moon/],
     [["builds", "--engine", "steam"], /steam/],
     [["logs"], /missing required argument/],
@@ -216,9 +216,9 @@ describe("Ctrl-C", () => {
     signals.send("SIGHUP");
     expect(interrupts.cause).toBe("SIGHUP: its terminal was closed");
     const other = watchInterrupts(source(), () => 0);
-    other.raise("a pipe that nobody reads any more");
+    other.raise("a closed pipe");
     other.raise();
-    expect(other.cause).toBe("a pipe that nobody reads any more");
+    expect(other.cause).toBe("a closed pipe");
   });
 
   it("counts two presses 300 ms apart", () => {
@@ -304,7 +304,7 @@ describe("a build as JSON", () => {
   it("tells a task that conflicted from one that its wave never started", () => {
     const options = { interrupted: false, repository: "/r", hints: createHints({ environment: {} }), now: moment(9) };
     const lines = statusLines(done, options).map((line) => line.text);
-    expect(lines).toContain("  api (backend): conflicted, done again in a later wave");
+    expect(lines).toContain("  api (backend): conflicted, runs again in a later wave");
     const stopped = view({
       build: { status: "failed", endedAt: moment(30) },
       tasks: {
@@ -318,7 +318,7 @@ describe("a build as JSON", () => {
     );
   });
 
-  it("says of a build that was rolled back, and of a wave that waits for a person, what to type next", () => {
+  it("says of a build that was rolled back, and of a wave that is waiting for approval, what to type next", () => {
     const options = { interrupted: false, repository: "/r", hints: createHints({ environment: {} }), now: moment(9) };
     const texts = (given: BuildView): string[] => statusLines(given, options).map((line) => line.text);
     const back = view({
@@ -327,10 +327,10 @@ describe("a build as JSON", () => {
         wave({ status: "cancelled", reason: "rolled back to wave 0", attempts: [attempt({})], taskKeys: ["db"] }),
       ],
     });
-    expect(texts(back)).toEqual(expect.arrayContaining(["  waits to be resumed", "next: wavesmith resume bld_1"]));
-    expect(texts(back)).toContain("  db (database): taken back with its wave");
+    expect(texts(back)).toEqual(expect.arrayContaining(["  waiting to be resumed", "next: wavesmith resume bld_1"]));
+    expect(texts(back)).toContain("  db (database): rolled back with its wave");
     const asked = view({ build: { status: "waiting" }, waves: [wave({ status: "waiting" })] });
-    expect(texts(asked)).toContain("  wave 1 waits for a person");
+    expect(texts(asked)).toContain("  wave 1 is waiting for approval");
     expect(texts(asked).at(-1)).toContain("next: wavesmith approve bld_1, or wavesmith reject bld_1");
   });
 
@@ -352,7 +352,7 @@ describe("a build as JSON", () => {
   it("says in its status whether it was interrupted and what to type then", () => {
     const options = { interrupted: true, repository: "/r", hints: createHints({ environment: {} }), now: moment(9) };
     const lines = statusLines(view(), options).map((line) => line.text);
-    expect(lines).toContain("  interrupted: no process drives it. Go on: wavesmith resume bld_1");
+    expect(lines).toContain("  interrupted: no process drives it. To continue: wavesmith resume bld_1");
     expect(statusJson(view(), options)).toMatchObject({ interrupted: true, status: "running", buildId: "bld_1" });
   });
 });

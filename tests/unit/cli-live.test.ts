@@ -34,7 +34,7 @@ describe("the live view", () => {
   it("shows waves and tasks, elapsed times, and what each task waits for", () => {
     expect(rows(inWave2)).toEqual([
       "",
-      "⠋ shop  bld_1  1/4 tasks  0:20  wave 2: tasks at work",
+      "⠋ shop  bld_1  1/4 tasks  0:20  wave 2: running tasks",
       "  ✓ wave 1  db  5.0s",
       "  ⠋ wave 2",
       "      ⠋ api  backend         0:07  attempt 2",

@@ -18,9 +18,9 @@ describe("telling what happened to a build", () => {
   it("tells once that its sandbox takes no further jobs, whatever its numbers do, and once that it does again", () => {
     const reason = (takes: number) => `its volume takes ${takes} MiB of at most 10 MiB`;
     const above = view({ sandboxTrouble: reason(11) });
-    expect(text(view(), above)).toEqual([`no further job is started in its sandbox: ${reason(11)}`]);
+    expect(text(view(), above)).toEqual([`its sandbox starts no further jobs: ${reason(11)}`]);
     expect(text(above, view({ sandboxTrouble: reason(12) }))).toEqual([]);
-    expect(text(above, view())).toEqual(["its sandbox takes jobs again"]);
+    expect(text(above, view())).toEqual(["its sandbox accepts jobs again"]);
   });
 
   it("tells everything in order when a whole wave went by between two looks", () => {
@@ -51,7 +51,7 @@ describe("telling what happened to a build", () => {
       waves: [wave({ attempts: [attempt({ status: "running", outcome: null })] })],
     });
     expect(text(before, view({ tasks: again, waves: [wave({ attempts: [failed] })] }))).toEqual([
-      "  db: failed after 2.0s (database): run exited with 3; it is tried again (retry 1 of 1)",
+      "  db: failed after 2.0s (database): run exited with 3; trying again (retry 1 of 1)",
     ]);
     const over = { db: { status: "failed", waveNumber: 1, attempts: 1 } } as const;
     expect(text(before, view({ tasks: over, waves: [wave({ attempts: [failed] })] }))).toEqual([
@@ -64,7 +64,7 @@ describe("telling what happened to a build", () => {
     const before = view({ tasks: running, waves: [wave({})] });
     const after = view({ tasks: { db: { status: "pending", waveNumber: 1, conflicts } }, waves: [wave({})] });
     expect(text(before, after)).toEqual([
-      "  db: conflicts with another task of wave 1 in same.txt; it is done again on the joined work",
+      "  db: conflicts with another task of wave 1 in same.txt; it runs again on the joined work",
     ]);
   });
 
@@ -138,7 +138,7 @@ describe("the last lines of a build", () => {
     const again = wave({ status: "passed", epoch: 1, endedAt: moment(52), attempts: [attempt({})], gates });
     expect(text(null, view({ waves: [again] })).at(-1)).toBe("wave 1: passed after 7.0s");
     const done = view({ build: { status: "completed", epoch: 1, endedAt: moment(52) }, waves: [again] });
-    expect(words(done).join("\n")).toContain("52s since it was first started");
+    expect(words(done).join("\n")).toContain("52s since its first start");
   });
 
   it.each([

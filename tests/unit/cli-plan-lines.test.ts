@@ -31,14 +31,14 @@ const options = {
 };
 const texts = (lines: readonly { text: string }[]): string => lines.map(({ text }) => text).join("\n");
 
-describe("a made plan that waits for a person", () => {
+describe("a made plan that is waiting for approval", () => {
   it("is shown whole at the end of the command, with what can be said of it", () => {
     const told = texts(summary(waiting, options));
     expect(told).toContain("shop: 4 tasks of 4 roles in 3 waves");
     expect(told).toMatch(/wave 2 {2}db\b/);
     expect(told).not.toMatch(/needs plan/);
     expect(told).toContain("critical path (3 tasks): db → api → docs");
-    expect(told).toContain(`the whole plan, to read and to edit: ${file}`);
+    expect(told).toContain(`the whole plan, to read and edit: ${file}`);
     expect(told).toContain("wavesmith approve bld_1, then wavesmith resume bld_1");
     expect(told).toContain(`wavesmith resume bld_1 --plan ${file}`);
     expect(told).toContain('wavesmith reject bld_1 --reason "…", then wavesmith retry bld_1');
@@ -49,7 +49,7 @@ describe("a made plan that waits for a person", () => {
   it("is what status shows, with the brief", () => {
     const told = texts(statusLines(waiting, options));
     expect(told).toContain("  brief: a shop that sells");
-    expect(told).toContain("its plan waits for a person");
+    expect(told).toContain("its plan is waiting for approval");
     expect(told).toContain(file);
     expect(statusJson(waiting, options)).toMatchObject({ brief: brief.text, planFile: file });
     expect(buildFinished(waiting, "/r", file)).toMatchObject({ status: "waiting", planFile: file });
@@ -63,7 +63,7 @@ describe("a made plan that waits for a person", () => {
     const given = view({ build: { status: "waiting" }, waves: later.waves });
     for (const other of [later, given]) {
       expect(texts(summary(other, options))).not.toContain(file);
-      expect(texts(statusLines(other, options))).toContain("wave 1 waits for a person");
+      expect(texts(statusLines(other, options))).toContain("wave 1 is waiting for approval");
     }
   });
 
@@ -86,7 +86,7 @@ describe("a made plan that waits for a person", () => {
     const tasks = [{ ...planning, status: "failed" as const }];
     const told = texts(summary({ ...over, tasks }, { ...options, planFile: null }));
     expect(told).toContain("task plan failed: its plan has 2 faults:\n  tasks[0].id: wrong\n  secrets: not yours\n");
-    expect(told).toContain("or, with a plan of your own: wavesmith resume bld_1 --plan FILE");
+    expect(told).toContain("or, with your own plan: wavesmith resume bld_1 --plan FILE");
   });
 
   it("has a brief that is cut to a line", () => {

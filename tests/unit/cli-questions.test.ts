@@ -49,7 +49,7 @@ describe("what agents ask a person", () => {
     expect(told([asked(7)], [asked(7)])).toEqual([]);
     expect(told([asked(7)], [asked(7, answered)])).toEqual(["  question 7: allowed by ada"]);
     expect(told([asked(7)], [asked(7, { closedAt: moment(15) })])).toEqual([
-      "  question 7: denied, for nobody answered",
+      "  question 7: denied because nobody answered",
     ]);
     expect(told(null, [asked(7, answered)])).toEqual([question, "  question 7: allowed by ada"]);
   });

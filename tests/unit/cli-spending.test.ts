@@ -99,7 +99,7 @@ describe("what models took", () => {
     const failed = { ...given.build, status: "failed" as const, endedAt: moment(30) };
     const over = wave({ status: "failed", endedAt: moment(9), attempts: [attempt({ outcome: "over-budget" })] });
     const told = (waves: NonNullable<typeof given.waves>) => summary(view({ ...given, build: failed, waves }), options);
-    const way = expect.stringMatching(/with more in the plan's limits\.budget: .*resume \S+ --plan EDITED/);
+    const way = expect.stringMatching(/after raising limits\.budget in the plan: .*resume \S+ --plan EDITED/);
     expect(told([over]).map(({ text }) => text)).toContainEqual(way);
     expect(told([{ ...over, attempts: [attempt({ outcome: "failed" })] }]).map(({ text }) => text)).not.toContainEqual(
       way,

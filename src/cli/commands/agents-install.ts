@@ -53,8 +53,8 @@ function tell({ out, json, hints }: Context, made: Installation, how: { tookMs: 
   out.line(`${state}: ${made.name} ${made.version}, ${bytes(made.sizeBytes)}, in ${made.folder}`);
   out.line(
     how.driver === "docker"
-      ? "  sandboxes have it from their next start on; one that is idle is replaced when it is next used, its volume kept"
-      : "  sandboxes have it at once; those of Docker from their next start on",
+      ? "  sandboxes see it from their next start; an idle one is replaced at its next use and keeps its volume"
+      : "  sandboxes see it at once, Docker's from their next start",
   );
   out.line(`  try it: ${hints.command("agents")}`);
 }

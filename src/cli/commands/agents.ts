@@ -31,7 +31,7 @@ export async function agents(context: Context): Promise<number> {
     greetings = await greetAgents(config, known);
   } catch (error) {
     const remedy = error instanceof WavesmithError ? error.remedy : null;
-    untried = { what: messageOf(error), remedy: remedy ?? "see what `wavesmith doctor` says" };
+    untried = { what: messageOf(error), remedy: remedy ?? "run `wavesmith doctor`" };
   }
   const signedIn = signIns(config);
   const reports = known.map((agent, at) => reportOf(agent, greetings?.[at] ?? null, signedIn));
@@ -55,7 +55,7 @@ export function reportOf(
   const lacks: Lack[] = [];
   if (greeting?.answers === false) {
     const isAbsent = greeting.program === null;
-    const remedy = isAbsent ? `wavesmith agents install ${agent.name}` : "see what it says when you start it yourself";
+    const remedy = isAbsent ? `wavesmith agents install ${agent.name}` : "start it yourself to see its error";
     lacks.push({ what: greeting.problem, remedy });
   }
   if (signedInWith.length === 0) {
@@ -87,10 +87,10 @@ function rolesOf({ briefAgent }: Config): Role[] {
       ? "the plan's `default`"
       : `the plan's \`default\`; ${agentText(briefAgent)} in a build from a brief`;
   const without: Readonly<Record<string, string>> = {
-    default: "whatever the plan declares: it stands for every role that has nothing of its own",
-    critic: "static checks alone, unless the plan declares it",
+    default: "the plan's `default`: used for every role without a runtime",
+    critic: "static checks only, unless the plan configures it",
     planner: briefAgent === null ? "nothing: set WAVESMITH_MODEL or WAVESMITH_AGENT" : agentText(briefAgent),
-    fixer: "the plan's `default`; without one nothing is fixed",
+    fixer: "the plan's `default`; without it nothing is fixed",
   };
   return builtInRoles.map((role) => ({ role, runtime: without[role] ?? asked }));
 }
@@ -122,8 +122,8 @@ function tell(context: Context, config: Config, { reports, untried }: Told): voi
     for (const { what, remedy } of report.lacks)
       out.line(`    lacks: ${oneLine(harmless(what))}; remedy: ${hints.rewrite(remedy)}`);
   }
-  out.line("Any other agent: `runtime: acp` for one of the Agent Client Protocol, `runtime: command` for any program.");
-  out.line("Roles, where a plan says nothing of them:");
+  out.line("Any other agent: `runtime: acp` for the Agent Client Protocol, `runtime: command` for any program.");
+  out.line("Roles that a plan does not configure:");
   for (const { role, runtime } of rolesOf(config)) out.line(`  ${role.padEnd(15)} ${runtime}`);
 }
 

@@ -116,7 +116,7 @@ async function run(given: Run): Promise<number> {
   interrupts.on((count) => {
     if (requested) return;
     if (count > 1) process.exit(exit.cancelled);
-    presenter.lines([{ tone: "warn", text: "ending, before anything was started (Ctrl-C again leaves at once)" }]);
+    presenter.lines([{ tone: "warn", text: "stopping before anything was started (Ctrl-C again quits at once)" }]);
   });
   // Trying the driver and opening the app both take a moment and are independent.
   const trial = usableDriver(given);
@@ -141,7 +141,7 @@ async function usableDriver({ context, presenter, options }: Run): Promise<strin
   const isElsewhere = problems.some(({ lacks }) => lacks === "disk");
   if (options.demo !== true || name === "local-unsafe" || isElsewhere) throw lackingDriver(name, problems);
   for (const { what, remedy } of problems) presenter.warn(`${what} (${remedy})`);
-  presenter.warn("THE DEMO RUNS WITHOUT ISOLATION (local-unsafe): its agents are ordinary processes of this machine");
+  presenter.warn("THE DEMO RUNS WITHOUT ISOLATION (local-unsafe): its agents are ordinary processes on this machine");
   const unsafe = await (await driverForTrial(config, "local-unsafe")).check();
   if (unsafe.length > 0) throw lackingDriver("local-unsafe", unsafe);
   return "local-unsafe";
@@ -191,7 +191,7 @@ function projectName(context: Context, plan: Plan, options: BuildOptions): strin
   const { project } = context.options;
   if (project?.includes("/")) {
     throw new WavesmithError("usage", `--project ${project} has a slash in it`, {
-      remedy: "name the project without it",
+      remedy: "remove the slash from the name",
     });
   }
   const name = project ?? plan.name;

@@ -38,7 +38,7 @@ export function builds(context: Context): Promise<number> {
   return withStore(context, "builds", {
     unused: (config) => {
       if (json) out.json({ builds: [] });
-      else out.line(`no builds yet in ${config.dataDir}; begin with: ${hints.command("build PLAN")}`);
+      else out.line(`no builds yet in ${config.dataDir}; start with: ${hints.command("build PLAN")}`);
       return exit.ok;
     },
     read: async ({ store, config }) => {
@@ -78,7 +78,7 @@ export function builds(context: Context): Promise<number> {
       const lines = rows.map(({ id, projectId, status, plan, brief, headSha, createdAt, startedAt, endedAt }) => [
         id,
         projects.get(projectId) ?? "",
-        waits.has(id) ? `${status}, waiting for room` : status,
+        waits.has(id) ? `${status}, waiting for a slot` : status,
         count(plan.tasks.length, "task"),
         startedAt === null || endedAt === null ? "" : duration(endedAt.getTime() - startedAt.getTime()),
         ago(createdAt, now),
@@ -88,10 +88,9 @@ export function builds(context: Context): Promise<number> {
       ]);
       if (lines.length === 0) out.line(`no builds in ${config.dataDir}`);
       for (const line of table(lines)) out.line(line);
-      for (const [id, reason] of waits) out.note(`${id} waits for room for its sandbox: ${reason}; ${roomRemedy}`);
-      if (all.tokens > 0) out.note(`all builds together spent on models: ${sumText(all)}`);
-      if (more)
-        out.note(`these are the latest ${most}; of older ones ask by their id: ${hints.command("status BUILD")}`);
+      for (const [id, reason] of waits) out.note(`${id} waits for a free sandbox slot: ${reason}; ${roomRemedy}`);
+      if (all.tokens > 0) out.note(`total spent on models: ${sumText(all)}`);
+      if (more) out.note(`showing the latest ${most}; for an older one, give its id: ${hints.command("status BUILD")}`);
       return exit.ok;
     },
   });

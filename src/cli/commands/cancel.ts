@@ -31,7 +31,7 @@ async function end(context: Context, session: Session, presenter: Presenter, nam
     else context.out.line(`build ${buildId} is ${status} already`);
     return exit.ok;
   }
-  if (status === "cancelling") presenter.phase("ending the agents and keeping their work");
+  if (status === "cancelling") presenter.phase("stopping the agents and keeping their work");
   const view = await untilCancelled(session, presenter, { buildId, projectId });
   presenter.close();
   if (context.json) context.out.json({ buildId, status: view.build.status });

@@ -23,7 +23,7 @@ const maxBytes = 64 * 1024 * 1024;
 export function diff(context: Context, name: string, options: DiffOptions): Promise<number> {
   if (options.task !== undefined && options.wave !== undefined) {
     throw new WavesmithError("usage", "diff takes --task or --wave, not both", {
-      remedy: "leave one of them out",
+      remedy: "drop one of them",
     });
   }
   return withStore(context, "diff", {
@@ -34,7 +34,7 @@ export function diff(context: Context, name: string, options: DiffOptions): Prom
     },
     read: async ({ config, store }) => {
       const buildId = await findBuild(store, context, name);
-      const remedy = `see what there is: ${context.hints.command(`status ${buildId}`)}`;
+      const remedy = `see what exists: ${context.hints.command(`status ${buildId}`)}`;
       const nothing: Nothing = (message) => new WavesmithError("not-found", message, { remedy });
       const span = await spanOf({ store, buildId, nothing }, options);
       const workspace = await createWorkspaceFor(config);
@@ -76,7 +76,7 @@ async function taskSpan({ store, buildId, nothing }: Looked, projectId: ProjectI
 
 async function waveSpan({ store, buildId, nothing }: Looked, projectId: ProjectId, text: string): Promise<Span> {
   if (!/^\d{1,6}$/.test(text)) {
-    throw new WavesmithError("usage", `--wave ${text} is no number of a wave`, { remedy: "waves are counted from 1" });
+    throw new WavesmithError("usage", `--wave ${text} is not a wave number`, { remedy: "waves are counted from 1" });
   }
   const wave = await store.waves.find({ buildId, number: Number(text) });
   if (wave?.headSha == null) throw nothing(`build ${buildId} has no joined wave ${text}`);

@@ -43,8 +43,8 @@ export async function doctor(context: Context): Promise<number> {
   }
   const ok = isWell(checks);
   if (context.json) context.out.json({ ok, checks });
-  else if (!ok) context.out.line("This machine cannot build yet: see the remedies above.");
-  else context.out.line(`This machine can build. What it has of agents: ${context.hints.command("agents")}`);
+  else if (!ok) context.out.line("This machine cannot build yet; see the remedies above.");
+  else context.out.line(`This machine can build. To see its agents: ${context.hints.command("agents")}`);
   return ok ? exit.ok : exit.environment;
 }
 
@@ -137,7 +137,7 @@ export function driverCheck(name: string, problems: readonly DriverProblem[], gi
 async function leftovers(config: Config): Promise<Check[]> {
   return (await leftoversInDocker(config)).map(({ dataDir, containers, volumes, remedy }) => {
     const counted = [...(containers > 0 ? [count(containers, "container")] : []), count(volumes, "volume")];
-    const detail = `${counted.join(" and ")} of ${oneLine(dataDir)}, a data directory that is gone`;
+    const detail = `${counted.join(" and ")} of ${oneLine(dataDir)}, a deleted data directory`;
     return {
       name: "docker leftovers",
       ok: false,
@@ -158,7 +158,9 @@ async function disk(config: Config): Promise<Check> {
     () => false, // Reported below.
   );
   const ok = writable && free >= leastFreeBytes;
-  const remedy = writable ? `make room, or take another place: --data DIR` : `take a folder of your own: --data DIR`;
+  const remedy = writable
+    ? `free some space, or use another folder: --data DIR`
+    : `use a folder of your own: --data DIR`;
   const detail = writable ? `${bytes(free)} free for ${config.dataDir}` : `${folder} cannot be written`;
   return { name: "disk", ok, detail, remedy: ok ? null : remedy, needed: true };
 }

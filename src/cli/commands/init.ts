@@ -46,7 +46,7 @@ export async function init(context: Context, name: string | undefined): Promise<
     await handle.close();
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
-    const message = code === "EEXIST" ? `${file} is there already` : `${file} cannot be written (${code})`;
+    const message = code === "EEXIST" ? `${file} already exists` : `${file} cannot be written (${code})`;
     throw new WavesmithError("usage", message, { remedy: context.hints.command("init another.yaml"), cause: error });
   }
   if (context.json) context.out.json({ plan: file });

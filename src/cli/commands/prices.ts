@@ -11,8 +11,8 @@ export async function prices(context: Context): Promise<number> {
     context.out.json({ type: "prices", date, source, models: list.prices.length, own: models.pricesFile });
   else {
     context.out.line(`${list.prices.length} models, as of ${date}, from ${source}`);
-    if (models.pricesFile !== null) context.out.line(`  before them, yours: ${models.pricesFile}`);
-    context.out.line(`  newer ones: ${context.hints.command("prices update")}`);
+    if (models.pricesFile !== null) context.out.line(`  your own prices come first: ${models.pricesFile}`);
+    context.out.line(`  to update: ${context.hints.command("prices update")}`);
   }
   return exit.ok;
 }
@@ -24,6 +24,7 @@ export async function updatePrices(context: Context): Promise<number> {
   const file = await keepPrices(dataDir, list);
   const { date, source } = list;
   if (context.json) context.out.json({ type: "prices", date, source, models: list.prices.length, file });
-  else context.out.line(`${list.prices.length} models, as of ${date}, in ${file}; a server that runs needs a restart`);
+  else
+    context.out.line(`${list.prices.length} models, as of ${date}, in ${file}; restart a running server to use them`);
   return exit.ok;
 }

@@ -31,7 +31,7 @@ export async function resume(
 ): Promise<number> {
   const { plan: file, wait } = options;
   if (file === undefined) {
-    return goOn(context, name, { wait, doing: "going on" }, async ({ app }, view) => {
+    return goOn(context, name, { wait, doing: "continuing" }, async ({ app }, view) => {
       if (view.build.status !== "waiting") return !isOver(view);
       const { resumeWaiting } = await import("../../coordinator/build/resume-build.ts");
       return resumeWaiting(app.ports, view.build.id);
@@ -43,7 +43,7 @@ export async function resume(
     tellFaults(context, file, all);
     return exit.usage;
   }
-  return goOn(context, name, { wait, doing: "going on with the edited plan" }, async ({ app }, { build }) => {
+  return goOn(context, name, { wait, doing: "continuing with the edited plan" }, async ({ app }, { build }) => {
     const { editPlan } = await import("../../coordinator/plan/edit-plan.ts");
     const { refuseWithoutModels } = await import("../../coordinator/plan/check-models.ts");
     refuseWithoutModels(app.ports.models, plan);
@@ -59,7 +59,7 @@ function tellEdit(context: Context, { added, again, removed, kept }: PlanEdit): 
   const parts = [...list("new", added), ...list("runs again", again), ...list("kept", kept)];
   context.out.note(`the edited plan: ${parts.join("; ")}`);
   if (removed.length > 0)
-    context.warn(`the edited plan no longer has ${removed.join(", ")}: what they changed stays in the tree`);
+    context.warn(`the edited plan no longer has ${removed.join(", ")}: their changes stay in the tree`);
 }
 
 /**

@@ -9,7 +9,7 @@ import { withSteering } from "../steering.ts";
  */
 export function rollback(context: Context, name: string, wave: string | undefined): Promise<number> {
   if (wave === undefined || !/^\d{1,6}$/.test(wave)) {
-    throw new WavesmithError("usage", "rollback needs the number of a wave", {
+    throw new WavesmithError("usage", "rollback needs a wave number", {
       remedy: context.hints.command(`rollback ${name} --wave 1`),
     });
   }
@@ -23,7 +23,7 @@ export function rollback(context: Context, name: string, wave: string | undefine
       return exit.ok;
     }
     context.out.line(`build ${buildId} is back at wave ${wave}, main at ${headSha}`);
-    context.out.line(`what was there is kept under refs/rescue/${buildId}/`);
+    context.out.line(`the previous commits are kept under refs/rescue/${buildId}/`);
     context.out.line(`next: ${context.hints.command(`resume ${buildId}`)}`);
     return exit.ok;
   });

@@ -109,7 +109,7 @@ async function makePipe(guest: GuestClient, folder: string, pipe: string): Promi
   if (made.exitCode === 0) return;
   throw new WavesmithError(
     "guest-protocol",
-    `no pipe for standard error could be made in the sandbox: ${made.stderr.trim()}`,
+    `cannot create a pipe for standard error in the sandbox: ${made.stderr.trim()}`,
   );
 }
 
@@ -162,9 +162,9 @@ async function copy(guest: GuestClient, key: string, write: (data: Buffer) => Pr
 async function exitCode(context: Context, guest: GuestClient, key: string, isInterrupted: boolean): Promise<number> {
   const state = await guest.findJob(key);
   const [ended] = state?.stages ?? [];
-  if (ended?.truncated === true) context.warn("its output was longer than 1 GiB: its middle is left out");
-  if (ended?.outOfMemory === true) context.warn("it was ended because the sandbox's memory was used up");
-  if (ended?.timedOut === true) context.warn("it was ended after a day");
+  if (ended?.truncated === true) context.warn("its output exceeded 1 GiB: the middle is left out");
+  if (ended?.outOfMemory === true) context.warn("it was killed because the sandbox ran out of memory");
+  if (ended?.timedOut === true) context.warn("it was killed after a day");
   if (isInterrupted) return interrupted;
   if (ended?.exitCode == null && ended?.error != null) context.warn(ended.error);
   return ended?.exitCode ?? exits.failed;

@@ -37,7 +37,7 @@ export async function buildImage(context: Context, options: ImageOptions): Promi
   } catch (error) {
     steps.end();
     if (!abort.signal.aborted) throw error;
-    context.out.note("interrupted: no image was made");
+    context.out.note("interrupted: no image was built");
     return exit.cancelled;
   } finally {
     interrupts.dispose();

@@ -19,7 +19,7 @@ export function snapshot(context: Context, name: string | undefined, options: Sn
   if (options.list === true) return list(context, name);
   if (name === undefined) {
     throw new WavesmithError("usage", "snapshot needs a project", {
-      remedy: `${context.hints.command("sandbox snapshot PROJECT")}; ${context.hints.command("sandbox snapshot --list")} shows those there are`,
+      remedy: `${context.hints.command("sandbox snapshot PROJECT")}; ${context.hints.command("sandbox snapshot --list")} lists the existing ones`,
     });
   }
   const format = formatOf(options.format);
@@ -30,7 +30,7 @@ export function snapshot(context: Context, name: string | undefined, options: Sn
 
 function formatOf(text: string | undefined): SnapshotRow["format"] | undefined {
   if (text === undefined || text === "tar.zst" || text === "tar.gz") return text;
-  throw new WavesmithError("usage", `--format ${text} is no format of snapshots`, { remedy: "tar.zst or tar.gz" });
+  throw new WavesmithError("usage", `--format ${text} is not a snapshot format`, { remedy: "tar.zst or tar.gz" });
 }
 
 async function take(
@@ -50,7 +50,7 @@ async function take(
   else {
     const until = row.expiresAt.toISOString().slice(0, 10);
     context.out.line(`${row.id}: ${bytes(row.sizeBytes!)} in ${duration(Date.now() - begun)}, kept until ${until}`);
-    context.out.line(`  put it back: ${context.hints.command(`sandbox restore ${shellWord(name)} ${row.id}`)}`);
+    context.out.line(`  to restore it: ${context.hints.command(`sandbox restore ${shellWord(name)} ${row.id}`)}`);
   }
   return exits.ok;
 }
@@ -117,7 +117,7 @@ export function restore(context: Context, name: string, snapshotId: string | und
     if (context.json) context.out.json({ restored: described(row, name) });
     else {
       context.out.line(
-        `the volume of ${name} is what it was at ${row.createdAt.toISOString().slice(0, 19)}Z (${row.id})`,
+        `the volume of ${name} is restored to its state of ${row.createdAt.toISOString().slice(0, 19)}Z (${row.id})`,
       );
       context.out.line(
         `  the sandbox is stopped; its next use starts it: ${context.hints.command(`sandbox start ${shellWord(name)}`)}`,

@@ -88,7 +88,7 @@ async function infosOf(app: App, drivers: ReadonlySet<string>, warn: (message: s
     try {
       for (const info of await app.ports.driver(driver).list()) infos.set(`${driver} ${info.projectId}`, info);
     } catch (error) {
-      warn(`what ${driver} sandboxes do now is not known: ${messageOf(error)}`);
+      warn(`the current state of ${driver} sandboxes is unknown: ${messageOf(error)}`);
     }
   }
   return infos;

@@ -31,7 +31,7 @@ export async function serve(context: Context, options: ServeOptions): Promise<nu
       } finally {
         await app.close().catch((error: unknown) => {
           if (!isDiskFull(error)) throw error;
-          context.warn("the disk is full: what this process was at work on is given back when its leases run out");
+          context.warn("the disk is full: this process's work is released when its leases expire");
         });
         await serving.end();
       }
@@ -77,10 +77,9 @@ async function run({ context, config, app, interrupts, host, port }: Run): Promi
     if (made?.isNew === true) tellKey(context, made);
     if (json) out.json(started);
     else for (const line of greeting(config, server.origin, keyFile)) out.line(line);
-    if (server.isOpen)
-      context.warn(`${host} can be reached from other machines; whoever has the keys can start builds`);
+    if (server.isOpen) context.warn(`${host} is reachable from other machines; anyone with the keys can start builds`);
     if (interrupts.count === 0) await interrupts.next();
-    out.note("stopping: finishing what is under way (Ctrl-C again leaves at once)");
+    out.note("stopping: finishing work in progress (Ctrl-C again quits at once)");
   } finally {
     await previews?.stop();
     await server.stop();
@@ -90,7 +89,7 @@ async function run({ context, config, app, interrupts, host, port }: Run): Promi
 /** Shows the key only at the start that created it; later starts name just the file. */
 function tellKey({ out, json }: Context, { key, path }: { key: string; path: string }): void {
   if (json) out.json({ type: "serve.key", key, keyFile: path });
-  else out.line(`made the key that POST /e/KEY asks for: ${key} (kept in ${path}; it is not printed again)`);
+  else out.line(`created the key for POST /e/KEY: ${key} (kept in ${path}; it will not be printed again)`);
 }
 
 function greeting({ engine, dataDir }: Config, origin: string, keyFile: string | null): string[] {
@@ -104,7 +103,7 @@ function greeting({ engine, dataDir }: Config, origin: string, keyFile: string |
     `  start a build   curl -X POST "${origin}/e/${key}" -d '{"name":"project/build.requested","data":{"plan":{…}}}'`,
     ...(engine.kind === "embedded" ? [] : [`  Inngest         ${origin}/api/inngest`]),
     `  health          ${origin}/healthz  ${origin}/readyz`,
-    "Ctrl-C stops it; jobs in sandboxes go on, and the next serve finds them again.",
+    "Ctrl-C stops it; jobs in sandboxes continue, and the next serve picks them up.",
   ];
 }
 
@@ -116,14 +115,16 @@ async function settle(context: Context, app: App, mark: Awaited<ReturnType<typeo
     if ((await stopIdleSandbox(app, mark.store, projectId)) === "at-work") left += 1;
   }
   const unfinished = (await mark.store.unfinishedProjects()).length;
-  if (unfinished > 0) context.out.note(`projects with a build that is not over: ${unfinished}`);
+  if (unfinished > 0) context.out.note(`projects with an unfinished build: ${unfinished}`);
   if (left === 0) return;
-  const these = left === 1 ? "1 sandbox goes on with its jobs" : `${left} sandboxes go on with their jobs`;
-  context.out.note(`${these}; the next serve, or \`wavesmith resume\` of a build, finds them again`);
+  const these = left === 1 ? "1 sandbox keeps running its jobs" : `${left} sandboxes keep running their jobs`;
+  context.out.note(`${these}; the next serve, or \`wavesmith resume\` of a build, picks them up`);
 }
 
 function portOf(text: string): number {
   const port = Number(text);
   if (/^\d+$/.test(text) && port <= 65_535) return port;
-  throw new WavesmithError("usage", `--port ${text} is no port`, { remedy: "a number from 0 (any free one) to 65535" });
+  throw new WavesmithError("usage", `--port ${text} is not a port`, {
+    remedy: "a number from 0 (any free one) to 65535",
+  });
 }

@@ -108,7 +108,7 @@ function taskRow(view: BuildView, wave: WaveView, task: TaskView, width: number,
   const name = [segment("plain", ` ${task.key.padEnd(width)}  `), segment("dim", `${task.agent.padEnd(14)}  `)];
   const indent = segment("plain", "      ");
   if (!inWave || task.status === "pending") {
-    return [indent, segment("warn", "↺"), ...name, segment("warn", "conflicted: done again in a later wave")];
+    return [indent, segment("warn", "↺"), ...name, segment("warn", "conflicted: runs again in a later wave")];
   }
   const attempt = liveAttempt(view, task.key);
   const started = attempt?.startedAt ?? null;

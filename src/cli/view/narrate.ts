@@ -34,16 +34,16 @@ function sandboxLines(before: BuildView | null, after: BuildView): Line[] {
 function troubleLines(before: BuildView | null, { build, sandboxTrouble: what }: BuildView): Line[] {
   const known = before?.sandboxTrouble ?? null;
   if ((what === null) === (known === null) || build.status !== "running") return [];
-  if (what === null) return [{ tone: "plain", text: "its sandbox takes jobs again" }];
-  return [{ tone: "warn", text: `no further job is started in its sandbox: ${oneLine(what)}` }];
+  if (what === null) return [{ tone: "plain", text: "its sandbox accepts jobs again" }];
+  return [{ tone: "warn", text: `its sandbox starts no further jobs: ${oneLine(what)}` }];
 }
 
 /** Reports that a build waits for a sandbox slot, so that it does not seem to hang. */
 function roomLines(before: BuildView | null, { build, waitsForSandbox: why }: BuildView): Line[] {
   const known = before?.waitsForSandbox ?? null;
   if (why === known || build.status !== "running") return [];
-  if (why === null) return [{ tone: "plain", text: "there is room for its sandbox: it goes on" }];
-  return [{ tone: "warn", text: `waiting for room for its sandbox: ${oneLine(why)}; ${roomRemedy}` }];
+  if (why === null) return [{ tone: "plain", text: "its sandbox can start: continuing" }];
+  return [{ tone: "warn", text: `waiting for a free sandbox slot: ${oneLine(why)}; ${roomRemedy}` }];
 }
 
 function waveLines(before: BuildView | null, after: BuildView, known: WaveView | undefined, wave: WaveView): Line[] {
@@ -140,8 +140,8 @@ function whatNext(task: TaskView | undefined, attempt: AttemptView): string {
   if (task === undefined || attempt.outcome === "cancelled" || attempt.outcome === "over-budget") return "";
   const isLatest = task.attempts === attempt.number;
   if (isLatest && !["assigned", "running", "joining", "completed"].includes(task.status)) return "";
-  if (attempt.outcome === "lost") return "; it is done again, no retry spent";
-  return `; it is tried again (retry ${task.retriesUsed} of ${task.definition.retries})`;
+  if (attempt.outcome === "lost") return "; it runs again without using a retry";
+  return `; trying again (retry ${task.retriesUsed} of ${task.definition.retries})`;
 }
 
 function joinLines(before: BuildView | null, after: BuildView, known: WaveView | undefined, wave: WaveView): Told[] {
@@ -156,7 +156,7 @@ function joinLines(before: BuildView | null, after: BuildView, known: WaveView |
   });
   for (const { task, conflict } of conflicts) {
     const paths = conflict.paths.slice(0, 5).map(harmless).join(", ");
-    const text = `  ${task.key}: conflicts with another task of wave ${wave.number} in ${paths}; it is done again on the joined work`;
+    const text = `  ${task.key}: conflicts with another task of wave ${wave.number} in ${paths}; it runs again on the joined work`;
     told.push({ at: settled, tone: "warn", text });
   }
   if (wave.headSha !== null && (known === undefined || known.headSha === null)) {

@@ -78,7 +78,7 @@ export function madePlanLines({ build }: BuildView, wave: WaveView, planFile: st
   const text = [...described, ...planLines(plan, { waves, criticalPath: graph.criticalPath() })];
   return [
     ...text.map((line): Line => ({ tone: "plain", text: harmless(line) })),
-    { tone: "strong", text: `the whole plan, to read and to edit: ${planFile}` },
+    { tone: "strong", text: `the whole plan, to read and edit: ${planFile}` },
   ];
 }
 

@@ -55,7 +55,7 @@ export function questionNews(before: BuildView | null, after: BuildView, command
 
 function endOf({ answer, answeredBy, closedAt }: QuestionView): string | null {
   if (answer !== null) return `${answer === "allow" ? "allowed" : "denied"} by ${answeredBy}`;
-  return closedAt === null ? null : "denied, for nobody answered";
+  return closedAt === null ? null : "denied because nobody answered";
 }
 
 /** Lines of `status`: the questions that wait for an answer. */

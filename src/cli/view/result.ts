@@ -68,7 +68,7 @@ export function elapsedMs({ build }: BuildView, now: Date): number {
 /** The elapsed time in words. For a build that was resumed it includes the pauses, and says so. */
 export function elapsedText(view: BuildView, now: Date): string {
   const elapsed = duration(elapsedMs(view, now));
-  return view.build.epoch === 0 ? elapsed : `${elapsed} since it was first started`;
+  return view.build.epoch === 0 ? elapsed : `${elapsed} since its first start`;
 }
 
 /** How long a wave took. For a reopened wave, only the time in which it was active counts. */

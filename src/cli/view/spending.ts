@@ -65,8 +65,7 @@ export function budgetText(view: BuildView): string {
   const ofTokens = mostTokens === null ? "" : ` of ${tokens(mostTokens)}`;
   const price = mostUsd === null ? priceText(spent) : `${usd(spent.microUsd)} of ${mostUsd.toFixed(2)} USD`;
   const open = spent.openCalls === 0 ? "" : `, ${count(spent.openCalls, "call")} under way`;
-  const waiting =
-    spent.waitingCalls === 0 ? "" : `, ${count(spent.waitingCalls, "call")} waiting for room in the budget`;
+  const waiting = spent.waitingCalls === 0 ? "" : `, ${count(spent.waitingCalls, "call")} waiting for budget`;
   return `${tokens(spent.tokens)}${ofTokens} tokens, ${price}${estimatedText(spent)}${open}${waiting}`;
 }
 

@@ -66,9 +66,9 @@ function stateLines(view: BuildView, { interrupted, hints, now }: StatusOptions)
   if (spent !== "") lines.push({ tone: "plain", text: `  spent on models: ${spent}` });
   if (build.reason !== null) lines.push({ tone: "bad", text: `  ${oneLine(build.reason)}` });
   if (view.sandboxTrouble !== null)
-    lines.push({ tone: "warn", text: `  no further job is started in its sandbox: ${oneLine(view.sandboxTrouble)}` });
+    lines.push({ tone: "warn", text: `  its sandbox starts no further jobs: ${oneLine(view.sandboxTrouble)}` });
   if (interrupted) {
-    const text = `  interrupted: no process drives it. Go on: ${hints.command(`resume ${build.id}`)}`;
+    const text = `  interrupted: no process drives it. To continue: ${hints.command(`resume ${build.id}`)}`;
     lines.push({ tone: "warn", text });
   } else if (build.endedAt === null) lines.push({ tone: "accent", text: `  ${phaseOf(view)}` });
   if (view.waitsForSandbox !== null) lines.push({ tone: "warn", text: `  ${roomRemedy}` });
@@ -112,9 +112,10 @@ function taskLine(view: BuildView, wave: WaveView, task: TaskView): Line {
 /** Why a task of this wave did not finish in it. */
 function leftBehind(wave: WaveView, task: TaskView): string {
   if (task.conflicts.some((conflict) => conflict.waveNumber === wave.number)) {
-    return "conflicted, done again in a later wave";
+    return "conflicted, runs again in a later wave";
   }
-  if (wave.status === "cancelled" && wave.reason?.startsWith("rolled back") === true) return "taken back with its wave";
+  if (wave.status === "cancelled" && wave.reason?.startsWith("rolled back") === true)
+    return "rolled back with its wave";
   // A wave starts no further tasks once one has failed for good.
   const wasStarted = wave.attempts.some((attempt) => attempt.taskKey === task.key);
   return wasStarted ? "not joined in this wave" : "not started in this wave";

@@ -65,7 +65,7 @@ export function nextLines(view: BuildView, hints: Hints): Line[] {
   if (build.status !== "waiting" || view.waves.at(-1)?.status !== "waiting") return next(`resume ${build.id}`);
   const reject = hints.command(`reject ${build.id} --reason "…"`);
   return [
-    { tone: "plain", text: `look at it: ${hints.command(`diff ${build.id} --wave ${view.waves.at(-1)!.number}`)}` },
+    { tone: "plain", text: `to review it: ${hints.command(`diff ${build.id} --wave ${view.waves.at(-1)!.number}`)}` },
     {
       tone: "strong",
       text: `next: ${hints.command(`approve ${build.id}`)}, or ${reject}, then ${hints.command(`resume ${build.id}`)}`,
@@ -91,23 +91,23 @@ function planLines(view: BuildView, hints: Hints): Line[] {
     return [
       {
         tone: "strong",
-        text: `  or, with a plan of your own: ${hints.command(`resume ${view.build.id} --plan FILE`)}`,
+        text: `  or, with your own plan: ${hints.command(`resume ${view.build.id} --plan FILE`)}`,
       },
     ];
   }
   if (wave?.attempts.some(({ outcome }) => outcome === "over-budget")) {
-    return [{ tone: "strong", text: `  or, with more in the plan's limits.budget: ${edited}` }];
+    return [{ tone: "strong", text: `  or, after raising limits.budget in the plan: ${edited}` }];
   }
   if (has("too-few-tests")) {
     const ways = "let the command print TAP or write a JUnit report, or set gates.testing.minTests: 0";
-    return [{ tone: "strong", text: `  or, with the plan edited (${ways}): ${edited}` }];
+    return [{ tone: "strong", text: `  or, after editing the plan (${ways}): ${edited}` }];
   }
   if (has("added-check")) {
-    const way = `take gates.${gate!.gate}.agent away to go by the plan's own checks`;
-    return [{ tone: "strong", text: `  or, with the plan edited (${way}): ${edited}` }];
+    const way = `remove gates.${gate!.gate}.agent to rely on the plan's own checks`;
+    return [{ tone: "strong", text: `  or, after editing the plan (${way}): ${edited}` }];
   }
   if (!has("command-not-found")) return [];
-  return [{ tone: "strong", text: `  or, with a command in the plan that is there: ${edited}` }];
+  return [{ tone: "strong", text: `  or, after changing the plan to a command that exists: ${edited}` }];
 }
 
 /** Branches whose work is not in main. */

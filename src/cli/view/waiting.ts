@@ -49,13 +49,13 @@ export function phaseOf(view: BuildView): string {
   const wave = currentWave(view);
   switch (build.status) {
     case "queued":
-      return "waits for its project's turn";
+      return "waiting for an earlier build of its project";
     case "waiting":
-      if (waveOfWaitingPlan(view) !== null) return "its plan waits for a person";
-      if (wave?.status === "waiting") return `wave ${wave.number} waits for a person`;
-      return "waits to be resumed";
+      if (waveOfWaitingPlan(view) !== null) return "its plan is waiting for approval";
+      if (wave?.status === "waiting") return `wave ${wave.number} is waiting for approval`;
+      return "waiting to be resumed";
     case "cancelling":
-      return "ending its jobs and keeping their work";
+      return "stopping its jobs and keeping their work";
     case "running":
       return runningPhase(view, wave);
     default:
@@ -64,16 +64,16 @@ export function phaseOf(view: BuildView): string {
 }
 
 function runningPhase(view: BuildView, wave: WaveView | null): string {
-  if (view.waitsForSandbox !== null) return `waiting for room for its sandbox: ${view.waitsForSandbox}`;
+  if (view.waitsForSandbox !== null) return `waiting for a free sandbox slot: ${view.waitsForSandbox}`;
   if (wave === null) return view.build.headSha === null ? "reading the source" : "opening the sandbox";
   switch (wave.status) {
     case "running":
-      if (wave.taskKeys.some((key) => makesPlan(view.build, key))) return `wave ${wave.number}: the plan is made`;
-      return `wave ${wave.number}: tasks at work`;
+      if (wave.taskKeys.some((key) => makesPlan(view.build, key))) return `wave ${wave.number}: planning`;
+      return `wave ${wave.number}: running tasks`;
     case "joining":
       return wave.headSha === null
         ? `wave ${wave.number}: joining branches`
-        : `wave ${wave.number}: making generated files again`;
+        : `wave ${wave.number}: regenerating generated files`;
     case "gating":
       return `wave ${wave.number}: ${gateAtWork(wave)}`;
     case "fixing":
