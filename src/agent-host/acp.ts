@@ -245,7 +245,7 @@ const signInWords = /\b(401|unauthori[sz]ed|not (logged|signed) in|authenticatio
 /**
  * Converts an error of the protocol into an end; agents use different errors for the same cause.
  */
-export function agentFaultOf(error: unknown): AgentFault {
+function agentFaultOf(error: unknown): AgentFault {
   const message = error instanceof Error ? error.message : String(error);
   const data = error instanceof RequestError && error.data !== undefined ? ` ${JSON.stringify(error.data)}` : "";
   const detail = `${message}${data}`.slice(0, 2_000);

@@ -61,8 +61,7 @@ export async function packArchive(args: readonly string[], env: Environment): Pr
 
 function reportUnread(unread: readonly string[]): void {
   for (const line of unread.slice(0, maxReportedPaths)) process.stderr.write(`left out: ${line}\n`);
-  if (unread.length > maxReportedPaths)
-    process.stderr.write(`left out: ${unread.length - maxReportedPaths} more\n`);
+  if (unread.length > maxReportedPaths) process.stderr.write(`left out: ${unread.length - maxReportedPaths} more\n`);
 }
 
 /**

@@ -163,8 +163,12 @@ class Link implements Mux, ChannelLink {
     const channel = this.#channelOf(id);
     if (channel === undefined) return;
     if (kind === frameKind.reset) channel.receiveReset();
-    else if (kind === frameKind.end) this.#require(channel.receiveEnd(), `channel ${id} ended twice`);
-    else this.#require(channel.receiveRoom(payload.readUInt32BE()), `channel ${id} was given more room than there is`);
+    else if (kind === frameKind.end) this.#requireFrame(channel.receiveEnd(), `channel ${id} ended twice`);
+    else
+      this.#requireFrame(
+        channel.receiveRoom(payload.readUInt32BE()),
+        `channel ${id} was given more room than there is`,
+      );
   }
 
   #greeted(kind: FrameKind, id: number, payload: Buffer): void {
@@ -187,7 +191,8 @@ class Link implements Mux, ChannelLink {
   #data(id: number, part: Buffer): void {
     if (!this.#isGreeted) throw noMux(this.#beginning);
     const channel = this.#channelOf(id);
-    if (channel !== undefined) this.#require(channel.receive(part), `channel ${id} sent more than there is room for`);
+    if (channel !== undefined)
+      this.#requireFrame(channel.receive(part), `channel ${id} sent more than there is room for`);
   }
 
   /** Returns a channel; undefined when it is closed, because the other side may not know yet. */
@@ -196,7 +201,7 @@ class Link implements Mux, ChannelLink {
     return this.#channels.get(id);
   }
 
-  #require(holds: boolean, problem: string): void {
+  #requireFrame(holds: boolean, problem: string): void {
     if (!holds) throw new MuxFault(problem);
   }
 
