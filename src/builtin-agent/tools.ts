@@ -17,7 +17,7 @@ export interface ToolSetting {
   readonly tree: string;
   readonly signal: AbortSignal;
   /** Reports an action, asks permission where needed, and then runs `work`. */
-  readonly perform: <Result>(perform: ToolAction, work: () => Promise<Result> | Result) => Promise<Result>;
+  readonly perform: <Result>(action: ToolAction, work: () => Promise<Result> | Result) => Promise<Result>;
 }
 
 const defaultTimeoutMs = 120_000;

@@ -229,7 +229,7 @@ async function readExactly(source: ByteSource, sizeBytes: number): Promise<Buffe
 }
 
 function truncatedFault(): ArchiveFault {
-  return new ArchiveFault("the archive is truncatedFault", { mayBeCutOff: true });
+  return new ArchiveFault("the archive is truncated", { mayBeCutOff: true });
 }
 
 /** Quotes a name for a message. */
