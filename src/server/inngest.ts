@@ -109,7 +109,7 @@ async function registeredAt(options: InngestOptions, own: URL): Promise<Register
   const place = new URL(isDev ? "/dev" : `/v1/apps/${appName}/functions`, baseUrl ?? "https://api.inngest.com");
   const headers = isDev || signingKey === null ? {} : { authorization: `Bearer ${hashedKey(signingKey)}` };
   const response = await fetch(place, { headers, signal: AbortSignal.timeout(answerMs) }).catch((error: unknown) => {
-    throw away(options, "no longer answers", error);
+    throw away(options, "does not answer", error);
   });
   const body: unknown = response.ok ? await response.json().catch(() => null) : null; // no JSON: unknown
   const dev = devSchema.safeParse(body).data?.functions;
@@ -136,7 +136,7 @@ async function checkEventKey(options: InngestOptions): Promise<void> {
   const headers = { "content-type": "application/json" };
   const request = { method: "POST", headers, body: "[]", signal: AbortSignal.timeout(answerMs) };
   const response = await fetch(place, request).catch((error: unknown) => {
-    throw away(options, "no longer answers", error);
+    throw away(options, "does not answer", error);
   });
   if (response.status === 401 || response.status === 403)
     throw away(options, "refuses INNGEST_EVENT_KEY", `status ${response.status}`);

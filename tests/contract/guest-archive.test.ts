@@ -204,7 +204,7 @@ describe("a hostile archive", () => {
       /is not a folder/,
     ],
     ["a file over a link", [link("way", "../../outside"), file("way")], /leads out/],
-    ["a file over an absolute link", [link("way", "/tmp/wavesmith-over"), file("way")], /there already/],
+    ["a file over an absolute link", [link("way", "/tmp/wavesmith-over"), file("way")], /already exists/],
     ["a folder over a link", [link("way", "/tmp"), { name: "way", type: "directory", mode: 0o777 }], /is not a folder/],
     ["a link that climbs out", [link("a", "../outside")], /leads out/],
     ["a link that climbs out on its way", [link("a/b", "../../restored/x")], /leads out/],
@@ -227,7 +227,7 @@ describe("a hostile archive", () => {
     ["a named pipe", [{ name: "pipe", type: "fifo" }], /is a named pipe/],
     ["a setuid file", [file("su", { mode: 0o4755 })], /setuid/],
     ["a setgid file", [file("sg", { mode: 0o2755 })], /setgid/],
-    ["a file twice", [file("twice"), file("twice")], /there already/],
+    ["a file twice", [file("twice"), file("twice")], /already exists/],
     ["the root as a file", [file(".")], /root itself/],
     ["a file below a file", [file("f"), file("f/g")], /is not a folder/],
     [

@@ -121,7 +121,7 @@ describe("the command, with a brief", { timeout: 600_000 }, () => {
         4,
         expect.stringContaining("neither WAVESMITH_MODEL nor WAVESMITH_AGENT"),
       ]);
-      expect(none.text).not.toContain("making the database");
+      expect(none.text).not.toContain("creating the database");
     } finally {
       poor.close();
     }

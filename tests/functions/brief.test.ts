@@ -208,11 +208,11 @@ describe("a plan with faults", { timeout: 600_000 }, () => {
     const tries = await attemptsAt(id, "plan");
     expect(tries.map(({ outcome }) => outcome)).toEqual(["failed", "failed", "succeeded"]);
     const [first, second] = tries.map(({ reason }) => reason ?? "");
-    expect(first).toContain("its plan has 4 faults:\nagents: agents is for the person to say");
-    expect(first).toContain("secrets: secrets is for the person to say");
-    expect(first).toContain("tasks[2].run: tasks[2].run is for the person to say");
+    expect(first).toContain("its plan has 4 faults:\nagents: agents is set by the person, not by the planner");
+    expect(first).toContain("secrets: secrets is set by the person");
+    expect(first).toContain("tasks[2].run: tasks[2].run is set by the person");
     expect(first).toContain("tasks[2].id: tasks[2].id is plan");
-    expect(second).toContain("wait for each other, each for the next: one -> two -> one");
+    expect(second).toContain("depend on each other in a cycle: one -> two -> one");
     const asked = (await store().logChunks.list({ jobKey: tries[2]!.jobKey })).map(({ text }) => text).join("");
     expect(asked).toContain("one -> two -> one");
     expect(asked).toContain('"dependsOn":["two"]');

@@ -40,7 +40,7 @@ describe("npm run dev", () => {
   });
 
   it("says so when INNGEST_BIN is no program, or what INNGEST_DEV names does not answer", async () => {
-    expect((await dev({ INNGEST_BIN: folder })).said).toMatch(/INNGEST_BIN is .*, which is no program/);
+    expect((await dev({ INNGEST_BIN: folder })).said).toMatch(/INNGEST_BIN is .*, which is not an executable file/);
     const server = createServer().listen(0, "127.0.0.1");
     await new Promise((resolve) => server.once("listening", resolve));
     const { port } = server.address() as { port: number };

@@ -110,7 +110,7 @@ describe("serve with the embedded engine", () => {
       [{ name: "project/wave.rejected", data: {} }, 400, /names no buildId/],
       [{ data: {} }, 400, /not an event/],
       ["[]", 400, /not an event/],
-      ["{", 400, /no JSON/],
+      ["{", 400, /not JSON/],
       [`"${"x".repeat(5 * 1024 * 1024)}"`, 413, /larger than/],
     ];
     for (const [body, status, message] of cases) {
@@ -151,14 +151,14 @@ describe("serve with the embedded engine", () => {
     const request = (said: object, id?: string) => ({ name: "project/build.requested", id, data: { plan, ...said } });
     const cases: [object, RegExp][] = [
       [request({}, "a\0b"), /id: contains control characters/],
-      [request({ requestedBy: "a\0b" }), /data\.requestedBy of project\/build\.requested has a NUL/],
+      [request({ requestedBy: "a\0b" }), /data\.requestedBy of project\/build\.requested contains a NUL/],
       [
         request({ plan: { ...plan, tasks: [{ id: "a", run: "\ud800" }] } }),
         /data\.plan\.tasks\.0\.run .* half a character/,
       ],
       [request({ porject: "x", nonsense: 1 }), /unknown keys: "porject", did you mean project\?; "nonsense"/],
       [request({}, "agent/wave.start:wave_x:1"), /begins like Wavesmith's own ids/],
-      [request({}, "again:1:other"), /begins like the ids/],
+      [request({}, "again:1:other"), /begins like Wavesmith's own ids/],
       [{ name: "project/wave.approved", data: { buildId: "bld_x", wave: 1 } }, /"wave"/],
     ];
     for (const [body, message] of cases) {
