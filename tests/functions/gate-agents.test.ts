@@ -217,8 +217,8 @@ describe("a gate with an agent", { timeout: 400_000 }, () => {
   });
 });
 
-/** Waits in its tree until the volume's cache says that it may go on. */
-const waits = `while ! test -e ../../../cache/go; do sleep 0.05; done`;
+/** Waits in its tree until a signal on the volume says that it may go on. */
+const waits = `while ! test -e ../../../signals/go; do sleep 0.05; done`;
 const asksAndWaits = (result: object) => ({
   runtime: "command",
   command: `cat > /dev/null; echo asked >> ../../../cache/asked; ${waits}; echo '${JSON.stringify(result)}' > "$WAVESMITH_RESULT_FILE"`,
@@ -244,7 +244,7 @@ describe("a gate whose agent is at work", { timeout: 400_000 }, () => {
     const build = await world.fixture.until(buildId, () => inPart(buildId, "asking"));
     await world.fixture.app.ports.driver(build.sandboxDriver).stop(world.fixture.projectId as never);
     await world.fixture.until(buildId, () => inPart(buildId, "asking", 1));
-    await (await guest(build))!.writeFile("cache/go", "");
+    await (await guest(build))!.writeFile("signals/go", "");
     const { run } = await ended(buildId);
     expect(run).toMatchObject({ verdict: "passed", losses: 1, evidence: { command: ours } });
     expect(run.evidence?.added?.checks.map(({ result }) => result?.outcome)).toEqual(["passed"]);
@@ -287,7 +287,7 @@ describe("a gate whose agent is at work", { timeout: 400_000 }, () => {
     expect(first.run).toMatchObject({ verdict: "inconclusive", reason: "the build was cancelled" });
     await retryBuild(world.fixture.app.ports, buildId);
     await world.fixture.until(buildId, () => inPart(buildId, "asking"));
-    await (await guest(first.build))!.writeFile("cache/go", "");
+    await (await guest(first.build))!.writeFile("signals/go", "");
     const { build, run } = await ended(buildId);
     expect(build.status).toBe("completed");
     expect(run.evidence?.added).toMatchObject({ asked: true, checks: [{ result: { outcome: "passed" } }] });
