@@ -120,7 +120,7 @@ describe("a guest reached over one stream", () => {
     });
     program.stdin.on("error", () => undefined);
     const other = connectMux(Duplex.from({ readable: program.stdout, writable: program.stdin }));
-    expect((await other.closed)?.message).toMatch(/no mux: it said "OCI runtime exec failed: exec failed"/);
+    expect((await other.closed)?.message).toMatch(/not a mux: it sent "OCI runtime exec failed: exec failed"/);
   });
 
   it("lets a process end that asks nothing more", async () => {

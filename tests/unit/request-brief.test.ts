@@ -37,7 +37,7 @@ describe("a request with a brief", () => {
     const planner = { ...agent, prompt: "Plan this: {{brief}} {{handIn}}" };
     expect(read({ brief: "x", agents: { default: agent, planner } }, {}).plan.agents.planner).toMatchObject(planner);
     const wrong = { ...agent, prompt: "Plan this: {{instructions}}" };
-    expect(() => read({ brief: "x", agents: { planner: wrong } }, {})).toThrow(/no part \{\{instructions\}\}/);
+    expect(() => read({ brief: "x", agents: { planner: wrong } }, {})).toThrow(/prompt of .*\{\{instructions\}\}/);
   });
 
   it("may have a budget, in which the planner's part counts, said as in a plan", () => {
