@@ -20,10 +20,10 @@ const program = fileURLToPath(new URL("../support/crash-process.ts", import.meta
 /**
  * Points that the build need not pass: of the lifecycle of sandboxes (lifecycle-crashes.test.ts),
  * of calls of models, of the critic's agent and of trees that are shared (critic-crashes.test.ts),
- * of other gates' agents (gate-agent-crashes.test.ts), of requests that an Inngest server lost.
+ * of other gates' agents (gate-agent-crashes.test.ts), of requests that an Inngest server lost, of previews that wake.
  */
 const besideBuild =
-  /^(engine\.cron|ask-second-look|ask-gate-agent|resend-request|run-added-checks|snapshots|workspace\.restorePaths|reserve-model-call|settle-model-call|driver\.(pack|restore)|sandbox-(idle|lost|restored?))\./;
+  /^(engine\.cron|ask-second-look|ask-gate-agent|preview-wake|resend-request|run-added-checks|snapshots|workspace\.restorePaths|reserve-model-call|settle-model-call|driver\.(pack|restore)|sandbox-(idle|lost|restored?))\./;
 const allPoints: readonly string[] = [...crashPoints, ...engineCrashPoints];
 const everyPoint = allPoints.filter((point) => !besideBuild.test(point));
 /** Calls during which a sandbox may die. */
