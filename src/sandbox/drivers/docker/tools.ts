@@ -18,7 +18,7 @@ import { type House, makingOf } from "./house.ts";
 import { label } from "./names.ts";
 
 /** Volumes that were filled in another format are not used. */
-const archiveForm = 2;
+const archiveForm = 3;
 /** How long an answer is reused, because every step of every task asks. */
 const recentMs = 30_000;
 const recent = new WeakMap<House, { readonly set: string; readonly volume: string; readonly atMs: number }>();
@@ -78,6 +78,9 @@ function packed(folder: string, installed: readonly Installed[]): Readable {
     await entry(archive, { name: "./", mode: 0o755, type: "directory" });
     const versions = installed.map(({ target }) => target.split("/").slice(0, 3).join("/"));
     const links = readdirSync(join(folder, "bin")).map((name) => `bin/${name}`);
+    // Folders that the archive does not name are closed to everybody but their owner.
+    const parents = new Set(versions.map((path) => path.split("/").slice(0, 2).join("/")));
+    for (const name of ["bin", "agents", ...parents]) await entry(archive, { name, mode: 0o755, type: "directory" });
     for (const path of [...links, ...versions]) await add(archive, folder, path);
     archive.finalize();
   };
