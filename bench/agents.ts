@@ -9,8 +9,8 @@ import { type App, createApp } from "../src/app.ts";
 import { runCommand } from "../src/cli/main.ts";
 import { createOutput } from "../src/cli/output.ts";
 import { loadConfig } from "../src/config.ts";
-import { projectIdFor } from "../src/coordinator/build/project.ts";
-import { buildIdForEvent } from "../src/domain/ids.ts";
+import { projectIdFor } from "../src/coordinator/build/request/project.ts";
+import { buildIdForEvent } from "../src/domain/event-ids.ts";
 import { guestProgram } from "../src/sandbox/guest/guest-program.ts";
 import { job, outcome, shell, startGuest } from "../tests/contract/guest-fixture.ts";
 import { withFolder } from "./database.ts";
@@ -26,9 +26,7 @@ export const agents: Benchmark = {
   run: async ({ smoke }) => [...(await launches(smoke)), ...(await updates(smoke))],
 };
 
-/**
- * A job of the guest's that runs the agent host, which starts the agent; against the agent alone.
- */
+/** Measures a job that runs the agent host, which starts the agent, against the agent alone. */
 async function launches(smoke: boolean): Promise<Finding[]> {
   const guest = await startGuest({ isolation: existsSync("/usr/bin/bwrap") ? "bubblewrap" : "sweep" });
   const at = join(guest.root, "at");
@@ -70,7 +68,7 @@ async function launches(smoke: boolean): Promise<Finding[]> {
       },
     });
     const ours = Math.max(0, median.attempt - median.agent);
-    const told = { unit: "ms", floor: null, limit: null } as const;
+    const common = { unit: "ms", floor: null, limit: null } as const;
     return [
       {
         what: "an ACP attempt, from launch to prompt, without the agent's own start",
@@ -79,8 +77,8 @@ async function launches(smoke: boolean): Promise<Finding[]> {
         floor: null,
         limit: 100,
       },
-      { what: "the same, with it", ours: median.attempt, ...told },
-      { what: "the agent alone", ours: median.agent, ...told },
+      { what: "the same, with it", ours: median.attempt, ...common },
+      { what: "the agent alone", ours: median.agent, ...common },
     ];
   } finally {
     await guest.stop();
@@ -93,6 +91,9 @@ const hostRequest = (root: string, at: string, round: number): AgentHostRequest 
   cwd: join(root, "tree"),
   home: join(root, `home-${round}`),
   model: null,
+  effort: null,
+  mcp: [],
+  skills: [],
   result: null,
   readable: [root],
   readOnly: false,
@@ -101,7 +102,7 @@ const hostRequest = (root: string, at: string, round: number): AgentHostRequest 
   graceMs: 1_000,
 });
 
-/** What a client says at least, all at once. */
+/** The messages that every client sends, all at once. */
 const alone = (at: string): string =>
   [
     { id: 0, method: "initialize", params: { protocolVersion: 1 } },
@@ -111,7 +112,7 @@ const alone = (at: string): string =>
     .map((message) => `${JSON.stringify({ jsonrpc: "2.0", ...message })}\n`)
     .join("");
 
-/** A whole build of one task, whose agent sends updates while `logs --follow` shows them. */
+/** Runs a build of one task whose agent sends updates while `logs --follow` shows them. */
 async function updates(smoke: boolean): Promise<Finding[]> {
   const count = smoke ? 200 : 10_000;
   return withFolder(async (folder) => {
@@ -165,7 +166,7 @@ interface Seen {
   readonly sentAt: number;
 }
 
-/** What `logs --follow` shows of the build until it ends. */
+/** Collects what `logs --follow` shows until the build ends. */
 async function followed(app: App, dataDir: string, buildId: string): Promise<Seen> {
   while ((await app.store.builds.find({ id: buildId })) === null) await new Promise((wake) => setTimeout(wake, 20));
   const at = new Map<number, number>();

@@ -1,7 +1,6 @@
-// An agent of the Agent Client Protocol without a library, so that its own start is short and
-// known. Node alone runs it. A prompt `at FILE` writes to FILE when it came, in ms since 1970;
-// `updates N RATE` sends N updates, so many a second, the first and last with the time; each is of
-// its own kind in turn: a message, a tool call.
+// An ACP agent without any library, so that it starts quickly. The prompt `at FILE` writes the time
+// of its arrival to FILE, in ms since 1970. `updates N RATE` sends N updates, RATE per second,
+// messages and tool calls alternately; the first and the last contain the time.
 import { appendFileSync } from "node:fs";
 import { createInterface } from "node:readline";
 

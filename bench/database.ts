@@ -5,7 +5,7 @@ import { fileURLToPath } from "node:url";
 import { type Database, openDatabase } from "../src/store/connection.ts";
 import { migrate } from "../src/store/migrate.ts";
 
-/** Does `work` with a folder that is removed afterwards. */
+/** Runs `work` with a folder that is removed afterwards. */
 export async function withFolder<Result>(work: (folder: string) => Promise<Result>): Promise<Result> {
   const folder = await mkdtemp(join(tmpdir(), "wavesmith-bench-"));
   try {
@@ -15,7 +15,7 @@ export async function withFolder<Result>(work: (folder: string) => Promise<Resul
   }
 }
 
-/** Does `work` with an embedded Postgres of its own, migrated and as durable as that of a build. */
+/** Runs `work` with its own embedded Postgres, migrated and as durable as in a build. */
 export function withDatabase<Result>(work: (database: Database) => Promise<Result>): Promise<Result> {
   return withFolder(async (dataDir) => {
     const database = await openDatabase({ dataDir, applicationName: "bench" });
@@ -29,7 +29,7 @@ export function withDatabase<Result>(work: (database: Database) => Promise<Resul
   });
 }
 
-/** One raw committed round trip: a row as large as a small step's result. */
+/** Commits one raw row, as large as a small step's result. */
 export async function commitRow(database: Database): Promise<void> {
   await database.pool.query({
     name: "bench_commit",

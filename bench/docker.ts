@@ -52,10 +52,7 @@ const specOf = (project: string, limits: SandboxLimits = usualLimits): SandboxSp
   limits,
 });
 
-/**
- * A program of this machine to its end, with its output thrown away; resolves when its first output
- * came, and with all of it.
- */
+/** Runs a program of this machine to its end, discards its output, and returns its times. */
 async function run(program: string, args: readonly string[]): Promise<{ firstMs: number }> {
   const begun = performance.now();
   const child = spawn(program, args, { stdio: ["ignore", "pipe", "inherit"] });
@@ -70,7 +67,7 @@ async function run(program: string, args: readonly string[]): Promise<{ firstMs:
 
 const command = (argv: readonly string[]) => ({
   argv,
-  // The one folder that everybody reads, as `tar` below has to.
+  // This folder is readable by everyone, which `tar` below needs.
   cwd: "repo",
   env: {},
   writable: ["repo"],
@@ -80,7 +77,7 @@ const command = (argv: readonly string[]) => ({
 
 async function hotPath(driver: SandboxDriver, smoke: boolean): Promise<Finding[]> {
   const { guest } = await driver.ensure(specOf("hot"));
-  // The same guest in a pid namespace of this machine: what is left of the difference is Docker's.
+  // The same guest in a pid namespace of this machine, so that the difference is Docker's.
   const beside = await startGuest({ isolation: "sweep", starter: pidNamespace, args: ["--contained"] });
   const content = Buffer.alloc(1_000, "x");
   await guest.writeFile("file", content);
@@ -127,7 +124,7 @@ async function hotPath(driver: SandboxDriver, smoke: boolean): Promise<Finding[]
 async function lifecycle(driver: SandboxDriver, smoke: boolean): Promise<Finding[]> {
   const spec = specOf("life");
   const { projectId } = spec;
-  // What a container of this image needs until Node in it has said a word: less is not to be had.
+  // The minimum: the time until Node prints something in a container of this image.
   const bare = ["run", "--rm", "--network", "none", "--entrypoint", "node", imageName(), "-e", "console.log(1)"];
   const timed = async (work: () => Promise<unknown>): Promise<number> => {
     const begun = performance.now();
@@ -173,7 +170,7 @@ async function snapshots(driver: SandboxDriver, smoke: boolean): Promise<Finding
   return [{ what: `a volume of ${files} files (20 KB each) packed`, ours: median.pack, unit: "ms", floor, limit: 1.3 }];
 }
 
-/** Half of it can be made smaller, as sources can. */
+/** Returns data of which half can be compressed, as in source code. */
 async function fill(guest: GuestClient, files: number): Promise<void> {
   const script = `const fs=require("fs"),c=require("crypto");
     for(let i=0;i<${files};i++){const d="d"+(i%50);fs.mkdirSync(d,{recursive:true});

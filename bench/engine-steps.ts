@@ -4,19 +4,17 @@ import { interleaved, median } from "./measure.ts";
 import type { Benchmark } from "./target.ts";
 import { createBareCalls, withEngine } from "./world.ts";
 
-/**
- * Two functions: one tells when it begins, the other has many steps and tells when it has ended.
- */
-function functionsOf(client: Inngest.Any, told: (id: string) => void, steps: number) {
+/** Returns two functions: one reports its start; the other has many steps and reports its end. */
+function functionsOf(client: Inngest.Any, report: (id: string) => void, steps: number) {
   const starts: InngestFunction.Any = client.createFunction(
     { id: "starts", retries: 0, triggers: [{ event: "bench/start" }] },
-    async ({ event }) => told(event.id!),
+    async ({ event }) => report(event.id!),
   );
   const sequence: InngestFunction.Any = client.createFunction(
     { id: "sequence", retries: 0, triggers: [{ event: "bench/sequence" }] },
     async ({ event, step }) => {
       for (let at = 0; at < steps; at += 1) await step.run(`step ${at}`, () => at);
-      told(event.id!);
+      report(event.id!);
     },
   );
   return [starts, sequence] as const;

@@ -49,7 +49,7 @@ async function withTree(
   }
 }
 
-/** In the tree's own repository; nothing waits for the disk, as in the sandbox. */
+/** Runs git in the tree's own repository, without flushing, as in the sandbox. */
 function addAndCommit(folder: string): void {
   gitIn(folder, "-c", "core.fsync=none", "add", "-A");
   gitIn(folder, "-c", "core.fsync=none", "commit", "-q", "-m", "by hand");

@@ -1,6 +1,6 @@
 /**
- * Runs each way once per round, in turn, so that what else the machine does hits all alike; returns
- * each one's median in ms.
+ * Runs each variant once per round, alternately, so that other load on the machine affects all of
+ * them equally. Returns each one's median in ms.
  */
 export async function interleaved<Name extends string>(
   rounds: number,
@@ -9,13 +9,13 @@ export async function interleaved<Name extends string>(
   const names = Object.keys(ways) as Name[];
   const times = new Map<Name, number[]>(names.map((name) => [name, []]));
   for (let round = 0; round < rounds; round += 1) {
-    // The order alternates: neither way always comes after the other.
+    // Alternate the order, so that no variant always comes second.
     for (const name of round % 2 === 0 ? names : [...names].reverse()) times.get(name)!.push(await timed(ways[name]));
   }
   return Object.fromEntries(names.map((name) => [name, median(times.get(name)!)])) as Record<Name, number>;
 }
 
-/** How long it took in ms, or what it says itself that it took. */
+/** Returns the elapsed time in ms, or the time that `work` itself returns. */
 async function timed(work: () => Promise<number | undefined> | Promise<void>): Promise<number> {
   const begun = performance.now();
   const said = await work();
@@ -29,8 +29,8 @@ export function median(values: readonly number[]): number {
 }
 
 /**
- * Which part of a processor a busy loop gets here now, from 0 to 1: below 1 other work takes the
- * rest, and times of their own (not ratios) are longer than they would be on a machine at rest.
+ * Returns the share of a processor that a busy loop gets, from 0 to 1. Below 1 other programs use
+ * the rest, and absolute times (not ratios) are longer than on an idle machine.
  */
 export function processorShare(): number {
   const begun = performance.now();

@@ -1,5 +1,5 @@
-// A process whose memory is the model proxy's own. argv: data directory, socket, project, the
-// provider's address.
+// A process that runs only the model proxy, to measure its memory. argv: data directory, socket,
+// project, the provider's address.
 import { setInterval } from "node:timers";
 import { randomIds } from "../src/domain/ids.ts";
 import { createModels } from "../src/models/models.ts";

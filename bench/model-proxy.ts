@@ -26,8 +26,7 @@ export const modelProxy: Benchmark = {
       try {
         await migrate(database.pool, fileURLToPath(new URL("../drizzle", import.meta.url)));
         const store = createStore(database.pool);
-        // With a budget in tokens, as the costlier case: what is under way is looked at before each
-        // call.
+        // With a token budget, the more expensive case: open calls are checked before each call.
         await liveModelAttempt(store, { tokens: 1_000_000_000, usd: null });
         const token = tokenOf(await store.modelSecret("x".repeat(40)), { kind: "attempt", ...modelAttempt });
         const program = fileURLToPath(new URL("./model-process.ts", import.meta.url));
@@ -52,7 +51,7 @@ type Way = { readonly path: string; readonly token: string } & (
 
 async function firstBytes(direct: Way, through: Way, smoke: boolean): Promise<Finding[]> {
   const rounds = smoke ? 2 : 300;
-  // The first ones make connections, and code warm.
+  // The first calls open connections and warm up the code.
   for (let round = 0; round < (smoke ? 1 : 50); round += 1) await ask(through, "short");
   const median = await interleaved(rounds, {
     direct: () => ask(direct, "short"),
@@ -71,7 +70,7 @@ async function firstBytes(direct: Way, through: Way, smoke: boolean): Promise<Fi
   ];
 }
 
-/** Streams that are open at the same time, each of some 2 MB in small events. */
+/** The number of concurrent streams, each of about 2 MB in small events. */
 async function streams(way: Way, proxy: ChildProcess, provider: Provider, smoke: boolean): Promise<Finding[]> {
   const count = smoke ? 3 : 50;
   const before = residentBytes(proxy);
@@ -89,7 +88,7 @@ async function streams(way: Way, proxy: ChildProcess, provider: Provider, smoke:
   ];
 }
 
-/** Asks for an answer and reads it to its end; how long its first byte took, in ms. */
+/** Requests an answer and reads it to its end; returns the time to its first byte in ms. */
 function ask({ path, token, ...where }: Way, kind: "short" | "long"): Promise<number> {
   const body = {
     model: kind,
@@ -115,7 +114,7 @@ function ask({ path, token, ...where }: Way, kind: "short" | "long"): Promise<nu
   });
 }
 
-/** As soon as somebody answers there. */
+/** Resolves as soon as a server answers there. */
 async function listening(way: Way): Promise<void> {
   for (const deadline = Date.now() + 60_000; ; ) {
     try {
@@ -132,7 +131,7 @@ async function listening(way: Way): Promise<void> {
 interface Provider {
   readonly url: string;
   readonly port: number;
-  /** Resolves when so many long answers are under way; each goes on only then. */
+  /** Resolves once this many long answers are open; only then do they continue. */
   until(count: number): Promise<void>;
   close(): Promise<void>;
 }
@@ -146,7 +145,7 @@ const delta = event({
 } as never);
 const end = event({ type: "message_delta", usage: { output_tokens: 9 } } as never) + event({ type: "message_stop" });
 
-/** Answers at once, or with a stream of two seconds. */
+/** A provider that answers at once, or with a stream of two seconds. */
 async function startProvider(): Promise<Provider> {
   let open = 0;
   const server = createServer(async (incoming, response) => {
@@ -184,7 +183,7 @@ async function flow(response: ServerResponse): Promise<void> {
   }
 }
 
-/** Linux alone says it of another process. */
+/** Returns another process's memory, which only Linux reports. */
 function residentBytes({ pid }: ChildProcess): number {
   const status = readFileSync(`/proc/${pid}/status`, "utf8");
   return Number(/^VmRSS:\s+(\d+) kB$/m.exec(status)?.[1] ?? 0) * 1024;

@@ -1,5 +1,5 @@
-// Checks one large plan and lays it into waves, in a process of its own so that its memory is its
-// own; prints what it took. argv: tasks, dependencies, "chain" or "random".
+// Checks one large plan and plans its waves, in a separate process so that its memory can be
+// measured; prints the figures. argv: tasks, dependencies, "chain" or "random".
 import { planWaves } from "../src/domain/wave-planner.ts";
 import { parsePlan, parsePlanValue } from "../src/plan/parse-plan.ts";
 
@@ -23,7 +23,7 @@ graph.criticalPath();
 const checkMs = performance.now() - begun;
 const peakMegabytes = (process.resourceUsage().maxRSS * 1024) / 1e6;
 
-// Reading the text comes last: what it takes in memory is not the checks'.
+// Read the text last, so that its memory does not count for the checks.
 const text = JSON.stringify(value);
 const parseBegun = performance.now();
 if (process.argv[4] !== "chain") parsePlan(text, { baseDir, env: {}, format: "json" });
@@ -41,9 +41,7 @@ function chain(count: number) {
   return { name: "chain", tasks: links };
 }
 
-/**
- * The same plan every time: dependencies lie up to 200 tasks back, as in plans that people write.
- */
+/** Makes the same plan every time, with dependencies up to 200 tasks back, as in real plans. */
 function randomPlan(count: number, edges: number) {
   const next = seeded(1);
   const needs = Array.from({ length: count }, () => new Set<string>());
@@ -63,7 +61,7 @@ function randomPlan(count: number, edges: number) {
   return { name: "random", tasks: list };
 }
 
-/** Numbers from 0 to 1 (mulberry32, public domain). */
+/** Returns a generator of numbers from 0 to 1 (mulberry32, public domain). */
 function seeded(seed: number): () => number {
   let state = seed;
   return () => {

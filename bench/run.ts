@@ -4,6 +4,7 @@ import { writeFile } from "node:fs/promises";
 import { availableParallelism } from "node:os";
 import { parseArgs } from "node:util";
 import { agents } from "./agents.ts";
+import { api } from "./api.ts";
 import { docker } from "./docker.ts";
 import { engineFanOut } from "./engine-fan-out.ts";
 import { engineSteps } from "./engine-steps.ts";
@@ -28,6 +29,7 @@ const benchmarks: readonly Benchmark[] = [
   sandboxGuest,
   modelProxy,
   agents,
+  api,
   docker,
 ];
 

@@ -94,7 +94,7 @@ async function latencies(guest: GuestFixture, client: GuestClient, smoke: boolea
   ];
 }
 
-/** What 300 MB of one program's output cost, read in pieces and not read at all. */
+/** Measures 300 MB of one program's output, both read in pieces and not read at all. */
 async function memory(guest: GuestFixture, client: GuestClient, smoke: boolean): Promise<Finding[]> {
   const sizeBytes = (smoke ? 3 : 300) * megabyte;
   const before = process.memoryUsage().rss;
@@ -146,7 +146,7 @@ async function memory(guest: GuestFixture, client: GuestClient, smoke: boolean):
   ];
 }
 
-/** The most memory the guest has had so far. */
+/** Returns the guest's peak memory so far. */
 function guestMemory(guest: GuestFixture): number {
   const status = readFileSync(`/proc/${guest.process.pid}/status`, "utf8");
   return Number(/^VmHWM:\s+(\d+) kB$/m.exec(status)?.[1] ?? 0) * 1024;

@@ -1,13 +1,10 @@
-// Builds one plan of so many tasks, and prints what it took as JSON: a process of its own, so that
+// Builds one plan with this many tasks and prints the figures as JSON. A separate process, so that
 // memory and processor time are those of this build.
 import { buildPlan } from "./build.ts";
 
 export interface ScaleFigures {
   readonly wallMs: number;
-  /**
-   * User and system time of this process, which does all deciding; without its children's and
-   * Postgres'.
-   */
+  /** User and system time of this process, without its children's and Postgres's. */
   readonly processorMs: number;
   readonly statements: number;
   readonly peakMegabytes: number;
@@ -16,8 +13,8 @@ export interface ScaleFigures {
 const [count = 50, shape = "nothing"] = [Number(process.argv[2]), process.argv[3]];
 const wide = 10;
 /**
- * Layers of ten: each task needs the one above it. `files` adds a file a task, so that the tree
- * grows with the plan.
+ * Makes a plan with layers of ten tasks, each of which depends on the one above it. `files` adds a
+ * file per task, so that the tree grows with the plan.
  */
 const plan = {
   name: "scale",

@@ -14,7 +14,7 @@ async function measure(tasks: number, shape: Shape): Promise<ScaleFigures> {
   return JSON.parse(stdout) as ScaleFigures;
 }
 
-/** Each size once per round, in turn, so that what else the machine does hits all alike. */
+/** Runs each size once per round, so that other load on the machine affects all sizes equally. */
 async function measureAll(sizes: readonly number[], rounds: number, shape: Shape) {
   const found = new Map<number, ScaleFigures[]>(sizes.map((size) => [size, []]));
   for (let round = 0; round < rounds; round += 1)

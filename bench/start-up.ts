@@ -6,7 +6,7 @@ import { withFolder } from "./database.ts";
 import { median } from "./measure.ts";
 import type { Benchmark } from "./target.ts";
 
-// The task itself writes down when it ran: stricter than the moment in which the wave's row says
+// The task itself records when it ran, which is stricter than the time when the wave's row says
 // `running`.
 const plan = JSON.stringify({ name: "tiny", tasks: [{ id: "a", run: "date +%s%N > ran-at" }] });
 const command = fileURLToPath(new URL("../bin/wavesmith.js", import.meta.url));
@@ -32,14 +32,11 @@ export const startUp: Benchmark = {
   },
 };
 
-/**
- * Builds the tiny plan. A folder without data directory is a first run ever: the copy of Postgres
- * is made anew, too.
- */
+/** Builds the tiny plan. Without a data directory it is a very first run, which copies Postgres. */
 async function untilFirstTask(folder: string): Promise<number> {
   const begun = Date.now();
-  // TMPDIR and HOME lead the caches that are not in the data directory here; see
-  // docs/performance.md for root.
+  // TMPDIR and HOME move the caches outside the data directory here; docs/performance.md explains
+  // the difference for root.
   const env = { ...process.env, HOME: folder };
   const argv = [command, "build", "plan.json", "--json", "--data", "data", "--no-wait"];
   const child = spawn(process.execPath, argv, { cwd: folder, env, stdio: ["ignore", "ignore", "inherit"] });

@@ -1,30 +1,24 @@
-/** What one benchmark found. Times in ms, memory in MB (10^6 bytes). */
+/** One measurement. Times are in ms, memory is in MB (10^6 bytes). */
 export interface Finding {
   readonly what: string;
   readonly ours: number;
   readonly unit: "ms" | "MB" | "tasks" | "updates" | "statements";
-  /**
-   * What ours is compared with, measured in the same rounds; null: the target is a number of its
-   * own.
-   */
+  /** The baseline, measured in the same rounds; null if the target is an absolute number. */
   readonly floor: { readonly what: string; readonly value: number } | null;
-  /**
-   * The most it may be: a multiple of the floor when there is one, else in the unit; null: only
-   * told.
-   */
+  /** The target: a multiple of the baseline if there is one, otherwise in `unit`; null: none. */
   readonly limit: number | null;
 }
 
 export interface RunOptions {
-  /** One tiny round that shows the benchmark works; its figures mean nothing. */
+  /** Runs one tiny round, to check that the benchmark works; its figures mean nothing. */
   readonly smoke: boolean;
-  /** Sizes that take many minutes, too. */
+  /** Includes sizes that take many minutes. */
   readonly large: boolean;
 }
 
 export interface Benchmark {
   readonly name: string;
-  /** What it measures, in one line. */
+  /** One line that says what it measures. */
   readonly about: string;
   run(options: RunOptions): Promise<readonly Finding[]>;
 }

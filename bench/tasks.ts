@@ -6,8 +6,8 @@ import { withFolder } from "./database.ts";
 import { interleaved } from "./measure.ts";
 import type { Benchmark, Finding } from "./target.ts";
 
-// What a person would write who did by hand what a wave does: a tree of its own for each task, its
-// program, a commit, and a join of each branch. One after another, and without a sandbox.
+// A hand-written script that does the work of a wave: for each task its own tree, its program, a
+// commit, and a merge of its branch, one after another and without a sandbox.
 const byHand = `set -eu
 export GIT_AUTHOR_NAME=hand GIT_AUTHOR_EMAIL=hand@bench.invalid GIT_COMMITTER_NAME=hand GIT_COMMITTER_EMAIL=hand@bench.invalid
 git init -q --initial-branch=main joined
@@ -48,15 +48,13 @@ export const tasks: Benchmark = {
 };
 
 async function runByHand(cwd: string, count: number): Promise<void> {
-  // Data loss of a script is its own affair; ours is told to be as careless where git's files can
-  // be made again.
+  // The script does not flush, so configure ours the same way where git's files can be rebuilt.
   await promisify(execFile)("sh", ["-c", byHand, "by-hand", String(count)], { cwd, maxBuffer: 1 << 26 });
 }
 
 const planOf = (count: number) => ({
   name: "bench",
-  // More than there are processors: a part of each task is waiting, for the disk and for the kernel
-  // to make namespaces.
+  // More tasks than processors, because part of each task waits for the disk and for namespaces.
   limits: { tasksPerAgentPerWave: count, maxParallelTasks: 2 * availableParallelism() },
   tasks: Array.from({ length: count }, (_, n) => ({ id: `t-${n}`, run: `echo ${n} > file-${n}` })),
 });

@@ -1,18 +1,18 @@
 import type { Inngest, InngestFunction } from "inngest";
-import { createCaller } from "../src/engine/caller.ts";
-import { createEngineClient } from "../src/engine/client.ts";
 import { createEngine } from "../src/engine/engine.ts";
 import type { Engine } from "../src/engine/port.ts";
+import { createCaller } from "../src/engine/sdk/caller.ts";
+import { createEngineClient } from "../src/engine/sdk/client.ts";
 import type { Database } from "../src/store/connection.ts";
 
 const silent = (): void => undefined;
 export const quiet = { info: silent, warn: silent, error: silent, debug: silent };
 
-/** A client of the SDK as builds use it, with this `fetch`. */
+/** Creates an SDK client as builds use it, with this `fetch`. */
 export const clientWith = (fetch: typeof globalThis.fetch): Inngest.Any =>
   createEngineClient({ id: "bench", fetch, logger: quiet });
 
-/** An embedded engine that runs these functions until `work` is done. */
+/** Runs `work` with an embedded engine that runs these functions. */
 export async function withEngine<Result>(
   database: Database,
   functions: (client: Inngest.Any) => InngestFunction.Any[],
@@ -33,14 +33,11 @@ export interface BareCalls {
   /** The event that starts the function. */
   readonly name: string;
   readonly make: (client: Inngest.Any) => InngestFunction.Any;
-  /** What is done for each question before it is answered; nothing unless given. */
+  /** Runs before each request is answered; default: nothing. */
   readonly work?: () => Promise<void>;
 }
 
-/**
- * The SDK alone: a run is one call of its handler, with no engine to answer what it asks of its
- * server.
- */
+/** The SDK alone: a run is one call of its handler, without an engine behind it. */
 export async function createBareCalls({ name, make, work = async () => undefined }: BareCalls) {
   const client = clientWith(async () => {
     await work();

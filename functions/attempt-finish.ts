@@ -1,7 +1,7 @@
 import { closeAttempt } from "../src/coordinator/attempt/close-attempt.ts";
 import { finishAttempt } from "../src/coordinator/attempt/finish-attempt.ts";
 import { loseAttempt } from "../src/coordinator/attempt/lose-attempt.ts";
-import { attemptOutcome } from "../src/coordinator/run-facts.ts";
+import { attemptOutcome } from "../src/coordinator/run-outcomes.ts";
 import type { AttemptFinished } from "./events.ts";
 import { type Flow, flowFunction } from "./flow.ts";
 

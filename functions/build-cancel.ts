@@ -1,5 +1,5 @@
-import { takeCancelRequest } from "../src/coordinator/build/cancel-build.ts";
-import { stopBuildJobs } from "../src/coordinator/build/stop-build.ts";
+import { takeCancelRequest } from "../src/coordinator/build/stop/cancel-build.ts";
+import { stopBuildJobs } from "../src/coordinator/build/stop/stop-build.ts";
 import { closeTreeOfWave } from "../src/coordinator/wave/shared-tree.ts";
 import type { CancelRequested } from "./events.ts";
 import { type Flow, flowFunction } from "./flow.ts";

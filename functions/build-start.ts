@@ -1,10 +1,10 @@
 import { admitBuild } from "../src/coordinator/build/admit-build.ts";
-import { failBuild } from "../src/coordinator/build/fail-build.ts";
 import { prepareRepository, prepareSandbox } from "../src/coordinator/build/prepare-build.ts";
-import { readBuildRequest } from "../src/coordinator/build/request-build.ts";
-import { storeBuild } from "../src/coordinator/build/store-build.ts";
-import { settleRequest } from "../src/coordinator/build/take-events.ts";
-import { buildIdForEvent, requestIdOf } from "../src/domain/ids.ts";
+import { readBuildRequest } from "../src/coordinator/build/request/build-request.ts";
+import { storeBuild } from "../src/coordinator/build/request/store-build.ts";
+import { settleRequest } from "../src/coordinator/build/request/take-events.ts";
+import { failBuild } from "../src/coordinator/build/stop/fail-build.ts";
+import { buildIdForEvent, requestIdOf } from "../src/domain/event-ids.ts";
 import type { BuildRequested } from "./events.ts";
 import { type Flow, flowFunction } from "./flow.ts";
 
@@ -17,7 +17,7 @@ export const buildStart = (flow: Flow) =>
       const { ports } = flow;
       const buildId = await step("check the plan and store its tasks", async () => {
         const id = requestIdOf(eventId);
-        const request = { id, data: await flow.vetted(id, data) };
+        const request = { id, data: await flow.vetData(id, data) };
         return storeBuild(ports, readBuildRequest(ports, request, flow.defaultDriver));
       });
       const admitted = await step("wait for the project's turn", () => admitBuild(ports, buildId));

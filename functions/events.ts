@@ -1,7 +1,7 @@
 import type { z } from "zod";
 import type { eventSchemas } from "../src/domain/events.ts";
 
-// Binds event schemas to the data a function gets.
+// The types of the data that functions get, from the events' schemas.
 
 export type BuildRequested = z.infer<(typeof eventSchemas)["project/build.requested"]>;
 export type WaveEvent = z.infer<(typeof eventSchemas)["agent/wave.start"]>;

@@ -1,13 +1,14 @@
+import { setTimeout as delay } from "node:timers/promises";
 import type { GetStepTools, Inngest, InngestFunction } from "inngest";
 import { NonRetriableError } from "inngest";
 import type { Relay } from "../src/coordinator/next/relay.ts";
 import type { Ports } from "../src/coordinator/port.ts";
-import type { Chore } from "../src/coordinator/sandboxes/due-chores.ts";
 import { isDiskFull } from "../src/domain/disk-full.ts";
 import { messageOf, WavesmithError } from "../src/domain/errors.ts";
 import type { DomainEvent } from "../src/domain/events.ts";
+import type { Chore } from "../src/sandbox-lifecycle/upkeep/due-chores.ts";
 
-/** What every function of the flow needs. */
+/** Dependencies of every function. */
 export interface Flow {
   readonly inngest: Inngest.Any;
   readonly ports: Ports;
@@ -16,11 +17,8 @@ export interface Flow {
   readonly defaultDriver: string;
   /** Whether the disk of the data directory is full now. */
   readonly diskFull: () => boolean;
-  /**
-   * The data of a request. Fields that only a command of this machine may set are dropped unless
-   * such a command sent it.
-   */
-  readonly vetted: (requestId: string, data: Record<string, unknown>) => Promise<Record<string, unknown>>;
+  /** Returns a request's data without fields that only commands on this machine may set. */
+  readonly vetData: (requestId: string, data: Record<string, unknown>) => Promise<Record<string, unknown>>;
   /**
    * Whether an event came from us or from a holder of the Inngest server's key; a dev server
    * accepts any event.
@@ -34,51 +32,53 @@ export interface FlowFunction<Data> {
   readonly id: string;
   readonly name: string;
   readonly trigger: string;
-  /** The function decides about an existing build, so events that anyone could send are refused. */
+  /**
+   * Refuses events that anyone could send, because the function decides about an existing build.
+   */
   readonly decides?: true;
-  readonly run: (context: { data: Data; eventId: string; step: Verbs }) => Promise<unknown>;
+  readonly run: (context: { data: Data; eventId: string; step: StepRunner }) => Promise<unknown>;
   /** Runs when every retry has failed. */
-  readonly failed?: (context: { data: Data; eventId: string; reason: string; step: Verbs }) => Promise<unknown>;
+  readonly failed?: (context: { data: Data; eventId: string; reason: string; step: StepRunner }) => Promise<unknown>;
 }
 
-/** Runs a verb as a step; people read its name in Inngest's dashboard. */
-type Verbs = <Result>(name: string, verb: () => Promise<Result>) => Promise<Result>;
+/** Runs an operation as a step; people read its name in Inngest's dashboard. */
+type StepRunner = <Result>(name: string, operation: () => Promise<Result>) => Promise<Result>;
 
-const verbs =
-  (step: StepTools, flow: Flow): Verbs =>
-  async (name, verb) => {
-    for (let turn = 1; ; turn += 1) {
-      const answer = await step.run(turn === 1 ? name : `${name} (${turn})`, async () => {
+const createStepRunner =
+  (step: StepTools, flow: Flow): StepRunner =>
+  async (name, operation) => {
+    for (let attemptNumber = 1; ; attemptNumber += 1) {
+      const answer = await step.run(attemptNumber === 1 ? name : `${name} (${attemptNumber})`, async () => {
         try {
-          return await withRoom(() => done(verb, flow), flow);
+          return await withRoom(() => runAndFlush(operation, flow), flow);
         } catch (error) {
-          if (isFull(error) && turn < mostTurns) return { [fullKey]: error.retryAfterMs };
+          if (isFull(error) && attemptNumber < maxTries) return { [fullKey]: error.retryAfterMs };
           throw forInngest(error);
         }
       });
       const retryAfterMs = fullness(answer);
-      if (retryAfterMs === null) return answer as Awaited<ReturnType<typeof verb>>;
+      if (retryAfterMs === null) return answer as Awaited<ReturnType<typeof operation>>;
       // Hold nothing between two tries, so that running work can end and free a slot.
-      await step.sleep(`wait for a sandbox (${name}, ${turn})`, waitMs(turn, retryAfterMs));
+      await step.sleep(`wait for a sandbox (${name}, ${attemptNumber})`, waitMs(attemptNumber, retryAfterMs));
     }
   };
 
 /**
- * Runs the verb and sends the events it committed. A separate step for that would cost one more
- * commit.
+ * Runs the operation and sends the events it committed. A separate step for that would cost one
+ * more commit.
  */
-async function done<Result>(verb: () => Promise<Result>, { relay }: Flow): Promise<Result> {
-  const result = await verb();
+async function runAndFlush<Result>(operation: () => Promise<Result>, { relay }: Flow): Promise<Result> {
+  const result = await operation();
   await relay.flush();
   return result;
 }
 
 /** The result of a step that found no free sandbox slot. */
 const fullKey = "wavesmith/full";
-/** Ten hours with the waits below; a function may have a thousand steps, and each try takes two. */
-const mostTurns = 450;
+/** Ten hours with the waits below. A function may have a thousand steps, and each try takes two. */
+const maxTries = 450;
 /** Shorter than the time after which the reconciler retries for a stalled build. */
-const longestWaitMs = 90_000;
+const maxWaitMs = 90_000;
 
 const isFull = (error: unknown): error is WavesmithError & { retryAfterMs: number } =>
   error instanceof WavesmithError && error.code === "capacity" && error.retryAfterMs !== null;
@@ -89,23 +89,26 @@ function fullness(answer: unknown): number | null {
 }
 
 /** Uses the given delay for the first minutes, then backs off. */
-const waitMs = (turn: number, retryAfterMs: number): number =>
-  Math.min(longestWaitMs, Math.max(retryAfterMs, retryAfterMs * Math.floor(turn / 12)));
+const waitMs = (attemptNumber: number, retryAfterMs: number): number =>
+  Math.min(maxWaitMs, Math.max(retryAfterMs, retryAfterMs * Math.floor(attemptNumber / 12)));
 
 const roomWaitMs = 60 * 60_000;
 
-/** Waits for a full disk, because verbs can be repeated and retries would be used up in seconds. */
-async function withRoom<Result>(verb: () => Promise<Result>, flow: Flow): Promise<Result> {
+/**
+ * Waits for a full disk, because operations can be repeated and retries would be used up in
+ * seconds.
+ */
+async function withRoom<Result>(operation: () => Promise<Result>, flow: Flow): Promise<Result> {
   const deadline = Date.now() + roomWaitMs;
   for (let delayMs = 500; ; delayMs = Math.min(delayMs * 2, 5_000)) {
     try {
-      return await verb();
+      return await operation();
     } catch (error) {
       // Programs report a failed write in many ways, so ask the disk as well.
       if (!isDiskFull(error) && (isFinal(error) || !flow.diskFull())) throw error;
       if (Date.now() > deadline) throw error;
       flow.ports.log.warn(`no space left on device: ${messageOf(error)}`);
-      await new Promise((resolve) => setTimeout(resolve, delayMs).unref());
+      await delay(delayMs, undefined, { ref: false });
     }
   }
 }
@@ -136,27 +139,27 @@ export interface CronFunction {
   readonly name: string;
   /** In UTC. */
   readonly cron: string;
-  readonly run: (context: { step: Verbs }) => Promise<unknown>;
+  readonly run: (context: { step: StepRunner }) => Promise<unknown>;
 }
 
-/** Repeated work; the next run makes up for a failed one. */
+/** Creates a function that a cron triggers; the next run makes up for a failed one. */
 export function cronFunction(flow: Flow, options: CronFunction): InngestFunction.Any {
   const { id, name, cron } = options;
   const definition = { id, name, retries: 0 as const, triggers: [{ cron }] };
-  return flow.inngest.createFunction(definition, ({ step }) => options.run({ step: verbs(step, flow) }));
+  return flow.inngest.createFunction(definition, ({ step }) => options.run({ step: createStepRunner(step, flow) }));
 }
 
 export interface ChoreFunction extends Omit<CronFunction, "cron"> {
   readonly trigger: Chore;
 }
 
-/** Work that the upkeep requests when there is any; the next run makes up for a failed one. */
+/** Creates a function for work that the cron requests; the next run makes up for a failed one. */
 export function choreFunction(flow: Flow, { id, name, trigger, run }: ChoreFunction): InngestFunction.Any {
   const definition = { id, name, retries: 0 as const, triggers: [{ event: trigger }] };
-  return flow.inngest.createFunction(definition, ({ step }) => run({ step: verbs(step, flow) }));
+  return flow.inngest.createFunction(definition, ({ step }) => run({ step: createStepRunner(step, flow) }));
 }
 
-/** Binds a trigger and steps to verbs. */
+/** Creates a function that binds an event and its steps to operations. */
 export function flowFunction<Data>(flow: Flow, options: FlowFunction<Data>): InngestFunction.Any {
   return flow.inngest.createFunction(
     {
@@ -169,14 +172,14 @@ export function flowFunction<Data>(flow: Flow, options: FlowFunction<Data>): Inn
         flow.ports.log.warn(`${options.name} failed for good: ${messageOf(error)}`, { event: original.id });
         if (options.failed === undefined) return;
         const context = { data: original.data as Data, eventId: String(original.id), reason: messageOf(error) };
-        await options.failed({ ...context, step: verbs(step, flow) });
+        await options.failed({ ...context, step: createStepRunner(step, flow) });
       },
     },
     async ({ event, step }) => {
       const { name, data } = event;
       const eventId = String(event.id);
       if (options.decides && !(await flow.isFromUs({ name, id: eventId, data }))) throw forInngest(fromAnybody(name));
-      return options.run({ data: data as Data, eventId, step: verbs(step, flow) });
+      return options.run({ data: data as Data, eventId, step: createStepRunner(step, flow) });
     },
   );
 }

@@ -1,7 +1,7 @@
 import { closeGate } from "../src/coordinator/gate/close-gate.ts";
 import { finishGate } from "../src/coordinator/gate/finish-gate.ts";
 import { loseGate } from "../src/coordinator/gate/lose-gate.ts";
-import { gateVerdict } from "../src/coordinator/run-facts.ts";
+import { gateVerdict } from "../src/coordinator/run-outcomes.ts";
 import type { GateFinished } from "./events.ts";
 import { type Flow, flowFunction } from "./flow.ts";
 

@@ -18,10 +18,7 @@ import { waveDeliver } from "./wave-deliver.ts";
 import { waveJoin } from "./wave-join.ts";
 import { waveStart } from "./wave-start.ts";
 
-/**
- * Every function: those of a build in order, then the scheduled ones: one cron that requests the
- * others.
- */
+/** Creates every function: a build's in order, then a cron and the functions it triggers. */
 export const createFunctions = (flow: Flow): InngestFunction.Any[] => [
   buildStart(flow),
   waveStart(flow),

@@ -1,4 +1,4 @@
-import { checkSandboxes } from "../src/coordinator/sandboxes/watch-sandboxes.ts";
+import { checkSandboxes } from "../src/sandbox-lifecycle/upkeep/sandbox-health.ts";
 import { choreFunction, type Flow } from "./flow.ts";
 
 export const sandboxHealth = (flow: Flow) =>

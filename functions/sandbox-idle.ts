@@ -1,5 +1,5 @@
 import { sleepIdlePreviews } from "../src/coordinator/preview/sleep-preview.ts";
-import { stopIdleSandboxes } from "../src/coordinator/sandboxes/idle-sandboxes.ts";
+import { stopIdleSandboxes } from "../src/sandbox-lifecycle/upkeep/idle-sandboxes.ts";
 import { choreFunction, type Flow } from "./flow.ts";
 
 export const sandboxIdle = (flow: Flow) =>

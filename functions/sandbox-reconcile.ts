@@ -1,4 +1,4 @@
-import { createSandboxReconciler } from "../src/coordinator/sandboxes/reconcile-sandboxes.ts";
+import { createSandboxReconciler } from "../src/sandbox-lifecycle/upkeep/reconcile-sandboxes.ts";
 import { choreFunction, type Flow } from "./flow.ts";
 
 export const sandboxReconcile = (flow: Flow) => {

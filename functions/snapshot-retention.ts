@@ -1,4 +1,4 @@
-import { expireSnapshots } from "../src/coordinator/sandboxes/expire-snapshots.ts";
+import { expireSnapshots } from "../src/sandbox-lifecycle/snapshots/expire-snapshots.ts";
 import { choreFunction, type Flow } from "./flow.ts";
 
 export const snapshotRetention = (flow: Flow) =>

@@ -1,4 +1,4 @@
-import { askForChores } from "../src/coordinator/sandboxes/due-chores.ts";
+import { askForChores } from "../src/sandbox-lifecycle/upkeep/due-chores.ts";
 import { cronFunction, type Flow } from "./flow.ts";
 
 export const upkeep = (flow: Flow) =>

@@ -1,5 +1,5 @@
-import { failBuild } from "../src/coordinator/build/fail-build.ts";
-import { waveStatus } from "../src/coordinator/run-facts.ts";
+import { failBuild } from "../src/coordinator/build/stop/fail-build.ts";
+import { waveStatus } from "../src/coordinator/run-outcomes.ts";
 import { joinWave } from "../src/coordinator/wave/join-wave.ts";
 import { closeTreeOfWave } from "../src/coordinator/wave/shared-tree.ts";
 import type { WaveEvent } from "./events.ts";

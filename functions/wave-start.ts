@@ -1,5 +1,5 @@
-import { failBuild } from "../src/coordinator/build/fail-build.ts";
 import { prepareRepository, prepareSandbox } from "../src/coordinator/build/prepare-build.ts";
+import { failBuild } from "../src/coordinator/build/stop/fail-build.ts";
 import { startWave } from "../src/coordinator/wave/start-wave.ts";
 import type { WaveEvent } from "./events.ts";
 import { type Flow, flowFunction } from "./flow.ts";

@@ -5,7 +5,7 @@ import { join, relative, sep } from "node:path";
 import { fileURLToPath } from "node:url";
 import { build } from "esbuild";
 import { bundleCommand, commonJsBanner } from "./bundle-command.mjs";
-import { bundlePrograms } from "./bundle-programs.mjs";
+import { bundlePrograms, programOptions } from "./bundle-programs.mjs";
 
 const root = fileURLToPath(new URL("..", import.meta.url));
 const dist = join(root, "dist");
@@ -28,12 +28,8 @@ async function bundleEgress() {
   await build({
     entryPoints: [join(root, "src/sandbox/egress/serve.ts")],
     outfile: join(dist, "src/sandbox/egress/serve.js"),
-    bundle: true,
-    format: "esm",
-    platform: "node",
-    target: "node20",
+    ...programOptions,
     banner: { js: commonJsBanner },
-    logLevel: "silent",
   });
 }
 

@@ -1,30 +1,22 @@
 // Bundles the programs that run inside sandboxes, one file each.
-// src/sandbox/guest/guest-program.ts does the same for a checkout.
+// src/sandbox/guest/guest-program.ts does the same for a checkout, with the same options, because
+// the image's label is the hash of these bytes.
+import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { build } from "esbuild";
 
 const root = fileURLToPath(new URL("..", import.meta.url));
+const { sources, options } = JSON.parse(readFileSync(join(root, "src/sandbox/guest/programs.json"), "utf8"));
+
+/** How every program of its own is bundled. */
+export const programOptions = options;
 
 /**
  * Writes guest.mjs and the agents' programs into the folder, where
  * src/sandbox/guest/guest-program.ts looks for them.
  */
 export async function bundlePrograms(folder) {
-  const names = ["guest", "agent-host", "builtin-agent"];
-  await build({
-    entryPoints: Object.fromEntries(names.map((name) => [name, join(root, "src", name, "main.ts")])),
-    outdir: folder,
-    outExtension: { ".js": ".mjs" },
-    bundle: true,
-    format: "esm",
-    platform: "node",
-    target: "node20",
-    logLevel: "silent",
-    // The same bytes as from src/sandbox/guest/guest-program.ts, because the image's label is their
-    // hash.
-    banner: {
-      js: 'import { createRequire as makeRequire } from "node:module"; const require = makeRequire(import.meta.url);',
-    },
-  });
+  const entryPoints = Object.fromEntries(Object.entries(sources).map(([name, path]) => [name, join(root, path)]));
+  await build({ ...options, entryPoints, outdir: folder, outExtension: { ".js": ".mjs" } });
 }

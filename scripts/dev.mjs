@@ -3,6 +3,7 @@
 import { spawn } from "node:child_process";
 import { accessSync, constants, statSync } from "node:fs";
 import { delimiter, join } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 
 const devServer = process.env.INNGEST_DEV?.startsWith("http") ? process.env.INNGEST_DEV : "http://127.0.0.1:8288";
@@ -36,7 +37,7 @@ async function startDevServer() {
     if (stopping) return;
     if (over) give(`${program} could not be started (what it printed, if anything, is above)`);
     if (Date.now() > deadline) give(`${program} did not answer at ${devServer} within ${patienceMs / 1000} seconds`);
-    await new Promise((wake) => setTimeout(wake, 300));
+    await delay(300);
   }
 }
 

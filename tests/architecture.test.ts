@@ -7,41 +7,61 @@ import { describe, expect, it } from "vitest";
 // everywhere.
 
 /**
- * What a folder may import of the house besides its own files: a folder, or one public file of it.
+ * What a folder may import besides its own files: a folder, or one of its public files.
  */
 const arrows: Readonly<Record<string, readonly string[]>> = {
   "src/domain": [],
   "src/plan": ["src/domain"],
-  "src/store": ["src/domain"],
+  "src/store": ["src/domain", "src/store/embedded/launcher.ts", "src/store/embedded/session.ts"],
+  "src/store/embedded": ["src/domain/errors.ts", "src/domain/disk-full.ts"],
   "src/engine": ["src/domain/errors.ts", "src/domain/ids.ts"],
   "src/guest": [],
   "src/agent-host": [],
   "src/builtin-agent": [],
-  "src/sandbox": ["src/domain", "src/guest/protocol.ts", "src/guest/channel/mux.ts"],
+  "src/sandbox": ["src/domain", "src/guest/protocol.ts", "src/guest/channel/mux.ts", "src/guest/files/remove-tree.ts"],
   "src/workspace": ["src/domain", "port.ts"],
   "src/agents": ["src/domain", "src/agent-host/protocol.ts", "port.ts"],
   "src/models": ["src/domain", "port.ts"],
   "src/gates": ["src/domain", "port.ts"],
   "src/delivery": ["src/domain", "port.ts"],
-  "src/coordinator": ["src/domain", "src/plan", "port.ts"],
-  functions: ["src/coordinator", "src/domain"],
+  "src/sandbox-lifecycle": ["src/domain", "src/store/queries", "port.ts"],
+  "src/coordinator": ["src/domain", "src/plan", "src/sandbox-lifecycle", "src/store/queries", "port.ts"],
+  functions: ["src/coordinator", "src/sandbox-lifecycle", "src/domain"],
+  "src/api": ["src/coordinator", "src/sandbox-lifecycle", "src/domain", "src/plan", "port.ts"],
   "src/server": ["src/coordinator", "src/domain", "src/api"],
-  "src/cli": ["src/coordinator", "src/domain", "src/api"],
+  "src/app": [],
+  "src/config": ["src/domain", "src/sandbox/drivers/registry.ts"],
+  "src/cli": [
+    "src/coordinator",
+    "src/sandbox-lifecycle",
+    "src/domain",
+    "src/store/queries",
+    "src/store/serving.ts",
+    "src/api",
+  ],
 };
 
 /** May import everything: they wire parts together or are started by people. */
 const entryPoints = [
   "src/app.ts",
+  "src/app/",
   "src/cli/parts.ts",
   "src/cli/agent-parts.ts",
   "src/cli/price-parts.ts",
+  "src/cli/repository-parts.ts",
   "bin/wavesmith.js",
   "scripts/",
 ];
 
-/** Only app.ts and entry points read `config.ts`. It takes the names of drivers from their registry. */
+/** The first word of the name of every file with an operation; other files are named by nouns. */
+const verbs =
+  /^(?:admit|answer|cancel|check|claim|close|decide|deliver|edit|ensure|expire|fail|finish|join|judge|keep|lose|merge|prepare|reach|reconcile|request|restore|resume|retry|rollback|settle|sleep|start|stop|store|sweep|take|wake|watch)-/;
+
+/**
+ * Only app.ts and entry points read `config.ts`. It takes the names of drivers from their registry.
+ */
 const lonely: Readonly<Record<string, readonly string[]>> = {
-  "src/config.ts": ["src/domain", "src/sandbox/drivers/registry.ts"],
+  "src/config.ts": ["src/domain", "src/config", "src/sandbox/drivers/registry.ts"],
 };
 
 /**
@@ -51,19 +71,20 @@ const lonely: Readonly<Record<string, readonly string[]>> = {
 const packages: Readonly<Record<string, readonly string[]>> = {
   "drizzle-orm": ["src/store/", "src/engine/tables.ts"],
   pg: ["src/store/"],
-  inngest: ["functions/", "src/engine/", "src/server/inngest.ts", "src/app.ts"],
+  inngest: ["functions/", "src/engine/", "src/server/inngest.ts", "src/app/runner.ts"],
   dockerode: ["src/sandbox/drivers/docker.ts", "src/sandbox/drivers/docker/"],
   "tar-stream": ["src/sandbox/drivers/docker/"],
   esbuild: ["src/sandbox/guest/guest-program.ts", "src/gates/static/", "scripts/"],
   commander: ["src/cli/"],
   hono: ["src/server/"],
   "@hono/node-server": ["src/server/"],
+  "@hono/zod-openapi": ["src/server/api/"],
   croner: ["src/engine/"],
   yaml: ["src/plan/", "src/gates/static/", "src/cli/"],
   graphlib: ["src/domain/"],
   nanoid: ["src/domain/"],
-  "@agentclientprotocol/sdk": ["src/agent-host/acp.ts", "src/builtin-agent/"],
-  "@modelcontextprotocol/sdk": ["src/agent-host/submit-result.ts", "src/builtin-agent/result-tool.ts"],
+  "@agentclientprotocol/sdk": ["src/agent-host/", "src/builtin-agent/"],
+  "@modelcontextprotocol/sdk": ["src/agent-host/submit-result.ts", "src/builtin-agent/mcp-tools.ts"],
   ai: ["src/builtin-agent/"],
   "@ai-sdk/anthropic": ["src/builtin-agent/models.ts"],
   "@ai-sdk/google": ["src/builtin-agent/models.ts"],
@@ -81,11 +102,12 @@ const packages: Readonly<Record<string, readonly string[]>> = {
     "src/engine/",
     "src/coordinator/",
     "src/server/",
-    "src/config.ts",
+    "src/config/",
     // The types of events' data come from their schemas.
     "functions/events.ts",
   ],
   tsx: ["bin/"],
+  "@xterm/headless": ["scripts/"],
 };
 
 /**
@@ -118,7 +140,7 @@ interface Manifest {
   readonly devDependencies: Readonly<Record<string, string>>;
 }
 
-describe("the house", () => {
+describe("the source", () => {
   it("is read whole: every import leads to a file, a package or a module of Node", () => {
     expect(files.length).toBeGreaterThan(150);
     expect(imports.length).toBeGreaterThan(500);
@@ -158,6 +180,21 @@ describe("the house", () => {
     expect(imports.filter(({ from, to }) => isOurs(to) && !mayImport(from, to)).map(say)).toEqual([]);
   });
 
+  it("keeps programs and the engine ignorant of builds, and free of all but a few packages", () => {
+    const allowed: Readonly<Record<string, readonly string[]>> = {
+      "src/guest/": [],
+      "src/agent-host/": ["zod", "@agentclientprotocol/sdk", "@modelcontextprotocol/sdk"],
+      "src/engine/": ["zod", "inngest", "croner", "drizzle-orm"],
+      "src/store/embedded/": ["pg"],
+    };
+    const strays = imports.filter(({ from, to }) => {
+      const program = Object.keys(allowed).find((folder) => from.startsWith(folder));
+      if (program === undefined || to.startsWith("node:") || to.startsWith(program)) return false;
+      return !/^src\/domain\/(?:errors|ids|disk-full)\.ts$/.test(to) && !allowed[program]!.includes(to);
+    });
+    expect(strays.map(say)).toEqual([]);
+  });
+
   it("keeps every vendor's package in its place", () => {
     const strays = imports.filter(({ from, to }) => {
       if (isOurs(to) || to.startsWith("node:")) return false;
@@ -175,6 +212,23 @@ describe("the house", () => {
 
   it("has no circle of imports, type-only ones included", () => {
     expect(circles()).toEqual([]);
+  });
+
+  it("lets an operation import nothing from the file of another but that operation", () => {
+    const isOperation = (path: string): boolean =>
+      /^src\/(?:coordinator|sandbox-lifecycle)\//.test(path) && verbs.test(basename(path));
+    const named = /^import (?:type )?\{([^}]*)\} from "(\.[^"]+)"/gm;
+    const helpers = files.filter(isOperation).flatMap((file) =>
+      [...codeOf(file).matchAll(named)]
+        .map((match) => ({
+          names: match[1]!.split(",").map((name) => name.trim()),
+          to: resolveTarget(file, match[2]!),
+        }))
+        .filter(({ to }) => isOperation(to))
+        .flatMap(({ names, to }) => names.filter((name) => name !== "" && name !== operationOf(to)))
+        .map((name) => `${file} takes ${name} from another operation: move it to its own file`),
+    );
+    expect(helpers).toEqual([]);
   });
 
   it("reads the environment only where it is started", () => {
@@ -205,6 +259,20 @@ describe("the house", () => {
     expect(files.filter((file) => /^\s*export\s+default\b|\bas\s+default\b/m.test(codeOf(file)))).toEqual([]);
   });
 
+  it("gives no two invariants one label, and cites none that does not exist", () => {
+    const inModules = files.flatMap((file) => labelsIn(file, /^\s*\/\/ ([A-Z]+\d+)\. \S/gm));
+    const ofTheHouse = labelsIn("ARCHITECTURE.md", /^- \*\*([A-Z]+\d+)\.\*\*/gm).map(({ label }) => label);
+    // A module may repeat a rule that ARCHITECTURE.md states for it.
+    const own = inModules.filter(({ label }) => !ofTheHouse.includes(label));
+    expect(own.length).toBeGreaterThan(100);
+    const isKnown = (label: string): boolean => ofTheHouse.includes(label) || own.some((one) => one.label === label);
+    expect(own.filter((one) => own.some((other) => other.label === one.label && other !== one))).toEqual([]);
+    const citation = /(?<=\(|\([A-Z]{1,2}\d+, )([A-Z]{1,2}\d+)(?=\)|, [A-Z]{1,2}\d+\))/g;
+    const cited = files.flatMap((file) => labelsIn(file, citation));
+    expect(cited.length).toBeGreaterThan(50);
+    expect(cited.filter(({ label }) => !isKnown(label))).toEqual([]);
+  });
+
   it("names no file after nothing in particular", () => {
     expect(files.filter((file) => /^(?:utils?|helpers?|manager|common|misc)\b/.test(basename(file)))).toEqual([]);
   });
@@ -221,10 +289,20 @@ function mayImport(from: string, to: string): boolean {
   });
 }
 
-/** The folder of the house a file belongs to; a file that lies in src itself is its own. */
+/**
+ * Returns the folder that a file belongs to: the innermost with a row of its own. A file that lies
+ * in src itself is its own.
+ */
 function homeOf(path: string): string {
   const [first, second] = path.split("/");
+  const inner = Object.keys(arrows).filter((folder) => path.startsWith(`${folder}/`));
+  if (inner.length > 0) return inner.reduce((one, other) => (one.length > other.length ? one : other));
   return first === "src" ? `src/${second}` : first!;
+}
+
+/** The operation of a file: `settleGate` of `settle-gate.ts`. */
+function operationOf(path: string): string {
+  return basename(path, ".ts").replace(/-(\w)/g, (_, letter: string) => letter.toUpperCase());
 }
 
 function isOurs(to: string): boolean {
@@ -240,6 +318,11 @@ function sourcesIn(folder: string): string[] {
     .filter((name) => /\.[cm]?[jt]s$/.test(name))
     .map((name) => `${folder}/${name}`)
     .sort();
+}
+
+function labelsIn(file: string, pattern: RegExp): { label: string; file: string }[] {
+  const text = readFileSync(join(root, file), "utf8");
+  return [...text.matchAll(pattern)].map((match) => ({ label: match[1]!, file }));
 }
 
 /**

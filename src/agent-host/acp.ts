@@ -1,6 +1,7 @@
-// The Agent Client Protocol (v1). Only this file knows its types.
+// The Agent Client Protocol (v1). Only this file, updates.ts and tool-calls.ts know its types.
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
 import {
   type ClientConnection,
   client,
@@ -14,18 +15,16 @@ import {
   type RequestPermissionRequest,
   type RequestPermissionResponse,
   type SessionConfigOption,
-  type SessionUpdate,
   type StopReason,
-  type ToolCallContent,
-  type ToolCallUpdate,
 } from "@agentclientprotocol/sdk";
 import { AgentFault, type Turn } from "./agent-fault.ts";
 import type { AgentProcess } from "./agent-process.ts";
 import type { Events } from "./events.ts";
-import { createLoopWatch } from "./loops.ts";
 import { decidePermission } from "./permission.ts";
 import type { AgentHostRequest } from "./protocol.ts";
 import type { Questions } from "./questions.ts";
+import { pathsOf } from "./tool-calls.ts";
+import { createUpdates, type Updates } from "./updates.ts";
 
 /** A session with an agent. */
 export interface Session {
@@ -135,10 +134,12 @@ function connect(options: SessionOptions, updates: Updates): ClientConnection {
   return app.connect(ndJsonStream(agent.input, agent.output, { maxMessageBytes: 100 * 1024 * 1024 }));
 }
 
-const mcpServers = ({ resultServer }: SessionOptions): NewSessionRequest["mcpServers"] =>
-  resultServer === null
+const mcpServers = ({ resultServer, request }: SessionOptions): NewSessionRequest["mcpServers"] => [
+  ...(resultServer === null
     ? []
-    : [{ name: "wavesmith", command: resultServer.command, args: [...resultServer.args], env: [] }];
+    : [{ name: "wavesmith", command: resultServer.command, args: [...resultServer.args], env: [] }]),
+  ...request.mcp.map(({ name, command }) => ({ name, command: "sh", args: ["-c", command], env: [] })),
+];
 
 /**
  * Loads an earlier session; null when the agent no longer has it. The history it replays is not
@@ -202,8 +203,10 @@ async function answerPermission(
   const shownReason = allowed && !isAllowed ? "it cannot be allowed for once" : reason;
   const question = answer === null ? {} : { question: answer.question };
   events.report({ kind: "permission", title, action, allowed: isAllowed, reason: shownReason, ...question });
-  if (option === undefined) return { outcome: { outcome: "cancelled" } };
-  return { outcome: { outcome: "selected", optionId: option.optionId } };
+  // The protocol has no field for a reason; our own agent reads this one.
+  const _meta = { reason: shownReason };
+  if (option === undefined) return { outcome: { outcome: "cancelled" }, _meta };
+  return { outcome: { outcome: "selected", optionId: option.optionId }, _meta };
 }
 
 /** Prefers an option for one time; a rejection may be permanent. */
@@ -214,7 +217,7 @@ function chooseOption(options: readonly PermissionOption[], allowed: boolean): P
 
 const turns: Readonly<Record<StopReason, Turn>> = {
   end_turn: { end: "finished", detail: "" },
-  max_tokens: { end: "limit", detail: "the model's answer reached its limit of tokens" },
+  max_tokens: { end: "limit", detail: "the model's answer was cut at its output limit", isCut: true },
   max_turn_requests: { end: "limit", detail: "the agent reached its limit of requests" },
   refusal: { end: "refused", detail: "the model refused" },
   cancelled: { end: "cancelled", detail: "cancelled" },
@@ -238,7 +241,7 @@ const isModelError = (words: string): boolean =>
 
 const turnOfFault = (error: unknown): Turn => (error instanceof AgentFault ? error : agentFaultOf(error)).turn;
 
-/** What the model proxy answers when a budget is used up. */
+/** The model proxy's answer when a budget is used up. */
 const budgetWords = /wavesmith: over budget/;
 const signInWords = /\b(401|unauthori[sz]ed|not (logged|signed) in|authentication|api[- ]key|no key for|log ?in)\b/i;
 
@@ -267,140 +270,10 @@ async function orExit<Result>(work: Promise<Result>, agent: AgentProcess): Promi
   ended.catch(() => undefined); // Reported through the race, or no longer of interest.
   const answered = work.catch(async (error: unknown) => {
     // A closed connection says less than the exit that follows it.
-    if (!(error instanceof RequestError))
-      await Promise.race([ended, new Promise((done) => setTimeout(done, exitWaitMs))]);
+    if (!(error instanceof RequestError)) await Promise.race([ended, delay(exitWaitMs)]);
     throw error;
   });
   return Promise.race([answered, ended]);
 }
 
 const exitWaitMs = 2_000;
-
-interface ToolCall {
-  title: string;
-  /** The latest input: many agents start a call before they know it. */
-  input: unknown;
-  result: unknown;
-  action: string;
-  status: string;
-  paths: string[];
-}
-
-interface Updates {
-  take(update: SessionUpdate): void;
-  mute(muted: boolean): void;
-  record(call: ToolCallUpdate): ToolCall;
-  /** Returns the beginning of the last message since the previous call or the last tool call. */
-  takeLastMessage(): string;
-}
-
-const maxMessageLength = 10_000;
-
-/** Turns updates into our events, in the order they arrive. */
-function createUpdates({ events, onLoop }: SessionOptions): Updates {
-  const calls = new Map<string, ToolCall>();
-  const findLoop = createLoopWatch();
-  let muted = false;
-  let lastText = "";
-  const record = (call: ToolCallUpdate): ToolCall => {
-    const before = calls.get(call.toolCallId);
-    const paths = pathsOf(call);
-    const now: ToolCall = {
-      title: call.title ?? before?.title ?? call.name ?? "a tool",
-      input: call.rawInput ?? before?.input,
-      result: call.rawOutput ?? call.content ?? before?.result,
-      action: call.kind ?? before?.action ?? "other",
-      status: call.status ?? before?.status ?? "pending",
-      paths: paths.length > 0 ? paths : (before?.paths ?? []),
-    };
-    calls.set(call.toolCallId, now);
-    return now;
-  };
-  const tool = (call: ToolCallUpdate): void => {
-    const before = calls.get(call.toolCallId);
-    const now = record(call);
-    const isNews = before === undefined || before.status !== now.status || before.title !== now.title;
-    // Some agents report a call only when it runs or has ended, so its beginning is reported here.
-    const { input, result, ...facts } = now;
-    if (before === undefined && now.status !== "pending")
-      events.report({ kind: "tool", id: call.toolCallId, ...facts, status: "pending" });
-    if (isNews) events.report({ kind: "tool", id: call.toolCallId, ...facts });
-    for (const diff of diffsOf(call.content ?? [])) events.report(diff);
-    if (input === undefined || (now.status !== "completed" && now.status !== "failed")) return;
-    const loop = findLoop({ id: call.toolCallId, title: now.title, input, result });
-    if (loop !== null) onLoop(loop);
-  };
-  const take = (update: SessionUpdate): void => {
-    switch (update.sessionUpdate) {
-      case "agent_message_chunk":
-      case "agent_thought_chunk": {
-        const kind = update.sessionUpdate === "agent_message_chunk" ? "message" : "thought";
-        if (update.content.type !== "text") break;
-        if (kind === "message") lastText = appendMessage(lastText, update.content.text);
-        events.say(kind, update.content.text);
-        break;
-      }
-      case "tool_call":
-      case "tool_call_update":
-        lastText = "";
-        tool(update);
-        break;
-      case "plan":
-        events.report({ kind: "plan", entries: update.entries.map(({ content: text, status }) => ({ text, status })) });
-        break;
-      case "usage_update": {
-        const usd = update.cost?.currency === "USD" ? update.cost.amount : null;
-        events.report({ kind: "usage", used: update.used, size: update.size, usd });
-        break;
-      }
-      case "notice":
-        events.report({ kind: "notice", text: `${update.title} ${update.description ?? ""}`.trim() });
-        break;
-      default:
-        break; // Modes, commands and titles are ignored.
-    }
-  };
-  return {
-    record,
-    takeLastMessage() {
-      const text = lastText;
-      lastText = "";
-      return text;
-    },
-    mute(value) {
-      muted = value;
-    },
-    take(update) {
-      if (!muted) take(update);
-    },
-  };
-}
-
-/** Lists every path of a call: its locations, its diffs, and the usual fields of its input. */
-function pathsOf({ locations, content, rawInput }: ToolCallUpdate): string[] {
-  const input = typeof rawInput === "object" && rawInput !== null ? (rawInput as Record<string, unknown>) : {};
-  const named = ["path", "file_path", "filePath", "abs_path", "notebook_path"].map((key) => input[key]);
-  const diffs = (content ?? []).flatMap((part) => (part.type === "diff" ? [part.path] : []));
-  const all = [...(locations ?? []).map(({ path }) => path), ...diffs, ...named];
-  return [...new Set(all.filter((path): path is string => typeof path === "string" && path !== ""))];
-}
-
-/**
- * Appends to the last message: agents end a complete message with a newline, and a chunk without
- * one.
- */
-const appendMessage = (message: string, text: string): string =>
-  (message.endsWith("\n") ? text : message + text).slice(0, maxMessageLength);
-
-const linesOf = (text: string): Set<string> => new Set(text === "" ? [] : text.replace(/\n$/, "").split("\n"));
-
-function* diffsOf(content: readonly ToolCallContent[]) {
-  for (const part of content) {
-    if (part.type !== "diff") continue;
-    const before = linesOf(part.oldText ?? "");
-    const after = linesOf(part.newText);
-    const added = [...after].filter((line) => !before.has(line)).length;
-    const removed = [...before].filter((line) => !after.has(line)).length;
-    yield { kind: "diff" as const, path: part.path, added, removed };
-  }
-}

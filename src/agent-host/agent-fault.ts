@@ -4,6 +4,8 @@ import type { AgentEnd } from "./protocol.ts";
 export interface Turn {
   readonly end: AgentEnd;
   readonly detail: string;
+  /** Whether the model's answer was cut, so that another prompt can continue the work. */
+  readonly isCut?: boolean;
 }
 
 /** A failure of the agent, as the end of a turn. */

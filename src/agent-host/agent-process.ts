@@ -1,5 +1,6 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { Readable, Writable } from "node:stream";
+import { setTimeout as delay } from "node:timers/promises";
 
 /** How the agent's process ended. */
 interface Exit {
@@ -82,7 +83,7 @@ async function endGroup(child: ChildProcess, exit: Promise<Exit>, graceMs: numbe
   if (child.pid === undefined) return;
   signalGroup(child.pid, "SIGTERM");
   const deadline = performance.now() + graceMs;
-  while (performance.now() < deadline && signalGroup(child.pid, 0)) await new Promise((done) => setTimeout(done, 50));
+  while (performance.now() < deadline && signalGroup(child.pid, 0)) await delay(50);
   // Adapters end before the program they started, so the whole group is killed.
   signalGroup(child.pid, "SIGKILL");
   await exit;

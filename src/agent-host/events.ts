@@ -12,6 +12,8 @@ export interface Events {
   say(kind: "message" | "thought", text: string): void;
   /** Adds output that the agent itself printed. */
   noise(text: string): void;
+  /** Cuts a text, but not in the middle of a secret. */
+  shorten(text: string, maxLength: number): string;
   flush(): void;
 }
 
@@ -62,6 +64,11 @@ export function createEvents(write: (line: string) => void, { secrets = [], now 
   const flush = (): void => empty(true);
   return {
     flush,
+    shorten(text, maxLength) {
+      if (text.length <= maxLength) return text;
+      const piece = text.slice(0, maxLength - 1);
+      return `${piece.slice(0, piece.length - heldBack(piece))}…`;
+    },
     report(event) {
       flush();
       put(event);

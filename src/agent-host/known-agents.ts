@@ -7,6 +7,8 @@ import { join } from "node:path";
 export interface Setting {
   readonly home: string;
   readonly model: string | null;
+  /** How hard the model thinks; null: its default. */
+  readonly effort: string | null;
   /** The model proxy as seen in the sandbox, and the attempt's token; null without a proxy. */
   readonly proxy: { readonly url: string; readonly token: string } | null;
   /** Whether the provider may search the web for the agent. */
@@ -28,6 +30,7 @@ export function agentEnvironment(command: string, setting: Setting): Record<stri
     XDG_STATE_HOME: join(home, ".local/state"),
     XDG_CACHE_HOME: join(home, ".cache"),
     ...(setting.model === null ? {} : { WAVESMITH_MODEL: setting.model }),
+    ...(setting.effort === null ? {} : { WAVESMITH_MODEL_EFFORT: setting.effort }),
     ...models(setting),
     ...claude(setting),
     ...(/codex/.test(command) ? codex(setting) : {}),
@@ -53,7 +56,8 @@ function models({ proxy, model }: Setting): Record<string, string> {
 /** Removes the provider: `anthropic:claude-x` is `claude-x` to an agent of one provider. */
 const bare = (model: string): string => model.slice(model.indexOf(":") + 1);
 
-const claude = ({ home }: Setting): Record<string, string> => ({
+const claude = ({ home, effort }: Setting): Record<string, string> => ({
+  ...(effort === null ? {} : { CLAUDE_CODE_EFFORT_LEVEL: effort }),
   CLAUDE_CONFIG_DIR: join(home, ".claude"),
   // Otherwise it hides the tools of MCP servers from the first request.
   ENABLE_TOOL_SEARCH: "false",
@@ -66,11 +70,12 @@ const claude = ({ home }: Setting): Record<string, string> => ({
   CLAUDE_CODE_MAX_RETRIES: "2",
 });
 
-function codex({ home, model, proxy, webSearch }: Setting): Record<string, string> {
+function codex({ home, model, effort, proxy, webSearch }: Setting): Record<string, string> {
   const folder = join(home, ".codex");
   mkdirSync(folder, { recursive: true });
   const lines = [
     ...(model === null ? [] : [`model = ${JSON.stringify(bare(model))}`]),
+    ...(effort === null ? [] : [`model_reasoning_effort = ${JSON.stringify(effort === "max" ? "xhigh" : effort)}`]),
     'approval_policy = "on-request"',
     'sandbox_mode = "danger-full-access"',
     // Otherwise every call offers the provider's own search tool, which our proxy refuses.
@@ -128,6 +133,7 @@ function opencodeProviders({ url, token }: { url: string; token: string }, model
     compatible: { npm: "@ai-sdk/openai-compatible", name: "compatible", ...at("/compatible/v1") },
   };
   const [name = "", id = ""] = model === null ? [] : inOpencode(model).split(/\/(.*)/s);
+  if (/^compatible-/.test(name)) provider[name] = { npm: "@ai-sdk/openai-compatible", name, ...at(`/${name}/v1`) };
   // A model that is newer than its list is still a model.
   if (provider[name] !== undefined) provider[name] = { ...provider[name], models: { [id]: {} } };
   return { provider, enabled_providers: Object.keys(provider) };
@@ -139,6 +145,8 @@ function gemini({ home }: Setting): Record<string, string> {
   // The proxy waits for a busy provider.
   const settings = {
     general: { enableAutoUpdate: false, maxAttempts: 3 },
+    // Its own detection looks at the calls alone, not at their results, and ends the turn at once.
+    model: { disableLoopDetection: true },
     privacy: { usageStatisticsEnabled: false },
   };
   writeFileSync(join(folder, "settings.json"), JSON.stringify(settings, null, 2));

@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import { sameActionLimit } from "./protocol.ts";
+import { sameActionLimit, sameUnseenLimit } from "./protocol.ts";
 
 /** A finished tool call: its final input and its result. */
 export interface SettledCall {
@@ -21,11 +21,15 @@ export function createLoopWatch(): (call: SettledCall) => string | null {
     // Each call counts once, no matter how often it is updated.
     if (seen.has(id)) return null;
     seen.add(id);
+    const isUnseen = result === undefined;
     const action = createHash("sha256")
       .update(JSON.stringify([title, input ?? null, result ?? null]))
       .digest("hex");
     times = action === last ? times + 1 : 1;
     last = action;
-    return times < sameActionLimit ? null : `it did the same ${times} times in a row, with the same result: ${title}`;
+    if (times < (isUnseen ? sameUnseenLimit : sameActionLimit)) return null;
+    const count = times;
+    times = 0;
+    return `it did the same ${count} times in a row${isUnseen ? "" : ", with the same result"}: ${title}`;
   };
 }

@@ -4,13 +4,15 @@ import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
-import type { Session } from "./acp.ts";
 import { AgentFault, type Turn } from "./agent-fault.ts";
 import { type AgentProcess, startAgent } from "./agent-process.ts";
+import { createEnding } from "./ending.ts";
 import { createEvents, type Events } from "./events.ts";
 import { agentEnvironment } from "./known-agents.ts";
-import { type AgentHostRequest, agentEnds, resultReasks } from "./protocol.ts";
+import type { ProxyAccess } from "./model-proxy.ts";
+import { type AgentHostRequest, agentEnds } from "./protocol.ts";
 import { createQuestions } from "./questions.ts";
+import { takeTurns } from "./turns.ts";
 
 // The protocol libraries take as long to load as a small agent takes to start, so they are loaded
 // after the agent's process has started.
@@ -38,7 +40,7 @@ async function main(): Promise<void> {
 /** Prints one line of JSON about the agent that this command starts. */
 async function printGreeting(command: string): Promise<void> {
   const home = mkdtempSync(join(tmpdir(), "wavesmith-greet-"));
-  const setting = { command, home, model: null };
+  const setting = { command, home, model: null, effort: null };
   const agent = startAgent(command, { cwd: home, env: environment(setting), noise: () => undefined });
   try {
     const { greetAgent } = await protocol();
@@ -81,39 +83,22 @@ function environment({
   command,
   home,
   model,
-}: Pick<AgentHostRequest, "command" | "home" | "model">): Record<string, string> {
+  effort,
+}: Pick<AgentHostRequest, "command" | "home" | "model" | "effort">): Record<string, string> {
   const given = Object.entries(process.env).filter(([name]) => !/^npm_/i.test(name)) as [string, string][];
-  const url = process.env.WAVESMITH_MODEL_URL;
-  const token = process.env.WAVESMITH_MODEL_TOKEN;
-  const proxy = url === undefined || token === undefined ? null : { url, token };
+  const proxy = proxyAccess();
   const webSearch = /^all$|(^|,)web_search(,|$)/.test(process.env.WAVESMITH_MODEL_TOOLS ?? "");
-  return { ...Object.fromEntries(given), ...agentEnvironment(command, { home, model, proxy, webSearch }) };
+  return { ...Object.fromEntries(given), ...agentEnvironment(command, { home, model, effort, proxy, webSearch }) };
 }
 
-const providerCheckTimeoutMs = 10_000;
-
-/**
- * Whether the agent is silent because a provider is busy, or because the model proxy is down and
- * not answering until it is started again.
- */
-async function waitsForProvider(): Promise<boolean> {
+function proxyAccess(): ProxyAccess | null {
   const { WAVESMITH_MODEL_URL: url, WAVESMITH_MODEL_TOKEN: token } = process.env;
-  if (url === undefined || token === undefined) return false;
-  try {
-    const headers = { authorization: `Bearer ${token}` };
-    const response = await fetch(`${url}/wavesmith/waiting`, {
-      headers,
-      signal: AbortSignal.timeout(providerCheckTimeoutMs),
-    });
-    if (!response.ok) return false;
-    return Number(((await response.json()) as { waiting?: unknown }).waiting) > 0;
-  } catch (error) {
-    return error instanceof Error && error.name === "TimeoutError";
-  }
+  return url === undefined || token === undefined ? null : { url, token };
 }
 
 async function converse(request: AgentHostRequest, agent: AgentProcess, events: Events): Promise<Turn> {
-  const ending = createEnding(request);
+  const proxy = proxyAccess();
+  const ending = createEnding(request, proxy);
   const resultServer = resultServerOf(request);
   const { hold, why, sign: onSign, loop: onLoop } = ending;
   const questions = createQuestions(request, { events, hold, over: () => why() !== null });
@@ -123,34 +108,11 @@ async function converse(request: AgentHostRequest, agent: AgentProcess, events: 
   try {
     const session = await Promise.race([opened, ending.ended]);
     if ("end" in session) return session;
-    const turn = await Promise.race([untilResult(request, session), ending.ended]);
+    const turn = await Promise.race([takeTurns({ request, session, events, ending, proxy }), ending.ended]);
     return ending.why() ?? turn;
   } finally {
     ending.stop();
   }
-}
-
-/** Prompts the agent, and prompts again while a required result is missing or invalid. */
-async function untilResult(request: AgentHostRequest, session: Session): Promise<Turn> {
-  let text = request.prompt;
-  for (let reasks = 0; ; reasks += 1) {
-    const turn = await session.prompt(text);
-    if (turn.end !== "finished" || request.result === null) return turn;
-    const { problems } = (await results()).readResult(request.result.schema, request.result.file);
-    if (problems?.length === 0) return turn;
-    const complaint =
-      problems === null ? "You have not submitted your result." : `Your result is not valid:\n${problems.join("\n")}`;
-    if (reasks === resultReasks) return { end: "no-result", detail: withoutResult(problems) };
-    text = `${complaint}\nCall the tool submit_result now, with a result of its schema; without that tool, write the JSON to ${request.result.file}.`;
-  }
-}
-
-/** Describes a missing result for people; the agent gets another text. */
-function withoutResult(problems: readonly string[] | null): string {
-  const asked = `and was asked for it ${resultReasks} times more`;
-  return problems === null
-    ? `it handed in nothing, ${asked}`
-    : `what it handed in is not valid, ${asked}:\n${problems.join("\n")}`;
 }
 
 function resultServerOf({ result, home }: AgentHostRequest) {
@@ -163,75 +125,6 @@ function resultServerOf({ result, home }: AgentHostRequest) {
   return {
     command: process.execPath,
     args: [...program, "submit-result", "--schema", schemaFile, "--result", result.file],
-  };
-}
-
-interface Ending {
-  /** Resolves when we ended the agent and it did not end its turn in time. */
-  readonly ended: Promise<Turn>;
-  use(session: Session): void;
-  sign(): void;
-  loop(description: string): void;
-  /** Suspends the silence limit until the returned function is called. */
-  hold(): () => void;
-  /** Returns why we ended it; null when we did not. */
-  why(): Turn | null;
-  stop(): void;
-}
-
-/** Ends an agent that is silent, loops, or is to be cancelled; asks it to stop first. */
-function createEnding({ idleMs, graceMs }: AgentHostRequest): Ending {
-  let session: Session | null = null;
-  let reason: Turn | null = null;
-  let settle: (turn: Turn) => void = () => undefined;
-  const ended = new Promise<Turn>((resolve) => {
-    settle = resolve;
-  });
-  let grace: NodeJS.Timeout | null = null;
-  const end = (turn: Turn): void => {
-    if (reason !== null) return;
-    reason = turn;
-    // An agent that ignores the request is ended after the grace period.
-    session?.cancel().catch(() => undefined);
-    grace = setTimeout(() => settle(turn), session === null ? 0 : graceMs);
-  };
-  const stalled = async (): Promise<void> => {
-    const timer = idle;
-    const isPaused = await waitsForProvider();
-    if (idle !== timer) return; // It has spoken meanwhile, or waits for a person, or has ended.
-    if (isPaused) return begin();
-    end({ end: "stalled", detail: `not a word for ${Math.round(idleMs / 1000)} s` });
-  };
-  let idle: NodeJS.Timeout | null = setTimeout(stalled, idleMs);
-  let held = 0;
-  const begin = (): void => {
-    if (idle !== null) clearTimeout(idle);
-    idle = held === 0 ? setTimeout(stalled, idleMs) : null;
-  };
-  const cancel = (): void => end({ end: "cancelled", detail: "asked to stop" });
-  process.on("SIGTERM", cancel).on("SIGINT", cancel);
-  return {
-    ended,
-    use(opened) {
-      session = opened;
-    },
-    sign: begin,
-    hold() {
-      held += 1;
-      begin();
-      return () => {
-        held -= 1;
-        begin();
-      };
-    },
-    loop: (description) => end({ end: "stalled", detail: description }),
-    why: () => reason,
-    stop() {
-      if (idle !== null) clearTimeout(idle);
-      idle = null;
-      if (grace !== null) clearTimeout(grace);
-      process.off("SIGTERM", cancel).off("SIGINT", cancel);
-    },
   };
 }
 

@@ -22,6 +22,12 @@ export interface AgentHostRequest {
   readonly home: string;
   /** The agent's own name for a model; null: its default. */
   readonly model: string | null;
+  /** How hard the model thinks: low, medium, high or max; null: its default. */
+  readonly effort: string | null;
+  /** The plan's MCP servers, each with the shell command that starts it. */
+  readonly mcp: readonly { readonly name: string; readonly command: string }[];
+  /** Folders in the tree with a SKILL.md each. */
+  readonly skills: readonly string[];
   /** The schema for `submit_result` and the file for the result; null: the role submits nothing. */
   readonly result: { readonly schema: unknown; readonly file: string } | null;
   /** Folders that may be read besides the tree, such as the volume's root. */
@@ -62,6 +68,10 @@ export const resultReasks = 2;
 
 /** This many identical tool calls with the same result in a row are a loop. */
 export const sameActionLimit = 4;
+/** The same for calls whose results the agent does not report, because they may differ. */
+export const sameUnseenLimit = 10;
+/** How many times an agent in a loop is told so before it is ended. */
+export const loopNudges = 1;
 
 export interface QuestionOption {
   readonly name: string;
@@ -83,6 +93,8 @@ export type AgentEventBody =
       readonly kind: "tool";
       readonly id: string;
       readonly title: string;
+      /** Its input in one line, when it says more than the title. */
+      readonly input?: string;
       /** read, edit, delete, move, search, execute, think, fetch, other */
       readonly action: string;
       readonly status: string;

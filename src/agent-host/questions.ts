@@ -1,12 +1,13 @@
 import { mkdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
 import type { Events } from "./events.ts";
 import { type AgentHostRequest, type QuestionOption, questionEnds } from "./protocol.ts";
 
-// Q1. The question is in the output, where the process that takes over the job finds it; the answer
-// is a file, where the waiting agent host finds it. Neither depends on the process that was
+// AQ1. The question is in the output, where the process that takes over the job finds it; the
+// answer is a file, where the waiting agent host finds it. Neither depends on the process that was
 // watching when it was asked.
-// Q2. An agent that waits for a person is not silent: the silence limit is suspended meanwhile.
+// AQ2. An agent that waits for a person is not silent: the silence limit is suspended meanwhile.
 
 interface Question {
   readonly title: string;
@@ -18,7 +19,7 @@ interface Question {
 
 interface Answer {
   readonly allowed: boolean;
-  /** Who answered, or that nobody did. */
+  /** The person who answered, or a note that nobody did. */
   readonly reason: string;
   /** The question's name. */
   readonly question: string;
@@ -82,7 +83,7 @@ async function untilAnswered(waiting: {
     }
     if (over()) return { allowed: false, question: name, reason: questionEnds.ended };
     if (performance.now() > deadline) return { allowed: false, question: name, reason: questionEnds.unanswered };
-    await new Promise((done) => setTimeout(done, pollMs));
+    await delay(pollMs);
   }
 }
 

@@ -9,7 +9,15 @@ const eventSchema = z.discriminatedUnion("kind", [
   z.object({ kind: z.literal("session"), agent: text, resumed: z.boolean(), model: text.nullable() }),
   z.object({ kind: z.enum(["message", "thought"]), text }),
   z.object({ kind: z.literal("plan"), entries: z.array(z.object({ text, status: text })) }),
-  z.object({ kind: z.literal("tool"), id: text, title: text, action: text, status: text, paths: z.array(text) }),
+  z.object({
+    kind: z.literal("tool"),
+    id: text,
+    title: text,
+    input: text.exactOptional(),
+    action: text,
+    status: text,
+    paths: z.array(text),
+  }),
   z.object({ kind: z.literal("diff"), path: text, added: z.number(), removed: z.number() }),
   z.object({
     kind: z.literal("permission"),
@@ -68,6 +76,21 @@ export function questionsIn(lines: string): QuestionEvent[] {
   });
 }
 
+const maxActionLength = 300;
+
+/** Describes the latest tool call in complete lines of output; null if there is none. */
+export function lastActionIn(lines: string): string | null {
+  if (!lines.includes('"kind":"tool"')) return null;
+  for (const line of lines.trimEnd().split("\n").reverse()) {
+    const event = line.includes('"kind":"tool"') ? readAgentEvent(line) : null;
+    if (event?.kind === "tool") return callText(event).slice(0, maxActionLength);
+  }
+  return null;
+}
+
+const callText = ({ title, input }: { readonly title: string; readonly input?: string }): string =>
+  input === undefined ? title : `${title}: ${input}`;
+
 /** Formats one line of output for a person; null when there is nothing to show. */
 export function agentLine(line: string): string | null {
   const event = readAgentEvent(line);
@@ -91,12 +114,11 @@ function eventText(event: AgentEvent): string | null {
       return `(${event.text})`;
     case "plan":
       return event.entries.map((entry) => `[${entry.status === "completed" ? "x" : " "}] ${entry.text}`).join("\n");
-    case "tool":
-      return event.status === "pending"
-        ? `> ${event.title}`
-        : event.status === "failed"
-          ? `> ${event.title}: failed`
-          : null;
+    case "tool": {
+      const call = callText(event);
+      if (event.status === "pending") return `> ${call}`;
+      return event.status === "failed" ? `> failed: ${call}` : null;
+    }
     case "diff":
       return `  ${event.path} +${event.added} -${event.removed}`;
     case "permission":

@@ -4,12 +4,12 @@ import type { AgentResult } from "./port.ts";
 import { cut, printable } from "./prompt.ts";
 
 const resultSchema = z.object({ summary: z.string() });
-const longestSummary = 2_000;
+const maxSummaryLength = 2_000;
 
 /** Reads a result file leniently: bad JSON or an unknown shape gives no summary and never fails. */
 export function parseResult(text: string | null): AgentResult {
   const summary = text === null ? "" : printable(readSummary(text)).trim();
-  return { summary: summary === "" ? null : cut(summary, longestSummary) };
+  return { summary: summary === "" ? null : cut(summary, maxSummaryLength) };
 }
 
 /**
@@ -17,18 +17,18 @@ export function parseResult(text: string | null): AgentResult {
  * describe plans, and thoughts stay private.
  */
 export function lastMessage(output: string): string | null {
-  let said: string[] = [];
+  let messages: string[] = [];
   let last: string[] = [];
   for (const line of output.split("\n")) {
     const event = readAgentEvent(line);
     if (event === null) continue;
     if (event.kind === "message") {
-      said.push(event.text);
-      last = said;
-    } else if (deeds.has(event.kind)) said = [];
+      messages.push(event.text);
+      last = messages;
+    } else if (deeds.has(event.kind)) messages = [];
   }
   const text = printable(last.join("\n")).trim();
-  return text === "" ? null : cut(text, longestSummary);
+  return text === "" ? null : cut(text, maxSummaryLength);
 }
 
 const deeds = new Set(["session", "tool", "diff", "plan", "permission"]);

@@ -6,7 +6,7 @@ import type { AgentStageRequest } from "./port.ts";
 
 const outputLimitBytes = 8 * 1024 * 1024;
 /** The longest single argument that Linux accepts (MAX_ARG_STRLEN). */
-const longestScriptBytes = 128 * 1024 - 1;
+const maxScriptBytes = 128 * 1024 - 1;
 
 /**
  * After this much silence an agent counts as stalled. It is long because a model may think and a
@@ -15,8 +15,8 @@ const longestScriptBytes = 128 * 1024 - 1;
 const idleMs = 15 * 60_000;
 const graceMs = 10_000;
 /** How long to wait for a person, leaving some of the stage's time for the work. */
-const longestAskMs = 10 * 60_000;
-const askMs = ({ timeoutMs }: AgentStageRequest): number => Math.min(longestAskMs, Math.floor(timeoutMs / 2));
+const maxAskMs = 10 * 60_000;
+const askMs = ({ timeoutMs }: AgentStageRequest): number => Math.min(maxAskMs, Math.floor(timeoutMs / 2));
 
 /**
  * Builds the stage that runs an agent. `sh -e` runs a `run:` script, so that a failing line in its
@@ -52,12 +52,15 @@ function agentProgram(request: AgentStageRequest): Program {
 function hostProgram(request: AgentStageRequest, command: string): Program {
   refuseLong(command, "command", request.role);
   const inSandbox = (path: string) => `${request.workspaceRoot}/${path}`;
-  const asked: AgentHostRequest = {
+  const hostRequest: AgentHostRequest = {
     command,
     prompt: request.pack.prompt,
     cwd: inSandbox(request.treePath),
     home: inSandbox(request.homePath),
     model: request.spec?.model ?? null,
+    effort: request.spec?.effort ?? null,
+    mcp: request.spec?.mcp ?? [],
+    skills: request.spec?.skills ?? [],
     result:
       request.resultSchema === null ? null : { schema: request.resultSchema, file: inSandbox(request.resultFilePath) },
     readable: [request.workspaceRoot],
@@ -67,7 +70,7 @@ function hostProgram(request: AgentStageRequest, command: string): Program {
     graceMs,
   };
   const script = 'exec node "$WAVESMITH_PROGRAMS/agent-host.mjs"';
-  return { name: "agent", argv: ["sh", "-c", script], stdin: JSON.stringify(asked) };
+  return { name: "agent", argv: ["sh", "-c", script], stdin: JSON.stringify(hostRequest) };
 }
 
 /** A `run:` script needs no model. */
@@ -97,7 +100,7 @@ function commandProgram({ spec, role, pack }: AgentStageRequest): Program {
 }
 
 function refuseLong(script: string, what: string, role: string): void {
-  if (Buffer.byteLength(script) <= longestScriptBytes) return;
+  if (Buffer.byteLength(script) <= maxScriptBytes) return;
   throw new WavesmithError("unsupported", `the ${what} of the role ${role} is longer than 128 KiB`, {
     remedy: "put it into a file of the source and call that",
   });

@@ -1,4 +1,4 @@
-import { agentEndOf, agentText, questionsIn } from "./agent-output.ts";
+import { agentEndOf, agentText, lastActionIn, questionsIn } from "./agent-output.ts";
 import { lastMessage, parseResult } from "./agent-result.ts";
 import { agentStage } from "./agent-stage.ts";
 import { checksPack, fixPack, planPack, reviewPack, secondLookPack, taskPack } from "./context-pack.ts";
@@ -18,6 +18,7 @@ export function createAgents(): Agents {
     agentStage,
     endOf: agentEndOf,
     lastMessage,
+    lastActionIn,
     questionsIn,
     readable: agentText,
     parseResult,

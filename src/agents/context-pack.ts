@@ -135,6 +135,7 @@ export function fixPack(prompts: Prompts, context: FixContext): ContextPack {
     context: section.context(plan),
     tasks: section.tasks(context.tasks),
     changedFiles: section.changedFiles(context.changedFiles),
+    diff: section.diff(context.diff),
     rules: rulesSection(rules),
   });
   const file: TaskFile = {
@@ -146,6 +147,7 @@ export function fixPack(prompts: Prompts, context: FixContext): ContextPack {
     gate: { name: gate, command: context.command, outputTail: context.outputTail, maxRounds: context.maxRounds },
     tasks: context.tasks.map(taskData),
     changedFiles: context.changedFiles,
+    diff: context.diff,
     mayChangeTests: context.mayChangeTests,
     rules,
   };

@@ -61,6 +61,8 @@ export interface FixContext {
   /** Tasks of the wave, which say what the code was meant to do. */
   readonly tasks: readonly PlanTask[];
   readonly changedFiles: readonly string[];
+  /** The wave's unified diff, cut to a size that fits. */
+  readonly diff: string;
   readonly mayChangeTests: boolean;
 }
 
@@ -163,6 +165,8 @@ export interface Agents {
    * characters; null when it sent none.
    */
   lastMessage(output: string): string | null;
+  /** Describes the latest action in complete lines of output; null if they have none. */
+  lastActionIn(lines: string): string | null;
   /** Reads reports about questions from complete lines of output, in order. */
   questionsIn(lines: string): QuestionEvent[];
   /** Output of a stage as a person reads it. */

@@ -7,8 +7,8 @@ import { cut, fence, tail } from "./prompt.ts";
 // agents is in a fence of data (W12); headings and rules are ours, instructions and house rules
 // come from the plan.
 
-const mostFiles = 200;
-const mostFindings = 50;
+const maxFiles = 200;
+const maxFindings = 50;
 const planLength = 60_000;
 const summaryLength = 2_000;
 const tailLength = 8_000;
@@ -48,8 +48,8 @@ export function earlierPlan(earlier: EarlierPlan | null): string {
   const text =
     earlier.text === null ? [] : ["It was this plan:", fence("the plan before", cut(earlier.text, planLength))];
   const parts = [`## ${heading}`, fence(label, earlier.reason), ...text];
-  const again = earlier.by === "attempt" ? [] : ["Hand in a whole plan again, not the changes alone."];
-  return [...parts, ...again].join("\n\n");
+  const retryLines = earlier.by === "attempt" ? [] : ["Hand in a whole plan again, not the changes alone."];
+  return [...parts, ...retryLines].join("\n\n");
 }
 
 /** House rules of the plan. */
@@ -110,7 +110,7 @@ export function conflicts(list: TaskContext["conflicts"]): string {
 /** Lists findings, one per line: severity, place, message. */
 export function findings(list: readonly Finding[]): string {
   if (list.length === 0) return "Nothing was named; see the output below.";
-  const lines = list.slice(0, mostFindings).map((finding) => {
+  const lines = list.slice(0, maxFindings).map((finding) => {
     const place = finding.file === null ? "" : ` ${finding.file}${finding.line === null ? "" : `:${finding.line}`}`;
     return `[${finding.severity}]${place} ${finding.rule}: ${oneLine(cut(finding.message, 1_000))}`;
   });
@@ -168,9 +168,7 @@ export function diff(text: string): string {
 function files(label: string, paths: readonly string[]): string {
   if (paths.length === 0) return "";
   // Git allows newlines in names. Quoting keeps each name on its line.
-  const lines = paths
-    .slice(0, mostFiles)
-    .map((path) => (/[\u0000-\u001f"\\]/.test(path) ? JSON.stringify(path) : path));
+  const lines = paths.slice(0, maxFiles).map((path) => (/[\u0000-\u001f"\\]/.test(path) ? JSON.stringify(path) : path));
   if (paths.length > lines.length) lines.push(`and ${paths.length - lines.length} more`);
   return fence(label, lines.join("\n"));
 }

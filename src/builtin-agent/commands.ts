@@ -1,4 +1,5 @@
 import { spawn } from "node:child_process";
+import { cutLine } from "./paging.ts";
 
 const keptBytes = 30_000;
 const lateOutputMs = 200;
@@ -62,7 +63,8 @@ export function runCommand(argv: readonly string[], { cwd, timeoutMs, signal }: 
   });
 }
 
-function createTail() {
+/** Keeps the beginning and the end of an output. */
+export function createTail() {
   let head = Buffer.alloc(0);
   let tail = Buffer.alloc(0);
   let dropped = 0;
@@ -76,6 +78,9 @@ function createTail() {
       tail = tail.subarray(over);
     },
     text: (): string =>
-      `${head.toString("utf8")}${dropped > 0 ? `\n[${dropped} bytes left out]\n` : ""}${tail.toString("utf8")}`,
+      `${head.toString("utf8")}${dropped > 0 ? `\n[${dropped} bytes left out]\n` : ""}${tail.toString("utf8")}`
+        .split("\n")
+        .map((line) => cutLine(line))
+        .join("\n"),
   };
 }

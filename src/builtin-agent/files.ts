@@ -1,12 +1,12 @@
 import { createHash } from "node:crypto";
-import { mkdirSync, readFileSync, realpathSync, renameSync, statSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readFileSync, realpathSync, renameSync, statSync, writeFileSync } from "node:fs";
 import { dirname, isAbsolute, join, relative, resolve } from "node:path";
+import { readPage } from "./paging.ts";
 
 // Others may edit the same files at the same time. An edit applies only to the version that was
 // read: a file that changed meanwhile must be read again and is never overwritten.
 
 const maxFileBytes = 4 * 1024 * 1024;
-const maxReadLines = 2_000;
 
 /** A refusal, in words for the model. */
 export class Refused extends Error {}
@@ -32,7 +32,8 @@ export function createTreeFiles(tree: string): TreeFiles {
   const versions = new Map<string, string>();
   const text = (path: string): string | null => {
     try {
-      if (statSync(path).size > maxFileBytes) throw new Refused(`${path} is larger than 4 MiB`);
+      if (statSync(path).size > maxFileBytes)
+        throw new Refused(`${path} is larger than 4 MiB: change it with a command`);
       return readFileSync(path, "utf8");
     } catch (error) {
       if ((error as NodeJS.ErrnoException).code === "ENOENT") return null;
@@ -40,15 +41,12 @@ export function createTreeFiles(tree: string): TreeFiles {
     }
   };
   return {
-    read(path, { from = 1, lines = maxReadLines }) {
+    read(path, range) {
       const target = resolveInTree(tree, path);
-      const content = text(target);
-      if (content === null) throw new Refused(`there is no file ${path}`);
-      versions.set(target, versionOf(content));
-      const all = content.split("\n");
-      const shown = all.slice(from - 1, from - 1 + lines);
-      const rest = all.length - (from - 1) - shown.length;
-      return rest > 0 ? `${shown.join("\n")}\n[${rest} more lines]` : shown.join("\n");
+      if (!existsSync(target)) throw new Refused(`there is no file ${path}`);
+      // Larger files can be read, but not edited.
+      if (statSync(target).size <= maxFileBytes) versions.set(target, versionOf(readFileSync(target, "utf8")));
+      return readPage(target, range);
     },
     plan(path, change) {
       const target = resolveInTree(tree, path);

@@ -4,9 +4,10 @@ import { existsSync, symlinkSync } from "node:fs";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { WavesmithError } from "../domain/errors.ts";
+import { messageOf, WavesmithError } from "../domain/errors.ts";
 import { type ProjectId, randomIds } from "../domain/ids.ts";
-import { createDriver } from "../sandbox/drivers/registry.ts";
+import { type ListedModel, listModels } from "../models/limits.ts";
+import { createDriver, traitsOf } from "../sandbox/drivers/registry.ts";
 import type { SandboxDriver, SandboxEndpoint } from "../sandbox/port.ts";
 import type { Installation, InstallProgress } from "../sandbox/tools/install.ts";
 import { containerPlatform, hostPlatform, listInstalled, type Platform, toolsFolder } from "../sandbox/tools/place.ts";
@@ -37,7 +38,7 @@ export async function installAgent(
 
 /** Returns the platform that programs in this driver's sandboxes must be built for. */
 async function platformOf({ sandboxDriver, environment }: Config): Promise<Platform> {
-  if (sandboxDriver !== "docker") return hostPlatform();
+  if (traitsOf(sandboxDriver).machine === "host") return hostPlatform();
   const { connectEngine, engineProblem } = await import("../sandbox/drivers/docker/engine.ts");
   const problem = await engineProblem(environment);
   if (problem !== null) throw new WavesmithError("environment", problem.what, { remedy: problem.remedy });
@@ -102,8 +103,8 @@ async function greet(guest: SandboxEndpoint["guest"], { command }: KnownAgent): 
   const program = command === null ? "node" : programOf({ command });
   const line = command === null ? 'exec node "$WAVESMITH_PROGRAMS/builtin-agent.mjs"' : `exec ${command}`;
   const argv = ["sh", "-c", script, "sh", program, line];
-  const asked = { argv, cwd: "", env: {}, writable: [], timeoutMs: greetLimitMs, maxBytes: 64 * 1024 };
-  const result = await guest.exec(asked);
+  const greetRequest = { argv, cwd: "", env: {}, writable: [], timeoutMs: greetLimitMs, maxBytes: 64 * 1024 };
+  const result = await guest.exec(greetRequest);
   const [found = "", answer = ""] = result.stdout.split("\n");
   const place = found === "" ? null : found;
   if (result.timedOut) return { answers: false, program: place, problem: `no answer in ${greetLimitMs / 1000} s` };
@@ -127,7 +128,10 @@ async function inTrialSandbox<Result>(config: Config, use: (endpoint: SandboxEnd
     const [problem] = await driver.check();
     if (problem !== undefined) throw new WavesmithError("environment", problem.what, { remedy: problem.remedy });
     try {
-      const network = { mode: config.sandboxDriver === "local-unsafe" ? "open" : "none", hosts: [] } as const;
+      const network = {
+        mode: traitsOf(config.sandboxDriver).isolation === "none" ? "open" : "none",
+        hosts: [],
+      } as const;
       const { limits } = config.sandboxPolicy;
       const sandboxId = randomIds("sandbox");
       return await use(await driver.ensure({ projectId, sandboxId, tenantId: "default", network, limits }));
@@ -147,8 +151,8 @@ async function trialDriver(config: Config, dataDir: string): Promise<SandboxDriv
     readOnly: sandboxReadOnly,
     logger: { warn: () => undefined },
     silenceMs,
-    // Docker finds the volume with installed agents by the installation.
-    installationId: sandboxDriver === "docker" ? await installationOf(config) : "trial",
+    // An engine keeps installed agents in a volume that the installation owns.
+    installationId: traitsOf(sandboxDriver).machine === "engine" ? await installationOf(config) : "trial",
   });
 }
 
@@ -164,6 +168,28 @@ async function installationOf(config: Config): Promise<string> {
 }
 
 /** The setting that each provider of models signs in with; providers without one are absent. */
+/** Asks the servers of compatible models which ones they have. */
+export async function compatibleModels({ models }: Config): Promise<CompatibleServer[]> {
+  const servers = models.providers.filter(({ name }) => name.startsWith("compatible"));
+  return Promise.all(
+    servers.map(async (provider): Promise<CompatibleServer> => {
+      try {
+        return { name: provider.name, models: await listModels(provider), problem: null };
+      } catch (error) {
+        return { name: provider.name, models: [], problem: messageOf(error) };
+      }
+    }),
+  );
+}
+
+/** A server of compatible models, and the models it lists. */
+export interface CompatibleServer {
+  readonly name: string;
+  readonly models: readonly ListedModel[];
+  /** Why it cannot say; null if it could. */
+  readonly problem: string | null;
+}
+
 export function signIns({ models, environment }: Config): Map<string, string> {
   const settings: Readonly<Record<string, readonly string[]>> = {
     anthropic: ["ANTHROPIC_API_KEY", "CLAUDE_CODE_OAUTH_TOKEN"],
@@ -171,6 +197,8 @@ export function signIns({ models, environment }: Config): Map<string, string> {
     google: ["GEMINI_API_KEY"],
     compatible: ["WAVESMITH_COMPATIBLE_URL"],
   };
-  const found = models.providers.map(({ name }) => [name, settings[name]?.find((key) => environment[key])] as const);
+  const settingsOf = (name: string): readonly string[] =>
+    name.startsWith("compatible-") ? ["WAVESMITH_COMPATIBLE_SERVERS"] : (settings[name] ?? []);
+  const found = models.providers.map(({ name }) => [name, settingsOf(name).find((key) => environment[key])] as const);
   return new Map(found.flatMap(([name, key]) => (key === undefined ? [] : [[name, key] as const])));
 }

@@ -1,5 +1,6 @@
 import { resolve } from "node:path";
 import { WavesmithError } from "../domain/errors.ts";
+import { findDataFolder } from "./data-folder.ts";
 import { oneLine } from "./format.ts";
 import { createHints, type Hints } from "./hints.ts";
 import type { Output } from "./output.ts";
@@ -47,6 +48,7 @@ export function createContext(options: GlobalOptions, environment: Environment, 
     json: options.json === true,
     config: async () =>
       configFrom({
+        WAVESMITH_DATA: findDataFolder(process.cwd()),
         ...environment,
         ...(options.data === undefined ? {} : { WAVESMITH_DATA: resolve(options.data) }),
         ...(options.sandbox === undefined ? {} : { WAVESMITH_SANDBOX: options.sandbox }),
@@ -61,14 +63,14 @@ export function createContext(options: GlobalOptions, environment: Environment, 
 }
 
 /** The same limit as for a plan's name. */
-export const longestProject = 80;
+export const maxProjectLength = 80;
 
 function refuseProject(name: string): void {
   const why =
     name.trim() === ""
       ? "is empty"
-      : name.length > longestProject
-        ? `is longer than ${longestProject} characters`
+      : name.length > maxProjectLength
+        ? `is longer than ${maxProjectLength} characters`
         : /\p{Cc}/u.test(name)
           ? "contains control characters"
           : null;
@@ -79,17 +81,17 @@ function refuseProject(name: string): void {
 }
 
 const sameAgainMs = 30_000;
-const longestWarning = 300;
+const maxWarningLength = 300;
 
-const cut = (text: string): string => (text.length > longestWarning ? `${text.slice(0, longestWarning)}…` : text);
+const cut = (text: string): string => (text.length > maxWarningLength ? `${text.slice(0, maxWarningLength)}…` : text);
 
 /** Limits a warning that repeats every second to two a minute. */
 function createSeldom(): (text: string) => string | null {
-  const told = new Map<string, number>();
+  const shownAt = new Map<string, number>();
   return (text) => {
-    const before = told.get(text);
+    const before = shownAt.get(text);
     if (before !== undefined && Date.now() - before < sameAgainMs) return null;
-    told.set(text, Date.now());
+    shownAt.set(text, Date.now());
     return text;
   };
 }

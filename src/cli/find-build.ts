@@ -27,7 +27,7 @@ export async function findBuild(store: Store, context: Context, name: string): P
 export async function findBuildOrLatest(store: Store, context: Context, name: string | undefined): Promise<string> {
   if (name !== undefined) return findBuild(store, context, name);
   const { project } = context.options;
-  const { projectIdFor } = await import("../coordinator/build/project.ts");
+  const { projectIdFor } = await import("../coordinator/build/request/project.ts");
   const latest = await store.builds.find(project === undefined ? {} : { projectId: projectIdFor("default", project) }, {
     by: "createdAt",
     descending: true,

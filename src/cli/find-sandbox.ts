@@ -1,4 +1,4 @@
-import { projectIdFor } from "../coordinator/build/project.ts";
+import { projectIdFor } from "../coordinator/build/request/project.ts";
 import { WavesmithError } from "../domain/errors.ts";
 import { shellWord } from "../domain/shell-word.ts";
 import type { Context } from "./context.ts";
@@ -57,12 +57,4 @@ async function findSandbox({ store, ports }: App, name: string, which: WhichSand
   if (which.orVolume !== true) return null;
   const infos = await ports.driver(last.driver).list();
   return infos.some((info) => info.projectId === last.projectId && info.volumePath !== null) ? last : null;
-}
-
-/** Starts a sandbox with the settings of its project's last build. */
-export async function startedSandbox(app: App, sandbox: SandboxRow) {
-  const build = await app.store.builds.find({ projectId: sandbox.projectId }, { by: "position", descending: true });
-  if (build === null) throw new WavesmithError("not-found", `no build of ${sandbox.projectId} is known`);
-  const { ensureSandbox } = await import("../coordinator/sandboxes/sandboxes.ts");
-  return ensureSandbox(app.ports, { ...build, sandboxDriver: sandbox.driver });
 }

@@ -1,3 +1,4 @@
+import { setTimeout as delay } from "node:timers/promises";
 import {
   type BuildView,
   createBuildReader,
@@ -62,6 +63,6 @@ async function repeat(step: () => Promise<boolean>): Promise<void> {
       throw error;
     });
     if (isLast === true) return;
-    await new Promise((wake) => setTimeout(wake, isLast === null ? fullReadMs : pollMs));
+    await delay(isLast === null ? fullReadMs : pollMs);
   }
 }

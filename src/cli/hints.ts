@@ -32,4 +32,4 @@ export function createHints(options: {
 
 /** Commands named in other parts' messages, with the rest of the line. */
 const ours =
-  /(?<!-- )\bwavesmith ((?:resume|retry|cancel|status|logs|diff|approve|reject|answer|rollback|shell) bld_\w+|builds|doctor|agents install \w+|agents|serve(?: --engine \w+)?|sandbox image build|sandbox snapshot --list|sandbox (?:exec|rm|stop) [\w.-]+)((?: --data (?:'[^']*'|\S+))?)/g;
+  /(?<!-- )\bwavesmith ((?:resume|retry|cancel|status|logs|diff|approve|reject|answer|rollback|shell|preview|attach) bld_\w+|builds|doctor|agents install \w+|agents|serve(?: --engine \w+)?|sandbox image build|sandbox snapshot --list|sandbox (?:exec|rm|stop) [\w.-]+)((?: --data (?:'[^']*'|\S+))?)/g;

@@ -22,8 +22,11 @@ export interface Interrupts {
   readonly count: number;
   /** The cause of the first interrupt, in words. */
   readonly cause: string;
-  /** Calls back on every interrupt with the count so far, and at once if there were any already. */
-  on(listener: (count: number) => void): void;
+  /**
+   * Calls back on every interrupt with the count so far and its cause, and at once if there were
+   * any already.
+   */
+  on(listener: (count: number, cause: string) => void): void;
   /** Acts as if Ctrl-C had been typed, for this cause. */
   raise(cause?: string): void;
   /** Resolves at the next interrupt. */
@@ -34,14 +37,14 @@ export interface Interrupts {
 export function watchInterrupts(source: SignalSource, now: () => number = Date.now): Interrupts {
   let count = 0;
   let last = Number.NEGATIVE_INFINITY;
-  const listeners: ((count: number) => void)[] = [];
+  const listeners: ((count: number, cause: string) => void)[] = [];
   let first: string = causes.SIGINT;
   const raise = (cause: string = causes.SIGINT): void => {
     if (now() - last < sameMs) return;
     last = now();
     count += 1;
     if (count === 1) first = cause;
-    for (const listener of [...listeners]) listener(count);
+    for (const listener of [...listeners]) listener(count, cause);
   };
   const signalled = leaving.map((signal) => ({ signal, listener: (): void => raise(causes[signal]) }));
   for (const { signal, listener } of signalled) source.on(signal, listener);
@@ -54,7 +57,7 @@ export function watchInterrupts(source: SignalSource, now: () => number = Date.n
     },
     on: (listener) => {
       listeners.push(listener);
-      if (count > 0) listener(count);
+      if (count > 0) listener(count, first);
     },
     raise,
     next: () => new Promise((resolve) => listeners.push(() => resolve())),

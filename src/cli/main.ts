@@ -1,6 +1,7 @@
 import { readFileSync } from "node:fs";
 import { CommanderError } from "commander";
-import { describeError, errorJson, exit, exitCodeForError } from "./errors.ts";
+import { describeError, errorJson } from "./errors.ts";
+import { exit, exitCodeForError } from "./exit-codes.ts";
 import { createHints } from "./hints.ts";
 import { createOutput, type Output } from "./output.ts";
 import { createProgram, isHelp, withCommandApart } from "./program.ts";

@@ -13,9 +13,10 @@ import type { App } from "../app.ts";
 import type { Config } from "../config.ts";
 import { messageOf, WavesmithError } from "../domain/errors.ts";
 import type { ProjectId } from "../domain/ids.ts";
+import type { Plan, PlanFault } from "../domain/plan.ts";
 import type { BuiltImage, ImageProgress, ImageRequest } from "../sandbox/drivers/docker/image.ts";
 import type { Leftovers } from "../sandbox/drivers/docker/leftovers.ts";
-import { createDriver, requireDriverName } from "../sandbox/drivers/registry.ts";
+import { createDriver, requireDriverName, traitsOf, unsafeDriver } from "../sandbox/drivers/registry.ts";
 import type { DriverProblem, SandboxDriver } from "../sandbox/port.ts";
 import type { RunningServer, ServerOptions } from "../server/server.ts";
 import type { ServerKey } from "../server/server-key.ts";
@@ -27,7 +28,7 @@ export type { App } from "../app.ts";
 export type { Config } from "../config.ts";
 export type { PreviewProxy, Reach } from "../delivery/preview-proxy.ts";
 export type { BuiltImage, ImageProgress } from "../sandbox/drivers/docker/image.ts";
-export { driverChoices, driverNames, requireDriverName } from "../sandbox/drivers/registry.ts";
+export { driverChoices, driverNames, requireDriverName, traitsOf, unsafeDriver } from "../sandbox/drivers/registry.ts";
 export type {
   DriverProblem,
   GuestClient,
@@ -37,8 +38,8 @@ export type {
   StageSpec,
 } from "../sandbox/port.ts";
 export type { Database } from "../store/connection.ts";
-export { type HeldSession, holdSession } from "../store/held-session.ts";
 export type { AttemptRow, GateRunRow, LogChunkRow, SandboxRow, SnapshotRow, Store } from "../store/port.ts";
+export type { ChangedFile } from "../workspace/port.ts";
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
@@ -49,12 +50,15 @@ export async function configFrom(environment: Environment): Promise<Config> {
 
 /** A parsed and checked plan file, with the reasons why `build` would refuse it. */
 export async function readPlan(path: string, environment: Environment) {
-  const [{ loadPlanFile }, { unsupportedFeatures }] = await Promise.all([
+  const [{ loadPlanFile }, { unsupportedFeatures }, { sourceWarnings }] = await Promise.all([
     import("../plan/load-plan.ts"),
-    import("../plan/unsupported.ts"),
+    import("../plan/checks/unsupported.ts"),
+    import("../plan/checks/check-source.ts"),
   ]);
   const parsed = await loadPlanFile(path, { env: environment });
-  return { ...parsed, refused: parsed.plan === null ? [] : unsupportedFeatures(parsed.plan) };
+  if (parsed.plan === null) return { ...parsed, refused: [] };
+  const warnings = [...parsed.warnings, ...(await sourceWarnings(parsed.plan, topOfRepository(process.cwd())))];
+  return { ...parsed, warnings, refused: unsupportedFeatures(parsed.plan) };
 }
 
 /**
@@ -68,6 +72,33 @@ export async function rawPlan(path: string): Promise<unknown> {
   ]);
   const format = path.toLowerCase().endsWith(".json") ? "json" : "yaml";
   return readPlanText(await readFile(path, "utf8"), format).value;
+}
+
+/** Finds the git repository that a folder is in; null if it is in none. */
+function topOfRepository(folder: string): string | null {
+  if (existsSync(join(folder, ".git"))) return folder;
+  return dirname(folder) === folder ? null : topOfRepository(dirname(folder));
+}
+
+/**
+ * Checks the models that a plan names, as `build` does: their faults, and those for which this
+ * machine has no key.
+ */
+export async function checkPlanModels(
+  config: Config,
+  plan: Plan,
+): Promise<{ faults: PlanFault[]; warnings: string[] }> {
+  const [{ createOffer, readOffer }, { missingKeys, modelFaults }] = await Promise.all([
+    import("../models/offer.ts"),
+    import("../coordinator/plan/plan-models.ts"),
+  ]);
+  const warnings: string[] = [];
+  const offer = createOffer({ ...(await readOffer(config)), warn: (message) => warnings.push(message) });
+  const faults = modelFaults(offer, plan);
+  const missing = missingKeys(offer, plan).map(
+    ({ role, model, lack, remedy }) => `the role ${role} cannot use ${model} here: ${lack}; ${remedy}`,
+  );
+  return { faults, warnings: [...warnings, ...(faults.length > 0 ? [] : missing)] };
 }
 
 /** Opens the app: every part, wired. */
@@ -157,13 +188,14 @@ export async function openStore(
  */
 export async function driverForTrial(config: Config, name: string): Promise<Pick<SandboxDriver, "check">> {
   requireDriverName(name);
-  // Docker is tried in its engine, which needs no folder of ours.
-  if (name !== "docker") makeDataDir(config);
+  // An engine is tried without a folder of ours.
+  if (traitsOf(name).machine === "host") makeDataDir(config);
   return createDriver(name, {
     dataDir: config.dataDir,
     installationId: "trial",
     environment: config.environment,
     readOnly: config.sandboxReadOnly,
+    dockerRuntime: config.dockerRuntime,
     logger: { warn: () => undefined },
   });
 }
@@ -192,6 +224,14 @@ function makeDataDir({ dataDir }: Config): void {
   } catch (error) {
     throw unusable(dataDir, error);
   }
+}
+
+/** Returns the folder for the logs of builds in the background, made if it is missing. */
+export function logFolder(config: Config): string {
+  makeDataDir(config);
+  const folder = join(config.dataDir, "logs");
+  makeFolder(folder);
+  return folder;
 }
 
 /** Keeps `git add .` from adding the database and every volume. */
@@ -232,8 +272,8 @@ export async function buildSandboxImage(config: Config, request: SandboxImageReq
   try {
     const { onProgress, signal, ...recipe } = request;
     const guestPath = await guestProgram(folder);
-    const asked = { ...recipe, guestPath, npmRegistry: await npmRegistry(config) };
-    return await buildImage(connectEngine(config.environment), asked, { onProgress, signal });
+    const imageRecipe = { ...recipe, guestPath, npmRegistry: await npmRegistry(config) };
+    return await buildImage(connectEngine(config.environment), imageRecipe, { onProgress, signal });
   } finally {
     await rm(folder, { recursive: true, force: true });
   }
@@ -270,7 +310,7 @@ export const planFilePath = (config: Config, name: string): string => join(confi
 
 /** Returns the problems of the git on PATH; empty if builds can use it. */
 export async function checkGit(config: Config): Promise<DriverProblem[]> {
-  const git = await import("../workspace/git.ts");
+  const git = await import("../workspace/authority/git.ts");
   return (await git.checkGit(config.environment)).map((problem) => ({ ...problem, lacks: "git" as const }));
 }
 
@@ -300,15 +340,16 @@ function lackingMachine(problems: readonly DriverProblem[]): WavesmithError {
 }
 
 export function lackingDriver(name: string, problems: readonly DriverProblem[]): WavesmithError {
-  const elsewhere = problems.filter(({ lacks }) => lacks === "disk" || (lacks === "git" && name === "local-unsafe"));
+  const { machine, isolation } = traitsOf(name);
+  const elsewhere = problems.filter(({ lacks }) => lacks === "disk" || (lacks === "git" && isolation === "none"));
   if (elsewhere.length > 0) return lackingMachine(elsewhere);
-  // Docker's problems already name the engine or its image.
-  if (name === "docker") return lackingMachine(problems);
+  // These problems already name the engine or its image.
+  if (machine === "engine") return lackingMachine(problems);
   const list = problems.map(({ what, remedy }) => `\n  ${what}\n    remedy: ${remedy}`).join("");
-  const isNamed = problems.some(({ remedy }) => remedy.includes("local-unsafe"));
+  const isNamed = problems.some(({ remedy }) => remedy.includes(unsafeDriver));
   const remedy =
-    name === "local" && !isNamed
-      ? "fix the above, or build without isolation, only with plans you trust: --sandbox local-unsafe"
-      : "as it says above; without isolation only with plans you trust";
+    isolation !== "none" && !isNamed
+      ? `fix the above, or build without isolation, only with plans you trust: --sandbox ${unsafeDriver}`
+      : "follow the remedies above; run only plans you trust without isolation";
   return new WavesmithError("environment", `the sandbox driver ${name} does not work here:${list}`, { remedy });
 }

@@ -12,7 +12,7 @@ export function faultLine(file: string, { line, path, message }: PlanFault): str
 }
 
 /** Prints every fault of a plan. */
-export function tellFaults({ out, json }: Context, file: string, faults: readonly PlanFault[]): void {
+export function printPlanFaults({ out, json }: Context, file: string, faults: readonly PlanFault[]): void {
   if (json) {
     out.json({ type: "plan.faults", faults });
     return;

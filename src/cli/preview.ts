@@ -1,12 +1,11 @@
+import { setTimeout as delay } from "node:timers/promises";
 import type { BuildView, PreviewView } from "../coordinator/build/read-build.ts";
 import { reachPreview } from "../coordinator/preview/reach-preview.ts";
-import { wakePreview } from "../coordinator/preview/sleep-preview.ts";
+import { wakePreview } from "../coordinator/preview/wake-preview.ts";
 import { messageOf, WavesmithError } from "../domain/errors.ts";
 import { oneLine } from "./format.ts";
 import { type App, previewProxies } from "./parts.ts";
 
-/** How long to wait for the preview of a completed build. */
-const patienceMs = 20_000;
 const pollMs = 150;
 /** How long a connection waits for a restarting preview. */
 const startMs = 5_000;
@@ -17,14 +16,18 @@ export interface ShownPreview {
   close(): Promise<void>;
 }
 
-/**
- * Opens a port for a completed build's preview once it answers; otherwise returns why there is
- * none.
- */
-export async function showPreview(app: App, view: BuildView, signal: AbortSignal): Promise<ShownPreview | string> {
+export interface Patience {
+  readonly signal: AbortSignal;
+  /** How long to wait for the preview. */
+  readonly patienceMs: number;
+}
+
+/** Opens a port for a build's preview once it answers; otherwise returns why there is none. */
+export async function showPreview(app: App, view: BuildView, patience: Patience): Promise<ShownPreview | string> {
   const { id: buildId, plan } = view.build;
+  const { signal, patienceMs } = patience;
   const deadline = Date.now() + patienceMs;
-  const problem = await untilReady(app, buildId, deadline, signal);
+  const problem = await untilReady(app, buildId, patience);
   if (problem !== null) return problem;
   const { openPreviewProxy, statusOf } = await previewProxies();
   const proxy = await openPreviewProxy({ reach: () => reachPreview(app.ports, buildId, startMs) });
@@ -38,7 +41,8 @@ export async function showPreview(app: App, view: BuildView, signal: AbortSignal
   return "it did not answer";
 }
 
-async function untilReady(app: App, buildId: string, deadline: number, signal: AbortSignal): Promise<string | null> {
+async function untilReady(app: App, buildId: string, { signal, patienceMs }: Patience): Promise<string | null> {
+  const deadline = Date.now() + patienceMs;
   for (;;) {
     const preview = await app.store.previews.find({ buildId });
     if (preview?.status === "ready") return null;
@@ -50,7 +54,7 @@ async function untilReady(app: App, buildId: string, deadline: number, signal: A
   }
 }
 
-const pause = (): Promise<void> => new Promise((wake) => setTimeout(wake, pollMs));
+const pause = (): Promise<void> => delay(pollMs);
 
 export interface WatchedPreview {
   find(): Promise<Pick<PreviewView, "status" | "reason"> | null>;

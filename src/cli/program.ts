@@ -1,7 +1,7 @@
-import { Command, CommanderError, type OptionValues } from "commander";
+import { Command, CommanderError, Option, type OptionValues } from "commander";
 import { WavesmithError } from "../domain/errors.ts";
 import { type Context, createContext, type GlobalOptions } from "./context.ts";
-import { exit } from "./errors.ts";
+import { exit } from "./exit-codes.ts";
 import type { Output } from "./output.ts";
 import { driverChoices } from "./parts.ts";
 
@@ -13,7 +13,15 @@ export interface ProgramOptions {
   readonly done: (code: number) => void;
 }
 
-type Handler = (context: Context, words: string[], options: OptionValues) => Promise<number>;
+/** The words of a command line. A usage such as `cancel <build>` promises the first. */
+type Words<Usage extends string> = Usage extends `${string} <${string}` ? [string, ...string[]] : string[];
+type Handler<Usage extends string> = (context: Context, words: Words<Usage>, options: OptionValues) => Promise<number>;
+type AddCommand = <Usage extends string>(
+  parent: Command,
+  usage: Usage,
+  description: string,
+  handler: Handler<Usage>,
+) => Command;
 
 /** Creates the command line. The code of a command is loaded when it is called. */
 export function createProgram(given: ProgramOptions): Command {
@@ -43,65 +51,18 @@ export function createProgram(given: ProgramOptions): Command {
 
 function addCommands(program: Command, given: ProgramOptions): void {
   const { out, environment, done } = given;
-  const command = (parent: Command, usage: string, description: string, handler: Handler): Command =>
+  const command: AddCommand = (parent, usage, description, handler) =>
     parent
       .command(usage)
       .description(description)
       .action(async (...called: unknown[]) => {
         const self = called.at(-1) as Command;
         const context = createContext(self.optsWithGlobals() as GlobalOptions, environment, out);
-        done(await handler(context, self.args, self.opts()));
+        done(await handler(context, self.args as Words<typeof usage>, self.opts()));
       });
 
   program.commandsGroup("Build:");
-  command(
-    program,
-    "build [plan]",
-    "run a plan, or draft and run one from a brief, with a live view",
-    async (context, [plan], options) => {
-      const { brief, source, yes, budget, plannerPrompt } = options;
-      const { build, buildBrief } = await import("./commands/build.ts");
-      const common = { wait: options.wait !== false, demo: options.demo === true };
-      const said = { source, yes, budget, plannerPrompt };
-      if (brief !== undefined && plan === undefined) return buildBrief(context, brief, { ...common, ...said });
-      const alone = Object.entries(said).find(([, value]) => value !== undefined)?.[0];
-      if (brief !== undefined || alone !== undefined) {
-        const option = alone?.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
-        const what =
-          brief === undefined ? `--${option} goes with --brief alone` : "a build has a plan file or a brief, not both";
-        throw new WavesmithError("usage", what, { remedy: context.hints.command('build --brief "…"') });
-      }
-      if (plan === undefined) {
-        throw new WavesmithError("usage", "build needs a plan file, or a brief", {
-          remedy: `${context.hints.command("build plan.yaml")}, or ${context.hints.command('build --brief "a guestbook with…"')}`,
-        });
-      }
-      return build(context, plan, common);
-    },
-  )
-    .option("--no-wait", "exit when the build ends, without serving its preview")
-    .option("--demo", "use a fresh project; fall back to local-unsafe without bubblewrap")
-    .option("--brief <text>", "describe what to build; a planner drafts the plan for you to review")
-    .option("--source <source>", "with --brief: the project to change, a folder or a git URL with an optional #ref")
-    .option("--yes", "with --brief: run the drafted plan without review")
-    .option("--budget <limits>", "with --brief: budget of the whole build, such as usd=5,tokens=2000000,wallClock=2h")
-    .option("--planner-prompt <file>", "with --brief: replace the planner's prompt");
-
-  command(
-    program,
-    "resume <build>",
-    "continue a build; for a finished build, reprint its summary",
-    async (context, [name], options) => {
-      const { resume } = await import("./commands/resume.ts");
-      return resume(context, name!, { wait: options.wait !== false, plan: options.plan });
-    },
-  )
-    .option("--plan <file>", "continue with an edited plan; unchanged tasks keep their work")
-    .option("--no-wait", "exit when the build ends, without serving its preview");
-  command(program, "retry <build>", "start new attempts for what failed", async (context, [name], options) => {
-    const { retry } = await import("./commands/retry.ts");
-    return retry(context, name!, { wait: options.wait !== false });
-  }).option("--no-wait", "exit when the build ends, without serving its preview");
+  addBuildCommands(program, command);
   program.commandsGroup("Look:");
   addLookCommands(program, command);
   program.commandsGroup("Steer:");
@@ -111,7 +72,80 @@ function addCommands(program: Command, given: ProgramOptions): void {
   program.helpCommand("help [command]", "show help for a command");
 }
 
-type AddCommand = (parent: Command, usage: string, description: string, handler: Handler) => Command;
+function addBuildCommands(program: Command, command: AddCommand): void {
+  command(
+    program,
+    "build [plan]",
+    "run a plan, or draft and run one from a brief, with a live view",
+    (context, [plan], options) => startBuild(context, plan, options),
+  )
+    .option("--no-wait", "exit when the build ends, without serving its preview")
+    .option("--detach", "run the build in the background, even after this terminal is closed")
+    .addOption(new Option("--in-background").hideHelp())
+    .option("--demo", "use a fresh project; fall back to local-unsafe without bubblewrap")
+    .option("--brief <text>", "describe what to build; a planner drafts the plan for you to review")
+    .option("--include-uncommitted", "in a git repository: start from your uncommitted work, too")
+    .option("--ignore-uncommitted", "in a git repository: start from the last commit, whatever is not committed")
+    .option("--update-source", "merge what the source has had since the project read it")
+    .option(
+      "--source <source>",
+      "with --brief: a folder, a git URL with an optional #ref, or empty (default: this repository)",
+    )
+    .option("--yes", "with --brief: run the drafted plan without review")
+    .option("--budget <limits>", "with --brief: budget of the whole build, such as usd=5,tokens=2000000,wallClock=2h")
+    .option("--planner-prompt <file>", "with --brief: replace the planner's prompt");
+
+  command(
+    program,
+    "resume [build]",
+    "continue a build; for a finished build, reprint its summary",
+    async (context, [name], options) => {
+      const { resume } = await import("./commands/resume.ts");
+      return resume(context, name, { wait: options.wait !== false, plan: options.plan });
+    },
+  )
+    .option("--plan <file>", "continue with an edited plan; unchanged tasks keep their work")
+    .option("--no-wait", "exit when the build ends, without serving its preview");
+  command(program, "retry [build]", "start new attempts for what failed", async (context, [name], options) => {
+    const { retry } = await import("./commands/retry.ts");
+    const { wait, unchanged, model, agent } = options;
+    return retry(context, name, { wait: wait !== false, unchanged: unchanged === true, model, agent });
+  })
+    .option("--model <provider:model>", "use this model for every role that uses one")
+    .option("--agent <command>", "use this ACP agent, or `builtin`, for every role that uses models")
+    .option("--unchanged", "after a rejection without a fixer: ask about the same tree again")
+    .option("--no-wait", "exit when the build ends, without serving its preview");
+}
+
+/** Builds from a plan file or a brief. Fails with `usage` unless there is exactly one of them. */
+async function startBuild(context: Context, plan: string | undefined, options: OptionValues): Promise<number> {
+  if (options.detach === true) return (await import("./commands/detach.ts")).detach(context);
+  const { brief, source, yes, budget, plannerPrompt } = options;
+  const { build, buildBrief } = await import("./commands/build.ts");
+  const common = {
+    wait: options.wait !== false,
+    demo: options.demo === true,
+    inBackground: options.inBackground === true,
+    includeUncommitted: options.includeUncommitted === true,
+    ignoreUncommitted: options.ignoreUncommitted === true,
+    updateSource: options.updateSource === true,
+  };
+  const said = { source, yes, budget, plannerPrompt };
+  if (brief !== undefined && plan === undefined) return buildBrief(context, brief, { ...common, ...said });
+  const alone = Object.entries(said).find(([, value]) => value !== undefined)?.[0];
+  if (brief !== undefined || alone !== undefined) {
+    const option = alone?.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
+    const what =
+      brief === undefined ? `--${option} goes with --brief alone` : "a build has a plan file or a brief, not both";
+    throw new WavesmithError("usage", what, { remedy: context.hints.command('build --brief "…"') });
+  }
+  if (plan === undefined) {
+    throw new WavesmithError("usage", "build needs a plan file, or a brief", {
+      remedy: `${context.hints.command("build plan.yaml")}, or ${context.hints.command('build --brief "a guestbook with…"')}`,
+    });
+  }
+  return build(context, plan, common);
+}
 
 function addLookCommands(program: Command, command: AddCommand): void {
   command(
@@ -120,7 +154,7 @@ function addLookCommands(program: Command, command: AddCommand): void {
     "show a plan's waves, critical path and faults without running it",
     async (context, [file]) => {
       const { plan } = await import("./commands/plan.ts");
-      return plan(context, file!);
+      return plan(context, file);
     },
   );
   command(program, "builds", "list builds, newest first", async (context) => {
@@ -136,32 +170,51 @@ function addLookCommands(program: Command, command: AddCommand): void {
       return status(context, name);
     },
   );
-  command(program, "logs <build>", "print the output of agents and gates", async (context, [name], options) => {
+  command(
+    program,
+    "attach [build]",
+    "watch a build that another process drives; Ctrl-C leaves it running",
+    async (context, [name]) => {
+      const { attach } = await import("./commands/attach.ts");
+      return attach(context, name);
+    },
+  );
+  command(program, "logs [build]", "print the output of agents and gates", async (context, [name], options) => {
     const { logs } = await import("./commands/logs.ts");
-    return logs(context, name!, options);
+    return logs(context, name, options);
   })
     .option("--task <id>", "only the output of this task")
     .option("--follow", "keep printing until the build ends");
-  command(program, "diff <build>", "show what a build, a task or a wave changed", async (context, [name], options) => {
+  command(program, "diff [build]", "show what a build, a task or a wave changed", async (context, [name], options) => {
     const { diff } = await import("./commands/diff.ts");
-    return diff(context, name!, options);
+    return diff(context, name, options);
   })
+    .option("--stat", "only the changed files, with counts of lines")
     .option("--task <id>", "only what this task changed")
     .option("--wave <number>", "only what this wave changed");
+  command(
+    program,
+    "preview [build]",
+    "show the preview of a finished or waiting build (default: the latest)",
+    async (context, [name], options) => {
+      const { preview } = await import("./commands/preview.ts");
+      return preview(context, name, { wait: options.wait !== false });
+    },
+  ).option("--no-wait", "exit once it answered");
 }
 
 function addSteeringCommands(program: Command, command: AddCommand): void {
-  command(program, "cancel <build>", "cancel a build and keep its work", async (context, [name]) => {
+  command(program, "cancel [build]", "cancel a build and keep its work", async (context, [name]) => {
     const { cancel } = await import("./commands/cancel.ts");
-    return cancel(context, name!);
+    return cancel(context, name);
   });
-  command(program, "approve <build>", "approve the waiting wave or drafted plan", async (context, [name]) => {
+  command(program, "approve [build]", "approve the waiting wave or drafted plan", async (context, [name], options) => {
     const { approve } = await import("./commands/decide.ts");
-    return approve(context, name!);
-  });
-  command(program, "reject <build>", "reject the waiting wave or drafted plan", async (context, [name], options) => {
+    return approve(context, name, { resume: options.resume === true });
+  }).option("--resume", "then continue the build");
+  command(program, "reject [build]", "reject the waiting wave or drafted plan", async (context, [name], options) => {
     const { reject } = await import("./commands/decide.ts");
-    return reject(context, name!, options.reason);
+    return reject(context, name, options.reason);
   }).option("--reason <text>", "what must change; a retry passes it to the fixer or the planner");
   command(
     program,
@@ -169,18 +222,32 @@ function addSteeringCommands(program: Command, command: AddCommand): void {
     "allow or deny an agent's request (default: the only open question)",
     async (context, [name, question], options) => {
       const { answer } = await import("./commands/answer.ts");
-      return answer(context, name!, question, options);
+      return answer(context, name, question, options);
     },
   )
     .option("--allow", "allow it once")
     .option("--deny", "deny it");
-  command(program, "rollback <build>", "move main back to the end of a wave", async (context, [name], options) => {
+  command(
+    program,
+    "deliver [build]",
+    "put what a build made on a branch of your repository (default: the latest build)",
+    async (context, [name], { branch, squash, asMe }) => {
+      const { deliver } = await import("./commands/deliver.ts");
+      return deliver(context, name, { branch, squash: squash === true, asMe: asMe === true });
+    },
+  )
+    .option("--branch <name>", "the branch (default: wavesmith/ and the project's name)")
+    .option("--squash", "as one commit with you as author and committer")
+    .option("--as-me", "with you as committer of every commit; agents stay the authors");
+  command(program, "rollback [build]", "move main back to the end of a wave", async (context, [name], options) => {
     const { rollback } = await import("./commands/rollback.ts");
-    return rollback(context, name!, options.wave);
-  }).option("--wave <number>", "wave number; 0 is where the build began");
-  command(program, "shell <build>", "open a shell in the build's sandbox", async (context, [name], options) => {
+    return rollback(context, name, { wave: options.wave, undo: options.undo === true });
+  })
+    .option("--wave <number>", "wave number; 0 is where the build began")
+    .option("--undo", "undo the last rollback, as long as the build has not gone on");
+  command(program, "shell [build]", "open a shell in the build's sandbox", async (context, [name], options) => {
     const { shell } = await import("./commands/shell.ts");
-    return shell(context, name!, options.task);
+    return shell(context, name, options.task);
   }).option("--task <id>", "check out this task's last commit");
 }
 
@@ -211,6 +278,10 @@ function addSetupCommands(program: Command, command: AddCommand): void {
       return doctor(context);
     },
   );
+  command(program, "completion <shell>", "print a completion script: bash, zsh, fish", async (context, [shell]) => {
+    const { completion } = await import("./commands/completion.ts");
+    return completion(context, program, shell);
+  });
 }
 
 function addAgentCommands(program: Command, command: AddCommand): void {
@@ -237,7 +308,7 @@ function addAgentCommands(program: Command, command: AddCommand): void {
     "install an agent for sandboxes: claude, codex, gemini, opencode",
     async (context, [name]) => {
       const { install } = await import("./commands/agents-install.ts");
-      return install(context, name!);
+      return install(context, name);
     },
   );
 }
@@ -254,20 +325,20 @@ function addSandboxCommands(program: Command, command: AddCommand): void {
     "run a command in a project's sandbox: exec PROJECT -- ls -l",
     async (context, [project, ...argv]) => {
       const { exec } = await import("./commands/sandbox-exec.ts");
-      return exec(context, project!, argv);
+      return exec(context, project, argv);
     },
   );
   command(sandbox, "start <project>", "start a project's sandbox", async (context, [project]) => {
     const { start } = await import("./commands/sandbox.ts");
-    return start(context, project!);
+    return start(context, project);
   });
   command(sandbox, "stop <project>", "stop a project's sandbox and keep its volume", async (context, [project]) => {
     const { stop } = await import("./commands/sandbox.ts");
-    return stop(context, project!);
+    return stop(context, project);
   });
   command(sandbox, "rm <project>", "remove a project's sandbox", async (context, [project], options) => {
     const { remove } = await import("./commands/sandbox.ts");
-    return remove(context, project!, { volume: options.volume === true });
+    return remove(context, project, { volume: options.volume === true });
   }).option("--volume", "also delete its volume");
   command(
     sandbox,
@@ -286,7 +357,7 @@ function addSandboxCommands(program: Command, command: AddCommand): void {
     "replace a project's volume with a snapshot (default: the latest)",
     async (context, [project, id]) => {
       const { restore } = await import("./commands/sandbox-snapshot.ts");
-      return restore(context, project!, id);
+      return restore(context, project, id);
     },
   );
   const image = sandbox.command("image").description("manage the image of Docker sandboxes");

@@ -26,7 +26,7 @@ export function servePreviews(app: App, { tell, warn }: ServedOptions): ServedPr
   const stopping = new AbortController();
   const proxies = new Map<string, PreviewProxy>();
   let trouble = "";
-  const look = async (): Promise<void> => {
+  const checkPreviews = async (): Promise<void> => {
     const projectIds = await projectsWithPreviews(app);
     for (const [projectId, proxy] of proxies) {
       if (projectIds.has(projectId)) continue;
@@ -43,7 +43,7 @@ export function servePreviews(app: App, { tell, warn }: ServedOptions): ServedPr
   const keepLooking = async (): Promise<void> => {
     try {
       while (!stopping.signal.aborted) {
-        await look();
+        await checkPreviews();
         trouble = "";
         await aborted(stopping.signal, lookMs);
       }

@@ -1,52 +1,128 @@
-import type { BuildEventFacts, BuildEventName } from "../domain/events.ts";
-import type { BuildRow, GateRunRow, OutboxRow, StoreTransaction, WaveRow } from "../store/port.ts";
-import { eventId } from "./names.ts";
+import {
+  type BuildEventFacts,
+  type BuildEventName,
+  type EventData,
+  makeEvent,
+  requestFacts,
+} from "../domain/events.ts";
+import type { AttemptOutcome } from "../domain/status.ts";
+import type {
+  AttemptInContext,
+  AttemptRow,
+  BuildRow,
+  GateRunRow,
+  JobRow,
+  OutboxRow,
+  StoreTransaction,
+  TaskRow,
+  WaveRow,
+} from "../store/port.ts";
 
-/** Emits an event of a build; its data carry tenant, project and build. */
-export const emitFor = <Name extends BuildEventName>(
-  transaction: StoreTransaction,
-  build: BuildRow,
+/** Emits the events of a build. The data and the id (W13) of each are made in this file alone. */
+export function eventsOf(transaction: StoreTransaction, build: BuildRow) {
+  const emit = <Name extends BuildEventName>(
+    name: Name,
+    subject: string,
+    epoch: number,
+    facts: BuildEventFacts<Name>,
+  ): Promise<void> => {
+    const { tenantId, projectId, id: buildId } = build;
+    const base = { tenantId, projectId, buildId, ...requestFacts(build) };
+    const event = makeEvent<BuildEventName>(name, subject, epoch, { ...base, ...facts } as EventData<Name>);
+    return transaction.emit(event);
+  };
+  return {
+    ...requestsOf(build, emit),
+    ...resultsOf(build, emit),
+    /** Emits an event again under the id of another epoch. */
+    again: ({ name, eventId, data }: OutboxRow, epoch: number) =>
+      transaction.emit(makeEvent(name as BuildEventName, subjectOf({ name, eventId }), epoch, data as BuildEventData)),
+  };
+}
+
+type BuildEventData = EventData<BuildEventName>;
+type Emit = <Name extends BuildEventName>(
   name: Name,
   subject: string,
   epoch: number,
   facts: BuildEventFacts<Name>,
-): Promise<void> => emitData(transaction, build, { name, id: eventId(name, subject, epoch), data: facts });
+) => Promise<void>;
 
-/** Emits an event of a build again, with the data it had, under the id of another epoch. */
-export const emitAgain = (
-  transaction: StoreTransaction,
-  build: BuildRow,
-  { name, data }: OutboxRow,
-  subject: string,
-  epoch: number,
-): Promise<void> => emitData(transaction, build, { name, id: eventId(name, subject, epoch), data });
+/** Returns what an event is about, from its id. */
+export const subjectOf = ({ eventId, name }: Pick<OutboxRow, "eventId" | "name">): string =>
+  eventId.slice(name.length + 1, eventId.lastIndexOf(":"));
 
-async function emitData(
-  transaction: StoreTransaction,
-  build: BuildRow,
-  { name, id, data }: { name: string; id: string; data: object },
-): Promise<void> {
-  const { tenantId, projectId, id: buildId, requestedBy } = build;
-  const who = requestedBy === null ? {} : { requestedBy };
-  await transaction.emit({ name, id, projectId, buildId, data: { tenantId, projectId, buildId, ...who, ...data } });
-}
+/** Events that ask for something. */
+const requestsOf = (build: BuildRow, emit: Emit) => ({
+  startWave: (waveNumber: number) => emit("agent/wave.start", `${build.id}/${waveNumber}`, build.epoch, { waveNumber }),
+  executeTask: (attempt: AttemptRow, wave: WaveRow, task: { key: string } | null) =>
+    emit(`agent/execution.${attempt.role}`, attempt.id, 0, {
+      ...attemptFacts(attempt, wave, task),
+      role: attempt.role,
+    }),
+  fixWave: (attempt: AttemptRow, wave: WaveRow, cause: { gate: string; round: number }) =>
+    emit("agent/quality.fix", attempt.id, 0, { ...attemptFacts(attempt, wave, null), ...cause }),
+  runGate: (run: GateRunRow, wave: WaveRow) =>
+    emit(`agent/quality.${run.gate}`, run.id, run.fence, gateFacts(run, wave)),
+  requestApproval: (wave: WaveRow) =>
+    emit("project/approval.requested", headOf(wave), wave.epoch, { waveNumber: wave.number }),
+  /** Each start of a preview has a subject and epoch of its own. */
+  deployPreview: (preview: { waveNumber: number; sha: string }, subject: string, epoch: number) =>
+    emit("agent/preview.deploy", subject, epoch, { waveNumber: preview.waveNumber, sha: preview.sha }),
+  cancel: (reason: string) => emit("project/build.cancel-requested", build.id, build.epoch, { reason }),
+});
 
-/** Emits that a build failed, and why, or that it was cancelled. */
-export const emitEnd = (
-  transaction: StoreTransaction,
-  build: BuildRow,
-  status: "failed" | "cancelled",
-  reason: string,
-): Promise<void> =>
-  status === "failed"
-    ? emitFor(transaction, build, "project/build.failed", build.id, build.epoch, { reason })
-    : emitFor(transaction, build, "project/build.cancelled", build.id, build.epoch, {});
+/** Events that report what happened. */
+const resultsOf = (build: BuildRow, emit: Emit) => ({
+  attemptFinished: ({ attempt, wave, task }: AttemptInContext, { key, ownerFence: fence }: JobRow) =>
+    emit("agent/attempt.finished", attempt.id, fence, {
+      ...attemptFacts({ ...attempt, fence }, wave, task),
+      kind: attempt.kind,
+      jobKey: key,
+    }),
+  gateFinished: (run: GateRunRow, wave: WaveRow, jobKey: string | null) =>
+    emit("agent/gate.finished", run.id, run.fence, { ...gateFacts(run, wave), jobKey }),
+  taskCompleted: (task: TaskRow, wave: WaveRow, commit: string) =>
+    emit("agent/task.completed", task.id, task.epoch, { ...taskFacts(task, wave), commit }),
+  taskFailed: (task: TaskRow, wave: WaveRow, failure: { outcome: AttemptOutcome; reason: string }) =>
+    emit("agent/task.failed", task.id, task.epoch, { ...taskFacts(task, wave), ...failure }),
+  waveComplete: (wave: WaveRow) => emit("agent/wave.complete", wave.id, wave.epoch, { waveNumber: wave.number }),
+  wavePassed: (wave: WaveRow, sha: string) =>
+    emit("project/wave.passed", wave.id, wave.epoch, { waveNumber: wave.number, sha }),
+  waveBlocked: (wave: WaveRow, reason: string) =>
+    emit("project/wave.blocked", wave.id, wave.epoch, { waveNumber: wave.number, reason }),
+  waveApproved: (wave: WaveRow, sha: string, by: string | null) =>
+    emit("project/wave.approved", headOf(wave), wave.epoch, { waveNumber: wave.number, sha, ...madeBy(by) }),
+  waveRejected: (wave: WaveRow, sha: string, { by, reason }: { by: string | null; reason: string }) =>
+    emit("project/wave.rejected", headOf(wave), wave.epoch, { waveNumber: wave.number, sha, reason, ...madeBy(by) }),
+  buildCompleted: (head: string) => emit("project/build.completed", build.id, build.epoch, { head }),
+  buildEnded: (status: "failed" | "cancelled", reason: string) =>
+    status === "failed"
+      ? emit("project/build.failed", build.id, build.epoch, { reason })
+      : emit("project/build.cancelled", build.id, build.epoch, {}),
+  rolledBack: (waveNumber: number, sha: string) =>
+    emit("project/build.rolled-back", build.id, build.epoch, { waveNumber, sha }),
+  rollbackUndone: (sha: string | null) => emit("project/build.rollback-undone", build.id, build.epoch, { sha }),
+});
 
-/** The facts of a gate run that its events carry; `fence` is that of the request. */
-export const gateRunFacts = ({ id, gate, sha }: GateRunRow, { number }: WaveRow, fence: number) => ({
+const attemptFacts = ({ id, taskId, number, fence }: AttemptRow, wave: WaveRow, task: { key: string } | null) => ({
+  waveNumber: wave.number,
+  attemptId: id,
+  taskId,
+  taskKey: task?.key ?? null,
+  attempt: number,
+  fence,
+});
+
+const gateFacts = ({ id, gate, sha, fence }: GateRunRow, { number }: WaveRow) => ({
   waveNumber: number,
   gateRunId: id,
   gate,
   sha,
   fence,
 });
+
+const taskFacts = ({ id, key }: TaskRow, { number }: WaveRow) => ({ waveNumber: number, taskId: id, taskKey: key });
+const madeBy = (by: string | null) => (by === null ? {} : { by });
+/** A decision is about one head of a wave. */
+const headOf = ({ id, headSha }: WaveRow): string => `${id}/${headSha}`;

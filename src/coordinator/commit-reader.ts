@@ -2,7 +2,7 @@ import type { ProjectId } from "../domain/ids.ts";
 import type { CommitReader } from "../gates/port.ts";
 import type { Ports } from "./port.ts";
 
-/** Reads files of one commit of the authority. */
+/** Creates a reader of one commit in the authority. */
 export function commitReader(ports: Pick<Ports, "workspace">, projectId: ProjectId, sha: string): CommitReader {
   return {
     list: () => ports.workspace.listFiles(projectId, sha),

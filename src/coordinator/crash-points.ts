@@ -2,17 +2,14 @@ import type { SandboxDriver, SandboxEndpoint } from "../sandbox/port.ts";
 import { workspaceCrashPoints } from "../workspace/port.ts";
 import type { Ports } from "./port.ts";
 
-// Every place where a crash is interesting has a name: before and after each commit, and before and
-// after each call that changes something outside the database. Tests kill the process there, or act
-// there. The engine's are its own.
+// Crash points: the places before and after each commit, and before and after each call that
+// changes something outside the database. Tests kill the process or act there. The engine has its
+// own.
 
-/**
- * Called at every crash point; a test kills the process there, throws, or does something else
- * meanwhile.
- */
+/** Called at every crash point; a test kills the process there, throws, or does something else. */
 export type CrashPoint = (name: string) => void | Promise<void>;
 
-/** The calls of a build that leave this process and change something. */
+/** A build's calls that change something outside this process. */
 const calls = {
   workspace: ["prepare", "syncVolume", "openTree", "closeTree", "keepTree", "restorePaths", "join"],
   guest: ["writeFile", "remove", "startJob", "cancelJob", "forgetJob", "exec", "unpack", "allocatePorts"],
@@ -21,11 +18,13 @@ const calls = {
   events: ["send"],
 } as const;
 
-/** What `moveRef` is called for: each ref moves at another step of a wave. */
+/**
+ * Names for the uses of `moveRef`, because each kind of ref moves at a different step of a wave.
+ */
 const refKinds = { "refs/heads/main": "main", "refs/tags/": "restore-point", "refs/rescue/": "rescue", "": "wave" };
 const refKind = (ref: string): string => Object.entries(refKinds).find(([prefix]) => ref.startsWith(prefix))![1];
 
-/** Transactions of the verbs, by name; the store adds `.before-commit` and `.after-commit`. */
+/** The operations' transactions; the store adds `.before-commit` and `.after-commit`. */
 const transactions = [
   "admit-build",
   "after-stop",
@@ -44,12 +43,15 @@ const transactions = [
   "gate-without-job",
   "join-wave",
   "lose-attempt",
+  "make-project",
   "over-budget",
   "prepare-build",
   "preview-intend",
+  "preview-request",
   "preview-wake",
   "promote",
   "repeat-gate",
+  "request-build",
   "request-cancel",
   "resend-request",
   "resume-waiting",
@@ -72,11 +74,12 @@ const transactions = [
   "store-build",
   "store-output",
   "take-events",
+  "undo-rollback",
   "wave-approved",
   "wave-rejected",
 ] as const;
 
-/** Commits of the store that are no verb's transaction: single statements, the outbox, leases. */
+/** Commits outside the operations' transactions: single statements, the outbox, leases. */
 const commits = [
   "attempts.update",
   "jobs.insertIfAbsent",
@@ -95,7 +98,7 @@ const commits = [
 const beforeAndAfter = (names: readonly string[], suffix = ""): string[] =>
   names.flatMap((name) => [`${name}.before${suffix}`, `${name}.after${suffix}`]);
 
-/** The names of all crash points but the engine's. */
+/** The names of all crash points except the engine's. */
 export const crashPoints: readonly string[] = [
   ...beforeAndAfter([...transactions, ...commits], "-commit"),
   ...Object.entries(calls).flatMap(([part, methods]) => beforeAndAfter(methods.map((method) => `${part}.${method}`))),
@@ -103,10 +106,7 @@ export const crashPoints: readonly string[] = [
   ...workspaceCrashPoints,
 ];
 
-/**
- * The same ports, with a crash point before and after every call that changes something outside the
- * database.
- */
+/** Adds a crash point to the ports before and after every call that changes something outside. */
 export function withCrashPoints(ports: Ports, crashPoint: CrashPoint): Ports {
   const endpoint = (found: SandboxEndpoint): SandboxEndpoint => ({
     ...found,

@@ -37,9 +37,9 @@ export async function openPreviewProxy({ reach, used, port = 0 }: PreviewProxyOp
     // Both ends see a broken connection; nothing else waits for it.
     socket.on("error", () => socket.destroy());
     reach()
-      .catch((): Reach => ({ kind: "starting", why: "it cannot be reached just now" }))
+      .catch((): Reach => ({ kind: "starting", why: "it cannot be reached right now" }))
       .then((reached) => {
-        if (reached.kind !== "connected") return void tellWhy(socket, reached);
+        if (reached.kind !== "connected") return void answerWithReason(socket, reached);
         join(socket, reached.connection);
         if (used !== undefined) socket.on("data", used);
       });
@@ -75,15 +75,15 @@ function join(socket: Socket, inside: Duplex): void {
  * Answers this connection's requests with 503, or 502 if the preview will not start again, then
  * closes it.
  */
-function tellWhy(socket: Socket, { kind, why }: Exclude<Reach, { kind: "connected" }>): void {
-  const answerer = createHttpServer((request, response) => answer(request, response, kind, why));
+function answerWithReason(socket: Socket, { kind, why: reason }: Exclude<Reach, { kind: "connected" }>): void {
+  const answerer = createHttpServer((request, response) => answer(request, response, kind, reason));
   answerer.emit("connection", socket);
   socket.resume();
 }
 
 const retryAfterS = 2;
 
-function answer(request: IncomingMessage, response: ServerResponse, kind: "starting" | "over", why: string): void {
+function answer(request: IncomingMessage, response: ServerResponse, kind: "starting" | "over", reason: string): void {
   const isStarting = kind === "starting";
   const title = isStarting ? "The preview is starting" : "The preview has ended";
   const isPage = request.headers.accept?.includes("text/html") === true;
@@ -94,14 +94,16 @@ function answer(request: IncomingMessage, response: ServerResponse, kind: "start
     connection: "close",
     ...(isStarting ? { "retry-after": String(retryAfterS) } : {}),
   });
-  response.end(isPage ? page(title, why, isStarting) : JSON.stringify({ title, code: `preview-${kind}`, detail: why }));
+  response.end(
+    isPage ? page(title, reason, isStarting) : JSON.stringify({ title, code: `preview-${kind}`, detail: reason }),
+  );
 }
 
-const page = (title: string, why: string, isStarting: boolean): string => `<!doctype html>
+const page = (title: string, reason: string, isStarting: boolean): string => `<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>${title}</title>
 ${isStarting ? `<meta http-equiv="refresh" content="${retryAfterS}">` : ""}
 <style>body{font:16px/1.5 system-ui,sans-serif;margin:20vh auto;max-width:32rem;padding:0 1rem}p{color:#666}</style>
-</head><body><h1>${title}</h1><p>${escapeHtml(why)}</p></body></html>
+</head><body><h1>${title}</h1><p>${escapeHtml(reason)}</p></body></html>
 `;
 
 const escapeHtml = (text: string): string =>
@@ -116,7 +118,7 @@ export function statusOf(url: string, timeoutMs: number): Promise<number | null>
       response.once("close", () => request.destroy());
     });
     request.once("timeout", () => request.destroy());
-    request.once("error", () => resolve(null)); // Not answering is an answer to the question.
+    request.once("error", () => resolve(null)); // no answer is a valid result
     request.once("close", () => resolve(null));
   });
 }

@@ -1,8 +1,8 @@
 import { z } from "zod";
 import { verdictSchema } from "./status.ts";
 
-// Checks that a gate's agent proposes once the gate's own checks have held. We run them ourselves;
-// they can fail a gate and never make one pass.
+// Checks that a gate's agent proposes once the gate's own checks have passed. We run them
+// ourselves; they can fail a gate but never make it pass.
 
 const addedCheckSchema = z.object({
   name: z.string(),
@@ -10,11 +10,11 @@ const addedCheckSchema = z.object({
   command: z.string(),
   why: z.string(),
   /**
-   * Paths the check names that exist in its agent's tree only: a failure for want of one proves
-   * nothing.
+   * Paths that the check names and that exist only in its agent's tree. If one is missing, a
+   * failure proves nothing.
    */
   needs: z.array(z.string()),
-  /** Why the check is never run; null: it is run. */
+  /** Why the check is never run; null if it is run. */
   refused: z.string().nullable(),
   /** The check's result on the run's commit; null: not run yet. */
   result: z
@@ -34,7 +34,7 @@ export type AddedCheck = z.infer<typeof addedCheckSchema>;
 /** The checks that a gate's agent added to one gate run. */
 export const addedChecksSchema = z.object({
   role: z.string(),
-  /** The phase under way: asking the agent or running its checks; null: neither. */
+  /** Whether the agent is being asked or its checks are running; null: neither. */
   phase: z.enum(["asking", "running"]).nullable(),
   /**
    * Whether the agent was asked in this run; if not, the checks come from an earlier run of the
@@ -43,7 +43,7 @@ export const addedChecksSchema = z.object({
   asked: z.boolean(),
   /** The result of the gate's own checks, which stands unless an added check fails. */
   own: z.object({ verdict: verdictSchema, reason: z.string().nullable() }),
-  /** Why there are no checks when the agent did not do its part; null otherwise. */
+  /** Why the agent proposed no checks, if that was its fault; null otherwise. */
   lack: z.string().nullable(),
   checks: z.array(addedCheckSchema),
 });
@@ -53,15 +53,15 @@ export type AddedChecks = z.infer<typeof addedChecksSchema>;
 export function addedText({ role, asked, lack, checks }: AddedChecks): string {
   if (lack !== null) return `agent ${role} added no checks: ${lack}`;
   if (checks.length === 0) return `agent ${role} added no checks`;
-  const many = `${checks.length} ${checks.length === 1 ? "check" : "checks"}`;
-  const said = asked ? `agent ${role} added ${many}` : `${many} that agent ${role} had added before`;
+  const checkCount = `${checks.length} ${checks.length === 1 ? "check" : "checks"}`;
+  const summary = asked ? `agent ${role} added ${checkCount}` : `${checkCount} that agent ${role} had added before`;
   const number = (outcome: string): number => checks.filter(({ result }) => result?.outcome === outcome).length;
   const parts = [
     ...(["passed", "failed"] as const).map((outcome) => ({ count: number(outcome), text: outcome })),
     { count: number("not-run"), text: "could not be run" },
   ];
   const outcomes = parts.filter(({ count }) => count > 0).map(({ count, text }) => `${count} ${text}`);
-  return outcomes.length === 0 ? said : `${said}: ${outcomes.join(", ")}`;
+  return outcomes.length === 0 ? summary : `${summary}: ${outcomes.join(", ")}`;
 }
 
 /** Returns what a check ran and printed. */

@@ -1,7 +1,7 @@
 import { isNamedBy } from "./write-globs.ts";
 
-// Files that agents read as instructions or settings, anywhere in a tree. With one of these an
-// agent could steer the next one, so a task may change only those that its plan names.
+// Files anywhere in a tree that agents read as instructions or settings. An agent could use them to
+// steer the next agent, so a task may change only those that its plan names.
 
 /** Names of files and folders; a folder includes everything in it. Case is ignored. */
 export const agentFileNames: readonly string[] = [
@@ -71,44 +71,44 @@ export const agentFileNames: readonly string[] = [
   ".factory",
 ];
 
-const names = agentFileNames.map((name) => name.split("/").map(folded));
+const names = agentFileNames.map((name) => name.split("/").map(foldName));
 
 /**
  * Folds a name as case-insensitive file systems do: case, compatible characters, invisible
  * characters, trailing dots and spaces.
  */
-function folded(segment: string): string {
+function foldName(segment: string): string {
   const visible = segment.normalize("NFKC").replace(/[\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff]/g, "");
   return visible.toLowerCase().replace(/[. ]+$/, "");
 }
 
 /** Returns the segment at which a listed name ends in the path; null when the path holds none. */
-function placeIn(path: string): number | null {
-  const given = path.split("/");
-  const segments = given.map(folded);
+function findSegment(path: string): number | null {
+  const parts = path.split("/");
+  const segments = parts.map(foldName);
   for (let start = 0; start < segments.length; start += 1) {
     for (const name of names) {
-      // A changed path that ends where the listed name has a folder is a link in the folder's
-      // place.
-      const known = Math.min(name.length, segments.length - start);
-      if (start > 0 && isPlainPage(given[start]!, name)) continue;
-      if (name.slice(0, known).every((part, index) => part === segments[start + index])) return start + known - 1;
+      // A changed path may end at a folder of a listed name, because a link can replace the folder.
+      const comparedLength = Math.min(name.length, segments.length - start);
+      if (start > 0 && isPlainPage(parts[start]!, name)) continue;
+      if (name.slice(0, comparedLength).every((part, index) => part === segments[start + index]))
+        return start + comparedLength - 1;
     }
   }
   return null;
 }
 
 /**
- * A documentation page such as `docs/agents.md`: agents do not look for lower-case names below the
- * root.
+ * Whether a segment is a documentation page such as `docs/agents.md`: agents do not look for
+ * lower-case names below the root.
  */
 const isPlainPage = (segment: string, name: readonly string[]): boolean =>
   segment.endsWith(".md") && segment === name[0] && !segment.startsWith(".");
 
 /** Whether agents read the file at this path as instructions or settings. */
-export const isAgentFile = (path: string): boolean => placeIn(path) !== null;
+export const isAgentFile = (path: string): boolean => findSegment(path) !== null;
 
-/** A link in the tree that agents read as one of these files, with its target. */
+/** A symlink that agents read as one of these files, and its target. */
 export interface AgentLink {
   readonly path: string;
   readonly target: string;
@@ -123,12 +123,12 @@ export function agentFilesAmong(
   links: readonly AgentLink[] = [],
 ): { file: string; declared: boolean }[] {
   return paths.flatMap((file) => {
-    const place = placeIn(file) ?? placeBehind(file, links);
-    return place === null ? [] : [{ file, declared: globs.some((glob) => isNamedBy(glob, file, place)) }];
+    const segment = findSegment(file) ?? findLinkedSegment(file, links);
+    return segment === null ? [] : [{ file, declared: globs.some((glob) => isNamedBy(glob, file, segment)) }];
   });
 }
 
-function placeBehind(path: string, links: readonly AgentLink[]): number | null {
+function findLinkedSegment(path: string, links: readonly AgentLink[]): number | null {
   const link = links.find(({ target }) => path === target || path.startsWith(`${target}/`));
   return link === undefined ? null : link.target.split("/").length - 1;
 }

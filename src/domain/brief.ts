@@ -1,30 +1,28 @@
 import type { Plan } from "./plan.ts";
 
-// A build from a brief starts with a plan of one task, in which a planner makes the real plan. That
-// task stays in the plan, ahead of all others, so that the plan can be made again until something
-// has been built from it.
+// A build from a brief starts with a plan of one task, in which a planner drafts the real plan.
+// That task stays in the plan, ahead of all others, so that the planner can draft another plan
+// until something has been built from it.
 
-/** The request in words. */
+/** A person's request in words. */
 export interface Brief {
   readonly text: string;
-  /** Whether a person must approve the plan that is made. */
+  /** Whether a person must approve the drafted plan. */
   readonly asks: boolean;
 }
 
-/** The key of the task that makes the plan; no other task of the build may use it. */
+/** The key of the planner's task; no other task of the build may use it. */
 export const planTaskKey = "plan";
 
 interface OfBrief {
   readonly brief: Brief | null;
 }
 
-/** Whether this task makes the build's plan. */
+/** Whether this is the planner's task. */
 export const makesPlan = ({ brief }: OfBrief, taskKey: string | null | undefined): boolean =>
   brief !== null && taskKey === planTaskKey;
 
-/**
- * Puts the made plan behind the task that made it: every task without a dependency depends on it.
- */
+/** Puts the planner's task first: every task without dependencies now depends on it. */
 export function withPlanTask(plan: Plan, planTask: Plan["tasks"][number]): Plan {
   const tasks = plan.tasks.map((task) => ({
     ...task,
@@ -34,7 +32,7 @@ export function withPlanTask(plan: Plan, planTask: Plan["tasks"][number]): Plan 
   return { ...plan, tasks: [{ ...planTask, position: 0 }, ...tasks] };
 }
 
-/** Returns the made plan as the planner handed it in, without the task that made it. */
+/** Returns the plan as the planner submitted it, without the planner's own task. */
 export function withoutPlanTask(plan: Plan): Plan {
   const tasks = plan.tasks
     .filter((task) => task.key !== planTaskKey)
@@ -53,3 +51,7 @@ export function nameFromBrief(text: string): string {
   const name = words.slice(Math.max(0, first), Math.max(0, first) + 3).join("-");
   return name === "" ? "brief" : [...name].slice(0, 40).join("").replace(/-$/, "");
 }
+
+/** Returns the file name of a drafted plan; each new draft has another name. */
+export const planFileName = (buildId: string, waveNumber: number): string =>
+  waveNumber === 1 ? `${buildId}.yaml` : `${buildId}-${waveNumber}.yaml`;

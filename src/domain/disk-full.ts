@@ -1,4 +1,4 @@
-const diskFullCodes = new Set(["ENOSPC", "EDQUOT", "53100"]); // of the system, and of Postgres (disk_full)
+const diskFullCodes = new Set(["ENOSPC", "EDQUOT", "53100"]); // the system's codes, and Postgres's disk_full
 const diskFullText = /No space left on device|Disk quota exceeded|\bENOSPC\b|\bEDQUOT\b/i;
 
 /** Whether a text, such as a program's output, reports a full disk. */

@@ -1,7 +1,4 @@
-/**
- * The code of every failure that Wavesmith raises. The list is closed, so that translators can be
- * exhaustive.
- */
+/** The code of a failure. The list is closed, so that code that maps it can be exhaustive. */
 export type ErrorCode =
   | "plan-invalid"
   | "usage"
@@ -24,9 +21,9 @@ export type ErrorCode =
 export interface WavesmithErrorOptions {
   /** Whether a retry may succeed. Default: false. */
   readonly retryable?: boolean;
-  /** The earliest time for a retry; given with `capacity`. */
+  /** How long to wait before a retry; set with `capacity`. */
   readonly retryAfterMs?: number;
-  /** What the reader can do about it, in one line. */
+  /** One line that says how to fix it. */
   readonly remedy?: string;
   readonly cause?: unknown;
 }

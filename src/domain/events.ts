@@ -1,13 +1,51 @@
 import { z } from "zod";
 import { attemptOutcomeSchema, gateNameSchema } from "./status.ts";
 
-// One table of events (contract 3). The same names serve Inngest, `--json` and the live stream.
+// All events. Inngest, `--json` and the live stream use the same names.
+
+/** The largest metadata of a build, as JSON in UTF-8. */
+const metadataLimitBytes = 16 * 1024;
+const metadataLimitDepth = 64;
+
+/** Whatever a request wants to find on every event of its build. We never read it. */
+const metadataSchema = z
+  .record(z.string(), z.unknown(), { error: "must be a JSON object" })
+  .refine((metadata) => isShallow(metadata, metadataLimitDepth), {
+    error: `must not be nested more than ${metadataLimitDepth} levels deep`,
+    abort: true,
+  })
+  .refine((metadata) => Buffer.byteLength(JSON.stringify(metadata)) <= metadataLimitBytes, {
+    error: `must be at most ${metadataLimitBytes / 1024} KB of JSON`,
+    abort: true,
+  })
+  .refine((metadata) => !/(?<!\\)(\\\\)*\\u(0000|d[89a-f]..)/.test(JSON.stringify(metadata)), {
+    error: "contains a NUL or half a character",
+  });
+export type BuildMetadata = z.infer<typeof metadataSchema>;
+
+/** Returns what every event of a build carries of the request for it. */
+export const requestFacts = ({
+  requestedBy,
+  metadata,
+}: {
+  readonly requestedBy: string | null;
+  readonly metadata: BuildMetadata | null;
+}): { requestedBy?: string; metadata?: BuildMetadata } => ({
+  ...(requestedBy === null ? {} : { requestedBy }),
+  ...(metadata === null ? {} : { metadata }),
+});
+
+function isShallow(value: unknown, levels: number): boolean {
+  if (typeof value !== "object" || value === null) return true;
+  return levels > 0 && Object.values(value).every((inner) => isShallow(inner, levels - 1));
+}
 
 const buildBase = z.object({
   tenantId: z.string(),
   projectId: z.string(),
   buildId: z.string(),
   requestedBy: z.string().optional(),
+  metadata: metadataSchema.optional(),
 });
 const wave = buildBase.extend({ waveNumber: z.number().int() });
 const gateRequest = wave.extend({
@@ -23,11 +61,11 @@ const attemptRef = wave.extend({
   attempt: z.number().int(),
   fence: z.number().int(),
 });
-/** `buildId`: of the build that was under way, if one was. */
+/** `buildId` names the build that was running, if any. */
 const sandbox = buildBase.partial({ buildId: true }).extend({ sandboxId: z.string(), driver: z.string() });
 const sandboxEnd = sandbox.extend({ reason: z.string() });
 
-/** What comes round by the clock; the minute since 1970 in which it was due. */
+/** A periodic chore; `minute` is when it was due, in minutes since 1970. */
 const chore = z.object({ minute: z.number().int() });
 
 export const eventSchemas = {
@@ -36,18 +74,16 @@ export const eventSchemas = {
     projectId: z.string().optional(),
     project: z.string().optional(),
     requestedBy: z.string().optional(),
+    metadata: metadataSchema.optional(),
     plan: z.unknown().optional(),
     planUrl: z.string().optional(),
     brief: z.string().optional(),
     source: z.unknown().optional(),
     /** With a brief: the agents of its plan, as in a plan file. */
     agents: z.unknown().optional(),
-    /**
-     * With a brief: what all of the build may take, the making of its plan included, as
-     * `limits.budget` of a plan.
-     */
+    /** With a brief: the whole build's budget, planning included, as `limits.budget` in a plan. */
     budget: z.unknown().optional(),
-    /** With a brief: the plan that is made of it runs without waiting for a person. */
+    /** With a brief: whether the drafted plan runs without a person's approval. */
     yes: z.boolean().optional(),
     sandbox: z.string().optional(),
   }),
@@ -80,6 +116,7 @@ export const eventSchemas = {
   "project/wave.rejected": wave.extend({ by: z.string().optional(), reason: z.string(), sha: z.string().optional() }),
   "project/approval.requested": wave,
   "project/build.rolled-back": wave.extend({ sha: z.string() }),
+  "project/build.rollback-undone": buildBase.extend({ sha: z.string().nullable() }),
   "agent/preview.deploy": wave.extend({ sha: z.string() }),
   "agent/pull-request.open": wave.extend({ sha: z.string() }),
   "sandbox/created": sandbox,
@@ -99,35 +136,51 @@ export const eventSchemas = {
   }),
 } as const;
 
-export type EventName = keyof typeof eventSchemas;
-/** `agent/execution.backend` stands under the pattern `agent/execution.*`. */
+type Schemas = typeof eventSchemas;
+/** The name of a role's event; its schema is that of `agent/execution.*`. */
 type ExecutionName = `agent/execution.${string}`;
+/** The name of an event, as it is sent. */
+export type EventName = Exclude<keyof Schemas, "agent/execution.*"> | ExecutionName;
 
 /** The data of an event, given its name. */
-export type EventData<Name extends EventName | ExecutionName> = Name extends ExecutionName
-  ? z.infer<(typeof eventSchemas)["agent/execution.*"]>
-  : Name extends EventName
-    ? z.infer<(typeof eventSchemas)[Name]>
+export type EventData<Name extends EventName> = Name extends ExecutionName
+  ? z.infer<Schemas["agent/execution.*"]>
+  : Name extends keyof Schemas
+    ? z.infer<Schemas[Name]>
     : never;
 
-type BuildBase = z.infer<typeof buildBase>;
-/** The names of the events of a build. */
-export type BuildEventName =
-  | ExecutionName
-  | { [Name in EventName]: EventData<Name> extends BuildBase ? Name : never }[EventName];
-/** What the data of a build's event say besides whose build it is. */
-export type BuildEventFacts<Name extends BuildEventName> = Omit<EventData<Name>, keyof BuildBase>;
-
-/** The schema for a concrete event name; undefined when there is no such event. */
-export function schemaForEvent(name: string): z.ZodType | undefined {
-  if (name.startsWith("agent/execution.")) return eventSchemas["agent/execution.*"];
-  return Object.hasOwn(eventSchemas, name) ? eventSchemas[name as EventName] : undefined;
-}
-
-/** A fact or a request that a transaction wrote to the outbox. */
-export interface DomainEvent {
-  readonly name: string;
+/** An event with its data. */
+export interface DomainEvent<Name extends EventName = EventName> {
+  readonly name: Name;
   /** `<event>:<subject>:<epoch>` (W13). */
   readonly id: string;
-  readonly data: Record<string, unknown>;
+  readonly data: EventData<Name>;
+}
+
+type NameOf<Base, Name extends EventName = EventName> = Name extends EventName
+  ? EventData<Name> extends Base
+    ? Name
+    : never
+  : never;
+type BuildBase = z.infer<typeof buildBase>;
+type SandboxBase = z.infer<typeof sandbox>;
+/** The names of events about a build, and of those about a sandbox. */
+export type BuildEventName = NameOf<BuildBase>;
+export type SandboxEventName = NameOf<SandboxBase>;
+/** The data of such an event without the fields that all of them share. */
+export type BuildEventFacts<Name extends BuildEventName> = Omit<EventData<Name>, keyof BuildBase>;
+export type SandboxEventFacts<Name extends SandboxEventName> = Omit<EventData<Name>, keyof SandboxBase>;
+
+/** The only maker of event ids. */
+export const makeEvent = <Name extends EventName>(
+  name: Name,
+  subject: string,
+  epoch: number,
+  data: EventData<Name>,
+): DomainEvent<Name> => ({ name, id: `${name}:${subject}:${epoch}`, data });
+
+/** Returns the schema of an event; undefined if there is no such event. */
+export function schemaForEvent(name: string): z.ZodType | undefined {
+  if (name.startsWith("agent/execution.")) return eventSchemas["agent/execution.*"];
+  return Object.hasOwn(eventSchemas, name) ? eventSchemas[name as keyof Schemas] : undefined;
 }

@@ -2,19 +2,16 @@ import { z } from "zod";
 import { addedChecksSchema } from "./added-checks.ts";
 import { severitySchema } from "./status.ts";
 
-/** A finding that a gate holds against a wave. */
+/** A problem that a gate reports in a wave. */
 const findingSchema = z.object({
-  /**
-   * The stable name of a rule, such as `test-failure`, `conflict-marker`, `secret`,
-   * `undeclared-write`.
-   */
+  /** The stable name of a rule, such as `test-failure` or `undeclared-write`. */
   rule: z.string(),
   severity: severitySchema,
   message: z.string(),
   file: z.string().nullable(),
-  /** 1-based. */
+  /** Counts from 1. */
   line: z.number().int().nullable(),
-  /** 0..1; null: certain. */
+  /** From 0 to 1; null means certain. */
   confidence: z.number().nullable(),
 });
 export type Finding = z.infer<typeof findingSchema>;
@@ -45,14 +42,12 @@ const evidenceSchema = z.object({
       source: z.enum(["tap", "junit", "runner"]),
     })
     .nullable(),
-  /** More lines for people, such as "18 of 20 checks passed". */
+  /** Additional lines for people, such as "18 of 20 checks passed". */
   notes: z.array(z.string()),
-  /**
-   * For a critic run under way: the findings of the first look, which a second look must confirm.
-   */
+  /** During a critic run: the findings of the first review, which a second look must confirm. */
   firstLook: z
     .object({
-      /** Findings that would block. */
+      /** Findings that would block the wave. */
       candidates: z.array(findingSchema),
       aside: z.array(findingSchema),
     })

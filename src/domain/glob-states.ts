@@ -1,8 +1,8 @@
-// Compiles a glob into a state machine of the same size. Matching walks all states at once, so the
-// time grows with glob times path, never with the number of ways a path could match. See ADR "Globs
-// of our own" in docs/adr.
-// G1. A path is read with a trailing slash, so that every segment ends with one.
-// G2. `**` ends just after a slash, so only there may the slash after `**` be skipped.
+// Compiles a glob into a state machine of the same size. Matching tracks all states at once, so its
+// time grows with the product of the glob's and the path's length, never with the number of ways to
+// match. docs/adr says why we have our own globs.
+// GS1. A path is read with a trailing slash, so that every segment ends with one.
+// GS2. `**` ends just after a slash, so only there may the slash after `**` be skipped.
 
 /** Ranges of character codes. */
 export type Characters = readonly (readonly [from: number, to: number])[];
@@ -32,10 +32,8 @@ const anyButSlash: Characters = [
 ];
 const end: State = { moves: [], silently: [], kind: "end" };
 
-/**
- * Compiles globs into one machine that matches what any of them matches. Any text is a valid glob.
- */
-export function machineOf(globs: readonly string[]): Machine {
+/** Compiles globs into one machine that matches if any of them does. Any text is a valid glob. */
+export function compileMachine(globs: readonly string[]): Machine {
   const states: State[] = [end];
   const starts = globs.map((glob) => new Reader(normaliseGlob(glob), states).read());
   states.push({ moves: [], silently: starts, kind: "plain" });
@@ -242,7 +240,7 @@ function without(from: Characters, ranges: Characters): Characters {
 }
 
 function bracesIn(text: string, escaped: readonly boolean[], classes: ReadonlyMap<number, number>): Braces[] {
-  const found: Braces[] = [];
+  const groups: Braces[] = [];
   const open: { open: number; commas: number[] }[] = [];
   const ends = new Map([...classes].map(([close, start]) => [start, close]));
   for (let at = 0; at < text.length; at += 1) {
@@ -252,8 +250,8 @@ function bracesIn(text: string, escaped: readonly boolean[], classes: ReadonlyMa
     else if (text[at] === ",") open.at(-1)?.commas.push(at);
     else if (text[at] === "}") {
       const group = open.pop();
-      if (group !== undefined && group.commas.length > 0) found.push({ ...group, close: at });
+      if (group !== undefined && group.commas.length > 0) groups.push({ ...group, close: at });
     }
   }
-  return found;
+  return groups;
 }

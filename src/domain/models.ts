@@ -1,18 +1,35 @@
 /**
- * `waiting`: waits for room in the budget, nothing reserved yet; `open`: reserved and under way;
- * `cut`: ended by us, the agent or the network before the answer was complete.
+ * `waiting`: waits for room in the budget, nothing is reserved yet; `open`: its cost is reserved
+ * and it is running; `cut`: we, the agent or the network ended it before the answer was complete.
  */
 export const modelCallStatuses = ["waiting", "open", "done", "failed", "cut"] as const;
 export type ModelCallStatus = (typeof modelCallStatuses)[number];
 
+/**
+ * How the answer to a call ended. `whole`: the model came to its end; `limit`: it was cut at its
+ * output limit; `broken`: the connection broke off; `unreadable`: it is not an answer of a model;
+ * `error`: the provider answered an error; `left`: the agent hung up.
+ */
+export const callEndings = ["whole", "limit", "broken", "unreadable", "error", "left"] as const;
+export type CallEnding = (typeof callEndings)[number];
+
 /** `compatible`: any endpoint that speaks OpenAI's chat completions. */
 export const providerNames = ["anthropic", "openai", "google", "compatible"] as const;
-export type ProviderName = (typeof providerNames)[number];
+/** `compatible-NAME`: a further one, under a name that the settings give it. */
+export type ProviderName = (typeof providerNames)[number] | `compatible-${string}`;
+
+export const isProviderName = (name: string | null): name is ProviderName =>
+  providerNames.some((known) => known === name) || /^compatible-[a-z0-9-]+$/.test(name ?? "");
+
+/** The tokens that a model takes and gives at most; null if unknown. */
+export interface ModelLimits {
+  readonly contextTokens: number | null;
+  readonly outputTokens: number | null;
+}
 
 /**
- * What a provider can do for a call beyond answering from the call's own content. Each of these
- * reaches outside the sandbox's network, so a plan must allow it by name (`modelTools`) unless its
- * network is `open`.
+ * Tools that a provider can run itself during a call. They reach beyond the sandbox's network, so a
+ * plan must allow each by name (`modelTools`) unless its network is `open`.
  */
 export const modelTools = [
   "web_search",
@@ -51,7 +68,7 @@ export interface ModelUsage {
 /** The total spent on model calls. */
 export interface Spending {
   readonly calls: number;
-  /** Calls under way; no other sum includes what they spend. */
+  /** Running calls; no other sum includes their cost. */
   readonly openCalls: number;
   /** Calls that wait for room in the budget. */
   readonly waitingCalls: number;

@@ -1,10 +1,7 @@
 import type { ProviderTools } from "./models.ts";
 import type { Plan } from "./plan.ts";
 
-/**
- * `none`: nothing; `allowlist`: listed hosts, through our proxy; `open`: everything the machine can
- * reach.
- */
+/** `none`: no hosts; `allowlist`: listed hosts, through our proxy; `open`: any host. */
 const networkModes = ["none", "allowlist", "open"] as const;
 export type NetworkMode = (typeof networkModes)[number];
 

@@ -11,17 +11,17 @@ import {
 // Decides the next move from the database's state alone. Pure: the same state gives the same move,
 // so a repeated, late or lost event can neither skip nor repeat a step. The coordinator applies a
 // move and asks again.
-// N1. Nothing is dispatched while a build is cancelling, past its deadline, or stopped by a failed
+// NM1. Nothing is dispatched while a build is cancelling, past its deadline, or stopped by a failed
 // task.
-// N2. A wave is joined only when none of its tasks is assigned or running.
-// N3. A gate starts only when every gate before it holds on the same head; a new head starts with
+// NM2. A wave is joined only when none of its tasks is assigned or running.
+// NM3. A gate starts only when every gate before it holds on the same head; a new head starts with
 // the first gate.
-// N4. A wave passes only when each gate's latest verdict on its head is passed, absent, not-due or
+// NM4. A wave passes only when each gate's latest verdict on its head is passed, absent, not-due or
 // off.
-// N5. A build completes only when every task is completed or removed and its last wave is
+// NM5. A build completes only when every task is completed or removed and its last wave is
 // delivered.
-// N6. A wave that made the plan changed nothing, so it has no gates. A person reviews the plan
-// instead, unless the build was told not to ask. A rejected plan is made again in a new wave.
+// NM6. The planner's wave changed no files, so it has no gates. A person reviews the plan instead,
+// unless the build does not ask for that. After a rejection a new wave drafts the plan again.
 
 export interface TaskFact {
   readonly key: string;
@@ -61,7 +61,7 @@ export interface WaveFact {
   readonly earlierFingerprints: readonly string[];
   /** A person's decision about the current head. */
   readonly decision: "approved" | "rejected" | null;
-  /** Whether its task made the build's plan. */
+  /** Whether this is the planner's wave. */
   readonly madePlan: boolean;
 }
 
@@ -69,7 +69,7 @@ export interface BuildFact {
   readonly status: BuildStatus;
   readonly onTaskFailure: "stop" | "continue";
   readonly approval: "none" | "wave" | "final";
-  /** Whether a plan made from a brief needs a person's approval. */
+  /** Whether a plan drafted from a brief needs a person's approval. */
   readonly asksForPlan: boolean;
   /** The limit on live attempts, and on those that compute. */
   readonly maxParallelTasks: number;
@@ -110,7 +110,7 @@ export type Move =
       readonly reason: string | null;
     };
 
-const holds: ReadonlySet<Verdict> = new Set<Verdict>(["passed", "absent", "not-due", "off"]);
+const passingVerdicts: ReadonlySet<Verdict> = new Set<Verdict>(["passed", "absent", "not-due", "off"]);
 const wait = (reason: Extract<Move, { kind: "wait" }>["for"]): Move => ({ kind: "wait", for: reason });
 
 /** Decides the next move of a build. */
@@ -142,9 +142,9 @@ function cancelMove(build: BuildFact): Move {
 
 const isLive = (status: WaveStatus): boolean => liveWaveStatuses.includes(status);
 
-/** Returns why nothing more may be dispatched (N1), or null. */
-function stopped(build: BuildFact): string | null {
-  if (build.deadlinePassed) return "the time limit of the plan is used up";
+/** Returns why nothing more may be dispatched (NM1), or null. */
+function stopReasonOf(build: BuildFact): string | null {
+  if (build.deadlinePassed) return "the plan's time limit is used up";
   const failed = build.tasks.find((task) => task.status === "failed");
   if (failed !== undefined && build.onTaskFailure === "stop") return `task ${failed.key} failed`;
   return null;
@@ -189,7 +189,7 @@ function runningWaveMove(build: BuildFact): Move {
   const members = build.tasks.filter((task) => task.inWave);
   const assigned = members.filter((task) => task.status === "assigned" && !task.live).map((task) => task.key);
   if (assigned.length > 0) {
-    if (stopped(build) !== null) return { kind: "withdraw", tasks: assigned };
+    if (stopReasonOf(build) !== null) return { kind: "withdraw", tasks: assigned };
     const tasks = tasksWithRoom(build, assigned);
     return tasks.length > 0 ? { kind: "dispatch", tasks } : wait("attempts");
   }
@@ -219,7 +219,7 @@ function gatingMove(build: BuildFact, wave: WaveFact): Move {
     const run = wave.gates.find((fact) => fact.gate === gate);
     if (run === undefined) return build.deadlinePassed ? outOfTime(gate) : { kind: "ask-gate", gate };
     if (run.status !== "finished" || run.verdict === null) return wait("gate");
-    if (!holds.has(run.verdict)) return failedGateMove(build, wave, run);
+    if (!passingVerdicts.has(run.verdict)) return failedGateMove(build, wave, run);
   }
   if (!needsApproval(build) || wave.decision === "approved") return { kind: "pass-wave" };
   return wave.decision === "rejected" ? rejectedMove(build, wave) : { kind: "ask-approval" };
@@ -242,24 +242,25 @@ function rejectedMove(build: BuildFact, wave: WaveFact): Move {
 const outOfTime = (gate: GateName): Move => ({
   kind: "block-wave",
   gate,
-  reason: "the time limit of the plan is used up",
+  reason: "the plan's time limit is used up",
 });
 
 function failedGateMove(build: BuildFact, wave: WaveFact, run: GateFact): Move {
   const block = (reason: string): Move => ({ kind: "block-wave", gate: run.gate, reason });
-  const said = run.verdict === "failed" ? "failed" : "was inconclusive";
-  if (!run.fixable) return block(`the ${run.gate} gate ${said} in a way that no fixer can mend`);
+  const verdictText = run.verdict === "failed" ? "failed" : "was inconclusive";
+  if (!run.fixable) return block(`the ${run.gate} gate ${verdictText} in a way that no fixer can fix`);
   if (build.deadlinePassed) return outOfTime(run.gate);
   if (wave.fixFailed !== null)
-    return block(`the ${run.gate} gate ${said} and the fixer did not help: ${wave.fixFailed}`);
-  if (build.maxFixRounds === 0) return block(`the ${run.gate} gate ${said} and fix rounds are switched off`);
-  if (!build.fixerAvailable) return block(`the ${run.gate} gate ${said} and no runtime is set for the role fixer`);
+    return block(`the ${run.gate} gate ${verdictText} and the fixer did not help: ${wave.fixFailed}`);
+  if (build.maxFixRounds === 0) return block(`the ${run.gate} gate ${verdictText} and fix rounds are switched off`);
+  if (!build.fixerAvailable)
+    return block(`the ${run.gate} gate ${verdictText} and no runtime is set for the role fixer`);
   if (run.fingerprint !== null && wave.earlierFingerprints.includes(run.fingerprint)) {
-    return block(`the ${run.gate} gate ${said} with the same findings as before the fix`);
+    return block(`the ${run.gate} gate ${verdictText} with the same findings as before the fix`);
   }
   if (wave.fixRounds >= build.maxFixRounds) {
     return block(
-      `the ${run.gate} gate still ${said === "failed" ? "fails" : "is inconclusive"} after ${wave.fixRounds} fix rounds`,
+      `the ${run.gate} gate still ${verdictText === "failed" ? "fails" : "is inconclusive"} after ${wave.fixRounds} fix rounds`,
     );
   }
   return { kind: "ask-fix", gate: run.gate };
@@ -273,8 +274,8 @@ function needsApproval(build: BuildFact): boolean {
 }
 
 function betweenWaves(build: BuildFact): Move {
-  const why = stopped(build);
-  if (why === null) {
+  const stopReason = stopReasonOf(build);
+  if (stopReason === null) {
     const done = new Set(
       build.tasks.filter((task) => task.status === "completed" || task.status === "removed").map((task) => task.key),
     );
@@ -287,7 +288,7 @@ function betweenWaves(build: BuildFact): Move {
   if (build.tasks.every((task) => task.status === "completed" || task.status === "removed")) {
     return { kind: "end-build", status: "completed", reason: null };
   }
-  return { kind: "end-build", status: "failed", reason: why ?? failureOf(build) };
+  return { kind: "end-build", status: "failed", reason: stopReason ?? failureOf(build) };
 }
 
 function failureOf(build: BuildFact): string {

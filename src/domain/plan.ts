@@ -3,9 +3,12 @@ import { modelTools } from "./models.ts";
 import { type PromptKind, promptKindOf } from "./prompts.ts";
 import { type GateName, severitySchema } from "./status.ts";
 
-// The normalised plan: every default filled in, every duration in milliseconds, every `{ file: … }`
-// read. The plan *file*, as a person writes it, lives in src/plan. The database stores this as
-// JSON.
+// The normalised plan, which the database stores as JSON: every default is filled in, every
+// duration is in milliseconds, every `{ file: … }` is read. src/plan handles the plan file that
+// people write.
+
+/** How hard a model thinks. */
+export const agentEfforts = ["low", "medium", "high", "max"] as const;
 
 const agentSpecSchema = z.object({
   runtime: z.enum(["command", "acp", "builtin"]),
@@ -14,6 +17,12 @@ const agentSpecSchema = z.object({
   model: z.string().nullable(),
   /** The project's own prompt, replacing ours; absent in plans stored by earlier versions. */
   prompt: z.string().nullable().optional(),
+  /** Absent: the model's own. */
+  effort: z.enum(agentEfforts).nullable().optional(),
+  /** MCP servers, started by their commands in the sandbox. */
+  mcp: z.array(z.object({ name: z.string(), command: z.string() })).optional(),
+  /** Folders of the repository with a SKILL.md each. */
+  skills: z.array(z.string()).optional(),
 });
 export type AgentSpec = z.infer<typeof agentSpecSchema>;
 
@@ -23,6 +32,12 @@ const acceptanceSchema = z.object({
   check: z.string().nullable(),
 });
 export type Acceptance = z.infer<typeof acceptanceSchema>;
+
+/**
+ * What a later build of the project does with a source that has moved on: `forward` begins from it
+ * when it has all that the project built, `merge` also merges it otherwise. Absent: nothing.
+ */
+const sourceUpdate = z.enum(["forward", "merge"]).optional();
 
 const planTaskSchema = z.object({
   /** The task's id in its plan. */
@@ -54,7 +69,7 @@ const commandGateSchema = z.object({
   /** A task's key; the gate is not due until that task is joined. */
   from: z.string().nullable(),
   when: z.enum(["each", "final"]),
-  /** The role whose agent adds checks once the gate's own have held; absent: none. */
+  /** The role whose agent adds checks once the gate's own have passed; absent: none. */
   agent: z.string().optional(),
 });
 
@@ -63,7 +78,7 @@ export const planSchema = z.object({
   description: z.string().nullable(),
   limits: z.object({
     tasksPerAgentPerWave: z.number().int(),
-    /** Null: the number of processors, or 4 times that for agents that wait for models. */
+    /** Null: the number of processors, or four times that for agents that wait for models. */
     maxParallelTasks: z.number().int().nullable(),
     budget: z.object({
       usd: z.number().nullable(),
@@ -84,8 +99,22 @@ export const planSchema = z.object({
   generated: z.array(z.object({ path: z.string(), by: z.string() })),
   source: z.discriminatedUnion("kind", [
     z.object({ kind: z.literal("empty") }),
-    z.object({ kind: z.literal("path"), path: z.string() }),
-    z.object({ kind: z.literal("git"), url: z.string(), ref: z.string().nullable() }),
+    z.object({ kind: z.literal("path"), path: z.string(), update: sourceUpdate }),
+    z.object({ kind: z.literal("git"), url: z.string(), ref: z.string().nullable(), update: sourceUpdate }),
+    /** A person's repository, which also receives the result. A command names it, no plan file. */
+    z.object({
+      kind: z.literal("repository"),
+      /** The top of its working tree. */
+      root: z.string(),
+      gitDir: z.string(),
+      /** Where the build begins; null: the repository has no commit. */
+      commit: z.string().nullable(),
+      /** The branch that was checked out; null: a detached HEAD. */
+      branch: z.string().nullable(),
+      /** The commit holds uncommitted work on top of the branch. */
+      uncommitted: z.boolean(),
+      update: sourceUpdate,
+    }),
   ]),
   tasks: z.array(planTaskSchema),
   gates: z.object({
@@ -111,6 +140,8 @@ export const planSchema = z.object({
   notify: z.array(z.string()),
 });
 export type Plan = z.infer<typeof planSchema>;
+/** A source that a command found, not the plan. */
+export type RepositorySource = Extract<Plan["source"], { kind: "repository" }>;
 
 /** Roles that a plan may use without declaring them. */
 export const builtInRoles = [
@@ -145,8 +176,8 @@ export function gateRole({ gates }: Pick<Plan, "gates">, gate: GateName): string
 }
 
 /**
- * Returns the project's own prompt for a role, or null. The prompt of `default` is for tasks only,
- * because fixers and critics are asked something else. A gate's agent uses a prompt of kind
+ * Returns the project's own prompt for a role, or null. The prompt of `default` applies only to
+ * tasks, because fixers and critics do a different job. A gate's agent uses a prompt of kind
  * `checks`.
  */
 export function promptFor(
@@ -154,22 +185,19 @@ export function promptFor(
   role: string,
   kind: PromptKind = promptKindOf(role),
 ): string | null {
-  const stands = Object.hasOwn(plan.agents, role) ? role : "default";
+  const ownRole = Object.hasOwn(plan.agents, role) ? role : "default";
   const gateRoles = gatesWithAgents.map((gate) => gateRole(plan, gate));
-  if (promptKindOf(stands, gateRoles) !== kind) return null;
-  return (Object.hasOwn(plan.agents, stands) ? plan.agents[stands]?.prompt : null) ?? null;
+  if (promptKindOf(ownRole, gateRoles) !== kind) return null;
+  return (Object.hasOwn(plan.agents, ownRole) ? plan.agents[ownRole]?.prompt : null) ?? null;
 }
 
-/**
- * A fault in a plan file: its place and what is wrong. Faults are data; a plan with faults starts
- * nothing.
- */
+/** A fault in a plan file. Faults are data, not errors; a plan with faults starts nothing. */
 export interface PlanFault {
   /** A stable word for tests and tools, such as `cycle`. */
   readonly code: string;
   /** Path in the plan, such as `tasks[2].dependsOn[0]`; empty for the file itself. */
   readonly path: string;
-  /** 1-based; null when the plan did not come from text. */
+  /** Counts from 1; null when the plan did not come from text. */
   readonly line: number | null;
   readonly message: string;
 }

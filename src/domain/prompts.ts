@@ -1,5 +1,5 @@
-// Prompts are templates: `{{name}}` stands for a section that we fill in. The sections are listed
-// here, so that a project's own prompt is checked with its plan and not when its agent starts.
+// Prompts are templates: `{{name}}` stands for a section that we fill in. They are listed here so
+// that a project's own prompt is checked together with its plan, before any agent starts.
 
 const promptKinds = ["task", "plan", "fix", "review", "checks"] as const;
 export type PromptKind = (typeof promptKinds)[number];
@@ -33,7 +33,19 @@ export const promptPlaceholders: Readonly<Record<PromptKind, Placeholders>> = {
   },
   fix: {
     required: ["findings", "rules"],
-    optional: ["gate", "role", "plan", "round", "maxRounds", "about", "command", "context", "tasks", "changedFiles"],
+    optional: [
+      "gate",
+      "role",
+      "plan",
+      "round",
+      "maxRounds",
+      "about",
+      "command",
+      "context",
+      "tasks",
+      "changedFiles",
+      "diff",
+    ],
   },
   review: {
     required: ["diff", "handIn"],
@@ -59,10 +71,10 @@ export function promptKindOf(role: string, gateRoles: readonly (string | null)[]
 /** Returns placeholders that do not exist, and required ones that the template lacks. */
 export function placeholderFaults(kind: PromptKind, template: string): { unknown: string[]; missing: string[] } {
   const { required, optional } = promptPlaceholders[kind];
-  const asked = new Set([...template.matchAll(placeholderPattern)].map((match) => match[1]!));
+  const usedNames = new Set([...template.matchAll(placeholderPattern)].map((match) => match[1]!));
   return {
-    unknown: [...asked].filter((name) => !required.includes(name) && !optional.includes(name)),
-    missing: required.filter((name) => !asked.has(name)),
+    unknown: [...usedNames].filter((name) => !required.includes(name) && !optional.includes(name)),
+    missing: required.filter((name) => !usedNames.has(name)),
   };
 }
 

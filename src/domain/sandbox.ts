@@ -1,3 +1,5 @@
+import type { ProjectId } from "./ids.ts";
+
 /** The share of the machine that one sandbox may use. */
 export interface SandboxLimits {
   /** Processors; 0.5 is half of one. */
@@ -5,6 +7,21 @@ export interface SandboxLimits {
   readonly memoryBytes: number;
   readonly processes: number;
   readonly diskBytes: number;
+}
+
+/** How the jobs of a running sandbox are isolated from each other. */
+export interface SandboxWall {
+  /** `users`: each job has its own user in a container. `none`: no isolation. */
+  readonly isolation: "bubblewrap" | "users" | "none";
+  /** The engine's runtime for the container, if the settings name one; otherwise null. */
+  readonly runtime: string | null;
+}
+
+/** Describes a wall in a few words, as `status`, `sandbox ls` and `doctor` show it. */
+export function describeWall({ isolation, runtime }: SandboxWall): string {
+  if (isolation === "bubblewrap") return "bubblewrap for each job";
+  if (isolation === "none") return "no wall";
+  return `container${runtime === null ? "" : ` under ${runtime}`}, a user for each job`;
 }
 
 /**
@@ -44,6 +61,10 @@ export interface MachineRoom {
   readonly diskBytes: number;
 }
 
-/** What a person can do for a build that waits for a sandbox slot. */
+/** The advice for a build that waits for a sandbox slot. */
 export const roomRemedy =
-  "it starts by itself as soon as another build ends or waits; sooner: cancel one, free memory or disk, or raise WAVESMITH_SANDBOX_MAX or WAVESMITH_SANDBOX_OVERCOMMIT";
+  "it starts by itself when another build ends or waits; to start it sooner, cancel one, free memory or disk, or raise WAVESMITH_SANDBOX_MAX or WAVESMITH_SANDBOX_OVERCOMMIT";
+
+/** Returns the id under which drivers know a project's preview sandbox. */
+export const previewPlaceOf = (projectId: string): ProjectId => `${projectId}-preview` as ProjectId;
+export const isPreviewPlace = (projectId: string): boolean => projectId.endsWith("-preview");

@@ -1,10 +1,10 @@
 import { Graph } from "graphlib";
 import { WavesmithError } from "./errors.ts";
 
-// The graph of a plan, held by graphlib. Every walk is iterative because the library's recursive
-// algorithms overflow the stack on a chain of a few thousand tasks. Nodes are named by the task's
-// position in the plan, because the library loses ids such as `constructor` and handles short names
-// fastest.
+// The graph of a plan, stored in graphlib. We walk it iteratively, because the library's recursive
+// algorithms overflow the stack on a chain of a few thousand tasks. A node is named by its task's
+// position in the plan, because the library loses ids such as `constructor` and is fastest with
+// short names.
 
 /** The fields of a task that the graph reads. */
 export interface GraphTask {
@@ -61,8 +61,8 @@ export function createTaskGraph(tasks: readonly GraphTask[]): TaskGraph {
       .map((position) => keys[position]!);
   const links: Links = {
     keys,
-    dependencies: remember((key) => inPlanOrder(graph.predecessors(String(positions.get(key))))),
-    dependents: remember((key) => inPlanOrder(graph.successors(String(positions.get(key))))),
+    dependencies: memoize((key) => inPlanOrder(graph.predecessors(String(positions.get(key))))),
+    dependents: memoize((key) => inPlanOrder(graph.successors(String(positions.get(key))))),
   };
   let paths: Map<string, number> | null = null;
   const remaining = (): Map<string, number> => {
@@ -71,7 +71,8 @@ export function createTaskGraph(tasks: readonly GraphTask[]): TaskGraph {
   };
   return {
     ...links,
-    allDependents: (from) => reach(from, links).sort((left, right) => positions.get(left)! - positions.get(right)!),
+    allDependents: (from) =>
+      collectDependents(from, links).sort((left, right) => positions.get(left)! - positions.get(right)!),
     findCycles: () => findCycles(links).map((cycle) => beginAtFirst(cycle, positions)),
     remainingPath: (key) => remaining().get(key) ?? 0,
     criticalPath: () => tracePath(links, remaining()),
@@ -96,32 +97,31 @@ function fillGraph(tasks: readonly GraphTask[], positions: ReadonlyMap<string, n
   return graph;
 }
 
-function remember(list: (key: string) => readonly string[]): (key: string) => readonly string[] {
-  const known = new Map<string, readonly string[]>();
+function memoize(list: (key: string) => readonly string[]): (key: string) => readonly string[] {
+  const cache = new Map<string, readonly string[]>();
   return (key) => {
-    const found = known.get(key) ?? list(key);
-    known.set(key, found);
-    return found;
+    const keys = cache.get(key) ?? list(key);
+    cache.set(key, keys);
+    return keys;
   };
 }
 
-function reach(from: Iterable<string>, links: Links): string[] {
-  const given = new Set(from);
-  const found = new Set<string>();
-  const open = [...given];
+function collectDependents(from: Iterable<string>, links: Links): string[] {
+  const startKeys = new Set(from);
+  const dependents = new Set<string>();
+  const open = [...startKeys];
   for (let key = open.pop(); key !== undefined; key = open.pop()) {
     for (const dependent of links.dependents(key)) {
-      if (given.has(dependent) || found.has(dependent)) continue;
-      found.add(dependent);
+      if (startKeys.has(dependent) || dependents.has(dependent)) continue;
+      dependents.add(dependent);
       open.push(dependent);
     }
   }
-  return [...found];
+  return [...dependents];
 }
 
 /**
- * Walks from the last tasks backwards (Kahn); tasks it cannot reach are in a cycle or lead into
- * one.
+ * Walks backwards from the last tasks (Kahn). A task it cannot reach is in a cycle or leads to one.
  */
 function measurePaths(links: Links): Map<string, number> {
   const waiting = new Map(links.keys.map((key) => [key, links.dependents(key).length]));
@@ -153,7 +153,7 @@ function tracePath(links: Links, remaining: ReadonlyMap<string, number>): string
   return path;
 }
 
-/** Most steps that a report spends on cycles that share a task with an earlier one. */
+/** The most steps to report in cycles that share a task with an earlier one. */
 const sharedCycleSteps = 1_000;
 
 interface Visit {

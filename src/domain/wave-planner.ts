@@ -7,7 +7,7 @@ import { type CompiledGlob, compiledMayOverlap, compileGlob } from "./write-glob
 // dependencies are in earlier waves.
 // W2. A wave holds at most `tasksPerAgentPerWave` tasks of one agent and no two tasks whose
 // effective writes can overlap. When the tasks of a wave share one tree, a task without declared
-// writes is alone in its wave, because its changes could not be told from others'. Tasks with the
+// writes is alone in its wave, because we could not tell whose changes are whose. Tasks with the
 // longest remaining path go first, then those declared first; nothing else decides.
 
 /** A task whose dependencies are all joined. */

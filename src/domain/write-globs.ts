@@ -1,7 +1,7 @@
-import { type Characters, type Machine, machineOf, normaliseGlob, type State } from "./glob-states.ts";
+import { type Characters, compileMachine, type Machine, normaliseGlob, type State } from "./glob-states.ts";
 
 // Globs for the files that a task declares to write: `*`, `**`, `?`, classes, braces and escapes,
-// like picomatch with `dot`. One machine answers whether a glob matches a path and whether two
+// like picomatch with `dot`. The same machine tells whether a glob matches a path and whether two
 // globs can match the same path.
 
 /** A glob read once, for many comparisons. */
@@ -16,10 +16,10 @@ export function compileGlob(glob: string): CompiledGlob {
   const text = normaliseGlob(glob);
   // A `**` after a slash may match nothing, so the slash before it is not part of every path.
   const plain = /^[^*?[\]{},\\]*/.exec(text)![0].replace(/\/$/, "");
-  return { prefix: plain, machine: machineOf([glob]) };
+  return { prefix: plain, machine: compileMachine([glob]) };
 }
 
-/** Whether a path could match both globs; false is certain, true may be cautious. */
+/** Whether a path could match both globs. False is certain; true may be a cautious guess. */
 export function globsMayOverlap(left: string, right: string): boolean {
   return compiledMayOverlap(compileGlob(left), compileGlob(right));
 }
@@ -39,16 +39,16 @@ export function matchesAny(globs: readonly string[], path: string): boolean {
 /** `matchesAny` for many paths: reads the globs once. */
 export function createPathMatcher(globs: readonly string[]): (path: string) => boolean {
   if (globs.length === 0) return () => false;
-  const machine = machineOf(globs);
+  const machine = compileMachine(globs);
   let first = stepOf(machine, closure(machine, [machine.start * 2]));
-  let known = 1;
+  let cachedSteps = 1;
   return (path) => {
     let step = first;
-    // Keeps states for the next path, and starts over when there are too many.
-    if (known > mostSteps) {
+    // Keep the states for the next path, and start over when there are too many.
+    if (cachedSteps > maxCachedSteps) {
       first = stepOf(machine, first.places);
       step = first;
-      known = 1;
+      cachedSteps = 1;
     }
     const text = `${path.replace(/^\.\//, "")}/`;
     for (let at = 0; at < text.length && step.places.length > 0; at += 1) {
@@ -57,7 +57,7 @@ export function createPathMatcher(globs: readonly string[]): (path: string) => b
       if (next === undefined) {
         next = stepOf(machine, afterReading(machine, step.places, code));
         step.nexts.set(code, next);
-        known += 1;
+        cachedSteps += 1;
       }
       step = next;
     }
@@ -65,10 +65,7 @@ export function createPathMatcher(globs: readonly string[]): (path: string) => b
   };
 }
 
-/**
- * Whether a glob names this very segment; a wildcard such as `**`, which would match any other
- * name, does not.
- */
+/** Whether a glob names this segment, rather than matching it with a wildcard such as `**`. */
 export function isNamedBy(glob: string, path: string, segment: number): boolean {
   const matches = createPathMatcher([glob]);
   if (!matches(path)) return false;
@@ -82,11 +79,11 @@ export function literalGlob(path: string): string {
   return path.replace(/[\\*?[\]{}()!+@|"^$,]/g, "\\$&");
 }
 
-const mostSteps = 2_000;
+const maxCachedSteps = 2_000;
 
 /**
  * A machine's position after part of a path: twice the state's number, plus one just after a `**`
- * (G2).
+ * (GS2).
  */
 interface Step {
   readonly places: readonly number[];
@@ -102,15 +99,15 @@ const stepOf = ({ states }: Machine, places: readonly number[]): Step => ({
 
 /** Returns all positions reached without reading a character. */
 function closure({ states }: Machine, from: readonly number[]): number[] {
-  const found = [...new Set(from)];
-  const seen = new Set(found);
-  for (let at = 0; at < found.length; at += 1) {
-    for (const next of silentlyNext(states[found[at]! >> 1]!, found[at]!)) {
-      if (!seen.has(next)) found.push(next);
+  const positions = [...new Set(from)];
+  const seen = new Set(positions);
+  for (let at = 0; at < positions.length; at += 1) {
+    for (const next of silentlyNext(states[positions[at]! >> 1]!, positions[at]!)) {
+      if (!seen.has(next)) positions.push(next);
       seen.add(next);
     }
   }
-  return found;
+  return positions;
 }
 
 function silentlyNext({ kind, silently }: State, place: number): number[] {
@@ -129,10 +126,9 @@ function afterReading(machine: Machine, places: readonly number[], code: number)
 }
 
 /**
- * Above this number of pairs, which takes two globs of hundreds of stars, the answer is a cautious
- * yes.
+ * Above this many pairs, reached only by globs with hundreds of stars, we answer a cautious yes.
  */
-const mostPairs = 100_000;
+const maxPairs = 100_000;
 
 /** Whether both machines accept some path: walks the pairs of positions that one path can reach. */
 function machinesMeet(left: Machine, right: Machine): boolean {
@@ -146,7 +142,7 @@ function machinesMeet(left: Machine, right: Machine): boolean {
   };
   visit(left.start * 2, right.start * 2);
   for (let pair = open.pop(); pair !== undefined; pair = open.pop()) {
-    if (seen.size > mostPairs) return true;
+    if (seen.size > maxPairs) return true;
     const one = Math.floor(pair / width);
     const other = pair % width;
     const leftState = left.states[one >> 1]!;
@@ -155,11 +151,11 @@ function machinesMeet(left: Machine, right: Machine): boolean {
     for (const next of silentlyNext(leftState, one)) visit(next, other);
     for (const next of silentlyNext(rightState, other)) visit(one, next);
     for (const { reads, next } of leftState.moves) {
-      for (const move of rightState.moves) if (share(reads, move.reads)) visit(next * 2, move.next * 2);
+      for (const move of rightState.moves) if (shareCharacter(reads, move.reads)) visit(next * 2, move.next * 2);
     }
   }
   return false;
 }
 
-const share = (left: Characters, right: Characters): boolean =>
+const shareCharacter = (left: Characters, right: Characters): boolean =>
   left.some(([from, to]) => right.some(([low, high]) => from <= high && low <= to));

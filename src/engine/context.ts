@@ -1,17 +1,17 @@
 import type { EngineCrashPoint } from "./crash-points.ts";
 import type { EngineDatabase, EngineEvent } from "./port.ts";
-import type { FunctionSpec } from "./registry.ts";
+import type { FunctionSpec } from "./registration/registry.ts";
 
 export interface EngineLogger {
   warn(message: string, details?: unknown): void;
   error(message: string, details?: unknown): void;
 }
 
-/** What the parts of one engine share. */
+/** State and settings that the parts of one engine share. */
 export interface EngineContext {
   readonly database: EngineDatabase;
   readonly nowMs: () => number;
-  /** The id of this process in leases. */
+  /** This process's id in leases. */
   readonly holder: string;
   readonly leaseMs: number;
   readonly pollMs: number;
@@ -23,6 +23,6 @@ export interface EngineContext {
   readonly crash: (point: EngineCrashPoint) => void | Promise<void>;
   /** By function id; throws before `register`. */
   readonly specs: () => ReadonlyMap<string, FunctionSpec>;
-  /** False once the engine has stopped: waiting for the database has no point any more. */
+  /** False once the engine has stopped, so that nothing waits for the database any longer. */
   readonly goOn: () => boolean;
 }

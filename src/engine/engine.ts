@@ -1,39 +1,40 @@
+import { setTimeout as delay } from "node:timers/promises";
 import { messageOf, WavesmithError } from "../domain/errors.ts";
 import { randomIds } from "../domain/ids.ts";
-import { saveSteps } from "./answers.ts";
-import { createApi } from "./api.ts";
-import { type Caller, createCaller } from "./caller.ts";
-import type { Job } from "./claims.ts";
 import type { EngineContext, EngineLogger } from "./context.ts";
 import type { CrashPoint } from "./crash-points.ts";
 import { isTransient, withDatabase } from "./database.ts";
-import { dispatchOf, writeDispatch } from "./dispatch.ts";
-import { isBusy } from "./leases.ts";
 import type { Engine, EngineDatabase, EngineEvent } from "./port.ts";
-import type { CallResponse, Checkpoint } from "./protocol.ts";
-import { type FunctionSpec, specsOf } from "./registry.ts";
-import { respond, specOf } from "./respond.ts";
-import { createScheduler } from "./scheduler.ts";
+import { type FunctionSpec, specsOf } from "./registration/registry.ts";
+import { saveSteps } from "./runs/answers.ts";
+import { dispatchOf, writeDispatch } from "./runs/dispatch.ts";
+import { respond, specOf } from "./runs/respond.ts";
+import type { Job } from "./scheduling/claims.ts";
+import { isBusy } from "./scheduling/leases.ts";
+import { createScheduler, type Scheduler } from "./scheduling/scheduler.ts";
+import { createApi } from "./sdk/api.ts";
+import { type Caller, createCaller } from "./sdk/caller.ts";
+import type { CallResponse, Checkpoint } from "./sdk/protocol.ts";
 import { createSession } from "./session.ts";
 
 export interface EngineOptions {
   readonly database: EngineDatabase;
-  /** What a run belongs to, from its event; null: anybody may run it. */
+  /** Returns the partition of an event's runs, or null if any process may run them. */
   readonly partition: (event: EngineEvent) => string | null;
   /** Now, in ms since 1970. Leases do not use it. */
   readonly clock?: () => number;
-  /** Must be of this start of this process alone; default random. */
+  /** Must be unique to this start of this process; default random. */
   readonly processId?: string;
   readonly logger?: EngineLogger;
   /** How long a lease lasts without renewal; default 30 s. */
   readonly leaseMs?: number;
-  /** How long to wait at most between looks for work that nobody told us of; default 500 ms. */
+  /** The longest time between polls for work; default 500 ms. */
   readonly pollMs?: number;
-  /** Calls at once in this process; default 16. */
+  /** Concurrent calls in this process; default 16. */
   readonly parallelism?: number;
   /** Delays before the second, third, … attempt; the last one repeats. */
   readonly retryDelaysMs?: readonly number[];
-  /** How long runs that ended are kept; default 30 days. */
+  /** How long finished runs are kept; default 30 days. */
   readonly retentionMs?: number;
   readonly crashPoint?: CrashPoint;
 }
@@ -42,8 +43,9 @@ const defaultRetryDelaysMs = [500, 1_000, 2_000, 5_000, 10_000, 30_000];
 const dayMs = 86_400_000;
 
 /**
- * Runs Inngest functions with no Inngest server: drives the SDK's own handler in this process, with
- * all state in Postgres. Any number of engines, in any number of processes, may share a database.
+ * Creates an engine that runs Inngest functions without an Inngest server: it drives the SDK's own
+ * handler in this process and keeps all state in Postgres. Any number of engines, in any number of
+ * processes, may share a database.
  */
 export function createEngine(options: EngineOptions): Engine {
   let registered: { caller: Caller; specs: ReadonlyMap<string, FunctionSpec> } | null = null;
@@ -67,7 +69,7 @@ export function createEngine(options: EngineOptions): Engine {
     scheduler.wake(true);
     session.notify();
   };
-  const work = async (job: Job) => {
+  const processJob = async (job: Job) => {
     try {
       const more = await runJob(context, job, registration().caller);
       if (more) announce();
@@ -76,7 +78,7 @@ export function createEngine(options: EngineOptions): Engine {
       scheduler.wake();
     }
   };
-  const scheduler = createScheduler({ context, session, work });
+  const scheduler = createScheduler({ context, session, work: processJob });
   const send = async (events: readonly EngineEvent[]) => {
     const dispatch = dispatchOf(context, events);
     await context.crash("engine.send.before-commit");
@@ -94,17 +96,7 @@ export function createEngine(options: EngineOptions): Engine {
       const caller = createCaller(client, functions);
       registered = { caller, specs: specsOf(await caller.configs()) };
     },
-    async send(events) {
-      try {
-        await send(events);
-      } catch (error) {
-        if (!isTransient(error)) throw error;
-        throw new WavesmithError("database", "events could not be stored: the database is away", {
-          retryable: true,
-          cause: error,
-        });
-      }
-    },
+    send: (events) => send(events).catch(explainUnstored),
     start(partitions) {
       registration();
       stopped = false;
@@ -114,18 +106,27 @@ export function createEngine(options: EngineOptions): Engine {
       await scheduler.stop(graceMs);
       stopped = true;
     },
-    async idle() {
-      const served = { functionIds: [...registration().specs.keys()], partitions: scheduler.served() };
-      for (;;) {
-        const begun = scheduler.begun();
-        const busy = scheduler.inFlight.size > 0 || (await isBusy(context.database, served, context.nowMs()));
-        // What was begun during the look may have left more to do, due after the moment that was
-        // asked about.
-        if (!busy && scheduler.inFlight.size === 0 && scheduler.begun() === begun) return;
-        await new Promise((resolve) => setTimeout(resolve, 5));
-      }
-    },
+    idle: () => waitUntilIdle(context, scheduler),
   };
+}
+
+function explainUnstored(error: unknown): never {
+  if (!isTransient(error)) throw error;
+  throw new WavesmithError("database", "events could not be stored: the database is unreachable", {
+    retryable: true,
+    cause: error,
+  });
+}
+
+async function waitUntilIdle(context: EngineContext, scheduler: Scheduler): Promise<void> {
+  const served = { functionIds: [...context.specs().keys()], partitions: scheduler.served() };
+  for (;;) {
+    const startedBefore = scheduler.startedCount();
+    const busy = scheduler.inFlight.size > 0 || (await isBusy(context.database, served, context.nowMs()));
+    // A job started during the query may have left more work, due after the time we asked about.
+    if (!busy && scheduler.inFlight.size === 0 && scheduler.startedCount() === startedBefore) return;
+    await delay(5);
+  }
 }
 
 function contextOf(options: EngineOptions, specs: EngineContext["specs"], goOn: EngineContext["goOn"]): EngineContext {
@@ -146,7 +147,7 @@ function contextOf(options: EngineOptions, specs: EngineContext["specs"], goOn: 
   };
 }
 
-/** Returns whether there may be something to claim now that there was not before. */
+/** Runs a job and stores its answer. Returns whether there may be new work to claim. */
 async function runJob(context: EngineContext, job: Job, caller: Caller): Promise<boolean> {
   const respondWith = async (response: CallResponse | null) => {
     const more = await respond(context, job, response);

@@ -13,8 +13,8 @@ export interface EngineStatement {
 }
 
 /**
- * What the engine needs of Postgres; `pg.Pool` fits, with room for at least three connections: one
- * stays taken.
+ * The Postgres access the engine needs. `pg.Pool` fits; it must allow at least three connections,
+ * because the engine keeps one.
  */
 export interface EngineDatabase {
   query(statement: string | EngineStatement, values?: unknown[]): Promise<EngineResult>;
@@ -29,7 +29,7 @@ export interface EngineConnection {
   release(error?: Error | boolean): void;
 }
 
-/** An event as the engine takes it; `id` is its dedupe key (W13). */
+/** An event sent to the engine; `id` is its dedupe key (W13). */
 export interface EngineEvent {
   readonly name: string;
   readonly data: Record<string, unknown>;
@@ -42,32 +42,28 @@ export interface EngineEvent {
 
 export interface Engine {
   /**
-   * The `fetch` for the Inngest client: `POST /e/:key` and checkpoints are answered here, anything
-   * else is refused by name. While the database is away it waits, so that a function's attempts are
-   * not spent on that.
+   * The `fetch` for the Inngest client. It answers `POST /e/:key` and checkpoints, and rejects any
+   * other request by name. It waits while the database is unreachable, so that a function does not
+   * lose attempts over it.
    */
   readonly fetch: typeof globalThis.fetch;
-  /**
-   * Registers the functions, refusing by name what they configure and the engine does not support.
-   */
+  /** Registers the functions; throws for an option that the engine does not support. */
   register(client: Inngest.Any, functions: readonly InngestFunction.Any[]): Promise<void>;
   /**
-   * Stores events and the runs they trigger, in one transaction. An id seen before triggers
-   * nothing. Rejects while the database is away.
+   * Stores events and the runs they trigger, in one transaction. An event with a known id triggers
+   * nothing. Rejects while the database is unreachable.
    */
   send(events: readonly EngineEvent[]): Promise<void>;
   /**
-   * Starts claiming work of these partitions ("all": every one; a set is read at every claim);
-   * events without a partition are anybody's.
+   * Starts claiming work of these partitions and work without one. A set is read again at every
+   * claim.
    */
   start(partitions: "all" | ReadonlySet<string>): void;
-  /**
-   * Stops claiming, waits for the calls under way up to `graceMs` (default 10 s), releases leases.
-   */
+  /** Stops claiming, waits up to `graceMs` (default 10 s) for running calls, releases leases. */
   stop(graceMs?: number): Promise<void>;
   /**
-   * Resolves when nothing is due or running in the partitions served (timers in the future do not
-   * count). For tests.
+   * Resolves when nothing is due or running in the served partitions; future timers do not count.
+   * For tests.
    */
   idle(): Promise<void>;
 }

@@ -1,18 +1,19 @@
+import { setTimeout as delay } from "node:timers/promises";
 import type { EngineConnection, EngineDatabase } from "./port.ts";
 
-// S1. While a process may hold leases, it holds the advisory lock of its id on a connection of its
-// own; the end of the process or of that connection frees it, and others see in pg_locks that its
-// leases are nobody's.
-// S2. Nothing is claimed without that lock.
+// EH1. While a process may hold leases, it holds an advisory lock named after its id, on a
+// connection of its own. When the process or the connection ends, Postgres frees the lock, and
+// other processes see in pg_locks that the leases are orphaned.
+// EH2. A process claims nothing without that lock.
 
 /** First half of the advisory lock keys of processes; the second is `hashtext(process id)`. */
 export const processLockSpace = 0x656e6701;
 const channel = "wavesmith_engine";
 
 export interface Session {
-  /** Takes the lock and listens, if it does not already; rejects when the database is away. */
+  /** Takes the lock and listens, unless it already does; rejects if the database is unreachable. */
   ensure(): Promise<void>;
-  /** Tells other processes that there is work; best effort, they look by themselves too. */
+  /** Notifies other processes of new work; best effort, because they also poll. */
   notify(): void;
   /** Frees the lock; `ensure` takes it again. */
   close(): void;
@@ -21,25 +22,27 @@ export interface Session {
 export interface SessionOptions {
   readonly database: EngineDatabase;
   readonly processId: string;
-  /** Another process has work for us. */
+  /** Called when another process reports new work. */
   readonly onNotified: () => void;
   readonly onLost: () => void;
 }
 
-interface Standing {
+interface OpenSession {
   readonly connection: EngineConnection;
   readonly drop: (error?: Error) => void;
 }
 
-/** The standing connection of an engine: its process lock, and LISTEN/NOTIFY. */
+/**
+ * Creates an engine's permanent connection, which holds its process lock and uses LISTEN/NOTIFY.
+ */
 export function createSession(options: SessionOptions): Session {
   const { database, processId } = options;
-  let current: Standing | null = null;
-  let closings = 0;
-  let wanted = false;
-  let telling = false;
+  let current: OpenSession | null = null;
+  let closeCount = 0;
+  let shouldNotify = false;
+  let isNotifying = false;
 
-  const open = async (): Promise<Standing> => {
+  const open = async (): Promise<OpenSession> => {
     const connection = await database.connect();
     let released = false;
     const drop = (error?: Error) => {
@@ -62,37 +65,37 @@ export function createSession(options: SessionOptions): Session {
     return { connection, drop };
   };
 
-  const tell = async () => {
-    telling = true;
+  const sendNotifications = async () => {
+    isNotifying = true;
     try {
-      while (wanted && current !== null) {
-        // Many commits in a row are one notice; it is outside their transactions, where it would
-        // serialise their commits.
-        await new Promise((resolve) => setTimeout(resolve, 5));
-        wanted = false;
+      while (shouldNotify && current !== null) {
+        // One notification covers many commits in a row. It is sent outside their transactions,
+        // because inside it would serialise the commits.
+        await delay(5);
+        shouldNotify = false;
         await current?.connection.query("SELECT pg_notify($1, $2)", [channel, processId]);
       }
     } catch {
-      // Lost with its connection, which reports that itself; the others look by themselves.
+      // The connection was lost, which it reports itself; the other processes also poll.
     } finally {
-      telling = false;
+      isNotifying = false;
     }
   };
 
   return {
     async ensure() {
       if (current !== null) return;
-      const mine = closings;
+      const closeCountBefore = closeCount;
       const opened = await open();
-      if (mine === closings) current = opened;
+      if (closeCountBefore === closeCount) current = opened;
       else opened.drop(); // closed meanwhile
     },
     notify() {
-      wanted = true;
-      if (!telling) void tell();
+      shouldNotify = true;
+      if (!isNotifying) void sendNotifications();
     },
     close() {
-      closings += 1;
+      closeCount += 1;
       current?.drop();
     },
   };

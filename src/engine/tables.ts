@@ -14,8 +14,8 @@ import {
   uniqueIndex,
 } from "drizzle-orm/pg-core";
 
-// The tables of the engine, for drizzle-kit to make migrations from; the engine itself writes SQL.
-// JSON columns are `json`, not `jsonb`: what a step returned comes back letter for letter, "\u0000"
+// The engine's tables, from which drizzle-kit makes migrations; the engine itself uses plain SQL.
+// JSON columns are `json`, not `jsonb`, so that a step's result comes back byte for byte, "\u0000"
 // and key order included.
 
 export const engineSchema = pgSchema("engine");
@@ -23,8 +23,8 @@ export const engineSchema = pgSchema("engine");
 const moment = (name: string) => timestamp(name, { withTimezone: true });
 
 /**
- * Events taken. The key stays for ever, so that a repeated event starts nothing; `data` of old ones
- * is emptied.
+ * Received events. Their keys stay for ever, so that a repeated event starts nothing; the `data` of
+ * old ones is removed.
  */
 export const engineEvents = engineSchema.table(
   "events",
@@ -42,8 +42,8 @@ export const engineEvents = engineSchema.table(
 );
 
 /**
- * One execution of one function for one event. `force_plan`: parallel steps are open, each gets a
- * call of its own.
+ * One execution of one function for one event. `force_plan` is true while parallel steps are open,
+ * each of which gets its own call.
  */
 export const engineRuns = engineSchema.table(
   "runs",
@@ -67,7 +67,7 @@ export const engineRuns = engineSchema.table(
   ],
 );
 
-/** Results of steps; `seq` is the order in which they ended (the protocol's stack). */
+/** Results of steps; `seq` is the order in which the steps ended (the protocol's stack). */
 export const engineSteps = engineSchema.table(
   "steps",
   {
@@ -82,7 +82,7 @@ export const engineSteps = engineSchema.table(
   ],
 );
 
-/** Parallel steps not ended yet; the run goes on when its last one is gone. */
+/** Parallel steps that have not ended yet; the run continues when its last one ends. */
 export const enginePending = engineSchema.table(
   "pending",
   { runId: text("run_id").notNull(), stepId: text("step_id").notNull() },
@@ -93,9 +93,9 @@ export const enginePending = engineSchema.table(
 );
 
 /**
- * What is to be done next: calls into a function, and timers. `holder` is the process that has it
- * leased; `generation` counts the leases and is the fence. `slots` are the concurrency keys it
- * takes, each `<limit> <key>`.
+ * Pending work: calls into a function, and timers. `holder` is the process that has leased the job;
+ * `generation` counts the leases and is the fence. `slots` are the concurrency keys the job takes,
+ * each `<limit> <key>`.
  */
 export const engineJobs = engineSchema.table(
   "jobs",

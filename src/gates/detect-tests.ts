@@ -22,8 +22,8 @@ export async function detectTests(reader: CommitReader): Promise<DetectedTests |
   const files = await reader.list();
   const tree: Tree = { paths: new Set(files.map((file) => file.path)), reader };
   for (const detector of [detectNode, detectPytest, detectGo, detectCargo, detectMake]) {
-    const found = await detector(tree);
-    if (found !== null) return found;
+    const detected = await detector(tree);
+    if (detected !== null) return detected;
   }
   return null;
 }
@@ -42,11 +42,11 @@ function parsePackage(text: string | null): Package | null {
   try {
     return packageSchema.safeParse(JSON.parse(text)).data ?? null;
   } catch {
-    return null; // not JSON: the syntax check says so, there is nothing to detect
+    return null; // not JSON: the syntax check reports that
   }
 }
 
-/** npm's own placeholder, in any quoting, and scripts that do nothing at all. */
+/** Whether a script is npm's own placeholder, in any quoting, or does nothing. */
 function isPlaceholder(script: string): boolean {
   return script.trim() === "" || /no test specified/i.test(script);
 }
@@ -60,8 +60,8 @@ function packageManager(tree: Tree, manifest: Package): "npm" | "pnpm" | "yarn" 
 }
 
 /**
- * Matches a test file by convention, or a script that names a file or folder of the tree, directly
- * or through other scripts.
+ * Whether the tree has a test file by convention, or the script names a file or folder of the tree,
+ * directly or through other scripts.
  */
 function hasSomethingToRun(tree: Tree, manifest: Package, script: string, seen: readonly string[] = ["test"]): boolean {
   if ([...tree.paths].some((path) => isTestFile(path))) return true;
@@ -81,12 +81,12 @@ function namesFile(tree: Tree, path: string): boolean {
 
 const detectPytest: Detector = async (tree) => {
   const python = [...tree.paths].filter((path) => path.endsWith(".py") && !isInstalled(path));
-  const found: DetectedTests = { command: "python3 -m pytest -q", runner: "pytest" };
-  if (python.some((path) => /(?:^|\/)(?:test_[^/]*|[^/]*_test)\.py$/.test(path))) return found;
+  const detected: DetectedTests = { command: "python3 -m pytest -q", runner: "pytest" };
+  if (python.some((path) => /(?:^|\/)(?:test_[^/]*|[^/]*_test)\.py$/.test(path))) return detected;
   // Other names count only if a configuration lists them.
   const config = await pytestConfig(tree);
   const names = /python_files|doctest-modules|doctest_modules/.test(config);
-  return python.length > 0 && names ? found : null;
+  return python.length > 0 && names ? detected : null;
 };
 
 async function pytestConfig(tree: Tree): Promise<string> {
@@ -113,11 +113,11 @@ const rustFilesRead = 200;
 
 const detectCargo: Detector = async (tree) => {
   if (!tree.paths.has("Cargo.toml")) return null;
-  const found: DetectedTests = { command: "cargo test", runner: "cargo" };
+  const detected: DetectedTests = { command: "cargo test", runner: "cargo" };
   const rust = [...tree.paths].filter((path) => path.endsWith(".rs") && !isInstalled(path));
-  if (rust.some((path) => /(?:^|\/)tests\//.test(path))) return found;
+  if (rust.some((path) => /(?:^|\/)tests\//.test(path))) return detected;
   for (const path of rust.slice(0, rustFilesRead)) {
-    if (/#\[(?:cfg\(test\)|(?:\w+::)*test\b)/.test((await readText(tree, path)) ?? "")) return found;
+    if (/#\[(?:cfg\(test\)|(?:\w+::)*test\b)/.test((await readText(tree, path)) ?? "")) return detected;
   }
   return null;
 };

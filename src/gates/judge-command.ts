@@ -3,15 +3,16 @@ import type { TestCounts } from "./counts/count.ts";
 import { compareCounts } from "./counts/fewer-tests.ts";
 import { reportedFailures } from "./counts/reported-failures.ts";
 import { countReport, countTests } from "./counts/test-counts.ts";
-import { failure } from "./failures/failure.ts";
+import { createFailure } from "./failures/failure.ts";
 import { findFailures } from "./failures/find-failures.ts";
 import type { CommandVerdictRequest, GateResult } from "./port.ts";
 import { outputLines, outputTail } from "./text.ts";
 
 /** Judges a command's run (W6). A run that cannot be judged is `inconclusive` and never passes. */
-export function judgeCommand(given: CommandVerdictRequest): GateResult {
-  const request = withReport(given);
-  const tests = given.report === undefined ? countTests(given.output, given.junit) : countReport(given.report);
+export function judgeCommand(original: CommandVerdictRequest): GateResult {
+  const request = withReport(original);
+  const tests =
+    original.report === undefined ? countTests(original.output, original.junit) : countReport(original.report);
   const evidence = evidenceOf(request, tests);
   if (request.stage.timedOut) return timedOut(request, evidence);
   if (isCommandNotFound(request)) return commandNotFound(request, evidence);
@@ -23,7 +24,7 @@ export function judgeCommand(given: CommandVerdictRequest): GateResult {
   return judgeAgainstEarlier(request, evidence);
 }
 
-/** Failures in the report that the plan requires count as well. */
+/** Adds the report that the plan requires, because failures in it count too. */
 function withReport(request: CommandVerdictRequest): CommandVerdictRequest {
   const { report } = request;
   if (report === undefined || report.text === null || report.format !== "junit") return request;
@@ -43,17 +44,22 @@ function reportFaults({ output, junit, report, oddReports = [] }: CommandVerdict
 }
 
 function failedInReport(request: CommandVerdictRequest, evidence: Evidence, faults: readonly string[]): GateResult {
-  const message = `${request.command} ended with 0, but ${faults.join(", and ")}`;
+  const message = `${request.command} exited with 0, but ${faults.join(", and ")}`;
   const tests = findFailures(request.output, request.junit).filter((finding) => finding.rule !== "command-failed");
-  return { verdict: "failed", evidence, findings: [failure("reported-failure", message), ...tests], reason: null };
+  return {
+    verdict: "failed",
+    evidence,
+    findings: [createFailure("reported-failure", message), ...tests],
+    reason: null,
+  };
 }
 
-/** Fewer tests than on the wave's base, because a removed test cannot fail. */
+/** Fails a run with fewer tests than on the wave's base, because a removed test cannot fail. */
 function judgeAgainstEarlier(request: CommandVerdictRequest, evidence: Evidence): GateResult {
   const passed: GateResult = { verdict: "passed", evidence, findings: [], reason: null };
   if (request.earlier == null) return passed;
   const { lack, note } = compareCounts(evidence.tests, request.command, request.earlier);
-  if (lack !== null) return { ...passed, verdict: "failed", findings: [failure("fewer-tests", lack)] };
+  if (lack !== null) return { ...passed, verdict: "failed", findings: [createFailure("fewer-tests", lack)] };
   return note === null ? passed : { ...passed, evidence: { ...evidence, notes: [...evidence.notes, note] } };
 }
 
@@ -82,14 +88,16 @@ function notesOf(request: CommandVerdictRequest, tests: TestCounts | null): stri
 
 function timedOut(request: CommandVerdictRequest, evidence: Evidence): GateResult {
   const seconds = Math.round(evidence.durationMs / 1_000);
-  const known = findFailures(request.output, request.junit).filter((finding) => finding.rule !== "command-failed");
-  const finding = failure("timed-out", `${request.command} did not end within its time (${seconds} s)`);
-  return { verdict: "inconclusive", evidence, findings: [finding, ...known], reason: "timed-out" };
+  const otherFindings = findFailures(request.output, request.junit).filter(
+    (finding) => finding.rule !== "command-failed",
+  );
+  const finding = createFailure("timed-out", `${request.command} did not end within its time (${seconds} s)`);
+  return { verdict: "inconclusive", evidence, findings: [finding, ...otherFindings], reason: "timed-out" };
 }
 
 function commandNotFound(request: CommandVerdictRequest, evidence: Evidence): GateResult {
   const line = missingProgram(request.output) ?? request.stage.error ?? "the shell found no such command";
-  const finding = failure("command-not-found", `${request.command} could not be run: ${line}`);
+  const finding = createFailure("command-not-found", `${request.command} could not be run: ${line}`);
   return { verdict: "inconclusive", evidence, findings: [finding], reason: "command-not-found" };
 }
 
@@ -105,8 +113,9 @@ function missingProgram(output: string): string | null {
 }
 
 /**
- * 126 and 127 are clear. npm passes them on; pnpm, yarn and make exit with another code but report
- * the shell's. A test that fails because it calls a missing program is a failing test.
+ * Whether the command itself was missing. 126 and 127 are clear, and npm passes them on; pnpm, yarn
+ * and make exit with another code but print the shell's. A test that fails because it calls a
+ * missing program is a failing test.
  */
 function isCommandNotFound(request: CommandVerdictRequest): boolean {
   const { exitCode, error } = request.stage;
@@ -114,8 +123,12 @@ function isCommandNotFound(request: CommandVerdictRequest): boolean {
   if (error !== null && exitCode === null) return /not found|no such file|ENOENT|EACCES/i.test(error);
   if (exitCode === 0) return false;
   if (/No module named (?:pytest|nose|tox)\s*$/m.test(request.output)) return true;
-  const told = /(?:exit (?:code|status)|Error|status) 12[67]\b|ELIFECYCLE|no such command/.test(request.output);
-  return told && missingProgram(request.output) !== null && countTests(request.output, request.junit) === null;
+  const reportsMissing = /(?:exit (?:code|status)|Error|status) 12[67]\b|ELIFECYCLE|no such command/.test(
+    request.output,
+  );
+  return (
+    reportsMissing && missingProgram(request.output) !== null && countTests(request.output, request.junit) === null
+  );
 }
 
 function failed(request: CommandVerdictRequest, evidence: Evidence): GateResult {
@@ -125,14 +138,14 @@ function failed(request: CommandVerdictRequest, evidence: Evidence): GateResult 
   }
   const findings: Finding[] = findFailures(request.output, request.junit);
   if (stage.exitCode === null) {
-    const how =
+    const reason =
       stage.error ?? (stage.outOfMemory ? "it ran out of memory" : `it was ended by ${stage.signal ?? "a signal"}`);
-    findings.unshift(failure("command-failed", `${request.command} did not end by itself: ${how}`));
+    findings.unshift(createFailure("command-failed", `${request.command} did not end by itself: ${reason}`));
   }
   return { verdict: "failed", evidence, findings, reason: null };
 }
 
-/** pytest exits with 5; vitest, jest and mocha with 1 and these messages. */
+/** Whether the runner found no tests: pytest exits with 5, others with 1 and these messages. */
 function foundNoTests(request: CommandVerdictRequest): boolean {
   if (request.stage.exitCode === 5 && /no tests ran|\bdeselected\b|NO TESTS RAN/.test(request.output)) return true;
   return /^\s*(?:No test (?:suite )?files found|No tests found|Error: No test files found|Error: No tests found)/m.test(
@@ -140,26 +153,26 @@ function foundNoTests(request: CommandVerdictRequest): boolean {
   );
 }
 
-/** Explains a wrong number of tests; null when it is right. Skipped tests did not run. */
+/** Explains why too few tests ran; null if enough did. Skipped tests do not count. */
 function lackOfTests(tests: TestCounts | null, { minTests, report }: CommandVerdictRequest): string | null {
   if (tests === null) {
     if (minTests === null || minTests === 0) return null;
     if (report !== undefined)
       return `the command wrote no ${report.format} report with tests to ${reportVariable}, and at least ${minTests} must run: gates.testing.report in the plan asks for one`;
-    return `no count of tests was found and at least ${minTests} must run: let the command print TAP or its runner's summary, or write a JUnit XML report; for a command that counts none set gates.testing.minTests: 0`;
+    return `no test count was found and at least ${minTests} must run: let the command print TAP or its runner's summary, or write a JUnit XML report; for a command that counts no tests, set gates.testing.minTests: 0`;
   }
-  const ran = tests.total - tests.skipped;
+  const ranCount = tests.total - tests.skipped;
   const required = minTests ?? 1;
-  if (ran >= required) return null;
+  if (ranCount >= required) return null;
   const skipped = tests.skipped > 0 ? `, ${tests.skipped} ${tests.skipped === 1 ? "was" : "were"} skipped` : "";
-  return `${ran} ${ran === 1 ? "test" : "tests"} ran${skipped}, at least ${required} must`;
+  return `${ranCount} ${ranCount === 1 ? "test" : "tests"} ran${skipped}, at least ${required} must`;
 }
 
 function tooFewTests(evidence: Evidence, lack: string): GateResult {
   return {
     verdict: "inconclusive",
     evidence: { ...evidence, notes: [...evidence.notes, lack] },
-    findings: [failure("too-few-tests", lack)],
+    findings: [createFailure("too-few-tests", lack)],
     reason: "too-few-tests",
   };
 }

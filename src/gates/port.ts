@@ -27,7 +27,7 @@ export interface GateFilesRequest {
   readonly changed: readonly ChangedFile[];
   readonly before: CommitReader;
   readonly after: CommitReader;
-  /** The commands of the gates and of setup; null stands for one detected from the files. */
+  /** The commands of the gates and of setup; null stands for a command to be detected. */
   readonly commands: readonly (string | null)[];
 }
 
@@ -58,7 +58,7 @@ export interface StaticCheckRequest {
   }[];
   /** Changes to files that instruct agents, and whether a declared glob names each. */
   readonly agentFiles: readonly { readonly taskKey: string; readonly file: string; readonly declared: boolean }[];
-  /** Changes to gate files, and why each was allowed; null if it should have been refused. */
+  /** Changes to gate files, and why each is allowed; null if it is not. */
   readonly gateFiles?: readonly {
     readonly taskKey: string;
     readonly file: string;
@@ -67,7 +67,9 @@ export interface StaticCheckRequest {
   }[];
 }
 
-/** A sandbox stage that checks the syntax of changed files in a language we cannot parse here. */
+/**
+ * A sandbox stage that checks the syntax of changed files in a language we cannot parse ourselves.
+ */
 export interface SyntaxCheck {
   readonly name: string;
   readonly argv: readonly string[];
@@ -87,7 +89,7 @@ export interface CommandVerdictRequest {
   readonly sha: string;
   readonly command: string;
   readonly stage: StageState;
-  /** The stage's output, secrets masked (its beginning and end when it was long). */
+  /** The stage's output with secrets masked; only its beginning and end if it was long. */
   readonly output: string;
   /** JUnit XML reports found in the tree after the run, by path. */
   readonly junit: readonly { path: string; xml: string }[];
@@ -97,9 +99,9 @@ export interface CommandVerdictRequest {
    * The counts of the same gate on the wave's base; absent or null if there is nothing to compare.
    */
   readonly earlier?: EarlierCounts | null;
-  /** Count tests from this report alone. */
+  /** If present, tests are counted from this report alone. */
   readonly report?: TestReport | undefined;
-  /** Files at the usual paths of reports that are not reports, such as a named pipe. */
+  /** Files at the usual report paths that are not reports, such as a named pipe. */
   readonly oddReports?: readonly string[];
 }
 
@@ -107,7 +109,7 @@ export interface GateResult {
   readonly verdict: Verdict;
   readonly evidence: Evidence;
   readonly findings: Finding[];
-  /** For `inconclusive`: `command-not-found` blocks at once, the others may go to the fixer. */
+  /** For `inconclusive`: `command-not-found` blocks the wave, the others may go to the fixer. */
   readonly reason: "command-not-found" | "too-few-tests" | "timed-out" | null;
 }
 
@@ -117,11 +119,11 @@ export type ProposedCheck = Pick<AddedCheck, "name" | "command" | "why">;
 export interface AddedCheckRequest {
   readonly sha: string;
   readonly check: AddedCheck;
-  /** Null if the job ended before it. */
+  /** Null if the job ended before the check ran. */
   readonly stage: StageState | null;
   /** The stage's output, secrets masked. */
   readonly output: string;
-  /** Paths that the check needs and its tree did not have. */
+  /** Paths that the check needs and that its tree did not have. */
   readonly missing: readonly string[];
   /** Why the job ended before this check ran. */
   readonly jobEnd: string | null;

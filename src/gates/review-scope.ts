@@ -4,10 +4,7 @@ import type { ChangedFile } from "../workspace/port.ts";
 import { leastConfidence } from "./review.ts";
 import { repositoryPath } from "./text.ts";
 
-/**
- * A critic's findings that would block, and the others, which are kept with the reason and never
- * block.
- */
+/** A critic's findings: `candidates` may block the wave; `aside` are kept but never block. */
 export interface SortedReview {
   readonly candidates: Finding[];
   readonly aside: Finding[];
@@ -22,8 +19,8 @@ export interface ReviewScope {
 }
 
 /**
- * Separates findings that may block from the others: a blocking one is severe enough, confident
- * enough, and inside the wave's change, including the lines around it. A finding without a file is
+ * Separates findings that may block from the others. A finding may block if it is severe and
+ * confident enough and within the wave's diff, context lines included. A finding without a file is
  * about the whole wave.
  */
 export async function sortReview(findings: readonly Finding[], scope: ReviewScope): Promise<SortedReview> {
@@ -50,14 +47,14 @@ async function isInside({ file, line }: Finding, { changed, diffOf }: ReviewScop
   const path = repositoryPath(file);
   const change = changed.find((one) => one.path === path || one.from === path);
   if (change === undefined) return false;
-  // A deleted file and a binary file have no lines to be outside of.
+  // Deleted and binary files have no lines to compare.
   if (line === null || change.status === "deleted" || change.binary) return true;
   return hunks(await diffOf(change)).some(({ first, last }) => line >= first && line <= last);
 }
 
 /**
- * Returns the ranges of the new file that a unified diff shows. Lines of files start with a blank,
- * `+` or `-`, so none looks like a header.
+ * Returns the line ranges of the new file that a unified diff shows. Content lines start with a
+ * blank, `+` or `-`, so none looks like a header.
  */
 function hunks(diff: string): { first: number; last: number }[] {
   return [...diff.matchAll(/^@@ -\d+(?:,\d+)? \+(\d+)(?:,(\d+))? @@/gm)].map(([, start, count]) => {

@@ -20,7 +20,7 @@ const reviewSchema = z.object({
   /** The critic's own opinion. The gate's verdict depends on the findings instead. */
   verdict: z.string().nullish(),
 });
-/** The strict form, for an agent that is given the schema. */
+/** The strict form of the schema, which we give to the agent. */
 export const reviewJsonSchema = {
   type: "object",
   properties: {

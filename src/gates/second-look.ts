@@ -34,17 +34,20 @@ export interface SecondVerdict {
 }
 
 /**
- * Returns a second look's verdict on each finding; one it does not mention is not confirmed. A
- * program that always reports the same findings may simply repeat them: a repeated finding is
- * confirmed. Fails with `usage`.
+ * Returns a second look's verdict on each finding; a finding it does not mention is not confirmed.
+ * A scripted critic may report its findings again instead, which confirms the repeated ones. Fails
+ * with `usage` when the file cannot be read.
  */
-export function parseSecondLook(resultFile: string, asked: readonly Finding[]): SecondVerdict[] {
+export function parseSecondLook(resultFile: string, findings: readonly Finding[]): SecondVerdict[] {
   if (reportsFindings(resultFile)) {
-    const again = parseReview(resultFile);
-    return asked.map((finding) => ({ confirmed: again.some((one) => isSame(one, finding)), reason: null }));
+    const repeatedFindings = parseReview(resultFile);
+    return findings.map((finding) => ({
+      confirmed: repeatedFindings.some((one) => isSame(one, finding)),
+      reason: null,
+    }));
   }
   const { verdicts } = readResult(resultFile, secondLookSchema, secondLookRemedy);
-  return asked.map((_, index) => {
+  return findings.map((_, index) => {
     const verdict = verdicts.findLast(({ finding }) => finding === index + 1);
     const reason = verdict?.reason?.trim() ?? "";
     return { confirmed: verdict?.confirmed ?? false, reason: reason === "" ? null : reason };
@@ -59,7 +62,7 @@ function reportsFindings(text: string): boolean {
   try {
     return reportSchema.safeParse(JSON.parse(text.replace(/^\uFEFF/, ""))).success;
   } catch {
-    return false; // Said by whoever reads it as verdicts.
+    return false; // parsing it as verdicts will report the problem
   }
 }
 

@@ -6,8 +6,8 @@ import type { SyntaxCheck } from "./port.ts";
 import { isFixture } from "./test-files.ts";
 import { outputLines } from "./text.ts";
 
-// Languages parsed by their own tools in the sandbox. File names are arguments that start with
-// `./`, never part of a script. A missing tool finds nothing.
+// Checks the syntax of languages with their own tools, in the sandbox. File names are arguments
+// that start with `./`, never part of a script. If a tool is missing, its check finds nothing.
 
 interface Language {
   readonly name: string;
@@ -56,7 +56,7 @@ const languages: readonly Language[] = [
   { name: "syntax-shell", extensions: /\.(?:sh|bash)$/, argv: ["sh", "-c", shell, "sh"] },
 ];
 
-/** Keeps argument lists far below the system's limit. */
+/** This keeps argument lists far below the system's limit. */
 const filesPerStage = 500;
 
 /** Builds one stage per language (and 500 files) of the changed files. */
@@ -76,21 +76,20 @@ export function syntaxChecks(changed: readonly ChangedFile[]): SyntaxCheck[] {
 
 /** Reads findings from the output of a syntax check, only about files it was given. */
 export function syntaxFindings(check: SyntaxCheck, stage: StageState, output: string): Finding[] {
-  if (stage.exitCode !== 1 && stage.exitCode !== 2) return []; // 0: all is well; else the tool is not there or was ended
+  if (stage.exitCode !== 1 && stage.exitCode !== 2) return []; // 0: no errors; other codes: the tool is missing or was killed
   const read = check.name.startsWith("syntax-python") ? readPython : readShell;
   const seen = new Set<string>();
   return outputLines(output).flatMap((line) => {
-    const found = read(line, check.files);
+    const fault = read(line, check.files);
     // A file's first error is enough; later shell messages are its consequences.
-    if (found === null || seen.has(found.file)) return [];
-    seen.add(found.file);
-    return [syntaxError(found.file, found.line, found.message)];
+    if (fault === null || seen.has(fault.file)) return [];
+    seen.add(fault.file);
+    return [syntaxError(fault.file, fault.line, fault.message)];
   });
 }
 
 /**
- * Makes the finding for a file that does not parse; less severe where broken text is often
- * intended.
+ * Makes the finding for a file that does not parse; in fixtures, where that is common, it is mild.
  */
 export function syntaxError(file: string, line: number | null, message: string): Finding {
   const severity = isFixture(file) ? "low" : "high";
@@ -122,7 +121,7 @@ function readPython(line: string, files: readonly string[]): Broken | null {
   try {
     parsed = pythonLineSchema.safeParse(JSON.parse(line));
   } catch {
-    return null; // not a line of ours
+    return null; // not one of our script's lines
   }
   const file = parsed.data?.file.slice(2);
   return parsed.data !== undefined && files.includes(file!) ? { ...parsed.data, file: file! } : null;

@@ -1,5 +1,7 @@
-// Output of tools is untrusted text of any size. Cutting lines before matching keeps every pattern
-// fast.
+import { withoutUsage } from "../domain/output-tail.ts";
+
+// The output of tools is untrusted text of any size. We truncate lines before matching, so that
+// every pattern stays fast.
 
 const ansi = /\u001b(?:\[[0-9;:?]*[ -/]*[@-~]|\][^\u0007\u001b]*(?:\u0007|\u001b\\)|[@-Z\\-_])/g;
 const longestLine = 2_000;
@@ -27,12 +29,12 @@ const tailBytes = 4_096;
 
 /** Returns the last 20 lines, at most 4 KiB of UTF-8. */
 export function outputTail(output: string): string {
-  const lines = outputLines(output);
+  const lines = withoutUsage(outputLines(output));
   while (lines.at(-1)?.trim() === "") lines.pop();
   const text = Buffer.from(lines.slice(-tailLines).join("\n"));
   if (text.length <= tailBytes) return text.toString();
   let start = text.length - tailBytes;
-  while ((text[start]! & 0xc0) === 0x80) start += 1; // never begin inside a character
+  while ((text[start]! & 0xc0) === 0x80) start += 1; // never start inside a character
   return text.subarray(start).toString();
 }
 

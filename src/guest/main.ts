@@ -14,6 +14,7 @@ import { randomBytes } from "node:crypto";
 import { closeSync, readdirSync, readFileSync } from "node:fs";
 import { access, constants, readdir, realpath, rm } from "node:fs/promises";
 import { delimiter, dirname, join, resolve } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { packArchive } from "./archive/pack.ts";
 import { unpackArchive } from "./archive/unpack.ts";
@@ -21,10 +22,10 @@ import { type ContactLog, createContact } from "./channel/contact.ts";
 import { type MuxServer, serveMux } from "./channel/mux-server.ts";
 import { createGuestServer, listenOn } from "./channel/server.ts";
 import { messageOf } from "./faults.ts";
+import { openVolume, type Volume } from "./files/confined-volume.ts";
 import { serveFiles } from "./files/file-worker.ts";
 import { createFiles, type Files, incomingPrefix } from "./files/files.ts";
 import { createHeldFiles, type FileWorker, startFileWorker } from "./files/held-files.ts";
-import { openVolume, type Volume } from "./files/volume.ts";
 import { createBubblewrap } from "./isolation/bubblewrap.ts";
 import { openEgress, trustEnvironment } from "./isolation/egress.ts";
 import { type Holders, openHolders } from "./isolation/holders.ts";
@@ -137,7 +138,7 @@ async function openWalls({ root, toolPath }: Settings): Promise<Walls> {
   if (process.getuid?.() !== 0) throw new Error("--isolation users needs root, with SETUID, SETGID and CHOWN alone");
   process.umask(0o077);
   const volume = await openOwnVolume(root);
-  const worker = await startFileWorker(volume.root, (reason) => exitWithError(new Error(reason)));
+  const worker = startFileWorker(volume.root, (reason) => exitWithError(new Error(reason)));
   const reaper = createReaper(toolPath);
   const holders = await openHolders({ volume, worker, reaper });
   const close = (): void => {
@@ -215,7 +216,7 @@ async function shutDown(
   await jobs.endAll(ownGraceMs);
   server.close();
   mux?.close();
-  await new Promise((done) => setTimeout(done, 100));
+  await delay(100);
   server.closeAllConnections();
   mux?.closeAll();
   // Commands ended with their connections; this catches leftovers where no namespace does.

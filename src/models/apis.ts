@@ -1,8 +1,8 @@
 // The calls that we forward, and where each names its model and its output limit.
-import type { ProviderName } from "../domain/models.ts";
+import type { ProviderName, providerNames } from "../domain/models.ts";
 
 export interface Api {
-  readonly provider: ProviderName;
+  readonly provider: (typeof providerNames)[number];
   readonly method: "GET" | "POST";
   /** The path below the provider's prefix, with a group `model` if the path names the model. */
   readonly path: RegExp;
@@ -21,9 +21,10 @@ export interface Api {
 /** A call that we forward. */
 export interface FoundApi {
   readonly api: Api;
+  readonly provider: ProviderName;
   /** The path at the provider. */
   readonly path: string;
-  /** Null if the body names it. */
+  /** The model named in the path; null if the body names it. */
   readonly model: string | null;
 }
 
@@ -69,49 +70,53 @@ const apis: readonly Api[] = [
   { ...google, method: "GET", path: /^\/v1(beta)?\/models$/, language: null, outputLimit: null },
 ];
 
-/** The prefixes of the providers' calls, as their own agents use them. */
-const prefixes: Readonly<Record<ProviderName, string>> = {
-  anthropic: "/anthropic",
-  openai: "/openai",
-  google: "/gemini",
-  compatible: "/compatible",
-};
+/** The first part of a path selects the provider. */
+const providerPath = /^\/(anthropic|openai|gemini|compatible(?:-[a-z0-9-]+)?)(\/.*)$/;
+
+function splitPath(path: string): { readonly provider: ProviderName; readonly rest: string } | null {
+  const [, prefix, rest] = providerPath.exec(path) ?? [];
+  if (prefix === undefined || rest === undefined) return null;
+  return { provider: prefix === "gemini" ? "google" : (prefix as ProviderName), rest };
+}
 
 /** The provider that a path belongs to, if any. */
-export const providerAt = (path: string): ProviderName | null =>
-  (Object.keys(prefixes) as ProviderName[]).find((name) => path.startsWith(`${prefixes[name]}/`)) ?? null;
+export const providerAt = (path: string): ProviderName | null => splitPath(path)?.provider ?? null;
 
 /** Identifies a request's call; null if we do not forward it. */
 export function findApi(method: string, path: string): FoundApi | null {
+  const split = splitPath(path);
+  if (split === null) return null;
+  const { provider, rest } = split;
+  const kind = provider.startsWith("compatible") ? "compatible" : provider;
   for (const api of apis) {
-    const prefix = prefixes[api.provider];
-    if (api.method !== method || !path.startsWith(`${prefix}/`)) continue;
-    const match = api.path.exec(path.slice(prefix.length));
-    if (match !== null) return { api, path: match[0], model: match.groups?.model ?? null };
+    const match = api.method === method && api.provider === kind ? api.path.exec(rest) : null;
+    if (match === null) continue;
+    const whole = match[0];
+    return { api, provider, path: kind === "compatible" ? whole.slice(3) : whole, model: match.groups?.model ?? null };
   }
   return null;
 }
 
-/** The part of a request's query to forward, with its question mark. */
-export function passedQuery({ query }: Api, asked: string | undefined): string {
-  if (asked === undefined) return "";
-  if (query === null) return `?${asked}`;
-  const kept = [...new URLSearchParams(asked)].filter(([name]) => query.includes(name));
-  return kept.length === 0 ? "" : `?${new URLSearchParams(kept)}`;
+/** Returns the part of a request's query to forward, with its question mark. */
+export function forwardedQuery({ query: allowed }: Api, query: string | undefined): string {
+  if (query === undefined) return "";
+  if (allowed === null) return `?${query}`;
+  const entries = [...new URLSearchParams(query)].filter(([name]) => allowed.includes(name));
+  return entries.length === 0 ? "" : `?${new URLSearchParams(entries)}`;
 }
 
 /** The output limit for an agent that sets none. */
-const usualOutputTokens = 32_000;
+export const usualOutputTokens = 32_000;
 /** The longest answer that we ever request. */
-const mostOutputTokens = 1_000_000_000;
+const maxOutputTokens = 1_000_000_000;
 
-/** The largest answer of this call, in tokens. */
-export function outputLimitOf(api: Api, body: Readonly<Record<string, unknown>>): number {
+/** The largest answer that this call asks for, in tokens; null if it names none. */
+export function outputLimitOf(api: Api, body: Readonly<Record<string, unknown>>): number | null {
   const holder = holderOf(api, body);
   const limits = (api.outputLimit ?? [])
     .map((name) => holder[name])
     .filter((value): value is number => typeof value === "number" && Number.isFinite(value) && value > 0);
-  return limits.length === 0 ? usualOutputTokens : Math.min(Math.ceil(Math.min(...limits)), mostOutputTokens);
+  return limits.length === 0 ? null : Math.min(Math.ceil(Math.min(...limits)), maxOutputTokens);
 }
 
 function holderOf({ limitIn }: Api, body: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>> {
@@ -122,7 +127,7 @@ function holderOf({ limitIn }: Api, body: Readonly<Record<string, unknown>>): Re
 
 /** Anthropic's own minimum. */
 const leastThinkingTokens = 1_024;
-/** Fewer tokens than this are not an answer. */
+/** With fewer tokens than this, an answer is useless. */
 const leastAnswerTokens = 256;
 
 const isThinking = (value: unknown): value is { readonly budget_tokens: number } =>
@@ -132,11 +137,11 @@ const isThinking = (value: unknown): value is { readonly budget_tokens: number }
   typeof value.budget_tokens === "number" &&
   Number.isFinite(value.budget_tokens);
 
-/** The smallest room that makes a call worthwhile. */
+/** Returns the smallest answer, in tokens, that makes a call worthwhile. */
 export const leastOutputOf = (body: Readonly<Record<string, unknown>>): number =>
   isThinking(body.thinking) ? leastThinkingTokens + leastAnswerTokens : leastAnswerTokens;
 
-/** Whether to request usage in a chat's stream although its client did not. */
+/** Whether we must request usage in a chat's stream because its client did not. */
 export function hidesUsage(api: Api, { stream, stream_options: options }: Readonly<Record<string, unknown>>): boolean {
   if (!api.asksForUsage || stream !== true) return false;
   return !(
@@ -147,21 +152,29 @@ export function hidesUsage(api: Api, { stream, stream_options: options }: Readon
   );
 }
 
-/** Returns the body to send, limited to the granted tokens and requesting usage. */
-export function heldBody(api: Api, body: Readonly<Record<string, unknown>>, outputTokens: number) {
+/** Returns the body to send, limited to these tokens (null: unchanged) and requesting usage. */
+export function limitBody(api: Api, body: Readonly<Record<string, unknown>>, outputTokens: number | null) {
+  const held = outputTokens === null ? { ...body } : withLimit(api, body, outputTokens);
+  if (!api.asksForUsage || body.stream !== true) return held;
+  const options = typeof body.stream_options === "object" ? body.stream_options : {};
+  return { ...held, stream_options: { ...options, include_usage: true } };
+}
+
+function withLimit(api: Api, body: Readonly<Record<string, unknown>>, outputTokens: number): Record<string, unknown> {
   const holder = holderOf(api, body);
   const [first = "max_tokens"] = api.outputLimit ?? [];
   const named = api.outputLimit?.filter((name) => holder[name] !== undefined && holder[name] !== null) ?? [];
   // Servers differ in which of the two they follow, so set both.
   const limits = (named.length === 0 ? [first] : named).map((name) => [name, outputTokens]);
   const limited = { ...holder, ...Object.fromEntries(limits) };
-  const held: Record<string, unknown> = api.limitIn === null ? limited : { ...body, [api.limitIn]: limited };
+  const limitedBody: Record<string, unknown> = api.limitIn === null ? limited : { ...body, [api.limitIn]: limited };
   const { thinking } = body;
   if (api.language === "messages" && isThinking(thinking) && thinking.budget_tokens >= outputTokens) {
     // Anthropic rejects a call whose thinking budget exceeds its output limit.
-    held.thinking = { ...thinking, budget_tokens: Math.max(leastThinkingTokens, outputTokens - leastAnswerTokens) };
+    limitedBody.thinking = {
+      ...thinking,
+      budget_tokens: Math.max(leastThinkingTokens, outputTokens - leastAnswerTokens),
+    };
   }
-  if (!api.asksForUsage || body.stream !== true) return held;
-  const options = typeof body.stream_options === "object" ? body.stream_options : {};
-  return { ...held, stream_options: { ...options, include_usage: true } };
+  return limitedBody;
 }

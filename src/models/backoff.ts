@@ -1,15 +1,17 @@
-/** Status codes for too many requests or an overloaded provider. */
+/** Whether a status code means too many requests or an overloaded provider. */
 export const isBusy = (status: number): boolean => status === 429 || status === 529 || status === 503;
 
+/** Status codes of a provider that failed; repeating the call usually helps, sooner or later. */
+export const isFailing = (status: number): boolean => status === 500 || status === 502 || status === 504;
+
 const firstWaitMs = 1_000;
-const longestWaitMs = 60_000;
+const maxWaitMs = 60_000;
 
 export interface Backoff {
-  /**
-   * Resolves when the provider may be called; all its calls wait together. Rejects when the signal
-   * aborts.
-   */
+  /** Resolves when the provider may be called again; rejects when the signal aborts. */
   ready(provider: string, call: { readonly owner: string; readonly signal: AbortSignal }): Promise<void>;
+  /** Makes one call wait for this long; it counts as waiting. Rejects when the signal aborts. */
+  pause(ms: number, call: { readonly owner: string; readonly signal: AbortSignal }): Promise<void>;
   /** How many calls of this owner are waiting for a provider. */
   waiting(owner: string): number;
   /**
@@ -37,14 +39,18 @@ export function createBackoff(now: () => number = Date.now): Backoff {
         waiting.delete(call);
       }
     },
+    async pause(ms, call) {
+      waiting.add(call);
+      await wait(ms, call.signal).finally(() => waiting.delete(call));
+    },
     waiting: (owner) => [...waiting].filter((call) => call.owner === owner).length,
     busy(provider, retryAfter) {
       const before = waits.get(provider);
       // Several calls in flight may get the same answer; count it once.
       const leftMs = (before?.until ?? 0) - now();
-      const asked = askedMs(retryAfter, now());
-      if (leftMs > 0 && (asked === null || asked <= leftMs)) return leftMs;
-      const lastMs = asked ?? Math.min((before?.lastMs ?? firstWaitMs / 2) * 2, longestWaitMs);
+      const requestedMs = parseRetryAfter(retryAfter, now());
+      if (leftMs > 0 && (requestedMs === null || requestedMs <= leftMs)) return leftMs;
+      const lastMs = requestedMs ?? Math.min((before?.lastMs ?? firstWaitMs / 2) * 2, maxWaitMs);
       waits.set(provider, { until: now() + lastMs, lastMs });
       return lastMs;
     },
@@ -52,8 +58,8 @@ export function createBackoff(now: () => number = Date.now): Backoff {
   };
 }
 
-/** Parses seconds or a date (RFC 9110, 10.2.3); at most ten minutes. */
-function askedMs(retryAfter: string | null, nowMs: number): number | null {
+/** Parses the wait in a `retry-after` header: seconds or a date (RFC 9110, 10.2.3). */
+function parseRetryAfter(retryAfter: string | null, nowMs: number): number | null {
   if (retryAfter === null) return null;
   const ms = /^\d+(\.\d+)?$/.test(retryAfter) ? Number(retryAfter) * 1000 : Date.parse(retryAfter) - nowMs;
   return Number.isFinite(ms) && ms > 0 ? Math.min(ms, 600_000) : null;

@@ -1,8 +1,7 @@
 // Holds calls until a budget has room for them.
 //
-// B1. First come, first served: while a call of a build waits, later ones of that build wait behind
-// it.
-// B2. No wait is endless: it ends with room, a refusal, the agent hanging up, or its time limit.
+// BQ1. First come, first served: while a call waits, later calls of the same build queue behind it.
+// BQ2. Every wait ends: with room, a refusal, the agent hanging up, or the time limit.
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Granted, ModelOwner } from "./port.ts";
 import type { Attempted } from "./reserve-call.ts";
@@ -10,8 +9,8 @@ import type { Attempted } from "./reserve-call.ts";
 export interface BudgetQueue {
   isEmpty(buildId: string): boolean;
   /**
-   * Asks for room in order, and again after each settled call of the build. Rejects when the signal
-   * aborts.
+   * Waits in the queue, then tries to get room after each settled call of the build. Rejects when
+   * the signal aborts.
    */
   grant(owner: ModelOwner, call: QueuedCall, signal: AbortSignal): Promise<Granted>;
   /** How many calls of this owner are waiting. */
@@ -31,7 +30,7 @@ interface QueuedCall {
  * Poll at this interval, because another process may settle a call, or a person may raise a limit,
  * without notifying us.
  */
-const lookAgainMs = 1_000;
+const pollMs = 1_000;
 
 interface Waiting {
   readonly ownerId: string;
@@ -39,7 +38,7 @@ interface Waiting {
   wake: () => void;
 }
 
-/** Creates the queue of this process; one process answers all calls of a project. */
+/** Creates this process's queue. One process answers all calls of a project, so one is enough. */
 export function createBudgetQueue(longestWaitMs: number): BudgetQueue {
   const queues = new Map<string, Waiting[]>();
   const wake = (buildId: string): void => queues.get(buildId)?.[0]?.wake();
@@ -48,23 +47,23 @@ export function createBudgetQueue(longestWaitMs: number): BudgetQueue {
     waiting: (ownerId) => [...queues.values()].flat().filter((one) => one.ownerId === ownerId).length,
     wake,
     async grant({ id: ownerId, buildId }, { attempt, note }, signal) {
-      const mine: Waiting = { ownerId, wake: () => undefined };
+      const entry: Waiting = { ownerId, wake: () => undefined };
       const queue = queues.get(buildId) ?? [];
       queues.set(buildId, queue);
-      queue.push(mine);
+      queue.push(entry);
       const deadline = performance.now() + longestWaitMs;
       try {
-        if (queue[0] !== mine) await note();
+        if (queue[0] !== entry) await note();
         for (;;) {
-          const woken = wakening(mine, signal);
-          const attempted = queue[0] === mine ? await attempt() : null;
-          if (attempted !== null && !("waitingId" in attempted)) return attempted;
+          const wakeUp = waitForWake(entry, signal);
+          const result = queue[0] === entry ? await attempt() : null;
+          if (result !== null && !("waitingId" in result)) return result;
           signal.throwIfAborted();
           if (performance.now() > deadline) return tooLong(longestWaitMs);
-          await woken;
+          await wakeUp;
         }
       } finally {
-        queue.splice(queue.indexOf(mine), 1);
+        queue.splice(queue.indexOf(entry), 1);
         if (queue.length === 0) queues.delete(buildId);
         wake(buildId);
       }
@@ -72,18 +71,15 @@ export function createBudgetQueue(longestWaitMs: number): BudgetQueue {
   };
 }
 
-/**
- * Resolves when it is time to try again. Created before each try, so that no wake-up in between is
- * lost.
- */
-function wakening(mine: Waiting, signal: AbortSignal): Promise<void> {
-  const over = new AbortController();
-  const stop = (): void => over.abort();
-  mine.wake = stop;
-  signal.addEventListener("abort", stop, { once: true });
-  return sleep(lookAgainMs, undefined, { signal: over.signal, ref: false })
-    .catch(() => undefined) // It was woken.
-    .finally(() => signal.removeEventListener("abort", stop));
+/** Resolves when it is time to try again. Create it before each try, so that no wake-up is lost. */
+function waitForWake(entry: Waiting, signal: AbortSignal): Promise<void> {
+  const controller = new AbortController();
+  const endWait = (): void => controller.abort();
+  entry.wake = endWait;
+  signal.addEventListener("abort", endWait, { once: true });
+  return sleep(pollMs, undefined, { signal: controller.signal, ref: false })
+    .catch(() => undefined) // woken before the time
+    .finally(() => signal.removeEventListener("abort", endWait));
 }
 
 const tooLong = (ms: number): Granted => ({

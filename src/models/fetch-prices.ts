@@ -20,10 +20,10 @@ const modelSchema = z.object({
 const providers: Readonly<Record<string, string>> = { anthropic: "anthropic", openai: "openai", gemini: "google" };
 const modes = new Set(["chat", "responses", undefined]);
 
-const longestListBytes = 32 * 1024 * 1024;
+const maxListBytes = 32 * 1024 * 1024;
 const timeoutMs = 60_000;
-/** A list with fewer prices than this is not the right one. */
-const fewestPrices = 3;
+/** With fewer prices than this it is not a price list. */
+const minPrices = 3;
 
 /**
  * Fetches a public list of prices. Fails with `environment` when it is unreachable or has another
@@ -31,8 +31,7 @@ const fewestPrices = 3;
  */
 export async function fetchPrices(url: string, today: Date): Promise<PriceList> {
   const prices = pricesIn(await fetchJson(url));
-  if (prices.length < fewestPrices)
-    throw unusable(url, `it has ${prices.length} prices of models we know how to reach`);
+  if (prices.length < minPrices) throw unusable(url, `it has ${prices.length} prices of models we know how to reach`);
   return { date: today.toISOString().slice(0, 10), source: url, prices };
 }
 
@@ -44,7 +43,7 @@ async function fetchJson(url: string): Promise<unknown> {
     let sizeBytes = 0;
     for await (const chunk of response.body ?? []) {
       sizeBytes += chunk.length;
-      if (sizeBytes > longestListBytes) throw new Error("it is above 32 MiB");
+      if (sizeBytes > maxListBytes) throw new Error("it is above 32 MiB");
       chunks.push(chunk);
     }
     return JSON.parse(Buffer.concat(chunks).toString("utf8"));
@@ -53,13 +52,13 @@ async function fetchJson(url: string): Promise<unknown> {
   }
 }
 
-const unusable = (url: string, why: string, cause?: unknown): WavesmithError =>
-  new WavesmithError("environment", `the list of prices at ${url} cannot be used: ${why}`, {
-    remedy: "set WAVESMITH_PRICES_URL to a list in the form of LiteLLM's, or WAVESMITH_PRICES to a file of yours",
+const unusable = (url: string, reason: string, cause?: unknown): WavesmithError =>
+  new WavesmithError("environment", `the list of prices at ${url} cannot be used: ${reason}`, {
+    remedy: "set WAVESMITH_PRICES_URL to a list in LiteLLM's format, or WAVESMITH_PRICES to a file of yours",
     cause,
   });
 
-/** Skips entries of another form; among thousands, some describe other things. */
+/** Reads the prices and skips entries of another form, because some describe other things. */
 function pricesIn(list: unknown): PriceList["prices"] {
   if (typeof list !== "object" || list === null) return [];
   return Object.entries(list).flatMap(([name, value]) => {
@@ -82,8 +81,8 @@ const million = (cost: number): number => Number((cost * 1e6).toPrecision(10));
 function rateIn(value: unknown, suffix: string) {
   const fields = value as Readonly<Record<string, unknown>>;
   const cost = (name: string): number | null => {
-    const given = fields[`${name}${suffix}`];
-    return typeof given === "number" && given >= 0 && given <= 1 ? million(given) : null;
+    const value = fields[`${name}${suffix}`];
+    return typeof value === "number" && value >= 0 && value <= 1 ? million(value) : null;
   };
   const [input, output] = [cost("input_cost_per_token"), cost("output_cost_per_token")];
   if (input === null || output === null) return null;

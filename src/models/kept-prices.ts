@@ -15,8 +15,8 @@ export async function newestPrices(dataDir: string): Promise<PriceList> {
     throw error;
   });
   if (text === null) return shippedPrices;
-  const kept = readPriceList(text, file);
-  return kept.date >= shippedPrices.date ? kept : shippedPrices;
+  const keptList = readPriceList(text, file);
+  return keptList.date >= shippedPrices.date ? keptList : shippedPrices;
 }
 
 /** Stores a list for the next start and returns its path. */

@@ -1,5 +1,5 @@
-// W10. Each call reserves its worst case in one row-locked update before it is made, and is settled
-// once.
+// W10. Before it is made, each call reserves its worst case in one row-locked update; it is settled
+// exactly once.
 
 import { WavesmithError } from "../domain/errors.ts";
 import type { IdSource } from "../domain/ids.ts";
@@ -8,6 +8,7 @@ import type { Plan } from "../domain/plan.ts";
 import { liveGateRunStatuses, startedAttemptStatuses } from "../domain/status.ts";
 import type { BuildSpendingRow, ModelCallRow, Store, StoreTransaction } from "../store/port.ts";
 import { createBudgetQueue } from "./budget-queue.ts";
+import { findUnfinished } from "./last-call.ts";
 import type { Granted, ModelLedger, ModelOwner, ModelOwnerKind, Settlement } from "./port.ts";
 import { costMicroUsd, type Price } from "./prices.ts";
 import { type Attempted, reserveOrWait, reserveWhole, waitingCallOf } from "./reserve-call.ts";
@@ -39,7 +40,7 @@ export function createLedger(parts: LedgerParts): ModelLedger {
     queue.wake(buildId);
   };
   const settleGone = (transaction: StoreTransaction, spending: BuildSpendingRow) =>
-    withGoneSettled(transaction, parts, spending);
+    settleGoneCalls(transaction, parts, spending);
   return {
     findOwner: (kind, id, fence) => findOwner(store, kind, id, fence),
     async reserve(reservation, signal) {
@@ -76,6 +77,7 @@ export function createLedger(parts: LedgerParts): ModelLedger {
       }
     },
     waiting: (ownerId) => queue.waiting(ownerId),
+    unfinished: (ownerId) => findUnfinished(store, ownerId),
     async settle(callId, settlement) {
       await settleCall(callId, settlement);
       ours.delete(callId);
@@ -85,16 +87,16 @@ export function createLedger(parts: LedgerParts): ModelLedger {
       const buildId = builds.map(({ id }) => id);
       if (buildId.length === 0) return;
       const open = await store.modelCalls.pick({ buildId, status: "open" }, ["id"]);
-      for (const { id } of open) if (!ours.has(id)) await settleCall(id, gone);
-      // No call waits yet: this process is about to answer the project's first.
+      for (const { id } of open) if (!ours.has(id)) await settleCall(id, goneSettlement);
+      // A waiting call belongs to a dead process, because this one has not answered any call yet.
       await store.modelCalls.remove({ buildId, status: "waiting" });
     },
   };
 }
 
-/** Nothing is left that knows this call's usage. */
-const gone: Settlement = {
-  ...{ status: "cut", usage: null, isEstimated: true, httpStatus: null },
+/** The settlement of a call whose process is gone: nobody knows its usage. */
+const goneSettlement: Settlement = {
+  ...{ status: "cut", usage: null, isEstimated: true, httpStatus: null, ending: "broken" },
   error: "the process that made the call is gone",
 };
 
@@ -117,8 +119,8 @@ async function liveAttempt(store: Store, id: string, fence: number) {
   if (found === null) return null;
   const { attempt, build, wave, task } = found;
   if (attempt.fence !== fence || !startedAttemptStatuses.includes(attempt.status)) return null;
-  const what = task?.key ?? `wave ${wave.number} ${attempt.kind}`;
-  return { build, name: `${what} #${attempt.number}` };
+  const label = task?.key ?? `wave ${wave.number} ${attempt.kind}`;
+  return { build, name: `${label} #${attempt.number}` };
 }
 
 async function liveGate(store: Store, id: string, fence: number) {
@@ -135,7 +137,7 @@ interface Settling {
 }
 
 /** Returns the row after dead owners' calls have released their reservations. */
-async function withGoneSettled(
+async function settleGoneCalls(
   transaction: StoreTransaction,
   parts: LedgerParts,
   locked: BuildSpendingRow,
@@ -144,7 +146,7 @@ async function withGoneSettled(
   let spending = locked;
   for (const call of await transaction.modelCalls.list({ buildId, status: "open" })) {
     if (await isHeld(transaction, call)) continue;
-    await settle(transaction, parts, { call, spending, settlement: gone });
+    await settle(transaction, parts, { call, spending, settlement: goneSettlement });
     spending = await transaction.buildSpending.get({ buildId });
   }
   return spending;
@@ -162,12 +164,12 @@ async function settle(
   { priceOf, now }: LedgerParts,
   { call, spending, settlement }: Settling,
 ): Promise<void> {
-  const { status, usage, isEstimated, httpStatus, error } = settlement;
+  const { status, usage, isEstimated, httpStatus, error, ending } = settlement;
   const price = priceOf(call.provider, call.model);
-  // A call that we did not see through counts at its worst, unless the provider refused it.
+  // A call whose end we did not see counts at its worst case, unless the provider refused it.
   const unknown = usage === null && status !== "failed";
   const tokens = usage === null ? (unknown ? call.reservedTokens : 0) : usage.inputTokens + usage.outputTokens;
-  const known =
+  const costOrNull =
     price === null ? null : usage === null ? (unknown ? call.reservedMicroUsd : 0) : costMicroUsd(price, usage);
   const settled = await transaction.modelCalls.update(
     { id: call.id, status: "open" },
@@ -176,22 +178,23 @@ async function settle(
       inputTokens: usage?.inputTokens ?? null,
       cachedTokens: usage?.cachedTokens ?? null,
       outputTokens: usage?.outputTokens ?? null,
-      microUsd: known,
+      microUsd: costOrNull,
       estimated: isEstimated,
       httpStatus,
       error,
+      ending,
       endedAt: now(),
     },
   );
-  if (settled.length === 0) return; // Somebody else did.
+  if (settled.length === 0) return; // another call settled it
   await transaction.buildSpending.update(
     { buildId: call.buildId },
     {
       reservedTokens: spending.reservedTokens - call.reservedTokens,
       reservedMicroUsd: spending.reservedMicroUsd - (call.reservedMicroUsd ?? 0),
       spentTokens: spending.spentTokens + tokens,
-      spentMicroUsd: spending.spentMicroUsd + (known ?? 0),
-      unpricedCalls: spending.unpricedCalls + (known === null && tokens > 0 ? 1 : 0),
+      spentMicroUsd: spending.spentMicroUsd + (costOrNull ?? 0),
+      unpricedCalls: spending.unpricedCalls + (costOrNull === null && tokens > 0 ? 1 : 0),
     },
   );
 }

@@ -4,7 +4,7 @@ export interface Measured {
   readonly worstTokens: number;
   /** The likely size, used when the provider never reports one. */
   readonly likelyTokens: number;
-  /** The request caches something for an hour, which costs more than the usual minutes. */
+  /** Whether the request caches something for an hour, which costs more than the usual minutes. */
   readonly keepsLong: boolean;
 }
 

@@ -1,24 +1,32 @@
 // A call that costs money: reserved before it is made, settled when it is over.
 //
-// P1. A call is made only when its worst case is reserved (W10), and settled once, however it ends.
+// MP1. A call is made only when its worst case is reserved (W10), and settled once, however it
+// ends.
+import type { IncomingMessage } from "node:http";
 import { messageOf } from "../domain/errors.ts";
-import { heldBody, leastOutputOf, outputLimitOf } from "./apis.ts";
-import { type Backoff, isBusy } from "./backoff.ts";
+import { leastOutputOf, limitBody, outputLimitOf, usualOutputTokens } from "./apis.ts";
+import { type Backoff, isBusy, isFailing } from "./backoff.ts";
+import type { FindLimits } from "./limits.ts";
 import type { Measured } from "./measure.ts";
 import type { Cassette, CassetteAnswer, CassetteCall, ModelLedger, Settlement } from "./port.ts";
-import { askedWait, type Call, send } from "./provider-call.ts";
+import { type Call, requestedWait, send } from "./provider-call.ts";
 import { Refusal } from "./refusal.ts";
 import { relay, replay } from "./relay.ts";
 
 export interface CallParts {
   readonly ledger: ModelLedger;
   readonly backoff: Backoff;
+  readonly findLimits: FindLimits;
   readonly cassette: Cassette | null;
+  /** How long a call is repeated while its provider fails. */
+  readonly patienceMs: number;
   readonly warn: (message: string) => void;
 }
 
 /** How long a call waits for a busy provider before it gets an error. */
-const longestPauseMs = 30 * 60_000;
+const maxPauseMs = 30 * 60_000;
+const firstFaultWaitMs = 1_000;
+const maxFaultWaitMs = 60_000;
 
 /** Makes a call within its build's budget. */
 export async function passMetered(
@@ -27,14 +35,20 @@ export async function passMetered(
   { body, model, size }: { body: Record<string, unknown>; model: string; size: Measured },
 ): Promise<Settlement> {
   const { api, owner, provider, gone } = call;
+  const named = outputLimitOf(api, body);
   const reservation = {
     ...{ owner, provider: provider.name, model, inputTokens: size.worstTokens, keepsLong: size.keepsLong },
-    ...{ outputTokens: outputLimitOf(api, body), leastOutputTokens: leastOutputOf(body) },
+    outputTokens: named ?? (await usualOutput(parts, call, model)),
+    leastOutputTokens: leastOutputOf(body),
+    offersTools: Array.isArray(body.tools) && body.tools.length > 0,
   };
   const granted = await parts.ledger.reserve(reservation, gone);
   if (granted.callId === null) throw new Refusal(granted.isOver ? 402 : 429, granted.reason);
   const { callId, outputTokens } = granted;
-  const settlement = await passOn(parts, call, heldBody(api, body, outputTokens)).catch(async (error: unknown) => {
+  // Without a budget, a server that knows its own limit is left to it.
+  const isFree = named === null && owner.budget.tokens === null && owner.budget.usd === null;
+  const sent = limitBody(api, body, isFree ? null : outputTokens);
+  const settlement = await passOn(parts, call, sent).catch(async (error: unknown) => {
     await parts.ledger.settle(callId, unanswered(call, error));
     throw error;
   });
@@ -43,42 +57,77 @@ export async function passMetered(
   return counted;
 }
 
+/** Returns the longest answer of a call that names none, which the model's window can hold. */
+async function usualOutput({ findLimits }: CallParts, call: Call, model: string): Promise<number> {
+  const { contextTokens, outputTokens } = await findLimits(call.provider.name, model);
+  const room = contextTokens === null ? usualOutputTokens : contextTokens - call.likelyInputTokens - windowMargin;
+  return Math.max(leastOutput, Math.min(outputTokens ?? usualOutputTokens, room));
+}
+
+/** Tokens left free in a window, because the size of a request is an estimate. */
+const windowMargin = 1_024;
+const leastOutput = 256;
+
 /**
  * Estimates a call that broke off. A call that never reached the provider cost nothing; if there
  * was no answer, only the size of the request is known.
  */
-function unanswered({ wasSent, likelyInputTokens: inputTokens }: Call, error: unknown): Settlement {
-  const outcome = { httpStatus: null, error: messageOf(error) };
+function unanswered({ wasSent, gone, likelyInputTokens: inputTokens }: Call, error: unknown): Settlement {
+  const ending = gone.aborted ? "left" : wasSent ? "broken" : "error";
+  const outcome = { httpStatus: null, error: messageOf(error), ending } as const;
   if (!wasSent) return { status: "failed", usage: null, isEstimated: false, ...outcome };
   const usage = { inputTokens, cachedTokens: 0, cacheWriteTokens: 0, outputTokens: 0 };
   return { status: "cut", usage, isEstimated: true, ...outcome };
 }
 
-/** Caps usage at the amount reserved. */
+/** Caps the output in a settlement at what was reserved. */
 const atMost = ({ usage, ...settlement }: Settlement, outputTokens: number): Settlement => ({
   ...settlement,
   usage: usage && { ...usage, outputTokens: Math.min(usage.outputTokens, outputTokens) },
 });
 
-/** Makes the call and relays its answer; waits with all other calls while the provider is busy. */
+/**
+ * Makes the call and relays its answer. While the provider is busy, all of its calls wait together;
+ * while it fails, this one is repeated for some minutes.
+ */
 export async function passOn(parts: CallParts, call: Call, body: Record<string, unknown> | null): Promise<Settlement> {
   const { backoff, cassette } = parts;
   const { owner, provider, path } = call;
-  const kept: CassetteCall = { owner: owner.name, provider: provider.name, path, body };
-  const found = (await cassette?.find(kept)) ?? null;
-  if (found !== null) return replay(call, found);
-  const deadline = performance.now() + longestPauseMs;
-  for (;;) {
+  const cassetteCall: CassetteCall = { owner: owner.name, provider: provider.name, path, body };
+  const recordedAnswer = (await cassette?.find(cassetteCall)) ?? null;
+  if (recordedAnswer !== null) return replay(call, recordedAnswer);
+  const begun = performance.now();
+  const hasTime = (ms: number): boolean => performance.now() - begun < ms;
+  for (let faults = 0; ; ) {
     await backoff.ready(provider.name, { owner: owner.id, signal: call.gone });
-    const reply = await send(call, body);
-    const status = reply.statusCode ?? 502;
-    if (!isBusy(status) || performance.now() > deadline) {
+    const isPatient = hasTime(parts.patienceMs);
+    const reply = await trySend(call, body, isPatient);
+    const status = reply?.statusCode ?? 502;
+    if (isBusy(status) && hasTime(maxPauseMs)) {
+      call.wasSent = false;
+      const waitMs = backoff.busy(provider.name, await requestedWait(reply!));
+      parts.warn(`${provider.name} answers ${status}: its calls wait for ${Math.ceil(waitMs / 1000)} s`);
+    } else if (reply === null || (isFailing(status) && isPatient)) {
+      call.wasSent = false;
+      reply?.resume();
+      const waitMs = Math.min(firstFaultWaitMs * 2 ** faults++, maxFaultWaitMs, parts.patienceMs);
+      if (faults === 1)
+        parts.warn(`${provider.name} ${reply === null ? "cannot be reached" : `answers ${status}`}: trying again`);
+      await backoff.pause(waitMs, { owner: owner.id, signal: call.gone });
+    } else {
       if (!isBusy(status)) backoff.calm(provider.name);
-      return relay(call, reply, cassette === null ? null : (answered) => keepAnswer(parts, kept, answered));
+      return relay(call, reply, cassette === null ? null : (answered) => keepAnswer(parts, cassetteCall, answered));
     }
-    call.wasSent = false;
-    const waitMs = backoff.busy(provider.name, await askedWait(reply));
-    parts.warn(`${provider.name} answers ${status}: its calls wait for ${Math.ceil(waitMs / 1000)} s`);
+  }
+}
+
+/** Sends the call; null if the provider cannot be reached and the caller wants to try again. */
+async function trySend(call: Call, body: object | null, isPatient: boolean): Promise<IncomingMessage | null> {
+  try {
+    return await send(call, body);
+  } catch (error) {
+    if (!isPatient || call.wasSent || call.gone.aborted || call.cut.aborted) throw error;
+    return null;
   }
 }
 

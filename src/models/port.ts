@@ -1,4 +1,4 @@
-import type { ModelUsage, ProviderName, ProviderTools } from "../domain/models.ts";
+import type { CallEnding, ModelLimits, ModelUsage, ProviderName, ProviderTools } from "../domain/models.ts";
 
 export type ModelOwnerKind = "attempt" | "gate";
 
@@ -26,6 +26,7 @@ export interface Reservation {
   readonly outputTokens: number;
   /** The smallest useful answer. */
   readonly leastOutputTokens: number;
+  readonly offersTools: boolean;
 }
 
 export type Granted =
@@ -33,22 +34,27 @@ export type Granted =
   /** `isOver`: the budget is used up; otherwise the call waited too long. */
   | { readonly callId: null; readonly isOver: boolean; readonly reason: string };
 
+/** A call that did not come to its end. */
+export interface Unfinished {
+  readonly ending: Exclude<CallEnding, "whole" | "left"> | "open";
+  /** In words. */
+  readonly reason: string;
+}
+
 export interface Settlement {
   readonly status: "done" | "failed" | "cut";
-  /**
-   * Null if unknown: a call that broke off is then counted at its worst case, a failed one as
-   * nothing.
-   */
+  /** Null if unknown: then a call that broke off counts at its worst case, a failed one as free. */
   readonly usage: ModelUsage | null;
-  /** Estimated here, because the provider did not report it. */
+  /** Whether we estimated the usage because the provider did not report it. */
   readonly isEstimated: boolean;
+  readonly ending: CallEnding;
   readonly httpStatus: number | null;
   readonly error: string | null;
 }
 
 /** The record of spending in the database (W10). */
 export interface ModelLedger {
-  /** Null when no live owner has this name. */
+  /** Returns the live owner with this id and fence, or null. */
   findOwner(kind: ModelOwnerKind, id: string, fence: number): Promise<ModelOwner | null>;
   /**
    * Reserves the worst case in one row-locked update before the call. Waits its turn while open
@@ -57,6 +63,12 @@ export interface ModelLedger {
   reserve(reservation: Reservation, signal: AbortSignal): Promise<Granted>;
   /** How many calls of an attempt or gate run wait for room in the budget. */
   waiting(ownerId: string): number;
+  /**
+   * Says in words why an agent's last call did not come to its end: it failed, was cut or cannot be
+   * read. Null if it did. Calls without tools count only for an agent that has no others, because
+   * agents also let a model name their sessions.
+   */
+  unfinished(ownerId: string): Promise<Unfinished | null>;
   /** Replaces the reservation by the actual usage, once per call. */
   settle(callId: string, settlement: Settlement): Promise<void>;
   /**
@@ -69,18 +81,23 @@ export interface ModelLedger {
 /** A provider and our credentials for it. */
 export interface ModelProvider {
   readonly name: ProviderName;
-  /** The base URL without a trailing slash; paths such as `/v1/messages` follow. */
+  /**
+   * The base URL without a trailing slash; paths such as `/v1/messages` follow. That of a
+   * compatible server has its version: `/chat/completions` follows.
+   */
   readonly baseUrl: string;
+  /** Limits that a person set for its models. */
+  readonly limits?: ModelLimits;
   /** Headers that replace the agent's. */
   readonly headers: Readonly<Record<string, string>>;
   /** Whether it is a subscription, whose price is unknown unless a person sets one. */
   readonly isSubscription?: boolean;
 }
 
-/** Recorded calls and answers, to repeat a build without a provider. */
+/** Recorded calls and answers, with which a build can be repeated without a provider. */
 export interface Cassette {
   /**
-   * The recorded answer, or null if the call has to be made. Fails when a replay has no such call.
+   * Returns the recorded answer; null if the call must be made. Fails if a replay lacks the call.
    */
   find(call: CassetteCall): Promise<CassetteAnswer | null>;
   keep(call: CassetteCall, answer: CassetteAnswer): Promise<void>;
@@ -112,6 +129,11 @@ export interface Models {
   listen(socketPath: string, projectId: string): void;
   /** Aborts open calls, settles them, and accepts no more. */
   close(): Promise<void>;
+  /**
+   * Says why the last model call of an attempt or gate run did not come to its end; null if it did
+   * or there was none.
+   */
+  unfinished(ownerId: string): Promise<Unfinished | null>;
   /** Names what this model lacks, in one line; null when it can be used. */
   lacks(model: string | null): string | null;
   /** Whether this model's price is known. */

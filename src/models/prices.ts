@@ -28,7 +28,7 @@ export interface Price extends Rate {
 /** The first matching entry wins. */
 export type PriceTable = readonly Price[];
 
-/** The price of exactly this model; null if the table has none. */
+/** Returns the price of exactly this model; null if the table has none. */
 export function priceIn(table: PriceTable, provider: string, model: string): Price | null {
   const fits = (entry: Price): boolean => {
     if (entry.provider !== provider || !model.startsWith(entry.model)) return false;
@@ -39,8 +39,8 @@ export function priceIn(table: PriceTable, provider: string, model: string): Pri
 }
 
 /**
- * The price of the nearest version in the same family, such as that of `claude-opus-5-5` for a
- * later one; null without one.
+ * Returns the price of the nearest version in the same family, such as that of `claude-opus-5-5`
+ * for a later one; null if there is none.
  */
 export function familyPriceIn(table: PriceTable, provider: string, model: string): Price | null {
   const family = familyOf(model);
@@ -53,7 +53,7 @@ export function familyPriceIn(table: PriceTable, provider: string, model: string
 
 const released = new Set(["preview", "latest", "exp", "experimental"]);
 
-/** A name without its version: `gpt-5.4-mini` and `gpt-6-mini` are both `gpt-mini`. */
+/** Removes the version from a name: `gpt-5.4-mini` and `gpt-6-mini` are both `gpt-mini`. */
 const familyOf = (model: string): string =>
   model
     .toLowerCase()
@@ -73,11 +73,11 @@ function compareVersions(one: readonly number[], other: readonly number[]): numb
   return 0;
 }
 
-/** The price of a million tokens in a call with this many input tokens. */
+/** Returns the price of a million tokens in a call with this many input tokens. */
 export const rateOf = ({ long, ...usual }: Price, inputTokens: number): Rate =>
   long !== undefined && inputTokens > long.aboveTokens ? long : usual;
 
-/** Millionths of a USD, rounded up. */
+/** Returns the cost in millionths of a USD, rounded up. */
 export function costMicroUsd(price: Price, usage: ModelUsage): number {
   const rate = rateOf(price, usage.inputTokens);
   const longWrites = usage.cacheWriteLongTokens ?? 0;

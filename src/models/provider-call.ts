@@ -1,6 +1,4 @@
-// One call of an agent on its way to the provider.
-//
-// P3. None of the agent's headers are forwarded except those that select the provider's version.
+// Sends an agent's call to the provider, with none of the agent's headers but those of MP3.
 import { type IncomingMessage, request as plainRequest, type ServerResponse } from "node:http";
 import { request as secureRequest } from "node:https";
 import type { Api } from "./apis.ts";
@@ -17,11 +15,11 @@ export interface Call {
   readonly gone: AbortSignal;
   /** Aborts when we stop listening to the provider. */
   readonly cut: AbortSignal;
-  /** The agent did not request usage, so remove the event that reports it from the stream. */
+  /** Whether to remove the usage event from the stream, because the agent did not request it. */
   readonly hidesUsage: boolean;
   /** The likely cost of a request of this size; 0 if it is free. */
   readonly likelyInputTokens: number;
-  /** Whether the provider has the whole request and may be working: breaking off now may cost. */
+  /** Whether the provider has the whole request, so that breaking off now may still cost. */
   wasSent: boolean;
 }
 
@@ -56,25 +54,34 @@ export function send(call: Call, body: object | null): Promise<IncomingMessage> 
   });
 }
 
-function withBeta(headers: Readonly<Record<string, string>>, asked: string | null): Record<string, string> {
+function withBeta(headers: Readonly<Record<string, string>>, requestedBeta: string | null): Record<string, string> {
   const ours = headers["anthropic-beta"];
-  return { ...headers, ...(ours === undefined || asked === null ? {} : { "anthropic-beta": `${asked},${ours}` }) };
+  return {
+    ...headers,
+    ...(ours === undefined || requestedBeta === null ? {} : { "anthropic-beta": `${requestedBeta},${ours}` }),
+  };
 }
 
-const longestRefusalBytes = 64 * 1024;
+const maxRefusalBytes = 64 * 1024;
+/** How long the body of a refusal may take. */
+const refusalMs = 10_000;
 
 /**
  * Reads how many seconds a busy provider asks us to wait, from a header or from Google's error
  * body.
  */
-export async function askedWait(reply: IncomingMessage): Promise<string | null> {
+export async function requestedWait(reply: IncomingMessage): Promise<string | null> {
   let text = "";
+  const late = setTimeout(() => reply.destroy(), refusalMs);
   try {
     for await (const chunk of reply as AsyncIterable<Buffer>) {
-      if (text.length < longestRefusalBytes) text += chunk.toString("latin1");
+      text += chunk.toString("latin1");
+      if (text.length > maxRefusalBytes) break;
     }
   } catch {
     // The status already says that it is busy; a truncated body adds nothing.
+  } finally {
+    clearTimeout(late);
   }
   return headerOf(reply, "retry-after") ?? /"retryDelay"\s*:\s*"(\d+(\.\d+)?)s"/.exec(text)?.[1] ?? null;
 }

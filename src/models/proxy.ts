@@ -1,13 +1,15 @@
-// The model proxy. Agents call it with a token that expires with their attempt; our credentials
-// stay here.
+// The model proxy. Agents call it with a token that expires with their attempt, so that our
+// credentials never reach them.
 //
-// P3. None of the agent's headers are forwarded except those that select the provider's version.
-// P4. A provider's error may repeat our credentials, so we mask them before the agent sees it.
+// MP3. None of the agent's headers are forwarded except those that select the provider's version.
+// MP4. A provider's error may repeat our credentials, so we mask them before the agent sees it.
 //
-// P1 is in metered-call.ts, P2 and P7 in relay.ts, P5 and P6 in requests/check-request.ts.
+// MP1 is in metered-call.ts, MP2 and MP7 in relay.ts, MP5 and MP6 in requests/check-request.ts.
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
+import { setTimeout as sleep } from "node:timers/promises";
 import { messageOf } from "../domain/errors.ts";
-import { findApi, hidesUsage, passedQuery, providerAt } from "./apis.ts";
+import { parseModel } from "../domain/models.ts";
+import { findApi, forwardedQuery, hidesUsage, providerAt } from "./apis.ts";
 import { createHangUp, type HangUp } from "./hang-up.ts";
 import { measureRequest } from "./measure.ts";
 import { type CallParts, passMetered, passOn } from "./metered-call.ts";
@@ -23,10 +25,10 @@ export interface ProxyParts extends CallParts {
   /** How long to keep listening for usage after an agent hung up; null: the usual time. */
   readonly drainMs: number | null;
   /** The warnings already shown. */
-  readonly told: Set<string>;
+  readonly shownWarnings: Set<string>;
 }
 
-const longestBodyBytes = 32 * 1024 * 1024;
+const maxBodyBytes = 32 * 1024 * 1024;
 /** The most we buffer of a request before its token is checked. */
 const unknownBodyBytes = 1024 * 1024;
 /** A stream keeps costing while it is drained; a whole answer is paid for either way. */
@@ -39,10 +41,14 @@ export interface ProxyServer {
 }
 
 /**
- * The path where an agent host asks how many of its calls are waiting for a busy provider or for
- * room in the budget, so that they do not count as a stall.
+ * The path at which an agent host asks how many of its calls wait for a busy provider or for room
+ * in the budget, because such a wait is not a stall.
  */
 const waitingPath = "/wavesmith/waiting";
+/** The path where an agent host asks whether its agent's last call came to its end. */
+const unfinishedPath = "/wavesmith/unfinished";
+/** The path where the built-in agent asks for the limits of `?model=provider:model`. */
+const limitsPath = "/wavesmith/limits";
 
 /** Creates the server for agents' model calls, to listen on a socket that sandboxes see. */
 export function createProxyServer(parts: ProxyParts): ProxyServer {
@@ -53,7 +59,7 @@ export function createProxyServer(parts: ProxyParts): ProxyServer {
       .catch((error: unknown) => {
         const provider = providerAt(request.url ?? "");
         if (error instanceof Refusal) return refuse(response, error, provider);
-        if (hangUp.gone.aborted) return; // Nobody is there to be told.
+        if (hangUp.gone.aborted) return; // no one is left to answer
         parts.warn(`the model proxy failed: ${messageOf(error)}`);
         refuse(response, new Refusal(502, "the call could not be made"), provider);
       })
@@ -83,23 +89,25 @@ interface Incoming {
 async function answer(parts: ProxyParts, { incoming, response, hangUp }: Incoming): Promise<void> {
   const [path = "", query] = (incoming.url ?? "").split("?");
   if (path === waitingPath) return sayWaiting(parts, incoming, response);
-  const found = findApi(incoming.method ?? "", path);
-  if (found === null) throw new Refusal(404, `${incoming.method} ${path} is not a model call`);
-  const { api } = found;
+  if (path === limitsPath) return sayLimits(parts, incoming, response);
+  if (path === unfinishedPath) return sayUnfinished(parts, await ownerOf(parts, incoming), response);
+  const foundApi = findApi(incoming.method ?? "", path);
+  if (foundApi === null) throw new Refusal(404, `${incoming.method} ${path} is not a model call`);
+  const { api } = foundApi;
   // Query the database while the request arrives. An invalid token gets no further details.
-  const asked = ownerOf(parts, incoming);
-  const reading = api.method === "GET" ? null : readBody(incoming, asked);
+  const ownerPromise = ownerOf(parts, incoming);
+  const reading = api.method === "GET" ? null : readBody(incoming, ownerPromise);
   reading?.catch(() => undefined); // It is waited for below.
-  const owner = await asked;
-  const provider = parts.providers.find(({ name }) => name === api.provider);
-  if (provider === undefined) throw new Refusal(401, `there is no key for ${api.provider} where Wavesmith runs`);
+  const owner = await ownerPromise;
+  const provider = parts.providers.find(({ name }) => name === foundApi.provider);
+  if (provider === undefined) throw new Refusal(401, `there is no key for ${foundApi.provider} where Wavesmith runs`);
   const body = await reading;
-  const model = found.model ?? body?.model;
+  const model = foundApi.model ?? body?.model;
   if (body !== null) refuseOutside(parts, { owner, api, body, model, incoming });
   const size = api.outputLimit === null || body === null ? null : measureRequest(body);
   const call: Call = {
     ...{ api, owner, provider, incoming, response, gone: hangUp.gone, cut: hangUp.cut },
-    path: `${found.path}${passedQuery(api, query)}`,
+    path: `${foundApi.path}${forwardedQuery(api, query)}`,
     hidesUsage: body !== null && hidesUsage(api, body),
     likelyInputTokens: size?.likelyTokens ?? 0,
     wasSent: false,
@@ -117,6 +125,29 @@ async function answer(parts: ProxyParts, { incoming, response, hangUp }: Incomin
   else response.end();
 }
 
+/** How long an answer that has ended may take to be counted. */
+const settleMs = 3_000;
+
+/** Tells an agent host why its agent's last call did not come to its end. */
+async function sayUnfinished({ ledger }: ProxyParts, { id }: ModelOwner, response: ServerResponse): Promise<void> {
+  const deadline = performance.now() + settleMs;
+  let unfinished = await ledger.unfinished(id);
+  while (unfinished?.ending === "open" && performance.now() < deadline) {
+    await sleep(100);
+    unfinished = await ledger.unfinished(id);
+  }
+  response.writeHead(200, { "content-type": "application/json" });
+  response.end(JSON.stringify({ unfinished: unfinished?.ending === "open" ? null : unfinished }));
+}
+
+async function sayLimits(parts: ProxyParts, incoming: IncomingMessage, response: ServerResponse): Promise<void> {
+  await ownerOf(parts, incoming);
+  const name = new URL(incoming.url ?? "", "http://proxy").searchParams.get("model") ?? "";
+  const { provider, model } = parseModel(name);
+  response.writeHead(200, { "content-type": "application/json" });
+  response.end(JSON.stringify(await parts.findLimits(provider ?? "", model)));
+}
+
 async function sayWaiting(parts: ProxyParts, incoming: IncomingMessage, response: ServerResponse): Promise<void> {
   const { id } = await ownerOf(parts, incoming);
   response.writeHead(200, { "content-type": "application/json" });
@@ -124,18 +155,18 @@ async function sayWaiting(parts: ProxyParts, incoming: IncomingMessage, response
 }
 
 /**
- * P5, P6: refuses requests that the plan's network or budget could not bound, and warns the person
- * once.
+ * MP5, MP6: refuses requests that the plan's network or budget could not bound, and warns the
+ * person once.
  */
 function refuseOutside(
-  { warn, told }: ProxyParts,
+  { warn, shownWarnings }: ProxyParts,
   { owner, incoming, ...request }: Omit<CheckedRequest, "beta"> & { owner: ModelOwner; incoming: IncomingMessage },
 ): void {
   const reason = refusedPart({ ...request, beta: headerOf(incoming, "anthropic-beta") }, owner.tools);
   if (reason === null) return;
   const line = `a call of ${owner.name} was refused: ${reason}`;
-  if (!told.has(`${owner.id} ${line}`)) warn(line);
-  told.add(`${owner.id} ${line}`);
+  if (!shownWarnings.has(`${owner.id} ${line}`)) warn(line);
+  shownWarnings.add(`${owner.id} ${line}`);
   throw new Refusal(400, reason);
 }
 
@@ -148,10 +179,7 @@ async function ownerOf({ ledger, secret }: ProxyParts, { headers }: IncomingMess
   throw new Refusal(401, "this token belongs to no running attempt");
 }
 
-/**
- * Reads a request. Until its owner is known, reads only the beginning, and stops there if there is
- * none.
- */
+/** Reads a request's body. Until its owner is known, it reads only the beginning. */
 async function readBody(incoming: IncomingMessage, owner: Promise<ModelOwner>): Promise<Record<string, unknown>> {
   const chunks: Buffer[] = [];
   let sizeBytes = 0;
@@ -160,11 +188,11 @@ async function readBody(incoming: IncomingMessage, owner: Promise<ModelOwner>): 
     for await (const chunk of incoming.iterator({ destroyOnReturn: false }) as AsyncIterable<Buffer>) {
       sizeBytes += chunk.length;
       if (sizeBytes > unknownBodyBytes) await owner;
-      if (sizeBytes > longestBodyBytes) throw new Refusal(413, "the request is above 32 MiB");
+      if (sizeBytes > maxBodyBytes) throw new Refusal(413, "the request is above 32 MiB");
       chunks.push(chunk);
     }
   } catch (error) {
-    incoming.resume(); // What still comes is let go: a connection that is not read would never end.
+    incoming.resume(); // drop the rest, because an unread connection would never end
     throw error;
   }
   try {

@@ -1,7 +1,7 @@
 // Relays answers to agents.
 //
-// P2. An answer passes byte by byte; it is never held back to be read.
-// P7. Usage that a provider reported is counted, even if its agent hung up before the report;
+// MP2. An answer passes byte by byte; it is never held back to be read.
+// MP7. Usage that a provider reported is counted, even if its agent hung up before the report;
 // otherwise we estimate from the bytes that passed.
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { messageOf } from "../domain/errors.ts";
@@ -28,71 +28,72 @@ export async function relay(
     }),
   );
   const reader = createUsageReader(headers["content-type"] ?? "");
-  const kept: Buffer[] = [];
-  const pass = writer(call, /event-stream/.test(headers["content-type"] ?? ""));
+  const keptChunks: Buffer[] = [];
+  const pass = createWriter(call, /event-stream/.test(headers["content-type"] ?? ""));
   call.response.writeHead(status, headers);
   let fault: string | null = null;
   try {
-    for await (const chunk of status >= 400 ? covered(reply, call.provider) : (reply as AsyncIterable<Buffer>)) {
+    for await (const chunk of status >= 400
+      ? maskCredentials(reply, call.provider)
+      : (reply as AsyncIterable<Buffer>)) {
       reader.take(chunk);
-      if (keep !== null) kept.push(chunk);
+      if (keep !== null) keptChunks.push(chunk);
       await pass(chunk);
     }
   } catch (error) {
     fault = messageOf(error);
   }
-  if (fault === null && keep !== null) await keep({ status, headers, body: Buffer.concat(kept).toString("utf8") });
+  if (fault === null && keep !== null)
+    await keep({ status, headers, body: Buffer.concat(keptChunks).toString("utf8") });
   return settlementOf(call, reader, { status, fault });
 }
 
 function settlementOf(
-  { gone, likelyInputTokens }: Call,
+  { api, gone, likelyInputTokens }: Call,
   reader: UsageReader,
   { status, fault }: { status: number; fault: string | null },
 ): Settlement {
   const usage = reader.usage();
   if (status >= 400) {
-    const error = fault ?? `the provider answered ${status}`;
-    return { status: "failed", usage, isEstimated: false, httpStatus: status, error };
+    const error = fault ?? `it answered ${status}`;
+    return { status: "failed", usage, isEstimated: false, httpStatus: status, error, ending: "error" };
   }
-  const isWhole = fault === null && reader.isWhole();
+  // The answers of free calls have other forms.
+  const read = api.outputLimit === null ? "whole" : reader.ending();
+  const ending = gone.aborted && read !== "whole" && read !== "limit" ? "left" : read;
+  const isWhole = fault === null && (read === "whole" || read === "limit");
   const error = fault ?? (gone.aborted ? "the agent hung up" : null);
-  const outcome = { status: isWhole && !gone.aborted ? "done" : "cut", httpStatus: status, error } as const;
+  const outcome = { status: isWhole && !gone.aborted ? "done" : "cut", httpStatus: status, error, ending } as const;
   if (isWhole && usage !== null) return { ...outcome, usage, isEstimated: false };
-  return { ...outcome, usage: estimated(usage, reader, likelyInputTokens), isEstimated: true };
+  return { ...outcome, usage: estimateUsage(usage, reader, likelyInputTokens), isEstimated: true };
 }
 
-/**
- * Providers report usage at the end of an answer; without a report, the bytes that passed count.
- */
-function estimated(said: ModelUsage | null, reader: UsageReader, likelyInputTokens: number): ModelUsage {
+/** Estimates usage from the bytes that passed, because providers report it only at the end. */
+function estimateUsage(reported: ModelUsage | null, reader: UsageReader, likelyInputTokens: number): ModelUsage {
   const outputTokens = likelyTokens(reader.answeredBytes());
-  if (said !== null) return { ...said, outputTokens: Math.max(said.outputTokens, outputTokens) };
+  if (reported !== null) return { ...reported, outputTokens: Math.max(reported.outputTokens, outputTokens) };
   return { inputTokens: likelyInputTokens, cachedTokens: 0, cacheWriteTokens: 0, outputTokens };
 }
 
-/**
- * Writes to the agent as fast as it reads. After the agent hung up, only reads the rest for its
- * usage.
- */
-function writer({ response, gone, hidesUsage }: Call, isStream: boolean): (chunk: Buffer) => Promise<void> {
+/** Returns a writer to the agent that waits for slow readers; after a hang-up it drops the data. */
+function createWriter({ response, gone, hidesUsage }: Call, isStream: boolean): (chunk: Buffer) => Promise<void> {
   const filter = hidesUsage && isStream ? createUsageFilter() : null;
   return async (chunk) => {
     if (gone.aborted) return;
     const passed = filter === null ? chunk : filter(chunk);
-    if (passed.length > 0 && !response.write(passed)) await drained(response, gone);
+    if (passed.length > 0 && !response.write(passed)) await waitForDrain(response, gone);
   };
 }
 
-const longestErrorBytes = 1024 * 1024;
+const maxErrorBytes = 1024 * 1024;
 
 /** Returns an error's whole body without our credentials. */
-async function* covered(reply: IncomingMessage, { headers }: ModelProvider): AsyncGenerator<Buffer> {
+async function* maskCredentials(reply: IncomingMessage, { headers }: ModelProvider): AsyncGenerator<Buffer> {
   const chunks: Buffer[] = [];
   let sizeBytes = 0;
   for await (const chunk of reply as AsyncIterable<Buffer>) {
     sizeBytes += chunk.length;
-    if (sizeBytes <= longestErrorBytes) chunks.push(chunk);
+    if (sizeBytes <= maxErrorBytes) chunks.push(chunk);
   }
   const values = Object.values(headers).map((value) => value.replace(/^Bearer /i, ""));
   const text = Buffer.concat(chunks).toString("utf8");
@@ -112,7 +113,7 @@ export function replay(call: Call, { status, headers, body }: CassetteAnswer): S
 }
 
 /** Resolves when more can be written or the reader is gone. */
-const drained = (response: ServerResponse, gone: AbortSignal): Promise<void> =>
+const waitForDrain = (response: ServerResponse, gone: AbortSignal): Promise<void> =>
   new Promise((resolve) => {
     const over = (): void => {
       gone.removeEventListener("abort", over);

@@ -13,7 +13,7 @@ interface ReserveParts {
   readonly priceOf: (provider: string, model: string) => Price | null;
 }
 
-/** Other calls hold the room it needs, so it is recorded as waiting. */
+/** A call recorded as waiting, because other calls hold the room it needs. */
 interface Waits {
   readonly waitingId: string;
 }
@@ -42,8 +42,9 @@ interface ReserveOrWaitParts extends ReserveParts {
 }
 
 /**
- * Reserves the full request; or the rest of the budget, when no other call is open; or waits, while
- * other calls may free room. Refuses a call only when actual spending leaves no room for it.
+ * Reserves the full request, or the rest of the budget if no other call is open. Otherwise the call
+ * waits, because open calls may free room. A call is refused only if actual spending leaves no
+ * room.
  */
 export async function reserveOrWait(
   transaction: StoreTransaction,
@@ -62,7 +63,8 @@ export async function reserveOrWait(
   const least = Math.min(reservation.leastOutputTokens, reservation.outputTokens);
   const unreserved = { ...spending, reservedTokens: 0, reservedMicroUsd: 0 };
   if (grantable(reservation, price, unreserved) < least) return refused(overText(owner, spending));
-  if (!isWhole(spending) && spending.reservedTokens > 0) return wait(transaction, parts, { reservation, waitingId });
+  if (!isWhole(spending) && spending.reservedTokens > 0)
+    return recordWaitingCall(transaction, parts, { reservation, waitingId });
   const outputTokens = grantable(reservation, price, spending);
   const call = { ...callOf(parts, reservation, { price, outputTokens }), ...(waitingId !== null && { id: waitingId }) };
   if (waitingId === null) await transaction.modelCalls.insert(call);
@@ -78,7 +80,7 @@ export async function reserveOrWait(
 }
 
 /** Records a call as waiting, once, for people to see. */
-async function wait(
+async function recordWaitingCall(
   transaction: StoreTransaction,
   parts: ReserveParts,
   { reservation, waitingId }: { reservation: Reservation; waitingId: string | null },
@@ -89,20 +91,20 @@ async function wait(
   return { waitingId: call.id };
 }
 
-/** A call without a reservation. */
+/** Returns the row of a waiting call, which reserves nothing. */
 export const waitingCallOf = (parts: ReserveParts, reservation: Reservation): ModelCallInsert => ({
   ...callOf(parts, reservation, { price: null, outputTokens: 0 }),
   status: "waiting",
   reservedTokens: 0,
 });
 
-/** The call's worst case, for an answer of this many tokens. */
+/** Returns the row of a call that reserves its worst case for an answer of this many tokens. */
 function callOf(
   { ids, now }: ReserveParts,
   reservation: Reservation,
   { price, outputTokens }: { price: Price | null; outputTokens: number },
 ): ModelCallInsert {
-  const { owner, provider, model, inputTokens } = reservation;
+  const { owner, provider, model, inputTokens, offersTools } = reservation;
   return {
     id: ids("model-call"),
     buildId: owner.buildId,
@@ -111,6 +113,7 @@ function callOf(
     provider,
     model,
     status: "open",
+    offersTools,
     reservedTokens: inputTokens + outputTokens,
     reservedMicroUsd: price === null ? null : costMicroUsd(price, worst(reservation, outputTokens)),
     startedAt: now(),
@@ -118,8 +121,8 @@ function callOf(
 }
 
 /**
- * The largest answer the room allows, at most what was requested; negative if not even the request
- * fits.
+ * Returns the largest answer the budget allows, at most the requested one; negative if not even the
+ * request fits.
  */
 function grantable(reservation: Reservation, price: Price | null, row: BuildSpendingRow): number {
   const { owner, inputTokens, outputTokens } = reservation;
@@ -147,7 +150,7 @@ interface Room {
   readonly microUsd: number;
 }
 
-/** The budget that is still free. */
+/** Returns the free part of the budget. */
 const roomLeft = ({ budget }: ModelOwner, row: BuildSpendingRow): Room => ({
   tokens: (budget.tokens ?? Number.POSITIVE_INFINITY) - row.spentTokens - row.reservedTokens,
   microUsd: (budget.usd ?? Number.POSITIVE_INFINITY) * micro - row.spentMicroUsd - row.reservedMicroUsd,

@@ -24,9 +24,9 @@ export function readToken(secret: string, token: string): TokenClaims | null {
   const match = /^wst_((attempt|gate)\.([\w-]+)\.(\d{1,9}))\.([\w-]+)$/.exec(token);
   if (match === null) return null;
   const [, claims, kind, id, fence, mac] = match;
-  const wanted = Buffer.from(macOf(secret, claims!));
-  const given = Buffer.from(mac!);
-  if (wanted.length !== given.length || !timingSafeEqual(wanted, given)) return null;
+  const expectedMac = Buffer.from(macOf(secret, claims!));
+  const givenMac = Buffer.from(mac!);
+  if (expectedMac.length !== givenMac.length || !timingSafeEqual(expectedMac, givenMac)) return null;
   return { kind: kind as ModelOwnerKind, id: id!, fence: Number(fence) };
 }
 

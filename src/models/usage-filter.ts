@@ -8,8 +8,8 @@ export function createUsageFilter(): (chunk: Buffer) => Buffer {
     for (let end = all.indexOf(10); end >= 0; end = all.indexOf(10)) {
       const line = all.subarray(0, end + 1);
       all = all.subarray(end + 1);
-      const text = line.length > longestUsageLine ? "" : line.toString("utf8").trim();
-      const isUsage = saysUsage(text);
+      const text = line.length > maxUsageLine ? "" : line.toString("utf8").trim();
+      const isUsage = isUsageEvent(text);
       if (!isUsage && !(skipsEmptyLine && line.length <= 2)) lines.push(line);
       skipsEmptyLine = isUsage;
     }
@@ -18,8 +18,8 @@ export function createUsageFilter(): (chunk: Buffer) => Buffer {
   };
 }
 
-const longestUsageLine = 16 * 1024;
+const maxUsageLine = 16 * 1024;
 
-/** Recognizes the event: no choices, but usage. */
-const saysUsage = (line: string): boolean =>
+/** Whether a line is the usage event, which has no choices. */
+const isUsageEvent = (line: string): boolean =>
   line.startsWith("data:") && /"choices"\s*:\s*\[\s*\]/.test(line) && /"usage"\s*:\s*\{/.test(line);

@@ -1,6 +1,6 @@
 import { StringDecoder } from "node:string_decoder";
 import { z } from "zod";
-import type { ModelUsage } from "../domain/models.ts";
+import type { CallEnding, ModelUsage } from "../domain/models.ts";
 
 // Reads usage in the four formats of the providers: Anthropic messages, OpenAI chat completions,
 // OpenAI responses, Gemini; from a whole answer or from the events of a stream.
@@ -38,48 +38,57 @@ export interface UsageReader {
   take(chunk: Buffer): void;
   /** The usage reported so far; null if none. */
   usage(): ModelUsage | null;
-  /** Whether the answer is complete. */
-  isWhole(): boolean;
+  /** How the answer ended. */
+  ending(): Extract<CallEnding, "whole" | "limit" | "broken" | "unreadable">;
   /** Bytes of the answer so far; for a stream, without its framing. */
   answeredBytes(): number;
 }
 
-const longestLine = 8 * 1024 * 1024;
+const maxLine = 8 * 1024 * 1024;
 
 /** Creates a reader for an answer of this content type. */
 export function createUsageReader(contentType: string): UsageReader {
-  const found: Found = { usage: null, ended: false, isBatch: false };
-  return /event-stream/.test(contentType) ? streamReader(found) : wholeReader(found);
+  const reading: Found = { usage: null, ended: false, isLimited: false, isAnswer: false, isBatch: false };
+  return /event-stream/.test(contentType) ? streamReader(reading) : wholeReader(reading);
 }
 
 interface Found {
   usage: ModelUsage | null;
   ended: boolean;
+  /** It was cut at its output limit. */
+  isLimited: boolean;
+  /** It is an answer of a model, whole or in part. */
+  isAnswer: boolean;
   isBatch: boolean;
 }
 
+const endOf = ({ isLimited }: Found) => (isLimited ? "limit" : "whole");
+
+/** Events that say something about usage or the end. */
+const readable = /"(usage|type|usageMetadata|finishReason|promptFeedback)"|"finish_reason"\s*:\s*"/;
+
 const usageIn = ({ usage, isBatch }: Found): ModelUsage | null => usage && { ...usage, ...(isBatch && { isBatch }) };
 
-function streamReader(found: Found): UsageReader {
+function streamReader(reading: Found): UsageReader {
   const decoder = new StringDecoder("utf8");
   let rest = "";
   let answeredBytes = 0;
   const line = (text: string): void => {
     if (!text.startsWith("data:")) return;
     const data = text.slice(5).trim();
-    answeredBytes += wordsIn(data);
-    if (data === "[DONE]") found.ended = true;
-    else if (/"(usage|type|usageMetadata|finishReason|promptFeedback)"/.test(data)) readEvent(data, found);
+    answeredBytes += answerBytesIn(data);
+    if (data === "[DONE]") reading.ended = true;
+    else if (readable.test(data)) readEvent(data, reading);
   };
   return {
     take(chunk) {
       const lines = (rest + decoder.write(chunk)).split(/\r?\n/);
       rest = lines.pop() ?? "";
-      if (rest.length > longestLine) rest = ""; // No event with a usage is that long.
+      if (rest.length > maxLine) rest = ""; // no event with usage is that long
       lines.forEach(line);
     },
-    usage: () => usageIn(found),
-    isWhole: () => found.ended,
+    usage: () => usageIn(reading),
+    ending: () => (reading.ended ? endOf(reading) : "broken"),
     answeredBytes: () => answeredBytes,
   };
 }
@@ -91,7 +100,7 @@ const words =
  * Counts the bytes that an event adds to an answer, without parsing it. Events that repeat
  * everything add nothing.
  */
-function wordsIn(data: string): number {
+function answerBytesIn(data: string): number {
   if (/"type"\s*:\s*"response\./.test(data) && !/"type"\s*:\s*"response\.[\w.]+\.delta"/.test(data)) return 0;
   if (data.includes('"functionCall"')) return data.length;
   let sizeBytes = 0;
@@ -99,59 +108,83 @@ function wordsIn(data: string): number {
   return sizeBytes;
 }
 
-function wholeReader(found: Found): UsageReader {
+function wholeReader(reading: Found): UsageReader {
   const chunks: Buffer[] = [];
   let sizeBytes = 0;
   const read = (): void => {
-    if (chunks.length === 0 || sizeBytes > 4 * longestLine) return;
-    readEvent(Buffer.concat(chunks.splice(0)).toString("utf8"), found);
+    if (chunks.length === 0 || sizeBytes > 4 * maxLine) return;
+    readEvent(Buffer.concat(chunks.splice(0)).toString("utf8"), reading);
   };
   return {
     take(chunk) {
       sizeBytes += chunk.length;
-      if (sizeBytes <= 4 * longestLine) chunks.push(chunk);
+      if (sizeBytes <= 4 * maxLine) chunks.push(chunk);
     },
     usage() {
       read();
-      return usageIn(found);
+      return usageIn(reading);
     },
-    isWhole: () => true,
+    ending() {
+      read();
+      return reading.isAnswer ? endOf(reading) : "unreadable";
+    },
     answeredBytes: () => sizeBytes,
   };
 }
 
-function readEvent(text: string, found: Found): void {
+function readEvent(text: string, reading: Found): void {
   const parsed = parseJson(text);
   // Gemini streams one array to clients that do not request events.
-  for (const event of Array.isArray(parsed) ? parsed : [parsed]) if (isObject(event)) readObject(event, found);
+  for (const event of Array.isArray(parsed) ? parsed : [parsed]) if (isObject(event)) readObject(event, reading);
 }
 
-function readObject(event: Record<string, unknown>, found: Found): void {
+function readObject(event: Record<string, unknown>, reading: Found): void {
   const { type } = event;
   for (const holder of [event, event.response]) {
-    if (isObject(holder) && holder.service_tier === "flex") found.isBatch = true;
+    if (isObject(holder) && holder.service_tier === "flex") reading.isBatch = true;
   }
-  if (hasGeminiEnd(event)) found.ended = true;
-  if ("usageMetadata" in event) found.usage = merged(found.usage, geminiUsage(event.usageMetadata));
-  if (type === "message_stop" || type === "response.completed" || type === "response.incomplete") found.ended = true;
+  if (isAnswer(event)) reading.isAnswer = true;
+  if (isLimited(event)) reading.isLimited = true;
+  if (hasGeminiEnd(event)) reading.ended = true;
+  if ("usageMetadata" in event) reading.usage = mergeUsage(reading.usage, geminiUsage(event.usageMetadata));
+  if (type === "message_stop" || type === "response.completed" || type === "response.incomplete") reading.ended = true;
   for (const holder of [event, event.message, event.response]) {
     if (!isObject(holder) || !("usage" in holder)) continue;
-    found.usage = merged(found.usage, usageOf(holder.usage));
+    reading.usage = mergeUsage(reading.usage, usageOf(holder.usage));
   }
 }
+
+/** Recognizes a whole answer of any of the four formats. */
+const isAnswer = ({ content, choices, output, candidates, ...event }: Record<string, unknown>): boolean =>
+  [content, choices, output, candidates].some(Array.isArray) ||
+  [event.promptFeedback, event.usage, event.usageMetadata].some(isObject);
+
+const limitReasons = new Set(["max_tokens", "model_context_window_exceeded", "length", "MAX_TOKENS"]);
+
+/** Recognizes an answer that was cut at its output limit, in any of the four formats. */
+function isLimited({ stop_reason, delta, choices, candidates, response, ...event }: Record<string, unknown>): boolean {
+  const reasons = [
+    stop_reason,
+    isObject(delta) ? delta.stop_reason : null,
+    ...objectsIn(choices).map(({ finish_reason }) => finish_reason),
+    ...objectsIn(candidates).map(({ finishReason }) => finishReason),
+  ];
+  const { status, incomplete_details: details } = isObject(response) ? response : event;
+  const isCut = status === "incomplete" && isObject(details) && details.reason === "max_output_tokens";
+  return isCut || reasons.some((reason) => limitReasons.has(String(reason)));
+}
+
+const objectsIn = (list: unknown): Record<string, unknown>[] => (Array.isArray(list) ? list.filter(isObject) : []);
 
 const isObject = (value: unknown): value is Record<string, unknown> => typeof value === "object" && value !== null;
 
-/**
- * Gemini's streams end with a finish reason or with the reason for a missing answer; there is no
- * other mark.
- */
+/** Whether a Gemini stream is complete: its only mark is a finish reason or a block reason. */
 function hasGeminiEnd({ candidates, promptFeedback }: Record<string, unknown>): boolean {
   if (isObject(promptFeedback) && typeof promptFeedback.blockReason === "string") return true;
   return Array.isArray(candidates) && candidates.some((one) => isObject(one) && typeof one.finishReason === "string");
 }
 
-/** Thoughts are billed as output but are not part of the candidates' tokens. */
+/** Reads Gemini's usage. Thoughts are billed as output, but not counted in candidates' tokens. */
 function geminiUsage(value: unknown): ModelUsage | null {
   const { data } = geminiSchema.safeParse(value);
   if (data === undefined) return null;
@@ -167,7 +200,7 @@ function parseJson(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch {
-    return null; // Not for us to judge: the agent gets it as it is.
+    return null; // the agent gets it unchanged
   }
 }
 
@@ -199,8 +232,8 @@ function usageOf(value: unknown): ModelUsage | null {
   return { inputTokens, cachedTokens, cacheWriteTokens, cacheWriteLongTokens, outputTokens };
 }
 
-/** Counts grow during a stream, and a later event may omit an earlier one's fields. */
-function merged(before: ModelUsage | null, now: ModelUsage | null): ModelUsage | null {
+/** Merges two reports, because counts grow during a stream and later events may omit fields. */
+function mergeUsage(before: ModelUsage | null, now: ModelUsage | null): ModelUsage | null {
   if (before === null || now === null) return now ?? before;
   return {
     inputTokens: Math.max(before.inputTokens, now.inputTokens),

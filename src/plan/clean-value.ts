@@ -1,11 +1,8 @@
-import type { FaultSink, PlanPath } from "./fault-sink.ts";
+import type { FaultSink, PlanPath } from "./faults/fault-sink.ts";
 
 const maxDepth = 64;
 
-/**
- * Copies a value without `x-*` keys. A key `__proto__` is a fault, because later steps would lose
- * it.
- */
+/** Copies a value without `x-*` keys. A key `__proto__` is a fault: later steps would lose it. */
 export function cleanValue(value: unknown, sink: FaultSink, path: PlanPath = []): unknown {
   if (typeof value !== "object" || value === null) return value;
   if (path.length > maxDepth) {

@@ -1,6 +1,6 @@
 /**
- * `1h30m`, `20m`, `90s`, `500ms`: hours, minutes, seconds and milliseconds, in this order, at least
- * one of them.
+ * Matches durations such as `1h30m`, `90s` and `500ms`: hours, minutes, seconds and milliseconds,
+ * in this order, at least one of them.
  */
 export const durationPattern = /^(?=\d)(?:(\d{1,9})h)?(?:(\d{1,9})m)?(?:(\d{1,9})s)?(?:(\d{1,9})ms)?$/;
 

@@ -1,11 +1,11 @@
 import { readFile } from "node:fs/promises";
 import { dirname, resolve } from "node:path";
-import type { Environment } from "./check-environment.ts";
+import type { Environment } from "./checks/check-environment.ts";
 import { type ParsedPlan, parsePlan } from "./parse-plan.ts";
 
 /**
- * Reads, checks and normalises a plan file: JSON if its name ends so, else YAML. An unreadable file
- * is a fault, too.
+ * Reads, checks and normalises a plan file: JSON if its name ends in `.json`, otherwise YAML. An
+ * unreadable file is a fault, too.
  */
 export async function loadPlanFile(path: string, options: { readonly env: Environment }): Promise<ParsedPlan> {
   const file = resolve(path);

@@ -1,6 +1,6 @@
 import { isAbsolute, resolve } from "node:path";
 import type { Acceptance, Plan, PlanTask } from "../domain/plan.ts";
-import type { PlanFiles } from "./check-paths.ts";
+import type { PlanFiles } from "./checks/check-paths.ts";
 import { parseDuration } from "./durations.ts";
 import type { PlanFile, TaskOfFile } from "./plan-file-schema.ts";
 
@@ -23,6 +23,9 @@ export function normalisePlan(file: PlanFile, files: PlanFiles, baseDir: string 
       command: agent.command ?? null,
       model: agent.model ?? null,
       prompt: typeof agent.prompt === "object" ? files.get(agent.prompt.file)! : (agent.prompt ?? null),
+      effort: agent.effort ?? null,
+      mcp: Object.entries(agent.mcp ?? {}).map(([name, { command }]) => ({ name, command })),
+      skills: agent.skills ?? [],
     })),
     context: (file.context ?? []).map((entry, index) =>
       "file" in entry
@@ -70,7 +73,7 @@ function normaliseLimits(limits: PlanFile["limits"]): Plan["limits"] {
 }
 
 function normaliseSource(source: PlanFile["source"], baseDir: string | null): Plan["source"] {
-  if (source === undefined) return { kind: "empty" };
+  if (source === undefined || source === "empty") return { kind: "empty" };
   if ("path" in source) return { kind: "path", path: resolve(baseDir ?? "/", source.path) };
   const local = isAbsolute(source.git) || source.git.startsWith(".");
   const url = local && baseDir !== null ? resolve(baseDir, source.git) : source.git;

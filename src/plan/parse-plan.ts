@@ -1,17 +1,17 @@
 import type { Plan, PlanFault } from "../domain/plan.ts";
 import type { TaskGraph } from "../domain/task-graph.ts";
-import { checkEnvironment, type Environment } from "./check-environment.ts";
-import { checkPaths } from "./check-paths.ts";
-import { checkPrompts } from "./check-prompts.ts";
-import { checkReferences } from "./check-references.ts";
-import { checkWork, uncheckedAcceptance } from "./check-work.ts";
+import { checkEnvironment, type Environment } from "./checks/check-environment.ts";
+import { checkPaths } from "./checks/check-paths.ts";
+import { checkPrompts } from "./checks/check-prompts.ts";
+import { checkReferences } from "./checks/check-references.ts";
+import { checkWork, uncheckedAcceptance } from "./checks/check-work.ts";
 import { cleanValue } from "./clean-value.ts";
-import { createFaultSink, type FaultSink } from "./fault-sink.ts";
-import { looseTasks } from "./loose.ts";
+import { createFaultSink, type FaultSink } from "./faults/fault-sink.ts";
+import { looseTasks } from "./faults/loose.ts";
+import { reportSchemaIssues } from "./faults/schema-faults.ts";
 import { normalisePlan } from "./normalise-plan.ts";
 import { planFileSchema } from "./plan-file-schema.ts";
 import { type ReadText, readPlanText } from "./plan-text.ts";
-import { reportSchemaIssues } from "./schema-faults.ts";
 
 export interface ParseOptions {
   /**

@@ -1,11 +1,12 @@
 import { z } from "zod";
 import { modelTools } from "../domain/models.ts";
+import { agentEfforts } from "../domain/plan.ts";
 import { severitySchema } from "../domain/status.ts";
 import { durationPattern, maxDurationMs, parseDuration } from "./durations.ts";
 
 // The plan file as a person writes it. The schema checks sizes, types and spellings;
-// check-references.ts, check-paths.ts and check-work.ts check what relates two places of a plan
-// (ids, roles, paths, work). `x-*` keys are removed beforehand.
+// check-references.ts, check-paths.ts and check-work.ts check ids, roles, paths and work across the
+// plan. `x-*` keys have already been removed.
 
 /**
  * The message zod reports for a wrong value: a fault code, a colon, a sentence. schema-faults.ts
@@ -14,8 +15,8 @@ import { durationPattern, maxDurationMs, parseDuration } from "./durations.ts";
 const say = (message: string) => (): string => message;
 
 /**
- * A strict object. For an unknown key zod reports the known keys, so that schema-faults.ts can
- * suggest the nearest; for something other than an object it reports `otherwise`.
+ * Makes a strict object schema. Its issue for an unknown key holds the known keys, so that
+ * schema-faults.ts can suggest the nearest one; for another type of value it holds `otherwise`.
  */
 function object<Shape extends z.ZodRawShape>(shape: Shape, otherwise?: string) {
   const known = Object.keys(shape).join(" ");
@@ -64,6 +65,10 @@ const globs = z.array(
   ),
 );
 
+const skillFolder = line.refine((path) => !path.startsWith("/") && !path.split("/").includes(".."), {
+  error: "a folder within the project, such as docs/skills/review",
+});
+
 const acceptance = object(
   {
     text: text.optional().describe("For agents and the critic to read; nothing runs it."),
@@ -79,6 +84,18 @@ const agent = object({
   }),
   command: text.optional().describe("The shell command line of runtimes command and acp."),
   model: line.optional().describe("provider:model"),
+  effort: z.enum(agentEfforts).optional().describe("How hard the model thinks; default: its own."),
+  mcp: z
+    .record(
+      taskId,
+      object({ command: text.describe("A shell command that starts the server on its stdin and stdout.") }),
+    )
+    .optional()
+    .describe("MCP servers for runtimes acp and builtin, by name."),
+  skills: z
+    .array(skillFolder)
+    .optional()
+    .describe("Folders of the repository with a SKILL.md each, for runtimes acp and builtin."),
   prompt: z.union([text, fileReference]).optional().describe("Replaces the built-in prompt; see docs/agents.md."),
 });
 
@@ -135,6 +152,7 @@ const gates = object({
 const source = z.union([
   object({ path: text.describe("A folder, relative to the plan's.") }),
   object({ git: line.describe("A URL or a path."), ref: line.optional() }),
+  z.literal("empty").describe("From nothing, also inside a git repository."),
 ]);
 const host = z.string().regex(/^(?:\*\.)?[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?(?::\d{1,5})?$/, {
   error: say("invalid: write a host name such as packages.example.com or *.example.com"),
@@ -181,7 +199,11 @@ export const planFileSchema = object({
     .array(object({ path: text, by: text }))
     .optional()
     .describe("Files that a command regenerates at a join instead of merging them."),
-  source: source.optional().describe("The initial tree. Absent: empty."),
+  source: source
+    .optional()
+    .describe(
+      "The initial tree. Absent: the git repository in which `wavesmith build` is typed; outside of one, empty.",
+    ),
   tasks: z.array(task).min(1, { error: say("no-tasks: a plan needs at least one task") }),
   gates: gates.optional(),
   preview: object({

@@ -13,9 +13,9 @@ import {
   visit,
 } from "yaml";
 import { messageOf } from "../domain/errors.ts";
-import type { Locate, PlanPath } from "./fault-sink.ts";
+import type { Locate, PlanPath } from "./faults/fault-sink.ts";
 
-/** The values of a plan's text, with a way from each path back to its line. */
+/** The values in a plan's text, and the line of each. */
 export interface ReadText {
   /** Undefined when the text could not be read. */
   readonly value: unknown;
@@ -74,13 +74,15 @@ function fromJson(text: string, document: Document.Parsed, lines: LineCounter): 
     const line = lines.linePos(Math.min(jsonFault(text), text.trimEnd().length)).line;
     // Some engines quote the text around the fault, line breaks included; the line number already
     // shows the place.
-    const said = messageOf(error).replace(
+    const reason = messageOf(error).replace(
       /, (?:\.\.\.)?".*"(?:\.\.\.)? is not valid JSON$|( in JSON)? at position.*$/s,
       "",
     );
-    return unreadable([{ code: "syntax", path: [], line, message: `This is not JSON: ${said.replace(/\s+/g, " ")}.` }]);
+    return unreadable([
+      { code: "syntax", path: [], line, message: `This is not JSON: ${reason.replace(/\s+/g, " ")}.` },
+    ]);
   }
-  // The syntax tree is only used for lines and repeated keys; JSON.parse decides what is valid.
+  // JSON.parse decides whether the text is valid; the syntax tree gives lines and repeated keys.
   return { value, ...placesIn(document, lines), faults: repeatedKeys(document, lines), warnings: [] };
 }
 
@@ -123,7 +125,7 @@ function syntaxFaults(document: Document.Parsed, lines: LineCounter): TextFault[
     const line = lines.linePos(opening ?? error.pos[0]).line;
     return { code: "syntax" as const, path: [], line, message: syntaxMessage(error, opening !== null) };
   });
-  // One value can break the same rule several times.
+  // One value can break the same rule several times, which we report once.
   return faults.filter(
     ({ line, message }, at) => faults.findIndex((one) => one.line === line && one.message === message) === at,
   );

@@ -1,8 +1,8 @@
 import { z } from "zod";
 
-// The part of a plan that a planner may write. What names the machine or costs money is set by the
-// person: agents and models, source, secrets, environment, network, limits, deliveries.
-// made-plan.ts refuses everything else by name.
+// The part of a plan that a planner may write. The person sets everything that affects the machine
+// or costs money: agents and models, source, secrets, environment, network, limits, deliveries.
+// made-plan.ts refuses those keys by name.
 
 /** The roles to which a planner gives tasks. */
 const plannerRoles = ["frontend", "backend", "database", "infrastructure", "testing", "integration"] as const;

@@ -14,12 +14,15 @@ export function planText(plan: Plan, heading: readonly string[] = []): string {
 }
 
 /** Returns a role's settings as in a plan file. */
-export const agentFile = ({ runtime, command, model, prompt }: AgentSpec): Fields =>
-  given({ runtime, command, model, prompt });
+export const agentFile = ({ runtime, command, model, prompt, effort, mcp = [], skills = [] }: AgentSpec): Fields =>
+  withValues({
+    ...{ runtime, command, model, prompt, effort, skills: some(skills) },
+    mcp: filled(Object.fromEntries(mcp.map(({ name, command: start }) => [name, { command: start }]))),
+  });
 
 function planFile(plan: Plan): Fields {
   const { name, description, source, preview, deliver } = plan;
-  return given({
+  return withValues({
     name,
     description,
     limits: filled({
@@ -38,13 +41,15 @@ function planFile(plan: Plan): Fields {
     context: some(plan.context.map(({ text }) => ({ text }))),
     env: filled(plan.env),
     secrets: some(plan.secrets),
-    services: filled(Object.fromEntries(Object.entries(plan.services).map(([key, service]) => [key, given(service)]))),
-    setup: plan.setup === null ? null : given({ run: plan.setup.run, cache: some(plan.setup.cache) }),
+    services: filled(
+      Object.fromEntries(Object.entries(plan.services).map(([key, service]) => [key, withValues(service)])),
+    ),
+    setup: plan.setup === null ? null : withValues({ run: plan.setup.run, cache: some(plan.setup.cache) }),
     generated: some(plan.generated),
-    source: source.kind === "empty" ? null : source.kind === "path" ? { path: source.path } : gitSource(source),
+    source: sourceFile(source),
     tasks: plan.tasks.map(taskFile),
     gates: gatesFile(plan.gates),
-    preview: preview === null ? null : given({ ...preview, healthPath: unless(preview.healthPath, "/") }),
+    preview: preview === null ? null : withValues({ ...preview, healthPath: unless(preview.healthPath, "/") }),
     network: plan.networkAsked ? plan.network : null,
     modelTools: some(plan.modelTools ?? []),
     deliver: filled({ forge: unless(deliver.forge, "local"), repo: deliver.repo, base: deliver.base }),
@@ -52,10 +57,14 @@ function planFile(plan: Plan): Fields {
   });
 }
 
-const gitSource = ({ url, ref }: Extract<Plan["source"], { kind: "git" }>): Fields => given({ git: url, ref });
+/** A person's own repository is the default source, so it is not written. */
+function sourceFile(source: Plan["source"]): Fields | null {
+  if (source.kind === "git") return withValues({ git: source.url, ref: source.ref });
+  return source.kind === "path" ? { path: source.path } : null;
+}
 
 function taskFile(task: PlanTask): Fields {
-  return given({
+  return withValues({
     id: task.key,
     title: unless(task.title, task.key),
     agent: task.run !== null && task.agent === "default" ? null : task.agent,
@@ -64,7 +73,9 @@ function taskFile(task: PlanTask): Fields {
     run: task.run,
     writes: task.writes,
     acceptance: some(
-      task.acceptance.map(({ text, check }) => given({ text: check === text || text === "" ? null : text, check })),
+      task.acceptance.map(({ text, check }) =>
+        withValues({ text: check === text || text === "" ? null : text, check }),
+      ),
     ),
     changes: unless(task.changes, task.run === null ? "required" : "optional"),
     mayChangeTests: unless(task.mayChangeTests, false),
@@ -99,10 +110,10 @@ const unless = <Value>(value: Value, usual: Value): Value | null => (value === u
 const some = <Item>(list: readonly Item[]): readonly Item[] | null => (list.length === 0 ? null : list);
 
 /** Drops keys without a value. */
-const given = (fields: object): Fields =>
+const withValues = (fields: object): Fields =>
   Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== null && value !== undefined));
 
 const filled = (fields: object): Fields | null => {
-  const kept = given(fields);
+  const kept = withValues(fields);
   return Object.keys(kept).length === 0 ? null : kept;
 };

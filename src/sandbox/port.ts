@@ -1,7 +1,7 @@
 import type { Duplex, Readable } from "node:stream";
 import type { ProjectId, SandboxId } from "../domain/ids.ts";
 import type { NetworkMode, NetworkPolicy } from "../domain/network.ts";
-import type { SandboxLimits } from "../domain/sandbox.ts";
+import type { SandboxLimits, SandboxWall } from "../domain/sandbox.ts";
 import type { ExecResult, ExecSpec, FileStat, GuestHealth, JobSpec, JobState } from "../guest/protocol.ts";
 
 export type {
@@ -23,8 +23,8 @@ interface JobWait {
 }
 
 /**
- * What every driver gives: a client of the guest in one running sandbox. Every reply is untrusted:
- * size caps, deadlines, schema checks.
+ * A client of the guest in one running sandbox. It trusts no reply: each has a size cap, a deadline
+ * and a schema check.
  */
 export interface GuestClient {
   health(signal?: AbortSignal): Promise<GuestHealth>;
@@ -32,7 +32,7 @@ export interface GuestClient {
    * Reads a file; null when absent. Fails with `guest-refused` above `maxBytes` (default 16 MiB).
    */
   readFile(path: string, options?: { maxBytes?: number }): Promise<Buffer | null>;
-  /** Writes atomically, making parents. `ifMatch: null` means "must not exist". */
+  /** Writes a file atomically and creates its parents. `ifMatch: null`: it must not exist yet. */
   writeFile(path: string, data: Buffer | string, options?: { mode?: number; ifMatch?: string | null }): Promise<void>;
   remove(path: string, options?: { recursive?: boolean }): Promise<void>;
   stat(path: string): Promise<FileStat | null>;
@@ -40,8 +40,8 @@ export interface GuestClient {
   /** Starts the job, or returns the one that already has this key, ended or not. */
   startJob(key: string, spec: JobSpec): Promise<JobState>;
   /**
-   * Null when the guest has never seen the key. Waits up to `waitMs` for its end, for a revision
-   * above `revision` and, if given, for output beyond `offset`.
+   * Returns a job's state; null when the guest has never seen the key. Waits up to `waitMs` for its
+   * end, for a revision above `revision` or, if given, for output beyond `offset`.
    */
   findJob(key: string, wait?: JobWait): Promise<JobState | null>;
   listJobs(): Promise<JobState[]>;
@@ -61,12 +61,12 @@ export interface GuestClient {
   cancelJob(key: string, options: { reason: string; graceMs: number }): Promise<JobState>;
   forgetJob(key: string): Promise<void>;
   exec(spec: ExecSpec): Promise<ExecResult>;
-  /** A tar stream of the folder. */
+  /** Returns a tar stream of the folder. */
   pack(path: string): Promise<Readable>;
   /** Unpacks a tar stream into the folder, inside the sandbox. */
   unpack(path: string, tar: Readable): Promise<void>;
   allocatePorts(count: number): Promise<number[]>;
-  /** A raw connection to a TCP port inside the sandbox. */
+  /** Opens a raw connection to a TCP port inside the sandbox. */
   tunnel(port: number): Promise<Duplex>;
   shutdown(): Promise<void>;
 }
@@ -74,7 +74,7 @@ export interface GuestClient {
 export interface SandboxSpec {
   readonly projectId: ProjectId;
   readonly sandboxId: SandboxId;
-  /** Whom it belongs to; a label of what is made. */
+  /** The installation and tenant it belongs to, which label what the driver creates. */
   readonly tenantId: string;
   readonly network: NetworkPolicy;
   readonly limits: SandboxLimits;
@@ -86,10 +86,9 @@ export interface SandboxEndpoint {
   /** Where the volume is for programs inside the sandbox, without a trailing slash. */
   readonly workspaceRoot: string;
   readonly bootId: string;
-  /**
-   * A socket on this host, made by whoever answers: what programs inside send to
-   * $WAVESMITH_MODEL_URL arrives there.
-   */
+  /** How its jobs are isolated from each other. */
+  readonly wall: SandboxWall;
+  /** The socket on this host that receives what programs inside send to $WAVESMITH_MODEL_URL. */
   readonly modelSocket: string;
 }
 
@@ -103,13 +102,13 @@ export interface SandboxInfo {
   /** A folder of this machine, or the volume's name with its driver; null when there is none. */
   readonly volumePath: string | null;
   readonly diskBytes: number | null;
-  /** When that was counted, if not just now. */
+  /** When the size was counted, if not just now. */
   readonly diskCountedAt?: string | null;
-  /** Whether a sandbox that is not running ended because its memory was used up. */
+  /** Whether a stopped sandbox ended because it ran out of memory. */
   readonly outOfMemory: boolean;
 }
 
-/** What a running sandbox uses now; null where the driver cannot tell. */
+/** The resources a running sandbox uses now; null where the driver cannot tell. */
 export interface SandboxUsage {
   /** Processors in use, averaged over about a second. */
   readonly cpus: number | null;
@@ -118,16 +117,10 @@ export interface SandboxUsage {
   readonly diskBytes: number | null;
 }
 
-/**
- * How far a driver keeps what a sandbox is limited to: by the kernel, by looking now and then, or
- * not.
- */
+/** How a driver enforces a sandbox's limits: by the kernel, by checking now and then, or not. */
 export type Enforcement = "hard" | "watched" | "none";
 
-/**
- * What a driver can promise on this machine; what it cannot is said where it matters, never passed
- * over.
- */
+/** The guarantees a driver gives on this machine. Commands report the missing ones. */
 export interface DriverCapabilities {
   readonly isolation: "container" | "bubblewrap" | "none";
   readonly cpu: Enforcement;
@@ -136,95 +129,106 @@ export interface DriverCapabilities {
   readonly disk: Enforcement;
   /** The network policies that are enforced. */
   readonly network: readonly NetworkMode[];
-  /** How volumes can be packed here, the best first. */
+  /** The archive formats that work here, the best first. */
   readonly archives: readonly ArchiveFormat[];
 }
 
-/** What befell a sandbox without our doing. */
+/** A change to a sandbox that we did not make. */
 export interface SandboxChange {
   readonly projectId: ProjectId;
   readonly sandboxId: SandboxId;
   readonly change: "started" | "ended" | "out-of-memory" | "removed";
 }
 
-/** How a volume is packed: tar with zstd, or with gzip. */
+/** The format of a packed volume: tar with zstd, or with gzip. */
 export type ArchiveFormat = "tar.zst" | "tar.gz";
 
-/** Why a driver cannot work on this machine; `remedy` is what to type. */
+/** Why a driver does not work on this machine; `remedy` is the command to type. */
 export interface DriverProblem {
   readonly what: string;
   readonly remedy: string;
-  /** What of the machine is at fault rather than the driver: another driver would lack it too. */
+  /**
+   * Set if the machine is at fault and not the driver, so that no other driver would work either.
+   */
   readonly lacks?: "git" | "disk";
 }
 
 export interface SandboxDriver {
   readonly name: string;
-  /** Tries the driver for real (not only whether files exist); empty when it works here. */
+  /** Tries the driver by starting something; empty when it works here. */
   check(): Promise<DriverProblem[]>;
   capabilities(): Promise<DriverCapabilities>;
   /**
-   * Returns the running sandbox of this project, starting or creating it first if need be; one that
-   * does not answer is replaced, its volume kept. Safe to call from many processes at once.
+   * Returns the project's running sandbox, starting or creating it if needed. Replaces a sandbox
+   * that does not answer, and keeps its volume. Safe to call from many processes at once.
    */
   ensure(spec: SandboxSpec): Promise<SandboxEndpoint>;
-  /** The running sandbox of this project, else null; starts nothing. */
+  /** Returns the project's running sandbox, or null; starts nothing. */
   find(projectId: ProjectId): Promise<SandboxEndpoint | null>;
   list(): Promise<SandboxInfo[]>;
-  /** Takes about a second: never a heartbeat. Null when it does not run. */
+  /** Measures for about a second, so do not use it as a heartbeat. Null when it does not run. */
   usage(projectId: ProjectId): Promise<SandboxUsage | null>;
   /**
-   * What the volume takes on disk; null when counting takes longer, or cannot be done because the
-   * sandbox is not running.
+   * What the volume counts against its limit: what it takes on disk, or the sum of its files' sizes
+   * where that is more, as with sparse files. Null when counting takes longer, or cannot be done
+   * because the sandbox is not running.
    */
   volumeBytes(projectId: ProjectId, limitMs: number): Promise<number | null>;
   /**
-   * Stops compute and keeps the volume; over when every process of it is confirmed gone. Safe to
+   * Stops the sandbox and keeps its volume; resolves once all of its processes are gone. Safe to
    * call twice.
    */
   stop(projectId: ProjectId): Promise<void>;
   /** Stops, then removes the sandbox, and its volume when asked. Safe to call twice. */
   remove(projectId: ProjectId, options: { volume: boolean }): Promise<void>;
   /**
-   * The volume as an archive, from a running or a stopped sandbox, without what the guest keeps of
-   * its jobs. An error of the stream means that the archive is not whole.
+   * Returns the volume as an archive, without the guest's own records of jobs. Works on a running
+   * or stopped sandbox. If the stream fails, the archive is incomplete.
    */
   pack(projectId: ProjectId, format: ArchiveFormat): Promise<Readable>;
   /**
-   * Unpacks an archive into a new volume, inside the sandbox's isolation, and puts it in the old
-   * one's place, which is removed; the sandbox is stopped. Fails with `archive` and changes nothing
-   * when the archive is broken, or has links that lead out, paths with `..`, or devices, or unpacks
-   * to more than `maxBytes`.
+   * Stops the sandbox and replaces its volume with an unpacked archive. Unpacking is isolated like
+   * the sandbox. Fails with `archive` and changes nothing if the archive is broken, has links that
+   * lead out, paths with `..` or devices, or is larger than `maxBytes` when unpacked.
    */
   restore(projectId: ProjectId, archive: Readable, how: { format: ArchiveFormat; maxBytes: number }): Promise<void>;
   /**
-   * What happens to sandboxes of this installation from now on, until the signal; may miss some: a
-   * hint to look.
+   * Reports changes to this installation's sandboxes until the signal aborts. It may miss some, so
+   * treat them as hints to check.
    */
   watch(signal: AbortSignal): AsyncIterable<SandboxChange>;
 }
 
-/** What the programs in sandboxes were not let to. */
+/** The hosts that programs in sandboxes could not reach. */
 export interface EgressDenials {
   /**
-   * Hosts that a plan could allow and that were denied since then, the most often asked for first,
-   * as a plan writes them.
+   * Returns the hosts that were denied since then and that a plan could allow, as a plan names
+   * them, the most requested first.
    */
   denied(projectId: ProjectId, since: Date): Promise<readonly string[]>;
-  /** Hosts that were allowed and to which there was no connection since then, each with why. */
+  /** Returns the allowed hosts that could not be reached since then, each with the reason. */
   unreachable(projectId: ProjectId, since: Date): Promise<readonly string[]>;
 }
 
-/** Where snapshots of volumes are kept. */
+/** Storage for snapshots of volumes. */
 export interface SnapshotStore {
-  /** Keeps the stream under this id, whole or not at all; `sha256` is of the bytes kept. */
+  /** Stores the stream under this id, completely or not at all; `sha256` is of the stored bytes. */
   put(snapshotId: string, format: ArchiveFormat, archive: Readable): Promise<{ sizeBytes: number; sha256: string }>;
-  /**
-   * The bytes kept, failing at their end when their checksum is not this. Fails with `not-found`.
-   */
+  /** Returns the stored bytes; the stream fails at its end if their checksum differs. */
   get(snapshotId: string, format: ArchiveFormat, sha256: string): Promise<Readable>;
   /** Safe to call twice. */
   remove(snapshotId: string): Promise<void>;
-  /** Everything there is, whole or begun. */
+  /** Lists every snapshot, complete or not. */
   list(): Promise<{ snapshotId: string; sizeBytes: number; isWhole: boolean }[]>;
+}
+
+/** Facts about every sandbox of a driver, known before the driver is loaded. */
+export interface DriverTraits {
+  /**
+   * `host`: programs and memory are this machine's. `engine`: they come from an engine's images,
+   * and each sandbox has its own memory limit.
+   */
+  readonly machine: "host" | "engine";
+  /** What is isolated: the jobs of one sandbox, whole sandboxes, or nothing. */
+  readonly isolation: "jobs" | "sandboxes" | "none";
 }

@@ -3,10 +3,10 @@ import { isIPv4 } from "node:net";
 import type { MiddlewareHandler } from "hono";
 import { problem } from "./problem.ts";
 
-// G1. A web page in the user's browser can send requests to loopback: through a host name that
-// resolves to 127.0.0.1 (Host is that name), or across origins (Origin is the page's). Both are
-// refused, even with a valid key. Previews are such pages: agents' code, served from another port
-// of this machine.
+// SG1. A web page in the user's browser can send requests to loopback, either through a host name
+// that resolves to 127.0.0.1 (visible in Host) or across origins (visible in Origin). We refuse
+// both, even with a valid key. Previews are such pages: agents' code, served from another port of
+// this machine.
 
 /** Whether a server that listens on `host` is reachable only from this machine. */
 export function isLoopback(host: string): boolean {
@@ -17,19 +17,21 @@ export function isLoopback(host: string): boolean {
 /** The names by which containers reach this machine; a stranger cannot register them. */
 const containerNames = ["host.docker.internal", "host.containers.internal"];
 
-/** Refuses requests whose Host is not a name of this server, and those of pages from elsewhere. */
+/**
+ * Refuses requests whose Host is not one of our names, and requests from pages of other origins.
+ */
 export function onlyOwnNames({ host, serveOrigin }: { host: string; serveOrigin: string | null }): MiddlewareHandler {
   const names = new Set([...containerNames, ...(serveOrigin === null ? [] : [new URL(serveOrigin).hostname])]);
   // Other machines reach it by names that we cannot know; there the key protects it.
   const isOwn = (name: string): boolean => !isLoopback(host) || isLoopback(name) || names.has(name);
   return async (context, next) => {
-    const asked = urlOf(`http://${context.req.header("host") ?? ""}`);
-    if (asked === null || !isOwn(asked.hostname)) {
-      const name = asked?.hostname ?? "a request without Host";
+    const ownUrl = urlOf(`http://${context.req.header("host") ?? ""}`);
+    if (ownUrl === null || !isOwn(ownUrl.hostname)) {
+      const name = ownUrl?.hostname ?? "a request without Host";
       return problem(403, "forbidden", `this server does not answer to ${name}`, "set INNGEST_SERVE_ORIGIN to its URL");
     }
     const origin = context.req.header("origin");
-    if (origin !== undefined && urlOf(origin)?.host !== asked.host) {
+    if (origin !== undefined && urlOf(origin)?.host !== ownUrl.host) {
       return problem(403, "forbidden", `requests from pages of ${origin} are refused`);
     }
     return next();
@@ -42,7 +44,7 @@ function urlOf(text: string): URL | null {
 }
 
 /** Compares keys in constant time. */
-export function sameKey(given: string, wanted: string): boolean {
+export function sameKey(given: string, expected: string): boolean {
   const digest = (text: string) => createHash("sha256").update(text).digest();
-  return timingSafeEqual(digest(given), digest(wanted));
+  return timingSafeEqual(digest(given), digest(expected));
 }

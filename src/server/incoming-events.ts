@@ -1,12 +1,11 @@
 import { randomUUID } from "node:crypto";
 import { z } from "zod";
-import { defaultTenant, projectIdFor } from "../coordinator/build/project.ts";
-import { readBuildRequest, refuseForEvents, refuseUnknownKeys } from "../coordinator/build/request-build.ts";
+import { readBuildRequest, refuseForEvents, refuseUnknownKeys } from "../coordinator/build/request/build-request.ts";
+import { defaultTenant, projectIdFor } from "../coordinator/build/request/project.ts";
 import type { Ports } from "../coordinator/port.ts";
 import { nameFromBrief } from "../domain/brief.ts";
 import { WavesmithError } from "../domain/errors.ts";
-import { schemaForEvent } from "../domain/events.ts";
-import type { SentEvent } from "./port.ts";
+import { type DomainEvent, type EventData, makeEvent, schemaForEvent } from "../domain/events.ts";
 
 /** The events that people and other systems may send; all others are internal. */
 const fromOutside = [
@@ -43,77 +42,88 @@ export interface IncomingOptions {
 }
 
 /** Parses the body of `POST /e/:key`: all of its events, or the first fault. */
-export async function readIncoming(body: unknown, options: IncomingOptions): Promise<SentEvent[]> {
+export async function readIncoming(body: unknown, options: IncomingOptions): Promise<DomainEvent<OutsideName>[]> {
   const parsed = listSchema.safeParse(Array.isArray(body) ? body : [body]);
-  if (!parsed.success) throw new WavesmithError("usage", `not an event or a list of events: ${told(parsed.error)}`);
-  const events: SentEvent[] = [];
+  if (!parsed.success)
+    throw new WavesmithError("usage", `not an event or a list of events: ${describeIssues(parsed.error)}`);
+  const events: DomainEvent<OutsideName>[] = [];
   for (const event of parsed.data) events.push(await complete(event, options));
   return events;
 }
 
-/** Adds what the sender need not know: the event's id, project and tenant. */
-async function complete(event: Incoming, options: IncomingOptions): Promise<SentEvent> {
+/** Adds the fields that a sender may leave out: the event's id, project and tenant. */
+async function complete(event: Incoming, options: IncomingOptions): Promise<DomainEvent<OutsideName>> {
   const name = fromOutside.find((known) => known === event.name);
   if (name === undefined) throw refusedName(event.name);
-  const given = event.data ?? {};
-  const place = unstorableAt(given, "data");
-  if (place !== null) throw new WavesmithError("usage", `${place} of ${name} contains a NUL or half a character`);
-  const data = name === "project/build.requested" ? requestData(given, options) : await buildData(name, given, options);
+  const sentData = event.data ?? {};
+  const place = unstorableAt(sentData, "data");
+  if (place !== null) throw new WavesmithError("usage", `${place.path} of ${name} ${place.why}`);
+  const data =
+    name === "project/build.requested" ? requestData(sentData, options) : await buildData(name, sentData, options);
   const checked = schemaForEvent(name)!.safeParse(data);
-  if (!checked.success) throw new WavesmithError("usage", `the data of ${name} is wrong: ${told(checked.error)}`);
-  const id = event.id ?? `${name}:${randomUUID()}:0`;
+  if (!checked.success)
+    throw new WavesmithError("usage", `the data of ${name} is wrong: ${describeIssues(checked.error)}`);
+  const made = makeEvent(name, randomUUID(), 0, data as EventData<OutsideName>);
+  const id = event.id ?? made.id;
   // The function would find the same faults, but could not report them to the sender.
   if (name === "project/build.requested") readBuildRequest(options.ports, { id, data }, "local");
-  return { name, id, data };
+  return { ...made, id };
 }
 
 function refusedName(name: string): WavesmithError {
-  const known = schemaForEvent(name) === undefined ? "there is no such event" : "only Wavesmith sends it";
-  return new WavesmithError("unsupported", `the event ${name} is refused: ${known}`, {
+  const reason = schemaForEvent(name) === undefined ? "there is no such event" : "only Wavesmith sends it";
+  return new WavesmithError("unsupported", `the event ${name} is refused: ${reason}`, {
     remedy: `send one of ${fromOutside.join(", ")}`,
   });
 }
 
-/** Returns where a text is that Postgres cannot store; null if there is none. */
-function unstorableAt(value: unknown, path: string): string | null {
-  if (typeof value === "string") return value.includes("\0") || loneSurrogate.test(value) ? path : null;
+const deepestData = 200;
+
+/** Returns what Postgres cannot store, and why; null if there is nothing. */
+function unstorableAt(value: unknown, path: string, depth = 0): { path: string; why: string } | null {
+  if (typeof value === "string")
+    return value.includes("\0") || loneSurrogate.test(value)
+      ? { path, why: "contains a NUL or half a character" }
+      : null;
   if (typeof value !== "object" || value === null) return null;
+  if (depth > deepestData) return { path: "data", why: `is nested more than ${deepestData} levels deep` };
   for (const [key, inner] of Object.entries(value)) {
-    const found = unstorableAt(key, `a key in ${path}`) ?? unstorableAt(inner, `${path}.${key}`);
-    if (found !== null) return found;
+    const place = unstorableAt(key, `a key in ${path}`) ?? unstorableAt(inner, `${path}.${key}`, depth + 1);
+    if (place !== null) return place;
   }
   return null;
 }
 
 const loneSurrogate = /\p{Cs}/u;
 
-function requestData(given: Record<string, unknown>, { ports }: IncomingOptions): Record<string, unknown> {
-  refuseForEvents(given, ports);
-  if ([given.plan, given.planUrl, given.brief].every((what) => what === undefined)) {
+function requestData(data: Record<string, unknown>, { ports }: IncomingOptions): Record<string, unknown> {
+  refuseForEvents(data, ports);
+  if ([data.plan, data.planUrl, data.brief].every((value) => value === undefined)) {
     throw new WavesmithError("usage", "project/build.requested has neither a plan nor a brief", {
       remedy: 'send {"data":{"plan":{"name":"…","tasks":[…]}}}',
     });
   }
-  const { name } = (given.plan ?? {}) as { name?: unknown };
-  const project = given.project ?? (typeof given.brief === "string" ? nameFromBrief(given.brief) : name);
+  const { name } = (data.plan ?? {}) as { name?: unknown };
+  const project = data.project ?? (typeof data.brief === "string" ? nameFromBrief(data.brief) : name);
   // A plan without a name is faulty; the build's own check reports that with its other faults.
-  return typeof project === "string" ? { ...given, projectId: projectIdFor(defaultTenant, project) } : given;
+  return typeof project === "string" ? { ...data, projectId: projectIdFor(defaultTenant, project) } : data;
 }
 
 async function buildData(
   name: Exclude<OutsideName, "project/build.requested">,
-  given: Record<string, unknown>,
+  data: Record<string, unknown>,
   { ports }: IncomingOptions,
 ): Promise<Record<string, unknown>> {
-  refuseUnknownKeys(name, given);
-  const { buildId, waveNumber } = given;
+  refuseUnknownKeys(name, data);
+  const { buildId, waveNumber } = data;
   if (typeof buildId !== "string") throw new WavesmithError("usage", `${name} names no buildId`);
   const build = await ports.store.builds.find({ id: buildId });
   if (build === null) throw new WavesmithError("not-found", `there is no build ${buildId}`);
   if (typeof waveNumber === "number" && (await ports.store.waves.find({ buildId, number: waveNumber })) === null)
     throw new WavesmithError("not-found", `build ${buildId} has no wave ${waveNumber}`);
-  return { ...given, tenantId: build.tenantId, projectId: build.projectId, buildId };
+  const { tenantId, projectId, metadata } = build;
+  return { ...data, ...(metadata === null ? {} : { metadata }), tenantId, projectId, buildId };
 }
 
-const told = (error: z.ZodError): string =>
+const describeIssues = (error: z.ZodError): string =>
   error.issues.map((issue) => `${issue.path.join(".") || "it"}: ${issue.message}`).join("; ");

@@ -3,7 +3,8 @@ import { Inngest, type InngestFunction } from "inngest";
 import { serve } from "inngest/edge";
 import { z } from "zod";
 import { messageOf, WavesmithError } from "../domain/errors.ts";
-import type { InngestEndpoint, RegisteredAt, SentEvent } from "./port.ts";
+import type { DomainEvent } from "../domain/events.ts";
+import type { InngestEndpoint, RegisteredAt } from "./port.ts";
 
 /** An Inngest server, and the keys that we and it use. */
 export interface InngestOptions {
@@ -25,7 +26,7 @@ export interface InngestConnection {
    * Sends events under their ids. Rejects with `engine`, retryable, if the server does not accept
    * them.
    */
-  send(events: readonly SentEvent[]): Promise<void>;
+  send(events: readonly DomainEvent[]): Promise<void>;
   /** The endpoint where the server, which reaches us at `origin`, calls these functions. */
   endpoint(functions: readonly InngestFunction.Any[], origin: string): InngestEndpoint;
 }
@@ -59,7 +60,7 @@ export function connectInngest(options: InngestOptions): InngestConnection {
       try {
         await client.send(events.map(({ name, id, data }) => ({ name, id, data })));
       } catch (error) {
-        throw away(options, "did not accept an event", error);
+        throw unreachable(options, "did not accept an event", error);
       }
     },
     endpoint: (functions, origin) => endpointOf(options, client, functions, origin),
@@ -73,7 +74,7 @@ function endpointOf(
   origin: string,
 ): InngestEndpoint {
   const url = new URL(inngestPath, origin);
-  // Unsigned, a stranger could make us register another address.
+  // Without a signature, a stranger could make us register another address.
   const handler = serve({ client, functions, serveOrigin: origin, servePath: inngestPath, enableUnauthedSync: false });
   return {
     async handle(request) {
@@ -88,7 +89,7 @@ function endpointOf(
       const response = await handler(request);
       if (response.ok) return;
       const { message } = (await response.json()) as { message?: string };
-      throw away(options, "did not register our functions", message ?? `status ${response.status}`);
+      throw unreachable(options, "did not register our functions", message ?? `status ${response.status}`);
     },
     registered: () => registeredAt(options, url),
     checkEventKey: () => checkEventKey(options),
@@ -101,7 +102,7 @@ const devSchema = z.object({ functions: z.array(stepsSchema.catch({ steps: [] })
 const appSchema = z.array(z.object({ config: stepsSchema }).catch({ config: { steps: [] } }));
 
 /**
- * Asks at which URL the server calls us. A dev server answers everyone; others need the signing
+ * Asks the server at which URL it calls us. A dev server answers anyone; others need the signing
  * key, and some do not answer at all.
  */
 async function registeredAt(options: InngestOptions, own: URL): Promise<RegisteredAt> {
@@ -109,7 +110,7 @@ async function registeredAt(options: InngestOptions, own: URL): Promise<Register
   const place = new URL(isDev ? "/dev" : `/v1/apps/${appName}/functions`, baseUrl ?? "https://api.inngest.com");
   const headers = isDev || signingKey === null ? {} : { authorization: `Bearer ${hashedKey(signingKey)}` };
   const response = await fetch(place, { headers, signal: AbortSignal.timeout(answerMs) }).catch((error: unknown) => {
-    throw away(options, "does not answer", error);
+    throw unreachable(options, "does not answer", error);
   });
   const body: unknown = response.ok ? await response.json().catch(() => null) : null; // no JSON: unknown
   const dev = devSchema.safeParse(body).data?.functions;
@@ -136,13 +137,13 @@ async function checkEventKey(options: InngestOptions): Promise<void> {
   const headers = { "content-type": "application/json" };
   const request = { method: "POST", headers, body: "[]", signal: AbortSignal.timeout(answerMs) };
   const response = await fetch(place, request).catch((error: unknown) => {
-    throw away(options, "does not answer", error);
+    throw unreachable(options, "does not answer", error);
   });
   if (response.status === 401 || response.status === 403)
-    throw away(options, "refuses INNGEST_EVENT_KEY", `status ${response.status}`);
+    throw unreachable(options, "refuses INNGEST_EVENT_KEY", `status ${response.status}`);
 }
 
-/** The form in which the SDK sends a signing key: its prefix, and the rest hashed. */
+/** Hashes a signing key as the SDK does: the prefix stays, the rest is hashed. */
 const hashedKey = (key: string): string =>
   key.replace(/^(signkey-\w+-)?(.*)$/s, (_, prefix: string | undefined, rest: string) => {
     return `${prefix ?? ""}${createHash("sha256").update(Buffer.from(rest, "hex")).digest("hex")}`;
@@ -156,7 +157,7 @@ function signature({ isDev, signingKey }: InngestOptions): Record<string, string
   return { "x-inngest-signature": `t=${seconds}&s=${createHmac("sha256", key).update(seconds).digest("hex")}` };
 }
 
-function away({ baseUrl, isDev }: InngestOptions, what: string, error: unknown): WavesmithError {
+function unreachable({ baseUrl, isDev }: InngestOptions, what: string, error: unknown): WavesmithError {
   const place = baseUrl === null ? "Inngest's cloud" : `Inngest at ${baseUrl}`;
   const remedy = isDev
     ? "start the dev server (npx inngest-cli dev), or say where it is with INNGEST_DEV=http://…"

@@ -1,12 +1,6 @@
-import type { TakenEvent } from "../coordinator/build/take-events.ts";
+import type { TakenEvent } from "../coordinator/build/request/take-events.ts";
 import type { Ports } from "../coordinator/port.ts";
-
-/** An event to send: `id` is its dedupe key (W13). */
-export interface SentEvent {
-  readonly name: string;
-  readonly id: string;
-  readonly data: Record<string, unknown>;
-}
+import type { DomainEvent } from "../domain/events.ts";
 
 /** Where an Inngest server calls our functions. */
 export interface InngestEndpoint {
@@ -30,11 +24,35 @@ export type RegisteredAt =
   | { readonly at: "us" | "nowhere" | "unknown" }
   | { readonly at: "other"; readonly url: string };
 
-/** What the server needs from the app. */
+/** An event as followers see it; `seq` is its place among those of its subject. */
+export interface FedEvent {
+  readonly seq: number;
+  readonly eventId: string;
+  readonly name: string;
+  readonly createdAt: Date;
+  readonly data: Record<string, unknown>;
+}
+
+/** The events of builds and projects, in an order that survives restarts. */
+interface ServedFeed {
+  /** Null if the subject has no event with the id `after`. */
+  read(
+    of: { readonly buildId: string } | { readonly projectId: string },
+    after: number | null,
+    limit: number,
+  ): Promise<{ readonly events: readonly FedEvent[]; readonly hasMore: boolean } | null>;
+  onCommit(wake: () => void): { stop(): void };
+}
+
+/** The parts of the app that the server uses. */
 export interface ServedApp {
+  readonly config: { readonly sandboxDriver: string };
+  readonly feed: ServedFeed;
+  /** Sends the events that operations called outside of a function have committed. */
+  flush(): Promise<void>;
   readonly ports: Ports;
   readonly functions: readonly { readonly id: string; readonly name: string }[];
-  send(...events: SentEvent[]): Promise<TakenEvent[]>;
+  send(...events: DomainEvent[]): Promise<TakenEvent[]>;
   /** Rejects if the database cannot be reached. */
   ping(): Promise<void>;
   /** Null with the embedded engine, which calls the functions itself. */

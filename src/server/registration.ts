@@ -6,7 +6,7 @@ import type { InngestEndpoint } from "./port.ts";
 
 /** Keeps an Inngest server calling our functions. */
 export interface Registration {
-  /** Why the server does not call them or accept our events; null if all is well. */
+  /** Why the server does not call us or does not accept our events; null if all is well. */
   readonly trouble: string | null;
   stop(): Promise<void>;
 }
@@ -24,7 +24,7 @@ export interface RegistrationOptions {
 }
 
 /** After this many checks, registers again with a server that does not say where it calls us. */
-const renewTurns = 20;
+const checksPerRenewal = 20;
 const peerMs = 2_000;
 
 /**
@@ -36,14 +36,14 @@ export function keepRegistered(endpoint: InngestEndpoint, options: RegistrationO
   let trouble: string | null = "Inngest has not registered the functions yet";
   let warned = "";
   let reported = "";
-  let turn = 0;
+  let checkCount = 0;
   let stopped = false;
   let wake: () => void = () => undefined;
-  const look = async (): Promise<void> => {
-    const isDue = trouble !== null || turn % renewTurns === 0;
-    turn += 1;
+  const check = async (): Promise<void> => {
+    const isDue = trouble !== null || checkCount % checksPerRenewal === 0;
+    checkCount += 1;
     if (isDue) await endpoint.checkEventKey();
-    const url = await see(endpoint, options, isDue);
+    const url = await ensureRegistered(endpoint, options, isDue);
     if (url !== reported) options.onRegistered(url);
     reported = url;
     trouble = null;
@@ -51,7 +51,7 @@ export function keepRegistered(endpoint: InngestEndpoint, options: RegistrationO
   };
   const loop = (async () => {
     while (!stopped) {
-      await look().catch((error: unknown) => {
+      await check().catch((error: unknown) => {
         trouble = describe(error);
         if (trouble !== warned && !stopped) warn(`${trouble}; retrying every ${everyMs / 1000} seconds`);
         warned = trouble;
@@ -76,14 +76,19 @@ export function keepRegistered(endpoint: InngestEndpoint, options: RegistrationO
 }
 
 /** Returns where the server calls the functions, after registering again if necessary. */
-async function see(endpoint: InngestEndpoint, options: RegistrationOptions, isDue: boolean): Promise<string> {
-  const found = await endpoint.registered();
-  if (found.at === "other") {
-    const peer = await installationAt(found.url);
-    if (peer === options.installation) return found.url;
-    if (peer !== null) throw foreign(found.url);
+async function ensureRegistered(
+  endpoint: InngestEndpoint,
+  options: RegistrationOptions,
+  isDue: boolean,
+): Promise<string> {
+  const registered = await endpoint.registered();
+  if (registered.at === "other") {
+    const peer = await installationAt(registered.url);
+    if (peer === options.installation) return registered.url;
+    if (peer !== null) throw foreign(registered.url);
   }
-  if (found.at === "nowhere" || found.at === "other" || (found.at === "unknown" && isDue)) await endpoint.register();
+  if (registered.at === "nowhere" || registered.at === "other" || (registered.at === "unknown" && isDue))
+    await endpoint.register();
   return options.ownUrl;
 }
 
@@ -94,7 +99,7 @@ async function installationAt(url: string): Promise<string | null> {
     const { installation } = (await response.json()) as { installation?: unknown };
     return typeof installation === "string" ? installation : null;
   } catch {
-    return null; // Whatever answers there is not a `serve`.
+    return null; // some other program answers there
   }
 }
 

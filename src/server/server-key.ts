@@ -26,13 +26,13 @@ export async function ensureServerKey(dataDir: string): Promise<ServerKey> {
 }
 
 async function readKey(path: string): Promise<string | null> {
-  const found = await stat(path).catch((error: NodeJS.ErrnoException) => {
+  const stats = await stat(path).catch((error: NodeJS.ErrnoException) => {
     if (error.code === "ENOENT") return null;
     throw error;
   });
-  if (found === null) return null;
+  if (stats === null) return null;
   const remedy = `remove ${path}: the next start creates another`;
-  if ((found.mode & 0o077) !== 0)
+  if ((stats.mode & 0o077) !== 0)
     throw new WavesmithError("environment", `other users can read the server's key, ${path}`, { remedy });
   const key = (await readFile(path, "utf8")).trim();
   if (/^[\w-]{32,}$/.test(key)) return key;

@@ -4,7 +4,8 @@ import { serve } from "@hono/node-server";
 import { Hono } from "hono";
 import { bodyLimit } from "hono/body-limit";
 import { messageOf, WavesmithError } from "../domain/errors.ts";
-import { buildIdForEvent } from "../domain/ids.ts";
+import { buildIdForEvent } from "../domain/event-ids.ts";
+import { createApi } from "./api/routes.ts";
 import { isLoopback, onlyOwnNames, sameKey } from "./guard.ts";
 import { readIncoming } from "./incoming-events.ts";
 import { inngestPath } from "./inngest.ts";
@@ -21,9 +22,9 @@ export interface ServerOptions {
   /** 0 takes any free port. */
   readonly port: number;
   /** Receives messages that are not warnings. */
-  readonly tell: (message: string) => void;
+  readonly inform: (message: string) => void;
   readonly warn: (message: string) => void;
-  /** Milliseconds until a dev server is asked again whether it knows us; default 3 s. */
+  /** Milliseconds between two checks whether Inngest calls us; default 3 s. */
   readonly registerEveryMs?: number;
 }
 
@@ -51,7 +52,9 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
   if (!isLoopback(host) && engine.kind === "inngest" && engine.isDev) throw unsignedCalls(host);
   let inngest: { endpoint: InngestEndpoint; registration: Registration } | null = null;
   const installation = await app.ports.store.installationId();
+  const stopping = new AbortController();
   const routes = createRoutes(options, { installation, inngest: () => inngest });
+  routes.route("/", createApi({ app, key: options.key, warn: options.warn, stopping: stopping.signal }));
   const server = await listen(routes, options);
   const { port } = server.address() as AddressInfo;
   const origin = `http://${nameFor(host)}:${port}`;
@@ -61,7 +64,7 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
     const registration = keepRegistered(endpoint, {
       installation,
       ownUrl: `${reachedAt}${inngestPath}`,
-      onRegistered: (url) => options.tell(`${engine.baseUrl ?? "Inngest's cloud"} calls the functions at ${url}`),
+      onRegistered: (url) => options.inform(`${engine.baseUrl ?? "Inngest's cloud"} calls the functions at ${url}`),
       warn: options.warn,
       ...(options.registerEveryMs === undefined ? {} : { everyMs: options.registerEveryMs }),
     });
@@ -71,6 +74,7 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
     origin,
     isOpen: !isLoopback(host),
     async stop(graceMs = 10_000) {
+      stopping.abort();
       await inngest?.registration.stop();
       await close(server, graceMs);
     },
@@ -98,7 +102,9 @@ function createRoutes(options: ServerOptions, state: ServerState): Hono {
   const routes = new Hono();
   routes.use(onlyOwnNames({ host, serveOrigin: engine.serveOrigin }));
   routes.onError((error) => problemOf(error, warn));
-  routes.notFound(({ req }) => problem(404, "not-found", `there is nothing at ${req.method} ${req.path}`));
+  routes.notFound(({ req }) =>
+    problem(404, "not-found", `there is nothing at ${req.method} ${req.path}`, "GET /docs lists every route"),
+  );
 
   // Both answer process monitors without a key and reveal nothing about builds.
   routes.get("/healthz", ({ json }) => json({ status: "ok", installation: state.installation }));
@@ -170,7 +176,7 @@ function listen(routes: Hono, { host, port, warn }: ServerOptions): Promise<Serv
   });
 }
 
-/** The host name by which a caller on this machine reaches a server that listens on `host`. */
+/** Returns the name under which this machine reaches a server that listens on `host`. */
 function nameFor(host: string): string {
   if (host === "0.0.0.0" || host === "::") return "127.0.0.1";
   return host.includes(":") && !host.startsWith("[") ? `[${host}]` : host;

@@ -9,29 +9,29 @@ export interface Database {
   readonly pool: Pool;
   readonly kind: "embedded" | "server";
   /**
-   * Returns once connections can be made: for a long-running process that saw a query fail with a
-   * lost connection. An embedded Postgres that was killed is started again. Throws `database`
-   * (retryable) when it cannot be reached.
+   * Resolves once connections can be made; call it after a query failed with a lost connection.
+   * Restarts a killed embedded Postgres. Throws `database` (retryable) if it cannot be reached.
    */
   ensureRunning(): Promise<void>;
-  /**
-   * Ends the pool and this use of the database; the last user of an embedded one stops it. Safe to
-   * call twice.
-   */
+  /** The server's version, such as `18.4`. */
+  version(): Promise<string>;
+  /** Ends the pool; the last user of an embedded database stops it. Safe to call twice. */
   close(): Promise<void>;
 }
 
 export interface DatabaseOptions {
-  /** Where the embedded database lives, unless `databaseUrl` names a server. */
+  /** The folder of the embedded database, unless `databaseUrl` names a server. */
   readonly dataDir: string;
   readonly databaseUrl?: string;
-  /** What the server's list of connections calls this process. */
+  /** The name of this process in the server's list of connections. */
   readonly applicationName: string;
-  /** How long an embedded Postgres lives on whose last user was killed. Default one minute. */
+  /**
+   * How long an embedded Postgres keeps running after its last user was killed; default a minute.
+   */
   readonly orphanTimeoutMs?: number;
-  /** Told when the server is lost and when it is back. */
+  /** Called when the server is lost and when it is back. */
   readonly warn?: (message: string) => void;
-  /** How long a server that went away is waited for. Default one minute. */
+  /** How long to wait for a lost server; default one minute. */
   readonly patienceMs?: number;
 }
 
@@ -57,12 +57,13 @@ async function openEmbeddedDatabase(options: DatabaseOptions): Promise<Database>
     ...patience(options),
     address: `${dataDir}/postgres`,
     revive: () => server.ensureRunning(),
-    remedy: `see ${dataDir}/postgres.log; when it can start again, go on with: wavesmith resume`,
+    remedy: `see ${dataDir}/postgres.log; when it can start again, continue: wavesmith resume`,
   });
   return {
     pool,
     kind: "embedded",
     ensureRunning: () => server.ensureRunning(),
+    version: () => versionOf(pool),
     close: once(async () => {
       await pool.end();
       await server.close();
@@ -92,38 +93,40 @@ async function openServer(databaseUrl: string, options: DatabaseOptions): Promis
     await close();
     throw error;
   }
-  // Only from here on: an address that is wrong is said at once.
+  // Only from here on, so that a wrong address fails at once.
   makePatient(pool, {
     ...patience(options),
     address,
     revive: async () => undefined,
-    remedy: "start the server again, then go on with: wavesmith resume",
+    remedy: "start the server again, then continue: wavesmith resume",
   });
-  return { pool, kind: "server", ensureRunning, close };
+  return { pool, kind: "server", ensureRunning, version: () => versionOf(pool), close };
 }
 
-/**
- * A connection that breaks must not end the process: who queries is told, the pool makes a new one.
- */
+async function versionOf(pool: Pool): Promise<string> {
+  const { rows } = await pool.query<{ version: string }>("select current_setting('server_version') as version");
+  return rows[0]?.version ?? "";
+}
+
+/** Keeps a broken connection from ending the process: the query fails, and the pool reconnects. */
 function hardened(pool: Pool): Pool {
   const ignore = () => {
     // Nobody is waiting on this connection; pg drops it from the pool by itself.
   };
   pool.on("error", ignore);
-  // The pool's own listener is off while a client is lent out, between the queries of a transaction
-  // for one.
+  // The pool's own listener is off while a client is in use, for example in a transaction.
   pool.on("connect", (client) => client.on("error", ignore));
   return pool;
 }
 
 /**
- * Host, port and database, without user and password. Never passes on what `new URL` says, which
- * quotes its input.
+ * Returns host, port and database, without user and password. Never shows the message of `new URL`,
+ * which quotes its input.
  */
 function addressOf(databaseUrl: string): string {
   const url = URL.canParse(databaseUrl) ? new URL(databaseUrl) : null;
   if (url === null || !/^postgres(ql)?:$/.test(url.protocol)) {
-    throw new WavesmithError("database", "DATABASE_URL is no address of a Postgres server", {
+    throw new WavesmithError("database", "DATABASE_URL is not the address of a Postgres server", {
       remedy: "write it as postgres://USER:PASSWORD@HOST:5432/DATABASE (special characters percent-encoded)",
     });
   }

@@ -4,29 +4,32 @@ import type { Pool, PoolClient } from "pg";
 import { WavesmithError } from "../domain/errors.ts";
 import type { ProjectId } from "../domain/ids.ts";
 import { randomIds } from "../domain/ids.ts";
+import { findHeads } from "./builds.ts";
+import { ensureInstallation, findInstallation, updateInstallation } from "./installation.ts";
+import { type Queryable, sessionOf } from "./session.ts";
 
-// D1. The commits of a database's builds are in one data directory. Its id is in a file there and
+// DD1. The commits of a database's builds are in one data directory. Its id is in a file there and
 // in the database, so that no command works on the one with the other's repositories. The file
 // moves with the directory.
-// D2. A directory without that mark is taken for the database's own when it holds a commit that the
-// database knows, and for a new database's when that knows of none.
+// DD2. A directory without that mark is taken for the database's own when it holds a commit that
+// the database knows, and for a new database's when that knows of none.
 
 const markName = "data-directory-id";
 
 export interface DataDirectoryCheck {
   readonly pool: Pool;
   readonly dataDir: string;
-  /** The database lies in the directory itself. */
+  /** Whether the database is in the directory itself. */
   readonly isEmbedded: boolean;
-  /** Whether to mark directory and database; a command that only reads leaves them as they are. */
+  /** Whether to mark directory and database; a command that only reads does not. */
   readonly claims: boolean;
   /** Whether the directory's repository of a project has this commit. */
   readonly holds: (projectId: ProjectId, sha: string) => Promise<boolean>;
 }
 
 /**
- * Sees to it that the directory is the one of the database, and marks both at their first use.
- * Fails with `environment`, naming the directory to use. Safe to call from many processes at once.
+ * Checks that the directory belongs to the database, and marks both at their first use. Fails with
+ * `environment`, naming the directory to use. Safe to call from many processes at once.
  */
 export async function checkDataDirectory(check: DataDirectoryCheck): Promise<void> {
   if (check.claims) await mkdir(check.dataDir, { recursive: true });
@@ -37,7 +40,7 @@ export async function checkDataDirectory(check: DataDirectoryCheck): Promise<voi
   const client = await check.pool.connect();
   try {
     await client.query("begin");
-    // Nobody else marks this database meanwhile; readers go on.
+    // No other process marks this database meanwhile; readers continue.
     await client.query("lock table installations in share row exclusive mode");
     await settle(check, dataDir, client);
     await client.query("commit");
@@ -51,18 +54,16 @@ interface DirectoryRecord {
   readonly path: string | null;
 }
 
-async function recordOf(on: Pool | PoolClient): Promise<DirectoryRecord> {
-  const { rows } = await on.query<DirectoryRecord>(
-    "select data_dir_id as id, data_dir_path as path from installations order by created_at, id limit 1",
-  );
-  return rows[0] ?? { id: null, path: null };
+async function recordOf(on: Queryable): Promise<DirectoryRecord> {
+  const row = await findInstallation(sessionOf(on));
+  return { id: row?.dataDirId ?? null, path: row?.dataDirPath ?? null };
 }
 
 async function agrees(check: DataDirectoryCheck, dataDir: string, { id, path }: DirectoryRecord): Promise<boolean> {
   if (id === null || (await readMark(dataDir)) !== id) return false;
   if (path === dataDir) return true;
-  // A copy of a directory with its database is another installation; a copy of the directory alone
-  // splits the work.
+  // A copy of a directory with its database is another installation, but a copy of the directory
+  // alone would split the work.
   if (!check.isEmbedded && path !== null && (await isCopy(dataDir, path, id))) throw copied(dataDir, path);
   return !check.claims;
 }
@@ -77,14 +78,9 @@ async function settle(check: DataDirectoryCheck, dataDir: string, client: PoolCl
   if (!claims) return;
   const id = mark ?? record.id ?? randomIds("data-directory");
   if (mark === null) await writeMark(dataDir, id);
-  await client.query("insert into installations (id) select $1 where not exists (select from installations)", [
-    randomIds("installation"),
-  ]);
-  await client.query(
-    `update installations set data_dir_id = $1, data_dir_path = $2
-     where id = (select id from installations order by created_at, id limit 1)`,
-    [id, dataDir],
-  );
+  const session = sessionOf(client);
+  const installation = await ensureInstallation(session);
+  await updateInstallation(session, installation.id, { dataDirId: id, dataDirPath: dataDir });
 }
 
 async function mayAdopt(
@@ -93,14 +89,11 @@ async function mayAdopt(
   { record, mark }: { record: DirectoryRecord; mark: string | null },
 ): Promise<boolean> {
   if (record.id !== null && mark !== null) return false;
-  // The one that the database knows is there.
+  // The directory that the database knows still exists.
   if (record.path !== null && (await readMark(record.path).catch(() => null)) === record.id) return false;
-  const { rows } = await client.query<{ project_id: ProjectId; head_sha: string }>(
-    `select distinct on (project_id) project_id, head_sha from builds where head_sha is not null
-     order by project_id, position desc`,
-  );
-  if (rows.length === 0) return record.id === null;
-  for (const { project_id, head_sha } of rows) if (await holds(project_id, head_sha)) return true;
+  const heads = await findHeads(sessionOf(client));
+  if (heads.length === 0) return record.id === null;
+  for (const { projectId, headSha } of heads) if (await holds(projectId, headSha)) return true;
   return false;
 }
 
@@ -112,7 +105,7 @@ async function readMark(dataDir: string): Promise<string | null> {
   return text.trim() || null;
 }
 
-/** On the disk before the database counts on it. */
+/** Writes the mark and flushes it, before the database relies on it. */
 async function writeMark(dataDir: string, id: string): Promise<void> {
   const path = join(dataDir, markName);
   const unfinished = `${path}.${process.pid}`;
@@ -124,11 +117,9 @@ async function writeMark(dataDir: string, id: string): Promise<void> {
   await folder.sync().finally(() => folder.close());
 }
 
-/**
- * Whether the directory that the database knows is there still, beside this one with the same mark.
- */
+/** Whether this directory is a copy: the one that the database knows still has the same mark. */
 async function isCopy(dataDir: string, path: string, id: string): Promise<boolean> {
-  const mark = await readMark(path).catch(() => null); // It may be another user's by now.
+  const mark = await readMark(path).catch(() => null); // it may belong to another user by now
   if (mark !== id) return false;
   const [one, other] = await Promise.all([stat(dataDir), stat(path)]);
   return one.ino !== other.ino || one.dev !== other.dev;

@@ -3,25 +3,26 @@ import { rename, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { isDiskFull, saysDiskFull } from "../domain/disk-full.ts";
 
-// A disk that becomes full under a build: said once instead of by everything that fails of it, and
-// met with a reserve, so that what there is to record of it can still be recorded.
+// Handles a disk that fills up during a build: one warning replaces those of everything that fails,
+// and a reserve file leaves room to record what happens.
 
-const reserveBytes = 16 * 1024 * 1024;
-const ampleBytes = 8 * reserveBytes;
+// Space for a few segments of the database's log, and for other writes.
+const reserveBytes = 4 * 1024 * 1024;
+const ampleBytes = 128 * 1024 * 1024;
 const littleBytes = 4 * 1024 * 1024;
 const sayAgainMs = 30_000;
 const freshMs = 5_000;
 
 export interface DiskRoom {
-  /** Passes a warning on; those of a full disk become one plain line, at most twice a minute. */
+  /** Passes a warning on; warnings about a full disk become one line, at most twice a minute. */
   warn(message: string, error?: unknown): void;
-  /** That the disk is full, in words; null when it is not. */
+  /** Returns a message that the disk is full; null when it is not. */
   trouble(): string | null;
-  /** Keeps room for bad times, if there is ample now. */
+  /** Creates the reserve file, if there is plenty of room. */
   reserve(): Promise<void>;
 }
 
-/** Watches over the room on the disk of a data directory. */
+/** Creates the guard of a data directory's disk. */
 export function createDiskRoom(dataDir: string, warn: (message: string) => void): DiskRoom {
   const path = join(dataDir, "reserve");
   const kinds = new Map<string, number>();
@@ -36,19 +37,19 @@ export function createDiskRoom(dataDir: string, warn: (message: string) => void)
   const met = (): void => {
     seenAt = Date.now();
     rmSync(path, { force: true });
-    const text = `${line()}: the build waits; free some room, or Ctrl-C and \`wavesmith resume\``;
+    const text = `${line()}: the build waits. Free some space and it continues; after Ctrl-C, \`wavesmith retry\` does`;
     if (seldom("full")) warn(text);
   };
   return {
     warn(message, error) {
       if (saysDiskFull(message) || isDiskFull(error)) return met();
-      // What else goes wrong in such a time follows from it, and comes again and again.
+      // Other failures at such a time are consequences and repeat, so show each kind rarely.
       if (Date.now() - seenAt < sayAgainMs && !seldom(kindOf(message))) return;
       warn(message);
     },
     trouble: () => (Date.now() - seenAt < freshMs || freeBytes(dataDir) < littleBytes ? line() : null),
     async reserve() {
-      const known = await stat(path).catch(() => null); // Most often there is none yet.
+      const known = await stat(path).catch(() => null); // usually there is none yet
       if (known !== null || freeBytes(dataDir) < ampleBytes) return;
       const draft = `${path}.${process.pid}`;
       await writeFile(draft, Buffer.alloc(reserveBytes), { mode: 0o600 });
@@ -57,7 +58,7 @@ export function createDiskRoom(dataDir: string, warn: (message: string) => void)
   };
 }
 
-/** A warning without its ids, numbers and places. */
+/** Returns a warning without its ids, numbers and paths. */
 const kindOf = (message: string): string =>
   message.replace(/\b[a-z]+_[0-9a-z]{8,}\b|"[^"]*"|\/\S+|[0-9a-f]{8,}|\d+/g, "…").slice(0, 80);
 
@@ -66,6 +67,6 @@ function freeBytes(folder: string): number {
     const { bavail, bsize } = statfsSync(folder);
     return bavail * bsize;
   } catch {
-    return Number.POSITIVE_INFINITY; // Some file systems do not tell; what fails on them does.
+    return Number.POSITIVE_INFINITY; // some file systems do not report it; a failed write will
   }
 }

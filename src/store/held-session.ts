@@ -3,18 +3,17 @@ import type { Pool, PoolClient } from "pg";
 
 const regainMs = 1_000;
 
-/** A connection that is kept for the lock it holds. */
+/** A connection that is kept open for the lock it holds. */
 export interface HeldSession {
-  /** Null while it is lost and not regained yet. */
+  /** Returns the connection; null while it is lost. */
   connection(): PoolClient | null;
   /** Frees the lock. Safe to call twice. */
   end(): Promise<void>;
 }
 
 /**
- * Takes an advisory lock in a session of its own until `end`. A lock that was lost with the
- * database is taken again once the database is back; until then others see no holder, and fences
- * keep that safe.
+ * Holds an advisory lock in its own session until `end`. If the database is lost, the lock is taken
+ * again once it is back. Until then others see no holder, which fences make safe.
  */
 export async function holdSession(pool: Pool, lock: { text: string; values: unknown[] }): Promise<HeldSession> {
   let held: PoolClient | null = null;
@@ -34,11 +33,11 @@ export async function holdSession(pool: Pool, lock: { text: string; values: unkn
   const regain = async (lost: PoolClient): Promise<void> => {
     if (held !== lost) return;
     held = null;
-    // The pool waits at its end for every connection it lent, dead ones too.
+    // Release it, because at its end the pool waits for every connection, even a dead one.
     lost.release(true);
     while (!isEnding && held === null) {
       await delay(regainMs, undefined, { ref: false });
-      // The pool says that the database is away; the next try comes in a second.
+      // The pool warns that the database is unreachable; the next try is in a second.
       if (!isEnding) await hold().catch(() => undefined);
     }
   };
@@ -49,8 +48,7 @@ export async function holdSession(pool: Pool, lock: { text: string; values: unkn
       isEnding = true;
       const client = held;
       held = null;
-      // Unlocked before the connection goes: its end reaches the server later, and until then the
-      // lock is still seen.
+      // Unlock before closing, because the server notices the end of a connection only later.
       await client?.query("select pg_advisory_unlock_all()").catch(() => undefined); // gone, and the lock with it
       client?.release(true);
     },

@@ -1,26 +1,22 @@
 import type { BuildRow } from "./port.ts";
 
 /**
- * A large column that is read once and kept in memory, for tables whose rows are read far more
- * often than it changes. The same version of a row always has the same value.
+ * A large column that is read once and cached in memory, because it changes far less often than its
+ * rows are read. The same version of a row always has the same value.
  */
 export interface KeptColumn {
   readonly name: string;
   version(row: object): string;
   find(version: string): unknown;
   /**
-   * Only for what is committed: a transaction that is rolled back may have read a value that never
-   * was.
+   * Caches a committed value; a transaction that rolls back may have read one that never existed.
    */
   keep(version: string, value: unknown): void;
 }
 
 const mostKept = 50;
 
-/**
- * A build's plan: every step of every task reads the build's row, and whoever changes the plan
- * raises its version.
- */
+/** Caches builds' plans, because every step reads its build's row. A change raises the version. */
 export function createKeptPlans(): KeptColumn {
   const plans = new Map<string, unknown>();
   return {
@@ -38,7 +34,7 @@ export function createKeptPlans(): KeptColumn {
   };
 }
 
-/** Many share it, so nobody may change it. */
+/** Freezes a value, because many callers share it. */
 function frozen<Value>(value: Value): Value {
   if (typeof value !== "object" || value === null) return value;
   for (const inner of Object.values(value)) frozen(inner);

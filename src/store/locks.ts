@@ -1,22 +1,27 @@
+import { createHash } from "node:crypto";
 import { setTimeout as delay } from "node:timers/promises";
 import type { Pool, PoolClient } from "pg";
 import { ConnectionLost } from "./lost-connection.ts";
 import type { Store } from "./port.ts";
 
-// Locks that end with their holder: advisory locks of one connection of this process, which is lent
-// from the pool while any is held. One connection for all of them, so that many who wait never use
-// up the pool that the holder works with.
+// Locks that end with their holder: advisory locks on one connection of this process, which comes
+// from the pool while any lock is held. They share one connection, so that many waiting callers
+// never use up the pool that the holder needs.
 
 const firstPauseMs = 10;
 const longestPauseMs = 250;
 
-/** `keyOf` makes the number of an advisory lock from its name. */
-export function createLocks(pool: Pool, keyOf: (name: string) => bigint): Pick<Store, "alone"> {
+/** Derives the number of a Postgres advisory lock from a name. */
+export const advisoryKey = (name: string): bigint => createHash("sha256").update(name).digest().readBigInt64BE(0);
+
+const keyOf = (name: string): bigint => advisoryKey(`wavesmith:alone:${name}`);
+
+export function createLocks(pool: Pool): Pick<Store, "alone"> {
   const mine = new Set<string>();
   const connection = sharedConnection(pool);
 
   const take = async (name: string): Promise<PoolClient | null> => {
-    // To Postgres all of this process is one holder.
+    // To Postgres this whole process is one holder, so check within the process first.
     if (mine.has(name)) return null;
     mine.add(name);
     let taken: PoolClient | null = null;
@@ -47,7 +52,7 @@ export function createLocks(pool: Pool, keyOf: (name: string) => bigint): Pick<S
     async alone(name, work, { wait }) {
       for (let pauseMs = firstPauseMs; ; pauseMs = Math.min(pauseMs * 1.5, longestPauseMs)) {
         const client = await take(name).catch((error: unknown) => {
-          // Nothing was done under it yet.
+          // No work was done under the lock yet.
           if (wait && error instanceof ConnectionLost) return null;
           throw error;
         });
@@ -67,14 +72,14 @@ export function createLocks(pool: Pool, keyOf: (name: string) => bigint): Pick<S
 
 interface SharedConnection {
   lend(): Promise<PoolClient>;
-  /** One statement after the other, whoever asks. */
+  /** Runs statements one after the other, for all callers. */
   query<Row extends object>(client: PoolClient, text: string, values: unknown[]): Promise<{ rows: Row[] }>;
-  /** With an error it is broken, and that is thrown on. */
+  /** Returns the client; with an error it is broken, and the error is rethrown. */
   giveBack(client: PoolClient, error: unknown): never;
   giveBack(client: PoolClient, error?: undefined, broken?: boolean): void;
 }
 
-/** One client of the pool, lent as long as somebody uses it. */
+/** Shares one client of the pool for as long as any caller uses it. */
 function sharedConnection(pool: Pool): SharedConnection {
   const users = new Map<PoolClient, number>();
   const broken = new Set<PoolClient>();
@@ -102,14 +107,14 @@ function sharedConnection(pool: Pool): SharedConnection {
         if (current === asked) current = null;
         throw error;
       });
-      // Whoever used it last may have given it back while we waited for it.
+      // Its last user may have returned it while we waited.
       if (current !== asked) return this.lend();
       users.set(client, (users.get(client) ?? 0) + 1);
       return client;
     },
     query<Row extends object>(client: PoolClient, text: string, values: unknown[]) {
       const mine = last.then(() => client.query<Row>(text, values));
-      last = mine.catch(() => undefined); // told to whoever asked
+      last = mine.catch(() => undefined); // the caller gets the error
       return mine;
     },
     giveBack: giveBack as SharedConnection["giveBack"],

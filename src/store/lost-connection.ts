@@ -1,29 +1,25 @@
 import { messageOf, WavesmithError } from "../domain/errors.ts";
 
-/**
- * A statement or transaction was cut off together with its connection: what it wrote may be
- * committed, or not.
- */
+/** The connection was lost during a statement or transaction, which may or may not be committed. */
 export class ConnectionLost extends WavesmithError {
-  /** A transaction that ended so before its commit was sent changed nothing. */
+  /** Whether nothing changed, because the transaction was lost before its commit was sent. */
   isUndone = false;
 
   constructor(address: string, cause: unknown) {
     super("database", `lost the connection to Postgres at ${address}: ${messageOf(cause)}`, {
       retryable: true,
-      remedy: "do it again once Postgres answers",
+      remedy: "try again once Postgres answers",
       cause,
     });
   }
 }
 
-// Codes of node and of Postgres (appendix A of its manual) for a connection that is gone or cannot
-// be made now.
+// Node's and Postgres's codes (appendix A of the Postgres manual) for a lost or failed connection.
 const codes = /^(?:ECONNREFUSED|ECONNRESET|ECONNABORTED|ENOENT|EPIPE|ETIMEDOUT|08\w{3}|57P0[1-5])$/;
-// node-postgres gives these no code.
+// node-postgres gives these errors no code.
 const messages = /Connection terminated|timeout exceeded when trying to connect|not queryable/;
 
-/** Whether a failure of the database's client says no more than that the connection is gone. */
+/** Whether an error of the database client only means that the connection is gone. */
 export function isConnectionLost(error: unknown): boolean {
   if (error instanceof ConnectionLost) return true;
   if (error instanceof WavesmithError || !(error instanceof Error)) return false;

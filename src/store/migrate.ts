@@ -7,9 +7,9 @@ import { messageOf, WavesmithError } from "../domain/errors.ts";
 const lockKey = 7_410_100;
 
 /**
- * Brings the schema up to date with the migrations of the folder, all in one transaction. Safe to
- * call from several processes at once, and again after an interruption. Throws `database` when the
- * database knows migrations that the folder does not: a newer version made them.
+ * Migrates the schema with the folder's migrations, all in one transaction. Safe to call from
+ * several processes at once, and again after an interruption. Throws `database` if the database has
+ * migrations that the folder lacks, because a newer version made them.
  */
 export async function migrate(pool: Pool, migrationsFolder: string): Promise<void> {
   const client = await pool.connect();
@@ -23,7 +23,7 @@ export async function migrate(pool: Pool, migrationsFolder: string): Promise<voi
       cause: error,
     });
   } finally {
-    client.release(true); // The session ends, and with it the lock, whatever went wrong.
+    client.release(true); // ends the session, and with it the lock
   }
 }
 
@@ -41,7 +41,7 @@ async function refuseUnknown(client: ClientBase, migrationsFolder: string): Prom
   );
 }
 
-/** Drizzle wraps what Postgres said in an error that only quotes the query. */
+/** Returns Postgres's own error, which drizzle wraps in one that only quotes the query. */
 function deepest(error: unknown): unknown {
   return error instanceof Error && error.cause !== undefined ? deepest(error.cause) : error;
 }

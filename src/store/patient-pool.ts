@@ -3,31 +3,32 @@ import type { Pool, PoolClient, QueryResult } from "pg";
 import { messageOf, WavesmithError } from "../domain/errors.ts";
 import { ConnectionLost, isConnectionLost } from "./lost-connection.ts";
 
-// L1. A connection that cannot be made is tried again until the server is back or the patience is
+// PP1. A connection that cannot be made is tried again until the server is back or the patience is
 // used up: nothing was sent on it.
-// L2. A statement that was cut off is repeated here only when it reads. Any other may be committed:
-// it fails with ConnectionLost, retryable, and its caller, whose verb may run twice, runs it again.
-// L3. Once the patience is used up, everybody fails at once, until the server answers again.
+// PP2. A statement that was cut off is repeated here only when it reads. Any other may be
+// committed: it fails with ConnectionLost, retryable, and its caller, whose verb may run twice,
+// runs it again.
+// PP3. Once the patience is used up, everybody fails at once, until the server answers again.
 
-/** How long a server that went away is waited for. */
+/** How long to wait for a lost server. */
 export const patienceMs = 60_000;
 const firstPauseMs = 50;
 const longestPauseMs = 1_000;
 
 export interface Patience {
-  /** Where the server is, without its password. */
+  /** The server's address, without its password. */
   readonly address: string;
   readonly patienceMs: number;
-  /** Brings the server back where that is ours to do. */
+  /** Restarts the server, if it is ours. */
   readonly revive: () => Promise<void>;
-  /** Told once when the server is lost, and once when it is back. */
+  /** Called once when the server is lost, and once when it is back. */
   readonly warn: (message: string) => void;
   readonly remedy: string;
 }
 
 type Query = (...statement: unknown[]) => Promise<QueryResult>;
 
-/** Makes a pool outlive the loss of its server, by L1 to L3. Changes the pool and returns it. */
+/** Makes a pool outlive the loss of its server, by PP1 to PP3. Changes the pool and returns it. */
 export function makePatient(pool: Pool, options: Patience): Pool {
   const away = createAway(pool, options);
   const connectOnce = pool.connect.bind(pool) as () => Promise<PoolClient>;
@@ -63,7 +64,7 @@ export function makePatient(pool: Pool, options: Patience): Pool {
   return Object.assign(pool, { connect, query });
 }
 
-/** Since when the server has been away. */
+/** Tracks how long the server has been unreachable. */
 function createAway(pool: Pool, { address, patienceMs: limitMs, warn, remedy }: Patience) {
   let sinceMs: number | null = null;
   let reason: unknown = null;
@@ -71,7 +72,7 @@ function createAway(pool: Pool, { address, patienceMs: limitMs, warn, remedy }: 
     because(error: unknown): void {
       reason = error;
     },
-    /** Fails once the patience is used up. */
+    /** Records a failure; throws once the time limit is over. */
     begun(error: unknown): void {
       if (pool.ending) throw error;
       if (sinceMs === null) {
@@ -94,7 +95,7 @@ function createAway(pool: Pool, { address, patienceMs: limitMs, warn, remedy }: 
 
 const translated = new WeakSet<PoolClient>();
 
-/** The client, whose statements say which server was lost. */
+/** Wraps a client so that its errors name the lost server. */
 function translating(client: PoolClient, address: string): PoolClient {
   if (translated.has(client)) return client;
   translated.add(client);

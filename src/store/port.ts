@@ -1,4 +1,4 @@
-import type { DomainEvent } from "../domain/events.ts";
+import type { BuildEventName, DomainEvent, EventData, SandboxEventName } from "../domain/events.ts";
 import type { BuildId, ProjectId, Unbranded } from "../domain/ids.ts";
 import type { Spending, SpendingSum } from "../domain/models.ts";
 import type * as schema from "./schema.ts";
@@ -21,6 +21,7 @@ export type QuestionRow = typeof schema.questions.$inferSelect;
 export type LogChunkRow = typeof schema.logChunks.$inferSelect;
 export type PreviewRow = typeof schema.previews.$inferSelect;
 type RestorePointRow = typeof schema.restorePoints.$inferSelect;
+export type RollbackRow = typeof schema.rollbacks.$inferSelect;
 export type BuildSpendingRow = typeof schema.buildSpending.$inferSelect;
 export type ModelCallRow = typeof schema.modelCalls.$inferSelect;
 export type OutboxRow = typeof schema.outbox.$inferSelect;
@@ -28,43 +29,60 @@ export type OutboxRow = typeof schema.outbox.$inferSelect;
 /** A row as it is written: its ids may be plain strings. */
 export type Input<Row> = { [Column in keyof Row]: Unbranded<Row[Column]> };
 
-/** A call of a model that is about to be made. */
+/** A model call that is about to be made. */
 export type ModelCallInsert = Input<
   Pick<
     ModelCallRow,
-    "id" | "buildId" | "ownerKind" | "ownerId" | "provider" | "model" | "status" | "reservedTokens" | "reservedMicroUsd"
+    | "id"
+    | "buildId"
+    | "ownerKind"
+    | "ownerId"
+    | "provider"
+    | "model"
+    | "status"
+    | "offersTools"
+    | "reservedTokens"
+    | "reservedMicroUsd"
   >
 > & { readonly startedAt: Date };
 
-/** What a build may take, spent and reserved together; null: as much as it likes. */
+/** The limits on a build's spent and reserved amounts together; null means no limit. */
 export interface SpendingLimits {
   readonly tokens: number | null;
-  /** Whole millionths of a USD. */
+  /** In millionths of a USD. */
   readonly microUsd: number | null;
 }
 
-/** Equality on each named column; an array means "one of"; null means "is null". */
+/** Compares each named column for equality; an array means "one of", null means "is null". */
 export type Where<Row> = {
   readonly [Column in keyof Row]?: Unbranded<Row[Column]> | readonly NonNullable<Unbranded<Row[Column]>>[];
 };
 
+export interface RowOrder<Row> {
+  readonly by: keyof Row & string;
+  readonly descending?: boolean;
+  readonly limit?: number;
+  /** Only rows beyond this value of the column, in this order. */
+  readonly after?: string | number;
+}
+
 export interface Rows<Row, Insert> {
-  /** Null when there is none; the first by the given order when there are several. */
+  /** Returns the first matching row in the given order, or null. */
   find(where: Where<Row>, order?: { by: keyof Row & string; descending?: boolean }): Promise<Row | null>;
-  /** Fails with `not-found`. */
+  /** Returns the matching row. Fails with `not-found`. */
   get(where: Where<Row>): Promise<Row>;
-  list(where: Where<Row>, order?: { by: keyof Row & string; descending?: boolean; limit?: number }): Promise<Row[]>;
-  /** `list`, of these columns alone. */
+  list(where: Where<Row>, order?: RowOrder<Row>): Promise<Row[]>;
+  /** Like `list`, but reads only these columns. */
   pick<Key extends keyof Row & string>(
     where: Where<Row>,
     columns: readonly Key[],
-    order?: { by: keyof Row & string; descending?: boolean; limit?: number },
+    order?: RowOrder<Row>,
   ): Promise<Pick<Row, Key>[]>;
   insert(row: Input<Insert>): Promise<Row>;
   insertMany(rows: readonly Input<Insert>[]): Promise<void>;
-  /** Null when a row with such a key is there already. */
+  /** Inserts a row; returns null if a row with that key exists. */
   insertIfAbsent(row: Input<Insert>): Promise<Row | null>;
-  /** Compare and set: changes the rows that match and returns them as they are now. */
+  /** Changes the matching rows (compare and set) and returns their new state. */
   update(where: Where<Row>, patch: Partial<Input<Row>>): Promise<Row[]>;
   remove(where: Where<Row>): Promise<number>;
 }
@@ -88,12 +106,13 @@ export interface Tables {
   readonly logChunks: Rows<LogChunkRow, typeof schema.logChunks.$inferInsert>;
   readonly previews: Rows<PreviewRow, typeof schema.previews.$inferInsert>;
   readonly restorePoints: Rows<RestorePointRow, typeof schema.restorePoints.$inferInsert>;
+  readonly rollbacks: Rows<RollbackRow, typeof schema.rollbacks.$inferInsert>;
   readonly buildSpending: Rows<BuildSpendingRow, typeof schema.buildSpending.$inferInsert>;
   readonly modelCalls: Rows<ModelCallRow, typeof schema.modelCalls.$inferInsert>;
   readonly outbox: Rows<OutboxRow, typeof schema.outbox.$inferInsert>;
 }
 
-/** An attempt and what it belongs to; `task` is null for one on a wave's head. */
+/** An attempt with its build, wave and task; `task` is null for one on a wave's head. */
 export interface AttemptInContext {
   readonly attempt: AttemptRow;
   readonly build: BuildRow;
@@ -101,35 +120,36 @@ export interface AttemptInContext {
   readonly task: TaskRow | null;
 }
 
-/** Reading several tables, or rows, at once. */
+/** Queries over several tables or rows. */
 interface Joined {
-  /**
-   * What each attempt and gate run of a build has spent on models, by its id; those that called
-   * none are left out.
-   */
+  /** Returns model spending by attempt or gate run of a build; ids without calls are absent. */
   modelSpending(buildId: string): Promise<ReadonlyMap<string, Spending>>;
-  /** What all builds of a tenant have spent on models. */
+  /** Returns the model spending of all builds of a tenant. */
   tenantSpending(tenantId: string): Promise<SpendingSum>;
   /** Fails with `not-found`. */
   attemptInContext(attemptId: string): Promise<AttemptInContext>;
 }
 
 export interface StoreTransaction extends Tables, Joined {
-  /**
-   * The build's row, locked until the transaction ends: every verb that changes a build takes it
-   * first.
-   */
+  /** Locks the build's row until the transaction ends; every verb that changes a build does so. */
   lockBuild(id: BuildId | string): Promise<BuildRow>;
-  /** Locks a project's row: who may run is decided under it. */
+  /** Locks a project's row, under which we decide which build may run. */
   lockProject(id: ProjectId | string): Promise<ProjectRow>;
-  /** Locks a tenant's row: how many sandboxes it may run is decided under it. */
+  /** Locks a tenant's row, under which we decide how many sandboxes it may run. */
   lockTenant(id: string): Promise<TenantRow>;
-  /** One transaction at a time decides what of the machine is promised to one more sandbox. */
+  /** Locks the machine, so that one transaction at a time decides about one more sandbox. */
   lockMachine(): Promise<void>;
-  /** What a build has spent on models, locked until the transaction ends (W10). */
+  /** Locks a build's spending row until the transaction ends (W10). */
   lockSpending(buildId: BuildId | string): Promise<BuildSpendingRow>;
-  /** Writes an event to the outbox; an id that is there already is left alone (W13). */
-  emit(event: DomainEvent & { readonly projectId: string; readonly buildId: string | null }): Promise<void>;
+  /** Writes an event to the outbox; does nothing if its id is already there (W13). */
+  emit(event: DomainEvent<BuildEventName | SandboxEventName> | StoredRequest): Promise<void>;
+}
+
+/** The request of a build that is stored with it. */
+interface StoredRequest {
+  readonly name: "project/build.requested";
+  readonly id: string;
+  readonly data: EventData<"project/build.requested"> & { readonly projectId: string; readonly buildId: string };
 }
 
 export interface JobLease {
@@ -144,26 +164,23 @@ export interface Store extends Tables, Joined {
    */
   transaction<T>(name: string, work: (transaction: StoreTransaction) => Promise<T>): Promise<T>;
   /**
-   * Does `work` while nobody else, in any process, does something under this name; waits for its
-   * turn, or returns null at once without `wait`. Ends with its holder, a killed one included. Not
-   * a transaction: what `work` commits stays.
+   * Runs `work` while no other caller in any process holds this name. Waits for its turn, or
+   * returns null at once without `wait`. The lock ends with its holder, even a killed one. It is
+   * not a transaction: commits of `work` stay.
    */
   alone<T>(name: string, work: () => Promise<T>, options: { wait: boolean }): Promise<T | null>;
   /**
-   * Writes down a call and adds what it reserves to its build's, in one statement, if the limits
-   * then still hold (W10). False, and nothing is changed: they would not, or the build has called
-   * no model before.
+   * Stores a call and adds its reservation to its build's, in one statement (W10). Returns false
+   * and changes nothing if that would exceed the limits, or if it is the build's first call.
    */
   reserveModelCall(call: ModelCallInsert, limits: SpendingLimits): Promise<boolean>;
-  /** This installation's id, made at first use: it labels everything we make (W9). */
+  /** Returns this installation's id, created at first use, which labels everything we make (W9). */
   installationId(): Promise<string>;
-  /**
-   * What signs the tokens of agents, the same in every process; `fresh` becomes it at first use.
-   */
+  /** Returns the secret that signs agents' tokens in every process; at first use stores `fresh`. */
   modelSecret(fresh: string): Promise<string>;
   /**
-   * Takes the leases of running jobs of these projects that nobody watches: never leased, run out,
-   * or held by a process that is dead (`alive` false). Each taking raises the job's fence.
+   * Leases the running jobs of these projects that nobody watches: never leased, expired, or held
+   * by a dead process (`alive` false). Each lease raises the job's fence.
    */
   leaseJobs(request: {
     projectIds: readonly string[] | "all";
@@ -171,21 +188,17 @@ export interface Store extends Tables, Joined {
     leaseMs: number;
     limit: number;
   }): Promise<JobLease[]>;
-  /** The projects with a build that is queued, running or being cancelled. */
+  /** Lists the projects with a build that is queued, running or being cancelled. */
   unfinishedProjects(): Promise<string[]>;
   /**
-   * Requests of the last week, sent before `sentBefore`, that neither have a build nor were settled
-   * without one.
+   * Lists last week's requests, sent before `sentBefore`, that have no build and are not settled.
    */
   lostRequests(projectIds: readonly string[] | "all", sentBefore: Date): Promise<OutboxRow[]>;
-  /** Renews the leases this owner holds; returns the keys still held. */
+  /** Renews this owner's leases; returns the keys that it still holds. */
   renewLeases(owner: string, leaseMs: number): Promise<string[]>;
-  /** Gives the leases of this owner back. */
+  /** Releases this owner's leases. */
   releaseLeases(owner: string): Promise<void>;
-  /**
-   * Calls `deliver` with unsent events in order and marks them sent; holds a lock so that one
-   * process at a time does it.
-   */
+  /** Calls `deliver` with unsent events in order and marks them sent, in one process at a time. */
   drainOutbox(projectIds: readonly string[] | "all", deliver: (events: OutboxRow[]) => Promise<void>): Promise<number>;
   /** Marks this process alive for as long as it holds its connection; returns its owner id. */
   registerProcess(ownerId: string): Promise<{ release(): Promise<void> }>;

@@ -6,21 +6,21 @@ import {
   check,
   index,
   integer,
-  jsonb,
   pgTable,
   primaryKey,
-  text,
   timestamp,
   unique,
   uniqueIndex,
 } from "drizzle-orm/pg-core";
 import type { Brief } from "../domain/brief.ts";
+import type { BuildMetadata, EventData, EventName } from "../domain/events.ts";
 import type { Evidence } from "../domain/finding.ts";
 import type { AttemptId, BuildId, GateRunId, ProjectId, SandboxId, TaskId, TenantId, WaveId } from "../domain/ids.ts";
-import { type ModelCallStatus, modelCallStatuses } from "../domain/models.ts";
+import { type CallEnding, callEndings, type ModelCallStatus, modelCallStatuses } from "../domain/models.ts";
 import type { NetworkMode, NetworkPolicy } from "../domain/network.ts";
 import type { Plan, PlanTask } from "../domain/plan.ts";
-import type { SandboxLimits, SandboxState, SnapshotState } from "../domain/sandbox.ts";
+import type { BeforeRollback } from "../domain/rollback.ts";
+import type { SandboxLimits, SandboxState, SandboxWall, SnapshotState } from "../domain/sandbox.ts";
 import { sandboxStates, snapshotStates } from "../domain/sandbox.ts";
 import type {
   AttemptOutcome,
@@ -42,9 +42,10 @@ import {
   verdictSchema,
   waveStatusSchema,
 } from "../domain/status.ts";
+import { jsonb, text } from "./columns.ts";
 
-// Illegal states are impossible here where SQL can say so: one running build a project, one live
-// wave a build, one live attempt a task (W3, W4), no `passed` without a SHA and evidence (W3, W6).
+// Constraints forbid illegal states as far as SQL allows: a project has one running build, a build
+// one live wave, a task one live attempt (W3, W4), and `passed` needs a SHA and evidence (W3, W6).
 
 const moment = (name: string) => timestamp(name, { withTimezone: true, mode: "date" });
 const created = () => moment("created_at").notNull().defaultNow();
@@ -53,12 +54,9 @@ const oneOf = (column: string, values: readonly string[]) =>
 
 export const installations = pgTable("installations", {
   id: text("id").primaryKey(),
-  /** Signs what agents show to the model proxy; made at first use. */
+  /** Signs agents' tokens for the model proxy; created at first use. */
   modelSecret: text("model_secret"),
-  /**
-   * The data directory that holds the work of this database's projects: the id in its mark, and
-   * where it was last.
-   */
+  /** The data directory with this database's work: the id in its mark, and its last path. */
   dataDirId: text("data_dir_id"),
   dataDirPath: text("data_dir_path"),
   createdAt: created(),
@@ -79,7 +77,7 @@ export const projects = pgTable(
       .notNull()
       .references(() => tenants.id),
     name: text("name").notNull(),
-    /** The port of this machine at which `serve` shows its preview; the same after a restart. */
+    /** The local port at which `serve` shows its preview; it survives a restart. */
     previewPort: integer("preview_port"),
     createdAt: created(),
   },
@@ -95,20 +93,22 @@ export const sandboxes = pgTable(
       .notNull()
       .references(() => projects.id),
     driver: text("driver").notNull(),
-    /** `lost`: it ran, and is not there any more; its next use makes it again. */
+    /** `lost`: it disappeared while running; its next use creates it again. */
     state: text("state").$type<SandboxState>().notNull(),
     bootId: text("boot_id"),
     network: jsonb("network").$type<NetworkPolicy>(),
     limits: jsonb("limits").$type<SandboxLimits>(),
+    /** How the jobs of its last boot were isolated from each other. */
+    wall: jsonb("wall").$type<SandboxWall>(),
     createdAt: created(),
     startedAt: moment("started_at"),
-    /** When a job, a command or a preview was last seen at work in it. */
+    /** When a job, a command or a preview last used it. */
     usedAt: moment("used_at").notNull().defaultNow(),
     checkedAt: moment("checked_at"),
     stoppedAt: moment("stopped_at"),
     /**
-     * Why it is not running: `idle`, `expired`, `asked`, out of memory, …; of one that runs, why no
-     * job is started in it.
+     * Why it is not running (`idle`, `expired`, `asked`, out of memory, …) or, for a running one,
+     * why no jobs start in it.
      */
     reason: text("reason"),
     removedAt: moment("removed_at"),
@@ -119,7 +119,7 @@ export const sandboxes = pgTable(
   ],
 );
 
-/** Packed volumes; the bytes lie in the snapshot store. */
+/** Packed volumes; the bytes are in the snapshot store. */
 export const snapshots = pgTable(
   "snapshots",
   {
@@ -128,12 +128,12 @@ export const snapshots = pgTable(
       .$type<ProjectId>()
       .notNull()
       .references(() => projects.id),
-    /** Of which sandbox; its row stays when it is removed. */
+    /** The packed sandbox, whose row stays when it is removed. */
     sandboxId: text("sandbox_id")
       .$type<SandboxId>()
       .notNull()
       .references(() => sandboxes.id),
-    /** `writing`: intended or under way; what a dead process left so is `failed`. */
+    /** `writing`: intended or in progress; if its process died, it becomes `failed`. */
     state: text("state").$type<SnapshotState>().notNull(),
     reason: text("reason").$type<"asked" | "idle">().notNull(),
     format: text("format").$type<"tar.zst" | "tar.gz">().notNull(),
@@ -142,7 +142,7 @@ export const snapshots = pgTable(
     error: text("error"),
     createdAt: created(),
     endedAt: moment("ended_at"),
-    /** After this the retention cron removes it. */
+    /** After this time the retention cron removes it. */
     expiresAt: moment("expires_at").notNull(),
   },
   (table) => [
@@ -164,24 +164,24 @@ export const builds = pgTable(
       .$type<ProjectId>()
       .notNull()
       .references(() => projects.id),
-    /** The event that requested it; its id gives the build's. */
+    /** The event that requested it, from whose id the build's id is derived. */
     eventId: text("event_id").notNull().unique(),
     requestedBy: text("requested_by"),
-    /** Somebody sits at a terminal, to be asked what its agents want to do and may not. */
+    /** The request's own data, carried on every event of the build. */
+    metadata: jsonb("metadata").$type<BuildMetadata>(),
+    /** Whether a person at a terminal can answer agents' questions. */
     interactive: boolean("interactive").notNull().default(false),
-    /** Order of the requests of one project. */
+    /** The order of a project's requests. */
     position: bigserial("position", { mode: "number" }).notNull(),
     status: text("status").$type<BuildStatus>().notNull(),
     plan: jsonb("plan").$type<Plan>().notNull(),
-    /** Raised by whatever changes the plan. */
+    /** Raised by every change of the plan. */
     planVersion: integer("plan_version").notNull().default(0),
-    /**
-     * What was asked for in words, from which a planner made the plan; null: the plan was given.
-     */
+    /** The request in words from which a planner drafted the plan; null if the plan was given. */
     brief: jsonb("brief").$type<Brief>(),
     sandboxDriver: text("sandbox_driver").notNull(),
     network: text("network").$type<NetworkMode>().notNull(),
-    /** Restore point 0: where the build began. */
+    /** Restore point 0: where the build started. */
     baseSha: text("base_sha"),
     headSha: text("head_sha"),
     /** Raised by retry, redo, rollback and a reconcile that finds no movement (W13). */
@@ -218,7 +218,7 @@ export const waves = pgTable(
     headSha: text("head_sha"),
     fixRounds: integer("fix_rounds").notNull().default(0),
     epoch: integer("epoch").notNull().default(0),
-    /** The heads a person approved or rejected last; another head asks again. */
+    /** The heads that a person last approved or rejected; a new head needs a new decision. */
     approvedSha: text("approved_sha"),
     rejectedSha: text("rejected_sha"),
     reason: text("reason"),
@@ -258,7 +258,7 @@ export const tasks = pgTable(
     agent: text("agent").notNull(),
     definition: jsonb("definition").$type<PlanTask>().notNull(),
     status: text("status").$type<TaskStatus>().notNull(),
-    /** The wave it is in or was last in. */
+    /** Its current or last wave. */
     waveId: text("wave_id")
       .$type<WaveId>()
       .references(() => waves.id),
@@ -267,7 +267,7 @@ export const tasks = pgTable(
     retriesUsed: integer("retries_used").notNull().default(0),
     losses: integer("losses").notNull().default(0),
     conflicts: jsonb("conflicts").$type<TaskConflict[]>().notNull().default([]),
-    /** What its last good attempt committed; joined into the wave's head once `completed`. */
+    /** The commit of its last successful attempt; part of the wave's head once `completed`. */
     commitSha: text("commit_sha"),
     summary: text("summary"),
     changedFiles: jsonb("changed_files").$type<string[]>().notNull().default([]),
@@ -299,7 +299,7 @@ export const dependencies = pgTable(
   ],
 );
 
-/** Which tasks a wave held; a task sent back by a conflict is in several. */
+/** The tasks of each wave; a task that a conflict sent back is in several. */
 export const waveTasks = pgTable(
   "wave_tasks",
   {
@@ -323,7 +323,7 @@ export interface AttemptVerdict {
   readonly reason: string | null;
   readonly summary: string | null;
   readonly changed: string[];
-  /** A planner's alone: the plan it made, or what it handed in instead of one. */
+  /** Only for a planner: its plan, or the text it submitted instead of one. */
   readonly plan?: Plan;
   readonly handedIn?: string;
 }
@@ -345,7 +345,7 @@ export const attempts = pgTable(
       .references(() => tasks.id),
     kind: text("kind").$type<AttemptKind>().notNull(),
     role: text("role").notNull(),
-    /** Of its task, or of its wave (fix, generate); from 1. */
+    /** Its number within its task, or within its wave (fix, generate); counts from 1. */
     number: integer("number").notNull(),
     fence: integer("fence").notNull().default(0),
     status: text("status").$type<AttemptStatus>().notNull(),
@@ -355,12 +355,12 @@ export const attempts = pgTable(
     treePath: text("tree_path").notNull(),
     ref: text("ref").notNull(),
     jobKey: text("job_key").notNull().unique(),
-    /** For a fix: the gate run whose findings it mends, or the rejection whose reason it heeds. */
+    /** For a fix: the gate run whose findings it fixes, or the rejection it responds to. */
     gateRunId: text("gate_run_id").$type<GateRunId>(),
     approvalId: text("approval_id"),
-    /** Its wave's epoch when it was asked for. */
+    /** Its wave's epoch when it was requested. */
     epoch: integer("epoch").notNull().default(0),
-    /** For generate: the globs to make again. */
+    /** For a generate attempt: the globs to regenerate. */
     paths: jsonb("paths").$type<string[]>().notNull().default([]),
     reason: text("reason"),
     outputTail: text("output_tail"),
@@ -395,16 +395,16 @@ export const gateRuns = pgTable(
       .notNull()
       .references(() => waves.id),
     gate: text("gate").$type<GateName>().notNull(),
-    /** Of this gate in this wave, from 1. */
+    /** Counts this gate's runs in this wave, from 1. */
     round: integer("round").notNull(),
     sha: text("sha").notNull(),
-    /** The wave's epoch when it was asked for: a retry asks again for the same commit. */
+    /** The wave's epoch when it was requested, because a retry requests the same commit again. */
     epoch: integer("epoch").notNull(),
     fence: integer("fence").notNull().default(0),
     status: text("status").$type<"requested" | "running" | "finished">().notNull(),
     verdict: text("verdict").$type<Verdict>(),
     reason: text("reason"),
-    /** Whether a fixer may mend what it found. */
+    /** Whether a fixer may fix its findings. */
     fixable: boolean("fixable").notNull().default(false),
     evidence: jsonb("evidence").$type<Evidence>(),
     fingerprint: text("fingerprint"),
@@ -446,11 +446,11 @@ export const findings = pgTable(
 
 export interface QuestionOption {
   readonly name: string;
-  /** As the Agent Client Protocol has it: `allow_once`, `reject_once`, … */
+  /** The kind in the Agent Client Protocol: `allow_once`, `reject_once`, … */
   readonly kind: string;
 }
 
-/** What an agent wants to do and may not, asked of a person. */
+/** Agents' questions to a person, about actions that the policy does not allow. */
 export const questions = pgTable(
   "questions",
   {
@@ -464,24 +464,24 @@ export const questions = pgTable(
       .references(() => jobs.key),
     /** Its name within the job. */
     name: text("name").notNull(),
-    /** Null: the question is of a gate's agent. */
+    /** Null for a question of a gate's agent. */
     attemptId: text("attempt_id")
       .$type<AttemptId>()
       .references(() => attempts.id),
     role: text("role").notNull(),
     text: text("text").notNull(),
-    /** Why it may not. */
+    /** Why the policy does not allow it. */
     reason: text("reason").notNull(),
     options: jsonb("options").$type<QuestionOption[]>().notNull(),
     askedAt: moment("asked_at").notNull(),
-    /** Until then it is waited for an answer. */
+    /** The end of the wait for an answer. */
     deadlineAt: moment("deadline_at").notNull(),
     answer: text("answer").$type<"allow" | "deny">(),
     answeredBy: text("answered_by"),
     answeredAt: moment("answered_at"),
-    /** When the answer was put where the agent's host looks for it. */
+    /** When the answer was written to the file that the agent's host polls. */
     deliveredAt: moment("delivered_at"),
-    /** When it was waited for no longer: answered, past its deadline, or its job ended. */
+    /** When the wait ended: it was answered, its deadline passed, or its job ended. */
     closedAt: moment("closed_at"),
   },
   (table) => [
@@ -492,7 +492,7 @@ export const questions = pgTable(
   ],
 );
 
-/** What a person decided about a wave's head. */
+/** People's decisions about waves' heads. */
 export const approvals = pgTable(
   "approvals",
   {
@@ -518,7 +518,7 @@ export const approvals = pgTable(
   ],
 );
 
-/** What runs, or is to run, in a sandbox; written before it is started (W9). */
+/** The jobs in sandboxes; a row is written before its job starts (W9). */
 export const jobs = pgTable(
   "jobs",
   {
@@ -536,13 +536,17 @@ export const jobs = pgTable(
     ownerFence: integer("owner_fence").notNull(),
     status: text("status").$type<"intended" | "running" | "ended">().notNull(),
     cancelReason: text("cancel_reason"),
-    /** The process that watches it, until `leaseUntil`; each taking raises `fence`. */
+    /** The process that watches it, until `leaseUntil`; each new lease raises `fence`. */
     leaseOwner: text("lease_owner"),
     leaseUntil: moment("lease_until"),
     fence: integer("fence").notNull().default(0),
-    /** How much of its output is in log_chunks, in bytes. */
+    /** How many bytes of its output are in log_chunks. */
     outputOffset: bigint("output_offset", { mode: "number" }).notNull().default(0),
-    /** The guest's last word on it. */
+    /** The latest action of its agent, in one line; null: none is known. */
+    lastAction: text("last_action"),
+    /** A job that its guest says has run for longer is not believed; null: it may run for ever. */
+    longestMs: bigint("longest_ms", { mode: "number" }),
+    /** The last state that the guest reported. */
     state: jsonb("state").$type<unknown>(),
     createdAt: created(),
     endedAt: moment("ended_at"),
@@ -561,7 +565,7 @@ export const logChunks = pgTable(
     jobKey: text("job_key")
       .notNull()
       .references(() => jobs.key),
-    /** Where the chunk begins in the job's output, in bytes. */
+    /** The chunk's offset in the job's output, in bytes. */
     startsAt: bigint("starts_at", { mode: "number" }).notNull(),
     text: text("text").notNull(),
     at: moment("at").notNull().defaultNow(),
@@ -570,7 +574,7 @@ export const logChunks = pgTable(
 );
 
 /**
- * `asleep`: nobody asked for it for a while; it has no sandbox, and the next request starts it
+ * `asleep`: nothing used it for a while; it has no sandbox, and the next request starts it
  * again.
  */
 export type PreviewStatus = "starting" | "ready" | "asleep" | "dead" | "stopped";
@@ -583,11 +587,11 @@ export const previews = pgTable("previews", {
   waveNumber: integer("wave_number").notNull(),
   sha: text("sha").notNull(),
   status: text("status").$type<PreviewStatus>().notNull(),
-  /** Inside its sandbox; 0 until its job is about to start. */
+  /** The port inside its sandbox; 0 until its job is about to start. */
   port: integer("port").notNull(),
-  /** The sandbox that was made for it. Another wave's, or one that was asleep, gets another one. */
+  /** Its own sandbox. A preview of another wave, or one that was asleep, gets a new one. */
   sandboxId: text("sandbox_id").$type<SandboxId>(),
-  /** When somebody last asked for it. */
+  /** The time of its last request. */
   requestedAt: moment("requested_at"),
   starts: integer("starts").notNull().default(1),
   jobKey: text("job_key").notNull(),
@@ -601,7 +605,7 @@ export const restorePoints = pgTable(
       .$type<BuildId>()
       .notNull()
       .references(() => builds.id),
-    /** 0: where the build began. */
+    /** 0 is where the build started. */
     waveNumber: integer("wave_number").notNull(),
     sha: text("sha").notNull(),
     createdAt: created(),
@@ -609,9 +613,27 @@ export const restorePoints = pgTable(
   (table) => [primaryKey({ columns: [table.buildId, table.waveNumber] })],
 );
 
+/** A rollback of a build, with what undoing it restores. */
+export const rollbacks = pgTable(
+  "rollbacks",
+  {
+    buildId: text("build_id")
+      .$type<BuildId>()
+      .notNull()
+      .references(() => builds.id),
+    /** The build's epoch since this rollback; another epoch means that the build went on. */
+    epoch: integer("epoch").notNull(),
+    /** What main had; null if nothing of the build was on it. */
+    fromSha: text("from_sha"),
+    toSha: text("to_sha").notNull(),
+    before: jsonb("before").$type<BeforeRollback>().notNull(),
+    createdAt: created(),
+  },
+  (table) => [primaryKey({ columns: [table.buildId, table.epoch] })],
+);
+
 /**
- * What a build has spent on models, and what its calls under way may still spend; changed under its
- * row's lock (W10).
+ * A build's spending on models, with the reservations of open calls; changed under a lock (W10).
  */
 export const buildSpending = pgTable("build_spending", {
   buildId: text("build_id")
@@ -622,11 +644,11 @@ export const buildSpending = pgTable("build_spending", {
   spentTokens: bigint("spent_tokens", { mode: "number" }).notNull().default(0),
   reservedMicroUsd: bigint("reserved_micro_usd", { mode: "number" }).notNull().default(0),
   spentMicroUsd: bigint("spent_micro_usd", { mode: "number" }).notNull().default(0),
-  /** Calls of models whose price nobody knows: what they cost is in no sum. */
+  /** Calls to models with an unknown price; no sum includes their cost. */
   unpricedCalls: integer("unpriced_calls").notNull().default(0),
 });
 
-/** Every call of a model: written before it is made, with the most it may cost. */
+/** Every model call; a row is written before the call is made, with its worst-case cost. */
 export const modelCalls = pgTable(
   "model_calls",
   {
@@ -635,23 +657,27 @@ export const modelCalls = pgTable(
       .$type<BuildId>()
       .notNull()
       .references(() => builds.id),
-    /** Who made it: an attempt, or the agent of a gate. */
+    /** Who made the call: an attempt, or the agent of a gate. */
     ownerKind: text("owner_kind").$type<"attempt" | "gate">().notNull(),
     ownerId: text("owner_id").notNull(),
     provider: text("provider").notNull(),
     model: text("model").notNull(),
     status: text("status").$type<ModelCallStatus>().notNull(),
     reservedTokens: bigint("reserved_tokens", { mode: "number" }).notNull(),
-    /** Null: the model's price is unknown. */
+    /** Null if the model's price is unknown. */
     reservedMicroUsd: bigint("reserved_micro_usd", { mode: "number" }),
     inputTokens: bigint("input_tokens", { mode: "number" }),
     cachedTokens: bigint("cached_tokens", { mode: "number" }),
     outputTokens: bigint("output_tokens", { mode: "number" }),
     microUsd: bigint("micro_usd", { mode: "number" }),
-    /** Its provider did not say what it took: the tokens are an estimate of what passed. */
+    /** Whether the tokens are an estimate, because the provider did not report its usage. */
     estimated: boolean("estimated").notNull().default(false),
     httpStatus: integer("http_status"),
     error: text("error"),
+    /** Whether it offers the model tools, as the calls that do an agent's work do. */
+    offersTools: boolean("offers_tools").notNull().default(false),
+    /** How its answer ended; null while it is open, and for calls of earlier versions. */
+    ending: text("ending").$type<CallEnding>(),
     startedAt: moment("started_at").notNull().defaultNow(),
     endedAt: moment("ended_at"),
   },
@@ -660,23 +686,22 @@ export const modelCalls = pgTable(
     index("model_calls_by_build").on(table.buildId, table.startedAt),
     index("model_calls_open").on(table.buildId).where(sql`status = 'open'`),
     check("model_call_status", oneOf("status", modelCallStatuses)),
+    check("model_call_ending", oneOf("ending", callEndings)),
     check("model_call_ended", sql`(status in ('waiting', 'open')) = (ended_at is null)`),
   ],
 );
 
-/**
- * Facts and requests, in the order they were committed: sent to the engine once, read by live views
- * for ever.
- */
+/** Events in the order of their commits, to be sent to the engine and read by live views. */
 export const outbox = pgTable(
   "outbox",
   {
+    // A column `committed_by`, which only `event-feed.ts` reads, has the transaction of each row.
     seq: bigserial("seq", { mode: "number" }).primaryKey(),
     eventId: text("event_id").notNull().unique(),
-    name: text("name").notNull(),
+    name: text("name").$type<EventName>().notNull(),
     projectId: text("project_id").$type<ProjectId>().notNull(),
     buildId: text("build_id").$type<BuildId>(),
-    data: jsonb("data").$type<Record<string, unknown>>().notNull(),
+    data: jsonb("data").$type<EventData<EventName> & Readonly<Record<string, unknown>>>().notNull(),
     createdAt: created(),
     sentAt: moment("sent_at"),
   },

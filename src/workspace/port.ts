@@ -15,18 +15,23 @@ export interface ChangedFile {
 }
 
 /**
- * Whether a tree that is there is kept, or made afresh. `since-boot`: kept if it was opened since
- * the machine started, for nothing on the volume waits for the disk, and a power cut leaves files
- * of a tree empty.
+ * Whether to reuse an existing tree. `since-boot`: reuse it only if it was opened since the machine
+ * booted, because the volume is never flushed and a power cut can leave files of a tree empty.
  */
 export type Reuse = boolean | "since-boot";
+
+/**
+ * Where a tree has the record of what its setup left: `git diff-index --raw -z` of its base. A file
+ * that is still as it says is no part of what is kept.
+ */
+export const setupRecord = ".git/wavesmith-setup";
 
 export interface KeepRequest {
   readonly projectId: ProjectId;
   readonly guest: GuestClient;
   /** The attempt's tree on the volume, such as `trees/bld_x/api.1`. */
   readonly treePath: string;
-  /** The commit the tree was opened at: the parent of what is kept. */
+  /** The commit the tree was opened at, which becomes the new commit's parent. */
   readonly base: Sha;
   /** Subject, body and trailers. */
   readonly message: string;
@@ -36,19 +41,21 @@ export interface KeepRequest {
   /** A full ref, such as `refs/heads/wavesmith/bld_x/task/api/1`. */
   readonly ref: string;
   /**
-   * Changes at paths that one of these globs matches, and no others; others may go on in the tree
-   * meanwhile. Absent: all.
+   * Keeps only changes at paths that one of these globs matches; other callers may go on working in
+   * the tree. Absent: all paths.
    */
   readonly only?: readonly string[];
+  /** Paths whose content counts as work also where setup left the same. */
+  readonly made?: readonly string[];
 }
 
 export interface RestoreRequest {
   readonly projectId: ProjectId;
   readonly guest: GuestClient;
   readonly treePath: string;
-  /** What the paths are to be like again. */
+  /** The commit to restore the paths from. */
   readonly base: Sha;
-  /** The globs of the paths; null: all of the tree. */
+  /** Globs of the paths; null: the whole tree. */
   readonly only: readonly string[] | null;
 }
 
@@ -57,8 +64,8 @@ export interface KeepResult {
   readonly commit: Sha | null;
   readonly changed: ChangedFile[];
   /**
-   * What could not be kept, in words (an embedded repository, a file above the size limit); empty
-   * when all is kept.
+   * Descriptions of the files that could not be kept, such as a nested repository or a file above
+   * the size limit.
    */
   readonly refused: string[];
 }
@@ -74,9 +81,7 @@ export interface JoinRequest {
   readonly base: Sha;
   /** In plan order. */
   readonly branches: readonly JoinBranch[];
-  /**
-   * Paths (globs) whose conflicts are settled by making them again; they take the head's side here.
-   */
+  /** Globs of generated paths. In a conflict they take the head's version and are regenerated. */
   readonly generated: readonly string[];
   readonly date: Date;
   readonly author: { readonly name: string; readonly email: string };
@@ -87,49 +92,75 @@ export interface JoinResult {
   readonly head: Sha;
   readonly joined: string[];
   readonly conflicts: { readonly taskKey: string; readonly paths: string[]; readonly detail: string }[];
-  /** Declared `generated` paths that must be made again on the head. */
+  /** Generated paths that must be regenerated on the head. */
   readonly regenerate: string[];
 }
 
-/** Crash points inside the verbs, besides those around them. */
+/** How a source compares with a project's main. */
+export interface SourceState {
+  readonly main: Sha;
+  /** The source's commit; null if it has none. */
+  readonly commit: Sha | null;
+  /**
+   * `same`: main has all of it. `ahead`: it has all of main, and more. `diverged`: each has
+   * something that the other lacks. `unrelated`: they share no history. `none`: there is no source.
+   */
+  readonly relation: "none" | "same" | "ahead" | "diverged" | "unrelated";
+  /** How many commits of the source main lacks. */
+  readonly commits: number;
+  /** It is a plain folder, without a history of its own. */
+  readonly isFolder: boolean;
+}
+
+/** Names a source that is a plain folder as it was last merged. */
+export const sourceFolderRef = "refs/wavesmith/folder";
+
+/** Crash points inside the operations, in addition to those around them. */
 export const workspaceCrashPoints = ["prepare.made", "keep.bundled", "keep.received", "keep.moved", "join.merged"];
 
 /**
- * Git: the bare repository outside the sandbox is the authority; trees on the volume are opened
- * from it. Every verb is idempotent; refs move by compare-and-swap only; host git touches only the
- * authority.
+ * The project's git. The authority is a bare repository outside the sandbox; trees on the volume
+ * are opened from it. Every operation is idempotent, refs move only by compare-and-swap, and the
+ * host's git touches only the authority.
  */
 export interface Workspace {
   /** The authority's path on disk. */
   repositoryPath(projectId: ProjectId): string;
   /**
-   * Makes the authority if it is missing, and its `main` from the source (an empty root commit of
-   * fixed date when the source is empty). A project that has a `main` keeps it and does not read
-   * the source again. Returns main's SHA.
+   * Creates the authority and its `main` from the source, if they are missing. An empty source
+   * gives an empty root commit with a fixed date. A project that has a `main` keeps it and does not
+   * read the source again. Returns main's SHA.
    */
   prepare(projectId: ProjectId, source: Plan["source"], date: Date): Promise<Sha>;
+  /** Compares a source with main; null if the project has no main yet. Moves no ref. */
+  compareSource(projectId: ProjectId, source: Plan["source"]): Promise<SourceState | null>;
   resolve(projectId: ProjectId, ref: string): Promise<Sha | null>;
   /**
-   * Moves a ref if it is at `expected` (null: absent). Returns false when it is elsewhere; true
-   * also when it is at `to` already.
+   * Moves a ref if it is at `expected` (null: absent). Returns false if it is elsewhere, and true
+   * if it already is at `to`.
    */
   moveRef(projectId: ProjectId, ref: string, to: Sha, expected: Sha | null): Promise<boolean>;
   isAncestor(projectId: ProjectId, ancestor: Sha, descendant: Sha): Promise<boolean>;
   changedFiles(projectId: ProjectId, from: Sha, to: Sha): Promise<ChangedFile[]>;
-  /** Unified diff, at most `maxBytes`. */
-  diff(projectId: ProjectId, from: Sha, to: Sha, options?: { maxBytes?: number; paths?: string[] }): Promise<string>;
+  /** Returns a unified diff of at most `maxBytes`, without the files of the globs `except`. */
+  diff(
+    projectId: ProjectId,
+    from: Sha,
+    to: Sha,
+    options?: { maxBytes?: number; paths?: string[]; except?: readonly string[] },
+  ): Promise<string>;
   listFiles(projectId: ProjectId, sha: Sha): Promise<{ path: string; mode: string; sizeBytes: number }[]>;
-  /** A blob at a commit; null when absent or larger than `maxBytes` (default 1 MiB). */
+  /** Reads a file at a commit; null if it is absent or larger than `maxBytes` (default 1 MiB). */
   readBlob(projectId: ProjectId, sha: Sha, path: string, options?: { maxBytes?: number }): Promise<Buffer | null>;
 
   /**
-   * Brings the volume's `repo` to `sha` (objects streamed as a bundle; rebuilt from nothing when
-   * lost or ruined).
+   * Brings the volume's `repo` to `sha`. Objects are streamed as a bundle; a lost or damaged `repo`
+   * is rebuilt.
    */
   syncVolume(projectId: ProjectId, guest: GuestClient, sha: Sha): Promise<void>;
   /**
-   * Opens a clean tree of `sha` at `treePath` on the volume; a whole one that is there is kept as
-   * `reuse` says.
+   * Opens a clean tree of `sha` at `treePath` on the volume. `reuse` decides whether a complete
+   * existing tree is kept.
    */
   openTree(request: {
     projectId: ProjectId;
@@ -138,21 +169,21 @@ export interface Workspace {
     sha: Sha;
     reuse: Reuse;
   }): Promise<void>;
-  /** Removes a tree; safe when absent. */
+  /** Removes a tree; does nothing if it is absent. */
   closeTree(guest: GuestClient, treePath: string): Promise<void>;
   /**
-   * Commits what the tree holds, brings it to the authority as a bundle (fsck on, hooks off) and
-   * puts `ref` on it.
+   * Commits a tree's content, brings it to the authority as a bundle (fsck on, hooks off) and
+   * points `ref` to it.
    */
   keepTree(request: KeepRequest): Promise<KeepResult>;
   /**
-   * Makes paths of a tree as they are at `base`, without a look at the rest; what git ignores
-   * stays. Returns the paths that differed. None when there is no tree. Keep what they hold first.
+   * Restores paths of a tree to `base`; other paths and ignored files stay. Returns the paths that
+   * differed, none if there is no tree. Keep the tree first, because their content is lost.
    */
   restorePaths(request: RestoreRequest): Promise<string[]>;
   /**
-   * Joins branches in the authority, tried before done; pure in its result: the same request gives
-   * the same head.
+   * Joins branches in the authority; a branch that conflicts is left out and reported. The same
+   * request gives the same head.
    */
   join(request: JoinRequest): Promise<JoinResult>;
 }

@@ -2,41 +2,42 @@ import { existsSync } from "node:fs";
 import { join as joinPath, resolve as resolvePath } from "node:path";
 import { WavesmithError } from "../domain/errors.ts";
 import type { ProjectId } from "../domain/ids.ts";
-import { excludedFolders, excludeRules } from "./excludes.ts";
-import { createGit } from "./git.ts";
-import { changedFiles, diffText, isAncestor, listFiles, listFolders, readBlob, treeOf } from "./history.ts";
-import { join } from "./join.ts";
-import { keepTree } from "./keep.ts";
+import { createGit } from "./authority/git.ts";
+import { changedFiles, diffText, isAncestor, listFiles, listFolders, readBlob, treeOf } from "./authority/history.ts";
+import { join } from "./authority/join.ts";
+import { moveRef, resolveCommit } from "./authority/refs.ts";
+import { prepareAuthority } from "./authority/source.ts";
+import { compareSource } from "./authority/source-state.ts";
 import type { Sha, Workspace } from "./port.ts";
-import { moveRef, resolveCommit } from "./refs.ts";
-import { restorePaths } from "./restore.ts";
-import { createScratch } from "./scratch.ts";
-import { prepareAuthority } from "./source.ts";
-import { type Authority, closeTree, openTree, syncVolume } from "./volume.ts";
+import { excludedFolders, excludeRules } from "./trees/excludes.ts";
+import { keepTree } from "./trees/keep.ts";
+import { restorePaths } from "./trees/restore-paths.ts";
+import { createScratch } from "./trees/scratch.ts";
+import { type Authority, closeTree, openTree, syncVolume } from "./trees/volume.ts";
 
 export interface WorkspaceOptions {
   /** The repositories are in `<dataDir>/repositories/<projectId>.git`. */
   readonly dataDir: string;
   /**
-   * Read for PATH, TMPDIR, proxies, certificates and the ssh agent only. Without it git is looked
-   * for in /bin and /usr/bin.
+   * Only PATH, TMPDIR, proxies, certificates and the ssh agent are read from it. Without it, git is
+   * searched in /bin and /usr/bin.
    */
   readonly env?: Readonly<Record<string, string | undefined>>;
-  /** Called at named points between steps, so that tests can fail there. */
+  /** Called at named points between steps, so that tests can make them fail. */
   readonly crashPoint?: (name: string) => void | Promise<void>;
 }
 
-/** How many bases' facts are remembered: those of the waves that run now. */
-const mostBases = 64;
+/** How many bases' facts are cached: enough for the running waves. */
+const maxCachedBases = 64;
 
-/** The workspace on this machine's git; see the port for what each verb promises. */
+/** Creates the workspace on this machine's git; the port documents each verb. */
 export function createWorkspace(options: WorkspaceOptions): Workspace {
   const dataDir = resolvePath(options.dataDir);
   const folder = joinPath(dataDir, "repositories");
   const git = createGit({ home: joinPath(folder, ".home"), env: options.env ?? {} });
   const scratch = createScratch(joinPath(folder, ".scratch"));
   const crashPoint = async (name: string) => options.crashPoint?.(name);
-  const inTurn = createTurns();
+  const inOrder = createProjectQueue();
 
   const repositoryPath = (projectId: ProjectId): string => {
     if (/^[A-Za-z0-9][A-Za-z0-9_-]*$/.test(projectId)) return joinPath(folder, `${projectId}.git`);
@@ -49,8 +50,10 @@ export function createWorkspace(options: WorkspaceOptions): Workspace {
     repositoryPath,
     prepare: (projectId, source) => {
       const gitDir = repositoryPath(projectId);
-      return inTurn(projectId, () => prepareAuthority({ git, scratch, dataDir, gitDir, crashPoint }, source));
+      return inOrder(projectId, () => prepareAuthority({ git, scratch, dataDir, gitDir, crashPoint }, source));
     },
+    compareSource: (projectId, source) =>
+      inOrder(projectId, () => compareSource({ git, scratch, dataDir, gitDir: repositoryPath(projectId) }, source)),
     resolve: (projectId, ref) => resolveCommit(git, repositoryPath(projectId), ref),
     moveRef: (projectId, ref, to, expected) => moveRef(git, repositoryPath(projectId), { ref, to, expected }),
     isAncestor: (projectId, ancestor, descendant) => isAncestor(git, repositoryPath(projectId), ancestor, descendant),
@@ -58,7 +61,7 @@ export function createWorkspace(options: WorkspaceOptions): Workspace {
     diff: (projectId, from, to, shown = {}) => diffText(git, repositoryPath(projectId), { from, to, ...shown }),
     listFiles: (projectId, sha) => listFiles(git, repositoryPath(projectId), sha),
     readBlob: (projectId, sha, path, limits = {}) => readBlob(git, repositoryPath(projectId), { sha, path, ...limits }),
-    syncVolume: (projectId, guest, sha) => inTurn(projectId, () => syncVolume(authorityOf(projectId), guest, sha)),
+    syncVolume: (projectId, guest, sha) => inOrder(projectId, () => syncVolume(authorityOf(projectId), guest, sha)),
     openTree: async ({ projectId, guest, treePath, sha, reuse }) => {
       const authority = authorityOf(projectId);
       const rules = excludeRules((await baseOf(authority, sha)).excluded);
@@ -77,18 +80,18 @@ export function createWorkspace(options: WorkspaceOptions): Workspace {
   };
 }
 
-/** Runs the work of one project one after the other; of different projects at once. */
-function createTurns() {
-  const last = new Map<ProjectId, Promise<unknown>>();
+/** Runs work for the same project one after the other, and for different projects in parallel. */
+function createProjectQueue() {
+  const lastWork = new Map<ProjectId, Promise<unknown>>();
   return <T>(projectId: ProjectId, work: () => Promise<T>): Promise<T> => {
-    const before = last.get(projectId) ?? Promise.resolve();
-    const mine = before.then(work, work);
-    last.set(projectId, mine);
-    return mine;
+    const previous = lastWork.get(projectId) ?? Promise.resolve();
+    const result = previous.then(work, work);
+    lastWork.set(projectId, result);
+    return result;
   };
 }
 
-/** Whether the authority of a project has a commit; false also when there is no authority. */
+/** Whether a project's authority has a commit; false if there is no authority. */
 export const holdsCommit =
   (workspace: Workspace) =>
   async (projectId: ProjectId, sha: string): Promise<boolean> =>
@@ -99,17 +102,17 @@ interface BaseFacts {
   readonly excluded: readonly string[];
 }
 
-/** What every tree of a base needs to know, asked of git once per base. */
+/** Caches the facts that every tree of a base needs, so that git is asked once per base. */
 function createBaseFacts() {
-  const known = new Map<Sha, BaseFacts>();
+  const factsByBase = new Map<Sha, BaseFacts>();
   return async (authority: Authority, sha: Sha): Promise<BaseFacts> => {
-    const found = known.get(sha);
-    if (found !== undefined) return found;
+    const cached = factsByBase.get(sha);
+    if (cached !== undefined) return cached;
     const tree = await treeOf(authority.git, authority.gitDir, sha);
     const excluded = excludedFolders(await listFolders(authority.git, authority.gitDir, sha));
-    known.set(sha, { tree, excluded });
-    const oldest = known.keys().next().value;
-    if (known.size > mostBases && oldest !== undefined) known.delete(oldest);
+    factsByBase.set(sha, { tree, excluded });
+    const oldest = factsByBase.keys().next().value;
+    if (factsByBase.size > maxCachedBases && oldest !== undefined) factsByBase.delete(oldest);
     return { tree, excluded };
   };
 }

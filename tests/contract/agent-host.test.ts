@@ -13,7 +13,7 @@ const host = (prompt: string, more: Partial<AgentHostRequest> = {}, env: Record<
   start(requestOf(prompt, more), env).ended;
 
 describe("the agent host", () => {
-  it("tells what an agent plans, says, does and uses, and that it finished", async () => {
+  it("reports an agent's plan, messages, actions and usage, and that it finished", async () => {
     const ended = await host("plan a|b\nthink hm\nsay hello\nwrite made.txt text\nusage 10 100 0.5");
     expect(ended.code).toBe(0);
     expect(readFileSync(join(folder(), "tree/made.txt"), "utf8")).toBe("text");
@@ -24,7 +24,7 @@ describe("the agent host", () => {
     expect(ended.events.at(-1)).toMatchObject({ wavesmith: 1, kind: "end", end: "finished" });
   });
 
-  it("allows what is in the tree for once, by the kind of the option and not by its place", async () => {
+  it("allows something in the tree once, by the kind of the option and not by its place", async () => {
     const ended = await host("write made.txt text");
     expect(ended.said).toContain("chose once");
     expect(ended.events).toContainEqual(expect.objectContaining({ kind: "permission", allowed: true }));
@@ -45,7 +45,7 @@ describe("the agent host", () => {
     expect((await host("write made.txt text", { readOnly: true })).said).toContain("chose no");
   });
 
-  it("survives what an agent prints besides its messages", async () => {
+  it("survives an agent's output besides its messages", async () => {
     const ended = await host('noise hello there\nnoise {"half": \nsay fine');
     expect(ended).toMatchObject({ code: 0, said: "fine" });
     expect(ended.noise).toContain("| hello there");
@@ -53,13 +53,16 @@ describe("the agent host", () => {
 
   it.each([
     ["refuse", 10, "refused"],
-    ["limit", 12, "limit"],
+    // Cut answers are continued, and those in a loop are told so first.
+    ["limit", 0, "finished"],
+    ["always limit", 12, "limit"],
+    ["loop 10", 0, "finished"],
     ["crash", 13, "crashed"],
     ["fail -32603 model said 400", 15, "model-error"],
     ["fail -32602 what is this", 14, "protocol-error"],
     ["fail -32603 401 unauthorized", 18, "not-signed-in"],
     ["fail -32603 wavesmith: over budget", 19, "over-budget"],
-    ["loop 10", 16, "stalled"],
+    ["always loop 10", 16, "stalled"],
     // Different calls of one tool, told of without their input at first; and one that waits for a
     // change.
     ["varied 6", 0, "finished"],
@@ -70,7 +73,16 @@ describe("the agent host", () => {
     expect(ended.code).toBe(code);
   });
 
-  it("says what an agent's last words were when it crashed", async () => {
+  it("tells an agent that repeats itself what it repeats, and one whose answer was cut to continue", async () => {
+    const notices = async (prompt: string) =>
+      (await host(prompt)).events.flatMap((event) => (event.kind === "notice" ? [event.text] : []));
+    expect(await notices("loop 10")).toEqual([
+      "it did the same 4 times in a row, with the same result: look again: same: told to do something else",
+    ]);
+    expect(await notices("always limit")).toHaveLength(5);
+  });
+
+  it("reports the last words of an agent that crashed", async () => {
     expect(endOf(await host("crash"))).toMatchObject({ detail: expect.stringContaining("scripted: crashing") });
   });
 
@@ -79,7 +91,7 @@ describe("the agent host", () => {
     expect((await host("", {}, { SCRIPTED_SIGN_IN: "1" })).code).toBe(18);
   });
 
-  it("ends an agent from which no word comes, also one that does not listen", async () => {
+  it("ends a silent agent, also one that does not listen", async () => {
     expect(endOf(await host("hang", { idleMs: 1_500 }))).toMatchObject({ end: "stalled" });
     expect(endOf(await host("deaf", { idleMs: 1_500, graceMs: 200 }))).toMatchObject({ end: "stalled" });
   });
@@ -100,7 +112,7 @@ describe("the agent host", () => {
     proxy.close();
   });
 
-  it("shows a tool call that an agent tells of only when it is over", async () => {
+  it("shows a tool call that an agent reports only when it is over", async () => {
     const { events } = await host("over look around");
     const calls = events.filter((event) => event.kind === "tool");
     expect(calls.map(({ title, status }) => [title, status])).toEqual([
@@ -118,7 +130,7 @@ describe("the agent host", () => {
     expect(existsSync(`/proc/${pid}`)).toBe(false);
   });
 
-  it("takes up the session of an earlier attempt, and does not tell its history again", async () => {
+  it("continues the session of an earlier attempt, and does not report its history again", async () => {
     await host("say attempt {prompts}");
     const again = await host("say attempt {prompts}");
     expect(again.said).toBe("attempt 2");
@@ -141,13 +153,13 @@ describe("the agent host", () => {
     );
   });
 
-  it("tells a thousand updates without losing one", async () => {
+  it("reports a thousand updates without losing one", async () => {
     const { said } = await host("flood 1000");
     expect(said.split("\n")).toEqual(Array.from({ length: 1_000 }, (_, at) => `update ${at}`));
   });
 });
 
-describe("what an agent may not do", () => {
+describe("an action that an agent may not take", () => {
   const asking = (waitMs = 60_000) => ({ ask: { folder: join(folder(), "answers"), waitMs } });
   const answered = (name: string, answer: object) => {
     const file = join(folder(), "answers", `${name}.json`);
@@ -157,7 +169,7 @@ describe("what an agent may not do", () => {
   const permissions = ({ events }: Awaited<ReturnType<typeof host>>) =>
     events.filter((event) => event.kind === "permission");
 
-  it("is asked of a person, whose answer counts for this once", async () => {
+  it("is put to a person, whose answer counts once", async () => {
     const { ended, until } = start(requestOf("write ../one.txt a\nwrite ../two.txt b\nwrite in.txt c", asking()));
     await until('"name":"q1"');
     answered("q1", { answer: "allow", by: "ada" });
@@ -185,7 +197,7 @@ describe("what an agent may not do", () => {
     expect(permissions(ended)).toMatchObject([{ allowed: false, reason: "nobody answered in time", question: "q1" }]);
   });
 
-  it("is not asked where nobody is there, nor what no person may allow either", async () => {
+  it("is not asked for where nobody is there, nor when no person may allow it either", async () => {
     expect((await host("write ../one.txt a")).events.map(({ kind }) => kind)).not.toContain("question");
     const ended = await host("write .git/config a", asking());
     expect(ended.events.map(({ kind }) => kind)).not.toContain("question");
@@ -193,7 +205,7 @@ describe("what an agent may not do", () => {
     expect(readOnly.events.map(({ kind }) => kind)).not.toContain("question");
   });
 
-  it("is no longer asked once the agent is to end", async () => {
+  it("is no longer open once the agent is to end", async () => {
     const { child, ended, until } = start(requestOf("write ../one.txt a\nhang", asking()));
     await until('"name":"q1"');
     child.kill("SIGTERM");
@@ -201,8 +213,8 @@ describe("what an agent may not do", () => {
   });
 });
 
-describe("what is secret", () => {
-  it("is never told in two pieces, so that whoever reads can cover it", async () => {
+describe("a secret", () => {
+  it("is never sent in two pieces, so that readers can mask it", async () => {
     const secret = "a-secret-of-some-length";
     const ended = await host("halves SECRET", {}, { SECRET: secret });
     expect(ended.said).toBe(secret);
@@ -220,7 +232,7 @@ describe("a role that hands in a result", () => {
   const result = () => ({ schema, file: join(folder(), "out/result.json") });
   const handedIn = () => JSON.parse(readFileSync(join(folder(), "out/result.json"), "utf8"));
 
-  it("does so by the tool submit_result, which refuses what is not of the schema", async () => {
+  it("does so with the tool submit_result, which refuses values that do not fit the schema", async () => {
     const ended = await host('submit {"findings": 1}\nsubmit {"findings": ["one"]}', { result: result() });
     expect(ended.code).toBe(0);
     expect(ended.said).toContain("not accepted");
@@ -233,7 +245,7 @@ describe("a role that hands in a result", () => {
     expect(handedIn()).toEqual({ findings: [] });
   });
 
-  it("is asked again at most twice, and ends without a result", async () => {
+  it("is asked again at most twice, then ends without a result", async () => {
     const ended = await host("say asked {prompts}", { result: result() });
     expect(ended.code).toBe(17);
     expect(endOf(ended)).toMatchObject({ detail: "it handed in nothing, and was asked for it 2 times more" });

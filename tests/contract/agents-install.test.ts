@@ -47,7 +47,7 @@ describe("agents are pinned", () => {
 });
 
 describe("an install that cannot be", () => {
-  it("says that npm is not there, and where it comes from", async () => {
+  it("says that npm is missing, and where to get it", async () => {
     await expect(install({ PATH: "/nowhere" })).rejects.toMatchObject({
       code: "environment",
       message: expect.stringContaining("npm is not on PATH"),
@@ -70,7 +70,7 @@ describe("an install that cannot be", () => {
     expect([listInstalled(folder()), versions()]).toEqual([[], []]);
   });
 
-  it("takes nothing that is not what is pinned", async () => {
+  it("installs only the pinned packages", async () => {
     const server = createServer(({ url, headers }, response) => {
       if (url?.endsWith(".tgz") === true) return void response.end("something else");
       const [name, version] = ["opencode-linux-x64-baseline", opencode.version];
@@ -112,7 +112,7 @@ describe.runIf(canInstall)("agents install", { timeout: 300_000 }, () => {
       detached: true,
     });
 
-  it("leaves what was there when it is killed in the middle, and then installs; again it changes nothing", async () => {
+  it("keeps the old installation when it is killed in the middle, and then installs; again it changes nothing", async () => {
     const child = command();
     const half = () =>
       existsSync(join(folder(), "agents", "opencode")) && versions().some((name) => name.endsWith(".draft"));
@@ -133,7 +133,7 @@ describe.runIf(canInstall)("agents install", { timeout: 300_000 }, () => {
 });
 
 describe("agents", { timeout: 240_000 }, () => {
-  it("tries what is there, and tells of keys by their names alone", async () => {
+  it("tries the installed agents, and shows only the names of keys", async () => {
     const driver = requires("bubblewrap") ? "local" : "local-unsafe";
     const args = [wavesmith, "agents", "--json", "--data", dataDir, "--sandbox", driver];
     const env = { PATH: process.env.PATH, HOME: dataDir, TMPDIR: tmpdir(), ANTHROPIC_API_KEY: "a-secret-value" };

@@ -35,7 +35,7 @@ const calling = (...calls: { name: string; input: unknown }[]) => {
     return tool === undefined ? { text: "all done" } : { tools: [tool] };
   };
 };
-/** What the model was told of its tool calls, all of them. */
+/** All results of tool calls that the model received. */
 const toldModel = () => JSON.stringify(providers.requests.at(-1)?.body);
 
 describe("the built-in agent", () => {
@@ -63,7 +63,7 @@ describe("the built-in agent", () => {
     },
   );
 
-  it("does a step again whose answer broke off, with what was done before it, and gives up in the end", async () => {
+  it("repeats a step whose answer broke off, with the results before it, and gives up in the end", async () => {
     answers = ({ number }) => {
       if (number === 1) return { tools: [{ name: "write_file", input: { path: "a.txt", content: "one" } }] };
       return number <= 3 ? { text: "half of it", cut: true } : { text: "all done" };
@@ -79,7 +79,7 @@ describe("the built-in agent", () => {
     expect(providers.requests).toHaveLength(10);
   });
 
-  it("does a step again whose tool call Gemini itself could not read, and gives up in the end", async () => {
+  it("repeats a step whose tool call Gemini itself could not read, and gives up in the end", async () => {
     const malformed = { finishReason: "MALFORMED_FUNCTION_CALL" };
     answers = ({ number }) => {
       if (number === 1) return { tools: [{ name: "write_file", input: { path: "a.txt", content: "one" } }] };
@@ -157,19 +157,19 @@ describe("the built-in agent", () => {
     expect(endOf(await build("work", { model }))).toMatchObject({ end: "over-budget" });
   });
 
-  it("tells the model of tool calls that make no sense, and goes on", async () => {
+  it("tells the model about tool calls that make no sense, and continues", async () => {
     calling({ name: "no_such_tool", input: {} }, { name: "read_file", input: { wrong: 1 } });
     expect(endOf(await build("work"))).toMatchObject({ end: "finished" });
   });
 
-  it("says that a model is missing, or a name is none", async () => {
+  it("says that a model is missing, or that a name is invalid", async () => {
     expect(endOf(await build("work", { model: null }))).toMatchObject({ detail: expect.stringContaining("no model") });
     expect(endOf(await build("work", { model: "claude" }))).toMatchObject({
       detail: expect.stringContaining("provider:model"),
     });
   });
 
-  it("goes on with an earlier session, and knows what was said", async () => {
+  it("continues an earlier session, with its messages", async () => {
     answers = () => ({ text: "remember the blue house" });
     await build("first");
     await build("second");
@@ -190,9 +190,9 @@ describe("the built-in agent", () => {
   );
 
   it("keeps a long conversation within the model's window", async () => {
-    writeFileSync(join(tree(), "long.txt"), `${"word ".repeat(30_000)}\n`);
+    writeFileSync(join(tree(), "long.txt"), `${"word ".repeat(20)}\n`.repeat(2_000));
     answers = ({ number }) =>
-      number <= 12 ? { tools: [{ name: "read_file", input: { path: "long.txt", lines: number } }] } : { text: "done" };
+      number <= 12 ? { tools: [{ name: "read_file", input: { path: "long.txt", from: number } }] } : { text: "done" };
     await build("read a lot");
     expect(toldModel().length).toBeLessThan(200_000 * 3.5);
     expect(toldModel()).toContain("left out to save room");

@@ -50,6 +50,35 @@ describe.runIf(docker)("inside a Docker sandbox", () => {
       return { source, place, type, options: options.split(",") };
     });
 
+  it("uses the engine's runtime that the settings name, and says so", async () => {
+    const { Runtimes } = (await engine().info()) as { Runtimes: Record<string, unknown> };
+    const runtime = Object.keys(Runtimes).find((name) => name.startsWith("io.containerd.runc."))!;
+    const own = createDockerDriver({ ...dockerOptions(dataDir), runtime });
+    expect(await own.check()).toEqual([]);
+    const other = newProject();
+    const { guest, wall } = await own.ensure(specOf(other));
+    expect((await shell(guest, "echo runs")).stdout).toBe("runs\n");
+    expect(wall).toEqual({ isolation: "users", runtime });
+    expect((await containerOf(other).inspect()).HostConfig.Runtime).toBe(runtime);
+    expect((await driver.ensure(specOf(other))).wall, "replaced, as nothing runs in it").toMatchObject({
+      runtime: null,
+    });
+    await driver.remove(other, { volume: true });
+  });
+
+  it("counts files that jobs closed to others and to themselves, once the jobs are over", async () => {
+    const other = newProject();
+    const { guest } = await driver.ensure(specOf(other));
+    const hide = `mkdir -m 700 ../../cache/hidden && head -c 30000000 /dev/zero > ../../cache/hidden/file
+mkdir closed && head -c 30000000 /dev/zero > closed/file && chmod 0 closed`;
+    const job = scriptJob(hide);
+    const stages = job.stages.map((stage) => ({ ...stage, cwd: "trees/hider" }));
+    await guest.startJob("hider", { ...job, stages, writable: ["trees/hider", "cache"] });
+    await until("the job passes", async () => (await guest.findJob("hider"))?.status === "passed");
+    expect(await driver.volumeBytes(other, 20_000)).toBeGreaterThan(60_000_000);
+    await driver.remove(other, { volume: true });
+  });
+
   it("runs nothing but its guest as root, and that with three rights", async () => {
     expect(await look("id -u; id -G | wc -w")).toMatch(/^2\d{4}\n1\n$/);
     const owners = await look("stat -c %u /proc/[0-9]* | sort -u");
@@ -87,7 +116,7 @@ describe.runIf(docker)("inside a Docker sandbox", () => {
     );
   });
 
-  it("shows nothing of the host but the egress folder, which cannot be written", async () => {
+  it("shows nothing of the host but the egress folder, which is read-only", async () => {
     const fromDisks = (await mounted()).filter(({ source }) => source?.startsWith("/dev/"));
     const places = fromDisks.map(({ place }) => place).sort();
     expect(places).toEqual([
@@ -138,7 +167,7 @@ describe.runIf(docker)("inside a Docker sandbox", () => {
     expect(await look("df -k /dev/shm | tail -1 | awk '{print $2}'")).toBe("65536\n");
   });
 
-  it("says so when a job used up the memory, and lives on", async () => {
+  it("says so when a job ran out of memory, and lives on", async () => {
     const { guest, bootId } = await driver.ensure(spec());
     const eat = "const a=[]; for(;;) a.push(Buffer.alloc(16<<20, 1))";
     await guest.startJob("hungry", {
@@ -183,7 +212,7 @@ describe.runIf(docker)("inside a Docker sandbox", () => {
     await expect(guest.writeFile("work/way/proxy.sock", "mine")).rejects.toMatchObject({ code: "sandbox-path" });
   });
 
-  it("goes on when what it may write is full", async () => {
+  it("continues when the space it may write is full", async () => {
     const { guest, bootId } = await driver.ensure(spec());
     const full = await shell(guest, "head -c 200000000 /dev/zero > /tmp/full; echo $?; rm -f /tmp/full");
     expect(full.stdout + full.stderr).toMatch(/No space left on device/);
@@ -191,7 +220,7 @@ describe.runIf(docker)("inside a Docker sandbox", () => {
     expect((await driver.find(projectId))?.bootId).toBe(bootId);
   });
 
-  it("says so when its volume is full, answers all the same, and goes on when there is room again", async () => {
+  it("says so when its volume is full, still answers, and continues when there is space again", async () => {
     const small = newProject();
     const { installationId } = dockerOptions(dataDir);
     await engine().createVolume({
@@ -221,7 +250,7 @@ describe.runIf(docker)("inside a Docker sandbox", () => {
     await driver.remove(small, { volume: true });
   });
 
-  it("is packed beside it while it runs, which ends when nobody wants the archive any more", async () => {
+  it("is archived beside it while it runs, and the archiving ends when nobody wants it any more", async () => {
     const packed = newProject();
     const { guest } = await driver.ensure(specOf(packed));
     await shell(guest, "head -c 300M /dev/urandom > big");
@@ -238,7 +267,7 @@ describe.runIf(docker)("inside a Docker sandbox", () => {
     await driver.remove(packed, { volume: true });
   });
 
-  it("goes on from where somebody paused it by hand", async () => {
+  it("continues from where somebody paused it by hand", async () => {
     const { bootId } = await driver.ensure(spec());
     await containerOf(projectId).pause();
     expect((await driver.ensure(spec())).bootId).toBe(bootId);
@@ -249,7 +278,7 @@ describe.runIf(docker)("inside a Docker sandbox", () => {
 
   const registry = docker ? npmRegistry() : null;
   if (docker && registry === null) console.warn("SKIPPED: this machine reaches no npm registry");
-  it.runIf(registry !== null)("reaches what an allowlist allows, by name and by our proxy alone", async () => {
+  it.runIf(registry !== null)("reaches the hosts of an allowlist, by name and only through our proxy", async () => {
     const { host } = new URL(registry!);
     const allowed = { ...spec(), network: networkOf({ network: { allow: [host] } }) };
     const { guest } = await driver.ensure(allowed);
@@ -262,7 +291,7 @@ describe.runIf(docker)("inside a Docker sandbox", () => {
     expect((await shell(guest, "ls /sys/class/net")).stdout).toBe("lo\n");
   });
 
-  it("never touches what another installation made", async () => {
+  it("never touches the resources of another installation", async () => {
     await driver.ensure(spec());
     const stranger = createDockerDriver({ ...dockerOptions(dataDir), installationId: "inst_stranger" });
     await expect(stranger.ensure(spec())).rejects.toMatchObject({ code: "conflict" });
@@ -324,7 +353,7 @@ describe("without an engine that answers", () => {
       environment: { DOCKER_HOST: `unix://${path}` },
     });
 
-  it("says that there is none, and what to type", async () => {
+  it("says that there is no engine, and what to type", async () => {
     const driver = driverAt(join(folder, "nothing.sock"));
     const failure = await driver.find(newProject()).catch((error: unknown) => error);
     expect(failure).toMatchObject({ code: "sandbox-unavailable", retryable: true });
@@ -359,8 +388,8 @@ describe("without an engine that answers", () => {
         "tsx",
         program,
       ];
-      const told = execFileSync("setpriv", prefix, { encoding: "utf8", cwd: process.cwd() });
-      expect(JSON.parse(told)).toMatchObject({
+      const output = execFileSync("setpriv", prefix, { encoding: "utf8", cwd: process.cwd() });
+      expect(JSON.parse(output)).toMatchObject({
         what: expect.stringContaining("may not use"),
         remedy: expect.stringContaining("docker"),
       });

@@ -17,17 +17,17 @@ import {
 import { guestProgram } from "../../src/sandbox/guest/guest-program.ts";
 import { requires } from "../support/require.ts";
 
-// The image of Docker sandboxes, on a real engine: what is in it, how it boots, how it is built.
+// The image of Docker sandboxes, on a real engine: its content, its boot, its build.
 
 const own = "uid=0,gid=0,mode=0700,exec";
 const places = { "/tmp": "exec", "/run/wavesmith": own, "/workspace": own };
-/** As a job's user would have them. */
+/** The image as a job's user sees it. */
 const jobPlaces = { "/tmp": "exec", "/workspace": "uid=20000,gid=20000,mode=0700,exec" };
 
 describe.runIf(requires("docker"))("the sandbox's image", () => {
   const docker = connectEngine(process.env);
 
-  /** Runs a program in a container as confined as a sandbox, and says how it ended. */
+  /** Runs a program in a container as confined as a sandbox, and reports how it ended. */
   async function run(
     argv: readonly string[] | null,
     { tmpfs = places, user = "0:0" }: { tmpfs?: Record<string, string>; user?: string } = {},
@@ -62,7 +62,7 @@ describe.runIf(requires("docker"))("the sandbox's image", () => {
   }
   const shell = (script: string) => run(["/bin/bash", "-ec", script], { tmpfs: jobPlaces, user: "20000:20000" });
 
-  it("has what agents and the checks of plans call, usable by its user on a root that cannot be written", async () => {
+  it("has the programs that agents and the checks of plans call, usable by its user on a read-only root", async () => {
     const programs = "git rg jq curl python3 pip zstd tar socat ps make g++ patch unzip xz file less node npm npx";
     const { code, output } = await shell(`
       for name in ${programs}; do command -v $name >/dev/null || echo "no $name"; done
@@ -89,7 +89,7 @@ describe.runIf(requires("docker"))("the sandbox's image", () => {
   it.each([
     ["user", { user: "10001:10001" }, "start the container as user 0:0 with --cap-drop ALL"],
     ["folders", { tmpfs: {} }, "mount a tmpfs at /tmp"],
-    ["workspace", { tmpfs: { ...places, "/workspace": "ro" } }, "mount a volume at /workspace"],
+    ["workspace", { tmpfs: { ...places, "/workspace": "ro" } }, "mount a writable volume at /workspace"],
   ])("ends in its phase %s when that fails, with what to do about it", async (phase, options, remedy) => {
     const { code, output } = await run(null, options);
     expect(code).toBe(78);
@@ -122,6 +122,9 @@ describe.runIf(requires("docker"))("the sandbox's image", () => {
     };
   }
 
+  const danglingImages = async (): Promise<string[]> =>
+    (await docker.listImages({ filters: { dangling: ["true"] } })).map(({ Id }) => Id);
+
   async function inFolder<T>(work: (folder: string) => Promise<T>): Promise<T> {
     const folder = mkdtempSync(join(tmpdir(), "wavesmith-image-"));
     try {
@@ -150,12 +153,13 @@ describe.runIf(requires("docker"))("the sandbox's image", () => {
     });
   }, 600_000);
 
-  it("is not built any more when that is interrupted, and nothing of the build is left", async () => {
+  it("stops building when it is interrupted, and leaves nothing of the build", async () => {
     await inFolder(async (folder) => {
       const abort = new AbortController();
       // A base with nothing known above it: the first step that works takes its time.
       const request = { ...(await requestFor(folder)), base: imageName() };
       const known = new Set((await unlabelled(docker)).map(({ Id }) => Id));
+      const images = new Set(await danglingImages());
       const building = buildImage(docker, request, {
         signal: abort.signal,
         onProgress: ({ type }) => (type === "output" ? abort.abort() : undefined),
@@ -165,10 +169,12 @@ describe.runIf(requires("docker"))("the sandbox's image", () => {
         .poll(async () => (await unlabelled(docker)).filter(({ Id }) => !known.has(Id)), { timeout: 60_000 })
         .toEqual([]);
       await expect(docker.getImage(name).inspect()).rejects.toMatchObject({ statusCode: 404 });
+      // The engine keeps the steps that were done, as a cache.
+      for (const id of await danglingImages()) if (!images.has(id)) await docker.getImage(id).remove();
     });
   }, 600_000);
 
-  it("that has no base says so", async () => {
+  it("without a base says so", async () => {
     await inFolder(async (folder) => {
       const request = { ...(await requestFor(folder)), base: "localhost:1/nothing:1" };
       await expect(buildImage(docker, request, { onProgress: () => undefined })).rejects.toMatchObject({

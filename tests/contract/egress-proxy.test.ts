@@ -116,8 +116,8 @@ function raw(bytes: string | Buffer, port = proxy): Promise<string> {
 const statusOf = (reply: string) => Number(/^HTTP\/1\.1 (\d+)/.exec(reply)?.[1] ?? 0);
 const get = (url: string, headers = "") => raw(`GET ${url} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n${headers}\r\n`);
 
-describe("what the proxy passes on", () => {
-  it("is a request with what belongs to it from end to end, and nothing else", async () => {
+describe("a request through the proxy", () => {
+  it("keeps its end-to-end headers and its body, and nothing else", async () => {
     const hop = "Proxy-Authorization: Basic c2VjcmV0\r\nTE: trailers\r\nUpgrade: h2c\r\nHTTP2-Settings: AAA\r\n";
     const named = `Connection: close, X-Named\r\nX-Named: 1\r\nX-Kept: 1\r\nX-Kept: 2\r\n`;
     const reply = await raw(`GET http://up.example:${up}/a?b=c HTTP/1.1\r\nHost: other.example\r\n${hop}${named}\r\n`);
@@ -153,7 +153,7 @@ describe("what the proxy passes on", () => {
     expect(seen.map(({ url }) => url)).toEqual(["/one"]);
   });
 
-  it("is a tunnel to whatever protocol, with what was sent along at once, until both have ended", async () => {
+  it("is a tunnel for any protocol, including the bytes sent along at once, until both sides have ended", async () => {
     const echo = createPlainServer({ allowHalfOpen: true }, (socket) => socket.pipe(socket));
     addresses["echo.wild.example"] = [["127.0.0.1"]];
     const port = await listen(echo);
@@ -178,7 +178,7 @@ describe("what the proxy passes on", () => {
     expect(reply.endsWith("half")).toBe(true);
   });
 
-  it("is told apart from what does not answer and from what has no address", async () => {
+  it("has its own error, different from no answer and from no address", async () => {
     expect(await get("http://nobody.example:1/")).toMatch(
       /^HTTP\/1\.1 502 [\s\S]*nobody\.example:1 is allowed and does not answer: ECONNREFUSED\n$/,
     );
@@ -188,7 +188,7 @@ describe("what the proxy passes on", () => {
   });
 });
 
-describe("what the proxy denies", () => {
+describe("the proxy denies", () => {
   const inPlainForm: [string, number][] = [
     ["http://denied.example/", 403],
     ["http://up.example/", 403],
@@ -300,7 +300,7 @@ describe("what the proxy denies", () => {
     if (seen.length > 0) expect(statusOf(reply)).toBe(200);
   });
 
-  it("headers without end, by size and by time, and more connections than it may hold", async () => {
+  it("endless headers, by size and by time, and more connections than its limit", async () => {
     expect(statusOf(await get(`http://up.example:${up}/`, `X: ${"x".repeat(40_000)}\r\n`))).toBe(431);
     const hurried = await startProxy({ headersMs: 200 });
     expect(statusOf(await raw("GET http://up.example/ HTTP/1.1\r\nHost:", hurried))).toBe(408);
@@ -311,14 +311,14 @@ describe("what the proxy denies", () => {
     held.destroy();
   });
 
-  it("a tunnel in which nothing is said for too long", async () => {
+  it("a tunnel that is silent for too long", async () => {
     const impatient = await startProxy({ idleMs: 200 });
     expect(await raw(`CONNECT up.example:${up} HTTP/1.1\r\n\r\n`, impatient)).toMatch(/^HTTP\/1\.1 200/);
   });
 });
 
 describe("the decisions", () => {
-  it("are written with host, port and reason, and without a word of what was asked for", async () => {
+  it("are logged with host, port and reason, and without any part of the request", async () => {
     await get(`http://up.example:${up}/secret-path?token=secret`, "Cookie: secret\r\n");
     await get("http://denied.example/secret-path");
     await get("http://unknown.wild.example/secret-path");
@@ -352,7 +352,7 @@ describe("the decisions", () => {
   });
 });
 
-describe("real programs, told of the proxy by their environment alone", () => {
+describe("real programs that know the proxy only from their environment", () => {
   const environment = () => {
     const url = `http://127.0.0.1:${proxy}`;
     const { PATH, TMPDIR } = process.env;
@@ -379,7 +379,7 @@ describe("real programs, told of the proxy by their environment alone", () => {
     return `http://${name}:${port}`;
   }
 
-  it("curl fetches, posts and is told why not", async () => {
+  it("curl fetches, posts and shows the reason of a refusal", async () => {
     expect(await use("curl", "-sS", `http://up.example:${up}/x`)).toMatchObject({ stdout: "GET /x " });
     const large = join(folder, "large");
     writeFileSync(large, Buffer.alloc(2_000_000, "y"));
@@ -424,7 +424,7 @@ describe("real programs, told of the proxy by their environment alone", () => {
 
   const hasPip = spawnSync("python3", ["-m", "pip", "--version"], { stdio: "ignore" }).status === 0;
   if (!hasPip) console.warn("SKIPPED: this machine lacks pip");
-  it.runIf(hasPip)("pip downloads from an index, and says which host was denied", async () => {
+  it.runIf(hasPip)("pip downloads from an index, and shows which host was denied", async () => {
     const wheel = "tiny-1.0-py3-none-any.whl";
     const make = `
 import zipfile

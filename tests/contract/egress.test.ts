@@ -94,7 +94,7 @@ describe("the proxy of a sandbox", () => {
     expect(await askFor(folders[0]!, "two.example:443")).toMatch(/^HTTP\/1\.1 403 two\.example is not among the hosts/);
   });
 
-  it("outlives whoever started it, and holds nothing of their environment", async () => {
+  it("outlives the process that started it, and has nothing of its environment", async () => {
     const starter = anotherProcess({ ...request, hang: true });
     const folder = await starter.folder;
     await starter.kill();
@@ -120,7 +120,7 @@ describe("the proxy of a sandbox", () => {
     expect(await askFor(folder, "two.example:443")).toMatch(/^HTTP\/1\.1 403/);
   });
 
-  it("ends what a process that was killed while it started one has left", async () => {
+  it("ends the leftovers of a process that was killed while it started one", async () => {
     const { folder } = await startEgress(request);
     const recordPath = join(stateOf(request), "record.json");
     const record = JSON.parse(readFileSync(recordPath, "utf8"));
@@ -132,7 +132,7 @@ describe("the proxy of a sandbox", () => {
     expect(await askFor(folder, "two.example:443")).toMatch(/^HTTP\/1\.1 403/);
   });
 
-  it("takes up another policy while connections that are open stay", async (context) => {
+  it("switches to another policy while open connections stay", async (context) => {
     const address = Object.values(networkInterfaces())
       .flat()
       .find((one) => one?.family === "IPv4" && !one.internal)?.address;
@@ -161,7 +161,7 @@ describe("the proxy of a sandbox", () => {
     expect(proxies()).toEqual([pid]);
   });
 
-  it("ends when its sandbox is gone, and whoever asks which policy holds is no sandbox", async () => {
+  it("ends when its sandbox is gone, and reading its policy does not count as a sandbox", async () => {
     const { folder } = await startEgress({ ...request, firstMs: 60_000, lostMs: 300 });
     const first = await holdAlive(folder);
     const second = await holdAlive(folder);
@@ -177,7 +177,7 @@ describe("the proxy of a sandbox", () => {
     await until("it has ended", () => proxies().length === 0);
   });
 
-  it("ends with a stop, which leaves what was decided and may be repeated; nothing is left after a removal", async () => {
+  it("ends with a stop, which keeps the log of denials and may be repeated; a removal leaves nothing", async () => {
     const { folder } = await startEgress(request);
     await askFor(folder, "two.example:443");
     await stopEgress(request);
@@ -190,7 +190,7 @@ describe("the proxy of a sandbox", () => {
     await removeEgress(request);
   });
 
-  it("is none where nothing is allowed: the folder is there for what else leads out", async () => {
+  it("is missing where nothing is allowed: the folder is there for other ways out", async () => {
     await startEgress(request);
     const { folder } = await startEgress({ ...request, policy: { mode: "none", hosts: [] } });
     expect(proxies()).toEqual([]);
@@ -214,15 +214,15 @@ describe("the proxy of a sandbox", () => {
     await removeEgress({ ...request, dataDir: deep });
   });
 
-  it("shows its state to nobody else of this machine", async () => {
+  it("hides its state from other users of this machine", async () => {
     const { folder } = await startEgress(request);
     expect(statSync(stateOf(request)).mode & 0o077).toBe(0);
     expect(statSync(folder).mode & 0o777).toBe(0o755);
   });
 });
 
-describe("what was denied", () => {
-  it("is told as a plan would allow it, the most often asked for first, from a moment on", async () => {
+describe("denied requests", () => {
+  it("are listed in the form a plan allows them, the most frequent first, from a moment on", async () => {
     const { folder } = await startEgress(request);
     await askFor(folder, "early.example:443");
     await until(

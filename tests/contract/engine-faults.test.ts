@@ -117,7 +117,7 @@ describe("an engine that dies", () => {
 });
 
 describe("an engine that is held up", () => {
-  it("loses its lease when it does not renew it, and what it says later changes nothing", async () => {
+  it("loses its lease when it does not renew it, and its late answers change nothing", async () => {
     const held = gate();
     const functions = (name: string) => (client: Inngest) => [
       client.createFunction({ id: "f", triggers: [{ event: "a/b" }], retries: 0 }, async ({ step }) => {
@@ -167,7 +167,7 @@ describe("an engine that is held up", () => {
 });
 
 describe("stopping", () => {
-  it("waits for the calls under way, then gives back what is left", async () => {
+  it("waits for the calls under way, then gives back the others", async () => {
     const [short, long] = [gate(), gate()];
     const functions = (client: Inngest) => [
       client.createFunction({ id: "f", triggers: [{ event: "a/b" }], retries: 0 }, async ({ event }) => {
@@ -196,7 +196,7 @@ describe("stopping", () => {
 });
 
 describe("a database that goes away", () => {
-  it("ends no run: connections that are killed again and again are made anew", async () => {
+  it("ends no run: connections that are killed repeatedly are opened again", async () => {
     const functions = (client: Inngest) => [
       client.createFunction(
         { id: "f", triggers: [{ event: "a/b" }], retries: 0, concurrency: 2 },
@@ -225,7 +225,7 @@ describe("a database that goes away", () => {
     expect(new Set(log).size).toBe(100);
   });
 
-  it("is said to `send`, as something to try again", async () => {
+  it("makes `send` fail with an error that says to try again", async () => {
     const away = Object.assign(new Error("connect ECONNREFUSED"), { code: "ECONNREFUSED" });
     const database = { query: () => Promise.reject(away), connect: () => Promise.reject(away) };
     const { engine } = await engineWith(database, () => []);

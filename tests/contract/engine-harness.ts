@@ -1,8 +1,8 @@
 import type { Inngest, InngestFunction } from "inngest";
 import type { Pool, PoolClient } from "pg";
-import { createEngineClient } from "../../src/engine/client.ts";
 import { createEngine, type EngineOptions } from "../../src/engine/engine.ts";
 import type { Engine, EngineConnection, EngineDatabase, EngineStatement } from "../../src/engine/port.ts";
+import { createEngineClient } from "../../src/engine/sdk/client.ts";
 
 const ignore = () => undefined;
 const silent = { info: ignore, warn: ignore, error: ignore, debug: ignore };

@@ -66,7 +66,7 @@ describe("events", () => {
     expect(log.sort()).toEqual(["a/b", "a/c"]);
   });
 
-  it("match wildcards below a prefix and nothing beside it", async () => {
+  it("match wildcards below a prefix and no other name", async () => {
     const { engine } = await world((client) => [
       client.createFunction({ id: "f", triggers: [{ event: "agent/execution.*" }], retries: 0 }, async ({ event }) => {
         log.push(event.name);
@@ -100,7 +100,7 @@ describe("events", () => {
     expect(run).toMatchObject({ status: "completed", output: { echoed: data, id: "1", ts: 17 } });
   });
 
-  it("sent by a step start what waits for them, and keep the id they were given", async () => {
+  it("sent by a step start the functions that wait for them, and keep their own ids", async () => {
     const { engine } = await world((client) => [
       client.createFunction({ id: "first", triggers: [{ event: "a/b" }], retries: 0 }, async ({ step }) => {
         await step.sendEvent("tell", [
@@ -166,7 +166,7 @@ describe("steps", () => {
     expect(await runsOf("app-f")).toMatchObject([{ status: "completed" }]);
   });
 
-  it("sleep until the clock says so", async () => {
+  it("sleep until the clock reaches the time", async () => {
     let nowMs = 1_000_000;
     const { engine } = await world(
       (client) => [
@@ -196,7 +196,7 @@ describe("steps", () => {
 });
 
 describe("failures", () => {
-  it("are tried again as often as `retries` says, and then reach onFailure", async () => {
+  it("are retried as often as `retries` says, and then reach onFailure", async () => {
     const { engine } = await world((client) => [
       client.createFunction(
         {
@@ -450,7 +450,7 @@ describe("crons", () => {
 });
 
 describe("the client's fetch", () => {
-  it("refuses by name what the engine does not answer", async () => {
+  it("names the endpoints that the engine does not answer, and refuses them", async () => {
     const { engine } = await world(() => []);
     await expect(engine.fetch("http://engine.invalid/v1/signals", { method: "POST", body: "{}" })).rejects.toThrow(
       "does not answer POST /v1/signals",

@@ -19,7 +19,7 @@ import {
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { buffer, text } from "node:stream/consumers";
-import { gzipSync } from "node:zlib";
+import { gunzipSync, gzipSync } from "node:zlib";
 import { type Header, pack as tarPack } from "tar-stream";
 import { afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { guestProgram } from "../../src/sandbox/guest/guest-program.ts";
@@ -130,7 +130,7 @@ describe("a volume packed and unpacked", () => {
     expect(statSync(join(restored, "setuid")).mode & 0o7777).toBe(0o755);
   });
 
-  it("is packed while files come and go", async () => {
+  it("is archived while files are created and removed", async () => {
     for (let index = 0; index < 2_000; index += 1) writeFileSync(join(root, `file-${index}`), "x".repeat(2_000));
     const script =
       "while :; do for i in 1 2 3 4 5 6 7 8 9; do echo more >> file-1$i; mv file-2$i gone-$i; mv gone-$i file-2$i; rm -f file-3$i; done; done";
@@ -148,7 +148,7 @@ describe("a volume packed and unpacked", () => {
     expect(readdirSync(restored).length).toBeGreaterThan(1_900);
   });
 
-  it("is packed without what may not be read, and says so", async () => {
+  it("is archived without files that may not be read, and says so", async () => {
     writeFileSync(join(root, "secret"), "", { mode: 0 });
     mkdirSync(join(root, "closed"), { mode: 0 });
     writeFileSync(join(root, "open"), "");
@@ -250,7 +250,16 @@ describe("a hostile archive", () => {
     expect((await unpack(gzipSync(tar), "tar.gz", "--max-bytes", "2000000")).code).toBe(0);
   });
 
-  it("that claims a size it has not is refused", async () => {
+  it("counts the holes of its files as part of its size", async () => {
+    writeFileSync(join(root, "holes"), "begin");
+    truncateSync(join(root, "holes"), 3_000_000);
+    const { stdout } = await pack("tar.gz");
+    expect(stdout.length).toBeLessThan(100_000);
+    expect(await refused(gunzipSync(stdout), "--max-bytes", "2999999")).toMatch(/more than the 2999999 bytes/);
+    expect((await unpack(stdout, "tar.gz", "--max-bytes", "3000000")).code).toBe(0);
+  });
+
+  it("that claims a wrong size is refused", async () => {
     const tar = await archive(file("claimed"));
     const claim = (field: Buffer): Buffer => {
       const changed = Buffer.from(tar);
@@ -294,7 +303,7 @@ describe("a hostile archive", () => {
     expect((await unpack(whole)).code).toBe(1);
   });
 
-  it("with something behind its end is refused", async () => {
+  it("with data after its end is refused", async () => {
     const tar = await archive(file("a"));
     expect(await refused(Buffer.concat([tar, Buffer.alloc(3_000_000)]))).toMatch(/after the end/);
   });

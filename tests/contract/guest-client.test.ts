@@ -1,8 +1,9 @@
 import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
 import { createServer, type RequestListener, type Server } from "node:http";
+import { createServer as createListener, type Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { WavesmithError } from "../../src/domain/errors.ts";
 import { createGuestClient } from "../../src/sandbox/guest/guest-client.ts";
 import { connectToSocket } from "../../src/sandbox/guest/guest-socket.ts";
@@ -39,7 +40,7 @@ describe("the client of a guest", () => {
       },
     );
 
-  it("says that a guest cannot be reached, and that trying again may help", async () => {
+  it("says that a guest cannot be reached, and that a retry may help", async () => {
     const client = createGuestClient({ socketFolder: join(folder, "nowhere"), name: "sbx_test" });
     const error = await failure(client.health());
     expect(error).toMatchObject({ code: "sandbox-unavailable", retryable: true });
@@ -91,6 +92,66 @@ describe("the client of a guest", () => {
     expect((await failure(client.readFile("endless", { maxBytes: 1_000_000 }))).code).toBe("guest-protocol");
     const read = client.readOutput("key", { offset: 0, limitBytes: 10 });
     expect((await failure(read)).code).toBe("guest-protocol");
+  });
+
+  describe("when an answer arrives one byte at a time", () => {
+    let drip: NodeJS.Timeout | undefined;
+    let dripping: Socket[] = [];
+    const every = setInterval;
+    beforeEach(() => vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout", "setInterval", "clearInterval"] }));
+    afterEach(() => {
+      vi.useRealTimers();
+      clearInterval(drip);
+      for (const socket of dripping) socket.destroy();
+      dripping = [];
+    });
+
+    /** Answers with this at once, and then with a byte each millisecond. */
+    const drippingClient = async (begin: string): Promise<GuestClient> => {
+      const listener = createListener((socket) => {
+        dripping.push(socket.on("error", () => undefined));
+        socket.once("data", () => {
+          socket.write(begin);
+          drip = every(() => socket.write("x"), 1);
+        });
+      });
+      const path = join(folder, "s");
+      await new Promise<void>((resolve) => listener.listen(path, resolve));
+      listener.unref();
+      return createGuestClient({ connect: path, name: "sbx_test" });
+    };
+    /** Lets an hour pass in minutes while the bytes go on coming. */
+    const passTime = async (isOver: () => boolean): Promise<void> => {
+      for (let minute = 0; minute < 60 && !isOver(); minute += 1) {
+        await new Promise((resolve) => every(resolve, 20).unref());
+        await vi.advanceTimersByTimeAsync(60_000);
+      }
+    };
+
+    it.each([
+      ["its body", "HTTP/1.1 200 OK\r\ncontent-length: 10000000\r\n\r\n", "guest-protocol", /bytes came in a minute/],
+      ["its header", "HTTP/1.1 200 OK\r\nx-slow: ", "sandbox-unavailable", /nothing was heard/],
+    ])("does not wait for the rest of %s", async (_what, begin, code, message) => {
+      const client = await drippingClient(begin);
+      let isOver = false;
+      const failed = failure(client.readFile("slow")).finally(() => {
+        isOver = true;
+      });
+      await passTime(() => isOver);
+      const error = await failed;
+      expect(error.code).toBe(code);
+      expect(error.message).toMatch(message);
+    });
+
+    it("does not wait for the rest of the header of a tunnel", async () => {
+      const client = await drippingClient("HTTP/1.1 101 Switching Protocols\r\nx-slow: ");
+      let isOver = false;
+      const failed = failure(client.tunnel(80)).finally(() => {
+        isOver = true;
+      });
+      await passTime(() => isOver);
+      expect(await failed).toMatchObject({ code: "sandbox-unavailable" });
+    });
   });
 
   it("takes a torn answer for a guest that went away", async () => {

@@ -19,14 +19,14 @@ import {
 const flee = (token: string): string => `env -i /usr/bin/setsid --fork sleep ${token} < /dev/null > /dev/null 2>&1`;
 const lives = (token: string): Promise<void> => eventually(() => processesSaying(token).length > 0, "it lives");
 
-describe.runIf(requires("bubblewrap"))("what a job leaves in a container", () => {
+describe.runIf(requires("bubblewrap"))("leftover processes of a job in a container", () => {
   let guest: GuestFixture;
   beforeAll(async () => {
     guest = await startGuest({ isolation: "sweep", starter: pidNamespace, args: ["--contained"] });
   });
   afterAll(async () => guest.stop());
 
-  it("is found by its mark, its session and its parents", async () => {
+  it("are found by their mark, their session and their parents", async () => {
     const [marked, inSession, ofParent] = [sleepToken(), sleepToken(), sleepToken()];
     const script = `setsid --fork sleep ${marked}; env -i sleep ${inSession} & sh -c 'env -i setsid sleep ${ofParent} & wait' & sleep 3600`;
     await guest.client.startJob("stray", job(shell(script)));
@@ -35,20 +35,20 @@ describe.runIf(requires("bubblewrap"))("what a job leaves in a container", () =>
     for (const token of [marked, inSession, ofParent]) expect(processesSaying(token)).toEqual([]);
   });
 
-  it("is found when nothing shows any more whose it was", async () => {
+  it("are found when nothing shows any more whose they were", async () => {
     const token = sleepToken();
     expect((await run(guest.client, "escape", shell(`${flee(token)}; touch escaped`))).status).toBe("passed");
     expect(processesSaying(token)).toEqual([]);
   });
 
-  it("is found after a short command, too", async () => {
+  it("are found after a short command, too", async () => {
     const token = sleepToken();
     const argv = ["sh", "-c", flee(token)];
     await guest.client.exec({ argv, cwd: "", env: {}, writable: [], timeoutMs: 20_000, maxBytes: 1_000 });
     expect(processesSaying(token)).toEqual([]);
   });
 
-  it("is ended with the job it may be of, and jobs that run on lose nothing", async () => {
+  it("are ended with the job they may belong to, and running jobs lose nothing", async () => {
     const { client } = guest;
     const [elders, own] = [sleepToken(), sleepToken()];
     await client.startJob(
@@ -57,14 +57,14 @@ describe.runIf(requires("bubblewrap"))("what a job leaves in a container", () =>
     );
     await lives(`9${elders}`);
     await run(client, "younger", shell(flee(own)));
-    // What the younger one left might be the elder's, too, and then goes with that.
+    // The younger job's leftovers might be the elder's, too, and then end with it.
     expect(processesSaying(`sleep\0${elders}`).length).toBe(1);
     await client.writeFile("go-elder", "");
     expect((await outcome(client, "elder")).status).toBe("passed");
     expect([...processesSaying(elders), ...processesSaying(own)]).toEqual([]);
   });
 
-  it("is ended with a job that began first, when what it left is older than the others", async () => {
+  it("are ended with a job that began first, when its leftovers are older than the other jobs", async () => {
     const { client } = guest;
     const token = sleepToken();
     await client.startJob("first", job(shell(`${flee(token)}; until [ -e go-first ]; do sleep 0.05; done`)));
@@ -81,7 +81,7 @@ describe.runIf(requires("bubblewrap"))("what a job leaves in a container", () =>
     expect((await outcome(client, "second")).status).toBe("passed");
   });
 
-  it("is what the kernel ends before the guest when memory runs out", async () => {
+  it("are ended by the kernel before the guest when memory runs out", async () => {
     await run(guest.client, "memory", shell("sleep 0.5; cat /proc/self/oom_score_adj"));
     expect(await outputOf(guest.client, "memory")).toBe("500\n");
     expect(readFileSync(`/proc/${guest.process.pid}/oom_score_adj`, "utf8").trim()).not.toBe("500");

@@ -38,7 +38,7 @@ describe.each(isolations)("the way out of a sandbox (%s)", (isolation) => {
     servers.push(server);
     await new Promise<void>((resolve) => server.listen(join(egress, name), resolve));
   };
-  /** A proxy that writes down what is asked of it and lets nothing out. */
+  /** A proxy that records its requests and lets nothing out. */
   const proxy = async (): Promise<string[]> => {
     const asked: string[] = [];
     const server = createServer((request, response) => {
@@ -58,7 +58,7 @@ describe.each(isolations)("the way out of a sandbox (%s)", (isolation) => {
     return outputOf(guest!.client, key);
   };
 
-  it("is found by curl, git, npm and pip with no setting of theirs", async () => {
+  it("is found by curl, git, npm and pip without any setting of theirs", async () => {
     const asked = await proxy();
     await start("allowlist");
     expect(await said("http", "curl -sS http://somewhere.test/path")).toBe("from the proxy\n");
@@ -83,7 +83,7 @@ describe.each(isolations)("the way out of a sandbox (%s)", (isolation) => {
     expect(asked).toEqual([]);
   });
 
-  it("is another one where the plan's environment says so, in either spelling", async () => {
+  it("is another one where the plan's environment sets it, in either spelling", async () => {
     const asked = await proxy();
     await start("allowlist");
     const text = await said("own", "env | grep -i https_proxy; env | grep -ic http_proxy", {
@@ -94,7 +94,7 @@ describe.each(isolations)("the way out of a sandbox (%s)", (isolation) => {
     expect(asked).toEqual([]);
   });
 
-  it("is told with the ports it has", async () => {
+  it("is reported with the ports it has", async () => {
     await start("allowlist");
     const { egress: ports } = await guest!.client.health();
     const text = await said("environment", "env | grep -iE 'proxy|model' | sort");
@@ -135,22 +135,22 @@ describe.each(isolations)("the way out of a sandbox (%s)", (isolation) => {
     );
   });
 
-  it("is none where the network is none: programs are told so at once, and what they asked for is known", async () => {
+  it("is missing where the network is none: programs fail at once, and the hosts they asked for are known", async () => {
     await start("none");
     const since = Date.now();
-    const told =
+    const refusal =
       'this sandbox has no network (network: none in the plan); if it is needed: network: { allow: ["http.test:81"] }';
-    expect(await said("http", "curl -sS http://http.test:81/path")).toBe(`${told}\n`);
+    expect(await said("http", "curl -sS http://http.test:81/path")).toBe(`${refusal}\n`);
     expect(await said("https", "curl -sSv https://curl.test/ 2>&1")).toContain("403 this sandbox has no network");
     expect(await said("npm", "npm view left-pad --registry https://npm.test; true")).toContain("403");
-    // Not the minute and more for which npm asks again when nobody answers.
+    // Not after the minute and more for which npm retries when nothing answers.
     expect(Date.now() - since).toBeLessThan(45_000);
     const { egress } = await guest!.client.health();
     expect(egress?.refused?.map(({ host }) => host)).toEqual(["http.test:81", "curl.test", "npm.test"]);
     expect(egress?.refused?.every(({ at }) => Date.parse(at) >= since)).toBe(true);
   });
 
-  it("is used as soon as it is there, and says when it is not", async () => {
+  it("is used as soon as it is there, and reports when it is not", async () => {
     await start("allowlist");
     expect(await said("without", "curl -sS http://somewhere.test/")).toMatch(
       /proxy.sock of this sandbox does not answer/,
@@ -180,7 +180,7 @@ describe.each(isolations)("the way out of a sandbox (%s)", (isolation) => {
 });
 
 describe("a guest without a way out", () => {
-  it("gives programs nothing of it and says so", async () => {
+  it("gives programs none of its settings and says so", async () => {
     const guest = await startGuest({ isolation: "sweep" });
     try {
       expect((await guest.client.health()).egress).toBeNull();

@@ -18,7 +18,7 @@ describe("files of a guest", () => {
   });
   afterAll(async () => guest.stop());
 
-  it("come back as they were written, in folders made on the way", async () => {
+  it("are read as they were written, in folders created on the way", async () => {
     const { client } = guest;
     const data = Buffer.from([0, 255, 10, 13, 200]);
     await client.writeFile("a/b/ü c.bin", data, { mode: 0o750 });
@@ -103,7 +103,19 @@ describe("files of a guest", () => {
     await expect(client.readFile("list")).rejects.toMatchObject({ code: "conflict" });
   });
 
-  it("are removed, and removing what is not there is no fault", async () => {
+  it("are removed by several at once, each without a fault", async () => {
+    const { client } = guest;
+    const folder = join(guest.root, "removed/deep");
+    mkdirSync(folder, { recursive: true });
+    for (let file = 0; file < 300; file += 1) writeFileSync(join(folder, `${file}`), "");
+    await Promise.all(Array.from({ length: 8 }, () => client.remove("removed", { recursive: true })));
+    expect(await client.stat("removed")).toBeNull();
+    await client.writeFile("single", "1");
+    await Promise.all(Array.from({ length: 8 }, () => client.remove("single")));
+    expect(await client.stat("single")).toBeNull();
+  });
+
+  it("are removed, and removing a missing file is no error", async () => {
     const { client } = guest;
     await client.writeFile("gone/deep/x", "");
     await expect(client.remove("gone")).rejects.toMatchObject({ code: "conflict" });
@@ -113,7 +125,7 @@ describe("files of a guest", () => {
     await client.remove("gone/deep/x");
   });
 
-  it("are asked for together as they are alone, each with its own answer or failure", async () => {
+  it("can be requested together, each with its own answer or failure", async () => {
     const { client } = guest;
     await client.writeFile("together/read", "as it is");
     await client.writeFile("together/large", Buffer.alloc(300_000));
@@ -166,7 +178,7 @@ function suite(isolation: IsolationName): void {
       ...change,
     });
 
-  it("gives both streams, the exit code and what was truncated", async () => {
+  it("returns both streams, the exit code and whether they were truncated", async () => {
     const result = await exec("cat; echo $NAME; echo err >&2; exit 7", { stdin: "in " });
     expect(result).toMatchObject({
       exitCode: 7,
@@ -180,14 +192,14 @@ function suite(isolation: IsolationName): void {
     expect(long.stdout.length).toBe(10);
   });
 
-  it("says 127 of a missing command and refuses a missing folder", async () => {
+  it("returns 127 for a missing command and refuses a missing folder", async () => {
     const { client } = guest;
     const missing = { argv: ["no-such"], cwd: "", env: {}, writable: [], timeoutMs: 1_000, maxBytes: 100 };
     expect(await client.exec(missing)).toMatchObject({ exitCode: 127, stderr: "no-such: command not found\n" });
     await expect(client.exec({ ...missing, cwd: "nowhere" })).rejects.toMatchObject({ code: "not-found" });
   });
 
-  it("ends a command that takes too long, with what it made", async () => {
+  it("ends a command that takes too long, with its processes", async () => {
     const token = sleepToken();
     const result = await exec(`setsid sleep ${token} & sleep ${token}`, { timeoutMs: 200 });
     expect(result.timedOut).toBe(true);
@@ -230,7 +242,7 @@ function suite(isolation: IsolationName): void {
     expect(new Set(ports).size).toBe(40);
   });
 
-  it("carries bytes to a port inside and back, and says when nobody listens", async () => {
+  it("carries bytes to a port inside and back, and says when nothing listens", async () => {
     const [port = 0] = await guest.client.allocatePorts(1);
     await expect(guest.client.tunnel(port)).rejects.toMatchObject({ code: "sandbox-unavailable" });
     const server = createServer({ allowHalfOpen: true }, (socket) => {

@@ -31,7 +31,7 @@ export interface FixtureOptions {
    */
   readonly tmpfsBytes?: number;
   readonly folder?: string;
-  /** What the guest is started by, such as a program that makes a namespace. */
+  /** A command that starts the guest, such as a program that makes a namespace. */
   readonly starter?: readonly string[];
   /** A module that the guest's Node loads first. */
   readonly preload?: string;
@@ -227,7 +227,7 @@ export async function outputOf(client: GuestClient, key: string): Promise<string
   }
 }
 
-/** Processes whose command line holds the text, zombies left out. */
+/** Processes whose command line contains the text, except zombies. */
 export function processesSaying(text: string): number[] {
   return readdirSync("/proc")
     .filter((name) => /^\d+$/.test(name) && Number(name) !== process.pid)
@@ -254,7 +254,7 @@ export async function eventually(holds: () => boolean | Promise<boolean>, what: 
 
 let tokens = 0;
 
-/** A number of seconds to sleep that no other process sleeps: by it the sleeper is found. */
+/** A number of seconds that no other process sleeps, which identifies the sleeper. */
 export function sleepToken(): string {
   tokens += 1;
   return `9${process.pid}.${String(Date.now()).slice(-7)}${tokens}`;

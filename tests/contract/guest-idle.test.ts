@@ -61,7 +61,7 @@ describe("a clock that is moved an hour", () => {
   // SIGUSR2.
   const preload = fileURLToPath(new URL("../support/movable-clock.cjs", import.meta.url));
 
-  it("ends neither a guest, as one that nobody spoke to, nor its jobs, as ones that ran out of time", async () => {
+  it("ends neither an idle guest nor its jobs before their time", async () => {
     const guest = await startGuest({ isolation: "sweep", silenceMs: 4_000, preload });
     try {
       const waiting = shell("until [ -e go ]; do sleep 0.05; done");

@@ -5,7 +5,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { requires } from "../support/require.ts";
 import { ended, type GuestFixture, job, outcome, outputOf, run, shell, startGuest } from "./guest-fixture.ts";
 
-describe.runIf(requires("bubblewrap"))("what a job in bubblewrap can see and do", () => {
+describe.runIf(requires("bubblewrap"))("a job in bubblewrap", () => {
   let guest: GuestFixture;
   beforeAll(async () => {
     guest = await startGuest({ isolation: "bubblewrap" });
@@ -78,7 +78,7 @@ describe.runIf(requires("bubblewrap"))("a guest in an outer bubblewrap, on a sma
     expect(await outputOf(guest.client, "inside")).toBe("/workspace\nhere\n");
   });
 
-  it("fails a job whose output finds no room, says so, and lives on", async () => {
+  it("fails a job when there is no space for its output, says so, and lives on", async () => {
     const { client } = guest;
     const state = await run(client, "too-much", shell("head -c 20000000 /dev/zero", { outputLimitBytes: 100_000_000 }));
     expect(state.status).toBe("failed");
@@ -90,7 +90,7 @@ describe.runIf(requires("bubblewrap"))("a guest in an outer bubblewrap, on a sma
     expect((await run(client, "after", shell("echo fine"))).status).toBe("passed");
   });
 
-  it("refuses a job for which not even a record finds room, and takes it once there is some", async () => {
+  it("refuses a job when there is no space even for its record, and accepts it once there is", async () => {
     const { client } = guest;
     await run(client, "fill", shell("head -c 20000000 /dev/zero > filler"));
     await expect(client.startJob("no-room", job(shell("true")))).rejects.toMatchObject({ code: "environment" });
@@ -99,7 +99,7 @@ describe.runIf(requires("bubblewrap"))("a guest in an outer bubblewrap, on a sma
     expect((await run(client, "no-room", shell("true"))).status).toBe("passed");
   });
 
-  it("fails a job whose end cannot be recorded, and says so", async () => {
+  it("fails a job when its end cannot be recorded, and says so", async () => {
     const { client } = guest;
     const state = await run(client, "no-record", shell("head -c 20000000 /dev/zero > filler 2>/dev/null; true"));
     await client.remove("filler");
@@ -145,7 +145,7 @@ describe("a guest without namespaces", () => {
     }
   });
 
-  it("goes on when somebody tidies up the system's temporary files", async () => {
+  it("continues when somebody tidies up the system's temporary files", async () => {
     const guest = await startGuest({ isolation: "sweep" });
     try {
       await run(guest.client, "before", shell("echo before"));

@@ -86,7 +86,7 @@ function suite(isolation: IsolationName): void {
     expect(await outputOf(guest.client, "failures")).toBe("cleaned\n");
   });
 
-  it("says 127 of a command that is not there, 126 of one that cannot be executed, and names the signal", async () => {
+  it("reports 127 for a missing command, 126 for one that cannot be executed, and names the signal", async () => {
     writeFileSync(join(guest.root, "data.txt"), "no program", { mode: 0o644 });
     const states = await Promise.all([
       run(guest.client, "code-127", stage({ argv: ["no-such-command"] })),
@@ -113,7 +113,7 @@ function suite(isolation: IsolationName): void {
     expect(tokens.flatMap(processesSaying)).toEqual([]);
   });
 
-  it("ends a stage that takes too long, with all that it made", async () => {
+  it("ends a stage that takes too long, with all its processes", async () => {
     const tokens = [sleepToken(), sleepToken()];
     const state = await run(
       guest.client,
@@ -209,7 +209,7 @@ function suite(isolation: IsolationName): void {
     expect(state).toMatchObject({ status: "failed", stages: [{ name: "serve", exitCode: 5 }] });
   });
 
-  it("takes numbered input once and in order, and ends it when told", async () => {
+  it("takes numbered input once and in order, and closes it when asked to", async () => {
     const { client } = guest;
     await client.startJob("typed", job(stage({ argv: ["cat"], openStdin: true })));
     await client.writeStdin("typed", 1, "one ");
@@ -222,7 +222,7 @@ function suite(isolation: IsolationName): void {
     expect(await outputOf(client, "typed")).toBe("one two three");
   });
 
-  it("shrugs when a program does not read its input", async () => {
+  it("ignores that a program does not read its input", async () => {
     const { client } = guest;
     const big = "x".repeat(1_000_000);
     expect((await run(client, "unread", shell("exit 0", { stdin: big }))).status).toBe("passed");
@@ -295,7 +295,7 @@ function suite(isolation: IsolationName): void {
     expect(await client.findJob("bad")).toBeNull();
   });
 
-  it("knows its jobs after it was killed: the ended as they ended, the running as lost with nothing left", async () => {
+  it("knows its jobs after it was killed: the ended ones as they ended, the running ones as lost with nothing left", async () => {
     const first = await startGuest({ isolation });
     const token = sleepToken();
     try {
@@ -319,7 +319,7 @@ function suite(isolation: IsolationName): void {
     }
   });
 
-  it("ends its jobs as lost and itself when told to, when ended, and when nobody speaks to it", async () => {
+  it("ends its jobs as lost and itself when asked to, when ended, and when no client is left", async () => {
     for (const way of ["shutdown", "SIGTERM", "silence"] as const) {
       const silent = await startGuest({ isolation, silenceMs: way === "silence" ? 300 : 60_000 });
       const token = sleepToken();

@@ -17,7 +17,7 @@ import {
 } from "./guest-fixture.ts";
 
 const node = process.execPath;
-/** Says `text` to whoever connects to the port. */
+/** Sends `text` to every connection to the port. */
 const serving = (port: number, text: string): string =>
   `${node} -e "require('http').createServer((_, reply) => reply.end('${text}')).listen(${port}, '127.0.0.1')"`;
 const onAbstract = (name: string): string =>
@@ -54,14 +54,14 @@ describe.runIf(requires("bubblewrap"))("the loopback of a job", () => {
     await until(guest.client, key, (state) => state.stages[0]?.status === "ready");
   };
 
-  it("is its own: nobody else answers on its ports, and all may have the same one", async () => {
+  it("is separate: no other job answers on its ports, and all may use the same one", async () => {
     await background("first", serving(8080, "first"), 8080);
     expect(await said("peer", "curl -sS --max-time 5 http://127.0.0.1:8080/ || echo nobody")).toMatch(/nobody\n$/);
     await background("second", serving(8080, "second"), 8080);
     expect((await guest.client.findJob("first"))?.status).toBe("running");
   });
 
-  it("has abstract sockets of its own", async () => {
+  it("has separate abstract sockets", async () => {
     await guest.client.startJob("owner", job(shell(`exec ${onAbstract("of-owner")}`, { background: true })));
     await until(guest.client, "owner", (state) => state.outputBytes > 0);
     expect(await said("peer", toAbstract("of-owner"))).toBe("ECONNREFUSED\n");

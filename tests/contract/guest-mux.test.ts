@@ -41,7 +41,7 @@ describe("a guest reached over one stream", () => {
     await guest.stop();
   });
 
-  it("does all that it does over its own socket", async () => {
+  it("works in every way as over its own socket", async () => {
     const large = Buffer.alloc(3_000_000, "0123456789");
     await client.writeFile("large", large);
     expect((await client.readFile("large"))?.equals(large)).toBe(true);
@@ -54,7 +54,7 @@ describe("a guest reached over one stream", () => {
     await expect(client.list("nowhere")).rejects.toMatchObject({ code: "not-found" });
   });
 
-  it("answers many at once, each its own", async () => {
+  it("answers many callers at once, each with its own answer", async () => {
     const asked = Array.from({ length: 60 }, async (_, index) => {
       await client.writeFile(`file-${index}`, `content ${index}`);
       return (await client.readFile(`file-${index}`))?.toString();
@@ -62,7 +62,7 @@ describe("a guest reached over one stream", () => {
     expect(await Promise.all(asked)).toEqual(Array.from({ length: 60 }, (_, index) => `content ${index}`));
   });
 
-  it("answers while somebody does not read what was asked for", async () => {
+  it("answers while another caller does not read its answer", async () => {
     await client.startJob("filler", job(shell("head -c 60000000 /dev/zero > filler")));
     await outcome(client, "filler");
     const unread = await client.pack("");
@@ -106,7 +106,7 @@ describe("a guest reached over one stream", () => {
     expect((await outcome(client, "job")).status).toBe("passed");
   });
 
-  it("goes on after a connection that spoke something else", async () => {
+  it("continues after a connection that spoke another protocol", async () => {
     const odd = await connectToSocket(muxSocket());
     odd.on("error", () => undefined).end("GET / HTTP/1.1\r\n\r\n");
     odd.resume();
@@ -114,7 +114,7 @@ describe("a guest reached over one stream", () => {
     expect((await client.exec(echo("fine"))).stdout).toBe("fine\n");
   });
 
-  it("says why when what answers is no guest", async () => {
+  it("says why when something else than a guest answers", async () => {
     const program = spawn("sh", ["-c", "echo 'OCI runtime exec failed: exec failed'; exec cat > /dev/null"], {
       stdio: ["pipe", "pipe", "ignore"],
     });
@@ -123,7 +123,7 @@ describe("a guest reached over one stream", () => {
     expect((await other.closed)?.message).toMatch(/not a mux: it sent "OCI runtime exec failed: exec failed"/);
   });
 
-  it("lets a process end that asks nothing more", async () => {
+  it("lets a process end that has no open request", async () => {
     const script = `
       import { connectMux } from ${JSON.stringify(join(import.meta.dirname, "../../src/sandbox/guest/mux.ts"))};
       import { createGuestClient } from ${JSON.stringify(join(import.meta.dirname, "../../src/sandbox/guest/guest-client.ts"))};

@@ -97,20 +97,20 @@ describe.runIf(bubblewrap)("inside a local sandbox", () => {
 
   const look = async (script: string) => shell((await driver.ensure(specOf("proj_a"))).guest, script);
 
-  it("shows nothing of the home but the folders of tools", async () => {
+  it("shows only the tool folders of the home", async () => {
     const { stdout } = await look(`ls -A "${home}" "${home}/.tools"; cat "${home}/.ssh/id" "${home}/.npmrc" 2>&1`);
     expect(stdout).not.toContain("planted-secret");
     expect(stdout.split("\n").slice(1, 4)).toEqual([".tools", "bin", "tool"]);
   });
 
-  it("runs tools of PATH with what lies beside them, and reads what the setting names", async () => {
+  it("runs tools of PATH with the files beside them, and reads what the setting names", async () => {
     const { stdout } = await look(
       `my-tool; other-tool; cat "${shown}/readable"; touch "${shown}/new" || echo read-only`,
     );
     expect(stdout).toBe("from-the-libother\nplanted-secretread-only\n");
   });
 
-  it("is a small machine of its own: no secret of the system, no other process, an empty first environment", async () => {
+  it("is isolated: no secret of the system, no other process, an empty first environment", async () => {
     expect((await look("find / -xdev '(' -name shadow -o -name .ssh -o -name '*.key' ')' 2>/dev/null")).stdout).toBe(
       "",
     );

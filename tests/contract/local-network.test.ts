@@ -76,15 +76,15 @@ describe.runIf(requires("bubblewrap"))("the network of a local sandbox", () => {
     const { guest } = await driver.ensure(specFor("localhost", `localhost:${port}`, "*.nip.io"));
     for (const url of [`http://localhost:${port}/`, `http://127.0.0.1:${port}/`, `http://[::1]:${port}/`]) {
       expect(await curl(guest, url)).not.toMatch(/reached/);
-      const told = (await shell(guest, `curl -sS --noproxy '' -x "$http_proxy" '${url}'`)).stdout;
-      expect(told).toMatch(/address that no sandbox reaches/);
+      const answer = (await shell(guest, `curl -sS --noproxy '' -x "$http_proxy" '${url}'`)).stdout;
+      expect(answer).toMatch(/address that no sandbox reaches/);
     }
     if (own !== undefined) expect(await curl(guest, `http://${own}:${port}/`)).toMatch(/not among the hosts/);
     const escapes = "ls /run/wavesmith-egress; touch /run/wavesmith-egress/x; rm /run/wavesmith-egress/proxy.sock";
     expect((await shell(guest, escapes)).stderr.match(/Read-only file system/g)).toHaveLength(2);
   });
 
-  it.runIf(own !== undefined)("follows the plan's hosts without starting the sandbox or its jobs anew", async () => {
+  it.runIf(own !== undefined)("follows the plan's hosts without restarting the sandbox or its jobs", async () => {
     const { guest, bootId } = await driver.ensure(specFor());
     await guest.startJob("job-1", scriptJob("sleep 100"));
     const url = `http://${own}:${port}/`;
@@ -101,7 +101,7 @@ describe.runIf(requires("bubblewrap"))("the network of a local sandbox", () => {
     ]);
   });
 
-  it("comes back with the next use when the proxy was killed", async () => {
+  it("is started by the next use when the proxy was killed", async () => {
     const { guest, bootId } = await driver.ensure(specFor());
     const [pid] = processesWith(join(dataDir, "egress"));
     process.kill(pid!, "SIGKILL");
@@ -110,7 +110,7 @@ describe.runIf(requires("bubblewrap"))("the network of a local sandbox", () => {
     expect(await curl(guest, "http://example.org/")).toMatch(/not among the hosts/);
   });
 
-  it("ends by itself when the sandbox was killed and nobody came to stop it", async () => {
+  it("ends by itself when the sandbox was killed and nothing came to stop it", async () => {
     const { dataDir: place, ...request } = { dataDir, installationId: "inst_test", projectId };
     const policy = specFor().network;
     await startEgress({ ...request, dataDir: place, policy, lostMs: 500, firstMs: 60_000 });
@@ -165,7 +165,7 @@ describe.runIf(requires("bubblewrap"))("the network of a local sandbox", () => {
     expect((await shell(guest, pip)).stderr).toMatch(/denied\.example is not among the hosts/);
   });
 
-  it("is open and said to be so without isolation", async () => {
+  it("is open and reported as open without isolation", async () => {
     const unsafe = createLocalDriver({ unsafe: true, dataDir, installationId: "inst_test", readOnly: [], env });
     const { guest } = await unsafe.ensure(specFor());
     expect((await shell(guest, "env")).stdout).not.toMatch(/proxy/i);

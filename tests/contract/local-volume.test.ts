@@ -41,14 +41,14 @@ async function archiveOf(
   return gzipSync(await buffer(tar));
 }
 
-/** Our children and theirs that unpack an archive. */
+/** Our child processes, and theirs, that unpack an archive. */
 function unpacking(): string[] {
   const children = (pid: string) => partsOf(`/proc/${pid}/task/${pid}/children`, " ");
   const ours = children(`${process.pid}`);
   return [...ours, ...ours.flatMap(children)].filter((pid) => partsOf(`/proc/${pid}/cmdline`, "\0").includes("unpack"));
 }
 
-/** None of a process that has ended. */
+/** No usage of a process that has ended. */
 function partsOf(path: string, end: string): string[] {
   try {
     return readFileSync(path, "utf8").split(end).filter(Boolean);
@@ -83,7 +83,7 @@ describe.each(drivers)("the volume of a sandbox (%s)", (name) => {
   };
   const volumes = () => readdirSync(join(dataDir, "volumes"));
 
-  it("comes back whole from an archive, of a running and of a stopped sandbox, in every format there is", async () => {
+  it("is restored completely from an archive, of a running and of a stopped sandbox, in every format", async () => {
     const made = `mkdir -p a/deep 'with space' && echo one > a/deep/file && printf '\\0\\1' > 'with space/bin' && ln -s deep/file a/link
       chmod 755 a/deep/file; chmod 555 a/deep; : > empty; printf 'ü' > 'ümlaut'`;
     await inSandbox(made);
@@ -102,12 +102,12 @@ describe.each(drivers)("the volume of a sandbox (%s)", (name) => {
     expect(volumes()).toEqual([projectId]);
   });
 
-  it("is made of an archive where there was none", async () => {
+  it("is created from an archive where there was none", async () => {
     await driver.restore(projectId, Readable.from([await archiveOf(["hello", "file", "world"])]), usually("tar.gz"));
     expect(await inSandbox("cat hello")).toBe("world");
   });
 
-  it("cannot be packed when there is none", async () => {
+  it("cannot be archived when there is none", async () => {
     await expect(driver.pack(projectId, "tar.gz")).rejects.toMatchObject({ code: "not-found" });
   });
 
@@ -158,7 +158,7 @@ describe.each(drivers)("the volume of a sandbox (%s)", (name) => {
     expect(volumes()).toEqual([projectId]);
   });
 
-  it("is packed no further when nobody wants the archive any more", async () => {
+  it("is archived no further when nobody wants the archive any more", async () => {
     await inSandbox("head -c 30000000 /dev/urandom > large");
     const archive = await driver.pack(projectId, "tar.gz");
     archive.destroy();
@@ -180,7 +180,7 @@ describe.each(drivers)("the volume of a sandbox (%s)", (name) => {
     expect(volumes()).toEqual([projectId]);
   });
 
-  it("is completed or left as it was when the process that restored it died, whatever it was at", async () => {
+  it("is restored completely or not at all when the process that restored it died, at whatever point", async () => {
     const volume = join(dataDir, "volumes", projectId);
     await inSandbox("echo old > file");
     await driver.stop(projectId);
@@ -223,7 +223,7 @@ describe.each(drivers)("the volume of a sandbox (%s)", (name) => {
   });
 });
 
-describe.each(drivers)("what a driver tells of a sandbox (%s)", (name) => {
+describe.each(drivers)("a driver (%s)", (name) => {
   let dataDir = "";
   let driver: SandboxDriver;
   beforeEach(() => {
@@ -241,7 +241,7 @@ describe.each(drivers)("what a driver tells of a sandbox (%s)", (name) => {
     rmSync(dataDir, { recursive: true, force: true });
   });
 
-  it("is what its processes use, and nothing when it does not run", async () => {
+  it("reports the usage of a sandbox's processes, and nothing when it does not run", async () => {
     expect(await driver.usage(projectId)).toBeNull();
     const { guest } = await driver.ensure(specOf(projectId));
     const idle = await driver.usage(projectId);
@@ -260,7 +260,7 @@ describe.each(drivers)("what a driver tells of a sandbox (%s)", (name) => {
     expect(await driver.usage(projectId)).toBeNull();
   });
 
-  it("is what happens to it, until nobody wants to know", async () => {
+  it("reports events of a sandbox until nobody listens", async () => {
     const watching = new AbortController();
     const seen: SandboxChange["change"][] = [];
     const watched = (async () => {

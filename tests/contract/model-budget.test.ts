@@ -17,7 +17,7 @@ import {
   type TestModels,
 } from "../support/model-builds.ts";
 
-// What a budget has room for, and what is counted of calls that did not end as they should.
+// How much of a budget is free, and what calls cost that did not end as they should.
 
 let folder: string;
 let database: TestDatabase;
@@ -41,7 +41,7 @@ afterEach(async () => {
 
 type Answer = (response: ServerResponse, body: { max_tokens: number; [key: string]: unknown }) => Promise<void> | void;
 
-/** A provider that does what a test tells it to, byte by byte, and the proxy in front of it. */
+/** A provider that a test controls byte by byte, and the proxy in front of it. */
 async function provider(answer: Answer, more: Partial<ModelsOptions> = {}): Promise<TestModels & { seen: object[] }> {
   const seen: object[] = [];
   const server = createServer(async (incoming: IncomingMessage, response) => {
@@ -91,7 +91,7 @@ function stream(response: ServerResponse, ...parts: string[]): void {
   for (const part of parts) response.write(part);
 }
 
-/** Starts a call and hangs up as soon as `heard` is true of what came. */
+/** Starts a call and hangs up as soon as `heard` returns true for the answer so far. */
 async function hangUp({ socket, token }: TestModels, body: object, heard: RegExp | null): Promise<() => void> {
   const headers = { authorization: `Bearer ${token}` };
   const outgoing = request({ socketPath: socket, path: messages, method: "POST", headers });
@@ -120,7 +120,7 @@ const listens = ({ socket, token }: TestModels) =>
   );
 
 describe("a call that a budget has no room for now", () => {
-  it("waits for its turn: of five at once with room for one, each is made and none is over budget", async () => {
+  it("waits for its turn: of five calls at once with room for one, each is made and none exceeds the budget", async () => {
     await liveModelAttempt(store, { tokens: 2_000, usd: null });
     let atWork = 0;
     let most = 0;
@@ -190,7 +190,7 @@ describe("a call that a budget has no room for now", () => {
     expect(models.warnings).toEqual([]);
   });
 
-  it("sees that its plan was given a larger budget", async () => {
+  it("sees that its plan now has a larger budget", async () => {
     await liveModelAttempt(store, { tokens: 2_000, usd: null });
     let release: () => void = () => undefined;
     const models = await provider(async (response, body) => {
@@ -208,7 +208,7 @@ describe("a call that a budget has no room for now", () => {
     expect((await first).status).toBe(200);
   });
 
-  it("thinks for no longer than it may answer, and is not made with less room than thinking needs", async () => {
+  it("thinks for no longer than it may answer, and is not made with too little room for thinking", async () => {
     await liveModelAttempt(store, { tokens: 4_000, usd: null });
     const models = await provider((response) => {
       response.end(JSON.stringify({ usage: { input_tokens: 20, output_tokens: 2_800 } }));
@@ -225,7 +225,7 @@ describe("a call that a budget has no room for now", () => {
 });
 
 describe("a call whose agent hung up", () => {
-  it("is counted as its provider counts it, when that is said in time", async () => {
+  it("costs what its provider reports, when that comes in time", async () => {
     await liveModelAttempt(store);
     let finish: () => void = () => undefined;
     const models = await provider((response) => {
@@ -268,7 +268,7 @@ describe("a call whose agent hung up", () => {
     expect(Math.abs(tokens!.inputTokens - counted.inputTokens)).toBeLessThan(10);
   });
 
-  it("does not hold up the end of the process that answers it", async () => {
+  it("does not delay the end of the process that answers it", async () => {
     await liveModelAttempt(store);
     const models = await provider((response) => stream(response, start, delta("a few words")));
     await listens(models);
@@ -327,7 +327,7 @@ describe("a provider that breaks off", () => {
   });
 });
 
-describe("what a chat's stream took", () => {
+describe("the usage of a chat's stream", () => {
   const chunk = (more: object) => `data: ${JSON.stringify({ id: "c", ...more })}\r\n\r\n`;
   const usage = { prompt_tokens: 30, completion_tokens: 5, prompt_tokens_details: { cached_tokens: 10 } };
   const parts = [
@@ -345,7 +345,7 @@ describe("what a chat's stream took", () => {
     response.end();
   };
 
-  it("is asked for and counted, and the event that says it is not for an agent that did not ask", async () => {
+  it("is requested and counted, and its event is hidden from an agent that did not ask for it", async () => {
     await liveModelAttempt(store);
     const models = await provider(answer);
     const { text } = await ask(models, { ...message({ stream: true }) }, chat);
@@ -362,7 +362,7 @@ describe("what a chat's stream took", () => {
 });
 
 describe("a budget in USD", () => {
-  it("counts a model that is newer than the prices like the nearest of its family, and says so once", async () => {
+  it("prices a model that is newer than the prices like the nearest of its family, and warns once", async () => {
     await liveModelAttempt(store, { tokens: null, usd: 5 });
     const models = await provider((response) => {
       response.end(JSON.stringify({ usage: { input_tokens: 1_000_000, output_tokens: 100_000 } }));
@@ -376,7 +376,7 @@ describe("a budget in USD", () => {
     ]);
   });
 
-  it("counts what a cache keeps for an hour as that, and an answer that may take its time as a batch", async () => {
+  it("counts a cache entry kept for an hour as that, and an answer that may take its time as a batch", async () => {
     await liveModelAttempt(store, { tokens: null, usd: 50 });
     let usage: object = {};
     let more: object = {};

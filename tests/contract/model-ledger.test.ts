@@ -22,8 +22,8 @@ import {
 import { callModel, liveModelAttempt, modelAttempt, modelBuild, modelProject } from "../support/model-builds.ts";
 import type { ModelProcessInput } from "../support/model-process.ts";
 
-// W10: what is reserved is settled once, whoever dies, and no budget is exceeded by calls that are
-// made at once.
+// W10: a reservation is settled once, whichever process dies, and no budget is exceeded by calls
+// that are made at once.
 
 let database: TestDatabase;
 let store: Store;
@@ -90,8 +90,9 @@ describe("a budget under many calls at once", () => {
         outputTokens,
         leastOutputTokens: 256,
         keepsLong: false,
+        offersTools: true,
       };
-      // Who waits for calls that nobody will ever settle hangs up.
+      // A caller that waits for calls that nobody will ever settle hangs up.
       const hungUp = AbortSignal.timeout(300);
       const granted = await ledger.reserve(asked, hungUp).catch(() => ({ callId: null }) as const);
       if (granted.callId === null) {
@@ -104,9 +105,9 @@ describe("a budget under many calls at once", () => {
       const count = { inputTokens, cachedTokens: 0, cacheWriteTokens: 0 };
       const usage = end === "done" ? { ...count, outputTokens: Math.floor(granted.outputTokens * used) } : null;
       const outcome = { status: end as "done" | "cut" | "failed", httpStatus: null, error: null };
-      const settlement = { ...outcome, usage, isEstimated: usage === null };
-      // Said twice, as by one that does not know whether the first was heard, or by whoever takes
-      // over: it counts once.
+      const settlement = { ...outcome, usage, isEstimated: usage === null, ending: "whole" as const };
+      // Settled twice, by a process that does not know whether the first arrived, or by one that
+      // takes over: it counts once.
       await Promise.all([ledger.settle(granted.callId, settlement), ledgers[0]!.settle(granted.callId, settlement)]);
       await held();
     };
@@ -117,7 +118,8 @@ describe("a budget under many calls at once", () => {
       }),
     );
     expect(refused).toBeGreaterThan(0);
-    // Sums and calls agree, and what the dead held comes back as spent when another takes over.
+    // Sums and calls agree, and reservations of the dead come back as spent when another takes
+    // over.
     const agree = async (): Promise<void> => {
       const calls = await store.modelCalls.list({ buildId: modelBuild });
       const open = calls.filter(({ status }) => status === "open");
@@ -148,11 +150,12 @@ describe("a budget under many calls at once", () => {
       provider: "p",
       model: "m\0\ud800",
       status: "open",
+      offersTools: true,
       reservedTokens: 600,
       reservedMicroUsd: 70,
       startedAt: new Date(1_000),
     } as const;
-    // A build's row is made by whoever makes its first call.
+    // The first call of a build creates its row.
     expect(await store.reserveModelCall(call, { tokens: null, microUsd: null })).toBe(false);
     await store.buildSpending.insertIfAbsent({ buildId: modelBuild, spentTokens: 100, spentMicroUsd: 30 });
     expect(await store.reserveModelCall(call, { tokens: 699, microUsd: null })).toBe(false);
@@ -170,7 +173,7 @@ describe("a budget under many calls at once", () => {
     expect(await spending()).toMatchObject({ reservedTokens: 1_200, reservedMicroUsd: 70, spentTokens: 100 });
   });
 
-  it("in mid-stream of two agents is exceeded by no more than what providers count beyond what they were granted", async () => {
+  it("in mid-stream of two agents is exceeded only by what providers count beyond their reservation", async () => {
     await liveModelAttempt(store, { tokens: 10_000, usd: null });
     const ledger = createLedger({ store, ids: randomIds, now: () => new Date(), priceOf: () => null });
     const owner = (await ledger.findOwner("attempt", modelAttempt.id, modelAttempt.fence))!;
@@ -182,6 +185,7 @@ describe("a budget under many calls at once", () => {
       outputTokens: 8_000,
       leastOutputTokens: 256,
       keepsLong: false,
+      offersTools: true,
     };
     const ask = () => ledger.reserve(asked, AbortSignal.timeout(60_000));
     const [first, second] = [ask(), ask()];
@@ -193,7 +197,14 @@ describe("a budget under many calls at once", () => {
     // A provider that overshoots by a fifth: no further call passes, and who waited is told at
     // once.
     const usage = { inputTokens: 500, cachedTokens: 0, cacheWriteTokens: 0, outputTokens: 9_600 };
-    await ledger.settle(granted.callId!, { status: "done", usage, isEstimated: false, httpStatus: 200, error: null });
+    await ledger.settle(granted.callId!, {
+      status: "done",
+      usage,
+      isEstimated: false,
+      ending: "whole",
+      httpStatus: 200,
+      error: null,
+    });
     const other = (await Promise.all([first, second])).find(({ callId }) => callId !== granted.callId);
     expect(other).toMatchObject({
       callId: null,
@@ -261,6 +272,7 @@ describe("a process that is killed in the middle of a call", () => {
       now: () => new Date(),
       prices: [],
       cassette: null,
+      patienceMs: 0,
       providers: [{ name: "anthropic", baseUrl: providers.url, headers: { "x-api-key": "real-key" } }],
       warn: () => undefined,
     });
@@ -296,12 +308,12 @@ describe("a process that is killed in the middle of a call", () => {
       status: "cut",
       error: expect.stringContaining("gone"),
     });
-    // At its worst, since nobody knows; and what follows has the rest of the budget, not less.
+    // At its maximum, since nobody knows; the next call has the rest of the budget, not less.
     expect(await spending()).toMatchObject({ reservedTokens: 0, spentTokens: open!.reservedTokens + 25 });
     expect((await store.modelSpending(modelBuild)).get(modelAttempt.id)).toMatchObject({ calls: 2, openCalls: 0 });
   });
 
-  it("has its call made again by whoever takes over, also while the provider is busy", async () => {
+  it("has its call repeated by the process that takes over, also while the provider is busy", async () => {
     await liveModelAttempt(store);
     // Busy for all processes at first, then for the second one once more, since that knows nothing
     // of the first's wait.
@@ -313,7 +325,7 @@ describe("a process that is killed in the middle of a call", () => {
     await kill(child);
     expect((await first).status).toBe(0);
     expect(startProcess().child.pid).toBeDefined();
-    // What an agent does whose connection broke off.
+    // The request of an agent whose connection broke off.
     expect((await callModel(socket(), await token(), message)).status).toBe(200);
     expect(providers.requests).toHaveLength(3);
     expect((await spending()).reservedTokens).toBe(0);

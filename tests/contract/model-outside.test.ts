@@ -11,7 +11,7 @@ import { type TestDatabase, testDatabase } from "../support/database.ts";
 import { type FakeProviders, startFakeProviders } from "../support/fake-providers.ts";
 import { callModelAt, liveModelAttempt, modelBuild, openTestModels, type TestModels } from "../support/model-builds.ts";
 
-// P5: a provider is a way out of a sandbox's network. Each of these is what an agent could send to
+// MP5: a provider is a way out of a sandbox's network. Each of these is what an agent could send to
 // have the provider search, fetch, run, keep or make something for it.
 
 let folder: string;
@@ -73,7 +73,7 @@ const input = (...items: object[]) => ({ input: items });
 const parts = (...all: object[]) => ({ contents: [{ role: "user", parts: all }] });
 const url = "https://attacker.example/pixel.png";
 
-/** What is sent, the words it is refused by, and what a plan can allow it with. */
+/** The request, the message that refuses it, and what a plan can allow it with. */
 const outside: readonly (readonly [string, object, string, ModelTool | null])[] = [
   [messages, { tools: [{ type: "web_search_20250305", name: "web_search" }] }, "web_search_20250305", "web_search"],
   [messages, { tools: [{ type: "web_fetch_20250910", name: "web_fetch" }] }, "web_fetch_20250910", "web_fetch"],
@@ -178,7 +178,8 @@ describe.each(outside)("%s with %j", (path, more, words, tool) => {
       await allow([tool]);
       expect((await ask(path, more)).status).toBe(200);
       // As it was sent: nothing of it was left out.
-      expect(providers.requests[0]?.body).toMatchObject(path === gemini && "generationConfig" in more ? {} : more);
+      const call = providers.requests.find(({ body }) => body !== null); // not the question for limits
+      expect(call?.body).toMatchObject(path === gemini && "generationConfig" in more ? {} : more);
     }
     await allow([], "open");
     expect((await ask(path, more)).status).toBe(200);
@@ -199,7 +200,7 @@ it("is refused also where a call only counts tokens, and by the beta of a header
   expect(providers.requests).toEqual([]);
 });
 
-it("is refused in the form that a provider's own agents read, and told to the person once", async () => {
+it("is refused in the form that a provider's own agents read, and reported to the person once", async () => {
   const search = { tools: [{ googleSearch: {} }] };
   const error = { code: 400, status: "INVALID_ARGUMENT", message: expect.stringContaining("wavesmith: ") };
   expect(JSON.parse((await ask(gemini, search)).text)).toEqual({ error });
@@ -225,7 +226,7 @@ const costly: readonly (readonly [string, object, string])[] = [
   [gemini, { generation_config: { max_output_tokens: 100_000 } }, "generation_config"],
 ];
 
-it.each(costly)("%s with %j is refused whatever the network is, since no budget could hold it", async (...one) => {
+it.each(costly)("%s with %j is refused whatever the network is, since no budget could limit it", async (...one) => {
   const [path, more, words] = one;
   for (const network of ["none", "open"] as const) {
     await allow(["web_search"], network);
@@ -241,7 +242,7 @@ it("holds every limit that a call names, so that none of two is the one that cou
   expect(providers.requests[0]?.body).toMatchObject({ max_tokens: 500, max_completion_tokens: 500 });
 });
 
-it("passes what agents send: their own tools, data in the call, and what is about the answer alone", async () => {
+it("passes ordinary requests: the agent's own tools, data in the call, and options of the answer alone", async () => {
   const image = "data:image/png;base64,AAAA";
   const sent: [string, object][] = [
     [
@@ -256,7 +257,7 @@ it("passes what agents send: their own tools, data in the call, and what is abou
         output_config: { format: { type: "json_schema", schema: {} } },
         ...user(
           { type: "image", source: { type: "base64", data: "AAAA" } },
-          // What an agent's own tool is called with is its affair.
+          // The arguments of an agent's own tool are its own affair.
           { type: "tool_use", id: "t", name: "x", input: { type: "image", source: { type: "url", url } } },
         ),
       },

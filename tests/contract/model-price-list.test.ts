@@ -59,7 +59,7 @@ const published = {
   "a-lie": { ...chat, input_cost_per_token: -1, output_cost_per_token: "free" },
 };
 
-it("is fetched, checked and kept, and goes before what came with this version", async () => {
+it("is fetched, checked and kept, and overrides the one that came with this version", async () => {
   answer = { status: 200, text: JSON.stringify(published) };
   const { code, text } = await run("update");
   expect({ code, text }).toMatchObject({ code: 0, text: expect.stringContaining("3 models, as of ") });
@@ -94,7 +94,7 @@ it.each([
   expect(await newestPrices(dataDir())).toBe(shippedPrices);
 });
 
-it("is not used when what came with this version is newer", async () => {
+it("is not used when the one that came with this version is newer", async () => {
   const list = { date: "2020-01-01", source: "old", prices: [{ provider: "p", model: "m", input: 1, output: 1 }] };
   writeFileSync(join(folder, "model-prices.json"), JSON.stringify(list));
   expect(await newestPrices(folder)).toBe(shippedPrices);

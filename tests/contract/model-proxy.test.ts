@@ -54,6 +54,7 @@ async function open(more: { cassette?: Cassette; providers?: ModelProvider[] } =
     now: () => new Date(),
     prices: [{ provider: "anthropic", model: "priced", input: 10, cached: 1, cacheWrite: 10, output: 100 }],
     cassette: more.cassette ?? null,
+    patienceMs: 0,
     providers: more.providers ?? [
       {
         name: "anthropic",
@@ -175,7 +176,7 @@ describe("the model proxy", () => {
     };
     const microUsd = Math.ceil(60 * 0.3 + 40 * 0.03 + 7 * 2.5);
     expect(await store.modelCalls.list({})).toEqual(paths.map(() => expect.objectContaining({ ...counted, microUsd })));
-    // What only counts costs nothing, and a key in the query goes nowhere.
+    // Counting alone costs nothing, and a key in the query goes nowhere.
     const query = `?key=${token}&alt=json`;
     expect((await call(`${google}:countTokens${query}`, { contents: [] }, { header })).text).toContain("totalTokens");
     expect(providers.requests.at(-1)).toMatchObject({ query: "alt=json" });
@@ -183,7 +184,7 @@ describe("the model proxy", () => {
     expect((await call(`${google}:batchGenerateContent`, body, { header })).status).toBe(404);
   });
 
-  it("knows what a call cost, and that it does not when the price is unknown", async () => {
+  it("knows the cost of a call, or that the price is unknown", async () => {
     answers = () => ({ inputTokens: 100, cachedTokens: 40, outputTokens: 7 });
     await call("/anthropic/v1/messages", message());
     expect(await spending()).toMatchObject({ spentMicroUsd: 60 * 10 + 40 * 1 + 7 * 100, unpricedCalls: 0 });
@@ -237,7 +238,7 @@ describe("the model proxy", () => {
     }
     const mebibytes = (count: number): string => `"${"x".repeat(count * 1024 * 1024)}`;
 
-    it("is refused as what it is, and by its token before all else", async () => {
+    it("is refused with its own reason, but a bad token comes first", async () => {
       const token = await models.tokenFor("attempt", "att", 3);
       const refusals = [
         await send(token, "no JSON"),
@@ -254,7 +255,7 @@ describe("the model proxy", () => {
       expect(warnings).toEqual([]);
     });
 
-    it("is not read to its end when nobody's token is shown, or when it is too long", async () => {
+    it("is not read to its end without a valid token, or when it is too long", async () => {
       expect((await send("invented", mebibytes(3), true)).status).toBe(401);
       expect((await send("invented", mebibytes(0), true)).status).toBe(401);
       const token = await models.tokenFor("attempt", "att", 3);
@@ -297,7 +298,7 @@ describe("the model proxy", () => {
     expect((await store.modelCalls.list({}))[0]).toMatchObject({ status: "failed", httpStatus: status });
   });
 
-  it("lets every call of a busy provider wait instead of failing", async () => {
+  it("makes every call of a busy provider wait instead of failing", async () => {
     answers = ({ number }) => (number === 1 ? { status: 429, headers: { "retry-after": "0.3" } } : { text: "later" });
     const both = await Promise.all([1, 2].map(() => call("/anthropic/v1/messages", message())));
     expect(both.map(({ status }) => status)).toEqual([200, 200]);
@@ -325,7 +326,7 @@ describe("the model proxy", () => {
     expect(warnings).toEqual(["google answers 429: its calls wait for 1 s"]);
   });
 
-  it("never knows what a subscription's calls cost, unless a person says it", async () => {
+  it("never knows the cost of a subscription's calls, unless a person sets it", async () => {
     await proxies.pop()?.close();
     const subscribed = { name: "anthropic" as const, baseUrl: providers.url, headers: {}, isSubscription: true };
     models = await open({ providers: [subscribed] });
@@ -339,16 +340,16 @@ describe("the model proxy", () => {
     expect((await call("/anthropic/v1/messages", message({ model: "claude-sonnet-4-5" }))).status).toBe(402);
   });
 
-  it("passes a stream that is cut on as cut, and counts what was said of it", async () => {
+  it("passes a stream that breaks off on as broken, and counts the usage it reported", async () => {
     answers = () => ({ text: "half of it", cut: true, inputTokens: 100, outputTokens: 50 });
     expect((await call("/anthropic/v1/messages", message({ stream: true }))).text).toContain("(cut)");
     expect((await store.modelCalls.list({}))[0]).toMatchObject({ status: "cut", inputTokens: 100 });
-    // What it was to answer in all is not known: what has passed counts, and is marked as such.
+    // Its full length is unknown: the part that passed counts, and is marked as such.
     expect((await store.modelCalls.list({}))[0]).toMatchObject({ outputTokens: 3, estimated: true });
     expect(await spending()).toMatchObject({ reservedTokens: 0, spentTokens: 103 });
   });
 
-  it("estimates what a call took whose provider does not say it", async () => {
+  it("estimates the usage of a call when the provider does not report it", async () => {
     answers = () => ({ raw: JSON.stringify({ content: [{ type: "text", text: "x".repeat(400) }] }) });
     await call("/anthropic/v1/messages", message({ messages: [{ role: "user", content: "y".repeat(4_000) }] }));
     const [made] = await store.modelCalls.list({});
@@ -378,7 +379,7 @@ describe("a budget", () => {
     expect((await spending()).spentTokens).toBeGreaterThan(4_500);
   });
 
-  it("holds an answer of Gemini to what is left, where its request says its limit", async () => {
+  it("limits an answer of Gemini to the rest of the budget, where its request has its limit", async () => {
     await liveAttempt({ tokens: 2_000, usd: null });
     const header = "x-goog-api-key";
     await call("/gemini/v1beta/models/gemini-2.5-pro:generateContent", { contents: [] }, { header });
@@ -388,14 +389,14 @@ describe("a budget", () => {
     expect(generationConfig.maxOutputTokens).toBeLessThan(2_000);
   });
 
-  it("holds an answer to what is left", async () => {
+  it("limits an answer to the rest of the budget", async () => {
     await liveAttempt({ tokens: 2_000, usd: null });
     await call("/anthropic/v1/messages", message({ max_tokens: 100_000 }));
     expect(providers.requests[0]?.body.max_tokens).toBeLessThan(2_000);
     expect(providers.requests[0]?.body.max_tokens).toBeGreaterThan(1_500);
   });
 
-  it("in USD refuses a model of unknown price, and holds one whose price is known", async () => {
+  it("in USD refuses a model of unknown price, and limits one whose price is known", async () => {
     await liveAttempt({ tokens: null, usd: 0.05 });
     const unknown = await call("/anthropic/v1/messages", message({ model: "nobody-knows" }));
     expect(unknown).toMatchObject({ status: 402, text: expect.stringContaining("price of anthropic:nobody-knows") });
@@ -403,7 +404,7 @@ describe("a budget", () => {
     expect(providers.requests[0]?.body.max_tokens).toBeLessThanOrEqual(500);
   });
 
-  it("gets back what calls of attempts that are gone had reserved", async () => {
+  it("gets back the reservations of calls of attempts that are gone", async () => {
     await liveAttempt({ tokens: 4_000, usd: null });
     await store.modelCalls.insert({
       id: "call_lost",
@@ -438,8 +439,9 @@ describe("a cassette", () => {
     const nowhere = [{ name: "anthropic" as const, baseUrl: "http://127.0.0.1:1", headers: {} }];
     models = await open({ cassette: createCassette(tape, "replay"), providers: nowhere });
     expect([await call(path, message()), await call(path, message({ stream: true }))]).toEqual(recorded);
-    expect((await call(path, message())).status).toBe(502);
-    expect(warnings.join()).toContain("has no such call of wave 1 fix #1");
+    const other = message({ messages: [{ role: "user", content: "never recorded" }] });
+    expect((await call(path, other)).status).toBe(502);
+    expect(warnings.join()).toContain("has no call of wave 1 fix #1");
   });
 });
 

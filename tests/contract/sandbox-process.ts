@@ -1,5 +1,5 @@
 // A process of its own that uses a driver, for the contract suite: node --import tsx
-// sandbox-process.ts REQUEST. Prints one line of JSON with what it got; `hang` leaves it alive
+// sandbox-process.ts REQUEST. Prints its result as one line of JSON; `hang` leaves it alive
 // afterwards, to be killed.
 import type { ProjectId, SandboxId } from "../../src/domain/ids.ts";
 import type { NetworkMode } from "../../src/domain/network.ts";

@@ -1,5 +1,6 @@
 import { beforeEach, describe, expect, it } from "vitest";
 import type { ModelCallStatus } from "../../src/domain/models.ts";
+import type { Plan } from "../../src/domain/plan.ts";
 import type { Store } from "../../src/store/port.ts";
 import { createStore } from "../../src/store/store.ts";
 import { testDatabase } from "../support/database.ts";
@@ -31,6 +32,10 @@ describe.each(stores)("the store $name", ({ open }) => {
     sandboxDriver: "local",
     network: "open" as const,
   });
+  const event = (id: string) => {
+    const data = { tenantId: "ten_1", projectId: "proj_1", sandboxId: "sbx_1", driver: "local" };
+    return { name: "sandbox/created" as const, id, data };
+  };
   const wave = (id: string, number: number) => ({
     id,
     buildId: "b1",
@@ -112,7 +117,7 @@ describe.each(stores)("the store $name", ({ open }) => {
     expect(await store.tenantSpending("ten_2")).toEqual({ tokens: 0, microUsd: 0, unpricedCalls: 0 });
   });
 
-  it("fills in defaults and numbers rows in the order they came", async () => {
+  it("fills in defaults and numbers rows in the order of their insertion", async () => {
     const first = await store.builds.insert(build("b1"));
     const second = await store.builds.insert(build("b2"));
     expect(first).toMatchObject({ epoch: 0, baseSha: null, requestedBy: null });
@@ -133,7 +138,7 @@ describe.each(stores)("the store $name", ({ open }) => {
     await expect(store.builds.get({ id: "nobody" })).rejects.toMatchObject({ code: "not-found" });
   });
 
-  it("changes what matches and says what that was; nothing when nothing matches", async () => {
+  it("changes the matching rows and returns them as they were; nothing when none match", async () => {
     await store.builds.insert(build("b1"));
     expect(await store.builds.update({ id: "b1", status: "running" }, { epoch: 5 })).toEqual([]);
     expect(await store.builds.update({ id: "b1", status: "queued" }, { epoch: 5 })).toMatchObject([{ epoch: 5 }]);
@@ -155,10 +160,10 @@ describe.each(stores)("the store $name", ({ open }) => {
     await expect(store.builds.update({ id: "b1" }, { status: "failed" }), "an end has a time").rejects.toThrow();
   });
 
-  it("leaves nothing of a transaction that fails, its events included", async () => {
+  it("keeps nothing of a transaction that fails, its events included", async () => {
     const failing = store.transaction("store-build", async (transaction) => {
       await transaction.builds.insert(build("b1"));
-      await transaction.emit({ name: "x", id: "x:1:0", data: {}, projectId: "proj_1", buildId: null });
+      await transaction.emit(event("1"));
       throw new Error("no");
     });
     await expect(failing).rejects.toThrow("no");
@@ -169,7 +174,7 @@ describe.each(stores)("the store $name", ({ open }) => {
   it("sends each event once, in order, and again when it could not be sent", async () => {
     const emit = (...ids: string[]) =>
       store.transaction("store-build", async (transaction) => {
-        for (const id of ids) await transaction.emit({ name: "x", id, data: {}, projectId: "proj_1", buildId: null });
+        for (const id of ids) await transaction.emit(event(id));
       });
     await emit("1", "2");
     await emit("2", "3");
@@ -196,5 +201,24 @@ describe.each(stores)("the store $name", ({ open }) => {
     expect(await take("two", -1)).toEqual([2]);
     expect(await take("one")).toEqual([3]);
     await alive.release();
+  });
+});
+
+describe("the store on Postgres", () => {
+  it("reads JSON as it was written, and quotes no value of a statement that fails", async () => {
+    const store = createStore((await testDatabase()).pool);
+    await store.tenants.insert({ id: "ten_1", name: "one" });
+    await store.projects.insert({ id: "proj_1", tenantId: "ten_1", name: "p" });
+    const build = { id: "b1", tenantId: "ten_1", projectId: "proj_1", status: "queued", network: "open" } as const;
+    const plan = { name: "a secret" } as Plan;
+    await store.builds.insert({ ...build, eventId: "one", plan, sandboxDriver: "local" });
+    const owner = { projectId: "proj_1", ownerKind: "gate", ownerId: "g", ownerFence: 0, status: "running" } as const;
+    await store.jobs.insert({ key: "j1", buildId: "b1", ...owner, state: "123" });
+    expect((await store.jobs.get({ key: "j1" })).state).toBe("123");
+    const repeated = await store.builds
+      .insert({ ...build, eventId: "two", plan, sandboxDriver: "local" })
+      .catch((error: Error & { code?: string }) => error);
+    expect(repeated).toMatchObject({ code: "23505", message: expect.stringContaining("duplicate key") });
+    expect(String(repeated)).not.toContain("secret");
   });
 });

@@ -51,7 +51,7 @@ describe("joining branches", () => {
     expect(fixture.git("rev-list", "--merges", "--count", `${base}..${result.head}`)).toBe("3");
   });
 
-  test("writes for branches that touch different files what merging them one after the other writes", async () => {
+  test("gives the same tree for branches with different files as merging them one after the other", async () => {
     const odd = ['say "hi"', "back\\slash", "two\nlines", "ümlaut/\u{1f600}", "-dash", " space ", "tab\there"];
     const branches = [
       ...odd.map((name, n) => branch(`odd-${n}`, { [name]: name, [`src/${n}/deep/er.ts`]: "x" })),
@@ -114,7 +114,7 @@ describe("joining branches", () => {
     expect(other.stdout.trim()).toBe(first.head);
   });
 
-  test("that crashes in the middle is done again with the same head", async () => {
+  test("that crashes in the middle is repeated with the same head", async () => {
     const branches = [branch("x", { "a.txt": "X" }), branch("y", { "b.txt": "Y" })];
     let merges = 0;
     const crashing = createWorkspace({
@@ -131,7 +131,7 @@ describe("joining branches", () => {
     expect((await crashing.join({ ...request, message })).head).toBe((await fixture.join(base, branches)).head);
   });
 
-  test("one whose work is in the head already is joined without a merge", async () => {
+  test("one whose work is already in the head is joined without a merge", async () => {
     const x = branch("x", { "a.txt": "X" });
     const y = branch("y", { "a.txt": "XY" }, x.commit);
     const result = await fixture.join(base, [y, x, { taskKey: "old", title: "Old", commit: base }]);
@@ -170,7 +170,7 @@ describe("conflicts", () => {
     const newBase = fixture.commit(base, { "a.txt": lines([5, "newer"]) });
     const result = await fixture.join(newBase, [older]);
     expect(result).toMatchObject({ head: newBase, joined: [] });
-    expect(result.conflicts[0]?.detail).toContain("differs from what task older began with");
+    expect(result.conflicts[0]?.detail).toContain("differs from the tree task older started from");
   });
 
   test.each<[string, Files, Files, string[]]>([
@@ -223,7 +223,7 @@ describe("conflicts", () => {
 describe("generated files", () => {
   const generated = ["package-lock.json", "**/*.gen.ts"];
 
-  test("take the head's side and are named to be made again", async () => {
+  test("take the head's side and are listed for regeneration", async () => {
     const branches = [
       branch("x", { "package-lock.json": "x\n", "src/x.gen.ts": "x\n", "a.txt": lines([0, "x"]) }),
       branch("y", { "package-lock.json": "y\n", "src/x.gen.ts": "y\n", "a.txt": lines([11, "y"]) }),
@@ -249,7 +249,7 @@ describe("generated files", () => {
     expect(fixture.filesOf(result.head)).not.toHaveProperty("package-lock.json");
   });
 
-  test("do not settle another file's conflict, and are not blamed for it", async () => {
+  test("do not settle another file's conflict, and are not reported for it", async () => {
     const branches = [
       branch("x", { "package-lock.json": "x\n", "a.txt": lines([5, "x"]) }),
       branch("y", { "package-lock.json": "y\n", "a.txt": lines([5, "y"]) }),

@@ -51,7 +51,7 @@ async function keptFiles(): Promise<Record<string, string>> {
 }
 
 describe("keeping a tree", () => {
-  test("commits what changed on its base, under the request's name, date and message", async () => {
+  test("commits the changes to its base, under the request's name, date and message", async () => {
     writeFiles(fixture.at(tree), { "a.txt": "one\n2\n", "new/ü.txt": "new\n", "dir/b.txt": null });
     const kept = await keep();
     expect(kept.changed).toEqual([
@@ -97,7 +97,7 @@ describe("keeping a tree", () => {
     expect(again.commit).toBe(first.commit);
   });
 
-  test("needs nothing that was made for a tree before the machine started anew", async () => {
+  test("needs nothing that was made for a tree before the machine restarted", async () => {
     writeFiles(fixture.at(tree), { "a.txt": "changed\n" });
     const keepFolder = fixture.at("keep", readdirSync(fixture.at("keep"))[0]!, "git");
     writeFileSync(join(keepFolder, "boot"), "4d5a-another-boot\n");
@@ -109,7 +109,7 @@ describe("keeping a tree", () => {
     expect(fixture.git("show", `${ref}:a.txt`)).toBe("changed");
   });
 
-  test("twice at once is as good as once", async () => {
+  test("twice at once has the same result as once", async () => {
     writeFiles(fixture.at(tree), { "a.txt": "changed\n" });
     const [one, two] = await Promise.all([keep(), keep()]);
     expect(one).toEqual(two);
@@ -135,12 +135,12 @@ describe("keeping a tree", () => {
     expect(fixture.git("log", "-1", "--format=%an|%s", ref)).toBe("The Agent|Zwölf 'quotes' $(id)");
   });
 
-  test("leaves what Cargo builds out, and keeps a folder of that name elsewhere", async () => {
+  test("leaves out the build folder of Cargo, and keeps a folder of that name elsewhere", async () => {
     writeFiles(fixture.at(tree), { "Cargo.toml": "[package]\n", "target/o": "o", "src/target/mine.rs": "mine\n" });
     expect(await keptFiles()).toEqual({ ...baseFiles, "Cargo.toml": "[package]\n", "src/target/mine.rs": "mine\n" });
   });
 
-  test("does not move a ref that holds other work", async () => {
+  test("does not move a ref with other work", async () => {
     writeFiles(fixture.at(tree), { "a.txt": "changed\n" });
     const { commit } = await keep();
     writeFiles(fixture.at(tree), { "a.txt": "changed again\n" });
@@ -182,7 +182,7 @@ describe("keeping a tree", () => {
     expect((await keptFiles())["a.txt"]).toBe("changed\n");
   });
 
-  test("works without what opening left for it", async () => {
+  test("works without the files that opening left for it", async () => {
     writeFiles(fixture.at(tree), { "a.txt": "changed\n" });
     rmSync(fixture.at("keep"), { recursive: true });
     expect((await keptFiles())["a.txt"]).toBe("changed\n");
@@ -195,7 +195,7 @@ describe("keeping a tree", () => {
     expect(await fixture.workspace.resolve(project, ref)).toBeNull();
   });
 
-  test("takes twenty thousand files, and reads only what changed of them", async () => {
+  test("takes twenty thousand files, and reads only the changed ones", async () => {
     const files = Object.fromEntries(
       Array.from({ length: 20_000 }, (_, index) => [`many/${index % 200}/${index}.txt`, `${index}\n`]),
     );
@@ -209,7 +209,7 @@ describe("keeping a tree", () => {
   });
 });
 
-describe("what an agent's own git did", () => {
+describe("changes by an agent's own git", () => {
   test("does not matter: commits, branches and resets keep the same work", async () => {
     writeFiles(fixture.at(tree), { "a.txt": "mine\n" });
     gitIn(at(), "commit", "-q", "-a", "-m", "Agent's commit");
@@ -359,7 +359,7 @@ describe("odd trees", () => {
     });
   });
 
-  test("bytes are kept as they are, whatever attributes say", async () => {
+  test("bytes are kept unchanged, whatever attributes say", async () => {
     const attributes = "* text eol=crlf ident\n*.u16 working-tree-encoding=UTF-16\n";
     writeFiles(fixture.at(tree), {
       ".gitattributes": attributes,
@@ -449,7 +449,7 @@ describe("odd trees", () => {
   });
 });
 
-// Root reads whatever the mode says, so these need an ordinary user to mean something.
+// Root reads files whatever their mode, so these tests mean something only for an ordinary user.
 describe.runIf(process.getuid?.() !== 0)("files without permissions", () => {
   test("are made readable and kept", async () => {
     writeFiles(fixture.at(tree), { "shut/in": "in\n", secret: "s\n" });
@@ -493,7 +493,7 @@ describe("a sandbox that lies", () => {
     expect(await fixture.workspace.resolve(project, ref)).toBeNull();
   });
 
-  test("is told in words when its bundle is too large", async () => {
+  test("fails with a clear message when its bundle is too large", async () => {
     writeFiles(fixture.at(tree), { "a.txt": "mine\n" });
     const guest = {
       ...fixture.guest,
@@ -521,7 +521,7 @@ test("a tree that was moved away and put back is still kept", async () => {
 });
 
 describe("a tree that is too much", () => {
-  test("holes of sparse files count: what makes it too large is named, and the rest is kept", async () => {
+  test("holes of sparse files count: the file that makes it too large is named, and the rest is kept", async () => {
     writeFiles(fixture.at(tree), { "small.txt": "small\n", "ignored.log": "", "holes/terabyte": "" });
     truncateSync(at("holes/terabyte"), 2 ** 40);
     // Below the limit of a file each, above that of a tree together. An ignored one does not count.
@@ -533,12 +533,12 @@ describe("a tree that is too much", () => {
     const { commit, refused } = await keep();
     expect(Object.keys(fixture.filesOf(commit!)).sort()).toEqual([...Object.keys(baseFiles), "small.txt"].sort());
     expect(refused).toHaveLength(121);
-    const why = "larger than 1600 KiB, and all that changed is above 4 GiB, holes of sparse files included";
+    const why = "larger than 1600 KiB, and the changes exceed 4 GiB in total, counting holes in sparse files";
     expect(refused).toContain(`holes/7: ${why}`);
     expect(refused).toContain(`holes/terabyte: ${why}`);
   });
 
-  test("more of what cannot be added than git takes in a sensible time is refused as a whole", async () => {
+  test("more files that cannot be added than git takes in a sensible time are refused as a whole", async () => {
     mkdirSync(at("holes"));
     for (let n = 0; n < 1_100; n += 1) {
       writeFileSync(at(`holes/${n}`), "");
@@ -578,7 +578,7 @@ describe("a tree that fsck refuses", () => {
         const kept = await keep();
         expect(kept).toMatchObject({ commit: null, changed: [] });
         expect(kept.refused).toEqual([
-          expect.stringMatching(/fsck refuses its files \(.*gitmodules.*refused\/.*\.bundle/i),
+          expect.stringMatching(/fsck rejected its files \(.*gitmodules.*refused\/.*\.bundle/i),
         ]);
       }
       const folder = join(fixture.workspace.repositoryPath(project), "refused");

@@ -2,6 +2,7 @@ import { mkdirSync, readdirSync, symlinkSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import type { Plan } from "../../src/domain/plan.ts";
+import { sourceFolderRef } from "../../src/workspace/port.ts";
 import { createWorkspace } from "../../src/workspace/workspace.ts";
 import {
   createWorkspaceFixture,
@@ -53,6 +54,48 @@ describe("an empty source", () => {
   });
 });
 
+describe("a source of a project that has a main", () => {
+  const compare = (from: Plan["source"]) => fixture.workspace.compareSource(project, from);
+  const folder = (): Plan["source"] => ({ kind: "path", path: source });
+
+  test("is compared by its history: nothing new, ahead of main, diverged from it, or unrelated", async () => {
+    expect(await compare(folder())).toBeNull();
+    const first = makeRepository({ a: "1" });
+    await fromSource();
+    expect(await compare(folder())).toMatchObject({ relation: "same", commits: 0, commit: first });
+    writeFiles(source, { b: "2" });
+    gitIn(source, "add", "-A");
+    gitIn(source, "commit", "-q", "-m", "Second");
+    const second = gitIn(source, "rev-parse", "HEAD");
+    expect(await compare(folder())).toMatchObject({ relation: "ahead", commits: 1, main: first, commit: second });
+    const built = fixture.commit(first, { c: "3" });
+    await fixture.workspace.moveRef(project, "refs/heads/main", built, first);
+    expect(await compare(folder())).toMatchObject({ relation: "diverged", commits: 1, main: built });
+    expect(await compare({ kind: "empty" })).toMatchObject({ relation: "none", commit: null });
+    gitIn(source, "checkout", "-q", "--orphan", "other");
+    gitIn(source, "commit", "-q", "-m", "Another beginning");
+    expect(await compare(folder())).toMatchObject({ relation: "unrelated" });
+    expect(fixture.git("for-each-ref", "--format=%(refname)"), "nothing is left of it").toBe("refs/heads/main");
+  });
+
+  test("that is a plain folder gets a commit on top of the last one, so that it can be merged", async () => {
+    writeFiles(source, { a: "1", kept: "k" });
+    const first = await fromSource();
+    expect(await compare(folder())).toMatchObject({ relation: "same", commit: first, isFolder: true });
+    const built = fixture.commit(first, { c: "3" });
+    await fixture.workspace.moveRef(project, "refs/heads/main", built, first);
+    writeFiles(source, { a: "2" });
+    const state = await compare(folder());
+    expect(state).toMatchObject({ relation: "diverged", commits: 1, isFolder: true });
+    expect(fixture.git("rev-parse", `${state!.commit}^`)).toBe(first);
+    expect(await compare(folder()), "the same files give the same commit").toEqual(state);
+    await fixture.workspace.moveRef(project, sourceFolderRef, state!.commit!, null);
+    writeFiles(source, { a: "3" });
+    const next = await compare(folder());
+    expect(fixture.git("rev-parse", `${next!.commit}^`)).toBe(state!.commit);
+  });
+});
+
 describe("a plain folder", () => {
   test("becomes one root commit of its files, without ignored ones, dependencies and our own data", async () => {
     writeFiles(source, {
@@ -89,7 +132,7 @@ describe("a plain folder", () => {
     expect(await inside.prepare(project, { kind: "path", path: source }, new Date(1))).toBe(main);
   });
 
-  test("that is not there is said with its path", async () => {
+  test("that is not there is reported with its path", async () => {
     const failure = { code: "not-found", message: expect.stringContaining("/nowhere/at/all") };
     await expect(prepare({ kind: "path", path: "/nowhere/at/all" })).rejects.toMatchObject(failure);
   });
@@ -217,7 +260,7 @@ test("a prepare that was killed before its end is simply done again", async () =
   expect(readdirSync(join(fixture.dataDir, "repositories", ".scratch"))).toEqual([]);
 });
 
-test("what a dead process left half made is swept away", async () => {
+test("half-made files of a dead process are removed", async () => {
   mkdirSync(join(fixture.dataDir, "repositories", ".scratch", "4194304-dead"), { recursive: true });
   mkdirSync(join(fixture.dataDir, "repositories", ".scratch", `${process.pid}-alive`));
   await prepare({ kind: "empty" });

@@ -29,7 +29,7 @@ const edit = fc.record({
 });
 const branches = fc.array(fc.array(edit, { minLength: 1, maxLength: 4 }), { minLength: 1, maxLength: 6 });
 
-/** What a task's edits make of the base's files; each line it writes carries its mark. */
+/** The effect of a task's edits on the base's files; each line it writes carries its mark. */
 function edited(mark: string, edits: readonly { name: string; kind: string; line: number }[]): Files {
   const files: Record<string, string[] | null> = {};
   for (const { name, kind, line } of edits) {
@@ -43,7 +43,7 @@ function edited(mark: string, edits: readonly { name: string; kind: string; line
   return Object.fromEntries(Object.entries(files).map(([name, content]) => [name, content?.join("") ?? null]));
 }
 
-test("random histories: a join is what merging one after the other gives, and accepted text is never lost", async () => {
+test("random histories: a join gives the same as merging one after the other, and accepted text is never lost", async () => {
   const run = fc.asyncProperty(branches, async (tasks) => {
     const made = tasks.map((edits, index) => {
       const files = Object.fromEntries(

@@ -17,7 +17,7 @@ afterEach(() => fixture.dispose());
 const task = "refs/heads/wavesmith/bld_x/task/api/1";
 
 describe("moving refs", () => {
-  test("an absent ref is made only when it is expected to be absent", async () => {
+  test("an absent ref is created only when it is expected to be absent", async () => {
     const { workspace } = fixture;
     const next = fixture.commit(main, { a: "1" });
     expect(await workspace.moveRef(project, task, next, main)).toBe(false);
@@ -59,7 +59,7 @@ describe("moving refs", () => {
   });
 
   test.each(["main", "refs/heads/../x", "refs/heads/a b", "--stdin"])("the name %j is refused", async (ref) => {
-    await expect(fixture.workspace.moveRef(project, ref, main, null)).rejects.toThrow(/no ref named/);
+    await expect(fixture.workspace.moveRef(project, ref, main, null)).rejects.toThrow(/not a valid ref name/);
   });
 
   test("a ref is not put on a commit that is not there", async () => {
@@ -69,14 +69,14 @@ describe("moving refs", () => {
 });
 
 describe("reading the authority", () => {
-  test("what does not exist resolves to null, also when there is no repository", async () => {
+  test("a missing commit resolves to null, also when there is no repository", async () => {
     expect(await fixture.workspace.resolve(project, "refs/heads/none")).toBeNull();
     expect(await fixture.workspace.resolve("proj_none" as ProjectId, "refs/heads/main")).toBeNull();
     expect(await fixture.workspace.resolve(project, "--all")).toBeNull();
     expect(() => fixture.workspace.repositoryPath("../x" as ProjectId)).toThrow(/project's id/);
   });
 
-  test("ancestry is told both ways", async () => {
+  test("ancestry is detected in both directions", async () => {
     const next = fixture.commit(main, { a: "1" });
     expect(await fixture.workspace.isAncestor(project, main, next)).toBe(true);
     expect(await fixture.workspace.isAncestor(project, next, main)).toBe(false);
@@ -102,13 +102,26 @@ describe("reading the authority", () => {
     const head = fixture.commit(main, { a: lines, "b[1].txt": "two\n" });
     const cut = await fixture.workspace.diff(project, main, head, { maxBytes: 1000 });
     expect(Buffer.byteLength(cut)).toBeLessThanOrEqual(1000);
-    expect(cut).toMatch(/\n\+line \d+\n\[the diff goes on; cut at 1000 bytes\]\n$/);
+    expect(cut).toMatch(/\n\+line \d+\n\[diff truncated at 1000 bytes\]\n$/);
     const some = await fixture.workspace.diff(project, main, head, { paths: ["b[1].txt"] });
     expect(some).toContain("+two");
     expect(some).not.toContain("+line");
   });
 
-  test("renames, deletions and changes of type are told apart", async () => {
+  test("a diff can leave files out at any depth", async () => {
+    const files = { "new.txt": "new\n", "yarn.lock": "locked\n", "sub/go.sum": "summed\n", "sub/[a]": "odd\n" };
+    const head = fixture.commit(main, files);
+    const except = ["**/*.lock", "**/go.sum"];
+    const read = await fixture.workspace.diff(project, main, head, { except });
+    expect(read).toContain("+new");
+    expect(read).toContain("+odd");
+    expect(read).not.toMatch(/\+(locked|summed)/);
+    const one = await fixture.workspace.diff(project, main, head, { paths: ["sub/[a]", "yarn.lock"], except });
+    expect(one).toContain("+odd");
+    expect(one).not.toMatch(/\+(new|locked)/);
+  });
+
+  test("renames, deletions and changes of type are distinguished", async () => {
     const text = "a long enough text\nwith several lines\nto be known again\n";
     const from = fixture.commit(main, { old: text, gone: "x", same: "y", changed: "1\n" });
     const to = fixture.commit(from, { old: null, new: text, gone: null, changed: "1\n2\n" });

@@ -15,8 +15,8 @@ const projectId = "proj_sandboxed" as ProjectId;
 const treePath = "trees/bld_x/api.1";
 const ref = "refs/heads/wavesmith/bld_x/task/api/1";
 
-// What the other suites try on a plain folder, once through the real guest, with the isolation that
-// jobs have.
+// The tests that other suites run on a plain folder, once through the real guest, with the
+// isolation that jobs have.
 describe.runIf(requires("bubblewrap")).each([true, false])("in a real sandbox (unsafe: %s)", (unsafe) => {
   const dataDir = mkdtempSync(join(tmpdir(), "wavesmith-sandboxed-"));
   const env = { PATH: process.env.PATH ?? "", HOME: process.env.HOME ?? "/" };
@@ -82,14 +82,17 @@ describe.runIf(requires("bubblewrap")).each([true, false])("in a real sandbox (u
     expect((await keep("trees/bld_x/web.1", `${ref}-web`)).commit).toBeNull();
   });
 
-  test.runIf(!unsafe)("a job reaches neither the joined tree's repository nor what is kept for its own", async () => {
-    await open("trees/bld_x/evil.1", base);
-    const tries = ["repo/.git/config", "keep/planted", "trees/bld_x/web.1/planted", "sync"];
-    for (const path of tries) {
-      const tried = await inTree(`echo x > "../../../${path}"`, "trees/bld_x/evil.1");
-      expect(tried.exitCode, path).not.toBe(0);
-    }
-  });
+  test.runIf(!unsafe)(
+    "a job reaches neither the joined tree's repository nor the repositories kept for its own",
+    async () => {
+      await open("trees/bld_x/evil.1", base);
+      const tries = ["repo/.git/config", "keep/planted", "trees/bld_x/web.1/planted", "sync"];
+      for (const path of tries) {
+        const tried = await inTree(`echo x > "../../../${path}"`, "trees/bld_x/evil.1");
+        expect(tried.exitCode, path).not.toBe(0);
+      }
+    },
+  );
 
   test("ten tasks at once are opened and kept", async () => {
     const tasks = Array.from({ length: 10 }, (_, index) => `trees/bld_y/t${index}.1`);

@@ -12,7 +12,7 @@ import {
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import type { ExecSpec } from "../../src/sandbox/port.ts";
-import { openTreeScript } from "../../src/workspace/volume-scripts.ts";
+import { openTreeScript } from "../../src/workspace/trees/volume-scripts.ts";
 import {
   createWorkspaceFixture,
   gitIn,
@@ -96,7 +96,7 @@ describe("the joined tree on the volume", () => {
     expect(headOfRepo()).toBe(heads.at(-1));
   });
 
-  test("a commit that the authority has not got is refused", async () => {
+  test("a commit that the authority does not have is refused", async () => {
     await expect(sync("1".repeat(40))).rejects.toMatchObject({ code: "not-found" });
   });
 });
@@ -132,7 +132,7 @@ describe("opening a tree", () => {
     expect(gitIn(fixture.at("repo"), "rev-parse", "HEAD")).toBe(base);
   });
 
-  test("lets an agent commit in its tree without a word to any other", async () => {
+  test("lets an agent commit in its tree without affecting any other", async () => {
     await fixture.open(tree, base);
     await fixture.open("trees/bld_x/web.1", base);
     writeFiles(fixture.at(tree), { "src/a.txt": "two\n" });

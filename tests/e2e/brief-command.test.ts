@@ -55,7 +55,7 @@ describe("the command, with a brief", { timeout: 600_000 }, () => {
     await providers.close();
   });
 
-  it("shows the plan it had made, ends with 5, and goes on with it once it was edited", async () => {
+  it("shows its plan, exits with 5, and continues with the plan after an edit", async () => {
     const shown = await place.run("build", "--brief", "a note that says so");
     expect([shown.code, shown.text]).toEqual([5, expect.stringContaining("note: 1 task of 1 role in 1 wave")]);
     const [, file] = /to read and edit: (\S+)/.exec(shown.text)!;
@@ -67,7 +67,7 @@ describe("the command, with a brief", { timeout: 600_000 }, () => {
     expect((await place.run("builds")).text).toContain("a note that says so");
   });
 
-  it("does not ask with --yes, and tells all of it as JSON lines", async () => {
+  it("does not ask with --yes, and reports everything as JSON lines", async () => {
     const { code, text } = await place.run("build", "--brief", "another note", "--yes", "--json", "--project", "other");
     const lines = text
       .split("\n")

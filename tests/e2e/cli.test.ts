@@ -133,7 +133,7 @@ describe("wavesmith, as a user types it", { timeout: limitMs }, () => {
     expect(await run("status", "bld_nope")).toMatchObject({ code: 2 });
   });
 
-  it("ends with exit 1 and all that is needed to go on when a task fails", async () => {
+  it("exits with 1 and everything needed to continue when a task fails", async () => {
     const path = plan("failing", [
       { id: "bad", run: "echo before; echo broken at lib/x.js:7 >&2; exit 3", retries: 0 },
     ]);
@@ -155,7 +155,7 @@ describe("wavesmith, as a user types it", { timeout: limitMs }, () => {
     expect(sleepers()).toEqual([]);
   });
 
-  it("says that a build was interrupted by kill -9, and goes on with it to the end", async () => {
+  it("says that a build was interrupted by kill -9, and continues it to the end", async () => {
     const path = plan("killed", [
       { id: "one", run: "sleep 4; echo one > one.txt" },
       { id: "two", dependsOn: ["one"], run: "cp one.txt two.txt" },
@@ -189,7 +189,7 @@ describe("wavesmith, as a user types it", { timeout: limitMs }, () => {
     expect(given.toString()).toBe("typed\n");
   });
 
-  it("shows what a command in a sandbox prints as it comes, byte for byte, and ends it with Ctrl-C", async () => {
+  it("shows the output of a command in a sandbox immediately, byte for byte, and ends it with Ctrl-C", async () => {
     const bytes = randomBytes(300_000);
     const words = ["--data", data, "sandbox", "exec", "diamond", "cat"];
     const env = { PATH: process.env.PATH, HOME: process.env.HOME };

@@ -25,7 +25,7 @@ const plan = {
   },
   tasks: [
     { id: "api", agent: "backend", instructions: "write api.txt", retries: 0 },
-    // What the process says at its end is read from there.
+    // The last output of the process is read from there.
     { id: "note", run: "echo note > note.txt; touch ../../../cache/ran", retries: 0 },
   ],
 };
@@ -41,7 +41,7 @@ const work: Readonly<Record<Session, FakeAnswer>> = {
   "second look": { tools: [{ name: "submit_result", input: { verdicts: [{ finding: 1, confirmed: false }] } }] },
 };
 
-it("a build whose process is killed in a call of a task, of its critic and of the second look goes on in the same attempts", {
+it("a build whose process is killed in a call of a task, of its critic and of the second look continues in the same attempts", {
   timeout: 300_000,
 }, async () => {
   const dataDir = mkdtempSync(join(tmpdir(), "wavesmith-kill-"));
@@ -94,7 +94,8 @@ it("a build whose process is killed in a call of a task, of its critic and of th
     expect(attempts.map(({ number, outcome }) => [number, outcome])).toEqual(Array(2).fill([1, "succeeded"]));
     expect(await store.gateRuns.list({ buildId, gate: "critic" })).toMatchObject([{ round: 1, verdict: "passed" }]);
     expect(await store.jobs.list({ buildId, ownerKind: "gate" })).toHaveLength(2);
-    // What the killed ones had reserved is counted at its worst, once, and nothing stays reserved.
+    // Reservations of killed processes are counted at their maximum, once, and nothing stays
+    // reserved.
     const calls = await store.modelCalls.list({ buildId });
     const worst = calls.filter(({ status }) => status === "cut");
     expect(worst).toHaveLength(killedIn.length);

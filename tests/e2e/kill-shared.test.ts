@@ -61,8 +61,8 @@ describe("a build whose tasks share trees, and whose process is killed", () => {
         const { buildId, projectId } = lines.find((line) => line.type === "started")!;
         const repository = join(dataDir, "repositories", `${projectId}.git`);
         const ended = await readEnded(createStore(database.pool), repository, buildId);
-        const told = JSON.stringify({ lines, attempts: ended.attempts }, null, 1);
-        expect(lines.at(-1), told).toMatchObject({ type: "ended", status: "completed" });
+        const details = JSON.stringify({ lines, attempts: ended.attempts }, null, 1);
+        expect(lines.at(-1), details).toMatchObject({ type: "ended", status: "completed" });
         for (const check of [checkWaves, checkParallel]) check(ended);
         const tree = Object.fromEntries(readTree(repository, "main"));
         const { "one/seen": seen, ...rest } = tree;

@@ -59,14 +59,14 @@ describe("a build whose process is killed again and again", () => {
         const end = lines.at(-1)!;
         await expect.poll(() => textsOf(dataDir), { timeout: 20_000 }).toEqual([]);
         const ended = await readRows(place, started[0]!);
-        const told = JSON.stringify({ lines, attempts: ended.attempts }, null, 1);
-        expect(end, told).toMatchObject({ type: "ended", status: "completed", reason: null });
+        const details = JSON.stringify({ lines, attempts: ended.attempts }, null, 1);
+        expect(end, details).toMatchObject({ type: "ended", status: "completed", reason: null });
         checkTree(ended, made.treeOf(new Set(made.tasks.map((task) => task.key))));
         for (const check of checks) check(ended);
         expect(ended.tasks.filter((task) => task.losses > 0).map((task) => task.key)).toEqual([]);
         // No kill is ever taken for a failure of the task's own.
         const failing = made.tasks.filter((task) => task.fate === "fails-once").map((task) => `${task.key} 1`);
-        expect(failuresOf(ended), told).toEqual(failing.sort());
+        expect(failuresOf(ended), details).toEqual(failing.sort());
         if (end.type === "ended") expect(end.ran.trim().split("\n").sort()).toEqual(scriptsOf(ended));
         await expect.poll(() => textsOf(dataDir), { timeout: 20_000 }).toEqual([]);
       } finally {

@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 
-// What `npm i -g wavesmith` gives, from the packed file, in a folder that knows nothing of this
+// The result of `npm i -g wavesmith`, from the packed file, in a folder that knows nothing of this
 // checkout.
 
 const root = fileURLToPath(new URL("../..", import.meta.url));
@@ -42,7 +42,7 @@ describe("the packed package", () => {
     for (const name of ["inngest", "drizzle-orm", "dockerode", "zod"]) expect(licences).toContain(`${name} `);
   });
 
-  it("has what each command reads beside itself: prompts, pins, migrations and the image's recipe", () => {
+  it("contains the files that commands read: prompts, pins, migrations and the image's recipe", () => {
     const read = [
       "drizzle/meta",
       "sandbox-image/Dockerfile",

@@ -1,15 +1,15 @@
 import { describe, expect, it } from "vitest";
-import { requestCancel } from "../../src/coordinator/build/cancel-build.ts";
+import { requestCancel } from "../../src/coordinator/build/stop/cancel-build.ts";
 import type { BuildRow } from "../../src/store/port.ts";
 import { eachBuildFixture } from "../support/build-fixture.ts";
 
-// W13: a build in which nothing moves is asked on again, whatever was lost with those who took the
+// W13: a build in which nothing moves is asked for again, even if the processes died that took the
 // requests.
 
 describe("a build whose requests were taken and never answered", () => {
   const fixture = eachBuildFixture();
 
-  /** Two tasks at work, whose ends were told to somebody who died with them. */
+  /** Two running tasks whose ends were reported to a process that died with them. */
   async function silence(): Promise<BuildRow> {
     const { store } = fixture.app;
     const task = (id: string) => ({
@@ -36,7 +36,7 @@ describe("a build whose requests were taken and never answered", () => {
   const guestOf = async (build: BuildRow) =>
     (await fixture.app.ports.driver(build.sandboxDriver).find(fixture.projectId as never))!.guest;
 
-  it("is asked for the end of each of its attempts, not of the last alone", async () => {
+  it("requests the end of each of its attempts, not only of the last", async () => {
     const { store } = fixture.app;
     const build = await silence();
     await store.builds.update({ id: build.id }, { movedAt: new Date(Date.now() - 600_000) });

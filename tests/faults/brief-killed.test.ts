@@ -3,15 +3,15 @@ import { tmpdir } from "node:os";
 import { basename, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { planFileName } from "../../src/coordinator/names.ts";
-import { buildIdForEvent } from "../../src/domain/ids.ts";
+import { planFileName } from "../../src/domain/brief.ts";
+import { buildIdForEvent } from "../../src/domain/event-ids.ts";
 import { createStore } from "../../src/store/store.ts";
 import type { BriefProcessInput, BriefProcessLine } from "../support/brief-process.ts";
 import { type TestDatabase, testDatabase } from "../support/database.ts";
 import { linesUntilKilled } from "../support/json-process.ts";
 
 // A build from a brief whose process is killed (SIGKILL) between the planner's end and the plan's
-// being at work: another goes on, and the plan is made once and applied once (W3, W4).
+// running: another continues, and the plan is drafted once and applied once (W3, W4).
 
 const program = fileURLToPath(new URL("../support/brief-process.ts", import.meta.url));
 const plan = {
@@ -27,7 +27,7 @@ const agents = {
   },
   default: { runtime: "command", command: 'cat > /dev/null; echo done > "$WAVESMITH_TASK.txt"' },
 };
-/** In the order in which a build reaches them first; none of them twice in a life. */
+/** In the order in which a build first reaches them; none is reached twice in a life. */
 const points = [
   "end-job.after-commit",
   "attempts.update.after-commit",

@@ -1,12 +1,12 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { requestCancel } from "../../src/coordinator/build/cancel-build.ts";
 import { retryBuild } from "../../src/coordinator/build/retry-build.ts";
+import { requestCancel } from "../../src/coordinator/build/stop/cancel-build.ts";
 import { type BuildFixture, createBuildFixture } from "../support/build-fixture.ts";
 
 // W13. A cancel that meets an end: whichever is committed first counts, the other changes nothing
-// that stands, and what was finished is finished also for whoever goes on.
+// that stays, and work that is finished is finished also for the process that takes over.
 
-describe("a cancel that meets the end of what it cancels", () => {
+describe("a cancel that arrives when its target ends", () => {
   let fixture: BuildFixture;
   let atPoint: (name: string) => Promise<void> = async () => undefined;
   beforeAll(async () => {

@@ -1,9 +1,9 @@
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { describe, expect, it } from "vitest";
-import { projectIdFor } from "../../src/coordinator/build/project.ts";
+import { projectIdFor } from "../../src/coordinator/build/request/project.ts";
 import { crashPoints } from "../../src/coordinator/crash-points.ts";
-import { buildIdForEvent } from "../../src/domain/ids.ts";
+import { buildIdForEvent } from "../../src/domain/event-ids.ts";
 import { engineCrashPoints } from "../../src/engine/crash-points.ts";
 import { createStore } from "../../src/store/store.ts";
 import { checkDependencies, checkParallel, checkWaves, gitIn, readEnded, readTree } from "../support/build-checks.ts";
@@ -20,10 +20,11 @@ const program = fileURLToPath(new URL("../support/crash-process.ts", import.meta
 /**
  * Points that the build need not pass: of the lifecycle of sandboxes (lifecycle-crashes.test.ts),
  * of calls of models, of the critic's agent and of trees that are shared (critic-crashes.test.ts),
- * of other gates' agents (gate-agent-crashes.test.ts), of requests that an Inngest server lost, of previews that wake.
+ * of other gates' agents (gate-agent-crashes.test.ts), of requests that an Inngest server lost, of
+ * previews that wake or are requested, of a rollback that is undone, of the API.
  */
 const besideBuild =
-  /^(engine\.cron|ask-second-look|ask-gate-agent|preview-wake|resend-request|run-added-checks|snapshots|workspace\.restorePaths|reserve-model-call|settle-model-call|driver\.(pack|restore)|sandbox-(idle|lost|restored?))\./;
+  /^(engine\.cron|ask-second-look|ask-gate-agent|make-project|preview-request|preview-wake|request-build|resend-request|run-added-checks|snapshots|workspace\.restorePaths|reserve-model-call|settle-model-call|undo-rollback|driver\.(pack|restore)|sandbox-(idle|lost|restored?))\./;
 const allPoints: readonly string[] = [...crashPoints, ...engineCrashPoints];
 const everyPoint = allPoints.filter((point) => !besideBuild.test(point));
 /** Calls during which a sandbox may die. */
@@ -81,7 +82,7 @@ async function atAll(points: readonly string[], victim: Victim): Promise<string[
   return fired.filter((point) => everyPoint.includes(point));
 }
 
-/** What must be so at the end, however it came about. */
+/** What must hold at the end, however the build got there. */
 async function checkEnd(place: CrashPlace): Promise<void> {
   const { dataDir, project, database } = place;
   const projectId = projectIdFor("default", project);

@@ -1,9 +1,9 @@
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { projectIdFor } from "../../src/coordinator/build/project.ts";
+import { projectIdFor } from "../../src/coordinator/build/request/project.ts";
 import { crashPoints } from "../../src/coordinator/crash-points.ts";
-import { buildIdForEvent } from "../../src/domain/ids.ts";
+import { buildIdForEvent } from "../../src/domain/event-ids.ts";
 import { createStore } from "../../src/store/store.ts";
 import { builtin } from "../support/agent-builds.ts";
 import { checkDependencies, checkParallel, checkWaves, readEnded, readTree } from "../support/build-checks.ts";
@@ -26,7 +26,7 @@ const points = crashPoints.filter((point) => ofModels.test(point));
 const tokens = 20_000_000;
 
 const finding = { title: "Loses data", severity: "high", file: "b.txt", line: 1 };
-/** Notes each look; what it finds it confirms, until somebody has mended it. */
+/** Notes each look; confirms its findings until somebody has fixed them. */
 const critic = `cat > /dev/null
 if grep -q '"kind": "second-look"' "$WAVESMITH_TASK_FILE"; then
   echo "look: second"
@@ -67,7 +67,7 @@ beforeAll(async () => {
 });
 afterAll(() => providers.close());
 
-/** Writes the file, then says that it did, whichever process of ours asks on the agent's behalf. */
+/** Writes the file, then says that it did, whichever process talks to the model for the agent. */
 function answer({ body }: FakeRequest): FakeAnswer {
   if (JSON.stringify(body?.messages ?? []).includes("tool_result")) return { text: "I wrote it." };
   return { tools: [{ name: "write_file", input: { path: "a.txt", content: "a\n" } }] };

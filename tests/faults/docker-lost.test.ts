@@ -9,8 +9,8 @@ import { containerOf } from "../support/docker-harness.ts";
 import { type OwnEngine, ownDockerd } from "../support/own-dockerd.ts";
 import { requires } from "../support/require.ts";
 
-// Docker that fails under a build: what ran is lost and repeated, and no retry of a task is spent
-// (W4).
+// Docker that fails under a build: the running work is lost and repeated, and no retry of a task is
+// spent (W4).
 
 const patienceMs = 240_000;
 
@@ -35,7 +35,7 @@ describe.runIf(requires("docker"))("a build in Docker whose parts are lost", { t
         .catch(() => null)
     )?.guest;
 
-  /** Asks for a build whose task `slow` waits for cache/go, and resolves once it waits. */
+  /** Starts a build whose task `slow` waits for cache/go, and resolves once it waits. */
   async function startWaiting(): Promise<BuildRow> {
     const wait = "touch begun; while ! test -e ../../../cache/go; do sleep 0.05; done; cat first > slow";
     const buildId = await fixture.request({
@@ -51,7 +51,7 @@ describe.runIf(requires("docker"))("a build in Docker whose parts are lost", { t
     });
   }
 
-  /** Lets it go on, and expects that what was lost was done again without a retry. */
+  /** Lets it continue, and expects that the lost work was repeated without a retry. */
   async function expectsRepeated(build: BuildRow): Promise<void> {
     const second = { buildId: build.id, number: 2, status: "running" } as const;
     await fixture.until(build.id, async () => (await fixture.app.store.attempts.find(second)) !== null);
@@ -72,18 +72,19 @@ describe.runIf(requires("docker"))("a build in Docker whose parts are lost", { t
     expect(await fixture.git("show", "main:slow")).toBe("1\n");
   }
 
-  it("goes on after its container was killed", async () => {
+  it("continues after its container was killed", async () => {
     await open();
     const build = await startWaiting();
     await containerOf(fixture.projectId as never).kill();
     await expectsRepeated(build);
   });
 
-  it("goes on after its memory was used up and the sandbox ended of it, which is told to be the reason", async () => {
+  it("continues after the sandbox ran out of memory and ended, and reports that reason", async () => {
     await open({ WAVESMITH_SANDBOX_MEMORY: "128MB" });
     const build = await startWaiting();
     const guest = (await guestOf(build))!;
-    // Left to itself the kernel ends what jobs run. No job can offer it the guest: that takes root.
+    // By default the kernel ends the processes of jobs. No job can offer it the guest: that takes
+    // root.
     const offered = `echo 1000 > /proc/${(await guest.health()).pid}/oom_score_adj`;
     const exec = await containerOf(fixture.projectId as never).exec({ Cmd: ["sh", "-c", offered], AttachStdout: true });
     (await exec.start({})).resume();
@@ -97,7 +98,7 @@ describe.runIf(requires("docker"))("a build in Docker whose parts are lost", { t
     expect(sent.map(({ data }) => data.reason)).toEqual(["out of memory"]);
   });
 
-  it("goes on after its container was removed by hand", async () => {
+  it("continues after its container was removed by hand", async () => {
     await open();
     const build = await startWaiting();
     await containerOf(fixture.projectId as never).remove({ force: true });
@@ -112,7 +113,7 @@ describe.runIf(requires("docker"))("a build in Docker whose parts are lost", { t
     await expectsRepeated(build);
   });
 
-  it.runIf(process.geteuid?.() === 0)("goes on after the engine itself was killed and started again", async () => {
+  it.runIf(process.geteuid?.() === 0)("continues after the engine itself was killed and started again", async () => {
     const folder = mkdtempSync(join(tmpdir(), "wavesmith-dockerd-"));
     const engine = await ownDockerd(join(folder, "engine"));
     ownEngine = { engine, folder };

@@ -32,7 +32,7 @@ describe.runIf(requires("docker"))("a restore in Docker whose process is killed"
 
   const archiveOf = (content: string): string => join(dataDir, `${content}.tar.gz`);
 
-  /** Fills the volume with files that all say the same, and packs it. */
+  /** Fills the volume with files of the same content, and archives it. */
   async function fill(content: string): Promise<void> {
     const { guest } = await driver.ensure(specOf(projectId));
     const script = `rm -rf ./d*; for n in $(seq ${files}); do mkdir d$n; echo ${content} > d$n/file; done; head -c 300000 /dev/urandom > d1/more`;
@@ -40,7 +40,7 @@ describe.runIf(requires("docker"))("a restore in Docker whose process is killed"
     await pipeline(await driver.pack(projectId, "tar.gz"), createWriteStream(archiveOf(content)));
   }
 
-  /** What the volume holds: how many files say what. */
+  /** The content of the volume: how many files have which text. */
   async function held(): Promise<string> {
     const { guest } = await driver.ensure(specOf(projectId));
     return (await shell(guest, "cat d*/file | sort | uniq -c | xargs")).stdout.trim();
@@ -65,7 +65,7 @@ describe.runIf(requires("docker"))("a restore in Docker whose process is killed"
     return signal !== null;
   }
 
-  it("leaves the volume as it was or as it was to be, wherever that happens, and can be done again", async () => {
+  it("leaves the volume as before or fully restored, wherever it dies, and can be repeated", async () => {
     await fill("old");
     await fill("new");
     let now = "new";
@@ -85,7 +85,7 @@ describe.runIf(requires("docker"))("a restore in Docker whose process is killed"
     while (await begin(step)) step += 1;
     expect(step).toBeGreaterThan(10);
     expect([...seen].sort()).toEqual(["done", "undone"]);
-    // One volume with its mark, and the container: what the killed ones had begun is gone.
+    // One volume with its mark, and the container: what the killed processes began is gone.
     expect((await leftInDocker(dockerOptions(dataDir))).length).toBe(3);
   });
 });

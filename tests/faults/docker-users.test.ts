@@ -3,7 +3,8 @@ import { connectEngine } from "../../src/sandbox/drivers/docker/engine.ts";
 import { type BuildFixture, createBuildFixture } from "../support/build-fixture.ts";
 import { requires } from "../support/require.ts";
 
-// Where each job of a container has a user of its own: what they share on purpose, and volumes of before.
+// Where each job of a container has its own user: what they share on purpose, and volumes of
+// before.
 
 describe.runIf(requires("docker"))("the users of jobs in Docker", () => {
   let fixture: BuildFixture;
@@ -13,7 +14,7 @@ describe.runIf(requires("docker"))("the users of jobs in Docker", () => {
   const gates = { testing: false, critic: false, integration: false } as const;
   const guestOf = async () => (await fixture.app.ports.driver("docker").find(fixture.projectId as never))!.guest;
 
-  it("share the tree of a wave, also what one of them closed to others, and a cache", async () => {
+  it("share the tree of a wave, also files that one of them closed to others, and a cache", async () => {
     fixture = await createBuildFixture({ sandbox: "docker" });
     const build = await fixture.build({
       isolation: "shared",

@@ -18,7 +18,7 @@ import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { processesSaying, sleepToken } from "../contract/guest-fixture.ts";
 import { requires } from "../support/require.ts";
 
-// The whole program on a small disk of its own, its Postgres on it too.
+// The whole program, with its Postgres, on a small disk of its own.
 
 const program = fileURLToPath(new URL("../../bin/wavesmith.js", import.meta.url));
 const sizeMiB = 150;
@@ -69,7 +69,7 @@ describe.runIf(mayMount())(
     };
 
     /**
-     * What is at work in the data directory: sandboxes and Postgres, whose arguments or working
+     * The processes in the data directory: sandboxes and Postgres, whose arguments or working
      * folder name it.
      */
     const processes = (program = ""): number[] =>
@@ -84,7 +84,7 @@ describe.runIf(mayMount())(
       });
 
     function start(...words: string[]) {
-      // The whole disk is smaller than what is usually kept free of sandboxes.
+      // The whole disk is smaller than the space usually kept free of sandboxes.
       const reserve = { WAVESMITH_SANDBOX_RESERVE_DISK: "0MB" };
       const env = { ...process.env, ...reserve, DATABASE_URL: "", WAVESMITH_SANDBOX: sandbox };
       const child = spawn(process.execPath, [program, "--data", data(), ...words], { env, cwd: disk });
@@ -111,7 +111,7 @@ describe.runIf(mayMount())(
         { id: "two", dependsOn: ["one"], run: "echo 2 > two" },
       ]);
 
-    /** Fills the disk from outside, and whatever room is made, until it is told to stop. */
+    /** Fills the disk from outside, and again whenever space is freed, until it is stopped. */
     function fill(): void {
       const path = join(disk, "filler");
       const file = openSync(path, "a");
@@ -131,7 +131,7 @@ describe.runIf(mayMount())(
       };
     }
 
-    it("is the failure of the task that fills it, and its room comes back", async () => {
+    it("fails the task that fills it, and its space is freed", async () => {
       const file = plan([{ id: "fill", run: "dd if=/dev/urandom of=big.bin bs=1M count=400", retries: 0 }]);
       const build = start("build", file, "--no-wait");
       expect([await build.code, build.text()]).toEqual([1, expect.stringMatching(/fill: failed .*the disk is full/)]);
@@ -140,7 +140,7 @@ describe.runIf(mayMount())(
       await expect.poll(() => processes(), { timeout: 10_000 }).toEqual([]);
     });
 
-    it("is waited for: the build goes on by itself once there is room", async () => {
+    it("is waited for: the build continues by itself once there is space", async () => {
       const build = start("build", pair(), "--no-wait");
       await build.said("one: started");
       fill();
@@ -150,7 +150,7 @@ describe.runIf(mayMount())(
       expect(build.text().split("the build waits")).toHaveLength(2);
     });
 
-    it("does not keep SIGTERM from ending all there is, and the build can be resumed", async () => {
+    it("does not keep SIGTERM from ending every process, and the build can be resumed", async () => {
       const build = start("build", pair(), "--no-wait");
       await build.said("one: started");
       fill();

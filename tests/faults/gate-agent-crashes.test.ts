@@ -1,16 +1,16 @@
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { describe, expect, it } from "vitest";
-import { projectIdFor } from "../../src/coordinator/build/project.ts";
+import { projectIdFor } from "../../src/coordinator/build/request/project.ts";
 import { crashPoints } from "../../src/coordinator/crash-points.ts";
-import { buildIdForEvent } from "../../src/domain/ids.ts";
+import { buildIdForEvent } from "../../src/domain/event-ids.ts";
 import { createStore } from "../../src/store/store.ts";
 import { checkDependencies, checkWaves, readEnded, readTree } from "../support/build-checks.ts";
 import { checkRows, leftOn, locksIn } from "../support/crash-checks.ts";
 import { type CrashPlace, crashCases, dieAt, processesOf } from "../support/crash-runs.ts";
 
-// A process is killed (SIGKILL) while a gate's agent is about to be asked, or the checks that it
-// added to be run; another goes on. How to try points by hand: tests/support/crash-runs.ts.
+// A process is killed (SIGKILL) right before a gate's agent is asked, or before the checks that it
+// added are run; another takes over. How to try points by hand: tests/support/crash-runs.ts.
 
 const program = fileURLToPath(new URL("../support/critic-process.ts", import.meta.url));
 const points = crashPoints.filter((point) => /^(ask-gate-agent|run-added-checks)\./.test(point));

@@ -3,8 +3,8 @@ import type { BuildRow } from "../../src/store/port.ts";
 import { type BuildFixture, createBuildFixture } from "../support/build-fixture.ts";
 import { requires } from "../support/require.ts";
 
-// W6: what a gate restores or downloads was made by nothing that it judges. Each of these made
-// testing pass on a broken application, unseen by git.
+// W6: the inputs that a gate restores or downloads come from nothing that it judges. Each of these
+// made testing pass on a broken application, unseen by git.
 
 const drivers = (["local", "docker"] as const).filter((name) => requires(name === "local" ? "bubblewrap" : "docker"));
 
@@ -63,7 +63,7 @@ chmod +x node_modules/.bin/runner`;
     expect(await fixture.git("show", "main:app")).toBe("works\n");
   });
 
-  it("cannot be rewritten by what a gate runs, nor by a setup that the wave itself has changed", async () => {
+  it("cannot be rewritten by the commands of a gate, nor by a setup that the wave itself has changed", async () => {
     fixture = await createBuildFixture({ sandbox });
     const build = await fixture.build({
       setup: { run: `if test -e setup.sh; then sh ./setup.sh; fi\n${honest}`, cache: ["lock"] },
@@ -96,7 +96,7 @@ EOF`,
 
   it("of package managers are a gate's own, also where the plan names the folder that tasks share", async () => {
     fixture = await createBuildFixture({ sandbox });
-    // As npm, pip and Go do: what is in the cache is not fetched again.
+    // Like npm, pip and Go: nothing in the cache is fetched again.
     const fetch = `mkdir -p "$TOOL_CACHE"
 if ! test -e "$TOOL_CACHE/runner"; then ${honest.replaceAll("node_modules/.bin", '"$TOOL_CACHE"')}; fi`;
     const build = await fixture.build({
@@ -114,7 +114,7 @@ if ! test -e "$TOOL_CACHE/runner"; then ${honest.replaceAll("node_modules/.bin",
     expect(await verdicts(build)).toEqual(["failed"]);
   });
 
-  it("are filled without what a task left in the folder that tasks share", async () => {
+  it("are filled without the files a task left in the folder that tasks share", async () => {
     fixture = await createBuildFixture({ sandbox });
     const fetch = `mkdir -p "$TOOL_CACHE" node_modules/.bin
 if ! test -e "$TOOL_CACHE/runner"; then ${honest.replaceAll("node_modules/.bin", '"$TOOL_CACHE"')}; fi

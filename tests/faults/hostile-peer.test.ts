@@ -22,7 +22,7 @@ describe.runIf(requires("bubblewrap")).each(["none", "allowlist"])(
     const listen = (at: string, then: string) =>
       `${node} -e "require('net').createServer((caller) => caller.end()).listen(${at}, () => require('fs').writeFileSync('../../../cache/${then}', ''))" &`;
 
-    it("is reached on no port and on no abstract socket, and reaches nobody else on its own", async () => {
+    it("is reachable on no port and on no abstract socket, and reaches no other job on its own", async () => {
       fixture = await createBuildFixture({ sandbox: "local" });
       const tasks = [
         {

@@ -3,14 +3,14 @@ import { join } from "node:path";
 import type { Duplex } from "node:stream";
 import { afterEach, describe, expect, it } from "vitest";
 import { reachPreview } from "../../src/coordinator/preview/reach-preview.ts";
-import { ensureSandbox } from "../../src/coordinator/sandboxes/sandboxes.ts";
+import { ensureSandbox } from "../../src/sandbox-lifecycle/ensure-sandbox.ts";
 import { type BuildFixture, createBuildFixture } from "../support/build-fixture.ts";
 import { requires } from "../support/require.ts";
 
 // W6: the preview of a passed wave is the agents' code, and it runs while the next wave is gated.
 // Nothing it does reaches that gate.
 
-/** Serves; asked for `/attack`, it tries what the request names and answers with what worked. */
+/** A server; a request for `/attack` makes it try the named attacks and answer which worked. */
 const server = `
 import { createServer } from "node:http";
 import { connect } from "node:net";
@@ -55,7 +55,7 @@ const mark = "wavesmith-gate-mark";
 
 /**
  * A gate with a port, a file in /tmp, a variable and an abstract socket of its own, whose tree must
- * stay as it is. In the second wave it goes on once somebody connects to its port.
+ * stay unchanged. In the second wave it continues once something connects to its port.
  */
 const gate = `
 export GATE_SECRET=${mark}
@@ -94,7 +94,7 @@ describe.each(drivers)("a hostile preview under $sandbox", ({ sandbox }) => {
     await fixture.close();
   }, 300_000);
 
-  it("reaches nothing of the gate that judges the next wave", { timeout: 600_000 }, async () => {
+  it("reaches no part of the gate that judges the next wave", { timeout: 600_000 }, async () => {
     fixture = await createBuildFixture({ sandbox, patienceMs: 240_000 });
     const { ports, store, config } = fixture.app;
     const buildId = await fixture.request(plan);

@@ -89,7 +89,7 @@ touch ../../../cache/done`,
     await holds(await fixture.build(plan({ first, later: destroy(repositories) })));
   });
 
-  it("harms no work by what it does to the repositories of its volume where nothing keeps it from it", async () => {
+  it("harms no work through the repositories of its volume, where no isolation stops it", async () => {
     fixture = await createBuildFixture({ sandbox: "local-unsafe" });
     const volume = join(fixture.app.config.dataDir, "volumes", fixture.projectId);
     const repositories = [`${volume}/repo`, `${volume}/repo/.git`];
@@ -119,22 +119,68 @@ describe.each(walledDrivers)("a task that attacks its peers, the guest and the g
 
   const shared = "/workspace/cache";
   const waitFor = (name: string): string => `until test -e ${shared}/${name}; do sleep 0.05; done`;
-  /** Tells in its tree of each attack that did something. */
+  /** Records in its tree each attack that had an effect. */
   const attempt = (name: string, attack: string): string =>
-    `if ( ${attack} ) > /dev/null 2>&1; then echo ${name} >> done; fi`;
+    `if (
+${attack}
+) > /dev/null 2>&1; then echo ${name} >> done; fi`;
   const ofOthers = (act: string): string => `me=$(id -u); hit=1
 for at in /proc/[0-9]*; do
   pid=\${at#/proc/}
   if [ "$(awk '/^Uid/ { print $2 }' $at/status)" != "$me" ] && ${act}; then hit=0; fi
 done
 exit $hit`;
-  /** What is found by the word in brackets does not find the search itself. */
+  /** The brackets keep the search from finding itself. */
   const inCommandLines = "cat /proc/[0-9]*/cmdline | tr '\\0' '\\n' | grep -q 'word-of-the-[v]ictim'";
   const gateTrees = "$WAVESMITH_WORKSPACE/../gate-1-testing-[0-9].[0-9]";
   const stray = `for tree in ${gateTrees} $WAVESMITH_WORKSPACE/../gate-1-testing-0.0 $WAVESMITH_WORKSPACE/../gate-1-testing-0.1; do
   echo exit 0 > $tree/check.sh
 done`;
+  /** System calls on System V objects; `key` is the victim's shared memory. */
+  const systemV = (script: string): string => `python3 - <<'END'
+import ctypes, sys
+kernel = ctypes.CDLL(None, use_errno=True)
+key = 0x77617665
+def check(result):
+    if result < 0: sys.exit(1)
+    return result
+${script}
+END`;
+  const leaveMemory = systemV(`shared = check(kernel.shmget(key + 1, 4096, 0o1666))
+facts = (ctypes.c_uint32 * 64)()
+check(kernel.shmctl(shared, 2, facts))
+facts[1] = 20999 # The owner, not the creator.
+kernel.shmctl(shared, 1, facts)
+check(kernel.semget(key + 1, 1, 0o1666))
+check(kernel.msgget(key + 1, 0o1666))`);
+  const traceOthers = (call: string): string => `python3 - <<'END'
+import ctypes, os, sys
+kernel = ctypes.CDLL(None, use_errno=True)
+kernel.ptrace.argtypes = [ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p]
+class Part(ctypes.Structure): _fields_ = [("at", ctypes.c_void_p), ("size", ctypes.c_size_t)]
+def read_memory(pid):
+    own = Part(ctypes.cast(ctypes.create_string_buffer(8), ctypes.c_void_p), 8)
+    with open(f"/proc/{pid}/maps") as maps: at = int(maps.readline().split("-")[0], 16)
+    return kernel.process_vm_readv(pid, ctypes.byref(own), 1, ctypes.byref(Part(at, 8)), 1, 0)
+for name in filter(str.isdigit, os.listdir("/proc")):
+    try:
+        if os.stat(f"/proc/{name}").st_uid != os.getuid() and ${call} >= 0: sys.exit(0)
+    except OSError: pass
+sys.exit(1)
+END`;
+  const sockets = "/run/wavesmith/*.sock /proc/[0-9]*/root/run/wavesmith/*.sock";
+  const cancelPeer = `hit=1; key=$(basename "$(dirname "$(cat ${shared}/result)")")
+for socket in ${sockets}; do
+  curl -sf -m 5 -d '{"reason":"attack","graceMs":0}' --unix-socket $socket http://guest/v1/jobs/$key/cancel && hit=0
+done; exit $hit`;
   const attacks = [
+    attempt("cancelled-a-peer", cancelPeer),
+    attempt("traced-a-peer", traceOthers("kernel.ptrace(0x4206, int(name), None, None)")),
+    attempt("attached-to-a-peer", traceOthers("kernel.ptrace(16, int(name), None, None)")),
+    attempt("read-a-peers-memory", traceOthers("read_memory(int(name))")),
+    attempt("took-a-peers-files", traceOthers("kernel.syscall(438, kernel.syscall(434, int(name), 0), 0, 0)")),
+    attempt("reached-shared-memory", systemV("check(kernel.shmat(check(kernel.shmget(key, 0, 0)), None, 0))")),
+    attempt("removed-shared-memory", `ipcrm -M ${0x77617665}`),
     attempt("renamed-the-socket", "mv /run/wavesmith/mux.sock /run/wavesmith/hidden.sock"),
     attempt("reached-the-mux", "timeout 5 socat -u OPEN:/dev/null UNIX-CONNECT:/run/wavesmith/mux.sock"),
     attempt("reached-the-guest", "curl -sf -m 5 --unix-socket /run/wavesmith/guest.sock http://guest/v1/jobs"),
@@ -153,21 +199,23 @@ done`;
     attempt("wrote-the-joined-tree", "echo evil > /workspace/repo/evil"),
   ];
 
-  it("succeeds with none of it, and the gate says what is true", async () => {
+  it("succeeds with none of them, and the gate reports the truth", async () => {
     fixture = await createBuildFixture({ sandbox, patienceMs: 120_000 });
     const build = await fixture.build({
       limits: { maxParallelTasks: 2 },
       agents: {
         victim: {
           runtime: "command",
-          command: `: word-of-the-victim; cat > /dev/null; echo "$WAVESMITH_RESULT_FILE" > ${shared}/result; touch ${shared}/ready
+          command: `: word-of-the-victim; cat > /dev/null; ${systemV("check(kernel.shmget(key, 4096, 0o1600))")}
+echo "$WAVESMITH_RESULT_FILE" > ${shared}/result; touch ${shared}/ready
 ${waitFor("done")}; echo mine > victim; echo 'exit 1' > check.sh
 echo '{"summary":"told by the victim"}' > "$WAVESMITH_RESULT_FILE"`,
         },
       },
       gates: {
         testing: {
-          command: `ls -d /tmp/left /dev/shm/left 2> /dev/null | sed 's/^/found /'; pgrep -f 'stray[-]of-hostile' > /dev/null && echo found a stray
+          command: `ls -d /tmp/left /dev/shm/left 2> /dev/null | sed 's/^/found /'; for kind in shm sem msg; do tail -n +2 /proc/sysvipc/$kind | sed "s/^/found $kind /"; done
+pgrep -f 'stray[-]of-hostile' > /dev/null && echo found a stray
 sh check.sh`,
         },
         critic: false,
@@ -183,6 +231,7 @@ sh check.sh`,
 touch work
 ${attacks.join("\n")}
 head -c 20000000 /dev/zero > /tmp/left; mkdir -p /tmp/kept/deep; chmod 0 /tmp/kept/deep; head -c 20000000 /dev/zero > /dev/shm/left
+${leaveMemory}
 ( ( ( setsid sh -c ': stray-of-hostile; trap "" TERM HUP; while :; do ${stray}; sleep 0.05; done' > /dev/null 2>&1 < /dev/null & ) & ) & )
 touch ${shared}/done`,
           acceptance: [{ check: "! pgrep -f 'stray[-]of-hostile'" }],

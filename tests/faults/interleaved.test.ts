@@ -7,8 +7,8 @@ import { parsePlanValue } from "../../src/plan/parse-plan.ts";
 import type { GuestClient } from "../../src/sandbox/port.ts";
 import { type BuildFixture, createBuildFixture } from "../support/build-fixture.ts";
 
-// W4, W6: what comes between the steps of a verb changes nothing that another has begun. The
-// simulation found these.
+// W4, W6: whatever happens between the steps of an operation changes nothing that another has
+// begun. The simulation found these.
 
 describe("a step that comes late or twice", () => {
   let fixture: BuildFixture;
@@ -21,7 +21,7 @@ describe("a step that comes late or twice", () => {
     await fixture.close();
   });
 
-  /** Does this once, the first time the point is reached and `ready` says so. */
+  /** Does this once, the first time the point is reached and `ready` returns true. */
   function once(point: string, act: () => Promise<boolean>): void {
     const before = atPoint;
     let isDone = false;

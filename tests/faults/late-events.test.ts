@@ -9,10 +9,10 @@ import { eachBuildFixture } from "../support/build-fixture.ts";
 import { createRandom } from "../support/random-plan.ts";
 
 // W4, W13: dedupe of event ids is economy. Here every delivery has an id of its own, as it has
-// under an Inngest server once its window of a day is over, so that nothing but the rows can tell
+// under an Inngest server once its window of a day is over, so that only the rows can say
 // what was acted on before.
 
-describe("events that come often, late and out of order", () => {
+describe("events that arrive often, late and out of order", () => {
   const fixture = eachBuildFixture();
 
   const store = () => fixture.app.store;
@@ -46,7 +46,7 @@ describe("events that come often, late and out of order", () => {
     return counted;
   }
 
-  it("change nothing of a build with a conflict and a fix: the same tree, and no script runs twice", {
+  it("change nothing in a build with a conflict and a fix: the same tree, and no script runs twice", {
     timeout: 120_000,
   }, async () => {
     const delivered = repeatEvents(1);
@@ -81,7 +81,7 @@ describe("events that come often, late and out of order", () => {
     expect(waves.map(({ number, status }) => [number, status])).toEqual([1, 2].map((number) => [number, "passed"]));
   });
 
-  it("do not let an attempt that was given up on say anything about the one that took its place", async () => {
+  it("do not let an abandoned attempt affect the one that took its place", async () => {
     const { ports } = fixture.app;
     const buildId = await fixture.request({
       tasks: [{ id: "a", run: "while ! test -e ../../../cache/go; do sleep 0.05; done; pwd > a", retries: 0 }],
@@ -101,14 +101,14 @@ describe("events that come often, late and out of order", () => {
     await fixture.until(buildId, () => running(2));
 
     const before = await facts(buildId);
-    const refer = { attemptId: stale.id, fence: stale.fence };
+    const attemptRef = { attemptId: stale.id, fence: stale.fence };
     await endJob(ports, build, { job, fence: job.fence }, { ...passed, status: "passed" });
-    await keepAttempt(ports, refer);
-    await settleAttempt(ports, refer);
-    await loseAttempt(ports, refer, "it is late");
-    await closeAttempt(ports, refer);
-    expect(await claimAttempt(ports, { ...refer, buildId })).toBe(false);
-    await startAttemptJob(ports, refer);
+    await keepAttempt(ports, attemptRef);
+    await settleAttempt(ports, attemptRef);
+    await loseAttempt(ports, attemptRef, "it is late");
+    await closeAttempt(ports, attemptRef);
+    expect(await claimAttempt(ports, { ...attemptRef, buildId })).toBe(false);
+    await startAttemptJob(ports, attemptRef);
     expect(await facts(buildId)).toEqual(before);
     expect((await (await guest()).list(`trees/${buildId}`)).map(({ path }) => path.split("/").at(-1))).toEqual(["a.2"]);
 

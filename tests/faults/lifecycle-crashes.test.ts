@@ -2,21 +2,21 @@ import { existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { describe, expect, it } from "vitest";
-import { projectIdFor } from "../../src/coordinator/build/project.ts";
+import { projectIdFor } from "../../src/coordinator/build/request/project.ts";
 import { crashPoints } from "../../src/coordinator/crash-points.ts";
 import { engineCrashPoints } from "../../src/engine/crash-points.ts";
 import { createStore } from "../../src/store/store.ts";
 import { type CrashPlace, crashCases, dieAt, processesOf } from "../support/crash-runs.ts";
 
 // A process that starts, packs, restores, stops or removes a sandbox is killed (SIGKILL) at a crash
-// point, and another goes on after the crons have been round. How to try points by hand:
+// point, and another takes over after the crons have run. How to try points by hand:
 // tests/support/crash-runs.ts.
 
 const program = fileURLToPath(new URL("../support/lifecycle-process.ts", import.meta.url));
 const inLifecycle = /^(sandbox-|sandboxes\.|snapshots\.|driver\.|engine\.cron\.)/;
 const points = [...crashPoints, ...engineCrashPoints].filter((point) => inLifecycle.test(point));
 
-describe("a process that looks after sandboxes and is killed at a crash point", () => {
+describe("a process that manages sandboxes and is killed at a crash point", () => {
   it("can be at each of the points that are listed", { timeout: 900_000 }, async () => {
     expect(await atAll([])).toEqual([...points].sort());
   });
@@ -43,14 +43,14 @@ async function atAll(some: readonly string[]): Promise<string[]> {
 async function checkEnd({ dataDir, project, database }: CrashPlace): Promise<void> {
   const store = createStore(database.pool);
   const events = await store.outbox.list({}, { by: "seq" });
-  const told = (...names: string[]): string[] =>
+  const eventsNamed = (...names: string[]): string[] =>
     events.flatMap(({ name, eventId }) => (names.includes(name) ? eventId.slice(name.length + 1) : [])).sort();
-  const [begun, ended] = [told("sandbox/started"), told("sandbox/stopped", "sandbox/lost")];
+  const [begun, ended] = [eventsNamed("sandbox/started"), eventsNamed("sandbox/stopped", "sandbox/lost")];
   const story = events.map(({ eventId, data }) => `${eventId} ${data.reason ?? ""}`).join("\n");
   expect(ended, `each boot that began has one end:\n${story}`).toEqual(begun);
   const sandboxes = await store.sandboxes.list({});
   expect(sandboxes.map(({ state }) => state)).toEqual(sandboxes.map(() => "removed"));
-  expect(told("sandbox/created")).toEqual(sandboxes.map(({ id }) => `${id}:0`).sort());
+  expect(eventsNamed("sandbox/created")).toEqual(sandboxes.map(({ id }) => `${id}:0`).sort());
   const states = (await store.snapshots.list({})).map(({ state }) => state);
   expect(states.filter((state) => state !== "removed" && state !== "failed")).toEqual([]);
   await expect.poll(() => processesOf(dataDir).map(({ text }) => text), { timeout: 20_000 }).toEqual([]);

@@ -3,7 +3,7 @@ import { type CommandPlace, createCommandPlace } from "../support/command.ts";
 import { type TestDatabase, testDatabase } from "../support/database.ts";
 import { type DatabaseProxy, openDatabaseProxy } from "../support/database-proxy.ts";
 
-// A database that goes away under a build that is at work.
+// A database that goes away during a build.
 
 const count = 24;
 /** Waves of four; each task writes down that it ran, where its attempts' trees do not reach. */
@@ -44,7 +44,7 @@ async function isWhole(text: string): Promise<void> {
 }
 
 describe("a build whose database goes away", () => {
-  it("goes on when its own Postgres is killed again and again", { timeout: 240_000 }, async () => {
+  it("continues when its own Postgres is killed repeatedly", { timeout: 240_000 }, async () => {
     place = createCommandPlace();
     const build = place.start("build", place.plan("killed", tasks, { limits }));
     for (const n of [1, 6, 11, 18]) {
@@ -56,7 +56,7 @@ describe("a build whose database goes away", () => {
     await isWhole(build.text());
   });
 
-  it("goes on when a server is stopped and comes back, also under its followers", { timeout: 240_000 }, async () => {
+  it("continues when a server is stopped and comes back, also under its followers", { timeout: 240_000 }, async () => {
     const server = await onServer();
     const build = place.start("build", place.plan("stopped", tasks, { limits }));
     await build.said("t-0: done");
@@ -69,7 +69,7 @@ describe("a build whose database goes away", () => {
       await new Promise((wake) => setTimeout(wake, n * 50));
       await server.mend();
       const code = await look.ended;
-      // It had not begun: an address that does not answer is said at once.
+      // It had not begun: an address that does not answer is reported at once.
       if (code !== 0) expect(look.text()).toContain("cannot be used");
     }
     expect(await build.ended, build.text()).toBe(0);

@@ -14,7 +14,7 @@ describe("a build whose parts are lost", () => {
     (await fixture.app.ports.driver(build.sandboxDriver).find(fixture.projectId as never))!;
   const dataDir = () => fixture.app.config.dataDir;
 
-  /** Asks for a build whose task `slow` waits for cache/go, and resolves once it waits. */
+  /** Starts a build whose task `slow` waits for cache/go, and resolves once it waits. */
   async function startWaiting(extra: Record<string, unknown> = {}): Promise<BuildRow> {
     const buildId = await fixture.request({
       tasks: [
@@ -86,7 +86,7 @@ describe("a build whose parts are lost", () => {
     expect(await fixture.git("show", "main:slow")).toBe("1\n");
   });
 
-  it("goes on when every connection to the database is cut in mid-wave", async () => {
+  it("continues when every connection to the database is cut in mid-wave", async () => {
     const build = await startWaiting();
     const { rowCount } = await fixture.cutConnections();
     expect(rowCount).toBeGreaterThan(2);

@@ -7,7 +7,7 @@ import { createGuestClient } from "../../src/sandbox/guest/guest-client.ts";
 import type { GuestClient, SandboxDriver, SandboxEndpoint } from "../../src/sandbox/port.ts";
 import { type BuildFixture, createBuildFixture } from "../support/build-fixture.ts";
 
-// A guest that was taken over answers as it likes. Whatever it says, the build neither hangs nor
+// A compromised guest answers as it likes. Whatever it says, the build neither hangs nor
 // believes it: the sandbox is replaced, and what ran in it is lost and repeated.
 
 const asJson = (value: unknown): RequestListener => {
@@ -15,7 +15,7 @@ const asJson = (value: unknown): RequestListener => {
 };
 const state = { status: "running", revision: 1, createdAt: "", endedAt: null, cancelReason: null, labels: {} };
 
-/** What is asked in the course of a build, and a lie about it. */
+/** A call made in the course of a build, and a lie in its answer. */
 const lies: readonly (readonly [string, keyof GuestClient, RequestListener])[] = [
   ["starting a job, in no JSON", "startJob", (_request, response) => response.end("{{{")],
   ["a job's state, of another job", "findJob", asJson({ ...state, key: "other", stages: [], outputBytes: 0 })],
@@ -55,7 +55,7 @@ describe("a guest that lies about", () => {
   });
 
   /**
-   * Has this call answered by the liar, in as many boots as are told; returns the boots that were
+   * Has this call answered with the lie, in this many boots; returns the boots that were
    * used.
    */
   async function lie(call: keyof GuestClient, listener: RequestListener, mostBoots: number): Promise<Set<string>> {
@@ -85,7 +85,7 @@ describe("a guest that lies about", () => {
     return boots;
   }
 
-  it.each(lies)("%s: is replaced, and the build goes on", { timeout: 180_000 }, async (_what, call, listener) => {
+  it.each(lies)("%s: is replaced, and the build continues", { timeout: 180_000 }, async (_what, call, listener) => {
     const boots = await lie(call, listener, 1);
     const build = await fixture.build({ tasks: [{ id: "one", run: "echo said; echo 1 > one.txt" }] });
     expect([build.status, build.reason]).toEqual(["completed", null]);
@@ -93,6 +93,32 @@ describe("a guest that lies about", () => {
     const { store } = fixture.app.ports;
     const rows = await store.outbox.list({ name: "sandbox/lost" });
     expect(rows.map(({ data }) => String(data.reason))).toEqual([expect.stringMatching(/^replaced: .*guest/)]);
+  });
+
+  it("a job that never ends: is replaced once its time limits are long over", { timeout: 120_000 }, async () => {
+    const { store } = fixture.app;
+    const boots = await lie(
+      "findJob",
+      (request, response) => {
+        const key = decodeURIComponent(request.url!.replace(/^.*\/|\?.*$/g, ""));
+        response.end(JSON.stringify({ ...state, key, stages: [], outputBytes: 0 }));
+      },
+      1,
+    );
+    const buildId = await fixture.request({ tasks: [{ id: "one", run: "echo 1 > one.txt", timeout: "10m" }] });
+    const job = async () => store.jobs.find({ buildId, ownerKind: "attempt" });
+    await fixture.until(buildId, async () => (await job())?.status === "running");
+    const { key, longestMs } = (await job())!;
+    expect(longestMs).toBeGreaterThan(600_000);
+    expect(longestMs).toBeLessThan(900_000);
+    // As if that time were over when a watcher next looks.
+    await store.jobs.update({ key }, { longestMs: 1, leaseOwner: "nobody", leaseUntil: new Date(0) });
+    const build = await fixture.until(buildId);
+    expect([build.status, build.reason]).toEqual(["completed", null]);
+    expect(boots.size).toBe(2);
+    const attempts = await store.attempts.list({ buildId }, { by: "number" });
+    expect(attempts.map(({ outcome }) => outcome)).toEqual(["lost", "succeeded"]);
+    expect(attempts[0]!.reason).toMatch(/still runs, long after its time limits/);
   });
 
   it("everything, boot after boot: the build ends and says why", { timeout: 240_000 }, async () => {

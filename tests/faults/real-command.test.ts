@@ -46,7 +46,7 @@ describe("the command, on a bad day", { timeout: 180_000 }, () => {
     expect(JSON.parse(attempts).tasks.map((task: { attempts: number }) => task.attempts)).toEqual([1, 1]);
   }
 
-  it("tells every fault of a plan in one message, and makes nothing", async () => {
+  it("reports every fault of a plan in one message, and creates nothing", async () => {
     const file = join(place.folder, "faulty.yaml");
     writeFileSync(
       file,
@@ -68,7 +68,7 @@ secrets: [NOT_SET_ANYWHERE]
     expect(existsSync(place.data)).toBe(false);
   });
 
-  it("builds two projects at once on a data directory that both are the first to use, and tells of them meanwhile", async () => {
+  it("builds two projects at once on a data directory that is new to both, and lists them meanwhile", async () => {
     const names = ["north", "south"];
     const builds = names.map((name) => place.start("build", waiting(name)));
     await Promise.all(builds.map((build) => build.said("first: started")));
@@ -85,7 +85,7 @@ secrets: [NOT_SET_ANYWHERE]
     for (const [index, name] of names.entries()) await completed(builds[index]!, name);
   });
 
-  it("goes on when Postgres is killed in mid-wave: nothing is lost, and no work is done again", async () => {
+  it("continues when Postgres is killed in mid-wave: nothing is lost, and no work is repeated", async () => {
     const build = place.start("build", waiting("east"));
     await build.said("first: started");
     await atWork();

@@ -2,13 +2,13 @@ import { afterEach, describe, expect, it } from "vitest";
 import type { BuildRow } from "../../src/store/port.ts";
 import { type BuildFixture, createBuildFixture } from "../support/build-fixture.ts";
 
-// What goes wrong between a critic's two looks, or in the second, costs no more than the second.
+// Faults between a critic's two looks, or in the second, cost no more than the second look.
 
 let fixture: BuildFixture;
 afterEach(() => fixture.close());
 
 const finding = { title: "Loses data", severity: "high", file: "new.txt", line: 1 };
-/** Notes each first look; a second one waits until it may say that it holds. */
+/** Notes each first look; a second one waits until it may confirm. */
 const critic = `cat > /dev/null
 if grep -q '"kind": "second-look"' "$WAVESMITH_TASK_FILE"; then
   while ! test -e ../../../signals/go; do sleep 0.05; done
@@ -36,7 +36,7 @@ async function expectOneFirstLook(build: BuildRow): Promise<void> {
 }
 
 describe("a critic's second look", () => {
-  it("is asked for once, whatever fails while it is asked for", async () => {
+  it("starts once, whatever fails while it is started", async () => {
     const failed: string[] = [];
     fixture = await createBuildFixture({
       crashPoint: (name) => {

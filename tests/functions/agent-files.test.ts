@@ -5,7 +5,7 @@ import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { eachBuildFixture } from "../support/build-fixture.ts";
 import { requires } from "../support/require.ts";
 
-// What agents read as instructions cannot be planted by one of them for the next (W5, W12).
+// No agent can plant files that the next one reads as instructions (W5, W12).
 
 const waitFor = (path: string): string => `until test -e ${path}; do sleep 0.05; done`;
 const ungated = { testing: false, critic: false, integration: false, maxFixRounds: 0 };
@@ -32,7 +32,7 @@ describe("files that agents take as instructions", () => {
     const [attempt] = await attempts(built.id);
     expect(attempt).toMatchObject({ outcome: "refused", reason: expect.stringContaining(named) });
     expect(attempt!.reason).toContain("names it in its `writes`");
-    // W8: what was done is on its branch, which joins nothing.
+    // W8: its work is on its branch, which is not joined.
     expect(await fixture.git("ls-tree", "-r", "--name-only", `wavesmith/${built.id}/task/a/1`)).toContain(named);
     expect(await fixture.git("ls-tree", "-r", "--name-only", "main")).toBe("");
   });
@@ -56,7 +56,7 @@ describe("files that agents take as instructions", () => {
     expect(made.map(({ outcome }) => outcome)).toEqual(["refused", "refused", "refused", "refused"]);
   });
 
-  it("are taken from a task whose writes name them, and shown by the critic", async () => {
+  it("are accepted from a task whose writes name them, and shown to the critic", async () => {
     const built = await build({
       gates: { ...ungated, critic: {} },
       tasks: [
@@ -140,10 +140,10 @@ describe("files that agents take as instructions", () => {
   });
 });
 
-describe.runIf(requires("docker"))("where each job has a user of its own (docker)", () => {
+describe.runIf(requires("docker"))("where each job has its own user (docker)", () => {
   const fixture = eachBuildFixture({ sandbox: "docker" });
 
-  it("lets no agent put anything above the trees, or into a home to come", async () => {
+  it("lets no agent put anything above the trees, or into a future home", async () => {
     const places = "../../../CLAUDE.md ../../AGENTS.md ../GEMINI.md ../../../homes/CLAUDE.md";
     const plant = `for place in ${places}; do if echo obey > $place; then echo $place >> planted; fi; done 2> denied`;
     const build = await fixture.build({ gates: ungated, tasks: [{ id: "a", run: `${plant}; echo a > a` }] });
@@ -157,7 +157,7 @@ describe("where nothing keeps jobs apart (local-unsafe)", () => {
   const sandbox = "local-unsafe";
   const fixture = eachBuildFixture({ sandbox });
 
-  it("what one puts above the trees, or into a home to come, is gone before the next agent begins", async () => {
+  it("anything above the trees, or in a future home, is gone before the next agent starts", async () => {
     const build = await fixture.build({
       gates: ungated,
       agents: {

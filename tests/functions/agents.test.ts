@@ -1,4 +1,5 @@
 import { beforeEach, describe, expect, it } from "vitest";
+import { retryBuild } from "../../src/coordinator/build/retry-build.ts";
 import { agentBuilds, builtin, scripted } from "../support/agent-builds.ts";
 import { requires } from "../support/require.ts";
 
@@ -76,7 +77,7 @@ describe("an agent's end", () => {
 describe.each(sandboxes)("the built-in agent (%s)", (sandbox) => {
   beforeEach(() => openFixture(sandbox));
 
-  it("builds with a model it reaches by the proxy alone, and what it spent is known", async () => {
+  it("builds with a model that it reaches only through the proxy, and its spending is known", async () => {
     world.answers = ({ number }) =>
       number === 1
         ? {
@@ -106,7 +107,7 @@ describe("the built-in agent with Gemini", () => {
   );
   const gemini = { runtime: "builtin", model: "google:gemini-2.5-flash" };
 
-  it("builds by the proxy alone, waits while Google is busy, and what it spent is known", async () => {
+  it("builds only through the proxy, waits while Google is busy, and its spending is known", async () => {
     const busy = { error: { code: 429, status: "RESOURCE_EXHAUSTED", details: [{ retryDelay: "0.2s" }] } };
     world.answers = ({ number }) => {
       if (number === 1) return { status: 429, raw: JSON.stringify(busy) };
@@ -144,11 +145,40 @@ describe("the built-in agent with Gemini", () => {
   });
 });
 
+describe("a build whose model failed", () => {
+  beforeEach(() => openFixture());
+
+  it("is retried with another model, and with another agent", async () => {
+    world.answers = () => ({ status: 400, message: "no such model" });
+    const { id } = await build({ agents: { backend: builtin }, tasks: [task("api", "make api.txt", { retries: 0 })] });
+    const { ports } = world.fixture.app;
+    const agent = "exec node agent.mjs";
+    await expect(retryBuild(ports, id, { model: "nothing" })).rejects.toMatchObject({ code: "plan-invalid" });
+    await retryBuild(ports, id, { agent });
+    await world.fixture.until(id, ({ status }) => status === "failed" || status === "completed");
+    expect((await world.fixture.app.store.builds.get({ id })).plan.agents).toMatchObject({
+      backend: { runtime: "acp", command: agent, model: builtin.model },
+    });
+    expect((await attempts(id)).at(-1)?.reason).toBe("it finished without changing a file");
+    world.answers = ({ body }) =>
+      JSON.stringify(body.messages).includes("tool_result")
+        ? { text: "done" }
+        : { tools: [{ name: "write_file", input: { path: "made.txt", content: "by a good one" } }] };
+    await retryBuild(ports, id, { agent: "builtin", model: "anthropic:claude-good" });
+    expect(await world.fixture.until(id)).toMatchObject({ status: "completed" });
+    expect(world.providers.requests.at(-1)?.body.model).toBe("claude-good");
+  });
+});
+
 describe("a budget", () => {
   beforeEach(() => openFixture());
 
   it("that is used up ends the agent and the build, which say so", async () => {
-    world.answers = () => ({ tools: [{ name: "list_files", input: {} }], inputTokens: 900, outputTokens: 600 });
+    // Something else each time, because an agent that repeats itself is ended for that.
+    world.answers = ({ number }) => ({
+      tools: [{ name: "search", input: { pattern: `word ${number}` } }],
+      ...{ inputTokens: 900, outputTokens: 600 },
+    });
     const { id, status } = await build({
       limits: { budget: { tokens: 20_000 } },
       agents: { backend: builtin },

@@ -1,11 +1,11 @@
 import { afterEach, describe, expect, it } from "vitest";
-import { requestCancel } from "../../src/coordinator/build/cancel-build.ts";
+import { requestCancel } from "../../src/coordinator/build/stop/cancel-build.ts";
 import { processesSaying, sleepToken } from "../contract/guest-fixture.ts";
 import { agentBuilds, builtin, scripted } from "../support/agent-builds.ts";
 import type { FakeAnswer } from "../support/fake-providers.ts";
 import { requires } from "../support/require.ts";
 
-// The bad days of agents and of their models, in whole builds. What agents do wrong within one
+// Failures of agents and of their models, in whole builds. What agents do wrong within one
 // session is in tests/contract/agent-host.test.ts, what providers answer in
 // tests/contract/model-proxy.test.ts.
 
@@ -56,7 +56,7 @@ describe("a model that", () => {
     expect(attempt.reason).toContain(`the provider says ${status}`);
   });
 
-  it("answers what is no JSON fails the attempt, which says so", async () => {
+  it("answers something that is not JSON fails the attempt, which says so", async () => {
     const attempt = await ends({ raw: "<html>502 Bad gateway</html>" });
     expect(attempt).toMatchObject({
       outcome: "failed",
@@ -141,7 +141,7 @@ describe("an agent that", () => {
     expect((await attempts(buildId))[0]).toMatchObject({ outcome: "timed-out" });
   });
 
-  it("floods is held to what a stage may print, and its end is read all the same", async () => {
+  it("floods is limited to what a stage may print, and its end is still read", async () => {
     await world.open();
     const buildId = await start(scripted, [
       task(

@@ -1,7 +1,7 @@
 import { execFileSync } from "node:child_process";
 import { describe, expect, it } from "vitest";
-import { requestCancel } from "../../src/coordinator/build/cancel-build.ts";
 import { retryBuild } from "../../src/coordinator/build/retry-build.ts";
+import { requestCancel } from "../../src/coordinator/build/stop/cancel-build.ts";
 import { processesSaying, sleepToken } from "../contract/guest-fixture.ts";
 import { type BuildFixture, createBuildFixture, eachBuildFixture } from "../support/build-fixture.ts";
 
@@ -89,7 +89,7 @@ describe("a build", () => {
     expect((await fixture.git("ls-tree", "--name-only", "main")).trim()).toBe("good.txt");
   });
 
-  it("goes on past a failure when told to, and skips what depends on it", async () => {
+  it("continues past a failure if the plan says so, and skips what depends on it", async () => {
     const build = await fixture.build({
       onTaskFailure: "continue",
       tasks: [
@@ -164,7 +164,7 @@ describe("a build", () => {
     ...extra,
   });
 
-  it("lets the fixer mend what a gate found, then repeats every gate on the new head", async () => {
+  it("lets the fixer fix the finding of a gate, then repeats every gate on the new head", async () => {
     const build = await fixture.build(gated("grep -q 'value is bad' && echo good > value"));
     expect([build.status, build.reason]).toEqual(["completed", null]);
     expect(await evidenceOf(build.id)).toEqual([
@@ -182,7 +182,7 @@ describe("a build", () => {
     });
   });
 
-  it("ends fixing when the same findings come twice", async () => {
+  it("stops fixing when the same findings come twice", async () => {
     const build = await fixture.build(gated("cat >/dev/null; date +%N > touched"));
     expect(build.status).toBe("failed");
     expect((await fixture.app.store.waves.get({ buildId: build.id })).reason).toContain("same findings");
@@ -402,7 +402,7 @@ describe("a build", () => {
       });
       late = 3_601_000;
       const build = await timed.until(buildId);
-      expect([build.status, build.reason]).toEqual(["failed", "the time limit of the plan is used up"]);
+      expect([build.status, build.reason]).toEqual(["failed", "the plan's time limit is used up"]);
       const [attempt] = await timed.app.store.attempts.list({ buildId });
       expect(attempt!.outcome).toBe("over-budget");
       expect(await timed.git("show", `wavesmith/${buildId}/task/slow/1:w`)).toBe("w\n");
@@ -411,7 +411,7 @@ describe("a build", () => {
     }
   });
 
-  it("times a task out, escapees included, and says so", async () => {
+  it("ends a task at its time limit, with every process that escaped, and says so", async () => {
     const token = sleepToken();
     const run = `setsid sleep ${token} & sleep ${token}`;
     const build = await fixture.build({ tasks: [{ id: "hang", run, timeout: "500ms", retries: 0 }] });
@@ -439,7 +439,7 @@ async function dump(fixture: BuildFixture): Promise<{ rows: string }> {
   return { rows: JSON.stringify(all) };
 }
 
-/** The tree with `value` holding what `test.sh` wants to see. */
+/** The tree in which `value` has what `test.sh` expects. */
 async function mendedTree(fixture: BuildFixture, tree: string): Promise<string> {
   const listing = (await fixture.git("ls-tree", tree)).trim().split("\n");
   expect(listing).toHaveLength(2);

@@ -15,7 +15,7 @@ describe("npm run dev", () => {
   });
   afterEach(() => rm(folder, { recursive: true }));
 
-  /** With nothing on PATH but node, unless `env` says so. */
+  /** With only node on PATH, unless `env` changes it. */
   function dev(env: Record<string, string>): Promise<{ code: number; said: string; tookMs: number }> {
     const began = performance.now();
     return new Promise((resolve) => {
@@ -33,7 +33,7 @@ describe("npm run dev", () => {
     return path;
   }
 
-  it("says within seconds that there is no dev server and none to start, and how to get one", async () => {
+  it("says within seconds that there is no dev server and no program to start, and how to get one", async () => {
     const { code, said, tookMs } = await dev({ PATH: folder });
     expect([code, said]).toEqual([4, expect.stringMatching(/no `inngest` is on PATH.*INNGEST_BIN=.*serve/s)]);
     expect(tookMs).toBeLessThan(20_000);
@@ -49,7 +49,7 @@ describe("npm run dev", () => {
     expect([code, said]).toEqual([4, expect.stringContaining("nothing answers at INNGEST_DEV")]);
   });
 
-  it.each(["INNGEST_BIN", "PATH"])("starts the one of %s, and says what became of it", async (setting) => {
+  it.each(["INNGEST_BIN", "PATH"])("starts the one of %s, and reports how that ended", async (setting) => {
     const path = await program("inngest", 'echo "started with: $*"; exit 3');
     const { code, said } = await dev(setting === "PATH" ? { PATH: folder } : { INNGEST_BIN: path, PATH: "/nowhere" });
     expect([code, said]).toEqual([4, expect.stringContaining("started with: dev --no-discovery --host 127.0.0.1")]);

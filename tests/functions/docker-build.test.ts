@@ -7,7 +7,7 @@ import { requires } from "../support/require.ts";
 
 const examples = fileURLToPath(new URL("../../examples", import.meta.url));
 
-/** What a build of the example comes to with this driver. */
+/** The outcome of a build of the example with this driver. */
 async function endOf(example: string, sandbox: "local" | "local-unsafe" | "docker") {
   const fixture = await createBuildFixture({ sandbox, patienceMs: 400_000 });
   const file = join(examples, example, "plan.yaml");

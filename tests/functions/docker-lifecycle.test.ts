@@ -1,14 +1,14 @@
 import { buffer } from "node:stream/consumers";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import type { Ports } from "../../src/coordinator/port.ts";
-import { stopIdleSandboxes } from "../../src/coordinator/sandboxes/idle-sandboxes.ts";
-import { ensureSandbox } from "../../src/coordinator/sandboxes/sandboxes.ts";
+import { ensureSandbox } from "../../src/sandbox-lifecycle/ensure-sandbox.ts";
+import { stopIdleSandboxes } from "../../src/sandbox-lifecycle/upkeep/idle-sandboxes.ts";
 import type { BuildRow } from "../../src/store/port.ts";
 import { type BuildFixture, createBuildFixture } from "../support/build-fixture.ts";
 import { containerOf } from "../support/docker-harness.ts";
 import { requires } from "../support/require.ts";
 
-// What sandbox-lifecycle.test.ts has of every driver, with real containers and a real store of
+// The tests of sandbox-lifecycle.test.ts that apply to real containers and a real store of
 // snapshots.
 
 const hour = 3_600_000;
@@ -34,7 +34,7 @@ describe.runIf(requires("docker"))("a sandbox in Docker that nobody uses", { tim
   const newest = () =>
     fixture.app.store.sandboxes.find({ projectId: build.projectId }, { by: "createdAt", descending: true });
 
-  it("is packed, then stopped, and whole after its next use; while something is at work it is left alone", async () => {
+  it("is snapshotted, then stopped, and complete after its next use; it stays while a job runs", async () => {
     const { guest } = await ensureSandbox(ports, build);
     await guest.writeFile("cache/kept", "before");
     const idle = policy({ idleMs: 1, snapshotWhenIdle: true });
@@ -58,7 +58,7 @@ describe.runIf(requires("docker"))("a sandbox in Docker that nobody uses", { tim
     expect(await busy).toMatchObject({ exitCode: 0 });
   });
 
-  it("is removed once it is older than its time, and its volume is there for the next one", async () => {
+  it("is removed at its maximum age, and its volume is there for the next one", async () => {
     const { guest } = await ensureSandbox(ports, build);
     await guest.writeFile("cache/kept", "before");
     await fixture.until(build.id, async () => (await stopIdleSandboxes(policy({ idleMs: 1 }))).stopped.length === 1);

@@ -1,12 +1,12 @@
 import { describe, expect, it } from "vitest";
-import { requestCancel } from "../../src/coordinator/build/cancel-build.ts";
 import { retryBuild } from "../../src/coordinator/build/retry-build.ts";
+import { requestCancel } from "../../src/coordinator/build/stop/cancel-build.ts";
 import { eachBuildFixture } from "../support/build-fixture.ts";
 
 describe("the end of a build", () => {
   const fixture = eachBuildFixture();
 
-  it("comes with its time limit also while a gate runs, and a retry has the time anew", async () => {
+  it("has its time limit also while a gate runs, and a retry starts with the full time", async () => {
     const { builds, gateRuns, waves, attempts } = fixture.app.store;
     const buildId = await fixture.request({
       limits: { budget: { wallClock: "10m" } },

@@ -1,8 +1,8 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { beforeEach, describe, expect, it } from "vitest";
-import { requestCancel } from "../../src/coordinator/build/cancel-build.ts";
 import { retryBuild } from "../../src/coordinator/build/retry-build.ts";
+import { requestCancel } from "../../src/coordinator/build/stop/cancel-build.ts";
 import type { BuildRow } from "../../src/store/port.ts";
 import { agentBuilds, builtin, scripted } from "../support/agent-builds.ts";
 import type { FixtureOptions } from "../support/build-fixture.ts";
@@ -53,7 +53,7 @@ async function build(plan: Record<string, unknown>, gate: "testing" | "integrati
 }
 
 describe("checks that a gate's agent adds", { timeout: 400_000 }, () => {
-  it("are run by us on a clean tree, and are kept as evidence beside our own", async () => {
+  it("are run by us on a clean tree, and are kept as evidence beside our own checks", async () => {
     const ended = await build(
       gated(tester("run echo planted > value", handIn(check("grep good value"), check("true")))),
     );
@@ -100,7 +100,7 @@ describe("checks that a gate's agent adds", { timeout: 400_000 }, () => {
     expect(ended.wave.reason).toContain("same findings");
   });
 
-  it("that could not be run neither block nor pass, and are told of", async () => {
+  it("that could not be run neither block nor pass, and are reported", async () => {
     const tree = "run echo exit 0 > own.sh; echo here > $TMPDIR/x";
     const checks = [
       check("no-such-program-at-all", "absent program"),
@@ -113,9 +113,9 @@ describe("checks that a gate's agent adds", { timeout: 400_000 }, () => {
     expect(ended).toMatchObject({ status: "completed", verdicts: ["passed"], findings: [] });
     expect(ended.outcomes).toEqual([["not-run", "not-run", "not-run", "not-run", "passed"]]);
     expect(ended.notes[0]).toContain("agent tester added 5 checks: 1 passed, 4 could not be run");
-    const told = ended.notes[0]!.join("\n");
-    expect(told).toContain("own file: could not be run: it needs own.sh, which only its agent's tree had");
-    expect(told).toContain("absent program: could not be run: ");
+    const notes = ended.notes[0]!.join("\n");
+    expect(notes).toContain("own file: could not be run: it needs own.sh, which only its agent's tree had");
+    expect(notes).toContain("absent program: could not be run: ");
   });
 
   it("time out as the gate does, which is no verdict", async () => {
@@ -136,7 +136,7 @@ describe("a gate with an agent", { timeout: 400_000 }, () => {
     expect(ended).toMatchObject({ status: "failed", verdicts: ["failed"], added: [undefined], jobs: 1 });
   });
 
-  it("stays absent when it has nothing of its own, and fails by a check that fails", async () => {
+  it("stays absent when it has no checks of its own, and fails by a failed added check", async () => {
     const integration = { agent: "tester" };
     const gates = { testing: false, integration };
     const held = await build(gated(tester(handIn(check("test -e new.txt"))), { gates }), "integration");
@@ -181,7 +181,7 @@ describe("a gate with an agent", { timeout: 400_000 }, () => {
     expect(ended.notes[1]).toContain("agent tester added no checks");
   });
 
-  it("does not run what holds a secret, and shows its name alone", async () => {
+  it("does not run a command with a secret in it, and shows only its name", async () => {
     await world.fixture.close();
     await open({ env: { DEPLOY_TOKEN: "tok-1234567890" } });
     const plan = gated(
@@ -275,11 +275,11 @@ describe("a gate whose agent is at work", { timeout: 400_000 }, () => {
     late = 3 * 3_600_000;
     const { build, run } = await ended(buildId);
     expect(run).toMatchObject({ verdict: "passed" });
-    expect(run.evidence?.added?.lack).toBe("the time limit of the plan was used up while it was at work");
+    expect(run.evidence?.added?.lack).toBe("the plan's time limit was used up while it was at work");
     expect(build.status, "what comes after it is another gate").toBe("failed");
   });
 
-  it("is cancelled with its build, and heard when the build goes on", async () => {
+  it("is cancelled with its build, and its result is used when the build continues", async () => {
     const buildId = await request(gated(asksAndWaits({ checks: [check("test -e new.txt")] })));
     await world.fixture.until(buildId, () => inPart(buildId, "asking"));
     await requestCancel(world.fixture.app.ports, buildId, "changed my mind");

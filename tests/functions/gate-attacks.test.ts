@@ -87,7 +87,7 @@ describe("a broken application", () => {
     "options in an environment file": "echo 'NODE_OPTIONS=--require ./patch.js' > .env",
   };
 
-  it("is refused where its task changes what a gate runs without having named it, whatever the way", async () => {
+  it("is refused where its task changes the inputs of a gate without having declared them, in every way", async () => {
     const names = Object.keys(changes);
     const built = await build({
       onTaskFailure: "continue",
@@ -145,7 +145,7 @@ describe("a broken application", () => {
     expect(await findings(built.id, "testing")).toMatchObject([{ rule: "fewer-tests" }]);
   });
 
-  it("lets a task that may change tests have fewer, and says so", async () => {
+  it("accepts fewer tests from a task that may change them, and says so", async () => {
     const built = await inSecondWave("rm test/sign.test.js", {}, { mayChangeTests: true });
     expect([built.status, built.reason]).toEqual(["completed", null]);
     const { evidence } = (await gate(built.id, "testing"))!;
@@ -217,7 +217,7 @@ describe("a broken application", () => {
     });
   });
 
-  it("does not pass without the report that its plan asks for", async () => {
+  it("does not pass without the report that its plan requires", async () => {
     const built = await build({
       gates: { testing: { command: "echo 1..1; echo ok 1", report: "junit" }, critic: false, ...noFixes },
       tasks: [{ id: "a", run: "echo a > a" }],
@@ -244,7 +244,7 @@ describe("a broken application", () => {
 describe("work that changes what gates run with leave", () => {
   const fixture = eachBuildFixture();
 
-  it("begins in an empty tree, and goes on with what is no part of a gate", async () => {
+  it("begins in an empty tree, and keeps only files that are no part of a gate", async () => {
     const manifest = (more: string) =>
       `echo '{"scripts":{"test":"node --test --test-reporter=tap test/*.test.js"${more}}}' > package.json`;
     const built = await fixture.build({

@@ -2,8 +2,8 @@ import { execFileSync } from "node:child_process";
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { requestCancel } from "../../src/coordinator/build/cancel-build.ts";
 import { retryBuild } from "../../src/coordinator/build/retry-build.ts";
+import { requestCancel } from "../../src/coordinator/build/stop/cancel-build.ts";
 import { type BuildFixture, createBuildFixture } from "../support/build-fixture.ts";
 
 // W8: nothing that stands is harmed, whatever gives up on the way.
@@ -55,7 +55,7 @@ describe("the work of a build", () => {
     expect(git(["show", `wavesmith/${build.id}/task/a/1:a`])).toBe("a");
   });
 
-  it("is kept, and done again, when the machine started anew between a job's end and that", async () => {
+  it("is kept, and repeated, when the machine restarted after the job ended and before that", async () => {
     const { machine } = fixture.app.ports;
     let boot = machine.boot();
     Object.assign(machine, { boot: () => boot });
@@ -66,7 +66,7 @@ describe("the work of a build", () => {
     expect([build.status, build.reason]).toEqual(["completed", null]);
     const attempts = await fixture.app.store.attempts.list({ buildId: build.id }, { by: "number" });
     expect(attempts.map(({ outcome }) => outcome)).toEqual(["lost", "succeeded"]);
-    expect(attempts[0]!.reason).toMatch(/^the machine was started anew before its work was kept/);
+    expect(attempts[0]!.reason).toMatch(/^the machine restarted before its work was saved/);
     expect(git(["show", `wavesmith/${build.id}/task/a/1:a`])).toBe("a");
   });
 
@@ -131,7 +131,7 @@ describe("the work of a build", () => {
     expect(judged, "a verdict counts for its commit alone").toHaveLength(1);
   });
 
-  it("says what it does not take in: a person's commits on the branch of a delivered wave", async () => {
+  it("reports the commits it leaves out: those of a person on the branch of a delivered wave", async () => {
     const b = "test -e ../../../cache/go && echo b > b";
     const failed = await fixture.build({
       tasks: [
@@ -153,7 +153,7 @@ describe("the work of a build", () => {
     expect(git(["rev-parse", branch]), "it stays where they put it").toBe(commit);
   });
 
-  it("counts what a person put on a branch whose join was cancelled, and loses nothing of theirs", async () => {
+  it("counts what a person put on a branch whose join was cancelled, and loses none of it", async () => {
     let buildId = "";
     atPoint = async (name) => {
       if (name !== "workspace.moveRef.wave.after") return;
@@ -194,7 +194,7 @@ describe("the work of a build", () => {
     expect((await fixture.app.store.tasks.get({ buildId, key: "look" })).attempts).toBe(1);
   });
 
-  it("is refused and kept aside, not lost three times, when git's fsck refuses its files", async () => {
+  it("is refused and kept aside, and not repeated three times, when git's fsck refuses its files", async () => {
     const modules = "printf '[submodule \"a\"]\\n\\tpath = a\\n\\turl = --upload-pack=x\\n' > .gitmodules";
     const build = await fixture.build({
       gates: { testing: false, critic: false, integration: false, maxFixRounds: 0 },
@@ -202,7 +202,9 @@ describe("the work of a build", () => {
     });
     expect(build.status).toBe("failed");
     const attempts = await fixture.app.store.attempts.list({ buildId: build.id });
-    expect(attempts).toMatchObject([{ outcome: "refused", reason: expect.stringContaining("fsck refuses its files") }]);
+    expect(attempts).toMatchObject([
+      { outcome: "refused", reason: expect.stringContaining("fsck rejected its files") },
+    ]);
     const [bundle] = readdirSync(join(repository(), "refused"));
     git(["fetch", "-q", join(repository(), "refused", bundle!), "refs/wavesmith/kept:refs/rescue/a"]);
     expect(git(["show", "refs/rescue/a:work.txt"])).toBe("work");

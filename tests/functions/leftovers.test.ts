@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { requestCancel } from "../../src/coordinator/build/cancel-build.ts";
+import { requestCancel } from "../../src/coordinator/build/stop/cancel-build.ts";
 import { forsakenMs } from "../../src/coordinator/wave/sweep-trees.ts";
 import { WavesmithError } from "../../src/domain/errors.ts";
 import type { GuestClient } from "../../src/sandbox/port.ts";

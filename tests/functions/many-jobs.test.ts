@@ -5,11 +5,11 @@ describe("many jobs at once", () => {
   const fixture = eachBuildFixture();
 
   it("leave no more listeners on anything than Node expects", { timeout: 120_000 }, async () => {
-    const told: string[] = [];
-    const listen = (warning: Error) => void told.push(`${warning.name}: ${warning.message}`);
+    const warnings: string[] = [];
+    const listen = (warning: Error) => void warnings.push(`${warning.name}: ${warning.message}`);
     process.on("warning", listen);
     const count = 14;
-    // Each goes on once all of them are at work.
+    // Each continues once all of them run.
     const run = (index: number) =>
       `echo > begun-${index}; until [ "$(ls ../*/begun-* | wc -l)" -ge ${count} ]; do sleep 0.1; done`;
     const tasks = Array.from({ length: count }, (_, index) => ({ id: `t${index}`, run: run(index) }));
@@ -17,6 +17,6 @@ describe("many jobs at once", () => {
     const build = await fixture.build({ limits, gates: { testing: false, critic: false, integration: false }, tasks });
     process.off("warning", listen);
     expect([build.status, build.reason]).toEqual(["completed", null]);
-    expect(told).toEqual([]);
+    expect(warnings).toEqual([]);
   });
 });

@@ -21,7 +21,7 @@ describe.runIf(requires("bubblewrap"))("the network of a build", () => {
     );
   });
 
-  it("that is none is named by a failure of what asked for something outside, with what to allow", async () => {
+  it("that is missing is named when a program fails to reach a host, with what to allow", async () => {
     const run = "curl -s --fail https://registry.example/x > fetched";
     const build = await fixture.build({ network: "none", gates, tasks: [{ id: "fetch", run, retries: 0 }] });
     expect((await fixture.app.store.attempts.get({ buildId: build.id })).reason).toMatch(
@@ -29,7 +29,7 @@ describe.runIf(requires("bubblewrap"))("the network of a build", () => {
     );
   });
 
-  it("has a host that is allowed and cannot be reached named by the failure, with why", async () => {
+  it("names an allowed host that cannot be reached in the failure, with the reason", async () => {
     const run = "curl -s --fail http://nobody.invalid/ > fetched";
     const network = { allow: ["nobody.invalid"] };
     const build = await fixture.build({ network, gates, tasks: [{ id: "fetch", run, retries: 0 }] });
@@ -38,7 +38,7 @@ describe.runIf(requires("bubblewrap"))("the network of a build", () => {
     );
   });
 
-  it("of a gate that fails is told in the same way", async () => {
+  it("of a gate that fails is reported in the same way", async () => {
     const testing = { command: "curl -s --fail http://gate.example:8080/ || { echo 'not ok 1'; exit 1; }" };
     const tasks = [{ id: "write", run: "echo 1 > file" }];
     const build = await fixture.build({ network: "allowlist", gates: { ...gates, testing }, tasks });
@@ -46,7 +46,7 @@ describe.runIf(requires("bubblewrap"))("the network of a build", () => {
     expect(run.reason).toMatch(/the network denied gate\.example:8080 \(if it is needed: .*\["gate\.example:8080"\]/);
   });
 
-  it("says nothing of the network when a failure had nothing to do with it", async () => {
+  it("does not mention the network when a failure had nothing to do with it", async () => {
     const build = await fixture.build({
       network: { allow: ["x.example"] },
       gates,

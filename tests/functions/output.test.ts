@@ -11,7 +11,7 @@ const pem = "-----BEGIN KEY-----\nMIIabcdefghijkl\nshort1\nend=\n-----END-----";
 describe("output", () => {
   const fixture = eachBuildFixture({ env: { SIGNING_KEY: pem } });
 
-  it("may hold bytes that Postgres does not store, and characters that are cut in two", async () => {
+  it("may contain bytes that Postgres does not store, and characters that are cut in two", async () => {
     const odd = "node -e \"process.stdout.write('nul:\\0 '+'🦀'.repeat(3001)+'x\\n')\"";
     const build = await fixture.build({
       gates: { testing: { command: `${odd}; echo 1..1; echo "not ok 1 - $(${odd})"; exit 1`, minTests: 1 } },
@@ -72,7 +72,7 @@ describe("a mask", () => {
   const value = "tok-1234567890-abcdefghijklmnopqrstuvwxyz-ABCDEFGHIJKLMNOPQRSTUVWXYZ-0987654321";
   const mask = createMask({ TOKEN: value, "": "" });
 
-  it("covers base64 wherever the secret lies in what was encoded, also when it is wrapped", () => {
+  it("masks base64 wherever the secret is in the encoded text, also when it is wrapped", () => {
     for (const before of ["", "x", "xy", "user:"]) {
       const encoded = Buffer.from(`${before}${value}\n`).toString("base64");
       expect(mask(encoded), before).toContain("[secret TOKEN]");
@@ -99,13 +99,13 @@ describe("a mask", () => {
     );
   });
 
-  it("covers every token of the model proxy, told of or not", () => {
+  it("masks every token of the model proxy, announced or not", () => {
     expect(mask("WAVESMITH_MODEL_TOKEN=wst_attempt.att_x1-y.3.AbC_d-efgh; done")).toBe(
       "WAVESMITH_MODEL_TOKEN=[secret WAVESMITH_MODEL_TOKEN]; done",
     );
   });
 
-  it("holds lines back that may begin a wrapped encoding, until the next line tells", () => {
+  it("delays lines that may begin a wrapped encoding until the next line decides", () => {
     const cut = createCut({ TOKEN: value }, 256 * 1024);
     const held = (text: string) => text.length - cut(Buffer.from(text)).length;
     const [first = "", second = ""] =

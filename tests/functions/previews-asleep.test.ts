@@ -1,14 +1,14 @@
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { previewPlaceOf } from "../../src/coordinator/names.ts";
 import type { Ports } from "../../src/coordinator/port.ts";
 import { reachPreview } from "../../src/coordinator/preview/reach-preview.ts";
 import { sleepIdlePreviews } from "../../src/coordinator/preview/sleep-preview.ts";
-import { createSandboxReconciler } from "../../src/coordinator/sandboxes/reconcile-sandboxes.ts";
-import { ensureSandbox } from "../../src/coordinator/sandboxes/sandboxes.ts";
-import { stopSandbox } from "../../src/coordinator/sandboxes/stop-sandbox.ts";
 import { openPreviewProxy, type PreviewProxy } from "../../src/delivery/preview-proxy.ts";
+import { previewPlaceOf } from "../../src/domain/sandbox.ts";
+import { ensureSandbox } from "../../src/sandbox-lifecycle/ensure-sandbox.ts";
+import { stopSandbox } from "../../src/sandbox-lifecycle/stop-sandbox.ts";
+import { createSandboxReconciler } from "../../src/sandbox-lifecycle/upkeep/reconcile-sandboxes.ts";
 import { type BuildFixture, createBuildFixture } from "../support/build-fixture.ts";
 
 const hour = 3_600_000;
@@ -65,7 +65,7 @@ describe("a preview that nobody asks for", () => {
     expect(await sleepIdlePreviews(ports)).toEqual({ asleep: [buildId], ended: [] });
     expect(await nothingIsLeft()).toBe(true);
     expect(await fixture.app.store.jobs.list({ ownerKind: "preview", status: ["intended", "running"] })).toEqual([]);
-    expect(await row()).toMatchObject({ status: "asleep", reason: "nobody asked for it for a while" });
+    expect(await row()).toMatchObject({ status: "asleep", reason: "nothing used it for a while" });
 
     const asked = await fetch(proxy.origin, { headers: { accept: "application/json" } });
     expect([asked.status, asked.headers.get("retry-after")]).toEqual([503, "2"]);
@@ -87,7 +87,7 @@ describe("a preview that nobody asks for", () => {
     expect(await over.text()).toContain("&lt;b&gt;rolled back&lt;/b&gt;");
   });
 
-  it("is woken once by many requests at once, and one that comes while it is put to sleep keeps it", async () => {
+  it("is woken once by many requests at once, and one that arrives while it is put to sleep keeps it", async () => {
     passedMs = 2 * hour;
     const list = ports.store.previews.list;
     const late = async (...args: Parameters<typeof list>) => {
@@ -111,7 +111,7 @@ describe("a preview that nobody asks for", () => {
     const diskBytes = Number.MAX_SAFE_INTEGER;
     const room = async () => ({ diskBytes, memoryBytes: (await row()).status === "asleep" ? diskBytes : 0 });
     await ensureSandbox({ ...ports, machine: { ...ports.machine, room } }, build);
-    expect(await row()).toMatchObject({ status: "asleep", reason: "its room was needed" });
+    expect(await row()).toMatchObject({ status: "asleep", reason: "its slot was needed" });
     expect(await nothingIsLeft()).toBe(true);
   });
 
@@ -123,7 +123,7 @@ describe("a preview that nobody asks for", () => {
     expect(await nothingIsLeft()).toBe(true);
   });
 
-  it("is removed by the next look although whoever put it to sleep died in between", async () => {
+  it("is removed by the next check although the process that put it to sleep died in between", async () => {
     passedMs = 2 * hour;
     atPoint = (name) => {
       if (name !== "guest.cancelJob.before" && name !== "driver.remove.before") return;

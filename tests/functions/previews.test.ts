@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { requestCancel } from "../../src/coordinator/build/cancel-build.ts";
 import { retryBuild } from "../../src/coordinator/build/retry-build.ts";
 import { rollbackBuild } from "../../src/coordinator/build/rollback-build.ts";
+import { requestCancel } from "../../src/coordinator/build/stop/cancel-build.ts";
 import { deployPreview, stopPreview } from "../../src/coordinator/preview/preview.ts";
 import { WavesmithError } from "../../src/domain/errors.ts";
 import { type BuildFixture, createBuildFixture } from "../support/build-fixture.ts";
@@ -36,7 +36,7 @@ describe("a preview", () => {
     expect(running.map((job) => job.buildId)).toEqual([second.id]);
   });
 
-  it("that its gate boots beside the checks is not counted besides them in how long the gate took", async () => {
+  it("that its gate boots beside the checks adds nothing to the gate's duration", async () => {
     const tasks = [{ id: "a", run: "echo a > a", acceptance: [{ check: "sleep 3" }] }];
     const build = await fixture.build({ preview: { command: serve }, tasks });
     expect(build.status).toBe("completed");
@@ -46,7 +46,7 @@ describe("a preview", () => {
     expect(run!.evidence!.durationMs).toBeLessThanOrEqual(took);
   });
 
-  it("is started although whoever was to start it died between saying so and doing it", async () => {
+  it("is started although the process that was to start it died between the row and the job", async () => {
     atPoint = (name) => {
       if (name !== "preview-intend.after-commit") return;
       atPoint = () => undefined;
@@ -57,7 +57,7 @@ describe("a preview", () => {
     await fixture.until(build.id, async () => (await statusOf(build.id)) === "ready");
   });
 
-  it("leaves no job behind when whoever was to start it died before the job ran", async () => {
+  it("leaves no job behind when the process that was to start it died before the job ran", async () => {
     atPoint = async (name) => {
       if (name !== "jobs.insertIfAbsent.after-commit") return;
       if ((await jobsOf()).length === 0) return;
@@ -69,7 +69,7 @@ describe("a preview", () => {
     expect((await jobsOf()).map((job) => job.status)).toEqual(["ended", "running"]);
   });
 
-  it("is started again after it died, although whoever saw it die died as well", async () => {
+  it("is started again after it died, although the process that noticed died as well", async () => {
     atPoint = async (name) => {
       if (name !== "end-job.after-commit") return;
       if ((await jobsOf()).every((job) => job.status !== "ended")) return;
@@ -99,7 +99,7 @@ describe("a preview", () => {
     expect(first.status).toBe("completed");
     await fixture.until(first.id, async () => (await statusOf(first.id)) === "dead");
     const { reason } = await fixture.app.store.previews.get({ buildId: first.id });
-    expect(reason).toBe("it could not be started: there is no port left");
+    expect(reason).toBe("it could not start: there is no port left");
     atPoint = () => undefined;
     const second = await fixture.build(plan("b"));
     await fixture.until(second.id, async () => (await statusOf(second.id)) === "ready");
@@ -154,7 +154,7 @@ describe("a preview", () => {
     expect(await jobsOf()).toHaveLength(1);
   });
 
-  it("that is started while its build is rolled back ends although whoever rolled it back died right after", async () => {
+  it("that is started while its build is rolled back ends although the process that rolled back died right after", async () => {
     const { buildId, goOn } = await heldBack();
     atPoint = async (name) => {
       if (name === "workspace.moveRef.rescue.before") await goOn();
@@ -165,7 +165,7 @@ describe("a preview", () => {
     expect(await statusOf(buildId)).toBe("stopped");
   });
 
-  it("that was stopped between its row and its job does not run when its request comes once more", async () => {
+  it("that was stopped between its row and its job does not run when its request comes again", async () => {
     atPoint = async (name) => {
       if (name !== "preview-intend.after-commit") return;
       atPoint = () => undefined;

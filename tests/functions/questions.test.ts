@@ -13,7 +13,7 @@ import type { BuildProcessInput, BuildProcessLine } from "../support/build-proce
 import { testDatabase } from "../support/database.ts";
 import { requires } from "../support/require.ts";
 
-// What an agent wants to do and may not is asked of a person, while one sits at a terminal.
+// An agent asks a person to allow what it may not do, while one sits at a terminal.
 
 const world = agentBuilds();
 const asked = "../../../cache/asked.txt";
@@ -70,7 +70,7 @@ describe("a build that somebody watches", () => {
     (await world.fixture.git("show", "main:asked.txt")).trim() +
     (await world.fixture.app.store.builds.get({ id: buildId })).status;
 
-  it("has what its agent asks allowed from another terminal, once", async () => {
+  it("has its agent's question answered from another terminal, once", async () => {
     const buildId = await start(wanted);
     const [question] = await untilAsked(buildId);
     expect(question).toMatchObject({
@@ -112,7 +112,7 @@ describe("a build that somebody watches", () => {
     expect(await done(buildId)).toBe("deniedcompleted");
   });
 
-  it("goes on without an answer that nobody gives, and says so", async () => {
+  it("continues without an answer when nobody gives one, and says so", async () => {
     const buildId = await start(wanted, { timeout: "16s" });
     await untilAsked(buildId);
     await world.fixture.until(buildId);
@@ -123,7 +123,7 @@ describe("a build that somebody watches", () => {
     expect(`${text}${attempt!.outputTail}`).toContain("nobody answered in time");
   });
 
-  it("asks nobody where nobody is: it is denied at once, and stands in the log", async () => {
+  it("asks nobody where nobody is: it is denied at once, and is in the log", async () => {
     const buildId = await start(wanted, {}, false);
     expect(await world.fixture.until(buildId)).toMatchObject({ status: "completed" });
     expect(await questions(buildId)).toEqual([]);
@@ -131,18 +131,16 @@ describe("a build that somebody watches", () => {
     expect((await command(place(), "logs", buildId)).text).toContain(`not allowed: Write ${asked}`);
   });
 
-  it("closes what is asked when it is cancelled", async () => {
+  it("closes its open questions when it is cancelled", async () => {
     const buildId = await start(wanted);
     const [question] = await untilAsked(buildId);
     expect((await command(place(), "cancel", buildId)).code).toBe(0);
     expect(await world.fixture.until(buildId)).toMatchObject({ status: "cancelled" });
     expect(await questions(buildId)).toMatchObject([{ answer: null, closedAt: expect.any(Date) }]);
-    expect((await command(place(), "answer", buildId, String(question!.id), "--allow")).text).toContain(
-      "not waited for",
-    );
+    expect((await command(place(), "answer", buildId, String(question!.id), "--allow")).text).toContain("is closed");
   });
 
-  it("has an answer brought to the agent by whoever watches its job when the one who gave it could not", async () => {
+  it("has an answer delivered to the agent by the process that watches its job when the one that took it could not", async () => {
     const buildId = await start(wanted);
     const [question] = await untilAsked(buildId);
     const patch = { answer: "allow", answeredBy: "ada", answeredAt: new Date() } as const;
@@ -152,10 +150,10 @@ describe("a build that somebody watches", () => {
   });
 });
 
-describe("a question that is open when whoever drives the build is killed", () => {
+describe("a question that is open when the process that drives the build is killed", () => {
   beforeEach(() => world.open());
 
-  it("is still asked, answered meanwhile, and the agent goes on as if nothing had happened", {
+  it("stays open, is answered meanwhile, and the agent continues as if nothing had happened", {
     timeout: 240_000,
   }, async () => {
     const dataDir = mkdtempSync(join(tmpdir(), "wavesmith-asked-"));
@@ -208,7 +206,7 @@ function drive(
     stdio: ["ignore", "pipe", "inherit"],
   });
   createInterface({ input: child.stdout }).on("line", (text) => on(JSON.parse(text) as BuildProcessLine));
-  // Not `close`: what the killed process started may hold its pipes.
+  // Not `close`: processes that the killed one started may hold its pipes.
   const ended = new Promise<void>((resolve) => child.once("exit", () => resolve()));
   return { kill: () => child.kill("SIGKILL"), ended };
 }

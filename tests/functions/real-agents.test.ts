@@ -64,7 +64,7 @@ describe.runIf(requires("agents")).each(sandboxes)("in the sandbox %s, %s", { ti
         ...{ GEMINI_API_KEY: "real-key", GEMINI_BASE_URL: world.providers.url },
       },
     });
-  it("is seen once it is installed, builds what its model says, and is counted to the token", async () => {
+  it("is found once it is installed, builds what its model says, and every token is counted", async () => {
     await open();
     installation = sandbox === "docker" ? await world.fixture.app.store.installationId() : "";
     const look = {
@@ -83,7 +83,7 @@ describe.runIf(requires("agents")).each(sandboxes)("in the sandbox %s, %s", { ti
     const attempts = await world.fixture.app.store.attempts.list({ buildId: id });
     expect({ status, reason }, attempts[0]?.outputTail ?? "").toMatchObject({ status: "completed" });
     expect(await world.fixture.git("show", "main:made.txt")).toBe("by a model\n");
-    // Every call of the model is in the ledger, with what it took.
+    // Every call of the model is in the ledger, with its usage.
     const made = world.providers.requests.filter(({ body, path }) => body !== null && !/count_?tokens$/i.test(path));
     const spending = await world.fixture.app.store.buildSpending.get({ buildId: id });
     expect(spending).toMatchObject({ spentTokens: made.length * 120, reservedTokens: 0 });

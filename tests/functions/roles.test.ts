@@ -48,7 +48,7 @@ describe("a critic of the Agent Client Protocol", () => {
     critic: { ...scripted, prompt: `${handIn({ findings })}\n{{diff}}\n{{handIn}}` },
   });
 
-  it("blocks a wave by what a second look confirms, and keeps what lies outside of the change", async () => {
+  it("blocks a wave by findings that a second look confirms, and keeps those outside of the change", async () => {
     const ended = await build(
       critic({ agents: agents([loses, elsewhere]), description: handIn({ verdicts: verdicts(true) }) }),
     );
@@ -60,7 +60,7 @@ describe("a critic of the Agent Client Protocol", () => {
     expect(ended.notes).toContain("2 findings by the critic agent, 1 of 1 confirmed by a second look");
   });
 
-  it("cannot block by what a second look does not confirm, whatever the level", async () => {
+  it("cannot block by findings that a second look does not confirm, whatever the level", async () => {
     const plan = critic({ agents: agents([loses]), description: handIn({ verdicts: verdicts(false) }) });
     const ended = await build({ ...plan, gates: { ...plan.gates, critic: { block: "low" } } });
     expect(ended).toMatchObject({ status: "completed", verdicts: ["passed"], jobs: 2 });
@@ -85,7 +85,7 @@ describe("a critic of the Agent Client Protocol", () => {
 });
 
 describe("a critic that fails", () => {
-  it("blocks the wave, says how its agent ended, and is nothing to ask a fixer about", async () => {
+  it("blocks the wave, says how its agent ended, and starts no fixer", async () => {
     const prompt = "fail -32603 model said 400\n{{diff}}\n{{handIn}}";
     const fixer = { runtime: "command", command: "echo mended > new.txt" };
     const ended = await build({
@@ -97,19 +97,19 @@ describe("a critic that fails", () => {
       "high: the critic agent did not finish: the agent ended: model error: model said 400",
     ]);
     expect(await world.fixture.app.store.attempts.list({ buildId: ended.id, kind: "fix" })).toEqual([]);
-    expect((await world.fixture.app.store.waves.get({ buildId: ended.id })).reason).toContain("no fixer can mend");
+    expect((await world.fixture.app.store.waves.get({ buildId: ended.id })).reason).toContain("no fixer can fix");
   });
 });
 
 describe("a critic of another runtime", () => {
-  it("is a program that says the same again, which confirms it", async () => {
+  it("is a program that reports the same again, which confirms it", async () => {
     const says = `cat > /dev/null; echo '${JSON.stringify({ findings: [loses, elsewhere] })}' > "$WAVESMITH_RESULT_FILE"`;
     const ended = await build(critic({ agents: { critic: { runtime: "command", command: says } } }));
     expect(ended).toMatchObject({ status: "failed", verdicts: ["failed"], jobs: 2 });
     expect(ended.findings[0]).toBe("high: Loses data");
   });
 
-  it("is a program that tells the looks apart by its task file", async () => {
+  it("is a program that distinguishes the looks by its task file", async () => {
     writeFileSync(
       join(world.folder, "seed/critic.mjs"),
       `import { readFileSync, writeFileSync } from "node:fs";
@@ -159,13 +159,13 @@ describe("a fixer of the Agent Client Protocol", () => {
   };
   const asks = (lines: string) => ({ ...scripted, prompt: `${lines}\n{{findings}}\n\n{{rules}}` });
 
-  it("mends what a gate found, and what it said is told", async () => {
+  it("fixes the finding of a gate, and its last message is shown", async () => {
     const ended = await end(gated(asks("write value good\nsay mended")));
     expect(ended).toMatchObject({ status: "completed", fixRounds: 1, outcomes: ["succeeded"] });
     expect(ended.fixes[0]!.verdict?.summary).toBe("mended");
   });
 
-  it("is ended when the same findings come twice", async () => {
+  it("stops when the same findings come twice", async () => {
     const ended = await end(gated(asks("write touched {prompts}")));
     expect(ended).toMatchObject({ status: "failed", fixRounds: 1, outcomes: ["succeeded"] });
     expect(ended.reason).toContain("same findings");
@@ -209,7 +209,7 @@ const sandboxes = [
 ];
 
 describe.each(sandboxes)("models in every role (%s)", { timeout: 600_000 }, (sandbox) => {
-  /** What a model of each role does first, known by its prompt; then it says that it is done. */
+  /** The first action of each role's model, known by its prompt; then it says that it is done. */
   const first = (prompt: string): FakeAnswer => {
     const write = (path: string, content: string): FakeAnswer => ({
       tools: [{ name: "write_file", input: { path, content } }],
@@ -230,7 +230,7 @@ describe.each(sandboxes)("models in every role (%s)", { timeout: 600_000 }, (san
     await world.fixture.close();
     await world.open({ sandbox, patienceMs: 400_000 });
     world.answers = ({ body }) => {
-      // A session that goes on has what was said before, too.
+      // A session that continues has the earlier messages, too.
       const said = JSON.stringify(body.messages.at(-1));
       return said.includes("tool_result") ? { text: "Done." } : first(said);
     };
@@ -267,7 +267,7 @@ describe.each(sandboxes)("models in every role (%s)", { timeout: 600_000 }, (san
   });
 });
 
-describe("what an agent said last", () => {
+describe("an agent's last message", () => {
   it("is the summary for those whose tasks depend on it, without secrets, unless it handed one in", async () => {
     await world.fixture.close();
     await world.open({ env: { DEPLOY_TOKEN: "tok-1234567890" } });

@@ -1,9 +1,9 @@
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { stopIdleSandboxes } from "../../src/coordinator/sandboxes/idle-sandboxes.ts";
-import { createSandboxReconciler } from "../../src/coordinator/sandboxes/reconcile-sandboxes.ts";
-import { ensureSandbox } from "../../src/coordinator/sandboxes/sandboxes.ts";
-import { removeSandbox, stopSandbox } from "../../src/coordinator/sandboxes/stop-sandbox.ts";
-import { checkSandboxes } from "../../src/coordinator/sandboxes/watch-sandboxes.ts";
+import { ensureSandbox } from "../../src/sandbox-lifecycle/ensure-sandbox.ts";
+import { removeSandbox, stopSandbox } from "../../src/sandbox-lifecycle/stop-sandbox.ts";
+import { stopIdleSandboxes } from "../../src/sandbox-lifecycle/upkeep/idle-sandboxes.ts";
+import { createSandboxReconciler } from "../../src/sandbox-lifecycle/upkeep/reconcile-sandboxes.ts";
+import { checkSandboxes } from "../../src/sandbox-lifecycle/upkeep/sandbox-health.ts";
 import {
   createLifecycle,
   type FakeSandbox,
@@ -20,7 +20,7 @@ beforeEach(async () => {
 afterEach(() => life.close());
 
 describe("a sandbox's life", () => {
-  it("is told by events: birth, start, stop and return, each once, with the reason", async () => {
+  it("is recorded in events: creation, start, stop and return, each once, with the reason", async () => {
     const build = await life.build("shop");
     await life.start(build);
     await life.start(build);
@@ -28,7 +28,7 @@ describe("a sandbox's life", () => {
     await stopSandbox(life.ports(), sandbox);
     await stopSandbox(life.ports(), sandbox);
     await life.start(build);
-    expect(await life.told()).toEqual([
+    expect(await life.eventTexts()).toEqual([
       "sandbox/created",
       "sandbox/started",
       "sandbox/stopped: asked",
@@ -42,7 +42,7 @@ describe("a sandbox's life", () => {
     });
   });
 
-  it("is told of also when no build is under way", async () => {
+  it("is recorded also when no build is running", async () => {
     const build = await life.build("shop");
     const sandbox = await life.start(build);
     await life.ports().store.builds.update({ id: build.id }, { status: "cancelled", endedAt: new Date() });
@@ -58,7 +58,7 @@ describe("a sandbox's life", () => {
     const boots = new Set((await Promise.all(asked)).map(({ bootId }) => bootId));
     expect(boots.size).toBe(1);
     expect(life.host.calls).toEqual([`start ${build.projectId}`]);
-    expect(await life.told()).toEqual(["sandbox/created", "sandbox/started"]);
+    expect(await life.eventTexts()).toEqual(["sandbox/created", "sandbox/started"]);
   });
 });
 
@@ -74,19 +74,19 @@ describe("the health of sandboxes", () => {
     expect(await checkSandboxes(life.ports())).toEqual({ checked: 1, lost: 1 });
     expect(await checkSandboxes(life.ports({ other: true }))).toEqual({ checked: 0, lost: 0 });
     expect(await life.row(build.projectId)).toMatchObject({ id, state: "lost", reason });
-    expect((await life.told()).at(-1)).toBe(`sandbox/lost: ${reason}`);
+    expect((await life.eventTexts()).at(-1)).toBe(`sandbox/lost: ${reason}`);
     expect(life.host.calls).toEqual([`start ${build.projectId}`]); // starts nothing
     await life.start(build);
-    expect((await life.told()).at(-1)).toBe("sandbox/started");
+    expect((await life.eventTexts()).at(-1)).toBe("sandbox/started");
     expect(await life.row(build.projectId)).toMatchObject({ id, state: "running", reason: null });
   });
 
-  it("is found out by the next use, too, with the reason", async () => {
+  it("is noticed by the next use, too, with the reason", async () => {
     const build = await life.build("shop");
     await life.start(build);
     Object.assign(life.host.sandboxes.get(build.projectId)!, { state: "stopped", outOfMemory: true });
     await life.start(build);
-    expect((await life.told()).slice(-2)).toEqual(["sandbox/lost: out of memory", "sandbox/started"]);
+    expect((await life.eventTexts()).slice(-2)).toEqual(["sandbox/lost: out of memory", "sandbox/started"]);
   });
 
   it("is bad only after minutes of silence", async () => {
@@ -99,10 +99,10 @@ describe("the health of sandboxes", () => {
     }
     life.pass(minute);
     expect(await checkSandboxes(life.ports())).toEqual({ checked: 1, lost: 1 });
-    expect((await life.told()).at(-1)).toBe("sandbox/lost: does not answer: no answer");
+    expect((await life.eventTexts()).at(-1)).toBe("sandbox/lost: does not answer: no answer");
   });
 
-  it("keeps when it was looked at and last at work", async () => {
+  it("records when it was checked and when a job last ran", async () => {
     const build = await life.build("shop");
     await life.start(build);
     life.host.sandboxes.get(build.projectId)!.activeJobs = 1;
@@ -126,10 +126,10 @@ describe("an idle sandbox", () => {
     life.pass(minute);
     expect(await idle()).toEqual({ stopped: [id], removed: [] });
     expect(await life.row(build.projectId)).toMatchObject({ state: "stopped", reason: "idle" });
-    expect((await life.told()).at(-1)).toBe("sandbox/stopped: idle");
+    expect((await life.eventTexts()).at(-1)).toBe("sandbox/stopped: idle");
     await life.start(build);
     expect(life.host.volumes.get(build.projectId)).toBe("files");
-    expect((await life.told()).at(-1)).toBe("sandbox/started");
+    expect((await life.eventTexts()).at(-1)).toBe("sandbox/started");
   });
 
   it("is never stopped where the setting says so", async () => {
@@ -200,7 +200,7 @@ describe("an idle sandbox", () => {
         bootId,
         ran: await guest.startJob("key", {} as never),
       }));
-      // Not before it has been seen waiting for this stop is it over.
+      // It is not over before it was seen waiting for this stop.
       await expect.poll(() => waits, { timeout: 20_000 }).toBe(true);
     };
     expect((await idle()).stopped).toEqual([before.id]);
@@ -208,10 +208,10 @@ describe("an idle sandbox", () => {
     expect(used.bootId).not.toBe(before.bootId);
     expect(life.host.calls).toEqual(["start proj_shop", "stop proj_shop", "start proj_shop"]);
     expect(await life.row(build.projectId)).toMatchObject({ state: "running", bootId: used.bootId });
-    expect((await life.told()).slice(-2)).toEqual(["sandbox/stopped: idle", "sandbox/started"]);
+    expect((await life.eventTexts()).slice(-2)).toEqual(["sandbox/stopped: idle", "sandbox/started"]);
   });
 
-  it("is kept when something begins in it unseen by the database, right before the stop", async () => {
+  it("is kept when a job starts in it that the database does not know, right before the stop", async () => {
     const build = await life.build("shop");
     const before = await life.start(build);
     life.pass(3 * hour);
@@ -226,7 +226,7 @@ describe("an idle sandbox", () => {
     expect(life.host.calls).toEqual(["start proj_shop"]);
   });
 
-  it("is packed first where the setting says so", async () => {
+  it("is snapshotted first where the setting says so", async () => {
     const build = await life.build("shop");
     await life.start(build);
     life.pass(3 * hour);
@@ -235,14 +235,14 @@ describe("an idle sandbox", () => {
     expect(await life.ports().store.snapshots.list({})).toMatchObject([{ state: "kept", reason: "idle" }]);
   });
 
-  it("is removed when it is older than its time, its volume kept", async () => {
+  it("is removed at its maximum age, its volume kept", async () => {
     const build = await life.build("shop");
     const { id } = await life.start(build);
     life.pass(25 * hour);
     expect(await idle({ policy: { idleMs: null, ttlMs: 24 * hour } })).toEqual({ stopped: [], removed: [id] });
     expect(await life.row(build.projectId)).toMatchObject({ state: "removed", reason: "expired" });
     expect([...life.host.volumes.keys()]).toEqual(["proj_shop"]);
-    expect((await life.told()).at(-1)).toBe("sandbox/stopped: expired");
+    expect((await life.eventTexts()).at(-1)).toBe("sandbox/stopped: expired");
     expect((await life.start(build)).id).not.toBe(id);
   });
 });
@@ -258,12 +258,12 @@ describe("room for sandboxes", () => {
     const refused = results.flatMap((result) => (result.status === "rejected" ? [result.reason] : []));
     for (const error of refused)
       expect(error).toMatchObject({ code: "capacity", retryable: true, retryAfterMs: expect.any(Number) });
-    // Another tenant has room of its own.
+    // Another tenant has its own limit.
     await ensureSandbox(life.ports({ policy }), await life.build("other", "b"));
     expect(life.host.mostRunning).toBe(3);
   });
 
-  it("comes free when one is stopped, and a build that waited says why it waits until then", async () => {
+  it("is freed when one is stopped, and until then a waiting build says why it waits", async () => {
     const [one, two] = [await life.build("one"), await life.build("two")];
     const ports = life.ports({ policy: { maxRunningPerTenant: 1 } });
     await life.start(one);
@@ -271,12 +271,12 @@ describe("room for sandboxes", () => {
     expect(error.message).toBe("no room for one more sandbox: 1 of this tenant's sandboxes run, of at most 1");
     const waits = { state: "wanted", reason: "1 of this tenant's sandboxes run, of at most 1" };
     expect(await life.row(two.projectId)).toMatchObject(waits);
-    // One that waits takes nobody's room.
+    // A waiting sandbox takes no slot.
     await stopSandbox(ports, await life.row(one.projectId));
     await ensureSandbox(ports, two);
     expect(await life.row(two.projectId)).toMatchObject({ state: "running", reason: null });
     await failureOf(ensureSandbox(ports, one));
-    expect((await life.told()).filter((name) => name === "sandbox/created")).toHaveLength(2);
+    expect((await life.eventTexts()).filter((name) => name === "sandbox/created")).toHaveLength(2);
   });
 
   it.each([
@@ -314,12 +314,12 @@ describe("reconciling database and driver", () => {
     expect(await reconcile()).toEqual({ ended: [], mended: [] });
     life.pass(11 * minute);
     expect(await reconcile()).toEqual({ ended: [id], mended: [] });
-    expect((await life.told()).at(-1)).toBe("sandbox/stopped: idle");
+    expect((await life.eventTexts()).at(-1)).toBe("sandbox/stopped: idle");
     expect(life.host.calls.at(-1)).toBe("stop proj_shop");
     expect(await reconcile()).toEqual({ ended: [], mended: [] });
   });
 
-  it("takes one back that was to be stopped and in which something is at work", async () => {
+  it("keeps one that was to be stopped and in which a job runs", async () => {
     const build = await life.build("shop");
     const { id } = await life.start(build);
     await life.ports().store.sandboxes.update({ id }, { state: "stopped", reason: "idle" });
@@ -343,7 +343,7 @@ describe("reconciling database and driver", () => {
     expect(life.host.volumes.get("proj_gone")).toBe("files");
   });
 
-  it("mends the row of one whose starter died: before it was started, and after", async () => {
+  it("corrects the row of one whose starter died: before it was started, and after", async () => {
     const [one, two] = [await life.build("one"), await life.build("two")];
     const started = await life.start(one);
     const { sandboxes } = life.ports().store;

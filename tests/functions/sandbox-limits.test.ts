@@ -2,13 +2,13 @@ import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { createBuildReader } from "../../src/coordinator/build/read-build.ts";
 import { startJob } from "../../src/coordinator/job/job-stages.ts";
 import type { Ports } from "../../src/coordinator/port.ts";
-import { hearSandboxes } from "../../src/coordinator/sandboxes/hear-sandboxes.ts";
-import { restoreSnapshot } from "../../src/coordinator/sandboxes/restore-snapshot.ts";
-import { ensureSandbox } from "../../src/coordinator/sandboxes/sandboxes.ts";
-import { takeSnapshot } from "../../src/coordinator/sandboxes/snapshots.ts";
-import { stopSandbox } from "../../src/coordinator/sandboxes/stop-sandbox.ts";
-import { checkSandboxes } from "../../src/coordinator/sandboxes/watch-sandboxes.ts";
 import type { SandboxChange } from "../../src/sandbox/port.ts";
+import { ensureSandbox } from "../../src/sandbox-lifecycle/ensure-sandbox.ts";
+import { restoreSnapshot } from "../../src/sandbox-lifecycle/snapshots/restore-snapshot.ts";
+import { takeSnapshot } from "../../src/sandbox-lifecycle/snapshots/snapshots.ts";
+import { stopSandbox } from "../../src/sandbox-lifecycle/stop-sandbox.ts";
+import { hearSandboxes } from "../../src/sandbox-lifecycle/upkeep/hear-sandboxes.ts";
+import { checkSandboxes } from "../../src/sandbox-lifecycle/upkeep/sandbox-health.ts";
 import type { BuildRow } from "../../src/store/port.ts";
 import { createLifecycle, failureOf, type Lifecycle, memorySnapshots, minute } from "../support/lifecycle-fixture.ts";
 import { usualLimits } from "../support/usual-limits.ts";
@@ -25,7 +25,7 @@ beforeEach(async () => {
 afterEach(() => life.close());
 
 describe("the limits of a sandbox", () => {
-  it("are those of the settings, kept with its row, and a change holds from its next start on", async () => {
+  it("are those of the settings, kept with its row, and a change applies from its next start", async () => {
     const before = life.ports({ policy: { limits: { ...usualLimits, cpus: 0.5 } } });
     await ensureSandbox(before, build);
     expect(life.host.limits.get(build.projectId)).toMatchObject({ cpus: 0.5 });
@@ -39,7 +39,7 @@ describe("the limits of a sandbox", () => {
     expect((await life.row(build.projectId)).limits).toEqual(small);
   });
 
-  it("limit what a snapshot may unpack to, too", async () => {
+  it("limit also the size of an unpacked snapshot", async () => {
     const ports = life.ports({ policy: { limits: small }, snapshots: memorySnapshots() });
     await ensureSandbox(ports, build);
     const snapshot = await takeSnapshot(ports, await life.row(build.projectId), { reason: "asked" });
@@ -68,10 +68,10 @@ describe("a volume above its limit", () => {
       key,
       build,
       owner: { kind: "attempt", id: `att_${key}`, fence: 1 },
-      spec: {} as never,
+      spec: { stages: [] } as never,
     });
 
-  it("is said where people look, and once in the log for each time it grows above it", async () => {
+  it("is shown to people, and logged once each time the volume grows above it", async () => {
     const reader = createBuildReader(ports.store, build.id);
     takes(10);
     await check();
@@ -88,19 +88,19 @@ describe("a volume above its limit", () => {
     takes(12);
     await check();
     expect(life.warnings).toEqual([
-      `sandbox ${id}: ${reason}; no further job is started in it`,
-      `sandbox ${id}: ${reason.replace("11", "12")}; no further job is started in it`,
+      `sandbox ${id}: ${reason}; it starts no more jobs`,
+      `sandbox ${id}: ${reason.replace("11", "12")}; it starts no more jobs`,
     ]);
   });
 
-  it("lets no further job start, with the limit and what to do; one that was started before stays so", async () => {
+  it("lets no further job start, and names the limit and the remedy; one that was started before continues", async () => {
     await start("before");
     await ports.store.jobs.update({ key: "before" }, { status: "ended" });
     takes(11);
     await check();
     const error = await failureOf(start("after"));
     expect(error).toMatchObject({ code: "capacity", retryable: false, retryAfterMs: null });
-    expect(error.message).toBe(`no further job is started in the sandbox of shop: ${reason}`);
+    expect(error.message).toBe(`the sandbox of shop starts no more jobs: ${reason}`);
     expect(error.remedy).toContain("wavesmith sandbox exec shop -- sh -c 'rm -rf ../cache/*'");
     expect(life.host.calls).toContain(`remove setup-cache of ${build.projectId}`);
     expect(error.remedy).toContain("WAVESMITH_SANDBOX_DISK");
@@ -108,7 +108,7 @@ describe("a volume above its limit", () => {
     await start("before");
   });
 
-  it("makes a job wait while others are at work, whose end may free what they took", async () => {
+  it("makes a job wait while others run, whose end may free space", async () => {
     await start("first");
     takes(11);
     await check();
@@ -117,7 +117,7 @@ describe("a volume above its limit", () => {
     expect(await failureOf(start("second"))).toMatchObject({ retryable: false, retryAfterMs: null });
   });
 
-  it("takes jobs again as soon as somebody has made room, before the next look", async () => {
+  it("accepts jobs again as soon as somebody has freed space, before the next check", async () => {
     takes(11);
     await check();
     takes(2);
@@ -125,7 +125,7 @@ describe("a volume above its limit", () => {
     expect(await life.row(build.projectId)).toMatchObject({ state: "running", reason: null });
   });
 
-  it("takes jobs again after a start with a higher limit", async () => {
+  it("accepts jobs again after a start with a higher limit", async () => {
     takes(11);
     await check();
     await stopSandbox(ports, await life.row(build.projectId));
@@ -146,7 +146,7 @@ describe("a volume above its limit", () => {
     expect(await life.row(build.projectId)).toMatchObject({ reason: null });
   });
 
-  it("that cannot be counted in time is told of once, and counts as it did", async () => {
+  it("that cannot be counted in time is reported once, and its last size counts", async () => {
     takes(11);
     await check();
     takes(null);
@@ -157,19 +157,19 @@ describe("a volume above its limit", () => {
   });
 });
 
-describe("room that is taken by what is gone", () => {
+describe("slots of sandboxes that are gone", () => {
   const policy = { maxRunningPerTenant: 1 };
 
-  it("is free for the next one at once, whose loss is told", async () => {
+  it("are free for the next one at once, and the loss is reported", async () => {
     await ensureSandbox(life.ports({ policy }), build);
     life.host.sandboxes.clear();
     await ensureSandbox(life.ports({ policy }), await life.build("other"));
     expect(await life.row(build.projectId)).toMatchObject({ state: "lost", reason: "removed" });
     expect(await life.row("proj_other")).toMatchObject({ state: "running", reason: null });
-    expect(await life.told()).toContain("sandbox/lost: removed");
+    expect(await life.eventTexts()).toContain("sandbox/lost: removed");
   });
 
-  it("is free when whoever was to start it died", async () => {
+  it("are free when the process that was to start the sandbox died", async () => {
     const { id } = await life.start(build);
     life.host.sandboxes.clear();
     await life.ports().store.sandboxes.update({ id }, { state: "wanted", reason: null });
@@ -194,7 +194,7 @@ describe("room that is taken by what is gone", () => {
 });
 
 describe("room that becomes free", () => {
-  it("goes to the tenant's build that was asked for first, which holds nobody up once it asks no more", async () => {
+  it("goes to the tenant's oldest waiting build, which blocks nobody once it asks no more", async () => {
     const ports = life.ports({ policy: { maxRunningPerTenant: 1 } });
     const stop = async ({ projectId }: BuildRow) => stopSandbox(ports, await life.row(projectId));
     const [second, third] = [await life.build("second"), await life.build("third")];
@@ -216,10 +216,14 @@ describe("room that becomes free", () => {
   });
 });
 
-describe("hearing of sandboxes", () => {
+describe("watching sandboxes", () => {
   it("has one that is gone noticed at once, over watches that fail and end, until it is stopped", async () => {
     const { id: sandboxId } = await life.start(build);
-    const told: SandboxChange = { projectId: build.projectId as never, sandboxId: sandboxId as never, change: "ended" };
+    const change: SandboxChange = {
+      projectId: build.projectId as never,
+      sandboxId: sandboxId as never,
+      change: "ended",
+    };
     let watches = 0;
     let ended = false;
     let flushes = 0;
@@ -227,9 +231,9 @@ describe("hearing of sandboxes", () => {
       watches += 1;
       if (watches === 1) throw new Error("the engine is away");
       if (watches === 2) return;
-      yield { ...told, change: "started" };
+      yield { ...change, change: "started" };
       Object.assign(life.host.sandboxes.get(build.projectId)!, { state: "stopped", outOfMemory: true });
-      for (let times = 0; times < 50; times += 1) yield told;
+      for (let times = 0; times < 50; times += 1) yield change;
       await new Promise((resolve) => signal.addEventListener("abort", resolve, { once: true }));
       ended = true;
     };
@@ -254,7 +258,7 @@ describe("hearing of sandboxes", () => {
     expect(life.warnings).toEqual(["local sandboxes are not watched: the engine is away"]);
   });
 
-  it("is of the projects that this process serves alone", async () => {
+  it("covers only the projects that this process serves", async () => {
     await life.start(build);
     const other = await life.build("other");
     await life.start(other);

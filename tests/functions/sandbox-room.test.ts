@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import type { Ports } from "../../src/coordinator/port.ts";
-import { createSandboxReconciler } from "../../src/coordinator/sandboxes/reconcile-sandboxes.ts";
-import { ensureSandbox } from "../../src/coordinator/sandboxes/sandboxes.ts";
+import { ensureSandbox } from "../../src/sandbox-lifecycle/ensure-sandbox.ts";
+import { createSandboxReconciler } from "../../src/sandbox-lifecycle/upkeep/reconcile-sandboxes.ts";
 import type { BuildRow } from "../../src/store/port.ts";
 import { createLifecycle, failureOf, type Lifecycle, minute } from "../support/lifecycle-fixture.ts";
 
@@ -40,7 +40,7 @@ describe("room that idle sandboxes hold", () => {
     expect(stops()).toEqual([]);
   });
 
-  it("of processors counts again as soon as they are at work", async () => {
+  it("of processors counts again as soon as jobs run", async () => {
     const builds = await idleProjects("a", "b");
     const ports = { ...life.ports({ policy: { cpuOvercommit: 1 } }), processors: 4 };
     const third = await life.build("third");
@@ -56,10 +56,10 @@ describe("room that idle sandboxes hold", () => {
     const [older, newer] = await idleProjects("older", "newer");
     await ensureSandbox(life.ports({ policy: isFull }), await life.build("third"));
     expect(stops()).toEqual(["stop proj_older"]);
-    expect(await life.row(older!.projectId)).toMatchObject({ state: "stopped", reason: "its room was needed" });
+    expect(await life.row(older!.projectId)).toMatchObject({ state: "stopped", reason: "its slot was needed" });
     expect(await life.row(newer!.projectId)).toMatchObject({ state: "running" });
     expect(life.host.volumes.has("proj_older")).toBe(true);
-    expect(await life.told()).toContain("sandbox/stopped: its room was needed");
+    expect(await life.eventTexts()).toContain("sandbox/stopped: its slot was needed");
   });
 
   it("is given back one after the other until there is memory enough", async () => {
@@ -79,7 +79,7 @@ describe("room that idle sandboxes hold", () => {
     expect(stops()).toEqual([]);
   });
 
-  it("is kept by what is at work, was used just now, or belongs to a build that runs", async () => {
+  it("is kept while a job runs in it, it was used just now, or its build runs", async () => {
     const ports = life.ports({ policy: { maxRunningPerTenant: 3 } });
     const [command, between] = await idleProjects("command", "between");
     life.host.sandboxes.get(command!.projectId)!.activeJobs = 1;
@@ -137,7 +137,7 @@ describe("a sandbox that is to be stopped for another project", () => {
       if (call === "stop proj_older") throw new Error("killed");
     };
     await ensureSandbox(life.ports({ policy: isFull }), await life.build("third"));
-    expect(life.warnings.join()).toContain("could not be ended (its room was needed): killed");
+    expect(life.warnings.join()).toContain("could not be ended (its slot was needed): killed");
     // Its row says stopped, and it still runs: as after a kill between the two.
     const { id } = await life.row(older!.projectId);
     life.host.meanwhile = () => undefined;
@@ -161,11 +161,11 @@ describe("several projects that wait", () => {
     expect(life.host.mostRunning).toBe(4);
   });
 
-  it("stop nothing for a build when another has waited longer", async () => {
+  it("stop nothing for a build while another has waited longer", async () => {
     const [first, second] = [await life.build("first"), await life.build("second")];
     await idleProjects("a", "b");
     const ports = life.ports({ policy: isFull });
-    // Both found the sandboxes at work before.
+    // Both found the same running sandboxes before.
     for (const id of ["bld_a", "bld_b"]) await ports.store.builds.update({ id }, { status: "running", endedAt: null });
     await failureOf(ensureSandbox(ports, first));
     for (const id of ["bld_a", "bld_b"])

@@ -1,10 +1,10 @@
 import { Readable } from "node:stream";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { expireSnapshots } from "../../src/coordinator/sandboxes/expire-snapshots.ts";
-import { stopIdleSandboxes } from "../../src/coordinator/sandboxes/idle-sandboxes.ts";
-import { restoreSnapshot } from "../../src/coordinator/sandboxes/restore-snapshot.ts";
-import { takeSnapshot } from "../../src/coordinator/sandboxes/snapshots.ts";
 import { WavesmithError } from "../../src/domain/errors.ts";
+import { expireSnapshots } from "../../src/sandbox-lifecycle/snapshots/expire-snapshots.ts";
+import { restoreSnapshot } from "../../src/sandbox-lifecycle/snapshots/restore-snapshot.ts";
+import { takeSnapshot } from "../../src/sandbox-lifecycle/snapshots/snapshots.ts";
+import { stopIdleSandboxes } from "../../src/sandbox-lifecycle/upkeep/idle-sandboxes.ts";
 import type { BuildRow, SandboxRow } from "../../src/store/port.ts";
 import {
   createLifecycle,
@@ -33,12 +33,12 @@ const endBuild = () => ports().store.builds.update({ id: build.id }, { status: "
 const take = () => takeSnapshot(ports(), sandbox, { reason: "asked" });
 
 describe("a snapshot", () => {
-  it("is kept with size and checksum, in the best format there is or the one asked for", async () => {
-    const told: number[] = [];
-    const kept = await takeSnapshot(ports(), sandbox, { reason: "asked", onProgress: (bytes) => told.push(bytes) });
+  it("is kept with size and checksum, in the best available format or the requested one", async () => {
+    const progress: number[] = [];
+    const kept = await takeSnapshot(ports(), sandbox, { reason: "asked", onProgress: (bytes) => progress.push(bytes) });
     expect(kept).toMatchObject({ state: "kept", format: "tar.zst", sizeBytes: 5, sha256: "right", reason: "asked" });
     expect(kept.expiresAt.getTime() - kept.createdAt.getTime()).toBe(30 * 24 * hour);
-    expect(told).toEqual([5]);
+    expect(progress).toEqual([5]);
     expect(await takeSnapshot(ports(), sandbox, { reason: "asked", format: "tar.gz" })).toMatchObject({
       format: "tar.gz",
     });
@@ -54,7 +54,7 @@ describe("a snapshot", () => {
     expect(snapshots.kept.size).toBe(0);
   });
 
-  it("of a process that died becomes failed, and its bytes go; one under way is left alone", async () => {
+  it("of a process that died becomes failed, and its bytes are removed; one being written is left alone", async () => {
     await ports().store.snapshots.insert({
       id: "snap_dead",
       projectId: "proj_shop",
@@ -94,7 +94,7 @@ describe("a snapshot", () => {
     await expect(restoreSnapshot(ports(), await ports().store.snapshots.get({ id }))).rejects.toThrow(/is removed/);
   });
 
-  it("is not broken off by an idle stop", async () => {
+  it("is not interrupted by an idle stop", async () => {
     life.pass(3 * hour);
     let stopped: string[] | null = null;
     life.host.meanwhile = async (call) => {
@@ -109,24 +109,24 @@ describe("a snapshot", () => {
 describe("restoring a snapshot", () => {
   const changed = () => life.host.volumes.set("proj_shop", "second");
 
-  it("puts it in the volume's place, tells of it, and leaves the sandbox stopped until its next use", async () => {
+  it("replaces the volume, reports it, and leaves the sandbox stopped until its next use", async () => {
     const kept = await take();
     changed();
     await endBuild();
-    const told: string[] = [];
-    await restoreSnapshot(ports(), kept, { onProgress: (what, bytes) => told.push(`${what} ${bytes}`) });
+    const progress: string[] = [];
+    await restoreSnapshot(ports(), kept, { onProgress: (what, bytes) => progress.push(`${what} ${bytes}`) });
     expect(life.host.volumes.get("proj_shop")).toBe("first");
-    expect(told).toEqual(["checking 5", "unpacking 5"]);
-    expect((await life.told()).slice(-2)).toEqual(["sandbox/stopped: restored", "sandbox/restored"]);
+    expect(progress).toEqual(["checking 5", "unpacking 5"]);
+    expect((await life.eventTexts()).slice(-2)).toEqual(["sandbox/stopped: restored", "sandbox/restored"]);
     expect(await life.row("proj_shop")).toMatchObject({ state: "stopped", reason: "restored" });
     life.pass(minute);
     await restoreSnapshot(ports(), kept);
-    expect((await life.told()).slice(-2)).toEqual(["sandbox/restored", "sandbox/restored"]);
+    expect((await life.eventTexts()).slice(-2)).toEqual(["sandbox/restored", "sandbox/restored"]);
     await life.start(build);
     expect(life.host.volumes.get("proj_shop")).toBe("first");
   });
 
-  it("is refused while a build runs, and while something is at work in the sandbox", async () => {
+  it("is refused while a build runs, and while a job runs in the sandbox", async () => {
     const kept = await take();
     changed();
     expect(await failureOf(restoreSnapshot(ports(), kept))).toMatchObject({ code: "conflict" });
@@ -155,7 +155,7 @@ describe("restoring a snapshot", () => {
     expect(await life.row("proj_shop")).toMatchObject({ state: "running", bootId: sandbox.bootId });
   });
 
-  it("that fails changes nothing, and the sandbox goes on", async () => {
+  it("that fails changes nothing, and the sandbox keeps running", async () => {
     const kept = await take();
     changed();
     await endBuild();
@@ -165,10 +165,10 @@ describe("restoring a snapshot", () => {
     expect(await failureOf(restoreSnapshot(ports(), kept))).toMatchObject({ code: "archive" });
     expect(life.host.volumes.get("proj_shop")).toBe("second");
     expect(await life.row("proj_shop")).toMatchObject({ state: "running", bootId: sandbox.bootId });
-    expect(await life.told()).toEqual(["sandbox/created", "sandbox/started"]);
+    expect(await life.eventTexts()).toEqual(["sandbox/created", "sandbox/started"]);
   });
 
-  it("is waited for by a use that comes meanwhile", async () => {
+  it("blocks a use that comes meanwhile", async () => {
     const kept = await take();
     changed();
     await endBuild();

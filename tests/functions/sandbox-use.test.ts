@@ -1,17 +1,17 @@
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { createBuildReader } from "../../src/coordinator/build/read-build.ts";
 import { retryBuild } from "../../src/coordinator/build/retry-build.ts";
-import { stopIdleSandboxes } from "../../src/coordinator/sandboxes/idle-sandboxes.ts";
-import { restoreSnapshot } from "../../src/coordinator/sandboxes/restore-snapshot.ts";
-import { withSandboxAlone } from "../../src/coordinator/sandboxes/sandbox-events.ts";
-import { ensureSandbox } from "../../src/coordinator/sandboxes/sandboxes.ts";
-import { takeSnapshot } from "../../src/coordinator/sandboxes/snapshots.ts";
-import { stopSandbox } from "../../src/coordinator/sandboxes/stop-sandbox.ts";
-import { checkSandboxes } from "../../src/coordinator/sandboxes/watch-sandboxes.ts";
+import { ensureSandbox } from "../../src/sandbox-lifecycle/ensure-sandbox.ts";
+import { withSandboxAlone } from "../../src/sandbox-lifecycle/sandbox-locks.ts";
+import { restoreSnapshot } from "../../src/sandbox-lifecycle/snapshots/restore-snapshot.ts";
+import { takeSnapshot } from "../../src/sandbox-lifecycle/snapshots/snapshots.ts";
+import { stopSandbox } from "../../src/sandbox-lifecycle/stop-sandbox.ts";
+import { stopIdleSandboxes } from "../../src/sandbox-lifecycle/upkeep/idle-sandboxes.ts";
+import { checkSandboxes } from "../../src/sandbox-lifecycle/upkeep/sandbox-health.ts";
 import { processesSaying, sleepToken } from "../contract/guest-fixture.ts";
 import { type BuildFixture, createBuildFixture } from "../support/build-fixture.ts";
 
-// Real sandboxes, and what is decided about their lives.
+// Real sandboxes, and the decisions about their lifecycle.
 
 let fixture: BuildFixture;
 const ports = () => fixture.app.ports;
@@ -19,7 +19,7 @@ const hour = 3_600_000;
 
 const plan = { tasks: [{ id: "one", run: "echo 1 > one.txt" }] };
 
-/** The project's sandbox, idle for so long as a test wants it to have been. */
+/** The project's sandbox, idle for as long as a test says. */
 async function readySandbox() {
   const build = await fixture.build(plan);
   expect([build.status, build.reason]).toEqual(["completed", null]);
@@ -38,7 +38,7 @@ describe("a sandbox that nobody uses", () => {
   });
   afterEach(() => fixture.close());
 
-  it("is stopped, found by nobody, and started again by its next use with its files whole", async () => {
+  it("is stopped, not found any more, and started again by its next use with all its files", async () => {
     const { build, guest, bootId, row } = await readySandbox();
     await guest.writeFile("repo/kept.txt", "kept");
     const idle = later();
@@ -84,7 +84,7 @@ describe("a sandbox that nobody uses", () => {
     await guest.cancelJob("other", { reason: "asked", graceMs: 100 });
   });
 
-  it("is packed and put back, over what was done since", async () => {
+  it("is snapshotted and restored, over changes made since", async () => {
     const { build, guest, row } = await readySandbox();
     const kept = await takeSnapshot(ports(), row, { reason: "asked" });
     await guest.writeFile("repo/one.txt", "spoilt");
@@ -95,14 +95,14 @@ describe("a sandbox that nobody uses", () => {
     expect(await again.guest.stat("repo/more.txt")).toBeNull();
   });
 
-  it("is lost when it is killed, which is heard of without being looked for, and told once", async () => {
+  it("is lost when it is killed, which is noticed without a check, and reported once", async () => {
     const { row } = await readySandbox();
     process.kill(await outerPid(), "SIGKILL");
     const state = async () => (await ports().store.sandboxes.get({ id: row.id })).state;
     await expect.poll(state, { timeout: 60_000 }).toBe("lost");
     expect(await checkSandboxes(ports())).toEqual({ checked: 0, lost: 0 });
-    const told = await ports().store.outbox.list({ name: "sandbox/lost" });
-    expect(told).toMatchObject([{ data: { reason: "ended" } }]);
+    const losses = await ports().store.outbox.list({ name: "sandbox/lost" });
+    expect(losses).toMatchObject([{ data: { reason: "ended" } }]);
   });
 
   /** Of the process that the sandbox's record names. */
@@ -119,7 +119,7 @@ describe("a build for whose sandbox there is no room", () => {
   });
   afterEach(() => fixture.close());
 
-  it("waits and says so, starts nothing, and goes on when there is room", { timeout: 120_000 }, async () => {
+  it("waits and says so, starts nothing, and continues when there is room", { timeout: 120_000 }, async () => {
     const { store } = ports();
     const first = await fixture.build(plan);
     await stopSandbox(ports(), await store.sandboxes.get({ projectId: fixture.projectId }));
@@ -158,7 +158,7 @@ describe("a build whose volume is above its limit", () => {
   });
   afterEach(() => fixture.close());
 
-  it("fails before its next job, saying why and what to do, and goes on once there is room", {
+  it("fails before its next job, says why and what to do, and continues once there is room", {
     timeout: 400_000,
   }, async () => {
     const { store } = ports();

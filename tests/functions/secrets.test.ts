@@ -47,7 +47,7 @@ async function allRows(): Promise<string> {
   return texts.flat().join("\n");
 }
 
-/** What a command prints on both streams. */
+/** The output of a command on both streams. */
 async function shownBy(...words: string[]): Promise<string> {
   let text = "";
   const write = (part: string, done?: () => void) => {
@@ -126,7 +126,8 @@ describe("what an agent was given", () => {
       attempts.map(({ id, fence }) => fixture.app.ports.models.tokenFor("attempt", id, fence)),
     );
     const rows = await allRows();
-    // It is there to be covered: this test would otherwise hold of an agent that said nothing.
+    // It is there to be masked: without this, the test would pass for an agent that printed
+    // nothing.
     for (const name of ["DEPLOY_SECRET", "SIGNING_KEY", "WAVESMITH_MODEL_TOKEN"])
       expect(rows).toContain(`[secret ${name}]`);
     const shown = [];

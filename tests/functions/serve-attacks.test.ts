@@ -7,7 +7,7 @@ import { ensureServerKey } from "../../src/server/server-key.ts";
 import { type BuildFixture, createBuildFixture } from "../support/build-fixture.ts";
 import { requires } from "../support/require.ts";
 
-// What an agent in a sandbox can do to the `serve` of its own machine, tried from a task.
+// Attacks of an agent in a sandbox on the `serve` of its own machine, tried from a task.
 
 /**
  * Runs inside: tries every address and route it knows, and every place the key might be read from.
@@ -71,7 +71,7 @@ describe("an attack on serve from inside a sandbox", { timeout: 300_000 }, () =>
       key,
       host,
       port: 0,
-      tell: () => undefined,
+      inform: () => undefined,
       warn: () => undefined,
     });
     open.push(() => server.stop());
@@ -102,7 +102,7 @@ describe("an attack on serve from inside a sandbox", { timeout: 300_000 }, () =>
     return { report, key };
   }
 
-  /** What every answer may be: nothing, a refusal, or that the server lives. */
+  /** The answers that are allowed: nothing, a refusal, or that the server lives. */
   function expectNothingGained({ answers }: Report): void {
     for (const { method, path, status, text } of answers) {
       const allowed = ["/healthz", "/readyz"].includes(path) && status === 200;

@@ -7,8 +7,8 @@ import { fileURLToPath } from "node:url";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { createApp } from "../../src/app.ts";
 import { loadConfig } from "../../src/config.ts";
-import { previewPlaceOf } from "../../src/coordinator/names.ts";
-import { buildIdForEvent } from "../../src/domain/ids.ts";
+import { buildIdForEvent } from "../../src/domain/event-ids.ts";
+import { previewPlaceOf } from "../../src/domain/sandbox.ts";
 import type { Store } from "../../src/store/port.ts";
 import { createStore } from "../../src/store/store.ts";
 import { type TestDatabase, testDatabase } from "../support/database.ts";
@@ -136,7 +136,7 @@ describe("wavesmith serve", () => {
     }
   }
 
-  it("drives the builds of every project, without being told of any", async () => {
+  it("drives the builds of every project without being asked to", async () => {
     const server = await serve();
     const { process: child, ended } = server;
     const plan = (name: string) => ({ name, tasks: [{ id: "a", run: `echo ${name} > a.txt` }] });
@@ -148,7 +148,30 @@ describe("wavesmith serve", () => {
     expect(await store.sandboxes.list({ state: "running" }), "idle sandboxes end with it").toEqual([]);
   });
 
-  it("makes itself a key that its user alone can read, and says it once", async () => {
+  it("starts a build that it accepted, although it was killed at once", async () => {
+    const first = await serve();
+    const key = (await readFile(first.keyFile, "utf8")).trim();
+    const post = async (path: string, body: object) => {
+      const headers = { authorization: `Bearer ${key}` };
+      const response = await fetch(`${first.url}/api/v1${path}`, {
+        method: "POST",
+        headers,
+        body: JSON.stringify(body),
+      });
+      expect(response.status).toBe(201);
+      return (await response.json()) as { id: string };
+    };
+    await post("/projects", { name: "killed" });
+    const plan = { name: "killed", tasks: [{ id: "a", run: "echo a > a.txt" }] };
+    const { id } = await post("/projects/killed/builds", plan);
+    first.process.kill("SIGKILL");
+    await first.ended;
+    await serve();
+    await untilOver(id);
+    expect(await statusOf(id)).toBe("completed");
+  });
+
+  it("creates a key that only its user can read, and prints it once", async () => {
     const first = await serve();
     const told = first.said.find(({ type }) => type === "serve.key");
     expect(told?.key).toMatch(/^[\w-]{32,}$/);
@@ -163,7 +186,7 @@ describe("wavesmith serve", () => {
     expect((await fetch(`${second.url}/e/${told!.key}`, { method: "POST", body })).status).toBe(404);
   });
 
-  it("leaves jobs at work when it is stopped, says so, and the next one goes on with them", async () => {
+  it("leaves jobs running when it is stopped, says so, and the next one takes them over", async () => {
     const first = await serve();
     const plan = {
       name: "long",
@@ -187,7 +210,7 @@ describe("wavesmith serve", () => {
     expect(await second.ended).toBe(0);
   });
 
-  it("shows the preview of a build that an event started, at an address that status tells and that stays", async () => {
+  it("shows the preview of a build that an event started, at a stable address that status prints", async () => {
     const first = await serve();
     const command = `node -e "require('http').createServer((q,s)=>s.end('up')).listen(process.env.PORT,'127.0.0.1')"`;
     const plan = { name: "shown", preview: { command }, tasks: [{ id: "a", run: "echo a > a" }] };
@@ -197,6 +220,12 @@ describe("wavesmith serve", () => {
     const url = (await previewOf(buildId))!.url!;
     const answers = async () => (await fetch(url).catch(() => null))?.status === 200;
     await until(answers, "the preview to answer");
+    const [isolation, wall] = sandbox === "local" ? ["bubblewrap", "bubblewrap for each job"] : ["none", "no wall"];
+    expect(await textOf("status", buildId)).toContain(`sandbox ${sandbox} (${wall}), network`);
+    expect(JSON.parse(await textOf("status", buildId, "--json")).sandboxWall).toEqual({ isolation, runtime: null });
+    expect(await textOf("sandbox", "ls")).toMatch(new RegExp(`^shown +sbx_\\w+ +${sandbox} +${wall} +running `, "m"));
+    const { sandboxes } = JSON.parse(await textOf("sandbox", "ls", "--json")) as { sandboxes: object[] };
+    expect(sandboxes).toContainEqual(expect.objectContaining({ project: "shown", wall: { isolation, runtime: null } }));
 
     first.process.kill("SIGKILL");
     await first.ended;
@@ -212,13 +241,19 @@ describe("wavesmith serve", () => {
   });
 
   async function previewOf(buildId: string): Promise<{ status: string; url: string | null } | null> {
-    const { process: child, ended } = run(["status", buildId, "--json"]);
+    const text = await textOf("status", buildId, "--json");
+    return (JSON.parse(text) as { preview: { status: string; url: string | null } | null }).preview;
+  }
+
+  /** What a command prints. */
+  async function textOf(...words: string[]): Promise<string> {
+    const { process: child, ended } = run(words);
     let text = "";
     child.stdout!.on("data", (chunk) => {
       text += chunk;
     });
     await ended;
-    return (JSON.parse(text) as { preview: { status: string; url: string | null } | null }).preview;
+    return text;
   }
 
   /** Lets task `a` end, which waits for a file in the joined tree. */
@@ -229,7 +264,7 @@ describe("wavesmith serve", () => {
     expect(await ended).toBe(0);
   }
 
-  it("shares its database with no other data directory: every command there says which to use, and does nothing", async () => {
+  it("shares its database with no other data directory: every command there names the right one, and does nothing", async () => {
     await serve();
     const other = await mkdtemp(join(tmpdir(), "wavesmith-other-"));
     const plan = fileURLToPath(new URL("../../examples/diamond/plan.yaml", import.meta.url));
@@ -253,7 +288,7 @@ describe("wavesmith serve", () => {
     }
   });
 
-  it("is asked for by build --engine inngest, which then follows the build to its end", async () => {
+  it("takes a request of build --engine inngest, which then follows the build to its end", async () => {
     inngest = await startFakeInngest();
     const extra = { INNGEST_DEV: inngest.url };
     const plan = fileURLToPath(new URL("../../examples/diamond/plan.yaml", import.meta.url));

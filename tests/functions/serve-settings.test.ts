@@ -31,7 +31,7 @@ describe("the choice of the engine", () => {
     });
   });
 
-  it("is never a server without keys that was not said to be a dev server", () => {
+  it("is never a server without keys, unless it is set to be a dev server", () => {
     const half = { WAVESMITH_ENGINE: "inngest" };
     expect(() => engine({ ...half, INNGEST_EVENT_KEY: "event" })).toThrow(/needs INNGEST_SIGNING_KEY/);
     expect(() => engine({ ...half, INNGEST_BASE_URL: "http://inngest:8288" })).toThrow(

@@ -1,7 +1,8 @@
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { requestCancel, takeCancelRequest } from "../../src/coordinator/build/cancel-build.ts";
 import { retryBuild } from "../../src/coordinator/build/retry-build.ts";
-import { buildIdForEvent } from "../../src/domain/ids.ts";
+import { requestCancel, takeCancelRequest } from "../../src/coordinator/build/stop/cancel-build.ts";
+import { buildIdForEvent } from "../../src/domain/event-ids.ts";
+import { eventSchemas } from "../../src/domain/events.ts";
 import type { ServedEngine } from "../../src/server/port.ts";
 import { type RunningServer, startServer } from "../../src/server/server.ts";
 import { type BuildFixture, createBuildFixture } from "../support/build-fixture.ts";
@@ -9,7 +10,7 @@ import { type FakeInngest, startFakeInngest } from "../support/fake-inngest.ts";
 
 const plan = { name: "served", tasks: [{ id: "a", run: "echo a > a.txt" }] };
 
-/** With `fetch` nobody can say another Host, which is what this is about. */
+/** `fetch` cannot send another Host, which is what this is about. */
 async function statusFor(origin: string, headers: Record<string, string>): Promise<number> {
   const { request } = await import("node:http");
   return new Promise((resolve, reject) => {
@@ -34,7 +35,7 @@ describe("serve with the embedded engine", () => {
       key: "s3cret",
       host,
       port: 0,
-      tell: () => undefined,
+      inform: () => undefined,
       warn: (message) => warnings.push(message),
     });
   const post = async (body: unknown, key = "s3cret") => {
@@ -61,7 +62,7 @@ describe("serve with the embedded engine", () => {
     await fixture.close();
   });
 
-  it("runs a build that nothing but an HTTP request asked for, once however often it comes", async () => {
+  it("runs a build that was requested only over HTTP, once however often the request arrives", async () => {
     // The fixture drives one project, and this is the event's word for it.
     const project = (await projectName(fixture)) ?? "";
     const event = { name: "project/build.requested", id: "by-curl", data: { project, plan } };
@@ -77,6 +78,41 @@ describe("serve with the embedded engine", () => {
     expect(await fixture.app.store.builds.list({})).toHaveLength(1);
     const approved = await post({ name: "project/wave.approved", data: { buildId, waveNumber: 7 } });
     expect([approved.status, JSON.stringify(approved.body)]).toEqual([404, expect.stringMatching(/has no wave 7/)]);
+  });
+
+  it("carries the metadata of a request on every event of its build, and never reads it", async () => {
+    const project = await projectName(fixture);
+    const metadata = { ticket: 7, plan: "none of ours", deep: { list: [null, true, "ünï"] } };
+    const event = { name: "project/build.requested", id: "carried", data: { project, plan, metadata } };
+    expect((await post(event)).status).toBe(200);
+    const build = await ended("carried");
+    const rows = await fixture.app.store.outbox.list({});
+    expect(new Set(rows.map(({ name }) => name))).toContain("sandbox/started");
+    expect(rows.length).toBeGreaterThan(8);
+    for (const { name, data } of rows) expect([name, data.metadata]).toEqual([name, metadata]);
+    await post({ name: "project/build.cancel-requested", id: "late", data: { buildId: build.id } });
+    expect((await fixture.app.store.outbox.get({ eventId: "late" })).data.metadata).toEqual(metadata);
+  });
+
+  it("refuses metadata that is not a JSON object of at most 16 KB", async () => {
+    const nest = (depth: number): object => JSON.parse(`${'{"in":'.repeat(depth)}{}${"}".repeat(depth)}`);
+    const [nested, shallower] = [nest(1_000), nest(100)];
+    const cases: [unknown, RegExp][] = [
+      ["text", /metadata: must be a JSON object/],
+      [["list"], /metadata: must be a JSON object/],
+      [null, /metadata: must be a JSON object/],
+      [{ much: "ü".repeat(8_190) }, /metadata: must be at most 16 KB of JSON/],
+      [nested, /data of .* is nested more than 200 levels deep/],
+      [shallower, /metadata: must not be nested more than 64 levels deep/],
+    ];
+    for (const [metadata, message] of cases) {
+      const answer = await post({ name: "project/build.requested", data: { plan, metadata } });
+      expect([answer.status, answer.body.detail]).toEqual([400, expect.stringMatching(message)]);
+    }
+    for (const metadata of [{ a: "x\0" }, { "\0": 1 }, { a: ["\ud800"] }])
+      expect(eventSchemas["project/build.requested"].safeParse({ metadata }).success).toBe(false);
+    for (const metadata of [{ a: "\\u0000 \ud83d\ude00" }, { much: "x".repeat(16_371) }])
+      expect(eventSchemas["project/build.requested"].safeParse({ metadata }).success).toBe(true);
   });
 
   it("takes a cancellation that names the build alone", async () => {
@@ -98,7 +134,7 @@ describe("serve with the embedded engine", () => {
     await fixture.until(buildId);
   });
 
-  it("refuses by name what may not come from outside, and sends nothing of such a list", async () => {
+  it("names each field that may not come from outside, and sends nothing of such a list", async () => {
     const wanted = { name: "project/build.requested", id: "kept-back", data: { plan } };
     const cases: [unknown, number, RegExp][] = [
       [[wanted, { name: "agent/wave.start", data: {} }], 400, /agent\/wave\.start is refused: only Wavesmith sends it/],
@@ -147,15 +183,16 @@ describe("serve with the embedded engine", () => {
     expect(await statusFor(server.origin, { host: "attacker.example" })).toBe(403);
   });
 
-  it("answers a text that cannot be stored, an unknown key and an id of our own with 400 and what is wrong", async () => {
+  it("answers a text that cannot be stored, an unknown key and an id of ours with 400 and the reason", async () => {
     const request = (said: object, id?: string) => ({ name: "project/build.requested", id, data: { plan, ...said } });
-    const cases: [object, RegExp][] = [
+    const cases: [object | string, RegExp][] = [
       [request({}, "a\0b"), /id: contains control characters/],
       [request({ requestedBy: "a\0b" }), /data\.requestedBy of project\/build\.requested contains a NUL/],
       [
         request({ plan: { ...plan, tasks: [{ id: "a", run: "\ud800" }] } }),
         /data\.plan\.tasks\.0\.run .* half a character/,
       ],
+      [`{"name":"project/build.requested","data":{"plan":${"[".repeat(9_000)}${"]".repeat(9_000)}}}`, /nested/],
       [request({ porject: "x", nonsense: 1 }), /unknown keys: "porject", did you mean project\?; "nonsense"/],
       [request({}, "agent/wave.start:wave_x:1"), /begins like Wavesmith's own ids/],
       [request({}, "again:1:other"), /begins like Wavesmith's own ids/],
@@ -201,7 +238,7 @@ describe("serve with the embedded engine", () => {
       key: "s3cret",
       host: "127.0.0.1",
       port: 0,
-      tell: () => undefined,
+      inform: () => undefined,
       warn: () => undefined,
     });
     const allowed = secret("HOME");
@@ -225,7 +262,7 @@ describe("serve with the embedded engine", () => {
     }
   });
 
-  it("tells whoever asks for a build what is wrong with its plan, or what a brief lacks, and starts nothing", async () => {
+  it("answers a faulty plan, or a brief without an agent, with what is wrong, and starts nothing", async () => {
     const request = (data: object) => ({ name: "project/build.requested", data });
     const tasks = [{ id: "a", dependsOn: ["b"], run: "true" }];
     const faulty = await post(request({ plan: { name: "faulty", tasks } }));
@@ -264,7 +301,7 @@ describe("serve with the embedded engine", () => {
       key: "s3cret",
       host: "127.0.0.1",
       port: 0,
-      tell: () => undefined,
+      inform: () => undefined,
       warn: () => undefined,
     });
     const unready = await fetch(`${server.origin}/readyz`);
@@ -278,7 +315,7 @@ describe("serve with an Inngest server", () => {
   let inngest: FakeInngest;
   let fixture: BuildFixture;
   let server: RunningServer;
-  const told: string[] = [];
+  const messages: string[] = [];
   const warnings: string[] = [];
   const start = async (env: Record<string, string>, clock: () => Date = () => new Date()) => {
     fixture = await createBuildFixture({ env, clock });
@@ -288,7 +325,7 @@ describe("serve with an Inngest server", () => {
       key: "s3cret",
       host: "127.0.0.1",
       port: 0,
-      tell: (message) => told.push(message),
+      inform: (message) => messages.push(message),
       warn: (message) => warnings.push(message),
       registerEveryMs: 50,
     });
@@ -298,20 +335,20 @@ describe("serve with an Inngest server", () => {
     await server.stop();
     await fixture.close();
     await inngest.close();
-    told.length = 0;
+    messages.length = 0;
     warnings.length = 0;
   });
 
-  it("tells a dev server of its functions, and again when that has forgotten them", async () => {
+  it("registers its functions with a dev server, and again when that has forgotten them", async () => {
     inngest = await startFakeInngest();
     await start({ INNGEST_DEV: inngest.url });
     await expect.poll(readiness, { timeout: 20_000 }).toBe(200);
-    expect(told).toEqual([`${inngest.url} calls the functions at ${server.origin}/api/inngest`]);
+    expect(messages).toEqual([`${inngest.url} calls the functions at ${server.origin}/api/inngest`]);
     inngest.forget();
     await expect.poll(() => inngest.registrations, { timeout: 20_000 }).toBe(2);
   });
 
-  it("says once that the server does not answer, and is not ready until it does", async () => {
+  it("reports once that the server does not answer, and is not ready until it does", async () => {
     inngest = await startFakeInngest();
     const { url } = inngest;
     await inngest.close();
@@ -332,13 +369,13 @@ describe("serve with an Inngest server", () => {
       key: "s3cret",
       host: "127.0.0.1",
       port: 0,
-      tell: () => undefined,
+      inform: () => undefined,
       warn: () => undefined,
       registerEveryMs: 50,
     });
     inngest.callAt(peer.origin);
     await expect
-      .poll(() => told.at(-1), { timeout: 20_000 })
+      .poll(() => messages.at(-1), { timeout: 20_000 })
       .toBe(`${inngest.url} calls the functions at ${peer.origin}/api/inngest`);
     expect([inngest.calledAt, await readiness()]).toEqual([[peer.origin], 200]);
     await peer.stop();
@@ -357,7 +394,7 @@ describe("serve with an Inngest server", () => {
       key: "s3cret",
       host: "127.0.0.1",
       port: 0,
-      tell: () => undefined,
+      inform: () => undefined,
       warn: () => undefined,
     });
     inngest.callAt(foreign.origin);
@@ -423,7 +460,7 @@ describe("serve with an Inngest server", () => {
     expect([asked().length, (await fixture.app.store.builds.list({})).length]).toEqual([3, 1]);
   });
 
-  it("does not send a request again whose plan was refused", async () => {
+  it("does not repeat a request whose plan was refused", async () => {
     inngest = await startFakeInngest();
     let laterMs = 0;
     await start({ INNGEST_DEV: inngest.url }, () => new Date(Date.now() + laterMs));
@@ -492,7 +529,7 @@ describe("serve with an Inngest server", () => {
     const event = { name: "project/build.requested", id: "x", data: { plan, planFolder: "/etc" } };
     await fetch(`${inngest.url}/e/any`, { method: "POST", body: JSON.stringify(event) });
     await inngest.idle();
-    expect(JSON.stringify(inngest.runs[0]?.output)).toContain("cannot say planFolder");
+    expect(JSON.stringify(inngest.runs[0]?.output)).toContain("may not set planFolder");
     expect(await fixture.app.store.builds.list({})).toEqual([]);
   });
 });

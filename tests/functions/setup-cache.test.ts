@@ -1,11 +1,14 @@
-import { describe, expect, it } from "vitest";
-import { requestCancel } from "../../src/coordinator/build/cancel-build.ts";
+import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { describe, expect, it, onTestFinished } from "vitest";
+import { requestCancel } from "../../src/coordinator/build/stop/cancel-build.ts";
 import { eachBuildFixture } from "../support/build-fixture.ts";
 
 describe("the setup cache", () => {
   const fixture = eachBuildFixture();
 
-  /** The files of which an entry is told by: `complete` or `refused`. */
+  /** The files that mark an entry: `complete` or `refused`. */
   const entries = async (): Promise<string[]> => {
     const { guest } = (await fixture.app.ports
       .driver(fixture.app.config.sandboxDriver)
@@ -14,7 +17,12 @@ describe("the setup cache", () => {
     return all.flatMap((files) => files.flatMap((file) => (file.type === "file" ? file.path.split("/").at(-1)! : [])));
   };
 
-  it("is filled once by trees that set up at the same time, and each tree has a whole setup", async () => {
+  const output = async (): Promise<string> =>
+    (await fixture.app.store.logChunks.list({})).map(({ text }) => text).join("");
+  /** How often setup ran, by its own output. */
+  const ran = async (): Promise<number> => (await output()).match(/^ran$/gm)?.length ?? 0;
+
+  it("is filled once by trees that set up at the same time, and each tree has a complete setup", async () => {
     const check = "test $(ls node_modules | wc -l) = 300 && cat node_modules/1 node_modules/300 | sort -u | wc -l";
     const build = await fixture.build({
       limits: { maxParallelTasks: 3 },
@@ -26,17 +34,94 @@ describe("the setup cache", () => {
     });
     expect([build.status, build.reason]).toEqual(["completed", null]);
     for (const id of ["a", "b", "c"]) expect(await fixture.git("show", `main:${id}`)).toBe("1\n");
-    expect(await entries()).toEqual(["complete", "list"]);
+    expect(await entries()).toEqual(["changed", "complete", "list", "removed"]);
   });
 
-  it("is not used for a setup that makes files outside of what git ignores: they would be missing", async () => {
+  it("restores what setup made, changed and removed among files that git tracks, where the files were the same", async () => {
+    const check = "test -e made.txt && test ! -e gone && grep -q built lock && test -e node_modules/one";
+    const planFolder = await mkdtemp(join(tmpdir(), "wavesmith-setup-"));
+    onTestFinished(() => rm(planFolder, { recursive: true }));
+    await mkdir(join(planFolder, "seed"));
+    for (const name of ["lock", "gone"]) await writeFile(join(planFolder, "seed", name), "1\n");
+    const plan = {
+      limits: { maxParallelTasks: 2 },
+      source: { path: "seed" },
+      setup: {
+        run: "echo ran; mkdir node_modules; echo 1 > node_modules/one; echo 1 > made.txt; rm gone; echo built >> lock",
+        cache: ["package.json"],
+      },
+      tasks: [
+        ...["a", "b"].map((id) => ({ id, run: `${check} && echo ${id} > ${id}`, retries: 0 })),
+        // Here the entry no longer fits, and setup runs.
+        { id: "other", dependsOn: ["a", "b"], run: "echo 2 > lock", retries: 0 },
+        { id: "after", dependsOn: ["other"], run: `${check} && grep -q 2 lock && echo 1 > after`, retries: 0 },
+      ],
+      gates: { testing: false, critic: false, integration: false },
+    };
+    const build = await fixture.until(await fixture.request(plan, { planFolder }));
+    expect([build.status, build.reason]).toEqual(["completed", null]);
+    expect(await entries()).toEqual(["before", "changed", "complete", "list", "removed"]);
+    expect(await ran()).toBe(2);
+    // None of it is the work of a task.
+    expect(await fixture.git("ls-tree", "--name-only", "main")).toBe("a\nafter\nb\ngone\nlock\n");
+  });
+
+  it.each([
+    ["a script", "printf '#!%s/.venv/bin/python\\n' \"$PWD\" > .venv/bin/pip; chmod +x .venv/bin/pip", ".venv/bin/pip"],
+    ["a link", 'ln -s "$PWD/app" .venv/bin/app', ".venv/bin/app"],
+    ["a path of Python's", 'echo "$PWD/src" > .venv/x.pth', ".venv/x.pth"],
+  ])("offers nothing that works only where it was made: %s", async (_, make, named) => {
     const build = await fixture.build({
       limits: { maxParallelTasks: 1 },
-      setup: { run: "mkdir node_modules; echo 1 > node_modules/one; echo 1 > made.txt", cache: ["package-lock.json"] },
-      tasks: ["a", "b"].map((id) => ({ id, run: `test -e made.txt && echo ${id} > ${id}`, retries: 0 })),
+      setup: { run: `echo ran; mkdir -p .venv/bin; ${make}`, cache: ["requirements.txt"] },
+      tasks: [
+        { id: "a", run: 'test -z "$(grep -rl setup-trees .venv)" && echo a > a', retries: 0 },
+        { id: "b", dependsOn: ["a"], run: "echo b > b", retries: 0 },
+      ],
+      gates: { testing: false, critic: false, integration: false },
     });
     expect([build.status, build.reason]).toEqual(["completed", null]);
     expect(await entries()).toEqual(["refused"]);
+    expect(await output()).toContain(`not cached: ${named} works only in the folder that it was made in`);
+    // The second wave does not try to fill it again.
+    expect(await ran()).toBe(3);
+  });
+
+  it("is not part of a task's work: the result of setup is the base of the attempt", async () => {
+    const build = await fixture.build({
+      setup: { run: "echo 1 > package-lock.json" },
+      gates: { testing: false, critic: false, integration: false },
+      onTaskFailure: "continue",
+      tasks: [
+        { id: "idle", run: "true", changes: "required", retries: 0 },
+        { id: "a", run: "echo a > a" },
+        { id: "b", run: "echo b > b" },
+        { id: "locks", dependsOn: ["a", "b"], run: "echo 2 >> package-lock.json", changes: "required" },
+      ],
+    });
+    expect(await fixture.tasks(build.id)).toEqual({
+      idle: "failed",
+      a: "completed",
+      b: "completed",
+      locks: "completed",
+    });
+    const idle = await fixture.app.store.tasks.get({ buildId: build.id, key: "idle" });
+    expect(idle.reason).toBe("it finished without changing a file");
+    expect(await fixture.git("ls-tree", "--name-only", "main")).toBe("a\nb\npackage-lock.json\n");
+    expect(await fixture.git("show", "main:package-lock.json")).toBe("1\n2\n");
+    // Neither of two tasks with the same lock file has touched it.
+    expect((await fixture.app.store.tasks.list({ buildId: build.id })).flatMap((task) => task.conflicts)).toEqual([]);
+  });
+
+  it("is skipped, and says so, while the file that it needs is not there", async () => {
+    const build = await fixture.build({
+      setup: { run: "npm ci", cache: ["package-lock.json"] },
+      gates: { testing: { command: "echo 1..1; echo ok 1" }, critic: false, integration: false },
+      tasks: [{ id: "a", run: "echo a > a", retries: 0 }],
+    });
+    expect([build.status, build.reason]).toEqual(["completed", null]);
+    const said = "setup is skipped: npm ci needs package-lock.json or npm-shrinkwrap.json, which is not there yet";
+    expect(await output()).toContain(said);
   });
 
   it("runs setup once for tasks that need it at the same time, and leaves nothing of that behind", async () => {

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { requestCancel } from "../../src/coordinator/build/cancel-build.ts";
 import { retryBuild } from "../../src/coordinator/build/retry-build.ts";
+import { requestCancel } from "../../src/coordinator/build/stop/cancel-build.ts";
 import { joinWave } from "../../src/coordinator/wave/join-wave.ts";
 import { type BuildFixture, createBuildFixture } from "../support/build-fixture.ts";
 
@@ -57,7 +57,7 @@ describe("tasks that share a tree", () => {
     await noTreeIsLeft(build.id);
   });
 
-  it("have it closed by whoever joined their wave, also when the wave was reopened before that was said", async () => {
+  it("have it closed by the process that joined their wave, also when the wave was reopened before it could", async () => {
     const build = await fixture.build(shared([{ id: "a", writes: ["a"], run: "echo a > a" }]));
     const { id, epoch } = await fixture.app.store.waves.get({ buildId: build.id });
     await fixture.app.store.waves.update({ id }, { epoch: epoch + 1 });
@@ -79,7 +79,7 @@ describe("tasks that share a tree", () => {
           { id: "b", writes: ["b"], dependsOn: ["ignore"], run: "cat setup.log > b" },
           { id: "c", writes: ["c"], dependsOn: ["a", "b"], run: "cat a b setup.log > c" },
         ],
-        // What setup makes must be ignored, as the first task sees to it.
+        // Files that setup makes must be ignored, and the first task makes sure of that.
         {
           setup: { run: "if test -e .gitignore; then echo set up $MINE $PLANS >> setup.log; sleep 0.5; fi" },
           env: { PLANS: "yes" },
@@ -93,7 +93,21 @@ describe("tasks that share a tree", () => {
     expect(await filesOf("main")).toEqual([".gitignore", "a", "b", "c"]);
   });
 
-  it("fail their wave by what nobody declared, named and kept; nothing of it is on main", async () => {
+  it("are joined without the changes of setup, which belong to no task and fail no wave", async () => {
+    const build = await fixture.build(
+      shared(
+        [
+          { id: "a", writes: ["a"], run: "cat lock > a" },
+          { id: "b", writes: ["b", "lock"], run: "cat lock > b" },
+        ],
+        { setup: { run: "echo 1 > lock" } },
+      ),
+    );
+    expect([build.status, build.reason]).toEqual(["completed", null]);
+    expect(await filesOf("main")).toEqual(["a", "b"]);
+  });
+
+  it("fail their wave for files that nobody declared, named and kept; none of it is on main", async () => {
     const build = await fixture.build(
       shared([
         {
@@ -139,7 +153,7 @@ describe("tasks that share a tree", () => {
     await noTreeIsLeft(build.id);
   });
 
-  it("lose nothing by a failure: its work is on its ref, its paths are given back, the retry begins anew", async () => {
+  it("lose nothing by a failure: its work is on its ref, its paths are reset, the retry starts fresh", async () => {
     const build = await fixture.build(
       shared([
         { id: "base", run: "mkdir a; echo good > a/file" },
@@ -207,7 +221,7 @@ describe("tasks that share a tree", () => {
     expect(await filesOf("main")).toEqual(["a", "b", "one", "two/three"]);
   });
 
-  it("keep their work when they are cancelled, also what nobody declared, and go on where a retry takes them up", async () => {
+  it("keep their work when they are cancelled, also undeclared files, and a retry continues with it", async () => {
     const buildId = await fixture.request(
       shared([
         { id: "done", writes: ["done"], run: "echo done > done" },
@@ -239,7 +253,7 @@ describe("tasks that share a tree", () => {
     expect(await outcomes(buildId, "done"), "what was finished is not done again").toEqual(["succeeded"]);
   });
 
-  it("survive that the keeper of one attempt gave up: what it left is kept before the next begins", async () => {
+  it("survive when keeping one attempt fails: its files are kept before the next begins", async () => {
     let failures = 5;
     atPoint = (name) => {
       if (name !== "workspace.keepTree.before" || failures === 0) return;

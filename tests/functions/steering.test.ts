@@ -1,3 +1,8 @@
+import { execFile } from "node:child_process";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { promisify } from "node:util";
 import { describe, expect, it } from "vitest";
 import { resumeWaiting } from "../../src/coordinator/build/resume-build.ts";
 import { retryBuild } from "../../src/coordinator/build/retry-build.ts";
@@ -10,6 +15,7 @@ import { eachBuildFixture } from "../support/build-fixture.ts";
 const planOf = (value: Record<string, unknown>) =>
   parsePlanValue({ name: "fixture", ...value }, { baseDir: null, env: {} }).plan!;
 const ada = { by: "Ada" };
+const run = promisify(execFile);
 
 describe("steering a build", () => {
   const fixture = eachBuildFixture();
@@ -41,7 +47,7 @@ describe("steering a build", () => {
       ["approved", "Ada"],
       ["approved", "Ada"],
     ]);
-    await expect(approveWave(ports(), done.id, ada)).resolves.toBeUndefined();
+    expect(await approveWave(ports(), done.id, ada)).toBeNull();
     await expect(rejectWave(ports(), done.id, { ...ada, reason: "too late" })).rejects.toThrow(
       "no wave of it waits for a decision",
     );
@@ -77,7 +83,89 @@ describe("steering a build", () => {
     expect(await main()).toEqual(["b"]);
   });
 
-  it("rolls back to a restore point, keeps what was there under a rescue ref, and goes on from it with new wave numbers", async () => {
+  /**
+   * Puts a commit by hand on a wave's branch that writes `text` to `path`; `onto` is its parent.
+   */
+  async function push(buildId: string, { path, text, onto }: { path: string; text: string; onto: string }) {
+    const folder = await mkdtemp(join(tmpdir(), "wavesmith-push-"));
+    const repository = ports().workspace.repositoryPath(fixture.projectId as never);
+    const git = (...args: string[]) =>
+      run("git", ["-C", folder, "-c", "user.name=Ada", "-c", "user.email=ada@example.com", ...args]);
+    try {
+      await run("git", ["clone", "-q", "--no-checkout", repository, folder]);
+      await git("checkout", "-q", "--detach", onto);
+      await writeFile(join(folder, path), text);
+      await git("add", path);
+      await git("commit", "-qm", "By hand");
+      await git("push", "-qf", "origin", `HEAD:refs/heads/wavesmith/${buildId}/wave-1`);
+      return (await git("rev-parse", "HEAD")).stdout.trim();
+    } finally {
+      await rm(folder, { recursive: true, force: true });
+    }
+  }
+  const checked = {
+    approval: "wave",
+    gates: { integration: { command: 'test "$(cat a)" != bad' } },
+    tasks: [{ id: "a", run: "echo a > a" }],
+  };
+
+  it("puts what a person pushed to the waiting wave through the gates, and joins it once it is approved", async () => {
+    const waiting = await fixture.build(checked);
+    const commit = await push(waiting.id, {
+      path: "a",
+      text: "better\n",
+      onto: (await fixture.app.store.waves.get({ buildId: waiting.id })).headSha!,
+    });
+    expect(await approveWave(ports(), waiting.id, ada)).toBe(commit);
+    const done = await fixture.until(waiting.id);
+    expect([done.status, done.reason, done.headSha]).toEqual(["completed", null, commit]);
+    expect(await fixture.git("show", "main:a")).toBe("better\n");
+    const runs = await fixture.app.store.gateRuns.list({ buildId: done.id, gate: "integration" }, { by: "createdAt" });
+    expect(runs.map((gate) => [gate.sha, gate.verdict]).at(-1)).toEqual([commit, "passed"]);
+    expect((await fixture.app.store.approvals.get({ buildId: done.id })).sha).toBe(commit);
+  });
+
+  it("blocks an approved wave whose pushed commits fail a gate, and refuses a branch without its head", async () => {
+    const waiting = await fixture.build(checked);
+    const wave = await fixture.app.store.waves.get({ buildId: waiting.id });
+    await push(waiting.id, { path: "a", text: "other\n", onto: wave.baseSha });
+    await expect(approveWave(ports(), waiting.id, ada)).rejects.toThrow("does not descend from the wave's head");
+    await push(waiting.id, { path: "a", text: "bad\n", onto: wave.headSha! });
+    await approveWave(ports(), waiting.id, ada);
+    const failed = await fixture.until(waiting.id);
+    expect(failed.status).toBe("failed");
+    expect((await fixture.git("ls-tree", "main")).trim()).toBe("");
+  });
+
+  it("takes an event's word about one commit for that commit alone", async () => {
+    const waiting = await fixture.build(checked);
+    const { headSha } = await fixture.app.store.waves.get({ buildId: waiting.id });
+    const commit = await push(waiting.id, { path: "a", text: "better\n", onto: headSha! });
+    await approveWave(ports(), waiting.id, { ...ada, about: { waveNumber: 1, sha: headSha } });
+    const again = await fixture.until(waiting.id);
+    expect(again.status).toBe("waiting");
+    expect((await fixture.app.store.waves.get({ buildId: waiting.id })).headSha).toBe(commit);
+  });
+
+  it("says that a rejected wave without a fixer would be offered again, and offers it only when asked to", async () => {
+    const waiting = await fixture.build(checked);
+    await rejectWave(ports(), waiting.id, { ...ada, reason: "call it b" });
+    const failed = await fixture.until(waiting.id, (build) => build.status === "failed");
+    await expect(retryBuild(ports(), failed.id)).rejects.toThrow(
+      "was rejected: call it b; no fixer is there to change it",
+    );
+    await retryBuild(ports(), failed.id, { unchanged: true });
+    expect((await fixture.until(failed.id)).status).toBe("waiting");
+    await rejectWave(ports(), waiting.id, { ...ada, reason: "still" });
+    await fixture.until(waiting.id, (build) => build.status === "failed");
+    const { headSha } = await fixture.app.store.waves.get({ buildId: waiting.id });
+    const commit = await push(waiting.id, { path: "b", text: "b\n", onto: headSha! });
+    await retryBuild(ports(), failed.id);
+    await fixture.until(failed.id);
+    expect((await fixture.app.store.waves.get({ buildId: waiting.id })).headSha).toBe(commit);
+  });
+
+  it("rolls back to a restore point, keeps the old tip under a rescue ref, and continues from it with new wave numbers", async () => {
     const build = await fixture.build({ tasks: [...two, { id: "c", dependsOn: ["b"], run: "cat a b > c" }] });
     expect(build.status).toBe("completed");
     await rollbackBuild(ports(), build.id, 1);
@@ -86,7 +174,10 @@ describe("steering a build", () => {
     expect((await fixture.git("rev-parse", `refs/rescue/${build.id}/${build.headSha}`)).trim()).toBe(build.headSha);
     expect((await fixture.app.store.builds.get({ id: build.id })).status).toBe("waiting");
     expect(await fixture.tasks(build.id)).toEqual({ a: "completed", b: "pending", c: "pending" });
-    await expect(rollbackBuild(ports(), build.id, 2)).rejects.toThrow("taken back before");
+    const sandbox = await ports().driver(build.sandboxDriver).find(build.projectId);
+    const shown = (await sandbox!.guest.list("repo")).map(({ path }) => path);
+    expect(shown, "the sandbox shows no later files").toEqual(["repo/.git", "repo/a"]);
+    await expect(rollbackBuild(ports(), build.id, 2)).rejects.toThrow("was already rolled back");
     await resumeWaiting(ports(), build.id);
     const done = await fixture.until(build.id, (row) => row.status === "completed" || row.status === "failed");
     expect([done.status, done.reason]).toEqual(["completed", null]);
@@ -105,7 +196,7 @@ describe("steering a build", () => {
     expect((await fixture.git("rev-parse", "main")).trim()).toBe(commit);
   });
 
-  it("goes on with an edited plan: unchanged work is kept, changed tasks and their dependents run again", async () => {
+  it("continues with an edited plan: unchanged work is kept, changed tasks and their dependents run again", async () => {
     const build = await fixture.build({
       tasks: [
         ...two,
@@ -157,7 +248,7 @@ describe("steering a build", () => {
     await fixture.until(buildId, ({ status }) => status === "running");
     await expect(editPlan(ports(), buildId, edited)).rejects.toThrow("is running: its plan cannot be edited now");
     const { tenantId, sandboxDriver, network, plan } = await fixture.until(buildId);
-    // Of another project, so that nobody here takes it up.
+    // Of another project, so that nothing here takes it over.
     await projects.insertIfAbsent({ id: "proj_other", tenantId, name: "other" });
     const queued = { id: "bld_other", eventId: "other", projectId: "proj_other", status: "queued" as const };
     await builds.insertIfAbsent({ ...queued, tenantId, sandboxDriver, network, plan });

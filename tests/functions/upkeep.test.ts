@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { askForChores } from "../../src/coordinator/sandboxes/due-chores.ts";
+import { askForChores } from "../../src/sandbox-lifecycle/upkeep/due-chores.ts";
 import { createBuildFixture } from "../support/build-fixture.ts";
 
 it("asks for chores that have something to do, and for nothing else", async () => {

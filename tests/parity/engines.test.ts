@@ -1,8 +1,8 @@
 import { afterEach, describe, expect, it } from "vitest";
-import { requestCancel } from "../../src/coordinator/build/cancel-build.ts";
 import { resumeWaiting } from "../../src/coordinator/build/resume-build.ts";
 import { retryBuild } from "../../src/coordinator/build/retry-build.ts";
 import { rollbackBuild } from "../../src/coordinator/build/rollback-build.ts";
+import { requestCancel } from "../../src/coordinator/build/stop/cancel-build.ts";
 import { approveWave } from "../../src/coordinator/wave/decide-wave.ts";
 import { type RunningServer, startServer } from "../../src/server/server.ts";
 import type { BuildRow } from "../../src/store/port.ts";
@@ -36,7 +36,7 @@ async function onInngest(): Promise<Place> {
     key: "key",
     host: "127.0.0.1",
     port: 0,
-    tell: () => undefined,
+    inform: () => undefined,
     warn: (message) => (fixture.warnings as string[]).push(message),
     registerEveryMs: 50,
   });

@@ -1,4 +1,4 @@
-import { projectIdFor } from "../../src/coordinator/build/project.ts";
+import { projectIdFor } from "../../src/coordinator/build/request/project.ts";
 import type { ApprovalRow, AttemptRow, BuildRow, GateRunRow, JobRow, TaskRow, WaveRow } from "../../src/store/port.ts";
 import type { FakeGit } from "./fake-git.ts";
 import { emptyVolume, type Machines } from "./fake-sandbox.ts";
@@ -7,7 +7,7 @@ import { comparableTree, expectedTree, type SimulatedPlan } from "./plans.ts";
 export const project = "simulated";
 export const projectId = projectIdFor("default", project);
 
-/** What a seed may do besides letting things go their way. */
+/** What a seed may do besides letting the world run. */
 export interface Weather {
   readonly drops: number;
   readonly repeats: number;
@@ -41,7 +41,7 @@ export interface Ended {
   readonly gaveUp: boolean;
 }
 
-/** What must be so once nothing happens any more. */
+/** What must hold once nothing happens any more. */
 export function atTheEnd({ rows, git, machine, plans, weather, takenBack, halfDone, gaveUp }: Ended): string[] {
   const problems: string[] = [];
   const attempts = rows<AttemptRow>("attempts");
@@ -73,7 +73,7 @@ export function atTheEnd({ rows, git, machine, plans, weather, takenBack, halfDo
   if (!isElsewhere && last !== undefined && main !== last.headSha) problems.push(`main is ${main}`);
   for (const run of rows<GateRunRow>("gateRuns"))
     if (run.status !== "finished") problems.push(`gate ${run.id} is open`);
-  // What a function that failed for good was to close is left.
+  // Work remains that a function which failed for good was to close.
   if (gaveUp) return problems;
   for (const job of rows<JobRow>("jobs")) if (job.status !== "ended") problems.push(`job ${job.key} is ${job.status}`);
   const { trees, files, jobs } = machine?.volume ?? emptyVolume();

@@ -5,10 +5,10 @@ import type { Random } from "../support/random-plan.ts";
 import type { Orchestrator } from "./turns.ts";
 
 // Runs the functions of the flow as any Inngest may: events arrive late, twice, in any order or not
-// at all; a step may run again although it has run; a run that was begun by one process is gone on
-// with by another, while the first one may still be at the step it was at. A step that failed is
-// tried again after a while, and a sleep ends after its time: by whoever is there then, from the
-// function's beginning, with what its steps have answered so far.
+// at all; a step may run again although it has run; another process may continue a run while
+// the first one is still in the same step. A step that failed is
+// tried again after a while, and a sleep ends after its time: in any live process, from the
+// function's beginning, with the results its steps have so far.
 
 export interface SentEvent {
   readonly name: string;
@@ -42,7 +42,7 @@ export interface Run {
   isOver: boolean;
 }
 
-/** How unkind the delivery is. */
+/** How unreliable the delivery is. */
 export interface Delivery {
   readonly drops: number;
   readonly repeats: number;
@@ -86,7 +86,7 @@ export interface Participant {
 }
 
 const maxTries = 5;
-/** Those of the engine, and one of an Inngest server. */
+/** The functions of the engine, and of an Inngest server. */
 const retryDelaysMs = [500, 1_000, 2_000, 5_000, 30_000];
 
 export function bindFunctions(ports: Ports): ReadonlyMap<string, Handler> {
@@ -103,10 +103,10 @@ export function bindFunctions(ports: Ports): ReadonlyMap<string, Handler> {
     relay,
     defaultDriver: "local",
     diskFull: () => false,
-    vetted: async (_id: string, data: Record<string, unknown>) => data,
+    vetData: async (_id: string, data: Record<string, unknown>) => data,
   };
   const handlers = createFunctions(flow as never) as unknown as Handler[];
-  // What comes round by the clock is no part of a build's flow.
+  // Events of crons are not part of a build's flow.
   return new Map(handlers.filter(({ trigger }) => trigger !== undefined).map((handler) => [handler.id, handler]));
 }
 
@@ -231,7 +231,7 @@ function createSteps({ random, delivery, nowMs, rests }: EventRunnerOptions, run
 
 const isNonRetriable = (error: unknown): boolean => (error as Error).name === "NonRetriableError";
 
-/** As the SDK does it: a name that comes again is told apart by its number. */
+/** Like the SDK: a name that is used again gets a number. */
 function createNaming(): (name: string) => string {
   const counts = new Map<string, number>();
   return (name) => {

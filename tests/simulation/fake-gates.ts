@@ -9,7 +9,7 @@ const foundIn = (file: string) => ({
   confidence: null,
 });
 
-/** Judges by how a stage ended, and finds nothing on its own. */
+/** Judges by how a stage ended, and finds nothing itself. */
 export const fakeGates: Gates = {
   detectTests: async () => null,
   staticChecks: async () => [],

@@ -63,6 +63,9 @@ export function createFakeWorkspace(git: FakeGit, turn: (name: string) => Promis
   const guestOf = (guest: unknown) => guest as FakeGuest;
   return {
     repositoryPath: (projectId) => projectId,
+    async compareSource() {
+      throw new Error("no source is updated here");
+    },
     async prepare(projectId) {
       await turn("workspace.prepare");
       const main = place(projectId, "refs/heads/main");
@@ -179,7 +182,7 @@ function join(git: FakeGit, request: JoinRequest): JoinResult {
   return { head, joined, conflicts, regenerate: [...regenerate].sort() };
 }
 
-/** Three ways, from the commit the branch began at; what both changed stays as the head has it. */
+/** Three-way merge from the commit the branch began at; where both changed, the head wins. */
 function mergeTrees(git: FakeGit, head: string, commit: string): { tree: Tree; conflicts: string[] } {
   const theirs = git.commits.get(commit)!;
   const base = git.commits.get(theirs.parents[0]!)!.tree;

@@ -11,8 +11,8 @@ import type {
 } from "../../src/sandbox/port.ts";
 
 // The port of sandboxes without processes: a job is a record that the simulation ends when it
-// likes. A machine may die and come back, with its volume or without; then its running jobs are
-// lost, and clients of the one before fail.
+// wants. A machine may die and come back, with its volume or without. Its running jobs are then
+// lost, and earlier clients fail.
 
 export interface FakeTree {
   readonly files: Map<string, string>;
@@ -56,7 +56,7 @@ export const emptyVolume = (): FakeVolume => ({
   overLimit: 0,
 });
 
-/** Its running jobs are lost; without its volume everything on it is. */
+/** Loses its running jobs and, without its volume, everything on it. */
 export function killMachine(machine: FakeMachine, { withVolume }: { withVolume: boolean }): void {
   machine.isUp = false;
   for (const job of machine.volume.jobs.values()) if (job.state.status === "running") endJob(job, "lost", null);
@@ -101,6 +101,7 @@ export function createFakeDriver(machines: Machines, turn: (name: string) => Pro
     guest: createFakeGuest(machine, turn),
     workspaceRoot: "/workspace",
     bootId: `boot-${machine.boot}`,
+    wall: { isolation: "none" as const, runtime: null },
     modelSocket: "/nowhere/model.sock",
   });
   return {

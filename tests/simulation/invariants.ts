@@ -3,13 +3,13 @@ import type { MemoryDatabase } from "../support/memory-store.ts";
 import type { FakeGit } from "./fake-git.ts";
 
 // What must hold after every commit, read from the rows alone. The database's own keys and checks
-// hold the rest: one running build a project, one live wave a build, one live attempt a task, no
+// check the rest: one running build a project, one live wave a build, one live attempt a task, no
 // number used twice.
 
-/** Commits that may take back what was settled: a person asked for it. */
+/** Commits that may undo a settled outcome, because a person asked for it. */
 const steering = new Set(["rollback-build", "retry-build", "edit-plan"]);
 
-/** Commits that say where a gate's run stands. */
+/** Commits that record the state of a gate's run. */
 const ofGates = new Set(["finish-gate", "repeat-gate", "ask-gate-agent", "run-added-checks"]);
 
 export interface Watch {
@@ -80,7 +80,7 @@ function checkBuild(commit: string, before: BuildRow | undefined, build: BuildRo
   return waves.every((wave) => wave.deliveredAt !== null) ? null : "completed with a wave that was not delivered";
 }
 
-/** W4: one outcome a task; only a person takes it back. */
+/** W4: one outcome a task; only a person undoes it. */
 function checkTask(commit: string, before: TaskRow | undefined, task: TaskRow, now: Snapshot): string | null {
   if (before?.status === "completed" && task.status !== "completed" && !steering.has(commit))
     return `task ${task.key} was completed and became ${task.status}`;
@@ -100,14 +100,16 @@ function checkAttempt(before: AttemptRow | undefined, attempt: AttemptRow): stri
     : `the work of attempt ${attempt.id} was ${before.commitSha}, now ${attempt.commitSha}`;
 }
 
-/** W3: a wave that passed with a commit stays so. */
+/** W3: a wave that passed with a commit stays passed. */
 function checkWave(commit: string, before: WaveRow | undefined, wave: WaveRow): string | null {
   if (before?.status !== "passed" || steering.has(commit)) return null;
   if (wave.status !== "passed" || wave.headSha !== before.headSha) return `wave ${wave.number} had passed`;
   return before.deliveredAt === null || wave.deliveredAt !== null ? null : `wave ${wave.number} was delivered`;
 }
 
-/** What an agent adds to a gate cannot make it pass, and it is asked no more than it may be. */
+/**
+ * An agent's additions to a gate cannot make it pass, and it is not asked more often than allowed.
+ */
 function checkGates(runs: readonly GateRunRow[]): string | null {
   for (const run of runs) {
     const added = run.evidence?.added;

@@ -3,8 +3,8 @@ import type { Random } from "../support/random-plan.ts";
 import type { FakeJob, FakeTree, FakeVolume } from "./fake-sandbox.ts";
 import { endJob } from "./fake-sandbox.ts";
 
-// Plans of a seed, and what their tasks, gates and fixers do to a tree when the simulation ends
-// their jobs.
+// Plans of a seed, and the effects of their tasks, gates and fixers on a tree when the simulation
+// ends their jobs.
 
 export interface Behaviour {
   /** What its own file says, and its line in a shared one. */
@@ -13,7 +13,7 @@ export interface Behaviour {
   readonly changesNothing: boolean;
   /** A file several tasks add a line to. */
   readonly shared: string | null;
-  /** It leaves something behind that the testing gate does not let pass. */
+  /** It leaves a fault that fails the testing gate. */
   readonly leavesBug: boolean;
   readonly generates: boolean;
 }
@@ -60,7 +60,7 @@ export function simulatedPlan(random: Random, name: string): SimulatedPlan {
   });
   const fates = [...behaviours.values()];
   const off = { testing: false, critic: false, integration: false };
-  // Drawn from nothing of its own, so that the other worlds stay as they were.
+  // Draws no random number of its own, so that the other worlds stay the same.
   const tester = size === 2 || size === 5 ? { agent: "tester" } : {};
   const gates = buggy || random.chance(0.5) ? { ...off, testing: { command: "test", ...tester } } : off;
   const integration = random.chance(0.3) ? { command: "integrate", ...tester } : false;
@@ -93,7 +93,7 @@ export function simulatedPlan(random: Random, name: string): SimulatedPlan {
   };
 }
 
-/** A task that an edited plan has more than this one. */
+/** A task that only the edited plan has. */
 export function addedTask(tasks: readonly PlanTask[]): { task: PlanTask; behaviour: Behaviour } {
   const last = tasks.at(-1)!;
   const key = `t${tasks.length}`;
@@ -109,7 +109,7 @@ export function addedTask(tasks: readonly PlanTask[]): { task: PlanTask; behavio
   return { task: { ...task, dependsOn: [last.key] }, behaviour: { ...own, text: `added ${key}` } };
 }
 
-/** What a job is for, as its labels and the rows tell. */
+/** The purpose of a job, from its labels and the rows. */
 export type Work =
   | { readonly kind: "task"; readonly key: string; readonly attempt: number; readonly behaviour: Behaviour }
   | { readonly kind: "fix"; readonly id: string }
@@ -192,7 +192,10 @@ const ownOf = (files: ReadonlyMap<string, string>): string =>
     .sort()
     .join();
 
-/** What must be in the tree once these tasks are in it; lines of shared files come in any order. */
+/**
+ * The lines and files in the tree once these tasks are joined; lines of shared files come in any
+ * order.
+ */
 export function expectedTree(behaviours: ReadonlyMap<string, Behaviour>): Record<string, string> {
   const expected: Record<string, string> = {};
   for (const [key, { text, changesNothing, shared }] of behaviours) {
@@ -203,7 +206,7 @@ export function expectedTree(behaviours: ReadonlyMap<string, Behaviour>): Record
   return expected;
 }
 
-/** The tree without what fixers and generators leave. */
+/** The tree without the files of fixers and generators. */
 export function comparableTree(tree: ReadonlyMap<string, string>): Record<string, string> {
   const kept = [...tree].filter(
     ([path]) => path.startsWith("own/") || path.startsWith("shared/") || path.startsWith("junk/"),

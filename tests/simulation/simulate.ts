@@ -1,21 +1,24 @@
 import { createAgents } from "../../src/agents/agents.ts";
 import { loadConfig } from "../../src/config.ts";
-import { requestCancel } from "../../src/coordinator/build/cancel-build.ts";
 import { reconcileBuilds } from "../../src/coordinator/build/reconcile.ts";
 import { resumeWaiting } from "../../src/coordinator/build/resume-build.ts";
 import { retryBuild } from "../../src/coordinator/build/retry-build.ts";
 import { rollbackBuild } from "../../src/coordinator/build/rollback-build.ts";
+import { requestCancel } from "../../src/coordinator/build/stop/cancel-build.ts";
 import { endJob as tellEnd } from "../../src/coordinator/job/watch-jobs.ts";
-import { handoverPath, sharedTreeAt } from "../../src/coordinator/names.ts";
 import { editPlan } from "../../src/coordinator/plan/edit-plan.ts";
 import type { Ports } from "../../src/coordinator/port.ts";
-import { ensureSandbox } from "../../src/coordinator/sandboxes/sandboxes.ts";
-import { watchVolume } from "../../src/coordinator/sandboxes/volume-limit.ts";
+import { createPreviewSandboxes } from "../../src/coordinator/preview/preview-sandboxes.ts";
 import { approveWave, rejectWave } from "../../src/coordinator/wave/decide-wave.ts";
 import { forsakenMs, sweepTrees } from "../../src/coordinator/wave/sweep-trees.ts";
 import { messageOf, WavesmithError } from "../../src/domain/errors.ts";
-import { buildIdForEvent, type Id, type IdSource } from "../../src/domain/ids.ts";
+import { buildIdForEvent } from "../../src/domain/event-ids.ts";
+import type { Id, IdSource } from "../../src/domain/ids.ts";
+import { handoverPath, sharedTreeAt } from "../../src/domain/volume-paths.ts";
+import { traitsOf } from "../../src/sandbox/drivers/registry.ts";
 import type { GuestHealth } from "../../src/sandbox/port.ts";
+import { ensureSandbox } from "../../src/sandbox-lifecycle/ensure-sandbox.ts";
+import { watchVolume } from "../../src/sandbox-lifecycle/volume-limit.ts";
 import type { AttemptRow, BuildRow, GateRunRow, JobLease, JobRow, TaskRow, WaveRow } from "../../src/store/port.ts";
 import { createMemoryDatabase } from "../support/memory-store.ts";
 import { createRandom } from "../support/random-plan.ts";
@@ -29,8 +32,8 @@ import { addedTask, finishJob, type SimulatedPlan, simulatedPlan, type Work } fr
 import { createTurns, type Orchestrator, settled } from "./turns.ts";
 
 // One world from one number: builds of a project, one to three orchestrators on one database, and
-// everything that can come between them. The verbs and functions are the real ones; what they work
-// with is not.
+// every disturbance that can happen. The coordinator and the functions are real; their ports
+// are fakes.
 
 export interface Simulated {
   readonly steps: number;
@@ -52,7 +55,7 @@ const lostState = (key: string) => ({
 });
 
 const maxSteps = 60_000;
-/** How many of the last things that happened a failure tells. */
+/** How many of the last events a failure prints. */
 const longestTrace = Number(process.env.WAVESMITH_TRACE ?? 200);
 
 function workOfGate({ gate, evidence }: GateRunRow, jobKey: string): Work {
@@ -149,7 +152,7 @@ function createWorld(seed: number) {
       const broken = watch.look(name);
       if (broken !== null) faults.push(broken);
     };
-    return {
+    const ports: Ports = {
       store: database.connect({ turn, committing, owner }),
       workspace: createFakeWorkspace(git, turn),
       gates: fakeGates,
@@ -160,8 +163,10 @@ function createWorld(seed: number) {
         close: async () => undefined,
         lacks: () => null,
         isPriced: () => true,
+        unfinished: async () => null,
       },
       driver: () => createFakeDriver(machines, turn),
+      driverTraits: traitsOf,
       snapshots: noSnapshots,
       egress: { denied: async () => [], unreachable: async () => [] },
       machine: {
@@ -169,6 +174,7 @@ function createWorld(seed: number) {
         boot: () => "boot",
       },
       sandboxPolicy: loadConfig({}).sandboxPolicy,
+      previews: createPreviewSandboxes(() => ports),
       events: { send: async (events) => runner.send(events) },
       secrets: { values: () => ({}), own: () => ({}) },
       planFiles: { write: async () => undefined, path: (name) => name },
@@ -182,6 +188,7 @@ function createWorld(seed: number) {
       wakeWatcher: () => undefined,
       log: { warn: (message) => say("warning", message) },
     };
+    return ports;
   };
   const memoryLeft = (): number => {
     if (left.shortages === 0) return Number.MAX_SAFE_INTEGER;
@@ -398,7 +405,10 @@ function createWorld(seed: number) {
       [
         left.retries > 0 && stopped !== undefined && free,
         1,
-        () => use("retries", () => aside("retry", anybody(), (ports) => retryBuild(ports, stopped!.id))),
+        () =>
+          use("retries", () =>
+            aside("retry", anybody(), (ports) => retryBuild(ports, stopped!.id, { unchanged: true })),
+          ),
       ],
       [
         left.rollbacks > 0 && done !== undefined && free,
@@ -430,7 +440,7 @@ function createWorld(seed: number) {
     const tree = job.spec.stages.at(-1)?.cwd;
     if (tree !== undefined && sharedTreeAt(tree) !== null) say("a job ends in a shared tree", tree);
   };
-  const decide = (ports: Ports, buildId: string): Promise<void> =>
+  const decide = (ports: Ports, buildId: string): Promise<unknown> =>
     random.chance(0.75)
       ? approveWave(ports, buildId, { by: null })
       : rejectWave(ports, buildId, { by: null, reason: "not good enough" });

@@ -2,11 +2,14 @@ import { describe, expect, it } from "vitest";
 import { seedsToTry } from "../support/random-plan.ts";
 import { simulate } from "./simulate.ts";
 
-// The seed that failed, again: WAVESMITH_SEEDS=1234 npx vitest run tests/simulation More than a
-// normal run has: WAVESMITH_SEEDS=1-20000 npx vitest run tests/simulation With all that happened:
-// WAVESMITH_TRACE=100000 WAVESMITH_SEEDS=1234 npx vitest run tests/simulation
+// A seed that failed, again:
+//   WAVESMITH_SEEDS=1234 npx vitest run tests/simulation
+// More seeds than a normal run has:
+//   WAVESMITH_SEEDS=1-20000 npx vitest run tests/simulation
+// With everything that happened:
+//   WAVESMITH_TRACE=100000 WAVESMITH_SEEDS=1234 npx vitest run tests/simulation
 
-/** Worlds beyond the usual ones in which something broke once. */
+/** Worlds in which something failed once, added to the usual ones. */
 const broken = [1070, 1192, 1603, 2259, 2525];
 const usual = [...Array.from({ length: 1_000 }, (_, index) => index + 1), ...broken];
 
@@ -31,7 +34,7 @@ describe("builds in a world decided by a number", () => {
   });
 });
 
-/** What must have come up in many a world. */
+/** What must have happened in many a world. */
 const misfortunes = [
   "an orchestrator dies",
   "a run is taken over",

@@ -1,10 +1,10 @@
 import type { Random } from "../support/random-plan.ts";
 
-// Who goes on is decided by the seed: whoever wants to do something outside itself waits for a
-// turn, and one turn is given at a time. What it leads to runs to the next wish for a turn before
+// The seed decides which process continues: one that wants to do something outside itself waits for
+// a turn, and one turn is given at a time. Its effects run until the next request for a turn before
 // anything else happens.
 
-/** A process that drives builds; once it is dead, nothing of it ever goes on. */
+/** A process that drives builds; once it is dead, none of its code runs again. */
 export interface Orchestrator {
   readonly name: string;
   isAlive: boolean;
@@ -41,5 +41,5 @@ export function createTurns(): Turns {
   };
 }
 
-/** Resolves once everything that can go on without a turn has done so. */
+/** Resolves once everything that can run without a turn has run. */
 export const settled = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));

@@ -7,7 +7,7 @@ import { bundle } from "../../src/sandbox/guest/guest-program.ts";
 import { type BuildFixture, createBuildFixture, type FixtureOptions } from "./build-fixture.ts";
 import { type FakeAnswer, type FakeProviders, type FakeRequest, startFakeProviders } from "./fake-providers.ts";
 
-// Whole builds with agents: the scripted one lies in the source, as a project's own would, and
+// Whole builds with agents. The scripted agent is in the source, like a project's own agent, and
 // models are on loopback.
 
 export const scripted = { runtime: "acp", command: "exec node agent.mjs" };
@@ -26,7 +26,7 @@ export interface AgentBuilds {
   open(options?: FixtureOptions): Promise<void>;
 }
 
-/** What each test of this file has of its own; everything is ended after it. */
+/** Fixtures of each test in this file; they are ended after it. */
 export function agentBuilds(): AgentBuilds {
   let programs = "";
   const world = {} as { -readonly [Key in keyof AgentBuilds]: AgentBuilds[Key] };

@@ -8,7 +8,7 @@ import { afterAll, afterEach, beforeAll, beforeEach } from "vitest";
 import type { AgentEvent, AgentHostRequest } from "../../src/agent-host/protocol.ts";
 import { bundle, guestProgram } from "../../src/sandbox/guest/guest-program.ts";
 
-// The agent host and agents, as they are in a sandbox: one file each.
+// The agent host and agents as a sandbox has them: one file each.
 
 /**
  * Made when the first test runs: of a file whose tests are all skipped nothing would be removed.
@@ -61,6 +61,9 @@ export function hostFixture(command: string): HostFixture {
       cwd: join(folder, "tree"),
       home: join(folder, "home"),
       model: null,
+      effort: null,
+      mcp: [],
+      skills: [],
       result: null,
       readable: [],
       readOnly: false,

@@ -1,12 +1,12 @@
 import { writeSync } from "node:fs";
 import { createApp } from "../../src/app.ts";
 import { loadConfig } from "../../src/config.ts";
-import { projectIdFor } from "../../src/coordinator/build/project.ts";
-import { removeSandbox, stopSandbox } from "../../src/coordinator/sandboxes/stop-sandbox.ts";
+import { projectIdFor } from "../../src/coordinator/build/request/project.ts";
 import { approveWave } from "../../src/coordinator/wave/decide-wave.ts";
-import { buildIdForEvent } from "../../src/domain/ids.ts";
+import { buildIdForEvent } from "../../src/domain/event-ids.ts";
+import { removeSandbox, stopSandbox } from "../../src/sandbox-lifecycle/stop-sandbox.ts";
 
-// A process that starts a build from a brief, or goes on with it, approves its plan, and kills
+// A process that starts or continues a build from a brief, approves its plan, and kills
 // itself when it reaches a crash point for the first time: run with tsx, settings from the
 // environment, one JSON argument. Prints JSON lines.
 

@@ -4,10 +4,10 @@ import type { GuestClient } from "../../src/sandbox/port.ts";
 import type { AttemptRow, BuildRow, Store, TaskRow, WaveRow } from "../../src/store/port.ts";
 import { type ExpectedTree, generatedPath, generatedText } from "./random-plan.ts";
 
-// What must hold of any build that has ended, whatever its plan was: read from the rows and the
-// repository, and said independently of the code that made them.
+// Checks that hold for every build that has ended, whatever its plan. They read the rows and the
+// repository and share no code with what made them.
 
-/** A build that has ended, with all that is kept of it. */
+/** A build that has ended, with everything kept of it. */
 export interface Ended {
   readonly build: BuildRow;
   readonly tasks: readonly TaskRow[];
@@ -69,7 +69,7 @@ function readCommits(repository: string): Map<string, Commit> {
   );
 }
 
-/** A commit and everything it descends from. */
+/** A commit and all its ancestors. */
 export function ancestry(commits: ReadonlyMap<string, Commit>, tip: string): Set<string> {
   const found = new Set<string>();
   const open = [tip];
@@ -135,7 +135,7 @@ function meet(one: string, other: string): boolean {
   return within(one, other) || within(other, one);
 }
 
-/** Never more attempts alive at once than the plan allows. */
+/** No more attempts run at once than the plan allows. */
 export function checkParallel({ build, attempts }: Ended): void {
   const changes = attempts.flatMap((attempt) => [
     { at: attempt.createdAt.getTime(), by: 1 },
@@ -236,7 +236,7 @@ export function checkTree({ build, repository }: Ended, expected: ExpectedTree):
   expect(Object.fromEntries(lines)).toEqual(Object.fromEntries(expected.lines));
 }
 
-/** A file made again at a join fits the tree it was made in. */
+/** A file generated at a join fits the tree it was generated in. */
 export function checkGenerated({ attempts, repository }: Ended): void {
   for (const attempt of attempts) {
     if (attempt.kind !== "generate") continue;

@@ -6,9 +6,9 @@ import { promisify } from "node:util";
 import { afterEach, beforeEach } from "vitest";
 import { type App, createApp } from "../../src/app.ts";
 import { loadConfig } from "../../src/config.ts";
-import { projectIdFor } from "../../src/coordinator/build/project.ts";
-import { previewPlaceOf } from "../../src/coordinator/names.ts";
-import { buildIdForEvent } from "../../src/domain/ids.ts";
+import { projectIdFor } from "../../src/coordinator/build/request/project.ts";
+import { buildIdForEvent } from "../../src/domain/event-ids.ts";
+import { previewPlaceOf } from "../../src/domain/sandbox.ts";
 import { isConnectionLost } from "../../src/store/lost-connection.ts";
 import type { BuildRow } from "../../src/store/port.ts";
 import { testDatabase } from "./database.ts";
@@ -82,6 +82,7 @@ export async function createBuildFixture(options: FixtureOptions = {}): Promise<
   const app = await createApp({
     config: loadConfig({
       ...process.env,
+      WAVESMITH_MODEL_PATIENCE: "1s",
       ...options.env,
       WAVESMITH_DATA: dataDir,
       DATABASE_URL: database.url,
@@ -141,7 +142,7 @@ export async function createBuildFixture(options: FixtureOptions = {}): Promise<
   return fixture;
 }
 
-/** Waits until something holds; a test that hangs says for what, and what was warned of. */
+/** Waits until a condition holds. A test that hangs reports the condition and the warnings. */
 async function waitFor(
   holds: () => Promise<boolean>,
   { what, warnings, patienceMs = 50_000 }: { what: string; warnings: readonly string[]; patienceMs?: number },

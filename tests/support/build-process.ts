@@ -2,11 +2,11 @@ import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { createApp } from "../../src/app.ts";
 import { loadConfig } from "../../src/config.ts";
-import { projectIdFor } from "../../src/coordinator/build/project.ts";
-import { stopSandbox } from "../../src/coordinator/sandboxes/stop-sandbox.ts";
-import { buildIdForEvent } from "../../src/domain/ids.ts";
+import { projectIdFor } from "../../src/coordinator/build/request/project.ts";
+import { buildIdForEvent } from "../../src/domain/event-ids.ts";
+import { stopSandbox } from "../../src/sandbox-lifecycle/stop-sandbox.ts";
 
-// A process that starts a build, or goes on with it, and can be killed at any moment: run with tsx,
+// A process that starts or continues a build and can be killed at any moment. Run it with tsx,
 // settings from the environment as for the command line, one JSON argument. Prints a JSON object a
 // line.
 
@@ -52,7 +52,8 @@ async function main(input: BuildProcessInput): Promise<void> {
   const buildId = buildIdForEvent(eventId);
   await app.start(new Set([projectId]));
   if ((await app.store.builds.find({ id: buildId })) === null) {
-    await app.send({ name: "project/build.requested", id: eventId, data: { projectId, project, plan, interactive } });
+    const data = { projectId, project, plan, ...{ interactive } };
+    await app.send({ name: "project/build.requested", id: eventId, data });
   }
   say({ type: "started", buildId, projectId });
   let build = await app.store.builds.find({ id: buildId });

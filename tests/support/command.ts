@@ -33,15 +33,17 @@ export interface CommandPlace {
   plan(name: string, tasks: Record<string, unknown>[], rest?: Record<string, unknown>): string;
   /** Starts the real `wavesmith`, with an embedded Postgres. */
   start(...words: string[]): Command;
-  /** Runs it to its end. */
+  /** Runs the command to its end. */
   run(...words: string[]): Promise<{ code: number | null; text: string }>;
+  /** Runs it to its end, typed in a folder below this one; it finds its data directory itself. */
+  runIn(folder: string, ...words: string[]): Promise<{ code: number | null; text: string }>;
   /** The process number of the data directory's Postgres. */
   postgres(): number;
   /** Ends what still runs of the commands, and removes everything. */
   close(): void;
 }
 
-/** A data directory on which the real command works, with these settings besides. */
+/** A data directory for the real command, with these settings added. */
 export function createCommandPlace(settings: Readonly<Record<string, string>> = {}): CommandPlace {
   const folder = realpathSync(mkdtempSync(join(tmpdir(), "wavesmith-command-")));
   const data = join(folder, "data");
@@ -65,6 +67,12 @@ export function createCommandPlace(settings: Readonly<Record<string, string>> = 
       const child = spawn(process.execPath, [program, "--data", data, ...words], { cwd: folder, env });
       running.add(child);
       return watched(child, () => running.delete(child));
+    },
+    async runIn(cwd, ...words) {
+      const child = spawn(process.execPath, [program, ...words], { cwd, env });
+      running.add(child);
+      const command = watched(child, () => running.delete(child));
+      return { code: await command.ended, text: command.text() };
     },
     async run(...words) {
       const command = place.start(...words);

@@ -4,10 +4,10 @@ import { expect } from "vitest";
 import type { createStore } from "../../src/store/store.ts";
 import type { TestDatabase } from "./database.ts";
 
-// What must be so once processes that died, and those that went on for them, have brought a build
-// to its end.
+// Checks for a build that processes which died, and those that took over, have brought to its
+// end.
 
-/** Nothing is under way, held or unsent. */
+/** Nothing is running, held or unsent. */
 export async function checkRows(database: TestDatabase, store: ReturnType<typeof createStore>): Promise<void> {
   const jobs = await store.jobs.list({});
   expect(jobs.filter((job) => job.status !== "ended")).toEqual([]);
@@ -23,7 +23,7 @@ export async function checkRows(database: TestDatabase, store: ReturnType<typeof
   expect(held.rowCount).toBe(0);
 }
 
-/** What is left of builds on a volume. */
+/** What builds leave on a volume. */
 export function leftOn(volume: string, buildId: string): string[] {
   // What was on its way into `sync` is swept when it is an hour old.
   return [`trees/${buildId}`, "handover", "keep"].flatMap((folder) => {

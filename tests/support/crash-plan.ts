@@ -1,4 +1,4 @@
-// A small plan that goes through all there is: waves, a conflict done again, generated files, a
+// A small plan that covers everything: waves, a conflict whose task runs again, generated files, a
 // retry, findings that a fixer mends, a rejection, a preview that dies once.
 // tests/support/crash-process.ts adds what people do and what goes wrong.
 

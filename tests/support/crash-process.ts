@@ -3,27 +3,28 @@ import { join } from "node:path";
 import { Pool } from "pg";
 import { type App, createApp } from "../../src/app.ts";
 import { loadConfig } from "../../src/config.ts";
-import { requestCancel } from "../../src/coordinator/build/cancel-build.ts";
-import { projectIdFor } from "../../src/coordinator/build/project.ts";
+import { projectIdFor } from "../../src/coordinator/build/request/project.ts";
 import { resumeWaiting } from "../../src/coordinator/build/resume-build.ts";
 import { retryBuild } from "../../src/coordinator/build/retry-build.ts";
 import { rollbackBuild } from "../../src/coordinator/build/rollback-build.ts";
+import { requestCancel } from "../../src/coordinator/build/stop/cancel-build.ts";
 import { editPlan } from "../../src/coordinator/plan/edit-plan.ts";
 import { stopPreview } from "../../src/coordinator/preview/preview.ts";
-import { removeSandbox, stopSandbox } from "../../src/coordinator/sandboxes/stop-sandbox.ts";
 import { approveWave, rejectWave } from "../../src/coordinator/wave/decide-wave.ts";
 import { WavesmithError } from "../../src/domain/errors.ts";
-import { buildIdForEvent } from "../../src/domain/ids.ts";
+import { buildIdForEvent } from "../../src/domain/event-ids.ts";
+import type { EventName } from "../../src/domain/events.ts";
 import { parsePlanValue } from "../../src/plan/parse-plan.ts";
+import { removeSandbox, stopSandbox } from "../../src/sandbox-lifecycle/stop-sandbox.ts";
 import type { BuildRow } from "../../src/store/port.ts";
 import { crashPlan, editedCrashPlan } from "./crash-plan.ts";
 import type { CrashInput, CrashLine } from "./crash-runs.ts";
 import { killGuests } from "./kill-guests.ts";
 
-// One process of a build that goes through everything: it starts the build or goes on with it, says
-// what a person would say, has misfortunes of its own, and kills itself at the first crash point of
-// those it is given. What is to be done next is read from the database alone, so that any process
-// can go on for any other. Prints a JSON object a line.
+// One process of a build that covers everything. It starts or continues the build, answers for the
+// person, causes failures of its own, and kills itself at the first of the crash points it is
+// given. It reads what to do next from the database alone, so that any process can take over
+// from any other. Prints a JSON object a line.
 
 export interface CrashProcessInput extends CrashInput {
   /** The sandbox: its guest is killed at each of the points instead, and this process lives on. */
@@ -90,12 +91,12 @@ async function stopAll(app: App, { id: buildId, projectId }: BuildRow): Promise<
   await removeSandbox(app.ports, sandbox, { volume: false });
 }
 
-/** What a person wants may have come to pass, or have become impossible, since he looked. */
+/** What a person wants may have happened, or become impossible, since they looked. */
 function unlessTooLate(error: unknown): void {
   if (!(error instanceof WavesmithError) || error.code !== "conflict") throw error;
 }
 
-const told = async (app: App, buildId: string, name: string): Promise<number> =>
+const told = async (app: App, buildId: string, name: EventName): Promise<number> =>
   (await app.store.outbox.list({ buildId, name })).length;
 
 /**
@@ -147,9 +148,10 @@ async function steer(app: App, build: BuildRow): Promise<void> {
     if (working !== null) await requestCancel(ports, id, "too slow");
   }
   if (status === "waiting" && !(await resumeWaiting(ports, id))) {
-    if ((await store.approvals.find({ buildId: id, decision: "rejected" })) !== null)
-      return approveWave(ports, id, { by: null });
-    return rejectWave(ports, id, { by: null, reason: "say why" });
+    const isRejected = (await store.approvals.find({ buildId: id, decision: "rejected" })) !== null;
+    if (isRejected) await approveWave(ports, id, { by: null });
+    else await rejectWave(ports, id, { by: null, reason: "say why" });
+    return;
   }
   if (status !== "completed" || !(await isPreviewSettled(app, id))) return;
   if ((await told(app, id, "project/build.rolled-back")) === 0) return rollbackBuild(ports, id, 1);
@@ -168,7 +170,7 @@ async function isClosing({ store, config }: App, buildId: string): Promise<boole
   return settled.some(({ treePath }) => existsSync(join(config.dataDir, "volumes", projectId, treePath)));
 }
 
-/** What goes wrong once in the life of the build, whoever drives it. */
+/** The failures that happen once in the life of the build, whichever process drives it. */
 function misfortunes(app: App, buildId: string): (point: string) => Promise<void> {
   const { store, ports } = app;
   const refuse = (what: string): never => {

@@ -6,15 +6,15 @@ import { type TestDatabase, testDatabase } from "./database.ts";
 import { runJsonProcess } from "./json-process.ts";
 import { createRandom, seedsToTry } from "./random-plan.ts";
 
-// Runs a process that kills itself at crash points, and others that go on for it, until one comes
-// to the end. Every run of the tests tries some points, by a seed it prints; a failure prints the
-// command that does the same again. By hand:
+// Runs a process that kills itself at crash points, and others that take over, until one reaches
+// the end. Every run of the tests tries some points, by a seed it prints. A failure prints the
+// command that repeats it. By hand:
 //   every point   WAVESMITH_CRASH_POINTS=all npx vitest run tests/faults/crash-points.test.ts
 //   some of them  WAVESMITH_CRASH_POINTS=join-wave.after-commit,guest.exec.before npx vitest run …
 //   many samples  WAVESMITH_SEEDS=100-140 npx vitest run …
 //   the n-th time each is reached by a process: WAVESMITH_CRASH_OCCURRENCE=2 besides
 
-/** What such a process prints, one JSON object a line. */
+/** The output of such a process, one JSON object a line. */
 export type CrashLine =
   | { readonly type: "killed"; readonly point: string; readonly fired: readonly string[] }
   | {
@@ -25,7 +25,7 @@ export type CrashLine =
     }
   | { readonly type: "warning"; readonly message: string };
 
-/** What each is told, besides what is its own. */
+/** The input of every process, besides its own. */
 export interface CrashInput {
   readonly project: string;
   /**
@@ -39,7 +39,7 @@ export interface CrashInput {
 
 export const asked = process.env.WAVESMITH_CRASH_POINTS ?? "";
 const occurrence = Number(process.env.WAVESMITH_CRASH_OCCURRENCE ?? "1");
-/** For the whole of what one process does: many times what it takes. */
+/** A limit for everything one process does: many times what it takes. */
 const patienceMs = 480_000;
 
 export interface CrashCase {
@@ -47,7 +47,7 @@ export interface CrashCase {
   readonly named: string;
 }
 
-/** Which of these points this run dies at, and at how many of them in one life. */
+/** The points this run dies at, and how many of them in one life. */
 export function crashCases(points: readonly string[], perLife: number, sample = perLife): CrashCase[] {
   if (asked !== "") {
     const wanted = asked === "all" ? points : asked.split(",").filter((point) => points.includes(point));
@@ -59,7 +59,7 @@ export function crashCases(points: readonly string[], perLife: number, sample = 
   }));
 }
 
-/** Dealt out, so that the points of one life are far from one another. */
+/** Spreads the points, so that those of one life are far from one another. */
 function deal(points: readonly string[], most: number): string[][] {
   const lives = Math.ceil(points.length / most);
   return Array.from({ length: lives }, (_, index) => points.filter((_point, at) => at % lives === index));
@@ -88,14 +88,14 @@ async function makePlace(): Promise<CrashPlace> {
   };
 }
 
-/** A life that dies, and what is asked of it. */
+/** A life that ends by crashes, and its input. */
 export interface CrashTest {
   /** The process, run with tsx. */
   readonly program: string;
-  /** What the process is told besides. */
+  /** Additional input of the process. */
   readonly more?: object;
   readonly env?: Readonly<Record<string, string>>;
-  /** What `vitest run` is told to do it again. */
+  /** The arguments with which `vitest run` repeats it. */
   readonly test: string;
   /** Throws unless all is as it must be at the end, however that came about. */
   readonly check: (place: CrashPlace, lines: readonly CrashLine[]) => Promise<void>;
@@ -161,7 +161,7 @@ const firedIn = (lines: readonly CrashLine[]): string[] =>
 const killedIn = (lines: readonly CrashLine[]): string[] =>
   lines.flatMap((line) => (line.type === "killed" ? line.point : [])).sort();
 
-/** What was said, and how to do the same again: for a failure. */
+/** The output, and how to repeat the run: for a failure. */
 function retold(lines: readonly CrashLine[], points: readonly string[], test: string): string {
   const short = lines.map((line) => JSON.stringify("fired" in line ? { ...line, fired: line.fired.length } : line));
   const nth = occurrence === 1 ? "" : `WAVESMITH_CRASH_OCCURRENCE=${occurrence} `;

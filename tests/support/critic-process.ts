@@ -2,13 +2,13 @@ import { writeSync } from "node:fs";
 import { setTimeout as pause } from "node:timers/promises";
 import { createApp } from "../../src/app.ts";
 import { loadConfig } from "../../src/config.ts";
-import { projectIdFor } from "../../src/coordinator/build/project.ts";
-import { removeSandbox } from "../../src/coordinator/sandboxes/stop-sandbox.ts";
-import { buildIdForEvent } from "../../src/domain/ids.ts";
+import { projectIdFor } from "../../src/coordinator/build/request/project.ts";
+import { buildIdForEvent } from "../../src/domain/event-ids.ts";
+import { removeSandbox } from "../../src/sandbox-lifecycle/stop-sandbox.ts";
 import type { CrashInput, CrashLine } from "./crash-runs.ts";
 
-// One process of a build with a model, a critic's agent and a shared tree: it starts the build or
-// goes on with it, and kills itself at the first crash point of those it is given. Prints a JSON
+// One process of a build with a model, a critic's agent and a shared tree. It starts or continues
+// the build, and kills itself at the first of the crash points it is given. Prints a JSON
 // object a line.
 
 export interface CriticProcessInput extends CrashInput {

@@ -132,7 +132,9 @@ function ownerClause(): string {
   return process.env.WAVESMITH_TEST_DATABASE_URL === undefined ? `owner ${embeddedDatabase}` : "";
 }
 
-/** Makes the migrated template once for all processes; it gets its name only when it is whole. */
+/**
+ * Creates the migrated template once for all processes; it gets its name only when it is complete.
+ */
 async function makeTemplate(admin: Pool, urlOf: (database: string) => string): Promise<string> {
   const journal = join(migrationsFolder, "meta", "_journal.json");
   if (!existsSync(journal)) return "template0";

@@ -1,4 +1,4 @@
-// What tests of the Docker driver need besides it: its things in the engine, and faults of them.
+// Helpers for tests of the Docker driver: resources in the engine, and faults of the engine.
 import { basename } from "node:path";
 import type Docker from "dockerode";
 import type { ProjectId } from "../../src/domain/ids.ts";
@@ -10,14 +10,14 @@ import { usualLimits } from "./usual-limits.ts";
 
 export const engine = (): Docker => connectEngine(process.env);
 
-/** An installation of its own for each data folder: the engine is everybody's. */
+/** A separate installation for each data folder, because the engine is shared. */
 export const dockerOptions = (dataDir: string): DockerDriverOptions => ({
   dataDir,
   installationId: `inst_${basename(dataDir).replace(/\W/g, "").toLowerCase()}`,
   environment: { PATH: process.env.PATH, HOME: process.env.HOME, DOCKER_HOST: process.env.DOCKER_HOST },
 });
 
-/** What the engine has of the installation of a data folder. */
+/** The resources that the engine has for the installation of a data folder. */
 export async function leftInDocker({ installationId }: Pick<DockerDriverOptions, "installationId">): Promise<string[]> {
   const filters = { label: [`io.wavesmith.installation=${installationId}`] };
   const containers = await engine().listContainers({ all: true, filters });
@@ -36,7 +36,7 @@ export const dockerHarness: DriverHarness = {
     await containerOf(projectId).kill();
     await containerOf(projectId).wait();
   },
-  // Between making the container and starting it; the one there was is gone.
+  // Between making the container and starting it; the old one is gone.
   halfStart: async (dataDir, projectId) => {
     await containerOf(projectId).remove({ force: true });
     const { installationId } = dockerOptions(dataDir);

@@ -35,7 +35,7 @@ async function findLack(): Promise<string | null> {
   return null;
 }
 
-/** Something of a sandbox's that the engine has. */
+/** A resource of a sandbox in the engine. */
 export interface Made {
   readonly what: string;
   /**
@@ -45,7 +45,7 @@ export interface Made {
   readonly isOurs: boolean;
 }
 
-/** Every container and volume of sandboxes, whosoever; none where no engine answers. */
+/** Every container and volume of sandboxes, of any installation; none where no engine answers. */
 export async function madeInDocker(folder: string): Promise<Map<string, Made>> {
   const made = new Map<string, Made>();
   if ((await engineProblem(process.env)) !== null) return made;

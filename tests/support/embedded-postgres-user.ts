@@ -1,6 +1,6 @@
 // A process that uses an embedded Postgres, driven by the lines of its standard input: for tests
 // that need several. argv: data directory, orphan timeout in ms. It prints "ready", then one line
-// for every line it is given.
+// for every line it receives.
 
 import { createInterface } from "node:readline";
 import { openEmbedded } from "../../src/store/embedded/launcher.ts";

@@ -27,7 +27,7 @@ const users = new Set<UserProcess>();
 const folders: string[] = [];
 const servers = new Set<number>();
 
-/** A data directory that vanishes after the test, with whatever still uses it. */
+/** A data directory that is removed after the test, with every process that still uses it. */
 export function temporaryFolder(parent = tmpdir()): string {
   const folder = mkdtempSync(join(parent, "wavesmith-test-"));
   folders.push(folder);
@@ -79,7 +79,7 @@ export function serverPid(dataDir: string): number | null {
   return existsSync(dataDir) ? (readPidFile(placeIn(dataDir))?.pid ?? null) : null;
 }
 
-/** Has the test wait for the server's end when it cleans up. */
+/** Makes the test wait for the server's end when it cleans up. */
 export function rememberServer(dataDir: string): void {
   const pid = serverPid(dataDir);
   if (pid !== null) servers.add(pid);

@@ -2,7 +2,7 @@ import { createServer, type IncomingMessage, type ServerResponse } from "node:ht
 import { type Server as Listener, createServer as listen } from "node:net";
 import { join } from "node:path";
 
-/** Answers one request; `body` is what was sent, whole. */
+/** Answers one request; `body` is the whole request body. */
 export type Route = (reply: ServerResponse, request: { readonly url: URL; readonly body: Buffer }) => void;
 
 export interface FakeEngine {
@@ -48,7 +48,7 @@ export const json =
   (reply) =>
     void reply.writeHead(status, { "content-type": "application/json" }).end(JSON.stringify(value));
 
-/** Something that listens at a socket in the folder, and says nothing to anybody. */
+/** Listens at a socket in the folder and never answers. */
 export async function silentEngine(folder: string): Promise<{ path: string; listener: Listener; close(): void }> {
   const path = join(folder, "silent.sock");
   const open = new Set<{ destroy(): void }>();

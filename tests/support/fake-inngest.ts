@@ -2,8 +2,8 @@ import { createHash, createHmac } from "node:crypto";
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 
-// A small Inngest server on loopback, for what the real one does and the embedded engine need not:
-// it calls over HTTP, once for every step, in random order, and now and then loses an answer and
+// A small Inngest server on loopback, for what the real one does and the embedded engine does not:
+// it calls over HTTP, once for every step, in random order, and sometimes loses an answer and
 // calls again.
 
 export interface FakeEvent {
@@ -27,16 +27,16 @@ export interface FakeRun {
 export interface FakeInngest {
   readonly url: string;
   readonly runs: readonly FakeRun[];
-  /** As they were received, repetitions included. */
+  /** In the order of arrival, repetitions included. */
   readonly events: readonly FakeEvent[];
   /** Calls whose answer was lost, so that they were made again. */
   readonly lostAnswers: number;
-  /** What went against the protocol. */
+  /** Violations of the protocol. */
   readonly faults: readonly string[];
   readonly registrations: number;
   /** Where it calls the functions. */
   readonly calledAt: readonly string[];
-  /** Forgets the functions it was told of, as a dev server that is started again. */
+  /** Forgets its registered functions, as a dev server does that is started again. */
   forget(): void;
   /** Calls the functions at another origin from now on, as when another process has registered. */
   callAt(origin: string): void;
@@ -306,7 +306,7 @@ interface Answer {
   readonly body: unknown;
 }
 
-/** One call for one step: without `fn_id` the SDK does not go on by itself. */
+/** One call for one step: without `fn_id` the SDK does not continue by itself. */
 async function call({ run, fn, state, attempt }: Job, { keys }: FakeOptions): Promise<Answer> {
   const stack = [...state.keys()];
   const body = JSON.stringify({
@@ -336,7 +336,9 @@ const hashedKey = (key: string): string =>
     .update(Buffer.from(bare(key), "hex"))
     .digest("hex")}`;
 
-/** What the SDK checks in cloud mode: over the body as canonical JSON (sorted keys). */
+/**
+ * The signature that the SDK checks in cloud mode: over the body as canonical JSON (sorted keys).
+ */
 function signed(body: string, key: string): Record<string, string> {
   const seconds = Math.round(Date.now() / 1000).toString();
   const canonical = canonicalJson(JSON.parse(body));

@@ -2,14 +2,14 @@ import { createServer, type IncomingHttpHeaders, type ServerResponse } from "nod
 import type { AddressInfo } from "node:net";
 
 // Model providers on loopback that speak the real protocols (Anthropic messages, OpenAI chat
-// completions and responses, Gemini, whole and streamed) and answer what a test tells them to.
+// completions and responses, Gemini, whole and streamed). A test sets the answers.
 
 export interface FakeRequest {
   readonly path: string;
-  /** What follows the question mark. */
+  /** The query, without the question mark. */
   readonly query: string;
   readonly headers: IncomingHttpHeaders;
-  // biome-ignore lint/suspicious/noExplicitAny: what agents send is looked at field by field.
+  // biome-ignore lint/suspicious/noExplicitAny: tests read single fields of the request.
   readonly body: any;
   /** From 1, over all requests. */
   readonly number: number;
@@ -30,6 +30,8 @@ export interface FakeAnswer {
   readonly cut?: boolean;
   /** Why a stream of Gemini's ends; default STOP. */
   readonly finishReason?: string;
+  /** The answer is cut at its output limit. */
+  readonly atLimit?: boolean;
   /** Sent instead of the answer, as it is. */
   readonly raw?: string;
 }
@@ -46,16 +48,23 @@ export async function startFakeProviders(
   answer: (request: FakeRequest) => FakeAnswer | Promise<FakeAnswer>,
 ): Promise<FakeProviders> {
   const requests: FakeRequest[] = [];
+  let last: FakeAnswer = {};
   const server = createServer(async (incoming, response) => {
     const chunks: Buffer[] = [];
     for await (const chunk of incoming as AsyncIterable<Buffer>) chunks.push(chunk);
     const text = Buffer.concat(chunks).toString("utf8");
     const [path = "", query = ""] = (incoming.url ?? "").split("?");
+    if (path.startsWith("/wavesmith/")) {
+      response.end(JSON.stringify({ waiting: 0, unfinished: unfinishedBy(last) }));
+      return;
+    }
     const number = requests.length + 1;
     const request = { path, query, headers: incoming.headers, body: text === "" ? null : JSON.parse(text), number };
     requests.push(request);
     try {
-      reply(request, await answer(request), response);
+      const answered = await answer(request);
+      if (request.body?.tools?.length > 0) last = answered;
+      reply(request, answered, response);
     } catch (error) {
       response.writeHead(500).end(String(error));
     }
@@ -70,6 +79,14 @@ export async function startFakeProviders(
         server.closeAllConnections();
       }),
   };
+}
+
+/** What our proxy would say of an agent whose last call was answered so. */
+function unfinishedBy({ status = 200, atLimit, cut, raw }: FakeAnswer): { ending: string; reason: string } | null {
+  if (status >= 400) return { ending: "error", reason: `the provider failed (it answered ${status})` };
+  if (atLimit === true) return { ending: "limit", reason: "the model's last answer was cut at its output limit" };
+  if (cut === true) return { ending: "broken", reason: "the model's last answer broke off" };
+  return raw === undefined ? null : { ending: "unreadable", reason: "the provider's last answer cannot be read" };
 }
 
 function reply(request: FakeRequest, answer: FakeAnswer, response: ServerResponse): void {
@@ -112,7 +129,7 @@ function reply(request: FakeRequest, answer: FakeAnswer, response: ServerRespons
   else response.end();
 }
 
-/** What costs nothing. */
+/** Usage that costs nothing. */
 const freeAnswers: readonly [string, object][] = [
   ["/models", { data: [{ id: "fake" }], models: [{ name: "models/fake" }] }],
   ["/count_tokens", { input_tokens: 1 }],
@@ -124,15 +141,17 @@ interface Spoken {
   readonly events: readonly (object | string)[];
 }
 
-const id = (kind: string, at = 0): string => `${kind}_fake_${at}`;
+let made = 0;
+/** A name of its own for each thing, as real providers give. */
+const id = (kind: string): string => `${kind}_fake_${++made}`;
 
 function anthropic(body: { model: string }, answer: FakeAnswer): Spoken {
   const { text, tools = [], inputTokens = 10, cachedTokens = 0, outputTokens = 5 } = answer;
   const content = [
     ...(text === undefined ? [] : [{ type: "text", text }]),
-    ...tools.map(({ name, input }, at) => ({ type: "tool_use", id: id("toolu", at), name, input })),
+    ...tools.map(({ name, input }) => ({ type: "tool_use", id: id("toolu"), name, input })),
   ];
-  const stop = tools.length > 0 ? "tool_use" : "end_turn";
+  const stop = answer.atLimit === true ? "max_tokens" : tools.length > 0 ? "tool_use" : "end_turn";
   const input = { input_tokens: inputTokens - cachedTokens, cache_read_input_tokens: cachedTokens };
   const message = { id: id("msg"), type: "message", role: "assistant", model: body.model, stop_sequence: null };
   const blocks = content.flatMap((block, index) => {
@@ -169,11 +188,11 @@ function chat(body: { model: string; stream_options?: { include_usage?: boolean 
   const { text = null, tools = [], inputTokens = 10, cachedTokens = 0, outputTokens = 5 } = answer;
   const calls = tools.map(({ name, input }, index) => ({
     index,
-    id: id("call", index),
+    id: id("call"),
     type: "function",
     function: { name, arguments: JSON.stringify(input) },
   }));
-  const finish = calls.length > 0 ? "tool_calls" : "stop";
+  const finish = answer.atLimit === true ? "length" : calls.length > 0 ? "tool_calls" : "stop";
   const usage = {
     prompt_tokens: inputTokens,
     completion_tokens: outputTokens,
@@ -213,10 +232,10 @@ function responses(body: { model: string }, answer: FakeAnswer): Spoken {
             content: [{ type: "output_text", text, annotations: [] }],
           },
         ]),
-    ...tools.map(({ name, namespace, input }, at) => ({
+    ...tools.map(({ name, namespace, input }) => ({
       type: "function_call",
-      id: id("fc", at),
-      call_id: id("call", at),
+      id: id("fc"),
+      call_id: id("call"),
       name,
       ...(namespace === undefined ? {} : { namespace }),
       arguments: JSON.stringify(input),
@@ -231,7 +250,11 @@ function responses(body: { model: string }, answer: FakeAnswer): Spoken {
     total_tokens: inputTokens + outputTokens,
   };
   const base = { id: id("resp"), object: "response", created_at: 1, model: body.model, error: null };
-  const whole = { ...base, status: "completed", output: items, usage };
+  const end =
+    answer.atLimit === true
+      ? { status: "incomplete", incomplete_details: { reason: "max_output_tokens" } }
+      : { status: "completed" };
+  const whole = { ...base, ...end, output: items, usage };
   return {
     whole,
     events: [
@@ -251,18 +274,19 @@ function responses(body: { model: string }, answer: FakeAnswer): Spoken {
           : []),
         { type: "response.output_item.done", output_index, item },
       ]),
-      { type: "response.completed", response: whole },
+      { type: `response.${end.status}`, response: whole },
     ],
   };
 }
 
 function gemini(_body: unknown, answer: FakeAnswer): Spoken {
-  const { text, tools = [], inputTokens = 10, cachedTokens = 0, outputTokens = 5, finishReason = "STOP" } = answer;
+  const { text, tools = [], inputTokens = 10, cachedTokens = 0, outputTokens = 5 } = answer;
+  const finishReason = answer.finishReason ?? (answer.atLimit === true ? "MAX_TOKENS" : "STOP");
   const parts = [
     ...(text === undefined ? [] : [{ text }]),
     ...tools.map(({ name, input }) => ({ functionCall: { name, args: input } })),
   ];
-  // Of what it answers, thoughts are counted apart.
+  // Thoughts are counted separately.
   const thoughts = Math.floor(outputTokens / 2);
   const usageMetadata = {
     promptTokenCount: inputTokens,
@@ -285,7 +309,7 @@ function gemini(_body: unknown, answer: FakeAnswer): Spoken {
   };
 }
 
-/** By the end of their paths; all others speak chat completions. */
+/** The protocol by the end of the path; all others are chat completions. */
 const languages = [
   ["/messages", anthropic],
   ["/responses", responses],

@@ -5,7 +5,7 @@ import { gzipSync } from "node:zlib";
 import { createRandom, type Random } from "./random-plan.ts";
 
 // A git history as a plan: one task a commit, whose script applies what the commit changed.
-// Whatever order the waves give, the joined tree must be the last commit's to the bit.
+// Whatever the order of waves, the joined tree must equal the last commit's, bit for bit.
 
 const env = {
   PATH: process.env.PATH,
@@ -36,13 +36,13 @@ export function firstParents(repository: string): string[] {
 export interface HistoryOptions {
   /** The commits to turn into tasks, oldest first. */
   readonly commits: readonly string[];
-  /** The commit the first one is applied to; null: nothing. */
+  /** The commit that the first one is applied to; null for none. */
   readonly from: string | null;
   /** Each after the one before, or only after those that touched the same paths. */
   readonly dependencies: "chain" | "touched";
 }
 
-/** The plan whose main ends with the tree of the last commit. */
+/** The plan after which main has the tree of the last commit. */
 export function historyPlan(repository: string, options: HistoryOptions): Record<string, unknown> {
   const touched: string[][] = [];
   const tasks = options.commits.map((commit, index) => {
@@ -132,13 +132,13 @@ const oddNames = [
   "\ufeffbom.txt",
 ];
 
-/** Makes a repository whose history has everything git can keep and people seldom think of. */
+/** Makes a repository whose history has everything that git supports and people seldom think of. */
 export function makeOddHistory(seed: number, folder: string, length: number): string[] {
   const random = createRandom(seed);
   mkdirSync(folder, { recursive: true });
   git(folder, "init", "-q", "--initial-branch=main", "--template=");
   mkdirSync(join(folder, ".git/info"), { recursive: true });
-  // What a file's bytes are is decided here, not by the attributes it carries.
+  // The bytes of a file are decided here, not by its attributes.
   writeFileSync(join(folder, ".git/info/attributes"), "* -text !eol !ident !filter !working-tree-encoding\n");
   const files = new Set<string>();
   for (let index = 0; index < length; index += 1) {
@@ -151,7 +151,7 @@ export function makeOddHistory(seed: number, folder: string, length: number): st
   return firstParents(folder);
 }
 
-/** Rules that would change or hide files, were they followed. */
+/** Rules that would change or hide files if they were followed. */
 function startOddly(folder: string, files: Set<string>): void {
   put(folder, files, ".gitignore", "*.log\nbuild/\n");
   put(folder, files, ".gitattributes", "*.txt text eol=crlf ident\n*.bin -text\n*.js export-ignore filter=lost\n");
@@ -167,7 +167,7 @@ function put(folder: string, files: Set<string>, path: string, data: string | Bu
   files.add(path);
 }
 
-/** Takes away what stands in the place of a file, or of a folder above it. */
+/** Removes what is in the place of a file, or of a folder above it. */
 function clear(folder: string, files: Set<string>, path: string): void {
   for (const other of [...files]) {
     if (other !== path && !other.startsWith(`${path}/`) && !path.startsWith(`${other}/`)) continue;

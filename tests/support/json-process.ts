@@ -55,7 +55,7 @@ export async function runJsonProcess<Line>(of: JsonProcess): Promise<JsonProcess
   return { code, signal, errors, lines: whole.filter(Boolean).map((line) => JSON.parse(line) as Line) };
 }
 
-/** The lines of one that may kill itself (SIGKILL), and else ends well. */
+/** The output lines of a process that may kill itself (SIGKILL), and otherwise ends with 0. */
 export async function linesUntilKilled<Line>(of: JsonProcess): Promise<Line[]> {
   const { code, signal, lines, errors } = await runJsonProcess<Line>(of);
   if (code !== 0 && signal !== "SIGKILL") throw new Error(`the process ended with ${code ?? signal}: ${errors}`);

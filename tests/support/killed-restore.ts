@@ -1,6 +1,6 @@
 // A process that restores a volume in Docker, for tests that kill it: node --import tsx
-// killed-restore.ts REQUEST. It is killed where it would make its n-th request to the engine, or
-// with half of the archive read, and ends with 0 when it came to its end before that.
+// killed-restore.ts REQUEST. It is killed before its n-th request to the engine, or
+// with half of the archive read, and exits with 0 if it finishes before that.
 import { readFileSync } from "node:fs";
 import http from "node:http";
 import { Readable } from "node:stream";
@@ -11,7 +11,7 @@ import { usually } from "./usual-limits.ts";
 export interface RestoreRequest {
   readonly options: DockerDriverOptions;
   readonly projectId: string;
-  /** A tar.gz. */
+  /** The path of a tar.gz. */
   readonly archive: string;
   readonly killedAt: number | "half";
 }
@@ -21,7 +21,7 @@ const dieNow = (): void => void process.kill(process.pid, "SIGKILL");
 
 let requests = 0;
 const request = http.request;
-// The client of the engine takes it from here at each request.
+// The client of the engine calls this at each request.
 http.request = ((...args: Parameters<typeof request>) => {
   requests += 1;
   if (requests === killedAt) dieNow();

@@ -3,9 +3,9 @@ import { tmpdir } from "node:os";
 import { basename, join } from "node:path";
 import { lookForDocker, type Made, madeInDocker } from "./docker.ts";
 
-// A run of the tests has a folder for temporary files to itself, which is also how its processes
-// are known among those of other runs. When it is over, nothing of ours may be left: neither files
-// nor processes, however they got away, nor containers and volumes of Docker.
+// A run of the tests has its own folder for temporary files, which also identifies its processes
+// among those of other runs. When it is over, nothing of ours may be left: no files, no
+// processes, however they detached themselves, and no containers or volumes of Docker.
 
 const waitMs = 20_000;
 
@@ -16,7 +16,7 @@ const waitMs = 20_000;
 const sharedCluster = /node_modules\/\.cache\/wavesmith-tests-/;
 
 let folder = "";
-/** What Docker had before. */
+/** The resources that Docker had before. */
 let before: ReadonlyMap<string, Made> = new Map();
 
 export async function setup(): Promise<void> {
@@ -29,7 +29,7 @@ export async function setup(): Promise<void> {
   before = await madeInDocker(folder);
 }
 
-/** Waits for what is just ending, then fails the run when anything is left. */
+/** Waits for what is still ending, then fails the run if anything is left. */
 export async function teardown(): Promise<void> {
   const deadline = Date.now() + waitMs;
   let left = await everyLeftover();
@@ -51,8 +51,9 @@ export async function teardown(): Promise<void> {
 const everyLeftover = async (): Promise<string[]> => [...leftovers(), ...(await leftInDocker())];
 
 /**
- * What Docker has now and had not before. An engine may serve other runs at the same time, so only
- * where everything is required, which is where a run is alone, does what may be another's count.
+ * The resources that Docker has now and did not have before. An engine may serve other runs at the
+ * same time, so only where everything is required, which is where a run is alone, does what may be
+ * another's count.
  */
 async function leftInDocker(): Promise<string[]> {
   const isAlone = process.env.WAVESMITH_REQUIRE === "all";

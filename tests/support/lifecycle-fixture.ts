@@ -1,7 +1,7 @@
 import { Readable } from "node:stream";
 import { loadConfig } from "../../src/config.ts";
 import type { Ports } from "../../src/coordinator/port.ts";
-import { ensureSandbox } from "../../src/coordinator/sandboxes/sandboxes.ts";
+import { createPreviewSandboxes } from "../../src/coordinator/preview/preview-sandboxes.ts";
 import { messageOf, WavesmithError } from "../../src/domain/errors.ts";
 import { randomIds } from "../../src/domain/ids.ts";
 import type { MachineRoom, SandboxLimits, SandboxPolicy } from "../../src/domain/sandbox.ts";
@@ -15,13 +15,14 @@ import type {
   SandboxInfo,
   SnapshotStore,
 } from "../../src/sandbox/port.ts";
+import { ensureSandbox } from "../../src/sandbox-lifecycle/ensure-sandbox.ts";
 import { openDatabase } from "../../src/store/connection.ts";
 import type { BuildRow, SandboxRow } from "../../src/store/port.ts";
 import { createStore } from "../../src/store/store.ts";
 import { testDatabase } from "./database.ts";
 
-// Sandboxes without processes, over the port of drivers, with the real database: for what is
-// decided about their lives.
+// Sandboxes without processes, behind the port of drivers, with the real database: for the
+// decisions about their lifecycle.
 
 /** A sandbox of the fake machine. */
 export interface FakeSandbox {
@@ -37,17 +38,17 @@ export interface FakeSandbox {
   isSilent: boolean;
 }
 
-/** What drivers of several processes share: the machine. */
+/** The machine, which the drivers of several processes share. */
 export interface FakeHost {
   readonly sandboxes: Map<string, FakeSandbox>;
   readonly volumes: Map<string, string>;
-  /** What they take; null when it cannot be counted in time. */
+  /** The bytes they take; null when they cannot be counted in time. */
   readonly volumeBytes: Map<string, number | null>;
   /** Whether volumes are kept to their limits. */
   disk: Enforcement;
   /** What a watch tells; one that throws failed. */
   watch: (signal: AbortSignal) => AsyncIterable<SandboxChange>;
-  /** What was done, such as `stop proj_a`. */
+  /** The calls made, such as `stop proj_a`. */
   readonly calls: string[];
   /** The limits that each sandbox was last asked for with. */
   readonly limits: Map<string, SandboxLimits>;
@@ -72,8 +73,8 @@ export interface Lifecycle {
   /** Its sandbox, started, and its row. */
   start(build: BuildRow): Promise<SandboxRow>;
   row(projectId: string): Promise<SandboxRow>;
-  /** Names and reasons of the events told of sandboxes, in order. */
-  told(): Promise<string[]>;
+  /** Names and reasons of the events about sandboxes, in order. */
+  eventTexts(): Promise<string[]>;
   close(): Promise<void>;
 }
 
@@ -107,21 +108,24 @@ export async function createLifecycle(): Promise<Lifecycle> {
     host,
     warnings,
     room: { memoryBytes: 64 * 1024 ** 3, diskBytes: 64 * 1024 ** 3 },
-    ports: ({ policy = {}, other = false, snapshots = memorySnapshots() } = {}) =>
-      ({
+    ports: ({ policy = {}, other = false, snapshots = memorySnapshots() } = {}) => {
+      const ports: Ports = {
         store: other ? stores.second : stores.first,
         driver: () => driver,
         snapshots,
         models: { listen: () => undefined },
         machine: { room: async () => lifecycle.room, boot: () => "boot" },
         sandboxPolicy: { ...loadConfig({}).sandboxPolicy, ...policy },
+        previews: createPreviewSandboxes(() => ports),
         clock: { now: () => new Date(now) },
         ids: randomIds,
         processors: 8,
         memoryBytes: 64 * 1024 ** 3,
         wakeWatcher: () => undefined,
         log: { warn: (message: string) => warnings.push(message) },
-      }) as unknown as Ports,
+      } as unknown as Ports;
+      return ports;
+    },
     pass: (ms) => {
       now += ms;
     },
@@ -147,7 +151,7 @@ export async function createLifecycle(): Promise<Lifecycle> {
       return lifecycle.row(build.projectId);
     },
     row: async (projectId) => (await store.sandboxes.find({ projectId }, { by: "createdAt", descending: true }))!,
-    async told() {
+    async eventTexts() {
       const rows = await store.outbox.list({}, { by: "seq" });
       return rows
         .filter(({ name }) => name.startsWith("sandbox/"))
@@ -169,6 +173,7 @@ function createFakeDriver(host: FakeHost, now: () => number): SandboxDriver {
     guest: guestOf(host, sandbox, now),
     workspaceRoot: "/workspace",
     bootId: sandbox.bootId,
+    wall: { isolation: "none", runtime: null },
     modelSocket: "/nowhere/model.sock",
   });
   const call = async (what: string): Promise<void> => {
@@ -299,7 +304,7 @@ export function memorySnapshots(): SnapshotStore & { readonly kept: Map<string, 
   };
 }
 
-/** The failure of something that is to fail. */
+/** The error of a call that must fail. */
 export async function failureOf(work: Promise<unknown>): Promise<WavesmithError> {
   const error = await work.then(
     () => null,

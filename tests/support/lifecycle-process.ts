@@ -4,25 +4,26 @@ import { setTimeout as pause } from "node:timers/promises";
 import { Pool } from "pg";
 import { type App, createApp } from "../../src/app.ts";
 import { loadConfig } from "../../src/config.ts";
-import { projectIdFor } from "../../src/coordinator/build/project.ts";
+import { projectIdFor } from "../../src/coordinator/build/request/project.ts";
 import type { Ports } from "../../src/coordinator/port.ts";
-import { expireSnapshots } from "../../src/coordinator/sandboxes/expire-snapshots.ts";
-import { stopIdleSandboxes } from "../../src/coordinator/sandboxes/idle-sandboxes.ts";
-import { createSandboxReconciler } from "../../src/coordinator/sandboxes/reconcile-sandboxes.ts";
-import { restoreSnapshot } from "../../src/coordinator/sandboxes/restore-snapshot.ts";
-import { ensureSandbox } from "../../src/coordinator/sandboxes/sandboxes.ts";
-import { takeSnapshot } from "../../src/coordinator/sandboxes/snapshots.ts";
-import { removeSandbox, stopSandbox } from "../../src/coordinator/sandboxes/stop-sandbox.ts";
-import { checkSandboxes } from "../../src/coordinator/sandboxes/watch-sandboxes.ts";
+import type { EventName } from "../../src/domain/events.ts";
 import { parsePlanValue } from "../../src/plan/parse-plan.ts";
+import { ensureSandbox } from "../../src/sandbox-lifecycle/ensure-sandbox.ts";
+import { expireSnapshots } from "../../src/sandbox-lifecycle/snapshots/expire-snapshots.ts";
+import { restoreSnapshot } from "../../src/sandbox-lifecycle/snapshots/restore-snapshot.ts";
+import { takeSnapshot } from "../../src/sandbox-lifecycle/snapshots/snapshots.ts";
+import { removeSandbox, stopSandbox } from "../../src/sandbox-lifecycle/stop-sandbox.ts";
+import { stopIdleSandboxes } from "../../src/sandbox-lifecycle/upkeep/idle-sandboxes.ts";
+import { createSandboxReconciler } from "../../src/sandbox-lifecycle/upkeep/reconcile-sandboxes.ts";
+import { checkSandboxes } from "../../src/sandbox-lifecycle/upkeep/sandbox-health.ts";
 import type { BuildRow, SandboxRow } from "../../src/store/port.ts";
 import type { CrashInput, CrashLine } from "./crash-runs.ts";
 import { killGuests } from "./kill-guests.ts";
 
-// One process of the life of a sandbox: born, packed, restored, lost, idle, expired, removed, its
-// snapshots gone. It kills itself at the first crash point of those it is given. What is to be done
-// next is read from the database alone, so that any process can go on for any other; each begins
-// with what crons do, half a day after the one before. Prints a JSON object a line.
+// One process of the life of a sandbox: created, snapshotted, restored, lost, idle, expired,
+// removed, its snapshots gone. It kills itself at the first of the crash points it is given. It
+// reads what to do next from the database alone, so that any process can take over from any other.
+// Each starts with the work of crons, half a day after the one before. Prints a JSON object a line.
 
 const say = (line: CrashLine): void => void writeSync(1, `${JSON.stringify(line)}\n`);
 const hour = 60 * 60_000;
@@ -41,7 +42,7 @@ interface Life {
   pass(ms: number): void;
 }
 
-/** A stretch of its life: whether it is behind it, and what brings it on. */
+/** A stage of its life: whether it is over, and what ends it. */
 interface Stretch {
   isOver(life: Life): Promise<boolean>;
   live(life: Life): Promise<unknown>;
@@ -80,7 +81,7 @@ async function main({ project, points, occurrence, turn }: CrashInput): Promise<
   say({ type: "ended", status: "completed", reason: null, fired: [...fired.keys()] });
 }
 
-/** What crons make of whatever a process left that died. Nothing may be half so afterwards. */
+/** Crons repair what a process left that died. Nothing may be half done afterwards. */
 async function doAsCronsDo({ ports, projectId }: Life): Promise<void> {
   await checkSandboxes(ports);
   await createSandboxReconciler(ports, []).reconcile();
@@ -104,7 +105,7 @@ async function doAsCronsDo({ ports, projectId }: Life): Promise<void> {
 const runsFor = (rows: readonly SandboxRow[], bootId: string): boolean =>
   rows.some((row) => row.state === "running" && row.bootId === bootId);
 
-const told = ({ ports }: Life, name: string, facts: Record<string, unknown> = {}): Promise<boolean> =>
+const wasSent = ({ ports }: Life, name: EventName, facts: Record<string, unknown> = {}): Promise<boolean> =>
   ports.store.outbox
     .list({ name })
     .then((rows) => rows.some(({ data }) => Object.entries(facts).every(([key, value]) => data[key] === value)));
@@ -114,13 +115,13 @@ const start = async (life: Life) => (await ensureSandbox(life.ports, await build
 const sandboxOf = async ({ ports, projectId }: Life): Promise<SandboxRow> =>
   (await ports.store.sandboxes.find({ projectId }, { by: "createdAt", descending: true }))!;
 
-/** A file that tells which of its lives a volume is in. */
+/** A file that says which of its lives a volume is in. */
 const mark = "cache/mark";
 const readMark = ({ app, projectId }: Life): string =>
   readFileSync(join(app.config.dataDir, "volumes", projectId, mark), "utf8");
 
 const born: Stretch = {
-  isOver: (life) => told(life, "sandbox/started"),
+  isOver: (life) => wasSent(life, "sandbox/started"),
   async live(life) {
     const { ports, projectId } = life;
     const { plan } = parsePlanValue({ name: "life", tasks: [{ id: "a", run: "true" }] }, { baseDir: null, env: {} });
@@ -145,7 +146,7 @@ const packed: Stretch = {
 };
 
 const restored: Stretch = {
-  isOver: (life) => told(life, "sandbox/restored"),
+  isOver: (life) => wasSent(life, "sandbox/restored"),
   async live(life) {
     const { ports } = life;
     await ports.store.builds.update({ projectId: life.projectId }, { status: "cancelled", endedAt: new Date() });
@@ -156,7 +157,7 @@ const restored: Stretch = {
 };
 
 const lost: Stretch = {
-  isOver: (life) => told(life, "sandbox/lost"),
+  isOver: (life) => wasSent(life, "sandbox/lost"),
   async live(life) {
     const { ports, projectId } = life;
     await start(life);
@@ -170,7 +171,7 @@ const lost: Stretch = {
 };
 
 const idle: Stretch = {
-  isOver: (life) => told(life, "sandbox/stopped", { reason: "idle" }),
+  isOver: (life) => wasSent(life, "sandbox/stopped", { reason: "idle" }),
   async live(life) {
     await (await start(life)).writeFile(mark, "third");
     life.pass(3 * hour);
@@ -206,7 +207,7 @@ const forgotten: Stretch = {
   },
 };
 
-/** The crons of the engine come by its own clock: one is made due. */
+/** The crons of the engine follow its own clock, so this makes one due. */
 const ticked: Stretch = {
   isOver: async () => (await cronRuns("status <> 'running'")) > 0,
   async live({ app }) {

@@ -7,13 +7,13 @@ import * as schema from "../../src/store/schema.ts";
 
 // The store's port in memory, for tests that need thousands of builds: keys, defaults and checks
 // are read from the same schema as the tables in Postgres. Transactions run one after another, and
-// one that fails leaves nothing. tests/contract/store.test.ts holds it and the real store to the
+// one that fails changes nothing. tests/contract/store.test.ts checks it and the real store for the
 // same promises.
 
 type AnyRow = Record<string, unknown>;
 
 /**
- * Where the conditions of partial indexes and checks are SQL, they are said here again; a name that
+ * The conditions of partial indexes and checks are SQL there and repeated here; a name that
  * is not here is a fault.
  */
 const partial: Record<string, (row: AnyRow) => boolean> = {
@@ -46,7 +46,7 @@ const checks: Record<string, (row: AnyRow) => boolean> = {
 };
 /** Lists of words, which TypeScript checks here. */
 const enumerations =
-  /^(build|wave|task|attempt|job|model_call)_(status|outcome|owner)$|^(sandbox_state|snapshot_state|snapshot_reason|snapshot_format|gate_name|gate_verdict|finding_severity|approval_decision|question_answer)$/;
+  /^(build|wave|task|attempt|job|model_call)_(status|outcome|owner|ending)$|^(sandbox_state|snapshot_state|snapshot_reason|snapshot_format|gate_name|gate_verdict|finding_severity|approval_decision|question_answer)$/;
 
 interface Unique {
   readonly name: string;
@@ -82,6 +82,7 @@ const tables = {
   logChunks: schema.logChunks,
   previews: schema.previews,
   restorePoints: schema.restorePoints,
+  rollbacks: schema.rollbacks,
   buildSpending: schema.buildSpending,
   modelCalls: schema.modelCalls,
   outbox: schema.outbox,
@@ -134,11 +135,11 @@ function unknown(what: string): never {
   throw new Error(`tests/support/memory-store.ts does not know the ${what}`);
 }
 
-/** What the stores of several processes share. */
+/** The state that the stores of several processes share. */
 export interface MemoryDatabase {
   /** One process's way to it. */
   connect(process?: MemoryProcess): Store;
-  /** The rows as they are, for whoever checks them. */
+  /** The rows as they are, for checks. */
   readonly rows: { readonly [Name in keyof Tables]: () => readonly AnyRow[] };
 }
 
@@ -201,7 +202,7 @@ interface Shared {
   readonly data: Record<keyof Tables, AnyRow[]>;
   readonly rows: (name: keyof Tables) => Rows<AnyRow, AnyRow>;
   atomically<T>(work: () => Promise<T>): Promise<T>;
-  /** Who does something alone, by its name. */
+  /** Holders of locks, by the name of the lock. */
   readonly holders: Map<string, Holder>;
   readonly options: { readonly now: () => Date; readonly isAlive?: (owner: string) => boolean };
 }
@@ -289,7 +290,8 @@ function storeOf({ rows, atomically, holders, options }: Shared, process: Memory
     async lockSpending(buildId) {
       return (await inside.buildSpending.insertIfAbsent({ buildId })) ?? inside.buildSpending.get({ buildId });
     },
-    async emit({ id: eventId, name, data, projectId, buildId }) {
+    async emit({ id: eventId, name, data }) {
+      const { projectId, buildId = null } = data;
       await inside.outbox.insertIfAbsent({ eventId, name, data, projectId, buildId });
     },
   };
@@ -405,7 +407,10 @@ interface Held {
 
 function rowsOf(shape: Shape, held: Held): Rows<AnyRow, AnyRow> {
   const list: Rows<AnyRow, AnyRow>["list"] = async (where, order) => {
-    const found = held.read().filter(matching(shape, where));
+    const beyond = ({ by, descending, after }: NonNullable<typeof order>, row: AnyRow): boolean =>
+      after === undefined || (descending === true ? compare(row[by], after) < 0 : compare(row[by], after) > 0);
+    const matches = matching(shape, where);
+    const found = held.read().filter((row) => matches(row) && (order === undefined || beyond(order, row)));
     if (order !== undefined) found.sort((one, other) => compare(one[order.by], other[order.by]));
     if (order?.descending === true) found.reverse();
     return order?.limit === undefined ? found : found.slice(0, order.limit);

@@ -6,8 +6,8 @@ import { createModels, type ModelsOptions } from "../../src/models/models.ts";
 import type { Models } from "../../src/models/port.ts";
 import type { Store } from "../../src/store/port.ts";
 
-// What the tests of models and their ledger share: a build with one live attempt, and calls as an
-// agent makes them.
+// Fixtures shared by the tests of models and their ledger: a build with one live attempt, and calls
+// as an agent makes them.
 
 export const modelProject = "proj";
 export const modelBuild = "bld";
@@ -45,7 +45,7 @@ export async function liveModelAttempt(
 export interface TestModels {
   readonly models: Models;
   readonly socket: string;
-  /** That of the live attempt. */
+  /** The token of the live attempt. */
   readonly token: string;
   readonly warnings: string[];
   close(): Promise<void>;
@@ -64,6 +64,7 @@ export async function openTestModels(
     now: () => new Date(),
     prices: [],
     cassette: null,
+    patienceMs: 0,
     providers: providerNames.map((name) => ({ name, baseUrl: url, headers: { "x-api-key": "real-key" } })),
     warn: (message) => warnings.push(message),
     ...more,
@@ -86,7 +87,7 @@ export interface Answered {
 export const callModel = (socketPath: string, token: string, body: object): Promise<Answered> =>
   callModelAt({ socketPath, token, path: "/anthropic/v1/messages" }, body);
 
-/** The same at a path of any provider. */
+/** The same call at any provider's path. */
 export function callModelAt(
   at: { socketPath: string; token: string; path: string; headers?: Readonly<Record<string, string>> },
   body: object,

@@ -3,8 +3,8 @@ import { randomIds } from "../../src/domain/ids.ts";
 import { createModels } from "../../src/models/models.ts";
 import { createStore } from "../../src/store/store.ts";
 
-// A process that answers calls of models on a socket and can be killed at any moment: run with tsx,
-// one JSON argument. Prints what it warns of, a line each.
+// A process that answers calls of models on a socket and can be killed at any moment. Run it with
+// tsx, one JSON argument. Prints its warnings, one a line.
 
 export interface ModelProcessInput {
   readonly databaseUrl: string;
@@ -21,9 +21,10 @@ const models = createModels({
   now: () => new Date(),
   prices: [],
   cassette: null,
+  patienceMs: 0,
   providers: [{ name: "anthropic", baseUrl: providerUrl, headers: { "x-api-key": "real-key" } }],
   warn: (message) => process.stdout.write(`${message}\n`),
 });
 models.listen(socket, projectId);
-// Its own timers hold no process.
+// Its own timers do not keep a process alive.
 setInterval(() => undefined, 60_000);

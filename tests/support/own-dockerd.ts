@@ -1,5 +1,5 @@
-// A Docker engine of a test's own, on roots of its own, which it may kill; the machine's is left
-// alone. Needs root.
+// A separate Docker engine for one test, with its own data roots, which the test may kill; the
+// machine's is left alone. Needs root.
 import { type ChildProcess, execFile, spawn } from "node:child_process";
 import { closeSync, mkdirSync, openSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";

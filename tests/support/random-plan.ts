@@ -1,8 +1,8 @@
 import { createHash } from "node:crypto";
 
-// Plans made from a number, with an oracle: what the tree holds once a given set of their tasks is
-// joined. Only what does not depend on the order of joins is exact; of files that many tasks write
-// to, the lines are known.
+// Plans made from a number, with an oracle: the content of the tree once a given set of their tasks
+// is joined. Only what does not depend on the order of joins is exact; of files that many tasks
+// write, only the set of lines is known.
 
 /** Numbers that follow from a seed alone (mulberry32). */
 export interface Random {
@@ -63,7 +63,7 @@ export interface RandomTask {
   readonly writes: readonly string[] | null;
 }
 
-/** What a task does to its tree: each has a script and a meaning. */
+/** The effects of tasks on their tree: each has a script and a model of it. */
 export type Effect =
   | { readonly kind: "write"; readonly path: string; readonly text: string }
   | { readonly kind: "append" | "prepend"; readonly path: string; readonly line: string }
@@ -102,7 +102,7 @@ export const generatedPath = "gen/all.txt";
 const generateCommand = `mkdir -p gen && cat own/*.txt | LC_ALL=C sort > ${generatedPath}`;
 const roles = ["backend", "frontend", "database", "default", "docs-writer"] as const;
 
-/** The plan of a seed: the same seed, the same plan. */
+/** The plan of a seed: the same seed gives the same plan. */
 export function randomPlan(seed: number, options: RandomPlanOptions = {}): RandomPlan {
   const random = createRandom(seed);
   const [least, most] = options.tasks ?? [5, 25];
@@ -197,7 +197,7 @@ function randomEffects(random: Random, making: Making, of: { key: string; needed
   return effects;
 }
 
-/** Depends on everything, so that the generated file's text is known in the end. */
+/** Depends on every task, so that the generated file's final text is known. */
 function lastTask(tasks: readonly RandomTask[]): RandomTask {
   const dependsOn = tasks.map((task) => task.key);
   return { key: "last", agent: "default", dependsOn, fate: "succeeds", effects: [{ kind: "generate" }], writes: null };
@@ -293,7 +293,7 @@ function applyEffect(effect: Effect, files: Map<string, string>, lines: Map<stri
   }
 }
 
-/** What the generated file holds for a tree of these files. */
+/** The content of the generated file for a tree of these files. */
 export function generatedText(files: ReadonlyMap<string, string>): string {
   const own = [...files].filter(([path]) => path.startsWith("own/")).map(([, text]) => text);
   const sorted = own

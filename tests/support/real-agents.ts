@@ -14,10 +14,10 @@ export type RealAgent = (typeof realAgents)[number];
 
 const cache = fileURLToPath(new URL("../../node_modules/.cache/wavesmith-agents", import.meta.url));
 
-/** The folder `tools` of a data directory that has this agent alone. */
+/** The folder `tools` of a data directory with only this agent. */
 export const toolsOf = (name: RealAgent): string => join(cache, name, "tools");
 
-/** Which agents are not there in the version that is pinned. */
+/** The agents that are not installed in their pinned version. */
 export const lackingAgents = (): string[] =>
   realAgents.filter((name) => {
     if (!existsSync(toolsOf(name))) return true;
@@ -25,7 +25,7 @@ export const lackingAgents = (): string[] =>
     return installed[0]?.version !== findPinned(name)?.version;
   });
 
-/** As a plan says it. */
+/** The agent as a plan writes it. */
 export const specOf = (name: RealAgent) => ({
   runtime: "acp",
   command: findPinned(name)!.command,

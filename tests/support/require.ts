@@ -1,7 +1,14 @@
 import { spawnSync } from "node:child_process";
 import { lackingAgents } from "./real-agents.ts";
 
-export type Requirement = "bubblewrap" | "docker" | "docker-compose" | "postgres-server" | "chromium" | "agents";
+export type Requirement =
+  | "bubblewrap"
+  | "docker"
+  | "docker-compose"
+  | "postgres-server"
+  | "chromium"
+  | "agents"
+  | "terminal";
 
 const probes: Record<Requirement, () => boolean> = {
   // Namespaces may be denied although the program is there, so it is tried.
@@ -12,11 +19,13 @@ const probes: Record<Requirement, () => boolean> = {
   "docker-compose": () => spawnSync("docker-compose", ["version"], { stdio: "ignore" }).status === 0,
   "postgres-server": () => process.env.WAVESMITH_TEST_DATABASE_URL !== undefined,
   agents: () => lackingAgents().length === 0,
+  // A terminal of its own for a test, by util-linux.
+  terminal: () => spawnSync("script", ["-qec", "true", "/dev/null"], { stdio: "ignore" }).status === 0,
   chromium: () => spawnSync("chromium", ["--version"], { stdio: "ignore" }).status === 0,
 };
 
 /**
- * What Docker lacks was found out before the run (docker.ts): one look for all of its files. Empty:
+ * What Docker lacks was determined before the run (docker.ts), once for all of its files. Empty:
  * nothing.
  */
 const dockerLack = (): string | null => {

@@ -1,9 +1,14 @@
-// An ACP agent that does what it is told: each line of its prompt is a command. Bundled by whoever
-// needs it: see `scriptedAgent`.
+// An ACP agent that follows a script: each line of its prompt is a command. Tests bundle it
+// with `scriptedAgent`.
 //
-//   say TEXT · think TEXT · write PATH TEXT (asks first) · run CMD · plan A|B · usage USED SIZE USD · noise TEXT · crash
-//   over TITLE (a tool call of which it tells only then) · hang · deaf (hangs, and does not listen to cancel) · fail CODE TEXT · refuse · limit · loop N · varied N (different calls) · polls N (the same call, different results) · flood N
-//   submit JSON (by the MCP tool) · env NAME (says what it is) · halves NAME (the same in two pieces with a pause, then on stderr)
+//   say TEXT · think TEXT · write PATH TEXT (asks first) · run CMD · plan A|B
+//   usage USED SIZE USD · noise TEXT · crash
+//   over TITLE (a tool call that it reports only when it is over)
+//   hang · deaf (hangs, and ignores cancel) · fail CODE TEXT · refuse · limit
+//   loop N · varied N (different calls) · polls N (the same call, different results) · flood N
+//   submit JSON (by the MCP tool) · env NAME (prints its value)
+//   halves NAME (the same in two pieces with a pause, then on stderr)
+//   always LINE (at this prompt and at every later one)
 import { spawn } from "node:child_process";
 import { readFileSync, writeFileSync } from "node:fs";
 import { resolve } from "node:path";
@@ -27,11 +32,13 @@ interface State {
   cwd: string;
   servers: McpServer[];
   prompts: number;
+  /** What it does at every prompt, whatever that says. */
+  always?: string[];
 }
 
 const sessions = new Map<string, State>();
 const memory = resolve(process.env.HOME ?? "/tmp", "scripted-sessions.json");
-// As real agents do: the way that asks least comes first.
+// Like real agents: the option that asks least comes first.
 const options: PermissionOption[] = [
   { optionId: "always", name: "Always", kind: "allow_always" },
   { optionId: "once", name: "Once", kind: "allow_once" },
@@ -118,6 +125,9 @@ async function act(line: string, turn: Turn): Promise<StopReason | null> {
       for (let at = 0; at < Number(text); at += 1)
         await tell({ sessionUpdate: "agent_message_chunk", content: { type: "text", text: `update ${at}\n` } });
       return null;
+    case "always":
+      state.always = [...(state.always ?? []), text];
+      return act(text, turn);
     case "submit":
       await submit(JSON.parse(text), turn);
       return null;
@@ -141,7 +151,8 @@ async function call(title: string, rawInput: object, { tell }: Turn): Promise<st
   calls += 1;
   const toolCallId = `call-${calls}`;
   await tell({ sessionUpdate: "tool_call", toolCallId, title, kind: "read", status: "pending", rawInput });
-  await tell({ sessionUpdate: "tool_call_update", toolCallId, status: "completed" });
+  const content = [{ type: "content" as const, content: { type: "text" as const, text: "nothing new" } }];
+  await tell({ sessionUpdate: "tool_call_update", toolCallId, status: "completed", content });
   return toolCallId;
 }
 
@@ -243,7 +254,7 @@ agent({ name: "scripted" })
     const cancelled = new Promise<"cancelled">((done) => cancels.set(sessionId, () => done("cancelled")));
     const tell = (update: SessionUpdate) => client.notify(methods.client.session.update, { sessionId, update });
     const text = params.prompt.map((block) => (block.type === "text" ? block.text : "")).join("\n");
-    for (const line of text.split("\n")) {
+    for (const line of [...(state.always ?? []), ...text.split("\n")]) {
       const stop = await act(line.replaceAll("{prompts}", String(state.prompts)), {
         sessionId,
         state,

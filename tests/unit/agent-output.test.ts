@@ -1,12 +1,12 @@
 import { describe, expect, it } from "vitest";
 import type { AgentEventBody } from "../../src/agent-host/protocol.ts";
-import { agentEndOf, agentLine, agentText } from "../../src/agents/agent-output.ts";
+import { agentEndOf, agentLine, agentText, lastActionIn } from "../../src/agents/agent-output.ts";
 
 const event = (body: AgentEventBody): string =>
   JSON.stringify({ wavesmith: 1, at: "2026-01-01T00:00:00.000Z", ...body });
 
 describe("what an agent tells of itself", () => {
-  it("is read as a person reads it, beside what it prints", () => {
+  it("is read beside ordinary output, as a person sees it", () => {
     const output = [
       event({ kind: "session", agent: "scripted 1", resumed: true, model: "m" }),
       event({ kind: "message", text: "I begin." }),
@@ -37,6 +37,17 @@ describe("what an agent tells of itself", () => {
       "[model-error: 400]",
     ]);
     expect(agentEndOf(output)).toEqual({ end: "model-error", detail: "400" });
+  });
+
+  it("has the real input of a call, and its latest call as its last action", () => {
+    const call = { kind: "tool", id: "1", title: "bash", input: "npm test", action: "execute", paths: [] } as const;
+    const begun = event({ ...call, status: "pending" });
+    const failed = event({ ...call, title: "Read a.txt", input: "a.txt", status: "failed" });
+    expect(agentText(begun)).toBe("> bash: npm test");
+    expect(agentText(failed)).toBe("> failed: Read a.txt: a.txt");
+    expect(lastActionIn(`${begun}\n${event({ kind: "message", text: "hm" })}\n`)).toBe("bash: npm test");
+    expect(lastActionIn(`${begun}\n${failed}\n`)).toBe("Read a.txt: a.txt");
+    expect(lastActionIn("nothing\n")).toBeNull();
   });
 
   it("is never taken from a line that only looks like it", () => {

@@ -79,6 +79,7 @@ function fixContext(over: Partial<FixContext> = {}): FixContext {
     outputTail: "not ok 1 - adds",
     tasks: [task()],
     changedFiles: ["src/api/a.ts"],
+    diff: "+a",
     mayChangeTests: false,
     ...over,
   };
@@ -107,7 +108,7 @@ function fences(prompt: string): { label: string; text: string }[] {
 }
 
 describe("a task's context pack", () => {
-  it("holds goal, instructions, house rules, acceptance with its commands, declared writes and the contract", () => {
+  it("contains goal, instructions, house rules, acceptance with its commands, declared writes and the contract", () => {
     const { prompt } = agents.taskPack(taskContext());
     for (const part of [
       "# Task: The API",
@@ -126,7 +127,7 @@ describe("a task's context pack", () => {
     expect(prompt).not.toMatch(/\{\{|undefined|null\b|\n\n\n/);
   });
 
-  it("has no word about what there is not", () => {
+  it("does not mention absent parts", () => {
     const bare = task({ acceptance: [], writes: null });
     const { prompt } = agents.taskPack(taskContext({ task: bare, plan: { ...plan, context: [], description: null } }));
     for (const heading of [
@@ -246,7 +247,7 @@ describe("a fixer's and a critic's context pack", () => {
 });
 
 describe("fences", () => {
-  it("cannot be closed by what they hold, whatever it is", () => {
+  it("cannot be closed by their content, whatever it is", () => {
     const nasty = fc.string({
       unit: fc.constantFrom("`", "\n", "~", "#", " ", "data x", "a", "\r", "\u001b[0m", "{{rules}}"),
     });

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { refuseWithoutModels } from "../../src/coordinator/plan/check-models.ts";
+import { refuseWithoutModels } from "../../src/coordinator/plan/plan-models.ts";
 import { parsePlanValue } from "../../src/plan/parse-plan.ts";
 
 const task = { id: "a", agent: "backend", instructions: "go" };

@@ -13,13 +13,13 @@ const agent: KnownAgent = {
 };
 const answers = { answers: true, program: "/usr/bin/codex-acp", agent: "Codex 2.6.0", resumes: true } as const;
 
-describe("what an agent lacks", () => {
+describe("what an agent needs and does not have", () => {
   it("is nothing when it answers and its models have a key", () => {
     const report = reportOf(agent, answers, new Map([["openai", "OPENAI_API_KEY"]]));
     expect(report).toMatchObject({ lacks: [], signedInWith: ["OPENAI_API_KEY"] });
   });
 
-  it("is said with what to do", () => {
+  it("is reported with what to do about it", () => {
     const absent = { answers: false, program: null, problem: "it is not installed" } as const;
     expect(reportOf(agent, absent, new Map([["anthropic", "ANTHROPIC_API_KEY"]])).lacks).toEqual([
       { what: "it is not installed", remedy: "wavesmith agents install codex" },

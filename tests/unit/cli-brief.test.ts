@@ -3,7 +3,7 @@ import { resolve } from "node:path";
 import { describe, expect, it } from "vitest";
 import { budgetFrom, promptFrom, sourceFrom } from "../../src/cli/brief.ts";
 
-describe("what is said beside a brief", () => {
+describe("the lines shown with a brief", () => {
   it("is a budget by the names of a plan's, one limit or several", () => {
     expect(budgetFrom("usd=5")).toEqual({ usd: 5 });
     expect(budgetFrom("usd=0.5, tokens=2e6,wallClock=2h")).toEqual({ usd: 0.5, tokens: 2_000_000, wallClock: "2h" });

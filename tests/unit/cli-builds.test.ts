@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { runCommand } from "../../src/cli/main.ts";
 import { createOutput } from "../../src/cli/output.ts";
-import { projectIdFor } from "../../src/coordinator/build/project.ts";
+import { projectIdFor } from "../../src/coordinator/build/request/project.ts";
 import { createStore } from "../../src/store/store.ts";
 import { type TestDatabase, testDatabase } from "../support/database.ts";
 
@@ -59,7 +59,7 @@ describe("the list of builds", () => {
     return written;
   }
 
-  it("is of the latest fifty, newest first, and says when there are older ones", async () => {
+  it("shows the latest fifty, newest first, and says when there are older ones", async () => {
     const { stdout, stderr } = await builds("--project", "many");
     const ids = stdout.match(/bld_\w+/g)!;
     expect([ids.length, ids[0], ids.at(-1)]).toEqual([50, "bld_many51", "bld_many2"]);
@@ -87,7 +87,7 @@ describe("the list of builds", () => {
     await store.buildSpending.remove({ buildId: ["bld_few50", "bld_few49"] });
   });
 
-  it("says nothing of older ones when there are none", async () => {
+  it("does not mention older ones when there are none", async () => {
     const { stdout, stderr } = await builds("--project", "few");
     expect([stdout.trimEnd().split("\n").length, stderr]).toEqual([50, ""]);
     expect(JSON.parse((await builds("--project", "few", "--json")).stdout)).toMatchObject({ more: false });

@@ -2,8 +2,11 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
+import { buildFinished } from "../../src/api/build-result.ts";
+import { statusJson } from "../../src/api/build-status.ts";
 import { isWell } from "../../src/cli/commands/doctor.ts";
-import { describeError, exitCodeForError, exitCodeOf } from "../../src/cli/errors.ts";
+import { describeError } from "../../src/cli/errors.ts";
+import { exitCodeForError, exitCodeOf } from "../../src/cli/exit-codes.ts";
 import { ago, bytes, clock, count, duration, harmless, table } from "../../src/cli/format.ts";
 import { createHints } from "../../src/cli/hints.ts";
 import { watchInterrupts } from "../../src/cli/interrupts.ts";
@@ -11,8 +14,7 @@ import { createLineSplitter } from "../../src/cli/log-reader.ts";
 import { runCommand } from "../../src/cli/main.ts";
 import { createOutput } from "../../src/cli/output.ts";
 import { watchPreview } from "../../src/cli/preview.ts";
-import { buildFinished } from "../../src/cli/view/result.ts";
-import { statusJson, statusLines } from "../../src/cli/view/status-lines.ts";
+import { statusLines } from "../../src/cli/view/status-lines.ts";
 import type { BuildView } from "../../src/coordinator/build/read-build.ts";
 import { WavesmithError } from "../../src/domain/errors.ts";
 import { shellWord } from "../../src/domain/shell-word.ts";
@@ -46,7 +48,7 @@ describe("the command line", () => {
     [["builds", "--server", "http://x"], /--server is not available yet/],
     [["builds", "--sandbox", "moon"], /there is no sandbox driver moon/],
     [["builds", "--engine", "steam"], /steam/],
-    [["logs"], /missing required argument/],
+    [["answer"], /missing required argument/],
   ])("refuses %j with exit 2 and says why", async (words, why) => {
     const { code, stdout, stderr } = await run(...words);
     expect({ code, stdout }).toEqual({ code: 2, stdout: "" });
@@ -80,7 +82,7 @@ describe("the command line", () => {
     });
   });
 
-  it("prints what `build` would refuse of a plan beside its faults", async () => {
+  it("prints plan faults together with every other reason for which `build` would refuse", async () => {
     const folder = mkdtempSync(join(tmpdir(), "wavesmith-cli-"));
     try {
       const plan = { name: "far", deliver: { forge: "github", repo: "a/b" }, tasks: [{ id: "a", run: "true" }] };
@@ -210,7 +212,7 @@ describe("Ctrl-C", () => {
     expect(counted).toEqual([1, 2]);
   });
 
-  it("is told from a terminal that was closed, and from a pipe that nobody reads", () => {
+  it("differs from a closed terminal and from a pipe that nobody reads", () => {
     const signals = source();
     const interrupts = watchInterrupts(signals, () => 0);
     signals.send("SIGHUP");
@@ -232,7 +234,7 @@ describe("Ctrl-C", () => {
     expect(interrupts.count).toBe(2);
   });
 
-  it("is told to whoever begins to listen after it", () => {
+  it("is reported also to a listener that registers afterwards", () => {
     const signals = source();
     const interrupts = watchInterrupts(signals);
     signals.send("SIGTERM");
@@ -347,6 +349,23 @@ describe("a build as JSON", () => {
         "next: wavesmith retry bld_1",
       ]),
     );
+  });
+
+  it.each([
+    ["local", { isolation: "bubblewrap", runtime: null }, "sandbox local (bubblewrap for each job), "],
+    ["docker", { isolation: "users", runtime: null }, "sandbox docker (container, a user for each job), "],
+    [
+      "docker",
+      { isolation: "users", runtime: "runsc" },
+      "sandbox docker (container under runsc, a user for each job), ",
+    ],
+    ["local-unsafe", { isolation: "none", runtime: null }, "sandbox local-unsafe (no wall), "],
+    ["local", null, "sandbox local, "],
+  ] as const)("names the wall in force in its status: %s, %j", (sandboxDriver, sandboxWall, text) => {
+    const options = { interrupted: false, repository: "/r", hints: createHints({ environment: {} }), now: moment(9) };
+    const given = view({ build: { sandboxDriver }, sandboxWall });
+    expect(statusLines(given, options)[1]!.text).toContain(text);
+    expect(statusJson(given, options)).toMatchObject({ sandbox: sandboxDriver, sandboxWall });
   });
 
   it("says in its status whether it was interrupted and what to type then", () => {

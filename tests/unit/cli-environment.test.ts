@@ -7,9 +7,9 @@ import { runCommand } from "../../src/cli/main.ts";
 import { createOutput } from "../../src/cli/output.ts";
 import { lackingDriver } from "../../src/cli/parts.ts";
 import { createProgram, withCommandApart } from "../../src/cli/program.ts";
-import { checkGit } from "../../src/workspace/git.ts";
+import { checkGit } from "../../src/workspace/authority/git.ts";
 
-// What a machine lacks, and what commands say and leave behind then.
+// What a machine may lack, and what commands print and leave behind then.
 
 let folder = "";
 beforeEach(() => {
@@ -17,7 +17,7 @@ beforeEach(() => {
 });
 afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
-/** A stream whose errors are told by hand. */
+/** A stream whose errors the test triggers. */
 function breaking() {
   const listeners: ((error: Error) => void)[] = [];
   const written: string[] = [];
@@ -58,7 +58,7 @@ async function run(environment: Record<string, string>, ...words: string[]) {
   return { code: await runCommand(words, out, environment), ...written };
 }
 
-/** A folder for PATH with a git that says it is of this version. */
+/** A folder for PATH with a git that reports this version. */
 function gitOf(version: string): string {
   writeFileSync(join(folder, "git"), `#!/bin/sh\necho "git version ${version}"\n`);
   chmodSync(join(folder, "git"), 0o755);
@@ -66,7 +66,7 @@ function gitOf(version: string): string {
 }
 
 describe("git", () => {
-  it("is told from one that is too old and from one that is not there, with how to install it", async () => {
+  it("is too old or missing: says which, and how to install it", async () => {
     expect(await checkGit({ PATH: gitOf("2.38.1") })).toEqual([]);
     expect(await checkGit({ PATH: gitOf("2.30.2") })).toEqual([
       {
@@ -93,9 +93,17 @@ describe("git", () => {
   });
 
   it("makes no sandbox driver look as if it could build, nor its own fault that driver's", () => {
-    expect(driverCheck("local", [], true)).toMatchObject({ ok: false, detail: expect.stringContaining("git") });
-    expect(driverCheck("local", [], false)).toMatchObject({ ok: true, remedy: null });
-    expect(driverCheck("local", [{ what: "no bwrap", remedy: "get it" }], true)).toMatchObject({ detail: "no bwrap" });
+    expect(driverCheck("local", [], { gitLacks: true, dockerRuntime: null })).toMatchObject({
+      ok: false,
+      detail: expect.stringContaining("git"),
+    });
+    expect(driverCheck("local", [], { gitLacks: false, dockerRuntime: null })).toMatchObject({
+      ok: true,
+      remedy: null,
+    });
+    expect(
+      driverCheck("local", [{ what: "no bwrap", remedy: "get it" }], { gitLacks: true, dockerRuntime: null }),
+    ).toMatchObject({ detail: "no bwrap" });
   });
 });
 
@@ -109,7 +117,7 @@ describe("a driver that does not work", () => {
     expect(naming(text(of("run without isolation: --sandbox local-unsafe")))).toBe(1);
   });
 
-  it("is not what a full disk is called", () => {
+  it("is not the reason given for a full disk", () => {
     const error = lackingDriver("local", [{ what: "no room on the disk of /d", remedy: "make room", lacks: "disk" }]);
     expect(error).toMatchObject({ code: "environment", message: "no room on the disk of /d", remedy: "make room" });
   });
@@ -133,7 +141,7 @@ describe("a data directory that cannot be used", () => {
 });
 
 describe("a failure under --json", () => {
-  it("is a line of JSON on standard output besides the text", async () => {
+  it("is a line of JSON on standard output, in addition to the text", async () => {
     const file = join(folder, "file");
     writeFileSync(file, "");
     const ended = await run({}, "builds", "--json", "--data", file);
@@ -183,17 +191,17 @@ describe("a command in a sandbox", () => {
   });
 });
 
-describe("whoever read what a command prints, and has gone", () => {
-  it.each(["EPIPE", "EIO"])("is told of once, and nothing more is written: %s", async (code) => {
+describe("a closed output", () => {
+  it.each(["EPIPE", "EIO"])("is reported once, and nothing more is written: %s", async (code) => {
     const { stream, fail, written } = breaking();
     const out = createOutput({ stdout: stream, stderr: stream, environment: {} });
-    let told = 0;
-    out.onClosed(() => (told += 1));
+    let closings = 0;
+    out.onClosed(() => (closings += 1));
     fail(code);
     fail(code);
     out.line("nobody reads this");
     await out.drained();
-    expect([told, written.join("")]).toEqual([1, ""]);
+    expect([closings, written.join("")]).toEqual([1, ""]);
   });
 
   it("is not what any other trouble of the stream is taken for", () => {

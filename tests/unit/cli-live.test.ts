@@ -1,15 +1,16 @@
 import { describe, expect, it } from "vitest";
+import { phaseOf } from "../../src/api/waiting.ts";
 import { createPaint } from "../../src/cli/palette.ts";
 import { renderLive } from "../../src/cli/view/live.ts";
 import { createScreen } from "../../src/cli/view/screen.ts";
 import { cutRow, plainText, segment, widthOf } from "../../src/cli/view/segments.ts";
-import { phaseOf } from "../../src/cli/view/waiting.ts";
 import type { BuildView } from "../../src/coordinator/build/read-build.ts";
 import { attempt, gate, moment, view, wave } from "./cli-views.ts";
 
 const rows = (given: BuildView, height = 40): string[] =>
-  renderLive(given, { rows: height, now: moment(20), frame: 0 }).map((row) => plainText(row).trimEnd());
+  renderLive(given, { rows: height, columns: 100, now: moment(20), frame: 0 }).map((row) => plainText(row).trimEnd());
 
+const running = { status: "running", outcome: null, startedAt: moment(13), endedAt: null } as const;
 const inWave2 = view({
   tasks: {
     db: { status: "completed", waveNumber: 1, attempts: 1 },
@@ -24,7 +25,7 @@ const inWave2 = view({
       taskKeys: ["api", "ui"],
       attempts: [
         attempt({ taskKey: "api", number: 1, outcome: "failed" }),
-        attempt({ taskKey: "api", number: 2, status: "running", outcome: null, startedAt: moment(13), endedAt: null }),
+        attempt({ taskKey: "api", number: 2, ...running, lastAction: "bash: npm test" }),
       ],
     }),
   ],
@@ -34,10 +35,10 @@ describe("the live view", () => {
   it("shows waves and tasks, elapsed times, and what each task waits for", () => {
     expect(rows(inWave2)).toEqual([
       "",
-      "⠋ shop  bld_1  1/4 tasks  0:20  wave 2: running tasks",
+      "⠋ shop  bld_1  1/4 tasks, 1 running  0:20  wave 2: running tasks",
       "  ✓ wave 1  db  5.0s",
       "  ⠋ wave 2",
-      "      ⠋ api  backend         0:07  attempt 2",
+      "      ⠋ api  backend         0:07  attempt 2  bash: npm test",
       "      · ui   frontend        waits for capacity (1 at work)",
       "      gates  · testing   · critic   · integration",
       "      · docs  default         waits for api, ui",
@@ -57,6 +58,66 @@ describe("the live view", () => {
   it("fits into a terminal of any height", () => {
     for (let height = 1; height < 12; height += 1) expect(rows(inWave2, height).length).toBeLessThanOrEqual(height);
     expect(rows(inWave2, 3)[0]).toContain("shop");
+  });
+});
+
+describe("the live view of many tasks", () => {
+  /** A wave of so many tasks: one failed, two at work, the rest half done and half waiting. */
+  function crowd(size: number): BuildView {
+    const definition = view().tasks[0]!.definition;
+    const tasks = Array.from({ length: size }, (_, index) => {
+      const isBusy = index === 11 || index === 13;
+      const status =
+        index === 7
+          ? ("failed" as const)
+          : isBusy
+            ? ("running" as const)
+            : index % 2 === 0
+              ? ("joining" as const)
+              : ("assigned" as const);
+      const key = `task-with-a-rather-long-name-${index}`;
+      return { ...view().tasks[0]!, key, definition: { ...definition, key }, status, waveNumber: 1 };
+    });
+    const attempts = tasks.flatMap(({ key, status }) =>
+      status === "running"
+        ? attempt({ taskKey: key, status: "running", outcome: null, endedAt: null, inSetup: true })
+        : [],
+    );
+    return { ...view({ waves: [wave({ taskKeys: tasks.map(({ key }) => key), attempts })] }), tasks };
+  }
+  const shown = (size: number, columns: number, height = 24): string[] =>
+    renderLive(crowd(size), { rows: height, columns, now: moment(20), frame: 0 }).map((row) =>
+      plainText(cutRow(row, columns - 1)).trimEnd(),
+    );
+
+  it.each([20, 60, 300].flatMap((size) => [60, 200].map((columns) => [size, columns] as const)))(
+    "%i at %i columns: what fails, runs and waits comes first, the rest is counted",
+    (size, columns) => {
+      const text = shown(size, columns);
+      expect(text.length).toBeLessThanOrEqual(24);
+      const done = Math.ceil(size / 2);
+      expect(text[1]).toContain(`${done}/${size} tasks, 2 running, 1 failed  0:20  wave 1`.slice(0, columns - 10));
+      const rows = text.slice(3, -1).join("\n");
+      expect(rows.match(/✗/g)).toHaveLength(1);
+      expect(rows.match(/⠋ .* setup 0:19/g)).toHaveLength(columns === 200 && size > 20 ? 1 : 2);
+      expect(text.at(-1)).toMatch(/^ {6}gates {2}/);
+      const hidden = [...(text.at(-2)!.match(/\d+(?= (waiting|done))/g) ?? [])].reduce(
+        (all, one) => all + Number(one),
+        0,
+      );
+      const visible = rows.match(/task-with-a-/g)!.length;
+      expect(size <= 20 ? visible : visible + hidden).toBe(size);
+    },
+  );
+
+  it("says of tasks of later waves which role is full", () => {
+    const first = crowd(3);
+    const later = { ...first.tasks[0]!, key: "later", status: "pending" as const, waveNumber: null };
+    const text = renderLive(
+      { ...first, tasks: [...first.tasks, later] },
+      { rows: 24, columns: 100, now: moment(20), frame: 0 },
+    );
+    expect(plainText(text.at(-1)!)).toMatch(/· later +database +role database is full \(3 per wave\)$/);
   });
 });
 
@@ -120,14 +181,14 @@ describe("the region of a terminal", () => {
   it.each([
     ["narrower", 20],
     ["wider", 80],
-  ])("draws everything anew on a terminal that became %s, whatever that made of its rows", (_name, columns) => {
+  ])("redraws everything on a terminal that became %s, however its rows were rewrapped", (_name, columns) => {
     const { screen, written, size } = terminal(40);
     screen.log(["one", "two", "three ".repeat(4).trim()]);
     screen.show([[segment("plain", "x".repeat(39))], [segment("plain", "end")]]);
     const visible = emulate(written.join(""), { columns: 40, rows: 10 });
     expect(visible.lines).toEqual(["one", "two", "three three three three", "x".repeat(39), "end"]);
     size.columns = columns;
-    // What the terminal made of it, and where it left the cursor, is not for us to know.
+    // How the terminal wrapped it, and where it left the cursor, is unknown to us.
     const torn = { lines: Array.from({ length: 10 }, (_, row) => `torn ${row}`), row: 4, column: 0 };
     screen.show([[segment("plain", "x".repeat(39))], [segment("plain", "end")]]);
     const after = emulate(written.at(-1)!, size, torn);

@@ -8,7 +8,7 @@ import { attempt, gate, moment, view, wave } from "./cli-views.ts";
 const text = (before: BuildView | null, after: BuildView): string[] => narrate(before, after).map((line) => line.text);
 const running = { db: { status: "running", waveNumber: 1, attempts: 1 } } as const;
 
-describe("telling what happened to a build", () => {
+describe("the lines about events of a build", () => {
   it("tells a wave's start with its tasks and their agents, once", () => {
     const after = view({ tasks: running, waves: [wave({})] });
     expect(text(view(), after)).toEqual(["wave 1: db (database)"]);
@@ -82,7 +82,7 @@ describe("telling what happened to a build", () => {
     ]);
   });
 
-  it("lets nothing that an agent wrote command the terminal", () => {
+  it("lets no text of an agent control the terminal", () => {
     const nasty = attempt({ outcome: "failed", reason: "\x1b]0;title\x07\x1b[2Jgone\r\nnext" });
     const over = { db: { status: "failed", waveNumber: 1, attempts: 1 } } as const;
     const lines = text(view({ waves: [wave({})] }), view({ tasks: over, waves: [wave({ attempts: [nasty] })] }));
@@ -130,7 +130,7 @@ describe("the last lines of a build", () => {
     expect(lines.at(-1)).toBe("next: wavesmith retry bld_1 --data /d");
   });
 
-  it("count of a wave that was opened again only the time it was at work, and say what a build's time is", () => {
+  it("count only the active time of a reopened wave, and say what a build's time is", () => {
     const gates = [
       gate({ verdict: "failed", endedAt: moment(6) }),
       gate({ round: 2, createdAt: moment(50), endedAt: moment(52) }),
@@ -142,13 +142,23 @@ describe("the last lines of a build", () => {
   });
 
   it.each([
-    ["too-few-tests", /minTests: 0.*resume bld_1 --plan EDITED/],
-    ["command-not-found", /resume bld_1 --plan EDITED/],
-  ])("of a gate that could not judge (%s) name the way by an edited plan, too", (rule, way) => {
+    ["too-few-tests", null, /minTests: 0.*resume bld_1 --plan EDITED/],
+    ["too-few-tests", 1, /lower gates.testing.minTests.*resume bld_1 --plan EDITED/],
+    ["command-not-found", null, /resume bld_1 --plan EDITED/],
+  ])("of a gate that could not judge (%s, counted: %s) name the way by an edited plan, too", (rule, counted, way) => {
     const findings = [{ rule, severity: "high" as const, message: "x", file: null, line: null }];
-    const blocked = wave({ status: "blocked", gates: [gate({ verdict: "inconclusive", findings })] });
+    const tests =
+      counted === null ? null : { total: counted, passed: counted, failed: 0, skipped: 0, source: "tap" as const };
+    const evidence = { ...gate({}).evidence!, tests };
+    const blocked = wave({ status: "blocked", gates: [gate({ verdict: "inconclusive", findings, evidence })] });
     const lines = words(view({ build: { status: "failed", endedAt: moment(9) }, waves: [blocked] }));
     expect(lines.slice(-2)).toEqual(["next: wavesmith retry bld_1 --data /d", expect.stringMatching(way)]);
+  });
+
+  it("of a wave that a person rejected tell the reason", () => {
+    const rejected = wave({ status: "blocked", reason: "rejected: too dull", gates: [gate({})] });
+    const lines = failureLines(view({ build: { status: "failed" }, waves: [rejected] }));
+    expect(lines.map((line) => line.text)).toEqual(["wave 1 is blocked: rejected: too dull"]);
   });
 
   it("of a blocked wave name the gate, its command and its findings", () => {
@@ -162,6 +172,32 @@ describe("the last lines of a build", () => {
       "  │ ok",
       "  high a.js:3: broken",
     ]);
+  });
+
+  it.each([
+    ["setup exited with 1", "npm ci"],
+    ["setup (from cache) exceeded its timeout after 900s", "npm ci"],
+    ["service db could not run: x", "postgres"],
+    ["check 1 exited with 2 (test -f api)", "test -f api"],
+    ["agent exited with 1", "make api"],
+  ])("of a failed attempt name the command of the stage that failed: %s", (reason, command) => {
+    const failed = attempt({ taskKey: "api", outcome: "failed", reason });
+    const base = view({ build: { status: "failed" }, tasks: { api: { status: "failed" } } });
+    const plan = {
+      ...base.build.plan,
+      setup: { run: "npm ci", cache: [] },
+      services: { db: { command: "postgres", ready: null } },
+    };
+    const given = { ...base, build: { ...base.build, plan }, waves: [wave({ attempts: [failed] })] };
+    expect(failureLines(given).map((line) => line.text)).toContain(`  command: ${command}`);
+  });
+
+  it("of a failed setup point at the plan, which a retry alone would not change", () => {
+    const failed = attempt({ taskKey: "api", outcome: "failed", reason: "setup exited with 1" });
+    const given = view({ build: { status: "failed", endedAt: moment(9) }, waves: [wave({ attempts: [failed] })] });
+    expect(words(given).at(-1)).toBe(
+      "  or, after changing setup in the plan: wavesmith resume bld_1 --plan EDITED --data /d",
+    );
   });
 
   it("find the project's own files and lines in what several tools print", () => {

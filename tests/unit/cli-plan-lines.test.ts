@@ -1,9 +1,10 @@
 import { describe, expect, it } from "vitest";
+import { buildFinished } from "../../src/api/build-result.ts";
+import { statusJson } from "../../src/api/build-status.ts";
 import { createHints } from "../../src/cli/hints.ts";
 import { narrate } from "../../src/cli/view/narrate.ts";
 import { briefText } from "../../src/cli/view/plan-lines.ts";
-import { buildFinished } from "../../src/cli/view/result.ts";
-import { statusJson, statusLines } from "../../src/cli/view/status-lines.ts";
+import { statusLines } from "../../src/cli/view/status-lines.ts";
 import { summary } from "../../src/cli/view/summary.ts";
 import { withPlanTask } from "../../src/domain/brief.ts";
 import { parsePlanValue } from "../../src/plan/parse-plan.ts";
@@ -31,26 +32,26 @@ const options = {
 };
 const texts = (lines: readonly { text: string }[]): string => lines.map(({ text }) => text).join("\n");
 
-describe("a made plan that is waiting for approval", () => {
-  it("is shown whole at the end of the command, with what can be said of it", () => {
-    const told = texts(summary(waiting, options));
-    expect(told).toContain("shop: 4 tasks of 4 roles in 3 waves");
-    expect(told).toMatch(/wave 2 {2}db\b/);
-    expect(told).not.toMatch(/needs plan/);
-    expect(told).toContain("critical path (3 tasks): db → api → docs");
-    expect(told).toContain(`the whole plan, to read and edit: ${file}`);
-    expect(told).toContain("wavesmith approve bld_1, then wavesmith resume bld_1");
-    expect(told).toContain(`wavesmith resume bld_1 --plan ${file}`);
-    expect(told).toContain('wavesmith reject bld_1 --reason "…", then wavesmith retry bld_1');
-    expect(told).toContain("A shop.");
-    expect(told).not.toContain("\u001b");
+describe("a drafted plan that waits for approval", () => {
+  it("is shown whole at the end of the command, with its key figures", () => {
+    const output = texts(summary(waiting, options));
+    expect(output).toContain("shop: 4 tasks of 4 roles in 3 waves");
+    expect(output).toMatch(/wave 2 {2}db\b/);
+    expect(output).not.toMatch(/needs plan/);
+    expect(output).toContain("critical path (3 tasks): db → api → docs");
+    expect(output).toContain(`the whole plan, to read and edit: ${file}`);
+    expect(output).toContain("wavesmith approve bld_1, then wavesmith resume bld_1");
+    expect(output).toContain(`wavesmith resume bld_1 --plan ${file}`);
+    expect(output).toContain('wavesmith reject bld_1 --reason "…", then wavesmith retry bld_1');
+    expect(output).toContain("A shop.");
+    expect(output).not.toContain("\u001b");
   });
 
   it("is what status shows, with the brief", () => {
-    const told = texts(statusLines(waiting, options));
-    expect(told).toContain("  brief: a shop that sells");
-    expect(told).toContain("its plan is waiting for approval");
-    expect(told).toContain(file);
+    const output = texts(statusLines(waiting, options));
+    expect(output).toContain("  brief: a shop that sells");
+    expect(output).toContain("its plan is waiting for approval");
+    expect(output).toContain(file);
     expect(statusJson(waiting, options)).toMatchObject({ brief: brief.text, planFile: file });
     expect(buildFinished(waiting, "/r", file)).toMatchObject({ status: "waiting", planFile: file });
   });
@@ -67,7 +68,7 @@ describe("a made plan that is waiting for approval", () => {
     }
   });
 
-  it("is told of when the planner has ended", () => {
+  it("is announced when the planner has ended", () => {
     const ended = attempt({ taskKey: "plan", role: "planner", changed: [] });
     const after = view({
       build: { plan: made, brief },
@@ -76,7 +77,7 @@ describe("a made plan that is waiting for approval", () => {
     expect(texts(narrate(null, after))).toContain("plan: done in 2.0s (planner), a plan of 4 tasks");
   });
 
-  it("tells every fault of one that was not taken in a line of its own", () => {
+  it("shows every fault of a refused plan on its own line", () => {
     const reason = "its plan has 2 faults:\ntasks[0].id: wrong\nsecrets: not yours";
     const failed = attempt({ taskKey: "plan", role: "planner", outcome: "failed", reason });
     const over = view({
@@ -84,9 +85,9 @@ describe("a made plan that is waiting for approval", () => {
       waves: [wave({ taskKeys: ["plan"], status: "failed", attempts: [failed] })],
     });
     const tasks = [{ ...planning, status: "failed" as const }];
-    const told = texts(summary({ ...over, tasks }, { ...options, planFile: null }));
-    expect(told).toContain("task plan failed: its plan has 2 faults:\n  tasks[0].id: wrong\n  secrets: not yours\n");
-    expect(told).toContain("or, with your own plan: wavesmith resume bld_1 --plan FILE");
+    const output = texts(summary({ ...over, tasks }, { ...options, planFile: null }));
+    expect(output).toContain("task plan failed: its plan has 2 faults:\n  tasks[0].id: wrong\n  secrets: not yours\n");
+    expect(output).toContain("or, with your own plan: wavesmith resume bld_1 --plan FILE");
   });
 
   it("has a brief that is cut to a line", () => {

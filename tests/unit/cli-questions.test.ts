@@ -1,9 +1,11 @@
 import { describe, expect, it } from "vitest";
-import { createAnswerKeys, type KeySource } from "../../src/cli/answer-keys.ts";
+import { statusJson } from "../../src/api/build-status.ts";
+import { createAnswerKeys } from "../../src/cli/answer-keys.ts";
+import type { KeySource } from "../../src/cli/letter-reader.ts";
 import { renderLive } from "../../src/cli/view/live.ts";
 import { questionNews } from "../../src/cli/view/question-lines.ts";
 import { plainText } from "../../src/cli/view/segments.ts";
-import { statusJson, statusLines } from "../../src/cli/view/status-lines.ts";
+import { statusLines } from "../../src/cli/view/status-lines.ts";
 import type { QuestionView } from "../../src/coordinator/build/read-build.ts";
 import type { Input } from "../../src/store/port.ts";
 import { attempt, moment, view, wave } from "./cli-views.ts";
@@ -27,31 +29,41 @@ const asked = (id: number, given: Partial<Input<QuestionView>> = {}) =>
 const answered = { answer: "allow", answeredBy: "ada", answeredAt: moment(15), closedAt: moment(15) } as const;
 const ofTask = wave({ attempts: [attempt({ id: "att_1", taskKey: "api", status: "running", outcome: null })] });
 const command = (words: string): string => `wavesmith ${words}`;
-const told = (before: readonly QuestionView[] | null, after: readonly QuestionView[]): string[] =>
+const changedLines = (before: readonly QuestionView[] | null, after: readonly QuestionView[]): string[] =>
   questionNews(before === null ? null : view({ questions: before }), view({ questions: after }), command).map(
     ({ text }) => text,
   );
 
-describe("what agents ask a person", () => {
+describe("questions of agents to a person", () => {
   it("stands in the live view with the keys that answer it, who asks, and how long is left", () => {
     const now = moment(20);
     const given = view({ waves: [ofTask], questions: [asked(7, { attemptId: "att_1" }), asked(8)] });
-    const rows = renderLive(given, { rows: 40, now, frame: 0 }).map((row) => plainText(row).trimEnd());
+    const rows = renderLive(given, { rows: 40, columns: 100, now, frame: 0, typed: "a" }).map((row) =>
+      plainText(row).trimEnd(),
+    );
     expect(rows).toContain("  ? api asks: Write ../x (../x is outside of its tree)");
-    expect(rows).toContain("    a: allow it once  d: deny it  denied in 9:50  (1 more after it)");
-    const over = renderLive(view({ questions: [asked(7, answered)] }), { rows: 40, now, frame: 0 });
+    expect(rows).toContain("    a and Enter: allow it once  d and Enter: deny it  denied in 9:50  (1 more after it)");
+    expect(rows).toContain("    > a");
+    const over = renderLive(view({ questions: [asked(7, answered)] }), { rows: 40, columns: 100, now, frame: 0 });
     expect(over.map(plainText).join("\n")).not.toContain("asks:");
   });
 
-  it("is told once when it is asked, with the command that answers it, and once when it is over", () => {
+  it("are printed once when asked, with the command that answers them, and once when closed", () => {
     const question = "  question 7: critic asks: Write ../x (../x is outside of its tree)";
-    expect(told(null, [asked(7)])).toEqual([`${question}; answer: wavesmith answer bld_1 7 --allow (or --deny)`]);
-    expect(told([asked(7)], [asked(7)])).toEqual([]);
-    expect(told([asked(7)], [asked(7, answered)])).toEqual(["  question 7: allowed by ada"]);
-    expect(told([asked(7)], [asked(7, { closedAt: moment(15) })])).toEqual([
-      "  question 7: denied because nobody answered",
+    expect(changedLines(null, [asked(7)])).toEqual([
+      `${question}; answer: wavesmith answer bld_1 7 --allow (or --deny)`,
     ]);
-    expect(told(null, [asked(7, answered)])).toEqual([question, "  question 7: allowed by ada"]);
+    expect(changedLines([asked(7)], [asked(7)])).toEqual([]);
+    expect(changedLines([asked(7)], [asked(7, answered)])).toEqual([
+      "  question 7: allowed by ada: Write ../x (critic)",
+    ]);
+    expect(changedLines([asked(7)], [asked(7, { closedAt: moment(15) })])).toEqual([
+      "  question 7: denied because nobody answered: Write ../x (critic)",
+    ]);
+    expect(changedLines(null, [asked(7, answered)])).toEqual([
+      question,
+      "  question 7: allowed by ada: Write ../x (critic)",
+    ]);
   });
 
   it("stands in the status while it is open, and not once its time is over", () => {
@@ -87,32 +99,70 @@ describe("keys that answer", () => {
     view({ questions: ids.map((id) => asked(id, { deadlineAt: new Date(Date.now() + 60_000) })) });
   const setUp = (isTTY = true, answer: (number: number, answer: string) => Promise<void> = async () => undefined) => {
     const said: string[] = [];
+    const shown: string[] = [];
+    const drains: (() => void)[] = [];
     const typed = terminal(isTTY);
     const keys = createAnswerKeys(typed.keys, {
       answer: (number, what) => {
         said.push(`${what} ${number}`);
         return answer(number, what);
       },
+      typing: (line) => shown.push(line),
       interrupted: () => said.push("interrupted"),
       warn: (message) => said.push(message),
+      drained: () => new Promise((resolve) => drains.push(resolve)),
     });
-    return { ...typed, answers: keys, said };
+    const drain = async (): Promise<void> => {
+      for (const drained of drains.splice(0)) drained();
+      await Promise.resolve();
+    };
+    return { ...typed, answers: keys, said, shown, drain };
   };
 
-  it("are taken while something is asked and not before or after, one question each", () => {
-    const { answers, said, raw, type, listens } = setUp();
+  it("are accepted only while a question is open, a letter and Enter for each", async () => {
+    const { answers, said, shown, raw, type, listens, drain } = setUp();
     answers.look(open());
     expect(listens()).toBe(false);
     answers.look(open(3, 4));
-    type("x");
-    type("ad");
+    await drain();
     type("a");
+    expect([said, shown]).toEqual([[], ["a"]]);
+    type("\r");
+    await drain();
+    type("x\rdd\r\x7f");
+    type("ad\x7f\x7fd\r");
+    type("a\r");
     expect(said).toEqual(["allow 3", "deny 4"]);
     answers.look(open());
     expect([listens(), raw]).toEqual([false, [true, false]]);
   });
 
-  it("let Ctrl-C through, which the terminal then tells as a key", () => {
+  it("do not answer a question that was asked after they were pressed", async () => {
+    const { answers, said, type, drain } = setUp();
+    answers.look(open(3));
+    type("a\r"); // What the terminal held.
+    await drain();
+    type("a"); // Half typed, when another question takes its place.
+    answers.look(open(4));
+    type("a\r");
+    await drain();
+    type("\r");
+    expect(said).toEqual([]);
+    type("d\r");
+    expect(said).toEqual(["deny 4"]);
+  });
+
+  it("are letters, not the letters in the sequences of arrow keys", async () => {
+    const { answers, said, type, drain } = setUp();
+    answers.look(open(3));
+    await drain();
+    type("\x1b[A\x1bOa\r\x1b[D\r");
+    expect(said).toEqual([]);
+    type("A\r");
+    expect(said).toEqual(["allow 3"]);
+  });
+
+  it("pass Ctrl-C through at once, which the terminal then reports as a key", () => {
     const { answers, said, type } = setUp();
     answers.look(open(3));
     type("\x03");
@@ -121,11 +171,13 @@ describe("keys that answer", () => {
   });
 
   it("may be typed again when the answer could not be given", async () => {
-    const { answers, said, type } = setUp(true, () => Promise.reject(new Error("the database is away")));
+    const { answers, said, type, drain } = setUp(true, () => Promise.reject(new Error("the database is away")));
     answers.look(open(3));
-    type("a");
+    await drain();
+    type("a\r");
     await expect.poll(() => said).toEqual(["allow 3", "the database is away"]);
-    type("d");
+    await drain();
+    type("d\r");
     expect(said.at(-1)).toBe("deny 3");
   });
 

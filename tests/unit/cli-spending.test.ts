@@ -1,11 +1,12 @@
 import { describe, expect, it } from "vitest";
+import { buildFinished } from "../../src/api/build-result.ts";
+import { statusJson } from "../../src/api/build-status.ts";
 import { createHints } from "../../src/cli/hints.ts";
 import { renderLive } from "../../src/cli/view/live.ts";
 import { narrate } from "../../src/cli/view/narrate.ts";
-import { buildFinished } from "../../src/cli/view/result.ts";
 import { plainText } from "../../src/cli/view/segments.ts";
 import { tokens, usd } from "../../src/cli/view/spending.ts";
-import { statusJson, statusLines } from "../../src/cli/view/status-lines.ts";
+import { statusLines } from "../../src/cli/view/status-lines.ts";
 import { summary } from "../../src/cli/view/summary.ts";
 import { attempt, type BuildGiven, gate, moment, plan, view, wave } from "./cli-views.ts";
 
@@ -44,8 +45,8 @@ const given: BuildGiven = {
   },
 };
 
-describe("what models took", () => {
-  it("is in the status: of the build beside its budget, of each wave and of each task", () => {
+describe("the spending on models", () => {
+  it("is in the status: that of the build beside its budget, and that of each wave and each task", () => {
     const lines = statusLines(view(given), options).map(({ text }) => text);
     expect(lines).toContain(
       "  spent on models: 12.0k of 100.0k tokens, 0.02 USD and 2 calls of unknown price, 1 call under way",
@@ -84,7 +85,7 @@ describe("what models took", () => {
     expect(tasks[3]?.spent).toMatchObject({ calls: 0, tokens: 0, usd: 0 });
   });
 
-  it("is told at a build's end, to people and to programs", () => {
+  it("is reported at a build's end, to people and to programs", () => {
     const done = view({ ...given, build: { ...given.build, status: "completed", endedAt: moment(30) } });
     expect(summary(done, options).map(({ text }) => text)).toContain(
       "spent on models: 12.0k of 100.0k tokens, 0.02 USD and 2 calls of unknown price, 1 call under way",
@@ -98,26 +99,27 @@ describe("what models took", () => {
   it("says where more may be allowed when a build ended at its limit", () => {
     const failed = { ...given.build, status: "failed" as const, endedAt: moment(30) };
     const over = wave({ status: "failed", endedAt: moment(9), attempts: [attempt({ outcome: "over-budget" })] });
-    const told = (waves: NonNullable<typeof given.waves>) => summary(view({ ...given, build: failed, waves }), options);
+    const summaryOf = (waves: NonNullable<typeof given.waves>) =>
+      summary(view({ ...given, build: failed, waves }), options);
     const way = expect.stringMatching(/after raising limits\.budget in the plan: .*resume \S+ --plan EDITED/);
-    expect(told([over]).map(({ text }) => text)).toContainEqual(way);
-    expect(told([{ ...over, attempts: [attempt({ outcome: "failed" })] }]).map(({ text }) => text)).not.toContainEqual(
-      way,
-    );
+    expect(summaryOf([over]).map(({ text }) => text)).toContainEqual(way);
+    expect(
+      summaryOf([{ ...over, attempts: [attempt({ outcome: "failed" })] }]).map(({ text }) => text),
+    ).not.toContainEqual(way);
   });
 
-  it("is in the live view and in what is told of each attempt and wave", () => {
-    const rows = renderLive(view(given), { rows: 40, now: moment(20), frame: 0 }).map((row) =>
+  it("is in the live view and in the lines of each attempt and wave", () => {
+    const rows = renderLive(view(given), { rows: 40, columns: 100, now: moment(20), frame: 0 }).map((row) =>
       plainText(row).trimEnd(),
     );
     expect(rows[1]).toContain("12.0k of 100.0k tokens");
     expect(rows.find((row) => row.includes("api"))).toContain("9.0k tokens, price unknown");
-    const told = narrate(null, view(given)).map(({ text }) => text);
-    expect(told).toContain("  db: done in 2.0s (database), 1 file changed, 2.0k tokens, 0.01 USD");
-    expect(told.find((line) => line.startsWith("wave 1: passed"))).toContain("3.0k tokens, 0.02 USD");
+    const lines = narrate(null, view(given)).map(({ text }) => text);
+    expect(lines).toContain("  db: done in 2.0s (database), 1 file changed, 2.0k tokens, 0.01 USD");
+    expect(lines.find((line) => line.startsWith("wave 1: passed"))).toContain("3.0k tokens, 0.02 USD");
   });
 
-  it("is not spoken of where no model was called and none is limited", () => {
+  it("is not mentioned where no model was called and none is limited", () => {
     const quiet = view();
     const words = [...statusLines(quiet, options), ...summary(quiet, options)].map(({ text }) => text).join("\n");
     expect(words).not.toMatch(/token|USD|spent/);

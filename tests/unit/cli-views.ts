@@ -38,6 +38,8 @@ export function attempt(given: Partial<Input<AttemptView>>): AttemptView {
     startedAt: moment(1),
     endedAt: moment(3),
     taskKey,
+    inSetup: false,
+    lastAction: null,
     changed: ["a.txt"],
     ...given,
   } as AttemptView;
@@ -100,6 +102,7 @@ export interface BuildGiven {
   readonly questions?: BuildView["questions"];
   readonly waitsForSandbox?: string;
   readonly sandboxTrouble?: string;
+  readonly sandboxWall?: BuildView["sandboxWall"];
   readonly spending?: Readonly<Record<string, Partial<Spending>>>;
 }
 
@@ -111,6 +114,7 @@ export function view(given: BuildGiven = {}): BuildView {
       status: "running",
       plan,
       brief: null,
+      metadata: null,
       sandboxDriver: "local",
       network: "open",
       headSha: "b".repeat(40),
@@ -140,6 +144,7 @@ export function view(given: BuildGiven = {}): BuildView {
     questions: given.questions ?? [],
     waitsForSandbox: given.waitsForSandbox ?? null,
     sandboxTrouble: given.sandboxTrouble ?? null,
+    sandboxWall: given.sandboxWall ?? null,
     spending: new Map(Object.entries(given.spending ?? {}).map(([id, spent]) => [id, { ...nothingSpent, ...spent }])),
   };
 }

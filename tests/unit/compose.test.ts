@@ -4,7 +4,8 @@ import { fileURLToPath } from "node:url";
 import { describe, expect, it } from "vitest";
 import { parse } from "yaml";
 import { createProgram } from "../../src/cli/program.ts";
-import { loadConfig, settings } from "../../src/config.ts";
+import { settings } from "../../src/config/settings.ts";
+import { loadConfig } from "../../src/config.ts";
 import { requires } from "../support/require.ts";
 
 // The compose files agree with what they start. Starting them takes images of a registry.
@@ -60,7 +61,7 @@ describe("docker-compose.yml", () => {
     expect(services.app?.network_mode).toBe("service:inngest");
   });
 
-  it("opens nothing to other machines, has no secret in it, and no Docker socket unless asked for", () => {
+  it("opens nothing to other machines, contains no secret, and mounts no Docker socket unless asked for", () => {
     const ports = Object.values(services).flatMap((service) => service.ports ?? []);
     expect(ports.filter((port) => !port.startsWith("127.0.0.1:"))).toEqual([]);
     expect(services.postgres?.environment?.POSTGRES_PASSWORD).toMatch(/^\$\{POSTGRES_PASSWORD:\?/);

@@ -1,7 +1,8 @@
 import { readFileSync } from "node:fs";
 import { delimiter, resolve } from "node:path";
 import { describe, expect, it } from "vitest";
-import { loadConfig, settings } from "../../src/config.ts";
+import { settings } from "../../src/config/settings.ts";
+import { loadConfig } from "../../src/config.ts";
 
 const read = (name: string) => readFileSync(new URL(`../../${name}`, import.meta.url), "utf8");
 
@@ -30,7 +31,7 @@ describe("the settings", () => {
     });
   });
 
-  it("say what a sandbox may use", () => {
+  it("set the limits of a sandbox", () => {
     const env = {
       WAVESMITH_SANDBOX_CPUS: "0.5",
       WAVESMITH_SANDBOX_MEMORY: "512MB",

@@ -6,7 +6,7 @@ import { crashPoints } from "../../src/coordinator/crash-points.ts";
 
 const source = fileURLToPath(new URL("../../src", import.meta.url));
 
-it("lists the crash points of every transaction that a verb names", () => {
+it("lists the crash points of every transaction that an operation names", () => {
   const files = readdirSync(source, { recursive: true })
     .map(String)
     .filter((name) => name.endsWith(".ts"));

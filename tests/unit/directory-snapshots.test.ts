@@ -56,7 +56,7 @@ describe("snapshots in a directory", () => {
     await expect(reading).rejects.toMatchObject({ code: "archive", message: expect.stringMatching(/checksum/) });
   });
 
-  it("are said to be absent when their bytes are, and removed as often as one likes", async () => {
+  it("are missing when their bytes are, and can be removed repeatedly", async () => {
     await expect(snapshots.get("snap_a", "tar.zst", "")).rejects.toMatchObject({ code: "not-found" });
     await snapshots.remove("snap_a");
     await snapshots.put("snap_a", "tar.zst", Readable.from([Buffer.from("1")]));
@@ -72,7 +72,7 @@ describe("snapshots in a directory", () => {
     expect(existsSync(join(folder, "..", "snap_a.tar.zst"))).toBe(false);
   });
 
-  it("do not count when whoever wrote them was killed, and can be written anew", async () => {
+  it("do not count when their writer was killed, and can be written again", async () => {
     const module = fileURLToPath(new URL("../../src/sandbox/snapshots/directory.ts", import.meta.url));
     const script = `
       import { Readable } from "node:stream";

@@ -11,7 +11,7 @@ import { imageName } from "../../src/sandbox/drivers/docker/image.ts";
 import type { HostFacts } from "../../src/sandbox/host/machine.ts";
 import { fakeEngine, json, silentEngine } from "../support/fake-docker-engine.ts";
 
-// What is said of a machine on which Docker does not work: one line each, with what to type.
+// Messages for a machine on which Docker does not work: one line each, with what to type.
 
 let folder = "";
 beforeEach(() => {
@@ -40,13 +40,13 @@ describe("the Docker engine", () => {
     });
   });
 
-  it("that is not there is told, with how to install or to start it", async () => {
+  it("that is not there is reported, with how to install or start it", async () => {
     const problem = await engineProblem(at("none.sock"), { machine: { ...machine, osRelease: "ID=fedora\n" } });
     expect(problem?.what).toBe(`no Docker engine runs here: there is no socket ${join(folder, "none.sock")}`);
     expect(problem?.remedy).toMatch(/^sudo (dnf install docker|systemctl start docker)/);
   });
 
-  it("that has died is told from one that was never there", async () => {
+  it("that has died is distinguished from one that was never there", async () => {
     // A socket whose listener was killed refuses as a plain file does.
     writeFileSync(join(folder, "file.sock"), "");
     const problem = await engineProblem(at("file.sock"), { machine });
@@ -59,7 +59,7 @@ describe("the Docker engine", () => {
   });
 
   // Root may use any socket, so it tries as somebody else.
-  it("that this user may not use is told, with how to be allowed to", async () => {
+  it("that this user may not use is reported, with how to get permission", async () => {
     const engine = await fakeEngine(folder, { "GET /version": version() });
     chmodSync(join(folder, "docker.sock"), 0o000);
     chmodSync(folder, 0o755);
@@ -85,7 +85,7 @@ describe("the Docker engine", () => {
   it.each([
     [{ Version: "19.03.15", ApiVersion: "1.40" }, /is 19\.03\.15, which is too old/, /20\.10 or newer/],
     [{ Os: "windows" }, /runs containers of windows/, /Linux containers/],
-  ])("that cannot run sandboxes is told: %j", async (given, what, remedy) => {
+  ])("that cannot run sandboxes is reported: %j", async (given, what, remedy) => {
     const engine = await fakeEngine(folder, { "GET /version": version(given) });
     const problem = await engineProblem(engine.environment, { machine });
     await engine.close();
@@ -114,20 +114,20 @@ describe("the image", () => {
     }
   };
 
-  it("that is not there is told, with the command that makes it", async () => {
+  it("that is not there is reported, with the command that builds it", async () => {
     expect(await check(null)).toEqual([
       { what: `the image ${imageName()} is not on this machine`, remedy: "wavesmith sandbox image build" },
     ]);
   });
 
-  it("with the guest of another version is refused, with the command that makes it anew", async () => {
+  it("with the guest of another version is refused, with the command that rebuilds it", async () => {
     const [older] = await check({ "io.wavesmith.guest-protocol": "0" });
     expect(older?.what).toMatch(/has a guest of protocol 0, and \d+ is needed$/);
     expect(older?.remedy).toBe("wavesmith sandbox image build");
     expect((await check({}))[0]?.what).toMatch(/names no guest's protocol/);
   });
 
-  it("is told of as the user types it", () => {
+  it("is named as the user types it", () => {
     const hints = createHints({ environment: { npm_lifecycle_event: "wavesmith" } });
     expect(hints.rewrite("build it again: wavesmith sandbox image build --base X")).toBe(
       "build it again: npm run wavesmith -- sandbox image build --base X",
@@ -138,7 +138,7 @@ describe("the image", () => {
 describe("a trial sandbox", () => {
   const said = (phase: object) => `{"phase":"user","ok":true}\r\n${JSON.stringify(phase)}\r\n`;
 
-  it("that ended in a boot phase is told with that phase's own remedy", () => {
+  it("that ended in a boot phase is reported with the remedy for that phase", () => {
     const phase = { phase: "folders", ok: false, message: "/tmp cannot be written", remedy: "mount a tmpfs at /tmp" };
     expect(bootFailure(said(phase), "img:1")).toEqual({
       what: 'a trial sandbox of img:1 ended in its boot phase "folders": /tmp cannot be written',
@@ -146,10 +146,27 @@ describe("a trial sandbox", () => {
     });
   });
 
-  it("that failed otherwise is told with its last words", () => {
+  it("that failed otherwise is reported with its last output", () => {
     const log = `${said({ phase: "guest", ok: true })}guest: there is no bwrap\n`;
     expect(bootFailure(log, "img:1").what).toBe("a trial sandbox of img:1 did not come up: guest: there is no bwrap");
     expect(bootFailure("", "img:1").what).toMatch(/it said nothing$/);
+  });
+
+  it("is not tried under a runtime that the engine does not have", async () => {
+    const engine = await fakeEngine(folder, {
+      "GET /version": version(),
+      "GET /containers/json": json([]),
+      "GET /info": json({ Runtimes: { runc: {}, kata: {} } }),
+    });
+    const config = loadConfig({ ...engine.environment, WAVESMITH_DOCKER_RUNTIME: "runsc", WAVESMITH_DATA: folder });
+    const problems = await (await driverForTrial(config, "docker")).check();
+    await engine.close();
+    expect(problems).toEqual([
+      {
+        what: "the Docker engine has no runtime runsc; it has runc, kata",
+        remedy: "install it and name it in /etc/docker/daemon.json, or unset WAVESMITH_DOCKER_RUNTIME",
+      },
+    ]);
   });
 
   it("is what doctor and build try when the driver is docker", async () => {

@@ -81,7 +81,7 @@ async function filesOf(context: Buffer): Promise<Record<string, { mode: number; 
 }
 
 describe("sandbox image build", () => {
-  it("tells in a pipe the steps that work, and at the end what was made", async () => {
+  it("prints in a pipe the steps that run, and at the end the image", async () => {
     const { code, stdout, stderr } = await run(says(...built));
     expect(stderr).toBe("");
     expect(code).toBe(0);
@@ -119,7 +119,7 @@ describe("sandbox image build", () => {
     });
   });
 
-  it("sends the recipe, the guest and certificates, with modes that no checkout changes, and what was asked for", async () => {
+  it("sends the recipe, the guest and certificates, with modes that no checkout changes, and the options", async () => {
     const ca = join(folder, "certificates");
     mkdirSync(ca);
     const certificate = "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n";
@@ -180,7 +180,7 @@ describe("sandbox image build", () => {
     expect(stderr).toMatch(/step 2 of 24 .*pull access denied(?:.|\n)*remedy: .*--base IMAGE/);
   });
 
-  it("does not take an engine that went away for one that is done", async () => {
+  it("does not mistake a lost engine for a finished one", async () => {
     const ended = await run(says({ stream: "Step 1/4 : ARG BASE" }));
     expect(ended.code).toBe(4);
     expect(ended.stderr).toContain("the engine ended before the build did");
@@ -211,7 +211,7 @@ describe("sandbox image build", () => {
     expect(engine?.asked).not.toContain("POST /build");
   });
 
-  it("ends with exit 4 and one line where there is no engine", async () => {
+  it("exits with 4 and one line where there is no engine", async () => {
     engine = await fakeEngine(folder, {});
     const written: string[] = [];
     const write = (text: string, done?: () => void) => {

@@ -25,8 +25,8 @@ async function leftovers(containers: readonly string[], volumes: readonly string
   }
 }
 
-describe("What Docker holds of a data directory", () => {
-  it("is told once that is gone, with what removes it", async () => {
+describe("Docker resources of a data directory", () => {
+  it("are reported once the directory is gone, with the command that removes them", async () => {
     const there = join(folder, "there");
     mkdirSync(there);
     const gone = join(folder, "gone");
@@ -41,7 +41,7 @@ describe("What Docker holds of a data directory", () => {
     expect(await leftovers([there], [])).toEqual([]);
   });
 
-  it("is told with a command that is safe to type, whatever the directory is called", async () => {
+  it("are reported with a command that is safe to type, whatever the directory is called", async () => {
     const [found] = await leftovers([], [join(folder, "it's; gone")]);
     expect(found?.remedy).toBe(
       `docker volume rm $(docker volume ls -q --filter 'label=io.wavesmith.data-dir=${folder}/it'\\''s; gone')`,
@@ -49,7 +49,7 @@ describe("What Docker holds of a data directory", () => {
   });
 
   // Root may look everywhere, so it tries as somebody else.
-  it("is not told of a directory that this user may not look for", async () => {
+  it("are not reported for a directory that this user may not look for", async () => {
     const closed = join(folder, "closed");
     mkdirSync(closed);
     chmodSync(closed, 0o700);

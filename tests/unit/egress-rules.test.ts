@@ -144,14 +144,14 @@ describe("what a plan allows", () => {
     }
   });
 
-  it("is said with every refusal, in one line that can be copied", () => {
+  it("is named in every refusal, in one line that can be copied", () => {
     expect(refused("other.example")).toBe(
       'other.example is not among the hosts this plan may reach; allow it in the plan: network: { allow: ["other.example"] }',
     );
     expect(refused("other.example:22")).toContain('allow: ["other.example:22"]');
   });
 
-  it("holds for private addresses of a host that it names itself, and for those of no other", () => {
+  it("applies to private addresses of a host that it names itself, and not to those of others", () => {
     const at = (host: string, ...addresses: string[]) => rules.permitted(parseTarget(host, 443)!, addresses);
     expect(at("intern.example", "10.0.0.1")).toEqual(["10.0.0.1"]);
     expect(at("pypi.org", "10.0.0.1")).toMatchObject({ why: "private" });
@@ -177,7 +177,7 @@ describe("what a plan allows", () => {
     expect(careless.refuse(parseTarget("127.0.0.1", 80)!)).toMatchObject({ why: "never" });
   });
 
-  it("is an allowlist when it says nothing, and nothing without one", () => {
+  it("is an allowlist by default, and nothing without one", () => {
     expect(networkOf({ network: "allowlist" })).toEqual({ mode: "allowlist", hosts: [] });
     expect(allowedHosts(networkOf({ network: "none" }))).toEqual([]);
     expect(allowedHosts({ mode: "open", hosts: ["example.org"] })).toEqual([]);

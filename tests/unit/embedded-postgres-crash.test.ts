@@ -87,7 +87,7 @@ describe("an embedded Postgres that was killed", () => {
     expect(serverPid(dataDir)).toBe(null);
   });
 
-  it("loses no socket's folder that was made when its maker was killed", async () => {
+  it("removes the folder of a socket whose creator was killed", async () => {
     const dataDir = temporaryFolder();
     const { socketFile, clusterDir } = placeIn(dataDir);
     await (await openDatabase({ dataDir, applicationName: "test" })).close();
@@ -96,7 +96,7 @@ describe("an embedded Postgres that was killed", () => {
     expect(existsSync(folder)).toBe(false);
   });
 
-  it("comes back unasked while a process uses it", async () => {
+  it("restarts by itself while a process uses it", async () => {
     const dataDir = temporaryFolder();
     const users = [startUser(dataDir), startUser(dataDir)];
     await Promise.all(users.map((user) => user.ready()));

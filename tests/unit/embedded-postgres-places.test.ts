@@ -110,7 +110,7 @@ describe("a socket's folder", () => {
 });
 
 describe("a failure of the embedded Postgres", () => {
-  it("says how little room there is, with what Postgres said last", async () => {
+  it("says how little room there is, with the last message of Postgres", async () => {
     const place = placeIn(temporaryFolder());
     const failure = await databaseFailure("initdb failed", place, "could not extend file: No space left on device\n");
     expect(failure).toMatchObject({ code: "database", retryable: true });

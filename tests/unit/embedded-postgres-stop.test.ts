@@ -6,10 +6,10 @@ import { join } from "node:path";
 import { expect, it } from "vitest";
 import { stopSql } from "../../src/store/embedded/watchdog.ts";
 
-it("stops the server although the shell that was told to is still there when its process group is signalled", async () => {
+it("stops the server although its launching shell is still there when the process group is signalled", async () => {
   const socketDir = mkdtempSync(join(tmpdir(), "wavesmith-stop-"));
   // A postmaster that, like the real one, signals the process groups of its sessions when it is
-  // told to stop.
+  // asked to stop.
   const server = spawn("sh", [
     "-c",
     'read group; trap "kill -TERM -$group; exit" INT; echo up; while :; do sleep 0.05; done',

@@ -34,7 +34,19 @@ describe("the embedded Postgres of a data directory", () => {
     expect(existsSync(socketDir)).toBe(false);
   });
 
-  it("is one server even if several processes begin at once with nothing", async () => {
+  it("takes less than 28 MB in a new folder", async () => {
+    const dataDir = temporaryFolder();
+    const database = await openDatabase({ dataDir, applicationName: "test" });
+    await database.pool.query("create table numbers as select generate_series(1, 1000) as n");
+    const pid = serverPid(dataDir)!;
+    await database.close();
+    await until(() => !isRunning(pid));
+    const files = readdirSync(dataDir, { withFileTypes: true, recursive: true }).filter((entry) => entry.isFile());
+    const sizes = files.map((entry) => statSync(join(entry.parentPath, entry.name)).size);
+    expect(sizes.reduce((sum, size) => sum + size, 0)).toBeLessThan(28_000_000);
+  });
+
+  it("is one server even if several processes start at once in an empty folder", async () => {
     const dataDir = join(temporaryFolder(), "not", "there", "yet");
     const users = [startUser(dataDir), startUser(dataDir), startUser(dataDir)];
     await Promise.all(users.map((user) => user.ready()));

@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, it, vi } from "vitest";
-import { createCaller } from "../../src/engine/caller.ts";
-import { createEngineClient } from "../../src/engine/client.ts";
+import { createCaller } from "../../src/engine/sdk/caller.ts";
+import { createEngineClient } from "../../src/engine/sdk/client.ts";
 
 const silent = () => undefined;
 const logger = { info: silent, warn: silent, error: silent, debug: silent };

@@ -1,10 +1,10 @@
 import { type Inngest as Client, Inngest, type InngestFunction } from "inngest";
 import { describe, expect, it } from "vitest";
-import { createCaller } from "../../src/engine/caller.ts";
-import { compileCron } from "../../src/engine/cron.ts";
 import { isTransient } from "../../src/engine/database.ts";
-import { compileKey } from "../../src/engine/expression.ts";
-import { specsOf } from "../../src/engine/registry.ts";
+import { compileCron } from "../../src/engine/registration/cron-expression.ts";
+import { compileKey } from "../../src/engine/registration/expression.ts";
+import { specsOf } from "../../src/engine/registration/registry.ts";
+import { createCaller } from "../../src/engine/sdk/caller.ts";
 
 async function register(functions: (client: Client) => InngestFunction.Any[]) {
   const client = new Inngest({ id: "app", isDev: true });
@@ -103,7 +103,7 @@ describe("crons", () => {
 });
 
 describe("database errors", () => {
-  it("are told apart: away for now, or refused for good", () => {
+  it("are temporary or permanent", () => {
     const coded = (code: string) => Object.assign(new Error("x"), { code });
     for (const code of ["ECONNREFUSED", "ENOENT", "57P01", "57P03", "08006", "40P01"])
       expect(isTransient(coded(code))).toBe(true);

@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import type { CallResponse, Op } from "../../src/engine/protocol.ts";
-import { applyResponse, applyTimer, type JobView, type RunView } from "../../src/engine/transition.ts";
+import { applyResponse, applyTimer, type JobView, type RunView } from "../../src/engine/runs/transition.ts";
+import type { CallResponse, Op } from "../../src/engine/sdk/protocol.ts";
 
 const nowMs = 1_000_000;
 const settings = { nowMs, retryDelaysMs: [500, 1_000] };
@@ -73,7 +73,7 @@ describe("an answer to a call", () => {
     });
   });
 
-  it("that does not mention the step it was for lets the function plan it anew", () => {
+  it("that does not mention the step it was for lets the function plan it again", () => {
     const open = { ...run, pending: ["a"] };
     const transition = applyResponse(open, { ...job, stepId: "a" }, ops(op("DiscoveryRequest", "x")), settings);
     expect(transition).toMatchObject({ removePending: ["a"], jobs: [plain] });
@@ -180,7 +180,7 @@ describe("an answer that asks to be called again", () => {
 });
 
 describe("the end of a sleep", () => {
-  it("goes on, unless other steps are open", () => {
+  it("continues the run, unless other steps are open", () => {
     const open = { ...run, forcePlan: true, pending: ["nap", "a"] };
     expect(applyTimer(open, "nap", nowMs)).toMatchObject({
       steps: [{ stepId: "nap", value: null }],

@@ -3,7 +3,7 @@ import { createAgents } from "../../src/agents/agents.ts";
 import { loadPrompts } from "../../src/agents/prompt.ts";
 import { planLines } from "../../src/cli/view/plan-lines.ts";
 import { recordQuestions } from "../../src/coordinator/attempt/questions.ts";
-import { refuseWithoutModels } from "../../src/coordinator/plan/check-models.ts";
+import { refuseWithoutModels } from "../../src/coordinator/plan/plan-models.ts";
 import { gateRole, planSchema } from "../../src/domain/plan.ts";
 import { placeholderFaults, promptPlaceholders } from "../../src/domain/prompts.ts";
 import { readMadePlan } from "../../src/plan/made-plan.ts";
@@ -100,7 +100,7 @@ describe("the agent of a gate, in a plan", () => {
   });
 });
 
-describe("what a gate's agent is asked", () => {
+describe("the prompt of a gate's agent", () => {
   const context = (fields: string) => {
     const plan = planOf(fields);
     return {
@@ -130,7 +130,7 @@ describe("what a gate's agent is asked", () => {
     });
   });
 
-  it("says so when the gate has nothing of its own", () => {
+  it("says so when the gate has no checks of its own", () => {
     const outcome = { verdict: "absent" as const, command: null, exitCode: null, outputTail: "" };
     expect(createAgents().checksPack({ ...context(both), outcome }).prompt).toContain(
       "The testing gate has nothing of its own to run here.",
@@ -165,7 +165,7 @@ describe("what a gate's agent is asked", () => {
   });
 });
 
-it("is named by its role where it asks a person", async () => {
+it("has its role's name when it asks a person", async () => {
   const roles: string[] = [];
   const rows = (added: object | undefined) =>
     ({

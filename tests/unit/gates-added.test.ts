@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
+import { phaseOf } from "../../src/api/waiting.ts";
 import { gateLines } from "../../src/cli/view/gate-lines.ts";
-import { phaseOf } from "../../src/cli/view/waiting.ts";
 import { type AddedCheck, type AddedChecks, addedText } from "../../src/domain/added-checks.ts";
 import { createGates } from "../../src/gates/gates.ts";
 import type { StageState } from "../../src/sandbox/port.ts";
@@ -10,7 +10,7 @@ const gates = createGates();
 const proposed = { name: "holds", command: "test -e a", why: "asked for" };
 const parse = (...checks: object[]) => gates.parseChecks(JSON.stringify({ checks }));
 
-describe("the checks that a gate's agent hands in", () => {
+describe("the checks that a gate's agent reports", () => {
   it("are taken as they are, trimmed, with commands of several lines", () => {
     const command = "cat > x <<'E'\n\ttext\nE\ntest -e x";
     expect(parse({ ...proposed, name: " holds ", command })).toEqual([{ ...proposed, command }]);
@@ -105,12 +105,12 @@ describe("a check that we ran", () => {
       "it needs own.js, which only its agent's tree had",
     ],
     [
-      "its job ended before it",
+      "its job ended before the check ran",
       { status: "skipped", exitCode: null },
       { jobEnd: "setup exited with 1" },
       "setup exited",
     ],
-    ["its job was lost", null, {}, "its job ended before it"],
+    ["its job was lost", null, {}, "its job ended before the check ran"],
     ["it is not run at all", null, { check: { ...check, refused: "it holds a secret" } }, "it holds a secret"],
     [
       "it names a temporary file that is not there",
@@ -133,7 +133,7 @@ describe("a check that we ran", () => {
   });
 });
 
-describe("what a gate's agent added", () => {
+describe("the checks a gate's agent added", () => {
   const result = { exitCode: 0, durationMs: 1, outputTail: "", note: null };
   const added: AddedChecks = {
     role: "tester",
@@ -153,7 +153,7 @@ describe("what a gate's agent added", () => {
     );
   };
 
-  it("is told in one line, with what could not be run and why", () => {
+  it("are summed up in one line, with what could not run and why", () => {
     expect(lines(added)).toEqual([
       "  testing of wave 1: passed: npm test, exit 0, 12 tests, 3.2s",
       "    agent tester added 2 checks: 1 passed, 1 could not be run",
@@ -169,7 +169,7 @@ describe("what a gate's agent added", () => {
     expect(addedText({ ...added, checks: [check] })).toBe("agent tester added 1 check");
   });
 
-  it("is told while it goes on", () => {
+  it("are reported while they run", () => {
     const { evidence } = gate({});
     const phase = (under: AddedChecks["phase"]) => {
       const running = gate({

@@ -186,7 +186,7 @@ describe("syntax stages", () => {
     expect(spawnSync("ls", ["owned"], { cwd: folder }).status).not.toBe(0);
   });
 
-  it("find nothing where the tool is not there, and know only files they were given", () => {
+  it("find nothing where the tool is missing, and report only on the files they got", () => {
     const [check] = gates.syntaxChecks([changed("a.py")]);
     const line = JSON.stringify({ file: "./a.py", line: 2, message: "bad" });
     expect(gates.syntaxFindings(check!, state(127), "sh: python3: not found")).toEqual([]);

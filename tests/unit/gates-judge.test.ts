@@ -125,19 +125,19 @@ describe("judging a command", () => {
     expect(result.findings.map((one) => one.rule)).toEqual(["timed-out", "test-failure"]);
   });
 
-  it("fails with the signal of a command that did not end by itself", () => {
+  it("fails with the signal of a command that was killed", () => {
     const result = judge("", { exitCode: null, signal: "SIGSEGV" });
     expect(result.verdict).toBe("failed");
     expect(result.findings[0]!.message).toContain("SIGSEGV");
   });
 
-  it("always has a finding, be it the last meaningful line", () => {
+  it("always has a finding, if only the last meaningful line", () => {
     expect(judge("", { exitCode: 3 }).findings).toHaveLength(1);
     const result = judge("working\nthe index is stale\n\nnpm error code 3\nnpm error path /x\n", { exitCode: 3 });
     expect(result.findings).toMatchObject([{ rule: "command-failed", message: "the index is stale" }]);
   });
 
-  it("gives make's own words beside the last line, which may be the echo of a command", () => {
+  it("reports make's own error beside the last line, which may be the echo of a command", () => {
     const made = "make: *** [Makefile:2: test] Error 1";
     const message = (output: string) => judge(output, { exitCode: 2 }).findings[0]!.message;
     expect(message(`./check.sh\n${made}\n`)).toBe(`./check.sh (${made})`);
@@ -424,7 +424,7 @@ describe("fingerprints", () => {
 });
 
 describe("reviews", () => {
-  it("become findings; what the critic is unsure of cannot block", () => {
+  it("become findings; uncertain ones of the critic cannot block", () => {
     const findings = gates.parseReview(
       JSON.stringify({
         verdict: "request changes",

@@ -155,7 +155,7 @@ describe("secrets", () => {
     expect(short(findings)).toEqual(["critical secret key.pem:1", "critical secret a.json:1"]);
   });
 
-  it("reports only what was added, and made-up keys of tests with less weight", async () => {
+  it("reports only what was added, and gives made-up keys of tests a lower severity", async () => {
     const key = `const key = "AKIA${"Q3EGRIWHZ5NPLXKD"}";\n`;
     expect(await check({ "a.ts": key }, { "a.ts": `${key}export { key };\n` })).toEqual([]);
     expect(await check({ "a.ts": key }, { "b.ts": key }, { renames: { "b.ts": "a.ts" } })).toEqual([]);
@@ -490,7 +490,7 @@ describe("weakened tests", () => {
     ],
   ];
 
-  it.each(fine)("lets be %s", async (_name, before, after, renames) => {
+  it.each(fine)("accepts %s", async (_name, before, after, renames) => {
     expect(await check(before, after, renames === undefined ? {} : { renames })).toEqual([]);
   });
 
@@ -511,7 +511,7 @@ describe("weakened tests", () => {
 });
 
 describe("findings", () => {
-  it("come gravest first, at most fifty of a rule", async () => {
+  it("are sorted by severity, at most fifty of a rule", async () => {
     const after = Object.fromEntries(Array.from({ length: 80 }, (_, index) => [`a${index}.json`, "{"]));
     const findings = await check({}, { ...after, "z.txt": "<<<<<<< a\n=======\n>>>>>>> b\n" });
     expect(findings).toHaveLength(51);

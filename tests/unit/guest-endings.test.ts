@@ -64,7 +64,7 @@ describe("whose a process is", () => {
     expect(pids(adoptedOf(launch(45), [launch(60, "c.1")], { table: [process(53)], own }))).toEqual([53]);
   });
 
-  it("is settled once the last launch has ended: nothing that came since the first is left, and the guest never ends itself", () => {
+  it("is settled once the last launch has ended: nothing that started since the first is left, and the guest never ends itself", () => {
     const launches = fc.uniqueArray(fc.integer({ min: 3, max: 60 }), { minLength: 1, maxLength: 5 });
     const born = fc.uniqueArray(fc.integer({ min: 61, max: 99 }), { maxLength: 8 });
     fc.assert(
@@ -83,7 +83,7 @@ describe("whose a process is", () => {
   });
 });
 
-describe("an end for want of memory", () => {
+describe("out of memory", () => {
   const counting = async (files: Record<string, string>): Promise<number | null> => {
     const root = mkdtempSync(join(tmpdir(), "wavesmith-memory-test-"));
     try {
@@ -112,7 +112,7 @@ describe("an end for want of memory", () => {
     expect(await counting({})).toBeNull();
   });
 
-  it("is told of what was killed, and of what failed alone", async () => {
+  it("is reported for what was killed, and for what failed on its own", async () => {
     let kills = 0;
     const watch = createMemoryWatch(async () => kills);
     const alone = await watch.begin();
@@ -128,7 +128,7 @@ describe("an end for want of memory", () => {
     expect(await passed(0)).toBe(false);
   });
 
-  it("is not told where nobody counts", async () => {
+  it("is not reported where nobody counts", async () => {
     const watched = await createMemoryWatch(async () => null).begin();
     expect(await watched(137)).toBe(false);
   });

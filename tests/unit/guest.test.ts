@@ -5,7 +5,7 @@ import { PassThrough } from "node:stream";
 import { buffer } from "node:stream/consumers";
 import fc from "fast-check";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { isWithin, segmentsOf } from "../../src/guest/files/volume.ts";
+import { isWithin, segmentsOf } from "../../src/guest/files/confined-volume.ts";
 import { explainSystemError } from "../../src/guest/isolation/isolation.ts";
 import { signalOfExitCode } from "../../src/guest/isolation/processes.ts";
 import { createChanges } from "../../src/guest/jobs/changes.ts";
@@ -23,7 +23,7 @@ afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
 describe("a job's output", () => {
   const tailBytes = 64 * 1024;
-  /** What is kept of some chunks under a limit. */
+  /** The part of some chunks that is kept under a limit. */
   const keep = async (chunks: readonly Buffer[], limitBytes: number) => {
     const path = join(folder, `output-${Math.random()}`);
     const output = await createJobOutput(path, { changes: createChanges(), onProblem: () => undefined });
@@ -156,7 +156,7 @@ describe("what a caller sends", () => {
 });
 
 describe("an ending", () => {
-  it("is told as shells tell it", () => {
+  it("has the exit code that shells report", () => {
     expect(explainSystemError(["x"], "spawn x ENOENT")).toEqual({ exitCode: 127, error: "x: command not found" });
     expect(explainSystemError(["x"], "Exec format error").exitCode).toBe(126);
     expect(explainSystemError(["x"], "spawn E2BIG")).toEqual({

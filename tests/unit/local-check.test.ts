@@ -17,7 +17,7 @@ const machine = (given: Partial<HostFacts> = {}): HostFacts => ({
 const withSetting = (name: string, value: string) =>
   machine({ setting: (path) => (path === `/proc/sys/${name}` ? value : null) });
 
-describe("what is said of a machine on which bubblewrap does not work", () => {
+describe("messages for a machine on which bubblewrap does not work", () => {
   it.each([
     ["ID=ubuntu\nID_LIKE=debian\n", "sudo apt-get install bubblewrap"],
     ['ID="rocky"\nID_LIKE="rhel centos fedora"\n', "sudo dnf install bubblewrap"],

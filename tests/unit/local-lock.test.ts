@@ -34,7 +34,7 @@ function another(body: string) {
 }
 
 describe("the lock between processes", () => {
-  it("gives what the body gives, and lets go when the body fails", async () => {
+  it("returns the result of its body, and is released when the body fails", async () => {
     await expect(withLock(folder, 1000, () => Promise.reject(new Error("no")))).rejects.toThrow("no");
     expect(await withLock(folder, 1000, async () => 7)).toBe(7);
   });

@@ -34,12 +34,12 @@ describe("the folders a sandbox shows", () => {
     expect(tools(`${nvm}:${pyenv}:/usr/bin`).path).toBe(`${nvm}:${pyenv}:/usr/bin`);
   });
 
-  it("are a folder of programs alone where what is above it may hold credentials or is the home", () => {
+  it("are only a folder of programs where the folder above may hold credentials or is the home", () => {
     const bins = [folder(".local/bin"), folder(".cargo/bin"), folder("bin")];
     expect(sourcesOf(bins.join(":")).sort()).toEqual([...bins].sort());
   });
 
-  it("are a folder of programs alone when it lies in somebody's project", () => {
+  it("show only a folder of programs when it is in somebody's project", () => {
     const bin = folder("project/bin");
     file("project/.git/config");
     expect(sourcesOf(bin)).toEqual([bin]);
@@ -48,7 +48,7 @@ describe("the folders a sandbox shows", () => {
     expect(sourcesOf(conda)).toEqual([dirname(conda)]);
   });
 
-  it("never are the home, what holds it, the data folder, or a folder known for credentials", () => {
+  it("are never the home, a folder above it, the data folder, or a folder known for credentials", () => {
     folder(".ssh/bin");
     folder("work/.wavesmith/bin");
     const path = [home, root, "/", join(home, ".ssh"), join(home, ".ssh/bin"), join(home, "work/.wavesmith/bin")].join(

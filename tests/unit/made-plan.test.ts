@@ -45,7 +45,7 @@ const faultsOf = (value: unknown): string[] => {
   return "faults" in read ? read.faults.map(({ path }) => path) : [];
 };
 
-describe("a plan that a planner made", () => {
+describe("a plan that a planner drafted", () => {
   it("is a plan with the agents, source, limits and network of the build that asked for it", () => {
     const read = readMadePlan(made, asked);
     expect(read).toMatchObject({
@@ -86,7 +86,7 @@ describe("a plan that a planner made", () => {
     expect(faultsOf({ ...made, tasks: [{ ...task, [key]: value }] })).toContain(`tasks[0].${key}`);
   });
 
-  it("cannot switch gates off, nor let no test count as one", () => {
+  it("cannot turn gates off, nor count missing tests as one", () => {
     const gates = { testing: { command: "true", minTests: 0 }, critic: false, integration: false, maxFixRounds: 9 };
     expect(faultsOf({ ...made, tasks: [task], gates })).toEqual([
       "gates.testing.minTests",
@@ -106,7 +106,7 @@ describe("a plan that a planner made", () => {
     expect(faultsOf({ ...made, tasks: [{ ...task, id: "plan" }], gates: {} })).toEqual(["tasks[0].id"]);
   });
 
-  it("is told all its other faults, too, whatever shape it has", () => {
+  it("has all its other faults reported too, whatever its shape", () => {
     const circle = [
       { ...task, dependsOn: ["store"] },
       { ...task, id: "store", dependsOn: ["page"] },
@@ -118,7 +118,7 @@ describe("a plan that a planner made", () => {
     }
   });
 
-  it("has a JSON schema that takes what may be said and nothing else", () => {
+  it("has a JSON schema that accepts what is allowed and nothing else", () => {
     const schema = z.fromJSONSchema(plannerJsonSchema() as z.core.JSONSchema.JSONSchema);
     expect(schema.safeParse(made).error).toBeUndefined();
     for (const wrong of [
@@ -131,7 +131,7 @@ describe("a plan that a planner made", () => {
     expect(JSON.stringify(plannerJsonSchema())).not.toContain("propertyNames");
   });
 
-  it("stands behind the task that made it, and can be taken out again", () => {
+  it("is placed after the task that made it, and can be removed again", () => {
     const read = readMadePlan(made, asked) as { plan: Plan };
     const behind = withPlanTask(read.plan, asked.tasks[0]!);
     expect(behind.tasks.map(({ key, position, dependsOn }) => [key, position, dependsOn])).toEqual([
@@ -197,7 +197,7 @@ describe("a plan that is written out", () => {
     expect(again.plan).toEqual(plan);
   });
 
-  it("has durations as short as they can be written", () => {
+  it("has its durations in their shortest form", () => {
     const written = [500, 90_000, 20 * 60_000, 5_400_000, 86_400_000, 3_661_001].map(formatDuration);
     expect(written).toEqual(["500ms", "1m30s", "20m", "1h30m", "24h", "1h1m1s1ms"]);
     expect(written.map(parseDuration)).toEqual([500, 90_000, 20 * 60_000, 5_400_000, 86_400_000, 3_661_001]);

@@ -126,7 +126,7 @@ function random(seed: number): (below: number) => number {
   };
 }
 
-/** What a watcher stores of output that arrives in pieces: it reads on from where it cut. */
+/** What a watcher stores of output that arrives in pieces: it continues where it cut. */
 function storedPieces(output: Buffer, sizes: () => number): string {
   const readBytes = 256 * 1024;
   const cut = createCut(secrets, readBytes);

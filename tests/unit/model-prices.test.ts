@@ -8,7 +8,7 @@ const nothing = { inputTokens: 0, cachedTokens: 0, cacheWriteTokens: 0, outputTo
 const usd = (price: Price | null, usage: object): number => costMicroUsd(price!, { ...nothing, ...usage }) / million;
 
 describe("what a model costs", () => {
-  it("comes with its date, and holds each provider's models", () => {
+  it("has a date and the models of each provider", () => {
     expect(shippedPrices.date).toMatch(/^\d{4}-\d\d-\d\d$/);
     expect(new Set(list.map(({ provider }) => provider))).toEqual(new Set(["anthropic", "openai", "google"]));
     for (const price of list) expect(price.cached, price.model).toBeLessThanOrEqual(price.input);
@@ -42,7 +42,7 @@ describe("what a model costs", () => {
     expect(familyPriceIn(list, provider, model)?.model).toBe(like);
   });
 
-  it("is unknown of a family that nobody knows, and of another provider's", () => {
+  it("is unknown for an unknown family, and for another provider", () => {
     expect(familyPriceIn(list, "openai", "nova-1")).toBeNull();
     expect(familyPriceIn(list, "compatible", "gpt-7")).toBeNull();
   });

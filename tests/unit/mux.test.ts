@@ -44,7 +44,7 @@ describe("channels over one stream", () => {
     channel.on("error", () => undefined);
     channel.pipe(channel);
   };
-  /** Writes all of it and reads what comes back. */
+  /** Writes all bytes and reads the answer. */
   const exchange = async (channel: Duplex, bytes: Buffer): Promise<Buffer> => {
     channel.end(bytes);
     return buffer(channel);
@@ -148,7 +148,7 @@ describe("channels over one stream", () => {
     expect(() => near.open()).toThrow("closed");
   });
 
-  it("hold the process up only while one of them is in use", async () => {
+  it("keep the process alive only while one of them is in use", async () => {
     const { near, stream } = await connected(echo);
     const calls: string[] = [];
     Object.assign(stream, { ref: () => calls.push("ref"), unref: () => calls.push("unref") });
@@ -178,8 +178,8 @@ describe("channels over one stream", () => {
     };
     const of = (kind: 1 | 3 | 4, id: number): Buffer => Buffer.concat(encodeFrame(kind, id));
     /**
-     * What closes our side when the other one sends this, with one channel open and in nobody's
-     * reading.
+     * What makes our side close when the other one sends this, with one channel open and in
+     * nobody's reading.
      */
     const fate = async (sent: Buffer): Promise<string | undefined> => {
       const [near, far] = await pair();

@@ -88,7 +88,7 @@ const edit = (world: World, change: (copy: World) => void): World => {
 };
 const taskOf = (world: World, key: string): WorldTask => world.tasks.find((task) => task.key === key)!;
 
-/** What the coordinator makes of a move. */
+/** The coordinator's decisions for a move. */
 function applied(world: World, move: Exclude<Move, { kind: "wait" }>): World {
   return edit(world, (next) => {
     const wave = next.wave as WorldWave;
@@ -255,12 +255,12 @@ function checkMove(world: World, fact: BuildFact, move: Move): void {
     expect(fact.liveAttempts + move.tasks.length, `capacity in ${state}`).toBeLessThanOrEqual(fact.maxParallelTasks);
     const computing = move.tasks.filter((key) => taskOf(world, key).computes).length;
     expect(fact.liveComputing + computing, `processors in ${state}`).toBeLessThanOrEqual(fact.maxComputing);
-    expect(world.status, `N1 in ${state}`).toBe("running");
-    expect(world.deadlinePassed, `N1 in ${state}`).toBe(false);
+    expect(world.status, `NM1 in ${state}`).toBe("running");
+    expect(world.deadlinePassed, `NM1 in ${state}`).toBe(false);
     if (fact.onTaskFailure === "stop")
       expect(
         world.tasks.some((task) => task.status === "failed"),
-        `N1 in ${state}`,
+        `NM1 in ${state}`,
       ).toBe(false);
   }
   if (move.kind === "start-wave") {
@@ -276,25 +276,25 @@ function checkMove(world: World, fact: BuildFact, move: Move): void {
   if (move.kind === "settle-wave") {
     expect(
       world.tasks.some((task) => task.inWave && ["assigned", "running"].includes(task.status)),
-      `N2 in ${state}`,
+      `NM2 in ${state}`,
     ).toBe(false);
   }
   if (move.kind === "ask-gate") {
     for (const before of gateNames.slice(0, gateNames.indexOf(move.gate))) {
       expect(
         holds.has(world.wave!.gates.find((gate) => gate.gate === before)?.verdict as Verdict),
-        `N3 in ${state}`,
+        `NM3 in ${state}`,
       ).toBe(true);
     }
   }
   if (move.kind === "plan-again")
-    expect(world.wave, `N6 in ${state}`).toMatchObject({ decision: "rejected", gates: [] });
+    expect(world.wave, `NM6 in ${state}`).toMatchObject({ decision: "rejected", gates: [] });
   if (move.kind === "pass-wave" && fact.wave!.madePlan) {
-    expect(world.wave!.gates, `N6 in ${state}`).toEqual([]);
-    if (fact.asksForPlan) expect(world.wave!.decision, `N6 in ${state}`).toBe("approved");
+    expect(world.wave!.gates, `NM6 in ${state}`).toEqual([]);
+    if (fact.asksForPlan) expect(world.wave!.decision, `NM6 in ${state}`).toBe("approved");
   } else if (move.kind === "pass-wave") {
     for (const gate of gateNames) {
-      expect(holds.has(world.wave!.gates.find((run) => run.gate === gate)?.verdict as Verdict), `N4 in ${state}`).toBe(
+      expect(holds.has(world.wave!.gates.find((run) => run.gate === gate)?.verdict as Verdict), `NM4 in ${state}`).toBe(
         true,
       );
     }
@@ -305,9 +305,9 @@ function checkMove(world: World, fact: BuildFact, move: Move): void {
     if (move.status === "completed") {
       expect(
         world.tasks.every((task) => task.status === "completed"),
-        `N5 in ${state}`,
+        `NM5 in ${state}`,
       ).toBe(true);
-      expect(world.wave!.delivered, `N5 in ${state}`).toBe(true);
+      expect(world.wave!.delivered, `NM5 in ${state}`).toBe(true);
     }
     if (world.wave?.status === "passed")
       expect(world.wave.delivered, `passed waves are delivered in ${state}`).toBe(true);
@@ -406,7 +406,7 @@ describe("what follows, over every reachable state", () => {
     { name: "a plan that is made first and shown", tasks: chain, planTask: "a", asksForPlan: true },
   ];
   for (const scenario of scenarios) {
-    it(`holds N1 to N6 and can always end: ${scenario.name}`, () => {
+    it(`holds NM1 to NM6 and can always end: ${scenario.name}`, () => {
       const { states, moves, ends } = explore(scenario);
       expect(states).toBeGreaterThan(100);
       expect([...ends].sort()).toEqual(["cancelled", "completed", "failed"]);

@@ -133,7 +133,7 @@ describe("a plan with faults", () => {
       [4, "Quote this value: it contains `: `, which YAML reads as a key."],
     ]);
     const bare = (source: string) => faultsOf(`name: p\nsource: ${source}\ntasks: [{ id: a, run: x }]\n`)[0]!.message;
-    expect(bare("./seed")).toBe('source must be a mapping, not "./seed": write source: { path: ./seed }.');
+    expect(bare("./seed")).toBe('source must be a mapping or empty, not "./seed": write source: { path: ./seed }.');
     expect(bare("https://example.com/a.git")).toContain("write source: { git: https://example.com/a.git }.");
   });
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
+import { unsupportedFeatures } from "../../src/plan/checks/unsupported.ts";
 import { parsePlanValue } from "../../src/plan/parse-plan.ts";
-import { unsupportedFeatures } from "../../src/plan/unsupported.ts";
 
 const run = { id: "a", run: "x" };
 const refused = (fields: Record<string, unknown>): string[] => {

@@ -48,7 +48,7 @@ const everyPart = (kind: PromptKind): string =>
     .join("\n");
 
 describe("prompts of a project's own", () => {
-  it("come from a file beside the plan and stand in for ours", () => {
+  it("come from a file beside the plan and replace ours", () => {
     const plan = planOf({ backend: { ...command, ...file("backend.md", "Ours:\n{{instructions}}\n\n{{rules}}\n") } });
     expect(packOf(plan).prompt).toMatch(/^Ours:\nServe\.\n\n## Rules/);
   });
@@ -70,7 +70,7 @@ describe("prompts of a project's own", () => {
     }
   });
 
-  it("are refused with the plan when they ask for what nobody gives or lack what they need", () => {
+  it("are refused with the plan when they use an unknown part or lack a required one", () => {
     const { faults } = parse({
       backend: { ...command, prompt: "{{instruction}} {{rules}}" },
       fixer: { ...command, prompt: "{{rules}} {{findings}} {{instructions}}" },
@@ -86,7 +86,7 @@ describe("prompts of a project's own", () => {
     ]);
   });
 
-  it("may ask for every part there is, and ours keep to the same parts", () => {
+  it("may use every part, and ours use the same parts", () => {
     const prompts = loadPrompts();
     for (const kind of ["task", "fix", "review"] as const) {
       expect(placeholderFaults(kind, prompts[kind]), kind).toEqual({ unknown: [], missing: [] });
@@ -99,7 +99,7 @@ describe("prompts of a project's own", () => {
     const wave = { plan, waveNumber: 1, tasks: plan.tasks, changedFiles: ["a"] };
     expect(packOf(plan).prompt).toContain("instructions: Serve.");
     const fix = { round: 1, maxRounds: 2, gate: "testing", findings: [], command: null, outputTail: "" } as const;
-    expect(agents.fixPack({ ...wave, ...fix, mayChangeTests: false }).prompt).toContain("gate: testing");
+    expect(agents.fixPack({ ...wave, ...fix, diff: "+b", mayChangeTests: false }).prompt).toContain("gate: testing");
     expect(agents.reviewPack({ ...wave, diff: "+a" }).prompt).toContain("+a");
   });
 });

@@ -2,8 +2,10 @@ import { beforeEach, describe, expect, it } from "vitest";
 import { loadConfig } from "../../src/config.ts";
 import { reconcileBuilds, stillMs } from "../../src/coordinator/build/reconcile.ts";
 import type { Ports } from "../../src/coordinator/port.ts";
+import type { EventName } from "../../src/domain/events.ts";
 import { parsePlanValue } from "../../src/plan/parse-plan.ts";
-import type { Store } from "../../src/store/port.ts";
+import { traitsOf } from "../../src/sandbox/drivers/registry.ts";
+import type { OutboxRow, Store } from "../../src/store/port.ts";
 import { createMemoryDatabase } from "../support/memory-store.ts";
 
 // W13: a build in which nothing moves is asked on under a raised epoch.
@@ -46,8 +48,9 @@ describe("a build that stands still for a gate", () => {
   });
 
   const tell = (eventId: string, fence: number) => {
-    const name = eventId.slice(0, eventId.indexOf(":"));
-    return store.outbox.insert({ eventId, name, projectId: "p", buildId: "b", data: { fence }, sentAt: now });
+    const name = eventId.slice(0, eventId.indexOf(":")) as EventName;
+    const data = { fence } as OutboxRow["data"];
+    return store.outbox.insert({ eventId, name, projectId: "p", buildId: "b", data, sentAt: now });
   };
   const job = (status: "intended" | "running") =>
     store.jobs.insert({
@@ -62,7 +65,14 @@ describe("a build that stands still for a gate", () => {
   const reconcile = async (): Promise<string[]> => {
     const clock = { now: () => new Date(stillMs) };
     await reconcileBuilds(
-      { store, clock, processors: 2, memoryBytes: 8 * 1024 ** 3, sandboxPolicy: loadConfig({}).sandboxPolicy } as Ports,
+      {
+        store,
+        clock,
+        driverTraits: traitsOf,
+        processors: 2,
+        memoryBytes: 8 * 1024 ** 3,
+        sandboxPolicy: loadConfig({}).sandboxPolicy,
+      } as Ports,
       "all",
     );
     return (await store.outbox.list({ sentAt: null })).map((row) => row.eventId);
@@ -77,7 +87,7 @@ describe("a build that stands still for a gate", () => {
     expect(await reconcile()).toHaveLength(1);
   });
 
-  it("is left alone while a job of it is at work", async () => {
+  it("is left alone while one of its jobs runs", async () => {
     await job("running");
     expect(await reconcile()).toEqual([]);
   });

@@ -59,7 +59,7 @@ describe("the package", () => {
 });
 
 describe("the README", () => {
-  it("names the commands that there are, and no others", () => {
+  it("names exactly the existing commands", () => {
     const table = read("README.md").split("## Commands")[1]!.split("\n\n")[2]!;
     const named = [...table.matchAll(/^\| `(\w+)/gm)].map((match) => match[1]);
     const silent = { write: () => true, on: () => undefined };
@@ -104,6 +104,16 @@ describe("the tables of states in ARCHITECTURE.md", () => {
     expect(rowsUnder("Attempt")).toEqual(attemptStatusSchema.options);
     expect(rowsUnder("Gate run")).toEqual(["requested", "running", "finished"]);
     expect(rowsUnder("Sandbox and job")).toEqual([...sandboxStates, "intended", "running", "ended"]);
+  });
+
+  it("name files that there are as those that set a status", () => {
+    const states = page.split("## States\n")[1]!.split("## Map")[0]!;
+    const setters = states.split("\n").flatMap((line) => line.split(" | ")[2]?.match(/`[\w-]+`/g) ?? []);
+    expect(setters.length).toBeGreaterThan(50);
+    const found = new Set(
+      files.map((path) => /^src\/(?:coordinator|sandbox-lifecycle)\/.*?([\w-]+)\.ts$/.exec(path)?.[1]),
+    );
+    expect(setters.filter((name) => !found.has(name.slice(1, -1)))).toEqual([]);
   });
 });
 
@@ -197,13 +207,13 @@ describe("what is committed", () => {
     ].join("|"),
   );
 
-  it("names no package registry and nothing of the machine it was written on", () => {
+  it("names no package registry and no detail of the machine it was written on", () => {
     const largest = 2 * 1024 * 1024;
     const found = files.filter((path) => {
       const size = statSync(join(root, path)).size;
       return size <= largest && strange.test(read(path));
     });
-    // The hosts that an allowlist holds without being told.
+    // The hosts that an allowlist holds by default.
     expect(found).toEqual(["src/domain/network.ts"]);
   });
 });

@@ -1,7 +1,7 @@
 import { tmpdir } from "node:os";
 import { describe, expect, it } from "vitest";
 import { loadConfig } from "../../src/config.ts";
-import { planOfBrief, readBuildRequest, refuseForEvents } from "../../src/coordinator/build/request-build.ts";
+import { planOfBrief, readBuildRequest, refuseForEvents } from "../../src/coordinator/build/request/build-request.ts";
 
 const ports = (settings: Record<string, string> = {}) => ({
   environment: {},
@@ -24,7 +24,15 @@ describe("a request with a brief", () => {
   });
 
   it("uses the model of the settings in every role, or the agent of the settings", () => {
-    const builtin = { runtime: "builtin", model: "anthropic:claude-sonnet-4-5", command: null, prompt: null };
+    const builtin = {
+      runtime: "builtin",
+      model: "anthropic:claude-sonnet-4-5",
+      command: null,
+      prompt: null,
+      effort: null,
+      mcp: [],
+      skills: [],
+    };
     expect(read({ brief: "x" }).plan.agents).toEqual({ default: builtin, critic: builtin });
     const acp = read({ brief: "x" }, { WAVESMITH_AGENT: "claude-agent-acp" }).plan.agents;
     expect(acp.default).toMatchObject({ runtime: "acp", command: "claude-agent-acp", model: null });
@@ -40,7 +48,7 @@ describe("a request with a brief", () => {
     expect(() => read({ brief: "x", agents: { planner: wrong } }, {})).toThrow(/prompt of .*\{\{instructions\}\}/);
   });
 
-  it("may have a budget, in which the planner's part counts, said as in a plan", () => {
+  it("may have a budget, which includes the planner's part, written as in a plan", () => {
     expect(read({ brief: "x", budget: { usd: 5, tokens: 1000, wallClock: "2h" } }).plan.limits.budget).toEqual({
       usd: 5,
       tokens: 1000,
@@ -60,7 +68,7 @@ describe("a request with a brief", () => {
     );
   });
 
-  it("without any agent lacks something of the environment, said with what to set", () => {
+  it("without any agent misses something in the environment, and is told what to set", () => {
     expect(() => read({ brief: "x" }, {})).toThrow(
       expect.objectContaining({
         code: "environment",
@@ -76,7 +84,7 @@ describe("a request with a brief", () => {
     expect(() => read({ brief: "x", plan: {} })).toThrow(/a plan or a brief, not both/);
   });
 
-  it("has the source it names, which from outside is no folder of ours", () => {
+  it("names its source, which for requests from outside cannot be a folder here", () => {
     expect(read({ brief: "x", source: { path: tmpdir() } }).plan.source).toEqual({ kind: "path", path: tmpdir() });
     const git = { git: "https://example.com/r.git", ref: "main" };
     const agents = { default: { runtime: "command", command: "a" } };
@@ -85,7 +93,7 @@ describe("a request with a brief", () => {
     expect(() => read({ brief: "x", source: { path: "/no/where" } })).toThrow(/source.path/);
     for (const source of [{ path: "/etc" }, { git: "/etc" }, { git: "file:///etc" }]) {
       expect(() => refuseForEvents({ brief: "x", source }, { eventSecrets: [] })).toThrow(
-        /a request by event cannot say source\./,
+        /a request by event may not set source\./,
       );
     }
     expect(() => refuseForEvents({ brief: "x", source: git }, { eventSecrets: [] })).not.toThrow();

@@ -7,7 +7,7 @@ import { testDatabase } from "../support/database.ts";
 const open = (databaseUrl: string) =>
   openDatabase({ dataDir: tmpdir(), databaseUrl, applicationName: "connection test" });
 
-/** All an error shows when it is printed with everything in it. */
+/** Everything an error prints, with all its properties. */
 const shown = (error: unknown) => `${messageOf(error)} ${JSON.stringify(error)} ${(error as Error).stack}`;
 
 describe("a database given by its address", () => {

@@ -47,7 +47,7 @@ const atWork = (text: string) =>
     .toBeGreaterThan(0);
 
 describe("a database that goes away", () => {
-  it("is waited for, which is said once, and so is its return", async () => {
+  it("is waited for, and its loss and its return are each reported once", async () => {
     await proxy.cut();
     const asked = [1, 2, 3].map((n) => database.pool.query("select $1::int as n", [n]));
     await said("lost the connection to Postgres at");
@@ -59,7 +59,7 @@ describe("a database that goes away", () => {
     expect(warnings.join()).not.toContain("@");
   });
 
-  it("is given up after its time with the remedy, and works again for whoever asks later", async () => {
+  it("is given up after its time with the remedy, and works again for later queries", async () => {
     await database.close();
     await open(300);
     await proxy.cut();
@@ -134,7 +134,7 @@ describe("a database that goes away", () => {
     await expect.poll(held).toBe(0);
   });
 
-  it("does not fail who waits for a lock, or comes for one meanwhile", async () => {
+  it("does not fail operations that wait for a lock, or request one meanwhile", async () => {
     let letGo: () => void = () => undefined;
     const begun = new Promise<void>((done) => {
       letGo = done;
@@ -150,7 +150,7 @@ describe("a database that goes away", () => {
     expect(await second).toBe("mine");
   });
 
-  it("is told from a statement that is wrong", () => {
+  it("is distinguished from a wrong statement", () => {
     const failing = (code: string) => Object.assign(new Error("x"), { code });
     const lost = ["ECONNREFUSED", "ECONNRESET", "EPIPE", "ENOENT", "57P01", "57P02", "57P03", "08006"];
     expect(lost.map((code) => isConnectionLost(failing(code)))).toEqual(lost.map(() => true));

@@ -30,7 +30,7 @@ describe("a task graph", () => {
     expect(createTaskGraph([]).criticalPath()).toEqual([]);
   });
 
-  it("holds tasks whose ids are names of JavaScript's own", () => {
+  it("supports tasks whose ids are names of JavaScript's own", () => {
     const keys = ["constructor", "__proto__", "tostring", "hasOwnProperty", "0", "1"];
     const graph = createTaskGraph(keys.map((key, index) => task(key, ...keys.slice(Math.max(0, index - 1), index))));
     expect(graph.keys).toEqual(keys);

@@ -182,7 +182,7 @@ describe("matching of globs", () => {
       expect(matchesAny([glob], path)).toBe(false);
       expect(matchesAny([glob], `${path}/${path}`)).toBe(false);
     }
-    // Backtracking takes minutes for the first and longer than anybody has for the others.
+    // Backtracking takes minutes for the first and practically forever for the others.
     expect(process.cpuUsage(begun).user).toBeLessThan(20_000_000);
   });
 

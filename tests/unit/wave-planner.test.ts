@@ -52,12 +52,12 @@ describe("choosing a wave", () => {
     expect(chooseWave({ ready: tasks, remainingPath: () => 1, tasksPerAgentPerWave: 2 })).toEqual(["a", "c"]);
   });
 
-  it("takes unknown writes and no writes for no reason to wait", () => {
+  it("puts tasks with unknown or no writes into the same wave", () => {
     const tasks = [ready("a", 0, ["**"]), ready("b", 1, null), ready("c", 2, [])];
     expect(chooseWave({ ready: tasks, remainingPath: () => 1, tasksPerAgentPerWave: 3 })).toEqual(["a", "b", "c"]);
   });
 
-  it("leaves a task that must be alone by itself, whether it goes first or comes later", () => {
+  it("leaves a task that must be alone in its own wave, whether it is first or later", () => {
     const alone = (key: string, position: number): ReadyTask => ({ ...ready(key, position), alone: true });
     const choice = { remainingPath: () => 1, tasksPerAgentPerWave: 3 };
     expect(chooseWave({ ...choice, ready: [alone("a", 0), ready("b", 1), ready("c", 2)] })).toEqual(["a"]);

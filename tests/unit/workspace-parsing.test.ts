@@ -1,11 +1,11 @@
 import { describe, expect, test } from "vitest";
 import { WavesmithError } from "../../src/domain/errors.ts";
-import { bundleHeader, readBundle } from "../../src/workspace/bundle.ts";
-import { excludedFolders } from "../../src/workspace/excludes.ts";
-import { parseChanges } from "../../src/workspace/history.ts";
-import { parseMergeTree } from "../../src/workspace/join.ts";
-import { isRefName } from "../../src/workspace/refs.ts";
-import { assertVolumePath, readFacts } from "../../src/workspace/sandbox-git.ts";
+import { isRefName } from "../../src/domain/ref-name.ts";
+import { bundleHeader, readBundle } from "../../src/workspace/authority/bundle.ts";
+import { parseChanges } from "../../src/workspace/authority/history.ts";
+import { parseMergeTree } from "../../src/workspace/authority/join.ts";
+import { excludedFolders } from "../../src/workspace/trees/excludes.ts";
+import { assertVolumePath, readFacts } from "../../src/workspace/trees/sandbox-git.ts";
 
 const sha = (digit: string) => digit.repeat(40);
 
@@ -45,7 +45,7 @@ describe("ref names", () => {
 });
 
 describe("paths for trees on the volume", () => {
-  test("plain names below the root are taken", () => {
+  test("plain names below the root are accepted", () => {
     expect(assertVolumePath("trees/bld_x/api.1")).toBe("trees/bld_x/api.1");
   });
 
@@ -159,7 +159,7 @@ describe("bundles from a sandbox", () => {
     ["has a tip that is no SHA", "# v2 git bundle\n--upload-pack=evil refs/a\n\n"],
     ["is empty", ""],
   ])("one that %s is refused", (_, header) => {
-    expect(() => readBundle(bundle(header), sha("2"))).toThrow(/no bundle that could be read/);
+    expect(() => readBundle(bundle(header), sha("2"))).toThrow(/malformed bundle/);
   });
 });
 

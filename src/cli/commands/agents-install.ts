@@ -1,9 +1,10 @@
 import { type Installation, type InstallProgress, installAgent } from "../agent-parts.ts";
 import type { Context } from "../context.ts";
-import { exit } from "../errors.ts";
+import { exit } from "../exit-codes.ts";
 import { bytes, duration } from "../format.ts";
 import { watchInterrupts } from "../interrupts.ts";
 import type { Output } from "../output.ts";
+import { traitsOf } from "../parts.ts";
 
 /**
  * `agents install NAME`: installs a pinned agent for sandboxes. Ctrl-C leaves the previous version
@@ -11,7 +12,7 @@ import type { Output } from "../output.ts";
  */
 export async function install(context: Context, name: string): Promise<number> {
   const config = await context.config();
-  const begun = Date.now();
+  const startedAt = Date.now();
   const abort = new AbortController();
   const interrupts = watchInterrupts(process);
   interrupts.on(() => abort.abort());
@@ -19,7 +20,7 @@ export async function install(context: Context, name: string): Promise<number> {
   try {
     const made = await installAgent(config, name, { onProgress: show, signal: abort.signal });
     if (!context.json && context.out.live) context.out.raw("\r\x1b[K");
-    tell(context, made, { tookMs: Date.now() - begun, driver: config.sandboxDriver });
+    printInstallation(context, made, { tookMs: Date.now() - startedAt, driver: config.sandboxDriver });
     return exit.ok;
   } catch (error) {
     if (!abort.signal.aborted) throw error;
@@ -44,7 +45,11 @@ function asText(out: Output): (progress: InstallProgress) => void {
   };
 }
 
-function tell({ out, json, hints }: Context, made: Installation, how: { tookMs: number; driver: string }): void {
+function printInstallation(
+  { out, json, hints }: Context,
+  made: Installation,
+  how: { tookMs: number; driver: string },
+): void {
   if (json) {
     out.json({ type: "installed", ...made });
     return;
@@ -52,7 +57,7 @@ function tell({ out, json, hints }: Context, made: Installation, how: { tookMs: 
   const state = made.unchanged ? "unchanged" : `installed in ${duration(how.tookMs)}`;
   out.line(`${state}: ${made.name} ${made.version}, ${bytes(made.sizeBytes)}, in ${made.folder}`);
   out.line(
-    how.driver === "docker"
+    traitsOf(how.driver).machine === "engine"
       ? "  sandboxes see it from their next start; an idle one is replaced at its next use and keeps its volume"
       : "  sandboxes see it at once, Docker's from their next start",
   );

@@ -1,8 +1,16 @@
 import { messageOf, WavesmithError } from "../../domain/errors.ts";
 import { builtInRoles } from "../../domain/plan.ts";
-import { type Greeting, greetAgents, type KnownAgent, knownAgents, signIns } from "../agent-parts.ts";
+import {
+  type CompatibleServer,
+  compatibleModels,
+  type Greeting,
+  greetAgents,
+  type KnownAgent,
+  knownAgents,
+  signIns,
+} from "../agent-parts.ts";
 import type { Context } from "../context.ts";
-import { exit } from "../errors.ts";
+import { exit } from "../exit-codes.ts";
 import { harmless, oneLine } from "../format.ts";
 import type { Config } from "../parts.ts";
 
@@ -36,16 +44,18 @@ export async function agents(context: Context): Promise<number> {
   const signedIn = signIns(config);
   const reports = known.map((agent, at) => reportOf(agent, greetings?.[at] ?? null, signedIn));
   const ready = reports.filter(({ greeting, lacks }) => greeting?.answers === true && lacks.length === 0);
+  const servers = await compatibleModels(config);
   if (context.json) {
     const { sandboxDriver: sandbox } = config;
-    context.out.json({ ok: ready.length > 0, sandbox, untried, agents: reports, roles: rolesOf(config) });
+    const roles = rolesOf(config);
+    context.out.json({ ok: ready.length > 0, sandbox, untried, agents: reports, servers, roles });
   } else {
-    tell(context, config, { reports, untried });
+    printReports(context, config, { reports, untried, servers });
   }
   return untried === null ? exit.ok : exit.environment;
 }
 
-/** What an agent lacks, from its pinned data and the trial. */
+/** Lists what an agent lacks, from its pinned data and the trial. */
 export function reportOf(
   agent: KnownAgent,
   greeting: Greeting | null,
@@ -82,7 +92,7 @@ interface Role {
  * `default`.
  */
 function rolesOf({ briefAgent }: Config): Role[] {
-  const asked =
+  const agentList =
     briefAgent === null
       ? "the plan's `default`"
       : `the plan's \`default\`; ${agentText(briefAgent)} in a build from a brief`;
@@ -92,7 +102,7 @@ function rolesOf({ briefAgent }: Config): Role[] {
     planner: briefAgent === null ? "nothing: set WAVESMITH_MODEL or WAVESMITH_AGENT" : agentText(briefAgent),
     fixer: "the plan's `default`; without it nothing is fixed",
   };
-  return builtInRoles.map((role) => ({ role, runtime: without[role] ?? asked }));
+  return builtInRoles.map((role) => ({ role, runtime: without[role] ?? agentList }));
 }
 
 const agentText = ({ runtime, command, model }: NonNullable<Config["briefAgent"]>): string =>
@@ -101,9 +111,10 @@ const agentText = ({ runtime, command, model }: NonNullable<Config["briefAgent"]
 interface Told {
   readonly reports: readonly AgentReport[];
   readonly untried: Lack | null;
+  readonly servers: readonly CompatibleServer[];
 }
 
-function tell(context: Context, config: Config, { reports, untried }: Told): void {
+function printReports(context: Context, config: Config, { reports, untried, servers }: Told): void {
   const { out, hints } = context;
   if (untried !== null) {
     out.line(
@@ -122,9 +133,24 @@ function tell(context: Context, config: Config, { reports, untried }: Told): voi
     for (const { what, remedy } of report.lacks)
       out.line(`    lacks: ${oneLine(harmless(what))}; remedy: ${hints.rewrite(remedy)}`);
   }
+  for (const server of servers) for (const line of serverLines(server)) out.line(line);
   out.line("Any other agent: `runtime: acp` for the Agent Client Protocol, `runtime: command` for any program.");
   out.line("Roles that a plan does not configure:");
   for (const { role, runtime } of rolesOf(config)) out.line(`  ${role.padEnd(15)} ${runtime}`);
+}
+
+const maxModels = 50;
+
+/** Lists the models of a compatible server, as a plan names them, with their limits. */
+function serverLines({ name, models, problem }: CompatibleServer): string[] {
+  if (problem !== null) return [`Models of ${name}: not listed: ${oneLine(harmless(problem))}`];
+  const lines = models.slice(0, maxModels).map(({ name: model, contextTokens, outputTokens }) => {
+    const window = contextTokens === null ? "" : `  ${contextTokens} tokens`;
+    const answer = outputTokens === null ? "" : `, ${outputTokens} per answer`;
+    return `  ${name}:${oneLine(harmless(model))}${window}${answer}`;
+  });
+  const more = models.length > lines.length ? [`  and ${models.length - lines.length} more`] : [];
+  return [`Models of ${name}:`, ...lines, ...more];
 }
 
 function stateOf({ greeting, installed, pinned, runtime }: AgentReport): string {

@@ -1,6 +1,6 @@
 import { WavesmithError } from "../../domain/errors.ts";
 import type { Context } from "../context.ts";
-import { exit } from "../errors.ts";
+import { exit } from "../exit-codes.ts";
 import { findBuild } from "../find-build.ts";
 import { requester } from "../requester.ts";
 import { withSteering } from "../steering.ts";

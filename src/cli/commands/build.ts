@@ -1,24 +1,32 @@
 import { randomBytes, randomUUID } from "node:crypto";
 import { dirname, resolve } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
+import { requestedSource } from "../../coordinator/build/request/build-request.ts";
 import { WavesmithError } from "../../domain/errors.ts";
-import { buildIdForEvent } from "../../domain/ids.ts";
+import { buildIdForEvent } from "../../domain/event-ids.ts";
+import { makeEvent } from "../../domain/events.ts";
 import { type NetworkPolicy, networkOf } from "../../domain/network.ts";
 import type { Plan } from "../../domain/plan.ts";
 import { budgetFrom, promptFrom, sourceFrom } from "../brief.ts";
-import { type Context, longestProject } from "../context.ts";
+import { type Context, maxProjectLength } from "../context.ts";
 import { driveToEnd, isInteractive } from "../drive.ts";
-import { exit } from "../errors.ts";
+import { exit } from "../exit-codes.ts";
 import { type Interrupts, readerGone, watchInterrupts } from "../interrupts.ts";
-import { driverForTrial, lackingDriver, rawPlan, readPlan, requireGit } from "../parts.ts";
-import { tellFaults } from "../plan-faults.ts";
+import { filesOfPlan, findOwnSource, type OwnSource, type SourceOptions } from "../own-source.ts";
+import { driverForTrial, lackingDriver, rawPlan, readPlan, traitsOf, unsafeDriver } from "../parts.ts";
+import { printPlanFaults } from "../plan-faults.ts";
 import { requester } from "../requester.ts";
 import { type Session, withSession } from "../session.ts";
+import { sourceNews } from "../source-news.ts";
 import { briefText } from "../view/plan-lines.ts";
 import { createPresenter, type Presenter } from "../view/presenter.ts";
+import { announceBuild } from "./detach.ts";
 
-export interface BuildOptions {
+export interface BuildOptions extends SourceOptions {
   readonly wait: boolean;
   readonly demo?: boolean;
+  /** Tells the process that started this one which build it is. */
+  readonly inBackground?: boolean;
 }
 
 export interface BriefOptions extends BuildOptions {
@@ -38,15 +46,23 @@ export async function build(context: Context, file: string, options: BuildOption
   for (const warning of warnings) context.warn(warning);
   const all = [...faults, ...refused];
   if (plan === null || all.length > 0) {
-    tellFaults(context, file, all);
+    printPlanFaults(context, file, all);
     return exit.usage;
   }
+  const value = (await rawPlan(file)) as { source?: unknown };
+  const own = await findOwnSource(context, {
+    plan,
+    isNamed: value.source !== undefined || options.demo === true,
+    planFiles: filesOfPlan(file, value),
+    options,
+  });
   return start({
     context,
-    plan,
+    plan: { ...plan, source: requestedSource(plan.source, requestOf(own, options)) },
     from: `plan ${file}`,
     project: projectName(context, plan, options),
-    request: async () => ({ plan: await rawPlan(file), planFolder: dirname(resolve(file)) }),
+    request: { plan: value, planFolder: dirname(resolve(file)), ...requestOf(own, options) },
+    own,
     options,
   });
 }
@@ -56,32 +72,43 @@ export async function build(context: Context, file: string, options: BuildOption
  * it.
  */
 export async function buildBrief(context: Context, text: string, options: BriefOptions): Promise<number> {
-  const { agentsOfBrief, planOfBrief } = await import("../../coordinator/build/request-build.ts");
+  const { agentsOfBrief, planOfBrief } = await import("../../coordinator/build/request/build-request.ts");
   const prompt = options.plannerPrompt === undefined ? null : await promptFrom(options.plannerPrompt);
   const agents = agentsOfBrief(await context.config(), prompt);
-  const source = options.source === undefined ? undefined : sourceFrom(options.source);
+  const isEmpty = options.source === undefined || options.source === "empty";
+  const source = isEmpty ? undefined : sourceFrom(options.source);
   const budget = options.budget === undefined ? undefined : budgetFrom(options.budget);
   const plan = planOfBrief({ text, project: context.options.project, source, agents, budget });
+  const isNamed = source !== undefined || options.demo === true || options.source === "empty";
+  const own = await findOwnSource(context, { plan, isNamed, planFiles: new Set(), options });
   const said = {
     brief: text,
     agents,
     yes: options.yes === true,
     ...(source === undefined ? {} : { source }),
     ...(budget === undefined ? {} : { budget }),
+    ...requestOf(own, options),
   };
   return start({
     context,
-    plan,
+    plan: { ...plan, source: requestedSource(plan.source, requestOf(own, options)) },
     from: `brief ${briefText(text)}`,
     project: projectName(context, plan, options),
-    request: async () => said,
+    request: said,
+    own,
     options,
   });
 }
 
+/** What the request says about the source. */
+const requestOf = ({ repository }: OwnSource, { updateSource }: SourceOptions) => ({
+  ...(repository === null ? {} : { repository }),
+  // A person who includes uncommitted work wants it in a later build of the project, too.
+  ...(updateSource || repository?.uncommitted === true ? { updateSource: true } : {}),
+});
+
 async function start(asked: Asked): Promise<number> {
   const { context } = asked;
-  await requireGit(await context.config());
   const presenter = createPresenter(context);
   const interrupts = watchInterrupts(process);
   context.out.onClosed(() => interrupts.raise(readerGone));
@@ -101,7 +128,8 @@ interface Asked {
   readonly from: string;
   readonly project: string;
   /** The data of its event. */
-  readonly request: () => Promise<Record<string, unknown>>;
+  readonly request: Record<string, unknown>;
+  readonly own: OwnSource;
   readonly options: BuildOptions;
 }
 
@@ -139,39 +167,46 @@ async function usableDriver({ context, presenter, options }: Run): Promise<strin
   const problems = await (await driverForTrial(config, name)).check();
   if (problems.length === 0) return name;
   const isElsewhere = problems.some(({ lacks }) => lacks === "disk");
-  if (options.demo !== true || name === "local-unsafe" || isElsewhere) throw lackingDriver(name, problems);
+  if (options.demo !== true || name === unsafeDriver || isElsewhere) throw lackingDriver(name, problems);
   for (const { what, remedy } of problems) presenter.warn(`${what} (${remedy})`);
-  presenter.warn("THE DEMO RUNS WITHOUT ISOLATION (local-unsafe): its agents are ordinary processes on this machine");
-  const unsafe = await (await driverForTrial(config, "local-unsafe")).check();
-  if (unsafe.length > 0) throw lackingDriver("local-unsafe", unsafe);
-  return "local-unsafe";
+  presenter.warn(
+    `THE DEMO RUNS WITHOUT ISOLATION (${unsafeDriver}): its agents are ordinary processes on this machine`,
+  );
+  const unsafe = await (await driverForTrial(config, unsafeDriver)).check();
+  if (unsafe.length > 0) throw lackingDriver(unsafeDriver, unsafe);
+  return unsafeDriver;
 }
 
 async function request(given: Run, session: Session, driver: string): Promise<number> {
   const { context, presenter, interrupts, from, plan, project, options } = given;
-  const { projectIdFor } = await import("../../coordinator/build/project.ts");
-  const { refuseWithoutModels } = await import("../../coordinator/plan/check-models.ts");
+  const { projectIdFor } = await import("../../coordinator/build/request/project.ts");
+  const { refuseWithoutModels } = await import("../../coordinator/plan/plan-models.ts");
   refuseWithoutModels(session.app.ports.models, plan);
   const projectId = projectIdFor("default", project);
-  const eventId = `project/build.requested:${randomUUID()}:0`;
-  const buildId = buildIdForEvent(eventId);
-  await session.drive(projectId);
-  await session.app.send({
-    name: "project/build.requested",
-    id: eventId,
-    data: {
-      projectId,
-      project,
-      requestedBy: requester(),
-      ...(isInteractive(context) ? { interactive: true } : {}),
-      ...(await given.request()),
-      sandbox: driver,
-    },
+  const news = await sourceNews(session, { project, projectId, plan });
+  const request = makeEvent("project/build.requested", randomUUID(), 0, {
+    projectId,
+    project,
+    requestedBy: requester(),
+    ...(isInteractive(context) ? { interactive: true } : {}),
+    ...given.request,
+    sandbox: driver,
   });
+  const buildId = buildIdForEvent(request.id);
+  await session.drive(projectId);
+  await session.app.send(request);
   await untilStored(session, buildId);
-  if (context.json) context.out.json({ type: "build.started", buildId, project, projectId });
-  else presenter.lines(openingLines({ buildId, project, from, plan, driver }).map((text) => ({ tone: "plain", text })));
-  presenter.phase("reading the source and opening the sandbox");
+  const { repository: source } = given.own;
+  const started = { type: "build.started", buildId, project, projectId, ...(source === null ? {} : { source }) };
+  if (options.inBackground === true) announceBuild(buildId);
+  if (context.json) context.out.json(started);
+  else {
+    const opening = [...openingLines({ buildId, project, from, plan, driver }), ...given.own.lines];
+    presenter.lines(opening.map((text) => ({ tone: "plain", text })));
+    if (news !== null) presenter.lines([news]);
+  }
+  if (context.json && news?.tone === "warn") context.warn(news.text);
+  presenter.phase(news === null ? "reading the source and opening the sandbox" : "opening the sandbox");
   const noWait = !options.wait;
   return driveToEnd({ context, session, presenter, interrupts, buildId, from: "first", noWait });
 }
@@ -183,7 +218,7 @@ async function untilStored({ app }: Session, buildId: string): Promise<void> {
   const deadline = Date.now() + 60_000;
   while ((await app.store.builds.find({ id: buildId })) === null) {
     if (Date.now() > deadline) throw new Error(`build ${buildId} was requested a minute ago, and was not taken up`);
-    await new Promise((wake) => setTimeout(wake, 20));
+    await delay(20);
   }
 }
 
@@ -196,7 +231,7 @@ function projectName(context: Context, plan: Plan, options: BuildOptions): strin
   }
   const name = project ?? plan.name;
   if (options.demo !== true) return name;
-  return `${name.slice(0, longestProject - 7)}-${randomBytes(4).toString("hex").slice(0, 6)}`;
+  return `${name.slice(0, maxProjectLength - 7)}-${randomBytes(4).toString("hex").slice(0, 6)}`;
 }
 
 interface Opening {
@@ -210,9 +245,9 @@ interface Opening {
 function openingLines({ buildId, project, from, plan, driver }: Opening): string[] {
   const first = `build ${buildId}  project ${project}  ${from}`;
   const network = networkOf(plan);
-  if (driver !== "local-unsafe") return [first, `sandbox ${driver}, network ${networkText(network)}`];
+  if (traitsOf(driver).isolation !== "none") return [first, `sandbox ${driver}, network ${networkText(network)}`];
   const not = network.mode === "open" ? "" : `, and network ${network.mode} is NOT enforced`;
-  return [first, `sandbox local-unsafe: NO ISOLATION, agents are ordinary processes of this machine${not}`];
+  return [first, `sandbox ${driver}: NO ISOLATION, agents are ordinary processes of this machine${not}`];
 }
 
 function networkText({ mode, hosts }: NetworkPolicy): string {

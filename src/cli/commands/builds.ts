@@ -1,14 +1,15 @@
-import { projectIdFor } from "../../coordinator/build/project.ts";
+import { sumJson } from "../../api/spending.ts";
 import { sandboxWaits } from "../../coordinator/build/read-build.ts";
+import { projectIdFor } from "../../coordinator/build/request/project.ts";
 import type { SpendingSum } from "../../domain/models.ts";
 import { roomRemedy } from "../../domain/sandbox.ts";
 import type { Context } from "../context.ts";
-import { exit } from "../errors.ts";
+import { exit } from "../exit-codes.ts";
 import { ago, count, duration, shortSha, table } from "../format.ts";
 import type { Store } from "../parts.ts";
 import { withStore } from "../reading.ts";
 import { briefText } from "../view/plan-lines.ts";
-import { sumJson, sumText } from "../view/spending.ts";
+import { sumText } from "../view/spending.ts";
 
 const most = 50;
 
@@ -22,7 +23,7 @@ const sumOf = (sums: readonly SpendingSum[]): SpendingSum =>
     { tokens: 0, microUsd: 0, unpricedCalls: 0 },
   );
 
-/** What each of these builds has spent on models. */
+/** Returns the model spending of each of these builds. */
 async function spentOf(store: Store, builds: readonly { readonly id: string }[]): Promise<(id: string) => SpendingSum> {
   const rows = await store.buildSpending.list({ buildId: builds.map(({ id }) => id) });
   const known = new Map<string, (typeof rows)[number]>(rows.map((row) => [row.buildId, row]));

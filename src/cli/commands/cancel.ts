@@ -1,17 +1,17 @@
 import type { BuildView } from "../../coordinator/build/read-build.ts";
 import type { ProjectId } from "../../domain/ids.ts";
+import { isServed } from "../../store/serving.ts";
 import type { Context } from "../context.ts";
-import { tellEnd } from "../drive.ts";
-import { exit } from "../errors.ts";
-import { findBuild } from "../find-build.ts";
+import { printEnd } from "../drive.ts";
+import { exit } from "../exit-codes.ts";
+import { findBuildOrLatest } from "../find-build.ts";
 import { follow } from "../follow.ts";
-import { openStore, repositoryPath } from "../parts.ts";
-import { isServed } from "../serving.ts";
+import { openStore } from "../parts.ts";
 import { type Session, withSession } from "../session.ts";
 import { createPresenter, type Presenter } from "../view/presenter.ts";
 
 /** `cancel BUILD`: cancels a build wherever it runs and returns when its work is kept. */
-export async function cancel(context: Context, name: string): Promise<number> {
+export async function cancel(context: Context, name: string | undefined): Promise<number> {
   const presenter = createPresenter(context);
   try {
     return await withSession(context, presenter, (session) => end(context, session, presenter, name));
@@ -20,10 +20,15 @@ export async function cancel(context: Context, name: string): Promise<number> {
   }
 }
 
-async function end(context: Context, session: Session, presenter: Presenter, name: string): Promise<number> {
+async function end(
+  context: Context,
+  session: Session,
+  presenter: Presenter,
+  name: string | undefined,
+): Promise<number> {
   const { store, ports } = session.app;
-  const buildId = await findBuild(store, context, name);
-  const { requestCancel } = await import("../../coordinator/build/cancel-build.ts");
+  const buildId = await findBuildOrLatest(store, context, name);
+  const { requestCancel } = await import("../../coordinator/build/stop/cancel-build.ts");
   const asked = await requestCancel(ports, buildId, "cancelled with `wavesmith cancel`");
   const { projectId, status } = await store.builds.get({ id: buildId });
   if (!asked) {
@@ -35,7 +40,7 @@ async function end(context: Context, session: Session, presenter: Presenter, nam
   const view = await untilCancelled(session, presenter, { buildId, projectId });
   presenter.close();
   if (context.json) context.out.json({ buildId, status: view.build.status });
-  else tellEnd(context, view, await repositoryPath(session.config, projectId));
+  else await printEnd({ context, config: session.config, view });
   return view.build.status === "cancelled" ? exit.ok : exit.failed;
 }
 

@@ -1,33 +1,48 @@
 import { WavesmithError } from "../../domain/errors.ts";
+import { isServed } from "../../store/serving.ts";
 import type { Context } from "../context.ts";
-import { exit } from "../errors.ts";
-import { findBuild } from "../find-build.ts";
+import { exit } from "../exit-codes.ts";
+import { findBuildOrLatest } from "../find-build.ts";
+import { shortSha } from "../format.ts";
 import { requester } from "../requester.ts";
-import { isServed } from "../serving.ts";
 import { withSteering } from "../steering.ts";
 
-/** `approve BUILD`: approves the waiting wave. */
-export function approve(context: Context, name: string): Promise<number> {
-  return withSteering(context, async ({ app, database }) => {
-    const buildId = await findBuild(app.store, context, name);
+/**
+ * `approve [BUILD] [--resume]`: approves the waiting wave, and then continues the build if asked.
+ */
+export async function approve(
+  context: Context,
+  name: string | undefined,
+  { resume: goesOn }: { resume: boolean },
+): Promise<number> {
+  let approved = "";
+  const code = await withSteering(context, async ({ app, database }) => {
+    const buildId = await findBuildOrLatest(app.store, context, name);
+    approved = buildId;
     const { approveWave } = await import("../../coordinator/wave/decide-wave.ts");
-    await approveWave(app.ports, buildId, { by: requester() });
-    return tell(context, { app, database, buildId }, "approved");
+    const pushed = await approveWave(app.ports, buildId, { by: requester() });
+    if (pushed !== null && !context.json) {
+      context.out.line(`your commits up to ${shortSha(pushed)} are part of it: they go through the gates first`);
+    }
+    return goesOn ? exit.ok : printDecision(context, { app, database, buildId }, "approved");
   });
+  if (!goesOn) return code;
+  const { resume } = await import("./resume.ts");
+  return resume(context, approved, { wait: true });
 }
 
 /** `reject BUILD --reason …`: blocks the waiting wave; a retry gives the reason to the fixer. */
-export function reject(context: Context, name: string, reason: string | undefined): Promise<number> {
+export function reject(context: Context, name: string | undefined, reason: string | undefined): Promise<number> {
   if (reason === undefined || reason.trim() === "") {
     throw new WavesmithError("usage", "reject needs a reason", {
-      remedy: context.hints.command(`reject ${name} --reason "what has to be different"`),
+      remedy: context.hints.command(`reject ${name ?? "BUILD"} --reason "what has to be different"`),
     });
   }
   return withSteering(context, async ({ app, database }) => {
-    const buildId = await findBuild(app.store, context, name);
+    const buildId = await findBuildOrLatest(app.store, context, name);
     const { rejectWave } = await import("../../coordinator/wave/decide-wave.ts");
     await rejectWave(app.ports, buildId, { by: requester(), reason });
-    return tell(context, { app, database, buildId }, "rejected");
+    return printDecision(context, { app, database, buildId }, "rejected");
   });
 }
 
@@ -37,7 +52,7 @@ interface Decided {
   readonly buildId: string;
 }
 
-async function tell(context: Context, { app, database, buildId }: Decided, decision: string): Promise<number> {
+async function printDecision(context: Context, { app, database, buildId }: Decided, decision: string): Promise<number> {
   const { projectId, status } = await app.store.builds.get({ id: buildId });
   if (context.json) {
     context.out.json({ buildId, decision, status });

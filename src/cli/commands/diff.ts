@@ -1,26 +1,21 @@
+import { diffSpan, maxDiffBytes } from "../../api/diff-span.ts";
 import { WavesmithError } from "../../domain/errors.ts";
-import type { ProjectId } from "../../domain/ids.ts";
 import type { Context } from "../context.ts";
-import { exit } from "../errors.ts";
-import { findBuild } from "../find-build.ts";
-import { createWorkspaceFor, type Store } from "../parts.ts";
+import { exit } from "../exit-codes.ts";
+import { findBuildOrLatest } from "../find-build.ts";
+import { count, harmless, table } from "../format.ts";
+import { type ChangedFile, createWorkspaceFor } from "../parts.ts";
 import { withStore } from "../reading.ts";
 
 export interface DiffOptions {
   readonly task?: string;
   readonly wave?: string;
+  /** Only the files and how many lines of each. */
+  readonly stat?: boolean;
 }
-
-interface Span {
-  readonly projectId: ProjectId;
-  readonly from: string;
-  readonly to: string;
-}
-
-const maxBytes = 64 * 1024 * 1024;
 
 /** `diff BUILD [--task ID|--wave N]`: what a build, task or wave changed, as a unified diff. */
-export function diff(context: Context, name: string, options: DiffOptions): Promise<number> {
+export function diff(context: Context, name: string | undefined, options: DiffOptions): Promise<number> {
   if (options.task !== undefined && options.wave !== undefined) {
     throw new WavesmithError("usage", "diff takes --task or --wave, not both", {
       remedy: "drop one of them",
@@ -33,52 +28,35 @@ export function diff(context: Context, name: string, options: DiffOptions): Prom
       });
     },
     read: async ({ config, store }) => {
-      const buildId = await findBuild(store, context, name);
-      const remedy = `see what exists: ${context.hints.command(`status ${buildId}`)}`;
-      const nothing: Nothing = (message) => new WavesmithError("not-found", message, { remedy });
-      const span = await spanOf({ store, buildId, nothing }, options);
+      const buildId = await findBuildOrLatest(store, context, name);
+      const span = await diffSpan(store, buildId, { task: options.task, wave: waveNumber(options.wave) });
       const workspace = await createWorkspaceFor(config);
       const { projectId } = span;
       if (context.json)
         context.out.json({ ...span, files: await workspace.changedFiles(projectId, span.from, span.to) });
-      else context.out.raw(await workspace.diff(projectId, span.from, span.to, { maxBytes }));
+      else if (options.stat === true)
+        for (const line of statLines(await workspace.changedFiles(projectId, span.from, span.to)))
+          context.out.line(line);
+      else context.out.raw(await workspace.diff(projectId, span.from, span.to, { maxBytes: maxDiffBytes }));
       return exit.ok;
     },
   });
 }
 
-/** Fails with `not-found` and a remedy that says where to look. */
-type Nothing = (message: string) => WavesmithError;
-
-interface Looked {
-  readonly store: Store;
-  readonly buildId: string;
-  readonly nothing: Nothing;
+/** One line for each file, and their sum. */
+function statLines(files: readonly ChangedFile[]): string[] {
+  const lines = files.map(({ path, from, addedLines, deletedLines, binary }) => [
+    harmless(from === null ? path : `${from} → ${path}`),
+    binary ? "binary" : `+${addedLines ?? 0} -${deletedLines ?? 0}`,
+  ]);
+  const sum = (of: (file: ChangedFile) => number | null): number =>
+    files.reduce((total, file) => total + (of(file) ?? 0), 0);
+  const counts = `+${sum((file) => file.addedLines)} -${sum((file) => file.deletedLines)}`;
+  return [...table(lines), `${count(files.length, "file")} changed, ${counts}`];
 }
 
-async function spanOf(looked: Looked, { task, wave }: DiffOptions): Promise<Span> {
-  const { store, buildId, nothing } = looked;
-  const { projectId, baseSha, headSha } = await store.builds.get({ id: buildId });
-  if (task !== undefined) return taskSpan(looked, projectId, task);
-  if (wave !== undefined) return waveSpan(looked, projectId, wave);
-  if (baseSha === null || headSha === null) throw nothing(`build ${buildId} has changed nothing yet`);
-  return { projectId, from: baseSha, to: headSha };
-}
-
-async function taskSpan({ store, buildId, nothing }: Looked, projectId: ProjectId, key: string): Promise<Span> {
-  const task = await store.tasks.find({ buildId, key });
-  if (task === null) throw nothing(`build ${buildId} has no task ${key}`);
-  const attempts = await store.attempts.list({ taskId: task.id }, { by: "number" });
-  const kept = attempts.findLast((attempt) => attempt.commitSha !== null);
-  if (kept === undefined) throw nothing(`task ${key} has changed nothing yet`);
-  return { projectId, from: kept.baseSha, to: kept.commitSha! };
-}
-
-async function waveSpan({ store, buildId, nothing }: Looked, projectId: ProjectId, text: string): Promise<Span> {
-  if (!/^\d{1,6}$/.test(text)) {
-    throw new WavesmithError("usage", `--wave ${text} is not a wave number`, { remedy: "waves are counted from 1" });
-  }
-  const wave = await store.waves.find({ buildId, number: Number(text) });
-  if (wave?.headSha == null) throw nothing(`build ${buildId} has no joined wave ${text}`);
-  return { projectId, from: wave.baseSha, to: wave.headSha };
+/** Reads `--wave`. Fails with `usage`. */
+function waveNumber(text: string | undefined): number | undefined {
+  if (text === undefined || /^\d{1,6}$/.test(text)) return text === undefined ? undefined : Number(text);
+  throw new WavesmithError("usage", `--wave ${text} is not a wave number`, { remedy: "waves are counted from 1" });
 }

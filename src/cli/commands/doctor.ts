@@ -5,8 +5,9 @@ import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { promisify } from "node:util";
 import { messageOf, WavesmithError } from "../../domain/errors.ts";
+import { describeWall } from "../../domain/sandbox.ts";
 import type { Context } from "../context.ts";
-import { exit } from "../errors.ts";
+import { exit } from "../exit-codes.ts";
 import { bytes, count, oneLine } from "../format.ts";
 import {
   type Config,
@@ -20,7 +21,7 @@ import {
 } from "../parts.ts";
 
 const run = promisify(execFile);
-const leastFreeBytes = 1024 ** 3;
+const minFreeBytes = 1024 ** 3;
 const trialLimitMs = 20_000;
 
 export interface Check {
@@ -39,7 +40,7 @@ export async function doctor(context: Context): Promise<number> {
   for (const look of looks(config)) {
     const found = await look();
     checks.push(...found);
-    if (!context.json) for (const check of found) tell(context, check);
+    if (!context.json) for (const check of found) printCheck(context, check);
   }
   const ok = isWell(checks);
   if (context.json) context.out.json({ ok, checks });
@@ -54,7 +55,7 @@ export function isWell(checks: readonly Check[]): boolean {
   return checks.every((check) => check.ok || !check.needed) && drivers.some((check) => check.ok);
 }
 
-function tell({ out, hints }: Context, { name, ok, detail, remedy, needed }: Check): void {
+function printCheck({ out, hints }: Context, { name, ok, detail, remedy, needed }: Check): void {
   const mark = ok ? out.paint("good", "✓") : out.paint(needed ? "bad" : "warn", needed ? "✗" : "–");
   out.line(`${mark} ${name}: ${detail}`);
   if (remedy !== null) out.line(`    remedy: ${hints.rewrite(remedy)}`);
@@ -94,11 +95,9 @@ async function database(config: Config): Promise<Check> {
   try {
     trial = isUsed(config) ? null : await mkdtemp(join(tmpdir(), "wavesmith-doctor-"));
     const opened = await openStore(trial === null ? config : { ...config, dataDir: trial }, "doctor");
-    const { rows } = await opened.database.pool.query<{ version: string }>(
-      "select current_setting('server_version') as version",
-    );
+    const version = await opened.database.version();
     await opened.close();
-    const detail = `${embedded ? "embedded" : "server of DATABASE_URL"}, Postgres ${rows[0]?.version}`;
+    const detail = `${embedded ? "embedded" : "server of DATABASE_URL"}, Postgres ${version}`;
     return { name, ok: true, detail, remedy: null, needed: true };
   } catch (error) {
     const remedy = error instanceof WavesmithError ? error.remedy : null;
@@ -115,7 +114,8 @@ async function driver(config: Config, name: string): Promise<Check> {
     // Git's own problems are reported above.
     const gitLacks = (await checkGit(config)).length > 0;
     const found = await tried.check();
-    return driverCheck(name, gitLacks ? found.filter(({ lacks }) => lacks !== "git") : found, gitLacks);
+    const problems = gitLacks ? found.filter(({ lacks }) => lacks !== "git") : found;
+    return driverCheck(name, problems, { gitLacks, dockerRuntime: config.dockerRuntime });
   } catch (error) {
     if (!(error instanceof WavesmithError)) throw error;
     return { name: `sandbox ${name}`, ok: false, detail: error.message, remedy: error.remedy, needed: false };
@@ -125,9 +125,15 @@ async function driver(config: Config, name: string): Promise<Check> {
 }
 
 /** A sandbox needs git, so without it no driver counts as working. */
-export function driverCheck(name: string, problems: readonly DriverProblem[], gitLacks: boolean): Check {
-  const local = " (bubblewrap; with network: open, jobs share this machine's network and its loopback)";
-  const works = `works${{ local, docker: " (containers, a user for each job)" }[name] ?? ", without isolation"}`;
+export function driverCheck(
+  name: string,
+  problems: readonly DriverProblem[],
+  { gitLacks, dockerRuntime: runtime }: { gitLacks: boolean; dockerRuntime: string | null },
+): Check {
+  const bubblewrap = describeWall({ isolation: "bubblewrap", runtime: null });
+  const local = ` (${bubblewrap}; with network: open, jobs share this machine's network and its loopback)`;
+  const docker = ` (${describeWall({ isolation: "users", runtime })})`;
+  const works = `works${{ local, docker }[name] ?? ", without isolation"}`;
   const detail =
     problems.map(({ what }) => what).join("; ") || (gitLacks ? "cannot be used without git, see above" : works);
   const remedy = problems.map((problem) => problem.remedy).join("; ") || null;
@@ -157,7 +163,7 @@ async function disk(config: Config): Promise<Check> {
     () => true,
     () => false, // Reported below.
   );
-  const ok = writable && free >= leastFreeBytes;
+  const ok = writable && free >= minFreeBytes;
   const remedy = writable
     ? `free some space, or use another folder: --data DIR`
     : `use a folder of your own: --data DIR`;
@@ -166,7 +172,7 @@ async function disk(config: Config): Promise<Check> {
 }
 
 async function toolCheck(config: Config, tool: string): Promise<Check> {
-  const said = await versionOf(config, tool);
-  const remedy = said === null ? `install ${tool} if your plans call it` : null;
-  return { name: `tool ${tool}`, ok: said !== null, detail: said ?? "not found", remedy, needed: false };
+  const versionText = await versionOf(config, tool);
+  const remedy = versionText === null ? `install ${tool} if your plans call it` : null;
+  return { name: `tool ${tool}`, ok: versionText !== null, detail: versionText ?? "not found", remedy, needed: false };
 }

@@ -3,7 +3,7 @@ import { resolve } from "node:path";
 import { WavesmithError } from "../../domain/errors.ts";
 import { shellWord } from "../../domain/shell-word.ts";
 import type { Context } from "../context.ts";
-import { exit } from "../errors.ts";
+import { exit } from "../exit-codes.ts";
 
 const starter = `# A plan: tasks for agents, with dependencies. \`wavesmith plan FILE\` shows the waves, \`wavesmith build FILE\` runs it.
 name: my-project
@@ -12,7 +12,7 @@ name: my-project
 # agents:
 #   default: { command: "my-agent --headless", runtime: command }
 
-# Where the tree starts; without it, from nothing.
+# Where the tree starts; without it, from the git repository you are in, or else from nothing.
 # source: { path: . }
 
 # Checked after every wave, on a clean copy of the joined tree.

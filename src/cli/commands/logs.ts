@@ -1,10 +1,13 @@
+import { setTimeout as delay } from "node:timers/promises";
+import { type LogSource, logSources } from "../../api/log-sources.ts";
 import { WavesmithError } from "../../domain/errors.ts";
+import { tasksOfBuild } from "../../store/queries/tasks.ts";
 import type { Context } from "../context.ts";
-import { exit } from "../errors.ts";
-import { findBuild } from "../find-build.ts";
+import { exit } from "../exit-codes.ts";
+import { findBuildOrLatest } from "../find-build.ts";
 import { harmless } from "../format.ts";
 import { watchInterrupts } from "../interrupts.ts";
-import { createLineSplitter, createLogCursor, type LogSource, logSources } from "../log-reader.ts";
+import { createLineSplitter, createLogCursor } from "../log-reader.ts";
 import { agentLines, type LogChunkRow, type Store } from "../parts.ts";
 import { withStore } from "../reading.ts";
 
@@ -16,7 +19,7 @@ export interface LogsOptions {
 const pollMs = 250;
 
 /** `logs BUILD`: prints the output of agents and gates, line by line, by time. */
-export function logs(context: Context, name: string, options: LogsOptions): Promise<number> {
+export function logs(context: Context, name: string | undefined, options: LogsOptions): Promise<number> {
   return withStore(context, "logs", {
     unused: (config) => {
       throw new WavesmithError("not-found", `there is no build in ${config.dataDir} yet`, {
@@ -24,7 +27,7 @@ export function logs(context: Context, name: string, options: LogsOptions): Prom
       });
     },
     read: async ({ store }) => {
-      const buildId = await findBuild(store, context, name);
+      const buildId = await findBuildOrLatest(store, context, name);
       await refuseUnknownTask(store, buildId, options.task);
       const stop = watchInterrupts(process);
       context.out.onClosed(() => stop.raise());
@@ -40,7 +43,7 @@ export function logs(context: Context, name: string, options: LogsOptions): Prom
 
 async function refuseUnknownTask(store: Store, buildId: string, task: string | undefined): Promise<void> {
   if (task === undefined || (await store.tasks.find({ buildId, key: task })) !== null) return;
-  const keys = (await store.tasks.list({ buildId }, { by: "position" })).map(({ key }) => key);
+  const keys = (await tasksOfBuild(store, buildId)).map(({ key }) => key);
   throw new WavesmithError("not-found", `build ${buildId} has no task ${task}`, {
     remedy: `its tasks are ${keys.slice(0, 30).join(", ")}`,
   });
@@ -68,7 +71,7 @@ async function print({ context, store, buildId, options, stopped }: Printing): P
       write.rest(sources);
       return;
     }
-    await new Promise((wake) => setTimeout(wake, pollMs));
+    await delay(pollMs);
   }
 }
 

@@ -2,9 +2,9 @@ import type { PlanFault } from "../../domain/plan.ts";
 import { createTaskGraph } from "../../domain/task-graph.ts";
 import { planWaves } from "../../domain/wave-planner.ts";
 import type { Context } from "../context.ts";
-import { exit } from "../errors.ts";
+import { exit } from "../exit-codes.ts";
 import { count } from "../format.ts";
-import { readPlan } from "../parts.ts";
+import { checkPlanModels, readPlan } from "../parts.ts";
 import { faultLine } from "../plan-faults.ts";
 import { planLines } from "../view/plan-lines.ts";
 
@@ -13,10 +13,12 @@ import { planLines } from "../view/plan-lines.ts";
  * lacks the values of secrets.
  */
 export async function plan(context: Context, file: string): Promise<number> {
-  const { outline: read, graph, faults, refused, warnings } = await readPlan(file, context.environment);
-  for (const warning of warnings) context.warn(warning);
+  const { plan: whole, outline: read, graph, refused, ...found } = await readPlan(file, context.environment);
+  const models = whole === null ? { faults: [], warnings: [] } : await checkPlanModels(await context.config(), whole);
+  for (const warning of [...found.warnings, ...models.warnings]) context.warn(warning);
+  const faults = [...found.faults, ...models.faults];
   if (read === null) {
-    tellFaults(context, file, faults);
+    printFaults(context, file, faults);
     return exit.usage;
   }
   const code = faults.length > 0 ? exit.usage : exit.ok;
@@ -30,11 +32,11 @@ export async function plan(context: Context, file: string): Promise<number> {
   }
   for (const line of planLines(read, { waves, criticalPath })) context.out.line(line);
   for (const line of refusals(file, refused)) context.out.line(context.out.paint("warn", line));
-  if (faults.length > 0) tellFaults(context, file, faults);
+  if (faults.length > 0) printFaults(context, file, faults);
   return code;
 }
 
-function tellFaults({ out, json }: Context, file: string, faults: readonly PlanFault[]): void {
+function printFaults({ out, json }: Context, file: string, faults: readonly PlanFault[]): void {
   if (json) {
     out.json({ waves: [], criticalPath: [], faults });
     return;

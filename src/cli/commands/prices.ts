@@ -1,5 +1,5 @@
 import type { Context } from "../context.ts";
-import { exit } from "../errors.ts";
+import { exit } from "../exit-codes.ts";
 import { fetchPrices, keepPrices, newestPrices } from "../price-parts.ts";
 
 /** `prices`: shows which price list is in use. */

@@ -1,20 +1,19 @@
+import { metadataField } from "../../api/build-result.ts";
+import { phaseOf } from "../../api/waiting.ts";
 import type { BuildView } from "../../coordinator/build/read-build.ts";
 import { createBuildReader, createEventCursor } from "../../coordinator/build/read-build.ts";
 import type { PlanEdit } from "../../coordinator/plan/edited-tasks.ts";
 import type { Context } from "../context.ts";
-import { driveToEnd, isInteractive, tellEnd } from "../drive.ts";
-import { exit, exitCodeOf } from "../errors.ts";
-import { findBuild } from "../find-build.ts";
+import { driveToEnd, isInteractive, printEnd } from "../drive.ts";
+import { exit, exitCodeOf } from "../exit-codes.ts";
+import { findBuildOrLatest } from "../find-build.ts";
 import { isOver } from "../follow.ts";
 import { readerGone, watchInterrupts } from "../interrupts.ts";
-import { readPlan, repositoryPath, requireDriver, requireGit } from "../parts.ts";
-import { tellFaults } from "../plan-faults.ts";
+import { readPlan, requireDriver, requireGit } from "../parts.ts";
+import { printPlanFaults } from "../plan-faults.ts";
 import { requester } from "../requester.ts";
 import { type Session, withSession } from "../session.ts";
 import { createPresenter, type Presenter } from "../view/presenter.ts";
-import { buildFinished } from "../view/result.ts";
-import { phaseOf } from "../view/waiting.ts";
-import { waitingPlanFile } from "../waiting-plan.ts";
 
 export interface ResumeOptions {
   readonly wait: boolean;
@@ -26,7 +25,7 @@ export interface ResumeOptions {
  */
 export async function resume(
   context: Context,
-  name: string,
+  name: string | undefined,
   options: ResumeOptions & { plan?: string },
 ): Promise<number> {
   const { plan: file, wait } = options;
@@ -40,20 +39,20 @@ export async function resume(
   const { plan, faults, refused } = await readPlan(file, context.environment);
   const all = [...faults, ...refused];
   if (plan === null || all.length > 0) {
-    tellFaults(context, file, all);
+    printPlanFaults(context, file, all);
     return exit.usage;
   }
   return goOn(context, name, { wait, doing: "continuing with the edited plan" }, async ({ app }, { build }) => {
     const { editPlan } = await import("../../coordinator/plan/edit-plan.ts");
-    const { refuseWithoutModels } = await import("../../coordinator/plan/check-models.ts");
+    const { refuseWithoutModels } = await import("../../coordinator/plan/plan-models.ts");
     refuseWithoutModels(app.ports.models, plan);
     const edit = await editPlan(app.ports, build.id, plan, requester());
-    tellEdit(context, edit);
+    printEdit(context, edit);
     return true;
   });
 }
 
-function tellEdit(context: Context, { added, again, removed, kept }: PlanEdit): void {
+function printEdit(context: Context, { added, again, removed, kept }: PlanEdit): void {
   const list = (what: string, keys: readonly string[]): string[] =>
     keys.length === 0 ? [] : [`${what}: ${keys.join(", ")}`];
   const parts = [...list("new", added), ...list("runs again", again), ...list("kept", kept)];
@@ -68,7 +67,7 @@ function tellEdit(context: Context, { added, again, removed, kept }: PlanEdit): 
  */
 export async function goOn(
   context: Context,
-  name: string,
+  name: string | undefined,
   options: ResumeOptions & { readonly doing: string },
   prepare: (session: Session, view: BuildView) => Promise<boolean>,
 ): Promise<number> {
@@ -79,12 +78,12 @@ export async function goOn(
   try {
     return await withSession(context, presenter, async (session) => {
       const { store } = session.app;
-      const buildId = await findBuild(store, context, name);
+      const buildId = await findBuildOrLatest(store, context, name);
       const view = await createBuildReader(store, buildId).read();
       const from = await createEventCursor(store, buildId, "now");
       const goes = await prepare(session, view);
-      tellStart(context, presenter, view, goes && view.build.status !== "cancelling" ? options.doing : phaseOf(view));
-      if (!goes) return tellAgain(context, presenter, session, view);
+      printStart(context, presenter, view, goes && view.build.status !== "cancelling" ? options.doing : phaseOf(view));
+      if (!goes) return reprintSummary(context, presenter, session, view);
       await requireDriver(session.config, view.build.sandboxDriver);
       // From now on, the build's agents ask the person who resumed it.
       await store.builds.update({ id: buildId }, { interactive: isInteractive(context) });
@@ -97,17 +96,21 @@ export async function goOn(
   }
 }
 
-function tellStart(context: Context, presenter: Presenter, view: BuildView, doing: string): void {
+function printStart(context: Context, presenter: Presenter, view: BuildView, doing: string): void {
   const { id, projectId } = view.build;
-  if (context.json) context.out.json({ type: "build.started", buildId: id, project: view.project, projectId });
+  const started = { type: "build.started", buildId: id, project: view.project, projectId, ...metadataField(view) };
+  if (context.json) context.out.json(started);
   else presenter.lines([{ tone: "plain", text: `build ${id}  project ${view.project}  ${doing}` }]);
 }
 
-async function tellAgain(context: Context, presenter: Presenter, session: Session, view: BuildView): Promise<number> {
+async function reprintSummary(
+  context: Context,
+  presenter: Presenter,
+  session: Session,
+  view: BuildView,
+): Promise<number> {
   presenter.close();
-  const repository = await repositoryPath(session.config, view.build.projectId);
-  const planFile = waitingPlanFile(session.config, view);
-  tellEnd(context, view, repository, planFile);
-  if (context.json) context.out.json(buildFinished(view, repository, planFile));
+  const finished = await printEnd({ context, config: session.config, view });
+  if (context.json) context.out.json(finished);
   return exitCodeOf(view.build.status);
 }

@@ -1,3 +1,4 @@
+import type { OtherAgent } from "../../coordinator/plan/other-agent.ts";
 import type { Context } from "../context.ts";
 import { requireDriver } from "../parts.ts";
 import { goOn, type ResumeOptions } from "./resume.ts";
@@ -6,11 +7,15 @@ import { goOn, type ResumeOptions } from "./resume.ts";
  * `retry BUILD`: starts new attempts for what failed, then continues like `resume`. Fails with
  * `conflict` if there is nothing to retry.
  */
-export function retry(context: Context, name: string, options: ResumeOptions): Promise<number> {
+export function retry(
+  context: Context,
+  name: string | undefined,
+  options: ResumeOptions & OtherAgent & { readonly unchanged: boolean },
+): Promise<number> {
   return goOn(context, name, { ...options, doing: "retrying" }, async ({ app, config }, { build }) => {
     await requireDriver(config, build.sandboxDriver);
     const { retryBuild } = await import("../../coordinator/build/retry-build.ts");
-    await retryBuild(app.ports, build.id);
+    await retryBuild(app.ports, build.id, options);
     return true;
   });
 }

@@ -1,20 +1,35 @@
 import { WavesmithError } from "../../domain/errors.ts";
 import type { Context } from "../context.ts";
-import { exit } from "../errors.ts";
-import { findBuild } from "../find-build.ts";
+import { exit } from "../exit-codes.ts";
+import { findBuildOrLatest } from "../find-build.ts";
+import { count } from "../format.ts";
 import { withSteering } from "../steering.ts";
+
+export interface RollbackOptions {
+  readonly wave: string | undefined;
+  readonly undo: boolean;
+}
 
 /**
  * `rollback BUILD --wave N`: moves main back to wave N's restore point; 0 is where the build began.
+ * `rollback BUILD --undo` takes the last rollback back.
  */
-export function rollback(context: Context, name: string, wave: string | undefined): Promise<number> {
+export function rollback(context: Context, name: string | undefined, options: RollbackOptions): Promise<number> {
+  const { wave, undo } = options;
+  const { hints } = context;
+  if (undo && wave === undefined) return undoLast(context, name);
+  if (undo) {
+    throw new WavesmithError("usage", "--undo takes no --wave: it undoes the last rollback", {
+      remedy: hints.command(`rollback ${name ?? "BUILD"} --undo`),
+    });
+  }
   if (wave === undefined || !/^\d{1,6}$/.test(wave)) {
     throw new WavesmithError("usage", "rollback needs a wave number", {
-      remedy: context.hints.command(`rollback ${name} --wave 1`),
+      remedy: hints.command(`rollback ${name ?? "BUILD"} --wave 1`),
     });
   }
   return withSteering(context, async ({ app }) => {
-    const buildId = await findBuild(app.store, context, name);
+    const buildId = await findBuildOrLatest(app.store, context, name);
     const { rollbackBuild } = await import("../../coordinator/build/rollback-build.ts");
     await rollbackBuild(app.ports, buildId, Number(wave));
     const { headSha } = await app.store.builds.get({ id: buildId });
@@ -24,7 +39,26 @@ export function rollback(context: Context, name: string, wave: string | undefine
     }
     context.out.line(`build ${buildId} is back at wave ${wave}, main at ${headSha}`);
     context.out.line(`the previous commits are kept under refs/rescue/${buildId}/`);
-    context.out.line(`next: ${context.hints.command(`resume ${buildId}`)}`);
+    context.out.line(
+      `next: ${hints.command(`resume ${buildId}`)}, or undo it: ${hints.command(`rollback ${buildId} --undo`)}`,
+    );
+    return exit.ok;
+  });
+}
+
+function undoLast(context: Context, name: string | undefined): Promise<number> {
+  return withSteering(context, async ({ app }) => {
+    const buildId = await findBuildOrLatest(app.store, context, name);
+    const { undoRollback } = await import("../../coordinator/build/undo-rollback.ts");
+    await undoRollback(app.ports, buildId);
+    const { headSha, status } = await app.store.builds.get({ id: buildId });
+    const passed = await app.store.waves.pick({ buildId, status: "passed" }, ["number"]);
+    if (context.json) {
+      context.out.json({ buildId, undone: true, head: headSha, status });
+      return exit.ok;
+    }
+    context.out.line(`build ${buildId} is ${status} again, with ${count(passed.length, "passed wave")}`);
+    context.out.line(`main is at ${headSha}, where it was before the rollback`);
     return exit.ok;
   });
 }

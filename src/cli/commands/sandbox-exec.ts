@@ -1,15 +1,15 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { messageOf, WavesmithError } from "../../domain/errors.ts";
 import type { Context } from "../context.ts";
-import { exit as exits } from "../errors.ts";
-import { startedSandbox, withSandbox } from "../find-sandbox.ts";
+import { exit as exits } from "../exit-codes.ts";
+import { withSandbox } from "../find-sandbox.ts";
 import { watchInterrupts } from "../interrupts.ts";
 import type { App, GuestClient, SandboxEndpoint, SandboxRow, StageSpec } from "../parts.ts";
 
 /** The part of a stream that is used here; `process.stdin` is one. */
 type InputStream = AsyncIterable<Buffer | string> & { readonly isTTY?: boolean };
 
-const longestMs = 24 * 3_600_000;
+const maxMs = 24 * 3_600_000;
 /**
  * The volume holds a command's output while it is read; beyond this limit its middle is dropped.
  */
@@ -31,7 +31,8 @@ export function exec(
 ): Promise<number> {
   return withSandbox(context, name, async (app, sandbox) => {
     const before = await app.ports.driver(sandbox.driver).find(sandbox.projectId);
-    const endpoint = await startedSandbox(app, sandbox);
+    const { startSandbox } = await import("../../api/sandbox-use.ts");
+    const endpoint = await startSandbox(app.ports, sandbox);
     try {
       return await run(context, endpoint, { argv, input, key: app.ports.ids("job") });
     } finally {
@@ -43,7 +44,7 @@ export function exec(
 /** Stops the sandbox unless someone else has started using it. */
 async function stopUnused(app: App, sandbox: SandboxRow, { guest }: SandboxEndpoint): Promise<void> {
   if ((await guest.health()).activeJobs > 0) return;
-  const { stopSandbox } = await import("../../coordinator/sandboxes/stop-sandbox.ts");
+  const { stopSandbox } = await import("../../sandbox-lifecycle/stop-sandbox.ts");
   await stopSandbox(app.ports, sandbox, "no longer used");
 }
 
@@ -91,7 +92,7 @@ const stage = (name: string, argv: readonly string[], more: { openStdin?: boolea
   cwd: "repo",
   env: {},
   stdin: null,
-  timeoutMs: longestMs,
+  timeoutMs: maxMs,
   outputLimitBytes,
   ...more,
 });

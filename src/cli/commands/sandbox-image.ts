@@ -1,6 +1,6 @@
 import { resolve } from "node:path";
 import type { Context } from "../context.ts";
-import { exit } from "../errors.ts";
+import { exit } from "../exit-codes.ts";
 import { bytes, duration, oneLine } from "../format.ts";
 import { watchInterrupts } from "../interrupts.ts";
 import type { Output } from "../output.ts";
@@ -18,7 +18,7 @@ export interface ImageOptions {
  */
 export async function buildImage(context: Context, options: ImageOptions): Promise<number> {
   const config = await context.config();
-  const begun = Date.now();
+  const startedAt = Date.now();
   const steps = context.json ? asJson(context.out) : context.out.live ? asLive(context.out) : asLines(context.out);
   const abort = new AbortController();
   const interrupts = watchInterrupts(process);
@@ -28,11 +28,11 @@ export async function buildImage(context: Context, options: ImageOptions): Promi
       base: options.base ?? null,
       certificates: options.ca === undefined ? null : resolve(options.ca),
       chromium: options.chromium === true,
-      onProgress: steps.tell,
+      onProgress: steps.show,
       signal: abort.signal,
     });
     steps.end();
-    tell(context, image, Date.now() - begun);
+    printImage(context, image, Date.now() - startedAt);
     return exit.ok;
   } catch (error) {
     steps.end();
@@ -44,7 +44,7 @@ export async function buildImage(context: Context, options: ImageOptions): Promi
   }
 }
 
-function tell({ out, json }: Context, image: BuiltImage, tookMs: number): void {
+function printImage({ out, json }: Context, image: BuiltImage, tookMs: number): void {
   if (json) {
     out.json({ type: "image", ...image });
     return;
@@ -59,18 +59,18 @@ function tell({ out, json }: Context, image: BuiltImage, tookMs: number): void {
 
 /** Shows the progress of an image build until `end`. */
 interface Steps {
-  readonly tell: (progress: ImageProgress) => void;
+  readonly show: (progress: ImageProgress) => void;
   readonly end: () => void;
 }
 
-const asJson = (out: Output): Steps => ({ tell: (progress) => out.json(progress), end: () => undefined });
+const asJson = (out: Output): Steps => ({ show: (progress) => out.json(progress), end: () => undefined });
 
 /** Whether an instruction takes time; the others only set metadata. */
 const isWork = (instruction: string): boolean => /^(?:FROM|RUN|COPY|ADD) /.test(instruction);
 
 /** Prints each step when it begins. */
 const asLines = (out: Output): Steps => ({
-  tell: (progress) => {
+  show: (progress) => {
     if (progress.type !== "step" || !isWork(progress.instruction)) return;
     out.line(`step ${progress.step}/${progress.steps}: ${oneLine(progress.instruction).slice(0, 160)}`);
   },
@@ -79,20 +79,20 @@ const asLines = (out: Output): Steps => ({
 
 /** Prints each finished step, and below them the last line of the running one. */
 function asLive(out: Output): Steps {
-  let step: { title: string; begun: number; cached: boolean } | null = null;
+  let step: { title: string; startedAt: number; cached: boolean } | null = null;
   // Some terminals do not report their width.
   const width = (): number => Math.max(40, out.size().columns);
   const cut = (text: string): string => text.slice(0, width() - 1);
   const clear = "\r\x1b[K";
   const settle = (mark: string): void => {
     if (step === null) return;
-    const took = step.cached ? "cached" : duration(Date.now() - step.begun);
+    const took = step.cached ? "cached" : duration(Date.now() - step.startedAt);
     out.raw(clear);
     out.line(`${mark} ${step.title.slice(0, width() - 16)}  ${took}`);
     step = null;
   };
   return {
-    tell: (progress) => {
+    show: (progress) => {
       if (progress.type === "cached") {
         if (step !== null) step.cached = true;
       } else if (progress.type === "output") {
@@ -100,7 +100,7 @@ function asLive(out: Output): Steps {
       } else {
         settle(out.paint("good", "✓"));
         const title = `${progress.step}/${progress.steps} ${oneLine(progress.instruction)}`;
-        if (isWork(progress.instruction)) step = { title, begun: Date.now(), cached: false };
+        if (isWork(progress.instruction)) step = { title, startedAt: Date.now(), cached: false };
         if (step !== null) out.raw(`${clear}${cut(`… ${title}`)}`);
       }
     },

@@ -1,7 +1,7 @@
 import { WavesmithError } from "../../domain/errors.ts";
 import { shellWord } from "../../domain/shell-word.ts";
 import type { Context } from "../context.ts";
-import { exit as exits } from "../errors.ts";
+import { exit as exits } from "../exit-codes.ts";
 import { withApp, withSandbox } from "../find-sandbox.ts";
 import { bytes, duration, oneLine, table } from "../format.ts";
 import { type App, isUsed, type SandboxRow, type SnapshotRow } from "../parts.ts";
@@ -38,8 +38,8 @@ async function take(
   app: App,
   { name, sandbox, format }: { name: string; sandbox: SandboxRow; format: SnapshotRow["format"] | undefined },
 ): Promise<number> {
-  const { takeSnapshot } = await import("../../coordinator/sandboxes/snapshots.ts");
-  const begun = Date.now();
+  const { takeSnapshot } = await import("../../sandbox-lifecycle/snapshots/snapshots.ts");
+  const startedAt = Date.now();
   const progress = createProgress(context);
   const options = { reason: "asked", onProgress: (done: number) => progress.tell("packed", done) } as const;
   const row = await takeSnapshot(app.ports, sandbox, {
@@ -49,7 +49,7 @@ async function take(
   if (context.json) context.out.json({ snapshot: described(row, name) });
   else {
     const until = row.expiresAt.toISOString().slice(0, 10);
-    context.out.line(`${row.id}: ${bytes(row.sizeBytes!)} in ${duration(Date.now() - begun)}, kept until ${until}`);
+    context.out.line(`${row.id}: ${bytes(row.sizeBytes!)} in ${duration(Date.now() - startedAt)}, kept until ${until}`);
     context.out.line(`  to restore it: ${context.hints.command(`sandbox restore ${shellWord(name)} ${row.id}`)}`);
   }
   return exits.ok;
@@ -57,14 +57,16 @@ async function take(
 
 async function list(context: Context, name: string | undefined): Promise<number> {
   if (name !== undefined)
-    return withSandbox(context, name, (app, { projectId }) => tellAll(context, app, projectId), { orRecord: true });
-  if (isUsed(await context.config())) return withApp(context, (app) => tellAll(context, app, null));
+    return withSandbox(context, name, (app, { projectId }) => printSnapshots(context, app, projectId), {
+      orRecord: true,
+    });
+  if (isUsed(await context.config())) return withApp(context, (app) => printSnapshots(context, app, null));
   if (context.json) context.out.json({ snapshots: [] });
   else context.out.line("no snapshots");
   return exits.ok;
 }
 
-async function tellAll(context: Context, app: App, projectId: string | null): Promise<number> {
+async function printSnapshots(context: Context, app: App, projectId: string | null): Promise<number> {
   const where = projectId === null ? {} : { projectId };
   const states = ["writing", "kept", "failed"] as const;
   const rows = await app.store.snapshots.list({ ...where, state: states }, { by: "createdAt" });
@@ -111,7 +113,7 @@ const described = (row: SnapshotRow, project: string) => ({
 export function restore(context: Context, name: string, snapshotId: string | undefined): Promise<number> {
   const work = async (app: App, { projectId }: SandboxRow): Promise<number> => {
     const row = await chosen(context, app, { name, projectId, snapshotId });
-    const { restoreSnapshot } = await import("../../coordinator/sandboxes/restore-snapshot.ts");
+    const { restoreSnapshot } = await import("../../sandbox-lifecycle/snapshots/restore-snapshot.ts");
     const progress = createProgress(context, row.sizeBytes);
     await restoreSnapshot(app.ports, row, { onProgress: progress.tell }).finally(progress.end);
     if (context.json) context.out.json({ restored: described(row, name) });
@@ -142,8 +144,8 @@ async function chosen(
   });
 }
 
-const tellMs = 200;
-const tellPlainMs = 5_000;
+const progressMs = 200;
+const plainProgressMs = 5_000;
 
 /** Shows progress in bytes: on one line of a terminal, now and then in a pipe, never as JSON. */
 function createProgress({ out, json }: Context, total: number | null = null) {
@@ -152,7 +154,7 @@ function createProgress({ out, json }: Context, total: number | null = null) {
   return {
     tell(what: string, done: number): void {
       const now = Date.now();
-      if (json || now - toldAt < (out.live ? tellMs : tellPlainMs)) return;
+      if (json || now - toldAt < (out.live ? progressMs : plainProgressMs)) return;
       toldAt = now;
       const text = `${what} ${bytes(done)}${total === null ? "" : ` of ${bytes(total)}`}`;
       if (!out.live) out.note(text);

@@ -1,8 +1,9 @@
 import { messageOf, WavesmithError } from "../../domain/errors.ts";
-import { sandboxBuildStatuses } from "../../domain/status.ts";
+import { describeWall, type SandboxWall } from "../../domain/sandbox.ts";
+import { sandboxBuildOf } from "../../store/queries/builds.ts";
 import type { Context } from "../context.ts";
-import { exit as exits } from "../errors.ts";
-import { startedSandbox, withApp, withSandbox } from "../find-sandbox.ts";
+import { exit as exits } from "../exit-codes.ts";
+import { withApp, withSandbox } from "../find-sandbox.ts";
 import { bytes, duration, oneLine, table } from "../format.ts";
 import { type App, isUsed, type SandboxInfo, type SandboxRow, type SandboxUsage } from "../parts.ts";
 
@@ -12,6 +13,8 @@ interface Listed {
   readonly sandboxId: string;
   readonly driver: string;
   readonly state: string;
+  /** How its jobs are isolated from each other; null if it is not running. */
+  readonly wall: SandboxWall | null;
   /** Why it is not running, or why a running one starts no further jobs. */
   readonly reason: string | null;
   readonly createdAt: string;
@@ -43,22 +46,23 @@ export async function list(context: Context): Promise<number> {
   return exits.ok;
 }
 
-const heads = ["PROJECT", "SANDBOX", "DRIVER", "STATE", "AGE", "IDLE", "CPU", "MEMORY", "DISK"];
+const heads = ["PROJECT", "SANDBOX", "DRIVER", "WALL", "STATE", "AGE", "IDLE", "CPU", "MEMORY", "DISK"];
 
 function cells(row: Listed, now: number): string[] {
   const { reason, idleMs, cpus, memoryBytes, diskBytes, diskCountedAt } = row;
-  const counted = diskCountedAt === null ? "" : ` (${duration(now - Date.parse(diskCountedAt))} ago)`;
+  const countedAgo = diskCountedAt === null ? "" : ` (${duration(now - Date.parse(diskCountedAt))} ago)`;
   const why = reason === null || row.state === volumeKept ? "" : ` (${oneLine(reason).slice(0, 60)})`;
   return [
     oneLine(row.project),
     row.sandboxId,
     row.driver,
+    row.wall === null ? "-" : describeWall(row.wall),
     `${row.state}${why}`,
     duration(now - Date.parse(row.createdAt)),
     idleMs === null ? "-" : duration(idleMs),
     cpus === null ? "-" : cpus.toFixed(2),
     memoryBytes === null ? "-" : bytes(memoryBytes),
-    diskBytes === null ? "-" : `${bytes(diskBytes)}${counted}`,
+    diskBytes === null ? "-" : `${bytes(diskBytes)}${countedAgo}`,
   ];
 }
 
@@ -102,6 +106,7 @@ async function described(app: App, row: SandboxRow, info: SandboxInfo | undefine
     projectId: row.projectId,
     sandboxId: row.id,
     driver: row.driver,
+    wall: runs ? row.wall : null,
     state: runs ? "running" : stateOf(row),
     reason: runs && row.state !== "running" ? null : row.reason,
     createdAt: row.createdAt.toISOString(),
@@ -137,9 +142,10 @@ async function idleTime(app: App, { driver, projectId }: SandboxRow): Promise<nu
 
 export function start(context: Context, name: string): Promise<number> {
   const work = async (app: App, sandbox: SandboxRow): Promise<number> => {
-    const { workspaceRoot } = await startedSandbox(app, sandbox);
+    const { startSandbox } = await import("../../api/sandbox-use.ts");
+    const { workspaceRoot } = await startSandbox(app.ports, sandbox);
     const text = `the sandbox of ${name} runs (${sandbox.driver}, its volume is ${workspaceRoot} inside)`;
-    return tell(context, sandbox, "running", text);
+    return printState(context, sandbox, "running", text);
   };
   return withSandbox(context, name, work, { orVolume: true });
 }
@@ -148,22 +154,22 @@ export function start(context: Context, name: string): Promise<number> {
 export function stop(context: Context, name: string): Promise<number> {
   return withSandbox(context, name, async (app, sandbox) => {
     await refuseWhileBuilding(context, app, sandbox, name);
-    const { stopSandbox } = await import("../../coordinator/sandboxes/stop-sandbox.ts");
+    const { stopSandbox } = await import("../../sandbox-lifecycle/stop-sandbox.ts");
     await stopSandbox(app.ports, sandbox);
     await sleepPreview(app, sandbox);
-    return tell(context, sandbox, "stopped", `the sandbox of ${name} is stopped; its next use starts it again`);
+    return printState(context, sandbox, "stopped", `the sandbox of ${name} is stopped; its next use starts it again`);
   });
 }
 
 export function remove(context: Context, name: string, options: { volume: boolean }): Promise<number> {
   const work = async (app: App, sandbox: SandboxRow): Promise<number> => {
     await refuseWhileBuilding(context, app, sandbox, name);
-    const { removeSandbox } = await import("../../coordinator/sandboxes/stop-sandbox.ts");
+    const { removeSandbox } = await import("../../sandbox-lifecycle/stop-sandbox.ts");
     await removeSandbox(app.ports, sandbox, options);
     await sleepPreview(app, sandbox);
     const rest = options.volume ? "with its volume; the repository stays" : "and its volume kept (--volume removes it)";
     const state = options.volume ? "removed" : volumeKept;
-    return tell(context, sandbox, state, `the sandbox of ${name} is removed, ${rest}`);
+    return printState(context, sandbox, state, `the sandbox of ${name} is removed, ${rest}`);
   };
   return withSandbox(context, name, work, { orVolume: true });
 }
@@ -175,7 +181,12 @@ async function sleepPreview({ ports }: App, { projectId }: SandboxRow): Promise<
 }
 
 /** Reports the new state in the words of `sandbox ls` and returns the exit code. */
-function tell({ out, json }: Context, { id, projectId, driver }: SandboxRow, state: string, text: string): number {
+function printState(
+  { out, json }: Context,
+  { id, projectId, driver }: SandboxRow,
+  state: string,
+  text: string,
+): number {
   if (json) out.json({ sandboxId: id, projectId, driver, state });
   else out.line(text);
   return exits.ok;
@@ -184,12 +195,12 @@ function tell({ out, json }: Context, { id, projectId, driver }: SandboxRow, sta
 /** Fails while a build is running, because its agents' work would be lost. */
 async function refuseWhileBuilding(context: Context, app: App, sandbox: SandboxRow, name: string): Promise<void> {
   const { projectId } = sandbox;
-  const build = await app.store.builds.find({ projectId, status: sandboxBuildStatuses });
+  const build = await sandboxBuildOf(app.store, projectId);
   if (build === null) return;
   const { hints } = context;
   throw new WavesmithError(
     "conflict",
-    `build ${build.id} of ${name} is not over, and its agents work in this sandbox`,
+    `build ${build.id} of ${name} has not ended, and its agents work in this sandbox`,
     {
       remedy: `${hints.command(`cancel ${build.id}`)}, or let it end: ${hints.command(`resume ${build.id}`)}`,
     },

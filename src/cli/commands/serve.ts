@@ -1,11 +1,11 @@
 import { isDiskFull } from "../../domain/disk-full.ts";
 import { WavesmithError } from "../../domain/errors.ts";
+import { isServed, markAllServed } from "../../store/serving.ts";
 import type { Context } from "../context.ts";
-import { exit } from "../errors.ts";
+import { exit } from "../exit-codes.ts";
 import { type Interrupts, watchInterrupts } from "../interrupts.ts";
 import { type App, type Config, openApp, openStore, serverKey, startServer } from "../parts.ts";
 import { type ServedPreviews, servePreviews } from "../serve-previews.ts";
-import { isServed, markAllServed } from "../serving.ts";
 import { stopIdleSandbox } from "../session.ts";
 
 export interface ServeOptions {
@@ -57,15 +57,15 @@ interface Run {
 async function run({ context, config, app, interrupts, host, port }: Run): Promise<void> {
   const { out, json } = context;
   const { engine } = config;
-  const tell = (message: string): void => (json ? out.json({ type: "serve.told", message }) : out.line(message));
+  const report = (message: string): void => (json ? out.json({ type: "serve.told", message }) : out.line(message));
   const made = config.serveKey === null ? await serverKey(config) : null;
   const key = config.serveKey ?? made!.key;
   const warn = (message: string): void => context.warn(message);
-  const server = await startServer({ app, engine, key, host, port, tell, warn });
+  const server = await startServer({ app, engine, key, host, port, inform: report, warn });
   let previews: ServedPreviews | null = null;
   try {
     await app.start("all");
-    previews = servePreviews(app, { tell, warn });
+    previews = servePreviews(app, { tell: report, warn });
     const keyFile = made?.path ?? null;
     const started = {
       type: "serve.started",
@@ -74,7 +74,7 @@ async function run({ context, config, app, interrupts, host, port }: Run): Promi
       dataDir: config.dataDir,
       keyFile,
     };
-    if (made?.isNew === true) tellKey(context, made);
+    if (made?.isNew === true) printKey(context, made);
     if (json) out.json(started);
     else for (const line of greeting(config, server.origin, keyFile)) out.line(line);
     if (server.isOpen) context.warn(`${host} is reachable from other machines; anyone with the keys can start builds`);
@@ -87,7 +87,7 @@ async function run({ context, config, app, interrupts, host, port }: Run): Promi
 }
 
 /** Shows the key only at the start that created it; later starts name just the file. */
-function tellKey({ out, json }: Context, { key, path }: { key: string; path: string }): void {
+function printKey({ out, json }: Context, { key, path }: { key: string; path: string }): void {
   if (json) out.json({ type: "serve.key", key, keyFile: path });
   else out.line(`created the key for POST /e/KEY: ${key} (kept in ${path}; it will not be printed again)`);
 }
@@ -101,6 +101,7 @@ function greeting({ engine, dataDir }: Config, origin: string, keyFile: string |
   return [
     `Wavesmith serves ${origin}: ${runs}; data directory ${dataDir}`,
     `  start a build   curl -X POST "${origin}/e/${key}" -d '{"name":"project/build.requested","data":{"plan":{…}}}'`,
+    `  HTTP API        ${origin}/docs`,
     ...(engine.kind === "embedded" ? [] : [`  Inngest         ${origin}/api/inngest`]),
     `  health          ${origin}/healthz  ${origin}/readyz`,
     "Ctrl-C stops it; jobs in sandboxes continue, and the next serve picks them up.",

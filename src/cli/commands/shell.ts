@@ -1,7 +1,7 @@
 import { WavesmithError } from "../../domain/errors.ts";
 import type { Context } from "../context.ts";
-import { exit } from "../errors.ts";
-import { findBuild } from "../find-build.ts";
+import { exit } from "../exit-codes.ts";
+import { findBuildOrLatest } from "../find-build.ts";
 import { watchInterrupts } from "../interrupts.ts";
 import type { App } from "../parts.ts";
 import { stopIdleSandbox } from "../session.ts";
@@ -10,20 +10,22 @@ import { withSteering } from "../steering.ts";
 const dayMs = 24 * 3600 * 1000;
 
 /**
- * `shell BUILD [--task ID]`: opens a shell in the build's sandbox, in a temporary checkout of the
- * build's head or of the task's last commit. Changes are discarded on exit.
+ * `shell [BUILD] [--task ID]`: opens a shell in the build's sandbox, in a temporary checkout of
+ * what needs a look: the task's last commit, or the wave that waits or is blocked, or the attempt
+ * that failed last, or else what has passed. Changes are discarded on exit.
  */
-export function shell(context: Context, name: string, taskKey: string | undefined): Promise<number> {
+export function shell(context: Context, name: string | undefined, taskKey: string | undefined): Promise<number> {
   return withSteering(context, async ({ app }) => {
-    const buildId = await findBuild(app.store, context, name);
+    const buildId = await findBuildOrLatest(app.store, context, name);
     const build = await app.store.builds.get({ id: buildId });
-    const sha = await headOf(app, buildId, taskKey);
-    const { ensureSandbox } = await import("../../coordinator/sandboxes/sandboxes.ts");
+    const { sha, what } = await treeOf(app, buildId, taskKey);
+    const { ensureSandbox } = await import("../../sandbox-lifecycle/ensure-sandbox.ts");
     const before = await app.ports.driver(build.sandboxDriver).find(build.projectId);
     const { guest } = await ensureSandbox(app.ports, build);
     const treePath = `trees/${buildId}/shell-${process.pid}`;
     await app.ports.workspace.openTree({ projectId: build.projectId, guest, treePath, sha, reuse: false });
-    if (!context.json) context.out.note(`temporary checkout of ${sha.slice(0, 12)}; changes are discarded on exit`);
+    if (!context.json)
+      context.out.note(`temporary checkout of ${what} (${sha.slice(0, 12)}); changes are discarded on exit`);
     try {
       return await converse(guest, treePath);
     } finally {
@@ -34,18 +36,42 @@ export function shell(context: Context, name: string, taskKey: string | undefine
   });
 }
 
-async function headOf(app: App, buildId: string, taskKey: string | undefined): Promise<string> {
-  const { headSha } = await app.store.builds.get({ id: buildId });
-  if (taskKey === undefined) {
-    if (headSha === null) throw new WavesmithError("not-found", `build ${buildId} has no tree yet`);
-    return headSha;
-  }
+interface NamedTree {
+  readonly sha: string;
+  readonly what: string;
+}
+
+async function treeOf(app: App, buildId: string, taskKey: string | undefined): Promise<NamedTree> {
+  if (taskKey === undefined) return (await troubledTree(app, buildId)) ?? headOf(app, buildId);
   const task = await app.store.tasks.find({ buildId, key: taskKey });
   if (task === null) throw new WavesmithError("not-found", `build ${buildId} has no task ${taskKey}`);
   const attempts = await app.store.attempts.list({ taskId: task.id }, { by: "number" });
   const kept = attempts.findLast((attempt) => attempt.commitSha !== null);
   if (kept === undefined) throw new WavesmithError("not-found", `task ${taskKey} has committed nothing yet`);
-  return kept.commitSha!;
+  return { sha: kept.commitSha!, what: `task ${taskKey}` };
+}
+
+async function headOf(app: App, buildId: string): Promise<NamedTree> {
+  const { headSha } = await app.store.builds.get({ id: buildId });
+  if (headSha === null) throw new WavesmithError("not-found", `build ${buildId} has no tree yet`);
+  return { sha: headSha, what: "what has passed" };
+}
+
+/** The wave that a person has to look at, or the attempt for which its build failed. */
+async function troubledTree({ store }: App, buildId: string): Promise<NamedTree | null> {
+  const build = await store.builds.get({ id: buildId });
+  const wave = await store.waves.find({ buildId }, { by: "number", descending: true });
+  if (wave === null || (build.status !== "failed" && build.status !== "waiting")) return null;
+  if (wave.headSha !== null && (wave.status === "blocked" || wave.status === "waiting")) {
+    return {
+      sha: wave.headSha,
+      what: `wave ${wave.number}, which ${wave.status === "waiting" ? "waits" : "is blocked"}`,
+    };
+  }
+  const attempts = await store.attempts.list({ waveId: wave.id }, { by: "createdAt" });
+  const failed = attempts.findLast(({ commitSha, outcome }) => commitSha !== null && outcome !== "succeeded");
+  if (failed === undefined || build.status !== "failed") return null;
+  return { sha: failed.commitSha!, what: `the last attempt of wave ${wave.number} (${failed.outcome})` };
 }
 
 type Guest = Awaited<ReturnType<ReturnType<App["ports"]["driver"]>["ensure"]>>["guest"];
@@ -88,8 +114,8 @@ function forwardInput(guest: Guest, key: string, terminal: boolean): { end(): vo
   let seq = 0;
   let sending: Promise<void> = Promise.resolve();
   const send = (data: Buffer, end: boolean): void => {
-    const mine = seq++;
-    sending = sending.then(() => guest.writeStdin(key, mine, data, end ? { end } : {})).catch(() => undefined); // the shell has ended; the loop that copies its output tells so
+    const sequence = seq++;
+    sending = sending.then(() => guest.writeStdin(key, sequence, data, end ? { end } : {})).catch(() => undefined); // the shell has ended; the loop that copies its output tells so
   };
   const onData = (data: Buffer): void => send(data, false);
   const onEnd = (): void => send(Buffer.alloc(0), true);

@@ -1,13 +1,14 @@
+import { statusJson } from "../../api/build-status.ts";
 import { createBuildReader } from "../../coordinator/build/read-build.ts";
 import { WavesmithError } from "../../domain/errors.ts";
 import { movingBuildStatuses } from "../../domain/status.ts";
+import { isAllServed, isServed } from "../../store/serving.ts";
 import type { Context } from "../context.ts";
-import { exit } from "../errors.ts";
+import { exit } from "../exit-codes.ts";
 import { findBuildOrLatest } from "../find-build.ts";
 import { repositoryPath } from "../parts.ts";
 import { withStore } from "../reading.ts";
-import { isAllServed, isServed } from "../serving.ts";
-import { statusJson, statusLines } from "../view/status-lines.ts";
+import { statusLines } from "../view/status-lines.ts";
 import { waitingPlanFile } from "../waiting-plan.ts";
 
 /** `status [BUILD]`: shows what a build has done, is doing and waits for. */

@@ -20,9 +20,9 @@ export function gateLines(waveNumber: number, gate: GateView): Line[] {
   const verdict = gate.verdict ?? "inconclusive";
   const round = gate.round > 1 ? `, round ${gate.round}` : "";
   const idle = verdict === "absent" || verdict === "not-due" || verdict === "off";
-  const said = idle ? oneLine(gate.reason ?? "") : evidenceText(gate.evidence);
+  const summary = idle ? oneLine(gate.reason ?? "") : evidenceText(gate.evidence);
   const why = idle || verdict === "passed" || gate.reason === null ? "" : ` (${oneLine(gate.reason)})`;
-  const text = `  ${gate.gate} of wave ${waveNumber}${round}: ${verdict}${why}${said === "" ? "" : `: ${said}`}`;
+  const text = `  ${gate.gate} of wave ${waveNumber}${round}: ${verdict}${why}${summary === "" ? "" : `: ${summary}`}`;
   const added = addedLines(gate.evidence?.added, "    ");
   const head: Line = {
     tone: tones[verdict] ?? "plain",

@@ -1,20 +1,24 @@
+import { elapsedMs, waveMs } from "../../api/build-result.ts";
+import { spentBy, spentByTask } from "../../api/spending.ts";
+import { currentWave, liveAttempt, phaseOf, waitText } from "../../api/waiting.ts";
 import type { BuildView, TaskView, WaveView } from "../../coordinator/build/read-build.ts";
 import { gateNames } from "../../domain/status.ts";
-import { clock, count, duration } from "../format.ts";
+import { clock, count, duration, oneLine } from "../format.ts";
 import type { Tone } from "../palette.ts";
 import { questionRows } from "./question-lines.ts";
-import { elapsedMs, waveMs } from "./result.ts";
-import { type Row, type Segment, segment } from "./segments.ts";
-import { andSpent, budgetText, spentBy, spentByTask, spentText } from "./spending.ts";
-import { currentWave, liveAttempt, phaseOf, waitsFor } from "./waiting.ts";
+import { cutRow, plainText, type Row, type Segment, segment, widthOf } from "./segments.ts";
+import { andSpent, budgetText, spentText } from "./spending.ts";
 
 // Draws the live region of a terminal. Pure: a view, a size and a time give rows.
 
 export interface LiveOptions {
   readonly rows: number;
+  readonly columns: number;
   readonly now: Date;
   /** Counts frames to turn the spinner. */
   readonly frame: number;
+  /** The typed answer to the open question. */
+  readonly typed?: string;
 }
 
 const spinner = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏";
@@ -41,39 +45,49 @@ function glyphOf(status: string): Segment {
   return known === undefined ? waitingGlyph : segment(known.tone, known.glyph);
 }
 
-/** Returns at most `rows` rows: header, passed waves, the current wave in full, and later tasks. */
+/**
+ * Returns at most `rows` rows: header, passed waves, the current wave and later tasks. Where tasks
+ * do not fit, those that fail, run or wait come first and the rest is counted.
+ */
 export function renderLive(view: BuildView, options: LiveOptions): Row[] {
   const wave = currentWave(view);
-  const head = [[], headerRow(view, options), ...questionRows(view, options.now)];
-  const current = wave === null ? [] : waveRows(view, wave, options);
-  const later = laterRows(view);
+  const head = [[], headerRow(view, options), ...questionRows(view, options)];
+  const later = laterTasks(view, wave);
+  // Below a wave's tasks there is a row for later ones.
+  const below = later.length === 0 ? 0 : 1;
+  const current = wave === null ? [] : waveRows(view, wave, options, options.rows - head.length - below);
   const space = options.rows - head.length - current.length;
   if (space < 0) return [...head.slice(1), ...current].slice(0, Math.max(1, options.rows));
   const past = wave === null ? [] : pastRows(view, wave);
   const shownPast = past.slice(-Math.max(0, Math.min(past.length, space - Math.min(later.length, 4))));
-  return [...head, ...(space === 0 ? [] : shownPast), ...current, ...cut(later, space - shownPast.length)].slice(
-    0,
-    options.rows,
-  );
+  const rest = laterRows(view, later, space - shownPast.length, options);
+  return [...head, ...(space === 0 ? [] : shownPast), ...current, ...rest].slice(0, options.rows);
 }
 
-function cut(rows: readonly Row[], space: number): Row[] {
-  if (rows.length <= space) return [...rows];
-  if (space <= 1) return [];
-  return [...rows.slice(0, space - 1), [segment("dim", `      … and ${rows.length - space + 1} more`)]];
-}
-
-function headerRow(view: BuildView, { now, frame }: LiveOptions): Row {
-  const done = view.tasks.filter((task) => task.status === "completed").length;
+/** On a narrow terminal the numbers come before the name's own details. */
+function headerRow(view: BuildView, { now, frame, columns }: LiveOptions): Row {
   const spent = budgetText(view);
   return [
     segment("accent", spin(frame)),
     segment("strong", ` ${view.project}`),
-    segment("dim", `  ${view.build.id}`),
-    segment("plain", `  ${done}/${count(view.tasks.length, "task")}  ${clock(elapsedMs(view, now))}  `),
+    segment("dim", columns < narrow ? "" : `  ${view.build.id}`),
+    segment("plain", `  ${countsText(view)}  ${clock(elapsedMs(view, now))}  `),
     segment("accent", phaseOf(view)),
     segment("dim", spent === "" ? "" : `  ${spent}`),
   ];
+}
+
+/** How many tasks have done their work, run and failed. */
+function countsText(view: BuildView): string {
+  const tasks = view.tasks.filter((task) => task.status !== "removed");
+  const having = (...statuses: string[]) => tasks.filter((task) => statuses.includes(task.status)).length;
+  const running = having("running");
+  const failed = having("failed");
+  return [
+    `${having("completed", "joining")}/${count(tasks.length, "task")}`,
+    ...(running === 0 ? [] : [`${running} running`]),
+    ...(failed === 0 ? [] : [`${failed} failed`]),
+  ].join(", ");
 }
 
 function pastRows(view: BuildView, current: WaveView): Row[] {
@@ -88,42 +102,101 @@ function pastRows(view: BuildView, current: WaveView): Row[] {
     ]);
 }
 
-function waveRows(view: BuildView, wave: WaveView, options: LiveOptions): Row[] {
+function waveRows(view: BuildView, wave: WaveView, options: LiveOptions, space: number): Row[] {
   const running = ["running", "joining", "gating", "fixing"].includes(wave.status);
   const mark = running ? segment("accent", spin(options.frame)) : glyphOf(wave.status);
-  const tasks = wave.taskKeys.map((key) => view.tasks.find((task) => task.key === key)!);
-  const width = nameWidth(tasks);
-  return [
-    [segment("plain", "  "), mark, segment("strong", ` wave ${wave.number}`)],
-    ...tasks.map((task) => taskRow(view, wave, task, width, options)),
-    gatesRow(view, wave, options),
-  ];
+  const title: Row = [segment("plain", "  "), mark, segment("strong", ` wave ${wave.number}`)];
+  return [title, ...tasksOfWave(view, wave, options, Math.max(1, space - 2)), gatesRow(view, wave, options)];
 }
 
-const nameWidth = (tasks: readonly TaskView[]): number =>
-  Math.min(32, Math.max(...tasks.map((task) => task.key.length)));
+function tasksOfWave(view: BuildView, wave: WaveView, options: LiveOptions, space: number): Row[] {
+  const known = new Map(view.tasks.map((task) => [task.key, task]));
+  const tasks = wave.taskKeys.map((key) => known.get(key)!);
+  const row = (task: TaskView, shape: Shape): Row => taskRow(view, wave, task, { ...options, ...shape });
+  if (tasks.length <= space) return tasks.map((task) => row(task, shapeOf(tasks, options)));
+  const urgent = [...tasks].sort((left, right) => rankOf(left) - rankOf(right));
+  const beside = Math.max(1, Math.floor(options.columns / cellWidth));
+  const shown = urgent.slice(0, (space - 1) * beside);
+  const rest = urgent.slice(shown.length);
+  const shape = shapeOf(shown, options, beside > 1);
+  const cells = shown.map((task) => row(task, shape));
+  return [...sideBySide(cells, beside), ...(rest.length === 0 ? [] : [collapsedRow(rest)])];
+}
 
-function taskRow(view: BuildView, wave: WaveView, task: TaskView, width: number, options: LiveOptions): Row {
+/** On a narrower terminal, details that are also shown elsewhere are left out. */
+const narrow = 80;
+/** Of the columns that tasks have side by side, where they do not fit one below the other. */
+const cellWidth = 66;
+
+const ranks = ["failed", "running", "assigned", "pending", "skipped", "cancelled", "joining", "completed"];
+const rankOf = ({ status }: TaskView): number => ranks.indexOf(status);
+
+function sideBySide(rows: readonly Row[], beside: number): Row[] {
+  if (beside === 1) return [...rows];
+  return Array.from({ length: Math.ceil(rows.length / beside) }, (_, index) =>
+    rows.slice(index * beside, (index + 1) * beside).flatMap((row): Row => {
+      const cut = cutRow(row, cellWidth - 2);
+      return [...cut, segment("plain", " ".repeat(cellWidth - widthOf(plainText(cut))))];
+    }),
+  );
+}
+
+const stateNames: Record<string, string> = {
+  joining: "done",
+  completed: "done",
+  assigned: "waiting",
+  pending: "waiting",
+};
+
+/** Counts the tasks that are not shown, by what became of them. */
+function collapsedRow(tasks: readonly TaskView[]): Row {
+  const counts = new Map<string, number>();
+  for (const { status } of tasks) {
+    const name = stateNames[status] ?? status;
+    counts.set(name, (counts.get(name) ?? 0) + 1);
+  }
+  const text = [...counts].map(([name, number]) => `${number} ${name}`).join(", ");
+  return [segment("dim", `      … and ${text}`)];
+}
+
+/** How wide the columns of task rows are. */
+interface Shape {
+  readonly width: number;
+  readonly roles: boolean;
+}
+
+function shapeOf(tasks: readonly TaskView[], { columns }: LiveOptions, isCell = false): Shape {
+  const most = columns < narrow ? 20 : isCell ? 24 : 32;
+  const width = Math.min(most, Math.max(0, ...tasks.map((task) => task.key.length)));
+  return { width, roles: columns >= narrow };
+}
+
+function nameOf({ key, agent }: TaskView, { width, roles }: Shape): { name: string; role: string } {
+  const name = key.length > width ? `${key.slice(0, width - 1)}…` : key.padEnd(width);
+  return { name: ` ${name}  `, role: roles ? `${agent.padEnd(14)}  ` : "" };
+}
+
+function taskRow(view: BuildView, wave: WaveView, task: TaskView, options: LiveOptions & Shape): Row {
   const inWave = task.waveNumber === wave.number;
-  const name = [segment("plain", ` ${task.key.padEnd(width)}  `), segment("dim", `${task.agent.padEnd(14)}  `)];
+  const { name, role } = nameOf(task, options);
+  const head = [segment("plain", name), segment("dim", role)];
   const indent = segment("plain", "      ");
   if (!inWave || task.status === "pending") {
-    return [indent, segment("warn", "↺"), ...name, segment("warn", "conflicted: runs again in a later wave")];
+    return [indent, segment("warn", "↺"), ...head, segment("warn", "conflicted: runs again in a later wave")];
   }
   const attempt = liveAttempt(view, task.key);
   const started = attempt?.startedAt ?? null;
   if (attempt !== null && started !== null) {
     const tried = attempt.number > 1 ? `  attempt ${attempt.number}` : "";
-    const time = clock(options.now.getTime() - started.getTime());
+    const time = `${attempt.inSetup ? "setup " : ""}${clock(options.now.getTime() - started.getTime())}`;
     const spent = spentText(spentBy(view, [attempt]));
-    const facts = [segment("plain", time), segment("warn", tried), segment("dim", spent === "" ? "" : `  ${spent}`)];
-    return [indent, segment("accent", spin(options.frame)), ...name, ...facts];
+    const rest = [spent, oneLine(attempt.lastAction ?? "")].filter((text) => text !== "").join("  ");
+    const facts = [segment("plain", time), segment("warn", tried), segment("dim", rest === "" ? "" : `  ${rest}`)];
+    return [indent, segment("accent", spin(options.frame)), ...head, ...facts];
   }
-  const waiting = waitsFor(view, task);
   const took = `${tookOf(wave, task)}${andSpent(spentByTask(view, task.key, [wave]))}`;
-  const rest =
-    waiting === null ? segment("dim", took) : segment("dim", `${took === "" ? "" : `${took}, `}waits for ${waiting}`);
-  return [indent, glyphOf(task.status), ...name, rest];
+  const rest = [took, waitText(view, task) ?? ""].filter((text) => text !== "").join(", ");
+  return [indent, glyphOf(task.status), ...head, segment("dim", rest)];
 }
 
 function tookOf(wave: WaveView, task: TaskView): string {
@@ -152,18 +225,24 @@ function gatesRow(view: BuildView, wave: WaveView, { frame, now }: LiveOptions):
   return row;
 }
 
-/** Tasks of later waves, with what each waits for. */
-function laterRows(view: BuildView): Row[] {
-  const wave = currentWave(view);
-  const later = view.tasks.filter(
-    (task) => (task.status === "pending" || task.status === "skipped") && !(wave?.taskKeys.includes(task.key) ?? false),
+/** The tasks of later waves. */
+const laterTasks = (view: BuildView, wave: WaveView | null): TaskView[] => {
+  const current = new Set(wave?.taskKeys);
+  return view.tasks.filter(
+    (task) => (task.status === "pending" || task.status === "skipped") && !current.has(task.key),
   );
-  if (later.length === 0) return [];
-  const width = nameWidth(later);
-  return later.map((task) => {
-    const waiting = waitsFor(view, task);
-    const rest = waiting === null ? task.status : `waits for ${waiting}`;
-    const name = ` ${task.key.padEnd(width)}  ${task.agent.padEnd(14)}  ${rest}`;
-    return [segment("plain", "      "), glyphOf(task.status), segment("dim", name)];
+};
+
+/** Tasks of later waves, with what each waits for; those that do not fit are counted. */
+function laterRows(view: BuildView, later: readonly TaskView[], space: number, options: LiveOptions): Row[] {
+  if (later.length === 0 || space <= 0) return [];
+  const shown = later.length <= space ? later : later.slice(0, space - 1);
+  const shape = shapeOf(shown, options);
+  const rows = shown.map((task) => {
+    const { name, role } = nameOf(task, shape);
+    const text = `${name}${role}${waitText(view, task) ?? task.status}`;
+    return [segment("plain", "      "), glyphOf(task.status), segment("dim", text)];
   });
+  const left = later.length - shown.length;
+  return left === 0 ? rows : [...rows, [segment("dim", `      … and ${left} more in later waves`)]];
 }

@@ -1,11 +1,12 @@
+import { waveMs } from "../../api/build-result.ts";
+import { spentBy, spentInWave } from "../../api/spending.ts";
 import type { AttemptView, BuildView, TaskView, WaveView } from "../../coordinator/build/read-build.ts";
 import { makesPlan, withoutPlanTask } from "../../domain/brief.ts";
 import { roomRemedy } from "../../domain/sandbox.ts";
 import { count, duration, harmless, oneLine, shortSha } from "../format.ts";
 import { gateLines } from "./gate-lines.ts";
 import type { Line } from "./line.ts";
-import { waveMs } from "./result.ts";
-import { andSpent, spentBy, spentInWave } from "./spending.ts";
+import { andSpent } from "./spending.ts";
 
 // Describes what happened between two reads of a build, as lines. Pure: however far apart the reads
 // are, nothing is missed and nothing is reported twice.
@@ -135,7 +136,7 @@ function changedText({ build }: BuildView, { taskKey, changed }: AttemptView): s
   return changed.length === 0 ? "no file changed" : `${count(changed.length, "file")} changed`;
 }
 
-/** What happens next to a task whose attempt did not succeed. */
+/** Returns what happens next to a task whose attempt did not succeed. */
 function whatNext(task: TaskView | undefined, attempt: AttemptView): string {
   if (task === undefined || attempt.outcome === "cancelled" || attempt.outcome === "over-budget") return "";
   const isLatest = task.attempts === attempt.number;

@@ -1,5 +1,5 @@
 import type { BuildView, WaveView } from "../../coordinator/build/read-build.ts";
-import { makesPlan, withoutPlanTask } from "../../domain/brief.ts";
+import { withoutPlanTask } from "../../domain/brief.ts";
 import type { Plan } from "../../domain/plan.ts";
 import { shellWord } from "../../domain/shell-word.ts";
 import { createTaskGraph } from "../../domain/task-graph.ts";
@@ -61,13 +61,6 @@ const firstLine = (command: string): string => {
   const [first = "", ...rest] = command.trim().split("\n");
   return rest.length === 0 ? first : `${first} …`;
 };
-
-/** The wave whose drafted plan waits for approval; null if there is none. */
-export function waveOfWaitingPlan({ build, waves }: BuildView): WaveView | null {
-  const wave = waves.at(-1);
-  if (build.status !== "waiting" || wave?.status !== "waiting") return null;
-  return wave.taskKeys.some((key) => makesPlan(build, key)) ? wave : null;
-}
 
 /** Lines for a drafted plan that waits for approval; an agent wrote its text. */
 export function madePlanLines({ build }: BuildView, wave: WaveView, planFile: string): Line[] {

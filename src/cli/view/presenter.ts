@@ -21,6 +21,8 @@ export interface Presenter {
   event(event: EventRow): void;
   /** `label` prefixes every line if another command's build is shown. */
   view(before: BuildView | null, after: BuildView, label?: string): void;
+  /** Shows what is typed in answer to the open question. */
+  typing(line: string): void;
   warn(message: string): void;
   /** Ends the live view; lines printed after it stay. */
   close(): void;
@@ -38,6 +40,7 @@ function jsonPresenter({ out, warn }: Context): Presenter {
     lines: nothing,
     event: ({ name, createdAt, data }) => out.json({ type: name, at: createdAt.toISOString(), ...data }),
     view: nothing,
+    typing: nothing,
     warn,
     close: nothing,
   };
@@ -46,7 +49,7 @@ function jsonPresenter({ out, warn }: Context): Presenter {
 const labelled = (lines: readonly Line[], label = ""): Line[] =>
   lines.map((line) => ({ ...line, text: `${label}${line.text}` }));
 
-const told = (before: BuildView | null, after: BuildView, { command }: Context["hints"]): Line[] => [
+const linesBetween = (before: BuildView | null, after: BuildView, { command }: Context["hints"]): Line[] => [
   ...narrate(before, after),
   ...questionNews(before, after, command),
 ];
@@ -67,7 +70,8 @@ function plainPresenter({ out, warn, hints }: Context): Presenter {
     },
     lines,
     event: () => undefined,
-    view: (before, after, label) => lines(labelled(told(before, after, hints), label)),
+    view: (before, after, label) => lines(labelled(linesBetween(before, after, hints), label)),
+    typing: () => undefined,
     warn,
     close: () => clearTimeout(silence),
   };
@@ -80,9 +84,11 @@ function livePresenter({ out, warning, hints }: Context): Presenter {
   let phase: string | null = null;
   let shown: BuildView | null = null;
   let frame = 0;
+  let typed = "";
   const draw = (): void => {
-    const { rows } = out.size();
-    if (shown !== null) screen.show(renderLive(shown, { rows: Math.min(rows - 2, 40), now: new Date(), frame }));
+    const { rows, columns } = out.size();
+    const options = { rows: Math.min(rows - 2, 40), columns, now: new Date(), frame, typed };
+    if (shown !== null) screen.show(renderLive(shown, options));
     else if (phase !== null) screen.show([[segment("accent", spin(frame)), segment("plain", ` ${phase}`)]]);
   };
   const timer = setInterval(() => {
@@ -102,8 +108,12 @@ function livePresenter({ out, warning, hints }: Context): Presenter {
     event: () => undefined,
     view(before, after, label) {
       shown = after;
-      const news = labelled(told(before, after, hints), label).filter((line) => line.minor !== true);
+      const news = labelled(linesBetween(before, after, hints), label).filter((line) => line.minor !== true);
       if (news.length > 0) screen.log(news.map(({ tone, text }) => out.paint(tone, text)));
+      draw();
+    },
+    typing(line) {
+      typed = line;
       draw();
     },
     warn(message) {

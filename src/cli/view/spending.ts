@@ -1,25 +1,10 @@
-import type { BuildView, WaveView } from "../../coordinator/build/read-build.ts";
-import { nothingSpent, type Spending, type SpendingSum, totalSpending } from "../../domain/models.ts";
+import { spentByBuild } from "../../api/spending.ts";
+import type { BuildView } from "../../coordinator/build/read-build.ts";
+import type { Spending, SpendingSum } from "../../domain/models.ts";
 import { count } from "../format.ts";
 
 // What models cost, for an attempt, task, wave or build. Calls with an unknown price never count as
 // free.
-
-/** Sums what these attempts and gate runs spent. */
-export const spentBy = ({ spending }: BuildView, owners: readonly { readonly id: string }[]): Spending =>
-  totalSpending(owners.map(({ id }) => spending.get(id) ?? nothingSpent));
-
-export const spentInWave = (view: BuildView, wave: WaveView): Spending =>
-  spentBy(view, [...wave.attempts, ...wave.gates]);
-
-/** Sums a task's spending over every wave, or in this one. */
-export const spentByTask = (view: BuildView, taskKey: string, waves: readonly WaveView[] = view.waves): Spending =>
-  spentBy(
-    view,
-    waves.flatMap(({ attempts }) => attempts.filter((attempt) => attempt.taskKey === taskKey)),
-  );
-
-export const spentByBuild = ({ spending }: BuildView): Spending => totalSpending([...spending.values()]);
 
 const micro = 1_000_000;
 
@@ -57,7 +42,7 @@ function priceText({ microUsd, unpricedCalls }: SpendingSum): string {
 /** Like `spendingText`, to append to other facts. */
 export const andSpent = (spent: Spending): string => (spent.calls === 0 ? "" : `, ${spentText(spent)}`);
 
-/** What a build spent and its budget; empty if it has neither. */
+/** Returns a build's spending and budget; empty if it has neither. */
 export function budgetText(view: BuildView): string {
   const { tokens: mostTokens, usd: mostUsd } = view.build.plan.limits.budget;
   const spent = spentByBuild(view);
@@ -67,30 +52,4 @@ export function budgetText(view: BuildView): string {
   const open = spent.openCalls === 0 ? "" : `, ${count(spent.openCalls, "call")} under way`;
   const waiting = spent.waitingCalls === 0 ? "" : `, ${count(spent.waitingCalls, "call")} waiting for budget`;
   return `${tokens(spent.tokens)}${ofTokens} tokens, ${price}${estimatedText(spent)}${open}${waiting}`;
-}
-
-/** Spending as JSON. */
-export interface Spent {
-  readonly calls: number;
-  readonly openCalls: number;
-  readonly waitingCalls: number;
-  readonly estimatedCalls: number;
-  readonly tokens: number;
-  readonly inputTokens: number;
-  readonly cachedTokens: number;
-  readonly outputTokens: number;
-  /** Null if the price of any call is unknown; `knownUsd` then sums the others. */
-  readonly usd: number | null;
-  readonly knownUsd: number;
-  readonly unpricedCalls: number;
-}
-
-export const spentJson = ({ microUsd, ...spent }: Spending): Spent => ({
-  ...spent,
-  ...sumJson({ ...spent, microUsd }),
-});
-
-export function sumJson({ tokens, microUsd, unpricedCalls }: SpendingSum) {
-  const knownUsd = microUsd / micro;
-  return { tokens, usd: unpricedCalls === 0 ? knownUsd : null, knownUsd, unpricedCalls };
 }

@@ -1,26 +1,22 @@
+import { waveMs } from "../../api/build-result.ts";
+import { previewUrl, type StatusFacts } from "../../api/build-status.ts";
+import { spentByTask, spentInWave } from "../../api/spending.ts";
+import { liveAttempt, phaseOf, waitText, waveOfWaitingPlan } from "../../api/waiting.ts";
 import type { BuildView, TaskView, WaveView } from "../../coordinator/build/read-build.ts";
-import { roomRemedy } from "../../domain/sandbox.ts";
-import { count, duration, fetchText, oneLine, shortSha } from "../format.ts";
+import { describeWall, roomRemedy } from "../../domain/sandbox.ts";
+import { count, duration, oneLine, shortSha } from "../format.ts";
 import type { Hints } from "../hints.ts";
+import { traitsOf } from "../parts.ts";
+import { elapsedText } from "./elapsed.ts";
 import { gateLines } from "./gate-lines.ts";
 import type { Line } from "./line.ts";
-import { briefText, madePlanLines, planChoices, waveOfWaitingPlan } from "./plan-lines.ts";
-import { openQuestionLines, openQuestionsJson } from "./question-lines.ts";
-import { elapsedText, waveMs, waveResults } from "./result.ts";
-import { andSpent, budgetText, spentBy, spentByBuild, spentByTask, spentInWave, spentJson } from "./spending.ts";
-import { failureLines, nextLines } from "./summary.ts";
-import { liveAttempt, phaseOf, waitsFor } from "./waiting.ts";
+import { briefText, madePlanLines, planChoices } from "./plan-lines.ts";
+import { openQuestionLines } from "./question-lines.ts";
+import { andSpent, budgetText } from "./spending.ts";
+import { failureLines, nextLines, resultLines } from "./summary.ts";
 
-export interface StatusOptions {
-  /** The build is not over, and no live process drives it. */
-  readonly interrupted: boolean;
-  readonly repository: string;
-  /** The file of the plan that waits for approval, if there is one. */
-  readonly planFile?: string | null;
-  /** A `serve` on this data directory shows previews. */
-  readonly isServed?: boolean;
+export interface StatusOptions extends StatusFacts {
   readonly hints: Hints;
-  readonly now: Date;
 }
 
 /** Lines for the current state of a build. */
@@ -58,9 +54,10 @@ function stateLines(view: BuildView, { interrupted, hints, now }: StatusOptions)
   const { build } = view;
   const done = view.tasks.filter((task) => task.status === "completed").length;
   const tasks = `${done} of ${count(view.tasks.length, "task")} completed`;
-  const isEnforced = build.network === "open" || build.sandboxDriver !== "local-unsafe";
+  const isEnforced = build.network === "open" || traitsOf(build.sandboxDriver).isolation !== "none";
   const network = `network ${build.network}${isEnforced ? "" : " (not enforced)"}`;
-  const facts = `${tasks}, ${elapsedText(view, now)}, sandbox ${build.sandboxDriver}, ${network}`;
+  const wall = view.sandboxWall === null ? "" : ` (${describeWall(view.sandboxWall)})`;
+  const facts = `${tasks}, ${elapsedText(view, now)}, sandbox ${build.sandboxDriver}${wall}, ${network}`;
   const lines: Line[] = [{ tone: "plain", text: `  ${facts}` }];
   const spent = budgetText(view);
   if (spent !== "") lines.push({ tone: "plain", text: `  spent on models: ${spent}` });
@@ -99,10 +96,11 @@ function taskLine(view: BuildView, wave: WaveView, task: TaskView): Line {
   }
   const attempts = wave.attempts.filter((attempt) => attempt.taskKey === task.key).length;
   const tried = attempts > 1 ? `, ${attempts} attempts` : "";
-  const waiting = waitsFor(view, task);
-  const waits = waiting === null ? "" : `, waits for ${waiting}`;
+  const waiting = waitText(view, task);
+  const waits = waiting === null ? "" : `, ${waiting}`;
   const since = liveAttempt(view, task.key)?.startedAt;
-  const time = since == null ? "" : `, for ${duration(Date.now() - since.getTime())}`;
+  const setup = liveAttempt(view, task.key)?.inSetup === true ? ", setup" : "";
+  const time = since == null ? "" : `${setup}, for ${duration(Date.now() - since.getTime())}`;
   const spent = andSpent(spentByTask(view, task.key, [wave]));
   const why = task.reason === null || task.status === "completed" ? "" : `: ${oneLine(task.reason)}`;
   const tone = task.status === "completed" ? "good" : task.status === "failed" ? "bad" : "plain";
@@ -129,10 +127,10 @@ function restLines(view: BuildView): Line[] {
   return [
     { tone: "plain", text: over ? "not begun:" : "to come:" },
     ...rest.map((task): Line => {
-      const waiting = over ? null : waitsFor(view, task);
+      const waiting = over ? null : waitText(view, task);
       return {
         tone: "dim",
-        text: `  ${task.key} (${task.agent}): ${task.status}${waiting === null ? "" : `, waits for ${waiting}`}`,
+        text: `  ${task.key} (${task.agent}): ${task.status}${waiting === null ? "" : `, ${waiting}`}`,
       };
     }),
   ];
@@ -147,89 +145,15 @@ function previewLine(view: BuildView, { isServed = false }: StatusOptions): Line
   return { tone, text: `preview of wave ${preview.waveNumber}: ${preview.status}${why}${at}` };
 }
 
-/** The address at which `serve` shows the preview; null if it does not show this one. */
-function previewUrl({ preview, build }: BuildView): string | null {
-  if (preview === null || preview.servedPort === null || preview.status === "stopped") return null;
-  return `http://127.0.0.1:${preview.servedPort}${build.plan.preview?.healthPath ?? "/"}`;
-}
-
 function whereLines(view: BuildView, { repository, hints }: StatusOptions): Line[] {
   const { build } = view;
   const lines: Line[] = [];
   if (build.headSha !== null) {
     lines.push({ tone: "plain", text: `head: ${build.headSha}` });
-    lines.push({ tone: "plain", text: fetchText(repository, build.plan.name) });
+    lines.push(...resultLines(view, { repository, hints }));
   }
   // A running build needs nothing; the choices for a drafted plan are above.
   const isStill = ["failed", "cancelled", "waiting"].includes(build.status);
   if (isStill && waveOfWaitingPlan(view) === null) lines.push(...nextLines(view, hints));
   return lines;
-}
-
-function attemptsOf(view: BuildView, { key }: TaskView) {
-  return view.waves.flatMap((wave) =>
-    wave.attempts
-      .filter((attempt) => attempt.taskKey === key)
-      .map((attempt) => ({
-        number: attempt.number,
-        wave: wave.number,
-        status: attempt.status,
-        outcome: attempt.outcome,
-        spent: spentJson(spentBy(view, [attempt])),
-      })),
-  );
-}
-
-/** The same as JSON. */
-export function statusJson(
-  view: BuildView,
-  { interrupted, isServed = false, repository, planFile, now }: StatusOptions,
-): Record<string, unknown> {
-  const { id, status, reason, createdAt, startedAt, endedAt, sandboxDriver, network, headSha, plan } = view.build;
-  return {
-    buildId: id,
-    project: view.project,
-    ...(view.build.brief === null ? {} : { brief: view.build.brief.text }),
-    ...(planFile == null ? {} : { planFile }),
-    status,
-    reason,
-    interrupted,
-    phase: phaseOf(view),
-    questions: openQuestionsJson(view, now),
-    waitsForSandbox: view.waitsForSandbox === null ? null : { reason: view.waitsForSandbox, remedy: roomRemedy },
-    sandboxTrouble: view.sandboxTrouble,
-    createdAt,
-    startedAt,
-    endedAt,
-    sandbox: sandboxDriver,
-    network,
-    spent: spentJson(spentByBuild(view)),
-    budget: { tokens: plan.limits.budget.tokens, usd: plan.limits.budget.usd },
-    waves: waveResults(view).map((result, index) => ({
-      ...result,
-      findings: view.waves[index]!.gates.flatMap((gate) => (gate.verdict === "passed" ? [] : gate.findings)).map(
-        ({ rule, severity, message, file, line }) => ({ rule, severity, message, file, line }),
-      ),
-    })),
-    tasks: view.tasks.map((task) => ({
-      id: task.key,
-      agent: task.agent,
-      status: task.status,
-      wave: task.waveNumber,
-      attempts: task.attempts,
-      eachAttempt: attemptsOf(view, task),
-      spent: spentJson(spentByTask(view, task.key)),
-      reason: task.reason,
-      waitsFor: endedAt === null ? waitsFor(view, task) : null,
-    })),
-    preview: previewJson(view, isServed),
-    repository,
-    head: headSha,
-  };
-}
-
-function previewJson(view: BuildView, isServed: boolean) {
-  const { preview } = view;
-  if (preview === null) return null;
-  return { wave: preview.waveNumber, status: preview.status, url: isServed ? previewUrl(view) : null };
 }

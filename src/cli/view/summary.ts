@@ -1,14 +1,15 @@
+import { waveOfWaitingPlan } from "../../api/waiting.ts";
 import type { AttemptView, BuildView, GateView, WaveView } from "../../coordinator/build/read-build.ts";
 import { makesPlan } from "../../domain/brief.ts";
 import { agentSpecFor } from "../../domain/plan.ts";
 import { shellWord } from "../../domain/shell-word.ts";
 import { count, fetchText, harmless, oneLine } from "../format.ts";
 import type { Hints } from "../hints.ts";
+import { elapsedText } from "./elapsed.ts";
 import { addedLines, evidenceText, findingLines } from "./gate-lines.ts";
 import type { Line } from "./line.ts";
 import { attemptName } from "./narrate.ts";
-import { madePlanLines, planChoices, waveOfWaitingPlan } from "./plan-lines.ts";
-import { elapsedText } from "./result.ts";
+import { madePlanLines, planChoices } from "./plan-lines.ts";
 import { budgetText } from "./spending.ts";
 
 const branchOf = (ref: string): string => ref.replace(/^refs\/heads\//, "");
@@ -18,6 +19,8 @@ export interface SummaryOptions {
   readonly repository: string;
   /** The file of the plan that waits for approval, if there is one. */
   readonly planFile?: string | null;
+  /** About the branch that has the result, if it was delivered just now. */
+  readonly delivered?: readonly Line[];
   readonly hints: Hints;
   readonly now: Date;
 }
@@ -37,11 +40,24 @@ export function summary(view: BuildView, options: SummaryOptions): Line[] {
   if (spent !== "") lines.push({ tone: "plain", text: `spent on models: ${spent}` });
   if (build.headSha !== null) {
     lines.push({ tone: "plain", text: `head: ${build.headSha}` });
-    lines.push({ tone: "plain", text: fetchText(options.repository, build.plan.name) });
+    lines.push(...(options.delivered ?? resultLines(view, options)));
   }
   if (build.status === "cancelled" || build.status === "failed") lines.push(...keptLines(view, options));
   lines.push(...nextLines(view, options.hints));
   return lines;
+}
+
+/** How to get the result; a completed build of a person's repository delivers it there. */
+export function resultLines(
+  { build }: BuildView,
+  { repository, hints }: Pick<SummaryOptions, "repository" | "hints">,
+): Line[] {
+  if (build.plan.source.kind !== "repository") {
+    return [{ tone: "plain", text: fetchText(repository, build.plan.name) }];
+  }
+  if (build.headSha === build.baseSha) return [];
+  const what = build.status === "completed" ? "put it on a branch" : "put what has passed so far on a branch";
+  return [{ tone: "plain", text: `${what}: ${hints.command(`deliver ${build.id}`)}` }];
 }
 
 function statusLine(view: BuildView, now: Date): Line {
@@ -81,7 +97,7 @@ function signInLines({ waves }: BuildView, hints: Hints): Line[] {
   return [{ tone: "strong", text }];
 }
 
-/** What to change in the plan when a retry alone would end at the same limit or gate. */
+/** Says what to change in the plan if a retry alone would end at the same limit or gate. */
 function planLines(view: BuildView, hints: Hints): Line[] {
   const wave = view.waves.at(-1);
   const gate = wave === undefined ? null : blockingGate(wave);
@@ -98,8 +114,14 @@ function planLines(view: BuildView, hints: Hints): Line[] {
   if (wave?.attempts.some(({ outcome }) => outcome === "over-budget")) {
     return [{ tone: "strong", text: `  or, after raising limits.budget in the plan: ${edited}` }];
   }
+  if (wave?.attempts.some(({ outcome, reason }) => outcome === "failed" && isOfSetup(reason))) {
+    return [{ tone: "strong", text: `  or, after changing setup in the plan: ${edited}` }];
+  }
   if (has("too-few-tests")) {
-    const ways = "let the command print TAP or write a JUnit report, or set gates.testing.minTests: 0";
+    const ways =
+      gate?.evidence?.tests == null
+        ? "let the command print TAP or write a JUnit report, or set gates.testing.minTests: 0"
+        : "lower gates.testing.minTests, or change its command or the task that writes the tests";
     return [{ tone: "strong", text: `  or, after editing the plan (${ways}): ${edited}` }];
   }
   if (has("added-check")) {
@@ -146,6 +168,9 @@ export function failureLines(view: BuildView): Line[] {
   if (wave.status === "blocked" && fix !== undefined && fix.outcome !== "succeeded") {
     lines.push(...attemptFailure(view, wave, fix));
   }
+  if (wave.status === "blocked" && lines.length === 0 && wave.reason !== null) {
+    lines.push({ tone: "bad", text: `wave ${wave.number} is blocked: ${oneLine(wave.reason)}` });
+  }
   return lines;
 }
 
@@ -189,10 +214,17 @@ function reasonLines(what: string, reason: string): Line[] {
   return faults.map((line, index) => ({ tone: "bad", text: index === 0 ? `${what}${line}` : `  ${line}` }));
 }
 
-/** The failed acceptance check, or else the task's script or its agent's command. */
+const isOfSetup = (reason: string | null): boolean => /^setup\b/.test(reason ?? "");
+
+/** The command of the stage that failed: setup, a service, a check, or else the task's own. */
 function commandOf(view: BuildView, attempt: AttemptView): string | null {
+  const { setup, services } = view.build.plan;
+  const reason = attempt.reason ?? "";
+  if (setup !== null && isOfSetup(reason)) return firstLines(setup.run);
+  const service = /^service (\S+) /.exec(reason)?.[1];
+  if (service !== undefined && Object.hasOwn(services, service)) return firstLines(services[service]!.command);
   const task = view.tasks.find((candidate) => candidate.key === attempt.taskKey);
-  const check = /^check (\d+)\b/.exec(attempt.reason ?? "")?.[1];
+  const check = /^check (\d+)\b/.exec(reason)?.[1];
   const acceptance = check === undefined ? undefined : task?.definition.acceptance[Number(check) - 1];
   const command =
     acceptance?.check ?? task?.definition.run ?? agentSpecFor(view.build.plan, attempt.role)?.command ?? null;

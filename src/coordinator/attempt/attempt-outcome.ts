@@ -1,15 +1,15 @@
+import { maxLosses } from "../../domain/losses.ts";
 import type { AttemptRow, StoreTransaction, TaskRow } from "../../store/port.ts";
-import { emitFor } from "../build-events.ts";
+import { eventsOf } from "../build-events.ts";
 import { applyPlan } from "../plan/made-plan.ts";
 import type { Ports } from "../port.ts";
-import type { AttemptRefer } from "./attempt.ts";
+import { blockWave } from "../wave/block-wave.ts";
+import type { AttemptRef } from "./attempt.ts";
 import { addHeadAttempt, askHeadAttempt } from "./head-attempt.ts";
 
-const maxLosses = 3;
-
-export async function applyOutcome(transaction: StoreTransaction, ports: Ports, refer: AttemptRefer): Promise<void> {
-  const { attempt, task } = await transaction.attemptInContext(refer.attemptId);
-  if (attempt.fence !== refer.fence || attempt.status === "settled") return;
+export async function applyOutcome(transaction: StoreTransaction, ports: Ports, attemptRef: AttemptRef): Promise<void> {
+  const { attempt, task } = await transaction.attemptInContext(attemptRef.attemptId);
+  if (attempt.fence !== attemptRef.fence || attempt.status === "settled") return;
   const verdict = attempt.verdict ?? {
     outcome: "lost" as const,
     reason: "its sandbox could not be reached",
@@ -17,7 +17,7 @@ export async function applyOutcome(transaction: StoreTransaction, ports: Ports, 
     changed: [],
   };
   const [settled] = await transaction.attempts.update(
-    { id: attempt.id, fence: refer.fence },
+    { id: attempt.id, fence: attemptRef.fence },
     { status: "settled", outcome: verdict.outcome, reason: verdict.reason, endedAt: ports.clock.now() },
   );
   if (task !== null) await settleTask(transaction, ports, { attempt: settled!, task });
@@ -66,16 +66,13 @@ async function settleTask(
   await set({ status: "failed", reason: attempt.reason, endedAt: ports.clock.now() });
   const build = await transaction.builds.get({ id: attempt.buildId });
   const wave = await transaction.waves.get({ id: attempt.waveId });
-  await emitFor(transaction, build, "agent/task.failed", task.id, task.epoch, {
-    waveNumber: wave.number,
-    taskId: task.id,
-    taskKey: task.key,
+  await eventsOf(transaction, build).taskFailed(task, wave, {
     outcome: attempt.outcome!,
     reason: attempt.reason ?? "",
   });
 }
 
-/** A fix or generated files: a new head repeats every gate (W7). */
+/** Settles a fix or a generate attempt; a new head repeats every gate (W7). */
 async function settleHeadAttempt(transaction: StoreTransaction, ports: Ports, attempt: AttemptRow): Promise<void> {
   const wave = await transaction.waves.get({ id: attempt.waveId });
   const build = await transaction.builds.get({ id: attempt.buildId });
@@ -97,9 +94,8 @@ async function settleHeadAttempt(transaction: StoreTransaction, ports: Ports, at
     return;
   }
   if (build.status !== "running") return; // a cancelled build cancels the wave itself
-  const reason = `generated files could not be made again: ${attempt.reason}`;
-  await transaction.waves.update({ id: wave.id }, { status: "blocked", reason, endedAt: ports.clock.now() });
-  await emitFor(transaction, build, "project/wave.blocked", wave.id, wave.epoch, { waveNumber: wave.number, reason });
+  const reason = `generated files could not be regenerated: ${attempt.reason}`;
+  await blockWave(transaction, ports, { build, wave }, reason);
 }
 
 async function repeatHeadAttempt(transaction: StoreTransaction, ports: Ports, attempt: AttemptRow): Promise<void> {
@@ -107,11 +103,11 @@ async function repeatHeadAttempt(transaction: StoreTransaction, ports: Ports, at
   const build = await transaction.builds.get({ id: attempt.buildId });
   const { kind, role, gateRunId, approvalId, paths, baseSha } = attempt;
   if (kind === "task") return;
-  const again = await addHeadAttempt(
+  const retryAttempt = await addHeadAttempt(
     transaction,
     ports,
     { build, wave, baseSha },
     { kind, role, gateRunId, approvalId, paths },
   );
-  await askHeadAttempt(transaction, build, wave.number, { ...again, kind, role });
+  await askHeadAttempt(transaction, { build, wave }, retryAttempt);
 }

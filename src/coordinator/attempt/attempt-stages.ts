@@ -1,11 +1,11 @@
 import type { ContextPack } from "../../agents/port.ts";
 import { providerToolsOf } from "../../domain/network.ts";
 import { agentSpecFor, type Plan } from "../../domain/plan.ts";
+import { answersPath, handoverPath } from "../../domain/volume-paths.ts";
 import { matchesAny } from "../../domain/write-globs.ts";
 import type { SandboxEndpoint, StageSpec } from "../../sandbox/port.ts";
-import { frameJob, type JobSetting } from "../job/frame-job.ts";
+import { type JobSetting, prepareJob } from "../job/job-setting.ts";
 import { shell, stage } from "../job/job-stages.ts";
-import { answersPath, handoverPath } from "../names.ts";
 import { isPlanner, plannerSchema } from "../plan/made-plan.ts";
 import type { Ports } from "../port.ts";
 import { sharesTree } from "../wave/shared-tree.ts";
@@ -19,7 +19,7 @@ export async function attemptStages(
 ): Promise<{ stages: StageSpec[]; setting: JobSetting }> {
   const { attempt, build, task } = loaded;
   const { plan } = build;
-  const framing = frameJob({
+  const framing = prepareJob({
     ports,
     endpoint,
     plan,
@@ -27,8 +27,8 @@ export async function attemptStages(
     sha: attempt.baseSha,
     treePath: attempt.treePath,
     shared: sharesTree(attempt),
-    // The base of a wave is in main; a fix and generated files begin on its head, which no gate has
-    // judged.
+    // Only a task's base is in main: fixes and generated files start on the wave's head, which no
+    // gate has judged yet.
     ...(attempt.kind === "task" ? { mayFill: { build, waveId: attempt.waveId } } : {}),
     ...(task === null ? {} : { env: task.definition.env }),
     mentions: commandsOf(loaded),
@@ -37,8 +37,8 @@ export async function attemptStages(
   const [setting, pack] = await Promise.all([framing, generates ? null : handOver(ports, endpoint, loaded)]);
   const base = { env: setting.env, cwd: attempt.treePath };
   if (pack === null) {
-    const again = plan.generated.filter(({ path }) => attempt.paths.some((made) => matchesAny([path], made)));
-    const stages = again.map((entry) =>
+    const regenerated = plan.generated.filter(({ path }) => attempt.paths.some((made) => matchesAny([path], made)));
+    const stages = regenerated.map((entry) =>
       stage({ ...base, name: `generate ${entry.path}`, argv: shell(entry.by), timeoutMs: 15 * 60_000 }),
     );
     return { stages, setting };
@@ -60,17 +60,14 @@ export async function attemptStages(
   return { stages: [agent, ...checks], setting };
 }
 
-/**
- * The commands of an attempt, when they tell all it may need; null for an agent, whose needs are
- * unknown.
- */
+/** Returns an attempt's commands; null for an agent, because its needs are unknown. */
 function commandsOf({ attempt, build, task }: LoadedAttempt): string[] | null {
   if (attempt.kind === "generate") return build.plan.generated.map((entry) => entry.by);
   if (task === null || task.definition.run === null) return null;
   return [task.definition.run, ...task.definition.acceptance.flatMap(({ check }) => check ?? [])];
 }
 
-/** Puts what the agent is to know into its hand-over folder. */
+/** Writes the agent's context into its hand-over folder. */
 async function handOver(ports: Ports, { guest }: SandboxEndpoint, loaded: LoadedAttempt): Promise<ContextPack> {
   const { attempt, task } = loaded;
   const make = isPlanner(loaded) ? planPack : taskPack;

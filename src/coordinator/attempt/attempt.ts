@@ -1,10 +1,10 @@
 import { agentSpecFor } from "../../domain/plan.ts";
+import { homePath } from "../../domain/volume-paths.ts";
 import type { AttemptInContext } from "../../store/port.ts";
-import { homePath } from "../names.ts";
 import type { Ports } from "../port.ts";
 
-/** Names an attempt and the fence under which it may be touched (W4). */
-export interface AttemptRefer {
+/** An attempt's id and the fence under which it may be changed (W4). */
+export interface AttemptRef {
   readonly attemptId: string;
   readonly fence: number;
 }
@@ -14,11 +14,11 @@ export type LoadedAttempt = AttemptInContext;
 export const loadAttempt = (ports: Pick<Ports, "store">, attemptId: string): Promise<LoadedAttempt> =>
   ports.store.attemptInContext(attemptId);
 
-/** Fixes of one wave share a home: the next round knows what the one before tried. */
+/** Fixes of one wave share a home, so that a round knows what earlier ones tried. */
 export const homeOf = ({ attempt, build, wave, task }: LoadedAttempt): string =>
   homePath(build.id, task?.key ?? `${attempt.kind}-${wave.number}`);
 
-/** Scripts and commands have none: theirs is empty each time. */
+/** Returns the homes an attempt may use; none for scripts and commands, which start empty. */
 export function homesOf(loaded: LoadedAttempt): string[] {
   const { attempt, build, task } = loaded;
   if (attempt.kind === "generate" || (task !== null && task.definition.run !== null)) return [];

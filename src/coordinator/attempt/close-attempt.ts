@@ -1,29 +1,26 @@
 import { isDiskFull } from "../../domain/disk-full.ts";
+import { handoverPath } from "../../domain/volume-paths.ts";
+import { ensureSandbox } from "../../sandbox-lifecycle/ensure-sandbox.ts";
 import { dropJob } from "../job/job-stages.ts";
-import { handoverPath } from "../names.ts";
 import type { Ports } from "../port.ts";
-import { ensureSandbox } from "../sandboxes/sandboxes.ts";
 import { closeSharedTree, sharesTree } from "../wave/shared-tree.ts";
-import { type AttemptRefer, homesOf, loadAttempt } from "./attempt.ts";
-import { keepTree } from "./keep-work.ts";
+import { type AttemptRef, homesOf, loadAttempt } from "./attempt.ts";
+import { keepTree } from "./kept-work.ts";
 
-/**
- * Removes what the settled attempt left on the volume; work that could not be kept before is kept
- * first (W8).
- */
-export async function closeAttempt(ports: Ports, refer: AttemptRefer): Promise<void> {
-  const loaded = await loadAttempt(ports, refer.attemptId);
+/** Removes a settled attempt's files from the volume, after keeping any unkept work (W8). */
+export async function closeAttempt(ports: Ports, attemptRef: AttemptRef): Promise<void> {
+  const loaded = await loadAttempt(ports, attemptRef.attemptId);
   const { attempt, build } = loaded;
   if (attempt.status !== "settled") return;
   const endpoint = await ensureSandbox(ports, build);
   const hadJob = await dropJob(ports, endpoint, attempt.jobKey);
-  // In a tree that others share the task's next attempt may be at work: whoever starts it, or joins
-  // the wave, keeps it.
+  // Skip a shared tree, because the task's next attempt may be running in it. Its start, or the
+  // wave's join, keeps the work.
   if (hadJob && attempt.commitSha === null && !sharesTree(attempt)) {
     const kept = await keepTree(ports, endpoint, loaded).catch((error: unknown) => {
       if (!isDiskFull(error)) throw error;
       ports.log.warn(
-        `no room to keep the work of an attempt; it is left in ${attempt.treePath} of its sandbox's volume`,
+        `the disk is too full to save the work of an attempt; it stays in ${attempt.treePath} on its sandbox's volume`,
       );
       return "no-room" as const;
     });
@@ -31,7 +28,7 @@ export async function closeAttempt(ports: Ports, refer: AttemptRefer): Promise<v
     if (kept?.commit != null)
       await ports.store.attempts.update({ id: attempt.id, commitSha: null }, { commitSha: kept.commit });
   }
-  // Another attempt may go on with the session of one that failed.
+  // After a failure the next attempt may continue the session.
   const homes = attempt.outcome === "succeeded" ? homesOf(loaded) : [];
   await Promise.all([
     sharesTree(attempt)

@@ -1,6 +1,7 @@
 import type { ContextPack, FixContext, TaskContext } from "../../agents/port.ts";
 import { failedOutput } from "../../domain/added-checks.ts";
 import { makesPlan } from "../../domain/brief.ts";
+import { lockFileGlobs } from "../../domain/lock-files.ts";
 import type { AttemptRow, FindingRow, TaskRow } from "../../store/port.ts";
 import { earlierPlan } from "../plan/made-plan.ts";
 import type { Ports } from "../port.ts";
@@ -14,7 +15,7 @@ export async function taskPack(
   task: TaskRow,
 ): Promise<ContextPack> {
   const { store, agents } = ports;
-  // What the plan says of the whole, every prompt says.
+  // Every prompt includes the plan's own description.
   const keys = task.definition.dependsOn.filter((key) => !makesPlan(build, key));
   const needed = keys.length === 0 ? [] : await store.tasks.list({ buildId: build.id, key: keys }, { by: "position" });
   const context: TaskContext = {
@@ -60,12 +61,19 @@ async function previousFailure(
   return previous === null ? null : { reason: previous.reason ?? "unknown", outputTail: previous.outputTail ?? "" };
 }
 
+/** A fixer reads the files as well, so it needs less of the change than a critic. */
+const fixDiffBytes = 96 * 1024;
+
 export async function fixPack(ports: Ports, { attempt, build, wave }: LoadedAttempt): Promise<ContextPack> {
   const { agents, workspace } = ports;
   const cause =
     attempt.gateRunId === null ? await rejectionOf(ports, attempt) : await gateCause(ports, attempt.gateRunId);
   const members = await waveMembers(ports, wave.id);
   const changed = await workspace.changedFiles(build.projectId, wave.baseSha, attempt.baseSha);
+  const diff = await workspace.diff(build.projectId, wave.baseSha, attempt.baseSha, {
+    maxBytes: fixDiffBytes,
+    except: lockFileGlobs,
+  });
   const context: FixContext = {
     plan: build.plan,
     waveNumber: wave.number,
@@ -74,6 +82,7 @@ export async function fixPack(ports: Ports, { attempt, build, wave }: LoadedAtte
     ...cause,
     tasks: members.map((member) => member.definition),
     changedFiles: changed.map((file) => file.path),
+    diff,
     mayChangeTests: mayChangeTests(members),
   };
   return agents.fixPack(context);
@@ -85,13 +94,13 @@ async function gateCause({ store }: Ports, gateRunId: string): Promise<FixFindin
   const run = await store.gateRuns.get({ id: gateRunId });
   const findings = await store.findings.list({ gateRunId }, { by: "id" });
   const { command = null, outputTail = "" } = run.evidence ?? {};
-  // A command that an agent wrote is no instruction of ours to another one.
+  // Do not pass on a command that an agent wrote, because it would look like our instruction.
   const added = failedOutput(run.evidence?.added);
   const how = added === null ? { command, outputTail } : { command: null, outputTail: added };
   return { gate: run.gate, findings: findings.map(findingOf), ...how };
 }
 
-/** What a person who rejected the wave wants changed. */
+/** Returns the reason of the person who rejected the wave. */
 async function rejectionOf({ store }: Ports, attempt: AttemptRow): Promise<FixFindings> {
   const { reason } = await store.approvals.get({ id: attempt.approvalId! });
   const finding = {

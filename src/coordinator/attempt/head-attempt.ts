@@ -1,6 +1,7 @@
-import type { BuildRow, StoreTransaction, WaveRow } from "../../store/port.ts";
-import { emitFor } from "../build-events.ts";
-import { headAttemptRef, headTreePath } from "../names.ts";
+import { headAttemptRef } from "../../domain/ref-names.ts";
+import { headTreePath } from "../../domain/volume-paths.ts";
+import type { AttemptRow, BuildRow, StoreTransaction, WaveRow } from "../../store/port.ts";
+import { eventsOf } from "../build-events.ts";
 import type { Ports } from "../port.ts";
 
 export interface FixCause {
@@ -8,17 +9,17 @@ export interface FixCause {
   readonly approvalId: string | null;
 }
 
-/** Adds an attempt on the wave's head: a fix, or generated files made again. */
+/** Adds an attempt on the wave's head: a fix, or the regeneration of generated files. */
 export async function addHeadAttempt(
   transaction: StoreTransaction,
   ports: Ports,
   state: { build: BuildRow; wave: WaveRow; baseSha: string },
   what: FixCause & { kind: "fix" | "generate"; role: string; paths: string[] },
-): Promise<{ id: string; number: number }> {
+): Promise<AttemptRow> {
   const { build, wave, baseSha } = state;
   const number = (await transaction.attempts.list({ waveId: wave.id, kind: what.kind })).length + 1;
   const id = ports.ids("attempt");
-  await transaction.attempts.insert({
+  return transaction.attempts.insert({
     id,
     buildId: build.id,
     waveId: wave.id,
@@ -37,27 +38,23 @@ export async function addHeadAttempt(
     paths: what.paths,
     createdAt: ports.clock.now(),
   });
-  return { id, number };
 }
 
 /**
- * Asks for an attempt on a wave's head: `agent/quality.fix`, or `agent/execution.<role>` for
+ * Requests an attempt on a wave's head, by `agent/quality.fix`, or by `agent/execution.<role>` for
  * generated files.
  */
 export async function askHeadAttempt(
   transaction: StoreTransaction,
-  build: Parameters<typeof emitFor>[1],
-  waveNumber: number,
-  what: { id: string; number: number; kind: "fix" | "generate"; role: string },
+  { build, wave }: { build: BuildRow; wave: WaveRow },
+  attempt: AttemptRow,
 ): Promise<void> {
-  const { id, number, role } = what;
-  const ref = { waveNumber, attemptId: id, taskId: null, taskKey: null, attempt: number, fence: 0 };
-  if (what.kind === "fix") {
-    await emitFor(transaction, build, "agent/quality.fix", id, 0, { ...ref, gate: "repeated", round: number });
-  } else await emitFor(transaction, build, `agent/execution.${role}`, id, 0, { ...ref, role });
+  const events = eventsOf(transaction, build);
+  if (attempt.kind === "fix") await events.fixWave(attempt, wave, { gate: "repeated", round: attempt.number });
+  else await events.executeTask(attempt, wave, null);
 }
 
-/** Has these generated files made again on the wave's head. */
+/** Requests the regeneration of these files on the wave's head. */
 export async function askGenerate(
   transaction: StoreTransaction,
   ports: Ports,
@@ -66,5 +63,5 @@ export async function askGenerate(
 ): Promise<void> {
   const what = { kind: "generate" as const, role: "integration", gateRunId: null, approvalId: null, paths };
   const attempt = await addHeadAttempt(transaction, ports, on, what);
-  await askHeadAttempt(transaction, on.build, on.wave.number, { ...attempt, ...what });
+  await askHeadAttempt(transaction, on, attempt);
 }

@@ -1,30 +1,27 @@
 import { startedAttemptStatuses } from "../../domain/status.ts";
+import { handoverPath } from "../../domain/volume-paths.ts";
 import type { JobState, SandboxEndpoint } from "../../sandbox/port.ts";
+import { ensureSandbox } from "../../sandbox-lifecycle/ensure-sandbox.ts";
 import type { AttemptRow } from "../../store/port.ts";
+import { guardDecidingFiles, guardFix, guardNames } from "../guarded-files/attempt-guards.ts";
 import { attemptMask, failedStage, jobStateOf, outputTail, stageOutput } from "../job/job-results.ts";
 import { isOfEarlierBoot } from "../job/job-stages.ts";
 import type { Mask } from "../masking/masking.ts";
-import { handoverPath } from "../names.ts";
 import { isPlanner, judgePlan } from "../plan/made-plan.ts";
 import type { Ports } from "../port.ts";
-import { ensureSandbox } from "../sandboxes/sandboxes.ts";
-import { type AttemptRefer, type LoadedAttempt, loadAttempt } from "./attempt.ts";
-import { guardDecidingFiles, guardFix, guardNames } from "./guard-attempt.ts";
-import { explainFailure, type Judgement, judgeAttempt } from "./judge-attempt.ts";
-import { keepWork } from "./keep-work.ts";
+import { type AttemptRef, homesOf, type LoadedAttempt, loadAttempt } from "./attempt.ts";
+import { judgeAttempt } from "./judge-attempt.ts";
+import { explainFailure, type Judgement } from "./judgement.ts";
+import { keepWork } from "./kept-work.ts";
 
 // W8. Work is kept on a ref of the authority before the tree that holds it is removed.
 
-/**
- * Commits what the attempt's tree holds and puts it on the attempt's ref; whatever the outcome,
- * nothing is thrown away.
- */
-export async function keepAttempt(ports: Ports, refer: AttemptRefer): Promise<void> {
-  const loaded = await loadAttempt(ports, refer.attemptId);
+/** Commits the attempt's tree and puts it on the attempt's ref, whatever the outcome is. */
+export async function keepAttempt(ports: Ports, attemptRef: AttemptRef): Promise<void> {
+  const loaded = await loadAttempt(ports, attemptRef.attemptId);
   const { attempt, build } = loaded;
-  // Once it is kept it is not looked at again: settling it may already have given back its paths of
-  // a shared tree.
-  if (attempt.fence !== refer.fence || !startedAttemptStatuses.includes(attempt.status)) return;
+  // Work is kept only once, because settling may already have restored its paths in a shared tree.
+  if (attempt.fence !== attemptRef.fence || !startedAttemptStatuses.includes(attempt.status)) return;
   const endpoint = await ensureSandbox(ports, build);
   const mask = await attemptMask(ports, build, attempt);
   const state = await jobStateOf(ports, attempt.jobKey);
@@ -33,11 +30,13 @@ export async function keepAttempt(ports: Ports, refer: AttemptRefer): Promise<vo
     keepWork(ports, endpoint, loaded, state !== null && failedStage(state) !== null),
   ]);
   const { kept, noRoom } = keeping;
-  if (noRoom !== null) ports.log.warn(`the disk had no room for all of the work of ${attempt.treePath}: ${noRoom}`);
+  if (noRoom !== null) ports.log.warn(`the disk is too full to save all work in ${attempt.treePath}: ${noRoom}`);
   const output = state === null ? "" : await lastOutput(endpoint, attempt, state, mask);
   const tail = outputTail(ports.agents.readable(output));
   const isDoubtful = state !== null && isOfEarlierBoot(ports, state);
-  const judged = judgeAttempt(loaded, { state, isDoubtful, keeping, tail, ended: ports.agents.endOf(output) });
+  const ended = ports.agents.endOf(output);
+  const unfinished = await unfinishedCall(ports, loaded);
+  const judged = judgeAttempt(loaded, { state, isDoubtful, keeping, tail, ended, unfinished });
   if (isPlanner(loaded)) {
     const explain = await explainFailure(ports, loaded, state, judged);
     await keepPlan(ports, endpoint, loaded, { judged: explain, mask, tail, commitSha: kept?.commit ?? null });
@@ -55,7 +54,7 @@ export async function keepAttempt(ports: Ports, refer: AttemptRefer): Promise<vo
     handedIn ?? (guarded.outcome === "succeeded" ? await lastWords(ports, endpoint, attempt, state, mask) : null);
   const changed = kept === null ? [] : kept.changed.map((file) => mask(file.path));
   await ports.store.attempts.update(
-    { id: attempt.id, fence: refer.fence, status: startedAttemptStatuses },
+    { id: attempt.id, fence: attemptRef.fence, status: startedAttemptStatuses },
     {
       status: "finishing",
       commitSha: kept?.commit ?? null,
@@ -66,9 +65,15 @@ export async function keepAttempt(ports: Ports, refer: AttemptRefer): Promise<vo
 }
 
 /**
- * The verdict on a planner's attempt rests on the plan it handed in; what else it changed is kept
- * and never joined.
+ * Says why the last model call of an agent that we drive did not come to its end. A command may use
+ * models as it likes, and a planner is judged by its plan.
  */
+async function unfinishedCall(ports: Ports, loaded: LoadedAttempt): Promise<string | null> {
+  if (homesOf(loaded).length === 0 || isPlanner(loaded)) return null;
+  return (await ports.models.unfinished(loaded.attempt.id))?.reason ?? null;
+}
+
+/** Keeps a planner's work. Only its submitted plan is judged; changed files are never joined. */
 async function keepPlan(
   ports: Ports,
   endpoint: SandboxEndpoint,
@@ -105,14 +110,12 @@ async function handedInSummary(
   mask: Mask,
 ): Promise<string | null> {
   const file = await guest.readFile(`${handoverPath(jobKey)}/result.json`, { maxBytes: 256 * 1024 }).catch(
-    () => null, // a result file too large to read is as good as none: it proves nothing anyway (W5)
+    () => null, // a result file too large to read counts as missing; it proves nothing anyway (W5)
   );
   return ports.agents.parseResult(file === null ? null : mask(file.toString("utf8"))).summary;
 }
 
-/**
- * What an agent of the Agent Client Protocol said at its end, for those whose tasks depend on it.
- */
+/** Returns an ACP agent's last message, for the tasks that depend on its task. */
 async function lastWords(
   ports: Ports,
   endpoint: SandboxEndpoint,
@@ -122,9 +125,9 @@ async function lastWords(
 ): Promise<string | null> {
   const stage = state?.stages.find(({ name }) => name === "agent");
   if (stage === undefined) return null;
-  const said = ports.agents.lastMessage(await stageOutput(endpoint, jobKey, stage, mask));
-  // It was told in pieces: what is a secret may be whole only now.
-  return said === null ? null : mask(said);
+  const lastMessage = ports.agents.lastMessage(await stageOutput(endpoint, jobKey, stage, mask));
+  // The message arrived in pieces, so a secret may be complete only now.
+  return lastMessage === null ? null : mask(lastMessage);
 }
 
 async function lastOutput(

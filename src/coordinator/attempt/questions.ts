@@ -1,21 +1,21 @@
 import type { QuestionEvent } from "../../agents/port.ts";
 import { messageOf, WavesmithError } from "../../domain/errors.ts";
+import { answersPath } from "../../domain/volume-paths.ts";
 import type { GuestClient } from "../../sandbox/port.ts";
 import type { BuildRow, Input, JobRow, QuestionRow, StoreTransaction } from "../../store/port.ts";
-import { answersPath } from "../names.ts";
 import type { Ports } from "../port.ts";
 
-// What an agent wants to do and may not, asked of a person while one is there.
+// Agents' questions: an action that the policy does not allow is put to a person at a terminal.
 //
-// Q1. A question is a row once the output that asks it is stored; it is the agent's host that
-// waits, not we, so it is still asked after whoever drove the build is gone.
-// Q2. An answer counts once it is in the row; the file by which the host learns of it can be
-// written any number of times.
+// QU1. A question becomes a row when the output that asks it is stored. The agent's host waits for
+// the answer, so a question survives the process that drives the build.
+// QU2. An answer counts once it is in the row. The file that tells the host can be written any
+// number of times.
 
-/** A host says how long it waits; it is not believed beyond this. */
-const longestWaitMs = 10 * 60_000;
+/** The longest wait that we accept from a host. */
+const maxWaitMs = 10 * 60_000;
 
-/** Stores what new output of a job says of questions, in the transaction that stores the output. */
+/** Stores the questions in a job's new output, in the transaction that stores the output. */
 export async function recordQuestions(
   transaction: StoreTransaction,
   ports: Pick<Ports, "clock">,
@@ -41,17 +41,17 @@ export async function recordQuestions(
       reason,
       options: [...options],
       askedAt: now,
-      deadlineAt: new Date(now.getTime() + Math.min(Math.max(0, waitMs), longestWaitMs)),
+      deadlineAt: new Date(now.getTime() + Math.min(Math.max(0, waitMs), maxWaitMs)),
     });
   }
 }
 
-/** Nobody waits for the answers to what an ended job asked. */
+/** Closes the questions of an ended job, because nobody waits for their answers. */
 export async function closeQuestions(transaction: StoreTransaction, jobKey: string, now: Date): Promise<void> {
   await transaction.questions.update({ jobKey, closedAt: null }, { closedAt: now });
 }
 
-/** Those that are waited for, oldest first. */
+/** Lists the open questions, oldest first. */
 async function openQuestions(
   { store, clock }: Pick<Ports, "store" | "clock">,
   buildId: string,
@@ -61,16 +61,13 @@ async function openQuestions(
 }
 
 export interface GivenAnswer {
-  /** Its number; null: the only one that is open. */
+  /** The question's number; null if it is the only open one. */
   readonly number: number | null;
   readonly answer: "allow" | "deny";
   readonly by: string;
 }
 
-/**
- * Answers a question of a build. Fails with `not-found` and with `conflict` when it is not waited
- * for any more.
- */
+/** Answers a build's question. Fails with `not-found`, or with `conflict` if it is closed. */
 export async function answerQuestion(ports: Ports, build: BuildRow, given: GivenAnswer): Promise<QuestionRow> {
   const id = await pick(ports, build, given);
   const { answer, by } = given;
@@ -78,7 +75,7 @@ export async function answerQuestion(ports: Ports, build: BuildRow, given: Given
   const patch = { answer, answeredBy: by, answeredAt: ports.clock.now() };
   const [answered] = await ports.store.questions.update(waiting, patch);
   if (answered === undefined) throw notWaiting(id, await ports.store.questions.find({ id, buildId: build.id }));
-  await tellHost(ports, build, answered);
+  await deliverAnswer(ports, build, answered);
   return answered;
 }
 
@@ -88,27 +85,26 @@ async function pick(ports: Ports, build: BuildRow, { number }: GivenAnswer): Pro
   if (number !== null) throw notWaiting(number, await ports.store.questions.find({ id: number, buildId: build.id }));
   if (open.length === 1) return open[0]!.id;
   const remedy = `wavesmith status ${build.id}`;
-  if (open.length === 0) throw new WavesmithError("not-found", `build ${build.id} asks nothing now`, { remedy });
+  if (open.length === 0) throw new WavesmithError("not-found", `build ${build.id} has no open question`, { remedy });
   const numbers = open.map((question) => question.id).join(", ");
-  throw new WavesmithError("usage", `build ${build.id} asks more than one thing: say which of ${numbers}`, { remedy });
+  throw new WavesmithError("usage", `build ${build.id} has several open questions: name one of ${numbers}`, { remedy });
 }
 
 function notWaiting(id: number, row: QuestionRow | null): WavesmithError {
   if (row === null) return new WavesmithError("not-found", `this build has no question ${id}`);
-  const why = row.answer === null ? "is not waited for any more" : `was answered by ${row.answeredBy}: ${row.answer}`;
+  const why = row.answer === null ? "is closed" : `was answered by ${row.answeredBy}: ${row.answer}`;
   return new WavesmithError("conflict", `question ${id} ${why}`, { remedy: `wavesmith status ${row.buildId}` });
 }
 
-/**
- * At once, so that the agent need not wait for its job's watcher, which does it when this could
- * not.
- */
-async function tellHost(ports: Ports, build: BuildRow, question: QuestionRow): Promise<void> {
+/** Delivers an answer at once. If that fails, the job's watcher does it later. */
+async function deliverAnswer(ports: Ports, build: BuildRow, question: QuestionRow): Promise<void> {
   try {
     const endpoint = await ports.driver(build.sandboxDriver).find(build.projectId);
     if (endpoint !== null) await deliver(ports, endpoint.guest, question);
   } catch (error) {
-    ports.log.warn(`the answer is in the database, and is brought to the agent a little later: ${messageOf(error)}`);
+    ports.log.warn(
+      `the answer is stored but has not reached the agent yet; delivery will be retried: ${messageOf(error)}`,
+    );
   }
 }
 
@@ -122,7 +118,7 @@ async function deliver(
   await ports.store.questions.update({ id }, { deliveredAt: ports.clock.now() });
 }
 
-/** Brings answers to a job's host that whoever gave them could not bring. */
+/** Delivers answers to a job's host that could not be delivered before. */
 export async function deliverAnswers(ports: Ports, guest: GuestClient, jobKey: string): Promise<void> {
   const answer = ["allow", "deny"] as const;
   const waiting = await ports.store.questions.list({ jobKey, answer, deliveredAt: null, closedAt: null });

@@ -1,20 +1,17 @@
+import { handoverPath } from "../../domain/volume-paths.ts";
 import type { SandboxEndpoint } from "../../sandbox/port.ts";
+import { ensureSandbox } from "../../sandbox-lifecycle/ensure-sandbox.ts";
+import { clearSurroundings, keepsJobsApart } from "../guarded-files/surroundings.ts";
 import { startJob } from "../job/job-stages.ts";
-import { handoverPath } from "../names.ts";
 import type { Ports } from "../port.ts";
-import { ensureSandbox } from "../sandboxes/sandboxes.ts";
 import { clearEarlier, sharedBase, sharesTree } from "../wave/shared-tree.ts";
-import { type AttemptRefer, homeOf, homesOf, type LoadedAttempt, loadAttempt } from "./attempt.ts";
+import { type AttemptRef, homeOf, homesOf, type LoadedAttempt, loadAttempt } from "./attempt.ts";
 import { attemptStages } from "./attempt-stages.ts";
-import { clearSurroundings, keepsJobsApart } from "./surroundings.ts";
 
-/**
- * Takes an attempt that was asked for. False when it is not ours to start: settled, fenced off or
- * already running.
- */
+/** Claims a requested attempt. Returns false if it is settled, fenced off or already running. */
 export async function claimAttempt(
   ports: Ports,
-  { attemptId, fence, buildId }: AttemptRefer & { readonly buildId: string },
+  { attemptId, fence, buildId }: AttemptRef & { readonly buildId: string },
 ): Promise<boolean> {
   return ports.store.transaction("claim-attempt", async (transaction) => {
     const build = await transaction.lockBuild(buildId);
@@ -32,9 +29,9 @@ export async function claimAttempt(
 }
 
 /**
- * Opens the attempt's clean tree at its base; one that is there already is its own, and may have
- * its job at work in it, or what that has left (W8). One without either is made afresh once the
- * machine was started anew.
+ * Opens the attempt's clean tree at its base. An existing tree belongs to the same attempt and may
+ * hold its running job or its work (W8), so it stays, unless it has neither and the machine was
+ * rebooted.
  */
 async function openTree(
   ports: Ports,
@@ -49,13 +46,13 @@ async function openTree(
 }
 
 /**
- * Opens the attempt's tree and starts its job there: setup, services, the agent, its acceptance
- * checks. False when it was settled meanwhile.
+ * Opens the attempt's tree and starts its job: setup, services, the agent, its acceptance checks.
+ * Returns false if the attempt was settled meanwhile.
  */
-export async function startAttemptJob(ports: Ports, refer: AttemptRefer): Promise<boolean> {
-  const loaded = await loadAttempt(ports, refer.attemptId);
+export async function startAttemptJob(ports: Ports, attemptRef: AttemptRef): Promise<boolean> {
+  const loaded = await loadAttempt(ports, attemptRef.attemptId);
   const { attempt, build } = loaded;
-  if (attempt.fence !== refer.fence || attempt.status !== "starting") return attempt.status !== "settled";
+  if (attempt.fence !== attemptRef.fence || attempt.status !== "starting") return attempt.status !== "settled";
   const endpoint = await ensureSandbox(ports, build);
   await openTree(ports, endpoint, loaded);
   if (sharesTree(attempt)) await clearEarlier(ports, endpoint, attempt);
@@ -63,8 +60,7 @@ export async function startAttemptJob(ports: Ports, refer: AttemptRefer): Promis
     endpoint.guest.stat(attempt.treePath),
     attemptStages(ports, endpoint, loaded),
   ]);
-  // A volume that was lost since then took the tree along, and a job must not begin in an empty
-  // folder.
+  // Open the tree again if the volume was lost, because a job must not start in an empty folder.
   if (tree === null) await openTree(ports, endpoint, loaded);
   await readySurroundings(ports, endpoint, loaded);
   const isAtWork = await startJob(ports, endpoint, {
@@ -80,19 +76,19 @@ export async function startAttemptJob(ports: Ports, refer: AttemptRefer): Promis
     },
   });
   const [started] = await ports.store.attempts.update(
-    { id: attempt.id, fence: refer.fence, status: "starting" },
+    { id: attempt.id, fence: attemptRef.fence, status: "starting" },
     { status: "running", startedAt: ports.clock.now() },
   );
   if (started !== undefined || (isAtWork && !sharesTree(attempt))) return true;
-  // Its job is over, or went with the tree that it shares, and nobody is told of that end: whoever
-  // is settled closes what is left.
+  // Its job is over, or ended with its shared tree, and nothing reports that end. If the attempt is
+  // settled, the caller closes what is left.
   return (await ports.store.attempts.get({ id: attempt.id })).status !== "settled";
 }
 
-/** Before an agent's job, and not once it is at work: then its home is its own. */
+/** Clears the surroundings before an agent's job; once it runs, it may use its home. */
 async function readySurroundings(ports: Ports, endpoint: SandboxEndpoint, loaded: LoadedAttempt): Promise<void> {
   const { attempt, build } = loaded;
-  if (keepsJobsApart(build) || (await ports.store.jobs.find({ key: attempt.jobKey })) !== null) return;
+  if (keepsJobsApart(ports, build) || (await ports.store.jobs.find({ key: attempt.jobKey })) !== null) return;
   const isFirst = attempt.kind === "task" && attempt.number === 1;
   await clearSurroundings(ports, endpoint, { build, home: isFirst ? homeOf(loaded) : null });
 }

@@ -1,5 +1,6 @@
 import type { Spending } from "../../domain/models.ts";
-import { activeBuildStatuses, liveAttemptStatuses } from "../../domain/status.ts";
+import type { SandboxWall } from "../../domain/sandbox.ts";
+import { presentStates } from "../../sandbox-lifecycle/sandbox-events.ts";
 import type {
   AttemptRow,
   BuildRow,
@@ -12,8 +13,11 @@ import type {
   TaskRow,
   WaveRow,
 } from "../../store/port.ts";
+import { liveAttemptsOf } from "../../store/queries/attempts.ts";
+import { activeBuildOf } from "../../store/queries/builds.ts";
+import { memberIdsOf } from "../../store/queries/waves.ts";
 
-// What people and programs look at: a build with its tasks, waves, attempts and gates. Read only.
+// Reads a build with its tasks, waves, attempts and gates, for people and programs.
 
 type Fields<Row, Names extends keyof Row> = { readonly [Name in Names]: Row[Name] };
 
@@ -34,9 +38,13 @@ export type AttemptView = Fields<
   | "startedAt"
   | "endedAt"
 > & {
-  /** Null: a fix, or generated files made again. */
+  /** What its agent did last, in one line; null if nothing is known, or it is over. */
+  readonly lastAction: string | null;
+  /** Null for a fix or a generate attempt. */
   readonly taskKey: string | null;
-  /** Files it changed, once it was judged. */
+  /** Its tree is being set up, or waits for the setup cache to be filled. */
+  readonly inSetup: boolean;
+  /** The files it changed, once it is judged. */
   readonly changed: readonly string[];
 };
 
@@ -51,7 +59,7 @@ export type TaskView = Fields<
   TaskRow,
   "key" | "agent" | "definition" | "status" | "attempts" | "retriesUsed" | "conflicts" | "reason" | "endedAt"
 > & {
-  /** The wave it is in or was last in. */
+  /** Its current or last wave. */
   readonly waveNumber: number | null;
 };
 
@@ -59,7 +67,7 @@ export type WaveView = Fields<
   WaveRow,
   "id" | "number" | "status" | "baseSha" | "headSha" | "fixRounds" | "epoch" | "reason" | "createdAt" | "endedAt"
 > & {
-  /** Its tasks, in plan order; one that a conflict sent back is in a later wave, too. */
+  /** Its tasks, in plan order. A task that a conflict sent back is also in a later wave. */
   readonly taskKeys: readonly string[];
   /** Oldest first. */
   readonly attempts: readonly AttemptView[];
@@ -83,7 +91,7 @@ export type QuestionView = Fields<
 >;
 
 export type PreviewView = Fields<PreviewRow, "waveNumber" | "status" | "port" | "reason"> & {
-  /** Where `serve` shows it while it runs; null before it first did. */
+  /** The port at which `serve` shows it; null until it first does. */
   readonly servedPort: number | null;
 };
 
@@ -93,38 +101,32 @@ export interface BuildView {
   readonly tasks: readonly TaskView[];
   readonly waves: readonly WaveView[];
   readonly preview: PreviewView | null;
-  /** What agents asked a person, oldest first. */
+  /** Agents' questions, oldest first. */
   readonly questions: readonly QuestionView[];
-  /** Why its sandbox waits to be started; null when it does not. */
+  /** Why its sandbox has to wait before it can start; null if it does not wait. */
   readonly waitsForSandbox: string | null;
-  /**
-   * What is wrong with its sandbox although it runs, such as a volume above its limit; null when
-   * nothing is.
-   */
+  /** A problem of its running sandbox, such as a volume above its limit; null if there is none. */
   readonly sandboxTrouble: string | null;
-  /**
-   * What was spent on models, by the id of the attempt or gate run; of what is not there nothing.
-   */
+  /** How its sandbox's jobs are isolated from each other; null before the sandbox first ran. */
+  readonly sandboxWall: SandboxWall | null;
+  /** Model spending by attempt or gate run; an id without spending is absent. */
   readonly spending: ReadonlyMap<string, Spending>;
 }
 
 export interface BuildReader {
-  /**
-   * The build as the database has it now. What cannot have changed since the last call is not read
-   * again.
-   */
+  /** Reads the build's current state, but not the parts that cannot have changed since. */
   read(): Promise<BuildView>;
 }
 
 const endedWaves: ReadonlySet<string> = new Set(["passed", "blocked", "failed", "cancelled"]);
 
 interface KnownWave {
-  /** What it would have to differ in to be read again, once it has ended. */
+  /** Identifies an ended wave's state; if it is unchanged, the wave is not read again. */
   readonly stamp: string | null;
   readonly view: WaveView;
 }
 
-/** Reads one build again and again, as cheaply as its size allows. Fails with `not-found`. */
+/** Creates a reader that reads one build repeatedly and cheaply. Fails with `not-found`. */
 export function createBuildReader(store: Store, buildId: string): BuildReader {
   const tasks = new Map<string, TaskRow>();
   const waves = new Map<string, KnownWave>();
@@ -142,7 +144,7 @@ export function createBuildReader(store: Store, buildId: string): BuildReader {
       for (const row of rows) {
         const stamp = endedWaves.has(row.status) ? `${row.status}:${row.epoch}` : null;
         if (stamp !== null && waves.get(row.id)?.stamp === stamp) continue;
-        waves.set(row.id, { stamp, view: await readWave(store, row, tasks) });
+        waves.set(row.id, { stamp, view: await readWave(store, row, tasks, build.plan) });
       }
       const ordered = [...tasks.values()].sort((left, right) => left.position - right.position);
       return {
@@ -165,7 +167,7 @@ async function readPreview(store: Store, { id: buildId, projectId }: BuildRow): 
   return { ...row, servedPort: (await store.projects.get({ id: projectId })).previewPort };
 }
 
-/** Adds the calls up again only when one was made or has ended since. */
+/** Creates a reader of spending, which sums the calls only if one started or ended since. */
 function createSpendingReader(store: Store, buildId: string): { read(): Promise<ReadonlyMap<string, Spending>> } {
   let known: { readonly sign: string; readonly spending: ReadonlyMap<string, Spending> } | null = null;
   return {
@@ -179,7 +181,7 @@ function createSpendingReader(store: Store, buildId: string): { read(): Promise<
   };
 }
 
-/** Why the sandboxes of these builds' projects wait to be started, by the build's id. */
+/** Returns why these builds' sandboxes wait to start, by build id. */
 export async function sandboxWaits(store: Store, builds: readonly BuildRow[]): Promise<ReadonlyMap<string, string>> {
   const running = builds.filter(({ status }) => status === "running");
   const projectId = running.map((build) => build.projectId);
@@ -195,13 +197,15 @@ export async function sandboxWaits(store: Store, builds: readonly BuildRow[]): P
 
 async function sandboxOf(
   store: Store,
-  { projectId, status }: BuildRow,
-): Promise<Pick<BuildView, "waitsForSandbox" | "sandboxTrouble">> {
-  const row = status === "running" ? await store.sandboxes.find({ projectId, state: ["wanted", "running"] }) : null;
-  const reason = row?.reason ?? null;
-  return row?.state === "wanted"
-    ? { waitsForSandbox: reason, sandboxTrouble: null }
-    : { waitsForSandbox: null, sandboxTrouble: reason };
+  { projectId, status, sandboxDriver: driver }: BuildRow,
+): Promise<Pick<BuildView, "waitsForSandbox" | "sandboxTrouble" | "sandboxWall">> {
+  const row = await store.sandboxes.find({ projectId, driver, state: presentStates });
+  const reason = status === "running" ? (row?.reason ?? null) : null;
+  return {
+    waitsForSandbox: row?.state === "wanted" ? reason : null,
+    sandboxTrouble: row?.state === "running" ? reason : null,
+    sandboxWall: row?.wall ?? null,
+  };
 }
 
 function remember(tasks: Map<string, TaskRow>, rows: readonly TaskRow[]): void {
@@ -212,21 +216,49 @@ function taskView(task: TaskRow, waves: readonly WaveRow[]): TaskView {
   return { ...task, waveNumber: waves.find((wave) => wave.id === task.waveId)?.number ?? null };
 }
 
-async function readWave(store: Store, row: WaveRow, tasks: Map<string, TaskRow>): Promise<WaveView> {
-  const ids = (await store.waveTasks.list({ waveId: row.id })).map((member) => member.taskId);
+/** Returns what the agents of live attempts did last, by job. */
+async function lastActions(store: Store, attempts: readonly AttemptRow[]): Promise<ReadonlyMap<string, string | null>> {
+  const key = attempts.flatMap(({ status, jobKey }) => (status === "running" ? [jobKey] : []));
+  if (key.length === 0) return new Map();
+  const jobs = await store.jobs.pick({ key }, ["key", "lastAction"]);
+  return new Map(jobs.map(({ key: jobKey, lastAction }) => [jobKey, lastAction]));
+}
+
+async function readWave(
+  store: Store,
+  row: WaveRow,
+  tasks: Map<string, TaskRow>,
+  plan: BuildRow["plan"],
+): Promise<WaveView> {
+  const ids = await memberIdsOf(store, row.id);
+  // Attempts first: a task read later than its settled attempt shows what became of it.
+  const attempts = await store.attempts.list({ waveId: row.id }, { by: "createdAt" });
   remember(tasks, await store.tasks.list({ id: ids }));
   const members = ids.map((id) => tasks.get(id)!).sort((left, right) => left.position - right.position);
-  const attempts = await store.attempts.list({ waveId: row.id }, { by: "createdAt" });
+  const actions = await lastActions(store, attempts);
+  const inSetup = plan.setup === null ? new Set() : await jobsInSetup(store, attempts);
   return {
     ...row,
     taskKeys: members.map((task) => task.key),
     attempts: attempts.map((attempt) => ({
       ...attempt,
       taskKey: attempt.taskId === null ? null : (tasks.get(attempt.taskId)?.key ?? null),
+      inSetup: inSetup.has(attempt.jobKey),
+      lastAction: actions.get(attempt.jobKey) ?? null,
       changed: attempt.verdict?.changed ?? [],
     })),
     gates: await readGates(store, row.id),
   };
+}
+
+/**
+ * The jobs that have not come beyond setup: their watcher stores no state before (`watch-jobs.ts`).
+ */
+async function jobsInSetup(store: Store, attempts: readonly AttemptRow[]): Promise<Set<string>> {
+  const keys = attempts.filter(({ status }) => status === "running").map(({ jobKey }) => jobKey);
+  if (keys.length === 0) return new Set();
+  const jobs = await store.jobs.list({ key: keys, status: "running" });
+  return new Set(jobs.filter(({ state }) => state === null).map(({ key }) => key));
 }
 
 async function readGates(store: Store, waveId: string): Promise<GateView[]> {
@@ -236,26 +268,25 @@ async function readGates(store: Store, waveId: string): Promise<GateView[]> {
   return runs.map((run) => ({ ...run, findings: findings.filter((finding) => finding.gateRunId === run.id) }));
 }
 
-/** The attempts of a build that are not over: a cheap sign of whether anything moved. */
+/** Returns a text that changes whenever one of a build's live attempts does. */
 export async function liveAttempts(store: Store, buildId: string): Promise<string> {
-  const live = await store.attempts.list({ buildId, status: liveAttemptStatuses });
+  const live = await liveAttemptsOf(store, buildId);
   return live.map((attempt) => `${attempt.id}${attempt.status}${attempt.fence}`).join();
 }
 
 /** Walks the events of a build in the order of their commits. */
 export interface EventCursor {
-  /** Those that came since the last call. */
+  /** Returns the events since the last call. */
   next(): Promise<OutboxRow[]>;
 }
 
 const windowSize = 32;
 
-/** From its first event, or from now on. */
+/** Creates a cursor that starts at the build's first event, or now. */
 export async function createEventCursor(store: Store, buildId: string, from: "first" | "now"): Promise<EventCursor> {
   const seen = new Set<number>();
   const next = async (): Promise<OutboxRow[]> => {
-    // An event may be committed after one with a higher number, so the last few are always looked
-    // at again.
+    // An event may be committed after one with a higher number, so always reread the last few.
     for (let limit = windowSize; ; limit *= 4) {
       const latest = await store.outbox.list({ buildId }, { by: "seq", descending: true, limit });
       const fresh = latest.filter((row) => !seen.has(row.seq));
@@ -268,12 +299,9 @@ export async function createEventCursor(store: Store, buildId: string, from: "fi
   return { next };
 }
 
-/**
- * The other build of the same project that has to end before this one may run; null when it is this
- * one's turn.
- */
+/** Returns the build of the same project that must end before this one may run, or null. */
 export async function buildAhead(store: Store, build: Pick<BuildRow, "id" | "projectId">): Promise<BuildRow | null> {
   const { projectId } = build;
-  const running = await store.builds.find({ projectId, status: activeBuildStatuses });
+  const running = await activeBuildOf(store, projectId);
   return running === null || running.id === build.id ? null : running;
 }

@@ -1,28 +1,30 @@
-import { liveAttemptStatuses, liveGateRunStatuses, sandboxBuildStatuses } from "../../domain/status.ts";
 import type { BuildRow, OutboxRow, StoreTransaction } from "../../store/port.ts";
-import { emitAgain } from "../build-events.ts";
+import { liveAttemptsOf } from "../../store/queries/attempts.ts";
+import { sandboxBuildOf } from "../../store/queries/builds.ts";
+import { liveGateRunsOf } from "../../store/queries/gate-runs.ts";
+import { eventsOf, subjectOf } from "../build-events.ts";
 import { advance, promoteNext } from "../next/advance.ts";
 import type { Ports } from "../port.ts";
-import { stopBuildJobs } from "./stop-build.ts";
-import { stopOverBudget } from "./stop-over-budget.ts";
-import { resendLostRequests } from "./take-events.ts";
+import { resendLostRequests } from "./request/take-events.ts";
+import { stopBuildJobs } from "./stop/stop-build.ts";
+import { stopOverBudget } from "./stop/stop-over-budget.ts";
 
-/** Above every fence, so that an id made here is new. */
+/** Above every fence, so that event ids made here are new. */
 const askAgainEpochs = 1000;
 
 /**
- * A build that has not moved for so long, with nothing at work, is asked on again under a raised
- * epoch (W13).
+ * After this time without progress and without running work, a build's requests are sent again
+ * under a raised epoch (W13).
  */
 export const stillMs = 120_000;
 
 /**
- * Sees to the builds of these projects: time limits, cancellations to be finished, lost requests.
- * Safe at any time.
+ * Handles time limits, unfinished cancellations and lost requests of these projects' builds. Safe
+ * at any time.
  */
 export async function reconcileBuilds(ports: Ports, projectIds: "all" | ReadonlySet<string>): Promise<void> {
   for (const projectId of projectIds === "all" ? await ports.store.unfinishedProjects() : projectIds) {
-    const build = await ports.store.builds.find({ projectId, status: sandboxBuildStatuses });
+    const build = await sandboxBuildOf(ports.store, projectId);
     if (build === null) {
       if ((await ports.store.builds.find({ projectId, status: "queued" })) === null) continue;
       await ports.store.transaction("promote", (transaction) => promoteNext(transaction, ports, projectId));
@@ -42,15 +44,16 @@ async function stands(ports: Ports, build: BuildRow): Promise<boolean> {
     (await ports.store.jobs.find({
       buildId: build.id,
       ownerKind: ["attempt", "gate"],
-      // One that is only intended may be what somebody left behind who was to start it.
+      // A job that is only intended may have been left by a process that crashed before starting
+      // it.
       status: "running",
     })) === null
   );
 }
 
 /**
- * Asks again for what the state is waiting for: the request may have been lost with the one who
- * took it.
+ * Sends the awaited requests again, because they may have been lost with the process that took
+ * them.
  */
 async function askAgain(ports: Ports, build: BuildRow): Promise<void> {
   await ports.store.transaction("ask-again", async (transaction) => {
@@ -61,29 +64,22 @@ async function askAgain(ports: Ports, build: BuildRow): Promise<void> {
     const [raised] = await transaction.builds.update({ id: build.id }, { epoch, movedAt: ports.clock.now() });
     await advance(transaction, ports, build.id);
     for (const asked of unanswered) {
-      await emitAgain(transaction, raised!, asked, subjectOf(asked), askAgainEpochs + epoch);
+      await eventsOf(transaction, raised!).again(asked, askAgainEpochs + epoch);
     }
   });
 }
 
-const subjectOf = ({ eventId, name }: OutboxRow): string => eventId.slice(name.length + 1, eventId.lastIndexOf(":"));
-
 /**
- * The last request for each attempt and gate run that is not over; when there is none, the last of
- * the build.
+ * Returns the last request for each live attempt and gate run, or else the build's last request.
  */
 async function lastRequests(transaction: StoreTransaction, buildId: string): Promise<OutboxRow[]> {
   const rows = await transaction.outbox.list({ buildId }, { by: "seq", descending: true, limit: 1000 });
   const requests = rows.filter((row) => isRequest(row.name));
-  const attempts = await transaction.attempts.list({
-    buildId,
-    status: liveAttemptStatuses,
-  });
-  const gates = await transaction.gateRuns.list({ buildId, status: liveGateRunStatuses });
+  const attempts = await liveAttemptsOf(transaction, buildId);
+  const gates = await liveGateRunsOf(transaction, buildId);
   const open = [...attempts, ...gates];
   if (open.length === 0) return requests.slice(0, 1);
-  // A request under an older fence may have come after the one that counts, and nobody answers it
-  // (W4).
+  // Take the request with the current fence: a later one with an older fence gets no answer (W4).
   const asks = ({ id, fence }: (typeof open)[number]) =>
     requests.find((row) => subjectOf(row) === id && row.data.fence === fence) ?? [];
   return open.flatMap(asks);

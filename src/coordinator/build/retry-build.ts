@@ -1,11 +1,18 @@
+import { planTaskKey } from "../../domain/brief.ts";
 import { WavesmithError } from "../../domain/errors.ts";
+import { agentSpecFor } from "../../domain/plan.ts";
+import { shellWord } from "../../domain/shell-word.ts";
 import { activeBuildStatuses } from "../../domain/status.ts";
 import type { BuildRow, StoreTransaction, WaveRow } from "../../store/port.ts";
-import { emitFor } from "../build-events.ts";
+import { tasksOfBuild } from "../../store/queries/tasks.ts";
+import { latestWaveOf } from "../../store/queries/waves.ts";
+import { eventsOf } from "../build-events.ts";
 import { previewIsDue } from "../gate/gate-due.ts";
 import { advance } from "../next/advance.ts";
+import { isOther, type OtherAgent, withOtherAgent } from "../plan/other-agent.ts";
+import { refuseWithoutModels } from "../plan/plan-models.ts";
 import type { Ports } from "../port.ts";
-import { reopenTasks, reopenWave } from "../wave/reopen-wave.ts";
+import { reopenTasks, reopenWave } from "../wave/reopening.ts";
 import { personsHead } from "../wave/wave-head.ts";
 import { deadlineFrom } from "./deadline.ts";
 
@@ -14,19 +21,29 @@ import { deadlineFrom } from "./deadline.ts";
 
 /**
  * Makes an ended build run again; new attempts for what failed. Fails with `conflict` when there is
- * nothing to do again.
+ * nothing to do again, or when it could only offer a rejected tree again: `unchanged` does that.
+ * `model` and `agent` replace those of the plan from now on.
  */
-export async function retryBuild(ports: Ports, buildId: string): Promise<void> {
+export async function retryBuild(
+  ports: Ports,
+  buildId: string,
+  { unchanged = false, ...replacement }: OtherAgent & { unchanged?: boolean } = {},
+): Promise<void> {
   const build = await ports.store.builds.get({ id: buildId });
+  const plan = withOtherAgent(build.plan, replacement);
+  if (isOther(replacement)) refuseWithoutModels(ports.models, plan);
   if (build.status === "completed")
-    throw new WavesmithError("conflict", `build ${buildId} is completed: there is nothing to do again`);
+    throw new WavesmithError("conflict", `build ${buildId} is completed: there is nothing to retry`);
   if (build.status !== "failed" && build.status !== "cancelled") {
-    throw new WavesmithError("conflict", `build ${buildId} is ${build.status}, not ended`, {
+    throw new WavesmithError("conflict", `build ${buildId} is ${build.status}: it has not ended yet`, {
       remedy: `wavesmith resume ${buildId}`,
     });
   }
-  const wave = await ports.store.waves.find({ buildId }, { by: "number", descending: true });
+  const wave = await latestWaveOf(ports.store, buildId);
   const head = wave === null ? null : await personsHead(ports, build, wave);
+  if (wave !== null && !unchanged && (await isOfferedAgain(ports, build, { wave, head }))) {
+    throw nothingNew(ports, build, wave);
+  }
   await ports.store.transaction("retry-build", async (transaction) => {
     await transaction.lockProject(build.projectId);
     const present = await transaction.lockBuild(buildId);
@@ -44,8 +61,10 @@ export async function retryBuild(ports: Ports, buildId: string): Promise<void> {
         endedAt: null,
         epoch: present.epoch + 1,
         deadlineAt: deadlineFrom(build.plan, ports.clock.now()),
+        ...(isOther(replacement) ? { plan, planVersion: present.planVersion + 1 } : {}),
       },
     );
+    if (replacement.model !== undefined) await forgetModels(transaction, buildId);
     await reopenTasks(transaction, buildId);
     if (wave !== null) await reopenWave(transaction, ports, running!, wave, head);
     if (wave !== null) await askPreview(transaction, running!, wave);
@@ -53,20 +72,50 @@ export async function retryBuild(ports: Ports, buildId: string): Promise<void> {
   });
 }
 
-/**
- * A wave that was delivered while its build was being cancelled has no preview: nothing was to be
- * started then.
- */
+/** Drops the models that single tasks name. */
+async function forgetModels(transaction: StoreTransaction, buildId: string): Promise<void> {
+  for (const { id, definition } of await transaction.tasks.list({ buildId })) {
+    if (definition.model !== null)
+      await transaction.tasks.update({ id }, { definition: { ...definition, model: null } });
+  }
+}
+
+/** Requests the preview of a wave that was delivered during a cancel, which started no preview. */
 async function askPreview(transaction: StoreTransaction, build: BuildRow, wave: WaveRow): Promise<void> {
   if (wave.status !== "passed" || wave.deliveredAt === null) return;
-  if (!previewIsDue(build, await transaction.tasks.list({ buildId: build.id }, { by: "position" }))) return;
+  if (!previewIsDue(build, await tasksOfBuild(transaction, build.id))) return;
   const present = await transaction.previews.find({ buildId: build.id });
   if (present !== null && present.waveNumber >= wave.number) return;
-  const facts = { waveNumber: wave.number, sha: wave.headSha! };
-  await emitFor(transaction, build, "agent/preview.deploy", `${build.id}/${wave.number}`, build.epoch, facts);
+  const preview = { waveNumber: wave.number, sha: wave.headSha! };
+  await eventsOf(transaction, build).deployPreview(preview, `${build.id}/${wave.number}`, build.epoch);
+}
+
+/** Whether a person rejected exactly this tree and nobody is there to change it. */
+async function isOfferedAgain(
+  { store }: Ports,
+  build: BuildRow,
+  { wave, head }: { wave: WaveRow; head: string | null },
+): Promise<boolean> {
+  const { plan, id: buildId } = build;
+  if (wave.status !== "blocked" || wave.rejectedSha === null || wave.rejectedSha !== head) return false;
+  if (agentSpecFor(plan, "fixer") !== null && plan.gates.maxFixRounds > 0) return false;
+  // A rejected plan is made again, by the planner.
+  return build.brief === null || (await store.tasks.find({ buildId, waveId: wave.id, key: planTaskKey })) === null;
+}
+
+function nothingNew(ports: Ports, build: BuildRow, wave: WaveRow): WavesmithError {
+  const branch = `wavesmith/${build.id}/wave-${wave.number}`;
+  const repository = shellWord(ports.workspace.repositoryPath(build.projectId));
+  return new WavesmithError(
+    "conflict",
+    `wave ${wave.number} of build ${build.id} was ${wave.reason}; no fixer is there to change it, so a retry would offer you the same tree`,
+    {
+      remedy: `fix it on its branch (git fetch ${repository} ${branch}, commit, git push ${repository} HEAD:${branch}), then: wavesmith retry ${build.id}. Or add agents.fixer to the plan: wavesmith resume ${build.id} --plan EDITED. To be asked about the same tree again: wavesmith retry ${build.id} --unchanged`,
+    },
+  );
 }
 
 const busy = (buildId: string, other: string): WavesmithError =>
-  new WavesmithError("conflict", `build ${buildId} cannot run: build ${other} of the same project is not over`, {
+  new WavesmithError("conflict", `build ${buildId} cannot run: build ${other} of the same project has not ended`, {
     remedy: `wavesmith resume ${other}, or: wavesmith cancel ${other}`,
   });

@@ -1,20 +1,21 @@
 import { WavesmithError } from "../../domain/errors.ts";
+import { mainRef } from "../../domain/ref-names.ts";
+import type { BeforeRollback } from "../../domain/rollback.ts";
 import { activeBuildStatuses } from "../../domain/status.ts";
 import type { BuildRow, StoreTransaction, Tables, WaveRow } from "../../store/port.ts";
-import { emitFor } from "../build-events.ts";
-import { mainRef } from "../names.ts";
+import { eventsOf } from "../build-events.ts";
 import type { Ports } from "../port.ts";
 import { clearPreviewOf, hidePreview, stopPreview } from "../preview/preview.ts";
+import { showMain } from "./shown-main.ts";
 
-// Rollback takes a rescue ref first, is refused when main has moved past this build, puts later
-// tasks back to pending and the build to `waiting`. Wave numbers are never used again.
+// A rollback first saves main under a rescue ref, then sets later tasks back to pending and the
+// build to `waiting`. It is refused if main has moved past this build. Wave numbers are never
+// reused.
 
 const reason = "the build was rolled back";
 const notLive = ["completed", "failed", "cancelled", "waiting"];
 
-/**
- * Takes main back to a restore point (0: where the build began). Doing it again changes nothing.
- */
+/** Moves main back to a restore point; 0 is where the build began. Repeating it changes nothing. */
 export async function rollbackBuild(ports: Ports, buildId: string, waveNumber: number): Promise<void> {
   const build = await ports.store.builds.get({ id: buildId });
   const point = await ports.store.restorePoints.find({ buildId, waveNumber });
@@ -38,13 +39,14 @@ export async function rollbackBuild(ports: Ports, buildId: string, waveNumber: n
     const present = await transaction.lockBuild(buildId);
     await refuseBesideAnother(transaction, build);
     await takeBack(transaction, ports, present, waveNumber, point.sha);
-    // It may have been started since: after this commit none of a wave that was taken back is.
+    // A preview may have started meanwhile; after this commit, rolled-back waves show none.
     await hidePreview(transaction, buildId, reason);
   });
   await clearPreviewOf(ports, buildId, reason);
+  await showMain(ports, build, point.sha);
 }
 
-/** Asked before main moves, and again under the lock under which another build would begin. */
+/** Fails if another build runs. Checked before main moves, and again under the project's lock. */
 async function refuseBesideAnother({ builds }: Pick<Tables, "builds">, build: BuildRow): Promise<void> {
   const other = await builds.find({ projectId: build.projectId, status: activeBuildStatuses });
   if (other !== null && other.id !== build.id) throw busyProject(build.id, other.id);
@@ -55,20 +57,20 @@ const noSuchPoint = (buildId: string, waveNumber: number): WavesmithError =>
     remedy: `wavesmith status ${buildId} lists its passed waves`,
   });
 
-/** Its tasks are pending again: main with their work would be ahead of them. */
+/** The error for a wave that an earlier rollback undid, because its tasks are pending again. */
 const takenBackBefore = (buildId: string, waveNumber: number): WavesmithError =>
   new WavesmithError(
     "conflict",
-    `wave ${waveNumber} of build ${buildId} was taken back before: there is no way forward to it`,
+    `wave ${waveNumber} of build ${buildId} was already rolled back: its tasks are pending again`,
     {
-      remedy: `its tasks are done again: wavesmith resume ${buildId}`,
+      remedy: `run its tasks again: wavesmith resume ${buildId}`,
     },
   );
 
 const busyProject = (buildId: string, other: string): WavesmithError =>
   new WavesmithError(
     "conflict",
-    `build ${buildId} cannot be rolled back: build ${other} of the same project is not over`,
+    `build ${buildId} cannot be rolled back: build ${other} of the same project has not ended`,
     {
       remedy: `wavesmith cancel ${other}`,
     },
@@ -78,11 +80,13 @@ async function moveMainBack(ports: Ports, build: BuildRow, to: string): Promise<
   const projectId = build.projectId;
   const main = await ports.workspace.resolve(projectId, mainRef);
   if (main === to) return;
+  // Main has yet to reach a base that took in a source: nothing of the build is on it.
+  if (main !== null && (await ports.workspace.isAncestor(projectId, main, to))) return;
   const points = await ports.store.restorePoints.list({ buildId: build.id });
   if (main === null || !points.some((point) => point.sha === main)) {
     throw new WavesmithError(
       "conflict",
-      `main is at ${main?.slice(0, 12)}, past build ${build.id}: it is not taken back`,
+      `main is at ${main?.slice(0, 12)}, past build ${build.id}: it cannot be rolled back`,
       {
         remedy: `look at it: git -C ${ports.workspace.repositoryPath(projectId)} log main`,
       },
@@ -90,7 +94,7 @@ async function moveMainBack(ports: Ports, build: BuildRow, to: string): Promise<
   }
   await ports.workspace.moveRef(projectId, `refs/rescue/${build.id}/${main}`, main, null);
   if (!(await ports.workspace.moveRef(projectId, mainRef, to, main))) {
-    throw new WavesmithError("conflict", "main moved while it was taken back", {
+    throw new WavesmithError("conflict", "main moved during the rollback", {
       retryable: true,
       remedy: "try again",
     });
@@ -107,11 +111,44 @@ async function takeBack(
   const waves = await transaction.waves.list({ buildId: build.id }, { by: "number" });
   const later = waves.filter((wave) => wave.number > waveNumber);
   if (build.status === "waiting" && build.headSha === sha && later.every((wave) => wave.status === "cancelled")) return;
-  for (const wave of later) await closeWave(transaction, ports, wave, waveNumber);
   const epoch = build.epoch + 1;
+  const before = await stateOf(transaction, build, later);
+  const delivered = waves.findLast((wave) => wave.status === "passed" && wave.deliveredAt !== null);
+  const fromSha = delivered?.headSha ?? null;
+  await transaction.rollbacks.insertIfAbsent({ buildId: build.id, epoch, fromSha, toSha: sha, before });
+  for (const wave of later) await closeWave(transaction, ports, wave, waveNumber);
   const reason = `rolled back to wave ${waveNumber}`;
   await transaction.builds.update({ id: build.id }, { status: "waiting", headSha: sha, epoch, reason, endedAt: null });
-  await emitFor(transaction, build, "project/build.rolled-back", build.id, epoch, { waveNumber, sha });
+  await eventsOf(transaction, { ...build, epoch }).rolledBack(waveNumber, sha);
+}
+
+/** What the rollback is about to change, for undoing it. */
+async function stateOf(
+  transaction: StoreTransaction,
+  { status, reason, headSha, endedAt }: BuildRow,
+  waves: readonly WaveRow[],
+): Promise<BeforeRollback> {
+  const tasks = await transaction.tasks.list({ waveId: waves.map((wave) => wave.id) });
+  const iso = (time: Date | null): string | null => time?.toISOString() ?? null;
+  return {
+    build: { status, reason, headSha, endedAt: iso(endedAt) },
+    waves: waves.map((wave) => ({
+      id: wave.id,
+      status: wave.status,
+      reason: wave.reason,
+      deliveredAt: iso(wave.deliveredAt),
+      endedAt: iso(wave.endedAt),
+    })),
+    tasks: tasks.map((task) => ({
+      id: task.id,
+      status: task.status,
+      commitSha: task.commitSha,
+      retriesUsed: task.retriesUsed,
+      losses: task.losses,
+      reason: task.reason,
+      endedAt: iso(task.endedAt),
+    })),
+  };
 }
 
 async function closeWave(transaction: StoreTransaction, ports: Ports, wave: WaveRow, to: number): Promise<void> {

@@ -1,14 +1,14 @@
+import { gateTreePath, handoverPath } from "../../domain/volume-paths.ts";
+import { ensureSandbox } from "../../sandbox-lifecycle/ensure-sandbox.ts";
 import { dropJob } from "../job/job-stages.ts";
-import { gateTreePath, handoverPath } from "../names.ts";
 import type { Ports } from "../port.ts";
-import { ensureSandbox } from "../sandboxes/sandboxes.ts";
-import { secondLookHome } from "./critic-review.ts";
-import { gateAgentHome } from "./gate-agent.ts";
-import { type GateRefer, jobKeysOf, loadGate } from "./gate-run.ts";
+import { secondLookHome } from "./agent/critic-review.ts";
+import { gateAgentHome } from "./agent/proposed-checks.ts";
+import { type GateRunRef, jobKeysOf, loadGate } from "./gate-run.ts";
 
-/** Removes what the finished run left on the volume. */
-export async function closeGate(ports: Ports, refer: GateRefer): Promise<void> {
-  const loaded = await loadGate(ports, refer.gateRunId);
+/** Removes a finished run's files from the volume. */
+export async function closeGate(ports: Ports, gateRunRef: GateRunRef): Promise<void> {
+  const loaded = await loadGate(ports, gateRunRef.gateRunId);
   const { run, build, wave } = loaded;
   if (run.status !== "finished") return;
   const jobs = await ports.store.jobs.list({ key: jobKeysOf(run) });

@@ -1,6 +1,6 @@
 import type { BuildRow, TaskRow } from "../../store/port.ts";
 
-/** Whether anything is still to come after this wave. */
+/** Whether no task is left for a later wave. */
 const isLastWave = (tasks: readonly TaskRow[]): boolean => !tasks.some((task) => task.status === "pending");
 
 export function notDue(
@@ -14,9 +14,7 @@ export function notDue(
   return null;
 }
 
-/**
- * The preview is booted once `gates.integration.from` is joined, or without one in the last wave.
- */
+/** Whether to boot the preview: once `gates.integration.from` is joined, or in the last wave. */
 export function previewIsDue(build: BuildRow, tasks: readonly TaskRow[]): boolean {
   if (build.plan.preview === null) return false;
   const { integration } = build.plan.gates;

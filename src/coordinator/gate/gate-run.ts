@@ -1,15 +1,19 @@
 import { liveGateRunStatuses } from "../../domain/status.ts";
 import type { BuildRow, GateRunRow, StoreTransaction, TaskRow, WaveRow } from "../../store/port.ts";
-import { emitFor, gateRunFacts } from "../build-events.ts";
+import { tasksOfBuild } from "../../store/queries/tasks.ts";
+import { eventsOf } from "../build-events.ts";
 import type { Ports } from "../port.ts";
 
-export interface GateRefer {
+export interface GateRunRef {
   readonly gateRunId: string;
   readonly fence: number;
 }
 
+/** A gate run that has been asked for, and so has a key for its job. */
+export type AskedGateRun = GateRunRow & { readonly jobKey: string };
+
 export interface LoadedGate {
-  readonly run: GateRunRow;
+  readonly run: AskedGateRun;
   readonly build: BuildRow;
   readonly wave: WaveRow;
   readonly tasks: readonly TaskRow[];
@@ -20,17 +24,17 @@ export async function loadGate(ports: Ports, gateRunId: string): Promise<LoadedG
   const run = await store.gateRuns.get({ id: gateRunId });
   const build = await store.builds.get({ id: run.buildId });
   const wave = await store.waves.get({ id: run.waveId });
-  const tasks = await store.tasks.list({ buildId: build.id }, { by: "position" });
-  return { run, build, wave, tasks };
+  const tasks = await tasksOfBuild(store, build.id);
+  return { run: { ...run, jobKey: run.jobKey ?? gateJobKey(run.id, run.fence) }, build, wave, tasks };
 }
 
 const gateJobKey = (gateRunId: string, fence: number): string => `${gateRunId}-${fence}`;
 
-/** The keys of all jobs a run may have had: one for each time it was asked for. */
+/** Returns the keys of all jobs a run may have had: one for each request. */
 export const jobKeysOf = ({ id, fence }: Pick<GateRunRow, "id" | "fence">): string[] =>
   Array.from({ length: fence + 1 }, (_, number) => gateJobKey(id, number));
 
-/** Ends a gate run nobody needs any more: its verdict is not known. */
+/** Ends a gate run that is no longer needed, without a verdict. */
 export async function abandonGate(
   transaction: Parameters<Parameters<Ports["store"]["transaction"]>[1]>[0],
   ports: Ports,
@@ -42,7 +46,7 @@ export async function abandonGate(
   );
 }
 
-/** Asks for a run under a higher fence, with a job and a tree of its own. */
+/** Requests a run again under a higher fence, with its own job and tree. */
 export async function raiseGate(
   transaction: StoreTransaction,
   run: GateRunRow,
@@ -55,5 +59,5 @@ export async function raiseGate(
     { id: run.id },
     { ...patch, status: "requested", fence, jobKey: gateJobKey(run.id, fence) },
   );
-  await emitFor(transaction, build, `agent/quality.${run.gate}`, run.id, fence, gateRunFacts(run, wave, fence));
+  await eventsOf(transaction, build).runGate({ ...run, fence }, wave);
 }

@@ -1,18 +1,17 @@
+import { gateTreePath, handoverPath } from "../../domain/volume-paths.ts";
 import type { SandboxEndpoint, StageSpec } from "../../sandbox/port.ts";
-import type { GateRunRow } from "../../store/port.ts";
-import { frameJob, type JobSetting } from "../job/frame-job.ts";
+import { ensureSandbox } from "../../sandbox-lifecycle/ensure-sandbox.ts";
+import { type JobSetting, prepareJob } from "../job/job-setting.ts";
 import { dropJob, shell, stage } from "../job/job-stages.ts";
-import { gateTreePath, handoverPath } from "../names.ts";
 import type { Ports } from "../port.ts";
-import { ensureSandbox } from "../sandboxes/sandboxes.ts";
-import { addedStages } from "./added-checks.ts";
-import { criticAgent, criticHome, reviewStage } from "./critic-review.ts";
-import { addedPhase, checksStage, gateAgentHome } from "./gate-agent.ts";
+import { addedStages } from "./agent/added-checks.ts";
+import { criticAgent, criticHome, reviewStage } from "./agent/critic-review.ts";
+import { addedPhase, checksStage, gateAgentHome } from "./agent/proposed-checks.ts";
 import { previewIsDue } from "./gate-due.ts";
-import { reportEnv } from "./gate-reports.ts";
-import { jobKeysOf, type LoadedGate } from "./gate-run.ts";
+import { type AskedGateRun, jobKeysOf, type LoadedGate } from "./gate-run.ts";
 import { acceptanceChecks, type GateWork, gateWork } from "./gate-work.ts";
-import { criticChecks } from "./syntax-checks.ts";
+import { criticChecks } from "./judge/syntax-checks.ts";
+import { reportEnv } from "./judge/test-reports.ts";
 
 interface GateStages {
   readonly endpoint: SandboxEndpoint;
@@ -20,7 +19,7 @@ interface GateStages {
   readonly own: StageSpec[];
 }
 
-/** The job's stages; null when there is nothing to run. */
+/** Returns the stages of a gate's job; null when there is nothing to run. */
 export async function gateStagesOf(ports: Ports, loaded: LoadedGate): Promise<GateStages | null> {
   if (addedPhase(loaded.run) !== null) return stagesToAdd(ports, loaded);
   const work = await gateWork(ports, loaded);
@@ -38,7 +37,7 @@ async function gateStages(
   const checks = plain ? await criticChecks(ports, loaded) : null;
   if (plain && checks!.length === 0 && criticAgent(build) === null) return null;
   const endpoint = await openGate(ports, loaded);
-  const setting = await frameJob({
+  const setting = await prepareJob({
     ports,
     endpoint,
     plan: plain ? { ...build.plan, setup: null } : build.plan,
@@ -46,7 +45,7 @@ async function gateStages(
     sha: run.sha,
     treePath,
     ownCache: ownCacheOf(run),
-    // What `npm test` needs cannot be told from its name; the critic's checks need nothing.
+    // We cannot tell from its name what `npm test` needs; the critic's checks need nothing.
     mentions: plain ? [] : null,
   });
   const base = { env: setting.env, cwd: treePath };
@@ -68,20 +67,17 @@ async function gateStages(
   return { endpoint, setting, own: [...main.map((spec) => ({ ...spec, continueOnFailure: true })), ...rest] };
 }
 
-/**
- * Package managers of a gate fill a cache of its own, which ends with it: no task and no other gate
- * writes there.
- */
-const ownCacheOf = ({ jobKey }: GateRunRow): string => `${handoverPath(jobKey!)}/cache`;
+/** Returns the run's own package cache, which no task and no other gate writes to. */
+const ownCacheOf = ({ jobKey }: AskedGateRun): string => `${handoverPath(jobKey)}/cache`;
 
-/** The environment of the gate's command: the testing gate may say where its report goes. */
+/** Returns the environment of the gate's command, with the report's path for the testing gate. */
 function reporting({ run, build }: LoadedGate, { workspaceRoot }: SandboxEndpoint, { env }: JobSetting) {
   const { testing } = build.plan.gates;
   if (run.gate !== "testing" || testing === false) return { env };
-  return { env: { ...env, ...reportEnv(testing.report, run.jobKey!, { env, workspaceRoot }) } };
+  return { env: { ...env, ...reportEnv(testing.report, run.jobKey, { env, workspaceRoot }) } };
 }
 
-/** A clean tree for the run's job; whatever is left of earlier jobs of the run is ended first. */
+/** Opens a clean tree for the run's job, after ending the run's earlier jobs. */
 async function openGate(ports: Ports, { run, build, wave }: LoadedGate): Promise<SandboxEndpoint> {
   const endpoint = await ensureSandbox(ports, build);
   for (const key of jobKeysOf(run).slice(0, -1)) await dropJob(ports, endpoint, key);
@@ -90,22 +86,22 @@ async function openGate(ports: Ports, { run, build, wave }: LoadedGate): Promise
     guest: endpoint.guest,
     treePath: gateTreePath(wave.number, run),
     sha: run.sha,
-    // Whoever takes the same request twice must not take the tree from under the job of the first.
+    // If the same request is handled twice, the second must not replace the first one's tree.
     reuse: "since-boot",
   });
   return endpoint;
 }
 
-/** The gate's agent, or the checks it added: once our own have held, and in a job as they had. */
+/** Returns the stages for asking the gate's agent, or for running the checks it added. */
 async function stagesToAdd(ports: Ports, loaded: LoadedGate): Promise<GateStages> {
   const { run, build, wave } = loaded;
   const endpoint = await openGate(ports, loaded);
-  // What an earlier job of the run left in its tree is no part of the commit.
+  // Remove the trees of the run's earlier jobs, because their files are not part of the commit.
   for (let fence = 0; fence < run.fence; fence += 1)
     await ports.workspace.closeTree(endpoint.guest, gateTreePath(wave.number, { ...run, fence }));
   const { plan, projectId } = build;
   const treePath = gateTreePath(wave.number, run);
-  const setting = await frameJob({
+  const setting = await prepareJob({
     ports,
     endpoint,
     plan,
@@ -120,7 +116,7 @@ async function stagesToAdd(ports: Ports, loaded: LoadedGate): Promise<GateStages
   return { endpoint, setting, own };
 }
 
-/** Boot of the preview, then every acceptance check again. */
+/** Returns the integration stages: the preview's boot, then every acceptance check again. */
 function integrationStages(
   { build, tasks }: LoadedGate,
   setting: JobSetting,
@@ -141,7 +137,7 @@ function integrationStages(
     continueOnFailure: true,
   });
   const ready = { http: { port: setting.port, path: preview.healthPath } };
-  // A job that ends with a background stage would run until that one dies.
+  // A job that ends with a background stage would run until that stage dies.
   const answered = stage({ ...base, name: "preview answered", argv: ["true"], timeoutMs: 60_000 });
   return [{ ...boot, background: true, ready }, ...checks, answered];
 }
@@ -170,7 +166,7 @@ async function criticStages(
   return [...syntax, await reviewStage(ports, endpoint, loaded, { spec, env: setting.env })];
 }
 
-/** Where the job may keep what its agent is to know the next time: nobody else writes there. */
+/** Returns the homes that a gate's job may write, which no other job writes. */
 export function gateHomes(loaded: LoadedGate): string[] {
   if (loaded.run.gate === "critic") return [criticHome(loaded)];
   return addedPhase(loaded.run) === "asking" ? [gateAgentHome(loaded)] : [];

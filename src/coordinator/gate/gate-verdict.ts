@@ -2,16 +2,23 @@ import type { Evidence, Finding } from "../../domain/finding.ts";
 import type { Verdict } from "../../domain/status.ts";
 import type { Mask } from "../masking/masking.ts";
 
-/** What the database keeps of a finished gate run. */
+/** The result of a finished gate run, as the database stores it. */
 export interface Judged {
   readonly verdict: Verdict;
   readonly reason: string | null;
   readonly fixable: boolean;
   readonly evidence: Evidence | null;
   readonly findings: Finding[];
-  /** Those of the findings that count, where others are kept and cannot block. */
+  /** The findings that block, if others are kept that cannot. */
   readonly blocking?: readonly Finding[];
 }
+
+/** The outcome of a run's job. */
+export type GateOutcome =
+  | { readonly kind: "verdict"; readonly judged: Judged }
+  /** The run continues with another part, in its own job, with the evidence so far. */
+  | { readonly kind: "goes-on"; readonly evidence: Evidence }
+  | { readonly kind: "lost"; readonly reason: string | null };
 
 export const cancelled: Judged = {
   verdict: "inconclusive",
@@ -21,8 +28,8 @@ export const cancelled: Judged = {
   findings: [],
 };
 
-/** A fixer could have gone on, had there been time. */
-export const outOfTime: Judged = { ...cancelled, reason: "the time limit of the plan is used up", fixable: true };
+/** Fixable, because a fixer could have continued if there had been time. */
+export const outOfTime: Judged = { ...cancelled, reason: "the plan's time limit is used up", fixable: true };
 
 export const noEvidence = (sha: string, notes: string[]): Evidence => ({
   sha,

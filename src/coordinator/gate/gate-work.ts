@@ -5,7 +5,7 @@ import type { Ports } from "../port.ts";
 import { notDue, previewIsDue } from "./gate-due.ts";
 import type { LoadedGate } from "./gate-run.ts";
 
-/** What a gate is to do at this point of its build. */
+/** The work of a gate at this point of its build. */
 export type GateWork =
   | { readonly kind: "verdict"; readonly verdict: Verdict; readonly note: string }
   | { readonly kind: "command"; readonly command: string; readonly timeoutMs: number }
@@ -13,7 +13,7 @@ export type GateWork =
 
 const switchedOff = { kind: "verdict", verdict: "off", note: "switched off in the plan" } as const;
 
-/** Decides what the gate has to do; the same for the same plan, tasks and commit. */
+/** Decides a gate's work; the same plan, tasks and commit give the same work. */
 export async function gateWork(ports: Ports, { run, build, tasks }: LoadedGate): Promise<GateWork> {
   const settings = build.plan.gates;
   if (run.gate === "critic") return settings.critic === false ? switchedOff : { kind: "checks" };
@@ -36,7 +36,7 @@ function integrationWork({ build, tasks }: Pick<LoadedGate, "run" | "build" | "t
   return { kind: "command", command: gate.command ?? "", timeoutMs: gate.timeoutMs };
 }
 
-/** The acceptance checks of every task that is joined, in plan order. */
+/** Returns the acceptance checks of every joined task, in plan order. */
 export function acceptanceChecks(tasks: readonly TaskRow[]): { taskKey: string; check: string }[] {
   return tasks
     .filter((task) => task.status === "completed")

@@ -1,16 +1,16 @@
-import { emitFor, gateRunFacts } from "../build-events.ts";
+import { gateTreePath, handoverPath } from "../../domain/volume-paths.ts";
+import { eventsOf } from "../build-events.ts";
 import { startJob } from "../job/job-stages.ts";
-import { gateTreePath, handoverPath } from "../names.ts";
 import { advance } from "../next/advance.ts";
 import type { Ports } from "../port.ts";
-import { abandonGate, type GateRefer, type LoadedGate, loadGate } from "./gate-run.ts";
+import { abandonGate, type GateRunRef, type LoadedGate, loadGate } from "./gate-run.ts";
 import { gateHomes, gateStagesOf } from "./gate-stages.ts";
 
-// W6. Gates run on a clean tree of one SHA that nobody writes to, and a verdict counts for that SHA
-// alone.
+// W6. A gate runs on a clean tree of one SHA that nothing else writes to, and its verdict counts
+// only for that SHA.
 
-/** Takes a gate run that was asked for. False when it is not ours to start. */
-export async function claimGate(ports: Ports, { gateRunId, fence }: GateRefer): Promise<boolean> {
+/** Claims a requested gate run. Returns false if it must not be started. */
+export async function claimGate(ports: Ports, { gateRunId, fence }: GateRunRef): Promise<boolean> {
   const { buildId } = await ports.store.gateRuns.get({ id: gateRunId });
   return ports.store.transaction("claim-gate", async (transaction) => {
     const build = await transaction.lockBuild(buildId);
@@ -27,14 +27,13 @@ export async function claimGate(ports: Ports, { gateRunId, fence }: GateRefer): 
 }
 
 /**
- * Starts the gate's job on a clean tree, or, when there is nothing to run, says at once that it has
- * finished. False when the job was over already: somebody else may have closed the tree before it
- * was opened here.
+ * Starts the gate's job on a clean tree; if there is nothing to run, emits its end at once. Returns
+ * false if the job is already over, because its tree may have been closed before we opened it.
  */
-export async function startGateJob(ports: Ports, refer: GateRefer): Promise<boolean> {
-  const loaded = await loadGate(ports, refer.gateRunId);
+export async function startGateJob(ports: Ports, gateRunRef: GateRunRef): Promise<boolean> {
+  const loaded = await loadGate(ports, gateRunRef.gateRunId);
   const { run, build, wave } = loaded;
-  if (run.fence !== refer.fence || run.status !== "running") return true;
+  if (run.fence !== gateRunRef.fence || run.status !== "running") return true;
   const stages = await gateStagesOf(ports, loaded);
   if (stages === null) {
     await finishAtOnce(ports, loaded);
@@ -43,13 +42,13 @@ export async function startGateJob(ports: Ports, refer: GateRefer): Promise<bool
   const treePath = gateTreePath(wave.number, run);
   const { endpoint, setting, own } = stages;
   return startJob(ports, endpoint, {
-    key: run.jobKey!,
+    key: run.jobKey,
     build,
     owner: { kind: "gate", id: run.id, fence: run.fence },
     spec: {
       stages: [...setting.stages, ...own],
       ...setting.reach,
-      writable: [...setting.reach.writable, handoverPath(run.jobKey!), ...gateHomes(loaded)],
+      writable: [...setting.reach.writable, handoverPath(run.jobKey), ...gateHomes(loaded)],
       labels: { build: build.id, gate: run.id, tree: treePath },
     },
   });
@@ -57,9 +56,6 @@ export async function startGateJob(ports: Ports, refer: GateRefer): Promise<bool
 
 async function finishAtOnce(ports: Ports, { run, build, wave }: LoadedGate): Promise<void> {
   await ports.store.transaction("gate-without-job", async (transaction) => {
-    await emitFor(transaction, build, "agent/gate.finished", run.id, run.fence, {
-      ...gateRunFacts(run, wave, run.fence),
-      jobKey: null,
-    });
+    await eventsOf(transaction, build).gateFinished(run, wave, null);
   });
 }

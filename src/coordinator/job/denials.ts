@@ -2,12 +2,12 @@ import { messageOf } from "../../domain/errors.ts";
 import type { BuildRow } from "../../store/port.ts";
 import type { Ports } from "../port.ts";
 
-const mostNamed = 5;
+const maxNamedHosts = 5;
 
 /**
- * A failure's reason, with the hosts that the sandbox was denied since then and what to write in
- * the plan, and those that did not answer: programs often say no more than that something could not
- * be found. Other tasks in the same sandbox may have asked for them.
+ * Adds to a failure's reason the hosts that the sandbox was denied since then, with the setting
+ * that allows them, and the hosts that did not answer, because programs often do not name them. The
+ * requests may come from other tasks in the same sandbox.
  */
 export async function withDenials(
   ports: Pick<Ports, "egress" | "driver" | "log">,
@@ -21,14 +21,12 @@ export async function withDenials(
     const unreachable = await ports.egress.unreachable(projectId, since);
     return reason + deniedText(await ports.egress.denied(projectId, since)) + unreachableText(unreachable);
   } catch (error) {
-    ports.log.warn(`what the network denied cannot be read: ${messageOf(error)}`);
+    ports.log.warn(`cannot read which hosts were denied: ${messageOf(error)}`);
     return reason;
   }
 }
 
-/**
- * What was asked for in a sandbox without a network; a sandbox that is gone has taken that with it.
- */
+/** Returns the hosts requested in a sandbox without a network; none if the sandbox is gone. */
 async function refusedSince(
   ports: Pick<Ports, "driver">,
   { projectId, sandboxDriver }: Pick<BuildRow, "projectId" | "sandboxDriver">,
@@ -51,11 +49,11 @@ const unreachableText = (hosts: readonly string[]): string =>
   hosts.length === 0 ? "" : `; meanwhile ${named(hosts)} could not be reached, although that is allowed`;
 
 function named(hosts: readonly string[]): string {
-  const more = hosts.length > mostNamed ? ` and ${hosts.length - mostNamed} more` : "";
-  return `${hosts.slice(0, mostNamed).join(", ")}${more}`;
+  const more = hosts.length > maxNamedHosts ? ` and ${hosts.length - maxNamedHosts} more` : "";
+  return `${hosts.slice(0, maxNamedHosts).join(", ")}${more}`;
 }
 
 function remedy(hosts: readonly string[]): string {
-  const entries = hosts.slice(0, mostNamed).map((host) => `"${host}"`);
+  const entries = hosts.slice(0, maxNamedHosts).map((host) => `"${host}"`);
   return `(if it is needed: network: { allow: [${entries.join(", ")}] } in the plan)`;
 }

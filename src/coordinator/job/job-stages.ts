@@ -1,8 +1,8 @@
-import { liveJobStatuses } from "../../domain/status.ts";
 import type { JobSpec, JobState, SandboxEndpoint, StageSpec } from "../../sandbox/port.ts";
+import { requireVolumeRoom } from "../../sandbox-lifecycle/volume-limit.ts";
 import type { JobRow } from "../../store/port.ts";
+import { endLiveJob, markJobRunning } from "../../store/queries/jobs.ts";
 import type { Ports } from "../port.ts";
-import { requireVolumeRoom } from "../sandboxes/volume-limit.ts";
 
 export const mebibyte = 1024 * 1024;
 
@@ -29,13 +29,13 @@ export interface StartJobRequest {
 }
 
 /**
- * Records the intent, starts the job, records that it runs. Doing it again starts nothing twice:
- * false when the job is over already, and whoever was slower has to clear away what he made for it.
- * Fails with `capacity` when the sandbox's volume is above its limit.
+ * Records the intent, starts the job, and records that it runs. A repeated call starts nothing
+ * twice. Returns false if the job is already over; the caller then removes the files it made for
+ * it. Fails with `capacity` when the sandbox's volume is above its limit.
  */
 export async function startJob(ports: Ports, endpoint: SandboxEndpoint, request: StartJobRequest): Promise<boolean> {
   const { key, build, owner, spec } = request;
-  // A preview has a volume of its own.
+  // A preview has its own volume.
   if (owner.kind !== "preview") await requireVolumeRoom(ports, build.projectId, key);
   const isNew = await ports.store.jobs.insertIfAbsent({
     key,
@@ -45,19 +45,31 @@ export async function startJob(ports: Ports, endpoint: SandboxEndpoint, request:
     ownerId: owner.id,
     ownerFence: owner.fence,
     status: "intended",
+    longestMs: owner.kind === "preview" ? null : await longestOf(ports, spec),
     createdAt: ports.clock.now(),
   });
   if (isNew === null && (await isOver(ports, key))) return false;
   await endpoint.guest.startJob(key, { ...spec, labels: { ...spec.labels, machine: ports.machine.boot() } });
-  const [running] = await ports.store.jobs.update({ key, status: "intended" }, { status: "running" });
+  const running = await markJobRunning(ports.store, key);
   ports.wakeWatcher();
-  if (running !== undefined || !(await isOver(ports, key))) return true;
-  // It ended, was judged and forgotten, all since we looked: what we started is another one.
+  if (running !== null || !(await isOver(ports, key))) return true;
+  // The job ended, was judged and forgotten since we checked, so we have just started a second one.
   await endpoint.guest.cancelJob(key, { reason: "given up", graceMs: 2_000 });
   return false;
 }
 
-/** A guest that has never seen a running job's key lost its volume. */
+/** How long the guest may take on a busy machine to start a stage, end it and clean up. */
+const stageGraceMs = 30_000;
+const jobGraceMs = 120_000;
+
+/** Returns the longest that a job can take when its guest keeps the time limits of its stages. */
+async function longestOf({ store }: Ports, { stages, after }: JobSpec): Promise<number> {
+  const before = after === undefined ? null : await store.jobs.find({ key: after });
+  const limits = stages.map(({ timeoutMs }) => timeoutMs + stageGraceMs);
+  return limits.reduce((sum, limitMs) => sum + limitMs, jobGraceMs + (before?.longestMs ?? 0));
+}
+
+/** The state of a running job that its guest does not know, because the volume was lost. */
 export const lostState = (key: string): JobState => ({
   key,
   status: "lost",
@@ -74,21 +86,17 @@ const isOver = async ({ store }: Ports, key: string): Promise<boolean> =>
   (await store.jobs.get({ key })).status === "ended";
 
 /**
- * Whether the machine was started anew since the job began. Files on the volume wait for no disk:
- * what it wrote may be empty after a power cut, though its end is on record.
+ * Whether the machine rebooted since the job started. The volume is not flushed, so after a power
+ * cut the job's files may be empty even though its end is recorded.
  */
 export const isOfEarlierBoot = (ports: Ports, { labels }: JobState): boolean =>
   (labels.machine ?? ports.machine.boot()) !== ports.machine.boot();
 
-/**
- * Ends a job whose end nobody will judge, so that nothing of it is left. False when there never was
- * one.
- */
+/** Ends a job that nobody will judge, with everything it left. Returns false if there was none. */
 export async function dropJob(ports: Ports, { guest }: SandboxEndpoint, key: string): Promise<boolean> {
   const job = await ports.store.jobs.find({ key });
   if (job === null || job.status === "ended") return job !== null;
   const state = await guest.cancelJob(key, { reason: "given up", graceMs: 2_000 });
-  const ended = { status: "ended", state, endedAt: ports.clock.now(), leaseOwner: null, leaseUntil: null } as const;
-  await ports.store.jobs.update({ key, status: liveJobStatuses }, ended);
+  await endLiveJob(ports.store, key, { state, endedAt: ports.clock.now() });
   return true;
 }

@@ -3,75 +3,64 @@ import type { QuestionEvent } from "../../agents/port.ts";
 import { isDiskFull } from "../../domain/disk-full.ts";
 import { messageOf, WavesmithError } from "../../domain/errors.ts";
 import type { GuestClient, JobState } from "../../sandbox/port.ts";
+import { endSandboxOf } from "../../sandbox-lifecycle/distrust.ts";
+import { ensureSandbox } from "../../sandbox-lifecycle/ensure-sandbox.ts";
 import type { BuildRow, JobLease } from "../../store/port.ts";
+import { endLeasedJob } from "../../store/queries/jobs.ts";
 import { closeQuestions, deliverAnswers, recordQuestions } from "../attempt/questions.ts";
-import { emitFor, gateRunFacts } from "../build-events.ts";
+import { eventsOf } from "../build-events.ts";
 import { createCut, createMask } from "../masking/masking.ts";
 import type { Ports } from "../port.ts";
 import { previewProgressed, settlePreview } from "../preview/preview.ts";
 import { clearPreviews, findPreviewSandbox } from "../preview/preview-sandbox.ts";
-import { endSandboxOf } from "../sandboxes/distrust.ts";
-import { ensureSandbox } from "../sandboxes/sandboxes.ts";
-import { coveredValues } from "./job-results.ts";
+import { valuesToMask } from "./job-results.ts";
 import { lostState } from "./job-stages.ts";
 import { closeFill } from "./setup-cache.ts";
 
-// The watcher of jobs. A job outlives whoever started it; its watcher holds a lease with a fence,
-// copies its output to the database and tells its end once, in the transaction that ends the row.
-// If the watcher died, whoever takes the lease over goes on where the output stopped.
+// Watches jobs. A job outlives the process that started it. Its watcher holds a lease with a fence,
+// copies its output to the database and reports its end once, in the transaction that ends the row.
+// If the watcher dies, the next holder of the lease continues where the output stopped.
 
 const leaseMs = 15_000;
 const pollMs = 1_000;
-/** So long a guest is asked at most to wait for news. */
+/** How long a guest may wait before it answers without news. */
 const newsMs = 5_000;
 const readBytes = 256 * 1024;
 /** Far above what all stages of a job may print. */
-const mostOutputBytes = 2 ** 30;
-/** Strange answers for one job before it is given up with its sandbox. */
-const mostStrikes = 3;
-/** So often output may be promised that does not come, which takes a few seconds. */
-const mostPromises = 12;
+const maxOutputBytes = 2 ** 30;
+/** After this many invalid answers for one job, the job and its sandbox are given up. */
+const maxStrikes = 3;
+/** How many times a guest may announce output that does not arrive; this takes a few seconds. */
+const maxPromises = 12;
 
 export interface JobWatcher {
-  /** Looks for unwatched jobs now. */
+  /** Checks for unwatched jobs now. */
   wake(): void;
-  /** Stops watching and gives the leases back; the jobs go on. */
+  /** Stops watching and releases the leases; the jobs continue. */
   stop(): Promise<void>;
 }
 
 export interface WatchOptions {
   readonly owner: string;
   readonly projectIds: "all" | ReadonlySet<string>;
-  /**
-   * Sends what a job's end has put into the outbox, so that it need not wait for the reconciler's
-   * turn.
-   */
+  /** Sends the outbox after a job's end, without waiting for the reconciler. */
   readonly flush: () => Promise<void>;
 }
 
 /** Watches the running jobs of the projects this process serves. */
 export function watchJobs(ports: Ports, options: WatchOptions): JobWatcher {
   const stopping = new AbortController();
-  // A signal for each: one for all would have as many listeners as there are jobs, of which Node
-  // warns.
+  // One signal per job, because Node warns about many listeners on a shared one.
   const watched = new Map<string, { readonly over: Promise<void>; readonly stopping: AbortController }>();
-  /** How often a guest answered for a job what no guest answers. */
+  /** Invalid answers per job. */
   const strikes = new Map<string, number>();
   let wake: () => void = () => undefined;
 
-  const renew = async (): Promise<void> => {
-    const renewed = await ports.store.renewLeases(options.owner, leaseMs);
-    // Where the database was away when a lease was to be given back, or to answer that it was
-    // taken, nobody watches the job, and our renewing would keep it so for ever.
-    const unwatched = renewed.filter((key) => !watched.has(key));
-    if (unwatched.length > 0)
-      await ports.store.jobs.update({ key: unwatched, leaseOwner: options.owner }, { leaseOwner: null });
-  };
   let renewedMs = Number.NEGATIVE_INFINITY;
   const look = async (): Promise<void> => {
-    // Jobs that start wake this many times a second.
+    // Starting jobs wake this loop many times a second.
     if (performance.now() - renewedMs >= pollMs) {
-      await renew();
+      await renewWatched(ports, options.owner, watched);
       renewedMs = performance.now();
     }
     const leased = await ports.store.leaseJobs({
@@ -89,7 +78,7 @@ export function watchJobs(ports: Ports, options: WatchOptions): JobWatcher {
         .catch(async (error: unknown) => {
           const lie = lieOf(error);
           if (lie !== null) strikes.set(key, (strikes.get(key) ?? 0) + 1);
-          if (lie === null || strikes.get(key)! < mostStrikes) return giveBack(ports, lease, error);
+          if (lie === null || strikes.get(key)! < maxStrikes) return giveBack(ports, lease, error);
           await giveUp(ports, lease, lie);
           strikes.delete(key);
           await options.flush();
@@ -125,51 +114,54 @@ export function watchJobs(ports: Ports, options: WatchOptions): JobWatcher {
   };
 }
 
-/** Of a failed query the database's own words, so that a full disk is recognised. */
+async function renewWatched(ports: Ports, owner: string, watched: ReadonlyMap<string, unknown>): Promise<void> {
+  const renewed = await ports.store.renewLeases(owner, leaseMs);
+  // If the database failed while we released or took a lease, nobody watches that job, and our
+  // renewals would keep it so for ever.
+  const unwatched = renewed.filter((key) => !watched.has(key));
+  if (unwatched.length > 0) await ports.store.jobs.update({ key: unwatched, leaseOwner: owner }, { leaseOwner: null });
+}
+
+/** Returns an error's message, or one that names a full disk. */
 const reasonOf = (error: unknown): string => (isDiskFull(error) ? "no space left on device" : messageOf(error));
 
-/**
- * What is wrong with an answer that a guest of ours never gives; null when it was something else
- * that failed.
- */
+/** Returns the problem if a guest gave an answer that ours never gives; null for other failures. */
 const lieOf = (error: unknown): string | null =>
   error instanceof WavesmithError && lies.has(error.code) ? error.message : null;
 const lies: ReadonlySet<string> = new Set(["guest-protocol", "guest-refused", "sandbox-path", "not-found"]);
 
-/** The job is lost with its sandbox (W4): what its guest says of it is not believed. */
+/** Ends a job as lost together with its sandbox, because its guest cannot be trusted (W4). */
 async function giveUp(ports: Ports, lease: JobLease, why: string): Promise<void> {
   const { key, projectId, buildId, ownerKind } = lease.job;
   const build = await ports.store.builds.get({ id: buildId });
-  // A preview has a sandbox of its own, which goes with its job.
+  // A preview has its own sandbox, which ends with its job.
   if (ownerKind !== "preview") await endSandboxOf(ports, projectId, why);
   await endJob(ports, build, lease, { ...lostState(key), cancelReason: `its sandbox was replaced: ${why}` });
   if (ownerKind === "preview") await clearPreviews(ports, build, why);
 }
 
-/**
- * A watch that failed (the sandbox or the database was away) is taken up again at the next look.
- */
+/** Releases the lease of a failed watch, so that the next check takes it up again. */
 async function giveBack(ports: Ports, lease: JobLease, error: unknown): Promise<void> {
-  // A preview's job is ended together with its sandbox, under the eyes of its watcher.
+  // A preview's job may be ended together with its sandbox while it is being watched.
   const ended = await ports.store.jobs.find({ key: lease.job.key, status: "ended" }).catch(() => null);
   if (ended !== null) return;
   const isGone = error instanceof WavesmithError && error.code === "sandbox-unavailable";
-  const why = isGone ? "its sandbox has ended or does not answer; it is looked for again" : reasonOf(error);
-  ports.log.warn(`watching job ${lease.job.key} was interrupted: ${why}`);
-  await new Promise((resolve) => setTimeout(resolve, pollMs));
+  const why = isGone ? "its sandbox has ended or does not answer; trying again" : reasonOf(error);
+  ports.log.warn(`lost track of job ${lease.job.key}: ${why}`);
+  await delay(pollMs);
   await ports.store.jobs
     .update({ key: lease.job.key, fence: lease.fence }, { leaseOwner: null })
-    .catch((failure: unknown) => ports.log.warn(`its lease is given back later: ${reasonOf(failure)}`));
+    .catch((failure: unknown) => ports.log.warn(`its lease will be released later: ${reasonOf(failure)}`));
 }
 
-/** True when the job has ended, false when watching stopped. */
+/** Watches a job. Returns true when it has ended, false when watching stopped. */
 async function watchJob(ports: Ports, lease: JobLease, signal: AbortSignal): Promise<boolean> {
   const { job, fence } = lease;
   const build = await ports.store.builds.get({ id: job.buildId });
   const guest = await guestOf(ports, build, job);
   if (guest === null) return losePreview(ports, build, lease);
   const { ownerKind: kind, ownerId: id, ownerFence: ownFence } = job;
-  const secrets = await coveredValues(
+  const secrets = await valuesToMask(
     ports,
     build,
     kind === "attempt" || kind === "gate" ? { kind, id, fence: ownFence } : null,
@@ -177,7 +169,10 @@ async function watchJob(ports: Ports, lease: JobLease, signal: AbortSignal): Pro
   const copier = createCopier(ports, guest, { job, fence }, secrets);
   const isPreview = kind === "preview";
   const pace = createPace(job.key, signal);
-  for (let revision = isPreview ? 0 : Number.MAX_SAFE_INTEGER; ; ) {
+  const deadlineMs = performance.now() + (job.longestMs ?? Number.POSITIVE_INFINITY);
+  // Of a job with a setup it is shown whether it has come beyond that.
+  let isInSetup = build.plan.setup !== null && job.state === null;
+  for (let revision = isPreview || isInSetup ? 0 : Number.MAX_SAFE_INTEGER; ; ) {
     const state = await newsOf(guest, job.key, { revision, offset: copier.seen(), signal });
     if (state === "stopped") return false;
     const known = state ?? lostState(job.key);
@@ -186,51 +181,56 @@ async function watchJob(ports: Ports, lease: JobLease, signal: AbortSignal): Pro
     if (build.interactive || copier.asked()) await deliverAnswers(ports, guest, job.key);
     if (known.outputBytes > copier.copied()) await copier.copy(isOver);
     if (isPreview) await previewProgressed(ports, build, known);
+    if (isInSetup && !isOver && isBeyondSetup(known)) {
+      await ports.store.jobs.update({ key: job.key, fence, status: "running" }, { state: known });
+      isInSetup = false;
+    }
     if (isOver) {
       await endJob(ports, build, lease, known);
       if (kind === "setup") await closeFill(ports, guest, job.key);
       if (isPreview) await clearPreviews(ports, build, "it has ended");
       return true;
     }
+    if (performance.now() > deadlineMs) {
+      await giveUp(ports, lease, `the guest says that ${job.key} still runs, long after its time limits`);
+      return true;
+    }
     await pace(copier.seen() > before || (isPreview && known.revision > revision), known.outputBytes > copier.seen());
-    // Of other jobs only the output and the end are of interest.
-    if (isPreview) revision = known.revision;
+    // For other jobs only the output and the end matter.
+    revision = isPreview || isInSetup ? known.revision : Number.MAX_SAFE_INTEGER;
   }
 }
 
-/** Where a job runs; null when the sandbox that a preview had for itself is gone. */
+const isBeyondSetup = ({ stages }: JobState): boolean =>
+  stages.some(({ name, status }) => !name.startsWith("setup") && status !== "pending");
+
+/** Returns the guest that runs a job; null if a preview's own sandbox is gone. */
 async function guestOf(ports: Ports, build: BuildRow, { ownerKind }: JobLease["job"]): Promise<GuestClient | null> {
   if (ownerKind !== "preview") return (await ensureSandbox(ports, build)).guest;
   return (await findPreviewSandbox(ports, build))?.guest ?? null;
 }
 
-/** Ends a preview's job whose sandbox is gone. */
+/** Ends the job of a preview whose sandbox is gone. */
 async function losePreview(ports: Ports, build: BuildRow, lease: JobLease): Promise<true> {
   await endJob(ports, build, lease, lostState(lease.job.key));
   await clearPreviews(ports, build, "its sandbox has ended");
   return true;
 }
 
-/**
- * Waits longer and longer between answers that bring nothing; a guest that goes on promising output
- * is not believed.
- */
+/** Backs off between answers without news, and fails if a guest keeps announcing missing output. */
 function createPace(key: string, signal: AbortSignal): (isNews: boolean, isPromised: boolean) => Promise<void> {
   let fruitless = 0;
   let promised = 0;
   return async (isNews, isPromised) => {
     fruitless = isNews ? 0 : fruitless + 1;
     promised = isNews || !isPromised ? 0 : promised + 1;
-    if (promised > mostPromises)
-      throw new WavesmithError("guest-protocol", `the guest says that there is more output of ${key} than it gives`);
+    if (promised > maxPromises)
+      throw new WavesmithError("guest-protocol", `the guest promises more output of ${key} than it delivers`);
     if (fruitless > 0) await delay(Math.min(pollMs, 2 ** fruitless), null, { signal }).catch(() => undefined);
   };
 }
 
-/**
- * The job's state once there is more to copy or to tell, or after a while; null when the guest has
- * never seen it.
- */
+/** Waits for a job's news and returns its state; null when the guest does not know the job. */
 async function newsOf(
   guest: GuestClient,
   key: string,
@@ -247,15 +247,13 @@ async function newsOf(
 }
 
 interface Copier {
-  /**
-   * Copies what is there; holds back a tail that may be half a secret, unless the output has ended.
-   */
+  /** Copies the available output, but holds back a tail that may be half a secret. */
   copy(ended: boolean): Promise<void>;
-  /** Whether what it copied asks a person. */
+  /** Whether the copied output contains a question. */
   asked(): boolean;
-  /** How far it has read, held back or not: only what comes after is news. */
+  /** The offset up to which it has read, including held-back output. */
   seen(): number;
-  /** How far the database has it. */
+  /** The offset up to which the database has the output. */
   copied(): number;
 }
 
@@ -277,8 +275,8 @@ function createCopier(
     copied: () => offset,
     async copy(ended) {
       for (;;) {
-        if (offset > mostOutputBytes)
-          throw new WavesmithError("guest-protocol", `the guest gives more output of ${key} than any job may have`);
+        if (offset > maxOutputBytes)
+          throw new WavesmithError("guest-protocol", `the guest sends more output of ${key} than a job may have`);
         const chunk = await guest.readOutput(key, { offset, limitBytes: readBytes }).catch((error: unknown) => {
           if (ended) return null; // a lost volume took the output with it
           throw error;
@@ -291,9 +289,10 @@ function createCopier(
         const text = mask(data.toString("utf8"));
         const questions = ports.agents.questionsIn(text);
         asked ||= questions.length > 0;
-        await storeChunk(ports, { job, fence }, { startsAt: offset, text, bytes: data.length, questions });
+        const action = ports.agents.lastActionIn(text);
+        await storeChunk(ports, { job, fence }, { startsAt: offset, text, bytes: data.length, questions, action });
         offset += data.length;
-        if (chunk.data.length < readBytes) return; // that was all there is by now
+        if (chunk.data.length < readBytes) return; // no more output for now
       }
     },
   };
@@ -302,14 +301,20 @@ function createCopier(
 async function storeChunk(
   ports: Ports,
   { job, fence }: JobLease,
-  chunk: { startsAt: number; text: string; bytes: number; questions: readonly QuestionEvent[] },
+  chunk: {
+    startsAt: number;
+    text: string;
+    bytes: number;
+    questions: readonly QuestionEvent[];
+    action: string | null;
+  },
 ): Promise<void> {
-  const { startsAt, text, bytes, questions } = chunk;
+  const { startsAt, text, bytes, questions, action } = chunk;
   const { key } = job;
   await ports.store.transaction("store-output", async (transaction) => {
     const [held] = await transaction.jobs.update(
       { key, fence, outputOffset: startsAt },
-      { outputOffset: startsAt + bytes },
+      { outputOffset: startsAt + bytes, ...(action === null ? {} : { lastAction: action }) },
     );
     if (held === undefined) return; // another watcher has taken over
     await transaction.logChunks.insertIfAbsent({ jobKey: key, startsAt, text, at: ports.clock.now() });
@@ -319,33 +324,18 @@ async function storeChunk(
 
 export async function endJob(ports: Ports, build: BuildRow, { job, fence }: JobLease, state: JobState): Promise<void> {
   await ports.store.transaction("end-job", async (transaction) => {
-    const [row] = await transaction.jobs.update(
-      { key: job.key, fence, status: "running" },
-      { status: "ended", state, endedAt: ports.clock.now(), leaseOwner: null, leaseUntil: null },
-    );
-    if (row === undefined) return;
+    const ended = await endLeasedJob(transaction, { key: job.key, fence }, { state, endedAt: ports.clock.now() });
+    if (ended === null) return;
     if (build.interactive) await closeQuestions(transaction, job.key, ports.clock.now());
     if (job.ownerKind === "preview") await settlePreview(transaction, ports, build, job.key, state);
+    const events = eventsOf(transaction, build);
     if (job.ownerKind === "attempt") {
-      const { attempt, wave, task } = await transaction.attemptInContext(job.ownerId);
-      await emitFor(transaction, build, "agent/attempt.finished", attempt.id, job.ownerFence, {
-        waveNumber: wave.number,
-        attemptId: attempt.id,
-        taskId: attempt.taskId,
-        taskKey: task?.key ?? null,
-        attempt: attempt.number,
-        fence: job.ownerFence,
-        kind: attempt.kind,
-        jobKey: job.key,
-      });
+      await events.attemptFinished(await transaction.attemptInContext(job.ownerId), job);
     }
     if (job.ownerKind === "gate") {
       const run = await transaction.gateRuns.get({ id: job.ownerId });
       const wave = await transaction.waves.get({ id: run.waveId });
-      await emitFor(transaction, build, "agent/gate.finished", run.id, job.ownerFence, {
-        ...gateRunFacts(run, wave, job.ownerFence),
-        jobKey: job.key,
-      });
+      await events.gateFinished({ ...run, fence: job.ownerFence }, wave, job.key);
     }
   });
 }

@@ -14,7 +14,7 @@ export interface Dump {
   readonly isOpen: boolean;
 }
 
-const longestLine = 200;
+const maxLineLength = 200;
 const dumpLine = /^[ \t]*[0-9a-f]{4,16}:?[ \t]+(?=[0-9a-f]{2})/i;
 const group = /^(?:[0-9a-f]{2}){1,4}$/i;
 
@@ -32,7 +32,7 @@ export function dumpsIn(text: string): Dump[] {
   for (let from = 0; from < text.length; ) {
     const end = text.indexOf("\n", from);
     const to = end < 0 ? text.length : end;
-    const groups = to - from > longestLine ? [] : groupsOf(text.slice(from, to));
+    const groups = to - from > maxLineLength ? [] : groupsOf(text.slice(from, to));
     if (groups.length === 0) close(false);
     else {
       run ??= { bytes: "", swapped: "", places: [] };

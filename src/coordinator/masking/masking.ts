@@ -10,9 +10,9 @@ import {
   withoutTerminal,
 } from "./text-views.ts";
 
-// M1. A value is found in every form in which tools tend to print it, also where a program wraps,
+// MA1. A value is found in every form in which tools tend to print it, also where a program wraps,
 // escapes or colours it (W12).
-// M2. Output is never cut inside a value, so that each piece can be masked by itself.
+// MA2. Output is never cut inside a value, so that each piece can be masked by itself.
 
 /** Replaces the values of secrets by their names. */
 export interface Mask {
@@ -44,7 +44,7 @@ export function createMask(secrets: Secrets): Mask {
   const within = (text: string, from: number, to: number): string => {
     const bytes = bytesOf(text);
     const [start, end] = [bytesOf(text.slice(0, from)).length, bytesOf(text.slice(0, to)).length];
-    return maskTokens(covered(bytes, rangesIn(bytes, forms), start, end));
+    return maskTokens(maskRanges(bytes, rangesIn(bytes, forms), start, end));
   };
   return Object.assign((text: string) => within(text, 0, text.length), { within });
 }
@@ -55,10 +55,10 @@ interface Range {
   readonly name: string;
 }
 
-function covered(bytes: string, ranges: readonly Range[], start: number, end: number): string {
+function maskRanges(bytes: string, ranges: readonly Range[], start: number, end: number): string {
   const parts: string[] = [];
   let place = start;
-  for (const { from, to, name } of united(ranges)) {
+  for (const { from, to, name } of mergeRanges(ranges)) {
     if (to <= start || from >= end) continue;
     parts.push(bytes.slice(place, Math.max(place, from)), `[secret ${name}]`);
     place = to;
@@ -71,7 +71,7 @@ function covered(bytes: string, ranges: readonly Range[], start: number, end: nu
 }
 
 /** Merges overlapping ranges, named after the longest. */
-function united(ranges: readonly Range[]): Range[] {
+function mergeRanges(ranges: readonly Range[]): Range[] {
   const found: Range[] = [];
   let longest = 0;
   for (const range of [...ranges].sort((a, b) => a.from - b.from || b.to - a.to)) {
@@ -158,9 +158,9 @@ const longLine = 64 * 1024;
 const surelyBegun = 16;
 
 /**
- * Creates a cut for continuing output that splits neither a character nor a value (M2): at a line's
- * end, or in a very long line wherever no value can have begun. It returns the part that can be
- * masked by itself, which may be empty, and never holds back more than `mostBytes`.
+ * Creates a cut for continuing output that splits neither a character nor a value (MA2): at a
+ * line's end, or in a very long line wherever no value can have begun. It returns the part that can
+ * be masked by itself, which may be empty, and never holds back more than `mostBytes`.
  */
 export function createCut(secrets: Secrets, mostBytes: number): (data: Buffer) => Buffer {
   const forms = formsOf(secrets);

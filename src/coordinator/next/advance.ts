@@ -1,23 +1,26 @@
 import { planTaskKey } from "../../domain/brief.ts";
+import { WavesmithError } from "../../domain/errors.ts";
 import { type Move, nextMove } from "../../domain/next-move.ts";
-import { activeBuildStatuses, type GateName, openTaskStatuses } from "../../domain/status.ts";
+import { taskRef } from "../../domain/ref-names.ts";
+import { type GateName, openTaskStatuses } from "../../domain/status.ts";
+import { sharedTreePath, taskTreePath } from "../../domain/volume-paths.ts";
 import type { BuildRow, StoreTransaction, TaskRow, WaveRow } from "../../store/port.ts";
+import { activeBuildOf } from "../../store/queries/builds.ts";
 import { addHeadAttempt, type FixCause } from "../attempt/head-attempt.ts";
-import { emitEnd, emitFor, gateRunFacts } from "../build-events.ts";
-import { sharedTreePath, taskRef, taskTreePath } from "../names.ts";
+import { eventsOf } from "../build-events.ts";
 import type { Ports } from "../port.ts";
+import { blockWave } from "../wave/block-wave.ts";
 import { type BuildState, factsOf, loadState } from "./facts.ts";
 
-// Applies what follows until something outside the database has to happen first. Runs inside the
-// caller's transaction, under the build's lock: the transition and the event that tells of it are
-// one commit (W3).
+// Applies moves until something outside the database has to happen first. Runs inside the caller's
+// transaction, under the build's lock, so that a transition and its event are one commit (W3).
 
 interface AdvanceOptions {
   /**
-   * Set by `startWave` alone: the wave may be opened here instead of being asked for by an event.
+   * Set only by `startWave`: this wave may be opened here instead of being requested by an event.
    */
   readonly openWave?: number;
-  /** The build's row, when this transaction has locked it and changed nothing of it since. */
+  /** The build's row, if this transaction has locked it and not changed it since. */
   readonly locked?: BuildRow;
 }
 
@@ -38,7 +41,7 @@ export async function advance(
   }
 }
 
-/** True when the next move should be asked for at once. */
+/** Applies a move. Returns true if the next move should be decided at once. */
 async function apply(
   transaction: StoreTransaction,
   ports: Ports,
@@ -49,9 +52,6 @@ async function apply(
   switch (move.kind) {
     case "start-wave":
       return startWaveMove(transaction, ports, state, move, options);
-    case "dispatch":
-      await dispatch(transaction, ports, state, move.tasks);
-      return false; // what is at work is waited for next
     case "withdraw":
       await updateTasks(transaction, state, move.tasks, { status: "pending" });
       return true;
@@ -62,8 +62,35 @@ async function apply(
         endedAt: ports.clock.now(),
       });
       return true;
+    case "end-build":
+      await endBuild(transaction, ports, state, move.status, move.reason);
+      return false;
+    default:
+      return applyToWave(transaction, ports, withWave(state), move);
+  }
+}
+
+/** The state of a build that has a wave. */
+type WaveState = BuildState & { readonly wave: WaveRow };
+
+function withWave(state: BuildState): WaveState {
+  const { wave } = state;
+  if (wave === null) throw new WavesmithError("internal", `build ${state.build.id} has no wave yet`);
+  return { ...state, wave };
+}
+
+async function applyToWave(
+  transaction: StoreTransaction,
+  ports: Ports,
+  state: WaveState,
+  move: Exclude<Move, { kind: "wait" | "start-wave" | "withdraw" | "skip" | "end-build" }>,
+): Promise<boolean> {
+  switch (move.kind) {
+    case "dispatch":
+      await dispatch(transaction, ports, state, move.tasks);
+      return false; // running work has to end first
     case "settle-wave":
-      await settleWave(transaction, state.build, state.wave!);
+      await settleWave(transaction, state.build, state.wave);
       return false;
     case "ask-gate":
       await askGate(transaction, ports, state, move.gate);
@@ -81,14 +108,11 @@ async function apply(
       await planAgain(transaction, ports, state);
       return true;
     case "pass-wave":
-      await passWave(transaction, ports, state.build, state.wave!);
+      await passWave(transaction, ports, state.build, state.wave);
       return false;
     case "cancel-wave":
       await cancelWave(transaction, ports, state);
       return true;
-    case "end-build":
-      await endBuild(transaction, ports, state, move.status, move.reason);
-      return false;
   }
 }
 
@@ -111,9 +135,7 @@ async function startWaveMove(
 ): Promise<boolean> {
   const { build } = state;
   if (options.openWave !== move.number) {
-    await emitFor(transaction, build, "agent/wave.start", `${build.id}/${move.number}`, build.epoch, {
-      waveNumber: move.number,
-    });
+    await eventsOf(transaction, build).startWave(move.number);
     return false;
   }
   const wave = await transaction.waves.insert({
@@ -133,7 +155,7 @@ async function startWaveMove(
 async function dispatch(
   transaction: StoreTransaction,
   ports: Ports,
-  state: BuildState,
+  state: WaveState,
   keys: readonly string[],
 ): Promise<void> {
   const { build, wave } = state;
@@ -142,44 +164,36 @@ async function dispatch(
     const number = task.attempts + 1;
     const id = ports.ids("attempt");
     await transaction.tasks.update({ id: task.id }, { attempts: number });
-    await transaction.attempts.insert({
+    const attempt = await transaction.attempts.insert({
       id,
       buildId: build.id,
-      waveId: wave!.id,
+      waveId: wave.id,
       taskId: task.id,
       kind: "task",
       role: task.agent,
       number,
       status: "requested",
-      baseSha: wave!.baseSha,
+      baseSha: wave.baseSha,
       treePath:
         build.plan.isolation === "shared"
-          ? sharedTreePath(build.id, wave!.number, wave!.epoch)
+          ? sharedTreePath(build.id, wave.number, wave.epoch)
           : taskTreePath(build.id, task.key, number),
       ref: taskRef(build.id, task.key, number),
       jobKey: `${id}-0`,
       createdAt: ports.clock.now(),
     });
-    await emitFor(transaction, build, `agent/execution.${task.agent}`, id, 0, {
-      waveNumber: wave!.number,
-      attemptId: id,
-      taskId: task.id,
-      taskKey: task.key,
-      attempt: number,
-      fence: 0,
-      role: task.agent,
-    });
+    await eventsOf(transaction, build).executeTask(attempt, wave, task);
   }
 }
 
 async function settleWave(transaction: StoreTransaction, build: BuildRow, wave: WaveRow): Promise<void> {
   await transaction.waves.update({ id: wave.id, status: "running" }, { status: "joining" });
-  await emitFor(transaction, build, "agent/wave.complete", wave.id, wave.epoch, { waveNumber: wave.number });
+  await eventsOf(transaction, build).waveComplete(wave);
 }
 
-async function askGate(transaction: StoreTransaction, ports: Ports, state: BuildState, gate: GateName): Promise<void> {
+async function askGate(transaction: StoreTransaction, ports: Ports, state: WaveState, gate: GateName): Promise<void> {
   const { build } = state;
-  const wave = state.wave!;
+  const wave = state.wave;
   const earlier = await transaction.gateRuns.list({ waveId: wave.id, gate });
   const id = ports.ids("gate-run");
   const run = await transaction.gateRuns.insert({
@@ -194,45 +208,36 @@ async function askGate(transaction: StoreTransaction, ports: Ports, state: Build
     jobKey: `${id}-0`,
     createdAt: ports.clock.now(),
   });
-  await emitFor(transaction, build, `agent/quality.${gate}`, id, 0, gateRunFacts(run, wave, 0));
+  await eventsOf(transaction, build).runGate(run, wave);
 }
 
 async function askFix(
   transaction: StoreTransaction,
   ports: Ports,
-  state: BuildState,
+  state: WaveState,
   gate: GateName | "approval",
 ): Promise<void> {
   const { build } = state;
-  const wave = state.wave!;
+  const wave = state.wave;
   const cause = await causeOfFix(transaction, state, gate);
   const round = wave.fixRounds + 1;
   await transaction.waves.update({ id: wave.id }, { status: "fixing", fixRounds: round });
-  const { id, number } = await addHeadAttempt(
+  const attempt = await addHeadAttempt(
     transaction,
     ports,
     { build, wave, baseSha: wave.headSha! },
     { kind: "fix", role: "fixer", ...cause, paths: [] },
   );
-  await emitFor(transaction, build, "agent/quality.fix", id, 0, {
-    waveNumber: wave.number,
-    attemptId: id,
-    taskId: null,
-    taskKey: null,
-    attempt: number,
-    fence: 0,
-    gate,
-    round,
-  });
+  await eventsOf(transaction, build).fixWave(attempt, wave, { gate, round });
 }
 
-/** The gate run, or the rejection, that a fix answers. */
+/** Returns the gate run or rejection that caused a fix. */
 async function causeOfFix(
   transaction: StoreTransaction,
-  state: BuildState,
+  state: WaveState,
   gate: GateName | "approval",
 ): Promise<FixCause> {
-  const { id: waveId, headSha } = state.wave!;
+  const { id: waveId, headSha } = state.wave;
   if (gate === "approval") {
     const by = { by: "createdAt", descending: true } as const;
     const rejection = await transaction.approvals.find({ waveId, sha: headSha!, decision: "rejected" }, by);
@@ -242,35 +247,16 @@ async function causeOfFix(
   return { gateRunId: run.id, approvalId: null };
 }
 
-async function blockWave(
-  transaction: StoreTransaction,
-  ports: Ports,
-  state: BuildState,
-  reason: string,
-): Promise<void> {
-  const wave = state.wave!;
-  await transaction.waves.update({ id: wave.id }, { status: "blocked", reason, endedAt: ports.clock.now() });
-  await emitFor(transaction, state.build, "project/wave.blocked", wave.id, wave.epoch, {
-    waveNumber: wave.number,
-    reason,
-  });
-}
-
-async function askApproval(transaction: StoreTransaction, state: BuildState): Promise<void> {
-  const wave = state.wave!;
+async function askApproval(transaction: StoreTransaction, state: WaveState): Promise<void> {
+  const wave = state.wave;
   await transaction.waves.update({ id: wave.id }, { status: "waiting" });
   await transaction.builds.update({ id: state.build.id }, { status: "waiting" });
-  await emitFor(transaction, state.build, "project/approval.requested", `${wave.id}/${wave.headSha}`, wave.epoch, {
-    waveNumber: wave.number,
-  });
+  await eventsOf(transaction, state.build).requestApproval(wave);
 }
 
-/**
- * Closes the wave whose plan was rejected: the task that makes it is done again, and all others
- * wait for that one.
- */
-async function planAgain(transaction: StoreTransaction, ports: Ports, state: BuildState): Promise<void> {
-  const wave = state.wave!;
+/** Closes the wave whose plan was rejected; the planner's task runs again before all others. */
+async function planAgain(transaction: StoreTransaction, ports: Ports, state: WaveState): Promise<void> {
+  const wave = state.wave;
   const reason = "its plan was rejected";
   await transaction.waves.update({ id: wave.id }, { status: "failed", reason, endedAt: ports.clock.now() });
   const task = await transaction.tasks.get({ buildId: state.build.id, key: planTaskKey });
@@ -281,21 +267,18 @@ async function planAgain(transaction: StoreTransaction, ports: Ports, state: Bui
 }
 
 /**
- * The commit point of a wave: from here on branch, tag, preview and next event are projections of
+ * Passes a wave. This is its commit point: branch, tag, preview and next event are projections of
  * this row (W3).
  */
 async function passWave(transaction: StoreTransaction, ports: Ports, build: BuildRow, wave: WaveRow): Promise<void> {
   const now = ports.clock.now();
   await transaction.waves.update({ id: wave.id }, { status: "passed", passedAt: now, endedAt: now, reason: null });
   await transaction.builds.update({ id: build.id }, { headSha: wave.headSha });
-  await emitFor(transaction, build, "project/wave.passed", wave.id, wave.epoch, {
-    waveNumber: wave.number,
-    sha: wave.headSha!,
-  });
+  await eventsOf(transaction, build).wavePassed(wave, wave.headSha!);
 }
 
-async function cancelWave(transaction: StoreTransaction, ports: Ports, state: BuildState): Promise<void> {
-  const wave = state.wave!;
+async function cancelWave(transaction: StoreTransaction, ports: Ports, state: WaveState): Promise<void> {
+  const wave = state.wave;
   await transaction.waves.update({ id: wave.id }, { status: "cancelled", endedAt: ports.clock.now() });
   const members = state.tasks.filter((task) => task.waveId === wave.id);
   const open = members.filter((task) => openTaskStatuses.includes(task.status));
@@ -311,23 +294,23 @@ async function endBuild(
 ): Promise<void> {
   const { build } = state;
   const now = ports.clock.now();
-  // A cancelled build keeps the reason for which its end was asked for.
+  // A cancelled build keeps the reason of the cancel.
   const why = status === "cancelled" ? build.reason : reason;
   await transaction.builds.update({ id: build.id }, { status, reason: why, endedAt: now });
   if (status === "cancelled") {
     const open = state.tasks.filter((task) => task.status === "pending").map((task) => task.id);
     await transaction.tasks.update({ id: open }, { status: "cancelled", endedAt: now });
   }
-  if (status === "completed") {
-    await emitFor(transaction, build, "project/build.completed", build.id, build.epoch, { head: build.headSha! });
-  } else await emitEnd(transaction, build, status, reason ?? "");
+  const events = eventsOf(transaction, build);
+  if (status === "completed") await events.buildCompleted(build.headSha!);
+  else await events.buildEnded(status, reason ?? "");
   await promoteNext(transaction, ports, build.projectId);
 }
 
-/** Lets the oldest queued build of a project run when none does (W3). */
+/** Starts the oldest queued build of a project if none is running (W3). */
 export async function promoteNext(transaction: StoreTransaction, ports: Ports, projectId: string): Promise<void> {
   await transaction.lockProject(projectId);
-  const busy = await transaction.builds.find({ projectId, status: activeBuildStatuses });
+  const busy = await activeBuildOf(transaction, projectId);
   if (busy !== null) return;
   const next = await transaction.builds.find({ projectId, status: "queued" }, { by: "position" });
   if (next === null) return;

@@ -1,44 +1,41 @@
 import { makesPlan } from "../../domain/brief.ts";
 import type { BuildFact, GateFact, TaskFact, WaveFact } from "../../domain/next-move.ts";
 import { agentSpecFor, type Plan } from "../../domain/plan.ts";
-import { liveAttemptStatuses } from "../../domain/status.ts";
 import { createTaskGraph, type TaskGraph } from "../../domain/task-graph.ts";
 import { chooseWave, isAlone } from "../../domain/wave-planner.ts";
 import { literalGlob } from "../../domain/write-globs.ts";
 import type { AttemptRow, BuildRow, GateRunRow, StoreTransaction, TaskRow, WaveRow } from "../../store/port.ts";
+import { liveAttemptsOf } from "../../store/queries/attempts.ts";
+import { latestWaveOf } from "../../store/queries/waves.ts";
 import type { Ports } from "../port.ts";
 import { attemptComputes, parallelismOf, type Room } from "./parallelism.ts";
 
-// F1. A wave's tasks settle one by one, and each settling reads the state: so what it reads of a
-// running wave are the tasks in play, not all of the plan. All that nextMove asks about a running
-// wave must be in there.
+// F1. A wave's tasks settle one by one, and each time the state is read. So for a running wave we
+// read only the tasks in play, which must include everything nextMove needs about it.
 
 const taskColumns = ["id", "key", "position", "agent", "status", "waveId", "attempts", "conflicts"] as const;
 
-/** A task as the database has it; its definition is the plan's. */
+/** A task's row without its definition, which is in the plan. */
 type TaskState = Pick<TaskRow, (typeof taskColumns)[number]>;
 
-/** A build as the database has it now. */
+/** A build's current state in the database. */
 export interface BuildState {
   readonly build: BuildRow;
-  /** Of a running wave those in play alone (F1), else all of the plan. */
+  /** For a running wave only the tasks in play (F1), otherwise all tasks. */
   readonly tasks: readonly TaskState[];
   /** The latest wave. */
   readonly wave: WaveRow | null;
   readonly liveAttempts: readonly AttemptRow[];
   /** The wave's fixes, oldest first. */
   readonly fixes: readonly AttemptRow[];
-  /** Runs of the wave's gates in its present epoch, oldest first. */
+  /** The wave's gate runs in its current epoch, oldest first. */
   readonly gateRuns: readonly GateRunRow[];
 }
 
 export async function loadState(transaction: StoreTransaction, build: BuildRow): Promise<BuildState> {
   const buildId = build.id;
-  const wave = await transaction.waves.find({ buildId }, { by: "number", descending: true });
-  const liveAttempts = await transaction.attempts.list({
-    buildId,
-    status: liveAttemptStatuses,
-  });
+  const wave = await latestWaveOf(transaction, buildId);
+  const liveAttempts = await liveAttemptsOf(transaction, buildId);
   const state = { build, wave, liveAttempts, fixes: [], gateRuns: [] };
   const inPlay = await tasksInPlay(transaction, state);
   if (inPlay !== null) return { ...state, tasks: inPlay };
@@ -50,8 +47,7 @@ export async function loadState(transaction: StoreTransaction, build: BuildRow):
 }
 
 /**
- * Tasks that are handed out or about to be; null when more is to be known, such as what is behind a
- * failed one.
+ * Returns the tasks in play; null when other tasks matter too, such as those behind a failed one.
  */
 async function tasksInPlay(
   transaction: StoreTransaction,
@@ -66,7 +62,7 @@ async function tasksInPlay(
 }
 
 /**
- * What a plan says of its tasks; kept with the plan, of which all reads of a build's row share one.
+ * Lookups for a plan's tasks, cached with the plan, because all reads of a build share its plan.
  */
 interface PlanTasks {
   readonly byKey: ReadonlyMap<string, Plan["tasks"][number]>;
@@ -90,10 +86,7 @@ function tasksOf(plan: Plan): PlanTasks {
   return made;
 }
 
-/**
- * The paths a task may write as far as is known (W2): declared, plus those that conflicted before;
- * null: unknown.
- */
+/** Returns the paths a task may write: declared ones and earlier conflicts (W2); null: unknown. */
 function effectiveWrites(task: TaskState, definition: Plan["tasks"][number]): string[] | null {
   const learned = task.conflicts.flatMap((conflict) => conflict.paths.map(literalGlob));
   const declared = definition.writes;
@@ -108,7 +101,7 @@ function taskFact(state: BuildState, task: TaskState): TaskFact {
     position: task.position,
     agent: task.agent,
     status: task.status,
-    // One that was taken out of the plan waits for nothing.
+    // A task that was removed from the plan depends on nothing.
     dependsOn: definition?.dependsOn ?? [],
     inWave: state.wave !== null && task.waveId === state.wave.id,
     live: state.liveAttempts.some((attempt) => attempt.taskId === task.id),
@@ -116,7 +109,7 @@ function taskFact(state: BuildState, task: TaskState): TaskFact {
   };
 }
 
-/** Live attempts that keep a processor busy. */
+/** Returns the live attempts that keep a processor busy. */
 function computingAttempts({ build, tasks, liveAttempts }: BuildState): AttemptRow[] {
   const keys = new Map(tasks.map((task) => [task.id, task.key]));
   return liveAttempts.filter(({ taskId, role }) => {
@@ -167,18 +160,16 @@ function fixIsOfThisEpoch(state: BuildState, fix: AttemptRow): boolean {
   return state.wave !== null && fix.epoch === state.wave.epoch;
 }
 
-type FactPorts = Pick<Ports, "clock" | "processors" | "memoryBytes" | "sandboxPolicy">;
+type FactPorts = Pick<Ports, "clock" | "processors" | "memoryBytes" | "sandboxPolicy" | "driverTraits">;
 
-/**
- * What a build's attempts share: a container has a memory limit of its own, other sandboxes use the
- * machine's.
- */
-const roomFor = ({ sandboxDriver }: BuildRow, { processors, memoryBytes, sandboxPolicy }: FactPorts): Room => ({
-  processors,
-  memoryBytes: sandboxDriver === "docker" ? Math.min(memoryBytes, sandboxPolicy.limits.memoryBytes) : memoryBytes,
-});
+/** Returns the room a build's attempts share; a container has its own memory limit. */
+const roomFor = ({ sandboxDriver }: BuildRow, ports: FactPorts): Room => {
+  const { processors, memoryBytes, sandboxPolicy, driverTraits } = ports;
+  const isLimited = driverTraits(sandboxDriver).machine === "engine";
+  return { processors, memoryBytes: isLimited ? Math.min(memoryBytes, sandboxPolicy.limits.memoryBytes) : memoryBytes };
+};
 
-/** The state as `nextMove` reads it. */
+/** Converts the state to the facts that `nextMove` reads. */
 export function factsOf(state: BuildState, ports: FactPorts): BuildFact {
   const { build, tasks, wave } = state;
   const { plan } = build;

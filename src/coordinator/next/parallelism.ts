@@ -8,10 +8,10 @@ const waitingPerProcessor = 4;
  */
 const agentBytes = 512 * 1024 ** 2;
 
-/** What the attempts of a build may share. */
+/** The resources that a build's attempts share. */
 export interface Room {
   readonly processors: number;
-  /** Memory of the machine, or of the sandbox where that is less. */
+  /** The machine's memory, or the sandbox's if that is less. */
   readonly memoryBytes: number;
 }
 
@@ -21,8 +21,7 @@ export interface Parallelism {
 }
 
 /**
- * How many attempts may run at once: what the plan says, otherwise as many as the machine has room
- * for.
+ * Returns how many attempts may run at once: the plan's limit, or what the machine has room for.
  */
 export function parallelismOf({ limits }: Pick<Plan, "limits">, { processors, memoryBytes }: Room): Parallelism {
   if (limits.maxParallelTasks !== null)

@@ -1,8 +1,8 @@
 import type { OutboxRow } from "../../store/port.ts";
 import type { Ports } from "../port.ts";
 
-// Events leave the outbox in the order of their commits. A crash between sending and marking sends
-// again under the same id, which changes nothing (W13).
+// Events leave the outbox in the order of their commits. After a crash between sending and marking,
+// an event is sent again under the same id, which changes nothing (W13).
 
 export interface Relay {
   /** Resolves once every event committed before this call is sent. */
@@ -10,8 +10,7 @@ export interface Relay {
 }
 
 /**
- * Sends the outbox of these projects. One drain at a time in a process, so that it never waits for
- * itself.
+ * Sends the outbox of these projects, one drain at a time, so that a process never blocks itself.
  */
 export function createRelay(ports: Pick<Ports, "store" | "events">, projects: () => "all" | readonly string[]): Relay {
   let last: Promise<void> = Promise.resolve();
@@ -19,12 +18,12 @@ export function createRelay(ports: Pick<Ports, "store" | "events">, projects: ()
   const drain = async (): Promise<void> => {
     const deliver = (rows: OutboxRow[]): Promise<void> =>
       ports.events.send(rows.map(({ name, eventId, data }) => ({ name, id: eventId, data })));
-    waiting = null; // who comes from now on may have committed after this look
+    waiting = null; // later callers may have committed after this drain started
     while ((await ports.store.drainOutbox(projects(), deliver)) > 0);
   };
   return {
     flush() {
-      // A drain that has not begun sees what everybody who waits for it has committed.
+      // A drain that has not started yet will see everything its callers have committed.
       if (waiting !== null) return waiting;
       waiting = last.then(drain, drain);
       last = waiting;

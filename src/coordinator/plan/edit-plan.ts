@@ -2,22 +2,25 @@ import { makesPlan, planTaskKey, withPlanTask } from "../../domain/brief.ts";
 import { WavesmithError } from "../../domain/errors.ts";
 import { networkOf } from "../../domain/network.ts";
 import type { Plan } from "../../domain/plan.ts";
-import { activeBuildStatuses, movingBuildStatuses } from "../../domain/status.ts";
+import { movingBuildStatuses } from "../../domain/status.ts";
 import type { BuildRow, StoreTransaction, TaskRow, WaveRow } from "../../store/port.ts";
+import { activeBuildOf } from "../../store/queries/builds.ts";
+import { tasksOfBuild } from "../../store/queries/tasks.ts";
+import { latestWaveOf } from "../../store/queries/waves.ts";
 import { deadlineFrom } from "../build/deadline.ts";
 import { advance } from "../next/advance.ts";
 import type { Ports } from "../port.ts";
-import { reopenTasks, reopenWave } from "../wave/reopen-wave.ts";
+import { reopenTasks, reopenWave } from "../wave/reopening.ts";
 import { personsHead } from "../wave/wave-head.ts";
 import { compareTasks, type PlanEdit, storeTasksOf } from "./edited-tasks.ts";
 
-// `resume --plan EDITED` keeps completed tasks that did not change and runs the changed ones and
-// their dependents. A completed task that the edited plan no longer has stays in the tree and is
-// marked `removed`.
+// `resume --plan EDITED` keeps completed tasks that did not change and reruns changed tasks and
+// their dependents. The work of a completed task that the edited plan lacks stays in the tree; the
+// task is marked `removed`.
 
 /**
- * Gives a build that does not run an edited plan and lets it go on. Returns what that means. Fails
- * with `conflict` while it runs.
+ * Replaces the plan of a build that is not running and continues the build. Returns the effects on
+ * its tasks. Fails with `conflict` while the build runs.
  */
 export async function editPlan(
   ports: Ports,
@@ -26,14 +29,14 @@ export async function editPlan(
   by: string | null = null,
 ): Promise<PlanEdit> {
   const build = await ports.store.builds.get({ id: buildId });
-  const wave = await ports.store.waves.find({ buildId }, { by: "number", descending: true });
+  const wave = await latestWaveOf(ports.store, buildId);
   const head = wave === null ? null : await personsHead(ports, build, wave);
   return ports.store.transaction("edit-plan", async (transaction) => {
     await transaction.lockProject(build.projectId);
     const present = await transaction.lockBuild(buildId);
     await refuseWhileAtWork(transaction, present);
-    const tasks = await transaction.tasks.list({ buildId }, { by: "position" });
-    const edited = behindPlanTask(present, tasks, given);
+    const tasks = await tasksOfBuild(transaction, buildId);
+    const edited = behindPlanTask(present, tasks, { ...given, source: sourceOf(present, given) });
     const edit = compareTasks(tasks, edited);
     await storeTasksOf(transaction, ports, present, { tasks, edited, edit });
     const [running] = await transaction.builds.update(
@@ -59,10 +62,11 @@ export async function editPlan(
   });
 }
 
-/**
- * A plan that a planner made stays behind the task that made it; one that takes the place of what
- * it did not make, does not.
- */
+/** The repository that a command found stays the source of a plan that names none. */
+const sourceOf = ({ plan }: BuildRow, { source }: Plan): Plan["source"] =>
+  plan.source.kind === "repository" && source.kind === "empty" ? plan.source : source;
+
+/** Puts the edited plan behind the planner's task if that task has completed. */
 function behindPlanTask({ brief }: BuildRow, tasks: readonly TaskRow[], edited: Plan): Plan {
   const planTask = tasks.find(({ key }) => makesPlan({ brief }, key));
   if (planTask?.status !== "completed") return edited;
@@ -74,7 +78,7 @@ function behindPlanTask({ brief }: BuildRow, tasks: readonly TaskRow[], edited: 
   return withPlanTask(edited, planTask.definition);
 }
 
-/** Who edits the plan that waits for his word has given it. */
+/** Approves the waiting plan, because a person who edits it has approved it. */
 async function approvePlan(
   transaction: StoreTransaction,
   ports: Ports,
@@ -91,9 +95,9 @@ async function approvePlan(
 
 async function refuseWhileAtWork(transaction: StoreTransaction, build: BuildRow): Promise<void> {
   const { id: buildId, projectId } = build;
-  const other = await transaction.builds.find({ projectId, status: activeBuildStatuses });
+  const other = await activeBuildOf(transaction, projectId);
   if (other !== null && other.id !== buildId) {
-    throw new WavesmithError("conflict", `build ${other.id} of the same project is not over`, {
+    throw new WavesmithError("conflict", `build ${other.id} of the same project has not ended`, {
       remedy: `wavesmith cancel ${other.id}`,
     });
   }
@@ -103,10 +107,7 @@ async function refuseWhileAtWork(transaction: StoreTransaction, build: BuildRow)
   });
 }
 
-/**
- * A wave that was not passed goes on when the edit left its tasks alone; else it closes, and its
- * tasks run in the next.
- */
+/** Continues an open wave if the edit left its tasks unchanged; otherwise closes it. */
 async function settleOpenWave(
   transaction: StoreTransaction,
   ports: Ports,
@@ -114,13 +115,13 @@ async function settleOpenWave(
   { edit, before }: { edit: PlanEdit; before: Plan },
   head: string | null,
 ): Promise<void> {
-  const wave = await transaction.waves.find({ buildId: build.id }, { by: "number", descending: true });
+  const wave = await latestWaveOf(transaction, build.id);
   if (wave === null || wave.status === "passed" || wave.status === "failed") return;
   const members = await transaction.tasks.list({ waveId: wave.id });
   const touched = new Set([...edit.again, ...edit.removed]);
-  // Who may share a wave follows from it (W2).
+  // The isolation decides which tasks may share a wave (W2).
   const regrouped = before.isolation !== build.plan.isolation && wave.headSha === null;
-  // What is cancelled was not joined, but a plan that was made holds without that.
+  // A cancelled wave was not joined, but a drafted plan is valid without a join.
   const isOver = wave.status === "cancelled" && !members.some((task) => makesPlan(build, task.key));
   if (!regrouped && !members.some((task) => touched.has(task.key)) && !isOver) {
     await reopenWave(transaction, ports, build, wave, head);

@@ -4,10 +4,9 @@ import { createTaskGraph } from "../../domain/task-graph.ts";
 import type { BuildRow, StoreTransaction, TaskRow } from "../../store/port.ts";
 import type { Ports } from "../port.ts";
 
-// What another plan means for the tasks of a build, whoever brought it: a person who edited it, or
-// a planner.
+// Applies a new plan, from a person or a planner, to the tasks of a build.
 
-/** What an edited plan means for a build. */
+/** The effects of an edited plan on a build. */
 export interface PlanEdit {
   readonly added: string[];
   /** Changed tasks and everything that depends on them: they run again. */
@@ -36,13 +35,13 @@ export function compareTasks(tasks: readonly Pick<TaskRow, "key" | "definition" 
   };
 }
 
-/** Where a task stands in the file and how it is called do not make it another task. */
+/** Whether two tasks are the same, regardless of position and title. */
 function sameTask(a: PlanTask, b: PlanTask): boolean {
   const essence = ({ position: _position, title: _title, ...rest }: PlanTask) => rest;
   return isDeepStrictEqual(essence(a), essence(b));
 }
 
-/** Makes the tasks of a build those of its edited plan. */
+/** Stores the tasks of an edited plan as the build's tasks. */
 export async function storeTasksOf(
   transaction: StoreTransaction,
   ports: Ports,

@@ -1,39 +1,40 @@
 import type { EarlierPlan } from "../../agents/port.ts";
-import { makesPlan, planTaskKey, withoutPlanTask, withPlanTask } from "../../domain/brief.ts";
+import { makesPlan, planFileName, planTaskKey, withoutPlanTask, withPlanTask } from "../../domain/brief.ts";
 import type { Plan } from "../../domain/plan.ts";
+import { handoverPath } from "../../domain/volume-paths.ts";
 import { readMadePlan } from "../../plan/made-plan.ts";
 import { plannerJsonSchema } from "../../plan/planner-schema.ts";
 import { planText } from "../../plan/write-plan.ts";
 import type { SandboxEndpoint } from "../../sandbox/port.ts";
 import type { AttemptInContext, AttemptRow, StoreTransaction } from "../../store/port.ts";
+import { tasksOfBuild } from "../../store/queries/tasks.ts";
 import type { Mask } from "../masking/masking.ts";
-import { handoverPath, planFileName } from "../names.ts";
 import type { Ports } from "../port.ts";
 import { compareTasks, storeTasksOf } from "./edited-tasks.ts";
 
-// What becomes of the plan that a planner hands in. It is judged with the attempt, kept with its
-// verdict, and becomes the build's plan in the transaction that settles the attempt: once, or not
-// at all (W3, W4).
+// Handles the plan that a planner submits. It is judged with the attempt and stored with its
+// verdict, and becomes the build's plan in the transaction that settles the attempt, so at most
+// once (W3, W4).
 
 const mostBytes = 1024 * 1024;
-const mostHandedIn = 64 * 1024;
-const mostFaults = 100;
+const maxSubmittedLength = 64 * 1024;
+const maxFaults = 100;
 
-/** Whether this attempt is to make its build's plan. */
+/** Whether this is a planner's attempt. */
 export const isPlanner = ({ build, task }: Pick<AttemptInContext, "build" | "task">): boolean =>
   makesPlan(build, task?.key);
 
-/** What a planner hands in, as a JSON schema. */
+/** The JSON schema of a planner's result. */
 export const plannerSchema: unknown = plannerJsonSchema();
 
-/** The plan that was handed in; else what is wrong, and what was handed in for one. */
+/** The submitted plan, or the reason it is refused, with the submitted text. */
 export interface JudgedPlan {
   readonly plan?: Plan;
   readonly reason?: string;
   readonly handedIn?: string;
 }
 
-/** Reads what the planner handed in, and checks it. */
+/** Reads and checks the submitted plan. */
 export async function judgePlan(
   { guest }: Pick<SandboxEndpoint, "guest">,
   { attempt, build }: Pick<AttemptInContext, "attempt" | "build">,
@@ -49,32 +50,29 @@ export async function judgePlan(
   try {
     value = JSON.parse(text.replace(/^\uFEFF/, ""));
   } catch (error) {
-    return { reason: `its plan is not JSON: ${(error as Error).message}`, handedIn: text.slice(0, mostHandedIn) };
+    return { reason: `its plan is not JSON: ${(error as Error).message}`, handedIn: text.slice(0, maxSubmittedLength) };
   }
   const made = readMadePlan(value, withoutPlanTask(build.plan));
   if ("plan" in made) return made;
   const faults = made.faults.map(({ path, message }) => `${path === "" ? "the plan" : path}: ${message}`);
-  const more = faults.length > mostFaults ? [`and ${faults.length - mostFaults} more`] : [];
+  const more = faults.length > maxFaults ? [`and ${faults.length - maxFaults} more`] : [];
   const heading = `its plan has ${faults.length === 1 ? "a fault" : `${faults.length} faults`}:`;
-  const reason = [heading, ...faults.slice(0, mostFaults), ...more].join("\n");
-  return { reason, handedIn: text.slice(0, mostHandedIn) };
+  const reason = [heading, ...faults.slice(0, maxFaults), ...more].join("\n");
+  return { reason, handedIn: text.slice(0, maxSubmittedLength) };
 }
 
-/**
- * Makes the plan of this attempt the build's, behind the task that made it; in the transaction that
- * settles the attempt.
- */
+/** Makes this attempt's plan the build's, in the transaction that settles the attempt. */
 export async function applyPlan(transaction: StoreTransaction, ports: Ports, attempt: AttemptRow): Promise<void> {
   const { plan } = attempt.verdict ?? {};
   if (plan === undefined) return;
   const build = await transaction.builds.get({ id: attempt.buildId });
-  const tasks = await transaction.tasks.list({ buildId: build.id }, { by: "position" });
+  const tasks = await tasksOfBuild(transaction, build.id);
   const edited = withPlanTask(plan, tasks.find(({ key }) => key === planTaskKey)!.definition);
   await storeTasksOf(transaction, ports, build, { tasks, edited, edit: compareTasks(tasks, edited) });
   await transaction.builds.update({ id: build.id }, { plan: edited, planVersion: build.planVersion + 1 });
 }
 
-/** Writes the plan out for a person to read and to edit. Repeated, it writes the same. */
+/** Writes the plan to a file for a person to read and edit; a repeated call writes the same. */
 export async function writePlanOut(ports: Pick<Ports, "planFiles">, loaded: AttemptInContext): Promise<void> {
   const { attempt, build, wave } = loaded;
   const { plan } = attempt.verdict ?? {};
@@ -87,9 +85,7 @@ export async function writePlanOut(ports: Pick<Ports, "planFiles">, loaded: Atte
   await ports.planFiles.write(planFileName(build.id, wave.number), planText(plan, heading));
 }
 
-/**
- * Why the plan is made again: what an attempt before ended with, or what a person said of its plan.
- */
+/** Returns the rejected plan: why the last attempt failed, or a person's reason. */
 export async function earlierPlan(
   { store }: Pick<Ports, "store">,
   { attempt, build }: Pick<AttemptInContext, "attempt" | "build">,

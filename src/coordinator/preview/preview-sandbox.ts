@@ -1,19 +1,20 @@
+import { isPreviewPlace, previewPlaceOf } from "../../domain/sandbox.ts";
 import { liveJobStatuses } from "../../domain/status.ts";
 import type { JobState, SandboxDriver, SandboxEndpoint, SandboxInfo } from "../../sandbox/port.ts";
+import { networkPolicyOf } from "../../sandbox-lifecycle/network-policy.ts";
+import { withSandboxAlone } from "../../sandbox-lifecycle/sandbox-locks.ts";
 import type { BuildRow, JobRow, PreviewRow } from "../../store/port.ts";
+import { endLiveJob } from "../../store/queries/jobs.ts";
 import { lostState } from "../job/job-stages.ts";
-import { isPreviewPlace, previewPlaceOf } from "../names.ts";
 import type { Ports } from "../port.ts";
-import { networkPolicyOf } from "../sandboxes/network-policy.ts";
-import { withSandboxAlone } from "../sandboxes/sandbox-events.ts";
 
 // A preview runs the agents' code and outlives its wave, so it gets its own sandbox, with its own
 // volume, loopback, /tmp and processes. Nothing it writes reaches a gate, a task or the project's
 // tree.
 //
-// P1. A project has at most one preview sandbox. The row of the shown preview names it before it is
-// made (W9).
-// P2. It is opened, cleared and swept under its own lock, each time after reading the rows again.
+// PS1. A project has at most one preview sandbox. The row of the shown preview names it before it
+// is made (W9).
+// PS2. It is opened, cleared and swept under its own lock, each time after reading the rows again.
 // So the next process to look removes a sandbox that no shown preview names, with its volume.
 
 /** The project of a preview, and the driver of its sandbox. */
@@ -87,8 +88,7 @@ async function endUnshownJobs(
   for (const job of await ports.store.jobs.list({ projectId, ownerKind: "preview", status: liveJobStatuses })) {
     if (shown.some((row) => row.jobKey === job.key)) continue;
     const state = await endedState(present, job, reason);
-    const ended = { status: "ended", state, endedAt: ports.clock.now(), leaseOwner: null, leaseUntil: null } as const;
-    await ports.store.jobs.update({ key: job.key, status: liveJobStatuses }, ended);
+    await endLiveJob(ports.store, job.key, { state, endedAt: ports.clock.now() });
   }
   return shown;
 }

@@ -1,12 +1,12 @@
 import { WavesmithError } from "../../domain/errors.ts";
 import type { JobState } from "../../sandbox/port.ts";
+import { whyNoRoom } from "../../sandbox-lifecycle/admit-sandbox.ts";
 import type { BuildRow, PreviewRow, StoreTransaction } from "../../store/port.ts";
-import { emitFor } from "../build-events.ts";
-import { frameJob } from "../job/frame-job.ts";
+import { eventsOf } from "../build-events.ts";
 import { maskOf } from "../job/job-results.ts";
+import { prepareJob } from "../job/job-setting.ts";
 import { shell, stage, startJob } from "../job/job-stages.ts";
 import type { Ports } from "../port.ts";
-import { whyNoRoom } from "../sandboxes/admit-sandbox.ts";
 import { clearPreviews, openPreviewSandbox } from "./preview-sandbox.ts";
 import { evictPreview, isForgotten } from "./sleep-preview.ts";
 
@@ -29,9 +29,10 @@ export async function deployPreview(ports: Ports, buildId: string, waveNumber: n
   const before = await ports.store.previews.find({ buildId: build.id });
   if (build.plan.preview === null || wave.headSha === null) return;
   if (before !== null && before.waveNumber > wave.number) return;
-  const own = before?.waveNumber === wave.number ? before : null;
+  // Commits that a person pushed to a waiting wave are another tree.
+  const own = before?.waveNumber === wave.number && before.sha === wave.headSha ? before : null;
   const start = own === null ? 1 : await nextStart(ports, own);
-  if (start === null) return clearPreviews(ports, build, own?.reason ?? "it is not shown any more");
+  if (start === null) return clearPreviews(ports, build, own?.reason ?? "it is no longer shown");
   for (const other of await otherPreviews(ports, build)) await stopPreview(ports, other, "a newer wave is shown");
   const row = await intendPreview(ports, before, {
     buildId: build.id,
@@ -73,8 +74,8 @@ async function startPreview(ports: Ports, build: BuildRow, row: PreviewRow): Pro
   const preview = build.plan.preview!;
   await makeRoom(ports);
   const endpoint = await openPreviewSandbox(ports, build, row);
-  if (endpoint === null) return clearPreviews(ports, build, "it is not shown any more");
-  const setting = await frameJob({
+  if (endpoint === null) return clearPreviews(ports, build, "it is no longer shown");
+  const setting = await prepareJob({
     ports,
     endpoint,
     plan: build.plan,
@@ -129,8 +130,9 @@ async function intendPreview(ports: Ports, replaced: PreviewRow | null, row: Pre
   return ports.store.transaction("preview-intend", async (transaction) => {
     const build = await transaction.lockBuild(buildId);
     const wave = await transaction.waves.get({ buildId, number: waveNumber });
-    if (wave.status !== "passed" || build.status === "cancelling" || build.status === "cancelled") {
-      const stopped = { status: "stopped", reason: `wave ${waveNumber} is not shown any more` } as const;
+    const isShown = wave.status === "passed" || wave.status === "waiting";
+    if (!isShown || build.status === "cancelling" || build.status === "cancelled") {
+      const stopped = { status: "stopped", reason: `wave ${waveNumber} is no longer shown` } as const;
       await transaction.previews.update({ buildId, waveNumber, status: live }, stopped);
       return null;
     }
@@ -151,7 +153,7 @@ export async function previewProgressed(ports: Ports, build: BuildRow, state: Jo
   const { id: buildId } = build;
   const row = await ports.store.previews.find({ buildId });
   if (row?.jobKey !== state.key || (row.status !== "starting" && row.status !== "ready"))
-    await clearPreviews(ports, build, row?.reason ?? "it is not shown any more");
+    await clearPreviews(ports, build, row?.reason ?? "it is no longer shown");
   else if (state.stages.at(-1)?.status === "ready")
     await ports.store.previews.update({ buildId, jobKey: state.key, status: "starting" }, { status: "ready" });
 }
@@ -176,7 +178,7 @@ export async function settlePreview(
   }
   // For example, its machine restarted and nobody has asked for it since.
   if (state.status === "lost" && isForgotten(ports, row)) {
-    await set({ status: "asleep", reason: "nobody asked for it for a while" });
+    await set({ status: "asleep", reason: "nothing used it for a while" });
     return;
   }
   if (row.starts >= maxStarts) {
@@ -184,8 +186,7 @@ export async function settlePreview(
     return;
   }
   await set({ status: "starting" });
-  const { waveNumber, sha } = row;
-  await emitFor(transaction, build, "agent/preview.deploy", jobKey, row.starts, { waveNumber, sha });
+  await eventsOf(transaction, build).deployPreview(row, jobKey, row.starts);
 }
 
 function whyDead(row: PreviewRow, state: JobState): string {
@@ -197,7 +198,7 @@ function whyDead(row: PreviewRow, state: JobState): string {
 
 /** Marks a preview that could not start as dead, with the reason, and removes its sandbox. */
 export async function failPreview(ports: Ports, buildId: string, waveNumber: number, reason: string): Promise<void> {
-  const said = (await maskOf(ports, await ports.store.builds.get({ id: buildId }), null))(reason);
+  const maskedReason = (await maskOf(ports, await ports.store.builds.get({ id: buildId }), null))(reason);
   await ports.store.transaction("fail-preview", async (transaction) => {
     await transaction.lockBuild(buildId);
     const { headSha } = await transaction.waves.get({ buildId, number: waveNumber });
@@ -205,7 +206,7 @@ export async function failPreview(ports: Ports, buildId: string, waveNumber: num
     if (present !== null && present.waveNumber > waveNumber) return;
     if (present?.waveNumber === waveNumber && present.status !== "starting") return;
     const never = { waveNumber, sha: headSha ?? "", port: 0, starts: 0, jobKey: `preview-${buildId}-${waveNumber}` };
-    const dead = { status: "dead", reason: `it could not be started: ${said}`, ...never } as const;
+    const dead = { status: "dead", reason: `it could not start: ${maskedReason}`, ...never } as const;
     await transaction.previews.insertIfAbsent({ buildId, ...dead });
     await transaction.previews.update({ buildId }, dead);
   });

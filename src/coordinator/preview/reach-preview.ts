@@ -4,7 +4,7 @@ import { messageOf } from "../../domain/errors.ts";
 import type { BuildRow, PreviewRow } from "../../store/port.ts";
 import type { Ports } from "../port.ts";
 import { findPreviewSandbox } from "./preview-sandbox.ts";
-import { wakePreview } from "./sleep-preview.ts";
+import { wakePreview } from "./wake-preview.ts";
 
 /** A connection to a preview, or why there is none: it is starting, or it is over. */
 export type PreviewReach =
@@ -49,7 +49,7 @@ export async function notePreviewRequest(ports: Ports, row: PreviewRow): Promise
 async function connectTo(ports: Ports, { buildId, port, sandboxId }: PreviewRow): Promise<Duplex | string> {
   try {
     const endpoint = await findPreviewSandbox(ports, await ports.store.builds.get({ id: buildId }));
-    if (endpoint === null || endpoint.sandboxId !== sandboxId) return "its sandbox has ended; it is started again";
+    if (endpoint === null || endpoint.sandboxId !== sandboxId) return "its sandbox has ended and is being restarted";
     return await endpoint.guest.tunnel(port);
   } catch (error) {
     return `it does not answer: ${messageOf(error)}`;

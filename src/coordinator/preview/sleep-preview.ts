@@ -1,9 +1,8 @@
 import { messageOf } from "../../domain/errors.ts";
+import { previewPlaceOf } from "../../domain/sandbox.ts";
+import { mebibytes } from "../../sandbox-lifecycle/volume-limit.ts";
 import type { PreviewRow } from "../../store/port.ts";
-import { emitFor } from "../build-events.ts";
-import { previewPlaceOf } from "../names.ts";
 import type { Ports } from "../port.ts";
-import { mebibytes } from "../sandboxes/volume-limit.ts";
 import { clearPreviews, shownPreviews } from "./preview-sandbox.ts";
 
 // A preview without requests is put to sleep: its sandbox is removed, with everything it wrote. The
@@ -26,11 +25,11 @@ export async function sleepIdlePreviews(ports: Ports): Promise<{ asleep: string[
   for (const row of await ports.store.previews.list({ status: "ready" })) {
     try {
       if (isForgotten(ports, row)) {
-        if (await sleepPreview(ports, row, "nobody asked for it for a while")) asleep.push(row.buildId);
+        if (await sleepPreview(ports, row, "nothing used it for a while")) asleep.push(row.buildId);
       } else if (await endOversized(ports, row)) ended.push(row.buildId);
     } catch (error) {
       // A preview that cannot be ended must not hold up the others.
-      ports.log.warn(`the preview of build ${row.buildId} could not be looked after: ${messageOf(error)}`);
+      ports.log.warn(`cannot check the preview of build ${row.buildId}: ${messageOf(error)}`);
     }
   }
   return { asleep, ended };
@@ -56,7 +55,7 @@ export async function sleepPreviewsOf(ports: Ports, projectId: string, reason: s
 /** Makes room by putting the longest unused preview to sleep; false when there is none. */
 export async function evictPreview(ports: Ports): Promise<boolean> {
   for (const row of await ports.store.previews.list({ status: "ready" }, { by: "requestedAt" }))
-    if (await sleepPreview(ports, row, "its room was needed")) return true;
+    if (await sleepPreview(ports, row, "its slot was needed")) return true;
   return false;
 }
 
@@ -72,20 +71,4 @@ async function endOversized(ports: Ports, { buildId, jobKey }: PreviewRow): Prom
   const [dead] = await ports.store.previews.update({ buildId, jobKey, status: "ready" }, { status: "dead", reason });
   if (dead !== undefined) await clearPreviews(ports, build, reason);
   return dead !== undefined;
-}
-
-/** Requests the start of a sleeping preview; safe for many callers at once. */
-export async function wakePreview(ports: Ports, buildId: string): Promise<void> {
-  const ids = { jobKey: `preview-${buildId}-${ports.ids("job")}`, sandboxId: ports.ids("sandbox") };
-  await ports.store.transaction("preview-wake", async (transaction) => {
-    const build = await transaction.lockBuild(buildId);
-    const [row] = await transaction.previews.update(
-      { buildId, status: "asleep" },
-      { ...ids, status: "starting", port: 0, starts: 1, reason: null, requestedAt: ports.clock.now() },
-    );
-    if (row === undefined) return;
-    const { waveNumber, sha } = row;
-    // The job's key is new, so this event's id is too (W13).
-    await emitFor(transaction, build, "agent/preview.deploy", ids.jobKey, 0, { waveNumber, sha });
-  });
 }

@@ -1,42 +1,56 @@
 import { WavesmithError } from "../../domain/errors.ts";
 import type { BuildRow, StoreTransaction, WaveRow } from "../../store/port.ts";
-import { emitFor } from "../build-events.ts";
+import { latestWaveOf } from "../../store/queries/waves.ts";
+import { eventsOf } from "../build-events.ts";
 import { advance } from "../next/advance.ts";
 import type { Ports } from "../port.ts";
+import { personsHead } from "./wave-head.ts";
 
-// A person's word on a wave: after the gates and before `passed`. A decision is a row about one
-// head.
+// Records a person's decision about a wave, after its gates and before it passes. A decision is a
+// row about one head.
 
 export interface Decision {
   readonly by: string | null;
-  /**
-   * What an event is about: one about another wave or another head came late, and changes nothing.
-   */
+  /** The wave and head an event is about; an event about others came late and changes nothing. */
   readonly about?: { readonly waveNumber: number; readonly sha: string | null };
 }
 
 /**
- * Lets the waiting wave pass. Saying it again changes nothing. Fails with `conflict` when nothing
- * waits.
+ * Lets the waiting wave pass. Commits that a person pushed to its branch become its head and are
+ * part of what is approved: they go through the gates first. Approving again changes nothing.
+ * Returns their last one; null without such commits. Fails with `conflict` when nothing waits, or
+ * when the branch does not descend from the wave's head.
  */
-export async function approveWave(ports: Ports, buildId: string, decision: Decision): Promise<void> {
-  const { by } = decision;
-  await decide(ports, buildId, { ...decision, is: "approved" }, async (transaction, build, wave) => {
-    await transaction.approvals.insert({ ...row(ports, wave), decision: "approved", by });
-    await transaction.waves.update({ id: wave.id }, { status: "gating", approvedSha: wave.headSha });
+export async function approveWave(ports: Ports, buildId: string, decision: Decision): Promise<string | null> {
+  const { by, about } = decision;
+  const head = await waitingHead(ports, buildId);
+  let pushed: string | null = null;
+  await decide(ports, buildId, { ...decision, is: "approved" }, async (transaction, build, waiting) => {
+    if (head !== waiting.headSha) pushed = head;
+    const wave = pushed === null ? waiting : { ...waiting, headSha: pushed, epoch: waiting.epoch + 1, fixRounds: 0 };
+    // A word about one commit is no word about what was pushed on top of it.
+    const approved = { ...wave, headSha: about?.sha ?? wave.headSha };
+    const { headSha, epoch, fixRounds } = wave;
+    await transaction.approvals.insert({ ...row(ports, approved), decision: "approved", by });
+    await transaction.waves.update(
+      { id: wave.id },
+      { status: "gating", headSha, epoch, fixRounds, approvedSha: approved.headSha },
+    );
     await transaction.builds.update({ id: buildId }, { status: "running" });
-    await emitFor(transaction, build, "project/wave.approved", `${wave.id}/${wave.headSha}`, wave.epoch, {
-      waveNumber: wave.number,
-      sha: wave.headSha!,
-      ...(by === null ? {} : { by }),
-    });
+    await eventsOf(transaction, build).waveApproved(approved, approved.headSha!, by);
   });
+  return pushed;
 }
 
-/**
- * Blocks the waiting wave; `reason` is what a retry gives to the fixer. Saying it again changes
- * nothing.
- */
+/** The head of the wave that waits, with what a person pushed on top of it; null if none waits. */
+async function waitingHead(ports: Ports, buildId: string): Promise<string | null> {
+  const build = await ports.store.builds.get({ id: buildId });
+  const wave = await ports.store.waves.find({ buildId }, { by: "number", descending: true });
+  if (build.status !== "waiting" || wave?.status !== "waiting") return null;
+  return personsHead(ports, build, wave);
+}
+
+/** Rejects the waiting wave; a retry gives `reason` to the fixer. Repeating it changes nothing. */
 export async function rejectWave(
   ports: Ports,
   buildId: string,
@@ -50,12 +64,7 @@ export async function rejectWave(
       { status: "blocked", rejectedSha: wave.headSha, reason: `rejected: ${reason}`, endedAt: ports.clock.now() },
     );
     await transaction.builds.update({ id: buildId }, { status: "running" });
-    await emitFor(transaction, build, "project/wave.rejected", `${wave.id}/${wave.headSha}`, wave.epoch, {
-      waveNumber: wave.number,
-      sha: wave.headSha!,
-      reason,
-      ...(by === null ? {} : { by }),
-    });
+    await eventsOf(transaction, build).waveRejected(wave, wave.headSha!, { by, reason });
   });
 }
 
@@ -78,7 +87,7 @@ async function decide(
 ): Promise<void> {
   await ports.store.transaction(`wave-${decision.is}`, async (transaction) => {
     const build = await transaction.lockBuild(buildId);
-    const wave = await transaction.waves.find({ buildId }, { by: "number", descending: true });
+    const wave = await latestWaveOf(transaction, buildId);
     const { about } = decision;
     if (about !== undefined && !isAbout(wave, about)) return;
     if (wave?.status === "waiting" && build.status === "waiting") {
@@ -86,14 +95,24 @@ async function decide(
       await advance(transaction, ports, buildId);
       return;
     }
-    const said = decision.is === "approved" ? wave?.approvedSha : wave?.rejectedSha;
-    if (wave !== null && wave.headSha !== null && said === wave.headSha) return;
-    throw build.status === "waiting"
-      ? new WavesmithError("conflict", `build ${buildId} is waiting to be resumed, not for a decision`, {
-          remedy: `wavesmith resume ${buildId}`,
-        })
-      : new WavesmithError("conflict", `build ${buildId} is ${build.status}: no wave of it waits for a decision`, {
-          remedy: `wavesmith status ${buildId}`,
-        });
+    const decidedSha = decision.is === "approved" ? wave?.approvedSha : wave?.rejectedSha;
+    if (wave !== null && wave.headSha !== null && decidedSha === wave.headSha) return;
+    throw await undecidable(transaction, build);
   });
+}
+
+/** The error for a decision that no wave waits for; it names the build ahead if that one waits. */
+async function undecidable(
+  transaction: StoreTransaction,
+  { id, projectId, status }: BuildRow,
+): Promise<WavesmithError> {
+  const fails = (message: string, remedy: string) =>
+    new WavesmithError("conflict", `build ${id} is ${message}`, { remedy });
+  if (status === "waiting") return fails("waiting to be resumed, not for a decision", `wavesmith resume ${id}`);
+  const ahead = status === "queued" ? await transaction.builds.find({ projectId, status: "waiting" }) : null;
+  if (ahead === null) return fails(`${status}: no wave of it waits for a decision`, `wavesmith status ${id}`);
+  return fails(
+    `queued: build ${ahead.id} of its project comes first, and is waiting`,
+    `name that build; wavesmith status ${ahead.id} says what it waits for`,
+  );
 }

@@ -1,15 +1,16 @@
 import { WavesmithError } from "../../domain/errors.ts";
+import { mainRef, restoreRef, waveRef } from "../../domain/ref-names.ts";
 import { sandboxBuildStatuses } from "../../domain/status.ts";
+import { ensureSandbox } from "../../sandbox-lifecycle/ensure-sandbox.ts";
 import type { BuildRow, WaveRow } from "../../store/port.ts";
-import { emitEnd, emitFor } from "../build-events.ts";
+import { tasksOfBuild } from "../../store/queries/tasks.ts";
+import { eventsOf } from "../build-events.ts";
 import { previewIsDue } from "../gate/gate-due.ts";
-import { mainRef, restoreRef, waveRef } from "../names.ts";
 import { advance, promoteNext } from "../next/advance.ts";
 import type { Ports } from "../port.ts";
-import { ensureSandbox } from "../sandboxes/sandboxes.ts";
 
-// W3. A wave's row saying `passed` with a SHA is the truth; what happens here projects it and may
-// be repeated.
+// W3. The wave's row, `passed` with a SHA, is the source of truth. Delivery projects it and can be
+// repeated.
 
 interface Passed {
   readonly wave: WaveRow;
@@ -23,7 +24,7 @@ async function loadPassed(ports: Ports, buildId: string, waveNumber: number): Pr
   return { wave, build: await ports.store.builds.get({ id: wave.buildId }), sha: wave.headSha };
 }
 
-/** Fast-forwards main to the passed wave and puts the restore point on it. */
+/** Fast-forwards main to the passed wave and tags its restore point. */
 export async function moveMain(ports: Ports, buildId: string, waveNumber: number): Promise<void> {
   const passed = await loadPassed(ports, buildId, waveNumber);
   if (passed === null) return;
@@ -42,7 +43,7 @@ function mainMoved(ports: Ports, { wave, build, sha }: Passed, main: string): Wa
   const repository = ports.workspace.repositoryPath(build.projectId);
   return new WavesmithError(
     "conflict",
-    `main of ${repository} was moved to ${main.slice(0, 12)} by somebody else, so wave ${wave.number} (${sha.slice(0, 12)}) cannot be put on it`,
+    `main of ${repository} was moved to ${main.slice(0, 12)} by someone else, so wave ${wave.number} (${sha.slice(0, 12)}) cannot be delivered to it`,
     { remedy: `merge main into ${waveRef(build.id, wave.number)} there, then: wavesmith retry ${build.id}` },
   );
 }
@@ -55,7 +56,7 @@ export async function refreshJoinedTree(ports: Ports, buildId: string, waveNumbe
   await ports.workspace.syncVolume(passed.build.projectId, guest, passed.sha);
 }
 
-/** Records the delivery, asks for the preview and for what follows. */
+/** Records the delivery, and requests the preview and the next move. */
 export async function finishDelivery(ports: Ports, buildId: string, waveNumber: number): Promise<void> {
   await ports.store.transaction("deliver-wave", async (transaction) => {
     const build = await transaction.lockBuild(buildId);
@@ -65,21 +66,18 @@ export async function finishDelivery(ports: Ports, buildId: string, waveNumber: 
     );
     if (wave === undefined) return;
     await transaction.restorePoints.insertIfAbsent({ buildId, waveNumber: wave.number, sha: wave.headSha! });
-    const tasks = await transaction.tasks.list({ buildId }, { by: "position" });
+    const tasks = await tasksOfBuild(transaction, buildId);
     if (previewIsDue(build, tasks) && build.status === "running") {
-      await emitFor(transaction, build, "agent/preview.deploy", wave.id, wave.epoch, {
-        waveNumber: wave.number,
-        sha: wave.headSha!,
-      });
+      const preview = { waveNumber: wave.number, sha: wave.headSha! };
+      await eventsOf(transaction, build).deployPreview(preview, wave.id, wave.epoch);
     }
     await advance(transaction, ports, buildId);
   });
 }
 
 /**
- * Ends a build whose delivery cannot be done; its wave stays passed, and `retry` delivers it.
- * Changes nothing when somebody has delivered the wave meanwhile: the build may have work of the
- * next one going on.
+ * Fails a build whose delivery failed; its wave stays passed, and `retry` delivers it. Does nothing
+ * if another process has delivered the wave, because the next wave may be running.
  */
 export async function failDelivery(ports: Ports, buildId: string, waveNumber: number, reason: string): Promise<void> {
   await ports.store.transaction("fail-delivery", async (transaction) => {
@@ -92,7 +90,7 @@ export async function failDelivery(ports: Ports, buildId: string, waveNumber: nu
       { status, reason, endedAt: ports.clock.now() },
     );
     if (failed === undefined) return;
-    await emitEnd(transaction, build, status, reason);
+    await eventsOf(transaction, build).buildEnded(status, reason);
     await promoteNext(transaction, ports, build.projectId);
   });
 }

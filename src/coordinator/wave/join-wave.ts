@@ -1,22 +1,21 @@
+import { waveRef } from "../../domain/ref-names.ts";
 import type { BuildRow, StoreTransaction, TaskRow, WaveRow } from "../../store/port.ts";
 import type { JoinResult } from "../../workspace/port.ts";
 import { askGenerate } from "../attempt/head-attempt.ts";
-import { emitFor } from "../build-events.ts";
+import { eventsOf } from "../build-events.ts";
 import { maskOf } from "../job/job-results.ts";
-import { waveRef } from "../names.ts";
 import { advance } from "../next/advance.ts";
 import type { Ports } from "../port.ts";
-import { mergeBranches } from "./join-branches.ts";
+import { mergeBranches } from "./merge-branches.ts";
 import { leftoversOf, leftoversReason, sharesTree } from "./shared-tree.ts";
 
-// W8. Joins go in plan order with fixed dates and identity: doing one again gives the same SHA. A
-// task whose branch conflicts goes back to pending with the conflict in its context; a task is
-// completed once its branch is joined.
+// W8. Branches are joined in plan order with fixed dates and identity, so a repeated join gives the
+// same SHA. A task whose branch conflicts goes back to pending with the conflict in its context; a
+// task is completed once its branch is joined.
 
 /**
- * Joins the branches of a wave whose tasks have all settled. Says whether any shared a tree, which
- * is to be closed: also that of before the wave was reopened, which may have come between a first
- * try that joined and this one.
+ * Joins the branches of a wave whose tasks have all settled. Returns whether any of them shared a
+ * tree, which must then be closed, including the tree from before the wave was reopened.
  */
 export async function joinWave(ports: Ports, buildId: string, waveNumber: number): Promise<{ shared: boolean }> {
   const wave = await ports.store.waves.get({ buildId, number: waveNumber });
@@ -32,9 +31,8 @@ async function joinOnce(ports: Ports, buildId: string, wave: WaveRow): Promise<v
   const build = await ports.store.builds.get({ id: buildId });
   const merged = await mergeBranches(ports, { build, wave, members });
   const left = await leftoversOf(ports, { build, wave }, merged);
-  const cover = await maskOf(ports, build, null);
-  // What is to fail must not be on the wave's branch, where a person's commits would come on top of
-  // it.
+  const mask = await maskOf(ports, build, null);
+  // A wave that fails must not move its branch, because a person might commit on top of it.
   const head = left.unclaimed.length > 0 ? merged.head : await placeBranch(ports, wave, build, merged);
   const regenerate = [...new Set([...merged.regenerate, ...left.generated])].sort();
   const result = { ...merged, head, regenerate };
@@ -45,15 +43,15 @@ async function joinOnce(ports: Ports, buildId: string, wave: WaveRow): Promise<v
       if (build.status === "cancelling") await advance(transaction, ports, build.id);
       return;
     }
-    if (left.unclaimed.length > 0) await failWave(transaction, ports, present, members, cover(leftoversReason(left)));
+    if (left.unclaimed.length > 0) await failWave(transaction, ports, present, members, mask(leftoversReason(left)));
     else await settleJoin(transaction, ports, present, members, result);
     await advance(transaction, ports, build.id);
   });
 }
 
 /**
- * Puts the wave's branch on what was joined. What a person built on an earlier join of this wave
- * counts; anything else there is rescued.
+ * Points the wave's branch to the joined head. A person's commits on an earlier join of this wave
+ * count; any other commit there is saved under a rescue ref.
  */
 async function placeBranch(
   ports: Ports,
@@ -100,10 +98,7 @@ async function settleJoin(
   await askGenerate(transaction, ports, { build, wave, baseSha: result.head }, result.regenerate);
 }
 
-/**
- * What was left in the tree its tasks shared may belong to any of them, and any may need it: so all
- * of them fail.
- */
+/** Fails all tasks of a wave, because leftovers in a shared tree may belong to any of them. */
 async function failWave(
   transaction: StoreTransaction,
   ports: Ports,
@@ -116,13 +111,7 @@ async function failWave(
   const build = await transaction.builds.get({ id: wave.buildId });
   for (const task of members) {
     await transaction.tasks.update({ id: task.id }, { status: "failed", commitSha: null, reason, endedAt });
-    await emitFor(transaction, build, "agent/task.failed", task.id, task.epoch, {
-      waveNumber: wave.number,
-      taskId: task.id,
-      taskKey: task.key,
-      outcome: "failed",
-      reason,
-    });
+    await eventsOf(transaction, build).taskFailed(task, wave, { outcome: "failed", reason });
   }
 }
 
@@ -136,12 +125,7 @@ async function completeTask(
     { id: task.id, status: "joining" },
     { status: "completed", endedAt: ports.clock.now() },
   );
-  await emitFor(transaction, build, "agent/task.completed", task.id, task.epoch, {
-    waveNumber: wave.number,
-    taskId: task.id,
-    taskKey: task.key,
-    commit: task.commitSha ?? head,
-  });
+  await eventsOf(transaction, build).taskCompleted(task, wave, task.commitSha ?? head);
 }
 
 async function sendBack(

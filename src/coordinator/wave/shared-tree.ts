@@ -1,34 +1,34 @@
 import { WavesmithError } from "../../domain/errors.ts";
+import { leftoversRef } from "../../domain/ref-names.ts";
+import { sharedTreeAt, sharedTreePath } from "../../domain/volume-paths.ts";
 import { createPathMatcher } from "../../domain/write-globs.ts";
 import type { SandboxEndpoint } from "../../sandbox/port.ts";
+import { ensureSandbox } from "../../sandbox-lifecycle/ensure-sandbox.ts";
 import type { AttemptRow, BuildRow, WaveRow } from "../../store/port.ts";
 import type { JoinResult } from "../../workspace/port.ts";
-import { keepTree, ownWrites, unlessFull } from "../attempt/keep-work.ts";
+import { keepTree, ownWrites, unlessFull } from "../attempt/kept-work.ts";
 import { dropJob } from "../job/job-stages.ts";
-import { leftoversRef, sharedTreeAt, sharedTreePath } from "../names.ts";
 import type { Ports } from "../port.ts";
-import { ensureSandbox } from "../sandboxes/sandboxes.ts";
-import { joiner, mergeBranches } from "./join-branches.ts";
+import { joiner, mergeBranches } from "./merge-branches.ts";
 
 // Isolation `shared`: the tasks of a wave work in one tree and see each other's edits. See
 // docs/adr/0005-one-tree-for-a-wave.md.
 //
-// T1. A path belongs to the one task of the wave whose declared writes match it; a task without any
-// is alone (W2).
-// T2. Before an attempt's job starts, the jobs of the task's earlier attempts have ended, their
-// work is on their refs (W8), and the task's paths are as at the wave's base. The same holds of a
+// ST1. A path belongs to the one task of the wave whose declared writes match it; a task without
+// declared writes is alone (W2).
+// ST2. Before an attempt's job starts, the jobs of the task's earlier attempts have ended, their
+// work is on their refs (W8), and the task's paths are as in the wave's base. The same is true of a
 // failed task before its wave is joined.
-// T3. What differs from the joined head then was left by a task outside of what it declared. It is
-// put on a ref, and fails the wave.
-// T4. The tree is removed once its wave is joined, or neither running nor joining, and only after
-// T3.
+// ST3. Any remaining difference from the joined head comes from a task that wrote outside its
+// declared paths. It is saved on a ref, and the wave fails.
+// ST4. The tree is removed after ST3, once its wave is joined, or neither running nor joining.
 
-/** Whether an attempt works in the tree of its wave; else the tree is its own. */
+/** Whether an attempt works in its wave's shared tree instead of its own. */
 export const sharesTree = (attempt: Pick<AttemptRow, "treePath">): boolean => sharedTreeAt(attempt.treePath) !== null;
 
 /**
- * The commit at which to open a wave's shared tree: its base with what its tasks have already
- * finished, which is more than the base after a volume was lost or a wave was reopened.
+ * Returns the commit for opening a wave's shared tree: its base plus the finished work of its
+ * tasks, of which there is some after a volume was lost or the wave was reopened.
  */
 export async function sharedBase(ports: Ports, build: BuildRow, wave: WaveRow): Promise<string> {
   const attempts = await ports.store.attempts.list({ waveId: wave.id, kind: "task" });
@@ -40,9 +40,9 @@ export async function sharedBase(ports: Ports, build: BuildRow, wave: WaveRow): 
   return (await mergeBranches(ports, { build, wave, members })).head;
 }
 
-/** Ends what earlier attempts of the same task left in their wave's shared tree (T2). */
+/** Clears the leftovers of the task's earlier attempts in the wave's shared tree (ST2). */
 export async function clearEarlier(ports: Ports, endpoint: SandboxEndpoint, attempt: AttemptRow): Promise<void> {
-  // Its own job may be at work there already: then all this has been done.
+  // If the attempt's own job has started, this has already been done.
   if ((await ports.store.jobs.find({ key: attempt.jobKey })) !== null) return;
   const { treePath, taskId } = attempt;
   const all = await ports.store.attempts.list({ taskId, treePath }, { by: "number" });
@@ -51,8 +51,8 @@ export async function clearEarlier(ports: Ports, endpoint: SandboxEndpoint, atte
 }
 
 /**
- * Ends an attempt that did not succeed: its job, then what it did to its task's paths, once that is
- * on its ref (W8). Leaves the paths as they are when there is no room to keep what they hold.
+ * Ends an unsuccessful attempt's job, keeps its work on its ref (W8) and restores its task's paths.
+ * Leaves the paths unchanged if there is no room to keep their content.
  */
 export async function clearPaths(
   ports: Ports,
@@ -69,7 +69,7 @@ export async function clearPaths(
     const kept = await unlessFull(keepTree(ports, endpoint, loaded));
     if (kept === "full") {
       ports.log.warn(
-        `no room to keep the work of task ${task?.key}; it is left in ${treePath} of the sandbox's volume`,
+        `the disk is too full to save the work of task ${task?.key}; it stays in ${treePath} of the sandbox's volume`,
       );
       return;
     }
@@ -80,15 +80,15 @@ export async function clearPaths(
   await ports.workspace.restorePaths({ projectId, guest: endpoint.guest, treePath, base, only });
 }
 
-/** What was left in a shared tree and belongs to no task of its wave. */
+/** Changes in a shared tree that belong to no task of its wave. */
 export interface Leftovers {
-  /** Paths, or what could not be kept in words; empty: nothing. */
+  /** The paths, or descriptions of changes that could not be kept. */
   readonly unclaimed: readonly string[];
-  /** Those of them that the plan declares `generated`: they are made again. */
+  /** Paths among them that the plan declares as `generated`, which are regenerated. */
   readonly generated: readonly string[];
   /** Keys of the tasks that ran in the tree. */
   readonly ran: readonly string[];
-  /** Where they are kept; null when there was nothing to keep. */
+  /** The ref that keeps them; null when there was nothing to keep. */
   readonly ref: string | null;
 }
 
@@ -96,7 +96,7 @@ const noLeftovers: Leftovers = { unclaimed: [], generated: [], ran: [], ref: nul
 
 type InTree = Readonly<{ build: BuildRow; wave: WaveRow; treePath: string }>;
 
-/** What nobody claims in the tree of a wave that is to be joined. */
+/** Returns the leftovers in the tree of a wave that is about to be joined. */
 export async function leftoversOf(
   ports: Ports,
   { build, wave }: Omit<InTree, "treePath">,
@@ -106,10 +106,7 @@ export async function leftoversOf(
   return findLeftovers(ports, { build, wave, treePath }, joined);
 }
 
-/**
- * Clears after the tasks that failed, then looks for what nobody claims, and puts it on a ref (T2,
- * T3).
- */
+/** Clears the paths of failed tasks, then saves any leftovers on a ref (ST2, ST3). */
 async function findLeftovers(
   ports: Ports,
   { build, wave, treePath }: InTree,
@@ -133,7 +130,7 @@ async function findLeftovers(
     ref,
   });
   const kept = await keep.catch((error: unknown) => {
-    if (error instanceof WavesmithError && error.code === "not-found") return null; // nothing is there any more
+    if (error instanceof WavesmithError && error.code === "not-found") return null; // the tree is gone
     throw error;
   });
   if (kept === null) return noLeftovers;
@@ -152,8 +149,7 @@ async function findLeftovers(
 }
 
 /**
- * Paths that are neither as in the joined head nor as at the wave's base: only there somebody's
- * edit may be lost.
+ * Lists the paths that differ from both the joined head and the base, where an edit may be lost.
  */
 async function unlikeBoth(
   ports: Ports,
@@ -169,35 +165,32 @@ async function unlikeBoth(
   return [...new Set(await differing(head))].filter((path) => fromBase.has(path));
 }
 
-/**
- * Removes a shared tree once nothing more can happen in it (T4). Safe at any time and when there is
- * none.
- */
+/** Removes a shared tree once nothing uses it any more (ST4). Safe at any time. */
 export async function closeSharedTree(ports: Ports, { build, wave, treePath }: InTree): Promise<void> {
   const epoch = sharedTreeAt(treePath)?.epoch;
-  // Once it is joined, its generated files are made again elsewhere.
+  // After the join, generated files are regenerated in another tree.
   if (["running", "joining"].includes(wave.status) && wave.headSha === null && wave.epoch === epoch) return;
   const { guest } = await ensureSandbox(ports, build);
-  await turn(ports, treePath, async () => {
+  await runInTurn(ports, treePath, async () => {
     if ((await guest.stat(treePath)) === null) return;
     if (wave.headSha === null) await keepLeftovers(ports, { build, wave, treePath });
     await ports.workspace.closeTree(guest, treePath);
   });
 }
 
-/** `closeSharedTree` for each tree that tasks of a wave shared. */
+/** Closes each tree that tasks of a wave shared. */
 export async function closeTreeOfWave(ports: Ports, buildId: string, waveNumber: number | "last"): Promise<void> {
   const build = await ports.store.builds.find({ id: buildId });
   const which = waveNumber === "last" ? {} : { number: waveNumber };
   const wave = await ports.store.waves.find({ buildId, ...which }, { by: "number", descending: true });
   if (build === null || wave === null) return;
-  // Also that of before it was reopened, which may have come before this.
+  // Includes the trees from before the wave was reopened.
   const attempts = await ports.store.attempts.pick({ waveId: wave.id, kind: "task" }, ["treePath"]);
   const shared = new Set(attempts.flatMap(({ treePath }) => (sharedTreeAt(treePath) === null ? [] : treePath)));
   for (const treePath of shared) await closeSharedTree(ports, { build, wave, treePath });
 }
 
-/** Of a wave that was never joined, such as a cancelled one; a joined one has been looked at. */
+/** Keeps the leftovers of a wave that was never joined, such as a cancelled one. */
 async function keepLeftovers(ports: Ports, { build, wave, treePath }: InTree): Promise<void> {
   const ref = leftoversRef(build.id, wave.number, sharedTreeAt(treePath)!.epoch);
   if ((await ports.workspace.resolve(build.projectId, ref)) !== null) return;
@@ -206,25 +199,22 @@ async function keepLeftovers(ports: Ports, { build, wave, treePath }: InTree): P
   if (found.unclaimed.length > 0) ports.log.warn(`wave ${wave.number}: ${leftoversReason(found)}`);
 }
 
-/** Of each process; several may be simulated in one. */
+/** Queues by store, because tests simulate several processes in one. */
 const turns = new WeakMap<Ports["store"], Map<string, Promise<unknown>>>();
 
-/** One at a time for a tree: whoever keeps it must not see it half removed. */
-async function turn({ store }: Ports, treePath: string, work: () => Promise<void>): Promise<void> {
+/** Runs work on a tree one at a time, so that nothing keeps a tree while it is being removed. */
+async function runInTurn({ store }: Ports, treePath: string, work: () => Promise<void>): Promise<void> {
   const own = turns.get(store) ?? new Map<string, Promise<unknown>>();
   turns.set(store, own);
   const before = own.get(treePath) ?? Promise.resolve();
-  const mine = before.then(work, work);
-  own.set(treePath, mine);
-  await mine.finally(() => {
-    if (own.get(treePath) === mine) own.delete(treePath);
+  const result = before.then(work, work);
+  own.set(treePath, result);
+  await result.finally(() => {
+    if (own.get(treePath) === result) own.delete(treePath);
   });
 }
 
-/**
- * Why the wave failed in which this task's last attempt had succeeded; null when it did not, or not
- * by leftovers.
- */
+/** Returns why leftovers failed the wave in which this task's last attempt succeeded, or null. */
 export async function failureOfWave(ports: Ports, build: BuildRow, taskId: string): Promise<string | null> {
   const last = await ports.store.attempts.find({ taskId, status: "settled" }, { by: "number", descending: true });
   if (last?.outcome !== "succeeded" || !sharesTree(last)) return null;
@@ -234,10 +224,10 @@ export async function failureOfWave(ports: Ports, build: BuildRow, taskId: strin
   return isIt ? wave.reason : null;
 }
 
-/** Why a wave fails in whose tree something was left. */
+/** Returns why leftovers fail a wave. */
 export function leftoversReason({ unclaimed, ran, ref }: Leftovers): string {
   const shown = unclaimed.slice(0, 10);
   if (unclaimed.length > shown.length) shown.push(`and ${unclaimed.length - shown.length} more`);
   const kept = ref === null ? "" : `; kept on ${ref.replace("refs/heads/", "")}`;
-  return `left in the shared tree, and declared by none of its tasks (${ran.join(", ")}): ${shown.join(", ")}${kept}. Declare such paths in \`writes\`, or have them ignored by a .gitignore`;
+  return `changes in the shared tree, declared by none of its tasks (${ran.join(", ")}): ${shown.join(", ")}${kept}. Declare these paths in \`writes\`, or add them to a .gitignore`;
 }

@@ -1,22 +1,21 @@
 import { messageOf } from "../../domain/errors.ts";
+import { gateTreeAt } from "../../domain/volume-paths.ts";
 import type { GuestClient } from "../../sandbox/port.ts";
 import type { AttemptRow, BuildRow, GateRunRow } from "../../store/port.ts";
 import { closeAttempt } from "../attempt/close-attempt.ts";
 import { closeGate } from "../gate/close-gate.ts";
 import { sweepFills } from "../job/setup-cache.ts";
-import { gateTreeAt } from "../names.ts";
 import type { Ports } from "../port.ts";
 
 /**
- * Whoever settled something closes its tree right after, and goes on trying on a full disk: what is
- * still there so long after is nobody's any more.
+ * A tree is normally closed right after its attempt or gate settles, with retries on a full disk. A
+ * tree that exists this long after was abandoned.
  */
 export const forsakenMs = 60 * 60_000;
 
 /**
- * Closes the trees on a project's volume that should have been closed and could not be, its earlier
- * builds' included: work in them that was not kept is kept first (W8). One that still cannot be
- * closed is told of and left; trees that no row knows are not ours to judge.
+ * Closes abandoned trees on a project's volume, including those of earlier builds, after keeping
+ * any unkept work (W8). Warns about a tree that still cannot be closed. Leaves trees without a row.
  */
 export async function sweepTrees(ports: Ports, build: BuildRow, guest: GuestClient): Promise<void> {
   await sweepFills(ports, guest).catch((error: unknown) => ports.log.warn(messageOf(error)));
@@ -24,10 +23,10 @@ export async function sweepTrees(ports: Ports, build: BuildRow, guest: GuestClie
     const trees = await foldersIn(guest, folder);
     for (const treePath of trees) {
       await closeForsaken(ports, treePath).catch((error: unknown) =>
-        ports.log.warn(`${treePath} is still on the volume of project ${build.projectId}: ${messageOf(error)}`),
+        ports.log.warn(`cannot remove ${treePath} from the volume of project ${build.projectId}: ${messageOf(error)}`),
       );
     }
-    // Of a build that goes on somebody may be opening a tree just now.
+    // Keep the folder of the current build, because a tree may be about to open in it.
     if (trees.length === 0 && folder !== `trees/${build.id}`)
       await guest.remove(folder).catch((error: unknown) => ports.log.warn(messageOf(error)));
   }

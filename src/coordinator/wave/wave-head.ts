@@ -1,11 +1,11 @@
 import { WavesmithError } from "../../domain/errors.ts";
+import { waveRef } from "../../domain/ref-names.ts";
 import type { BuildRow, WaveRow } from "../../store/port.ts";
-import { waveRef } from "../names.ts";
 import type { Ports } from "../port.ts";
 
 /**
- * Commits a person put on the wave's branch count, when they descend from its head and it is not
- * delivered.
+ * Returns a person's commit on the wave's branch if it descends from the wave's head and the wave
+ * is not delivered; null otherwise.
  */
 export async function personsHead(ports: Ports, build: BuildRow, wave: WaveRow): Promise<string | null> {
   if (wave.headSha === null) return null;

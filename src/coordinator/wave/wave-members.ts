@@ -6,6 +6,6 @@ export async function waveMembers(ports: Pick<Ports, "store">, waveId: string): 
   return ports.store.tasks.list({ id: members.map((member) => member.taskId) }, { by: "position" });
 }
 
-/** For a fix, tests may change only when every task of the wave says so (W7). */
+/** Whether a fix may change tests: only if every task of the wave may (W7). */
 export const mayChangeTests = (members: readonly TaskRow[]): boolean =>
   members.length > 0 && members.every((member) => member.definition.mayChangeTests);

@@ -5,7 +5,7 @@ export interface Counts {
   readonly passed: number;
   readonly failed: number;
   readonly skipped: number;
-  /** Present if the report has them. */
+  /** Present if the report counts them. */
   readonly assertions?: number;
 }
 
@@ -24,7 +24,7 @@ export function sumCounts(all: readonly Counts[]): Counts | null {
 }
 
 /** Builds counts from the number of each kind. */
-export function counts(passed: number, failed: number, skipped: number): Counts {
+export function makeCounts(passed: number, failed: number, skipped: number): Counts {
   return { total: passed + failed + skipped, passed, failed, skipped };
 }
 

@@ -3,7 +3,7 @@ import type { TestCounts } from "./count.ts";
 /** The counts of the same gate on the wave's base. */
 export interface EarlierCounts {
   readonly sha: string;
-  /** Counts of another command are not compared; null compares with any command. */
+  /** The command that was counted; we compare only the same command, or any command if null. */
   readonly command: string | null;
   readonly tests: TestCounts;
   /** Whether a task of the wave says `mayChangeTests`. */
@@ -21,12 +21,12 @@ export function compareCounts(
 ): { readonly lack: string | null; readonly note: string | null } {
   const drops = dropsIn(now, earlier.tests);
   if (drops.length === 0) return { lack: null, note: null };
-  const words = `${drops.join(" and ")} at the last passed wave (${earlier.sha.slice(0, 10)})`;
-  if (earlier.mayBeFewer) return { lack: null, note: `${words}; a task of this wave says mayChangeTests` };
+  const comparison = `${drops.join(" and ")} at the last passed wave (${earlier.sha.slice(0, 10)})`;
+  if (earlier.mayBeFewer) return { lack: null, note: `${comparison}; a task of this wave says mayChangeTests` };
   if (earlier.command !== null && earlier.command !== command)
-    return { lack: null, note: `${words}, where the command was another one: ${earlier.command}` };
+    return { lack: null, note: `${comparison}, where the command was different: ${earlier.command}` };
   const remedy = "a task that may remove tests says mayChangeTests: true";
-  return { lack: `${words}; ${remedy}${estimateHint(now, earlier.tests)}`, note: null };
+  return { lack: `${comparison}; ${remedy}${estimateHint(now, earlier.tests)}`, note: null };
 }
 
 function dropsIn(now: TestCounts | null, before: TestCounts): string[] {
@@ -46,5 +46,5 @@ function tests(number: number, counts: TestCounts | null): string {
 
 const estimateHint = (now: TestCounts | null, before: TestCounts): string =>
   now?.source === "runner" || before.source === "runner"
-    ? "; a number scraped from a summary is an estimate: gates.testing.report gives an exact one"
+    ? "; a number read from a summary is an estimate: set gates.testing.report for an exact one"
     : "";

@@ -1,4 +1,4 @@
-import { type Counts, counts, sumCounts, withAssertions } from "./count.ts";
+import { type Counts, makeCounts, sumCounts, withAssertions } from "./count.ts";
 
 // A tolerant reader of JUnit XML. It expands only XML's five entities and numeric ones, fetches
 // nothing, and returns what it read so far when the text is malformed.
@@ -33,14 +33,14 @@ function countReport(xml: string): Counts | null {
   const totals = { ...fromAttributes(suites), ...withAssertions(assertionsIn(tags)) };
   const cases = casesOf(tags);
   if (cases.length === 0) return totals;
-  const seen = (outcome: JunitCase["outcome"]) => cases.filter((one) => one.outcome === outcome).length;
+  const caseCount = (outcome: JunitCase["outcome"]) => cases.filter((one) => one.outcome === outcome).length;
   // A suite may fail outside its cases, for example in its set-up.
-  const failed = Math.max(seen("failed"), totals.failed);
-  const passed = Math.max(0, cases.length - failed - seen("skipped"));
-  return { ...counts(passed, failed, seen("skipped")), ...withAssertions(totals.assertions) };
+  const failed = Math.max(caseCount("failed"), totals.failed);
+  const passed = Math.max(0, cases.length - failed - caseCount("skipped"));
+  return { ...makeCounts(passed, failed, caseCount("skipped")), ...withAssertions(totals.assertions) };
 }
 
-/** PHPUnit, minitest and others report assertions per case and per suite. */
+/** Counts assertions, which PHPUnit, minitest and others report per case and per suite. */
 function assertionsIn(tags: readonly Tag[]): number | undefined {
   const of = (name: string) =>
     tags.flatMap((tag) => {
@@ -52,17 +52,17 @@ function assertionsIn(tags: readonly Tag[]): number | undefined {
   return suites.length > 0 ? Math.max(...suites) : undefined;
 }
 
-/** Reads a report without cases: the outermost numbers, or the sum of its suites. */
+/** Reads the numbers of the outermost element, or the sum of its suites. */
 function fromAttributes(suites: readonly Tag[]): Counts {
   const root = suites[0]!;
-  const counted = attribute(root, "tests") !== null || root.name === "testsuite" ? [root] : suites.slice(1);
-  const all = counted.map((suite) => {
+  const countedSuites = attribute(root, "tests") !== null || root.name === "testsuite" ? [root] : suites.slice(1);
+  const all = countedSuites.map((suite) => {
     const number = (name: string) => Number(attribute(suite, name) ?? 0) || 0;
     const failed = number("failures") + number("errors");
     const skipped = number("skipped") + number("disabled");
-    return counts(Math.max(0, number("tests") - failed - skipped), failed, skipped);
+    return makeCounts(Math.max(0, number("tests") - failed - skipped), failed, skipped);
   });
-  return sumCounts(all) ?? counts(0, 0, 0);
+  return sumCounts(all) ?? makeCounts(0, 0, 0);
 }
 
 /** The test cases of a report. */
@@ -71,14 +71,14 @@ export function junitCases(xml: string): JunitCase[] {
 }
 
 function casesOf(tags: readonly Tag[]): JunitCase[] {
-  const found: JunitCase[] = [];
+  const cases: JunitCase[] = [];
   tags.forEach((tag, index) => {
     if (tag.name !== "testcase" || tag.kind === "close") return;
     const inside = tag.kind === "empty" ? [] : childrenOf(tags, index);
     const failure = inside.find((child) => child.name === "failure" || child.name === "error");
     const skipped = inside.some((child) => child.name === "skipped");
     const line = Number(attribute(tag, "line") ?? Number.NaN);
-    found.push({
+    cases.push({
       name: attribute(tag, "name") ?? "",
       file: attribute(tag, "file"),
       line: Number.isInteger(line) && line > 0 ? line : null,
@@ -86,14 +86,14 @@ function casesOf(tags: readonly Tag[]): JunitCase[] {
       message: failure === undefined ? "" : (attribute(failure, "message") ?? failure.text).trim(),
     });
   });
-  return found;
+  return cases;
 }
 
 function childrenOf(tags: readonly Tag[], start: number): Tag[] {
   const children: Tag[] = [];
   for (let index = start + 1; index < tags.length; index += 1) {
     const tag = tags[index]!;
-    if (tag.name === "testcase") break; // its end, or the next one where the end is missing
+    if (tag.name === "testcase") break; // the end of the case, or the next case if the end is missing
     if (tag.kind !== "close") children.push(tag);
   }
   return children;

@@ -1,25 +1,24 @@
-import { type Counts, counts, sumCounts } from "./count.ts";
+import { type Counts, makeCounts, sumCounts } from "./count.ts";
 
-// Summaries of test runners are written for people, so counts from them are estimates and shown as
-// such.
+// Test runners write their summaries for people, so counts read from them are shown as estimates.
 
 type Reader = (lines: readonly string[]) => Counts[];
 type LineReader = (line: string) => Counts | null;
 
 /**
- * Counts tests from the summaries of known runners and adds up several (workspaces, packages). Null
- * without a known one.
+ * Adds up the tests in the summaries of known runners (several workspaces print several). Null if
+ * there is none.
  */
 export function countRunnerSummary(lines: readonly string[]): Counts | null {
-  const found = summariesIn(lines);
+  const results = summariesIn(lines);
   // `pnpm -r`, turbo, lerna and compose prefix every line with a name.
-  return sumCounts(found.length > 0 ? found : summariesIn(lines.map(withoutPrefix)));
+  return sumCounts(results.length > 0 ? results : summariesIn(lines.map(withoutPrefix)));
 }
 
 function summariesIn(lines: readonly string[]): Counts[] {
-  const found: Counts[] = [];
-  for (const read of [...readers, ...lineReaders.map(perLine)]) found.push(...read(lines));
-  return found;
+  const results: Counts[] = [];
+  for (const read of [...readers, ...lineReaders.map(perLine)]) results.push(...read(lines));
+  return results;
 }
 
 function withoutPrefix(line: string): string {
@@ -43,18 +42,18 @@ function after(line: string, word: string): number {
 const lineReaders: readonly LineReader[] = [
   // vitest: `      Tests  1 failed | 4 passed | 1 skipped (6)`, `Tests  no tests`
   (line) => {
-    if (/^\s*Tests\s+no tests\s*$/.test(line)) return counts(0, 0, 0);
+    if (/^\s*Tests\s+no tests\s*$/.test(line)) return makeCounts(0, 0, 0);
     if (!/^\s*Tests\s+\d+ (?:passed|failed|skipped|todo)\b.*\(\d+\)\s*$/.test(line)) return null;
-    return counts(before(line, "passed"), before(line, "failed"), before(line, "skipped") + before(line, "todo"));
+    return makeCounts(before(line, "passed"), before(line, "failed"), before(line, "skipped") + before(line, "todo"));
   },
   // jest: `Tests:       1 failed, 2 skipped, 5 passed, 8 total`
   (line) => {
     if (!/^\s*Tests:\s+.*\d+ total\s*$/.test(line)) return null;
-    return counts(before(line, "passed"), before(line, "failed"), before(line, "skipped") + before(line, "todo"));
+    return makeCounts(before(line, "passed"), before(line, "failed"), before(line, "skipped") + before(line, "todo"));
   },
   // pytest: `=== 1 failed, 5 passed, 2 skipped in 0.12s ===`, with -q without the bars
   (line) => {
-    if (/^=* ?no tests ran in [\d.]+s/.test(line)) return counts(0, 0, 0);
+    if (/^=* ?no tests ran in [\d.]+s/.test(line)) return makeCounts(0, 0, 0);
     if (
       !/^(?:=+ )?\d+ (?:passed|failed|errors?|skipped|xfailed|xpassed|deselected|warnings?)\b.* in [\d.:]+s?/.test(line)
     ) {
@@ -62,17 +61,17 @@ const lineReaders: readonly LineReader[] = [
     }
     const failed = before(line, "failed") + before(line, "errors?");
     const skipped = before(line, "skipped") + before(line, "xfailed");
-    return counts(before(line, "passed") + before(line, "xpassed"), failed, skipped);
+    return makeCounts(before(line, "passed") + before(line, "xpassed"), failed, skipped);
   },
   // cargo: `test result: ok. 5 passed; 0 failed; 1 ignored; …`
   (line) => {
     if (!/^\s*test result: (?:ok|FAILED)\./.test(line)) return null;
-    return counts(before(line, "passed"), before(line, "failed"), before(line, "ignored"));
+    return makeCounts(before(line, "passed"), before(line, "failed"), before(line, "ignored"));
   },
   // cargo nextest: `Summary [ 0.1s] 5 tests run: 5 passed, 1 skipped`
   (line) => {
     if (!/^\s*Summary \[.*\] +\d+(?:\/\d+)? tests? run:/.test(line)) return null;
-    return counts(before(line, "passed"), before(line, "failed"), before(line, "skipped"));
+    return makeCounts(before(line, "passed"), before(line, "failed"), before(line, "skipped"));
   },
   // rspec: `5 examples, 1 failure, 1 pending`
   (line) => {
@@ -80,7 +79,7 @@ const lineReaders: readonly LineReader[] = [
     if (total === undefined) return null;
     const failed = before(line, "failures?") + before(line, "errors? occurred");
     const skipped = before(line, "pending");
-    return counts(Math.max(0, Number(total) - before(line, "failures?") - skipped), failed, skipped);
+    return makeCounts(Math.max(0, Number(total) - before(line, "failures?") - skipped), failed, skipped);
   },
   // minitest: `5 runs, 10 assertions, 1 failures, 0 errors, 1 skips`
   (line) => {
@@ -89,7 +88,7 @@ const lineReaders: readonly LineReader[] = [
     const failed = before(line, "failures?") + before(line, "errors?");
     const skipped = before(line, "skips") + before(line, "pendings");
     const assertions = before(line, "assertions");
-    return { ...counts(Math.max(0, Number(total) - failed - skipped), failed, skipped), assertions };
+    return { ...makeCounts(Math.max(0, Number(total) - failed - skipped), failed, skipped), assertions };
   },
   // mix: `5 tests, 1 failure, 2 skipped`
   (line) => {
@@ -99,24 +98,28 @@ const lineReaders: readonly LineReader[] = [
       )?.[1];
     if (total === undefined) return null;
     const skipped = before(line, "skipped") + before(line, "excluded");
-    return counts(Math.max(0, Number(total) - before(line, "failures?") - skipped), before(line, "failures?"), skipped);
+    return makeCounts(
+      Math.max(0, Number(total) - before(line, "failures?") - skipped),
+      before(line, "failures?"),
+      skipped,
+    );
   },
   // phpunit: `OK (5 tests, 10 assertions)`, `Tests: 5, Assertions: 10, Failures: 1, Skipped: 1.`
   (line) => {
     const whole = /^OK \((\d+) tests?, \d+ assertions?\)/.exec(line)?.[1];
-    if (whole !== undefined) return { ...counts(Number(whole), 0, 0), assertions: before(line, "assertions?") };
+    if (whole !== undefined) return { ...makeCounts(Number(whole), 0, 0), assertions: before(line, "assertions?") };
     if (!/^Tests: \d+, Assertions: \d+/.test(line)) return null;
     const failed = after(line, "Failures") + after(line, "Errors");
     const skipped = after(line, "Skipped") + after(line, "Incomplete");
     const passed = Math.max(0, after(line, "Tests") - failed - skipped);
-    return { ...counts(passed, failed, skipped), assertions: after(line, "Assertions") };
+    return { ...makeCounts(passed, failed, skipped), assertions: after(line, "Assertions") };
   },
   // Maven: only the total, `Tests run: 5, Failures: 1, Errors: 0, Skipped: 1` (the line of a class
   // continues with its time)
   (line) => {
     if (!/Tests run: \d+, Failures: \d+, Errors: \d+, Skipped: \d+\s*$/.test(line)) return null;
     const failed = after(line, "Failures") + after(line, "Errors");
-    return counts(
+    return makeCounts(
       Math.max(0, after(line, "Tests run") - failed - after(line, "Skipped")),
       failed,
       after(line, "Skipped"),
@@ -125,25 +128,25 @@ const lineReaders: readonly LineReader[] = [
   // dotnet: `Passed!  - Failed:     0, Passed:     5, Skipped:     0, Total:     5`
   (line) => {
     if (!/^\s*(?:Passed|Failed)!\s+- Failed:\s*\d+, Passed:\s*\d+/.test(line)) return null;
-    return counts(after(line, "Passed"), after(line, "Failed"), after(line, "Skipped"));
+    return makeCounts(after(line, "Passed"), after(line, "Failed"), after(line, "Skipped"));
   },
   // deno: `ok | 5 passed | 0 failed | 1 ignored (12ms)`
   (line) => {
     if (!/^\s*(?:ok|FAILED) \| \d+ passed\b.*\| \d+ failed/.test(line)) return null;
-    return counts(before(line, "passed"), before(line, "failed"), before(line, "ignored"));
+    return makeCounts(before(line, "passed"), before(line, "failed"), before(line, "ignored"));
   },
   // ctest: `100% tests passed, 0 tests failed out of 5`
   (line) => {
     const match = /^\d+% tests passed, (\d+) tests? failed out of (\d+)/.exec(line);
-    return match === null ? null : counts(Number(match[2]) - Number(match[1]), Number(match[1]), 0);
+    return match === null ? null : makeCounts(Number(match[2]) - Number(match[1]), Number(match[1]), 0);
   },
   // ava: `5 tests passed`, `1 test failed`, `1 test skipped`
   (line) => {
     const match = /^\s+(\d+) tests? (passed|failed|skipped|todo)\s*$/.exec(line);
     if (match === null) return null;
     const number = Number(match[1]);
-    if (match[2] === "passed") return counts(number, 0, 0);
-    return match[2] === "failed" ? counts(0, number, 0) : counts(0, 0, number);
+    if (match[2] === "passed") return makeCounts(number, 0, 0);
+    return match[2] === "failed" ? makeCounts(0, number, 0) : makeCounts(0, 0, number);
   },
 ];
 
@@ -151,14 +154,14 @@ const readers: readonly Reader[] = [nodeSpec, blocks, unittest, go];
 
 /** node:test's spec reporter: `ℹ tests 5`, `ℹ pass 4`, … */
 function nodeSpec(lines: readonly string[]): Counts[] {
-  const found: Record<string, number>[] = [];
+  const results: Record<string, number>[] = [];
   for (const line of lines) {
     const match = /^\s*ℹ (tests|pass|fail|cancelled|skipped|todo) (\d+)\s*$/.exec(line);
     if (match === null) continue;
-    if (match[1] === "tests") found.push({});
-    if (found.length > 0) found.at(-1)![match[1]!] = Number(match[2]);
+    if (match[1] === "tests") results.push({});
+    if (results.length > 0) results.at(-1)![match[1]!] = Number(match[2]);
   }
-  return found.map((one) => {
+  return results.map((one) => {
     const of = (name: string) => one[name] ?? 0;
     return {
       total: of("tests"),
@@ -174,54 +177,55 @@ function nodeSpec(lines: readonly string[]): Counts[] {
  * lines with one number each.
  */
 function blocks(lines: readonly string[]): Counts[] {
-  const found: Counts[] = [];
-  let open: Counts | null = null;
+  const results: Counts[] = [];
+  let block: Counts | null = null;
   for (const line of lines) {
     const match =
       /^\s{1,4}(\d+) (passing|failing|pending|passed|failed|flaky|skipped|did not run|interrupted|pass|fail|skip|todo)(?: \([\d.,]+ ?m?s?h?\))?\s*$/.exec(
         line,
       );
     if (match === null) {
-      if (open !== null && line.trim() === "") continue;
+      if (block !== null && line.trim() === "") continue;
       // playwright lists the failed tests, indented deeper, between its numbers
-      if (open !== null && /^\s{4,}\S/.test(line)) continue;
-      if (open !== null) found.push(open);
-      open = null;
+      if (block !== null && /^\s{4,}\S/.test(line)) continue;
+      if (block !== null) results.push(block);
+      block = null;
       continue;
     }
-    open = sumCounts([...(open === null ? [] : [open]), ofWord(match[2]!, Number(match[1]))]);
+    block = sumCounts([...(block === null ? [] : [block]), ofWord(match[2]!, Number(match[1]))]);
   }
-  if (open !== null) found.push(open);
-  return found;
+  if (block !== null) results.push(block);
+  return results;
 }
 
 function ofWord(word: string, number: number): Counts {
-  if (/^(?:pass|flaky)/.test(word)) return counts(number, 0, 0);
-  return /^(?:fail|interrupted)/.test(word) ? counts(0, number, 0) : counts(0, 0, number);
+  if (/^(?:pass|flaky)/.test(word)) return makeCounts(number, 0, 0);
+  return /^(?:fail|interrupted)/.test(word) ? makeCounts(0, number, 0) : makeCounts(0, 0, number);
 }
 
 /** unittest: `Ran 5 tests in 0.001s`, then `OK (skipped=1)` or `FAILED (failures=1, errors=1)`. */
 function unittest(lines: readonly string[]): Counts[] {
-  const found: Counts[] = [];
+  const results: Counts[] = [];
   lines.forEach((line, index) => {
     const total = /^Ran (\d+) tests? in [\d.]+s/.exec(line)?.[1];
     if (total === undefined) return;
     const result = lines.slice(index + 1, index + 4).find((next) => /^(?:OK|FAILED|NO TESTS RAN)\b/.test(next)) ?? "";
-    const failed = after(result, "failures") + after(result, "errors") + after(result, "unexpected successes");
+    const failed =
+      after(result, "(?<!expected )failures") + after(result, "errors") + after(result, "unexpected successes");
     const skipped = after(result, "skipped") + after(result, "expected failures");
-    found.push(counts(Math.max(0, Number(total) - failed - skipped), failed, skipped));
+    results.push(makeCounts(Math.max(0, Number(total) - failed - skipped), failed, skipped));
   });
-  return found;
+  return results;
 }
 
 /**
- * go test: each top-level test with `-v` or `-json`, otherwise one per package, the least that can
- * have run.
+ * go test: each top-level test with `-v` or `-json`, otherwise one per package, because at least
+ * one has run.
  */
 function go(lines: readonly string[]): Counts[] {
   const tests = lines.filter((line) => !line.startsWith("{"));
   const ran = (kind: string) => tests.filter((line) => line.startsWith(`--- ${kind}: `)).length;
-  if (tests.some((line) => /^=== RUN /.test(line))) return [counts(ran("PASS"), ran("FAIL"), ran("SKIP"))];
+  if (tests.some((line) => /^=== RUN /.test(line))) return [makeCounts(ran("PASS"), ran("FAIL"), ran("SKIP"))];
   const json = goJson(lines);
   if (json !== null) return [json];
   const passed = tests.filter(
@@ -231,7 +235,7 @@ function go(lines: readonly string[]): Counts[] {
     (line) => /^\?\s+\S+\s+\[no test files\]/.test(line) || /^ok\s.*\[no tests to run\]/.test(line),
   );
   const failed = Math.max(ran("FAIL"), tests.filter((line) => /^FAIL\s+\S+\s/.test(line)).length);
-  return passed.length + failed > 0 || empty ? [counts(passed.length, failed, 0)] : [];
+  return passed.length + failed > 0 || empty ? [makeCounts(passed.length, failed, 0)] : [];
 }
 
 function goJson(lines: readonly string[]): Counts | null {
@@ -239,6 +243,6 @@ function goJson(lines: readonly string[]): Counts | null {
     lines.filter(
       (line) => line.startsWith("{") && line.includes(`"Action":"${action}"`) && /"Test":"[^"/]+"/.test(line),
     ).length;
-  const found = counts(ended("pass"), ended("fail"), ended("skip"));
-  return found.total > 0 ? found : null;
+  const results = makeCounts(ended("pass"), ended("fail"), ended("skip"));
+  return results.total > 0 ? results : null;
 }

@@ -6,8 +6,8 @@ import { countRunnerSummary } from "./runner-summary.ts";
 import { countTap } from "./tap.ts";
 
 /**
- * Counts the tests that ran: from JUnit reports, otherwise TAP, otherwise a runner's summary. Null
- * without a count.
+ * Counts the tests from JUnit reports, or else from TAP, or else from a runner's summary. Null if
+ * there is no count.
  */
 export function countTests(output: string, junit: readonly { readonly xml: string }[]): TestCounts | null {
   const lines = outputLines(output);
@@ -15,14 +15,14 @@ export function countTests(output: string, junit: readonly { readonly xml: strin
   if (fromJunit !== null && fromJunit.total > 0) return { ...fromJunit, source: "junit" };
   const fromTap = countTap(lines);
   if (fromTap !== null) return { ...fromTap, source: "tap" };
-  const scraped = countRunnerSummary(lines);
-  if (scraped !== null) return { ...scraped, source: "runner" };
+  const fromSummary = countRunnerSummary(lines);
+  if (fromSummary !== null) return { ...fromSummary, source: "runner" };
   return fromJunit === null ? null : { ...fromJunit, source: "junit" };
 }
 
-/** Counts the tests of the one report that the plan asks for; null when there is none. */
+/** Counts the tests of the report that the plan requires; null when there is none. */
 export function countReport({ format, text }: TestReport): TestCounts | null {
   if (text === null) return null;
-  const found = format === "junit" ? countJunit([{ xml: text }]) : countTap(outputLines(text));
-  return found === null ? null : { ...found, source: format };
+  const counts = format === "junit" ? countJunit([{ xml: text }]) : countTap(outputLines(text));
+  return counts === null ? null : { ...counts, source: format };
 }

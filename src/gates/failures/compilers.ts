@@ -1,4 +1,4 @@
-import { type FailureReader, failure } from "./failure.ts";
+import { createFailure, type FailureReader } from "./failure.ts";
 
 interface Shape {
   readonly pattern: RegExp;
@@ -20,19 +20,19 @@ const shapes: readonly Shape[] = [
   { pattern: /^(\S[^:]*\.(?:sh|bash)): (?:line )?(\d+): (.*)$/, file: 1, line: 2, message: 3 },
 ];
 
-/** Compilers and linters that print one error per line. */
+/** Reads compilers and linters that print one error per line. */
 export const compilerErrors: FailureReader = (lines) =>
   lines.flatMap((line) => {
     for (const shape of shapes) {
       const match = shape.pattern.exec(line);
       if (match === null) continue;
       const place = { file: match[shape.file]!, line: Number(match[shape.line]) };
-      return [() => failure("compile-error", match[shape.message]!, place)];
+      return [() => createFailure("compile-error", match[shape.message]!, place)];
     }
     return [];
   });
 
-/** esbuild and vite: `✘ [ERROR] message`, then the place alone on a line. */
+/** esbuild and vite: `✘ [ERROR] message`, then the place on a line of its own. */
 export const bundlerErrors: FailureReader = (lines) =>
   lines.flatMap((line, index) => {
     const message = /^\s*(?:✘|X) \[ERROR\] (.+)$/.exec(line)?.[1];
@@ -43,18 +43,18 @@ export const bundlerErrors: FailureReader = (lines) =>
           .slice(index + 1, index + 4)
           .map((next) => /^\s+(\S+):(\d+):\d+:$/.exec(next))
           .find(Boolean);
-        return failure("compile-error", message, place ? { file: place[1]!, line: Number(place[2]) } : {});
+        return createFailure("compile-error", message, place ? { file: place[1]!, line: Number(place[2]) } : {});
       },
     ];
   });
 
-/** eslint's stylish format: a path alone on a line, then `  5:3  error  message  rule`. */
+/** eslint's stylish format: a path on a line of its own, then `  5:3  error  message  rule`. */
 export const eslintErrors: FailureReader = (lines) => {
   let file = "";
   return lines.flatMap((line) => {
     if (/^(?:\/|\.{0,2}\w)\S*\.\w+$/.test(line)) file = line;
     const match = /^\s+(\d+):\d+\s+error\s+(.+)$/.exec(line);
     const place = { file, line: Number(match?.[1]) };
-    return match === null || file === "" ? [] : [() => failure("lint-error", match[2]!, place)];
+    return match === null || file === "" ? [] : [() => createFailure("lint-error", match[2]!, place)];
   });
 };

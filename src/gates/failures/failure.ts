@@ -1,7 +1,7 @@
 import type { Finding } from "../../domain/finding.ts";
 import { repositoryPath, treeRelative } from "../text.ts";
 
-/** A possible failure in the output, read further on demand; null when it is none. */
+/** Reads a possible failure further, on demand; null if it turns out not to be one. */
 export type Lead = () => Finding | null;
 
 /** Finds, in one pass, the failures that one family of tools reports. */
@@ -16,7 +16,7 @@ const longestMessage = 500;
 const longestPath = 1_000;
 
 /** Makes a finding for a failure, with repository paths and a one-line message. */
-export function failure(rule: string, message: string, place: Partial<Place> = {}): Finding {
+export function createFailure(rule: string, message: string, place: Partial<Place> = {}): Finding {
   const text = treeRelative(message.slice(0, 2 * longestMessage))
     .replace(/\s+/g, " ")
     .trim();
@@ -30,8 +30,8 @@ export function failure(rule: string, message: string, place: Partial<Place> = {
   };
 }
 
-/** Joins `name: reason`, or returns the one that exists. */
-export function named(name: string, reason: string): string {
+/** Returns `name: reason`, or just the part that is not empty. */
+export function joinNameAndReason(name: string, reason: string): string {
   return [name.trim(), reason.trim()].filter((part) => part !== "").join(": ");
 }
 
@@ -39,7 +39,7 @@ export function named(name: string, reason: string): string {
  * Returns the first JavaScript stack frame in these lines that belongs neither to Node nor to a
  * dependency.
  */
-export function ownFrame(lines: readonly string[]): Place | null {
+export function findOwnFrame(lines: readonly string[]): Place | null {
   for (const line of lines) {
     const match =
       /^\s*(?:at\s|❯\s)(?:.*\()?((?:file:\/\/)?[^\s():]+(?::\\[^\s():]+)?):(\d+):\d+\)?\s*$/.exec(line) ?? null;
@@ -50,29 +50,29 @@ export function ownFrame(lines: readonly string[]): Place | null {
 }
 
 /** Returns the lines from `start` to the first that `ends` matches, at most `most`. */
-export function until(
+export function linesUntil(
   lines: readonly string[],
   start: number,
   ends: (line: string) => boolean,
-  most = 80,
+  maxLines = 80,
 ): readonly string[] {
-  const found: string[] = [];
-  for (const line of lines.slice(start, start + most)) {
+  const foundLines: string[] = [];
+  for (const line of lines.slice(start, start + maxLines)) {
     if (ends(line)) break;
-    found.push(line);
+    foundLines.push(line);
   }
-  return found;
+  return foundLines;
 }
 
 /** Joins the first meaningful lines, because an assertion's message often has two. */
-export function firstWords(lines: readonly string[], most = 3): string {
+export function firstWords(lines: readonly string[], maxLines = 3): string {
   const words: string[] = [];
   for (const line of lines) {
     const text = line.trim();
     if (text === "") continue;
     if (/^(?:at |❯ |\d+\||stack:|generatedMessage)/.test(text)) break;
     words.push(text);
-    if (words.length === most) break;
+    if (words.length === maxLines) break;
   }
   return words.join(" ");
 }

@@ -2,7 +2,7 @@ import type { Finding } from "../../domain/finding.ts";
 import { junitCases } from "../counts/junit.ts";
 import { outputLines } from "../text.ts";
 import { bundlerErrors, compilerErrors, eslintErrors } from "./compilers.ts";
-import { type FailureReader, failure, type Lead, named } from "./failure.ts";
+import { createFailure, type FailureReader, joinNameAndReason, type Lead } from "./failure.ts";
 import { cargoFailures, goErrors, goFailures, rustErrors } from "./go-rust.ts";
 import {
   jestFailures,
@@ -30,23 +30,22 @@ const testReaders: readonly FailureReader[] = [
 const compileReaders: readonly FailureReader[] = [rustErrors, goErrors, compilerErrors, bundlerErrors, eslintErrors];
 const crashReaders: readonly FailureReader[] = [pythonErrors, nodeErrors];
 
-const mostFindings = 200;
-/** Later failures are only counted, because the same one may be reported very often. */
-const mostLeads = 2_000;
+const maxFindings = 200;
+/** Later failures are only counted, because one failure may be reported many times. */
+const maxLeads = 2_000;
 
 /**
- * Finds failures in a command's output and reports, between one and 200: tests and compile errors
- * by name and place, otherwise the error that ended the program, otherwise its last meaningful
- * line.
+ * Finds between one and 200 failures in a command's output and reports: failed tests and compile
+ * errors, or else the error that ended the program, or else its last meaningful line.
  */
 export function findFailures(output: string, junit: readonly { readonly xml: string }[]): Finding[] {
   const lines = outputLines(output);
   const leads = (readers: readonly FailureReader[]) => readers.flatMap((reader) => reader(lines));
   const reported = junit.flatMap((report) => junitFailures(report.xml));
-  const named = readLeads([...reported, ...leads(testReaders), ...leads(compileReaders)]);
-  if (named.length > 0) return named;
+  const namedFailures = readLeads([...reported, ...leads(testReaders), ...leads(compileReaders)]);
+  if (namedFailures.length > 0) return namedFailures;
   const crashes = readLeads(leads(crashReaders));
-  return crashes.length > 0 ? crashes : [failure("command-failed", lastMeaningfulLine(lines))];
+  return crashes.length > 0 ? crashes : [createFailure("command-failed", lastMeaningfulLine(lines))];
 }
 
 function junitFailures(xml: string): Lead[] {
@@ -57,7 +56,7 @@ function junitFailures(xml: string): Lead[] {
         ...(one.file === null ? {} : { file: one.file }),
         ...(one.line === null ? {} : { line: one.line }),
       };
-      return failure("test-failure", named(one.name, one.message), place);
+      return createFailure("test-failure", joinNameAndReason(one.name, one.message), place);
     });
 }
 
@@ -66,15 +65,15 @@ function junitFailures(xml: string): Lead[] {
  * one says how many more there are.
  */
 function readLeads(leads: readonly Lead[]): Finding[] {
-  const found = new Map<string, Finding>();
+  const findingsByKey = new Map<string, Finding>();
   let read = 0;
-  for (; read < leads.length && read < mostLeads && found.size < mostFindings; read += 1) {
+  for (; read < leads.length && read < maxLeads && findingsByKey.size < maxFindings; read += 1) {
     const finding = leads[read]!();
     if (finding === null) continue;
     const key = JSON.stringify([finding.file, finding.line, finding.message]);
-    if (!found.has(key)) found.set(key, finding);
+    if (!findingsByKey.has(key)) findingsByKey.set(key, finding);
   }
-  const findings = [...found.values()];
+  const findings = [...findingsByKey.values()];
   const last = findings.at(-1);
   if (last !== undefined && read < leads.length)
     findings[findings.length - 1] = { ...last, message: `${last.message} (and ${leads.length - read} more)` };
@@ -88,10 +87,10 @@ const noise =
 const makeFault = /^make(?:\[\d+\])?: \*\*\* .*Error \d+/;
 
 function lastMeaningfulLine(lines: readonly string[]): string {
-  const said = lines.filter((line) => line.trim() !== "");
-  const last = said.findLast((line) => !noise.test(line.trim()));
-  const made = said.findLast((line) => makeFault.test(line));
-  // make echoes the commands it runs, so its last line may be an echo; include make's own message.
-  if (last !== undefined) return made === undefined ? last : `${last.trim()} (${made.trim()})`;
-  return said.at(-1) ?? "the command failed and printed nothing";
+  const filled = lines.filter((line) => line.trim() !== "");
+  const last = filled.findLast((line) => !noise.test(line.trim()));
+  const makeError = filled.findLast((line) => makeFault.test(line));
+  // make echoes the commands it runs, so the last line may be an echo; include make's own message.
+  if (last !== undefined) return makeError === undefined ? last : `${last.trim()} (${makeError.trim()})`;
+  return filled.at(-1) ?? "the command failed and printed nothing";
 }

@@ -1,6 +1,6 @@
-import { type FailureReader, failure, firstWords, named, type Place, until } from "./failure.ts";
+import { createFailure, type FailureReader, firstWords, joinNameAndReason, linesUntil, type Place } from "./failure.ts";
 
-const mostAbove = 400;
+const maxLinesAbove = 400;
 const goRunning = /^\s*=== RUN {3}(\S+)\s*$/;
 const goFailed = /^\s*--- FAIL: (\S+)/;
 
@@ -11,17 +11,17 @@ const goFailed = /^\s*--- FAIL: (\S+)/;
 export const goFailures: FailureReader = (lines) => {
   const names = lines.map((line) => goFailed.exec(line)?.[1]);
   const parents = new Set(names.map((name) => name?.slice(0, Math.max(0, name.lastIndexOf("/")))));
-  const begun = new Map<string, number>();
+  const startLines = new Map<string, number>();
   return lines.flatMap((line, index) => {
     const running = goRunning.exec(line)?.[1];
-    if (running !== undefined) begun.set(running, index);
+    if (running !== undefined) startLines.set(running, index);
     const name = names[index];
     if (name === undefined || parents.has(name)) return [];
-    const start = begun.get(name) ?? -1;
+    const start = startLines.get(name) ?? -1;
     return [
       () => {
         const log = goLog(goLinesOf(lines, index, start));
-        return failure("test-failure", named(name, log?.message ?? ""), log?.place ?? {});
+        return createFailure("test-failure", joinNameAndReason(name, log?.message ?? ""), log?.place ?? {});
       },
     ];
   });
@@ -29,9 +29,9 @@ export const goFailures: FailureReader = (lines) => {
 
 function goLinesOf(lines: readonly string[], index: number, start: number): readonly string[] {
   const isEdge = (line: string) => /^\s*(?:--- |=== )|^(?:FAIL|ok|PASS)\b/.test(line);
-  const below = until(lines, index + 1, isEdge);
+  const below = linesUntil(lines, index + 1, isEdge);
   if (goLog(below) !== null) return below;
-  return start < 0 ? below : lines.slice(start + 1, Math.min(index, start + mostAbove));
+  return start < 0 ? below : lines.slice(start + 1, Math.min(index, start + maxLinesAbove));
 }
 
 function goLog(lines: readonly string[]): { message: string; place: Place } | null {
@@ -50,13 +50,13 @@ export const goErrors: FailureReader = (lines) => {
   const compiled = lines.flatMap((line) => {
     const match = /^(?:vet: |#? ?)?(\S+\.go):(\d+):\d+: (.+)$/.exec(line);
     const place = { file: match?.[1] ?? "", line: Number(match?.[2]) };
-    return match === null ? [] : [() => failure("compile-error", match[3]!, place)];
+    return match === null ? [] : [() => createFailure("compile-error", match[3]!, place)];
   });
   const at = lines.findIndex((line) => /^panic: /.test(line));
   if (compiled.length > 0 || at < 0) return compiled;
   const frames = lines.slice(at).map((line) => /^\s+(\S+\.go):(\d+)(?: \+0x[0-9a-f]+)?$/.exec(line));
   const own = frames.find((frame) => frame !== null && !/\/(?:go|pkg\/mod|src\/(?:runtime|testing))\//.test(frame[1]!));
-  return [() => failure("command-failed", lines[at]!, own ? { file: own[1]!, line: Number(own[2]) } : {})];
+  return [() => createFailure("command-failed", lines[at]!, own ? { file: own[1]!, line: Number(own[2]) } : {})];
 };
 
 /** cargo test: the panics of its tests, as old and new compilers print them. */
@@ -65,13 +65,15 @@ export const cargoFailures: FailureReader = (lines) =>
     const recent = /^thread '(.+?)'(?: \(\d+\))? panicked at (\S+?):(\d+):\d+:$/.exec(line);
     if (recent !== null) {
       const isEdge = (next: string) => /^(?:note:|stack backtrace:|----|\s*$)/.test(next);
-      const words = () => firstWords(until(lines, index + 1, isEdge));
+      const words = () => firstWords(linesUntil(lines, index + 1, isEdge));
       const place = { file: recent[2]!, line: Number(recent[3]) };
-      return [() => failure("test-failure", named(recent[1]!, words()), place)];
+      return [() => createFailure("test-failure", joinNameAndReason(recent[1]!, words()), place)];
     }
     const old = /^thread '(.+?)' panicked at '(.+)', (\S+?):(\d+)(?::\d+)?$/.exec(line);
     if (old === null) return [];
-    return [() => failure("test-failure", named(old[1]!, old[2]!), { file: old[3]!, line: Number(old[4]) })];
+    return [
+      () => createFailure("test-failure", joinNameAndReason(old[1]!, old[2]!), { file: old[3]!, line: Number(old[4]) }),
+    ];
   });
 
 /** rustc: `error[E0425]: cannot find …` and the arrow below it. */
@@ -83,5 +85,5 @@ export const rustErrors: FailureReader = (lines) =>
       .map((next) => /^\s*--> (.+?):(\d+):\d+$/.exec(next))
       .find(Boolean);
     if (!arrow) return [];
-    return [() => failure("compile-error", line, { file: arrow[1]!, line: Number(arrow[2]) })];
+    return [() => createFailure("compile-error", line, { file: arrow[1]!, line: Number(arrow[2]) })];
   });

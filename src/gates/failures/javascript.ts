@@ -1,4 +1,11 @@
-import { type FailureReader, failure, firstWords, named, ownFrame, until } from "./failure.ts";
+import {
+  createFailure,
+  type FailureReader,
+  findOwnFrame,
+  firstWords,
+  joinNameAndReason,
+  linesUntil,
+} from "./failure.ts";
 
 /** node:test's spec reporter: the list below `✖ failing tests:`. */
 export const nodeSpecFailures: FailureReader = (lines) => {
@@ -13,8 +20,11 @@ export const nodeSpecFailures: FailureReader = (lines) => {
           .trim()
           .replace(/^✖\s*/, "")
           .replace(/ \([\d.]+ms\)$/, "");
-        const body = until(list, index + 2, (next) => /^test at .+:\d+:\d+\s*$/.test(next.trim()));
-        return failure("test-failure", named(name, firstWords(body)), { file: place[1]!, line: Number(place[2]) });
+        const body = linesUntil(list, index + 2, (next) => /^test at .+:\d+:\d+\s*$/.test(next.trim()));
+        return createFailure("test-failure", joinNameAndReason(name, firstWords(body)), {
+          file: place[1]!,
+          line: Number(place[2]),
+        });
       },
     ];
   });
@@ -27,9 +37,9 @@ export const vitestFailures: FailureReader = (lines) =>
     if (match === null) return [];
     return [
       () => {
-        const body = until(lines, index + 1, (next) => /^\s*FAIL\s/.test(next) || /^⎯{5,}/.test(next.trim()));
-        const place = ownFrame(body) ?? { file: match[1]! };
-        return failure("test-failure", named(match[2] ?? "", firstWords(body, 2)), place);
+        const body = linesUntil(lines, index + 1, (next) => /^\s*FAIL\s/.test(next) || /^⎯{5,}/.test(next.trim()));
+        const place = findOwnFrame(body) ?? { file: match[1]! };
+        return createFailure("test-failure", joinNameAndReason(match[2] ?? "", firstWords(body, 2)), place);
       },
     ];
   });
@@ -44,8 +54,8 @@ export const jestFailures: FailureReader = (lines) => {
     const place = { file };
     return [
       () => {
-        const body = until(lines, index + 1, (next) => /^\s{2}● |^(?:PASS|FAIL)\s|^Test Suites:/.test(next));
-        return failure("test-failure", named(name, firstWords(body, 1)), ownFrame(body) ?? place);
+        const body = linesUntil(lines, index + 1, (next) => /^\s{2}● |^(?:PASS|FAIL)\s|^Test Suites:/.test(next));
+        return createFailure("test-failure", joinNameAndReason(name, firstWords(body, 1)), findOwnFrame(body) ?? place);
       },
     ];
   });
@@ -57,8 +67,8 @@ export const playwrightFailures: FailureReader = (lines) =>
     const match = /^\s+\d+\) (?:\[[^\]]+\] › )?([^\s:]+):(\d+):\d+ › (.+?)[\s─]*$/.exec(line);
     if (match === null) return [];
     const place = { file: match[1]!, line: Number(match[2]) };
-    const body = () => until(lines, index + 1, (next) => /^\s+\d+\) \S+ ›/.test(next));
-    return [() => failure("test-failure", named(match[3]!, firstWords(body(), 1)), place)];
+    const body = () => linesUntil(lines, index + 1, (next) => /^\s+\d+\) \S+ ›/.test(next));
+    return [() => createFailure("test-failure", joinNameAndReason(match[3]!, firstWords(body(), 1)), place)];
   });
 
 /** mocha: below `1 failing`, `  1) suite`, `       name:`, then the error and its stack. */
@@ -70,13 +80,17 @@ export const mochaFailures: FailureReader = (lines) => {
     if (first === undefined) return [];
     return [
       () => {
-        const body = until(list, index + 1, (next) => /^\s+\d+\) /.test(next));
+        const body = linesUntil(list, index + 1, (next) => /^\s+\d+\) /.test(next));
         const title = first.endsWith(":") ? 0 : body.findIndex((next) => next.trimEnd().endsWith(":")) + 1;
         const name = [first, ...body.slice(0, title)]
           .map((part) => part.trim())
           .join(" ")
           .replace(/:$/, "");
-        return failure("test-failure", named(name, firstWords(body.slice(title), 1)), ownFrame(body) ?? {});
+        return createFailure(
+          "test-failure",
+          joinNameAndReason(name, firstWords(body.slice(title), 1)),
+          findOwnFrame(body) ?? {},
+        );
       },
     ];
   });
@@ -86,12 +100,12 @@ export const mochaFailures: FailureReader = (lines) => {
 export const nodeErrors: FailureReader = (lines) => {
   const at = lines.findIndex((line) => /^\s*(?:Uncaught )?[A-Z]\w*(?:Error|Exception)\b(?: \[\w+\])?: ./.test(line));
   if (at < 0) return [];
-  const body = until(lines, at + 1, (next) => next.trim() === "");
-  const frame = ownFrame(body);
+  const body = linesUntil(lines, at + 1, (next) => next.trim() === "");
+  const frame = findOwnFrame(body);
   // A syntax error has its place above: `/path/a.js:3`, the line of code, a caret, a blank line.
   const above = lines.slice(Math.max(0, at - 6), at).map((line) => /^((?:file:\/\/)?\/\S+?):(\d+)$/.exec(line));
   const place = above.find((match) => match !== null && !match[1]!.includes("node:"));
   if (frame === null && (place === null || place === undefined)) return [];
   const where = /SyntaxError/.test(lines[at]!) && place ? { file: place[1]!, line: Number(place[2]) } : frame;
-  return [() => failure("command-failed", lines[at]!, where ?? { file: place![1]!, line: Number(place![2]) })];
+  return [() => createFailure("command-failed", lines[at]!, where ?? { file: place![1]!, line: Number(place![2]) })];
 };

@@ -1,5 +1,5 @@
 import type { Finding } from "../../domain/finding.ts";
-import { type FailureReader, failure, named, until } from "./failure.ts";
+import { createFailure, type FailureReader, joinNameAndReason, linesUntil } from "./failure.ts";
 
 /** pytest: the short summary names each failure, and the section above it has the place. */
 export const pytestFailures: FailureReader = (lines) => {
@@ -14,13 +14,16 @@ export const pytestFailures: FailureReader = (lines) => {
         const section = sectionFrom(lines, sections.get(title));
         const reason = match[4] ?? section.map((text) => /^E\s+(.+)$/.exec(text)?.[1]).find(Boolean) ?? "";
         const name = test ?? (kind === "ERROR" ? "could not be collected" : "");
-        return failure("test-failure", named(name, reason), { file: file!, ...lineIn(section, file!) });
+        return createFailure("test-failure", joinNameAndReason(name, reason), {
+          file: file!,
+          ...lineIn(section, file!),
+        });
       },
     ];
   });
 };
 
-/** Where the section of each failed test begins. */
+/** Maps each failed test to the line where its section starts. */
 function sectionsIn(lines: readonly string[]): Map<string, number> {
   const starts = new Map<string, number>();
   lines.forEach((line, index) => {
@@ -32,12 +35,12 @@ function sectionsIn(lines: readonly string[]): Map<string, number> {
 
 function sectionFrom(lines: readonly string[], start: number | undefined): readonly string[] {
   if (start === undefined) return [];
-  return until(lines, start + 1, (line) => /^_{3,} .+ _{3,}$|^=+ .+ =+$/.test(line), 400);
+  return linesUntil(lines, start + 1, (line) => /^_{3,} .+ _{3,}$|^=+ .+ =+$/.test(line), 400);
 }
 
 /**
- * The last line of the test's own file in its section, because a failed helper was called from
- * there.
+ * Finds the last line in a section that is in the test's own file, because a failed helper was
+ * called from there.
  */
 function lineIn(section: readonly string[], file: string): { line: number } | Record<string, never> {
   for (const text of section.toReversed()) {
@@ -52,7 +55,7 @@ export const unittestFailures: FailureReader = (lines) =>
   lines.flatMap((line, index) => {
     const match = /^(?:FAIL|ERROR): (\S+)(?: \(.*\))?$/.exec(line);
     if (match === null || !/^-{20,}$/.test(lines[index + 1] ?? "")) return [];
-    const body = () => until(lines, index + 2, (next) => /^(?:={20,}|-{20,})$/.test(next));
+    const body = () => linesUntil(lines, index + 2, (next) => /^(?:={20,}|-{20,})$/.test(next));
     return [() => traceback(body(), match[1]!, "test-failure")];
   });
 
@@ -72,5 +75,5 @@ function traceback(body: readonly string[], name: string, rule: string): Finding
   const frame = own.at(-1);
   if (end < 0 && frame === undefined) return null;
   const place = frame ? { file: frame[1]!, line: Number(frame[2]) } : {};
-  return failure(rule, named(name, end < 0 ? "failed" : body[end]!), place);
+  return createFailure(rule, joinNameAndReason(name, end < 0 ? "failed" : body[end]!), place);
 }

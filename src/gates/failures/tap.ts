@@ -1,10 +1,7 @@
 import { isTap } from "../counts/tap.ts";
-import { type FailureReader, failure, firstWords, named, type Place } from "./failure.ts";
+import { createFailure, type FailureReader, firstWords, joinNameAndReason, type Place } from "./failure.ts";
 
-/**
- * `not ok` points with their YAML diagnostics. Omits a test that failed only because a nested one
- * did.
- */
+/** TAP's `not ok` points. Omits a test that failed only because a nested test did. */
 export const tapFailures: FailureReader = (lines) => {
   if (!isTap(lines)) return [];
   return lines.flatMap((line, index) => {
@@ -14,21 +11,21 @@ export const tapFailures: FailureReader = (lines) => {
       () => {
         const details = diagnostics(lines, index + 1, point[1]!);
         if (details.includes("failureType: 'subtestsFailed'")) return null;
-        return failure("test-failure", named(point[2]!, reasonOf(details)), placeOf(details) ?? {});
+        return createFailure("test-failure", joinNameAndReason(point[2]!, reasonOf(details)), placeOf(details) ?? {});
       },
     ];
   });
 };
 
-/** The lines between `---` and `...` below a point, without their indent. */
+/** Returns the lines between `---` and `...` below a point, without their indent. */
 function diagnostics(lines: readonly string[], start: number, indent: string): string[] {
   if (!lines[start]?.startsWith(`${indent}  ---`)) return [];
-  const found: string[] = [];
+  const details: string[] = [];
   for (const line of lines.slice(start + 1, start + 400)) {
     if (line.startsWith(`${indent}  ...`)) break;
-    found.push(line.slice(indent.length + 2));
+    details.push(line.slice(indent.length + 2));
   }
-  return found;
+  return details;
 }
 
 function reasonOf(details: readonly string[]): string {

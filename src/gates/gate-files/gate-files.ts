@@ -4,23 +4,18 @@ import { type GateFileKind, gateFileKinds, scriptsOf } from "./kinds.ts";
 import { expandCommands, runsFile, shellScripts } from "./used.ts";
 
 const links = ["120000", "160000"];
-/**
- * Commands that could be detected from files, so that their gate files count before the plan names
- * a command.
- */
-const detected = ["npm test", "make test"];
+/** Stands for a gate without a command, because one of these may be detected from the files. */
+const detectableCommands = ["npm test", "make test"];
 
 const runByGate: GateFileKind = { matches: () => true, what: "a program that a gate runs", aboutTests: false };
 
-/**
- * Finds changed files that decide what the gates' commands run, where the deciding part changed.
- */
+/** Finds changed files that decide what the gates' commands run, if their deciding part changed. */
 export async function gateFiles(request: GateFilesRequest): Promise<GateFile[]> {
   const paths = [...new Set(request.changed.flatMap(({ path, from }) => (from === null ? [path] : [from, path])))];
   if (paths.length === 0) return [];
   const commands = await allCommands(request);
   const sides = [sideOf(request.before), sideOf(request.after)] as const;
-  const found: GateFile[] = [];
+  const files: GateFile[] = [];
   for (const path of paths) {
     const kind = kindOf(path, commands);
     if (kind === null) continue;
@@ -31,9 +26,9 @@ export async function gateFiles(request: GateFilesRequest): Promise<GateFile[]> 
     // A program that did not exist cannot have been part of a gate that passed.
     const isNew = before === "" && kind === runByGate;
     if (before !== after && !isNew)
-      found.push({ file: path, what: kind.what, aboutTests: kind.aboutTests, isNew: before === "" });
+      files.push({ file: path, what: kind.what, aboutTests: kind.aboutTests, isNew: before === "" });
   }
-  return found;
+  return files;
 }
 
 function kindOf(path: string, commands: readonly string[]): GateFileKind | null {
@@ -44,30 +39,32 @@ function kindOf(path: string, commands: readonly string[]): GateFileKind | null 
 }
 
 async function allCommands({ before, commands }: GateFilesRequest): Promise<string[]> {
-  const given = commands.flatMap((command) => (command === null ? detected : [command]));
+  const givenCommands = commands.flatMap((command) => (command === null ? detectableCommands : [command]));
   const makefiles = await Promise.all(["GNUmakefile", "makefile", "Makefile"].map((path) => textAt(before, path)));
   const files = {
     scripts: scriptsOf(await textAt(before, "package.json")),
     makefile: makefiles.find((text) => text !== null) ?? null,
   };
-  const read = new Set<string>();
-  let commandsSoFar = expandCommands(given, files);
-  for (let path = nextScript(commandsSoFar, read); path !== undefined; path = nextScript(commandsSoFar, read)) {
-    read.add(path);
+  const readScripts = new Set<string>();
+  let commandsSoFar = expandCommands(givenCommands, files);
+  for (
+    let path = nextScript(commandsSoFar, readScripts);
+    path !== undefined;
+    path = nextScript(commandsSoFar, readScripts)
+  ) {
+    readScripts.add(path);
     const lines = (await textAt(before, path))?.slice(0, longestScript).split(/\r?\n/) ?? [];
     commandsSoFar = expandCommands([...commandsSoFar, ...lines.filter((line) => !/^\s*(?:#|$)/.test(line))], files);
   }
   return commandsSoFar;
 }
 
-const mostScripts = 20;
+const maxScripts = 20;
 const longestScript = 64 * 1024;
 
-/**
- * A script that the commands run and that we have not read; the gate also runs everything it runs.
- */
-const nextScript = (commands: readonly string[], read: ReadonlySet<string>): string | undefined =>
-  read.size < mostScripts ? shellScripts(commands).find((path) => !read.has(path)) : undefined;
+/** Returns a script that the commands run and that we have not read yet. */
+const nextScript = (commands: readonly string[], readScripts: ReadonlySet<string>): string | undefined =>
+  readScripts.size < maxScripts ? shellScripts(commands).find((path) => !readScripts.has(path)) : undefined;
 
 async function textAt(reader: CommitReader, path: string): Promise<string | null> {
   const bytes = await reader.read(path);
@@ -76,7 +73,7 @@ async function textAt(reader: CommitReader, path: string): Promise<string | null
 
 interface Side {
   readonly reader: CommitReader;
-  /** Listed on demand, because most changes touch no such file. */
+  /** Lists the modes on demand, because most changes touch no gate file. */
   modeOf(path: string): Promise<string | undefined>;
 }
 

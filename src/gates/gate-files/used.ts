@@ -9,35 +9,35 @@ function wordsOf(command: string): string[] {
 const packagePrograms = /(?:^|[\s;&|(/"'])(?:npm|pnpm|yarn|bun|run-s|run-p|npm-run-all|concurrently|wireit|turbo|nx)\b/;
 const nodeRun = /\bnode\s+--run\b/;
 const installs = /\b(?:npm|pnpm|yarn|bun)\b(?:\s+(?:ci|i|install|clean-install|add)\b|\s*$)/m;
-/** npm runs these by itself when it installs. */
+/** npm runs these scripts when it installs. */
 const installScripts = ["preinstall", "install", "postinstall", "preprepare", "prepare", "postprepare"];
 
 /**
- * The scripts of one package.json that the commands run, directly or through each other, with their
- * pre and post scripts.
+ * Returns the scripts of one package.json that the commands run, directly or through each other,
+ * with their pre and post scripts.
  */
 export function usedScripts(commands: readonly string[], scripts: Readonly<Record<string, string>>): string[] {
   const used = new Set<string>();
-  const open = [...commands];
-  for (let command = open.pop(); command !== undefined; command = open.pop()) {
+  const queue = [...commands];
+  for (let command = queue.pop(); command !== undefined; command = queue.pop()) {
     if (!packagePrograms.test(command) && !nodeRun.test(command)) continue;
     const words = wordsOf(command).flatMap((word) => (word === "t" || word === "tst" ? ["test"] : [word]));
-    const named = Object.keys(scripts).filter((name) => words.some((word) => namesScript(word, name)));
+    const namedScripts = Object.keys(scripts).filter((name) => words.some((word) => namesScript(word, name)));
     const run = [
-      ...named,
+      ...namedScripts,
       ...words.filter((word) => word === "test"),
       ...(installs.test(command) ? installScripts : []),
     ];
     for (const name of run.flatMap((script) => [script, `pre${script}`, `post${script}`])) {
       if (used.has(name)) continue;
       used.add(name);
-      if (Object.hasOwn(scripts, name)) open.push(scripts[name]!);
+      if (Object.hasOwn(scripts, name)) queue.push(scripts[name]!);
     }
   }
   return [...used].sort();
 }
 
-/** `run-s test:*` runs every script with this prefix. */
+/** Whether a word names a script; `run-s test:*` names every script with this prefix. */
 const namesScript = (word: string, name: string): boolean =>
   word === name || (word.includes("*") && name.startsWith(word.slice(0, word.indexOf("*"))));
 
@@ -65,7 +65,7 @@ export function shellScripts(commands: readonly string[]): string[] {
   );
 }
 
-/** The targets that commands pass to make; `null` stands for the file's first target. */
+/** Returns the targets that commands pass to make; `null` stands for the file's first target. */
 function usedTargets(commands: readonly string[]): (string | null)[] {
   return commands.flatMap((command) =>
     [...command.matchAll(/(?:^|[\s;&|(@+-])g?make\b([^;&|\n]*)/g)].flatMap((match) => {
@@ -97,24 +97,24 @@ function rulesOf(makefile: string): { rules: Rule[]; others: string[] } {
 }
 
 /**
- * The lines of a makefile that affect what the commands ask of make; empty when they do not run
+ * Returns the lines of a makefile that affect the targets the commands use; none if they do not run
  * make.
  */
 export function usedRules(makefile: string, commands: readonly string[]): string[] {
-  const asked = usedTargets(commands);
-  if (asked.length === 0) return [];
+  const requestedTargets = usedTargets(commands);
+  if (requestedTargets.length === 0) return [];
   const { rules, others } = rulesOf(makefile);
   const first = rules.find(({ targets }) => !targets[0]?.startsWith("."))?.targets ?? [];
-  const open = asked.flatMap((target) => (target === null ? first : [target]));
+  const queue = requestedTargets.flatMap((target) => (target === null ? first : [target]));
   const used = new Set<string>();
-  for (let target = open.pop(); target !== undefined; target = open.pop()) {
+  for (let target = queue.pop(); target !== undefined; target = queue.pop()) {
     if (used.has(target)) continue;
     used.add(target);
-    for (const rule of rules) if (rule.targets.includes(target)) open.push(...rule.needs);
+    for (const rule of rules) if (rule.targets.includes(target)) queue.push(...rule.needs);
   }
   // A pattern or a special target, such as .DEFAULT or .ONESHELL, affects every rule.
-  const own = rules.filter(({ targets }) => targets.some((name) => used.has(name) || /%|^\./.test(name)));
-  const text = own.flatMap(({ lines }) => lines);
+  const usedRuleList = rules.filter(({ targets }) => targets.some((name) => used.has(name) || /%|^\./.test(name)));
+  const text = usedRuleList.flatMap(({ lines }) => lines);
   return [...text, ...others.filter((line) => decides(line, text))];
 }
 
@@ -148,7 +148,7 @@ export function runsFile(commands: readonly string[], path: string): boolean {
   );
 }
 
-/** Resolves a word to a path from the root, or from the folder of a package. */
+/** Whether a word names this path, from the root or from the folder of a package. */
 function samePath(word: string, path: string): boolean {
   const name = word.replace(/^(?:\.\/)+/, "");
   return name === path || (name.includes("/") && path.endsWith(`/${name}`));

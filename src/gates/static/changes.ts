@@ -4,12 +4,12 @@ import type { ChangedFile } from "../../workspace/port.ts";
 import type { CommitReader } from "../port.ts";
 
 /**
- * One changed file with its text on both sides; null where it is absent, binary, a link or too
+ * A changed file with its text before and after; null where it is absent, binary, a link or too
  * large to read.
  */
 export interface FileChange {
   readonly path: string;
-  /** The path before the change: another one after a rename, null for a new file. */
+  /** The path before the change: the old name after a rename, null for a new file. */
   readonly formerPath: string | null;
   readonly deleted: boolean;
   readonly before: string | null;
@@ -17,7 +17,7 @@ export interface FileChange {
   readonly added: readonly AddedLine[];
   readonly binary: boolean;
   readonly executable: boolean;
-  /** A symbolic link or a repository of its own. */
+  /** Whether it is a symbolic link or a nested repository. */
   readonly isLink: boolean;
   readonly sizeBytes: number;
   readonly formerSizeBytes: number;
@@ -26,7 +26,7 @@ export interface FileChange {
 }
 
 export interface AddedLine {
-  /** 1-based. */
+  /** Counts from 1. */
   readonly line: number;
   readonly text: string;
 }
@@ -88,7 +88,7 @@ async function readRegular(reader: CommitReader, entries: Entries, path: string)
   return await reader.read(path);
 }
 
-/** As git decides: a NUL among the first 8,000 bytes makes a file binary. */
+/** Returns a file's text; null if it is binary, as in git: a NUL in the first 8,000 bytes. */
 function textOf(bytes: Buffer | null): string | null {
   if (bytes === null || bytes.subarray(0, 8_000).includes(0)) return null;
   return bytes.toString("utf8").replace(/^\uFEFF/, "");
@@ -99,12 +99,12 @@ function textOf(bytes: Buffer | null): string | null {
  * within its file adds nothing.
  */
 export function addedLines(before: string | null, after: string): AddedLine[] {
-  const known = new Map<string, number>();
-  for (const text of before?.split(/\r?\n/) ?? []) known.set(text, (known.get(text) ?? 0) + 1);
+  const countsByLine = new Map<string, number>();
+  for (const text of before?.split(/\r?\n/) ?? []) countsByLine.set(text, (countsByLine.get(text) ?? 0) + 1);
   const added: AddedLine[] = [];
   after.split(/\r?\n/).forEach((text, index) => {
-    const left = known.get(text) ?? 0;
-    if (left > 0) known.set(text, left - 1);
+    const remaining = countsByLine.get(text) ?? 0;
+    if (remaining > 0) countsByLine.set(text, remaining - 1);
     else added.push({ line: index + 1, text });
   });
   return added;

@@ -3,14 +3,14 @@ import { isFixture } from "../test-files.ts";
 import { type FileChange, staticFinding } from "./changes.ts";
 
 /**
- * Finds whole `<<<<<<< … ======= … >>>>>>>` groups whose first or last line this change added.
- * `=======` alone underlines a heading, and markers in a document's code fence are intended.
+ * Finds complete `<<<<<<< … ======= … >>>>>>>` groups whose first or last line this change added. A
+ * lone `=======` underlines a heading, and markers in a document's code fence are intended.
  */
-export function conflictMarkers(change: FileChange): Finding[] {
+export function findConflictMarkers(change: FileChange): Finding[] {
   if (change.after === null) return [];
   const added = new Set(change.added.map((line) => line.line));
   const severity = isFixture(change.path) ? "medium" : "critical";
-  return groups(change.after, /\.(?:md|mdx|markdown|rst|adoc)$/i.test(change.path))
+  return findGroups(change.after, /\.(?:md|mdx|markdown|rst|adoc)$/i.test(change.path))
     .filter((group) => added.has(group.start) || added.has(group.end))
     .map((group) => {
       const message = `${change.path} has an unresolved conflict (lines ${group.start} to ${group.end})`;
@@ -23,8 +23,8 @@ interface Group {
   readonly end: number;
 }
 
-function groups(text: string, isDocument: boolean): Group[] {
-  const found: Group[] = [];
+function findGroups(text: string, isDocument: boolean): Group[] {
+  const groupList: Group[] = [];
   let start = 0;
   let divided = false;
   let fenced = false;
@@ -34,9 +34,9 @@ function groups(text: string, isDocument: boolean): Group[] {
     if (/^<{7}(?: |$)/.test(line)) [start, divided] = [index + 1, false];
     else if (start > 0 && /^={7}$/.test(line)) divided = true;
     else if (divided && /^>{7}(?: |$)/.test(line)) {
-      found.push({ start, end: index + 1 });
+      groupList.push({ start, end: index + 1 });
       [start, divided] = [0, false];
     }
   });
-  return found;
+  return groupList;
 }

@@ -26,13 +26,13 @@ const signatures: readonly [string, Buffer][] = [
  * Finds files that a change made large, and programs and archives that it added. Images, sounds and
  * fonts are allowed up to the limit.
  */
-export function fileKinds(change: FileChange): Finding[] {
+export function findOddFiles(change: FileChange): Finding[] {
   if (change.deleted || change.sizeBytes === 0) return [];
   const oversized = oversize(change);
   if (oversized !== null) return [oversized];
-  const what = change.binary && change.formerPath === null ? programOrArchive(change) : null;
-  if (what === null) return [];
-  const message = `${change.path} is ${what}, which is built, not written`;
+  const description = change.binary && change.formerPath === null ? programOrArchive(change) : null;
+  if (description === null) return [];
+  const message = `${change.path} is ${description}, which is built, not written`;
   return [staticFinding("binary-file", "medium", message, { file: change.path })];
 }
 
@@ -46,10 +46,10 @@ function oversize(change: FileChange): Finding | null {
 }
 
 function programOrArchive(change: FileChange): string | null {
-  const known = signatures.find(([, bytes]) => change.head.subarray(0, bytes.length).equals(bytes))?.[0];
+  const bySignature = signatures.find(([, bytes]) => change.head.subarray(0, bytes.length).equals(bytes))?.[0];
   if (built.test(change.path)) return "an executable or object file";
   if (archives.test(change.path)) return "an archive";
-  return media.test(change.path) ? null : (known ?? null);
+  return media.test(change.path) ? null : (bySignature ?? null);
 }
 
 function kibibytes(bytes: number): string {

@@ -15,7 +15,7 @@ export function generatedFolder(path: string): string | null {
  * Finds dependency folders that this change put under version control, one finding each; caches,
  * which are harmless, share one.
  */
-export function generatedFolders(
+export function findGeneratedFolders(
   changes: readonly Pick<FileChange, "path" | "deleted">[],
   before: readonly string[],
 ): Finding[] {
@@ -38,11 +38,11 @@ export function generatedFolders(
  * Finds added paths that differ from another only in case: macOS and Windows would lose one of the
  * two.
  */
-export function caseCollisions(changes: readonly FileChange[], after: readonly string[]): Finding[] {
+export function findCaseCollisions(changes: readonly FileChange[], after: readonly string[]): Finding[] {
   const paths = new Map<string, string[]>();
   for (const path of after) {
     const same = paths.get(path.toLowerCase()) ?? [];
-    // With two of them, one always differs from the path in question.
+    // Two are enough, because one of them always differs from the path we compare.
     if (same.length < 2) paths.set(path.toLowerCase(), [...same, path]);
   }
   return changes.flatMap((change) => {
@@ -54,15 +54,15 @@ export function caseCollisions(changes: readonly FileChange[], after: readonly s
   });
 }
 
-const mostPerTask = 20;
+const maxPerTask = 20;
 
 /** Reports changes outside a task's declared `writes`; they never block. */
-export function undeclaredWrites(changes: StaticCheckRequest["changes"]): Finding[] {
+export function reportUndeclaredWrites(changes: StaticCheckRequest["changes"]): Finding[] {
   return changes.flatMap(({ taskKey, writes, files }) => {
     if (writes === null) return [];
     const declared = createPathMatcher(writes);
     const outside = files.filter((file) => !declared(file));
-    const findings = outside.slice(0, mostPerTask).map((file) => {
+    const findings = outside.slice(0, maxPerTask).map((file) => {
       const message = `task ${taskKey} changed ${file}, which is not among its declared writes`;
       return staticFinding("undeclared-write", "low", message, { file });
     });
@@ -73,12 +73,12 @@ export function undeclaredWrites(changes: StaticCheckRequest["changes"]): Findin
 }
 
 /**
- * Reports changes to files that instruct agents. Declared ones are shown; undeclared ones would
- * steer the next agent, so they are severe.
+ * Reports changes to files that instruct agents. Undeclared changes are severe, because they could
+ * steer the next agent.
  */
-export function agentFiles(changes: StaticCheckRequest["agentFiles"]): Finding[] {
+export function reportAgentFiles(changes: StaticCheckRequest["agentFiles"]): Finding[] {
   return changes.map(({ taskKey, file, declared }) => {
-    const message = `task ${taskKey} changed ${file}, which agents take as instructions or settings`;
+    const message = `task ${taskKey} changed ${file}, which agents read as instructions or settings`;
     if (declared) return staticFinding("agent-file", "low", `${message}; its writes name it`, { file });
     return staticFinding("agent-file", "high", `${message}, and no task names it in its writes`, { file });
   });
@@ -90,8 +90,8 @@ const whyAllowed = {
   first: "there was no such file and no gate in force before",
 };
 
-/** Reports changes to gate files. Permitted ones are shown; others block. */
-export function changedGateFiles(changes: NonNullable<StaticCheckRequest["gateFiles"]>): Finding[] {
+/** Reports changes to gate files. Only changes that were not permitted block the wave. */
+export function reportGateFiles(changes: NonNullable<StaticCheckRequest["gateFiles"]>): Finding[] {
   return changes.map(({ taskKey, file, what, allowed }) => {
     const message = `task ${taskKey} changed ${file}, which decides what a gate runs (${what})`;
     if (allowed !== null) return staticFinding("gate-file", "low", `${message}; ${whyAllowed[allowed]}`, { file });

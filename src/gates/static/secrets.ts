@@ -5,7 +5,7 @@ import { type FileChange, staticFinding } from "./changes.ts";
 
 interface SecretKind {
   readonly what: string;
-  /** The value is the first group, otherwise the whole match. */
+  /** The secret is the first group, or the whole match if there is no group. */
   readonly pattern: RegExp;
   readonly severity: Severity;
   /** The severity in tests and documents, where such values are mostly made up. */
@@ -53,13 +53,13 @@ const kinds: readonly SecretKind[] = [
 
 const secretName =
   "(?:api[_-]?key|apikey|secret|(?<!(?:next|page|pagination|continuation|starting|client|request|csrf|xsrf)[_-]?)token|passw(?:or)?d|passphrase|private[_-]?key|credentials?)";
-const assigned = kind(
+const quotedAssignment = kind(
   "a value that looks like a secret",
   new RegExp(`${secretName}[\\w-]{0,20}["']?\\s{0,5}(?::=|=>|[:=])\\s{0,5}["'\`]([^"'\`\\s]{16,200})["'\`]`, "gi"),
   "critical",
   "medium",
 );
-const assignedBare = kind(
+const bareAssignment = kind(
   "a value that looks like a secret",
   new RegExp(
     `^\\s*(?:export\\s+)?[\\w.]{0,60}${secretName}[\\w-]{0,20}\\s{0,5}[:=]\\s{0,5}([^\\s"'#]{16,200})\\s*$`,
@@ -76,34 +76,34 @@ const locks = /(?:^|\/)(?:package-lock\.json|npm-shrinkwrap\.json|pnpm-lock\.yam
  * Finds secrets in added lines. A message shows the first characters and the length, never the
  * value.
  */
-export function secrets(change: FileChange): Finding[] {
+export function findSecrets(change: FileChange): Finding[] {
   if (change.after === null) return [];
   const inExamples = showsExamples(change.path);
-  const found = change.added.flatMap(({ line, text }) => {
-    const matches = inLine(text.slice(0, longestScanned), change.path, inExamples);
+  const findings = change.added.flatMap(({ line, text }) => {
+    const matches = findInLine(text.slice(0, longestScanned), change.path, inExamples);
     return matches.map(({ one, value }) => {
-      const message = `${change.path} contains ${one.what}: ${masked(value)}`;
+      const message = `${change.path} contains ${one.what}: ${maskValue(value)}`;
       const severity = inExamples ? one.inExamples : one.severity;
       return staticFinding("secret", severity, message, { file: change.path, line });
     });
   });
-  return [...found, ...privateKeys(change, inExamples)];
+  return [...findings, ...findPrivateKeys(change, inExamples)];
 }
 
-/** Tests and documents are full of made-up keys. */
+/** Whether a file is a test or a document, which often have made-up keys. */
 function showsExamples(path: string): boolean {
   if (isTestFile(path) || isFixture(path)) return true;
   return /(?:^|\/)(?:tests?|spec)\//.test(path) || /\.(?:md|mdx|markdown|rst|adoc)$/i.test(path);
 }
 
-function inLine(text: string, path: string, inExamples: boolean): { one: SecretKind; value: string }[] {
-  const found = kinds.flatMap((one) =>
+function findInLine(text: string, path: string, inExamples: boolean): { one: SecretKind; value: string }[] {
+  const findings = kinds.flatMap((one) =>
     [...text.matchAll(one.pattern)]
       .map((match) => ({ one, value: match[1] ?? match[0] }))
       .filter(({ value }) => !isPlaceholder(value) && !(inExamples && isSequence(value))),
   );
-  if (found.length > 0 || locks.test(path)) return found;
-  const generic = isSettings(path) ? [assigned, assignedBare] : [assigned];
+  if (findings.length > 0 || locks.test(path)) return findings;
+  const generic = isSettings(path) ? [quotedAssignment, bareAssignment] : [quotedAssignment];
   return generic.flatMap((one) =>
     [...text.matchAll(one.pattern)]
       .map((match) => ({ one, value: match[1]! }))
@@ -111,7 +111,7 @@ function inLine(text: string, path: string, inExamples: boolean): { one: SecretK
   );
 }
 
-/** Files whose values have no quotes. */
+/** Whether it is a settings file, whose values have no quotes. */
 function isSettings(path: string): boolean {
   return (
     /(?:^|\/)\.env(?:\.[\w-]+)?$|\.(?:env|ini|properties|cfg|conf|toml|ya?ml)$/i.test(path) &&
@@ -123,7 +123,7 @@ const placeholder =
   /EXAMPLE|x{4,}|\*{3,}|\.\.\.|…|<[^>]*>|\$\{|\{\{|%\(|placeholder|change[-_]?(?:me|this)|replace[-_]?(?:me|this)|your[-_]|dummy|redacted|insert[-_]|not[-_]?a?[-_]?(?:real|secret)|(?:^|[-_])(?:fake|sample|mock)[-_]/i;
 
 function isPlaceholder(value: string): boolean {
-  // The token of jwt.io names its subject 1234567890.
+  // The sample token on jwt.io has the subject 1234567890.
   if (/eyJzdWIiOiIxMjM0NTY3ODkw/.test(value)) return true;
   const body = value.replace(/^(?:AKIA|ASIA|gh[pousr]_|sk[-_](?:live_|test_|ant-)?|glpat-|AIza)/, "");
   return placeholder.test(value) || new Set(body).size < 5;
@@ -145,13 +145,13 @@ function looksRandom(value: string): boolean {
     /^[\w-]+(?:\.[\w-]+){2,}$/.test(value)
   )
     return false;
-  if (/^[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}$/i.test(value)) return false; // a UUID names something
+  if (/^[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}$/i.test(value)) return false; // a UUID is an id, not a secret
   // Words joined by dashes or underscores, such as a translation key or the name of a variable.
   if (value.split(/[-_.]/).every((part) => /^[A-Za-z]*\d{0,4}$/.test(part) && part.length <= 12)) return false;
   return entropy(value) >= 3.5;
 }
 
-/** Shannon entropy in bits for each character. */
+/** Returns the Shannon entropy in bits per character. */
 function entropy(value: string): number {
   const seen = new Map<string, number>();
   for (const character of value) seen.set(character, (seen.get(character) ?? 0) + 1);
@@ -160,8 +160,8 @@ function entropy(value: string): number {
 
 const keyHeader = /-----BEGIN (?:[A-Z0-9]+ ){0,3}PRIVATE KEY(?: BLOCK)?-----/;
 
-/** A private key has a body; code that only names the header has none. */
-function privateKeys(change: FileChange, inExamples: boolean): Finding[] {
+/** Finds private keys. A real key has a body; code that only mentions the header has none. */
+function findPrivateKeys(change: FileChange, inExamples: boolean): Finding[] {
   const lines = change.after!.split(/\r?\n/);
   return change.added.flatMap(({ line, text }) => {
     const header = keyHeader.exec(text);
@@ -174,24 +174,24 @@ function privateKeys(change: FileChange, inExamples: boolean): Finding[] {
   });
 }
 
-function masked(value: string): string {
+function maskValue(value: string): string {
   return `${value.slice(0, 4)}… (${value.length} characters)`;
 }
 
 /** Shorter values are as likely to be ordinary text. */
-const shortest = 6;
+const minLength = 6;
 
 /** Finds the values of secrets that agents were given, plain or in base64. */
-export function givenSecrets(change: FileChange, given: Readonly<Record<string, string>>): Finding[] {
-  const known = Object.entries(given).filter(([, value]) => value.length >= shortest);
-  return known.flatMap(([name, value]) => {
+export function findGivenSecrets(change: FileChange, given: Readonly<Record<string, string>>): Finding[] {
+  const longEnough = Object.entries(given).filter(([, value]) => value.length >= minLength);
+  return longEnough.flatMap(([name, value]) => {
     const forms = [
-      ...value.split("\n").filter((line) => line.length >= shortest),
+      ...value.split("\n").filter((line) => line.length >= minLength),
       Buffer.from(value).toString("base64"),
     ];
-    const hit = change.added.find(({ text }) => forms.some((form) => text.includes(form)));
-    if (hit === undefined) return [];
-    const message = `the value of the secret ${name} is written into the file`;
-    return [staticFinding("secret", "critical", message, { file: change.path, line: hit.line })];
+    const match = change.added.find(({ text }) => forms.some((form) => text.includes(form)));
+    if (match === undefined) return [];
+    const message = `the file contains the value of the secret ${name}`;
+    return [staticFinding("secret", "critical", message, { file: change.path, line: match.line })];
   });
 }

@@ -21,11 +21,8 @@ const loaders: Record<string, Loader> = {
   jsx: "jsx",
 };
 
-/**
- * Checks whether a changed file still parses. A file that did not parse before is not this change's
- * fault.
- */
-export async function syntax(change: FileChange): Promise<Finding[]> {
+/** Checks whether a changed file still parses. Ignores a file that did not parse before either. */
+export async function checkSyntax(change: FileChange): Promise<Finding[]> {
   const parser = parserFor(change.path);
   if (parser === null || change.after === null || change.after === change.before) return [];
   const fault = await parser(change.after);
@@ -53,7 +50,7 @@ function parserFor(path: string): Parser | null {
   return scripts[extension]!;
 }
 
-/** JSON files whose tools accept comments and trailing commas. */
+/** Whether the tools for this JSON file accept comments and trailing commas. */
 function isLenientJson(path: string, name: string): boolean {
   if (/(?:^|\/)\.(?:vscode|devcontainer|zed)\//.test(path)) return true;
   return /^(?:[tj]sconfig\b.*|\.?(?:eslintrc|babelrc|swcrc|jshintrc|hintrc)(?:\.json)?|(?:biome|deno|turbo|nx|wrangler|typedoc|api-extractor|devcontainer|renovate|language-configuration|tsdoc-metadata)\.json|.*\.code-workspace)$/.test(
@@ -76,7 +73,7 @@ const parseJson: Parser = async (text) => {
 const parseLenientJson: Parser = async (text) =>
   text.trim() === "" ? null : await parseScript(`(${text}\n)`, { loader: "js" });
 
-/** Deeper or longer text was generated for programs. */
+/** We do not parse deeper or longer YAML, which people do not write. */
 const deepestYaml = 200;
 const longestYaml = 1024 * 1024;
 
@@ -99,8 +96,7 @@ function yamlDepth(text: string): number {
 }
 
 const parseYaml: Parser = async (text) => {
-  // The library recurses. If the stack runs out while V8 compiles a pattern, the whole process
-  // dies.
+  // The library recurses, and the process dies if V8 runs out of stack while compiling a pattern.
   if (text.length > longestYaml || yamlDepth(text) > deepestYaml) return null;
   // Tools disagree about duplicate keys, and unknown tags belong to the tool that reads the file.
   const documents = parseAllDocuments(text, { uniqueKeys: false, logLevel: "silent", prettyErrors: false });
@@ -125,7 +121,7 @@ const scripts: Record<string, Parser> = Object.fromEntries(
   ]),
 );
 
-/** A declaration file omits things that esbuild, which never reads one, requires of code. */
+/** Parses a declaration file, which may omit initializers that esbuild requires of code. */
 const parseDeclarations: Parser = async (text) =>
   await parseScript(text, { loader: "ts" }, /^The constant ".+" must be initialized$/);
 
@@ -138,12 +134,12 @@ async function parseCode(text: string, loader: Loader): Promise<Fault | null> {
   return /@flow\b/.test(text) ? null : fault;
 }
 
-/** The first error, or for style sheets the first warning about their syntax. */
+/** Returns the first error or, for style sheets, the first warning about syntax. */
 async function parseScript(text: string, options: TransformOptions, ignore = /(?!)/): Promise<Fault | null> {
   try {
     const { warnings } = await transform(text, { ...options, logLevel: "silent", target: "esnext" });
-    const broken = warnings.find((warning) => warning.id === "css-syntax-error");
-    return broken === undefined ? null : { line: broken.location?.line ?? null, message: broken.text };
+    const warning = warnings.find((warning) => warning.id === "css-syntax-error");
+    return warning === undefined ? null : { line: warning.location?.line ?? null, message: warning.text };
   } catch (error) {
     if (!isTransformFailure(error)) throw error;
     const first = error.errors.find((one) => !ignore.test(one.text));

@@ -8,15 +8,15 @@ export interface Skip {
   readonly statement?: boolean;
   /** Also matches in comments. */
   readonly directive?: boolean;
-  /** Ordinary in a new file: it blocks only when added to existing tests. */
+  /** Whether it is ordinary in a new file, so that it blocks only in an existing one. */
   readonly oldFiles?: boolean;
 }
 
 export interface TestLanguage {
   readonly extensions: RegExp;
-  /** Begins a line that is a comment. */
+  /** Matches the start of a comment line. */
   readonly comment: RegExp;
-  /** Global; the first group is the name where there is one. */
+  /** Global; the first group, if any, is the name. */
   readonly cases: RegExp;
   readonly assertions: RegExp;
   readonly trivial: RegExp;
@@ -47,14 +47,17 @@ const javascript: TestLanguage = {
     { pattern: /(?<![\w.$])x(?:it|describe|test|context|specify)\s*\(/, what: "is skipped" },
     {
       pattern: /(?<![\w.$])(?:describe|it|test|suite|context|specify|Deno\.test)(?:\.\w+)*\.only\b/,
-      what: "shuts out all others",
+      what: "makes the runner skip all other tests",
     },
-    { pattern: /(?<![\w.$])f(?:it|describe)\s*\(\s*["'`]/, what: "shuts out all others" },
+    { pattern: /(?<![\w.$])f(?:it|describe)\s*\(\s*["'`]/, what: "makes the runner skip all other tests" },
     {
       pattern: /(?:it|test|describe|suite)\s*\(.{0,300}\b(?:skip|todo|ignore)\s*:\s*(?:true|["'`])/,
       what: "is skipped",
     },
-    { pattern: /(?:it|test|describe|suite)\s*\(.{0,300}\bonly\s*:\s*true/, what: "shuts out all others" },
+    {
+      pattern: /(?:it|test|describe|suite)\s*\(.{0,300}\bonly\s*:\s*true/,
+      what: "makes the runner skip all other tests",
+    },
     { pattern: /\b(?:t|this|ctx|context)\.skip\s*\(/, what: "is skipped", statement: true },
     { pattern: /\.(?:skipIf\(\s*(?:true|1)|runIf\(\s*(?:false|0))\s*\)/, what: "is skipped" },
     {
@@ -140,7 +143,7 @@ const ruby: TestLanguage = {
   trivial: /\bexpect\(\s*true\s*\)\.to|\bassert\s*\(?\s*true\b/g,
   skips: [
     { pattern: /^\s*x(?:it|describe|context|specify)\b|\bskip:\s*(?:true|["'])/, what: "is skipped" },
-    { pattern: /^\s*f(?:it|describe|context)\s+["']|\bfocus:\s*true/, what: "shuts out all others" },
+    { pattern: /^\s*f(?:it|describe|context)\s+["']|\bfocus:\s*true/, what: "makes the runner skip all other tests" },
     { pattern: /^\s*(?:skip|pending)\b/, what: "is skipped", statement: true },
   ],
   tables: never,
@@ -168,7 +171,7 @@ const bats: TestLanguage = {
 
 const languages: readonly TestLanguage[] = [javascript, python, go, rust, jvm, ruby, php, bats];
 
-/** The language of a test file; null when its tests cannot be counted. */
+/** Returns the language of a test file; null when its tests cannot be counted. */
 export function testLanguage(path: string): TestLanguage | null {
   return languages.find((language) => language.extensions.test(path)) ?? null;
 }

@@ -4,8 +4,8 @@ import { isTestFile } from "../test-files.ts";
 import { type AddedLine, type FileChange, staticFinding } from "./changes.ts";
 import { type Skip, type TestLanguage, testLanguage } from "./test-languages.ts";
 
-// W7: tests may not be weakened unless the task says `mayChangeTests`. We compare the numbers of
-// cases and assertions, and look for added code that switches a test off or empties it.
+// W7: a task may weaken tests only with `mayChangeTests`. We compare the numbers of cases and
+// assertions, and look for added code that switches a test off or empties it.
 
 interface TestCase {
   readonly name: string;
@@ -27,22 +27,22 @@ interface Contents {
 /** Cases that are new in their files, by name. */
 type Arrivals = ReadonlyMap<string, TestCase[]>;
 
-/** We look at no more cases of one name. */
-const mostAlike = 20;
+/** The most cases of one name that we compare. */
+const maxSameName = 20;
 
-/** Longer lines are not hand-written code. */
+/** People do not write longer lines. */
 const longestLine = 2_000;
 
 const rules = new Set(["weakened-test", "deleted-test", "skipped-test", "focused-test", "trivial-assertion"]);
 
-/** Whether a finding is about this file. */
+/** Whether a finding reports a weakened test. */
 export const isWeakenedTest = (finding: Finding): boolean => rules.has(finding.rule);
 
 /**
  * Finds tests that were deleted, reduced or switched off. `changes`: those whose tasks may not
  * change tests; `before`: the paths of the base.
  */
-export function weakenedTests(changes: readonly FileChange[], before: readonly string[]): Finding[] {
+export function findWeakenedTests(changes: readonly FileChange[], before: readonly string[]): Finding[] {
   // Cases that appear in another file were moved, not dropped.
   const arrived = new Map<string, TestCase[]>();
   for (const one of changes.flatMap(newCases)) {
@@ -60,15 +60,15 @@ export function weakenedTests(changes: readonly FileChange[], before: readonly s
 }
 
 function newCases(change: FileChange): TestCase[] {
-  const language = holdsTests(change.path, change.after);
+  const language = languageOfTests(change.path, change.after);
   if (language === null) return [];
-  const known = new Set(
+  const knownNames = new Set(
     change.before === null ? [] : contentsOf(language, change.before).named.map(({ name }) => name),
   );
-  return contentsOf(language, change.after!).named.filter(({ name }) => !known.has(name));
+  return contentsOf(language, change.after!).named.filter(({ name }) => !knownNames.has(name));
 }
 
-/** Finds links that replace a folder with tests; their target may change before the next run. */
+/** Finds links that replace a folder of tests, because their target may change at any time. */
 function hiddenTests(change: FileChange, before: readonly string[]): Finding[] {
   if (!change.isLink) return [];
   const hidden = before.filter((path) => path.startsWith(`${change.path}/`) && isTestFile(path));
@@ -77,8 +77,8 @@ function hiddenTests(change: FileChange, before: readonly string[]): Finding[] {
   return [staticFinding("deleted-test", "high", message, { file: change.path })];
 }
 
-/** The language of a file with tests; Rust keeps them beside the code. */
-function holdsTests(path: string, text: string | null): TestLanguage | null {
+/** Returns the language of a file with tests, or null. Rust keeps tests beside the code. */
+function languageOfTests(path: string, text: string | null): TestLanguage | null {
   if (text === null) return null;
   const language = testLanguage(path);
   const inline = path.endsWith(".rs") && /#\[cfg\(test\)\]|#\[(?:\w+::)*test\]/.test(text);
@@ -107,7 +107,7 @@ const longestBlock = 8_000;
 
 /** Returns the lines from here to the end of the block: the next line indented no deeper. */
 function blockAt(code: string, index: number): string {
-  // A case may match from the line end before it.
+  // The match may start at the end of the line before the case.
   const from = index + /^\s*/.exec(code.slice(index, index + 1_000))![0].length;
   const start = code.lastIndexOf("\n", from) + 1;
   const [first = "", ...rest] = code.slice(start, start + longestBlock).split("\n");
@@ -143,19 +143,19 @@ function count(text: string, pattern: RegExp): number {
 
 function reducedTests(change: FileChange, arrived: Arrivals): Finding[] {
   const former = change.formerPath;
-  const language = former === null ? null : holdsTests(former, change.before);
+  const language = former === null ? null : languageOfTests(former, change.before);
   if (language === null) return [];
   const before = contentsOf(language, change.before!);
-  const gone = change.deleted || holdsTests(change.path, change.after) === null;
-  if (gone && change.after === null && !change.deleted) return [unreadable(change)];
-  const keeps = !gone || (language === testLanguage(change.path) && /\.rs$/.test(change.path));
+  const isGone = change.deleted || languageOfTests(change.path, change.after) === null;
+  if (isGone && change.after === null && !change.deleted) return [unreadable(change)];
+  const keeps = !isGone || (language === testLanguage(change.path) && /\.rs$/.test(change.path));
   const after = keeps ? contentsOf(language, change.after!) : { cases: 0, named: [], assertions: 0, tables: 0 };
   const stayed = new Set(after.named.map(({ name }) => name));
   const moved = before.named.filter((one) => !stayed.has(one.name) && takeArrival(one, arrived));
   const lost = before.cases - after.cases - moved.length;
   // If we cannot recognize a file's cases, count its assertions.
   const tested = before.cases > 0 ? lost > 0 : before.assertions > 0;
-  if (gone && !keeps) return tested ? [deletedFile(change, lost)] : [];
+  if (isGone && !keeps) return tested ? [deletedFile(change, lost)] : [];
   // A table of cases that replaces single ones cannot be counted, so report it without blocking.
   const severity = after.tables > before.tables ? "medium" : "high";
   const place = { file: change.path };
@@ -170,28 +170,28 @@ function reducedTests(change: FileChange, arrived: Arrivals): Finding[] {
 }
 
 /** Whether another file now has the case with all its assertions; each moved case counts once. */
-function takeArrival(gone: TestCase, arrived: Arrivals): boolean {
-  const others = arrived.get(gone.name) ?? [];
-  const asserted = others.length === 0 ? 0 : gone.assertions();
-  const place = others.slice(0, mostAlike).findIndex((other) => other.assertions() >= asserted);
+function takeArrival(isGone: TestCase, arrived: Arrivals): boolean {
+  const others = arrived.get(isGone.name) ?? [];
+  const assertionCount = others.length === 0 ? 0 : isGone.assertions();
+  const place = others.slice(0, maxSameName).findIndex((other) => other.assertions() >= assertionCount);
   if (place >= 0) others.splice(place, 1);
   return place >= 0;
 }
 
-/** Whatever a runner makes of it, we cannot tell whether its tests are still there. */
+/** Reports a test file that we can no longer read, because its tests may be gone. */
 function unreadable(change: FileChange): Finding {
-  const what = change.isLink ? "became a link" : "can no longer be read as text";
-  return staticFinding("weakened-test", "high", `the test file ${change.path} ${what}`, { file: change.path });
+  const fate = change.isLink ? "became a link" : "can no longer be read as text";
+  return staticFinding("weakened-test", "high", `the test file ${change.path} ${fate}`, { file: change.path });
 }
 
 function deletedFile(change: FileChange, lost: number): Finding {
-  const how = change.deleted ? "was deleted" : `became ${change.path}, which runs no tests`;
-  const message = `the test file ${change.formerPath} ${how} (${lost} test cases)`;
+  const fate = change.deleted ? "was deleted" : `became ${change.path}, which runs no tests`;
+  const message = `the test file ${change.formerPath} ${fate} (${lost} test cases)`;
   return staticFinding("deleted-test", "high", message, { file: change.formerPath! });
 }
 
 function switchedOff(change: FileChange): Finding[] {
-  const language = holdsTests(change.path, change.after);
+  const language = languageOfTests(change.path, change.after);
   if (language === null) return [];
   const lines = change.after!.split(/\r?\n/);
   return change.added.flatMap((added) => {
@@ -207,10 +207,10 @@ function switchedOff(change: FileChange): Finding[] {
 }
 
 function ruleOf(skip: Skip): string {
-  return skip.what.startsWith("shuts") ? "focused-test" : "skipped-test";
+  return skip.what.startsWith("makes the runner skip") ? "focused-test" : "skipped-test";
 }
 
-/** A conditional skip (a missing program, a slow machine) is ordinary. */
+/** Whether a skip is conditional, for example on a missing program, which is ordinary. */
 function isConditional(lines: readonly string[], added: AddedLine): boolean {
   const condition = /\bif\b|\bunless\b|\?|&&|\|\||\bexcept\b/;
   const above = lines.slice(0, added.line - 1).findLast((line) => line.trim() !== "") ?? "";
@@ -232,14 +232,14 @@ function matchesInCode(pattern: RegExp, text: string): boolean {
 }
 
 function trivialAssertions(change: FileChange): Finding[] {
-  const language = holdsTests(change.path, change.after);
+  const language = languageOfTests(change.path, change.after);
   if (language === null) return [];
   const former = change.before === null ? 0 : contentsOf(language, change.before).assertions;
   const replaced = contentsOf(language, change.after!).assertions < former;
   return change.added.flatMap(({ line, text }) => {
     const pattern = new RegExp(language.trivial.source, language.trivial.flags.replace("g", ""));
     if (language.comment.test(text) || !matchesInCode(pattern, text)) return [];
-    const message = `${change.path}: an assertion that always holds: ${text.trim().slice(0, 120)}`;
+    const message = `${change.path}: an assertion that is always true: ${text.trim().slice(0, 120)}`;
     return [staticFinding("trivial-assertion", replaced ? "high" : "medium", message, { file: change.path, line })];
   });
 }
@@ -262,7 +262,7 @@ function testScript(text: string): string | null {
   try {
     return scriptsSchema.safeParse(JSON.parse(text)).data?.scripts.test ?? null;
   } catch {
-    return null; // not JSON: the syntax check says so
+    return null; // not JSON: the syntax check reports that
   }
 }
 

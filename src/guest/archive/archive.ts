@@ -2,7 +2,7 @@
 // further than a job could.
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { pipeline } from "node:stream/promises";
-import { guestFolder } from "../files/volume.ts";
+import { guestFolder } from "../files/confined-volume.ts";
 import { awaitCommand, startCommand } from "../jobs/command.ts";
 import type { GuestParts } from "../parts.ts";
 

@@ -1,13 +1,13 @@
 // `node guest.mjs pack --root DIR --format tar.zst|tar.gz [--while-stdin]`: writes a volume to
 // stdout as an archive, even while programs change it. With `--while-stdin` it stops when its
 // standard input ends.
-// P1. The archive holds files, folders and symlinks, as `unpack` accepts them: no devices, pipes or
-// sockets, and no setuid bits.
-// P2. The guest's own folder is left out. Files that cannot be read are left out too and listed on
+// PK1. The archive holds files, folders and symlinks, as `unpack` accepts them: no devices, pipes
+// or sockets, and no setuid bits.
+// PK2. The guest's own folder is left out. Files that cannot be read are left out too and listed on
 // stderr. Files that vanish meanwhile are skipped. Any other error fails the whole archive.
 import { type ChildProcess, spawn } from "node:child_process";
 import type { Readable, Writable } from "node:stream";
-import { guestFolder } from "../files/volume.ts";
+import { guestFolder } from "../files/confined-volume.ts";
 import { type ArchiveFormat, readArchiveArguments } from "./archive-arguments.ts";
 
 const maxReportedPaths = 50;

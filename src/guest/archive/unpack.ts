@@ -1,13 +1,13 @@
 // `node guest.mjs unpack --root DIR --format tar.zst|tar.gz [--max-bytes N]`: unpacks an archive
 // from stdin into a volume that nothing else writes to meanwhile.
-// U1. Nothing is created outside the root: no absolute names, no `..`, and nothing is created
+// UP1. Nothing is created outside the root: no absolute names, no `..`, and nothing is created
 // through a symlink.
-// U2. Nothing that exists is replaced or changed. Only files, folders, symlinks and hard links to
+// UP2. Nothing that exists is replaced or changed. Only files, folders, symlinks and hard links to
 // files of the root are created.
-// U3. A symlink is only text and is created unchanged, even when it is absolute, as in Python's
+// UP3. A symlink is only text and is created unchanged, even when it is absolute, as in Python's
 // virtual environments. A symlink that climbs out of the root by `..` is refused. Symlinks are
 // followed later only inside the sandbox.
-// U4. The archive's owners are ignored, setuid and setgid are refused. A failure leaves partial
+// UP4. The archive's owners are ignored, setuid and setgid are refused. A failure leaves partial
 // results behind, for the caller to throw away.
 import { spawn } from "node:child_process";
 import {
@@ -28,7 +28,7 @@ import {
 } from "node:fs";
 import type { Readable } from "node:stream";
 import { systemCode } from "../faults.ts";
-import { guestFolder } from "../files/volume.ts";
+import { guestFolder } from "../files/confined-volume.ts";
 import { type ArchiveFormat, readArchiveArguments } from "./archive-arguments.ts";
 import {
   ArchiveFault,
@@ -66,7 +66,8 @@ async function unpackFrom(source: ByteSource, root: string, maxBytes: number): P
   const tree = createTree(root);
   let left = maxBytes;
   for await (const entry of readTar(source)) {
-    left -= entry.parts.reduce((sum, part) => sum + part.sizeBytes, 0);
+    // Holes count as well: a program that reads the file reads them all.
+    left -= entry.sizeBytes;
     if (left < 0) throw new ArchiveFault(`it holds more than the ${maxBytes} bytes that are allowed`);
     await tree.make(entry, source).catch((error) => {
       throw error instanceof ArchiveFault ? error : new ArchiveFault(`${quoteName(entry.name)}: ${reasonOf(error)}`);

@@ -1,7 +1,7 @@
 // One channel of a mux: a stream that Node's HTTP accepts as a socket.
-// C1. The buffer for data from the other side never exceeds the room granted to it; room is granted
-// again only for data that was read.
-// C2. A channel never sends more than the other side has room for, and one frame at a time:
+// MC1. The buffer for data from the other side never exceeds the room granted to it; room is
+// granted again only for data that was read.
+// MC2. A channel never sends more than the other side has room for, and one frame at a time:
 // channels take turns.
 import { Duplex } from "node:stream";
 import { largestPayloadBytes } from "./mux-frames.ts";
@@ -13,7 +13,7 @@ const copiedBytes = 16 * 1024;
 /** More parts than this are joined into one, because each costs memory besides its bytes. */
 const maxParts = 512;
 
-/** What a channel needs from its mux. */
+/** The part of its mux that a channel uses. */
 export interface ChannelLink {
   /** Asks for a turn to send; the mux calls `sendNext` when it comes. */
   wantTurn(channel: Channel): void;

@@ -1,9 +1,9 @@
 // Many channels over one byte stream, such as the standard streams of a `docker exec`. Both ends
 // are here: the guest accepts channels, the host opens them. Public: src/sandbox imports it.
-// M1. A slow reader of one channel delays no other channel; the memory of a channel is bounded
-// (C1).
-// M2. Channels that have data to send take turns, one frame each.
-// M3. A violation of the rules ends the whole connection with an error. So does a side that does
+// MX1. A slow reader of one channel delays no other channel; the memory of a channel is bounded
+// (MC1).
+// MX2. Channels that have data to send take turns, one frame each.
+// MX3. A violation of the rules ends the whole connection with an error. So does a side that does
 // not read our answers.
 import type { Duplex } from "node:stream";
 import { Channel, type ChannelLink } from "./mux-channel.ts";
@@ -216,7 +216,7 @@ class Link implements Mux, ChannelLink {
 
   #send(kind: FrameKind, id: number, payload?: Buffer): void {
     this.#write(encodeFrame(kind, id, payload));
-    // M3: data waits for its turn, but a side that never reads could make these answers pile up.
+    // MX3: data waits for its turn, but a side that never reads could make these answers pile up.
     if (this.#stream.writableLength > maxWaitingBytes) this.#end(new Error("the other side does not read"));
   }
 

@@ -143,7 +143,7 @@ async function readFile({ files }: RouteContext, { response, query }: Exchange):
 
 async function sendParts(file: OpenFile, response: ServerResponse): Promise<void> {
   let sent = 0;
-  const counted = async function* (): AsyncGenerator<Buffer> {
+  const limitedBytes = async function* (): AsyncGenerator<Buffer> {
     for await (const part of partsOf(file)) {
       sent += part.length;
       yield part;
@@ -151,7 +151,7 @@ async function sendParts(file: OpenFile, response: ServerResponse): Promise<void
     if (sent < file.sizeBytes) throw new GuestFault(409, "changed", "the file was truncated while it was read");
   };
   try {
-    await pipeline(Readable.from(counted(), { objectMode: false }), response);
+    await pipeline(Readable.from(limitedBytes(), { objectMode: false }), response);
   } finally {
     file.close();
   }

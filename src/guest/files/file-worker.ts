@@ -5,8 +5,8 @@ import { closeSync } from "node:fs";
 import { Readable } from "node:stream";
 import { parseArgs } from "node:util";
 import { faultOf } from "../faults.ts";
+import { openVolume, type Volume } from "./confined-volume.ts";
 import { createFiles, type OwnFiles, readFilePart } from "./files.ts";
-import { openVolume, type Volume } from "./volume.ts";
 
 /** A request of the guest. `uid` is the user who owns the files. */
 export type FileCall =
@@ -41,15 +41,14 @@ export type FileAnswer =
 export async function serveFiles(args: readonly string[]): Promise<void> {
   const { values } = parseArgs({ args: [...args], options: { root: { type: "string" } } });
   if (values.root === undefined) throw new Error("--root is missing");
-  const { root } = values;
-  const volume = await openVolume(root);
-  const files = createFiles(volume, "beside");
   process.setgroups?.([]);
-  let turn: Promise<void> = Promise.resolve();
+  const opened = openVolume(values.root).then((volume) => ({ volume, files: createFiles(volume, "beside") }));
+  let lastRequest: Promise<void> = Promise.resolve();
   process.on("disconnect", () => process.exit(0));
   process.on("message", (request: FileRequest) => {
-    turn = turn.then(async () => {
-      const answer = await runAs(request.uid, () => performCall({ files, volume }, request.asked)).then(
+    lastRequest = lastRequest.then(async () => {
+      const parts = await opened;
+      const answer = await runAs(request.uid, () => performCall(parts, request.asked)).then(
         (value): FileAnswer => ({ id: request.id, value }),
         (error: unknown): FileAnswer => {
           const { status, code, message } = faultOf(error);
@@ -59,7 +58,7 @@ export async function serveFiles(args: readonly string[]): Promise<void> {
       process.send?.(answer);
     });
   });
-  process.send?.({ id: 0, value: null } satisfies FileAnswer);
+  await opened;
 }
 
 async function runAs<T>(uid: number, action: () => Promise<T>): Promise<T> {

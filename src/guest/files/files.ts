@@ -15,8 +15,8 @@ import type { Readable } from "node:stream";
 import { promisify } from "node:util";
 import { GuestFault, systemCode } from "../faults.ts";
 import type { FileStat } from "../protocol.ts";
+import { guestFolder, openFile, segmentsOf, type Volume, type VolumeEntry } from "./confined-volume.ts";
 import { removeTree } from "./remove-tree.ts";
-import { guestFolder, openFile, segmentsOf, type Volume, type VolumeEntry } from "./volume.ts";
 
 /** The largest file that may be written over the protocol; larger content goes as an archive. */
 const maxFileBytes = 1024 * 1024 * 1024;
@@ -227,8 +227,9 @@ async function removeEntry(volume: Volume, path: string, recursive: boolean): Pr
       return recursive ? removeTree(entry.path) : rmdir(entry.path);
     });
   } catch (error) {
-    // The parent folder is missing too, so there is nothing to remove.
-    if (!(error instanceof GuestFault && error.code === "not-found")) throw error;
+    // The parent folder is missing too, or something else has just removed it.
+    const isGone = error instanceof GuestFault ? error.code === "not-found" : systemCode(error) === "ENOENT";
+    if (!isGone) throw error;
   }
 }
 

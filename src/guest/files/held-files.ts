@@ -3,9 +3,9 @@
 import { fork } from "node:child_process";
 import { fileURLToPath } from "node:url";
 import { GuestFault } from "../faults.ts";
+import type { Volume } from "./confined-volume.ts";
 import type { FileAnswer, FileCall, FileRequest } from "./file-worker.ts";
 import { createFiles, type Files, type OpenFile } from "./files.ts";
-import type { Volume } from "./volume.ts";
 
 /** The largest file that may be written into a user's folder; larger content goes as an archive. */
 const maxWriteBytes = 64 * 1024 * 1024;
@@ -15,8 +15,11 @@ export interface FileWorker {
   close(): void;
 }
 
-/** Starts the process that accesses files as the users who own them. */
-export async function startFileWorker(root: string, onGone: (reason: string) => void): Promise<FileWorker> {
+/**
+ * Starts the process that accesses files as the users who own them. It takes requests at once and
+ * answers them when it is up.
+ */
+export function startFileWorker(root: string, onGone: (reason: string) => void): FileWorker {
   const child = fork(fileURLToPath(import.meta.url), ["files", "--root", root], {
     serialization: "advanced",
     stdio: ["ignore", "ignore", "inherit", "ipc"],
@@ -24,9 +27,6 @@ export async function startFileWorker(root: string, onGone: (reason: string) => 
   const waiting = new Map<number, { resolve: (value: unknown) => void; reject: (error: Error) => void }>();
   let last = 0;
   let isClosed = false;
-  const ready = new Promise<void>((resolve, reject) => {
-    waiting.set(0, { resolve: resolve as (value: unknown) => void, reject });
-  });
   child.on("message", (answer: FileAnswer) => {
     const caller = waiting.get(answer.id);
     waiting.delete(answer.id);
@@ -43,7 +43,6 @@ export async function startFileWorker(root: string, onGone: (reason: string) => 
   };
   child.on("exit", gone);
   child.on("error", gone);
-  await ready;
   return {
     ask: (uid, call) =>
       new Promise((resolve, reject) => {

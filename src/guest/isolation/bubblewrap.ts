@@ -1,16 +1,17 @@
 // Runs each launch in its own bubblewrap: pid namespace, private /tmp, read-only view, cleared
 // environment.
-// B1. A launch is over when the first process of its pid namespace is gone; the kernel releases it
+// BW1. A launch is over when the first process of its pid namespace is gone; the kernel releases it
 // last.
-// B2. The guest's environment and arguments cannot be read from inside (/proc/1 shows bwrap's own,
+// BW2. The guest's environment and arguments cannot be read from inside (/proc/1 shows bwrap's own,
 // so both are kept empty).
-// B3. The guest's own folder and its socket are hidden; no launch can create a user namespace.
+// BW3. The guest's own folder and its socket are hidden; no launch can create a user namespace.
 import { type ChildProcess, execFile, spawn } from "node:child_process";
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
 import { promisify } from "node:util";
 import { messageOf } from "../faults.ts";
-import { isWithin } from "../files/volume.ts";
+import { isWithin } from "../files/confined-volume.ts";
 import { createGraceTimer } from "./grace.ts";
 import {
   type Ending,
@@ -76,14 +77,14 @@ function fixedArguments(canDisableUserNamespaces: boolean): string[] {
 function launchArguments(options: BubblewrapOptions, launch: Launch): string[] {
   const { root, own } = options;
   const hidden = options.hidden.filter((folder) => !isWithin("/tmp", folder) && !isWithin(own, folder));
-  const covered = (tool: string): boolean => ["/tmp", ...hidden].some((folder) => isWithin(folder, tool));
+  const isCovered = (tool: string): boolean => ["/tmp", ...hidden].some((folder) => isWithin(folder, tool));
   const parentsFirst = [...launch.writable].sort((a, b) => a.length - b.length);
   const base = { PATH: options.toolPath, HOME: "/tmp/home", TMPDIR: "/tmp", LANG: "C.UTF-8" };
   const environment = environmentFor(base, options.env, launch.env);
   return [
     ...["--ro-bind", "/", "/", "--proc", "/proc", "--dev", "/dev", "--bind", launch.scratch, "/tmp"],
     ...hidden.flatMap((folder) => ["--tmpfs", folder]),
-    ...options.tools.filter(covered).flatMap((folder) => ["--ro-bind-try", folder, folder]),
+    ...options.tools.filter(isCovered).flatMap((folder) => ["--ro-bind-try", folder, folder]),
     ...["--ro-bind", root, root],
     ...parentsFirst.flatMap((folder) => ["--bind", folder, folder]),
     ...coverArguments(launch),
@@ -198,11 +199,11 @@ async function endOf(child: ChildProcess, status: Status): Promise<Ending> {
 async function terminate(first: FirstProcess, isOver: () => boolean): Promise<void> {
   while (!isOver()) {
     if (hasChildren(first.pid) && signalProcess(-first.pid, "SIGTERM")) return;
-    await new Promise((resolve) => setTimeout(resolve, preparePauseMs));
+    await delay(preparePauseMs);
   }
 }
 
-/** B1: bwrap itself may end before its namespace is empty. */
+/** BW1: bwrap itself may end before its namespace is empty. */
 async function confirmGone(first: FirstProcess): Promise<void> {
   for (
     let waitMs = 1;
@@ -210,7 +211,7 @@ async function confirmGone(first: FirstProcess): Promise<void> {
     waitMs = Math.min(waitMs * 2, 50)
   ) {
     signalProcess(first.pid, "SIGKILL");
-    await new Promise((resolve) => setTimeout(resolve, waitMs));
+    await delay(waitMs);
   }
 }
 

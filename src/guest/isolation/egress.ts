@@ -4,6 +4,7 @@
 // without any settings of their own.
 import { connect, createServer, type Server, type Socket } from "node:net";
 import { join } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
 import { holdConnection } from "../channel/alive.ts";
 import { joinConnections } from "../channel/join.ts";
 import { messageOf, systemCode } from "../faults.ts";
@@ -134,7 +135,7 @@ async function connectToHost(path: string, timeoutMs: number, isOver: () => bool
     } catch (error) {
       const code = systemCode(error);
       if ((code !== "ENOENT" && code !== "ECONNREFUSED") || performance.now() > deadline || isOver()) throw error;
-      await new Promise((resolve) => setTimeout(resolve, connectPauseMs));
+      await delay(connectPauseMs);
     }
   }
 }

@@ -1,20 +1,22 @@
 // Records which user owns which folder of a volume, where each job has its own user.
-// H1. What a job or command may write belongs to its user, and nobody else may enter it. The
+// GH1. What a job or command may write belongs to its user, and nobody else may enter it. The
 // folders above belong to root, so that nobody can replace another user's folder. Ownership in the
 // file system is the only record.
-// H2. `repo` and `sync` belong to the house user: only our own commands work on them, and everybody
-// may read `repo`.
-// H3. Several jobs write `cache` and the tree that the tasks of a wave share. Each is open to a
+// GH2. `repo` and `sync` belong to the house user: only our own commands work on them, and
+// everybody may read `repo`.
+// GH3. Several jobs write `cache` and the tree that the tasks of a wave share. Each is open to a
 // group, whose members are the jobs that request it.
 import { lstatSync, readdirSync, readFileSync } from "node:fs";
-import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
+import { setImmediate as nextTurn } from "node:timers/promises";
 import { GuestFault } from "../faults.ts";
+import { isWithin, segmentsOf, type Volume } from "../files/confined-volume.ts";
 import type { FileHolders, FileWorker } from "../files/held-files.ts";
-import { isWithin, segmentsOf, type Volume } from "../files/volume.ts";
-import { giveTree, makeParent, removeHeld, setOwner } from "./ownership.ts";
+import { type HeldFolders, holderOf, isCache, jobUserOf, takeFolder } from "./held-folders.ts";
+import { giveTree, removeHeld, setOwner } from "./ownership.ts";
 import type { Reaper } from "./reaper.ts";
-import { cacheGroup, createUsers, houseUser, type User, type Users } from "./users.ts";
+import { groupOf, type SharingParts, shareCache, shareFolder } from "./shared-folders.ts";
+import { createUsers, houseUser, type User, type Users } from "./users.ts";
 
 /** The folders that a job or command asks for. */
 export interface Wanted {
@@ -42,16 +44,10 @@ export interface Holders extends FileHolders {
   sweep(user: User, wanted: Wanted): Promise<void>;
 }
 
-const isHouse = (path: string): boolean => /^(repo|sync)(\/|$)/.test(path);
-/** Whether a folder is filled once by a job that may write it, and read by all jobs. */
-const isReadByAll = (path: string): boolean => isHouse(path) || /^setup-cache\//.test(path);
-const isCache = (path: string): boolean => /^cache(\/|$)/.test(path);
-const setgid = 0o2000;
-
-// Run as the owner of the folder, with the group it is opened to.
-const openToGroupScript = `cd -- "$1" && chgrp -Rh "$2" . && chmod -R g+rwX . && find . -type d -exec chmod g+s {} + && chmod "$3" .`;
 // Fixes files that were moved there from elsewhere, or created for their owner alone.
 const repairSharedScript = `cd -- "$1" && find . -user "$2" ! -type l \\( ! -group "$3" -o ! -perm -060 \\) -exec chgrp -h "$3" {} + -exec chmod g+rwX {} +`;
+/** Between this many names of a folder, other requests get their turn. */
+const namesPerTurn = 500;
 /** Folders in memory where every user may create files. */
 const commonFolders = ["/tmp", "/dev/shm", "/dev/mqueue"] as const;
 
@@ -71,95 +67,29 @@ export async function openHolders({ volume, worker, reaper }: Parts): Promise<Ho
   const held = findHeld(volume.root);
   const isOwner = (uid: number): boolean => [...held.values()].includes(uid);
   const users = createUsers(volume.own, isOwner);
+  const folders: HeldFolders = { root: volume.root, held, users, worker };
+  const sharing: SharingParts = { folders, reaper };
 
-  const holderOf: Holders["holderOf"] = (path, itself = false) => {
-    const segments = segmentsOf(path);
-    for (let depth = 1; depth <= segments.length - (itself ? 0 : 1); depth += 1) {
-      const stats = lstatSync(at(segments.slice(0, depth).join("/")), { throwIfNoEntry: false });
-      if (stats === undefined) return null;
-      if (stats.uid !== 0 && (stats.isDirectory() || depth < segments.length)) return stats.uid;
-    }
-    return null;
-  };
-  /** Gives the folder to the user, unless it lies in a folder that already belongs to a user. */
-  const take = async (path: string, uid: number): Promise<void> => {
-    const segments = segmentsOf(path);
-    if (segments.length === 0) throw new GuestFault(400, "path", "the volume's root cannot be given away");
-    const outer = holderOf(path);
-    // In a folder of another user it may write only what that user allows.
-    if (outer !== null && (isHouse(path) || isCache(path) || outer === uid))
-      return void (await worker.ask(outer, { call: "make", path }));
-    if (outer !== null && outer !== houseUser)
-      throw new GuestFault(403, "forbidden", `${path} lies in another job's folder`);
-    for (let depth = 1; depth < segments.length; depth += 1) makeParent(at(segments.slice(0, depth).join("/")));
-    const target = at(path);
-    await mkdir(target, { recursive: true, mode: 0o700 });
-    const stats = lstatSync(target);
-    if (!stats.isDirectory()) throw new GuestFault(400, "path", `${path} is not a folder`);
-    if (stats.uid !== uid) {
-      if (users.isLiving(stats.uid) && stats.uid !== houseUser)
-        throw new GuestFault(409, "running", `${path} belongs to a job that is still running`);
-      await giveTree(target, uid, users.isLiving);
-      if (isReadByAll(path)) setOwner(target, { uid, gid: uid, mode: 0o755 });
-    }
-    if (uid !== houseUser) held.set(segments.join("/"), uid);
-  };
-  const shareCache = async (): Promise<number> => {
-    const stats = lstatSync(at("cache"), { throwIfNoEntry: false });
-    if (stats?.gid === cacheGroup && stats.uid === houseUser) return cacheGroup;
-    await mkdir(at("cache"), { recursive: true, mode: 0o700 });
-    await giveTree(at("cache"), houseUser, users.isLiving);
-    return openTo(houseUser, "cache", cacheGroup, "3770");
-  };
-  const openTo = async (uid: number, path: string, group: number, mode: string): Promise<number> => {
-    const exitCode = await reaper.run({ uid, gid: uid, groups: [group] }, openToGroupScript, [
-      at(path),
-      String(group),
-      mode,
-    ]);
-    if (exitCode !== 0) throw new GuestFault(500, "internal", `${path} could not be opened to the jobs that share it`);
-    return group;
-  };
-  const share = async (path: string): Promise<number> => {
-    const holder = jobUserOf(path) ?? users.next();
-    await take(path, holder);
-    const { mode, gid } = lstatSync(at(path));
-    return (mode & setgid) !== 0 ? gid : openTo(holder, path, holder, "2770");
-  };
-  /** Returns the group of a folder that is already shared. */
-  const groupOf = (path: string): number[] => {
-    const stats = lstatSync(at(path), { throwIfNoEntry: false });
-    return stats !== undefined && (stats.mode & setgid) !== 0 ? [stats.gid] : [];
-  };
-  /**
-   * Returns the user who owns a path; null for folders of an earlier version or a restored volume,
-   * which belong to the house user.
-   */
-  const jobUserOf = (path: string): number | null => {
-    if (isHouse(path)) return houseUser;
-    const uid = holderOf(path, true);
-    return uid === houseUser ? null : uid;
-  };
   const claimNow: Holders["claim"] = async ({ writable, shared = [], cwd }) => {
     const own = writable.filter((path) => !isCache(path) && !shared.includes(path));
     const candidates = own.length > 0 || writable.length > 0 ? own : [cwd];
-    const owner = candidates.map(jobUserOf).find((uid) => uid !== null);
+    const owner = candidates.map((path) => jobUserOf(folders, path)).find((uid) => uid !== null);
     const uid = owner ?? (writable.length === 0 ? houseUser : users.next());
-    for (const path of own) await take(path, uid);
-    const groups = new Set([...own, cwd].flatMap(groupOf));
-    if (writable.some(isCache)) groups.add(await shareCache());
-    for (const path of shared) groups.add(await share(path));
+    for (const path of own) await takeFolder(folders, path, uid);
+    const groups = new Set([...own, cwd].flatMap((path) => groupOf(folders, path)));
+    if (writable.some(isCache)) groups.add(await shareCache(sharing));
+    for (const path of shared) groups.add(await shareFolder(sharing, path));
     return { uid, groups: [...groups] };
   };
-  let turn: Promise<unknown> = Promise.resolve();
+  let lastClaim: Promise<unknown> = Promise.resolve();
   return {
     users,
-    holderOf,
+    holderOf: (path, itself) => holderOf(folders, path, itself),
     // Claims run one after the other, because two that open the same folder would take it from each
     // other.
     claim: (wanted) => {
-      const mine = turn.then(() => claimNow(wanted));
-      turn = mine.catch(() => undefined); // The caller gets the error; the next claim only waits.
+      const mine = lastClaim.then(() => claimNow(wanted));
+      lastClaim = mine.catch(() => undefined); // The caller gets the error; the next claim only waits.
       return mine;
     },
     give: (path, uid) => setOwner(path, { uid, gid: uid, mode: 0o700 }),
@@ -171,7 +101,7 @@ export async function openHolders({ volume, worker, reaper }: Parts): Promise<Ho
     },
     sweep: async ({ uid, groups }, { shared = [] }) => {
       for (const path of shared) {
-        const [group] = groupOf(path);
+        const [group] = groupOf(folders, path);
         if (group === undefined) continue;
         await reaper.run({ uid, gid: uid, groups }, repairSharedScript, [at(path), String(uid), String(group)]);
       }
@@ -200,7 +130,8 @@ function findHeld(root: string): Map<string, number> {
 
 async function sweepCommonFolders(uid: number): Promise<void> {
   for (const folder of commonFolders) {
-    for (const name of namesIn(folder)) {
+    for (const [index, name] of namesIn(folder).entries()) {
+      if (index % namesPerTurn === 0) await nextTurn();
       const stats = lstatSync(join(folder, name), { throwIfNoEntry: false });
       if (stats?.uid === uid) await removeHeld(join(folder, name));
     }
@@ -215,13 +146,18 @@ function namesIn(folder: string): string[] {
   }
 }
 
-/** Whether the user left System V shared memory, semaphores or message queues. */
+/**
+ * Whether the user left System V shared memory, semaphores or message queues. The creator counts as
+ * well as the owner, because a job can give what it made to another user.
+ */
 function hasMemory(uid: number): boolean {
   return ["shm", "sem", "msg"].some((kind) => {
     try {
-      const lines = readFileSync(`/proc/sysvipc/${kind}`, "latin1").split("\n");
-      const column = lines[0]!.trim().split(/\s+/).indexOf("uid");
-      return lines.slice(1).some((line) => line.trim().split(/\s+/)[column] === String(uid));
+      const [names = [], ...rows] = readFileSync(`/proc/sysvipc/${kind}`, "latin1")
+        .split("\n")
+        .map((line) => line.trim().split(/\s+/));
+      const columns = [names.indexOf("uid"), names.indexOf("cuid")];
+      return rows.some((row) => columns.some((column) => row[column] === String(uid)));
     } catch {
       return false; // A kernel without them.
     }

@@ -1,10 +1,10 @@
 // Gives each job its own loopback in a network namespace, so that no job can listen on a port or
 // abstract socket that another job connects to, nor connect to one that another job listens on.
-// N1. A namespace serves one job and is never reused, because one of its sockets may have been
+// LN1. A namespace serves one job and is never reused, because one of its sockets may have been
 // handed to a process that lives on.
-// N2. No process of a job has rights over its namespace: the user namespace that owns it holds only
-// the program that keeps it open.
-// N3. Ports that lead out of the sandbox are opened in the namespace, and their sockets are handed
+// LN2. No process of a job has rights over its namespace: the user namespace that owns it holds
+// only the program that keeps it open.
+// LN3. Ports that lead out of the sandbox are opened in the namespace, and their sockets are handed
 // to the guest.
 import { type ChildProcess, spawn } from "node:child_process";
 import { createServer, Server, Socket } from "node:net";

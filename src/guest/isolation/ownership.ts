@@ -1,23 +1,39 @@
 // Changes the owners of files, as root with only CHOWN, SETUID and SETGID and no rights over other
 // users' files.
-// O1. A folder is given to root before anything in it is touched, so that its path stays the same:
+// OW1. A folder is given to root before anything in it is touched, so that its path stays the same:
 // a user who could rename something on the way could make root change a file elsewhere.
-// O2. Links are never followed, and files of a user that still has processes are left alone.
-import { chmodSync, lchownSync, lstatSync, mkdirSync, readdirSync, rmdirSync, type Stats, unlinkSync } from "node:fs";
+// OW2. Links are never followed, and files of a user that still has processes are left alone.
+import {
+  chmodSync,
+  lchownSync,
+  lstatSync,
+  mkdirSync,
+  readdirSync,
+  renameSync,
+  rmdirSync,
+  type Stats,
+  unlinkSync,
+} from "node:fs";
 import { setImmediate as turn } from "node:timers/promises";
 import { GuestFault } from "../faults.ts";
+import { childOf, longestPathBytes, pathAbove } from "../files/remove-tree.ts";
 
 type Path = Buffer;
+/** Between this many entries of a folder, other requests get their turn. */
+const entriesPerTurn = 500;
 
-/** Gives a folder and its contents to a user, except files of users for whom `isTaken` is true. */
+/**
+ * Gives a folder and its contents to a user, except files of users for whom `isTaken` is true and
+ * folders that lie too deep.
+ */
 export async function giveTree(path: string, uid: number, isTaken: (uid: number) => boolean): Promise<void> {
   await giveFolder(Buffer.from(path), uid, isTaken);
 }
 
 async function giveFolder(folder: Path, uid: number, isTaken: (uid: number) => boolean): Promise<void> {
   const { mode } = takeFolder(folder);
-  for (const { child, stats } of childrenOf(folder)) {
-    if (stats.uid !== uid && isTaken(stats.uid)) continue;
+  for await (const { child, stats } of childrenOf(folder)) {
+    if ((stats.uid !== uid && isTaken(stats.uid)) || child.length > longestPathBytes) continue;
     if (stats.isDirectory()) await giveFolder(child, uid, isTaken);
     else lchownSync(child, uid, uid);
   }
@@ -30,18 +46,34 @@ async function giveFolder(folder: Path, uid: number, isTaken: (uid: number) => b
 export async function removeHeld(path: string): Promise<void> {
   const stats = lstatSync(path, { throwIfNoEntry: false });
   if (stats === undefined) return;
-  if (stats.isDirectory()) await removeFolder(Buffer.from(path));
-  else unlinkSync(path);
+  if (!stats.isDirectory()) return unlinkSync(path);
+  const top = Buffer.from(path);
+  takeFolder(top);
+  // What lies too deep is moved up, one part after the other.
+  for (const tooDeep: Path[] = [top]; tooDeep.length > 0; ) {
+    const folder = tooDeep.pop()!;
+    await emptyFolder(folder, (child) => {
+      takeFolder(child); // Moving a folder writes to it.
+      const above = pathAbove(top);
+      renameSync(child, above);
+      tooDeep.push(above);
+    });
+    if (folder !== top) rmdirSync(folder);
+  }
+  rmdirSync(top);
 }
 
-async function removeFolder(folder: Path): Promise<void> {
-  takeFolder(folder);
-  for (const { child, stats } of childrenOf(folder)) {
-    if (stats.isDirectory()) await removeFolder(child);
-    else unlinkSync(child);
+/** Empties a folder of root's; hands over each folder in it that lies too deep. */
+async function emptyFolder(folder: Path, moveUp: (child: Path) => void): Promise<void> {
+  for await (const { child, stats } of childrenOf(folder)) {
+    if (!stats.isDirectory()) unlinkSync(child);
+    else if (child.length > longestPathBytes) moveUp(child);
+    else {
+      takeFolder(child);
+      await emptyFolder(child, moveUp);
+      rmdirSync(child);
+    }
   }
-  rmdirSync(folder);
-  await turn();
 }
 
 /** Gives a folder to root alone. Returns its stats from before. */
@@ -54,12 +86,13 @@ function takeFolder(folder: Path): Stats {
   return before;
 }
 
-function childrenOf(folder: Path): { child: Path; stats: Stats }[] {
-  return readdirSync(folder, { encoding: "buffer" }).flatMap((name) => {
-    const child = Buffer.concat([folder, Buffer.from("/"), name]);
+async function* childrenOf(folder: Path): AsyncGenerator<{ child: Path; stats: Stats }> {
+  for (const [index, name] of readdirSync(folder, { encoding: "buffer" }).entries()) {
+    if (index % entriesPerTurn === 0) await turn();
+    const child = childOf(folder, name);
     const stats = lstatSync(child, { throwIfNoEntry: false });
-    return stats === undefined ? [] : [{ child, stats }];
-  });
+    if (stats !== undefined) yield { child, stats };
+  }
 }
 
 /**

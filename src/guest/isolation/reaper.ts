@@ -3,6 +3,7 @@
 // processes, and they cannot signal it. One helper is always waiting, because a user that takes
 // every last process id would leave none for it.
 import { type ChildProcess, spawn } from "node:child_process";
+import { setTimeout as delay } from "node:timers/promises";
 import { reaperUser } from "./users.ts";
 
 type SignalName = "TERM" | "STOP" | "KILL";
@@ -44,11 +45,11 @@ export function createReaper(toolPath: string): Reaper {
     return child;
   };
   let next = startHelper();
-  let turn: Promise<unknown> = Promise.resolve();
+  let lastHelper: Promise<unknown> = Promise.resolve();
   const killOnce = async (uid: number): Promise<void> => {
     while (next.pid === undefined || next.exitCode !== null) {
       next = startHelper();
-      if (next.pid === undefined) await new Promise((resolve) => setTimeout(resolve, 50));
+      if (next.pid === undefined) await delay(50);
     }
     const current = next;
     const ended = new Promise((resolve) => current.on("exit", resolve));
@@ -68,8 +69,8 @@ export function createReaper(toolPath: string): Reaper {
       return exitOf("setpriv", [`--reuid=${uid}`, `--regid=${gid}`, own, "sh", "-c", script, "sh", ...args]);
     },
     killAll: (uid) => {
-      const current = turn.then(() => killOnce(uid));
-      turn = current;
+      const current = lastHelper.then(() => killOnce(uid));
+      lastHelper = current;
       return current;
     },
     signal: async (uid, name, pids) =>

@@ -1,12 +1,13 @@
 // Isolation without namespaces: a session for each launch, a mark in the environment, and sweeps of
 // /proc for processes that left the session (strays.ts).
-// S1. A launch is over when two sweeps of /proc in a row find none of its processes. Without /proc
+// SW1. A launch is over when two sweeps of /proc in a row find none of its processes. Without /proc
 // (macOS) only its process group is ended.
-// S2. Processes are stopped before they are killed. Stopped processes keep their pids, so a program
-// that forks faster than it can be killed reaches the process limit and comes to an end.
+// SW2. Processes are stopped before they are killed. Stopped processes keep their pids, so a
+// program that forks faster than it can be killed reaches the process limit and comes to an end.
 import { type ChildProcess, spawn } from "node:child_process";
 import { existsSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
 import { messageOf } from "../faults.ts";
 import { createGraceTimer } from "./grace.ts";
 import {
@@ -164,12 +165,12 @@ async function endAll(look: () => ProcessFacts[]): Promise<void> {
     const found = stopAll(look);
     for (const { pid } of found) signalProcess(pid, "SIGKILL");
     emptySweeps = found.length === 0 ? emptySweeps + 1 : 0;
-    if (found.length > 0) await new Promise((resolve) => setTimeout(resolve, killPauseMs));
+    if (found.length > 0) await delay(killPauseMs);
     else await new Promise((resolve) => setImmediate(resolve));
   }
 }
 
-/** Stops every process found, until none of them can fork any more (S2); returns them. */
+/** Stops every process found, until none of them can fork any more (SW2); returns them. */
 function stopAll(look: () => ProcessFacts[]): ProcessFacts[] {
   const names = new Set<string>();
   for (let round = 0; ; round += 1) {

@@ -1,15 +1,15 @@
 // Isolation by a user for each job, in a container whose guest is root with only SETUID, SETGID and
 // CHOWN.
-// N1. A launch is over when no process has its group any more; a process cannot drop that group.
+// UI1. A launch is over when no process has its group any more; a process cannot drop that group.
 // When it is the user's only launch, all processes of that user are killed at once, and the kernel
 // lets none be forked meanwhile.
-// N2. Command lines hold nothing secret, because every user can read them. A script is in the
+// UI2. Command lines hold nothing secret, because every user can read them. A script is in the
 // environment until its shell has read it, and the environment is in the program's own memory.
 import { type ChildProcess, spawn } from "node:child_process";
 import { accessSync, constants, fchownSync, readdirSync, readFileSync } from "node:fs";
 import { isAbsolute, join } from "node:path";
 import { messageOf } from "../faults.ts";
-import { isWithin } from "../files/volume.ts";
+import { isWithin } from "../files/confined-volume.ts";
 import { createGraceTimer } from "./grace.ts";
 import {
   type Ending,
@@ -147,7 +147,7 @@ function commandOf(
   return [...become, "/bin/sh", "-c", `${begin}${restore}exec "$@"`, "sh", cwd, ...hideScript(argv, env)];
 }
 
-/** Returns the same command with a shell script moved into its environment (N2). */
+/** Returns the same command with a shell script moved into its environment (UI2). */
 function hideScript(argv: readonly string[], env: Record<string, string>): readonly string[] {
   const at = argv.indexOf("-c");
   const script = argv[at + 1];

@@ -1,7 +1,8 @@
 // The users that programs in a container run as.
-// W1. Each job has its own user. A user id is not given out again while anything belongs to it.
-// W2. Each launch has its own group, which its processes cannot drop. The group tells the processes
-// of a stage from those of a service of the same job.
+// GU1. Each job has its own user. A user id is not given out again while anything belongs to it.
+// GU2. Each launch has its own group, which its processes cannot drop. The group tells the
+// processes of a stage from those of a service of the same job.
+import { randomInt } from "node:crypto";
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { GuestFault, systemCode } from "../faults.ts";
@@ -41,12 +42,16 @@ export interface Users {
   launches(uid: number): number;
 }
 
-/** Gives out users in rotation, starting where an earlier guest stopped. */
+/**
+ * Gives out users in rotation, starting where an earlier guest stopped. The first one begins
+ * anywhere: the kernel bounds what a user may have (inotify instances, pipe buffers) across all
+ * containers of the machine, so they should seldom share a user.
+ */
 export function createUsers(ownFolder: string, isOwner: (uid: number) => boolean): Users {
   const file = join(ownFolder, "next-user");
   const living = new Map<number, number>();
   const groups = new Set<number>();
-  let nextUser = readNumber(file);
+  let nextUser = readNumber(file) ?? randomInt(pool.size);
   let nextGroup = 0;
   const launches = (uid: number): number => living.get(uid) ?? 0;
   return {
@@ -76,11 +81,13 @@ export function createUsers(ownFolder: string, isOwner: (uid: number) => boolean
   };
 }
 
-function readNumber(file: string): number {
+/** Returns the number in the file; null when there is none. */
+function readNumber(file: string): number | null {
   try {
-    return Number(readFileSync(file, "utf8")) || 0;
+    const number = Number.parseInt(readFileSync(file, "utf8"), 10);
+    return Number.isInteger(number) ? number : null;
   } catch (error) {
-    if (systemCode(error) === "ENOENT") return 0;
+    if (systemCode(error) === "ENOENT") return null;
     throw error;
   }
 }

@@ -26,7 +26,7 @@ export function createJobInput(path: string): JobInput {
   let kept = 0;
   let fed = 0;
   let ended = false;
-  let turn: Promise<void> = Promise.resolve();
+  let lastWrite: Promise<void> = Promise.resolve();
 
   const keep = async (seq: number, bytes: Buffer, end: boolean): Promise<void> => {
     if (lastSeq !== null && seq <= lastSeq) return;
@@ -44,8 +44,8 @@ export function createJobInput(path: string): JobInput {
   };
   return {
     accept: (seq, bytes, end) => {
-      const accepted = turn.then(() => keep(seq, bytes, end));
-      turn = accepted.catch(() => undefined); // The caller gets the error; the next one starts fresh.
+      const accepted = lastWrite.then(() => keep(seq, bytes, end));
+      lastWrite = accepted.catch(() => undefined); // The caller gets the error; the next one starts fresh.
       return accepted;
     },
     feed: async (stream) => {
@@ -65,7 +65,7 @@ export function createJobInput(path: string): JobInput {
       stream.end();
     },
     close: async () => {
-      await turn;
+      await lastWrite;
       ended = true;
       changes.announce();
       await file?.close();

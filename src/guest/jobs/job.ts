@@ -1,15 +1,16 @@
 // A job: its stages in order, and an end after which nothing of it is left.
-// J1. Stages run one after another. A background stage runs beside those that follow and is ended
+// JB1. Stages run one after another. A background stage runs beside those that follow and is ended
 // with the job; if it ends by itself before that, the job fails and the running stage is ended.
-// J2. After a failure only stages marked `always` run; after a cancel, none.
-// J3. A job whose last stage is a background stage (a preview) runs until that stage dies or the
+// JB2. After a failure only stages marked `always` run; after a cancel, none.
+// JB3. A job whose last stage is a background stage (a preview) runs until that stage dies or the
 // job is cancelled.
-// J4. The end is reported only after every process is gone, the output is written and the record is
-// on the disk.
-// J5. A job that must come after another one waits in its first stage until that job has ended, or
+// JB4. The end is reported only after every process is gone, the output is written and the record
+// is on the disk.
+// JB5. A job that must come after another one waits in its first stage until that job has ended, or
 // until it is ended itself.
 import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
 import { messageOf } from "../faults.ts";
 import { removeTree } from "../files/remove-tree.ts";
 import type { Wanted } from "../isolation/holders.ts";
@@ -190,7 +191,7 @@ class Conductor implements Job {
     await this.#settle(fault);
   }
 
-  /** Waits for the job that must end first (J5). */
+  /** Waits for the job that must end first (JB5). */
   async #awaitBefore(before: Promise<void>): Promise<void> {
     this.#ledger.updateStage(0, { status: "running", startedAt: this.#around.parts.now().toISOString() });
     const interrupted = new Promise<void>((resolve) =>
@@ -268,7 +269,7 @@ class Conductor implements Job {
       if (!this.#active.has(index) || active.intent !== null) break;
       if (isReady) return this.#ledger.updateStage(index, { status: "ready" });
       if (performance.now() >= deadline) this.#end(active, "not-ready", ownGraceMs);
-      else await Promise.race([settled, new Promise((resolve) => setTimeout(resolve, probePauseMs))]);
+      else await Promise.race([settled, delay(probePauseMs)]);
     }
     await settled;
   }
@@ -312,7 +313,7 @@ class Conductor implements Job {
     if (stage.continueOnFailure !== true) this.#isHalted = true;
   }
 
-  /** Ends the running stage, which relies on the background stage (J1). */
+  /** Ends the running stage, which relies on the background stage (JB1). */
   #backgroundEnded(stage: StageSpec): void {
     if (stage.continueOnFailure === true) return;
     this.#endedBackground ||= stage.name;

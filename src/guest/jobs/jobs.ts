@@ -1,7 +1,7 @@
 // All jobs of a volume, including those of earlier guests.
-// T1. One key is one job: operations on a key run one after another, and a key that has a record
+// JK1. One key is one job: operations on a key run one after another, and a key that has a record
 // never starts again.
-// T2. When a guest starts, every job recorded as running is lost; its leftover processes are ended
+// JK2. When a guest starts, every job recorded as running is lost; its leftover processes are ended
 // first.
 import { mkdir, readdir } from "node:fs/promises";
 import { join } from "node:path";
@@ -14,6 +14,7 @@ import { type Job, outputPathOf, startJob } from "./job.ts";
 import { firstState, lostState } from "./ledger.ts";
 import { outputSize } from "./output.ts";
 import { jobId, loadRecords, saveRecord } from "./record.ts";
+import { createTurns } from "./turns.ts";
 
 export interface Jobs {
   /** Returns the job of this key, started now if there was none. */
@@ -47,20 +48,10 @@ interface Known {
 }
 
 function createJobs(parts: GuestParts, { base, jobs, damaged }: Known): Jobs {
-  const turns = new Map<string, Promise<unknown>>();
+  const { inTurn, allSettled } = createTurns();
   let isEnding = false;
   let lastEndedAt = 0;
 
-  const inTurn = <T>(id: string, act: () => Promise<T>): Promise<T> => {
-    const mine = (turns.get(id) ?? Promise.resolve()).then(act);
-    const settled = mine.then(
-      () => undefined,
-      () => undefined, // The caller gets the error; the next one only waits.
-    );
-    turns.set(id, settled);
-    void settled.then(() => turns.get(id) === settled && turns.delete(id));
-    return mine;
-  };
   const known = async (key: string): Promise<Job | null> => {
     const id = jobId(key);
     const job = jobs.get(id);
@@ -89,7 +80,6 @@ function createJobs(parts: GuestParts, { base, jobs, damaged }: Known): Jobs {
     if (isEnding) job.lose(0);
     return job;
   };
-  const isRunning = (job: Job): boolean => job.state().status === "running";
 
   return {
     start: (key, spec) => inTurn(jobId(key), async () => (await known(key)) ?? begin(key, spec)),
@@ -99,8 +89,7 @@ function createJobs(parts: GuestParts, { base, jobs, damaged }: Known): Jobs {
       const job = await inTurn(jobId(key), async () => {
         const existing = await known(key);
         if (existing !== null) return existing;
-        const first = firstState(key, [], { now: parts.now(), labels: {} });
-        return keep(key, { ...first, status: "cancelled", endedAt: first.createdAt, cancelReason: reason });
+        return keep(key, cancelledState(key, parts.now(), reason));
       });
       job.cancel(reason, graceMs);
       await job.ended;
@@ -119,13 +108,21 @@ function createJobs(parts: GuestParts, { base, jobs, damaged }: Known): Jobs {
     lastEndedAt: () => lastEndedAt,
     endAll: async (graceMs) => {
       isEnding = true;
-      await Promise.all([...turns.values()]);
+      await allSettled();
       const running = [...jobs.values()].filter(isRunning);
       for (const job of running) job.lose(graceMs);
       await Promise.all(running.map((job) => job.ended));
     },
   };
 }
+
+/** The state of a job that was cancelled before it started. */
+function cancelledState(key: string, now: ReturnType<GuestParts["now"]>, reason: string): JobState {
+  const first = firstState(key, [], { now, labels: {} });
+  return { ...first, status: "cancelled", endedAt: first.createdAt, cancelReason: reason };
+}
+
+const isRunning = (job: Job): boolean => job.state().status === "running";
 
 async function takeOver(parts: GuestParts, base: string): Promise<Pick<Known, "jobs" | "damaged">> {
   const jobs = new Map<string, Job>();

@@ -1,5 +1,5 @@
 // The state of one job: in memory for callers that wait, on the volume for callers that come later.
-// L1. The first record is on the disk before anything starts, and the last one before the end is
+// JL1. The first record is on the disk before anything starts, and the last one before the end is
 // reported.
 
 import { messageOf } from "../faults.ts";

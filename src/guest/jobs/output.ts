@@ -1,8 +1,8 @@
 // The output of a job: one file that only grows, so that an offset always means the same bytes.
-// O1. Each stage may write `limitBytes` directly. Later output is kept only as a rolling tail of 64
-// KiB in memory, which is appended when the stage ends, after a line that says how many bytes are
-// missing.
-// O2. A program never waits longer than the disk takes: output that can no longer be written is
+// JO1. Each stage may write `limitBytes` directly. Later output is kept only as a rolling tail of
+// 64 KiB in memory, which is appended when the stage ends, after a line that says how many bytes
+// are missing.
+// JO2. A program never waits longer than the disk takes: output that can no longer be written is
 // dropped, and the job is notified.
 import { type FileHandle, open, stat } from "node:fs/promises";
 import type { Readable } from "node:stream";

@@ -1,6 +1,6 @@
 import { checkFields, type Fields, fieldsOf, listOf, type Report, reportType } from "./parts.ts";
 
-const known = new Set([
+const knownFields = new Set([
   ...["model", "messages", "max_tokens", "metadata", "stop_sequences", "stream", "system", "temperature", "thinking"],
   ...[
     "tool_choice",
@@ -31,7 +31,7 @@ const inlineSources = new Set(["base64", "text", "content"]);
 
 /** Checks Anthropic messages. */
 export function checkMessages(body: Fields, report: Report): void {
-  checkFields(body, known, "", report);
+  checkFields(body, knownFields, "", report);
   checkBlocks(body.system, "system", report);
   listOf(body.messages).forEach(({ content }, at) => {
     checkBlocks(content, `messages[${at}].content`, report);

@@ -1,6 +1,6 @@
 import { checkFields, type Fields, fieldsOf, isInline, listOf, type Report, reportType } from "./parts.ts";
 
-const known = new Set([
+const knownFields = new Set([
   ...["model", "messages", "max_tokens", "max_completion_tokens", "temperature", "top_p", "stop", "stream"],
   ...["stream_options", "tools", "tool_choice", "parallel_tool_calls", "response_format", "seed", "presence_penalty"],
   ...["frequency_penalty", "logit_bias", "logprobs", "top_logprobs", "user", "reasoning_effort", "verbosity"],
@@ -22,7 +22,7 @@ const linkedParts = new Set(["image_url", "video_url", "audio_url"]);
 
 /** Checks OpenAI chat completions and compatible APIs. */
 export function checkChat(body: Fields, report: Report): void {
-  checkFields(body, known, "", report);
+  checkFields(body, knownFields, "", report);
   if (body.store === true) report({ part: "store: true", tool: "stored" });
   listOf(body.messages).forEach((message, at) => {
     checkFields(message, knownOfMessage, `messages[${at}]`, report);

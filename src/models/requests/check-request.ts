@@ -1,9 +1,9 @@
-// Checks what a request asks its provider to do, before we forward it.
+// Checks what a request would make its provider do, before we forward it.
 //
-// P5. Unless the plan allows more, a provider only answers from the request: it does not search,
+// MP5. Unless the plan allows more, a provider only answers from the request: it does not search,
 // fetch, run, store or generate anything else for an agent. A refusal names the part; nothing is
 // dropped silently.
-// P6. No call can cost more than its reservation.
+// MP6. No call can cost more than its reservation.
 import type { ModelTool, ProviderTools } from "../../domain/models.ts";
 import type { Api } from "../apis.ts";
 import { checkMessages, outsideBeta } from "./anthropic.ts";
@@ -20,10 +20,10 @@ export interface CheckedRequest {
   readonly beta: string | null;
 }
 
-/** The reason to refuse a request, in one line; null if it may pass. */
+/** Returns the reason to refuse a request, in one line; null if it may pass. */
 export function refusedPart(request: CheckedRequest, allowed: ProviderTools): string | null {
   const costly = costlyPart(request);
-  if (costly !== null) return `${costly} is not passed on, because a budget could not hold it`;
+  if (costly !== null) return `${costly} is not forwarded, because a budget could not bound its cost`;
   if (allowed === "all") return null;
   const part = outsideParts(request).find(({ tool }) => tool === null || !allowed.includes(tool));
   if (part === undefined) return null;
@@ -34,16 +34,16 @@ export function refusedPart(request: CheckedRequest, allowed: ProviderTools): st
 const checks = { messages: checkMessages, chat: checkChat, responses: checkResponses, gemini: checkGemini } as const;
 
 function outsideParts({ api, model, body, beta }: CheckedRequest): OutsidePart[] {
-  const found: OutsidePart[] = [];
-  if (api.language !== null) checks[api.language](body, (part) => found.push(part));
+  const outsideParts: OutsidePart[] = [];
+  if (api.language !== null) checks[api.language](body, (part) => outsideParts.push(part));
   for (const name of (beta ?? "").split(",").map((one) => one.trim())) {
-    if (outsideBeta.test(name)) found.push({ part: `the beta ${name}`, tool: betaTool(name) });
+    if (outsideBeta.test(name)) outsideParts.push({ part: `the beta ${name}`, tool: betaTool(name) });
   }
-  // These models always search.
+  // These models always search the web.
   if (typeof model === "string" && /-search(-|$)|deep-research|:online$|^(perplexity\/)?sonar/.test(model)) {
-    found.push({ part: `the model ${model}`, tool: "web_search" });
+    outsideParts.push({ part: `the model ${model}`, tool: "web_search" });
   }
-  return found;
+  return outsideParts;
 }
 
 const betaTool = (name: string): ModelTool | null =>

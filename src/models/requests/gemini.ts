@@ -3,7 +3,7 @@ import { checkFields, type Fields, fieldsOf, listOf, type Report } from "./parts
 // Google accepts fields as `camelCase` and as `snake_case`; agents write the first. We read output
 // limits only in that spelling, so the other one is refused there.
 
-const known = new Set([
+const knownFields = new Set([
   ...["contents", "systemInstruction", "system_instruction", "tools", "toolConfig", "tool_config", "safetySettings"],
   ...["safety_settings", "generationConfig", "labels", "model", "serviceTier"],
 ]);
@@ -24,7 +24,7 @@ const knownOfTool = new Set(["functionDeclarations", "function_declarations"]);
 export function checkGemini(body: Fields, report: Report): void {
   const { generateContentRequest: inner, ...fields } = body;
   if (inner !== undefined) checkGemini(fieldsOf(inner), report);
-  checkFields(fields, known, "", report);
+  checkFields(fields, knownFields, "", report);
   const config = fieldsOf(body.generationConfig);
   checkFields(config, knownOfConfig, "generationConfig", report);
   const { responseModalities: kinds } = config;

@@ -1,6 +1,6 @@
 import { checkFields, type Fields, fieldsOf, isInline, listOf, type Report, reportType } from "./parts.ts";
 
-const known = new Set([
+const knownFields = new Set([
   ...["model", "input", "instructions", "max_output_tokens", "tools", "tool_choice", "parallel_tool_calls"],
   ...["temperature", "top_p", "stream", "stream_options", "include", "reasoning", "text", "metadata", "user"],
   ...["safety_identifier", "prompt_cache_key", "prompt_cache_retention", "prompt_cache_options", "truncation"],
@@ -22,7 +22,7 @@ const knownOfImage = new Set(["type", "image_url", "detail", "prompt_cache_break
 
 /** Checks OpenAI responses. */
 export function checkResponses(body: Fields, report: Report): void {
-  checkFields(body, known, "", report);
+  checkFields(body, knownFields, "", report);
   if (body.store === true) report({ part: "store: true", tool: "stored" });
   checkTools(body.tools, "tools", report);
   listOf(body.input).forEach((item, at) => {

@@ -1,58 +1,63 @@
 // The driver `docker`: one hardened container and one volume per project, on this machine's engine.
 //
-// D1. Names follow from the project, and labels name the owner. We never touch what another
+// DK1. Names follow from the project, and labels name the owner. We never touch what another
 // installation made.
-// D2. A project's container and volume change only under the project's lock, which dies with its
+// DK2. A project's container and volume change only under the project's lock, which dies with its
 // holder. If two data directories share an installation, the engine decides: it refuses a second
 // container of the same name.
-// D3. A container holds nothing: its root is read-only, and everything that lasts is on the volume.
-// So a container that differs from what is wanted, or does not answer, is replaced.
-// D4. A sandbox is stopped when the engine says so: everything in a container ends with its first
+// DK3. A container holds nothing: its root is read-only, and everything that lasts is on the
+// volume. So a container that differs from what is wanted, or does not answer, is replaced.
+// DK4. A sandbox is stopped when the engine says so: everything in a container ends with its first
 // process.
 import type { DriverCapabilities, SandboxDriver } from "../port.ts";
 import { checkDocker } from "./docker/check.ts";
+import {
+  alone,
+  type DockerDriverOptions,
+  type DockerResources,
+  openDockerResources,
+} from "./docker/docker-resources.ts";
 import { ensure } from "./docker/ensure.ts";
-import { alone, type DockerDriverOptions, type House, openHouse } from "./docker/house.ts";
 import { list, usage, volumeBytes } from "./docker/list.ts";
 import { endpointOf, findRunning } from "./docker/running.ts";
 import { pack, restore } from "./docker/snapshot.ts";
 import { remove, stop } from "./docker/stop.ts";
 import { watchContainers } from "./docker/watch.ts";
 
-export type { DockerDriverOptions } from "./docker/house.ts";
+export type { DockerDriverOptions } from "./docker/docker-resources.ts";
 
 /**
  * Creates the driver `docker`. Its egress folders and locks are in the data directory; everything
  * else is in the engine.
  */
 export function createDockerDriver(given: DockerDriverOptions): SandboxDriver {
-  let made: House | null = null;
+  let made: DockerResources | null = null;
   // Lazily, so that `check` works without an engine.
-  const house = (): House => {
-    made ??= openHouse(given);
+  const resources = (): DockerResources => {
+    made ??= openDockerResources(given);
     return made;
   };
   return {
     name: "docker",
-    check: () => checkDocker({ environment: given.environment, ...(given.image ? { image: given.image } : {}) }),
-    capabilities: () => capabilitiesOf(house()),
-    ensure: (spec) => ensure(house(), spec),
+    check: () => checkDocker(given),
+    capabilities: () => capabilitiesOf(resources()),
+    ensure: (spec) => ensure(resources(), spec),
     find: async (projectId) => {
-      const running = await findRunning(house(), projectId);
-      return running === null ? null : endpointOf(house(), running);
+      const running = await findRunning(resources(), projectId);
+      return running === null ? null : endpointOf(resources(), running);
     },
-    list: () => list(house()),
-    usage: (projectId) => usage(house(), projectId),
-    volumeBytes: (projectId, limitMs) => volumeBytes(house(), projectId, limitMs),
-    stop: (projectId) => alone(house(), projectId, async () => void (await stop(house(), projectId))),
-    remove: (projectId, { volume }) => alone(house(), projectId, () => remove(house(), projectId, volume)),
-    pack: (projectId, format) => pack(house(), projectId, format),
-    restore: (projectId, archive, how) => restore(house(), projectId, { archive, ...how }),
-    watch: (signal) => watchContainers(house().engine, given.installationId, signal),
+    list: () => list(resources()),
+    usage: (projectId) => usage(resources(), projectId),
+    volumeBytes: (projectId, limitMs) => volumeBytes(resources(), projectId, limitMs),
+    stop: (projectId) => alone(resources(), projectId, async () => void (await stop(resources(), projectId))),
+    remove: (projectId, { volume }) => alone(resources(), projectId, () => remove(resources(), projectId, volume)),
+    pack: (projectId, format) => pack(resources(), projectId, format),
+    restore: (projectId, archive, how) => restore(resources(), projectId, { archive, ...how }),
+    watch: (signal) => watchContainers(resources().engine, given.installationId, signal),
   };
 }
 
-async function capabilitiesOf({ info, volumes }: House): Promise<DriverCapabilities> {
+async function capabilitiesOf({ info, volumes }: DockerResources): Promise<DriverCapabilities> {
   const { MemoryLimit, PidsLimit, CpuCfsQuota } = await info();
   // An engine reports a limit only when its kernel lacks it.
   const kept = (can: boolean | undefined) => (can === false ? "none" : "hard");

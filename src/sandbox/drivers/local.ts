@@ -1,13 +1,13 @@
 // The drivers `local` (bubblewrap) and `local-unsafe`: the guest is a process of this machine that
 // outlives us.
 //
-// L1. There is one guest per project. It starts and stops under the project's lock, which dies with
-// its holder.
-// L2. The record says `starting` before a process is made (W9). After a crash, the next process
+// LD1. There is one guest per project. It starts and stops under the project's lock, which dies
+// with its holder.
+// LD2. The record says `starting` before a process is made (W9). After a crash, the next process
 // ends what was left and starts again. Nothing is lost, because nobody had the sandbox yet.
-// L3. Stopped means that no process has the sandbox's mark. With bubblewrap that includes the first
-// process of its pid namespace, and the kernel lets that end only after everything inside it, the
-// jobs' own namespaces included.
+// LD3. Stopped means that no process has the sandbox's mark. With bubblewrap that includes the
+// first process of its pid namespace, and the kernel lets that end only after everything inside it,
+// the jobs' own namespaces included.
 import { createHash } from "node:crypto";
 import { existsSync, mkdirSync, readFileSync, realpathSync } from "node:fs";
 import { join, resolve } from "node:path";
@@ -15,6 +15,7 @@ import type { Readable } from "node:stream";
 import { WavesmithError } from "../../domain/errors.ts";
 import type { ProjectId } from "../../domain/ids.ts";
 import type { NetworkPolicy } from "../../domain/network.ts";
+import { removeTree } from "../../guest/files/remove-tree.ts";
 import { guestProtocolVersion } from "../../guest/protocol.ts";
 import { endingWith, modelSocketOf, removeEgress, startEgress, stopEgress } from "../egress/egress.ts";
 import { guestProgram } from "../guest/guest-program.ts";
@@ -30,7 +31,7 @@ import { listSandboxes } from "./local/list.ts";
 import { readRecord, type SandboxRecord } from "./local/record.ts";
 import { finishRestores, takePlace, unpackingFolder } from "./local/restore.ts";
 import { usageOf } from "./local/usage.ts";
-import { diskBytes, prepareFolder, removeFolder } from "./local/volume.ts";
+import { limitedBytes, prepareFolder } from "./local/volume.ts";
 import { watchRecords } from "./local/watch.ts";
 
 export type { LocalDriverOptions } from "./local/launch.ts";
@@ -56,22 +57,22 @@ export function createLocalDriver(given: LocalDriverOptions, program = guestProg
     capabilities: async () => capabilitiesOf(given),
     ensure: async (spec) => ensure(options(), spec, await programOnce()),
     find: async (projectId) => {
-      const asked = options();
-      const places = placesOf(asked.dataDir, projectId);
-      const running = findAnswering(asked, places) ?? (await findRunning(asked, places));
+      const localOptions = options();
+      const places = placesOf(localOptions.dataDir, projectId);
+      const running = findAnswering(localOptions, places) ?? (await findRunning(localOptions, places));
       // Another driver's sandbox may isolate less than this one's caller relies on.
-      return running === null || running.record.driver !== driverName(given) ? null : endpointOf(asked, running);
+      return running === null || running.record.driver !== driverName(given) ? null : endpointOf(localOptions, running);
     },
     list: () => listSandboxes(options()),
     usage: (projectId) => usageOf(options(), projectId),
-    volumeBytes: (projectId, limitMs) => diskBytes(placesOf(options().dataDir, projectId).volume, limitMs),
+    volumeBytes: (projectId, limitMs) => limitedBytes(placesOf(options().dataDir, projectId).volume, limitMs),
     stop: (projectId) => stopped(options(), projectId, async () => undefined),
     remove: (projectId, { volume }) =>
       stopped(options(), projectId, async () => {
         const places = placesOf(options().dataDir, projectId);
         await finishRestores(places);
-        if (volume) await removeFolder(places.volume);
-        await removeFolder(places.run);
+        if (volume) await removeTree(places.volume);
+        await removeTree(places.run);
         await removeEgress({ ...options(), projectId });
       }),
     pack: async (projectId, format) => pack(await workOn(options(), projectId, format, programOnce)),
@@ -203,7 +204,8 @@ function inUse({ record, health }: Running, differing: readonly string[]): Waves
 function endpointOf(options: LocalDriverOptions, { record, guest, health }: Running): SandboxEndpoint {
   const workspaceRoot = health.workspaceRoot.replace(/\/+$/, "");
   const modelSocket = modelSocketOf({ dataDir: options.dataDir, projectId: record.projectId });
-  return { sandboxId: record.sandboxId, guest, workspaceRoot, bootId: health.bootId, modelSocket };
+  const wall = { isolation: options.unsafe ? "none" : "bubblewrap", runtime: null } as const;
+  return { sandboxId: record.sandboxId, guest, workspaceRoot, bootId: health.bootId, wall, modelSocket };
 }
 
 function ours(options: LocalDriverOptions, record: SandboxRecord | null): SandboxRecord | null {
@@ -251,6 +253,6 @@ async function restore(
     await stopped(options, projectId, () => takePlace(places, folder));
   } finally {
     archive.destroy();
-    await removeFolder(folder);
+    await removeTree(folder);
   }
 }

@@ -24,14 +24,14 @@ export interface DecisionLog {
   write(decision: Decision["decision"], target: Target | null, more?: Pick<Decision, "why" | "problem">): void;
 }
 
-const mostBytes = 1 << 20;
+const maxBytes = 1 << 20;
 
 /**
  * Appends each decision as a line of JSON to a file that is open for appending and reading. Above
  * `limitBytes` it drops the older half in place, because the process may have lost access to the
  * folder.
  */
-export function createDecisionLog(file: number, now = () => new Date(), limitBytes = mostBytes): DecisionLog {
+export function createDecisionLog(file: number, now = () => new Date(), limitBytes = maxBytes): DecisionLog {
   let lost = 0;
   return {
     write(decision, target, more = {}) {

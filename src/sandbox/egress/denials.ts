@@ -17,18 +17,18 @@ export function createEgressDenials(dataDir: string): EgressDenials {
       // The other hosts could not be allowed anyway.
       const isAllowable = ({ decision, why }: Decision) =>
         decision === "denied" && (why === "unlisted" || why === "private");
-      return mostOften(since(projectId, from).filter(isAllowable).map(targetOf));
+      return byFrequency(since(projectId, from).filter(isAllowable).map(targetOf));
     },
     unreachable: async (projectId, from) => {
       const failed = since(projectId, from).filter(({ decision }) => decision === "unreachable");
-      return mostOften(failed.map((one) => `${targetOf(one)} (${one.problem ?? "no connection"})`));
+      return byFrequency(failed.map((one) => `${targetOf(one)} (${one.problem ?? "no connection"})`));
     },
   };
 }
 
 const targetOf = ({ host, port }: Decision): string => targetText({ host, port, isAddress: false }, usualPorts);
 
-function mostOften(texts: readonly string[]): string[] {
+function byFrequency(texts: readonly string[]): string[] {
   const times = new Map<string, number>();
   for (const text of texts) times.set(text, (times.get(text) ?? 0) + 1);
   return [...times].sort(([, a], [, b]) => b - a).map(([text]) => text);

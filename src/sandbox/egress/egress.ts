@@ -1,10 +1,10 @@
 // Starts, changes and ends the egress proxies of this machine's sandboxes.
 //
-// G1. There is one proxy process per project. It changes only under the project's egress lock,
+// EG1. There is one proxy process per project. It changes only under the project's egress lock,
 // which dies with its holder.
-// G2. The record says `starting` before the process is made (W9). Its command line carries a mark,
+// EG2. The record says `starting` before the process is made (W9). Its command line carries a mark,
 // which finds a process whose id was never recorded. Only processes with that mark are ended.
-// G3. The folder that is shown in the sandbox stays the same over every start, because a running
+// EG3. The folder that is shown in the sandbox stays the same over every start, because a running
 // sandbox has it mounted.
 import { spawn } from "node:child_process";
 import { createHash } from "node:crypto";

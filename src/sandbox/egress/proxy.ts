@@ -129,13 +129,14 @@ function placeOf(asked: IncomingMessage): Place | string {
   const url = asked.url ?? "";
   if (!/^[a-z][a-z0-9+.-]*:/i.test(url)) return "this is a proxy: name the host in the request's first line";
   const [, authority, rest] = /^http:\/\/([^/?#]*)([^#]*)$/i.exec(url) ?? [];
-  if (authority === undefined || rest === undefined) return "only http:// is passed on; use CONNECT for the rest";
+  if (authority === undefined || rest === undefined)
+    return "this proxy forwards http:// only; use CONNECT for anything else";
   if (authority.includes("@")) return "a user and password belong in a header, not in the address";
   const target = parseTarget(authority, 80);
   if (target === null) return "the address names no host in its plain form";
   const encoding = asked.headers["transfer-encoding"];
   if (encoding !== undefined && encoding.trim().toLowerCase() !== "chunked") {
-    return "a body may be chunked, and encoded in no other way";
+    return "the body may be chunked but not encoded in any other way";
   }
   const path = rest.startsWith("/") ? rest : `/${rest}`;
   return /[^\x21-\x7e\x80-\xff]/.test(path) ? "the address holds control characters" : { target, path };

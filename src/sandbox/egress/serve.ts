@@ -3,11 +3,11 @@
 //
 // It outlives the process that started it. It opens what it needs of its folder first, then becomes
 // the sandbox's user.
-// P1. It lives as long as its sandbox. A living guest holds a connection to `alive.sock` on which
+// ES1. It lives as long as its sandbox. A living guest holds a connection to `alive.sock` on which
 // it has written something. Without one for `lostMs` (`firstMs` before the first), the process
 // ends.
-// P2. On SIGHUP it reads its policy again; open connections stay. Every client of `alive.sock` gets
-// one line of JSON that names the current policy.
+// ES2. On SIGHUP it reads its policy again; open connections stay. Every client of `alive.sock`
+// gets one line of JSON that names the current policy.
 import { chmodSync, constants, openSync, readSync, rmSync } from "node:fs";
 import { createServer, type Server } from "node:net";
 import { parseArgs } from "node:util";
@@ -18,7 +18,7 @@ import { createProxy } from "./proxy.ts";
 import { createRules, type Rules } from "./rules.ts";
 import { aliveName, decisionsName, folderName, type PolicyFile, policyName, proxyName } from "./state.ts";
 
-const mostPolicyBytes = 1 << 20;
+const maxPolicyBytes = 1 << 20;
 
 async function serve(): Promise<void> {
   const { values } = parseArgs({
@@ -83,7 +83,7 @@ function holdPolicy(file: number): HeldPolicy {
 }
 
 function readPolicy(file: number): { policy: NetworkPolicy; hash: string } | null {
-  const text = Buffer.alloc(mostPolicyBytes);
+  const text = Buffer.alloc(maxPolicyBytes);
   const length = readSync(file, text, 0, text.length, 0);
   try {
     return JSON.parse(text.toString("utf8", 0, length)) as PolicyFile;

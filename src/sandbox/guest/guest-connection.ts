@@ -9,8 +9,8 @@ import { errorSchema } from "./guest-schemas.ts";
 const errorBodyBytes = 64 * 1024;
 const noReason = "unknown";
 /** A reply slower than this per minute fails. */
-const leastBytes = 4_096;
-const leastMs = 60_000;
+const minBytes = 4_096;
+const minMs = 60_000;
 const pooledIdleMs = 60_000;
 
 export type Connect = () => Promise<Duplex>;
@@ -78,12 +78,12 @@ export async function readReply(reply: Reply, maxBytes: number): Promise<Buffer>
   let sizeBytes = 0;
   let knownBytes = 0;
   const slow = setInterval(() => {
-    if (sizeBytes - knownBytes < leastBytes)
+    if (sizeBytes - knownBytes < minBytes)
       reply.body.destroy(
         new WavesmithError("guest-protocol", `of the guest's answer ${sizeBytes - knownBytes} bytes came in a minute`),
       );
     knownBytes = sizeBytes;
-  }, leastMs);
+  }, minMs);
   try {
     for await (const chunk of reply.body as AsyncIterable<Buffer>) {
       sizeBytes += chunk.length;
@@ -162,10 +162,15 @@ function upgrade(agent: Agent, call: Call, name: string): Promise<Duplex> {
   return new Promise((resolve, reject) => {
     const headers = { host: "guest", connection: "Upgrade", upgrade: "tcp" };
     const request = httpRequest({ agent, method: call.method, path: call.path, headers });
-    request.setTimeout(call.deadlineMs, () =>
-      request.destroy(new Error(`nothing was heard for ${call.deadlineMs} ms`)),
-    );
+    const late = (): void => {
+      request.destroy(new Error(`nothing was heard for ${call.deadlineMs} ms`));
+    };
+    request.setTimeout(call.deadlineMs, late);
+    // Every byte of a slow header counts as activity.
+    const answering = setTimeout(late, 4 * call.deadlineMs);
+    request.on("close", () => clearTimeout(answering));
     request.on("upgrade", (_reply, socket, head) => {
+      clearTimeout(answering);
       socket.setTimeout(0);
       if (head.length > 0) socket.unshift(head);
       resolve(socket);

@@ -3,14 +3,14 @@ import { readdirSync, statSync } from "node:fs";
 import { access, constants, mkdir, rename, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
+import type { BuildOptions } from "esbuild";
 import { messageOf, WavesmithError } from "../../domain/errors.ts";
+import programs from "./programs.json" with { type: "json" };
+
+const root = new URL("../../../", import.meta.url);
 
 /** The programs that run inside sandboxes, each bundled into one file, with their sources. */
-export const sandboxPrograms = {
-  guest: "../../guest/main.ts",
-  "agent-host": "../../agent-host/main.ts",
-  "builtin-agent": "../../builtin-agent/main.ts",
-} as const;
+export const sandboxPrograms: Readonly<Record<string, string>> = programs.sources;
 
 /**
  * Returns the path of the guest as one file, with the agents' programs beside it: the built
@@ -46,15 +46,16 @@ async function inCheckout(name: string): Promise<string | null> {
 /** Hashes the times of the sources, because reading and bundling them takes ten times longer. */
 function sourcesHash(): string {
   const hash = createHash("sha256");
-  const look = (path: string): void => {
+  const collectTimes = (path: string): void => {
     const { mtimeMs, size } = statSync(path);
     hash.update(`${path} ${mtimeMs} ${size}\n`);
   };
   for (const entry of Object.values(sandboxPrograms)) {
-    const folder = fileURLToPath(new URL(".", new URL(entry, import.meta.url)));
-    for (const name of readdirSync(folder, { recursive: true, encoding: "utf8" }).sort()) look(join(folder, name));
+    const folder = fileURLToPath(new URL(".", new URL(entry, root)));
+    for (const name of readdirSync(folder, { recursive: true, encoding: "utf8" }).sort())
+      collectTimes(join(folder, name));
   }
-  look(fileURLToPath(new URL("../../../package-lock.json", import.meta.url)));
+  collectTimes(fileURLToPath(new URL("../../../package-lock.json", import.meta.url)));
   return hash.digest("hex").slice(0, 16);
 }
 
@@ -62,7 +63,7 @@ async function make(folder: string): Promise<void> {
   const draft = `${folder}.${randomBytes(6).toString("hex")}.tmp`;
   await mkdir(draft, { recursive: true });
   for (const [name, entry] of Object.entries(sandboxPrograms)) {
-    const code = await bundle(fileURLToPath(new URL(entry, import.meta.url)));
+    const code = await bundle(fileURLToPath(new URL(entry, root)));
     await writeFile(join(draft, `${name}.mjs`), code, { mode: 0o644 });
   }
   await rename(draft, folder).catch(async (error: unknown) => {
@@ -76,13 +77,9 @@ async function make(folder: string): Promise<void> {
 export async function bundle(entry: string): Promise<Uint8Array> {
   try {
     const { build } = await import("esbuild");
-    // CommonJS libraries call `require`, which modules lack.
-    const banner = {
-      js: 'import { createRequire as makeRequire } from "node:module"; const require = makeRequire(import.meta.url);',
-    };
-    const options = { bundle: true, format: "esm", platform: "node", target: "node20", write: false, banner } as const;
-    const result = await build({ ...options, entryPoints: [entry], logLevel: "silent" });
-    const [file] = result.outputFiles;
+    const options = programs.options as BuildOptions; // A test compares the bytes with the package's.
+    const result = await build({ ...options, entryPoints: [entry], write: false });
+    const [file] = result.outputFiles ?? [];
     if (file === undefined) throw new Error("esbuild gave no output");
     return file.contents;
   } catch (error) {

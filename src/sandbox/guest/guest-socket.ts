@@ -5,14 +5,14 @@ import { basename, dirname } from "node:path";
 import { WavesmithError } from "../../domain/errors.ts";
 
 /** The longest address of a unix socket, without its final NUL. */
-const longestAddress = 107;
+const maxAddressLength = 107;
 
 /**
  * Connects to a unix socket with a path of any length: beyond the system's limit it goes through
  * the open folder. Fails with `environment` when that needs /proc and there is none.
  */
 export async function connectToSocket(path: string): Promise<Socket> {
-  if (Buffer.byteLength(path) <= longestAddress) return connected(path);
+  if (Buffer.byteLength(path) <= maxAddressLength) return connected(path);
   const folder = await openFolder(path);
   try {
     return await connected(`/proc/self/fd/${folder.fd}/${basename(path)}`);
@@ -23,7 +23,7 @@ export async function connectToSocket(path: string): Promise<Socket> {
 
 async function openFolder(path: string): Promise<FileHandle> {
   if (process.platform !== "linux") {
-    throw new WavesmithError("environment", `the socket's path ${path} is longer than ${longestAddress} bytes`, {
+    throw new WavesmithError("environment", `the socket's path ${path} is longer than ${maxAddressLength} bytes`, {
       remedy: "choose a data directory with a shorter path (--data)",
     });
   }

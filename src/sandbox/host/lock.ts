@@ -1,11 +1,11 @@
 // A lock between processes of one machine, held by a numbered ticket in a folder.
 //
-// L1. The ticket with the highest number is the lock. It is free once released or when its holder
+// HL1. The ticket with the highest number is the lock. It is free once released or when its holder
 // is dead. The process id, its start time and the machine's boot identify a holder, so a dead one
 // stays dead.
-// L2. A process takes the lock by creating the next number with link(2), which only one process can
-// do and which never shows partial text.
-// L3. The highest ticket is never removed, so a process that looked late sees a number above its
+// HL2. A process takes the lock by creating the next number with link(2), which only one process
+// can do and which never shows partial text.
+// HL3. The highest ticket is never removed, so a process that looked late sees a number above its
 // own and backs off.
 import { randomBytes } from "node:crypto";
 import { linkSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";

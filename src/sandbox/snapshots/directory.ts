@@ -1,8 +1,8 @@
 // Keeps snapshots as files of one folder: `<id>.tar.zst` or `<id>.tar.gz`, and `<name>.part` during
 // writing.
 //
-// D1. A file gets its name only when all its bytes are on the disk. A crash or a full disk leaves a
-// `.part`, which counts for nothing and is overwritten or removed.
+// DS1. A file gets its name only when all its bytes are on the disk. A crash or a full disk leaves
+// a `.part`, which counts for nothing and is overwritten or removed.
 import { createHash } from "node:crypto";
 import { createReadStream } from "node:fs";
 import { type FileHandle, mkdir, open, readdir, rename, rm, stat } from "node:fs/promises";
@@ -134,7 +134,7 @@ interface SnapshotFile {
   readonly isWhole: boolean;
 }
 
-/** Lists the files with names of ours; none when the folder was never made. */
+/** Lists the snapshot files; none if the folder was never created. */
 async function filesIn(folder: string): Promise<SnapshotFile[]> {
   const names = await readdir(folder).catch((error: unknown) => {
     if ((error as NodeJS.ErrnoException).code === "ENOENT") return [];

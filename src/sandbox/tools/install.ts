@@ -160,7 +160,7 @@ function openToAll(path: string): number {
   return readdirSync(path).reduce((sum, name) => sum + openToAll(join(path, name)), 0);
 }
 
-/** The commit point (T1). */
+/** The commit point (TP1). */
 function link(folder: string, agent: PinnedAgent, version: string): void {
   const bin = join(folder, "bin");
   const draft = join(bin, `.${programOf(agent)}.${randomBytes(6).toString("hex")}`);

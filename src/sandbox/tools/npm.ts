@@ -17,10 +17,10 @@ export async function runNpm({ args, cwd, environment, signal, onLine }: NpmRun)
   const stop = (): void => void child.kill("SIGTERM");
   signal.addEventListener("abort", stop, { once: true });
   if (signal.aborted) stop();
-  let said = "";
+  let output = "";
   let rest = "";
   const hear = (chunk: string): void => {
-    said = (said + chunk).slice(-keptChars);
+    output = (output + chunk).slice(-keptChars);
     const lines = (rest + chunk).split("\n");
     rest = lines.pop() ?? "";
     for (const line of lines) onLine(line);
@@ -33,7 +33,7 @@ export async function runNpm({ args, cwd, environment, signal, onLine }: NpmRun)
   });
   signal.removeEventListener("abort", stop);
   signal.throwIfAborted();
-  if (code !== 0) throw code === "absent" ? absent() : failed(said);
+  if (code !== 0) throw code === "absent" ? absent() : failed(output);
 }
 
 /**
@@ -54,24 +54,25 @@ const unreachable =
   /\b(ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ECONNRESET|ETIMEDOUT|ENETUNREACH|EHOSTUNREACH|ERR_SOCKET\w*)\b/;
 
 /** Translates npm's errors. */
-function failed(said: string): WavesmithError {
-  const errors = said.split("\n").filter((line) => /^npm (error|ERR!)/.test(line));
+function failed(output: string): WavesmithError {
+  const errors = output.split("\n").filter((line) => /^npm (error|ERR!)/.test(line));
   const words = errors
     .map((line) => line.replace(/^npm (error|ERR!) ?/, ""))
     .filter((line) => !/A complete log/.test(line));
-  const text = words.join(" ").trim().slice(0, 600) || said.trim().slice(-600);
-  if (/\bEINTEGRITY\b/.test(said)) {
+  const text = words.join(" ").trim().slice(0, 600) || output.trim().slice(-600);
+  if (/\bEINTEGRITY\b/.test(output)) {
     return new WavesmithError("environment", `the registry sent something other than the pinned package: ${text}`, {
       remedy: "clear npm's cache (npm cache clean --force); if that does not help, do not trust this registry",
     });
   }
-  if (unreachable.test(said)) {
+  if (unreachable.test(output)) {
     return new WavesmithError("environment", `npm cannot reach its registry: ${text}`, {
       retryable: true,
-      remedy: "connect this machine, or set a registry that it reaches: npm config set registry URL; then try again",
+      remedy:
+        "connect this machine to the network, or set a registry that it can reach: npm config set registry URL; then try again",
     });
   }
-  if (/\b(E404|ETARGET)\b/.test(said)) {
+  if (/\b(E404|ETARGET)\b/.test(output)) {
     return new WavesmithError("environment", `npm's registry lacks the pinned package: ${text}`, {
       remedy: "use another registry; npm config get registry shows the current one",
     });

@@ -3,8 +3,8 @@
 //   <data directory>/tools/<platform>/bin/<program>                    a link into the folder of the version in use
 //   <data directory>/tools/<platform>/agents/<name>/<version>-<pin>/   what npm made of one pin, never changed again
 //
-// T1. The link decides: it is swapped in one step, when everything behind it is complete.
-// T2. The folder of a platform is made once and stays, because running sandboxes have it mounted.
+// TP1. The link decides: it is swapped in one step, when everything behind it is complete.
+// TP2. The folder of a platform is made once and stays, because running sandboxes have it mounted.
 import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, readlinkSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { pinnedAgents, programOf } from "./table.ts";

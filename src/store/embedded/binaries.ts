@@ -1,9 +1,9 @@
-// B1. What runs is a copy of the npm package's files in a cache folder: it can be reached by the
+// PB1. What runs is a copy of the npm package's files in a cache folder: it can be reached by the
 // user Postgres runs as, it has the symlinks npm leaves out, and it stays whole when node_modules
 // changes under a running server.
-// B2. A copy appears in one rename, after it was written out and tried: a version's folder that is
+// PB2. A copy appears in one rename, after it was written out and tried: a version's folder that is
 // there is whole.
-// B3. A cache folder that others may write to is never used.
+// PB3. A cache folder that others may write to is never used.
 
 import { constants, type Dirent, existsSync, lstatSync, mkdirSync, readFileSync, statSync } from "node:fs";
 import { chmod, copyFile, mkdir, mkdtemp, open, readdir, rename, rm, stat, symlink } from "node:fs/promises";
@@ -29,7 +29,7 @@ interface Source {
 
 const sentinels = ["bin/postgres", "bin/initdb", "share/postgresql/postgres.bki", "lib/postgresql/plpgsql.so"];
 
-/** The Postgres programs, runnable by `user`; copies them into a cache folder the first time. */
+/** Returns Postgres programs that `user` can run; copies them into a cache folder at first use. */
 export async function installBinaries(user: ServerUser, cacheDirs = cacheDirsFor(user)): Promise<Binaries> {
   const source = findSource();
   const faults: string[] = [];
@@ -101,7 +101,7 @@ async function copyTo(target: string, cacheDir: string, source: Source, user: Se
   }
 }
 
-/** Removes what copies killed half-way left behind; an hour is more than any copy takes. */
+/** Removes the leftovers of killed copies; an hour is more than any copy takes. */
 async function removeAbandoned(cacheDir: string): Promise<void> {
   for (const name of await readdir(cacheDir)) {
     if (!name.startsWith(".copy-")) continue;
@@ -118,7 +118,7 @@ async function copyTree(from: string, to: string): Promise<void> {
 }
 
 /**
- * Static libraries are for building extensions; symlinks are made again from the package's list.
+ * Whether to copy a file: not static libraries, nor symlinks, which the package's list restores.
  */
 function isNeeded(entry: Dirent): boolean {
   return (entry.isDirectory() && entry.name !== "pkgconfig") || (entry.isFile() && !entry.name.endsWith(".a"));
@@ -129,12 +129,14 @@ async function copyEntry(entry: Dirent, from: string, to: string): Promise<void>
   if (entry.isDirectory()) return copyTree(source, target);
   await copyFile(source, target, constants.COPYFILE_FICLONE);
   await chmod(target, basename(from) === "bin" ? 0o755 : 0o644);
-  // Written out before the rename that publishes it: a power cut leaves a whole copy or none.
+  // Flush before the rename that publishes it, so that a power cut leaves a complete copy or none.
   const file = await open(target, "r");
   await file.sync().finally(() => file.close());
 }
 
-/** npm packages cannot hold symlinks: this one lists those its libraries need. */
+/**
+ * Restores the symlinks of the libraries from a list, because npm packages cannot hold symlinks.
+ */
 async function linkLibraries(folder: string, draft: string): Promise<void> {
   const list = join(folder, "pg-symlinks.json");
   if (!existsSync(list)) return;
@@ -147,12 +149,12 @@ async function linkLibraries(folder: string, draft: string): Promise<void> {
 async function tryOut(postgres: string, user: ServerUser): Promise<void> {
   const { code, output, spawnError } = await runProgram({ argv: [postgres, "--version"], user, cwd: "/" });
   if (code === 0) return;
-  // The file is there, its loader is not: a system without glibc.
+  // The file exists but its loader does not: a system without glibc.
   if (spawnError?.code === "ENOENT") throw unsupportedPlatform(spawnError);
   throw new Error(`its programs do not run there: ${output.trim() || `exit code ${code}`}`);
 }
 
-/** Puts the draft in its place; a copy that another process put there meanwhile is as good. */
+/** Moves the draft into place; another process's copy, if already there, is just as good. */
 async function publish(draft: string, target: string): Promise<void> {
   try {
     await rename(draft, target);

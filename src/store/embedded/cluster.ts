@@ -9,21 +9,24 @@ import { runProgram } from "./run-program.ts";
 import type { ServerUser } from "./server-identity.ts";
 import { hasName, namedUser } from "./server-user.ts";
 
+/** Of a new cluster; those made before have segments of 16 MiB. */
+export const walSegmentMiB = 1;
+
 const draftPrefix = "postgres.draft-";
 
 /**
- * How a program of Postgres is told where the cluster is: by its working directory, entered while
- * we are still root. So the cluster may lie below folders its user cannot enter, and its path may
- * be of any length.
+ * Returns how to name the cluster to a Postgres program: by its working directory, which we enter
+ * while still root. So the cluster may be below folders that its user cannot enter, and its path
+ * may have any length.
  */
 export function clusterArgument(clusterDir: string): string {
   return existsSync("/proc/self/cwd") ? "/proc/self/cwd" : clusterDir;
 }
 
 /**
- * Makes the cluster if there is none. It is made in a folder of its own and renamed, so a cluster
- * that is there is whole; what an interrupted attempt left is removed. `lock` is held on by initdb
- * even if we are killed.
+ * Creates the cluster if there is none. It is created in a separate folder and renamed, so an
+ * existing cluster is complete. Removes the leftovers of an interrupted attempt. initdb keeps
+ * `lock` even if we are killed.
  */
 export async function ensureCluster(place: Place, binaries: Binaries, user: ServerUser, lock: number): Promise<void> {
   if (existsSync(join(place.clusterDir, "PG_VERSION"))) {
@@ -49,6 +52,8 @@ async function initialise(
   const maker = user.switched ? (namedUser() ?? user) : user;
   if (maker.switched) await chown(draft, maker.uid, maker.gid);
   const options = ["-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-locale", "--no-instructions"];
+  // Its log takes a few segments at least, of 16 MB each unless they are made smaller.
+  options.push(`--wal-segsize=${walSegmentMiB}`, "-c", "min_wal_size=2MB", "-c", "wal_recycle=off");
   const wrapper = wrapperForNameless(user);
   const argv = [...wrapper, binaries.initdb, "-D", clusterArgument(draft), ...options] as [string, ...string[]];
   const { code, output } = await runProgram({ argv, user: maker, cwd: draft, descriptor: lock });
@@ -57,10 +62,7 @@ async function initialise(
   if (maker.uid !== user.uid) await handOver(draft, user);
 }
 
-/**
- * initdb insists that its user has a name, which the server does not need: a user namespace lends
- * it one.
- */
+/** Returns a wrapper for initdb, which needs a user with a name: a user namespace provides one. */
 function wrapperForNameless(user: ServerUser): string[] {
   if (user.switched || hasName()) return [];
   const lender = namedUser();
@@ -87,7 +89,7 @@ async function publish(draft: string, place: Place): Promise<void> {
   try {
     await rename(draft, place.clusterDir);
   } catch (error) {
-    if (existsSync(join(place.clusterDir, "PG_VERSION"))) return; // Without flock two may do this at once; one wins.
+    if (existsSync(join(place.clusterDir, "PG_VERSION"))) return; // without flock two processes may do this at once; one wins
     throw new WavesmithError("database", `${place.clusterDir} is in the way: it is no Postgres cluster`, {
       remedy: "move it away, or choose another data directory with --data",
       cause: error,

@@ -5,8 +5,7 @@ import type { Place } from "./place.ts";
 const littleSpaceBytes = 64 * 1024 * 1024;
 
 /**
- * A failure of the embedded Postgres, with what it printed last and, when the disk is (nearly)
- * full, that.
+ * Makes the error for a failed embedded Postgres: its last output, and whether the disk is full.
  */
 export async function databaseFailure(what: string, place: Place, output: string): Promise<WavesmithError> {
   const lines = output.trim().split("\n").slice(-8).join("\n");
@@ -26,13 +25,11 @@ async function freeBytesAt(folder: string): Promise<number> {
     const { bavail, bsize } = await statfs(folder);
     return bavail * bsize;
   } catch {
-    return Number.POSITIVE_INFINITY; // Some file systems do not tell; the output may.
+    return Number.POSITIVE_INFINITY; // some file systems do not report it; the output may
   }
 }
 
-/**
- * What was added to the file after `offset`, at most the last 8 kB; empty when it cannot be read.
- */
+/** Returns the text after `offset`, at most the last 8 kB; empty if the file is unreadable. */
 export async function tailOf(path: string, offset: number): Promise<string> {
   const file = await open(path, "r").catch(() => null);
   if (file === null) return "";

@@ -1,4 +1,5 @@
 import { open } from "node:fs/promises";
+import { setTimeout as delay } from "node:timers/promises";
 import { messageOf, WavesmithError } from "../../domain/errors.ts";
 import { installBinaries } from "./binaries.ts";
 import { ensureCluster } from "./cluster.ts";
@@ -8,37 +9,33 @@ import { type StartingServer, startServer } from "./postmaster.ts";
 import { requireSwitch, serverUserOf } from "./server-user.ts";
 import { joinServer, type Session, type SessionOptions } from "./session.ts";
 
-// A server whose cluster was removed under it takes up to a minute to notice and let go of the
-// lock.
+// A server whose cluster was removed takes up to a minute to notice and release the lock.
 const patienceMs = 90_000;
 const retryMs = 5_000;
 
 export interface EmbeddedOptions {
   readonly dataDir: string;
   readonly applicationName: string;
-  /** How long a server lives on after its last user was killed. Default one minute. */
+  /** How long a server keeps running after its last user was killed; default one minute. */
   readonly orphanTimeoutMs?: number;
-  /** Told the folder of the socket whenever the server had to be joined or started again. */
+  /** Called with the socket's folder whenever the server had to be rejoined or restarted. */
   readonly onRestart?: (socketDir: string) => void;
 }
 
-/** This process' use of the embedded Postgres of a data directory. */
+/** This process's use of a data directory's embedded Postgres. */
 export interface EmbeddedServer {
-  /** Where its socket is; may change when the server had to be started again. */
+  /** The folder of its socket, which may change when the server is restarted. */
   socketDir(): string;
   /**
-   * Starts the server again if it is gone; when it returns, connections can be made. Calls at once
-   * share one start. Also done unasked when the server is lost.
+   * Restarts the server if it is gone; resolves once connections can be made. Concurrent calls
+   * share one start. It also happens by itself when the server is lost.
    */
   ensureRunning(): Promise<void>;
-  /** Ends this use; the last user of the data directory stops the server. Safe to call twice. */
+  /** Ends this use; the data directory's last user stops the server. Safe to call twice. */
   close(): Promise<void>;
 }
 
-/**
- * Joins the Postgres of a data directory, started by whoever comes first, and keeps it running
- * until `close`.
- */
+/** Joins a data directory's Postgres, starting it if needed, and keeps it running until `close`. */
 export async function openEmbedded(options: EmbeddedOptions): Promise<EmbeddedServer> {
   const { applicationName, orphanTimeoutMs = 60_000 } = options;
   const sessionOptions = { place: placeIn(options.dataDir), applicationName, orphanTimeoutMs };
@@ -59,14 +56,14 @@ export async function openEmbedded(options: EmbeddedOptions): Promise<EmbeddedSe
     });
     return reviving;
   };
-  // Without a session others would count one user less, and stop the server under our connections.
+  // Without a session, other processes would not count us and might stop the server.
   const reviveUnasked = () => {
     if (closing !== null) return;
-    // Whoever asks for a connection meanwhile learns why there is none.
+    // A caller that needs a connection meanwhile gets the reason for the failure.
     ensureRunning().catch(() => setTimeout(reviveUnasked, retryMs).unref());
   };
   const close = async () => {
-    await reviving?.catch(() => undefined); // Said to whoever asked for it.
+    await reviving?.catch(() => undefined); // the caller of that start gets the error
     await session.leave();
   };
   void session.lost.then(reviveUnasked);
@@ -93,10 +90,7 @@ async function enter(options: SessionOptions): Promise<Session> {
   }
 }
 
-/**
- * Joins the running server, or starts one and joins that; survives servers that stop or start
- * meanwhile.
- */
+/** Joins the running server, or starts and joins one, even if servers stop or start meanwhile. */
 async function joinOrStart(options: SessionOptions): Promise<Session> {
   const deadline = Date.now() + patienceMs;
   let starting: StartingServer | null = null;
@@ -106,14 +100,13 @@ async function joinOrStart(options: SessionOptions): Promise<Session> {
     const end = (await starting?.end()) ?? null;
     if (end instanceof Error) throw end;
     if (starting === null || end === "again") starting = await tryToStart(options.place);
-    await new Promise((wake) => setTimeout(wake, pauseMs));
+    await delay(pauseMs);
   }
   throw notReachable(options.place);
 }
 
 /**
- * Starts a server; null when another process has the lock: it is starting one, or one is still
- * ending.
+ * Starts a server; null when another process has the lock because a server is starting or ending.
  */
 async function tryToStart(place: Place): Promise<StartingServer | null> {
   const lock = await open(place.lockFile, "a", 0o600);

@@ -2,24 +2,19 @@ import { mkdirSync, realpathSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { messageOf, WavesmithError } from "../../domain/errors.ts";
 
-/**
- * Where an embedded Postgres keeps its things: all of it below one data directory, but for its
- * socket.
- */
+/** The paths of an embedded Postgres: all below one data directory, except its socket. */
 export interface Place {
   readonly dataDir: string;
-  /** The cluster itself, Postgres' own data directory. It is there only when it is whole. */
+  /** The cluster, Postgres's own data directory. If it exists, it is complete. */
   readonly clusterDir: string;
   readonly logFile: string;
-  /** Locked by the running server, and by whoever is about to start one. */
+  /** Locked by the running server, and by a process that is about to start one. */
   readonly lockFile: string;
-  /** Names the last folder that was made for a server's socket, written before it was made. */
+  /** Names the last folder created for a server's socket; written before the folder is created. */
   readonly socketFile: string;
 }
 
-/**
- * The places below `dataDir`, which is made (mode 0700) if it is not there. Throws `environment`.
- */
+/** Returns the paths below `dataDir`, which is created (mode 0700) if missing. */
 export function placeIn(dataDir: string): Place {
   try {
     mkdirSync(resolve(dataDir), { recursive: true, mode: 0o700 });

@@ -1,9 +1,9 @@
 import { spawn } from "node:child_process";
-import { existsSync, readFileSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync, statSync } from "node:fs";
 import { type FileHandle, open, readdir, rm, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { Binaries } from "./binaries.ts";
-import { clusterArgument } from "./cluster.ts";
+import { clusterArgument, walSegmentMiB } from "./cluster.ts";
 import { databaseFailure, tailOf } from "./failure.ts";
 import type { Place } from "./place.ts";
 import { cleanEnvironment, identityOf } from "./run-program.ts";
@@ -26,7 +26,6 @@ const settings: Readonly<Record<string, string>> = {
   wal_level: "minimal",
   max_wal_senders: "0",
   max_logical_replication_workers: "0",
-  min_wal_size: "32MB",
   max_wal_size: "256MB",
   io_method: "sync",
   huge_pages: "off",
@@ -38,10 +37,7 @@ const settings: Readonly<Record<string, string>> = {
   restart_after_crash: "on",
 };
 
-/**
- * What a running server says of itself in its pid file; null when there is none (or it is being
- * written).
- */
+/** Reads the pid file of a running server; null when there is none, or it is being written. */
 export function readPidFile(place: Place): { pid: number; socketDir: string } | null {
   const path = join(place.clusterDir, "postmaster.pid");
   if (!existsSync(path)) return null;
@@ -59,12 +55,9 @@ function readIfThere(path: string): string {
   }
 }
 
-/** A server that was started and may not be ready yet. */
+/** A started server that may not be ready yet. */
 export interface StartingServer {
-  /**
-   * Null while it runs; "again" when it made way for others and may be started again; otherwise why
-   * it ended.
-   */
+  /** Returns null while it runs, "again" if it may be started again, otherwise why it ended. */
   end(): Promise<null | "again" | Error>;
 }
 
@@ -74,11 +67,11 @@ export interface StartOptions {
   readonly user: ServerUser;
   /** The locked lock file; the server keeps it locked as long as any of its processes lives. */
   readonly lock: FileHandle;
-  /** Whether the lock is certain, so that whatever a dead server left may be removed. */
+  /** Whether the lock is certain, so that a dead server's leftovers may be removed. */
   readonly alone: boolean;
 }
 
-/** Starts a server, detached: it outlives this process and takes no signal of its terminal. */
+/** Starts a detached server, which outlives this process and gets no signals from its terminal. */
 export async function startServer(options: StartOptions): Promise<StartingServer> {
   const { place, binaries, user, lock } = options;
   if (options.alone) await removeTraces(place, user);
@@ -110,25 +103,35 @@ export async function startServer(options: StartOptions): Promise<StartingServer
 }
 
 function argumentsFor(place: Place, socketDir: string): string[] {
-  const all = Object.entries({ ...settings, unix_socket_directories: socketDir });
+  const all = Object.entries({ ...settings, ...logSettings(place), unix_socket_directories: socketDir });
   return ["-D", clusterArgument(place.clusterDir), ...all.flatMap(([name, value]) => ["-c", `${name}=${value}`])];
 }
 
+/**
+ * How much of its log stays on the disk. A cluster of an earlier version has large segments; a new
+ * one keeps none for later, as its configuration says.
+ */
+function logSettings({ clusterDir }: Place): Record<string, string> {
+  const log = join(clusterDir, "pg_wal");
+  const segment = readdirSync(log).find((name) => /^[0-9A-F]{24}$/.test(name));
+  const isSmall = segment !== undefined && statSync(join(log, segment)).size === walSegmentMiB << 20;
+  return isSmall ? {} : { min_wal_size: "32MB" };
+}
+
 async function reasonFor(ended: string, place: Place, output: string): Promise<"again" | Error> {
-  // Another process used it and, as the last one out, stopped it before we could join.
+  // Another process used the server and, as its last user, stopped it before we could join.
   if (ended === "exit code 0" || ended === "exit code SIGKILL") return "again";
   if (/lock file ".*" already exists|pre-existing shared memory block/.test(output)) return "again";
   return databaseFailure(`Postgres for ${place.clusterDir} did not start (${ended})`, place, output);
 }
 
 /**
- * Removes what a killed server left. With the lock held nothing of it lives, whatever process has
- * its number now: Postgres itself, which asks only whether some process has that number, would
- * refuse to start.
+ * Removes the leftovers of a killed server. Because we hold the lock, nothing of it is alive.
+ * Postgres itself would refuse to start if any process has the old server's pid now.
  */
 async function removeTraces(place: Place, user: ServerUser): Promise<void> {
   for (const socketDir of [readPidFile(place)?.socketDir ?? "", readIfThere(place.socketFile)]) {
-    // In a copy of a data directory it is that of the original, which may be alive.
+    // In a copy of a data directory this is the original's folder, whose server may be alive.
     if (isOurSocketDir(socketDir, user) && !(await isListening(socketDir))) await removeSocketDir(socketDir);
   }
   await rm(join(place.clusterDir, "postmaster.pid"), { force: true });

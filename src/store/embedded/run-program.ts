@@ -1,17 +1,14 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import type { ServerUser } from "./server-identity.ts";
 
-/** Nothing of our own environment reaches Postgres: no preloads, no PG… variables, no secrets. */
+/** Postgres gets nothing of our environment: no preloads, no PG… variables, no secrets. */
 export const cleanEnvironment = {
   PATH: "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/run/current-system/sw/bin",
   LC_ALL: "C",
   TZ: "UTC",
 };
 
-/**
- * How spawn becomes `user`. The working directory is entered before, so the user need not be able
- * to reach it.
- */
+/** Returns spawn's options for `user`, who need not be able to reach the working directory. */
 export function identityOf(user: ServerUser): { uid?: number; gid?: number } {
   return user.switched ? { uid: user.uid, gid: user.gid } : {};
 }
@@ -20,14 +17,14 @@ export interface ProgramRun {
   readonly argv: readonly [string, ...string[]];
   readonly user?: ServerUser;
   readonly cwd?: string;
-  /** An open file the program gets as its descriptor 3. */
+  /** An open file that the program gets as descriptor 3. */
   readonly descriptor?: number;
 }
 
 export interface ProgramEnd {
   /** Null when it was killed or could not be spawned. */
   readonly code: number | null;
-  /** What it printed, or why it could not be spawned. */
+  /** Its output, or why it could not be spawned. */
   readonly output: string;
   readonly spawnError: NodeJS.ErrnoException | null;
 }

@@ -1,6 +1,6 @@
 /**
- * The user Postgres runs as. `switched`: we are root and become that user, since Postgres refuses
- * root.
+ * The user that runs Postgres. `switched`: we are root and become that user, because
+ * Postgres refuses root.
  */
 export interface ServerUser {
   readonly uid: number;

@@ -4,12 +4,12 @@ import { WavesmithError } from "../../domain/errors.ts";
 import { runProgram } from "./run-program.ts";
 import type { ServerUser } from "./server-identity.ts";
 
-// Used by no distribution (systemd's table of uids calls 65520…65533 unused), so that no agent's
-// process shares its files, its signals or its process limit, as one running as "nobody" might.
+// No distribution uses this id (systemd's table of uids lists 65520…65533 as unused). So no agent's
+// process shares its files, signals or process limit, as one that runs as "nobody" might.
 const uidForRoot = 65531;
 
 /**
- * Who runs the server of `clusterDir`: we ourselves or, when we are root, the owner of the cluster.
+ * Returns the user for the server of `clusterDir`: our own or, if we are root, the cluster's owner.
  */
 export function serverUserOf(clusterDir: string): ServerUser {
   const uid = process.geteuid?.();
@@ -21,7 +21,7 @@ export function serverUserOf(clusterDir: string): ServerUser {
   return { uid: uidForRoot, gid: uidForRoot, switched: true };
 }
 
-/** The failure for machines without Postgres binaries of ours. */
+/** Makes the error for machines without embedded Postgres binaries. */
 export function unsupportedPlatform(cause?: unknown): WavesmithError {
   const machine = `${process.platform}-${process.arch}`;
   return new WavesmithError("environment", `There are no embedded Postgres binaries that run on ${machine} here`, {
@@ -31,8 +31,7 @@ export function unsupportedPlatform(cause?: unknown): WavesmithError {
 }
 
 /**
- * Throws `environment` for a root that may not become another user, as in a container without
- * CAP_SETUID.
+ * Throws `environment` if root cannot become another user, as in a container without CAP_SETUID.
  */
 export async function requireSwitch(user: ServerUser): Promise<void> {
   const { spawnError } = await runProgram({ argv: ["true"], user });
@@ -43,18 +42,18 @@ export async function requireSwitch(user: ServerUser): Promise<void> {
   });
 }
 
-/** Whether this process' user has a name: initdb, unlike the server, insists on one. */
+/** Whether this process's user has a name, which initdb requires but the server does not. */
 export function hasName(): boolean {
   try {
     userInfo();
     return true;
   } catch {
-    // userInfo throws for a uid without an entry, as `docker run --user 1234` makes.
+    // userInfo throws for a uid without an entry, as after `docker run --user 1234`.
     return false;
   }
 }
 
-/** Any user but root that has a name here, "nobody" first. */
+/** Returns a user with a name, but not root; "nobody" if possible. */
 export function namedUser(): ServerUser | null {
   const users = readFileSync("/etc/passwd", "utf8")
     .split("\n")

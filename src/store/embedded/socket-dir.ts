@@ -8,12 +8,12 @@ import { messageOf, WavesmithError } from "../../domain/errors.ts";
 import type { ServerUser } from "./server-identity.ts";
 
 const prefix = "wavesmith-pg-";
-// A socket's path may have 107 bytes; Postgres adds ".s.PGSQL.5432.lock" to the folder.
+// A socket's path may have 107 bytes, and Postgres adds ".s.PGSQL.5432.lock" to the folder.
 const longestPath = 85;
 
 /**
- * A new private folder for the socket, with a short path made of harmless characters. It is
- * announced before it is made, so that it is found again whenever its maker is killed.
+ * Creates a private folder for the socket, with a short path of harmless characters. Announces it
+ * first, so that it can be found even if we are killed.
  */
 export async function makeSocketDir(user: ServerUser, announce: (folder: string) => Promise<void>): Promise<string> {
   const faults: string[] = [];
@@ -34,7 +34,7 @@ export async function makeSocketDir(user: ServerUser, announce: (folder: string)
   });
 }
 
-/** Whether `folder` is a socket folder of ours that nobody else can have made or can enter. */
+/** Whether `folder` is one of our socket folders, which no other user can create or enter. */
 export function isOurSocketDir(folder: string, user: ServerUser): boolean {
   if (!basename(folder).startsWith(prefix)) return false;
   const found = lstatSync(folder, { throwIfNoEntry: false });
@@ -56,7 +56,7 @@ export function isListening(folder: string): Promise<boolean> {
 /** Removes a socket folder whose server is gone. */
 export async function removeSocketDir(folder: string): Promise<void> {
   await rm(folder, { recursive: true, force: true }).catch(() => {
-    // An empty folder among the temporary ones harms nobody.
+    // An empty temporary folder does no harm.
   });
 }
 

@@ -1,35 +1,32 @@
-/**
- * Advisory locks in the database "postgres" of an embedded cluster, where nobody else takes any.
- */
+/** Advisory locks in an embedded cluster's "postgres" database, where nothing else takes any. */
 export const lockKeys = { users: 7_410_001, watchdog: 7_410_002, setup: 7_410_003 } as const;
 
 export interface RunningServer {
   readonly pid: number;
-  /** Made of harmless characters only. */
+  /** Has only harmless characters. */
   readonly socketDir: string;
 }
 
 /**
- * A statement that tells the server to end its sessions and itself. It has a shell do so, which
- * runs as the server's user (from a container that lacks CAP_KILL we could not signal it), waits
- * until the socket is gone and removes its folder. Only for one who holds the lock `users`
+ * Returns a statement that makes the server end its sessions and itself. It starts a shell as the
+ * server's user, because in a container without CAP_KILL we could not signal the server. The shell
+ * waits until the socket is gone and removes its folder. Use it only while holding the lock `users`
  * exclusively.
  */
 export function stopSql({ pid, socketDir }: RunningServer): string {
   const waiting = `n=0; while [ -e ${socketDir}/.s.PGSQL.5432.lock ] && [ $n -lt 100 ]; do n=$((n+1)); sleep 0.1; done`;
-  // Descriptor 3 is the lock file's: this shell is not one of the processes that keep it locked. It
-  // ignores the signal that the server sends to the process groups of its sessions; so does the
-  // shell that starts it, which may not have exited yet and would then count as a program that
-  // failed.
+  // The shell closes descriptor 3, so that it does not keep the lock file locked. It ignores the
+  // signal that the server sends to its sessions' process groups. So does the shell that starts it,
+  // which may not have exited yet and would otherwise count as a failed program.
   const command = `trap "" TERM; (kill -INT ${pid}; ${waiting}; rmdir ${socketDir}) </dev/null >/dev/null 2>&1 3>&- &`;
   return `copy (select where false) to program '${command}'`;
 }
 
 /**
- * The watchdog: a loop inside the server that stops it once no session has held the lock `users`
- * for the given time. As a session of the server it needs no program, no pid file and no client,
- * and cannot outlive what it watches. Each round is a transaction of its own, so that vacuum is not
- * held up. Says one notice when it has begun.
+ * Returns the watchdog: a loop inside the server that stops it once no session has held the lock
+ * `users` for the given time. As a session of the server it needs no program, pid file or client,
+ * and cannot outlive the server. Each round is its own transaction, so that it does not delay
+ * vacuum. It raises one notice when it starts.
  */
 export function watchdogSql(server: RunningServer, orphanTimeoutMs: number): string {
   const roundMs = Math.max(50, Math.min(5_000, Math.floor(orphanTimeoutMs / 4)));

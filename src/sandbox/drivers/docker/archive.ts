@@ -51,7 +51,7 @@ async function pour(running: Running, archive: PassThrough): Promise<string | nu
   try {
     await pipeline(running.streams, archive, { end: false });
     const code = await running.exitCode();
-    return code === 0 ? null : said(running.streams, code);
+    return code === 0 ? null : describeEnd(running.streams, code);
   } finally {
     running.remove().catch((error: unknown) => archive.destroy(error as Error));
   }
@@ -74,7 +74,8 @@ export async function unpackVolume(engine: Engine, work: ArchiveWork, archive: R
       throw fed instanceof WavesmithError ? fed : failure("it broke off", fed.message);
     running.streams.end();
     const code = await running.exitCode();
-    if (code !== 0 || fed !== null) throw failure("the archive could not be unpacked", said(running.streams, code));
+    if (code !== 0 || fed !== null)
+      throw failure("the archive could not be unpacked", describeEnd(running.streams, code));
   } finally {
     archive.destroy();
     await running.remove();
@@ -85,7 +86,7 @@ export async function unpackVolume(engine: Engine, work: ArchiveWork, archive: R
 const isRefusal = ({ code }: NodeJS.ErrnoException): boolean =>
   code === "EPIPE" || code === "ECONNRESET" || code === "ERR_STREAM_PREMATURE_CLOSE";
 
-const said = (streams: StandardStreams, code: number): string =>
+const describeEnd = (streams: StandardStreams, code: number): string =>
   streams.complaint() ||
   (code === killed ? "it was killed, as when its sandbox is stopped or its memory is used up" : `exit code ${code}`);
 

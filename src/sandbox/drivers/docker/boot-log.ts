@@ -29,8 +29,8 @@ export function failedPhase(log: string): FailedPhase | null {
 /** Returns every line except reports of success. */
 export function complaints(log: string): string[] {
   return linesOf(log).filter((line) => {
-    const said = parsed(line);
-    return said?.ok !== true && said?.ready !== true;
+    const report = parsed(line);
+    return report?.ok !== true && report?.ready !== true;
   });
 }
 

@@ -3,7 +3,7 @@ import type Docker from "dockerode";
 import { messageOf } from "../../../domain/errors.ts";
 import type { DriverProblem } from "../../port.ts";
 import { failedPhase } from "./boot-log.ts";
-import { guestRights } from "./container-spec.ts";
+import { guestRights, withRuntime } from "./container-spec.ts";
 import { connectEngine, engineProblem } from "./engine.ts";
 import { imageName, imageProblem, trialLabels } from "./image.ts";
 
@@ -11,6 +11,8 @@ const bootLimitMs = 60_000;
 
 export interface CheckOptions {
   readonly environment: Readonly<Record<string, string | undefined>>;
+  /** The engine's runtime for sandboxes; null: its default. */
+  readonly runtime?: string | null;
   /** Replaces the image of this version. */
   readonly image?: string;
 }
@@ -19,13 +21,17 @@ export interface CheckOptions {
  * Tries the engine, the image and a container up to its guest's first line; empty when all of it
  * works.
  */
-export async function checkDocker({ environment, image = imageName() }: CheckOptions): Promise<DriverProblem[]> {
+export async function checkDocker(options: CheckOptions): Promise<DriverProblem[]> {
+  const { environment, image = imageName(), runtime = null } = options;
   const engine = await engineProblem(environment);
   if (engine !== null) return [engine];
   const docker = connectEngine(environment);
   try {
     await removeOldTrials(docker);
-    const problem = (await imageProblem(docker, image)) ?? (await trialProblem(docker, image));
+    const problem =
+      (await runtimeProblem(docker, runtime)) ??
+      (await imageProblem(docker, image)) ??
+      (await trialProblem(docker, { image, runtime }));
     return problem === null ? [] : [problem];
   } catch (error) {
     return [{ what: `the Docker engine refused: ${messageOf(error).trim()}`, remedy: "see the log of dockerd" }];
@@ -47,11 +53,24 @@ function ignoreGone(error: unknown): void {
   if (statusCode !== 404 && statusCode !== 409) throw error;
 }
 
+async function runtimeProblem(docker: Docker, runtime: string | null): Promise<DriverProblem | null> {
+  if (runtime === null) return null;
+  const { Runtimes = {} } = (await docker.info()) as { Runtimes?: Record<string, unknown> };
+  if (Object.hasOwn(Runtimes, runtime)) return null;
+  return {
+    what: `the Docker engine has no runtime ${runtime}; it has ${Object.keys(Runtimes).join(", ")}`,
+    remedy: "install it and name it in /etc/docker/daemon.json, or unset WAVESMITH_DOCKER_RUNTIME",
+  };
+}
+
 /**
  * Starts a sandbox like the driver's, but without a project or a volume; it is gone when this
  * returns.
  */
-async function trialProblem(docker: Docker, image: string): Promise<DriverProblem | null> {
+async function trialProblem(
+  docker: Docker,
+  { image, runtime }: { image: string; runtime: string | null },
+): Promise<DriverProblem | null> {
   const own = "uid=0,gid=0,mode=0700,nosuid,nodev";
   const container = await docker.createContainer({
     Image: image,
@@ -59,6 +78,7 @@ async function trialProblem(docker: Docker, image: string): Promise<DriverProble
     Tty: true, // With a terminal both outputs come as one plain stream.
     Labels: trialLabels,
     HostConfig: {
+      ...withRuntime(runtime),
       Init: true,
       NetworkMode: "none",
       CapDrop: ["ALL"],

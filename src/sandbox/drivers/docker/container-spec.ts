@@ -21,7 +21,7 @@ const toolPath = `${toolsInside}/bin:/usr/local/bin:/usr/bin:/bin`;
 const mebibyte = 1024 ** 2;
 const openFiles = 16_384;
 
-/** What a container is made from: when any of it changes, the container is replaced. */
+/** The inputs of a container; if any of them changes, the container is replaced. */
 export interface Wants {
   /** The image's id, because a new build of the image makes another sandbox. */
   readonly image: string;
@@ -31,13 +31,15 @@ export interface Wants {
   readonly egress: string;
   /** The version of this hardening profile. */
   readonly profile: typeof profileVersion;
+  /** The engine's runtime, if the settings name one; otherwise null. */
+  readonly runtime: string | null;
   /** The volume with installed agents; null without any. */
   readonly tools: string | null;
 }
 
 export const profileVersion = 2;
 
-/** What the engine can do, and the settings that are the same for all sandboxes. */
+/** The engine's abilities, and the settings that are the same for all sandboxes. */
 export interface Making {
   readonly installationId: string;
   readonly dataDir: string;
@@ -71,6 +73,7 @@ export function sandboxContainer(spec: SandboxSpec, wants: Wants, volume: string
     StopTimeout: stopSeconds,
     HostConfig: {
       ...confined(making, limits),
+      ...withRuntime(wants.runtime),
       CapAdd: [...guestRights],
       // With `allowlist` the proxy's socket is the only way out.
       NetworkMode: wants.network === "open" ? "bridge" : "none",
@@ -90,6 +93,9 @@ export function sandboxContainer(spec: SandboxSpec, wants: Wants, volume: string
     },
   };
 }
+
+export const withRuntime = (runtime: string | null): { Runtime?: string } =>
+  runtime === null ? {} : { Runtime: runtime };
 
 const toolsMount = (volume: string | null): Docker.MountSettings[] =>
   volume === null ? [] : [{ Type: "volume", Source: volume, Target: toolsInside, ReadOnly: true }];

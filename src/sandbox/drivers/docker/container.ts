@@ -155,9 +155,9 @@ export async function lastWords(engine: Engine, id: string): Promise<string> {
     (docker, limited) => docker.getContainer(id).logs({ stdout: true, stderr: true, tail: 20, ...limited }),
     { on: { 404: () => Buffer.alloc(0), 409: () => Buffer.alloc(0) } },
   );
-  const said = unframed(Buffer.from(text as unknown as Uint8Array)).trim();
-  if (said.length <= logBytes) return said;
-  const rest = said.slice(-logBytes);
+  const lastOutput = unframed(Buffer.from(text as unknown as Uint8Array)).trim();
+  if (lastOutput.length <= logBytes) return lastOutput;
+  const rest = lastOutput.slice(-logBytes);
   return rest.slice(rest.indexOf("\n") + 1);
 }
 

@@ -19,7 +19,7 @@ interface Limited {
 interface CallOptions<Other> {
   readonly limitMs?: number;
   /** Turns these status codes into results, because the caller does not count them as failures. */
-  readonly on?: Readonly<Record<number, (said: string) => Other>>;
+  readonly on?: Readonly<Record<number, (reason: string) => Other>>;
 }
 
 export interface Engine {
@@ -74,10 +74,10 @@ async function within<Result>(limitMs: number, act: (signal: AbortSignal) => Pro
       over.abort();
     }, limitMs);
   });
-  const asked = act(over.signal);
-  asked.catch(() => undefined); // After the deadline nobody waits for it.
+  const request = act(over.signal);
+  request.catch(() => undefined); // After the deadline nobody waits for it.
   try {
-    return await Promise.race([asked, late]);
+    return await Promise.race([request, late]);
   } finally {
     clearTimeout(timer);
   }
@@ -89,13 +89,13 @@ async function translated(
   { path, environment }: { path: string; environment: Environment },
 ): Promise<WavesmithError> {
   if (error instanceof WavesmithError) return error;
-  const said = messageOf(error)
+  const reason = messageOf(error)
     .replace(/^\(HTTP code \d+\) /, "")
     .trim();
-  if (statusOf(error) !== undefined) return refused(what, said);
+  if (statusOf(error) !== undefined) return refused(what, reason);
   const { code } = error as { code?: string };
   const problem = silences.has(code ?? "") ? await engineProblem(environment) : null;
-  const why = problem?.what ?? `the Docker engine at ${path} does not answer (${what}): ${said}`;
+  const why = problem?.what ?? `the Docker engine at ${path} does not answer (${what}): ${reason}`;
   return new WavesmithError("sandbox-unavailable", why, {
     retryable: true,
     remedy: problem?.remedy ?? "check it with docker info, or restart it: systemctl restart docker",
@@ -103,10 +103,10 @@ async function translated(
   });
 }
 
-function refused(what: string, said: string): WavesmithError {
+function refused(what: string, reason: string): WavesmithError {
   // A retry may work, because the failure was the engine's.
-  const isFull = /no space left on device/i.test(said);
-  return new WavesmithError("environment", `the Docker engine could not ${what}: ${said}`, {
+  const isFull = /no space left on device/i.test(reason);
+  return new WavesmithError("environment", `the Docker engine could not ${what}: ${reason}`, {
     retryable: true,
     remedy: isFull
       ? "free space on the disk that holds Docker's data (docker system df)"

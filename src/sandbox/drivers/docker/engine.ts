@@ -9,7 +9,7 @@ import type { DriverProblem } from "../../port.ts";
 type Environment = Readonly<Record<string, string | undefined>>;
 
 /** The API of Engine 20.10, the oldest that we test. */
-const leastApi = [1, 41] as const;
+const oldestApi = [1, 41] as const;
 const answerLimitMs = 20_000;
 
 /**
@@ -67,7 +67,7 @@ export async function engineProblem(
 /** Returns what an engine of this version lacks; null when nothing. */
 function versionProblem(version: Docker.DockerVersion, path: string): DriverProblem | null {
   const [major = 0, minor = 0] = version.ApiVersion.split(".").map(Number);
-  if (major < leastApi[0] || (major === leastApi[0] && minor < leastApi[1])) {
+  if (major < oldestApi[0] || (major === oldestApi[0] && minor < oldestApi[1])) {
     return {
       what: `the Docker engine at ${path} is ${version.Version}, which is too old`,
       remedy: "install Docker Engine 20.10 or newer",

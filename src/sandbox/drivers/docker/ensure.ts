@@ -1,5 +1,5 @@
 // Returns a usable sandbox: the running one if it fits, otherwise the stopped container, started,
-// or a new container on the same volume (D3).
+// or a new container on the same volume (DK3).
 import { messageOf, WavesmithError } from "../../../domain/errors.ts";
 import { guestProtocolVersion } from "../../../guest/protocol.ts";
 import { endingWith, startEgress } from "../../egress/egress.ts";
@@ -15,34 +15,34 @@ import {
   stopContainer,
 } from "./container.ts";
 import { profileVersion, sandboxContainer, specHash, type Wants } from "./container-spec.ts";
-import { alone, type House, imageId, makingOf, withoutImage } from "./house.ts";
+import { alone, type DockerResources, imageId, makingOf, withoutImage } from "./docker-resources.ts";
 import { label } from "./names.ts";
 import { endpointOf, findRunning, type Running, untilReady } from "./running.ts";
 import { ensureTools } from "./tools.ts";
 
 /** See `SandboxDriver.ensure`. */
-export async function ensure(house: House, spec: SandboxSpec): Promise<SandboxEndpoint> {
-  const [wants, found] = await Promise.all([wantsOf(house, spec), findRunning(house, spec.projectId)]);
-  if (found !== null && serves(found, wants)) return endpointOf(house, found);
-  return alone(house, spec.projectId, async () => {
+export async function ensure(resources: DockerResources, spec: SandboxSpec): Promise<SandboxEndpoint> {
+  const [wants, found] = await Promise.all([wantsOf(resources, spec), findRunning(resources, spec.projectId)]);
+  if (found !== null && serves(found, wants)) return endpointOf(resources, found);
+  return alone(resources, spec.projectId, async () => {
     // Ask the guest now, because its number of jobs decides.
-    const running = await findRunning(house, spec.projectId, false);
+    const running = await findRunning(resources, spec.projectId, false);
     if (running !== null) {
-      if (serves(running, wants)) return endpointOf(house, running);
+      if (serves(running, wants)) return endpointOf(resources, running);
       if (running.health.activeJobs > 0) throw inUse(running, wants);
     }
-    return endpointOf(house, await begin(house, spec, wants));
+    return endpointOf(resources, await begin(resources, spec, wants));
   });
 }
 
-async function wantsOf(house: House, spec: SandboxSpec): Promise<Wants> {
-  const { dataDir, installationId, silenceMs } = house.options;
+async function wantsOf(resources: DockerResources, spec: SandboxSpec): Promise<Wants> {
+  const { dataDir, installationId, silenceMs, runtime = null } = resources.options;
   const { projectId, network, limits } = spec;
   const request = { dataDir, installationId, projectId, policy: network, ...endingWith(silenceMs) };
   const egress = (await startEgress(request)).folder;
-  const image = await imageId(house);
-  const tools = await ensureTools(house, image);
-  return { image, network: network.mode, limits, egress, profile: profileVersion, tools };
+  const image = await imageId(resources);
+  const tools = await ensureTools(resources, image);
+  return { image, network: network.mode, limits, egress, profile: profileVersion, runtime, tools };
 }
 
 /**
@@ -58,7 +58,7 @@ function serves({ container, health }: Running, wants: Wants): boolean {
 }
 
 function inUse({ container, health }: Running, wants: Wants): WavesmithError {
-  const keys = ["image", "network", "limits", "egress", "profile", "tools"] as const;
+  const keys = ["image", "network", "limits", "egress", "profile", "runtime", "tools"] as const;
   const differing = keys
     .filter((key) => JSON.stringify(container.wants?.[key]) !== JSON.stringify(wants[key]))
     .map((key) => `${key} ${JSON.stringify(container.wants?.[key])} instead of ${JSON.stringify(wants[key])}`);
@@ -71,12 +71,12 @@ function inUse({ container, health }: Running, wants: Wants): WavesmithError {
 }
 
 /** Starts the existing container if it fits, otherwise a new one. The caller holds the lock. */
-async function begin(house: House, spec: SandboxSpec, wants: Wants): Promise<Running> {
-  const { engine, volumes, options } = house;
+async function begin(resources: DockerResources, spec: SandboxSpec, wants: Wants): Promise<Running> {
+  const { engine, volumes, options } = resources;
   const present = await findContainer(engine, spec.projectId, options.installationId);
   if (present?.isPaused === true && present.spec === specHash(wants)) {
     await resumeContainer(engine, present.id);
-    const resumed = await findRunning(house, spec.projectId);
+    const resumed = await findRunning(resources, spec.projectId);
     if (resumed !== null) return resumed;
   }
   await removeArchiveContainers(
@@ -88,17 +88,17 @@ async function begin(house: House, spec: SandboxSpec, wants: Wants): Promise<Run
   const owner = { tenantId: spec.tenantId, diskBytes: spec.limits.diskBytes };
   const volume = await volumes.ensure(spec.projectId, owner);
   const isReady = present !== null && !present.isRunning && !present.isDying && present.spec === specHash(wants);
-  if (isReady && (await restart(house, present))) return untilReady(house, spec.projectId);
+  if (isReady && (await restart(resources, present))) return untilReady(resources, spec.projectId);
   if (present !== null) {
     if (present.isRunning) await stopContainer(engine, present);
     await removeContainer(engine, present.id);
   }
-  await create(house, spec, wants, volume);
-  return untilReady(house, spec.projectId);
+  await create(resources, spec, wants, volume);
+  return untilReady(resources, spec.projectId);
 }
 
 /** Returns false when the engine cannot start the container any more; then a new one is made. */
-async function restart({ engine, options }: House, { id, projectId }: Container): Promise<boolean> {
+async function restart({ engine, options }: DockerResources, { id, projectId }: Container): Promise<boolean> {
   try {
     await startContainer(engine, id);
     return true;
@@ -109,16 +109,16 @@ async function restart({ engine, options }: House, { id, projectId }: Container)
   }
 }
 
-async function create(house: House, spec: SandboxSpec, wants: Wants, volume: string): Promise<void> {
-  const options = sandboxContainer(spec, wants, volume, await makingOf(house));
-  await createContainer(house.engine, options, () => withoutImage(house));
+async function create(resources: DockerResources, spec: SandboxSpec, wants: Wants, volume: string): Promise<void> {
+  const options = sandboxContainer(spec, wants, volume, await makingOf(resources));
+  await createContainer(resources.engine, options, () => withoutImage(resources));
   try {
-    await startContainer(house.engine, options.name!);
+    await startContainer(resources.engine, options.name!);
   } catch (error) {
     // An engine with a lower limit of its own cannot set one.
-    if (!house.limitsFiles || !/rlimit/i.test(messageOf(error))) throw error;
-    house.limitsFiles = false;
-    await removeContainer(house.engine, options.name!);
-    await create(house, spec, wants, volume);
+    if (!resources.limitsFiles || !/rlimit/i.test(messageOf(error))) throw error;
+    resources.limitsFiles = false;
+    await removeContainer(resources.engine, options.name!);
+    await create(resources, spec, wants, volume);
   }
 }

@@ -74,10 +74,10 @@ async function connectTo(engine: Engine, containerId: string, name: string): Pro
     ...mux,
     open: () =>
       mux.open().catch((error: unknown) => {
-        const said = streams.complaint();
-        throw said === ""
+        const complaint = streams.complaint();
+        throw complaint === ""
           ? error
-          : new WavesmithError("sandbox-unavailable", `${messageOf(error)}: ${said}`, { retryable: true });
+          : new WavesmithError("sandbox-unavailable", `${messageOf(error)}: ${complaint}`, { retryable: true });
       }),
   };
 }

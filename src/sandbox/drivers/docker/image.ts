@@ -215,9 +215,9 @@ async function follow(stream: Readable, onProgress: (progress: ImageProgress) =>
   let step = { number: 0, of: 0, instruction: "" };
   let last: string[] = [];
   let done = false;
-  for await (const said of linesOf(stream)) {
-    if (said.error !== undefined) throw buildFailed(step, said.error, last);
-    for (const text of textsOf(said)) {
+  for await (const message of linesOf(stream)) {
+    if (message.error !== undefined) throw buildFailed(step, message.error, last);
+    for (const text of textsOf(message)) {
       const begun = /^Step (\d+)\/(\d+) : (.*)$/.exec(text);
       if (begun !== null) {
         step = { number: Number(begun[1]), of: Number(begun[2]), instruction: begun[3]! };

@@ -3,14 +3,14 @@ import type Docker from "dockerode";
 import type { ProjectId } from "../../../domain/ids.ts";
 import type { SandboxInfo, SandboxUsage } from "../../port.ts";
 import { findContainer } from "./container.ts";
-import type { House } from "./house.ts";
+import type { DockerResources } from "./docker-resources.ts";
 import { knownSize } from "./known-sizes.ts";
 import { having, label } from "./names.ts";
-import { diskBytes, usageOf } from "./usage.ts";
+import { diskBytes, limitedBytes, usageOf } from "./usage.ts";
 
 /** See `SandboxDriver.usage`. */
-export async function usage(house: House, projectId: ProjectId): Promise<SandboxUsage | null> {
-  const { engine, options } = house;
+export async function usage(resources: DockerResources, projectId: ProjectId): Promise<SandboxUsage | null> {
+  const { engine, options } = resources;
   const container = await findContainer(engine, projectId, options.installationId);
   if (container === null || !container.isRunning || container.isPaused) return null;
   const [used, disk] = await Promise.all([usageOf(engine, container.id), diskBytes(engine, container.id)]);
@@ -18,34 +18,40 @@ export async function usage(house: House, projectId: ProjectId): Promise<Sandbox
 }
 
 /** See `SandboxDriver.volumeBytes`. */
-export async function volumeBytes(house: House, projectId: ProjectId, limitMs: number): Promise<number | null> {
-  const { engine, options } = house;
+export async function volumeBytes(
+  resources: DockerResources,
+  projectId: ProjectId,
+  limitMs: number,
+): Promise<number | null> {
+  const { engine, options } = resources;
   const container = await findContainer(engine, projectId, options.installationId);
   if (container === null || !container.isRunning || container.isPaused) return null;
-  return diskBytes(engine, container.id, limitMs);
+  return limitedBytes(engine, container.id, limitMs);
 }
 
 /** See `SandboxDriver.list`. */
-export async function list(house: House): Promise<SandboxInfo[]> {
-  const { engine, options, volumes } = house;
+export async function list(resources: DockerResources): Promise<SandboxInfo[]> {
+  const { engine, options, volumes } = resources;
   const filters = JSON.stringify(having({ [label.installation]: options.installationId, [label.sandbox]: "" }));
   const containers = await engine.call("list containers", (docker, limited) =>
     docker.listContainers({ all: true, filters, ...limited } as Docker.ContainerListOptions),
   );
   const names = await volumes.list();
   const projects = containers.map(({ Labels }) => Labels[label.project] as ProjectId);
-  const infos = await Promise.all(projects.map((projectId) => infoOf(house, projectId, names.get(projectId) ?? null)));
+  const infos = await Promise.all(
+    projects.map((projectId) => infoOf(resources, projectId, names.get(projectId) ?? null)),
+  );
   const left = [...names].filter(([projectId]) => !projects.includes(projectId));
   return [
     ...infos.filter((info) => info !== null),
-    ...left.map(([projectId, name]) => removedInfo(house, projectId, name)),
+    ...left.map(([projectId, name]) => removedInfo(resources, projectId, name)),
   ];
 }
 
-async function infoOf(house: House, projectId: ProjectId, volume: string | null) {
-  const { engine, options } = house;
+async function infoOf(resources: DockerResources, projectId: ProjectId, volume: string | null) {
+  const { engine, options } = resources;
   const container = await findContainer(engine, projectId, options.installationId);
-  if (container === null) return volume === null ? null : removedInfo(house, projectId, volume); // It was removed meanwhile.
+  if (container === null) return volume === null ? null : removedInfo(resources, projectId, volume); // It was removed meanwhile.
   const { isRunning, isPaused, id } = container;
   return {
     projectId,
@@ -54,7 +60,7 @@ async function infoOf(house: House, projectId: ProjectId, volume: string | null)
     // The engine reports nanoseconds.
     startedAt: isRunning ? new Date(container.startedAt).toISOString() : null,
     volumePath: volume === null ? null : volumePath(volume),
-    ...(isRunning && !isPaused ? { diskBytes: await diskBytes(engine, id) } : sizeBefore(house, projectId)),
+    ...(isRunning && !isPaused ? { diskBytes: await diskBytes(engine, id) } : sizeBefore(resources, projectId)),
     outOfMemory: container.outOfMemory,
   } satisfies SandboxInfo;
 }
@@ -62,17 +68,20 @@ async function infoOf(house: House, projectId: ProjectId, volume: string | null)
 const volumePath = (volume: string): string => `docker:${volume}`;
 
 /** Returns the size counted when the sandbox stopped. */
-function sizeBefore({ options }: House, projectId: ProjectId): Pick<SandboxInfo, "diskBytes" | "diskCountedAt"> {
+function sizeBefore(
+  { options }: DockerResources,
+  projectId: ProjectId,
+): Pick<SandboxInfo, "diskBytes" | "diskCountedAt"> {
   const known = knownSize(options.dataDir, projectId);
   return { diskBytes: known?.bytes ?? null, diskCountedAt: known?.at ?? null };
 }
 
-const removedInfo = (house: House, projectId: ProjectId, volume: string): SandboxInfo => ({
+const removedInfo = (resources: DockerResources, projectId: ProjectId, volume: string): SandboxInfo => ({
   projectId,
   sandboxId: null,
   state: "removed",
   startedAt: null,
   volumePath: volumePath(volume),
-  ...sizeBefore(house, projectId),
+  ...sizeBefore(resources, projectId),
   outOfMemory: false,
 });

@@ -16,7 +16,7 @@ export const label = {
   spec: `${prefix}spec`,
   /** The same as readable JSON. */
   wants: `${prefix}wants`,
-  /** What a volume, or a container other than the sandbox, is for. */
+  /** The purpose of a volume, or of a container other than the sandbox. */
   role: `${prefix}role`,
   /** The process that is filling a volume; when it is dead, nobody owns the volume. */
   maker: `${prefix}maker`,

@@ -6,8 +6,8 @@ import { modelSocketOf } from "../../egress/egress.ts";
 import type { GuestClient, GuestHealth, SandboxEndpoint } from "../../port.ts";
 import { complaints, failedPhase } from "./boot-log.ts";
 import { type Container, findContainer, lastWords } from "./container.ts";
+import type { DockerResources } from "./docker-resources.ts";
 import { createGuestLink, type GuestLink } from "./guest-link.ts";
-import type { House } from "./house.ts";
 
 const startLimitMs = 120_000;
 /** How long a running guest may leave us without an answer on a busy machine. */
@@ -25,14 +25,18 @@ export interface Running {
  * Returns the running sandbox that answers, else null; a silent one counts as dead, with a warning.
  * With `isRecentEnough`, an answer of the last second is reused.
  */
-export async function findRunning(house: House, projectId: ProjectId, isRecentEnough = true): Promise<Running | null> {
+export async function findRunning(
+  resources: DockerResources,
+  projectId: ProjectId,
+  isRecentEnough = true,
+): Promise<Running | null> {
   for (const deadline = performance.now() + patienceMs; ; await delay(50)) {
-    const container = await findContainer(house.engine, projectId, house.options.installationId);
+    const container = await findContainer(resources.engine, projectId, resources.options.installationId);
     if (container === null || !container.isRunning || container.isPaused) return null;
-    const answered = await askHealth(house, container, isRecentEnough);
+    const answered = await askHealth(resources, container, isRecentEnough);
     if (typeof answered !== "string") return { container, ...answered };
     if (performance.now() > deadline) {
-      house.options.logger?.warn(`the guest of ${projectId} does not answer: ${answered}`);
+      resources.options.logger?.warn(`the guest of ${projectId} does not answer: ${answered}`);
       return null;
     }
   }
@@ -40,11 +44,11 @@ export async function findRunning(house: House, projectId: ProjectId, isRecentEn
 
 /** Returns the guest and its health, or why it does not answer. */
 async function askHealth(
-  house: House,
+  resources: DockerResources,
   container: Container,
   isRecentEnough = true,
 ): Promise<Omit<Running, "container"> | string> {
-  const link = linkTo(house, container);
+  const link = linkTo(resources, container);
   const { answered, guest } = link;
   if (isRecentEnough && answered !== null && performance.now() - answered.atMs < recentMs)
     return { guest, health: answered.health };
@@ -61,7 +65,7 @@ async function askHealth(
  * Returns one link per start of a container. It keeps its connections, because every step of every
  * task uses it.
  */
-function linkTo({ links, engine }: House, { projectId, id, startedAt }: Container): GuestLink {
+function linkTo({ links, engine }: DockerResources, { projectId, id, startedAt }: Container): GuestLink {
   const start = `${id} ${startedAt}`;
   const known = links.get(projectId);
   if (known?.start === start) return known.link;
@@ -71,25 +75,26 @@ function linkTo({ links, engine }: House, { projectId, id, startedAt }: Containe
   return link;
 }
 
-export function endpointOf({ options }: House, { container, guest, health }: Running): SandboxEndpoint {
+export function endpointOf({ options }: DockerResources, { container, guest, health }: Running): SandboxEndpoint {
   const workspaceRoot = health.workspaceRoot.replace(/\/+$/, "");
   const modelSocket = modelSocketOf({ dataDir: options.dataDir, projectId: container.projectId });
-  return { sandboxId: container.sandboxId, guest, workspaceRoot, bootId: health.bootId, modelSocket };
+  const wall = { isolation: "users", runtime: container.wants?.runtime ?? null } as const;
+  return { sandboxId: container.sandboxId, guest, workspaceRoot, bootId: health.bootId, wall, modelSocket };
 }
 
 /**
  * Waits for the guest's first answer. Fails with `sandbox-unavailable`, with the container's last
  * words.
  */
-export async function untilReady(house: House, projectId: ProjectId): Promise<Running> {
-  const { engine, options } = house;
+export async function untilReady(resources: DockerResources, projectId: ProjectId): Promise<Running> {
+  const { engine, options } = resources;
   let answered: Awaited<ReturnType<typeof askHealth>> = "";
   let id = "";
   for (const deadline = performance.now() + startLimitMs; performance.now() < deadline; await delay(20)) {
     const container = await findContainer(engine, projectId, options.installationId);
     id = container?.id ?? id;
     if (container === null || !container.isRunning) break;
-    answered = await askHealth(house, container);
+    answered = await askHealth(resources, container);
     if (typeof answered !== "string") return { container, ...answered };
   }
   throw notStarted(projectId, String(answered), id === "" ? "" : await lastWords(engine, id));

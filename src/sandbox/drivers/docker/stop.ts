@@ -3,26 +3,30 @@ import type { ProjectId } from "../../../domain/ids.ts";
 import { removeEgress, stopEgress } from "../../egress/egress.ts";
 import { removeArchiveContainers } from "./archive.ts";
 import { type Container, findContainer, removeContainer, stopContainer } from "./container.ts";
-import type { House } from "./house.ts";
+import type { DockerResources } from "./docker-resources.ts";
 import { forgetSize, rememberSize } from "./known-sizes.ts";
 import { label } from "./names.ts";
 import { diskBytes } from "./usage.ts";
 
-/** Stops the sandbox (D4) and returns its container, if any. The caller holds the lock. */
-export async function stop(house: House, projectId: ProjectId): Promise<Container | null> {
-  const { engine, options } = house;
+/** Stops the sandbox (DK4) and returns its container, if any. The caller holds the lock. */
+export async function stop(resources: DockerResources, projectId: ProjectId): Promise<Container | null> {
+  const { engine, options } = resources;
   const container = await findContainer(engine, projectId, options.installationId);
   if (container !== null) {
-    if (container.isRunning && !container.isPaused) await noteSize(house, projectId, container.id);
+    if (container.isRunning && !container.isPaused) await noteSize(resources, projectId, container.id);
     await stopContainer(engine, container);
   }
-  house.links.get(projectId)?.link.close();
-  house.links.delete(projectId);
+  resources.links.get(projectId)?.link.close();
+  resources.links.delete(projectId);
   await stopEgress({ ...options, projectId });
   return container;
 }
 
-async function noteSize({ engine, options }: House, projectId: ProjectId, containerId: string): Promise<void> {
+async function noteSize(
+  { engine, options }: DockerResources,
+  projectId: ProjectId,
+  containerId: string,
+): Promise<void> {
   // An engine that is away fails the stop itself, not this.
   const bytes = await diskBytes(engine, containerId).catch(() => null);
   if (bytes === null) forgetSize(options.dataDir, projectId);
@@ -30,9 +34,9 @@ async function noteSize({ engine, options }: House, projectId: ProjectId, contai
 }
 
 /** Removes the sandbox, with every volume of the project when asked. The caller holds the lock. */
-export async function remove(house: House, projectId: ProjectId, volume: boolean): Promise<void> {
-  const { engine, options, volumes } = house;
-  const container = await stop(house, projectId);
+export async function remove(resources: DockerResources, projectId: ProjectId, volume: boolean): Promise<void> {
+  const { engine, options, volumes } = resources;
+  const container = await stop(resources, projectId);
   if (container !== null) await removeContainer(engine, container.id);
   const labels = { [label.installation]: options.installationId, [label.project]: projectId };
   await removeArchiveContainers(engine, labels, volume);

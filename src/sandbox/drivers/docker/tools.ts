@@ -1,10 +1,10 @@
 // Installed agents for containers: one volume for all sandboxes of an installation, mounted
 // read-only.
 //
-// V5. A tools volume is filled once and never changed. Another set of agents gets another volume,
+// DV5. A tools volume is filled once and never changed. Another set of agents gets another volume,
 // so that a container's mount stays as it is.
-// V6. The mark that names the volume is made when the volume is complete, by one act of the engine
-// (V2). If two processes fill one at once, the first mark wins and the other process uses it too.
+// DV6. The mark that names the volume is made when the volume is complete, by one act of the engine
+// (DV2). If two processes fill one at once, the first mark wins and the other process uses it too.
 import { createHash } from "node:crypto";
 import { createReadStream, lstatSync, readdirSync, readlinkSync, realpathSync } from "node:fs";
 import { dirname, join } from "node:path";
@@ -14,34 +14,34 @@ import { createGzip } from "node:zlib";
 import { type Pack, pack } from "tar-stream";
 import { containerPlatform, type Installed, listInstalled, toolsFolder } from "../../tools/place.ts";
 import { removeArchiveContainers, unpackVolume } from "./archive.ts";
-import { type House, makingOf } from "./house.ts";
+import { type DockerResources, makingOf } from "./docker-resources.ts";
 import { label } from "./names.ts";
 
 /** Volumes that were filled in another format are not used. */
 const archiveForm = 3;
 /** How long an answer is reused, because every step of every task asks. */
 const recentMs = 30_000;
-const recent = new WeakMap<House, { readonly set: string; readonly volume: string; readonly atMs: number }>();
+const recent = new WeakMap<DockerResources, { readonly set: string; readonly volume: string; readonly atMs: number }>();
 
 /**
  * Returns the name of the volume with the installed agents, creating it if need be; null when none
  * are installed.
  */
-export async function ensureTools(house: House, image: string): Promise<string | null> {
-  const { options } = house;
-  const folder = toolsFolder(options.dataDir, containerPlatform((await house.info()).Architecture));
+export async function ensureTools(resources: DockerResources, image: string): Promise<string | null> {
+  const { options } = resources;
+  const folder = toolsFolder(options.dataDir, containerPlatform((await resources.info()).Architecture));
   const installed = listInstalled(folder);
   if (installed.length === 0) return null;
   const set = createHash("sha256")
     .update(JSON.stringify([archiveForm, ...installed.map(({ target }) => target)]))
     .digest("hex")
     .slice(0, 16);
-  const known = recent.get(house);
+  const known = recent.get(resources);
   if (known?.set === set && performance.now() - known.atMs < recentMs) return known.volume;
   const volume =
-    (await house.volumes.findTools(set)) ??
-    (await fill(house, { set, image, archive: () => packed(folder, installed) }));
-  recent.set(house, { set, volume, atMs: performance.now() });
+    (await resources.volumes.findTools(set)) ??
+    (await fill(resources, { set, image, archive: () => packed(folder, installed) }));
+  recent.set(resources, { set, volume, atMs: performance.now() });
   return volume;
 }
 
@@ -51,14 +51,14 @@ interface Filling {
   readonly archive: () => Readable;
 }
 
-async function fill(house: House, { set, image, archive }: Filling): Promise<string> {
-  const { engine, volumes, options } = house;
+async function fill(resources: DockerResources, { set, image, archive }: Filling): Promise<string> {
+  const { engine, volumes, options } = resources;
   const labels = { [label.installation]: options.installationId, [label.tools]: set };
   // Containers of killed processes hold half-filled volumes.
   await removeArchiveContainers(engine, { ...labels, [label.tools]: "" }, false);
   const tools = { set, dataDir: dirname(realpathSync(join(options.dataDir, "tools"))) };
   const volume = await volumes.beginTools(tools);
-  const making = await makingOf(house);
+  const making = await makingOf(resources);
   const work = { volume, image, labels, making, format: "tar.gz", maxBytes: Number.MAX_SAFE_INTEGER } as const;
   try {
     await unpackVolume(engine, work, archive());
@@ -92,7 +92,7 @@ function packed(folder: string, installed: readonly Installed[]): Readable {
 async function add(archive: Pack, folder: string, name: string): Promise<void> {
   const path = join(folder, name);
   const stat = lstatSync(path);
-  // Readable by the user of every job, whoever owns it here.
+  // Readable by every job's user, regardless of its owner here.
   const mode = (stat.mode & 0o777) | 0o444 | ((stat.mode & 0o100) === 0 ? 0 : 0o111);
   const common = { name, mode, mtime: stat.mtime };
   if (stat.isSymbolicLink()) {

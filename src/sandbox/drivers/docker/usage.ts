@@ -45,8 +45,28 @@ function memoryOf({ memory_stats: memory }: Statistics): number | null {
  * Returns the size of a running sandbox's volume; null when counting takes longer. It does not ask
  * the guest, for which that would count as work.
  */
-export async function diskBytes(engine: Engine, containerId: string, limitMs = diskLimitMs): Promise<number | null> {
-  const streams = await count(engine, containerId, limitMs);
+export const diskBytes = (engine: Engine, containerId: string): Promise<number | null> =>
+  countBytes(engine, containerId, { limitMs: diskLimitMs, options: [] });
+
+/**
+ * Returns what the volume counts against its limit: its size on disk, or the sum of its files'
+ * sizes where that is more; null when counting takes longer.
+ */
+export async function limitedBytes(engine: Engine, containerId: string, limitMs: number): Promise<number | null> {
+  const ways = [[], ["--apparent-size"]];
+  const counts = await Promise.all(ways.map((options) => countBytes(engine, containerId, { limitMs, options })));
+  return counts.includes(null) ? null : Math.max(...counts.map(Number));
+}
+
+interface Counting {
+  readonly limitMs: number;
+  /** Further options of `du`. */
+  readonly options: readonly string[];
+}
+
+async function countBytes(engine: Engine, containerId: string, counting: Counting): Promise<number | null> {
+  const { limitMs } = counting;
+  const streams = await count(engine, containerId, counting);
   if (streams === null) return null;
   const late = setTimeout(() => streams.destroy(), 2 * limitMs);
   try {
@@ -58,23 +78,51 @@ export async function diskBytes(engine: Engine, containerId: string, limitMs = d
   }
 }
 
+/** The users and groups of `src/guest/isolation/users.ts`. */
+const houseUser = 10_001;
+const cacheGroup = 10_002;
+
 // Each user's folders are counted as that user, because no other user may read them. A file that
-// two users link is counted twice.
+// two users link is counted twice. A folder that a user closed to itself, or in the cache to
+// others, is opened first, once no process of that user runs: otherwise it would not count.
 const countScript = `cd /workspace || exit
+as() {
+  user=$1
+  shift
+  setpriv --reuid="$user" --regid="$user" --groups=${cacheGroup} "$@" 2> /dev/null
+}
+rests() { ! pgrep -U "$1" > /dev/null; }
+# Of the folders that are named on its input.
+each_of() {
+  user=$1
+  shift
+  as "$user" xargs -0 -r sh -c "$@"
+}
+open_own='find "$@" -xdev -type d ! \\( -readable -executable \\) -uid "$(id -u)" -exec chmod -R u+rwX {} +'
+open_cache='chgrp -Rh ${cacheGroup} -- "$@"; chmod -R g+rwX -- "$@"'
+closed() { as ${houseUser} find cache -xdev -type d ! \\( -readable -executable \\) ! -uid 0 "$@"; }
+closed -printf '%U\\n' | sort -u | while read -r user; do
+  if rests "$user"; then closed -uid "$user" -print0 | each_of "$user" "$open_cache" sh; fi
+done
 {
-  du -skx . 2> /dev/null
+  du "$@" -skx . 2> /dev/null
   find . -xdev ! -user 0 -prune -type d -printf '%U\\n' 2> /dev/null | sort -u | while read -r user; do
-    find . -xdev ! -user 0 -prune -type d -user "$user" -print0 2> /dev/null |
-      setpriv --reuid="$user" --regid="$user" --clear-groups du -skxc --files0-from=- 2> /dev/null | tail -n 1
+    folders() { find . -xdev ! -user 0 -prune -type d -user "$user" -print0 2> /dev/null; }
+    if rests "$user"; then folders | each_of "$user" "$open_own" sh; fi
+    folders | as "$user" du "$@" -skxc --files0-from=- | tail -n 1
   done
 } | awk '{ sum += $1 } END { print sum }'`;
 
 /** Returns null when the container is ending or has no room for another process. */
-async function count(engine: Engine, containerId: string, limitMs: number): Promise<StandardStreams | null> {
+async function count(
+  engine: Engine,
+  containerId: string,
+  { limitMs, options: given }: Counting,
+): Promise<StandardStreams | null> {
   const what = "count what a volume takes";
   const on = { 400: () => null, 404: () => null, 409: () => null, 500: () => null };
   const options = {
-    Cmd: ["timeout", String(limitMs / 1000), "sh", "-c", countScript],
+    Cmd: ["timeout", String(limitMs / 1000), "sh", "-c", countScript, "sh", ...given],
     AttachStdout: true,
     AttachStderr: true,
   };

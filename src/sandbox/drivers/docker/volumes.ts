@@ -1,14 +1,14 @@
 // Volumes. Docker cannot rename a volume, so a restored one keeps its name, and a mark says that
 // it is the project's now.
 //
-// V1. A project's volume is the one that the mark of the highest generation names; without a mark,
+// DV1. A project's volume is the one that the mark of the highest generation names; without a mark,
 // the one of the usual name.
-// V2. A mark is an empty volume with labels, because creating a volume is a single act of the
+// DV2. A mark is an empty volume with labels, because creating a volume is a single act of the
 // engine, which happens or does not.
-// V3. A volume that is not a project's current one belongs to nobody, unless the process that fills
-// it is alive.
-// V4. Marks are removed after the volumes they replaced, and the newest mark last of all, so that a
-// replaced volume never becomes the project's again.
+// DV3. A volume that is not a project's current one belongs to nobody, unless the process that
+// fills it is alive.
+// DV4. Marks are removed after the volumes they replaced, and the newest mark last of all, so that
+// a replaced volume never becomes the project's again.
 import { randomBytes } from "node:crypto";
 import type Docker from "dockerode";
 import { WavesmithError } from "../../../domain/errors.ts";
@@ -27,9 +27,9 @@ export interface Volumes {
   ensure(projectId: ProjectId, owner: Owner): Promise<string>;
   /** Creates a volume for this process to fill. */
   begin(projectId: ProjectId, owner: Owner): Promise<string>;
-  /** Makes a filled volume the project's (V2), and removes the one before. */
+  /** Makes a filled volume the project's (DV2), and removes the one before. */
   takePlace(projectId: ProjectId, name: string): Promise<void>;
-  /** Removes volumes that nobody owns (V3). */
+  /** Removes volumes that nobody owns (DV3). */
   tidy(projectId: ProjectId): Promise<void>;
   removeAll(projectId: ProjectId): Promise<void>;
   remove(name: string): Promise<void>;
@@ -69,10 +69,10 @@ export function createVolumes(
   engine: Engine,
   { installationId, dataDir }: { installationId: string; dataDir: string },
 ): Volumes {
-  const mine: Labels = { [label.installation]: installationId, [label.dataDir]: dataDir };
+  const ownLabels: Labels = { [label.installation]: installationId, [label.dataDir]: dataDir };
   let limited: Promise<boolean> | null = null;
   const isLimited = (): Promise<boolean> => {
-    limited ??= trySize(engine, mine);
+    limited ??= trySize(engine, ownLabels);
     limited.catch(() => {
       limited = null;
     });
@@ -80,7 +80,7 @@ export function createVolumes(
   };
   const own = (more: Labels = {}): Promise<Found[]> => find(engine, { [label.installation]: installationId, ...more });
   const make = async (name: string, labels: Labels, sizeBytes: number | null): Promise<string> => {
-    const found = await create(engine, name, { ...mine, ...labels }, sizeBytes);
+    const found = await create(engine, name, { ...ownLabels, ...labels }, sizeBytes);
     if (found.Labels?.[label.installation] !== installationId) throw foreign(name);
     return name;
   };
@@ -114,30 +114,49 @@ export function createVolumes(
       const over = found.filter((one) => !isMark(one) && one.Name !== current && !isBeingFilled(one, found));
       for (const { Name } of over) await remove(Name);
       const marks = found.filter(isMark).sort(byGeneration);
-      for (const { Name } of marks.slice(0, -1)) await remove(Name); // V4
+      for (const { Name } of marks.slice(0, -1)) await remove(Name); // DV4
     },
     removeAll: async (projectId) => {
       const found = await own({ [label.project]: projectId });
       const others = found.filter((one) => !isMark(one) && !isBeingFilled(one, found));
       for (const { Name } of [...others, ...found.filter(isMark).sort(byGeneration)]) await remove(Name);
     },
-    list: async () => {
-      const found = await own();
-      const projects = new Set(
-        found.filter((one) => !isMark(one) && isOfProject(one)).map((one) => one.Labels[label.project] as ProjectId),
-      );
-      const there = new Set(found.map(({ Name }) => Name));
-      const names = [...projects].map((projectId) => {
-        const ofProject = found.filter((one) => one.Labels[label.project] === projectId);
-        return [projectId, currentOf(projectId, ofProject)] as const;
-      });
-      return new Map(names.filter(([, name]) => there.has(name)));
-    },
+    list: async () => currentVolumes(await own()),
+    ...toolVolumes({ engine, installationId, own, make }),
+  };
+  return volumes;
+}
+
+/** Returns the current volume of each project that has one. */
+function currentVolumes(found: readonly Found[]): Map<ProjectId, string> {
+  const projects = new Set(
+    found.filter((one) => !isMark(one) && isOfProject(one)).map((one) => one.Labels[label.project] as ProjectId),
+  );
+  const there = new Set(found.map(({ Name }) => Name));
+  const names = [...projects].map((projectId) => {
+    const ofProject = found.filter((one) => one.Labels[label.project] === projectId);
+    return [projectId, currentOf(projectId, ofProject)] as const;
+  });
+  return new Map(names.filter(([, name]) => there.has(name)));
+}
+
+interface VolumeAccess {
+  readonly engine: Engine;
+  readonly installationId: string;
+  /** Finds the volumes of this installation that have these labels. */
+  readonly own: (more?: Labels) => Promise<Found[]>;
+  readonly make: (name: string, labels: Labels, sizeBytes: number | null) => Promise<string>;
+}
+
+/** The volumes with installed agents. */
+function toolVolumes(access: VolumeAccess): Pick<Volumes, "findTools" | "beginTools" | "markTools"> {
+  const { engine, installationId, own, make } = access;
+  return {
     findTools: async (set) => {
       const found = await own({ [label.tools]: set });
       const whole = wholeTools(set, found);
       // Somebody removed the volume by hand; mounting it would create an empty one of its name.
-      if (whole === null) for (const mark of found.filter(isMark)) await remove(mark.Name);
+      if (whole === null) for (const mark of found.filter(isMark)) await removeVolume(engine, mark.Name);
       return whole;
     },
     beginTools: ({ set, dataDir }) => {
@@ -149,12 +168,11 @@ export function createVolumes(
       await make(`wavesmith_tools_${installationId}_${set}`, labels, null);
       const found = await own();
       const whole = wholeTools(set, found) ?? name;
-      if (whole !== name) await remove(name);
+      if (whole !== name) await removeVolume(engine, name);
       await removeTools(engine, found, whole);
       return whole;
     },
   };
-  return volumes;
 }
 
 const labelsOf = (projectId: ProjectId, { tenantId }: Owner, more: Labels): Labels => ({
@@ -241,9 +259,9 @@ async function removeVolume(engine: Engine, name: string, unlessUsed = false): P
  * Tries whether volumes can have quotas. They need a file system such as XFS with pquota under the
  * engine, and only trying shows it.
  */
-async function trySize(engine: Engine, mine: Labels): Promise<boolean> {
+async function trySize(engine: Engine, ownLabels: Labels): Promise<boolean> {
   const name = `wavesmith_trial_${randomBytes(6).toString("hex")}`;
-  const labels = { ...mine, [label.role]: role.archive };
+  const labels = { ...ownLabels, [label.role]: role.archive };
   const made = await engine.call(
     "try a quota",
     (docker, limited) =>

@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { promisify } from "node:util";
 import { isDiskFull, saysDiskFull } from "../../../domain/disk-full.ts";
 import { messageOf, WavesmithError } from "../../../domain/errors.ts";
+import { removeTree } from "../../../guest/files/remove-tree.ts";
 import { type HostFacts, readHostFacts } from "../../host/machine.ts";
 import { findProgram, installCommand } from "../../host/programs.ts";
 import { sandboxUser } from "../../host/users.ts";
@@ -11,7 +12,7 @@ import type { DriverProblem } from "../../port.ts";
 import { type Command, outerCommand, outerCommandFor, showEtc } from "./bubblewrap.ts";
 import type { LocalDriverOptions } from "./launch.ts";
 import { recentTools } from "./tool-roots.ts";
-import { prepareFolder, removeFolder } from "./volume.ts";
+import { prepareFolder } from "./volume.ts";
 
 const run = promisify(execFile);
 const trialLimitMs = 20_000;
@@ -35,7 +36,7 @@ export async function checkLocal(options: LocalDriverOptions, machine = readHost
   } catch (error) {
     return [fileProblem(error, options.dataDir) ?? otherProblem(error)];
   } finally {
-    if (folder !== null) await removeFolder(folder);
+    if (folder !== null) await removeTree(folder);
   }
 }
 

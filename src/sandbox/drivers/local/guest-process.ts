@@ -3,6 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { messageOf, WavesmithError } from "../../../domain/errors.ts";
+import { removeTree } from "../../../guest/files/remove-tree.ts";
 import type { GuestHealth } from "../../../guest/protocol.ts";
 import { createGuestClient } from "../../guest/guest-client.ts";
 import { findProcesses, findProcessesByEnvironment, killProcess, processStart } from "../../host/processes.ts";
@@ -10,7 +11,7 @@ import { sandboxUser } from "../../host/users.ts";
 import type { GuestClient } from "../../port.ts";
 import { type LocalDriverOptions, launch, markOf, type Places, socketName } from "./launch.ts";
 import { isRunning, readRecord, type SandboxRecord, writeRecord } from "./record.ts";
-import { prepareFolder, removeFolder } from "./volume.ts";
+import { prepareFolder } from "./volume.ts";
 
 const startLimitMs = 30_000;
 /** How long a living guest may leave us without an answer on a busy machine. */
@@ -62,16 +63,17 @@ export async function start(
   writeRecord(places.run, intent);
   const { projectId, network } = wanted;
   const child = await launch({ options, places, program, projectId, network: network.mode, egress, temporary });
-  const begun = { ...intent, pid: child.pid!, pidStart: processStart(child.pid!) };
-  writeRecord(places.run, begun);
+  const startedRecord = { ...intent, pid: child.pid!, pidStart: processStart(child.pid!) };
+  writeRecord(places.run, startedRecord);
   const deadline = performance.now() + startLimitMs;
   let answered: Awaited<ReturnType<typeof askHealth>> = "";
   while (child.exitCode === null && child.signalCode === null && performance.now() < deadline) {
-    answered = await askHealth(places, begun);
-    if (typeof answered !== "string") return { ...answered, record: recordReady(places, begun, answered.health) };
+    answered = await askHealth(places, startedRecord);
+    if (typeof answered !== "string")
+      return { ...answered, record: recordReady(places, startedRecord, answered.health) };
     await delay(15);
   }
-  await end(options, places, begun);
+  await end(options, places, startedRecord);
   throw new WavesmithError(
     "sandbox-unavailable",
     `the guest of ${wanted.projectId} did not start: ${answered}\n${logTail(places)}`,
@@ -82,8 +84,8 @@ export async function start(
   );
 }
 
-function recordReady(places: Places, begun: SandboxRecord, { bootId, startedAt }: GuestHealth): SandboxRecord {
-  const record: SandboxRecord = { ...begun, state: "running", bootId, startedAt };
+function recordReady(places: Places, startedRecord: SandboxRecord, { bootId, startedAt }: GuestHealth): SandboxRecord {
+  const record: SandboxRecord = { ...startedRecord, state: "running", bootId, startedAt };
   writeRecord(places.run, record);
   return record;
 }
@@ -95,10 +97,10 @@ function recordReady(places: Places, begun: SandboxRecord, { bootId, startedAt }
 export async function stop(options: LocalDriverOptions, places: Places, record: SandboxRecord): Promise<void> {
   const answered = isRunning(record) ? await askHealth(places, record) : "";
   if (typeof answered !== "string") {
-    const asked = answered.guest.shutdown().catch((error) => {
+    const shutdown = answered.guest.shutdown().catch((error) => {
       options.logger?.warn(`the guest of ${record.projectId} did not shut down by itself: ${messageOf(error)}`);
     });
-    await Promise.race([asked, delay(shutdownLimitMs, undefined, { ref: false })]);
+    await Promise.race([shutdown, delay(shutdownLimitMs, undefined, { ref: false })]);
     const deadline = performance.now() + shutdownLimitMs;
     while (processesOf(options, places, record).length > 0 && performance.now() < deadline) await delay(20);
   }
@@ -120,7 +122,7 @@ async function end(options: LocalDriverOptions, places: Places, record: SandboxR
     }
   }
   rmSync(join(places.socket, socketName), { force: true });
-  if (record.temporary?.startsWith(join(tmpdir(), temporaryPrefix))) await removeFolder(record.temporary);
+  if (record.temporary?.startsWith(join(tmpdir(), temporaryPrefix))) await removeTree(record.temporary);
   if (readRecord(places.run) !== null) writeRecord(places.run, { ...record, ...nothingLeft });
 }
 

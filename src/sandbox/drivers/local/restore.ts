@@ -1,17 +1,18 @@
 // Replaces one volume with another.
 //
-// R1. A process fills `<volume>.unpacking-<pid>-<start>-…`; when it is dead, the folder belongs to
+// LR1. A process fills `<volume>.unpacking-<pid>-<start>-…`; when it is dead, the folder belongs to
 // nobody.
-// R2. The swap happens under the project's lock with the sandbox stopped: `.unpacking-…` becomes
+// LR2. The swap happens under the project's lock with the sandbox stopped: `.unpacking-…` becomes
 // `.restored`, the volume becomes `.replaced`, `.restored` becomes the volume, and `.replaced` is
 // removed. At every moment the old volume or the new one is complete, and the names show how far a
 // crashed process came.
+
 import { randomBytes } from "node:crypto";
 import { existsSync, readdirSync, renameSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
+import { removeTree } from "../../../guest/files/remove-tree.ts";
 import { processStart } from "../../host/processes.ts";
 import type { Places } from "./launch.ts";
-import { removeFolder } from "./volume.ts";
 
 const restored = (volume: string): string => `${volume}.restored`;
 const replaced = (volume: string): string => `${volume}.replaced`;
@@ -32,7 +33,7 @@ export async function takePlace(places: Places, unpacked: string): Promise<void>
   renameSync(unpacked, restored(volume));
   if (existsSync(volume)) renameSync(volume, replaced(volume));
   renameSync(restored(volume), volume);
-  await removeFolder(replaced(volume));
+  await removeTree(replaced(volume));
 }
 
 /**
@@ -44,7 +45,7 @@ export async function finishRestores({ volume }: Places): Promise<void> {
   if (!existsSync(volume) && existsSync(replaced(volume))) renameSync(replaced(volume), volume);
   const left = existsSync(dirname(volume)) ? readdirSync(dirname(volume)) : [];
   for (const name of left.filter((one) => isOver(one, basename(volume)))) {
-    await removeFolder(join(dirname(volume), name));
+    await removeTree(join(dirname(volume), name));
   }
 }
 

@@ -77,7 +77,7 @@ export function recentTools(sources: ToolSources): Tools {
 function checkedReadOnly(named: string, { HOME, dataDir }: ToolSources): string {
   const refuse = (why: string): never => {
     throw new WavesmithError("usage", `sandbox.readOnly names ${named}, which is not shown in a sandbox: ${why}`, {
-      remedy: "name the folder of the tool alone",
+      remedy: "name only the tool's own folder",
     });
   };
   if (!isAbsolute(named)) return refuse("it is not an absolute path");

@@ -41,11 +41,11 @@ export async function usageOf(options: LocalDriverOptions, projectId: ProjectId)
 async function usageOfTrees(roots: () => readonly number[]): Promise<TreeUsage | null> {
   if (process.platform !== "linux") return null;
   const before = new Map(treesOf(roots()).map((one) => [`${one.pid} ${one.start}`, one.ticks]));
-  const begun = performance.now();
+  const startMs = performance.now();
   await delay(sampleMs);
   const after = treesOf(roots());
   if (after.length === 0) return null;
-  const seconds = (performance.now() - begun) / 1000;
+  const seconds = (performance.now() - startMs) / 1000;
   const ticks = after.map(({ pid, start, ticks: now }) => now - (before.get(`${pid} ${start}`) ?? 0));
   return {
     cpus: Math.max(0, sum(ticks) / ticksPerSecond / seconds),

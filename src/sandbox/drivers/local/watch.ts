@@ -10,16 +10,16 @@ type Seen = ReadonlyMap<string, { readonly record: SandboxRecord; readonly boot:
 
 /** Yields the changes between one look at the records and the next. */
 export async function* watchRecords(options: LocalDriverOptions, signal: AbortSignal): AsyncGenerator<SandboxChange> {
-  for (let before = look(options); !signal.aborted; ) {
+  for (let before = readRecordedStates(options); !signal.aborted; ) {
     await delay(lookMs, undefined, { signal }).catch(() => undefined); // Aborted: the loop ends.
     if (signal.aborted) return;
-    const now = look(options);
+    const now = readRecordedStates(options);
     yield* changes(before, now);
     before = now;
   }
 }
 
-function look({ dataDir, installationId }: LocalDriverOptions): Seen {
+function readRecordedStates({ dataDir, installationId }: LocalDriverOptions): Seen {
   const records = listRecords(join(dataDir, "sandboxes")).filter((record) => record.installationId === installationId);
   return new Map(
     records.map((record) => [record.projectId, { record, boot: isRunning(record) ? record.bootId : null }]),

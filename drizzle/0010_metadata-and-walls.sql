@@ -1,0 +1,2 @@
+ALTER TABLE "builds" ADD COLUMN "metadata" jsonb;--> statement-breakpoint
+ALTER TABLE "sandboxes" ADD COLUMN "wall" jsonb;

@@ -1,0 +1,30 @@
+import type { PlanFault } from "../domain/plan.ts";
+import { createTaskGraph } from "../domain/task-graph.ts";
+import { planWaves } from "../domain/wave-planner.ts";
+import { unsupportedFeatures } from "../plan/checks/unsupported.ts";
+import { parsePlan } from "../plan/parse-plan.ts";
+import { readPlanText } from "../plan/plan-text.ts";
+
+type Environment = Readonly<Record<string, string | undefined>>;
+
+/** What `plan --json` prints. */
+export interface PlanCheck {
+  readonly waves: readonly { readonly number: number; readonly tasks: readonly string[] }[];
+  readonly criticalPath: readonly string[];
+  /** With their lines; empty for a plan that would start. */
+  readonly faults: readonly PlanFault[];
+  readonly warnings: readonly string[];
+}
+
+/** Checks the text of a plan that came without a folder. Faults are data. */
+export function checkPlanText(text: string, format: "yaml" | "json", env: Environment): PlanCheck {
+  const { plan, outline, graph, faults, warnings } = parsePlan(text, { baseDir: null, env, format });
+  const all = plan === null ? faults : [...faults, ...unsupportedFeatures(plan)];
+  if (outline === null) return { waves: [], criticalPath: [], faults: all, warnings };
+  const known = graph ?? createTaskGraph(outline.tasks);
+  const waves = planWaves(outline, known).map(({ number, tasks }) => ({ number, tasks }));
+  return { waves, criticalPath: known.criticalPath(), faults: all, warnings };
+}
+
+/** Returns the value in a plan's text, or undefined if it cannot be read. */
+export const planValue = (text: string, format: "yaml" | "json"): unknown => readPlanText(text, format).value;

@@ -1,0 +1,126 @@
+import type { AttemptView, BuildView, TaskView, WaveView } from "../coordinator/build/read-build.ts";
+import { makesPlan } from "../domain/brief.ts";
+
+// Describes what a task or build waits for.
+
+export const currentWave = (view: BuildView): WaveView | null => view.waves.at(-1) ?? null;
+
+/** The task's open attempt; null if it has none. */
+export function liveAttempt(view: BuildView, taskKey: string): AttemptView | null {
+  const wave = currentWave(view);
+  return wave?.attempts.find((attempt) => attempt.taskKey === taskKey && attempt.status !== "settled") ?? null;
+}
+
+/** Why the task does not run yet, in words; null if it runs or is over. */
+export function waitText(view: BuildView, task: TaskView): string | null {
+  if (task.status === "pending") return pendingText(view, task);
+  if (task.status === "joining") return "waits for the other tasks of the wave";
+  if (task.status !== "assigned") return null;
+  if (liveAttempt(view, task.key) !== null) return "waits for its tree";
+  return `waits for capacity (${runningCount(view)} at work)`;
+}
+
+const runningCount = (view: BuildView): number =>
+  currentWave(view)?.attempts.filter((attempt) => attempt.status !== "settled").length ?? 0;
+
+type Statuses = ReadonlyMap<string, TaskView["status"]>;
+
+/** One map for each view: every pending task of a large build looks into it. */
+const statusesByView = new WeakMap<BuildView, Statuses>();
+
+function statusesOf(view: BuildView): Statuses {
+  const known = statusesByView.get(view);
+  if (known !== undefined) return known;
+  const statuses = new Map(view.tasks.map(({ key, status }) => [key, status]));
+  statusesByView.set(view, statuses);
+  return statuses;
+}
+
+function pendingText(view: BuildView, task: TaskView): string {
+  const states = statusesOf(view);
+  const missing = task.definition.dependsOn.filter((key) => {
+    const status = states.get(key);
+    return status !== "completed" && status !== "removed";
+  });
+  if (missing.length > 0) return `waits for ${listed(missing)}`;
+  const wave = currentWave(view);
+  if (wave === null) return "waits for the first wave";
+  if (wave.status === "gating" || wave.status === "fixing") return `waits for the gates of wave ${wave.number}`;
+  if (["passed", "failed"].includes(wave.status)) return "waits for the next wave";
+  return roleIsFull(view, wave, task) ?? `waits for wave ${wave.number} to pass`;
+}
+
+/** Says that the wave has as many tasks of the task's role as it may have; null if it has not. */
+function roleIsFull({ build, tasks }: BuildView, wave: WaveView, { agent }: TaskView): string | null {
+  const most = build.plan.limits.tasksPerAgentPerWave;
+  const members = new Set(wave.taskKeys);
+  const ofRole = tasks.filter((task) => task.agent === agent && members.has(task.key)).length;
+  return ofRole < most ? null : `role ${agent} is full (${most} per wave)`;
+}
+
+function listed(keys: readonly string[]): string {
+  const shown = keys.slice(0, 3).join(", ");
+  return keys.length > 3 ? `${shown} and ${keys.length - 3} more` : shown;
+}
+
+/** Returns what a build is doing or waiting for. */
+export function phaseOf(view: BuildView): string {
+  const { build } = view;
+  const wave = currentWave(view);
+  switch (build.status) {
+    case "queued":
+      return "waiting for its turn: one build of a project runs at a time";
+    case "waiting":
+      if (waveOfWaitingPlan(view) !== null) return "its plan is waiting for approval";
+      if (wave?.status === "waiting") return `wave ${wave.number} is waiting for approval`;
+      return "waiting to be resumed";
+    case "cancelling":
+      return "stopping its jobs and keeping their work";
+    case "running":
+      return runningPhase(view, wave);
+    default:
+      return build.status;
+  }
+}
+
+function runningPhase(view: BuildView, wave: WaveView | null): string {
+  if (view.waitsForSandbox !== null) return `waiting for a free sandbox slot: ${view.waitsForSandbox}`;
+  if (wave === null) return view.build.headSha === null ? "reading the source" : "opening the sandbox";
+  switch (wave.status) {
+    case "running":
+      if (wave.taskKeys.some((key) => makesPlan(view.build, key))) return `wave ${wave.number}: planning`;
+      return `wave ${wave.number}: running tasks`;
+    case "joining":
+      return wave.headSha === null
+        ? `wave ${wave.number}: joining branches`
+        : `wave ${wave.number}: regenerating generated files`;
+    case "gating":
+      return `wave ${wave.number}: ${gateAtWork(wave)}`;
+    case "fixing":
+      return `wave ${wave.number}: fix round ${wave.fixRounds} of ${view.build.plan.gates.maxFixRounds}`;
+    case "passed":
+      return `wave ${wave.number}: delivering`;
+    default:
+      return `wave ${wave.number}: ${wave.status}`;
+  }
+}
+
+function gateAtWork(wave: WaveView): string {
+  const gate = wave.gates.find((candidate) => candidate.status !== "finished");
+  if (gate === undefined) return "between gates";
+  const added = gate.evidence?.added;
+  const what =
+    added?.phase === "asking"
+      ? `, agent ${added.role} at work`
+      : added?.phase === "running"
+        ? ", checks of its agent"
+        : "";
+  return `${gate.gate} gate${what}`;
+}
+
+/** The wave whose drafted plan waits for approval; null if there is none. */
+export function waveOfWaitingPlan({ build, waves }: BuildView): WaveView | null {
+  const wave = waves.at(-1);
+  if (build.status !== "waiting" || wave?.status !== "waiting") return null;
+  return wave.taskKeys.some((key) => makesPlan(build, key)) ? wave : null;
+}

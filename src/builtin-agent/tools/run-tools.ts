@@ -1,0 +1,80 @@
+import { type Tool, tool } from "ai";
+import { z } from "zod";
+import type { Background } from "../background.ts";
+import { runCommand } from "../commands.ts";
+import { answerRefusals, type ToolSetting } from "./perform.ts";
+
+const defaultTimeoutMs = 120_000;
+const maxTimeoutMs = 1_800_000;
+const fetchTimeoutMs = 60_000;
+const maxFetchBytes = 5 * 1024 * 1024;
+
+/** Creates the tools that run programs and fetch pages; the sandbox confines both. */
+export function createRunTools({ tree, perform, signal }: ToolSetting, background: Background): Record<string, Tool> {
+  return {
+    exec: tool({
+      description:
+        "Runs a shell command in your tree and returns its output and exit code. Nothing it started goes on afterwards. Set timeoutSeconds for slow ones (default 120, at most 1800).",
+      inputSchema: z.object({ command: z.string().min(1), timeoutSeconds: z.number().positive().optional() }),
+      execute: (input, { toolCallId: id }) =>
+        answerRefusals(() =>
+          perform({ id, input, title: input.command, action: "execute", paths: [] }, async () => {
+            const timeoutMs = Math.min((input.timeoutSeconds ?? defaultTimeoutMs / 1000) * 1000, maxTimeoutMs);
+            const ran = await runCommand(["sh", "-c", input.command], { cwd: tree, timeoutMs, signal });
+            const end = ran.timedOut
+              ? `ended after ${timeoutMs / 1000} s`
+              : `exit code ${ran.exitCode ?? "none (killed)"}`;
+            return `${ran.output}\n[${end}]`;
+          }),
+        ),
+    }),
+    start_program: tool({
+      description: "Starts a shell command that goes on beside you, such as a server to test against.",
+      inputSchema: z.object({ command: z.string().min(1) }),
+      execute: (input, { toolCallId: id }) =>
+        answerRefusals(() =>
+          perform({ id, input, title: `Start ${input.command}`, action: "execute", paths: [] }, () =>
+            background.start(input.command),
+          ),
+        ),
+    }),
+    read_program: tool({
+      description: "Returns what a program you started has printed since you last asked, and whether it still runs.",
+      inputSchema: z.object({ name: z.string() }),
+      execute: (input, { toolCallId: id }) =>
+        answerRefusals(() =>
+          perform({ id, input, title: `Output of ${input.name}`, action: "read", paths: [] }, () =>
+            background.read(input.name),
+          ),
+        ),
+    }),
+    stop_program: tool({
+      description: "Ends a program you started.",
+      inputSchema: z.object({ name: z.string() }),
+      execute: (input) => answerRefusals(() => background.stop(input.name)),
+    }),
+    fetch_page: tool({
+      description: "Fetches a web page or file as text, where the network of the sandbox allows it.",
+      inputSchema: z.object({ url: z.string().regex(/^https?:\/\//, "an http or https URL") }),
+      execute: (input, { toolCallId: id }) =>
+        answerRefusals(() =>
+          perform({ id, input, title: `Fetch ${input.url}`, action: "fetch", paths: [] }, async () => {
+            const limits = ["--max-time", "45", "--max-filesize", String(maxFetchBytes)];
+            const argv = ["curl", "-sSL", "--proto", "=http,https", ...limits, "--", input.url];
+            const { output, exitCode } = await runCommand(argv, { cwd: tree, timeoutMs: fetchTimeoutMs, signal });
+            return exitCode === 0 ? textOf(output) : `not fetched: ${output}`;
+          }),
+        ),
+    }),
+  };
+}
+
+/** Leaves the markup of a page out. */
+function textOf(page: string): string {
+  if (!/<html[\s>]/i.test(page)) return page;
+  return page
+    .replace(/<(script|style|svg|head)\b[\s\S]*?<\/\1>/gi, "")
+    .replace(/<[^>]+>/g, " ")
+    .replace(/[ \t]+/g, " ")
+    .replace(/\s*\n\s*/g, "\n");
+}

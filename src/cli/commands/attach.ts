@@ -1,0 +1,99 @@
+import { buildFinished, metadataField } from "../../api/build-result.ts";
+import { phaseOf } from "../../api/waiting.ts";
+import { type BuildView, createBuildReader } from "../../coordinator/build/read-build.ts";
+import { WavesmithError } from "../../domain/errors.ts";
+import { isServed } from "../../store/serving.ts";
+import type { Context } from "../context.ts";
+import { exit, exitCodeOf } from "../exit-codes.ts";
+import { findBuildOrLatest } from "../find-build.ts";
+import { follow, isOver } from "../follow.ts";
+import { type Interrupts, readerGone, watchInterrupts } from "../interrupts.ts";
+import { repositoryPath } from "../parts.ts";
+import { type Reading, withStore } from "../reading.ts";
+import { createPresenter, type Presenter } from "../view/presenter.ts";
+import { summary } from "../view/summary.ts";
+import { waitingPlanFile } from "../waiting-plan.ts";
+
+/** About once a second we look whether a process drives the build; a new one may take over. */
+const maxLooksAlone = 3;
+
+interface Watching extends Reading {
+  readonly context: Context;
+  readonly presenter: Presenter;
+  readonly interrupts: Interrupts;
+  readonly buildId: string;
+}
+
+/**
+ * `attach [BUILD]`: shows a build that another process drives, until it ends or waits. Ctrl-C
+ * leaves it running. Fails with `conflict` when no process drives it.
+ */
+export function attach(context: Context, name: string | undefined): Promise<number> {
+  return withStore(context, "attach", {
+    unused: (config) => {
+      throw new WavesmithError("not-found", `there is no build in ${config.dataDir} yet`, {
+        remedy: context.hints.command("build PLAN"),
+      });
+    },
+    read: async (reading) => {
+      const buildId = await findBuildOrLatest(reading.store, context, name);
+      const presenter = createPresenter(context);
+      const interrupts = watchInterrupts(process);
+      context.out.onClosed(() => interrupts.raise(readerGone));
+      interrupts.on((count) => {
+        if (count > 1) process.exit(exit.waiting);
+      });
+      try {
+        return await watch({ ...reading, context, presenter, interrupts, buildId });
+      } finally {
+        presenter.close();
+        interrupts.dispose();
+      }
+    },
+  });
+}
+
+async function watch(watching: Watching): Promise<number> {
+  const { context, store, database, presenter, interrupts, buildId } = watching;
+  const first = await createBuildReader(store, buildId).read();
+  printStart(context, presenter, first);
+  let alone = 0;
+  const until = async (): Promise<boolean> => {
+    alone = (await isServed(database, first.build.projectId)) ? 0 : alone + 1;
+    return interrupts.count > 0 || alone >= maxLooksAlone;
+  };
+  const view = await follow({ store, buildId, from: "first", presenter, until });
+  presenter.close();
+  if (isOver(view)) return printEnd(watching, view);
+  const { command } = context.hints;
+  if (interrupts.count === 0) {
+    throw new WavesmithError("conflict", `no process drives build ${buildId}: it was interrupted`, {
+      remedy: command(`resume ${buildId}`),
+    });
+  }
+  context.out.note(
+    `build ${buildId} keeps running; look again: ${command(`attach ${buildId}`)}, or cancel it: ${command(`cancel ${buildId}`)}`,
+  );
+  return exit.waiting;
+}
+
+function printStart({ out, json }: Context, presenter: Presenter, view: BuildView): void {
+  const { id: buildId, projectId } = view.build;
+  const { project } = view;
+  if (json) out.json({ type: "build.started", buildId, project, projectId, ...metadataField(view) });
+  else presenter.lines([{ tone: "plain", text: `build ${buildId}  project ${project}  ${phaseOf(view)}` }]);
+}
+
+/** The process that drives the build delivers it; this one only prints. */
+async function printEnd({ context, config }: Watching, view: BuildView): Promise<number> {
+  const { out, hints, json } = context;
+  const repository = await repositoryPath(config, view.build.projectId);
+  const planFile = waitingPlanFile(config, view);
+  if (json) out.json(buildFinished(view, repository, planFile));
+  else {
+    for (const { tone, text } of summary(view, { repository, planFile, hints, now: new Date() })) {
+      out.line(out.paint(tone, text));
+    }
+  }
+  return exitCodeOf(view.build.status);
+}

@@ -1,0 +1,127 @@
+import { realpathSync } from "node:fs";
+import type { BuildView } from "../coordinator/build/read-build.ts";
+import { messageOf, WavesmithError } from "../domain/errors.ts";
+import { resultBranch } from "../domain/result-branch.ts";
+import type { Context } from "./context.ts";
+import { count, shortSha } from "./format.ts";
+import { type Delivery, deliveryParts, type OwnRepository, ownRepositoryAt } from "./repository-parts.ts";
+import type { Line } from "./view/line.ts";
+
+export interface DeliverOptions {
+  /** Default: `wavesmith/` and the project's name. */
+  readonly branch?: string | undefined;
+  /** One commit by the person instead of the history. */
+  readonly squash: boolean;
+  /** The person is the committer of every commit. */
+  readonly asMe: boolean;
+}
+
+/** A build whose result is to be put on a branch. */
+export interface Deliverable {
+  readonly context: Context;
+  readonly view: BuildView;
+  /** The path of the authority. */
+  readonly authority: string;
+}
+
+export interface Delivered extends Delivery {
+  readonly next: { readonly look: string; readonly merge: string; readonly pullRequest: string | null };
+  readonly lines: readonly Line[];
+}
+
+/**
+ * Puts a build's result on a branch of the person's repository: the one it was built from, or else
+ * the one in which the command is typed. Safe to call again. Fails with `conflict` or `not-found`.
+ */
+export async function deliverBuild(deliverable: Deliverable, options: DeliverOptions): Promise<Delivered> {
+  const { context, view, authority } = deliverable;
+  const { build } = view;
+  if (build.headSha === null || !view.waves.some(({ status }) => status === "passed")) {
+    throw new WavesmithError("not-found", `build ${build.id} has nothing to deliver: no wave of it has passed`, {
+      remedy: context.hints.command(`status ${build.id}`),
+    });
+  }
+  const repository = await repositoryFor(deliverable);
+  const { deliverBranch, nextCommands } = await deliveryParts();
+  const branch = options.branch ?? resultBranch(view.project);
+  const delivery = await deliverBranch({
+    repository,
+    authority,
+    result: build.headSha,
+    branch,
+    squash: options.squash ? squashMessage(view) : null,
+    asMe: options.asMe,
+    date: build.endedAt ?? build.createdAt,
+  });
+  const base = build.plan.source.kind === "repository" ? build.plan.source.branch : repository.branch;
+  const here = `${realpathSync(process.cwd())}/`.startsWith(`${repository.root}/`);
+  const next = await nextCommands(repository, { branch, base, here });
+  return { ...delivery, next, lines: deliveryLines(deliverable, delivery, next) };
+}
+
+/**
+ * Delivers a completed build to the repository that it was built from, unless that was done before.
+ * Returns null when there is nothing to do. A failure is a warning, because the build is completed.
+ */
+export async function deliverAtEnd(deliverable: Deliverable): Promise<Delivered | null> {
+  const { context, view, authority } = deliverable;
+  const { build, project } = view;
+  const { source } = build.plan;
+  if (build.status !== "completed" || source.kind !== "repository" || build.headSha === null) return null;
+  if (build.headSha === source.commit) return null; // Nothing was changed.
+  try {
+    const repository = await repositoryFor(deliverable);
+    const { wasDelivered } = await deliveryParts();
+    const branch = resultBranch(project);
+    if (await wasDelivered(repository, { authority, branch, result: build.headSha })) return null;
+    return await deliverBuild(deliverable, { squash: false, asMe: false });
+  } catch (error) {
+    if (!(error instanceof WavesmithError)) throw error;
+    const remedy = error.remedy === null ? "" : ` (${error.remedy})`;
+    context.warn(`not delivered: ${messageOf(error)}${remedy}. Then: ${context.hints.command(`deliver ${build.id}`)}`);
+    return null;
+  }
+}
+
+async function repositoryFor({ context, view }: Deliverable): Promise<OwnRepository> {
+  const { source } = view.build.plan;
+  const folder = source.kind === "repository" ? source.root : process.cwd();
+  const found = await ownRepositoryAt(folder, context.environment).catch((error: unknown) => {
+    if (error instanceof WavesmithError && error.code === "environment") throw error;
+    return null; // The folder is gone.
+  });
+  if (found !== null) return found;
+  throw new WavesmithError("not-found", `${folder} is not in a git repository, so there is nowhere to deliver to`, {
+    remedy: "run it inside of the repository that should have the branch",
+  });
+}
+
+function squashMessage({ build, tasks }: BuildView): string {
+  const done = tasks.filter((task) => task.status === "completed");
+  const titles = done.map((task) => `- ${task.definition.title}`);
+  return `${build.plan.name}: ${count(done.length, "task")}\n\n${titles.join("\n")}\n\nWavesmith-Build: ${build.id}\n`;
+}
+
+const outcomes: Readonly<Record<Delivery["outcome"], string>> = {
+  created: "is new",
+  moved: "has moved",
+  unchanged: "is there already",
+  contained: "has all of it already, and commits after it",
+};
+
+function deliveryLines({ context, view: { build } }: Deliverable, delivery: Delivery, next: Delivered["next"]): Line[] {
+  const { root, branch, commit, outcome } = delivery;
+  const { source } = build.plan;
+  const first = `branch ${branch} in ${root} ${outcomes[outcome]}: ${shortSha(commit)}`;
+  const work =
+    "  its first commit is your uncommitted work: git stash --include-untracked before you merge; the merge brings it back";
+  const only = `  without those: ${context.hints.command(`deliver ${build.id} --branch NAME`)}`;
+  return [
+    { tone: "strong", text: first },
+    ...(outcome === "contained" ? [{ tone: "plain" as const, text: only }] : []),
+    { tone: "plain", text: `  look:  ${next.look}` },
+    { tone: "plain", text: `  merge: ${next.merge}` },
+    ...(next.pullRequest === null ? [] : [{ tone: "plain" as const, text: `  pull request: ${next.pullRequest}` }]),
+    ...(source.kind === "repository" && source.uncommitted ? [{ tone: "warn" as const, text: work }] : []),
+  ];
+}

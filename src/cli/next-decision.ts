@@ -1,0 +1,90 @@
+import {
+  type BuildView,
+  createBuildReader,
+  createEventCursor,
+  type EventCursor,
+} from "../coordinator/build/read-build.ts";
+import { WavesmithError } from "../domain/errors.ts";
+import type { Context } from "./context.ts";
+import { askDecision, type Decision, openDecisions } from "./decision-keys.ts";
+import { describeError } from "./errors.ts";
+import type { Interrupts } from "./interrupts.ts";
+import type { App, Store } from "./parts.ts";
+import { aborted } from "./preview.ts";
+import { requester } from "./requester.ts";
+import type { Session } from "./session.ts";
+import { createScreen } from "./view/screen.ts";
+import { segment } from "./view/segments.ts";
+
+interface Stopped {
+  readonly context: Context;
+  readonly session: Session;
+  readonly interrupts: Interrupts;
+  readonly buildId: string;
+}
+
+/**
+ * Asks the person at the terminal to approve, reject or retry a build that stopped, and does it.
+ * Returns where to follow the build from, also when another command decided meanwhile; null when
+ * the person leaves it, or nothing is to be decided.
+ */
+export async function nextDecision(options: Stopped, stopped: BuildView): Promise<EventCursor | null> {
+  const { context, session, buildId } = options;
+  const { store, ports } = session.app;
+  for (let view = stopped; openDecisions(view).length > 0; view = await createBuildReader(store, buildId).read()) {
+    const from = await createEventCursor(store, buildId, "now");
+    const answer = await ask(options, view);
+    if (answer === "left") return null;
+    try {
+      if (answer !== "moved") await carryOut(ports, view, answer);
+      return from;
+    } catch (error) {
+      if (!(error instanceof WavesmithError)) throw error;
+      context.out.note(describeError(error, { verbose: false, hints: context.hints }));
+    }
+  }
+  return null;
+}
+
+async function ask({ context, session, interrupts }: Stopped, view: BuildView): Promise<Decision | "left" | "moved"> {
+  const { out } = context;
+  const stop = new AbortController();
+  interrupts.on(() => stop.abort());
+  const screen = createScreen(out);
+  const moved = untilMoved(session.app.store, view, stop.signal).finally(() => stop.abort());
+  moved.catch(() => undefined); // Awaited below.
+  const decision = await askDecision(process.stdin, openDecisions(view), {
+    say: (text) => screen.log([out.paint("strong", text)]),
+    typing: (line) => screen.show([[segment("plain", `> ${line}`)]]),
+    interrupted: () => interrupts.raise(),
+    signal: stop.signal,
+  });
+  stop.abort();
+  screen.close();
+  await moved;
+  return decision ?? (interrupts.count > 0 ? "left" : "moved");
+}
+
+const lookMs = 1_000;
+
+/** Resolves when another command has decided, or at the signal. */
+async function untilMoved(store: Store, { build }: BuildView, signal: AbortSignal): Promise<void> {
+  while (!signal.aborted) {
+    const { status, epoch, headSha } = await store.builds.get({ id: build.id });
+    if (status !== build.status || epoch !== build.epoch || headSha !== build.headSha) return;
+    await aborted(signal, lookMs);
+  }
+}
+
+/** Decides about the head that was shown, not about a later one. */
+async function carryOut(ports: App["ports"], { build, waves }: BuildView, decision: Decision): Promise<void> {
+  if (decision.is === "retry") {
+    const { retryBuild } = await import("../coordinator/build/retry-build.ts");
+    return retryBuild(ports, build.id);
+  }
+  const { approveWave, rejectWave } = await import("../coordinator/wave/decide-wave.ts");
+  const { number, headSha } = waves.at(-1)!;
+  const about = { by: requester(), about: { waveNumber: number, sha: headSha } };
+  if (decision.is === "reject") await rejectWave(ports, build.id, { ...about, reason: decision.reason });
+  else await approveWave(ports, build.id, about);
+}

@@ -1,0 +1,28 @@
+import type { CallEnding } from "../domain/models.ts";
+import type { ModelCallRow, Store } from "../store/port.ts";
+import type { Unfinished } from "./port.ts";
+
+/** How many of the latest calls are looked at; agents make few at once. */
+const latest = 50;
+
+/** See `ModelLedger.unfinished`. */
+export async function findUnfinished(store: Store, ownerId: string): Promise<Unfinished | null> {
+  const order = { by: "startedAt", descending: true, limit: latest } as const;
+  const calls = await store.modelCalls.list({ ownerId, status: ["open", "done", "failed", "cut"] }, order);
+  const heard = calls.filter(({ ending }) => ending !== "left");
+  const last = heard.find(({ offersTools }) => offersTools) ?? heard[0];
+  if (last === undefined || last.ending === "whole") return null;
+  if (last.status === "open") return { ending: "open", reason: "its last call to the model was not answered" };
+  return last.ending === null ? null : { ending: last.ending as Unfinished["ending"], reason: reasonOf(last) };
+}
+
+function reasonOf({ ending, error, httpStatus }: ModelCallRow): string {
+  const more = error === null ? "" : ` (${error})`;
+  const texts: Record<Exclude<CallEnding, "whole" | "left">, string> = {
+    limit: "the model's last answer was cut at its output limit",
+    broken: `the model's last answer broke off${more}`,
+    unreadable: "the provider's last answer cannot be read as an answer of a model",
+    error: httpStatus === null ? `the provider could not be reached${more}` : `the provider failed${more}`,
+  };
+  return texts[ending as keyof typeof texts];
+}

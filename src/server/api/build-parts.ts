@@ -1,0 +1,110 @@
+import { z } from "@hono/zod-openapi";
+import { diffSpan, maxDiffBytes } from "../../api/diff-span.ts";
+import { openQuestions } from "../../api/questions.ts";
+import { WavesmithError } from "../../domain/errors.ts";
+import { findBuild, readBuild } from "./builds.ts";
+import { type Api, type Endpoint, endpoint, idParams } from "./endpoint.ts";
+
+const diffQuery = z.strictObject({
+  task: z.string().max(200).optional(),
+  wave: z.coerce.number().int().min(1).max(1_000_000).optional(),
+});
+
+/** What there is to see of one build besides its state. */
+export function buildPartEndpoints({ app }: Api): Endpoint[] {
+  const { store, workspace } = app.ports;
+  return [
+    endpoint("get /builds/{id}/gates", {
+      summary: "Show the gate runs of a build, with evidence and findings",
+      params: idParams,
+      reply: z.looseObject({ items: z.array(z.looseObject({ gate: z.string(), verdict: z.string().nullable() })) }),
+      async handle({ params }) {
+        const { waves } = await readBuild(app, params.id);
+        return {
+          body: {
+            items: waves.flatMap(({ number, gates }) =>
+              gates.map(
+                ({ id, gate, round, sha, status, verdict, reason, evidence, findings, createdAt, endedAt }) => ({
+                  ...{ id, wave: number, gate, round, sha, status, verdict, reason, evidence, createdAt, endedAt },
+                  findings: findings.map(({ rule, severity, message, file, line }) => ({
+                    rule,
+                    severity,
+                    message,
+                    file,
+                    line,
+                  })),
+                }),
+              ),
+            ),
+          },
+        };
+      },
+    }),
+    endpoint("get /builds/{id}/plan", {
+      summary: "Show the plan that a build follows",
+      params: idParams,
+      reply: z.looseObject({ name: z.string() }),
+      handle: async ({ params }) => ({ body: (await findBuild(app, params.id)).plan }),
+    }),
+    endpoint("get /builds/{id}/diff", {
+      summary: "Show what a build, one of its tasks or one of its waves changed",
+      params: idParams,
+      query: diffQuery,
+      media: "text/x-diff",
+      reply: z.string(),
+      async handle({ params, query }) {
+        if (query.task !== undefined && query.wave !== undefined)
+          throw new WavesmithError("usage", "a diff is of a task or of a wave, not of both");
+        await findBuild(app, params.id);
+        const { projectId, from, to } = await diffSpan(store, params.id, query);
+        const text = await workspace.diff(projectId, from, to, { maxBytes: maxDiffBytes });
+        return new Response(text, { headers: { "content-type": "text/x-diff; charset=utf-8" } });
+      },
+    }),
+  ];
+}
+
+/** What waits for a person, in one build or in all. */
+export function waitingEndpoints({ app }: Api): Endpoint[] {
+  const { store, clock } = app.ports;
+  return [
+    endpoint("get /builds/{id}/questions", {
+      summary: "List what agents of a build asked a person",
+      params: idParams,
+      reply: z.looseObject({ items: z.array(z.looseObject({ id: z.number(), text: z.string() })) }),
+      async handle({ params }) {
+        const view = await readBuild(app, params.id);
+        const open = new Set(openQuestions(view, clock.now()).map(({ id }) => id));
+        return {
+          body: {
+            items: view.questions.map(({ id, role, text, reason, options, askedAt, deadlineAt, ...end }) => ({
+              ...{ id, role, text, reason, options, askedAt, deadlineAt, isOpen: open.has(id) },
+              ...{ answer: end.answer, answeredBy: end.answeredBy, answeredAt: end.answeredAt },
+            })),
+          },
+        };
+      },
+    }),
+    endpoint("get /inbox", {
+      summary: "List what waits for a person, in every build",
+      reply: z.looseObject({ items: z.array(z.looseObject({ kind: z.string(), buildId: z.string() })) }),
+      async handle() {
+        const waiting = await store.builds.list({ status: "waiting" }, { by: "position", limit: 200 });
+        const questions = await store.questions.list({ answer: null, closedAt: null }, { by: "id", limit: 200 });
+        const now = clock.now();
+        return {
+          body: {
+            items: [
+              ...waiting.map(({ id, reason, movedAt }) => ({ kind: "build", buildId: id, reason, since: movedAt })),
+              ...questions
+                .filter(({ deadlineAt }) => deadlineAt > now)
+                .map(({ id, buildId, text, askedAt, deadlineAt }) => ({
+                  ...{ kind: "question", buildId, question: id, text, since: askedAt, deadlineAt },
+                })),
+            ],
+          },
+        };
+      },
+    }),
+  ];
+}

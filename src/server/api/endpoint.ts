@@ -1,0 +1,149 @@
+import { createHash } from "node:crypto";
+import { z } from "@hono/zod-openapi";
+import type { Context } from "hono";
+import { WavesmithError } from "../../domain/errors.ts";
+import type { ServedApp } from "../port.ts";
+
+export interface Api {
+  readonly app: ServedApp;
+  readonly warn: (message: string) => void;
+  /** Aborted when the server stops, which ends every stream. */
+  readonly stopping: AbortSignal;
+}
+
+/** What a handler gets; each part has passed its schema. */
+export interface Call<Params, Query, Body> {
+  readonly params: Params;
+  readonly query: Query;
+  readonly body: Body;
+  header(name: string): string | undefined;
+  /** Aborted when the client is gone. */
+  readonly gone: AbortSignal;
+}
+
+export interface Reply {
+  readonly status?: 200 | 201 | 202;
+  readonly headers?: Readonly<Record<string, string>>;
+  readonly body: unknown;
+}
+
+/** How a request's body is read: as JSON by its schema, or as text for a plan. */
+type BodyOf = { readonly schema: z.ZodType } | { readonly plan: true };
+
+/** A route of the API, from which its checks and its documentation are made. */
+export interface Endpoint {
+  readonly method: "get" | "post" | "delete";
+  /** As OpenAPI writes it: `/builds/{id}`. */
+  readonly path: string;
+  readonly summary: string;
+  readonly params: z.ZodObject;
+  readonly query: z.ZodObject;
+  readonly body: BodyOf | null;
+  readonly reply: z.ZodType;
+  readonly status: 200 | 201 | 202;
+  /** The media type of the answer, where it is not JSON. */
+  readonly media: string | null;
+  handle(call: Call<never, never, never>): Promise<Reply | Response>;
+}
+
+interface Spec<Params extends z.ZodObject, Query extends z.ZodObject, Body extends z.ZodType> {
+  readonly summary: string;
+  readonly params?: Params;
+  readonly query?: Query;
+  readonly body?: Body;
+  readonly reply: z.ZodType;
+  readonly status?: 200 | 201 | 202;
+  readonly media?: string;
+  handle(call: Call<z.infer<Params>, z.infer<Query>, z.infer<Body>>): Promise<Reply | Response>;
+}
+
+type None = z.ZodObject<Record<never, never>>;
+const none: None = z.strictObject({});
+
+/** Defines a route whose body, if it has one, is JSON. */
+export function endpoint<
+  Params extends z.ZodObject = None,
+  Query extends z.ZodObject = None,
+  Body extends z.ZodType = z.ZodUndefined,
+>(place: string, spec: Spec<Params, Query, Body>): Endpoint {
+  const [method, path] = place.split(" ") as [Endpoint["method"], string];
+  return {
+    method,
+    path,
+    summary: spec.summary,
+    params: spec.params ?? none,
+    query: spec.query ?? none,
+    body: spec.body === undefined ? null : { schema: spec.body },
+    reply: spec.reply,
+    status: spec.status ?? 200,
+    media: spec.media ?? null,
+    handle: (call) => spec.handle(call),
+  };
+}
+
+/** A request's body that is a plan, as it was sent. */
+export interface PlanBody {
+  readonly text: string;
+  readonly format: "yaml" | "json";
+}
+
+/** Defines a route whose body is a plan in YAML or JSON. */
+export const planEndpoint = <Params extends z.ZodObject = None>(
+  place: string,
+  spec: Omit<Spec<Params, None, z.ZodType<PlanBody>>, "body" | "query">,
+): Endpoint => ({ ...endpoint<Params, None, z.ZodType<PlanBody>>(place, spec), body: { plan: true } });
+
+export const idParams = z.strictObject({ id: z.string().min(1).max(100) });
+
+/** The query of a list: where to go on, and how many at most. */
+export const pageQuery = z.strictObject({
+  cursor: z.string().max(200).optional(),
+  limit: z.coerce.number().int().min(1).max(200).default(50),
+});
+
+export const pageOf = (item: z.ZodType) => z.looseObject({ items: z.array(item), nextCursor: z.string().nullable() });
+
+/** A page of a list that was read with one row more than `limit`. */
+export function page<Row, Item>(
+  rows: readonly Row[],
+  { limit, cursorOf, show }: { limit: number; cursorOf: (row: Row) => string | number; show: (row: Row) => Item },
+) {
+  const shown = rows.slice(0, limit);
+  const last = shown.at(-1);
+  const nextCursor = rows.length > limit && last !== undefined ? cursorText(cursorOf(last)) : null;
+  return { items: shown.map(show), nextCursor };
+}
+
+const cursorText = (value: string | number): string => Buffer.from(JSON.stringify(value)).toString("base64url");
+
+/** Reads a cursor of ours. Fails with `usage`. */
+export function cursorValue<Kind extends "string" | "number">(
+  cursor: string | undefined,
+  kind: Kind,
+): { after?: Kind extends "string" ? string : number } {
+  if (cursor === undefined) return {};
+  try {
+    const value: unknown = JSON.parse(Buffer.from(cursor, "base64url").toString());
+    if (kind === "number" ? Number.isSafeInteger(value) : typeof value === "string" && !value.includes("\0"))
+      return { after: value as Kind extends "string" ? string : number };
+  } catch {
+    // Not one of ours, as below.
+  }
+  throw new WavesmithError("usage", "the cursor is not one that this list gave", {
+    remedy: "use nextCursor of the page before, or leave it out",
+  });
+}
+
+/** Sends JSON with an ETag, or 304 if the client has it. */
+export function jsonReply(context: Context, { status = 200, headers = {}, body }: Reply): Response {
+  const text = JSON.stringify(body);
+  if (context.req.method !== "GET") {
+    return new Response(text, { status, headers: { "content-type": "application/json", ...headers } });
+  }
+  const etag = `"${createHash("sha256").update(text).digest("base64url").slice(0, 27)}"`;
+  const known = context.req.header("if-none-match") ?? "";
+  const common = { etag, "cache-control": "private, no-cache", ...headers };
+  const isKnown = known.split(",").some((one) => one.trim().replace(/^W\//, "") === etag || one.trim() === "*");
+  if (isKnown) return new Response(null, { status: 304, headers: common });
+  return new Response(text, { status, headers: { "content-type": "application/json", ...common } });
+}

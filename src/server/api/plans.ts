@@ -1,0 +1,108 @@
+import { createHash, randomUUID } from "node:crypto";
+import { z } from "@hono/zod-openapi";
+import { checkPlanText, type PlanCheck, planValue } from "../../api/plan-check.ts";
+import { createBuildReader } from "../../coordinator/build/read-build.ts";
+import { refuseForEvents } from "../../coordinator/build/request/build-request.ts";
+import { requestBuild } from "../../coordinator/build/request/request-build.ts";
+import { WavesmithError } from "../../domain/errors.ts";
+import { problemWith } from "../problem.ts";
+import { buildReply, showBuild } from "./builds.ts";
+import { checked } from "./checked.ts";
+import { type Api, type Call, type Endpoint, idParams, type PlanBody, planEndpoint } from "./endpoint.ts";
+import { findProject } from "./projects.ts";
+
+const checkReply = z
+  .looseObject({
+    waves: z.array(z.looseObject({ number: z.number(), tasks: z.array(z.string()) })),
+    criticalPath: z.array(z.string()),
+    faults: z.array(z.looseObject({ path: z.string(), line: z.number().nullable(), message: z.string() })),
+  })
+  .openapi("PlanCheck");
+
+/** A request that says more than a plan. */
+const requestSchema = z.strictObject({
+  plan: z.unknown().optional(),
+  planUrl: z.string().max(2_000).optional(),
+  brief: z.string().max(100_000).optional(),
+  source: z.unknown().optional(),
+  agents: z.unknown().optional(),
+  budget: z.unknown().optional(),
+  yes: z.boolean().optional(),
+  metadata: z.unknown().optional(),
+  requestedBy: z.string().max(200).optional(),
+});
+type Environment = Parameters<typeof checkPlanText>[2];
+
+const requestKeys = ["plan", "planUrl", "brief"];
+
+export function planEndpoints(api: Api): Endpoint[] {
+  return [
+    planEndpoint("post /plans/check", {
+      summary: "Check a plan: its waves, critical path and faults with their lines",
+      reply: checkReply,
+      handle: async ({ body: { text, format } }) => ({
+        body: checkPlanText(text, format, api.app.ports.environment),
+      }),
+    }),
+    planEndpoint("post /projects/{id}/builds", {
+      summary: "Start a build of a plan (JSON or YAML), or of {plan, brief, metadata, requestedBy}",
+      params: idParams,
+      reply: buildReply,
+      status: 201,
+      handle: (call) => start(api, call),
+    }),
+  ];
+}
+
+type StartCall = Call<z.infer<typeof idParams>, Record<string, unknown>, PlanBody>;
+
+async function start({ app }: Api, { params, body, header }: StartCall) {
+  const project = await findProject(app, params.id);
+  const said = requestOf(body);
+  if (said instanceof Response) return said;
+  const faults = said.plan === undefined ? [] : faultsOf(said.plan, body, app.ports.environment);
+  if (faults.length > 0) return faulty(faults);
+  const plan = typeof said.plan === "string" ? planValue(said.plan, "yaml") : said.plan;
+  const data = { ...said, ...(plan === undefined ? {} : { plan }), project: project.name, projectId: project.id };
+  refuseForEvents(data, app.ports);
+  const key = header("idempotency-key");
+  if (key !== undefined && (key.length > 200 || key.trim() === ""))
+    throw new WavesmithError("usage", "an Idempotency-Key has 1 to 200 characters");
+  const own = key === undefined ? randomUUID() : createHash("sha256").update(`${project.id} ${key}`).digest("hex");
+  const event = { id: `project/build.requested:api-${own}:0`, data };
+  const { buildId, repeated } = await requestBuild(app.ports, event, app.config.sandboxDriver);
+  // What is committed starts; this only makes it start now.
+  app.flush().catch(() => undefined);
+  const view = await createBuildReader(app.ports.store, buildId).read();
+  const headers = { location: `/api/v1/builds/${buildId}`, ...(repeated ? { "idempotent-replayed": "true" } : {}) };
+  return { headers, body: showBuild(app, view) };
+}
+
+const isRequest = (value: unknown): boolean =>
+  typeof value === "object" && value !== null && requestKeys.some((key) => Object.hasOwn(value, key));
+
+/** A plan inside a request is text with lines of its own, or a value without lines. */
+function faultsOf(plan: unknown, { text, format }: PlanBody, env: Environment): PlanCheck["faults"] {
+  if (typeof plan === "string") return checkPlanText(plan, "yaml", env).faults;
+  if (!isRequest(planValue(text, format))) return checkPlanText(text, format, env).faults;
+  return checkPlanText(JSON.stringify(plan), "json", env).faults.map((fault) => ({ ...fault, line: null }));
+}
+
+/** The body as a request: one that says nothing but a plan is the plan itself. */
+function requestOf({ text, format }: PlanBody): z.infer<typeof requestSchema> | Response {
+  const value = planValue(text, format);
+  if (isRequest(value)) return checked(requestSchema, value, "the body");
+  if (value !== undefined) return { plan: value };
+  return faulty(checkPlanText(text, format, {}).faults);
+}
+
+function faulty(faults: readonly { path: string; line: number | null; message: string }[]): Response {
+  const lines = faults.map(({ path, line, message }) =>
+    [line === null ? "" : `line ${line}:`, path, message].filter((part) => part !== "").join(" "),
+  );
+  const number = faults.length === 1 ? "1 fault" : `${faults.length} faults`;
+  return problemWith(422, "plan-invalid", `the plan has ${number}: ${lines.slice(0, 20).join("; ")}`, {
+    remedy: "fix the plan; POST /api/v1/plans/check checks it without starting anything",
+    extra: { faults },
+  });
+}

@@ -1,0 +1,89 @@
+import { z } from "@hono/zod-openapi";
+import { answerQuestion } from "../../coordinator/attempt/questions.ts";
+import { resumeWaiting } from "../../coordinator/build/resume-build.ts";
+import { retryBuild } from "../../coordinator/build/retry-build.ts";
+import { rollbackBuild } from "../../coordinator/build/rollback-build.ts";
+import { requestCancel } from "../../coordinator/build/stop/cancel-build.ts";
+import { approveWave, rejectWave } from "../../coordinator/wave/decide-wave.ts";
+import { WavesmithError } from "../../domain/errors.ts";
+import { buildReply, findBuild, readBuild, showBuild } from "./builds.ts";
+import { type Api, type Endpoint, endpoint, idParams } from "./endpoint.ts";
+
+const by = z.string().trim().min(1).max(200).default("the API");
+const answerParams = idParams.extend({ n: z.coerce.number().int().min(1).max(Number.MAX_SAFE_INTEGER) });
+
+export function steeringEndpoints({ app }: Api): Endpoint[] {
+  const { ports } = app;
+  const steer = <Body extends z.ZodType>(
+    word: string,
+    { summary, body, act }: { summary: string; body: Body; act: (id: string, said: z.infer<Body>) => Promise<unknown> },
+  ): Endpoint =>
+    endpoint(`post /builds/{id}/${word}`, {
+      summary,
+      params: idParams,
+      body,
+      reply: buildReply,
+      status: 202,
+      async handle(call) {
+        const { id } = await findBuild(app, call.params.id);
+        await act(id, call.body);
+        app.flush().catch(() => undefined); // the reconciler sends what this could not
+        return { body: showBuild(app, await readBuild(app, id)) };
+      },
+    });
+  const nothing = z.strictObject({});
+  return [
+    steer("cancel", {
+      summary: "Cancel a build and keep its work",
+      body: z.strictObject({ reason: z.string().trim().min(1).max(2_000).default("cancelled by the API") }),
+      async act(id, { reason }) {
+        if (await requestCancel(ports, id, reason)) return;
+        const { status } = await findBuild(app, id);
+        throw new WavesmithError("conflict", `build ${id} is ${status} already`);
+      },
+    }),
+    steer("retry", {
+      summary: "Start new attempts for what failed",
+      body: nothing,
+      act: (id) => retryBuild(ports, id),
+    }),
+    steer("resume", {
+      summary: "Let a build go on that waits for no decision, such as after a rollback",
+      body: nothing,
+      async act(id) {
+        if (await resumeWaiting(ports, id)) return;
+        const { status } = await findBuild(app, id);
+        throw new WavesmithError("conflict", `build ${id} is ${status}: it does not wait to be resumed`);
+      },
+    }),
+    steer("approve", {
+      summary: "Approve the wave or the drafted plan that waits",
+      body: z.strictObject({ by }),
+      act: (id, said) => approveWave(ports, id, said),
+    }),
+    steer("reject", {
+      summary: "Reject the wave or the drafted plan that waits; a retry passes the reason on",
+      body: z.strictObject({ by, reason: z.string().trim().min(1).max(20_000) }),
+      act: (id, said) => rejectWave(ports, id, said),
+    }),
+    steer("rollback", {
+      summary: "Move main back to the end of a wave; 0 is where the build began",
+      body: z.strictObject({ wave: z.number().int().min(0).max(1_000_000) }),
+      act: (id, { wave }) => rollbackBuild(ports, id, wave),
+    }),
+    endpoint("post /builds/{id}/questions/{n}/answer", {
+      summary: "Allow or deny what an agent asked",
+      params: answerParams,
+      body: z.strictObject({ answer: z.enum(["allow", "deny"]), by }),
+      reply: z.looseObject({ id: z.number(), answer: z.string() }),
+      async handle({ params, body }) {
+        const build = await findBuild(app, params.id);
+        const { id, answer, answeredBy, answeredAt } = await answerQuestion(ports, build, {
+          number: params.n,
+          ...body,
+        });
+        return { body: { id, answer, answeredBy, answeredAt } };
+      },
+    }),
+  ];
+}

@@ -1,0 +1,135 @@
+import { z } from "@hono/zod-openapi";
+import { WavesmithError } from "../../domain/errors.ts";
+import type { ServedApp } from "../port.ts";
+import { findBuild } from "./builds.ts";
+import { type Api, cursorValue, type Endpoint, endpoint, idParams, page, pageOf, pageQuery } from "./endpoint.ts";
+import { eventStream } from "./event-stream.ts";
+import { lastEventId } from "./events.ts";
+
+type Store = ServedApp["ports"]["store"];
+type TaskRow = Awaited<ReturnType<Store["tasks"]["get"]>>;
+
+const taskParams = idParams.extend({ task: z.string().min(1).max(200) });
+const taskReply = z
+  .looseObject({ id: z.string(), title: z.string(), agent: z.string(), status: z.string(), attempts: z.number() })
+  .openapi("Task");
+const logQuery = z.strictObject({
+  offset: z.coerce.number().int().min(0).max(Number.MAX_SAFE_INTEGER).default(0),
+  attempt: z.coerce.number().int().min(1).max(1_000_000).optional(),
+  follow: z.enum(["true", "false"]).default("false"),
+});
+const logReply = z
+  .looseObject({ attempt: z.number(), text: z.string(), nextOffset: z.number(), ended: z.boolean() })
+  .openapi("Log");
+
+const show = ({ key, definition, agent, status, attempts, reason, summary, commitSha, ...row }: TaskRow) => {
+  const { title, dependsOn } = definition;
+  const { changedFiles, conflicts, endedAt } = row;
+  return {
+    ...{ id: key, title, agent, dependsOn, status, attempts, reason, summary },
+    ...{ commit: commitSha, changedFiles, conflicts, endedAt },
+  };
+};
+
+async function findTask({ ports: { store } }: ServedApp, buildId: string, key: string): Promise<TaskRow> {
+  const task = await store.tasks.find({ buildId, key });
+  if (task !== null) return task;
+  throw new WavesmithError("not-found", `build ${buildId} has no task ${key}`, {
+    remedy: `GET /api/v1/builds/${buildId}/tasks lists them`,
+  });
+}
+
+export function taskEndpoints(api: Api): Endpoint[] {
+  const { app } = api;
+  const { store } = app.ports;
+  return [
+    endpoint("get /builds/{id}/tasks", {
+      summary: "List the tasks of a build, in the order of its plan",
+      params: idParams,
+      query: pageQuery,
+      reply: pageOf(taskReply),
+      async handle({ params, query: { cursor, limit } }) {
+        const { id: buildId } = await findBuild(app, params.id);
+        const order = { by: "position" as const, limit: limit + 1, ...cursorValue(cursor, "number") };
+        const rows = await store.tasks.list({ buildId }, order);
+        return { body: page(rows, { limit, cursorOf: ({ position }) => position, show }) };
+      },
+    }),
+    endpoint("get /builds/{id}/tasks/{task}", {
+      summary: "Show a task with its attempts",
+      params: taskParams,
+      reply: taskReply,
+      async handle({ params }) {
+        const { id: buildId } = await findBuild(app, params.id);
+        const task = await findTask(app, buildId, params.task);
+        const attempts = await store.attempts.list({ taskId: task.id }, { by: "number" });
+        const eachAttempt = attempts.map(({ number, status, outcome, reason, commitSha, startedAt, endedAt }) => ({
+          ...{ number, status, outcome, reason, commit: commitSha, startedAt, endedAt },
+        }));
+        return { body: { ...show(task), eachAttempt } };
+      },
+    }),
+    endpoint("get /builds/{id}/tasks/{task}/logs", {
+      summary: "Read an attempt's output from an offset in bytes; follow=true sends it as server-sent events",
+      params: taskParams,
+      query: logQuery,
+      reply: logReply,
+      async handle({ params, query, header, gone }) {
+        const { id: buildId } = await findBuild(app, params.id);
+        const task = await findTask(app, buildId, params.task);
+        const number = query.attempt === undefined ? {} : { number: query.attempt };
+        const found = await store.attempts.find({ taskId: task.id, ...number }, { by: "number", descending: true });
+        if (found === null) throw new WavesmithError("not-found", `task ${task.key} has no such attempt yet`);
+        const from = lastEventId(header("last-event-id")) ?? query.offset;
+        const log = { jobKey: found.jobKey, attempt: found.number };
+        if (query.follow === "true") return followLog(api, log, { from, gone });
+        return { body: await readLog(store, log, from) };
+      },
+    }),
+  ];
+}
+
+interface Log {
+  readonly jobKey: string;
+  readonly attempt: number;
+}
+
+const chunksAtOnce = 16;
+
+/** Reads what comes after an offset in bytes; one inside a chunk cuts it there. */
+async function readLog(store: Store, { jobKey, attempt }: Log, offset: number) {
+  // The state before the output, so that nothing is missed when the job ends in between.
+  const job = await store.jobs.find({ key: jobKey });
+  const before = { by: "startsAt", descending: true, after: offset, limit: 1 } as const;
+  const [cut] = offset === 0 ? [] : await store.logChunks.list({ jobKey }, before);
+  const later = { by: "startsAt", after: offset - 1, limit: chunksAtOnce + 1 } as const;
+  const stored = job?.outputOffset ?? 0;
+  const rest = (await store.logChunks.list({ jobKey }, later)).filter(({ startsAt }) => startsAt < stored);
+  const chunks = rest.slice(0, chunksAtOnce);
+  const following = rest[chunksAtOnce];
+  const end = following?.startsAt ?? Math.max(offset, stored);
+  const partEnd = rest[0]?.startsAt ?? end;
+  const part = cut === undefined || partEnd <= offset ? "" : bytesFrom(cut.text, offset - cut.startsAt);
+  const text = `${part}${chunks.map((chunk) => chunk.text).join("")}`;
+  return { attempt, offset, nextOffset: end, ended: job?.status === "ended" && following === undefined, text };
+}
+
+const bytesFrom = (text: string, skipped: number): string => Buffer.from(text).subarray(skipped).toString();
+
+function followLog(api: Api, log: Log, { from, gone }: { from: number; gone: AbortSignal }): Response {
+  const { store } = api.app.ports;
+  let offset = from;
+  let isOver = false;
+  return eventStream(api, gone, {
+    async next() {
+      if (isOver) return { events: [], hasMore: false, isOver };
+      const { text, nextOffset, ended, ...rest } = await readLog(store, log, offset);
+      offset = nextOffset;
+      isOver = ended;
+      const said = text === "" ? [] : [{ id: offset, event: "log", data: { ...rest, text } }];
+      const end = ended ? [{ id: offset, event: "end", data: { attempt: rest.attempt } }] : [];
+      return { events: [...said, ...end], hasMore: false, isOver };
+    },
+    onMore: () => ({ stop: () => undefined }),
+  });
+}

@@ -1,0 +1,131 @@
+import { and, eq, getTableColumns, isNull, or, type SQL, sql } from "drizzle-orm";
+import type { PgColumn } from "drizzle-orm/pg-core";
+import { WavesmithError } from "../domain/errors.ts";
+import type { Spending, SpendingSum } from "../domain/models.ts";
+import { columnValue } from "./columns.ts";
+import type { BuildSpendingRow, ModelCallInsert, SpendingLimits } from "./port.ts";
+import { buildSpending, builds, modelCalls } from "./schema.ts";
+import type { Session } from "./session.ts";
+import type { OwnTables } from "./tables.ts";
+
+/** Adds up the calls of each attempt and gate run. A build may make tens of thousands. */
+export async function modelSpending(session: Session, buildId: string): Promise<ReadonlyMap<string, Spending>> {
+  const { status, inputTokens, outputTokens, reservedTokens, cachedTokens, microUsd, estimated } = modelCalls;
+  const counted = sql`case when ${inputTokens} is not null then ${inputTokens} + coalesce(${outputTokens}, 0)
+    when ${status} in ('done', 'cut') then ${reservedTokens} else 0 end`;
+  const rows = await session.run(
+    "model spending",
+    (db) =>
+      db
+        .select({
+          ownerId: modelCalls.ownerId,
+          calls: number(sql`count(*)`),
+          openCalls: number(sql`count(*) filter (where ${status} = 'open')`),
+          waitingCalls: number(sql`count(*) filter (where ${status} = 'waiting')`),
+          estimatedCalls: number(sql`count(*) filter (where ${estimated})`),
+          tokens: number(sql`sum(${counted})`),
+          inputTokens: total(inputTokens),
+          cachedTokens: total(cachedTokens),
+          outputTokens: total(outputTokens),
+          microUsd: total(microUsd),
+          unpricedCalls: number(sql`count(*) filter (where ${counted} > 0 and ${microUsd} is null)`),
+        })
+        .from(modelCalls)
+        .where(eq(modelCalls.buildId, sql.placeholder("buildId")))
+        .groupBy(modelCalls.ownerId),
+    { buildId },
+  );
+  return new Map(rows.map(({ ownerId, ...spending }) => [ownerId, spending]));
+}
+
+/** What all builds of a tenant have spent on models. */
+export async function tenantSpending(session: Session, tenantId: string): Promise<SpendingSum> {
+  const [sum = { tokens: 0, microUsd: 0, unpricedCalls: 0 }] = await session.run(
+    "tenant spending",
+    (db) =>
+      db
+        .select({
+          tokens: total(buildSpending.spentTokens),
+          microUsd: total(buildSpending.spentMicroUsd),
+          unpricedCalls: total(buildSpending.unpricedCalls),
+        })
+        .from(buildSpending)
+        .innerJoin(builds, eq(builds.id, buildSpending.buildId))
+        .where(eq(builds.tenantId, sql.placeholder("tenantId"))),
+    { tenantId },
+  );
+  return sum;
+}
+
+/** Locks what a build has spent; its first call makes the row. */
+export async function lockSpending({ buildSpending: rows }: OwnTables, buildId: string): Promise<BuildSpendingRow> {
+  try {
+    return await rows.lock({ buildId });
+  } catch (error) {
+    if (!(error instanceof WavesmithError) || error.code !== "not-found") throw error;
+    await rows.insertIfAbsent({ buildId });
+    return rows.lock({ buildId });
+  }
+}
+
+/**
+ * W10 in one statement: it locks the build's row, and compares its sums then with the limits, also
+ * when others changed them while this statement waited. False: nothing was changed.
+ */
+export async function reserveModelCall(
+  session: Session,
+  call: ModelCallInsert,
+  limits: SpendingLimits,
+): Promise<boolean> {
+  const { reservedTokens, spentTokens, reservedMicroUsd, spentMicroUsd } = buildSpending;
+  const tokens = sql`${sql.placeholder("reservedTokens")}::bigint`;
+  const microUsd = sql`coalesce(${sql.placeholder("reservedMicroUsd")}::bigint, 0)`;
+  const mostTokens = sql`${sql.placeholder("mostTokens")}::bigint`;
+  const mostMicroUsd = sql`${sql.placeholder("mostMicroUsd")}::bigint`;
+  const values = Object.entries(getTableColumns(modelCalls)).map(
+    ([key, column]) => sql`${columnValue(column, key)}::${sql.raw(column.getSQLType())}`,
+  );
+  const answer = await session.run(
+    "reserve model call",
+    (db) => {
+      const room = db.$with("room").as(
+        db
+          .update(buildSpending)
+          .set({
+            reservedTokens: sql`${reservedTokens} + ${tokens}`,
+            reservedMicroUsd: sql`${reservedMicroUsd} + ${microUsd}`,
+          })
+          .where(
+            and(
+              eq(buildSpending.buildId, sql.placeholder("buildId")),
+              or(isNull(mostTokens), sql`${spentTokens} + ${reservedTokens} + ${tokens} <= ${mostTokens}`),
+              or(isNull(mostMicroUsd), sql`${spentMicroUsd} + ${reservedMicroUsd} + ${microUsd} <= ${mostMicroUsd}`),
+            ),
+          )
+          .returning({ buildId: buildSpending.buildId }),
+      );
+      return db
+        .with(room)
+        .insert(modelCalls)
+        .select(sql`select ${sql.join(values, sql`, `)} from ${room}`);
+    },
+    { ...unsettled, ...call, mostTokens: limits.tokens, mostMicroUsd: limits.microUsd },
+  );
+  return answer.rowCount === 1;
+}
+
+/** The columns of a call that are set when it is settled. */
+const unsettled = {
+  inputTokens: null,
+  cachedTokens: null,
+  outputTokens: null,
+  microUsd: null,
+  estimated: false,
+  httpStatus: null,
+  error: null,
+  ending: null,
+  endedAt: null,
+};
+
+const number = (expression: SQL): SQL<number> => expression.mapWith(Number) as SQL<number>;
+const total = (column: PgColumn): SQL<number> => number(sql`coalesce(sum(${column}), 0)`);

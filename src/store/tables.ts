@@ -1,0 +1,34 @@
+import type { BuildRow, ProjectRow, Tables } from "./port.ts";
+import { type Keeping, rowsOf } from "./rows.ts";
+import * as schema from "./schema.ts";
+import type { Session } from "./session.ts";
+
+export type OwnTables = ReturnType<typeof tablesOf>;
+
+/** The rows of every table, through one session. */
+export function tablesOf(session: Session, plans: Keeping | null) {
+  return {
+    tenants: rowsOf(session, schema.tenants),
+    projects: rowsOf<ProjectRow, typeof schema.projects.$inferInsert>(session, schema.projects),
+    sandboxes: rowsOf(session, schema.sandboxes),
+    snapshots: rowsOf(session, schema.snapshots),
+    builds: rowsOf<BuildRow, typeof schema.builds.$inferInsert>(session, schema.builds, plans),
+    tasks: rowsOf(session, schema.tasks),
+    dependencies: rowsOf(session, schema.dependencies),
+    waves: rowsOf(session, schema.waves),
+    waveTasks: rowsOf(session, schema.waveTasks),
+    attempts: rowsOf(session, schema.attempts),
+    gateRuns: rowsOf(session, schema.gateRuns),
+    findings: rowsOf(session, schema.findings),
+    approvals: rowsOf(session, schema.approvals),
+    jobs: rowsOf(session, schema.jobs),
+    questions: rowsOf(session, schema.questions),
+    logChunks: rowsOf(session, schema.logChunks),
+    previews: rowsOf(session, schema.previews),
+    restorePoints: rowsOf(session, schema.restorePoints),
+    rollbacks: rowsOf(session, schema.rollbacks),
+    buildSpending: rowsOf(session, schema.buildSpending),
+    modelCalls: rowsOf(session, schema.modelCalls),
+    outbox: rowsOf(session, schema.outbox),
+  } satisfies Tables;
+}

@@ -1,0 +1,125 @@
+import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { findPinned } from "../../src/sandbox/tools/table.ts";
+import { endOf, hostFixture } from "../support/agent-host.ts";
+import {
+  type FakeAnswer,
+  type FakeProviders,
+  type FakeRequest,
+  startFakeProviders,
+} from "../support/fake-providers.ts";
+import { callsOf, models, type RealAgent, realAgents, scriptedModel, startOf } from "../support/real-agents.ts";
+import { requires } from "../support/require.ts";
+
+// What real agents send for the same work, as they sent it when it was captured. A newer version is
+// captured anew with WAVESMITH_CAPTURE=1.
+
+const { folder, requestOf, start } = hostFixture("");
+const captures = process.env.WAVESMITH_CAPTURE === "1" && requires("agents");
+const support = fileURLToPath(new URL("../support", import.meta.url));
+
+interface Scenario {
+  readonly name: string;
+  readonly model: (agent: RealAgent) => (request: FakeRequest) => FakeAnswer;
+  readonly end: string;
+  /** Whether the agent is told that it repeats itself; Gemini CLI reports no results. */
+  readonly told?: "always" | "where results are seen";
+}
+
+const counts = (agent: RealAgent, commands: readonly string[]) => commands.map(callsOf(agent).run);
+const times = (count: number, command: string): string[] => Array.from({ length: count }, () => command);
+/** Does these commands, and then always answers this. */
+const thenAlways =
+  (commands: readonly string[], answer: FakeAnswer) =>
+  (agent: RealAgent): ((request: FakeRequest) => FakeAnswer) => {
+    const work = scriptedModel(counts(agent, commands));
+    return (request) => {
+      const answered = work(request);
+      return answered.text === "done" ? answer : answered;
+    };
+  };
+
+const scenarios: readonly Scenario[] = [
+  {
+    name: "six different commands in a row",
+    model: (agent) =>
+      scriptedModel(
+        counts(
+          agent,
+          [1, 2, 3, 4, 5, 6].map((n) => `echo step ${n}`),
+        ),
+      ),
+    end: "finished",
+  },
+  {
+    name: "six times the same command with a new result",
+    model: (agent) => scriptedModel(counts(agent, times(6, "echo x >> log; wc -l < log"))),
+    end: "finished",
+  },
+  {
+    name: "the same four times, and something else once it is told so",
+    model: (agent) => scriptedModel(counts(agent, [...times(4, "echo same"), "echo other"])),
+    end: "finished",
+    told: "where results are seen",
+  },
+  {
+    name: "the same for ever",
+    model: (agent) => scriptedModel(counts(agent, times(40, "echo same"))),
+    end: "stalled",
+    told: "always",
+  },
+  { name: "a provider that fails half way", model: thenAlways(["echo one"], { status: 500 }), end: "model-error" },
+];
+
+describe.each(realAgents)("%s", { timeout: 240_000 }, (agent) => {
+  const { version } = findPinned(agent)!;
+  let providers: FakeProviders;
+  let model: (request: FakeRequest) => FakeAnswer = () => ({ text: "done" });
+  beforeEach(async () => {
+    model = () => ({ text: "done" });
+    providers = await startFakeProviders((request) => model(request));
+  });
+  afterEach(() => providers.close());
+
+  const fileOf = ({ name }: Scenario): string =>
+    join(support, "agent-traffic", `${agent}-${version}-${name.replace(/\W+/g, "-")}.jsonl`);
+
+  const host = (command: string) =>
+    start(requestOf("do as your model says", { command, model: models[agent], idleMs: 120_000, graceMs: 20_000 }), {
+      WAVESMITH_MODEL_URL: providers.url,
+      WAVESMITH_MODEL_TOKEN: "wst_test",
+      TMPDIR: folder(),
+    }).ended;
+
+  it.runIf(captures).each(scenarios)("is captured: $name", async (scenario) => {
+    const file = fileOf(scenario);
+    mkdirSync(join(support, "agent-traffic"), { recursive: true });
+    rmSync(file, { force: true });
+    model = scenario.model(agent);
+    const run = join(folder(), "agent.sh");
+    writeFileSync(run, startOf(agent));
+    const ended = await host(
+      `exec '${process.execPath}' '${support}/capture-agent.mjs' '${file}' '${folder()}' 'sh ${run}'`,
+    );
+    expect(endOf(ended), ended.noise).toMatchObject({ end: scenario.end });
+  });
+
+  it.each(scenarios)("$name", async (scenario) => {
+    const file = fileOf(scenario);
+    expect(existsSync(file), `WAVESMITH_CAPTURE=1 captures ${file}`).toBe(true);
+    // The proxy's word on its last call.
+    if (scenario.end === "model-error") model = () => ({ status: 500 });
+    await fetch(`${providers.url}/v1/messages`, { method: "POST", body: JSON.stringify({ tools: [{}], model: "m" }) });
+    const ended = await host(`exec '${process.execPath}' '${support}/replay-agent.mjs' '${file}' '${folder()}'`);
+    expect(endOf(ended), ended.noise).toMatchObject({ end: scenario.end });
+    const notices = ended.events.filter((event) => event.kind === "notice");
+    const isTold = scenario.told === "always" || (scenario.told !== undefined && agent !== "gemini");
+    expect(notices).toHaveLength(isTold ? 1 : 0);
+    const commands = ended.events.flatMap((event) =>
+      event.kind === "tool" && event.status === "pending" ? [`${event.title}: ${event.input ?? ""}`] : [],
+    );
+    expect(commands.join("\n")).toContain(/echo [\w ]+/.exec(readFileSync(file, "utf8"))?.[0]);
+  });
+});

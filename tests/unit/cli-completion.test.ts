@@ -1,0 +1,50 @@
+import { spawnSync } from "node:child_process";
+import { describe, expect, it } from "vitest";
+import { completionScript } from "../../src/cli/completion.ts";
+import { createProgram } from "../../src/cli/program.ts";
+
+const out = { raw: () => undefined, rawError: () => undefined } as never;
+const program = createProgram({ out, environment: {}, version: "1", done: () => undefined });
+
+const has = (shell: string): boolean => spawnSync(shell, ["-c", "true"]).status === 0;
+
+/** What bash completes after these words, the last of which is being typed. */
+function completed(...words: string[]): string[] {
+  const script = `${completionScript("bash", program)}
+COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _wavesmith; printf '%s\\n' "\${COMPREPLY[@]}"`;
+  const done = spawnSync("bash", ["-c", script, "bash", "wavesmith", ...words], { encoding: "utf8" });
+  expect(done.stderr).toBe("");
+  return done.stdout.trim().split("\n");
+}
+
+describe("the completion of bash", () => {
+  it("knows commands, their subcommands, and their own and the global options", () => {
+    expect(completed("re")).toEqual(["resume", "retry", "reject"]);
+    expect(completed("sandbox", "s")).toEqual(["start", "stop", "snapshot"]);
+    expect(completed("sandbox", "image", "")).toContain("build");
+    expect(completed("build", "--br")).toEqual(["--brief"]);
+    expect(completed("status", "--j")).toEqual(["--json"]);
+    expect(completed("--data", "somewhere", "diff", "--w")).toEqual(["--wave"]);
+  });
+
+  it("takes the value of an option for no command, and completes files there and for plans", () => {
+    expect(completed("--project", "build", "doc")).toEqual(["doctor"]);
+    expect(completed("build", "--planner-prompt", "package.j")).toEqual(["package.json"]);
+    expect(completed("build", "package.j")).toEqual(["package.json"]);
+  });
+});
+
+it.each((["bash", "zsh"] as const).filter(has))("is a script that %s can read", (shell) => {
+  const read = spawnSync(shell, ["-n"], { input: completionScript(shell, program), encoding: "utf8" });
+  expect([read.status, read.stderr]).toEqual([0, ""]);
+});
+
+it.runIf(has("fish"))("completes in fish with what each word is for", () => {
+  const ask = (line: string): string[] => {
+    const script = `${completionScript("fish", program)}\ncomplete -C '${line}'`;
+    return spawnSync("fish", ["--no-config", "-c", script], { encoding: "utf8" }).stdout.trim().split("\n");
+  };
+  expect(ask("wavesmith sandbox image ")).toContain("build\tbuild the image that --sandbox docker starts");
+  expect(ask("wavesmith --data x roll")).toEqual(["rollback\tmove main back to the end of a wave"]);
+  expect(ask("wavesmith rollback --w")).toEqual(["--wave\twave number; 0 is where the build began"]);
+});

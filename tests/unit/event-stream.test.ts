@@ -1,0 +1,32 @@
+import { setImmediate as nextTurn } from "node:timers/promises";
+import { expect, test } from "vitest";
+import type { Api } from "../../src/server/api/endpoint.ts";
+import { eventStream, type StreamPart } from "../../src/server/api/event-stream.ts";
+
+const nothing: StreamPart = { events: [], hasMore: false, isOver: false };
+const event = (id: number): StreamPart => ({ ...nothing, events: [{ id, event: "log", data: {} }] });
+
+test.each([
+  ["has nothing more", nothing],
+  ["has another event", event(2)],
+])("LF1: a client that goes while its stream looks and %s is no fault", async (_what, last) => {
+  const warnings: string[] = [];
+  const api = { stopping: new AbortController().signal, warn: (text: string) => warnings.push(text) };
+  let answer!: (part: StreamPart) => void;
+  const second = new Promise<StreamPart>((resolve) => {
+    answer = resolve;
+  });
+  const parts = [Promise.resolve(event(1)), second];
+  const response = eventStream(api as unknown as Api, new AbortController().signal, {
+    next: () => parts.shift() ?? Promise.resolve(nothing),
+    onMore: () => ({ stop: () => undefined }),
+  });
+  const reader = response.body!.getReader();
+  expect(new TextDecoder().decode((await reader.read()).value)).toContain("id: 1\n");
+  await nextTurn();
+  expect(parts, "the stream looks for more").toEqual([]);
+  await reader.cancel();
+  answer(last);
+  await nextTurn();
+  expect(warnings).toEqual([]);
+});
