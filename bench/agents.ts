@@ -7,7 +7,7 @@ import { fileURLToPath } from "node:url";
 import type { AgentHostRequest } from "../src/agent-host/protocol.ts";
 import { type App, createApp } from "../src/app.ts";
 import { runCommand } from "../src/cli/main.ts";
-import { createOutput } from "../src/cli/output.ts";
+import { createOutput } from "../src/cli/output/output.ts";
 import { loadConfig } from "../src/config.ts";
 import { projectIdFor } from "../src/coordinator/build/request/project.ts";
 import { buildIdForEvent } from "../src/domain/event-ids.ts";

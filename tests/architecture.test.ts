@@ -42,16 +42,7 @@ const arrows: Readonly<Record<string, readonly string[]>> = {
 };
 
 /** May import everything: they wire parts together or are started by people. */
-const entryPoints = [
-  "src/app.ts",
-  "src/app/",
-  "src/cli/parts.ts",
-  "src/cli/agent-parts.ts",
-  "src/cli/price-parts.ts",
-  "src/cli/repository-parts.ts",
-  "bin/wavesmith.js",
-  "scripts/",
-];
+const entryPoints = ["src/app.ts", "src/app/", "src/cli/parts.ts", "src/cli/parts/", "bin/wavesmith.js", "scripts/"];
 
 /** The first word of the name of every file with an operation; other files are named by nouns. */
 const verbs =

@@ -1,9 +1,9 @@
 import { resolve } from "node:path";
 import { WavesmithError } from "../domain/errors.ts";
-import { findDataFolder } from "./data-folder.ts";
-import { oneLine } from "./format.ts";
-import { createHints, type Hints } from "./hints.ts";
-import type { Output } from "./output.ts";
+import { findDataFolder } from "./data/data-folder.ts";
+import { oneLine } from "./output/format.ts";
+import { createHints, type Hints } from "./output/hints.ts";
+import type { Output } from "./output/output.ts";
 import { type Config, configFrom, requireDriverName } from "./parts.ts";
 
 type Environment = Readonly<Record<string, string | undefined>>;

@@ -1,9 +1,9 @@
 import { readFileSync } from "node:fs";
 import { CommanderError } from "commander";
-import { describeError, errorJson } from "./errors.ts";
-import { exit, exitCodeForError } from "./exit-codes.ts";
-import { createHints } from "./hints.ts";
-import { createOutput, type Output } from "./output.ts";
+import { describeError, errorJson } from "./output/errors.ts";
+import { exit, exitCodeForError } from "./output/exit-codes.ts";
+import { createHints } from "./output/hints.ts";
+import { createOutput, type Output } from "./output/output.ts";
 import { createProgram, isHelp, withCommandApart } from "./program.ts";
 
 /** Runs this process's command line, then exits. */

@@ -1,8 +1,8 @@
 import { Command, CommanderError, Option, type OptionValues } from "commander";
 import { WavesmithError } from "../domain/errors.ts";
 import { type Context, createContext, type GlobalOptions } from "./context.ts";
-import { exit } from "./exit-codes.ts";
-import type { Output } from "./output.ts";
+import { exit } from "./output/exit-codes.ts";
+import type { Output } from "./output/output.ts";
 import { driverChoices } from "./parts.ts";
 
 export interface ProgramOptions {

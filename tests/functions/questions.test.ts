@@ -6,7 +6,7 @@ import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 import { beforeEach, describe, expect, it } from "vitest";
 import { runCommand } from "../../src/cli/main.ts";
-import { createOutput } from "../../src/cli/output.ts";
+import { createOutput } from "../../src/cli/output/output.ts";
 import { createStore } from "../../src/store/store.ts";
 import { agentBuilds, scripted } from "../support/agent-builds.ts";
 import type { BuildProcessInput, BuildProcessLine } from "../support/build-process.ts";

@@ -3,7 +3,7 @@ import { join } from "node:path";
 import pg from "pg";
 import { beforeEach, describe, expect, it } from "vitest";
 import { runCommand } from "../../src/cli/main.ts";
-import { createOutput } from "../../src/cli/output.ts";
+import { createOutput } from "../../src/cli/output/output.ts";
 import { agentBuilds, builtin, scripted } from "../support/agent-builds.ts";
 
 // An agent shows what it was given in every way it can think of, and nothing that is stored or

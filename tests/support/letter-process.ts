@@ -1,7 +1,7 @@
 // Asks one question at its terminal once the file named by its argument is there, and prints the
 // answer.
 import { existsSync } from "node:fs";
-import { createLetterReader } from "../../src/cli/letter-reader.ts";
+import { createLetterReader } from "../../src/cli/keys/letter-reader.ts";
 
 const say = (text: string): boolean => process.stdout.write(`[${text}]\n`);
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
-import type { KnownAgent } from "../../src/cli/agent-parts.ts";
 import { reportOf } from "../../src/cli/commands/agents.ts";
+import type { KnownAgent } from "../../src/cli/parts/agents.ts";
 
 const agent: KnownAgent = {
   name: "codex",

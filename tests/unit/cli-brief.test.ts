@@ -1,7 +1,7 @@
 import { tmpdir } from "node:os";
 import { resolve } from "node:path";
 import { describe, expect, it } from "vitest";
-import { budgetFrom, promptFrom, sourceFrom } from "../../src/cli/brief.ts";
+import { budgetFrom, promptFrom, sourceFrom } from "../../src/cli/request/brief.ts";
 
 describe("the lines shown with a brief", () => {
   it("is a budget by the names of a plan's, one limit or several", () => {

@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { runCommand } from "../../src/cli/main.ts";
-import { createOutput } from "../../src/cli/output.ts";
+import { createOutput } from "../../src/cli/output/output.ts";
 import { projectIdFor } from "../../src/coordinator/build/request/project.ts";
 import { createStore } from "../../src/store/store.ts";
 import { type TestDatabase, testDatabase } from "../support/database.ts";

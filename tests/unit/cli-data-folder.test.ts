@@ -2,7 +2,7 @@ import { mkdirSync, mkdtempSync, realpathSync, rmSync, writeFileSync } from "nod
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { findDataFolder } from "../../src/cli/data-folder.ts";
+import { findDataFolder } from "../../src/cli/data/data-folder.ts";
 
 describe("the data directory", () => {
   let folder = "";

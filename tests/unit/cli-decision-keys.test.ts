@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { askDecision, openDecisions } from "../../src/cli/decision-keys.ts";
+import { askDecision, openDecisions } from "../../src/cli/keys/decision-keys.ts";
 import { view, wave } from "./cli-views.ts";
 
 const build = view({}).build;

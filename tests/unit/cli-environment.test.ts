@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { driverCheck } from "../../src/cli/commands/doctor.ts";
 import { runCommand } from "../../src/cli/main.ts";
-import { createOutput } from "../../src/cli/output.ts";
+import { createOutput } from "../../src/cli/output/output.ts";
 import { lackingDriver } from "../../src/cli/parts.ts";
 import { createProgram, withCommandApart } from "../../src/cli/program.ts";
 import { checkGit } from "../../src/workspace/authority/git.ts";

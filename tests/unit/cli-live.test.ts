@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { phaseOf } from "../../src/api/waiting.ts";
-import { createPaint } from "../../src/cli/palette.ts";
+import { createPaint } from "../../src/cli/output/palette.ts";
 import { renderLive } from "../../src/cli/view/live.ts";
 import { createScreen } from "../../src/cli/view/screen.ts";
 import { cutRow, plainText, segment, widthOf } from "../../src/cli/view/segments.ts";

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { createHints } from "../../src/cli/hints.ts";
+import { createHints } from "../../src/cli/output/hints.ts";
 import { narrate } from "../../src/cli/view/narrate.ts";
 import { failureLines, placesIn, summary } from "../../src/cli/view/summary.ts";
 import type { BuildView } from "../../src/coordinator/build/read-build.ts";

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { statusJson } from "../../src/api/build-status.ts";
-import { createAnswerKeys } from "../../src/cli/answer-keys.ts";
-import type { KeySource } from "../../src/cli/letter-reader.ts";
+import { createAnswerKeys } from "../../src/cli/keys/answer-keys.ts";
+import type { KeySource } from "../../src/cli/keys/letter-reader.ts";
 import { renderLive } from "../../src/cli/view/live.ts";
 import { questionNews } from "../../src/cli/view/question-lines.ts";
 import { plainText } from "../../src/cli/view/segments.ts";

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { buildFinished } from "../../src/api/build-result.ts";
 import { statusJson } from "../../src/api/build-status.ts";
-import { createHints } from "../../src/cli/hints.ts";
+import { createHints } from "../../src/cli/output/hints.ts";
 import { renderLive } from "../../src/cli/view/live.ts";
 import { narrate } from "../../src/cli/view/narrate.ts";
 import { plainText } from "../../src/cli/view/segments.ts";

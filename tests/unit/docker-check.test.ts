@@ -2,7 +2,7 @@ import { chmodSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { createHints } from "../../src/cli/hints.ts";
+import { createHints } from "../../src/cli/output/hints.ts";
 import { driverForTrial } from "../../src/cli/parts.ts";
 import { loadConfig } from "../../src/config.ts";
 import { bootFailure, checkDocker } from "../../src/sandbox/drivers/docker/check.ts";

@@ -5,7 +5,7 @@ import { Readable } from "node:stream";
 import { extract } from "tar-stream";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { runCommand } from "../../src/cli/main.ts";
-import { createOutput } from "../../src/cli/output.ts";
+import { createOutput } from "../../src/cli/output/output.ts";
 import { imageName } from "../../src/sandbox/drivers/docker/image.ts";
 import { type FakeEngine, fakeEngine, json, type Route } from "../support/fake-docker-engine.ts";
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { agentEndOf, agentText, questionsIn } from "../../src/agents/agent-output.ts";
-import { harmless, oneLine } from "../../src/cli/format.ts";
+import { harmless, oneLine } from "../../src/cli/output/format.ts";
 import { countJunit } from "../../src/gates/counts/junit.ts";
 import { countRunnerSummary } from "../../src/gates/counts/runner-summary.ts";
 import { findFailures } from "../../src/gates/failures/find-failures.ts";

@@ -3,7 +3,7 @@ import { existsSync, readdirSync, readFileSync, statSync } from "node:fs";
 import { dirname, join, relative } from "node:path";
 import { fileURLToPath } from "node:url";
 import { describe, expect, it } from "vitest";
-import { createOutput } from "../../src/cli/output.ts";
+import { createOutput } from "../../src/cli/output/output.ts";
 import { createProgram } from "../../src/cli/program.ts";
 import { sandboxStates } from "../../src/domain/sandbox.ts";
 import { attemptStatusSchema, buildStatusSchema, taskStatusSchema, waveStatusSchema } from "../../src/domain/status.ts";

@@ -1,9 +1,9 @@
-import { type Installation, type InstallProgress, installAgent } from "../agent-parts.ts";
 import type { Context } from "../context.ts";
-import { exit } from "../exit-codes.ts";
-import { bytes, duration } from "../format.ts";
 import { watchInterrupts } from "../interrupts.ts";
-import type { Output } from "../output.ts";
+import { exit } from "../output/exit-codes.ts";
+import { bytes, duration } from "../output/format.ts";
+import type { Output } from "../output/output.ts";
+import { type Installation, type InstallProgress, installAgent } from "../parts/agents.ts";
 import { traitsOf } from "../parts.ts";
 
 /**

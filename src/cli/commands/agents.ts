@@ -1,5 +1,8 @@
 import { messageOf, WavesmithError } from "../../domain/errors.ts";
 import { builtInRoles } from "../../domain/plan.ts";
+import type { Context } from "../context.ts";
+import { exit } from "../output/exit-codes.ts";
+import { harmless, oneLine } from "../output/format.ts";
 import {
   type CompatibleServer,
   compatibleModels,
@@ -8,10 +11,7 @@ import {
   type KnownAgent,
   knownAgents,
   signIns,
-} from "../agent-parts.ts";
-import type { Context } from "../context.ts";
-import { exit } from "../exit-codes.ts";
-import { harmless, oneLine } from "../format.ts";
+} from "../parts/agents.ts";
 import type { Config } from "../parts.ts";
 
 interface Lack {

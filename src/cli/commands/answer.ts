@@ -1,9 +1,9 @@
 import { WavesmithError } from "../../domain/errors.ts";
 import type { Context } from "../context.ts";
-import { exit } from "../exit-codes.ts";
-import { findBuild } from "../find-build.ts";
-import { requester } from "../requester.ts";
-import { withSteering } from "../steering.ts";
+import { findBuild } from "../data/find-build.ts";
+import { withSteering } from "../data/steering.ts";
+import { exit } from "../output/exit-codes.ts";
+import { requester } from "../request/requester.ts";
 
 export interface AnswerOptions {
   readonly allow?: boolean;

@@ -4,15 +4,15 @@ import { type BuildView, createBuildReader } from "../../coordinator/build/read-
 import { WavesmithError } from "../../domain/errors.ts";
 import { isServed } from "../../store/serving.ts";
 import type { Context } from "../context.ts";
-import { exit, exitCodeOf } from "../exit-codes.ts";
-import { findBuildOrLatest } from "../find-build.ts";
-import { follow, isOver } from "../follow.ts";
+import { findBuildOrLatest } from "../data/find-build.ts";
+import { type Reading, withStore } from "../data/reading.ts";
+import { follow, isOver } from "../driving/follow.ts";
+import { waitingPlanFile } from "../driving/waiting-plan.ts";
 import { type Interrupts, readerGone, watchInterrupts } from "../interrupts.ts";
+import { exit, exitCodeOf } from "../output/exit-codes.ts";
 import { repositoryPath } from "../parts.ts";
-import { type Reading, withStore } from "../reading.ts";
 import { createPresenter, type Presenter } from "../view/presenter.ts";
 import { summary } from "../view/summary.ts";
-import { waitingPlanFile } from "../waiting-plan.ts";
 
 /** About once a second we look whether a process drives the build; a new one may take over. */
 const maxLooksAlone = 3;

@@ -4,10 +4,10 @@ import { projectIdFor } from "../../coordinator/build/request/project.ts";
 import type { SpendingSum } from "../../domain/models.ts";
 import { roomRemedy } from "../../domain/sandbox.ts";
 import type { Context } from "../context.ts";
-import { exit } from "../exit-codes.ts";
-import { ago, count, duration, shortSha, table } from "../format.ts";
+import { withStore } from "../data/reading.ts";
+import { exit } from "../output/exit-codes.ts";
+import { ago, count, duration, shortSha, table } from "../output/format.ts";
 import type { Store } from "../parts.ts";
-import { withStore } from "../reading.ts";
 import { briefText } from "../view/plan-lines.ts";
 import { sumText } from "../view/spending.ts";
 

@@ -2,12 +2,12 @@ import type { BuildView } from "../../coordinator/build/read-build.ts";
 import type { ProjectId } from "../../domain/ids.ts";
 import { isServed } from "../../store/serving.ts";
 import type { Context } from "../context.ts";
-import { printEnd } from "../drive.ts";
-import { exit } from "../exit-codes.ts";
-import { findBuildOrLatest } from "../find-build.ts";
-import { follow } from "../follow.ts";
+import { findBuildOrLatest } from "../data/find-build.ts";
+import { type Session, withSession } from "../data/session.ts";
+import { printEnd } from "../driving/drive.ts";
+import { follow } from "../driving/follow.ts";
+import { exit } from "../output/exit-codes.ts";
 import { openStore } from "../parts.ts";
-import { type Session, withSession } from "../session.ts";
 import { createPresenter, type Presenter } from "../view/presenter.ts";
 
 /** `cancel BUILD`: cancels a build wherever it runs and returns when its work is kept. */

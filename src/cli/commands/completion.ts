@@ -2,7 +2,7 @@ import type { Command } from "commander";
 import { WavesmithError } from "../../domain/errors.ts";
 import { completionScript, shells } from "../completion.ts";
 import type { Context } from "../context.ts";
-import { exit } from "../exit-codes.ts";
+import { exit } from "../output/exit-codes.ts";
 
 /** `completion SHELL`: prints the script that completes commands and options in a shell. */
 export function completion({ out }: Context, program: Command, name: string): number {

@@ -1,11 +1,11 @@
 import { WavesmithError } from "../../domain/errors.ts";
 import { isServed } from "../../store/serving.ts";
 import type { Context } from "../context.ts";
-import { exit } from "../exit-codes.ts";
-import { findBuildOrLatest } from "../find-build.ts";
-import { shortSha } from "../format.ts";
-import { requester } from "../requester.ts";
-import { withSteering } from "../steering.ts";
+import { findBuildOrLatest } from "../data/find-build.ts";
+import { withSteering } from "../data/steering.ts";
+import { exit } from "../output/exit-codes.ts";
+import { shortSha } from "../output/format.ts";
+import { requester } from "../request/requester.ts";
 
 /**
  * `approve [BUILD] [--resume]`: approves the waiting wave, and then continues the build if asked.

@@ -1,11 +1,11 @@
 import { createBuildReader } from "../../coordinator/build/read-build.ts";
 import { WavesmithError } from "../../domain/errors.ts";
 import type { Context } from "../context.ts";
-import { type DeliverOptions, deliverBuild } from "../delivery.ts";
-import { exit } from "../exit-codes.ts";
-import { findBuildOrLatest } from "../find-build.ts";
+import { findBuildOrLatest } from "../data/find-build.ts";
+import { withStore } from "../data/reading.ts";
+import { type DeliverOptions, deliverBuild } from "../driving/delivery.ts";
+import { exit } from "../output/exit-codes.ts";
 import { repositoryPath, requireGit } from "../parts.ts";
-import { withStore } from "../reading.ts";
 
 /** `deliver [BUILD]`: puts what a build made on a branch of your repository. Safe to repeat. */
 export function deliver(context: Context, name: string | undefined, options: DeliverOptions): Promise<number> {

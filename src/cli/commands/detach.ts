@@ -2,8 +2,8 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { open, readFile, rename, rm } from "node:fs/promises";
 import { join } from "node:path";
 import type { Context } from "../context.ts";
-import { exit } from "../exit-codes.ts";
 import { watchInterrupts } from "../interrupts.ts";
+import { exit } from "../output/exit-codes.ts";
 import { logFolder } from "../parts.ts";
 
 // `build --detach` starts the same command in a session of its own, which a closed terminal does

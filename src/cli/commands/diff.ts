@@ -1,11 +1,11 @@
 import { diffSpan, maxDiffBytes } from "../../api/diff-span.ts";
 import { WavesmithError } from "../../domain/errors.ts";
 import type { Context } from "../context.ts";
-import { exit } from "../exit-codes.ts";
-import { findBuildOrLatest } from "../find-build.ts";
-import { count, harmless, table } from "../format.ts";
+import { findBuildOrLatest } from "../data/find-build.ts";
+import { withStore } from "../data/reading.ts";
+import { exit } from "../output/exit-codes.ts";
+import { count, harmless, table } from "../output/format.ts";
 import { type ChangedFile, createWorkspaceFor } from "../parts.ts";
-import { withStore } from "../reading.ts";
 
 export interface DiffOptions {
   readonly task?: string;

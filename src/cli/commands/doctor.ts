@@ -7,8 +7,8 @@ import { promisify } from "node:util";
 import { messageOf, WavesmithError } from "../../domain/errors.ts";
 import { describeWall } from "../../domain/sandbox.ts";
 import type { Context } from "../context.ts";
-import { exit } from "../exit-codes.ts";
-import { bytes, count, oneLine } from "../format.ts";
+import { exit } from "../output/exit-codes.ts";
+import { bytes, count, oneLine } from "../output/format.ts";
 import {
   type Config,
   checkGit,

@@ -3,7 +3,7 @@ import { resolve } from "node:path";
 import { WavesmithError } from "../../domain/errors.ts";
 import { shellWord } from "../../domain/shell-word.ts";
 import type { Context } from "../context.ts";
-import { exit } from "../exit-codes.ts";
+import { exit } from "../output/exit-codes.ts";
 
 const starter = `# A plan: tasks for agents, with dependencies. \`wavesmith plan FILE\` shows the waves, \`wavesmith build FILE\` runs it.
 name: my-project

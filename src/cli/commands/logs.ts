@@ -3,13 +3,13 @@ import { type LogSource, logSources } from "../../api/log-sources.ts";
 import { WavesmithError } from "../../domain/errors.ts";
 import { tasksOfBuild } from "../../store/queries/tasks.ts";
 import type { Context } from "../context.ts";
-import { exit } from "../exit-codes.ts";
-import { findBuildOrLatest } from "../find-build.ts";
-import { harmless } from "../format.ts";
+import { findBuildOrLatest } from "../data/find-build.ts";
+import { createLineSplitter, createLogCursor } from "../data/log-reader.ts";
+import { withStore } from "../data/reading.ts";
 import { watchInterrupts } from "../interrupts.ts";
-import { createLineSplitter, createLogCursor } from "../log-reader.ts";
+import { exit } from "../output/exit-codes.ts";
+import { harmless } from "../output/format.ts";
 import { agentLines, type LogChunkRow, type Store } from "../parts.ts";
-import { withStore } from "../reading.ts";
 
 export interface LogsOptions {
   readonly task?: string;

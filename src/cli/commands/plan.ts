@@ -2,10 +2,10 @@ import type { PlanFault } from "../../domain/plan.ts";
 import { createTaskGraph } from "../../domain/task-graph.ts";
 import { planWaves } from "../../domain/wave-planner.ts";
 import type { Context } from "../context.ts";
-import { exit } from "../exit-codes.ts";
-import { count } from "../format.ts";
+import { exit } from "../output/exit-codes.ts";
+import { count } from "../output/format.ts";
 import { checkPlanModels, readPlan } from "../parts.ts";
-import { faultLine } from "../plan-faults.ts";
+import { faultLine } from "../request/plan-faults.ts";
 import { planLines } from "../view/plan-lines.ts";
 
 /**

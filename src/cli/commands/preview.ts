@@ -4,13 +4,13 @@ import { WavesmithError } from "../../domain/errors.ts";
 import { sandboxBuildStatuses } from "../../domain/status.ts";
 import { isAllServed, isServed } from "../../store/serving.ts";
 import type { Context } from "../context.ts";
-import { exit } from "../exit-codes.ts";
-import { findBuildOrLatest } from "../find-build.ts";
+import { findBuildOrLatest } from "../data/find-build.ts";
+import { type Session, withSession } from "../data/session.ts";
 import { type Interrupts, readerGone, watchInterrupts } from "../interrupts.ts";
+import { exit } from "../output/exit-codes.ts";
 import { openStore, requireDriver } from "../parts.ts";
-import { type ShownPreview, showPreview } from "../preview.ts";
-import { type Session, withSession } from "../session.ts";
-import { tellPreview } from "../tell-preview.ts";
+import { type ShownPreview, showPreview } from "../preview/show-preview.ts";
+import { tellPreview } from "../preview/tell-preview.ts";
 import { createPresenter, type Presenter } from "../view/presenter.ts";
 
 /** A first start may install what the preview needs. */

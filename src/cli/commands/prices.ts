@@ -1,6 +1,6 @@
 import type { Context } from "../context.ts";
-import { exit } from "../exit-codes.ts";
-import { fetchPrices, keepPrices, newestPrices } from "../price-parts.ts";
+import { exit } from "../output/exit-codes.ts";
+import { fetchPrices, keepPrices, newestPrices } from "../parts/prices.ts";
 
 /** `prices`: shows which price list is in use. */
 export async function prices(context: Context): Promise<number> {

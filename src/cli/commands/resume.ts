@@ -4,15 +4,15 @@ import type { BuildView } from "../../coordinator/build/read-build.ts";
 import { createBuildReader, createEventCursor } from "../../coordinator/build/read-build.ts";
 import type { PlanEdit } from "../../coordinator/plan/edited-tasks.ts";
 import type { Context } from "../context.ts";
-import { driveToEnd, isInteractive, printEnd } from "../drive.ts";
-import { exit, exitCodeOf } from "../exit-codes.ts";
-import { findBuildOrLatest } from "../find-build.ts";
-import { isOver } from "../follow.ts";
+import { findBuildOrLatest } from "../data/find-build.ts";
+import { type Session, withSession } from "../data/session.ts";
+import { driveToEnd, isInteractive, printEnd } from "../driving/drive.ts";
+import { isOver } from "../driving/follow.ts";
 import { readerGone, watchInterrupts } from "../interrupts.ts";
+import { exit, exitCodeOf } from "../output/exit-codes.ts";
 import { readPlan, requireDriver, requireGit } from "../parts.ts";
-import { printPlanFaults } from "../plan-faults.ts";
-import { requester } from "../requester.ts";
-import { type Session, withSession } from "../session.ts";
+import { printPlanFaults } from "../request/plan-faults.ts";
+import { requester } from "../request/requester.ts";
 import { createPresenter, type Presenter } from "../view/presenter.ts";
 
 export interface ResumeOptions {

@@ -1,9 +1,9 @@
 import { WavesmithError } from "../../domain/errors.ts";
 import type { Context } from "../context.ts";
-import { exit } from "../exit-codes.ts";
-import { findBuildOrLatest } from "../find-build.ts";
-import { count } from "../format.ts";
-import { withSteering } from "../steering.ts";
+import { findBuildOrLatest } from "../data/find-build.ts";
+import { withSteering } from "../data/steering.ts";
+import { exit } from "../output/exit-codes.ts";
+import { count } from "../output/format.ts";
 
 export interface RollbackOptions {
   readonly wave: string | undefined;

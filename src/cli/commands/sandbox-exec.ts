@@ -1,9 +1,9 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { messageOf, WavesmithError } from "../../domain/errors.ts";
 import type { Context } from "../context.ts";
-import { exit as exits } from "../exit-codes.ts";
-import { withSandbox } from "../find-sandbox.ts";
+import { withSandbox } from "../data/find-sandbox.ts";
 import { watchInterrupts } from "../interrupts.ts";
+import { exit as exits } from "../output/exit-codes.ts";
 import type { App, GuestClient, SandboxEndpoint, SandboxRow, StageSpec } from "../parts.ts";
 
 /** The part of a stream that is used here; `process.stdin` is one. */

@@ -1,9 +1,9 @@
 import { resolve } from "node:path";
 import type { Context } from "../context.ts";
-import { exit } from "../exit-codes.ts";
-import { bytes, duration, oneLine } from "../format.ts";
 import { watchInterrupts } from "../interrupts.ts";
-import type { Output } from "../output.ts";
+import { exit } from "../output/exit-codes.ts";
+import { bytes, duration, oneLine } from "../output/format.ts";
+import type { Output } from "../output/output.ts";
 import { type BuiltImage, buildSandboxImage, type ImageProgress } from "../parts.ts";
 
 export interface ImageOptions {

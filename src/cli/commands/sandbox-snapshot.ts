@@ -1,9 +1,9 @@
 import { WavesmithError } from "../../domain/errors.ts";
 import { shellWord } from "../../domain/shell-word.ts";
 import type { Context } from "../context.ts";
-import { exit as exits } from "../exit-codes.ts";
-import { withApp, withSandbox } from "../find-sandbox.ts";
-import { bytes, duration, oneLine, table } from "../format.ts";
+import { withApp, withSandbox } from "../data/find-sandbox.ts";
+import { exit as exits } from "../output/exit-codes.ts";
+import { bytes, duration, oneLine, table } from "../output/format.ts";
 import { type App, isUsed, type SandboxRow, type SnapshotRow } from "../parts.ts";
 
 export interface SnapshotCommand {

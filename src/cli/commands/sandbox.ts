@@ -2,9 +2,9 @@ import { messageOf, WavesmithError } from "../../domain/errors.ts";
 import { describeWall, type SandboxWall } from "../../domain/sandbox.ts";
 import { sandboxBuildOf } from "../../store/queries/builds.ts";
 import type { Context } from "../context.ts";
-import { exit as exits } from "../exit-codes.ts";
-import { withApp, withSandbox } from "../find-sandbox.ts";
-import { bytes, duration, oneLine, table } from "../format.ts";
+import { withApp, withSandbox } from "../data/find-sandbox.ts";
+import { exit as exits } from "../output/exit-codes.ts";
+import { bytes, duration, oneLine, table } from "../output/format.ts";
 import { type App, isUsed, type SandboxInfo, type SandboxRow, type SandboxUsage } from "../parts.ts";
 
 interface Listed {

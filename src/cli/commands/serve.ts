@@ -2,11 +2,11 @@ import { isDiskFull } from "../../domain/disk-full.ts";
 import { WavesmithError } from "../../domain/errors.ts";
 import { isServed, markAllServed } from "../../store/serving.ts";
 import type { Context } from "../context.ts";
-import { exit } from "../exit-codes.ts";
+import { stopIdleSandbox } from "../data/session.ts";
 import { type Interrupts, watchInterrupts } from "../interrupts.ts";
+import { exit } from "../output/exit-codes.ts";
 import { type App, type Config, openApp, openStore, serverKey, startServer } from "../parts.ts";
-import { type ServedPreviews, servePreviews } from "../serve-previews.ts";
-import { stopIdleSandbox } from "../session.ts";
+import { type ServedPreviews, servePreviews } from "../preview/serve-previews.ts";
 
 export interface ServeOptions {
   readonly port: string;

@@ -1,11 +1,11 @@
 import { WavesmithError } from "../../domain/errors.ts";
 import type { Context } from "../context.ts";
-import { exit } from "../exit-codes.ts";
-import { findBuildOrLatest } from "../find-build.ts";
+import { findBuildOrLatest } from "../data/find-build.ts";
+import { stopIdleSandbox } from "../data/session.ts";
+import { withSteering } from "../data/steering.ts";
 import { watchInterrupts } from "../interrupts.ts";
+import { exit } from "../output/exit-codes.ts";
 import type { App } from "../parts.ts";
-import { stopIdleSandbox } from "../session.ts";
-import { withSteering } from "../steering.ts";
 
 const dayMs = 24 * 3600 * 1000;
 

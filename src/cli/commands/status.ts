@@ -4,12 +4,12 @@ import { WavesmithError } from "../../domain/errors.ts";
 import { movingBuildStatuses } from "../../domain/status.ts";
 import { isAllServed, isServed } from "../../store/serving.ts";
 import type { Context } from "../context.ts";
-import { exit } from "../exit-codes.ts";
-import { findBuildOrLatest } from "../find-build.ts";
+import { findBuildOrLatest } from "../data/find-build.ts";
+import { withStore } from "../data/reading.ts";
+import { waitingPlanFile } from "../driving/waiting-plan.ts";
+import { exit } from "../output/exit-codes.ts";
 import { repositoryPath } from "../parts.ts";
-import { withStore } from "../reading.ts";
 import { statusLines } from "../view/status-lines.ts";
-import { waitingPlanFile } from "../waiting-plan.ts";
 
 /** `status [BUILD]`: shows what a build has done, is doing and waits for. */
 export function status(context: Context, name: string | undefined): Promise<number> {

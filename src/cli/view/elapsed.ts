@@ -1,6 +1,6 @@
 import { elapsedMs } from "../../api/build-result.ts";
 import type { BuildView } from "../../coordinator/build/read-build.ts";
-import { duration } from "../format.ts";
+import { duration } from "../output/format.ts";
 
 /** The elapsed time in words. For a build that was resumed it includes the pauses, and says so. */
 export function elapsedText(view: BuildView, now: Date): string {

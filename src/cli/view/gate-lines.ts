@@ -1,8 +1,8 @@
 import type { FindingView, GateView } from "../../coordinator/build/read-build.ts";
 import { type AddedCheck, type AddedChecks, addedText } from "../../domain/added-checks.ts";
 import type { Evidence } from "../../domain/finding.ts";
-import { count, duration, oneLine } from "../format.ts";
-import type { Tone } from "../palette.ts";
+import { count, duration, oneLine } from "../output/format.ts";
+import type { Tone } from "../output/palette.ts";
 import type { Line } from "./line.ts";
 
 const tones: Record<string, Tone> = {

@@ -1,4 +1,4 @@
-import type { Tone } from "../palette.ts";
+import type { Tone } from "../output/palette.ts";
 
 /** One line about something that happened. */
 export interface Line {

@@ -3,7 +3,7 @@ import { spentBy, spentInWave } from "../../api/spending.ts";
 import type { AttemptView, BuildView, TaskView, WaveView } from "../../coordinator/build/read-build.ts";
 import { makesPlan, withoutPlanTask } from "../../domain/brief.ts";
 import { roomRemedy } from "../../domain/sandbox.ts";
-import { count, duration, harmless, oneLine, shortSha } from "../format.ts";
+import { count, duration, harmless, oneLine, shortSha } from "../output/format.ts";
 import { gateLines } from "./gate-lines.ts";
 import type { Line } from "./line.ts";
 import { andSpent } from "./spending.ts";

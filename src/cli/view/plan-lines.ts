@@ -4,8 +4,8 @@ import type { Plan } from "../../domain/plan.ts";
 import { shellWord } from "../../domain/shell-word.ts";
 import { createTaskGraph } from "../../domain/task-graph.ts";
 import { type PlannedWave, planWaves } from "../../domain/wave-planner.ts";
-import { count, harmless, oneLine, table } from "../format.ts";
-import type { Hints } from "../hints.ts";
+import { count, harmless, oneLine, table } from "../output/format.ts";
+import type { Hints } from "../output/hints.ts";
 import type { Line } from "./line.ts";
 
 /** A plan and how it would run. */

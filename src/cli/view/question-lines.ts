@@ -1,7 +1,7 @@
 import { asker, openQuestions } from "../../api/questions.ts";
 import type { BuildView, QuestionView } from "../../coordinator/build/read-build.ts";
-import { clock, oneLine } from "../format.ts";
-import type { Hints } from "../hints.ts";
+import { clock, oneLine } from "../output/format.ts";
+import type { Hints } from "../output/hints.ts";
 import type { Line } from "./line.ts";
 import { type Row, segment } from "./segments.ts";
 

@@ -1,5 +1,5 @@
 import { stripVTControlCharacters } from "node:util";
-import type { Output } from "../output.ts";
+import type { Output } from "../output/output.ts";
 import { cutRow, paintRow, plainText, type Row, widthOf } from "./segments.ts";
 
 /** A region at the bottom of a terminal that is redrawn, with a log scrolling above it. */

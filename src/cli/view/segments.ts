@@ -1,4 +1,4 @@
-import type { Paint, Tone } from "../palette.ts";
+import type { Paint, Tone } from "../output/palette.ts";
 
 /** Part of a row, with its meaning. */
 export interface Segment {

@@ -1,7 +1,7 @@
 import { spentByBuild } from "../../api/spending.ts";
 import type { BuildView } from "../../coordinator/build/read-build.ts";
 import type { Spending, SpendingSum } from "../../domain/models.ts";
-import { count } from "../format.ts";
+import { count } from "../output/format.ts";
 
 // What models cost, for an attempt, task, wave or build. Calls with an unknown price never count as
 // free.

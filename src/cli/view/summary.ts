@@ -3,8 +3,8 @@ import type { AttemptView, BuildView, GateView, WaveView } from "../../coordinat
 import { makesPlan } from "../../domain/brief.ts";
 import { agentSpecFor } from "../../domain/plan.ts";
 import { shellWord } from "../../domain/shell-word.ts";
-import { count, fetchText, harmless, oneLine } from "../format.ts";
-import type { Hints } from "../hints.ts";
+import { count, fetchText, harmless, oneLine } from "../output/format.ts";
+import type { Hints } from "../output/hints.ts";
 import { elapsedText } from "./elapsed.ts";
 import { addedLines, evidenceText, findingLines } from "./gate-lines.ts";
 import type { Line } from "./line.ts";

@@ -1,6 +1,6 @@
 import { CommanderError } from "commander";
-import { isDiskFull } from "../domain/disk-full.ts";
-import { messageOf, WavesmithError } from "../domain/errors.ts";
+import { isDiskFull } from "../../domain/disk-full.ts";
+import { messageOf, WavesmithError } from "../../domain/errors.ts";
 import type { Hints } from "./hints.ts";
 
 /**

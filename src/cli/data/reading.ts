@@ -1,5 +1,5 @@
-import type { Context } from "./context.ts";
-import { type Config, type Database, isUsed, openStore, type Store } from "./parts.ts";
+import type { Context } from "../context.ts";
+import { type Config, type Database, isUsed, openStore, type Store } from "../parts.ts";
 
 export interface Reading {
   readonly config: Config;

@@ -1,11 +1,11 @@
 import { realpathSync } from "node:fs";
-import type { BuildView } from "../coordinator/build/read-build.ts";
-import { messageOf, WavesmithError } from "../domain/errors.ts";
-import { resultBranch } from "../domain/result-branch.ts";
-import type { Context } from "./context.ts";
-import { count, shortSha } from "./format.ts";
-import { type Delivery, deliveryParts, type OwnRepository, ownRepositoryAt } from "./repository-parts.ts";
-import type { Line } from "./view/line.ts";
+import type { BuildView } from "../../coordinator/build/read-build.ts";
+import { messageOf, WavesmithError } from "../../domain/errors.ts";
+import { resultBranch } from "../../domain/result-branch.ts";
+import type { Context } from "../context.ts";
+import { count, shortSha } from "../output/format.ts";
+import { type Delivery, deliveryParts, type OwnRepository, ownRepositoryAt } from "../parts/repository.ts";
+import type { Line } from "../view/line.ts";
 
 export interface DeliverOptions {
   /** Default: `wavesmith/` and the project's name. */

@@ -1,7 +1,7 @@
 import { CommanderError } from "commander";
-import { isDiskFull } from "../domain/disk-full.ts";
-import { type ErrorCode, WavesmithError } from "../domain/errors.ts";
-import type { BuildStatus } from "../domain/status.ts";
+import { isDiskFull } from "../../domain/disk-full.ts";
+import { type ErrorCode, WavesmithError } from "../../domain/errors.ts";
+import type { BuildStatus } from "../../domain/status.ts";
 
 /** Exit codes of the command line. */
 export const exit = { ok: 0, failed: 1, usage: 2, cancelled: 3, environment: 4, waiting: 5 } as const;

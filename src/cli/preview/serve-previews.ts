@@ -1,7 +1,7 @@
-import { notePreviewRequest, previewOfProject, reachPreview } from "../coordinator/preview/reach-preview.ts";
-import { messageOf } from "../domain/errors.ts";
-import { type App, type PreviewProxy, previewProxies, type Reach } from "./parts.ts";
-import { aborted } from "./preview.ts";
+import { notePreviewRequest, previewOfProject, reachPreview } from "../../coordinator/preview/reach-preview.ts";
+import { messageOf } from "../../domain/errors.ts";
+import { type App, type PreviewProxy, previewProxies, type Reach } from "../parts.ts";
+import { aborted } from "./show-preview.ts";
 
 // SP1. Each project with a preview has one loopback port, recorded in its row: the address survives
 // builds, waves, a sleeping preview and a restart of `serve`.

@@ -1,11 +1,11 @@
 import { setTimeout as delay } from "node:timers/promises";
-import { isDiskFull } from "../domain/disk-full.ts";
-import { messageOf, WavesmithError } from "../domain/errors.ts";
-import type { ProjectId } from "../domain/ids.ts";
-import { isAllServed, markServed, type Serving } from "../store/serving.ts";
-import type { Context } from "./context.ts";
-import { type App, type Config, type Database, isUsed, openApp, openStore, type Store } from "./parts.ts";
-import type { Presenter } from "./view/presenter.ts";
+import { isDiskFull } from "../../domain/disk-full.ts";
+import { messageOf, WavesmithError } from "../../domain/errors.ts";
+import type { ProjectId } from "../../domain/ids.ts";
+import { isAllServed, markServed, type Serving } from "../../store/serving.ts";
+import type { Context } from "../context.ts";
+import { type App, type Config, type Database, isUsed, openApp, openStore, type Store } from "../parts.ts";
+import type { Presenter } from "../view/presenter.ts";
 
 /** The app in a command that drives builds. */
 export interface Session {
@@ -140,7 +140,7 @@ async function makeMark(config: Config, projectId: ProjectId): Promise<Mark> {
  * Puts the project's previews to sleep, because without a driving process nobody can reach them.
  */
 async function sleepPreviews(app: App, store: Store, projectId: ProjectId): Promise<void> {
-  const { sleepPreviewsOf } = await import("../coordinator/preview/sleep-preview.ts");
+  const { sleepPreviewsOf } = await import("../../coordinator/preview/sleep-preview.ts");
   const reason = "the command that drove its build ended";
   await sleepPreviewsOf({ ...app.ports, store }, projectId, reason).catch((error: unknown) => {
     if (!isDiskFull(error)) throw error;
@@ -155,7 +155,7 @@ export async function stopIdleSandbox(app: App, store: Store, projectId: Project
   const endpoint = await app.ports.driver(sandbox.driver).find(projectId);
   if (endpoint === null) return "stopped";
   if ((await endpoint.guest.health()).activeJobs > 0) return "at-work";
-  const { stopSandbox } = await import("../sandbox-lifecycle/stop-sandbox.ts");
+  const { stopSandbox } = await import("../../sandbox-lifecycle/stop-sandbox.ts");
   await stopSandbox({ ...app.ports, store }, sandbox, "no longer used").catch((error: unknown) => {
     if (!isDiskFull(error)) throw error;
     return app.abandon(projectId); // The full disk keeps it from being recorded; stop it anyway.

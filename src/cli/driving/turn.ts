@@ -1,15 +1,20 @@
 import { setTimeout as delay } from "node:timers/promises";
-import { buildFinished } from "../api/build-result.ts";
-import { phaseOf } from "../api/waiting.ts";
-import { type BuildView, buildAhead, createBuildReader, createEventCursor } from "../coordinator/build/read-build.ts";
-import type { Context } from "./context.ts";
-import { exit } from "./exit-codes.ts";
+import { buildFinished } from "../../api/build-result.ts";
+import { phaseOf } from "../../api/waiting.ts";
+import {
+  type BuildView,
+  buildAhead,
+  createBuildReader,
+  createEventCursor,
+} from "../../coordinator/build/read-build.ts";
+import type { Context } from "../context.ts";
+import type { Session } from "../data/session.ts";
+import { exit } from "../output/exit-codes.ts";
+import type { Line } from "../view/line.ts";
+import { planChoices } from "../view/plan-lines.ts";
+import type { Presenter } from "../view/presenter.ts";
+import { nextLines } from "../view/summary.ts";
 import { follow } from "./follow.ts";
-import type { Session } from "./session.ts";
-import type { Line } from "./view/line.ts";
-import { planChoices } from "./view/plan-lines.ts";
-import type { Presenter } from "./view/presenter.ts";
-import { nextLines } from "./view/summary.ts";
 import { waitingPlanFile } from "./waiting-plan.ts";
 
 // One build of a project runs at a time (W3), so a new one may have to wait for an earlier one.

@@ -3,18 +3,18 @@ import {
   createBuildReader,
   createEventCursor,
   type EventCursor,
-} from "../coordinator/build/read-build.ts";
-import { WavesmithError } from "../domain/errors.ts";
-import type { Context } from "./context.ts";
-import { askDecision, type Decision, openDecisions } from "./decision-keys.ts";
-import { describeError } from "./errors.ts";
-import type { Interrupts } from "./interrupts.ts";
-import type { App, Store } from "./parts.ts";
-import { aborted } from "./preview.ts";
-import { requester } from "./requester.ts";
-import type { Session } from "./session.ts";
-import { createScreen } from "./view/screen.ts";
-import { segment } from "./view/segments.ts";
+} from "../../coordinator/build/read-build.ts";
+import { WavesmithError } from "../../domain/errors.ts";
+import type { Context } from "../context.ts";
+import type { Session } from "../data/session.ts";
+import type { Interrupts } from "../interrupts.ts";
+import { askDecision, type Decision, openDecisions } from "../keys/decision-keys.ts";
+import { describeError } from "../output/errors.ts";
+import type { App, Store } from "../parts.ts";
+import { aborted } from "../preview/show-preview.ts";
+import { requester } from "../request/requester.ts";
+import { createScreen } from "../view/screen.ts";
+import { segment } from "../view/segments.ts";
 
 interface Stopped {
   readonly context: Context;
@@ -79,10 +79,10 @@ async function untilMoved(store: Store, { build }: BuildView, signal: AbortSigna
 /** Decides about the head that was shown, not about a later one. */
 async function carryOut(ports: App["ports"], { build, waves }: BuildView, decision: Decision): Promise<void> {
   if (decision.is === "retry") {
-    const { retryBuild } = await import("../coordinator/build/retry-build.ts");
+    const { retryBuild } = await import("../../coordinator/build/retry-build.ts");
     return retryBuild(ports, build.id);
   }
-  const { approveWave, rejectWave } = await import("../coordinator/wave/decide-wave.ts");
+  const { approveWave, rejectWave } = await import("../../coordinator/wave/decide-wave.ts");
   const { number, headSha } = waves.at(-1)!;
   const about = { by: requester(), about: { waveNumber: number, sha: headSha } };
   if (decision.is === "reject") await rejectWave(ports, build.id, { ...about, reason: decision.reason });

@@ -1,10 +1,10 @@
 import { setTimeout as delay } from "node:timers/promises";
-import type { BuildView, PreviewView } from "../coordinator/build/read-build.ts";
-import { reachPreview } from "../coordinator/preview/reach-preview.ts";
-import { wakePreview } from "../coordinator/preview/wake-preview.ts";
-import { messageOf, WavesmithError } from "../domain/errors.ts";
-import { oneLine } from "./format.ts";
-import { type App, previewProxies } from "./parts.ts";
+import type { BuildView, PreviewView } from "../../coordinator/build/read-build.ts";
+import { reachPreview } from "../../coordinator/preview/reach-preview.ts";
+import { wakePreview } from "../../coordinator/preview/wake-preview.ts";
+import { messageOf, WavesmithError } from "../../domain/errors.ts";
+import { oneLine } from "../output/format.ts";
+import { type App, previewProxies } from "../parts.ts";
 
 const pollMs = 150;
 /** How long a connection waits for a restarting preview. */

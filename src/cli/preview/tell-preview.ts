@@ -1,6 +1,6 @@
-import type { Context } from "./context.ts";
-import type { Store } from "./parts.ts";
-import { type ShownPreview, watchPreview } from "./preview.ts";
+import type { Context } from "../context.ts";
+import type { Store } from "../parts.ts";
+import { type ShownPreview, watchPreview } from "./show-preview.ts";
 
 export interface ToldPreview {
   readonly context: Context;

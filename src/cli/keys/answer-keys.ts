@@ -1,6 +1,6 @@
-import { openQuestions } from "../api/questions.ts";
-import type { BuildView } from "../coordinator/build/read-build.ts";
-import { messageOf } from "../domain/errors.ts";
+import { openQuestions } from "../../api/questions.ts";
+import type { BuildView } from "../../coordinator/build/read-build.ts";
+import { messageOf } from "../../domain/errors.ts";
 import { createLetterReader, type KeySource, type LetterQuestion, type LetterReaderParts } from "./letter-reader.ts";
 
 export interface AnswerKeys {

@@ -1,8 +1,8 @@
-import { projectIdFor } from "../coordinator/build/request/project.ts";
-import { WavesmithError } from "../domain/errors.ts";
-import { shellWord } from "../domain/shell-word.ts";
-import type { Context } from "./context.ts";
-import { type App, isUsed, openApp, type SandboxRow } from "./parts.ts";
+import { projectIdFor } from "../../coordinator/build/request/project.ts";
+import { WavesmithError } from "../../domain/errors.ts";
+import { shellWord } from "../../domain/shell-word.ts";
+import type { Context } from "../context.ts";
+import { type App, isUsed, openApp, type SandboxRow } from "../parts.ts";
 
 const present = ["wanted", "running", "stopped", "lost"] as const;
 

@@ -1,6 +1,6 @@
-import type { PlanFault } from "../domain/plan.ts";
-import type { Context } from "./context.ts";
-import { oneLine } from "./format.ts";
+import type { PlanFault } from "../../domain/plan.ts";
+import type { Context } from "../context.ts";
+import { oneLine } from "../output/format.ts";
 
 /** `path:line  plan.path  message`, the format that editors and CI systems recognise. */
 export function faultLine(file: string, { line, path, message }: PlanFault): string {

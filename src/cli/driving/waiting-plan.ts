@@ -1,7 +1,7 @@
-import { waveOfWaitingPlan } from "../api/waiting.ts";
-import type { BuildView } from "../coordinator/build/read-build.ts";
-import { planFileName } from "../domain/brief.ts";
-import { type Config, planFilePath } from "./parts.ts";
+import { waveOfWaitingPlan } from "../../api/waiting.ts";
+import type { BuildView } from "../../coordinator/build/read-build.ts";
+import { planFileName } from "../../domain/brief.ts";
+import { type Config, planFilePath } from "../parts.ts";
 
 /** Returns the file of the plan that waits for approval; null if there is none. */
 export function waitingPlanFile(config: Config, view: BuildView): string | null {

@@ -1,4 +1,4 @@
-import type { LogChunkRow, Store } from "./parts.ts";
+import type { LogChunkRow, Store } from "../parts.ts";
 
 export interface LogCursor {
   /** Returns what these jobs have printed since the last call, by time. */

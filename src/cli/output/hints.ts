@@ -1,4 +1,4 @@
-import { shellWord } from "../domain/shell-word.ts";
+import { shellWord } from "../../domain/shell-word.ts";
 
 /** Writes commands the way this user would type them. */
 export interface Hints {

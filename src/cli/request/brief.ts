@@ -2,7 +2,7 @@
 import { statSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import { resolve } from "node:path";
-import { messageOf, WavesmithError } from "../domain/errors.ts";
+import { messageOf, WavesmithError } from "../../domain/errors.ts";
 
 /**
  * Reads a source the way a plan file does: a git URL, or else a folder. Fails with `usage` if the

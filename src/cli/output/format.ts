@@ -1,6 +1,6 @@
 import { stripVTControlCharacters } from "node:util";
-import { resultBranch } from "../domain/result-branch.ts";
-import { shellWord } from "../domain/shell-word.ts";
+import { resultBranch } from "../../domain/result-branch.ts";
+import { shellWord } from "../../domain/shell-word.ts";
 
 // Formats durations, sizes, counts and foreign text for people.
 

@@ -1,27 +1,27 @@
 // Where commands reach the person's own repository. Like an entry point, it may import everything.
 // It loads each part when a command needs it.
 
-import type { RequestedRepository } from "../coordinator/build/request/build-request.ts";
-import type { OwnRepository } from "../delivery/own-repository.ts";
-import { WavesmithError } from "../domain/errors.ts";
-import { count } from "./format.ts";
+import type { RequestedRepository } from "../../coordinator/build/request/build-request.ts";
+import type { OwnRepository } from "../../delivery/own-repository.ts";
+import { WavesmithError } from "../../domain/errors.ts";
+import { count } from "../output/format.ts";
 
-export type { Delivery } from "../delivery/deliver-branch.ts";
-export type { OwnRepository } from "../delivery/own-repository.ts";
+export type { Delivery } from "../../delivery/deliver-branch.ts";
+export type { OwnRepository } from "../../delivery/own-repository.ts";
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
 /** Finds the repository that a folder is in; null when it is in none. */
 export async function ownRepositoryAt(folder: string, environment: Environment): Promise<OwnRepository | null> {
-  const { findOwnRepository } = await import("../delivery/own-repository.ts");
+  const { findOwnRepository } = await import("../../delivery/own-repository.ts");
   return findOwnRepository(folder, environment);
 }
 
 /** Loads what puts a branch into a person's repository. */
 export async function deliveryParts() {
   const [branch, commands] = await Promise.all([
-    import("../delivery/deliver-branch.ts"),
-    import("../delivery/next-commands.ts"),
+    import("../../delivery/deliver-branch.ts"),
+    import("../../delivery/next-commands.ts"),
   ]);
   return { ...branch, ...commands };
 }
@@ -44,8 +44,8 @@ export async function repositoryAsSource(
   choice: UncommittedChoice,
 ): Promise<{ source: RequestedRepository; leftOut: number }> {
   const { root, gitDir, head, branch } = repository;
-  const { refuseUnusable } = await import("../delivery/own-repository.ts");
-  const { commitUncommitted, listUncommitted } = await import("../delivery/uncommitted.ts");
+  const { refuseUnusable } = await import("../../delivery/own-repository.ts");
+  const { commitUncommitted, listUncommitted } = await import("../../delivery/uncommitted.ts");
   await refuseUnusable(repository);
   const files = await listUncommitted(repository, choice.except);
   const source = { root, gitDir, branch, commit: head, uncommitted: false };

@@ -1,23 +1,23 @@
 import { setTimeout as delay } from "node:timers/promises";
-import { type BuildFinished, buildFinished } from "../api/build-result.ts";
-import type { BuildView, EventCursor } from "../coordinator/build/read-build.ts";
-import { isDiskFull } from "../domain/disk-full.ts";
-import { messageOf, WavesmithError } from "../domain/errors.ts";
-import { type AnswerKeys, createAnswerKeys } from "./answer-keys.ts";
-import type { Context } from "./context.ts";
+import { type BuildFinished, buildFinished } from "../../api/build-result.ts";
+import type { BuildView, EventCursor } from "../../coordinator/build/read-build.ts";
+import { isDiskFull } from "../../domain/disk-full.ts";
+import { messageOf, WavesmithError } from "../../domain/errors.ts";
+import type { Context } from "../context.ts";
+import type { Session } from "../data/session.ts";
+import { type Interrupts, readerGone } from "../interrupts.ts";
+import { type AnswerKeys, createAnswerKeys } from "../keys/answer-keys.ts";
+import { exit, exitCodeOf } from "../output/exit-codes.ts";
+import { type Config, repositoryPath } from "../parts.ts";
+import { showPreview } from "../preview/show-preview.ts";
+import { tellPreview } from "../preview/tell-preview.ts";
+import { requester } from "../request/requester.ts";
+import { createPresenter, type Presenter } from "../view/presenter.ts";
+import { summary } from "../view/summary.ts";
 import { deliverAtEnd } from "./delivery.ts";
-import { exit, exitCodeOf } from "./exit-codes.ts";
 import { follow } from "./follow.ts";
-import { type Interrupts, readerGone } from "./interrupts.ts";
 import { nextDecision } from "./next-decision.ts";
-import { type Config, repositoryPath } from "./parts.ts";
-import { showPreview } from "./preview.ts";
-import { requester } from "./requester.ts";
-import type { Session } from "./session.ts";
-import { tellPreview } from "./tell-preview.ts";
 import { tellWaiting, untilItsTurn } from "./turn.ts";
-import { createPresenter, type Presenter } from "./view/presenter.ts";
-import { summary } from "./view/summary.ts";
 import { waitingPlanFile } from "./waiting-plan.ts";
 
 export interface DriveOptions {
@@ -103,7 +103,7 @@ function answerKeys({ context, session, presenter, interrupts, buildId }: DriveO
   process.stdin.on("error", () => undefined);
   return createAnswerKeys(process.stdin, {
     async answer(number, answer) {
-      const { answerQuestion } = await import("../coordinator/attempt/questions.ts");
+      const { answerQuestion } = await import("../../coordinator/attempt/questions.ts");
       await answerQuestion(ports, await store.builds.get({ id: buildId }), { number, answer, by: requester() });
     },
     typing: (line) => presenter.typing(line),
@@ -157,7 +157,7 @@ export async function printEnd({ context, config, view }: Ended): Promise<BuildF
 async function cancel({ session, presenter, interrupts, buildId }: DriveOptions): Promise<void> {
   const text = "cancelling: stopping the agents and keeping their work… (Ctrl-C again quits at once)";
   presenter.lines([{ tone: "warn", text }]);
-  const { requestCancel } = await import("../coordinator/build/stop/cancel-build.ts");
+  const { requestCancel } = await import("../../coordinator/build/stop/cancel-build.ts");
   const { app } = session;
   // The request may not have become a build yet.
   while ((await app.store.builds.find({ id: buildId })) === null) await delay(50);
@@ -185,7 +185,7 @@ async function showApplication(options: DriveOptions, view: BuildView, interrupt
     await tellPreview({ context, store: session.app.store, buildId, noWait, signal }, shown);
   } finally {
     if (typeof shown !== "string") await shown.close();
-    const { stopPreview } = await import("../coordinator/preview/preview.ts");
+    const { stopPreview } = await import("../../coordinator/preview/preview.ts");
     await stopPreview(session.app.ports, buildId, "the command that showed it ended");
   }
 }

@@ -4,17 +4,23 @@ import { existsSync, symlinkSync } from "node:fs";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { messageOf, WavesmithError } from "../domain/errors.ts";
-import { type ProjectId, randomIds } from "../domain/ids.ts";
-import { type ListedModel, listModels } from "../models/limits.ts";
-import { createDriver, traitsOf } from "../sandbox/drivers/registry.ts";
-import type { SandboxDriver, SandboxEndpoint } from "../sandbox/port.ts";
-import type { Installation, InstallProgress } from "../sandbox/tools/install.ts";
-import { containerPlatform, hostPlatform, listInstalled, type Platform, toolsFolder } from "../sandbox/tools/place.ts";
-import { findPinned, pinnedAgents, programOf } from "../sandbox/tools/table.ts";
-import { type Config, isUsed, openStore } from "./parts.ts";
+import { messageOf, WavesmithError } from "../../domain/errors.ts";
+import { type ProjectId, randomIds } from "../../domain/ids.ts";
+import { type ListedModel, listModels } from "../../models/limits.ts";
+import { createDriver, traitsOf } from "../../sandbox/drivers/registry.ts";
+import type { SandboxDriver, SandboxEndpoint } from "../../sandbox/port.ts";
+import type { Installation, InstallProgress } from "../../sandbox/tools/install.ts";
+import {
+  containerPlatform,
+  hostPlatform,
+  listInstalled,
+  type Platform,
+  toolsFolder,
+} from "../../sandbox/tools/place.ts";
+import { findPinned, pinnedAgents, programOf } from "../../sandbox/tools/table.ts";
+import { type Config, isUsed, openStore } from "../parts.ts";
 
-export type { Installation, InstallProgress } from "../sandbox/tools/install.ts";
+export type { Installation, InstallProgress } from "../../sandbox/tools/install.ts";
 
 /**
  * Installs a pinned agent for the sandboxes of this driver. Fails with `usage` if no agent is
@@ -31,7 +37,7 @@ export async function installAgent(
       remedy: `use one of ${pinnedAgents.map((pinned) => pinned.name).join(", ")}; install any other on PATH yourself`,
     });
   }
-  const install = await import("../sandbox/tools/install.ts");
+  const install = await import("../../sandbox/tools/install.ts");
   const { dataDir, environment } = config;
   return install.installAgent(agent, { dataDir, environment, platform: await platformOf(config), ...watch });
 }
@@ -39,7 +45,7 @@ export async function installAgent(
 /** Returns the platform that programs in this driver's sandboxes must be built for. */
 async function platformOf({ sandboxDriver, environment }: Config): Promise<Platform> {
   if (traitsOf(sandboxDriver).machine === "host") return hostPlatform();
-  const { connectEngine, engineProblem } = await import("../sandbox/drivers/docker/engine.ts");
+  const { connectEngine, engineProblem } = await import("../../sandbox/drivers/docker/engine.ts");
   const problem = await engineProblem(environment);
   if (problem !== null) throw new WavesmithError("environment", problem.what, { remedy: problem.remedy });
   const info = (await connectEngine(environment).info()) as { Architecture: string };

@@ -1,6 +1,6 @@
-import { WavesmithError } from "../domain/errors.ts";
-import type { Context } from "./context.ts";
-import type { Store } from "./parts.ts";
+import { WavesmithError } from "../../domain/errors.ts";
+import type { Context } from "../context.ts";
+import type { Store } from "../parts.ts";
 
 /**
  * Finds a build by id or by the beginning of one, with or without `bld_`. Fails with `not-found`.
@@ -27,7 +27,7 @@ export async function findBuild(store: Store, context: Context, name: string): P
 export async function findBuildOrLatest(store: Store, context: Context, name: string | undefined): Promise<string> {
   if (name !== undefined) return findBuild(store, context, name);
   const { project } = context.options;
-  const { projectIdFor } = await import("../coordinator/build/request/project.ts");
+  const { projectIdFor } = await import("../../coordinator/build/request/project.ts");
   const latest = await store.builds.find(project === undefined ? {} : { projectId: projectIdFor("default", project) }, {
     by: "createdAt",
     descending: true,

@@ -1,11 +1,11 @@
-import { type BuildBase, findBase, refuseConflicts } from "../coordinator/build/source-base.ts";
-import { messageOf, WavesmithError } from "../domain/errors.ts";
-import type { ProjectId } from "../domain/ids.ts";
-import type { Plan } from "../domain/plan.ts";
-import { resultBranch } from "../domain/result-branch.ts";
-import { shellWord } from "../domain/shell-word.ts";
-import { count, oneLine, shortSha } from "./format.ts";
-import type { Session } from "./session.ts";
+import { type BuildBase, findBase, refuseConflicts } from "../../coordinator/build/source-base.ts";
+import { messageOf, WavesmithError } from "../../domain/errors.ts";
+import type { ProjectId } from "../../domain/ids.ts";
+import type { Plan } from "../../domain/plan.ts";
+import { resultBranch } from "../../domain/result-branch.ts";
+import { shellWord } from "../../domain/shell-word.ts";
+import type { Session } from "../data/session.ts";
+import { count, oneLine, shortSha } from "../output/format.ts";
 
 /** A message about where a build of an existing project begins. */
 export interface SourceNews {

@@ -1,7 +1,7 @@
-import type { Context } from "./context.ts";
-import { type App, type Database, openStore } from "./parts.ts";
+import type { Context } from "../context.ts";
+import { type App, type Database, openStore } from "../parts.ts";
+import { createPresenter } from "../view/presenter.ts";
 import { withSession } from "./session.ts";
-import { createPresenter } from "./view/presenter.ts";
 
 export interface Steering {
   readonly app: App;

@@ -5,10 +5,10 @@ import {
   createEventCursor,
   type EventCursor,
   liveAttempts,
-} from "../coordinator/build/read-build.ts";
-import { isDiskFull } from "../domain/disk-full.ts";
-import type { Store } from "./parts.ts";
-import type { Presenter } from "./view/presenter.ts";
+} from "../../coordinator/build/read-build.ts";
+import { isDiskFull } from "../../domain/disk-full.ts";
+import type { Store } from "../parts.ts";
+import type { Presenter } from "../view/presenter.ts";
 
 const pollMs = 120;
 const fullReadMs = 1_000;
