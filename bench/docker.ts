@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { ProjectId, SandboxId } from "../src/domain/ids.ts";
-import type { SandboxLimits } from "../src/domain/sandbox.ts";
+import type { SandboxLimits } from "../src/domain/sandbox/sandbox.ts";
 import { imageName } from "../src/sandbox/drivers/docker/image.ts";
 import { createDockerDriver } from "../src/sandbox/drivers/docker.ts";
 import type { GuestClient, SandboxDriver, SandboxSpec } from "../src/sandbox/port.ts";

@@ -1,6 +1,6 @@
 // Checks one large plan and plans its waves, in a separate process so that its memory can be
 // measured; prints the figures. argv: tasks, dependencies, "chain" or "random".
-import { planWaves } from "../src/domain/wave-planner.ts";
+import { planWaves } from "../src/domain/plan/wave-planner.ts";
 import { parsePlan, parsePlanValue } from "../src/plan/parse-plan.ts";
 
 export interface PlanFigures {

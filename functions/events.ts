@@ -1,5 +1,5 @@
 import type { z } from "zod";
-import type { eventSchemas } from "../src/domain/events.ts";
+import type { eventSchemas } from "../src/domain/events/events.ts";
 
 // The types of the data that functions get, from the events' schemas.
 

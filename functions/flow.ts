@@ -5,7 +5,7 @@ import type { Relay } from "../src/coordinator/next/relay.ts";
 import type { Ports } from "../src/coordinator/port.ts";
 import { isDiskFull } from "../src/domain/disk-full.ts";
 import { messageOf, WavesmithError } from "../src/domain/errors.ts";
-import type { DomainEvent } from "../src/domain/events.ts";
+import type { DomainEvent } from "../src/domain/events/events.ts";
 import type { Chore } from "../src/sandbox-lifecycle/upkeep/due-chores.ts";
 
 /** Dependencies of every function. */

@@ -13,7 +13,7 @@ import type { JobWatcher } from "./coordinator/job/watch-jobs.ts";
 import { createRelay } from "./coordinator/next/relay.ts";
 import type { Ports } from "./coordinator/port.ts";
 import { messageOf } from "./domain/errors.ts";
-import type { DomainEvent } from "./domain/events.ts";
+import type { DomainEvent } from "./domain/events/events.ts";
 import type { ProjectId } from "./domain/ids.ts";
 import type { InngestEndpoint } from "./server/port.ts";
 import { type Database, openDatabase } from "./store/connection.ts";

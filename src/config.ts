@@ -5,8 +5,8 @@ import { briefAgent, type ModelSettings, modelSettings, namedValues } from "./co
 import { type SettingValues, settingsSchema } from "./config/settings.ts";
 import { bytes, milliseconds } from "./config/units.ts";
 import { WavesmithError } from "./domain/errors.ts";
-import type { AgentSpec } from "./domain/plan.ts";
-import type { SandboxLimits, SandboxPolicy } from "./domain/sandbox.ts";
+import type { AgentSpec } from "./domain/plan/plan.ts";
+import type { SandboxLimits, SandboxPolicy } from "./domain/sandbox/sandbox.ts";
 import type { DriverName } from "./sandbox/drivers/registry.ts";
 
 // The only file that reads the process environment. The README's table and .env.example list every

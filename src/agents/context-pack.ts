@@ -1,5 +1,5 @@
-import { type Plan, type PlanTask, promptFor } from "../domain/plan.ts";
-import { promptKindOf } from "../domain/prompts.ts";
+import { type Plan, type PlanTask, promptFor } from "../domain/plan/plan.ts";
+import { promptKindOf } from "../domain/plan/prompts.ts";
 import type {
   ChecksContext,
   ContextPack,

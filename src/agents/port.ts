@@ -1,7 +1,7 @@
 import type { AgentEnd } from "../agent-host/protocol.ts";
-import type { Finding } from "../domain/finding.ts";
+import type { Finding } from "../domain/gate/finding.ts";
 import type { ProviderTools } from "../domain/models.ts";
-import type { AgentSpec, Plan, PlanTask } from "../domain/plan.ts";
+import type { AgentSpec, Plan, PlanTask } from "../domain/plan/plan.ts";
 import type { GateName } from "../domain/status.ts";
 import type { StageSpec } from "../sandbox/port.ts";
 

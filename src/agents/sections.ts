@@ -1,5 +1,5 @@
-import type { Finding } from "../domain/finding.ts";
-import type { Plan, PlanTask } from "../domain/plan.ts";
+import type { Finding } from "../domain/gate/finding.ts";
+import type { Plan, PlanTask } from "../domain/plan/plan.ts";
 import type { ChecksContext, DependencySummary, EarlierPlan, TaskContext } from "./port.ts";
 import { cut, fence, tail } from "./prompt.ts";
 

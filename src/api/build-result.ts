@@ -1,6 +1,6 @@
 import type { BuildView, WaveView } from "../coordinator/build/read-build.ts";
-import type { AddedChecks } from "../domain/added-checks.ts";
-import type { BuildMetadata } from "../domain/events.ts";
+import type { BuildMetadata } from "../domain/events/events.ts";
+import type { AddedChecks } from "../domain/gate/added-checks.ts";
 import type { Spending } from "../domain/models.ts";
 import { type Spent, spentByBuild, spentByTask, spentInWave, spentJson } from "./spending.ts";
 

@@ -1,5 +1,5 @@
 import type { BuildView, TaskView } from "../coordinator/build/read-build.ts";
-import { roomRemedy } from "../domain/sandbox.ts";
+import { roomRemedy } from "../domain/sandbox/sandbox.ts";
 import { waveResults } from "./build-result.ts";
 import { openQuestionsJson } from "./questions.ts";
 import { spentBy, spentByBuild, spentByTask, spentJson } from "./spending.ts";

@@ -1,6 +1,6 @@
-import type { PlanFault } from "../domain/plan.ts";
-import { createTaskGraph } from "../domain/task-graph.ts";
-import { planWaves } from "../domain/wave-planner.ts";
+import type { PlanFault } from "../domain/plan/plan.ts";
+import { createTaskGraph } from "../domain/plan/task-graph.ts";
+import { planWaves } from "../domain/plan/wave-planner.ts";
 import { unsupportedFeatures } from "../plan/checks/unsupported.ts";
 import { parsePlan } from "../plan/parse-plan.ts";
 import { readPlanText } from "../plan/plan-text.ts";

@@ -2,7 +2,7 @@ import { createMask } from "../coordinator/masking/masking.ts";
 import type { Ports } from "../coordinator/port.ts";
 import { sleepPreviewsOf } from "../coordinator/preview/sleep-preview.ts";
 import { WavesmithError } from "../domain/errors.ts";
-import { mainRef } from "../domain/ref-names.ts";
+import { mainRef } from "../domain/refs/ref-names.ts";
 import { sandboxBuildStatuses } from "../domain/status.ts";
 import type { SandboxEndpoint } from "../sandbox/port.ts";
 import { ensureSandbox } from "../sandbox-lifecycle/ensure-sandbox.ts";

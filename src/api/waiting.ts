@@ -1,5 +1,5 @@
 import type { AttemptView, BuildView, TaskView, WaveView } from "../coordinator/build/read-build.ts";
-import { makesPlan } from "../domain/brief.ts";
+import { makesPlan } from "../domain/plan/brief.ts";
 
 // Describes what a task or build waits for.
 

@@ -1,7 +1,7 @@
 import type { Ports } from "../coordinator/port.ts";
 import { messageOf, WavesmithError } from "../domain/errors.ts";
 import type { ProjectId } from "../domain/ids.ts";
-import { previewPlaceOf } from "../domain/sandbox.ts";
+import { previewPlaceOf } from "../domain/sandbox/sandbox.ts";
 import { createDriver, type DriverSettings } from "../sandbox/drivers/registry.ts";
 import type { SandboxDriver } from "../sandbox/port.ts";
 import type { AppOptions } from "./options.ts";

@@ -1,6 +1,6 @@
 import type { Inngest, InngestFunction } from "inngest";
 import type { InngestSettings } from "../config/engine.ts";
-import type { DomainEvent } from "../domain/events.ts";
+import type { DomainEvent } from "../domain/events/events.ts";
 import { createEngine } from "../engine/engine.ts";
 import { createEngineClient } from "../engine/sdk/client.ts";
 import { connectInngest } from "../server/inngest.ts";

@@ -13,7 +13,7 @@ import type { App } from "../app.ts";
 import type { Config } from "../config.ts";
 import { messageOf, WavesmithError } from "../domain/errors.ts";
 import type { ProjectId } from "../domain/ids.ts";
-import type { Plan, PlanFault } from "../domain/plan.ts";
+import type { Plan, PlanFault } from "../domain/plan/plan.ts";
 import type { BuiltImage, ImageProgress, ImageRequest } from "../sandbox/drivers/docker/image.ts";
 import type { Leftovers } from "../sandbox/drivers/docker/leftovers.ts";
 import { createDriver, requireDriverName, traitsOf, unsafeDriver } from "../sandbox/drivers/registry.ts";

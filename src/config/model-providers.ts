@@ -1,6 +1,6 @@
 import { resolve } from "node:path";
 import type { ModelLimits, ProviderName } from "../domain/models.ts";
-import type { AgentSpec } from "../domain/plan.ts";
+import type { AgentSpec } from "../domain/plan/plan.ts";
 import type { SettingValues } from "./settings.ts";
 import { milliseconds } from "./units.ts";
 

@@ -4,7 +4,7 @@ import {
   type EventData,
   makeEvent,
   requestFacts,
-} from "../domain/events.ts";
+} from "../domain/events/events.ts";
 import type { AttemptOutcome } from "../domain/status.ts";
 import type {
   AttemptInContext,

@@ -1,5 +1,5 @@
 import type { Agents } from "../agents/port.ts";
-import type { AgentSpec } from "../domain/plan.ts";
+import type { AgentSpec } from "../domain/plan/plan.ts";
 import type { Gates } from "../gates/port.ts";
 import type { Models } from "../models/port.ts";
 import type { DriverTraits, EgressDenials } from "../sandbox/port.ts";

@@ -1,5 +1,5 @@
 import { WavesmithError } from "../domain/errors.ts";
-import { isRefName } from "../domain/ref-name.ts";
+import { isRefName } from "../domain/refs/ref-name.ts";
 import { shellWord } from "../domain/shell-word.ts";
 import { commitAs, squash } from "./own-commits.ts";
 import type { OwnGit } from "./own-git.ts";

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import type { Finding } from "../domain/finding.ts";
+import type { Finding } from "../domain/gate/finding.ts";
 import type { StageState } from "../sandbox/port.ts";
 import { createFailure } from "./failures/failure.ts";
 import { judgeCommand } from "./judge-command.ts";

@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import type { Finding } from "../domain/finding.ts";
+import type { Finding } from "../domain/gate/finding.ts";
 import { repositoryPath, treeRelative } from "./text.ts";
 
 /**

@@ -1,4 +1,4 @@
-import type { Finding } from "../domain/finding.ts";
+import type { Finding } from "../domain/gate/finding.ts";
 import { atLeast, type Severity, type Verdict } from "../domain/status.ts";
 import { checksJsonSchema, judgeAddedCheck, parseChecks, pathsIn } from "./added-checks.ts";
 import { detectTests } from "./detect-tests.ts";

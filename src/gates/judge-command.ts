@@ -1,4 +1,4 @@
-import type { Evidence, Finding } from "../domain/finding.ts";
+import type { Evidence, Finding } from "../domain/gate/finding.ts";
 import type { TestCounts } from "./counts/count.ts";
 import { compareCounts } from "./counts/fewer-tests.ts";
 import { reportedFailures } from "./counts/reported-failures.ts";

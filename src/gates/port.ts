@@ -1,5 +1,5 @@
-import type { AddedCheck } from "../domain/added-checks.ts";
-import type { Evidence, Finding } from "../domain/finding.ts";
+import type { AddedCheck } from "../domain/gate/added-checks.ts";
+import type { Evidence, Finding } from "../domain/gate/finding.ts";
 import type { Severity, Verdict } from "../domain/status.ts";
 import type { StageState } from "../sandbox/port.ts";
 import type { ChangedFile } from "../workspace/port.ts";

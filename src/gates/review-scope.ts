@@ -1,4 +1,4 @@
-import type { Finding } from "../domain/finding.ts";
+import type { Finding } from "../domain/gate/finding.ts";
 import { atLeast, type Severity } from "../domain/status.ts";
 import type { ChangedFile } from "../workspace/port.ts";
 import { leastConfidence } from "./review.ts";

@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { WavesmithError } from "../domain/errors.ts";
-import type { Finding } from "../domain/finding.ts";
+import type { Finding } from "../domain/gate/finding.ts";
 import { severitySchema } from "../domain/status.ts";
 
 const lineSchema = z.number().int().positive().nullish();

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import type { Finding } from "../domain/finding.ts";
+import type { Finding } from "../domain/gate/finding.ts";
 import { parseReview, readResult } from "./review.ts";
 
 const secondLookSchema = z.object({

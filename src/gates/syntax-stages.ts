@@ -1,5 +1,5 @@
 import { z } from "zod";
-import type { Finding } from "../domain/finding.ts";
+import type { Finding } from "../domain/gate/finding.ts";
 import type { StageState } from "../sandbox/port.ts";
 import type { ChangedFile } from "../workspace/port.ts";
 import type { SyntaxCheck } from "./port.ts";

@@ -1,4 +1,4 @@
-import { withoutUsage } from "../domain/output-tail.ts";
+import { withoutUsage } from "../domain/gate/output-tail.ts";
 
 // The output of tools is untrusted text of any size. We truncate lines before matching, so that
 // every pattern stays fast.

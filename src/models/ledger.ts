@@ -3,8 +3,8 @@
 
 import { WavesmithError } from "../domain/errors.ts";
 import type { IdSource } from "../domain/ids.ts";
-import { providerToolsOf } from "../domain/network.ts";
-import type { Plan } from "../domain/plan.ts";
+import type { Plan } from "../domain/plan/plan.ts";
+import { providerToolsOf } from "../domain/sandbox/network.ts";
 import { liveGateRunStatuses, startedAttemptStatuses } from "../domain/status.ts";
 import type { BuildSpendingRow, ModelCallRow, Store, StoreTransaction } from "../store/port.ts";
 import { createBudgetQueue } from "./budget-queue.ts";

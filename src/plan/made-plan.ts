@@ -1,5 +1,5 @@
-import { planTaskKey } from "../domain/brief.ts";
-import type { Plan, PlanFault } from "../domain/plan.ts";
+import { planTaskKey } from "../domain/plan/brief.ts";
+import type { Plan, PlanFault } from "../domain/plan/plan.ts";
 import { unsupportedFeatures } from "./checks/unsupported.ts";
 import { asList, asRecord } from "./faults/loose.ts";
 import { parsePlanValue } from "./parse-plan.ts";

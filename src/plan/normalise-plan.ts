@@ -1,5 +1,5 @@
 import { isAbsolute, resolve } from "node:path";
-import type { Acceptance, Plan, PlanTask } from "../domain/plan.ts";
+import type { Acceptance, Plan, PlanTask } from "../domain/plan/plan.ts";
 import type { PlanFiles } from "./checks/check-paths.ts";
 import { parseDuration } from "./durations.ts";
 import type { PlanFile, TaskOfFile } from "./plan-file-schema.ts";

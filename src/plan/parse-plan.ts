@@ -1,5 +1,5 @@
-import type { Plan, PlanFault } from "../domain/plan.ts";
-import type { TaskGraph } from "../domain/task-graph.ts";
+import type { Plan, PlanFault } from "../domain/plan/plan.ts";
+import type { TaskGraph } from "../domain/plan/task-graph.ts";
 import { checkEnvironment, type Environment } from "./checks/check-environment.ts";
 import { checkPaths } from "./checks/check-paths.ts";
 import { checkPrompts } from "./checks/check-prompts.ts";

@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { modelTools } from "../domain/models.ts";
-import { agentEfforts } from "../domain/plan.ts";
+import { agentEfforts } from "../domain/plan/plan.ts";
 import { severitySchema } from "../domain/status.ts";
 import { durationPattern, maxDurationMs, parseDuration } from "./durations.ts";
 

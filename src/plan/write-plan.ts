@@ -1,5 +1,5 @@
 import { stringify } from "yaml";
-import type { AgentSpec, Plan, PlanTask } from "../domain/plan.ts";
+import type { AgentSpec, Plan, PlanTask } from "../domain/plan/plan.ts";
 import { formatDuration } from "./durations.ts";
 import { defaultGateTimeoutMs, defaultTaskTimeoutMs } from "./normalise-plan.ts";
 

@@ -1,5 +1,5 @@
 import { WavesmithError } from "../domain/errors.ts";
-import { type MachineRoom, roomRemedy } from "../domain/sandbox.ts";
+import { type MachineRoom, roomRemedy } from "../domain/sandbox/sandbox.ts";
 import { sandboxBuildStatuses } from "../domain/status.ts";
 import type { BuildRow, SandboxRow, StoreTransaction } from "../store/port.ts";
 import { networkPolicyOf } from "./network-policy.ts";

@@ -1,4 +1,4 @@
-import { type NetworkPolicy, networkOf } from "../domain/network.ts";
+import { type NetworkPolicy, networkOf } from "../domain/sandbox/network.ts";
 import type { BuildRow } from "../store/port.ts";
 
 /**

@@ -1,6 +1,6 @@
-import type { DomainEvent } from "../domain/events.ts";
+import type { DomainEvent } from "../domain/events/events.ts";
 import type { IdSource } from "../domain/ids.ts";
-import type { MachineRoom, SandboxPolicy } from "../domain/sandbox.ts";
+import type { MachineRoom, SandboxPolicy } from "../domain/sandbox/sandbox.ts";
 import type { Models } from "../models/port.ts";
 import type { SandboxDriver, SandboxInfo, SnapshotStore } from "../sandbox/port.ts";
 import type { Store } from "../store/port.ts";

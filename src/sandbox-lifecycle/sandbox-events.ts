@@ -4,8 +4,8 @@ import {
   requestFacts,
   type SandboxEventFacts,
   type SandboxEventName,
-} from "../domain/events.ts";
-import type { SandboxState } from "../domain/sandbox.ts";
+} from "../domain/events/events.ts";
+import type { SandboxState } from "../domain/sandbox/sandbox.ts";
 import type { SandboxRow, StoreTransaction } from "../store/port.ts";
 import { activeBuildOf } from "../store/queries/builds.ts";
 

@@ -1,5 +1,5 @@
 import { messageOf, WavesmithError } from "../domain/errors.ts";
-import { setupCacheFolder } from "../domain/volume-paths.ts";
+import { setupCacheFolder } from "../domain/sandbox/volume-paths.ts";
 import type { GuestHealth } from "../sandbox/port.ts";
 import type { SandboxRow } from "../store/port.ts";
 import type { LifecyclePorts } from "./port.ts";

@@ -1,7 +1,7 @@
 import type { Duplex, Readable } from "node:stream";
 import type { ProjectId, SandboxId } from "../domain/ids.ts";
-import type { NetworkMode, NetworkPolicy } from "../domain/network.ts";
-import type { SandboxLimits, SandboxWall } from "../domain/sandbox.ts";
+import type { NetworkMode, NetworkPolicy } from "../domain/sandbox/network.ts";
+import type { SandboxLimits, SandboxWall } from "../domain/sandbox/sandbox.ts";
 import type { ExecResult, ExecSpec, FileStat, GuestHealth, JobSpec, JobState } from "../guest/protocol.ts";
 
 export type {

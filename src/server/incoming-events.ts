@@ -3,9 +3,9 @@ import { z } from "zod";
 import { readBuildRequest, refuseForEvents, refuseUnknownKeys } from "../coordinator/build/request/build-request.ts";
 import { defaultTenant, projectIdFor } from "../coordinator/build/request/project.ts";
 import type { Ports } from "../coordinator/port.ts";
-import { nameFromBrief } from "../domain/brief.ts";
 import { WavesmithError } from "../domain/errors.ts";
-import { type DomainEvent, type EventData, makeEvent, schemaForEvent } from "../domain/events.ts";
+import { type DomainEvent, type EventData, makeEvent, schemaForEvent } from "../domain/events/events.ts";
+import { nameFromBrief } from "../domain/plan/brief.ts";
 
 /** The events that people and other systems may send; all others are internal. */
 const fromOutside = [

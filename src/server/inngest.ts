@@ -3,7 +3,7 @@ import { Inngest, type InngestFunction } from "inngest";
 import { serve } from "inngest/edge";
 import { z } from "zod";
 import { messageOf, WavesmithError } from "../domain/errors.ts";
-import type { DomainEvent } from "../domain/events.ts";
+import type { DomainEvent } from "../domain/events/events.ts";
 import type { InngestEndpoint, RegisteredAt } from "./port.ts";
 
 /** An Inngest server, and the keys that we and it use. */

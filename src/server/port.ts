@@ -1,6 +1,6 @@
 import type { TakenEvent } from "../coordinator/build/request/take-events.ts";
 import type { Ports } from "../coordinator/port.ts";
-import type { DomainEvent } from "../domain/events.ts";
+import type { DomainEvent } from "../domain/events/events.ts";
 
 /** Where an Inngest server calls our functions. */
 export interface InngestEndpoint {

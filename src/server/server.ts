@@ -4,7 +4,7 @@ import { serve } from "@hono/node-server";
 import { Hono } from "hono";
 import { bodyLimit } from "hono/body-limit";
 import { messageOf, WavesmithError } from "../domain/errors.ts";
-import { buildIdForEvent } from "../domain/event-ids.ts";
+import { buildIdForEvent } from "../domain/events/event-ids.ts";
 import { createApi } from "./api/routes.ts";
 import { isLoopback, onlyOwnNames, sameKey } from "./guard.ts";
 import { readIncoming } from "./incoming-events.ts";

@@ -1,4 +1,4 @@
-import type { BuildEventName, DomainEvent, EventData, SandboxEventName } from "../domain/events.ts";
+import type { BuildEventName, DomainEvent, EventData, SandboxEventName } from "../domain/events/events.ts";
 import type { BuildId, ProjectId, Unbranded } from "../domain/ids.ts";
 import type { Spending, SpendingSum } from "../domain/models.ts";
 import type * as schema from "./schema.ts";

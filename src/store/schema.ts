@@ -12,16 +12,16 @@ import {
   unique,
   uniqueIndex,
 } from "drizzle-orm/pg-core";
-import type { Brief } from "../domain/brief.ts";
-import type { BuildMetadata, EventData, EventName } from "../domain/events.ts";
-import type { Evidence } from "../domain/finding.ts";
+import type { BuildMetadata, EventData, EventName } from "../domain/events/events.ts";
+import type { Evidence } from "../domain/gate/finding.ts";
 import type { AttemptId, BuildId, GateRunId, ProjectId, SandboxId, TaskId, TenantId, WaveId } from "../domain/ids.ts";
 import { type CallEnding, callEndings, type ModelCallStatus, modelCallStatuses } from "../domain/models.ts";
-import type { NetworkMode, NetworkPolicy } from "../domain/network.ts";
-import type { Plan, PlanTask } from "../domain/plan.ts";
+import type { Brief } from "../domain/plan/brief.ts";
+import type { Plan, PlanTask } from "../domain/plan/plan.ts";
 import type { BeforeRollback } from "../domain/rollback.ts";
-import type { SandboxLimits, SandboxState, SandboxWall, SnapshotState } from "../domain/sandbox.ts";
-import { sandboxStates, snapshotStates } from "../domain/sandbox.ts";
+import type { NetworkMode, NetworkPolicy } from "../domain/sandbox/network.ts";
+import type { SandboxLimits, SandboxState, SandboxWall, SnapshotState } from "../domain/sandbox/sandbox.ts";
+import { sandboxStates, snapshotStates } from "../domain/sandbox/sandbox.ts";
 import type {
   AttemptOutcome,
   AttemptStatus,

@@ -1,5 +1,5 @@
 import type { ProjectId } from "../domain/ids.ts";
-import type { Plan } from "../domain/plan.ts";
+import type { Plan } from "../domain/plan/plan.ts";
 import type { GuestClient } from "../sandbox/port.ts";
 
 export type Sha = string;

@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { PassThrough } from "node:stream";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { ProjectId } from "../../src/domain/ids.ts";
-import { networkOf } from "../../src/domain/network.ts";
+import { networkOf } from "../../src/domain/sandbox/network.ts";
 import { StandardStreams } from "../../src/sandbox/drivers/docker/demux.ts";
 import { createDockerDriver } from "../../src/sandbox/drivers/docker.ts";
 import type { SandboxDriver, SandboxSpec } from "../../src/sandbox/port.ts";

@@ -6,7 +6,7 @@ import { networkInterfaces, tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import type { ProjectId } from "../../src/domain/ids.ts";
-import { networkOf } from "../../src/domain/network.ts";
+import { networkOf } from "../../src/domain/sandbox/network.ts";
 import { markOf } from "../../src/sandbox/drivers/local/launch.ts";
 import { createLocalDriver, type LocalDriverOptions } from "../../src/sandbox/drivers/local.ts";
 import { readDecisions } from "../../src/sandbox/egress/decisions.ts";

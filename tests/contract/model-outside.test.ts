@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import type { ModelTool } from "../../src/domain/models.ts";
-import type { NetworkMode } from "../../src/domain/network.ts";
+import type { NetworkMode } from "../../src/domain/sandbox/network.ts";
 import type { Store } from "../../src/store/port.ts";
 import { createStore } from "../../src/store/store.ts";
 import { type TestDatabase, testDatabase } from "../support/database.ts";

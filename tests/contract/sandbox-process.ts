@@ -2,7 +2,7 @@
 // sandbox-process.ts REQUEST. Prints its result as one line of JSON; `hang` leaves it alive
 // afterwards, to be killed.
 import type { ProjectId, SandboxId } from "../../src/domain/ids.ts";
-import type { NetworkMode } from "../../src/domain/network.ts";
+import type { NetworkMode } from "../../src/domain/sandbox/network.ts";
 import { createDriver, type DriverSettings } from "../../src/sandbox/drivers/registry.ts";
 import type { JobSpec } from "../../src/sandbox/port.ts";
 import { usualLimits } from "../support/usual-limits.ts";

@@ -1,6 +1,6 @@
 import { beforeEach, describe, expect, it } from "vitest";
 import type { ModelCallStatus } from "../../src/domain/models.ts";
-import type { Plan } from "../../src/domain/plan.ts";
+import type { Plan } from "../../src/domain/plan/plan.ts";
 import type { Store } from "../../src/store/port.ts";
 import { createStore } from "../../src/store/store.ts";
 import { testDatabase } from "../support/database.ts";

@@ -1,7 +1,7 @@
 import { mkdirSync, readdirSync, symlinkSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import type { Plan } from "../../src/domain/plan.ts";
+import type { Plan } from "../../src/domain/plan/plan.ts";
 import { sourceFolderRef } from "../../src/workspace/port.ts";
 import { createWorkspace } from "../../src/workspace/workspace.ts";
 import {

@@ -3,7 +3,7 @@ import { fileURLToPath } from "node:url";
 import { describe, expect, it } from "vitest";
 import { projectIdFor } from "../../src/coordinator/build/request/project.ts";
 import { crashPoints } from "../../src/coordinator/crash-points.ts";
-import { buildIdForEvent } from "../../src/domain/event-ids.ts";
+import { buildIdForEvent } from "../../src/domain/events/event-ids.ts";
 import { createStore } from "../../src/store/store.ts";
 import { checkDependencies, checkWaves, readEnded, readTree } from "../support/build-checks.ts";
 import { checkRows, leftOn, locksIn } from "../support/crash-checks.ts";

@@ -7,7 +7,7 @@ import { rollbackBuild } from "../../src/coordinator/build/rollback-build.ts";
 import { requestCancel } from "../../src/coordinator/build/stop/cancel-build.ts";
 import { editPlan } from "../../src/coordinator/plan/edit-plan.ts";
 import { approveWave, rejectWave } from "../../src/coordinator/wave/decide-wave.ts";
-import { planFileName } from "../../src/domain/brief.ts";
+import { planFileName } from "../../src/domain/plan/brief.ts";
 import { loadPlanFile } from "../../src/plan/load-plan.ts";
 import { agentBuilds, builtin, scripted } from "../support/agent-builds.ts";
 import type { FakeAnswer, FakeRequest } from "../support/fake-providers.ts";

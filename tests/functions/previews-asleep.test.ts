@@ -5,7 +5,7 @@ import type { Ports } from "../../src/coordinator/port.ts";
 import { reachPreview } from "../../src/coordinator/preview/reach-preview.ts";
 import { sleepIdlePreviews } from "../../src/coordinator/preview/sleep-preview.ts";
 import { openPreviewProxy, type PreviewProxy } from "../../src/delivery/preview-proxy.ts";
-import { previewPlaceOf } from "../../src/domain/sandbox.ts";
+import { previewPlaceOf } from "../../src/domain/sandbox/sandbox.ts";
 import { ensureSandbox } from "../../src/sandbox-lifecycle/ensure-sandbox.ts";
 import { stopSandbox } from "../../src/sandbox-lifecycle/stop-sandbox.ts";
 import { createSandboxReconciler } from "../../src/sandbox-lifecycle/upkeep/reconcile-sandboxes.ts";

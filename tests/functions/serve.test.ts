@@ -1,8 +1,8 @@
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { retryBuild } from "../../src/coordinator/build/retry-build.ts";
 import { requestCancel, takeCancelRequest } from "../../src/coordinator/build/stop/cancel-build.ts";
-import { buildIdForEvent } from "../../src/domain/event-ids.ts";
-import { eventSchemas } from "../../src/domain/events.ts";
+import { buildIdForEvent } from "../../src/domain/events/event-ids.ts";
+import { eventSchemas } from "../../src/domain/events/events.ts";
 import type { ServedEngine } from "../../src/server/port.ts";
 import { type RunningServer, startServer } from "../../src/server/server.ts";
 import { type BuildFixture, createBuildFixture } from "../support/build-fixture.ts";

@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
 import { WavesmithError } from "../../src/domain/errors.ts";
-import { matchesAny } from "../../src/domain/write-globs.ts";
+import { matchesAny } from "../../src/domain/paths/write-globs.ts";
 import type { ChangedFile, JoinRequest, JoinResult, KeepRequest, Workspace } from "../../src/workspace/port.ts";
 import type { FakeGuest } from "./fake-sandbox.ts";
 

@@ -1,4 +1,4 @@
-import type { PlanTask } from "../../src/domain/plan.ts";
+import type { PlanTask } from "../../src/domain/plan/plan.ts";
 import type { Random } from "../support/random-plan.ts";
 import type { FakeJob, FakeTree, FakeVolume } from "./fake-sandbox.ts";
 import { endJob } from "./fake-sandbox.ts";

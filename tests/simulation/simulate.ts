@@ -12,9 +12,9 @@ import { createPreviewSandboxes } from "../../src/coordinator/preview/preview-sa
 import { approveWave, rejectWave } from "../../src/coordinator/wave/decide-wave.ts";
 import { forsakenMs, sweepTrees } from "../../src/coordinator/wave/sweep-trees.ts";
 import { messageOf, WavesmithError } from "../../src/domain/errors.ts";
-import { buildIdForEvent } from "../../src/domain/event-ids.ts";
+import { buildIdForEvent } from "../../src/domain/events/event-ids.ts";
 import type { Id, IdSource } from "../../src/domain/ids.ts";
-import { handoverPath, sharedTreeAt } from "../../src/domain/volume-paths.ts";
+import { handoverPath, sharedTreeAt } from "../../src/domain/sandbox/volume-paths.ts";
 import { traitsOf } from "../../src/sandbox/drivers/registry.ts";
 import type { GuestHealth } from "../../src/sandbox/port.ts";
 import { ensureSandbox } from "../../src/sandbox-lifecycle/ensure-sandbox.ts";

@@ -3,7 +3,7 @@ import { createApp } from "../../src/app.ts";
 import { loadConfig } from "../../src/config.ts";
 import { projectIdFor } from "../../src/coordinator/build/request/project.ts";
 import { approveWave } from "../../src/coordinator/wave/decide-wave.ts";
-import { buildIdForEvent } from "../../src/domain/event-ids.ts";
+import { buildIdForEvent } from "../../src/domain/events/event-ids.ts";
 import { removeSandbox, stopSandbox } from "../../src/sandbox-lifecycle/stop-sandbox.ts";
 
 // A process that starts or continues a build from a brief, approves its plan, and kills

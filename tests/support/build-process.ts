@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { createApp } from "../../src/app.ts";
 import { loadConfig } from "../../src/config.ts";
 import { projectIdFor } from "../../src/coordinator/build/request/project.ts";
-import { buildIdForEvent } from "../../src/domain/event-ids.ts";
+import { buildIdForEvent } from "../../src/domain/events/event-ids.ts";
 import { stopSandbox } from "../../src/sandbox-lifecycle/stop-sandbox.ts";
 
 // A process that starts or continues a build and can be killed at any moment. Run it with tsx,

@@ -3,7 +3,7 @@ import { setTimeout as pause } from "node:timers/promises";
 import { createApp } from "../../src/app.ts";
 import { loadConfig } from "../../src/config.ts";
 import { projectIdFor } from "../../src/coordinator/build/request/project.ts";
-import { buildIdForEvent } from "../../src/domain/event-ids.ts";
+import { buildIdForEvent } from "../../src/domain/events/event-ids.ts";
 import { removeSandbox } from "../../src/sandbox-lifecycle/stop-sandbox.ts";
 import type { CrashInput, CrashLine } from "./crash-runs.ts";
 

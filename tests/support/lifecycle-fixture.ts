@@ -4,7 +4,7 @@ import type { Ports } from "../../src/coordinator/port.ts";
 import { createPreviewSandboxes } from "../../src/coordinator/preview/preview-sandboxes.ts";
 import { messageOf, WavesmithError } from "../../src/domain/errors.ts";
 import { randomIds } from "../../src/domain/ids.ts";
-import type { MachineRoom, SandboxLimits, SandboxPolicy } from "../../src/domain/sandbox.ts";
+import type { MachineRoom, SandboxLimits, SandboxPolicy } from "../../src/domain/sandbox/sandbox.ts";
 import { parsePlanValue } from "../../src/plan/parse-plan.ts";
 import type {
   Enforcement,

@@ -6,7 +6,7 @@ import { type App, createApp } from "../../src/app.ts";
 import { loadConfig } from "../../src/config.ts";
 import { projectIdFor } from "../../src/coordinator/build/request/project.ts";
 import type { Ports } from "../../src/coordinator/port.ts";
-import type { EventName } from "../../src/domain/events.ts";
+import type { EventName } from "../../src/domain/events/events.ts";
 import { parsePlanValue } from "../../src/plan/parse-plan.ts";
 import { ensureSandbox } from "../../src/sandbox-lifecycle/ensure-sandbox.ts";
 import { expireSnapshots } from "../../src/sandbox-lifecycle/snapshots/expire-snapshots.ts";

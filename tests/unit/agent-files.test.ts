@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { agentFileNames, agentFilesAmong, isAgentFile } from "../../src/domain/agent-files.ts";
+import { agentFileNames, agentFilesAmong, isAgentFile } from "../../src/domain/paths/agent-files.ts";
 
 describe("files that agents take as instructions", () => {
   it.each(agentFileNames)("are known at any depth, with what is in them: %s", (name) => {

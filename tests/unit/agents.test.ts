@@ -7,7 +7,7 @@ import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { createAgents } from "../../src/agents/agents.ts";
 import type { AgentStageRequest, FixContext, TaskContext } from "../../src/agents/port.ts";
 import { fence, render } from "../../src/agents/prompt.ts";
-import type { Plan, PlanTask } from "../../src/domain/plan.ts";
+import type { Plan, PlanTask } from "../../src/domain/plan/plan.ts";
 
 const agents = createAgents();
 

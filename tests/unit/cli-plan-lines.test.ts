@@ -6,7 +6,7 @@ import { narrate } from "../../src/cli/view/narrate.ts";
 import { briefText } from "../../src/cli/view/plan-lines.ts";
 import { statusLines } from "../../src/cli/view/status-lines.ts";
 import { summary } from "../../src/cli/view/summary.ts";
-import { withPlanTask } from "../../src/domain/brief.ts";
+import { withPlanTask } from "../../src/domain/plan/brief.ts";
 import { parsePlanValue } from "../../src/plan/parse-plan.ts";
 import { attempt, plan, view, wave } from "./cli-views.ts";
 

@@ -1,6 +1,6 @@
 import { networkInterfaces } from "node:os";
 import { describe, expect, it } from "vitest";
-import { allowedHosts, networkOf } from "../../src/domain/network.ts";
+import { allowedHosts, networkOf } from "../../src/domain/sandbox/network.ts";
 import { kindOfAddress } from "../../src/sandbox/egress/addresses.ts";
 import { createRules } from "../../src/sandbox/egress/rules.ts";
 import { parseTarget } from "../../src/sandbox/egress/target.ts";

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { phaseOf } from "../../src/api/waiting.ts";
 import { gateLines } from "../../src/cli/view/gate-lines.ts";
-import { type AddedCheck, type AddedChecks, addedText } from "../../src/domain/added-checks.ts";
+import { type AddedCheck, type AddedChecks, addedText } from "../../src/domain/gate/added-checks.ts";
 import { createGates } from "../../src/gates/gates.ts";
 import type { StageState } from "../../src/sandbox/port.ts";
 import { gate, view, wave } from "./cli-views.ts";

@@ -3,7 +3,7 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import type { Finding } from "../../src/domain/finding.ts";
+import type { Finding } from "../../src/domain/gate/finding.ts";
 import { findFailures } from "../../src/gates/failures/find-failures.ts";
 import { createGates } from "../../src/gates/gates.ts";
 import type { StageState } from "../../src/sandbox/port.ts";

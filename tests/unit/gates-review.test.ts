@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import type { Finding } from "../../src/domain/finding.ts";
+import type { Finding } from "../../src/domain/gate/finding.ts";
 import { createGates } from "../../src/gates/gates.ts";
 import type { ChangedFile } from "../../src/workspace/port.ts";
 

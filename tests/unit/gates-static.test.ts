@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import type { Finding } from "../../src/domain/finding.ts";
+import type { Finding } from "../../src/domain/gate/finding.ts";
 import { createGates } from "../../src/gates/gates.ts";
 import type { CommitReader, StaticCheckRequest } from "../../src/gates/port.ts";
 import { addedLines } from "../../src/gates/static/changes.ts";

@@ -1,8 +1,8 @@
 import { describe, expect, it } from "vitest";
 import { parse } from "yaml";
 import { z } from "zod";
-import { nameFromBrief, withoutPlanTask, withPlanTask } from "../../src/domain/brief.ts";
-import type { Plan } from "../../src/domain/plan.ts";
+import { nameFromBrief, withoutPlanTask, withPlanTask } from "../../src/domain/plan/brief.ts";
+import type { Plan } from "../../src/domain/plan/plan.ts";
 import { formatDuration, parseDuration } from "../../src/plan/durations.ts";
 import { readMadePlan } from "../../src/plan/made-plan.ts";
 import { parsePlan, parsePlanValue } from "../../src/plan/parse-plan.ts";

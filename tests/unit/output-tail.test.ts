@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { withoutUsage } from "../../src/domain/output-tail.ts";
+import { withoutUsage } from "../../src/domain/gate/output-tail.ts";
 
 it("keeps npm's error and leaves out its usage", () => {
   const usage = ["Usage:", "npm ci", "", "Options:", "[--no-audit]", "", "  --omit", "    Dependency types to omit"];

@@ -2,7 +2,7 @@ import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import type { PlanFault } from "../../src/domain/plan.ts";
+import type { PlanFault } from "../../src/domain/plan/plan.ts";
 import { loadPlanFile } from "../../src/plan/load-plan.ts";
 import { parsePlan, parsePlanValue } from "../../src/plan/parse-plan.ts";
 

@@ -2,7 +2,7 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { planSchema } from "../../src/domain/plan.ts";
+import { planSchema } from "../../src/domain/plan/plan.ts";
 import { parseDuration } from "../../src/plan/durations.ts";
 import { loadPlanFile } from "../../src/plan/load-plan.ts";
 import { parsePlan, parsePlanValue } from "../../src/plan/parse-plan.ts";

@@ -4,8 +4,8 @@ import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { createAgents } from "../../src/agents/agents.ts";
 import { loadPrompts } from "../../src/agents/prompt.ts";
-import { type Plan, promptFor } from "../../src/domain/plan.ts";
-import { type PromptKind, placeholderFaults, promptPlaceholders } from "../../src/domain/prompts.ts";
+import { type Plan, promptFor } from "../../src/domain/plan/plan.ts";
+import { type PromptKind, placeholderFaults, promptPlaceholders } from "../../src/domain/plan/prompts.ts";
 import { parsePlanValue } from "../../src/plan/parse-plan.ts";
 
 let folder: string;

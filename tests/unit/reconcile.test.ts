@@ -2,7 +2,7 @@ import { beforeEach, describe, expect, it } from "vitest";
 import { loadConfig } from "../../src/config.ts";
 import { reconcileBuilds, stillMs } from "../../src/coordinator/build/reconcile.ts";
 import type { Ports } from "../../src/coordinator/port.ts";
-import type { EventName } from "../../src/domain/events.ts";
+import type { EventName } from "../../src/domain/events/events.ts";
 import { parsePlanValue } from "../../src/plan/parse-plan.ts";
 import { traitsOf } from "../../src/sandbox/drivers/registry.ts";
 import type { OutboxRow, Store } from "../../src/store/port.ts";

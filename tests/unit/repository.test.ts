@@ -5,7 +5,7 @@ import { fileURLToPath } from "node:url";
 import { describe, expect, it } from "vitest";
 import { createOutput } from "../../src/cli/output/output.ts";
 import { createProgram } from "../../src/cli/program.ts";
-import { sandboxStates } from "../../src/domain/sandbox.ts";
+import { sandboxStates } from "../../src/domain/sandbox/sandbox.ts";
 import { attemptStatusSchema, buildStatusSchema, taskStatusSchema, waveStatusSchema } from "../../src/domain/status.ts";
 
 const root = fileURLToPath(new URL("../..", import.meta.url));
@@ -214,6 +214,6 @@ describe("what is committed", () => {
       return size <= largest && strange.test(read(path));
     });
     // The hosts that an allowlist holds by default.
-    expect(found).toEqual(["src/domain/network.ts"]);
+    expect(found).toEqual(["src/domain/sandbox/network.ts"]);
   });
 });

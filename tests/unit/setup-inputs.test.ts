@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { setupInputs } from "../../src/domain/setup-inputs.ts";
+import { setupInputs } from "../../src/domain/plan/setup-inputs.ts";
 
 describe("the inputs of a setup", () => {
   test.each([

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { createTaskGraph, type GraphTask } from "../../src/domain/task-graph.ts";
+import { createTaskGraph, type GraphTask } from "../../src/domain/plan/task-graph.ts";
 
 const seed = Number(process.env.WAVESMITH_TEST_SEED ?? Date.now() % 2 ** 31);
 const task = (key: string, ...dependsOn: string[]): GraphTask => ({ key, dependsOn });

@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import picomatch from "picomatch";
 import { describe, expect, it } from "vitest";
-import { createPathMatcher, globsMayOverlap, literalGlob, matchesAny } from "../../src/domain/write-globs.ts";
+import { createPathMatcher, globsMayOverlap, literalGlob, matchesAny } from "../../src/domain/paths/write-globs.ts";
 
 const seed = Number(process.env.WAVESMITH_TEST_SEED ?? Date.now() % 2 ** 31);
 

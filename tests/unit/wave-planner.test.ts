@@ -1,8 +1,14 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { createTaskGraph } from "../../src/domain/task-graph.ts";
-import { chooseWave, isAlone, type PlannablePlan, planWaves, type ReadyTask } from "../../src/domain/wave-planner.ts";
-import { globsMayOverlap } from "../../src/domain/write-globs.ts";
+import { globsMayOverlap } from "../../src/domain/paths/write-globs.ts";
+import { createTaskGraph } from "../../src/domain/plan/task-graph.ts";
+import {
+  chooseWave,
+  isAlone,
+  type PlannablePlan,
+  planWaves,
+  type ReadyTask,
+} from "../../src/domain/plan/wave-planner.ts";
 
 const seed = Number(process.env.WAVESMITH_TEST_SEED ?? Date.now() % 2 ** 31);
 

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { WavesmithError } from "../../src/domain/errors.ts";
-import { isRefName } from "../../src/domain/ref-name.ts";
+import { isRefName } from "../../src/domain/refs/ref-name.ts";
 import { bundleHeader, readBundle } from "../../src/workspace/authority/bundle.ts";
 import { parseChanges } from "../../src/workspace/authority/history.ts";
 import { parseMergeTree } from "../../src/workspace/authority/join.ts";

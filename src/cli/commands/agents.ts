@@ -1,5 +1,5 @@
 import { messageOf, WavesmithError } from "../../domain/errors.ts";
-import { builtInRoles } from "../../domain/plan.ts";
+import { builtInRoles } from "../../domain/plan/plan.ts";
 import type { Context } from "../context.ts";
 import { exit } from "../output/exit-codes.ts";
 import { harmless, oneLine } from "../output/format.ts";

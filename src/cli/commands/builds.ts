@@ -2,7 +2,7 @@ import { sumJson } from "../../api/spending.ts";
 import { sandboxWaits } from "../../coordinator/build/read-build.ts";
 import { projectIdFor } from "../../coordinator/build/request/project.ts";
 import type { SpendingSum } from "../../domain/models.ts";
-import { roomRemedy } from "../../domain/sandbox.ts";
+import { roomRemedy } from "../../domain/sandbox/sandbox.ts";
 import type { Context } from "../context.ts";
 import { withStore } from "../data/reading.ts";
 import { exit } from "../output/exit-codes.ts";

@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { promisify } from "node:util";
 import { messageOf, WavesmithError } from "../../domain/errors.ts";
-import { describeWall } from "../../domain/sandbox.ts";
+import { describeWall } from "../../domain/sandbox/sandbox.ts";
 import type { Context } from "../context.ts";
 import { exit } from "../output/exit-codes.ts";
 import { bytes, count, oneLine } from "../output/format.ts";

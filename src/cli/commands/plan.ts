@@ -1,6 +1,6 @@
-import type { PlanFault } from "../../domain/plan.ts";
-import { createTaskGraph } from "../../domain/task-graph.ts";
-import { planWaves } from "../../domain/wave-planner.ts";
+import type { PlanFault } from "../../domain/plan/plan.ts";
+import { createTaskGraph } from "../../domain/plan/task-graph.ts";
+import { planWaves } from "../../domain/plan/wave-planner.ts";
 import type { Context } from "../context.ts";
 import { exit } from "../output/exit-codes.ts";
 import { count } from "../output/format.ts";

@@ -1,5 +1,5 @@
 import { messageOf, WavesmithError } from "../../domain/errors.ts";
-import { describeWall, type SandboxWall } from "../../domain/sandbox.ts";
+import { describeWall, type SandboxWall } from "../../domain/sandbox/sandbox.ts";
 import { sandboxBuildOf } from "../../store/queries/builds.ts";
 import type { Context } from "../context.ts";
 import { withApp, withSandbox } from "../data/find-sandbox.ts";

@@ -1,7 +1,7 @@
 import { realpathSync } from "node:fs";
 import type { BuildView } from "../../coordinator/build/read-build.ts";
 import { messageOf, WavesmithError } from "../../domain/errors.ts";
-import { resultBranch } from "../../domain/result-branch.ts";
+import { resultBranch } from "../../domain/refs/result-branch.ts";
 import type { Context } from "../context.ts";
 import { count, shortSha } from "../output/format.ts";
 import { type Delivery, deliveryParts, type OwnRepository, ownRepositoryAt } from "../parts/repository.ts";

@@ -1,6 +1,6 @@
 import { waveOfWaitingPlan } from "../../api/waiting.ts";
 import type { BuildView } from "../../coordinator/build/read-build.ts";
-import { planFileName } from "../../domain/brief.ts";
+import { planFileName } from "../../domain/plan/brief.ts";
 import { type Config, planFilePath } from "../parts.ts";
 
 /** Returns the file of the plan that waits for approval; null if there is none. */

@@ -1,5 +1,5 @@
 import { stripVTControlCharacters } from "node:util";
-import { resultBranch } from "../../domain/result-branch.ts";
+import { resultBranch } from "../../domain/refs/result-branch.ts";
 import { shellWord } from "../../domain/shell-word.ts";
 
 // Formats durations, sizes, counts and foreign text for people.

@@ -2,7 +2,7 @@ import { realpathSync } from "node:fs";
 import { dirname, resolve } from "node:path";
 import type { RequestedRepository } from "../../coordinator/build/request/build-request.ts";
 import { WavesmithError } from "../../domain/errors.ts";
-import type { Plan } from "../../domain/plan.ts";
+import type { Plan } from "../../domain/plan/plan.ts";
 import type { Context } from "../context.ts";
 import { count, shortSha } from "../output/format.ts";
 import { ownRepositoryAt, repositoryAsSource } from "../parts/repository.ts";

@@ -1,4 +1,4 @@
-import type { PlanFault } from "../../domain/plan.ts";
+import type { PlanFault } from "../../domain/plan/plan.ts";
 import type { Context } from "../context.ts";
 import { oneLine } from "../output/format.ts";
 

@@ -1,8 +1,8 @@
 import { type BuildBase, findBase, refuseConflicts } from "../../coordinator/build/source-base.ts";
 import { messageOf, WavesmithError } from "../../domain/errors.ts";
 import type { ProjectId } from "../../domain/ids.ts";
-import type { Plan } from "../../domain/plan.ts";
-import { resultBranch } from "../../domain/result-branch.ts";
+import type { Plan } from "../../domain/plan/plan.ts";
+import { resultBranch } from "../../domain/refs/result-branch.ts";
 import { shellWord } from "../../domain/shell-word.ts";
 import type { Session } from "../data/session.ts";
 import { count, oneLine, shortSha } from "../output/format.ts";

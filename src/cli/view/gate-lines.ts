@@ -1,6 +1,6 @@
 import type { FindingView, GateView } from "../../coordinator/build/read-build.ts";
-import { type AddedCheck, type AddedChecks, addedText } from "../../domain/added-checks.ts";
-import type { Evidence } from "../../domain/finding.ts";
+import { type AddedCheck, type AddedChecks, addedText } from "../../domain/gate/added-checks.ts";
+import type { Evidence } from "../../domain/gate/finding.ts";
 import { count, duration, oneLine } from "../output/format.ts";
 import type { Tone } from "../output/palette.ts";
 import type { Line } from "./line.ts";

@@ -1,8 +1,8 @@
 import { waveMs } from "../../api/build-result.ts";
 import { spentBy, spentInWave } from "../../api/spending.ts";
 import type { AttemptView, BuildView, TaskView, WaveView } from "../../coordinator/build/read-build.ts";
-import { makesPlan, withoutPlanTask } from "../../domain/brief.ts";
-import { roomRemedy } from "../../domain/sandbox.ts";
+import { makesPlan, withoutPlanTask } from "../../domain/plan/brief.ts";
+import { roomRemedy } from "../../domain/sandbox/sandbox.ts";
 import { count, duration, harmless, oneLine, shortSha } from "../output/format.ts";
 import { gateLines } from "./gate-lines.ts";
 import type { Line } from "./line.ts";

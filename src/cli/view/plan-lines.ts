@@ -1,9 +1,9 @@
 import type { BuildView, WaveView } from "../../coordinator/build/read-build.ts";
-import { withoutPlanTask } from "../../domain/brief.ts";
-import type { Plan } from "../../domain/plan.ts";
+import { withoutPlanTask } from "../../domain/plan/brief.ts";
+import type { Plan } from "../../domain/plan/plan.ts";
+import { createTaskGraph } from "../../domain/plan/task-graph.ts";
+import { type PlannedWave, planWaves } from "../../domain/plan/wave-planner.ts";
 import { shellWord } from "../../domain/shell-word.ts";
-import { createTaskGraph } from "../../domain/task-graph.ts";
-import { type PlannedWave, planWaves } from "../../domain/wave-planner.ts";
 import { count, harmless, oneLine, table } from "../output/format.ts";
 import type { Hints } from "../output/hints.ts";
 import type { Line } from "./line.ts";

@@ -3,7 +3,7 @@ import { previewUrl, type StatusFacts } from "../../api/build-status.ts";
 import { spentByTask, spentInWave } from "../../api/spending.ts";
 import { liveAttempt, phaseOf, waitText, waveOfWaitingPlan } from "../../api/waiting.ts";
 import type { BuildView, TaskView, WaveView } from "../../coordinator/build/read-build.ts";
-import { describeWall, roomRemedy } from "../../domain/sandbox.ts";
+import { describeWall, roomRemedy } from "../../domain/sandbox/sandbox.ts";
 import { count, duration, oneLine, shortSha } from "../output/format.ts";
 import type { Hints } from "../output/hints.ts";
 import { traitsOf } from "../parts.ts";

@@ -1,7 +1,7 @@
 import { waveOfWaitingPlan } from "../../api/waiting.ts";
 import type { AttemptView, BuildView, GateView, WaveView } from "../../coordinator/build/read-build.ts";
-import { makesPlan } from "../../domain/brief.ts";
-import { agentSpecFor } from "../../domain/plan.ts";
+import { makesPlan } from "../../domain/plan/brief.ts";
+import { agentSpecFor } from "../../domain/plan/plan.ts";
 import { shellWord } from "../../domain/shell-word.ts";
 import { count, fetchText, harmless, oneLine } from "../output/format.ts";
 import type { Hints } from "../output/hints.ts";

@@ -1,8 +1,8 @@
 import type { ContextPack } from "../../agents/port.ts";
-import { providerToolsOf } from "../../domain/network.ts";
-import { agentSpecFor, type Plan } from "../../domain/plan.ts";
-import { answersPath, handoverPath } from "../../domain/volume-paths.ts";
-import { matchesAny } from "../../domain/write-globs.ts";
+import { matchesAny } from "../../domain/paths/write-globs.ts";
+import { agentSpecFor, type Plan } from "../../domain/plan/plan.ts";
+import { providerToolsOf } from "../../domain/sandbox/network.ts";
+import { answersPath, handoverPath } from "../../domain/sandbox/volume-paths.ts";
 import type { SandboxEndpoint, StageSpec } from "../../sandbox/port.ts";
 import { type JobSetting, prepareJob } from "../job/job-setting.ts";
 import { shell, stage } from "../job/job-stages.ts";

@@ -1,5 +1,5 @@
-import { agentSpecFor } from "../../domain/plan.ts";
-import { homePath } from "../../domain/volume-paths.ts";
+import { agentSpecFor } from "../../domain/plan/plan.ts";
+import { homePath } from "../../domain/sandbox/volume-paths.ts";
 import type { AttemptInContext } from "../../store/port.ts";
 import type { Ports } from "../port.ts";
 

@@ -1,5 +1,5 @@
 import { isDiskFull } from "../../domain/disk-full.ts";
-import { handoverPath } from "../../domain/volume-paths.ts";
+import { handoverPath } from "../../domain/sandbox/volume-paths.ts";
 import { ensureSandbox } from "../../sandbox-lifecycle/ensure-sandbox.ts";
 import { dropJob } from "../job/job-stages.ts";
 import type { Ports } from "../port.ts";

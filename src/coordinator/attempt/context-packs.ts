@@ -1,7 +1,7 @@
 import type { ContextPack, FixContext, TaskContext } from "../../agents/port.ts";
-import { failedOutput } from "../../domain/added-checks.ts";
-import { makesPlan } from "../../domain/brief.ts";
-import { lockFileGlobs } from "../../domain/lock-files.ts";
+import { failedOutput } from "../../domain/gate/added-checks.ts";
+import { lockFileGlobs } from "../../domain/paths/lock-files.ts";
+import { makesPlan } from "../../domain/plan/brief.ts";
 import type { AttemptRow, FindingRow, TaskRow } from "../../store/port.ts";
 import { earlierPlan } from "../plan/made-plan.ts";
 import type { Ports } from "../port.ts";

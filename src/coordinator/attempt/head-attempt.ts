@@ -1,5 +1,5 @@
-import { headAttemptRef } from "../../domain/ref-names.ts";
-import { headTreePath } from "../../domain/volume-paths.ts";
+import { headAttemptRef } from "../../domain/refs/ref-names.ts";
+import { headTreePath } from "../../domain/sandbox/volume-paths.ts";
 import type { AttemptRow, BuildRow, StoreTransaction, WaveRow } from "../../store/port.ts";
 import { eventsOf } from "../build-events.ts";
 import type { Ports } from "../port.ts";

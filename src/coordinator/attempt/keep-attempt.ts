@@ -1,5 +1,5 @@
+import { handoverPath } from "../../domain/sandbox/volume-paths.ts";
 import { startedAttemptStatuses } from "../../domain/status.ts";
-import { handoverPath } from "../../domain/volume-paths.ts";
 import type { JobState, SandboxEndpoint } from "../../sandbox/port.ts";
 import { ensureSandbox } from "../../sandbox-lifecycle/ensure-sandbox.ts";
 import type { AttemptRow } from "../../store/port.ts";

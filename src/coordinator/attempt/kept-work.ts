@@ -1,7 +1,7 @@
 import { isDiskFull } from "../../domain/disk-full.ts";
 import { WavesmithError } from "../../domain/errors.ts";
-import { handoverPath, sharedTreeAt } from "../../domain/volume-paths.ts";
-import { matchesAny } from "../../domain/write-globs.ts";
+import { matchesAny } from "../../domain/paths/write-globs.ts";
+import { handoverPath, sharedTreeAt } from "../../domain/sandbox/volume-paths.ts";
 import type { SandboxEndpoint } from "../../sandbox/port.ts";
 import type { AttemptInContext } from "../../store/port.ts";
 import type { KeepResult } from "../../workspace/port.ts";

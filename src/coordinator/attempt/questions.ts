@@ -1,6 +1,6 @@
 import type { QuestionEvent } from "../../agents/port.ts";
 import { messageOf, WavesmithError } from "../../domain/errors.ts";
-import { answersPath } from "../../domain/volume-paths.ts";
+import { answersPath } from "../../domain/sandbox/volume-paths.ts";
 import type { GuestClient } from "../../sandbox/port.ts";
 import type { BuildRow, Input, JobRow, QuestionRow, StoreTransaction } from "../../store/port.ts";
 import type { Ports } from "../port.ts";

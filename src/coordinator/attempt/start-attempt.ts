@@ -1,4 +1,4 @@
-import { handoverPath } from "../../domain/volume-paths.ts";
+import { handoverPath } from "../../domain/sandbox/volume-paths.ts";
 import type { SandboxEndpoint } from "../../sandbox/port.ts";
 import { ensureSandbox } from "../../sandbox-lifecycle/ensure-sandbox.ts";
 import { clearSurroundings, keepsJobsApart } from "../guarded-files/surroundings.ts";

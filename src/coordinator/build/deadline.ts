@@ -1,4 +1,4 @@
-import type { Plan } from "../../domain/plan.ts";
+import type { Plan } from "../../domain/plan/plan.ts";
 
 /** Returns when the plan's wall-clock budget ends, counted from now. */
 export function deadlineFrom(plan: Plan, now: Date): Date | null {

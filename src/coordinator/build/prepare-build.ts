@@ -1,5 +1,5 @@
-import { mainRef, restoreRef } from "../../domain/ref-names.ts";
-import { resultBranch } from "../../domain/result-branch.ts";
+import { mainRef, restoreRef } from "../../domain/refs/ref-names.ts";
+import { resultBranch } from "../../domain/refs/result-branch.ts";
 import { ensureSandbox } from "../../sandbox-lifecycle/ensure-sandbox.ts";
 import type { BuildRow } from "../../store/port.ts";
 import { sourceFolderRef } from "../../workspace/port.ts";

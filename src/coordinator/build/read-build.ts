@@ -1,5 +1,5 @@
 import type { Spending } from "../../domain/models.ts";
-import type { SandboxWall } from "../../domain/sandbox.ts";
+import type { SandboxWall } from "../../domain/sandbox/sandbox.ts";
 import { presentStates } from "../../sandbox-lifecycle/sandbox-events.ts";
 import type {
   AttemptRow,

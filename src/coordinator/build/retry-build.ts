@@ -1,6 +1,6 @@
-import { planTaskKey } from "../../domain/brief.ts";
 import { WavesmithError } from "../../domain/errors.ts";
-import { agentSpecFor } from "../../domain/plan.ts";
+import { planTaskKey } from "../../domain/plan/brief.ts";
+import { agentSpecFor } from "../../domain/plan/plan.ts";
 import { shellWord } from "../../domain/shell-word.ts";
 import { activeBuildStatuses } from "../../domain/status.ts";
 import type { BuildRow, StoreTransaction, WaveRow } from "../../store/port.ts";

@@ -1,6 +1,6 @@
 import { WavesmithError } from "../../domain/errors.ts";
 import type { ProjectId } from "../../domain/ids.ts";
-import type { Plan } from "../../domain/plan.ts";
+import type { Plan } from "../../domain/plan/plan.ts";
 import type { SourceState } from "../../workspace/port.ts";
 import type { Ports } from "../port.ts";
 import { joiner } from "../wave/merge-branches.ts";

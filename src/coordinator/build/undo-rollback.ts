@@ -1,5 +1,5 @@
 import { WavesmithError } from "../../domain/errors.ts";
-import { mainRef } from "../../domain/ref-names.ts";
+import { mainRef } from "../../domain/refs/ref-names.ts";
 import type { BuildRow, RollbackRow, StoreTransaction } from "../../store/port.ts";
 import { latestWaveOf } from "../../store/queries/waves.ts";
 import { eventsOf } from "../build-events.ts";

@@ -1,4 +1,4 @@
-import { gateTreePath, handoverPath } from "../../domain/volume-paths.ts";
+import { gateTreePath, handoverPath } from "../../domain/sandbox/volume-paths.ts";
 import { ensureSandbox } from "../../sandbox-lifecycle/ensure-sandbox.ts";
 import { dropJob } from "../job/job-stages.ts";
 import type { Ports } from "../port.ts";

@@ -1,4 +1,4 @@
-import { gateTreePath, handoverPath } from "../../domain/volume-paths.ts";
+import { gateTreePath, handoverPath } from "../../domain/sandbox/volume-paths.ts";
 import type { SandboxEndpoint, StageSpec } from "../../sandbox/port.ts";
 import { ensureSandbox } from "../../sandbox-lifecycle/ensure-sandbox.ts";
 import { type JobSetting, prepareJob } from "../job/job-setting.ts";

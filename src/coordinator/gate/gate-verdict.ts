@@ -1,4 +1,4 @@
-import type { Evidence, Finding } from "../../domain/finding.ts";
+import type { Evidence, Finding } from "../../domain/gate/finding.ts";
 import type { Verdict } from "../../domain/status.ts";
 import type { Mask } from "../masking/masking.ts";
 

@@ -1,4 +1,4 @@
-import type { Evidence } from "../../domain/finding.ts";
+import type { Evidence } from "../../domain/gate/finding.ts";
 import { maxLosses } from "../../domain/losses.ts";
 import { liveGateRunStatuses } from "../../domain/status.ts";
 import type { BuildRow, GateRunRow, StoreTransaction } from "../../store/port.ts";

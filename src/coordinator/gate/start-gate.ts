@@ -1,4 +1,4 @@
-import { gateTreePath, handoverPath } from "../../domain/volume-paths.ts";
+import { gateTreePath, handoverPath } from "../../domain/sandbox/volume-paths.ts";
 import { eventsOf } from "../build-events.ts";
 import { startJob } from "../job/job-stages.ts";
 import { advance } from "../next/advance.ts";

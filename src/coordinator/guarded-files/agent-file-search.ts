@@ -1,4 +1,4 @@
-import { agentFileNames } from "../../domain/agent-files.ts";
+import { agentFileNames } from "../../domain/paths/agent-files.ts";
 
 const either = (flag: string, values: readonly string[]): string[] =>
   values.flatMap((value, index) => (index === 0 ? [flag, value] : ["-o", flag, value]));

@@ -1,6 +1,6 @@
 import { posix } from "node:path";
-import { type AgentLink, agentFilesAmong, isAgentFile } from "../../domain/agent-files.ts";
 import type { ProjectId } from "../../domain/ids.ts";
+import { type AgentLink, agentFilesAmong, isAgentFile } from "../../domain/paths/agent-files.ts";
 import type { SandboxEndpoint } from "../../sandbox/port.ts";
 import type { AttemptInContext, AttemptRow, TaskRow } from "../../store/port.ts";
 import type { ChangedFile } from "../../workspace/port.ts";

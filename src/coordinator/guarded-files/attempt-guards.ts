@@ -1,4 +1,4 @@
-import type { Finding } from "../../domain/finding.ts";
+import type { Finding } from "../../domain/gate/finding.ts";
 import type { ProjectId } from "../../domain/ids.ts";
 import type { SandboxEndpoint } from "../../sandbox/port.ts";
 import type { AttemptRow } from "../../store/port.ts";

@@ -1,5 +1,5 @@
-import type { Plan } from "../../domain/plan.ts";
-import { isNamedBy } from "../../domain/write-globs.ts";
+import { isNamedBy } from "../../domain/paths/write-globs.ts";
+import type { Plan } from "../../domain/plan/plan.ts";
 import type { GateFile } from "../../gates/port.ts";
 import type { AttemptInContext, BuildRow, TaskRow } from "../../store/port.ts";
 import { tasksOfBuild } from "../../store/queries/tasks.ts";

@@ -1,5 +1,5 @@
 import { posix } from "node:path";
-import { isAgentFile } from "../../domain/agent-files.ts";
+import { isAgentFile } from "../../domain/paths/agent-files.ts";
 import type { SandboxEndpoint } from "../../sandbox/port.ts";
 import type { BuildRow } from "../../store/port.ts";
 import type { Ports } from "../port.ts";

@@ -1,6 +1,6 @@
 import type { AgentEnd } from "../../agents/port.ts";
 import { saysDiskFull } from "../../domain/disk-full.ts";
-import { withoutUsage } from "../../domain/output-tail.ts";
+import { withoutUsage } from "../../domain/gate/output-tail.ts";
 import type { ModelOwnerKind } from "../../models/port.ts";
 import type { JobState, SandboxEndpoint, StageState } from "../../sandbox/port.ts";
 import type { AttemptRow, BuildRow, GateRunRow } from "../../store/port.ts";

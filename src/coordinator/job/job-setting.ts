@@ -1,4 +1,4 @@
-import type { Plan } from "../../domain/plan.ts";
+import type { Plan } from "../../domain/plan/plan.ts";
 import type { JobSpec, StageSpec } from "../../sandbox/port.ts";
 import { shell, stage } from "./job-stages.ts";
 import { planSetup, type SetupFrame, withOwnCache } from "./setup-cache.ts";

@@ -1,9 +1,9 @@
 import { createHash } from "node:crypto";
 import { posix } from "node:path";
 import type { ProjectId } from "../../domain/ids.ts";
-import type { Plan } from "../../domain/plan.ts";
+import type { Plan } from "../../domain/plan/plan.ts";
+import { handoverPath, setupCacheFolder } from "../../domain/sandbox/volume-paths.ts";
 import { liveJobStatuses } from "../../domain/status.ts";
-import { handoverPath, setupCacheFolder } from "../../domain/volume-paths.ts";
 import type { GuestClient, SandboxEndpoint, StageSpec } from "../../sandbox/port.ts";
 import type { BuildRow, JobRow } from "../../store/port.ts";
 import type { Ports } from "../port.ts";

@@ -1,5 +1,5 @@
 import type { ProjectId } from "../../domain/ids.ts";
-import { setupInputs } from "../../domain/setup-inputs.ts";
+import { setupInputs } from "../../domain/plan/setup-inputs.ts";
 import type { Ports } from "../port.ts";
 
 /**

@@ -1,9 +1,9 @@
-import { planTaskKey } from "../../domain/brief.ts";
 import { WavesmithError } from "../../domain/errors.ts";
 import { type Move, nextMove } from "../../domain/next-move.ts";
-import { taskRef } from "../../domain/ref-names.ts";
+import { planTaskKey } from "../../domain/plan/brief.ts";
+import { taskRef } from "../../domain/refs/ref-names.ts";
+import { sharedTreePath, taskTreePath } from "../../domain/sandbox/volume-paths.ts";
 import { type GateName, openTaskStatuses } from "../../domain/status.ts";
-import { sharedTreePath, taskTreePath } from "../../domain/volume-paths.ts";
 import type { BuildRow, StoreTransaction, TaskRow, WaveRow } from "../../store/port.ts";
 import { activeBuildOf } from "../../store/queries/builds.ts";
 import { addHeadAttempt, type FixCause } from "../attempt/head-attempt.ts";

@@ -1,9 +1,9 @@
-import { makesPlan } from "../../domain/brief.ts";
 import type { BuildFact, GateFact, TaskFact, WaveFact } from "../../domain/next-move.ts";
-import { agentSpecFor, type Plan } from "../../domain/plan.ts";
-import { createTaskGraph, type TaskGraph } from "../../domain/task-graph.ts";
-import { chooseWave, isAlone } from "../../domain/wave-planner.ts";
-import { literalGlob } from "../../domain/write-globs.ts";
+import { literalGlob } from "../../domain/paths/write-globs.ts";
+import { makesPlan } from "../../domain/plan/brief.ts";
+import { agentSpecFor, type Plan } from "../../domain/plan/plan.ts";
+import { createTaskGraph, type TaskGraph } from "../../domain/plan/task-graph.ts";
+import { chooseWave, isAlone } from "../../domain/plan/wave-planner.ts";
 import type { AttemptRow, BuildRow, GateRunRow, StoreTransaction, TaskRow, WaveRow } from "../../store/port.ts";
 import { liveAttemptsOf } from "../../store/queries/attempts.ts";
 import { latestWaveOf } from "../../store/queries/waves.ts";

@@ -1,4 +1,4 @@
-import { agentSpecFor, type Plan } from "../../domain/plan.ts";
+import { agentSpecFor, type Plan } from "../../domain/plan/plan.ts";
 
 /** How many attempts for each processor may run at once when they mostly wait for a model. */
 const waitingPerProcessor = 4;

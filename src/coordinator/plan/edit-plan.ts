@@ -1,7 +1,7 @@
-import { makesPlan, planTaskKey, withPlanTask } from "../../domain/brief.ts";
 import { WavesmithError } from "../../domain/errors.ts";
-import { networkOf } from "../../domain/network.ts";
-import type { Plan } from "../../domain/plan.ts";
+import { makesPlan, planTaskKey, withPlanTask } from "../../domain/plan/brief.ts";
+import type { Plan } from "../../domain/plan/plan.ts";
+import { networkOf } from "../../domain/sandbox/network.ts";
 import { movingBuildStatuses } from "../../domain/status.ts";
 import type { BuildRow, StoreTransaction, TaskRow, WaveRow } from "../../store/port.ts";
 import { activeBuildOf } from "../../store/queries/builds.ts";

@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from "node:util";
-import type { Plan, PlanTask } from "../../domain/plan.ts";
-import { createTaskGraph } from "../../domain/task-graph.ts";
+import type { Plan, PlanTask } from "../../domain/plan/plan.ts";
+import { createTaskGraph } from "../../domain/plan/task-graph.ts";
 import type { BuildRow, StoreTransaction, TaskRow } from "../../store/port.ts";
 import type { Ports } from "../port.ts";
 

@@ -1,7 +1,7 @@
 import type { EarlierPlan } from "../../agents/port.ts";
-import { makesPlan, planFileName, planTaskKey, withoutPlanTask, withPlanTask } from "../../domain/brief.ts";
-import type { Plan } from "../../domain/plan.ts";
-import { handoverPath } from "../../domain/volume-paths.ts";
+import { makesPlan, planFileName, planTaskKey, withoutPlanTask, withPlanTask } from "../../domain/plan/brief.ts";
+import type { Plan } from "../../domain/plan/plan.ts";
+import { handoverPath } from "../../domain/sandbox/volume-paths.ts";
 import { readMadePlan } from "../../plan/made-plan.ts";
 import { plannerJsonSchema } from "../../plan/planner-schema.ts";
 import { planText } from "../../plan/write-plan.ts";

@@ -1,5 +1,5 @@
 import { WavesmithError } from "../../domain/errors.ts";
-import type { AgentSpec, Plan } from "../../domain/plan.ts";
+import type { AgentSpec, Plan } from "../../domain/plan/plan.ts";
 
 /** Another model or agent for the work that is still to do. */
 export interface OtherAgent {

@@ -7,7 +7,7 @@ import {
   gatesWithAgents,
   type Plan,
   type PlanFault,
-} from "../../domain/plan.ts";
+} from "../../domain/plan/plan.ts";
 import type { Models } from "../../models/port.ts";
 
 /**

@@ -1,4 +1,4 @@
-import { isPreviewPlace, previewPlaceOf } from "../../domain/sandbox.ts";
+import { isPreviewPlace, previewPlaceOf } from "../../domain/sandbox/sandbox.ts";
 import { liveJobStatuses } from "../../domain/status.ts";
 import type { JobState, SandboxDriver, SandboxEndpoint, SandboxInfo } from "../../sandbox/port.ts";
 import { networkPolicyOf } from "../../sandbox-lifecycle/network-policy.ts";

@@ -1,5 +1,5 @@
 import { messageOf } from "../../domain/errors.ts";
-import { previewPlaceOf } from "../../domain/sandbox.ts";
+import { previewPlaceOf } from "../../domain/sandbox/sandbox.ts";
 import { mebibytes } from "../../sandbox-lifecycle/volume-limit.ts";
 import type { PreviewRow } from "../../store/port.ts";
 import type { Ports } from "../port.ts";

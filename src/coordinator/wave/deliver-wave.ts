@@ -1,5 +1,5 @@
 import { WavesmithError } from "../../domain/errors.ts";
-import { mainRef, restoreRef, waveRef } from "../../domain/ref-names.ts";
+import { mainRef, restoreRef, waveRef } from "../../domain/refs/ref-names.ts";
 import { sandboxBuildStatuses } from "../../domain/status.ts";
 import { ensureSandbox } from "../../sandbox-lifecycle/ensure-sandbox.ts";
 import type { BuildRow, WaveRow } from "../../store/port.ts";

@@ -1,7 +1,7 @@
 import { WavesmithError } from "../../domain/errors.ts";
-import { leftoversRef } from "../../domain/ref-names.ts";
-import { sharedTreeAt, sharedTreePath } from "../../domain/volume-paths.ts";
-import { createPathMatcher } from "../../domain/write-globs.ts";
+import { createPathMatcher } from "../../domain/paths/write-globs.ts";
+import { leftoversRef } from "../../domain/refs/ref-names.ts";
+import { sharedTreeAt, sharedTreePath } from "../../domain/sandbox/volume-paths.ts";
 import type { SandboxEndpoint } from "../../sandbox/port.ts";
 import { ensureSandbox } from "../../sandbox-lifecycle/ensure-sandbox.ts";
 import type { AttemptRow, BuildRow, WaveRow } from "../../store/port.ts";

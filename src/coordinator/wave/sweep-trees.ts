@@ -1,5 +1,5 @@
 import { messageOf } from "../../domain/errors.ts";
-import { gateTreeAt } from "../../domain/volume-paths.ts";
+import { gateTreeAt } from "../../domain/sandbox/volume-paths.ts";
 import type { GuestClient } from "../../sandbox/port.ts";
 import type { AttemptRow, BuildRow, GateRunRow } from "../../store/port.ts";
 import { closeAttempt } from "../attempt/close-attempt.ts";

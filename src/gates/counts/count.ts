@@ -1,4 +1,4 @@
-import type { Evidence } from "../../domain/finding.ts";
+import type { Evidence } from "../../domain/gate/finding.ts";
 
 export interface Counts {
   readonly total: number;

@@ -1,4 +1,4 @@
-import type { Finding } from "../../domain/finding.ts";
+import type { Finding } from "../../domain/gate/finding.ts";
 import { repositoryPath, treeRelative } from "../text.ts";
 
 /** Reads a possible failure further, on demand; null if it turns out not to be one. */

@@ -1,4 +1,4 @@
-import type { Finding } from "../../domain/finding.ts";
+import type { Finding } from "../../domain/gate/finding.ts";
 import { junitCases } from "../counts/junit.ts";
 import { outputLines } from "../text.ts";
 import { bundlerErrors, compilerErrors, eslintErrors } from "./compilers.ts";

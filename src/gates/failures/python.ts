@@ -1,4 +1,4 @@
-import type { Finding } from "../../domain/finding.ts";
+import type { Finding } from "../../domain/gate/finding.ts";
 import { createFailure, type FailureReader, joinNameAndReason, linesUntil } from "./failure.ts";
 
 /** pytest: the short summary names each failure, and the section above it has the place. */

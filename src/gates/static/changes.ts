@@ -1,4 +1,4 @@
-import type { Finding } from "../../domain/finding.ts";
+import type { Finding } from "../../domain/gate/finding.ts";
 import type { Severity } from "../../domain/status.ts";
 import type { ChangedFile } from "../../workspace/port.ts";
 import type { CommitReader } from "../port.ts";

@@ -1,4 +1,4 @@
-import type { Finding } from "../../domain/finding.ts";
+import type { Finding } from "../../domain/gate/finding.ts";
 import { isFixture } from "../test-files.ts";
 import { type FileChange, staticFinding } from "./changes.ts";
 

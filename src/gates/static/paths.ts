@@ -1,5 +1,5 @@
-import type { Finding } from "../../domain/finding.ts";
-import { createPathMatcher } from "../../domain/write-globs.ts";
+import type { Finding } from "../../domain/gate/finding.ts";
+import { createPathMatcher } from "../../domain/paths/write-globs.ts";
 import type { StaticCheckRequest } from "../port.ts";
 import { type FileChange, staticFinding } from "./changes.ts";
 

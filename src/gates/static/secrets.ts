@@ -1,4 +1,4 @@
-import type { Finding } from "../../domain/finding.ts";
+import type { Finding } from "../../domain/gate/finding.ts";
 import type { Severity } from "../../domain/status.ts";
 import { isFixture, isTestFile } from "../test-files.ts";
 import { type FileChange, staticFinding } from "./changes.ts";

@@ -1,4 +1,4 @@
-import type { Finding } from "../../domain/finding.ts";
+import type { Finding } from "../../domain/gate/finding.ts";
 import { severitySchema } from "../../domain/status.ts";
 import type { StaticCheckRequest } from "../port.ts";
 import { type FileChange, readChanges } from "./changes.ts";

@@ -1,6 +1,6 @@
 import { type Loader, type TransformFailure, type TransformOptions, transform } from "esbuild";
 import { parseAllDocuments } from "yaml";
-import type { Finding } from "../../domain/finding.ts";
+import type { Finding } from "../../domain/gate/finding.ts";
 import { syntaxError } from "../syntax-stages.ts";
 import { type FileChange, staticFinding } from "./changes.ts";
 

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import type { Finding } from "../../domain/finding.ts";
+import type { Finding } from "../../domain/gate/finding.ts";
 import { isTestFile } from "../test-files.ts";
 import { type AddedLine, type FileChange, staticFinding } from "./changes.ts";
 import { type Skip, type TestLanguage, testLanguage } from "./test-languages.ts";

@@ -1,5 +1,5 @@
-import { gatesWithAgents } from "../../domain/plan.ts";
-import { type PromptKind, placeholderFaults, promptKindOf, promptPlaceholders } from "../../domain/prompts.ts";
+import { gatesWithAgents } from "../../domain/plan/plan.ts";
+import { type PromptKind, placeholderFaults, promptKindOf, promptPlaceholders } from "../../domain/plan/prompts.ts";
 import type { FaultSink, PlanPath } from "../faults/fault-sink.ts";
 import { asList, asRecord, asText } from "../faults/loose.ts";
 import { didYouMean } from "../faults/suggest.ts";

@@ -1,4 +1,4 @@
-import { createTaskGraph, type TaskGraph } from "../../domain/task-graph.ts";
+import { createTaskGraph, type TaskGraph } from "../../domain/plan/task-graph.ts";
 import type { FaultSink } from "../faults/fault-sink.ts";
 import { asList, asRecord, asText, type LooseTask } from "../faults/loose.ts";
 import { didYouMean } from "../faults/suggest.ts";

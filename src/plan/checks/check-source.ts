@@ -2,8 +2,8 @@ import { existsSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { z } from "zod";
-import type { Plan } from "../../domain/plan.ts";
-import { scriptOf, setupInputs } from "../../domain/setup-inputs.ts";
+import type { Plan } from "../../domain/plan/plan.ts";
+import { scriptOf, setupInputs } from "../../domain/plan/setup-inputs.ts";
 
 /** A command of a plan, with the words that name it. */
 interface Named {

@@ -1,4 +1,4 @@
-import { builtInRoles, gatesWithAgents, type Plan } from "../../domain/plan.ts";
+import { builtInRoles, gatesWithAgents, type Plan } from "../../domain/plan/plan.ts";
 import type { FaultSink, PlanPath } from "../faults/fault-sink.ts";
 import { asRecord, asText, type LooseTask, own } from "../faults/loose.ts";
 import { didYouMean } from "../faults/suggest.ts";

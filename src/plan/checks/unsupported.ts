@@ -1,4 +1,4 @@
-import type { Plan, PlanFault } from "../../domain/plan.ts";
+import type { Plan, PlanFault } from "../../domain/plan/plan.ts";
 
 /** Returns a fault for each feature of a plan that `build` does not support yet. */
 export function unsupportedFeatures(plan: Plan): PlanFault[] {

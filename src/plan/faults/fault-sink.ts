@@ -1,4 +1,4 @@
-import type { PlanFault } from "../../domain/plan.ts";
+import type { PlanFault } from "../../domain/plan/plan.ts";
 
 /** Every fault code of a plan. Tests and tools rely on these names. */
 export type FaultCode =

@@ -1,4 +1,4 @@
-import { makeEvent } from "../../domain/events.ts";
+import { makeEvent } from "../../domain/events/events.ts";
 import type { LifecyclePorts } from "../port.ts";
 import { presentStates } from "../sandbox-events.ts";
 import { isDueToEnd } from "./idle-sandboxes.ts";

@@ -1,5 +1,5 @@
 import { messageOf } from "../../domain/errors.ts";
-import { isPreviewPlace } from "../../domain/sandbox.ts";
+import { isPreviewPlace } from "../../domain/sandbox/sandbox.ts";
 import type { SandboxDriver, SandboxInfo } from "../../sandbox/port.ts";
 import type { SandboxRow } from "../../store/port.ts";
 import { recordBoot, settleIntent } from "../boots.ts";

@@ -14,7 +14,7 @@ import { join, resolve } from "node:path";
 import type { Readable } from "node:stream";
 import { WavesmithError } from "../../domain/errors.ts";
 import type { ProjectId } from "../../domain/ids.ts";
-import type { NetworkPolicy } from "../../domain/network.ts";
+import type { NetworkPolicy } from "../../domain/sandbox/network.ts";
 import { removeTree } from "../../guest/files/remove-tree.ts";
 import { guestProtocolVersion } from "../../guest/protocol.ts";
 import { endingWith, modelSocketOf, removeEgress, startEgress, stopEgress } from "../egress/egress.ts";

@@ -24,7 +24,7 @@ import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { WavesmithError } from "../../domain/errors.ts";
 import type { ProjectId } from "../../domain/ids.ts";
-import type { NetworkPolicy } from "../../domain/network.ts";
+import type { NetworkPolicy } from "../../domain/sandbox/network.ts";
 import { withLock } from "../host/lock.ts";
 import { findProcesses, killProcess, machineBootId, processStart } from "../host/processes.ts";
 import { sandboxUser } from "../host/users.ts";

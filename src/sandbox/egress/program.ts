@@ -2,7 +2,7 @@ import { createHash, randomBytes } from "node:crypto";
 import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { usualHosts } from "../../domain/network.ts";
+import { usualHosts } from "../../domain/sandbox/network.ts";
 import { bundle } from "../guest/guest-program.ts";
 
 export interface EgressProgram {

@@ -1,4 +1,4 @@
-import { allowedHosts, type NetworkPolicy } from "../../domain/network.ts";
+import { allowedHosts, type NetworkPolicy } from "../../domain/sandbox/network.ts";
 import { type AddressKind, kindOfAddress } from "./addresses.ts";
 import { parseTarget, type Target, targetText } from "./target.ts";
 

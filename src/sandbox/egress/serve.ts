@@ -11,7 +11,7 @@
 import { chmodSync, constants, openSync, readSync, rmSync } from "node:fs";
 import { createServer, type Server } from "node:net";
 import { parseArgs } from "node:util";
-import type { NetworkPolicy } from "../../domain/network.ts";
+import type { NetworkPolicy } from "../../domain/sandbox/network.ts";
 import { createDecisionLog } from "./decisions.ts";
 import { systemLookup } from "./dial.ts";
 import { createProxy } from "./proxy.ts";

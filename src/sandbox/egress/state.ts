@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import type { NetworkPolicy } from "../../domain/network.ts";
+import type { NetworkPolicy } from "../../domain/sandbox/network.ts";
 
 // The names of the files in the state folder of one sandbox's proxy.
 

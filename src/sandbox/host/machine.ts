@@ -1,6 +1,6 @@
 import { existsSync, readFileSync } from "node:fs";
 import { statfs } from "node:fs/promises";
-import type { MachineRoom } from "../../domain/sandbox.ts";
+import type { MachineRoom } from "../../domain/sandbox/sandbox.ts";
 import { machineBootId } from "./processes.ts";
 
 /**

@@ -1,7 +1,7 @@
 import { rm } from "node:fs/promises";
 import { join as joinPath } from "node:path";
 import { WavesmithError } from "../../domain/errors.ts";
-import { createPathMatcher } from "../../domain/write-globs.ts";
+import { createPathMatcher } from "../../domain/paths/write-globs.ts";
 import type { JoinBranch, JoinRequest, JoinResult, Sha } from "../port.ts";
 import type { Authority } from "../trees/volume.ts";
 import { assertSha, type Git, identityEnvironment, splitZ } from "./git.ts";

@@ -1,7 +1,7 @@
 import { stat, unlink } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { WavesmithError } from "../../domain/errors.ts";
-import { isRefName } from "../../domain/ref-name.ts";
+import { isRefName } from "../../domain/refs/ref-name.ts";
 import type { Sha } from "../port.ts";
 import { syncFolder } from "./durable.ts";
 import { assertSha, type Git, shaPattern } from "./git.ts";

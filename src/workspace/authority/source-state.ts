@@ -1,5 +1,5 @@
 import { resolve } from "node:path";
-import type { Plan } from "../../domain/plan.ts";
+import type { Plan } from "../../domain/plan/plan.ts";
 import { type Sha, type SourceState, sourceFolderRef } from "../port.ts";
 import { assertSha } from "./git.ts";
 import { isAncestor, treeOf } from "./history.ts";

@@ -2,7 +2,7 @@ import { randomBytes } from "node:crypto";
 import { lstat, mkdir, rename, stat, writeFile } from "node:fs/promises";
 import { basename, dirname, join, relative, resolve } from "node:path";
 import { messageOf, WavesmithError } from "../../domain/errors.ts";
-import type { Plan } from "../../domain/plan.ts";
+import type { Plan } from "../../domain/plan/plan.ts";
 import type { Sha } from "../port.ts";
 import { dependencyFolders, exactBytes, excludeRules } from "../trees/excludes.ts";
 import type { Scratch } from "../trees/scratch.ts";

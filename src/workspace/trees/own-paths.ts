@@ -1,4 +1,4 @@
-import { createPathMatcher } from "../../domain/write-globs.ts";
+import { createPathMatcher } from "../../domain/paths/write-globs.ts";
 
 // OP1. A caller owns a path if one of its globs matches it, and a folder if it would own every new
 // file in it.

@@ -1,9 +1,9 @@
 import { z } from "zod";
-import { type Brief, nameFromBrief, planTaskKey } from "../../../domain/brief.ts";
 import { WavesmithError } from "../../../domain/errors.ts";
-import { type BuildMetadata, eventSchemas } from "../../../domain/events.ts";
-import { type NetworkMode, networkOf } from "../../../domain/network.ts";
-import type { Plan } from "../../../domain/plan.ts";
+import { type BuildMetadata, eventSchemas } from "../../../domain/events/events.ts";
+import { type Brief, nameFromBrief, planTaskKey } from "../../../domain/plan/brief.ts";
+import type { Plan } from "../../../domain/plan/plan.ts";
+import { type NetworkMode, networkOf } from "../../../domain/sandbox/network.ts";
 import { unsupportedFeatures } from "../../../plan/checks/unsupported.ts";
 import { didYouMean } from "../../../plan/faults/suggest.ts";
 import { type ParseOptions, parsePlanValue } from "../../../plan/parse-plan.ts";

@@ -1,6 +1,6 @@
-import { buildIdForEvent } from "../../../domain/event-ids.ts";
+import { buildIdForEvent } from "../../../domain/events/event-ids.ts";
 import type { BuildId } from "../../../domain/ids.ts";
-import type { Plan } from "../../../domain/plan.ts";
+import type { Plan } from "../../../domain/plan/plan.ts";
 import type { StoreTransaction } from "../../../store/port.ts";
 import type { Ports } from "../../port.ts";
 import type { BuildRequest } from "./build-request.ts";

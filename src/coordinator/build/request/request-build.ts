@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from "node:util";
 import { WavesmithError } from "../../../domain/errors.ts";
-import { buildIdForEvent } from "../../../domain/event-ids.ts";
-import { eventSchemas } from "../../../domain/events.ts";
+import { buildIdForEvent } from "../../../domain/events/event-ids.ts";
+import { eventSchemas } from "../../../domain/events/events.ts";
 import type { BuildId } from "../../../domain/ids.ts";
 import type { Ports } from "../../port.ts";
 import { readBuildRequest } from "./build-request.ts";

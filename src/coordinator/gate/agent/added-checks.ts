@@ -1,7 +1,7 @@
-import { type AddedCheck, type AddedChecks, addedText, checkOutput } from "../../../domain/added-checks.ts";
-import type { Evidence, Finding } from "../../../domain/finding.ts";
-import { gateRole } from "../../../domain/plan.ts";
-import { gateTreePath } from "../../../domain/volume-paths.ts";
+import { type AddedCheck, type AddedChecks, addedText, checkOutput } from "../../../domain/gate/added-checks.ts";
+import type { Evidence, Finding } from "../../../domain/gate/finding.ts";
+import { gateRole } from "../../../domain/plan/plan.ts";
+import { gateTreePath } from "../../../domain/sandbox/volume-paths.ts";
 import type { JudgedCheck } from "../../../gates/port.ts";
 import type { JobState, SandboxEndpoint, StageSpec } from "../../../sandbox/port.ts";
 import type { GateRunRow } from "../../../store/port.ts";

@@ -1,6 +1,6 @@
-import type { AddedChecks } from "../../../domain/added-checks.ts";
 import { WavesmithError } from "../../../domain/errors.ts";
-import type { Evidence } from "../../../domain/finding.ts";
+import type { AddedChecks } from "../../../domain/gate/added-checks.ts";
+import type { Evidence } from "../../../domain/gate/finding.ts";
 import type { GateRunRow } from "../../../store/port.ts";
 
 /** Returns the evidence of a run whose agent was asked for checks. */

@@ -1,7 +1,7 @@
 import type { AgentStageRequest } from "../../../agents/port.ts";
-import { lockFileGlobs } from "../../../domain/lock-files.ts";
-import { providerToolsOf } from "../../../domain/network.ts";
-import { answersPath, gateTreePath, handoverPath } from "../../../domain/volume-paths.ts";
+import { lockFileGlobs } from "../../../domain/paths/lock-files.ts";
+import { providerToolsOf } from "../../../domain/sandbox/network.ts";
+import { answersPath, gateTreePath, handoverPath } from "../../../domain/sandbox/volume-paths.ts";
 import type { SandboxEndpoint, StageSpec } from "../../../sandbox/port.ts";
 import type { BuildRow, WaveRow } from "../../../store/port.ts";
 import { clearSurroundings } from "../../guarded-files/surroundings.ts";

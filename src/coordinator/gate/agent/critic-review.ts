@@ -1,9 +1,9 @@
 import { WavesmithError } from "../../../domain/errors.ts";
-import type { Evidence, Finding } from "../../../domain/finding.ts";
-import { type AgentSpec, agentSpecFor } from "../../../domain/plan.ts";
+import type { Evidence, Finding } from "../../../domain/gate/finding.ts";
+import { type AgentSpec, agentSpecFor } from "../../../domain/plan/plan.ts";
 import { quantity } from "../../../domain/quantity.ts";
+import { handoverPath, homePath } from "../../../domain/sandbox/volume-paths.ts";
 import { atLeast } from "../../../domain/status.ts";
-import { handoverPath, homePath } from "../../../domain/volume-paths.ts";
 import type { SortedReview } from "../../../gates/port.ts";
 import type { JobState, SandboxEndpoint, StageSpec } from "../../../sandbox/port.ts";
 import type { BuildRow } from "../../../store/port.ts";

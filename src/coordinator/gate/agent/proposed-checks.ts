@@ -1,8 +1,8 @@
-import type { AddedCheck, AddedChecks } from "../../../domain/added-checks.ts";
 import { WavesmithError } from "../../../domain/errors.ts";
+import type { AddedCheck, AddedChecks } from "../../../domain/gate/added-checks.ts";
 import type { ProjectId } from "../../../domain/ids.ts";
-import { agentSpecFor } from "../../../domain/plan.ts";
-import { gateTreePath, handoverPath, homePath } from "../../../domain/volume-paths.ts";
+import { agentSpecFor } from "../../../domain/plan/plan.ts";
+import { gateTreePath, handoverPath, homePath } from "../../../domain/sandbox/volume-paths.ts";
 import type { ProposedCheck } from "../../../gates/port.ts";
 import type { JobState, SandboxEndpoint, StageSpec } from "../../../sandbox/port.ts";
 import type { GateRunRow } from "../../../store/port.ts";

@@ -1,6 +1,6 @@
-import type { Evidence, Finding } from "../../../domain/finding.ts";
+import type { Evidence, Finding } from "../../../domain/gate/finding.ts";
 import { quantity } from "../../../domain/quantity.ts";
-import { gateTreePath } from "../../../domain/volume-paths.ts";
+import { gateTreePath } from "../../../domain/sandbox/volume-paths.ts";
 import type { GateResult } from "../../../gates/port.ts";
 import type { JobState, SandboxEndpoint, StageState } from "../../../sandbox/port.ts";
 import { ensureSandbox } from "../../../sandbox-lifecycle/ensure-sandbox.ts";

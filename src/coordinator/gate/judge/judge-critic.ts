@@ -1,5 +1,5 @@
-import { agentFilesAmong } from "../../../domain/agent-files.ts";
-import type { Finding } from "../../../domain/finding.ts";
+import type { Finding } from "../../../domain/gate/finding.ts";
+import { agentFilesAmong } from "../../../domain/paths/agent-files.ts";
 import { quantity } from "../../../domain/quantity.ts";
 import type { SortedReview } from "../../../gates/port.ts";
 import type { JobState } from "../../../sandbox/port.ts";

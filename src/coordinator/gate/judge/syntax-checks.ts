@@ -1,4 +1,4 @@
-import type { Finding } from "../../../domain/finding.ts";
+import type { Finding } from "../../../domain/gate/finding.ts";
 import type { JobState } from "../../../sandbox/port.ts";
 import { ensureSandbox } from "../../../sandbox-lifecycle/ensure-sandbox.ts";
 import { gateMask, stageOutput } from "../../job/job-results.ts";

@@ -1,6 +1,6 @@
 import { WavesmithError } from "../../../domain/errors.ts";
-import type { Plan } from "../../../domain/plan.ts";
-import { handoverPath } from "../../../domain/volume-paths.ts";
+import type { Plan } from "../../../domain/plan/plan.ts";
+import { handoverPath } from "../../../domain/sandbox/volume-paths.ts";
 import type { TestReport } from "../../../gates/port.ts";
 import type { SandboxEndpoint, StageState } from "../../../sandbox/port.ts";
 

@@ -10,7 +10,7 @@ import {
   writeFileSync,
 } from "node:fs";
 import { dirname, join } from "node:path";
-import type { NetworkMode } from "../../../domain/network.ts";
+import type { NetworkMode } from "../../../domain/sandbox/network.ts";
 import type { HostUser } from "../../host/users.ts";
 import type { ShownFolder } from "./tool-roots.ts";
 import { systemFolders } from "./tool-roots.ts";

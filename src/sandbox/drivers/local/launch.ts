@@ -14,7 +14,7 @@ import {
 import { delimiter, dirname, join } from "node:path";
 import { WavesmithError } from "../../../domain/errors.ts";
 import type { ProjectId } from "../../../domain/ids.ts";
-import type { NetworkMode } from "../../../domain/network.ts";
+import type { NetworkMode } from "../../../domain/sandbox/network.ts";
 import { sandboxPrograms } from "../../guest/guest-program.ts";
 import { findProgram } from "../../host/programs.ts";
 import { sandboxUser } from "../../host/users.ts";

@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { ProjectId, SandboxId } from "../../../domain/ids.ts";
-import type { NetworkPolicy } from "../../../domain/network.ts";
+import type { NetworkPolicy } from "../../../domain/sandbox/network.ts";
 import { machineBootId, processStart } from "../../host/processes.ts";
 import type { SandboxDriver } from "../../port.ts";
 

@@ -1,4 +1,4 @@
-import type { ProjectId } from "./ids.ts";
+import type { ProjectId } from "../ids.ts";
 
 /** The share of the machine that one sandbox may use. */
 export interface SandboxLimits {

@@ -1,5 +1,5 @@
-import type { ProviderTools } from "./models.ts";
-import type { Plan } from "./plan.ts";
+import type { ProviderTools } from "../models.ts";
+import type { Plan } from "../plan/plan.ts";
 
 /** `none`: no hosts; `allowlist`: listed hosts, through our proxy; `open`: any host. */
 const networkModes = ["none", "allowlist", "open"] as const;

@@ -1,5 +1,5 @@
 import { Graph } from "graphlib";
-import { WavesmithError } from "./errors.ts";
+import { WavesmithError } from "../errors.ts";
 
 // The graph of a plan, stored in graphlib. We walk it iteratively, because the library's recursive
 // algorithms overflow the stack on a chain of a few thousand tasks. A node is named by its task's

@@ -1,6 +1,6 @@
+import { type CompiledGlob, compiledMayOverlap, compileGlob } from "../paths/write-globs.ts";
 import type { Plan } from "./plan.ts";
 import { createTaskGraph, type TaskGraph } from "./task-graph.ts";
-import { type CompiledGlob, compiledMayOverlap, compileGlob } from "./write-globs.ts";
 
 // W1. A task enters a wave only when every dependency is completed and joined into the wave's base:
 // callers of `chooseWave` pass only such tasks; `planWaves` makes a task ready when its

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { attemptOutcomeSchema, gateNameSchema } from "./status.ts";
+import { attemptOutcomeSchema, gateNameSchema } from "../status.ts";
 
 // All events. Inngest, `--json` and the live stream use the same names.
 

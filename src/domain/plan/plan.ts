@@ -1,7 +1,7 @@
 import { z } from "zod";
-import { modelTools } from "./models.ts";
+import { modelTools } from "../models.ts";
+import { type GateName, severitySchema } from "../status.ts";
 import { type PromptKind, promptKindOf } from "./prompts.ts";
-import { type GateName, severitySchema } from "./status.ts";
 
 // The normalised plan, which the database stores as JSON: every default is filled in, every
 // duration is in milliseconds, every `{ file: … }` is read. src/plan handles the plan file that

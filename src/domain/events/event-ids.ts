@@ -1,4 +1,4 @@
-import { type BuildId, derivedId } from "./ids.ts";
+import { type BuildId, derivedId } from "../ids.ts";
 
 /**
  * Derives a build's id from the event that requested it (W13), so that a repeated event starts

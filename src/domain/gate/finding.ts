@@ -1,6 +1,6 @@
 import { z } from "zod";
+import { severitySchema } from "../status.ts";
 import { addedChecksSchema } from "./added-checks.ts";
-import { severitySchema } from "./status.ts";
 
 /** A problem that a gate reports in a wave. */
 const findingSchema = z.object({

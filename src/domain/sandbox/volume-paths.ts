@@ -1,4 +1,4 @@
-import { type GateName, gateNames } from "./status.ts";
+import { type GateName, gateNames } from "../status.ts";
 
 // The paths of trees, homes and hand-over folders on a volume. Every operation takes them from
 // here.

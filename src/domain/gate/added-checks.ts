@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { verdictSchema } from "./status.ts";
+import { verdictSchema } from "../status.ts";
 
 // Checks that a gate's agent proposes once the gate's own checks have passed. We run them
 // ourselves; they can fail a gate but never make it pass.
