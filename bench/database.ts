@@ -2,7 +2,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { type Database, openDatabase } from "../src/store/connection.ts";
+import { type Database, openDatabase } from "../src/store/connection/connection.ts";
 import { migrate } from "../src/store/migrate.ts";
 
 /** Runs `work` with a folder that is removed afterwards. */

@@ -3,7 +3,7 @@
 import { setInterval } from "node:timers";
 import { randomIds } from "../src/domain/ids.ts";
 import { createModels } from "../src/models/models.ts";
-import { openDatabase } from "../src/store/connection.ts";
+import { openDatabase } from "../src/store/connection/connection.ts";
 import { createStore } from "../src/store/store.ts";
 
 const [dataDir = "", socket = "", projectId = "", baseUrl = ""] = process.argv.slice(2);

@@ -6,7 +6,7 @@ import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { tokenOf } from "../src/models/token.ts";
-import { openDatabase } from "../src/store/connection.ts";
+import { openDatabase } from "../src/store/connection/connection.ts";
 import { migrate } from "../src/store/migrate.ts";
 import { createStore } from "../src/store/store.ts";
 import { liveModelAttempt, modelAttempt, modelProject } from "../tests/support/model-builds.ts";

@@ -3,7 +3,7 @@ import { createEngine } from "../src/engine/engine.ts";
 import type { Engine } from "../src/engine/port.ts";
 import { createCaller } from "../src/engine/sdk/caller.ts";
 import { createEngineClient } from "../src/engine/sdk/client.ts";
-import type { Database } from "../src/store/connection.ts";
+import type { Database } from "../src/store/connection/connection.ts";
 
 const silent = (): void => undefined;
 export const quiet = { info: silent, warn: silent, error: silent, debug: silent };

@@ -16,7 +16,7 @@ import { messageOf } from "./domain/errors.ts";
 import type { DomainEvent } from "./domain/events/events.ts";
 import type { ProjectId } from "./domain/ids.ts";
 import type { InngestEndpoint } from "./server/port.ts";
-import { type Database, openDatabase } from "./store/connection.ts";
+import { type Database, openDatabase } from "./store/connection/connection.ts";
 import { checkDataDirectory } from "./store/data-directory.ts";
 import { createDiskRoom } from "./store/disk-room.ts";
 import { createEventFeed, type EventFeed } from "./store/event-feed.ts";

@@ -6,7 +6,7 @@ import type { Ports } from "../coordinator/port.ts";
 import { isDiskFull } from "../domain/disk-full.ts";
 import { messageOf } from "../domain/errors.ts";
 import { hearSandboxes, type SandboxHearing } from "../sandbox-lifecycle/upkeep/hear-sandboxes.ts";
-import type { Database } from "../store/connection.ts";
+import type { Database } from "../store/connection/connection.ts";
 import type { DriversInUse } from "./drivers-in-use.ts";
 import type { Runner } from "./runner.ts";
 

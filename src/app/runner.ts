@@ -5,7 +5,7 @@ import { createEngine } from "../engine/engine.ts";
 import { createEngineClient } from "../engine/sdk/client.ts";
 import { connectInngest } from "../server/inngest.ts";
 import type { InngestEndpoint } from "../server/port.ts";
-import type { Database } from "../store/connection.ts";
+import type { Database } from "../store/connection/connection.ts";
 import type { DiskRoom } from "../store/disk-room.ts";
 import type { AppOptions } from "./options.ts";
 

@@ -20,7 +20,7 @@ import { createDriver, requireDriverName, traitsOf, unsafeDriver } from "../sand
 import type { DriverProblem, SandboxDriver } from "../sandbox/port.ts";
 import type { RunningServer, ServerOptions } from "../server/server.ts";
 import type { ServerKey } from "../server/server-key.ts";
-import type { Database } from "../store/connection.ts";
+import type { Database } from "../store/connection/connection.ts";
 import type { Store } from "../store/port.ts";
 import type { Workspace } from "../workspace/port.ts";
 
@@ -37,7 +37,7 @@ export type {
   SandboxUsage,
   StageSpec,
 } from "../sandbox/port.ts";
-export type { Database } from "../store/connection.ts";
+export type { Database } from "../store/connection/connection.ts";
 export type { AttemptRow, GateRunRow, LogChunkRow, SandboxRow, SnapshotRow, Store } from "../store/port.ts";
 export type { ChangedFile } from "../workspace/port.ts";
 
@@ -152,7 +152,7 @@ export async function openStore(
   warn: (message: string) => void = () => undefined,
 ): Promise<{ store: Store; database: Database; close(): Promise<void> }> {
   const [{ openDatabase }, { migrate }, { createStore }, { checkDataDirectory }, workspaces] = await Promise.all([
-    import("../store/connection.ts"),
+    import("../store/connection/connection.ts"),
     import("../store/migrate.ts"),
     import("../store/store.ts"),
     import("../store/data-directory.ts"),

@@ -4,9 +4,9 @@ import type { Pool, PoolClient } from "pg";
 import { WavesmithError } from "../domain/errors.ts";
 import type { ProjectId } from "../domain/ids.ts";
 import { randomIds } from "../domain/ids.ts";
-import { findHeads } from "./builds.ts";
+import { type Queryable, sessionOf } from "./connection/session.ts";
 import { ensureInstallation, findInstallation, updateInstallation } from "./installation.ts";
-import { type Queryable, sessionOf } from "./session.ts";
+import { findHeads } from "./statements/builds.ts";
 
 // DD1. The commits of a database's builds are in one data directory. Its id is in a file there and
 // in the database, so that no command works on the one with the other's repositories. The file

@@ -1,9 +1,9 @@
 import { asc, eq, sql } from "drizzle-orm";
 import { WavesmithError } from "../domain/errors.ts";
 import { type IdSource, randomIds } from "../domain/ids.ts";
+import type { Session } from "./connection/session.ts";
 import type { Store } from "./port.ts";
 import { installations } from "./schema.ts";
-import type { Session } from "./session.ts";
 
 type InstallationRow = typeof installations.$inferSelect;
 

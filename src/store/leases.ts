@@ -1,10 +1,10 @@
 import { and, eq, gt, inArray, isNull, lt, ne, or, sql } from "drizzle-orm";
 import type { NodePgDatabase } from "drizzle-orm/node-postgres";
+import type { Session } from "./connection/session.ts";
+import type { Commit } from "./connection/transaction.ts";
 import type { Store } from "./port.ts";
-import { inProjects, projectsValue } from "./projects.ts";
 import { jobs } from "./schema.ts";
-import type { Session } from "./session.ts";
-import type { Commit } from "./transaction.ts";
+import { inProjects, projectsValue } from "./statements/projects.ts";
 
 type Leases = Pick<Store, "leaseJobs" | "renewLeases" | "releaseLeases">;
 

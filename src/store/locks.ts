@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import { setTimeout as delay } from "node:timers/promises";
 import type { Pool, PoolClient } from "pg";
-import { ConnectionLost } from "./lost-connection.ts";
+import { ConnectionLost } from "./connection/lost-connection.ts";
 import type { Store } from "./port.ts";
 
 // Locks that end with their holder: advisory locks on one connection of this process, which comes

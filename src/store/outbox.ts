@@ -1,13 +1,13 @@
 import { and, eq, gt, inArray, isNull, lt, notExists, notLike, sql } from "drizzle-orm";
 import type { NodePgDatabase } from "drizzle-orm/node-postgres";
 import type { Pool, PoolClient } from "pg";
-import { columnValue } from "./columns.ts";
+import { type Session, sessionOf } from "./connection/session.ts";
+import { type CrashPoint, withTransaction } from "./connection/transaction.ts";
 import { advisoryKey } from "./locks.ts";
 import type { Store } from "./port.ts";
-import { inProjects, projectsValue } from "./projects.ts";
+import { columnValue } from "./rows/columns.ts";
 import { builds, outbox } from "./schema.ts";
-import { type Session, sessionOf } from "./session.ts";
-import { type CrashPoint, withTransaction } from "./transaction.ts";
+import { inProjects, projectsValue } from "./statements/projects.ts";
 
 const lookAgainMs = 500;
 const mostAtOnce = 200;

@@ -42,7 +42,7 @@ import {
   verdictSchema,
   waveStatusSchema,
 } from "../domain/status.ts";
-import { jsonb, text } from "./columns.ts";
+import { jsonb, text } from "./rows/columns.ts";
 
 // Constraints forbid illegal states as far as SQL allows: a project has one running build, a build
 // one live wave, a task one live attempt (W3, W4), and `passed` needs a SHA and evidence (W3, W6).

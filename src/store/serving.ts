@@ -1,8 +1,8 @@
 // A process that drives a project's builds holds a shared advisory lock in its own session. The
 // lock ends with the process, even after kill -9, so an interrupted build can be told from a
 // running one.
-import type { Database } from "./connection.ts";
-import { type HeldSession, holdSession } from "./held-session.ts";
+import type { Database } from "./connection/connection.ts";
+import { type HeldSession, holdSession } from "./connection/held-session.ts";
 
 const key = "hashtextextended('wavesmith:serves:' || $1, 0)";
 /** Stands for every project, because `serve` drives them all. */

@@ -1,19 +1,19 @@
 import type { Pool, PoolClient } from "pg";
 import { type IdSource, randomIds } from "../domain/ids.ts";
-import { attemptInContext } from "./attempts.ts";
-import { findMovingProjects } from "./builds.ts";
+import { holdSession } from "./connection/held-session.ts";
+import { type Session, sessionOf } from "./connection/session.ts";
+import { type Commit, type CrashPoint, repeated, withTransaction } from "./connection/transaction.ts";
 import { createAnnouncing } from "./event-feed.ts";
-import { holdSession } from "./held-session.ts";
 import { createInstallation } from "./installation.ts";
-import { createKeptPlans } from "./kept-column.ts";
 import { createLeases } from "./leases.ts";
 import { advisoryKey, createLocks } from "./locks.ts";
 import { createDrain, createUnsent, findLostRequests } from "./outbox.ts";
 import type { Rows, Store, StoreTransaction, Tables } from "./port.ts";
-import { type Session, sessionOf } from "./session.ts";
-import { lockSpending, modelSpending, reserveModelCall, tenantSpending } from "./spending.ts";
-import { type OwnTables, tablesOf } from "./tables.ts";
-import { type Commit, type CrashPoint, repeated, withTransaction } from "./transaction.ts";
+import { createKeptPlans } from "./rows/kept-column.ts";
+import { type OwnTables, tablesOf } from "./rows/tables.ts";
+import { attemptInContext } from "./statements/attempts.ts";
+import { findMovingProjects } from "./statements/builds.ts";
+import { lockSpending, modelSpending, reserveModelCall, tenantSpending } from "./statements/spending.ts";
 
 const machineLock = advisoryKey("wavesmith:machine");
 

@@ -9,7 +9,7 @@ import { loadConfig } from "../../src/config.ts";
 import { projectIdFor } from "../../src/coordinator/build/request/project.ts";
 import { buildIdForEvent } from "../../src/domain/events/event-ids.ts";
 import { previewPlaceOf } from "../../src/domain/sandbox/sandbox.ts";
-import { isConnectionLost } from "../../src/store/lost-connection.ts";
+import { isConnectionLost } from "../../src/store/connection/lost-connection.ts";
 import type { BuildRow } from "../../src/store/port.ts";
 import { testDatabase } from "./database.ts";
 import { requires } from "./require.ts";

@@ -16,7 +16,7 @@ import type {
   SnapshotStore,
 } from "../../src/sandbox/port.ts";
 import { ensureSandbox } from "../../src/sandbox-lifecycle/ensure-sandbox.ts";
-import { openDatabase } from "../../src/store/connection.ts";
+import { openDatabase } from "../../src/store/connection/connection.ts";
 import type { BuildRow, SandboxRow } from "../../src/store/port.ts";
 import { createStore } from "../../src/store/store.ts";
 import { testDatabase } from "./database.ts";

@@ -1,7 +1,7 @@
 import { existsSync, mkdirSync, readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { openDatabase } from "../../src/store/connection.ts";
+import { openDatabase } from "../../src/store/connection/connection.ts";
 import { placeIn } from "../../src/store/embedded/place.ts";
 import { readPidFile } from "../../src/store/embedded/postmaster.ts";
 import { serverUserOf } from "../../src/store/embedded/server-user.ts";

@@ -2,7 +2,7 @@ import { chmodSync, mkdirSync, statSync, symlinkSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { openDatabase } from "../../src/store/connection.ts";
+import { openDatabase } from "../../src/store/connection/connection.ts";
 import { installBinaries } from "../../src/store/embedded/binaries.ts";
 import { databaseFailure } from "../../src/store/embedded/failure.ts";
 import { placeIn } from "../../src/store/embedded/place.ts";

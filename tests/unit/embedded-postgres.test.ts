@@ -2,7 +2,7 @@ import { existsSync, readdirSync, statSync } from "node:fs";
 import { cp, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { openDatabase } from "../../src/store/connection.ts";
+import { openDatabase } from "../../src/store/connection/connection.ts";
 import { placeIn } from "../../src/store/embedded/place.ts";
 import { readPidFile } from "../../src/store/embedded/postmaster.ts";
 import {

@@ -1,7 +1,7 @@
 import { tmpdir } from "node:os";
 import { describe, expect, it } from "vitest";
 import { messageOf } from "../../src/domain/errors.ts";
-import { openDatabase } from "../../src/store/connection.ts";
+import { openDatabase } from "../../src/store/connection/connection.ts";
 import { testDatabase } from "../support/database.ts";
 
 const open = (databaseUrl: string) =>

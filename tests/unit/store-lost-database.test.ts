@@ -1,7 +1,7 @@
 import { tmpdir } from "node:os";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { type Database, openDatabase } from "../../src/store/connection.ts";
-import { ConnectionLost, isConnectionLost } from "../../src/store/lost-connection.ts";
+import { type Database, openDatabase } from "../../src/store/connection/connection.ts";
+import { ConnectionLost, isConnectionLost } from "../../src/store/connection/lost-connection.ts";
 import type { Store } from "../../src/store/port.ts";
 import { createStore } from "../../src/store/store.ts";
 import { type TestDatabase, testDatabase } from "../support/database.ts";

@@ -1,11 +1,11 @@
 import { and, desc, eq, getTableColumns, getTableName, gt, isNull, lt, type SQL, sql } from "drizzle-orm";
 import type { NodePgDatabase } from "drizzle-orm/node-postgres";
 import type { PgColumn, PgTable } from "drizzle-orm/pg-core";
-import { WavesmithError } from "../domain/errors.ts";
+import { WavesmithError } from "../../domain/errors.ts";
+import type { Preparable, Session } from "../connection/session.ts";
+import type { Rows, Where } from "../port.ts";
 import { columnValue, columnValues } from "./columns.ts";
 import type { KeptColumn } from "./kept-column.ts";
-import type { Rows, Where } from "./port.ts";
-import type { Preparable, Session } from "./session.ts";
 
 type Columns = Readonly<Record<string, PgColumn>>;
 type Order<Row> = NonNullable<Parameters<Rows<Row, never>["list"]>[1]>;

@@ -1,7 +1,7 @@
 import { Pool, type PoolConfig } from "pg";
-import { messageOf, WavesmithError } from "../domain/errors.ts";
-import { openEmbedded } from "./embedded/launcher.ts";
-import { connectionTo, embeddedDatabase } from "./embedded/session.ts";
+import { messageOf, WavesmithError } from "../../domain/errors.ts";
+import { openEmbedded } from "../embedded/launcher.ts";
+import { connectionTo, embeddedDatabase } from "../embedded/session.ts";
 import { makePatient, patienceMs } from "./patient-pool.ts";
 
 /** An open database. */

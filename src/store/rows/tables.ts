@@ -1,7 +1,7 @@
-import type { BuildRow, ProjectRow, Tables } from "./port.ts";
+import type { Session } from "../connection/session.ts";
+import type { BuildRow, ProjectRow, Tables } from "../port.ts";
+import * as schema from "../schema.ts";
 import { type Keeping, rowsOf } from "./rows.ts";
-import * as schema from "./schema.ts";
-import type { Session } from "./session.ts";
 
 export type OwnTables = ReturnType<typeof tablesOf>;
 

@@ -1,4 +1,4 @@
-import { messageOf, WavesmithError } from "../domain/errors.ts";
+import { messageOf, WavesmithError } from "../../domain/errors.ts";
 
 /** The connection was lost during a statement or transaction, which may or may not be committed. */
 export class ConnectionLost extends WavesmithError {

@@ -1,6 +1,6 @@
 import { setTimeout as delay } from "node:timers/promises";
 import type { Pool, PoolClient, QueryResult } from "pg";
-import { messageOf, WavesmithError } from "../domain/errors.ts";
+import { messageOf, WavesmithError } from "../../domain/errors.ts";
 import { ConnectionLost, isConnectionLost } from "./lost-connection.ts";
 
 // PP1. A connection that cannot be made is tried again until the server is back or the patience is

@@ -1,4 +1,4 @@
-import type { BuildRow } from "./port.ts";
+import type { BuildRow } from "../port.ts";
 
 /**
  * A large column that is read once and cached in memory, because it changes far less often than its

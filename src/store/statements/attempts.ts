@@ -1,9 +1,9 @@
 import { eq, getTableColumns, sql } from "drizzle-orm";
-import { WavesmithError } from "../domain/errors.ts";
-import type { AttemptInContext } from "./port.ts";
-import { attempts, builds, tasks, waves } from "./schema.ts";
-import type { Session } from "./session.ts";
-import type { OwnTables } from "./tables.ts";
+import { WavesmithError } from "../../domain/errors.ts";
+import type { Session } from "../connection/session.ts";
+import type { AttemptInContext } from "../port.ts";
+import type { OwnTables } from "../rows/tables.ts";
+import { attempts, builds, tasks, waves } from "../schema.ts";
 
 const { plan: _, ...buildColumns } = getTableColumns(builds);
 

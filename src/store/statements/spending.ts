@@ -1,12 +1,12 @@
 import { and, eq, getTableColumns, isNull, or, type SQL, sql } from "drizzle-orm";
 import type { PgColumn } from "drizzle-orm/pg-core";
-import { WavesmithError } from "../domain/errors.ts";
-import type { Spending, SpendingSum } from "../domain/models.ts";
-import { columnValue } from "./columns.ts";
-import type { BuildSpendingRow, ModelCallInsert, SpendingLimits } from "./port.ts";
-import { buildSpending, builds, modelCalls } from "./schema.ts";
-import type { Session } from "./session.ts";
-import type { OwnTables } from "./tables.ts";
+import { WavesmithError } from "../../domain/errors.ts";
+import type { Spending, SpendingSum } from "../../domain/models.ts";
+import type { Session } from "../connection/session.ts";
+import type { BuildSpendingRow, ModelCallInsert, SpendingLimits } from "../port.ts";
+import { columnValue } from "../rows/columns.ts";
+import type { OwnTables } from "../rows/tables.ts";
+import { buildSpending, builds, modelCalls } from "../schema.ts";
 
 /** Adds up the calls of each attempt and gate run. A build may make tens of thousands. */
 export async function modelSpending(session: Session, buildId: string): Promise<ReadonlyMap<string, Spending>> {

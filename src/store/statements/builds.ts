@@ -1,8 +1,8 @@
 import { desc, inArray, isNotNull, sql } from "drizzle-orm";
-import type { ProjectId } from "../domain/ids.ts";
-import { movingBuildStatuses } from "../domain/status.ts";
-import { builds } from "./schema.ts";
-import type { Session } from "./session.ts";
+import type { ProjectId } from "../../domain/ids.ts";
+import { movingBuildStatuses } from "../../domain/status.ts";
+import type { Session } from "../connection/session.ts";
+import { builds } from "../schema.ts";
 
 /** Finds the projects with a build that goes on without a person. */
 export async function findMovingProjects(session: Session): Promise<ProjectId[]> {
