@@ -7,7 +7,7 @@ import type { Ports } from "../coordinator/port.ts";
 import { createPreviewSandboxes } from "../coordinator/preview/preview-sandboxes.ts";
 import { randomIds } from "../domain/ids.ts";
 import { createGates } from "../gates/gates.ts";
-import { createCassette } from "../models/cassette.ts";
+import { createCassette } from "../models/call/cassette.ts";
 import { createModels } from "../models/models.ts";
 import { readOffer } from "../models/offer.ts";
 import type { Models } from "../models/port.ts";

@@ -1,9 +1,9 @@
 import { readFile } from "node:fs/promises";
 import { parseModel, providerNames } from "../domain/models.ts";
-import { newestPrices } from "./kept-prices.ts";
 import type { ModelProvider, Models } from "./port.ts";
-import { type PriceList, readPrices, shippedPrices } from "./price-list.ts";
-import { familyPriceIn, type Price, type PriceTable, priceIn } from "./prices.ts";
+import { newestPrices } from "./prices/kept-prices.ts";
+import { type PriceList, readPrices, shippedPrices } from "./prices/price-list.ts";
+import { familyPriceIn, type Price, type PriceTable, priceIn } from "./prices/prices.ts";
 
 // Which models can be used on this machine, and what they cost.
 

@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { createCassette } from "../../src/models/cassette.ts";
+import { createCassette } from "../../src/models/call/cassette.ts";
 import type { Cassette, CassetteAnswer, CassetteCall } from "../../src/models/port.ts";
 
 // A recording is replayed although agents make several calls at once, in an order of their own, and

@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { randomIds } from "../../src/domain/ids.ts";
-import { createLedger } from "../../src/models/ledger.ts";
+import { createLedger } from "../../src/models/budget/ledger.ts";
 import { createModels } from "../../src/models/models.ts";
 import type { ModelLedger, Models } from "../../src/models/port.ts";
 import { tokenOf } from "../../src/models/token.ts";

@@ -4,9 +4,9 @@ import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, it } from "vitest";
-import { newestPrices } from "../../src/models/kept-prices.ts";
-import { shippedPrices } from "../../src/models/price-list.ts";
-import { priceIn } from "../../src/models/prices.ts";
+import { newestPrices } from "../../src/models/prices/kept-prices.ts";
+import { shippedPrices } from "../../src/models/prices/price-list.ts";
+import { priceIn } from "../../src/models/prices/prices.ts";
 import { type CommandPlace, createCommandPlace } from "../support/command.ts";
 
 // A public list of prices on loopback, in the form of LiteLLM's, and the command that fetches it.

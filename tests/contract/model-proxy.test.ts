@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { randomIds } from "../../src/domain/ids.ts";
-import { createCassette } from "../../src/models/cassette.ts";
+import { createCassette } from "../../src/models/call/cassette.ts";
 import { createModels } from "../../src/models/models.ts";
 import type { Cassette, ModelProvider, Models } from "../../src/models/port.ts";
 import type { Store } from "../../src/store/port.ts";

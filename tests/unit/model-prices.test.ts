@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { readPrices, shippedPrices } from "../../src/models/price-list.ts";
-import { costMicroUsd, familyPriceIn, type Price, priceIn } from "../../src/models/prices.ts";
+import { readPrices, shippedPrices } from "../../src/models/prices/price-list.ts";
+import { costMicroUsd, familyPriceIn, type Price, priceIn } from "../../src/models/prices/prices.ts";
 
 const list = shippedPrices.prices;
 const million = 1_000_000;

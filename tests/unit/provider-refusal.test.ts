@@ -1,7 +1,7 @@
 import type { IncomingMessage } from "node:http";
 import { PassThrough } from "node:stream";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { requestedWait } from "../../src/models/provider-call.ts";
+import { requestedWait } from "../../src/models/call/provider-call.ts";
 
 // A busy provider says in its refusal how long to wait. The refusal itself may end slowly.
 

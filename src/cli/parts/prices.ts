@@ -1,3 +1,3 @@
 // An entry point like parts.ts: gives `prices` the lists of model prices.
-export { fetchPrices } from "../../models/fetch-prices.ts";
-export { keepPrices, newestPrices } from "../../models/kept-prices.ts";
+export { fetchPrices } from "../../models/prices/fetch-prices.ts";
+export { keepPrices, newestPrices } from "../../models/prices/kept-prices.ts";

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { messageOf, WavesmithError } from "../domain/errors.ts";
+import { messageOf, WavesmithError } from "../../domain/errors.ts";
 import published from "./prices.json" with { type: "json" };
 import type { Price, PriceTable } from "./prices.ts";
 

@@ -1,10 +1,10 @@
 // Computes a call's worst case and whether a budget has room for it now, later or never.
 //
 // W10. Each call reserves its worst case in one row-locked update before it is made.
-import type { IdSource } from "../domain/ids.ts";
-import type { BuildSpendingRow, ModelCallInsert, Store, StoreTransaction } from "../store/port.ts";
-import type { Granted, ModelOwner, Reservation } from "./port.ts";
-import { costMicroUsd, type Price, rateOf } from "./prices.ts";
+import type { IdSource } from "../../domain/ids.ts";
+import type { BuildSpendingRow, ModelCallInsert, Store, StoreTransaction } from "../../store/port.ts";
+import type { Granted, ModelOwner, Reservation } from "../port.ts";
+import { costMicroUsd, type Price, rateOf } from "../prices/prices.ts";
 
 interface ReserveParts {
   readonly store: Store;

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { messageOf, WavesmithError } from "../domain/errors.ts";
+import { messageOf, WavesmithError } from "../../domain/errors.ts";
 import type { PriceList } from "./price-list.ts";
 
 // The public list is LiteLLM's: USD per token, by model, including caches of both lifetimes, long

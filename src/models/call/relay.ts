@@ -4,10 +4,10 @@
 // MP7. Usage that a provider reported is counted, even if its agent hung up before the report;
 // otherwise we estimate from the bytes that passed.
 import type { IncomingMessage, ServerResponse } from "node:http";
-import { messageOf } from "../domain/errors.ts";
-import type { ModelUsage } from "../domain/models.ts";
+import { messageOf } from "../../domain/errors.ts";
+import type { ModelUsage } from "../../domain/models.ts";
+import type { CassetteAnswer, ModelProvider, Settlement } from "../port.ts";
 import { likelyTokens } from "./measure.ts";
-import type { CassetteAnswer, ModelProvider, Settlement } from "./port.ts";
 import { type Call, headerOf } from "./provider-call.ts";
 import { createUsageReader, type UsageReader } from "./usage.ts";
 import { createUsageFilter } from "./usage-filter.ts";

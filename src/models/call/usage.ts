@@ -1,6 +1,6 @@
 import { StringDecoder } from "node:string_decoder";
 import { z } from "zod";
-import type { CallEnding, ModelUsage } from "../domain/models.ts";
+import type { CallEnding, ModelUsage } from "../../domain/models.ts";
 
 // Reads usage in the four formats of the providers: Anthropic messages, OpenAI chat completions,
 // OpenAI responses, Gemini; from a whole answer or from the events of a stream.

@@ -1,4 +1,4 @@
-import type { ModelUsage } from "../domain/models.ts";
+import type { ModelUsage } from "../../domain/models.ts";
 
 // USD per million tokens, as published by the providers. The price of an unknown model is unknown,
 // not zero.

@@ -1,6 +1,6 @@
-import type { CallEnding } from "../domain/models.ts";
-import type { ModelCallRow, Store } from "../store/port.ts";
-import type { Unfinished } from "./port.ts";
+import type { CallEnding } from "../../domain/models.ts";
+import type { ModelCallRow, Store } from "../../store/port.ts";
+import type { Unfinished } from "../port.ts";
 
 /** How many of the latest calls are looked at; agents make few at once. */
 const latest = 50;

@@ -1,8 +1,8 @@
 // Sends an agent's call to the provider, with none of the agent's headers but those of MP3.
 import { type IncomingMessage, request as plainRequest, type ServerResponse } from "node:http";
 import { request as secureRequest } from "node:https";
-import type { Api } from "./apis.ts";
-import type { ModelOwner, ModelProvider } from "./port.ts";
+import type { Api } from "../apis.ts";
+import type { ModelOwner, ModelProvider } from "../port.ts";
 
 export interface Call {
   readonly api: Api;

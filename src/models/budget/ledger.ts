@@ -1,16 +1,16 @@
 // W10. Before it is made, each call reserves its worst case in one row-locked update; it is settled
 // exactly once.
 
-import { WavesmithError } from "../domain/errors.ts";
-import type { IdSource } from "../domain/ids.ts";
-import type { Plan } from "../domain/plan/plan.ts";
-import { providerToolsOf } from "../domain/sandbox/network.ts";
-import { liveGateRunStatuses, startedAttemptStatuses } from "../domain/status.ts";
-import type { BuildSpendingRow, ModelCallRow, Store, StoreTransaction } from "../store/port.ts";
+import { WavesmithError } from "../../domain/errors.ts";
+import type { IdSource } from "../../domain/ids.ts";
+import type { Plan } from "../../domain/plan/plan.ts";
+import { providerToolsOf } from "../../domain/sandbox/network.ts";
+import { liveGateRunStatuses, startedAttemptStatuses } from "../../domain/status.ts";
+import type { BuildSpendingRow, ModelCallRow, Store, StoreTransaction } from "../../store/port.ts";
+import type { Granted, ModelLedger, ModelOwner, ModelOwnerKind, Settlement } from "../port.ts";
+import { costMicroUsd, type Price } from "../prices/prices.ts";
 import { createBudgetQueue } from "./budget-queue.ts";
 import { findUnfinished } from "./last-call.ts";
-import type { Granted, ModelLedger, ModelOwner, ModelOwnerKind, Settlement } from "./port.ts";
-import { costMicroUsd, type Price } from "./prices.ts";
 import { type Attempted, reserveOrWait, reserveWhole, waitingCallOf } from "./reserve-call.ts";
 
 export interface LedgerParts {

@@ -3,7 +3,7 @@
 // BQ1. First come, first served: while a call waits, later calls of the same build queue behind it.
 // BQ2. Every wait ends: with room, a refusal, the agent hanging up, or the time limit.
 import { setTimeout as sleep } from "node:timers/promises";
-import type { Granted, ModelOwner } from "./port.ts";
+import type { Granted, ModelOwner } from "../port.ts";
 import type { Attempted } from "./reserve-call.ts";
 
 export interface BudgetQueue {

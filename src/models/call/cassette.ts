@@ -8,9 +8,9 @@ import { createHash } from "node:crypto";
 import { mkdir, readdir, readFile, rename, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { z } from "zod";
-import { WavesmithError } from "../domain/errors.ts";
-import type { Cassette, CassetteAnswer, CassetteCall } from "./port.ts";
-import { fieldsOf, listOf } from "./requests/parts.ts";
+import { WavesmithError } from "../../domain/errors.ts";
+import type { Cassette, CassetteAnswer, CassetteCall } from "../port.ts";
+import { fieldsOf, listOf } from "../requests/parts.ts";
 
 const answerSchema = z.object({
   status: z.number().int(),

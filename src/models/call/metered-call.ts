@@ -3,14 +3,14 @@
 // MP1. A call is made only when its worst case is reserved (W10), and settled once, however it
 // ends.
 import type { IncomingMessage } from "node:http";
-import { messageOf } from "../domain/errors.ts";
-import { leastOutputOf, limitBody, outputLimitOf, usualOutputTokens } from "./apis.ts";
+import { messageOf } from "../../domain/errors.ts";
+import { leastOutputOf, limitBody, outputLimitOf, usualOutputTokens } from "../apis.ts";
+import type { FindLimits } from "../limits.ts";
+import type { Cassette, CassetteAnswer, CassetteCall, ModelLedger, Settlement } from "../port.ts";
+import { Refusal } from "../refusal.ts";
 import { type Backoff, isBusy, isFailing } from "./backoff.ts";
-import type { FindLimits } from "./limits.ts";
 import type { Measured } from "./measure.ts";
-import type { Cassette, CassetteAnswer, CassetteCall, ModelLedger, Settlement } from "./port.ts";
 import { type Call, requestedWait, send } from "./provider-call.ts";
-import { Refusal } from "./refusal.ts";
 import { relay, replay } from "./relay.ts";
 
 export interface CallParts {
