@@ -262,7 +262,7 @@ export interface SandboxImageRequest extends Omit<ImageRequest, "guestPath" | "n
  */
 export async function buildSandboxImage(config: Config, request: SandboxImageRequest): Promise<BuiltImage> {
   const [{ connectEngine, engineProblem }, { buildImage }, { guestProgram }] = await Promise.all([
-    import("../sandbox/drivers/docker/engine.ts"),
+    import("../sandbox/drivers/docker/engine/engine.ts"),
     import("../sandbox/drivers/docker/image.ts"),
     import("../sandbox/guest/guest-program.ts"),
   ]);

@@ -8,7 +8,7 @@ import { PassThrough } from "node:stream";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { ProjectId } from "../../src/domain/ids.ts";
 import { networkOf } from "../../src/domain/sandbox/network.ts";
-import { StandardStreams } from "../../src/sandbox/drivers/docker/demux.ts";
+import { StandardStreams } from "../../src/sandbox/drivers/docker/engine/demux.ts";
 import { createDockerDriver } from "../../src/sandbox/drivers/docker.ts";
 import type { SandboxDriver, SandboxSpec } from "../../src/sandbox/port.ts";
 import {
@@ -370,7 +370,7 @@ describe("without an engine that answers", () => {
     server.listen(path);
     try {
       const program = join(folder, "ask.mjs");
-      const source = new URL("../../src/sandbox/drivers/docker/engine.ts", import.meta.url).href;
+      const source = new URL("../../src/sandbox/drivers/docker/engine/engine.ts", import.meta.url).href;
       writeFileSync(
         program,
         `import(${JSON.stringify(source)}).then(async ({ engineProblem }) => console.log(JSON.stringify(await engineProblem({ DOCKER_HOST: ${JSON.stringify(`unix://${path}`)} }))))`,

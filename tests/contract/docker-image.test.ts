@@ -5,8 +5,8 @@ import type { Readable } from "node:stream";
 import type Docker from "dockerode";
 import { describe, expect, it } from "vitest";
 import { checkDocker } from "../../src/sandbox/drivers/docker/check.ts";
-import { guestRights } from "../../src/sandbox/drivers/docker/container-spec.ts";
-import { connectEngine } from "../../src/sandbox/drivers/docker/engine.ts";
+import { guestRights } from "../../src/sandbox/drivers/docker/container/container-spec.ts";
+import { connectEngine } from "../../src/sandbox/drivers/docker/engine/engine.ts";
 import {
   buildImage,
   type ImageProgress,

@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, describe, expect, it } from "vitest";
-import { connectEngine } from "../../src/sandbox/drivers/docker/engine.ts";
+import { connectEngine } from "../../src/sandbox/drivers/docker/engine/engine.ts";
 import type { BuildRow } from "../../src/store/port.ts";
 import { type BuildFixture, createBuildFixture } from "../support/build-fixture.ts";
 import { containerOf } from "../support/docker-harness.ts";

@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, it } from "vitest";
-import { connectEngine } from "../../src/sandbox/drivers/docker/engine.ts";
+import { connectEngine } from "../../src/sandbox/drivers/docker/engine/engine.ts";
 import { type BuildFixture, createBuildFixture } from "../support/build-fixture.ts";
 import { requires } from "../support/require.ts";
 

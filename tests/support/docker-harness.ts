@@ -2,7 +2,7 @@
 import { basename } from "node:path";
 import type Docker from "dockerode";
 import type { ProjectId } from "../../src/domain/ids.ts";
-import { connectEngine } from "../../src/sandbox/drivers/docker/engine.ts";
+import { connectEngine } from "../../src/sandbox/drivers/docker/engine/engine.ts";
 import { imageName } from "../../src/sandbox/drivers/docker/image.ts";
 import { createDockerDriver, type DockerDriverOptions } from "../../src/sandbox/drivers/docker.ts";
 import type { DriverHarness } from "../contract/sandbox-driver.ts";

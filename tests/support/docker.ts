@@ -1,6 +1,6 @@
 import { tmpdir } from "node:os";
 import type Docker from "dockerode";
-import { connectEngine, engineProblem } from "../../src/sandbox/drivers/docker/engine.ts";
+import { connectEngine, engineProblem } from "../../src/sandbox/drivers/docker/engine/engine.ts";
 import {
   guestHashLabel,
   imageName,

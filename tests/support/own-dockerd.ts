@@ -4,7 +4,7 @@ import { type ChildProcess, execFile, spawn } from "node:child_process";
 import { closeSync, mkdirSync, openSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { promisify } from "node:util";
-import { connectEngine } from "../../src/sandbox/drivers/docker/engine.ts";
+import { connectEngine } from "../../src/sandbox/drivers/docker/engine/engine.ts";
 import { imageName } from "../../src/sandbox/drivers/docker/image.ts";
 
 const run = promisify(execFile);

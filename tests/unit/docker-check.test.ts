@@ -6,7 +6,7 @@ import { createHints } from "../../src/cli/output/hints.ts";
 import { driverForTrial } from "../../src/cli/parts.ts";
 import { loadConfig } from "../../src/config.ts";
 import { bootFailure, checkDocker } from "../../src/sandbox/drivers/docker/check.ts";
-import { engineProblem, socketPath } from "../../src/sandbox/drivers/docker/engine.ts";
+import { engineProblem, socketPath } from "../../src/sandbox/drivers/docker/engine/engine.ts";
 import { imageName } from "../../src/sandbox/drivers/docker/image.ts";
 import type { HostFacts } from "../../src/sandbox/host/machine.ts";
 import { fakeEngine, json, silentEngine } from "../support/fake-docker-engine.ts";

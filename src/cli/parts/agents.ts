@@ -45,7 +45,7 @@ export async function installAgent(
 /** Returns the platform that programs in this driver's sandboxes must be built for. */
 async function platformOf({ sandboxDriver, environment }: Config): Promise<Platform> {
   if (traitsOf(sandboxDriver).machine === "host") return hostPlatform();
-  const { connectEngine, engineProblem } = await import("../../sandbox/drivers/docker/engine.ts");
+  const { connectEngine, engineProblem } = await import("../../sandbox/drivers/docker/engine/engine.ts");
   const problem = await engineProblem(environment);
   if (problem !== null) throw new WavesmithError("environment", problem.what, { remedy: problem.remedy });
   const info = (await connectEngine(environment).info()) as { Architecture: string };

@@ -11,6 +11,7 @@
 // process.
 import type { DriverCapabilities, SandboxDriver } from "../port.ts";
 import { checkDocker } from "./docker/check.ts";
+import { endpointOf, findRunning } from "./docker/container/running.ts";
 import {
   alone,
   type DockerDriverOptions,
@@ -19,9 +20,8 @@ import {
 } from "./docker/docker-resources.ts";
 import { ensure } from "./docker/ensure.ts";
 import { list, usage, volumeBytes } from "./docker/list.ts";
-import { endpointOf, findRunning } from "./docker/running.ts";
-import { pack, restore } from "./docker/snapshot.ts";
 import { remove, stop } from "./docker/stop.ts";
+import { pack, restore } from "./docker/volume/snapshot.ts";
 import { watchContainers } from "./docker/watch.ts";
 
 export type { DockerDriverOptions } from "./docker/docker-resources.ts";

@@ -2,9 +2,9 @@ import type { Readable } from "node:stream";
 import type Docker from "dockerode";
 import { messageOf } from "../../../domain/errors.ts";
 import type { DriverProblem } from "../../port.ts";
-import { failedPhase } from "./boot-log.ts";
-import { guestRights, withRuntime } from "./container-spec.ts";
-import { connectEngine, engineProblem } from "./engine.ts";
+import { failedPhase } from "./container/boot-log.ts";
+import { guestRights, withRuntime } from "./container/container-spec.ts";
+import { connectEngine, engineProblem } from "./engine/engine.ts";
 import { imageName, imageProblem, trialLabels } from "./image.ts";
 
 const bootLimitMs = 60_000;

@@ -4,11 +4,11 @@ import { join, resolve } from "node:path";
 import { WavesmithError } from "../../../domain/errors.ts";
 import type { ProjectId } from "../../../domain/ids.ts";
 import { withLock } from "../../host/lock.ts";
-import type { Making } from "./container-spec.ts";
-import { type Engine, openEngine } from "./engine-calls.ts";
-import type { GuestLink } from "./guest-link.ts";
+import type { Making } from "./container/container-spec.ts";
+import type { GuestLink } from "./container/guest-link.ts";
+import { type Engine, openEngine } from "./engine/engine-calls.ts";
 import { imageName, imageProblem } from "./image.ts";
-import { createVolumes, type Volumes } from "./volumes.ts";
+import { createVolumes, type Volumes } from "./volume/volumes.ts";
 
 export interface DockerDriverOptions {
   readonly dataDir: string;

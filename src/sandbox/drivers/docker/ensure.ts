@@ -4,7 +4,6 @@ import { messageOf, WavesmithError } from "../../../domain/errors.ts";
 import { guestProtocolVersion } from "../../../guest/protocol.ts";
 import { endingWith, startEgress } from "../../egress/egress.ts";
 import type { SandboxEndpoint, SandboxSpec } from "../../port.ts";
-import { removeArchiveContainers } from "./archive.ts";
 import {
   type Container,
   createContainer,
@@ -13,12 +12,13 @@ import {
   resumeContainer,
   startContainer,
   stopContainer,
-} from "./container.ts";
-import { profileVersion, sandboxContainer, specHash, type Wants } from "./container-spec.ts";
+} from "./container/container.ts";
+import { profileVersion, sandboxContainer, specHash, type Wants } from "./container/container-spec.ts";
+import { endpointOf, findRunning, type Running, untilReady } from "./container/running.ts";
 import { alone, type DockerResources, imageId, makingOf, withoutImage } from "./docker-resources.ts";
 import { label } from "./names.ts";
-import { endpointOf, findRunning, type Running, untilReady } from "./running.ts";
 import { ensureTools } from "./tools.ts";
+import { removeArchiveContainers } from "./volume/archive.ts";
 
 /** See `SandboxDriver.ensure`. */
 export async function ensure(resources: DockerResources, spec: SandboxSpec): Promise<SandboxEndpoint> {

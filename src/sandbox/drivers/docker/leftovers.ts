@@ -3,7 +3,7 @@
 import { lstatSync } from "node:fs";
 import type Docker from "dockerode";
 import { shellWord } from "../../../domain/shell-word.ts";
-import { openEngine } from "./engine-calls.ts";
+import { openEngine } from "./engine/engine-calls.ts";
 import { having, type Labels, label } from "./names.ts";
 
 export interface Leftovers {

@@ -2,11 +2,11 @@
 import type Docker from "dockerode";
 import type { ProjectId } from "../../../domain/ids.ts";
 import type { SandboxInfo, SandboxUsage } from "../../port.ts";
-import { findContainer } from "./container.ts";
+import { findContainer } from "./container/container.ts";
 import type { DockerResources } from "./docker-resources.ts";
-import { knownSize } from "./known-sizes.ts";
 import { having, label } from "./names.ts";
-import { diskBytes, limitedBytes, usageOf } from "./usage.ts";
+import { knownSize } from "./volume/known-sizes.ts";
+import { diskBytes, limitedBytes, usageOf } from "./volume/usage.ts";
 
 /** See `SandboxDriver.usage`. */
 export async function usage(resources: DockerResources, projectId: ProjectId): Promise<SandboxUsage | null> {

@@ -1,12 +1,12 @@
 // Stopping and removing a sandbox.
 import type { ProjectId } from "../../../domain/ids.ts";
 import { removeEgress, stopEgress } from "../../egress/egress.ts";
-import { removeArchiveContainers } from "./archive.ts";
-import { type Container, findContainer, removeContainer, stopContainer } from "./container.ts";
+import { type Container, findContainer, removeContainer, stopContainer } from "./container/container.ts";
 import type { DockerResources } from "./docker-resources.ts";
-import { forgetSize, rememberSize } from "./known-sizes.ts";
 import { label } from "./names.ts";
-import { diskBytes } from "./usage.ts";
+import { removeArchiveContainers } from "./volume/archive.ts";
+import { forgetSize, rememberSize } from "./volume/known-sizes.ts";
+import { diskBytes } from "./volume/usage.ts";
 
 /** Stops the sandbox (DK4) and returns its container, if any. The caller holds the lock. */
 export async function stop(resources: DockerResources, projectId: ProjectId): Promise<Container | null> {

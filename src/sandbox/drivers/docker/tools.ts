@@ -13,9 +13,9 @@ import { pipeline } from "node:stream/promises";
 import { createGzip } from "node:zlib";
 import { type Pack, pack } from "tar-stream";
 import { containerPlatform, type Installed, listInstalled, toolsFolder } from "../../tools/place.ts";
-import { removeArchiveContainers, unpackVolume } from "./archive.ts";
 import { type DockerResources, makingOf } from "./docker-resources.ts";
 import { label } from "./names.ts";
+import { removeArchiveContainers, unpackVolume } from "./volume/archive.ts";
 
 /** Volumes that were filled in another format are not used. */
 const archiveForm = 3;

@@ -2,7 +2,7 @@ import type { Readable } from "node:stream";
 import { setTimeout as delay } from "node:timers/promises";
 import type { ProjectId, SandboxId } from "../../../domain/ids.ts";
 import type { SandboxChange } from "../../port.ts";
-import type { Engine } from "./engine-calls.ts";
+import type { Engine } from "./engine/engine-calls.ts";
 import { having, type Labels, label } from "./names.ts";
 
 const changes: Readonly<Record<string, SandboxChange["change"]>> = {

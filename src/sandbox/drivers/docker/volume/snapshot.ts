@@ -1,14 +1,14 @@
 // Packs a project's volume, and restores another in its place.
 import type { Readable } from "node:stream";
-import { WavesmithError } from "../../../domain/errors.ts";
-import type { ProjectId } from "../../../domain/ids.ts";
-import type { ArchiveFormat } from "../../port.ts";
+import { WavesmithError } from "../../../../domain/errors.ts";
+import type { ProjectId } from "../../../../domain/ids.ts";
+import type { ArchiveFormat } from "../../../port.ts";
+import { findContainer, removeContainer } from "../container/container.ts";
+import { alone, type DockerResources, imageId, makingOf } from "../docker-resources.ts";
+import { label } from "../names.ts";
+import { stop } from "../stop.ts";
 import { type ArchiveWork, packVolume, unpackVolume } from "./archive.ts";
-import { findContainer, removeContainer } from "./container.ts";
-import { alone, type DockerResources, imageId, makingOf } from "./docker-resources.ts";
 import { forgetSize } from "./known-sizes.ts";
-import { label } from "./names.ts";
-import { stop } from "./stop.ts";
 
 /** See `SandboxDriver.pack`. */
 export async function pack(resources: DockerResources, projectId: ProjectId, format: ArchiveFormat): Promise<Readable> {

@@ -2,9 +2,9 @@
 // volumes. tests/contract/docker-driver.test.ts proves every line from the inside.
 import { createHash } from "node:crypto";
 import type Docker from "dockerode";
-import type { ArchiveFormat, SandboxSpec } from "../../port.ts";
-import { toolsInside } from "../../tools/place.ts";
-import { containerName, type Labels, label, role } from "./names.ts";
+import type { ArchiveFormat, SandboxSpec } from "../../../port.ts";
+import { toolsInside } from "../../../tools/place.ts";
+import { containerName, type Labels, label, role } from "../names.ts";
 
 /**
  * The guest is root with few capabilities, so that it can give each job its own user. Nothing else

@@ -2,7 +2,7 @@
 // mounts would take a container.
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import type { ProjectId } from "../../../domain/ids.ts";
+import type { ProjectId } from "../../../../domain/ids.ts";
 
 export interface KnownSize {
   readonly bytes: number;

@@ -11,11 +11,11 @@
 // a replaced volume never becomes the project's again.
 import { randomBytes } from "node:crypto";
 import type Docker from "dockerode";
-import { WavesmithError } from "../../../domain/errors.ts";
-import type { ProjectId } from "../../../domain/ids.ts";
-import { machineBootId, processStart } from "../../host/processes.ts";
-import type { Engine } from "./engine-calls.ts";
-import { having, type Labels, label, role, volumeName } from "./names.ts";
+import { WavesmithError } from "../../../../domain/errors.ts";
+import type { ProjectId } from "../../../../domain/ids.ts";
+import { machineBootId, processStart } from "../../../host/processes.ts";
+import type { Engine } from "../engine/engine-calls.ts";
+import { having, type Labels, label, role, volumeName } from "../names.ts";
 
 export interface Volumes {
   /** Returns the name of the project's volume, which may not exist. */

@@ -1,12 +1,12 @@
 // The link to a guest: one `docker exec` per sandbox and process, with as many connections over it
 // as needed. It opens at its first use, and again when it broke.
-import { messageOf, WavesmithError } from "../../../domain/errors.ts";
-import { createGuestClient } from "../../guest/guest-client.ts";
-import { connectMux, type MuxConnection } from "../../guest/mux.ts";
-import type { GuestClient, GuestHealth } from "../../port.ts";
+import { messageOf, WavesmithError } from "../../../../domain/errors.ts";
+import { createGuestClient } from "../../../guest/guest-client.ts";
+import { connectMux, type MuxConnection } from "../../../guest/mux.ts";
+import type { GuestClient, GuestHealth } from "../../../port.ts";
+import { StandardStreams } from "../engine/demux.ts";
+import type { Engine } from "../engine/engine-calls.ts";
 import { muxSocket } from "./container-spec.ts";
-import { StandardStreams } from "./demux.ts";
-import type { Engine } from "./engine-calls.ts";
 
 export interface GuestLink {
   readonly guest: GuestClient;

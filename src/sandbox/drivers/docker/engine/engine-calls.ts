@@ -2,7 +2,7 @@
 // errors.
 import type { Socket } from "node:net";
 import type Docker from "dockerode";
-import { messageOf, WavesmithError } from "../../../domain/errors.ts";
+import { messageOf, WavesmithError } from "../../../../domain/errors.ts";
 import { connectEngine, engineProblem, socketPath } from "./engine.ts";
 
 type Environment = Readonly<Record<string, string | undefined>>;

@@ -1,10 +1,10 @@
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import Docker from "dockerode";
-import { messageOf, WavesmithError } from "../../../domain/errors.ts";
-import { type HostFacts, readHostFacts } from "../../host/machine.ts";
-import { findProgram, installCommand } from "../../host/programs.ts";
-import type { DriverProblem } from "../../port.ts";
+import { messageOf, WavesmithError } from "../../../../domain/errors.ts";
+import { type HostFacts, readHostFacts } from "../../../host/machine.ts";
+import { findProgram, installCommand } from "../../../host/programs.ts";
+import type { DriverProblem } from "../../../port.ts";
 
 type Environment = Readonly<Record<string, string | undefined>>;
 

@@ -1,12 +1,12 @@
 // Finds a running sandbox, asks its guest, and waits until it answers.
 import { setTimeout as delay } from "node:timers/promises";
-import { messageOf, WavesmithError } from "../../../domain/errors.ts";
-import type { ProjectId } from "../../../domain/ids.ts";
-import { modelSocketOf } from "../../egress/egress.ts";
-import type { GuestClient, GuestHealth, SandboxEndpoint } from "../../port.ts";
+import { messageOf, WavesmithError } from "../../../../domain/errors.ts";
+import type { ProjectId } from "../../../../domain/ids.ts";
+import { modelSocketOf } from "../../../egress/egress.ts";
+import type { GuestClient, GuestHealth, SandboxEndpoint } from "../../../port.ts";
+import type { DockerResources } from "../docker-resources.ts";
 import { complaints, failedPhase } from "./boot-log.ts";
 import { type Container, findContainer, lastWords } from "./container.ts";
-import type { DockerResources } from "./docker-resources.ts";
 import { createGuestLink, type GuestLink } from "./guest-link.ts";
 
 const startLimitMs = 120_000;

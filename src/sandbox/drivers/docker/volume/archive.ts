@@ -3,12 +3,12 @@
 import { PassThrough, type Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import type Docker from "dockerode";
-import { messageOf, WavesmithError } from "../../../domain/errors.ts";
-import type { ArchiveFormat } from "../../port.ts";
-import { archiveContainer, type Making } from "./container-spec.ts";
-import { StandardStreams } from "./demux.ts";
-import type { Engine } from "./engine-calls.ts";
-import { having, type Labels, label, role } from "./names.ts";
+import { messageOf, WavesmithError } from "../../../../domain/errors.ts";
+import type { ArchiveFormat } from "../../../port.ts";
+import { archiveContainer, type Making } from "../container/container-spec.ts";
+import { StandardStreams } from "../engine/demux.ts";
+import type { Engine } from "../engine/engine-calls.ts";
+import { having, type Labels, label, role } from "../names.ts";
 import { isAliveMaker, ourselves } from "./volumes.ts";
 
 export interface ArchiveWork {

@@ -1,11 +1,11 @@
 // One project's container: its state, and the actions on it.
 import { setTimeout as delay } from "node:timers/promises";
 import type Docker from "dockerode";
-import { WavesmithError } from "../../../domain/errors.ts";
-import type { ProjectId, SandboxId } from "../../../domain/ids.ts";
+import { WavesmithError } from "../../../../domain/errors.ts";
+import type { ProjectId, SandboxId } from "../../../../domain/ids.ts";
+import type { Engine } from "../engine/engine-calls.ts";
+import { containerName, label, volumeName } from "../names.ts";
 import { stopSeconds, type Wants } from "./container-spec.ts";
-import type { Engine } from "./engine-calls.ts";
-import { containerName, label, volumeName } from "./names.ts";
 
 export interface Container {
   readonly id: string;

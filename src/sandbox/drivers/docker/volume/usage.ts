@@ -1,7 +1,7 @@
 import type { Socket } from "node:net";
-import type { SandboxUsage } from "../../port.ts";
-import { StandardStreams } from "./demux.ts";
-import type { Engine } from "./engine-calls.ts";
+import type { SandboxUsage } from "../../../port.ts";
+import { StandardStreams } from "../engine/demux.ts";
+import type { Engine } from "../engine/engine-calls.ts";
 
 /** The engine's statistics that we read; cgroup v1 and v2 name them differently. */
 interface Statistics {
