@@ -29,6 +29,7 @@ const arrows: Readonly<Record<string, readonly string[]>> = {
   functions: ["src/coordinator", "src/sandbox-lifecycle", "src/domain"],
   "src/api": ["src/coordinator", "src/sandbox-lifecycle", "src/domain", "src/plan", "port.ts"],
   "src/server": ["src/coordinator", "src/domain", "src/api"],
+  "src/client": [],
   "src/app": [],
   "src/config": ["src/domain", "src/sandbox/drivers/registry.ts"],
   "src/cli": [
@@ -38,6 +39,7 @@ const arrows: Readonly<Record<string, readonly string[]>> = {
     "src/store/queries",
     "src/store/serving.ts",
     "src/api",
+    "src/client",
   ],
 };
 
@@ -70,6 +72,8 @@ const packages: Readonly<Record<string, readonly string[]>> = {
   hono: ["src/server/"],
   "@hono/node-server": ["src/server/"],
   "@hono/zod-openapi": ["src/server/api/"],
+  "openapi-fetch": ["src/client/"],
+  "eventsource-parser": ["src/client/"],
   croner: ["src/engine/"],
   yaml: ["src/plan/", "src/gates/static/", "src/cli/"],
   graphlib: ["src/domain/"],
@@ -177,12 +181,18 @@ describe("the source", () => {
       "src/agent-host/": ["zod", "@agentclientprotocol/sdk", "@modelcontextprotocol/sdk"],
       "src/engine/": ["zod", "inngest", "croner", "drizzle-orm"],
       "src/store/embedded/": ["pg"],
+      "src/client/": ["openapi-fetch", "eventsource-parser"],
     };
     const strays = imports.filter(({ from, to }) => {
       const program = Object.keys(allowed).find((folder) => from.startsWith(folder));
       if (program === undefined || to.startsWith("node:") || to.startsWith(program)) return false;
       return !/^src\/domain\/(?:errors|ids|disk-full)\.ts$/.test(to) && !allowed[program]!.includes(to);
     });
+    expect(strays.map(say)).toEqual([]);
+  });
+
+  it("keeps the API's client free of Node, because browsers run it", () => {
+    const strays = imports.filter(({ from, to }) => from.startsWith("src/client/") && to.startsWith("node:"));
     expect(strays.map(say)).toEqual([]);
   });
 

@@ -1,4 +1,4 @@
-import { OpenAPIHono } from "@hono/zod-openapi";
+import { OpenAPIHono, z } from "@hono/zod-openapi";
 import type { Context, MiddlewareHandler } from "hono";
 import { bodyLimit } from "hono/body-limit";
 import { WavesmithError } from "../../domain/errors.ts";
@@ -28,6 +28,9 @@ const base = "/api/v1";
 /** Enough for a plan of ten thousand tasks. */
 const maxBodyBytes = 4 * 1024 * 1024;
 const bodyMs = 30_000;
+const problemReply = z
+  .looseObject({ status: z.number(), code: z.string(), detail: z.string(), remedy: z.string().optional() })
+  .openapi("Problem");
 
 /** Creates the routes under `/api/v1`, `/openapi.json` and `/docs`. */
 export function createApi({ app, key, warn, stopping }: ApiOptions): OpenAPIHono {
@@ -128,7 +131,7 @@ function register(routes: OpenAPIHono, one: Endpoint): void {
   const content = body === null ? null : "plan" in body ? planText : { "application/json": { schema: body.schema } };
   const wrong = {
     description: "What is wrong, and what to do",
-    content: { "application/problem+json": { schema: {} } },
+    content: { "application/problem+json": { schema: problemReply } },
   };
   routes.openAPIRegistry.registerPath({
     method,

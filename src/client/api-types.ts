@@ -1,0 +1,153 @@
+// Generated from the OpenAPI document by `npm run client`. Do not edit.
+
+export interface components {
+  schemas: {
+    Build: { "id": string; "buildId": string; "project": string; "projectId": string; "status": "queued" | "running" | "waiting" | "cancelling" | "completed" | "failed" | "cancelled"; "phase": string; "reason": (string | null); "createdAt": string; "startedAt": (string | null); "endedAt": (string | null); "waves": { "number": number; "status": string; [key: string]: unknown; }[]; "tasks": { "id": string; "agent": string; "status": string; [key: string]: unknown; }[]; "head": (string | null); [key: string]: unknown; };
+    BuildRow: { "id": string; "projectId": string; "status": "queued" | "running" | "waiting" | "cancelling" | "completed" | "failed" | "cancelled"; "reason": (string | null); "endedAt": (string | null); [key: string]: unknown; };
+    Log: { "attempt": number; "text": string; "nextOffset": number; "ended": boolean; [key: string]: unknown; };
+    PlanCheck: { "waves": { "number": number; "tasks": string[]; [key: string]: unknown; }[]; "criticalPath": string[]; "faults": { "path": string; "line": (number | null); "message": string; [key: string]: unknown; }[]; [key: string]: unknown; };
+    Preview: { "id": string; "buildId": string; "wave": number; "status": string; [key: string]: unknown; };
+    Problem: { "status": number; "code": string; "detail": string; "remedy"?: string; [key: string]: unknown; };
+    Project: { "id": string; "name": string; "createdAt": string; [key: string]: unknown; };
+    Sandbox: { "id": string; "projectId": string; "driver": string; "state": string; [key: string]: unknown; };
+    Snapshot: { "id": string; "projectId": string; "state": string; "sizeBytes": (number | null); [key: string]: unknown; };
+    Task: { "id": string; "title": string; "agent": string; "status": string; "attempts": number; [key: string]: unknown; };
+  };
+}
+
+export interface paths {
+  "/api/v1/builds": {
+    /** List builds, newest first */
+    get: { parameters: { query?: { "cursor"?: string; "limit"?: number; "project"?: string; "status"?: "queued" | "running" | "waiting" | "cancelling" | "completed" | "failed" | "cancelled"; }; }; requestBody?: never; responses: { 200: { headers: { [name: string]: unknown }; content: { "application/json": { "items": components["schemas"]["BuildRow"][]; "nextCursor": (string | null); [key: string]: unknown; }; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
+  };
+  "/api/v1/builds/{id}": {
+    /** Show a build with its waves and tasks */
+    get: { parameters: { path: { "id": string; }; }; requestBody?: never; responses: { 200: { headers: { [name: string]: unknown }; content: { "application/json": components["schemas"]["Build"]; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
+  };
+  "/api/v1/builds/{id}/approve": {
+    /** Approve the wave or the drafted plan that waits */
+    post: { parameters: { path: { "id": string; }; }; requestBody: { content: { "application/json": { "by"?: string; }; } }; responses: { 202: { headers: { [name: string]: unknown }; content: { "application/json": components["schemas"]["Build"]; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
+  };
+  "/api/v1/builds/{id}/cancel": {
+    /** Cancel a build and keep its work */
+    post: { parameters: { path: { "id": string; }; }; requestBody: { content: { "application/json": { "reason"?: string; }; } }; responses: { 202: { headers: { [name: string]: unknown }; content: { "application/json": components["schemas"]["Build"]; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
+  };
+  "/api/v1/builds/{id}/diff": {
+    /** Show what a build, one of its tasks or one of its waves changed */
+    get: { parameters: { path: { "id": string; }; query?: { "task"?: string; "wave"?: number; }; }; requestBody?: never; responses: { 200: { headers: { [name: string]: unknown }; content: { "text/x-diff": string; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
+  };
+  "/api/v1/builds/{id}/events": {
+    /** Follow the events of a build (server-sent events; resumes after Last-Event-ID) */
+    get: { parameters: { path: { "id": string; }; query?: { "after"?: (number | null); "follow"?: "true" | "false"; }; }; requestBody?: never; responses: { 200: { headers: { [name: string]: unknown }; content: { "text/event-stream": string; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
+  };
+  "/api/v1/builds/{id}/gates": {
+    /** Show the gate runs of a build, with evidence and findings */
+    get: { parameters: { path: { "id": string; }; }; requestBody?: never; responses: { 200: { headers: { [name: string]: unknown }; content: { "application/json": { "items": { "gate": string; "verdict": (string | null); [key: string]: unknown; }[]; [key: string]: unknown; }; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
+  };
+  "/api/v1/builds/{id}/plan": {
+    /** Show the plan that a build follows */
+    get: { parameters: { path: { "id": string; }; }; requestBody?: never; responses: { 200: { headers: { [name: string]: unknown }; content: { "application/json": { "name": string; [key: string]: unknown; }; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
+  };
+  "/api/v1/builds/{id}/questions": {
+    /** List what agents of a build asked a person */
+    get: { parameters: { path: { "id": string; }; }; requestBody?: never; responses: { 200: { headers: { [name: string]: unknown }; content: { "application/json": { "items": { "id": number; "text": string; [key: string]: unknown; }[]; [key: string]: unknown; }; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
+  };
+  "/api/v1/builds/{id}/questions/{n}/answer": {
+    /** Allow or deny what an agent asked */
+    post: { parameters: { path: { "id": string; "n": number; }; }; requestBody: { content: { "application/json": { "answer": "allow" | "deny"; "by"?: string; }; } }; responses: { 200: { headers: { [name: string]: unknown }; content: { "application/json": { "id": number; "answer": string; [key: string]: unknown; }; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
+  };
+  "/api/v1/builds/{id}/reject": {
+    /** Reject the wave or the drafted plan that waits; a retry passes the reason on */
+    post: { parameters: { path: { "id": string; }; }; requestBody: { content: { "application/json": { "by"?: string; "reason": string; }; } }; responses: { 202: { headers: { [name: string]: unknown }; content: { "application/json": components["schemas"]["Build"]; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
+  };
+  "/api/v1/builds/{id}/resume": {
+    /** Let a build go on that waits for no decision, such as after a rollback */
+    post: { parameters: { path: { "id": string; }; }; requestBody: { content: { "application/json": {  }; } }; responses: { 202: { headers: { [name: string]: unknown }; content: { "application/json": components["schemas"]["Build"]; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
+  };
+  "/api/v1/builds/{id}/retry": {
+    /** Start new attempts for what failed */
+    post: { parameters: { path: { "id": string; }; }; requestBody: { content: { "application/json": {  }; } }; responses: { 202: { headers: { [name: string]: unknown }; content: { "application/json": components["schemas"]["Build"]; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
+  };
+  "/api/v1/builds/{id}/rollback": {
+    /** Move main back to the end of a wave; 0 is where the build began */
+    post: { parameters: { path: { "id": string; }; }; requestBody: { content: { "application/json": { "wave": number; }; } }; responses: { 202: { headers: { [name: string]: unknown }; content: { "application/json": components["schemas"]["Build"]; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
+  };
+  "/api/v1/builds/{id}/tasks": {
+    /** List the tasks of a build, in the order of its plan */
+    get: { parameters: { path: { "id": string; }; query?: { "cursor"?: string; "limit"?: number; }; }; requestBody?: never; responses: { 200: { headers: { [name: string]: unknown }; content: { "application/json": { "items": components["schemas"]["Task"][]; "nextCursor": (string | null); [key: string]: unknown; }; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
+  };
+  "/api/v1/builds/{id}/tasks/{task}": {
+    /** Show a task with its attempts */
+    get: { parameters: { path: { "id": string; "task": string; }; }; requestBody?: never; responses: { 200: { headers: { [name: string]: unknown }; content: { "application/json": components["schemas"]["Task"]; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
+  };
+  "/api/v1/builds/{id}/tasks/{task}/logs": {
+    /** Read an attempt's output from an offset in bytes; follow=true sends it as server-sent events */
+    get: { parameters: { path: { "id": string; "task": string; }; query?: { "offset"?: (number | null); "attempt"?: number; "follow"?: "true" | "false"; }; }; requestBody?: never; responses: { 200: { headers: { [name: string]: unknown }; content: { "application/json": components["schemas"]["Log"]; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
+  };
+  "/api/v1/inbox": {
+    /** List what waits for a person, in every build */
+    get: { parameters: {  }; requestBody?: never; responses: { 200: { headers: { [name: string]: unknown }; content: { "application/json": { "items": { "kind": string; "buildId": string; [key: string]: unknown; }[]; [key: string]: unknown; }; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
+  };
+  "/api/v1/plans/check": {
+    /** Check a plan: its waves, critical path and faults with their lines */
+    post: { parameters: {  }; requestBody: { content: { "application/yaml": string; "application/json": unknown; } }; responses: { 200: { headers: { [name: string]: unknown }; content: { "application/json": components["schemas"]["PlanCheck"]; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
+  };
+  "/api/v1/previews": {
+    /** List the previews that are shown or asleep; a preview has the id of its build */
+    get: { parameters: {  }; requestBody?: never; responses: { 200: { headers: { [name: string]: unknown }; content: { "application/json": { "items": components["schemas"]["Preview"][]; [key: string]: unknown; }; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
+  };
+  "/api/v1/previews/{id}/start": {
+    /** Wake a preview that is asleep */
+    post: { parameters: { path: { "id": string; }; }; requestBody?: never; responses: { 202: { headers: { [name: string]: unknown }; content: { "application/json": components["schemas"]["Preview"]; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
+  };
+  "/api/v1/previews/{id}/stop": {
+    /** Stop a preview */
+    post: { parameters: { path: { "id": string; }; }; requestBody?: never; responses: { 202: { headers: { [name: string]: unknown }; content: { "application/json": components["schemas"]["Preview"]; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
+  };
+  "/api/v1/projects": {
+    /** List projects by name */
+    get: { parameters: { query?: { "cursor"?: string; "limit"?: number; }; }; requestBody?: never; responses: { 200: { headers: { [name: string]: unknown }; content: { "application/json": { "items": components["schemas"]["Project"][]; "nextCursor": (string | null); [key: string]: unknown; }; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
+    /** Make a project, or return the one with this name */
+    post: { parameters: {  }; requestBody: { content: { "application/json": { "name": string; }; } }; responses: { 201: { headers: { [name: string]: unknown }; content: { "application/json": components["schemas"]["Project"]; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
+  };
+  "/api/v1/projects/{id}": {
+    /** Show a project */
+    get: { parameters: { path: { "id": string; }; }; requestBody?: never; responses: { 200: { headers: { [name: string]: unknown }; content: { "application/json": components["schemas"]["Project"]; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
+  };
+  "/api/v1/projects/{id}/builds": {
+    /** Start a build of a plan (JSON or YAML), or of {plan, brief, metadata, requestedBy} */
+    post: { parameters: { path: { "id": string; }; }; requestBody: { content: { "application/yaml": string; "application/json": unknown; } }; responses: { 201: { headers: { [name: string]: unknown }; content: { "application/json": components["schemas"]["Build"]; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
+  };
+  "/api/v1/projects/{id}/events": {
+    /** Follow the events of a project's builds and sandbox */
+    get: { parameters: { path: { "id": string; }; query?: { "after"?: (number | null); "follow"?: "true" | "false"; }; }; requestBody?: never; responses: { 200: { headers: { [name: string]: unknown }; content: { "text/event-stream": string; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
+  };
+  "/api/v1/projects/{id}/sandbox/exec": {
+    /** Run a short command in the joined tree */
+    post: { parameters: { path: { "id": string; }; }; requestBody: { content: { "application/json": { "argv": string[]; "timeoutMs"?: number; }; } }; responses: { 200: { headers: { [name: string]: unknown }; content: { "application/json": { "exitCode": (number | null); "stdout": string; "stderr": string; [key: string]: unknown; }; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
+  };
+  "/api/v1/projects/{id}/sandbox/restore": {
+    /** Replace a project's volume with a snapshot (default: the latest) */
+    post: { parameters: { path: { "id": string; }; }; requestBody: { content: { "application/json": { "snapshot"?: string; }; } }; responses: { 200: { headers: { [name: string]: unknown }; content: { "application/json": components["schemas"]["Snapshot"]; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
+  };
+  "/api/v1/projects/{id}/sandbox/snapshot": {
+    /** Take a snapshot of a project's volume */
+    post: { parameters: { path: { "id": string; }; }; requestBody?: never; responses: { 201: { headers: { [name: string]: unknown }; content: { "application/json": components["schemas"]["Snapshot"]; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
+  };
+  "/api/v1/projects/{id}/sandbox/start": {
+    /** Start a project's sandbox */
+    post: { parameters: { path: { "id": string; }; }; requestBody?: never; responses: { 200: { headers: { [name: string]: unknown }; content: { "application/json": components["schemas"]["Sandbox"]; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
+  };
+  "/api/v1/projects/{id}/sandbox/stop": {
+    /** Stop a project's sandbox and keep its volume */
+    post: { parameters: { path: { "id": string; }; }; requestBody?: never; responses: { 200: { headers: { [name: string]: unknown }; content: { "application/json": components["schemas"]["Sandbox"]; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
+  };
+  "/api/v1/sandboxes": {
+    /** List sandboxes */
+    get: { parameters: { query?: { "cursor"?: string; "limit"?: number; }; }; requestBody?: never; responses: { 200: { headers: { [name: string]: unknown }; content: { "application/json": { "items": components["schemas"]["Sandbox"][]; "nextCursor": (string | null); [key: string]: unknown; }; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
+  };
+  "/api/v1/sandboxes/{id}": {
+    /** Remove a sandbox, and its volume with ?volume=true */
+    delete: { parameters: { path: { "id": string; }; query?: { "volume"?: "true" | "false"; }; }; requestBody?: never; responses: { 200: { headers: { [name: string]: unknown }; content: { "application/json": { "id": string; [key: string]: unknown; }; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
+  };
+}
