@@ -4,6 +4,7 @@ import { createFunctions } from "../functions/index.ts";
 import { createDriversInUse } from "./app/drivers-in-use.ts";
 import { createDriving } from "./app/driving.ts";
 import { createSenderCheck, createVetting } from "./app/event-origin.ts";
+import { createMeasures } from "./app/measures.ts";
 import type { AppOptions } from "./app/options.ts";
 import { createPorts } from "./app/ports.ts";
 import { createRunner } from "./app/runner.ts";
@@ -15,6 +16,7 @@ import type { Ports } from "./coordinator/port.ts";
 import { messageOf } from "./domain/errors.ts";
 import type { DomainEvent } from "./domain/events/events.ts";
 import type { ProjectId } from "./domain/ids.ts";
+import type { Measure } from "./domain/measures.ts";
 import type { InngestEndpoint } from "./server/port.ts";
 import { type Database, openDatabase } from "./store/connection/connection.ts";
 import { checkDataDirectory } from "./store/data-directory.ts";
@@ -43,6 +45,8 @@ export interface App {
   flush(): Promise<void>;
   /** The events of builds and projects, for those who follow them. */
   readonly feed: EventFeed;
+  /** Measures the builds, the engine's queue and the database's connections. */
+  measures(): Promise<Measure[]>;
   /** Rejects if the database cannot be reached. */
   ping(): Promise<void>;
   /** The endpoint for an Inngest server that reaches us at `origin`; null if it is embedded. */
@@ -133,6 +137,7 @@ async function wire(appOptions: AppOptions, database: Database): Promise<App> {
     send: (...events) => takeEvents(ports, events),
     flush: () => relay.flush(),
     feed,
+    measures: createMeasures(database, config),
     ping: async () => void (await database.pool.query("select")),
     inngestEndpoint: (origin) => runner.endpoint(functions, origin),
     reconcile: () => running.reconcile(),

@@ -48,3 +48,18 @@ export function sameKey(given: string, expected: string): boolean {
   const digest = (text: string) => createHash("sha256").update(text).digest();
   return timingSafeEqual(digest(given), digest(expected));
 }
+
+/** Lets only requests with the server's key through. */
+export const withKey =
+  (key: string): MiddlewareHandler =>
+  async ({ req }, next) => {
+    const given = /^Bearer (\S+)$/i.exec(req.header("authorization") ?? "")?.[1];
+    if (given !== undefined && sameKey(given, key)) return next();
+    const what = given === undefined ? "this request has no key" : "the key is wrong";
+    return problem(
+      401,
+      "unauthorized",
+      what,
+      "send Authorization: Bearer KEY; `wavesmith serve` prints where the key is",
+    );
+  };

@@ -1,6 +1,7 @@
 import type { TakenEvent } from "../coordinator/build/request/take-events.ts";
 import type { Ports } from "../coordinator/port.ts";
 import type { DomainEvent } from "../domain/events/events.ts";
+import type { Measure } from "../domain/measures.ts";
 
 /** Where an Inngest server calls our functions. */
 export interface InngestEndpoint {
@@ -53,6 +54,8 @@ export interface ServedApp {
   readonly ports: Ports;
   readonly functions: readonly { readonly id: string; readonly name: string }[];
   send(...events: DomainEvent[]): Promise<TakenEvent[]>;
+  /** Measures the builds, the engine's queue and the database's connections. */
+  measures(): Promise<Measure[]>;
   /** Rejects if the database cannot be reached. */
   ping(): Promise<void>;
   /** Null with the embedded engine, which calls the functions itself. */

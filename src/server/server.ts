@@ -6,9 +6,10 @@ import { bodyLimit } from "hono/body-limit";
 import { messageOf, WavesmithError } from "../domain/errors.ts";
 import { buildIdForEvent } from "../domain/events/event-ids.ts";
 import { createApi } from "./api/routes.ts";
-import { isLoopback, onlyOwnNames, sameKey } from "./guard.ts";
+import { isLoopback, onlyOwnNames, sameKey, withKey } from "./guard.ts";
 import { readIncoming } from "./incoming-events.ts";
 import { inngestPath } from "./inngest.ts";
+import { createProcessMeter, createRequestCounts, exposition, metricsType, type ProcessMeter } from "./metrics.ts";
 import type { InngestEndpoint, ServedApp, ServedEngine } from "./port.ts";
 import { problem, problemOf } from "./problem.ts";
 import { keepRegistered, type Registration } from "./registration.ts";
@@ -53,7 +54,8 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
   let inngest: { endpoint: InngestEndpoint; registration: Registration } | null = null;
   const installation = await app.ports.store.installationId();
   const stopping = new AbortController();
-  const routes = createRoutes(options, { installation, inngest: () => inngest });
+  const meter = createProcessMeter();
+  const routes = createRoutes(options, { installation, meter, inngest: () => inngest });
   routes.route("/", createApi({ app, key: options.key, warn: options.warn, stopping: stopping.signal }));
   const server = await listen(routes, options);
   const { port } = server.address() as AddressInfo;
@@ -77,6 +79,7 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
       stopping.abort();
       await inngest?.registration.stop();
       await close(server, graceMs);
+      meter.stop();
     },
   };
 }
@@ -93,6 +96,7 @@ const unsignedCalls = (host: string): WavesmithError =>
 
 interface ServerState {
   readonly installation: string;
+  readonly meter: ProcessMeter;
   /** Null with the embedded engine, and until the server listens. */
   readonly inngest: () => { readonly endpoint: InngestEndpoint; readonly registration: Registration } | null;
 }
@@ -100,6 +104,8 @@ interface ServerState {
 function createRoutes(options: ServerOptions, state: ServerState): Hono {
   const { app, engine, key, warn, host } = options;
   const routes = new Hono();
+  const requests = createRequestCounts();
+  routes.use(requests.count);
   routes.use(onlyOwnNames({ host, serveOrigin: engine.serveOrigin }));
   routes.onError((error) => problemOf(error, warn));
   routes.notFound(({ req }) =>
@@ -122,6 +128,11 @@ function createRoutes(options: ServerOptions, state: ServerState): Hono {
       return problem(503, "engine", registration?.trouble ?? "the server is starting");
     const functions = engine.kind === "embedded" ? "running" : "registered";
     return json({ status: "ready", database: "ok", engine: engine.kind, functions });
+  });
+
+  routes.get("/metrics", withKey(key), async ({ body }) => {
+    const measures = [...(await app.measures()), ...requests.measures(), ...state.meter.measures()];
+    return body(exposition(measures), 200, { "content-type": metricsType });
   });
 
   routes.post("/e/:key", limit(maxEventsBytes), async ({ req, json }) => {

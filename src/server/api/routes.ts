@@ -1,8 +1,8 @@
 import { OpenAPIHono, z } from "@hono/zod-openapi";
-import type { Context, MiddlewareHandler } from "hono";
+import type { Context } from "hono";
 import { bodyLimit } from "hono/body-limit";
 import { WavesmithError } from "../../domain/errors.ts";
-import { sameKey } from "../guard.ts";
+import { withKey } from "../guard.ts";
 import type { ServedApp } from "../port.ts";
 import { problem } from "../problem.ts";
 import { buildPartEndpoints, waitingEndpoints } from "./build-parts.ts";
@@ -74,20 +74,6 @@ export function createApi({ app, key, warn, stopping }: ApiOptions): OpenAPIHono
   );
   return routes;
 }
-
-const withKey =
-  (key: string): MiddlewareHandler =>
-  async ({ req }, next) => {
-    const given = /^Bearer (\S+)$/i.exec(req.header("authorization") ?? "")?.[1];
-    if (given !== undefined && sameKey(given, key)) return next();
-    const what = given === undefined ? "this request has no key" : "the key is wrong";
-    return problem(
-      401,
-      "unauthorized",
-      what,
-      "send Authorization: Bearer KEY; `wavesmith serve` prints where the key is",
-    );
-  };
 
 async function answer(context: Context, one: Endpoint, stopping: AbortSignal): Promise<Response> {
   const call = {
