@@ -1,9 +1,9 @@
 import type { Config } from "../config.ts";
 import { gauge, type Measure } from "../domain/measures.ts";
 import { readQueue } from "../engine/queue.ts";
-import type { Database } from "../store/connection.ts";
-import { readMeasures } from "../store/measures.ts";
-import { sessionOf } from "../store/session.ts";
+import type { Database } from "../store/connection/connection.ts";
+import { sessionOf } from "../store/connection/session.ts";
+import { readMeasures } from "../store/statements/measures.ts";
 
 /** Returns what measures the builds, the engine's queue and the database's connections. */
 export function createMeasures({ pool }: Database, { engine }: Config): () => Promise<Measure[]> {

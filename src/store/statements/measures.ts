@@ -1,6 +1,6 @@
 import { and, count, eq, gt, isNotNull, isNull, ne, type SQL, sql } from "drizzle-orm";
 import type { AnyPgColumn, PgTable } from "drizzle-orm/pg-core";
-import { gauge, type Measure, type Sample } from "../domain/measures.ts";
+import { gauge, type Measure, type Sample } from "../../domain/measures.ts";
 import {
   attemptOutcomeSchema,
   attemptStatusSchema,
@@ -9,7 +9,8 @@ import {
   taskStatusSchema,
   verdictSchema,
   waveStatusSchema,
-} from "../domain/status.ts";
+} from "../../domain/status.ts";
+import type { Session } from "../connection/session.ts";
 import {
   attempts,
   buildSpending,
@@ -22,8 +23,7 @@ import {
   sandboxes,
   tasks,
   waves,
-} from "./schema.ts";
-import type { Session } from "./session.ts";
+} from "../schema.ts";
 
 // MS1. Labels take their values from fixed lists, never from names that people or agents choose, so
 // the number of series is bounded.
