@@ -105,7 +105,7 @@ describe.runIf(requires("bubblewrap"))("the network of a local sandbox", () => {
     const { guest, bootId } = await driver.ensure(specFor());
     const [pid] = processesWith(join(dataDir, "egress"));
     process.kill(pid!, "SIGKILL");
-    await until("it is gone", () => processesWith(join(dataDir, "egress")).length === 0);
+    // At once: the dying process still has its sockets and counts as running.
     expect((await driver.ensure(specFor())).bootId).toBe(bootId);
     expect(await curl(guest, "http://example.org/")).toMatch(/not among the hosts/);
   });

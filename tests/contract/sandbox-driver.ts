@@ -258,6 +258,16 @@ export function describeSandboxDriver(name: string, harness: DriverHarness): voi
       expect(ended.status).toBe("passed");
     });
 
+    it("ends a job that is cancelled while its program is being started", async () => {
+      const { guest } = await start();
+      for (const key of ["early-1", "early-2", "early-3", "early-4", "early-5", "early-6"]) {
+        const word = uniqueWord("early");
+        await guest.startJob(key, scriptJob(`sleep 100 # ${word}`));
+        expect((await guest.cancelJob(key, { reason: "test", graceMs: 0 })).status).toBe("cancelled");
+        expect(processesWith(word)).toEqual([]);
+      }
+    });
+
     it("ends a job that is cancelled, escapees included, and nothing else of its sandbox", async () => {
       const { guest, bootId } = await start();
       const word = uniqueWord("escapee");

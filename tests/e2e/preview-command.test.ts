@@ -56,7 +56,8 @@ describe("preview", { timeout: 120_000 }, () => {
   it.runIf(requires("terminal"))("stays on a terminal until Ctrl-C, and answers there", async () => {
     const plan = place.plan("stays", [{ id: "a", run: "echo two > a" }], { preview: { command: serve } });
     expect((await place.run("build", plan)).code).toBe(0);
-    const command = `'${process.execPath}' '${program}' --data '${place.data}' preview`;
+    // `exec`, because a shell that stays answers Ctrl-C with an exit code of its own.
+    const command = `exec '${process.execPath}' '${program}' --data '${place.data}' preview`;
     const child = spawn("script", ["-qec", command, "/dev/null"], { cwd: place.folder });
     let text = "";
     child.stdout.on("data", (chunk: Buffer) => {

@@ -5,9 +5,12 @@
 // lets none be forked meanwhile.
 // UI2. Command lines hold nothing secret, because every user can read them. A script is in the
 // environment until its shell has read it, and the environment is in the program's own memory.
+// UI3. A launch is root's at first, and root may signal only root's processes. So the end of a
+// launch is asked for both as root and as the user, and again until it has come.
 import { type ChildProcess, spawn } from "node:child_process";
 import { accessSync, constants, fchownSync, readdirSync, readFileSync } from "node:fs";
 import { isAbsolute, join } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
 import { messageOf } from "../faults.ts";
 import { isWithin } from "../files/confined-volume.ts";
 import { createGraceTimer } from "./grace.ts";
@@ -20,7 +23,7 @@ import {
   type Launched,
   neverStarted,
 } from "./isolation.ts";
-import { signalNumber } from "./processes.ts";
+import { signalNumber, signalProcess } from "./processes.ts";
 import type { Reaper } from "./reaper.ts";
 import { houseUser, type User, type Users } from "./users.ts";
 
@@ -35,6 +38,8 @@ export interface UsersIsolationOptions {
 
 /** For this many rounds the user's other launches are spared; then they are ended as well. */
 const maxRounds = 50;
+/** The time between two requests for the end of a launch. */
+const killPauseMs = 20;
 
 /** Creates isolation by users. holders.ts decides what a launch may write. */
 export function createUsersIsolation(options: UsersIsolationOptions): Isolation {
@@ -65,13 +70,21 @@ function launchAsUser(options: UsersIsolationOptions, launch: Launch): Launched 
   }
   const { pid } = child;
   const clears = launch.clears === true && user.uid !== houseUser;
+  let isOver = false;
+  /** Signals the launch as root: it is still root's until it has become its user (UI3). */
+  const signalAsRoot = (name: "SIGTERM" | "SIGKILL"): void => {
+    if (pid !== undefined && child.exitCode === null && child.signalCode === null) signalProcess(-pid, name);
+  };
   const kill = async (): Promise<void> => {
-    const isAlone = clears && users.launches(user.uid) === 1;
-    if (isAlone || (pid !== undefined && !(await reaper.signal(user.uid, "KILL", [-pid]))))
-      await reaper.killAll(user.uid);
+    while (!isOver) {
+      signalAsRoot("SIGKILL");
+      const isAlone = clears && users.launches(user.uid) === 1;
+      if (isAlone || (pid !== undefined && !(await reaper.signal(user.uid, "KILL", [-pid]))))
+        await reaper.killAll(user.uid);
+      await delay(killPauseMs);
+    }
   };
   const timer = createGraceTimer(() => void kill());
-  let isOver = false;
   const ended = endOf(options, child, { uid: user.uid, group, clears }).finally(() => {
     isOver = true;
     timer.clear();
@@ -79,6 +92,7 @@ function launchAsUser(options: UsersIsolationOptions, launch: Launch): Launched 
   });
   const stop = (graceMs: number): void => {
     if (isOver) return;
+    if (graceMs > 0) signalAsRoot("SIGTERM");
     if (graceMs > 0 && pid !== undefined) void reaper.signal(user.uid, "TERM", [-pid]);
     timer.shorten(graceMs);
   };

@@ -93,15 +93,18 @@ export async function startEgress(request: EgressRequest): Promise<{ folder: str
   }
   const program = await programOnce(realpathSync(request.dataDir));
   const policy = hashOf(request.policy);
-  const asWanted = (record: EgressRecord | null) =>
-    record !== null && isRunning(record) && record.program === program.hash && record.policy === policy;
-  if (asWanted(readRecord(state))) return { folder };
+  const isOurs = (record: EgressRecord | null): record is EgressRecord =>
+    record !== null && isRunning(record) && record.program === program.hash;
+  // A process that is just being killed still counts as running, so only its answer counts.
+  const held = async (record: EgressRecord | null) => (isOurs(record) ? policyInForce(state) : null);
+  if ((await held(readRecord(state))) === policy) return { folder };
   await withLock(lockOf(request), lockWaitMs, async () => {
     const record = readRecord(state);
-    if (asWanted(record)) return;
+    const inForce = await held(record);
+    if (inForce === policy && record?.policy === policy) return;
     makeFolders(state);
     writePolicy(state, { policy: request.policy, hash: policy });
-    if (record !== null && isRunning(record) && record.program === program.hash) {
+    if (inForce !== null && record !== null) {
       await change(state, { ...record, policy });
       return;
     }
