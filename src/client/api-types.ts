@@ -4,12 +4,14 @@ export interface components {
   schemas: {
     Build: { "id": string; "buildId": string; "project": string; "projectId": string; "status": "queued" | "running" | "waiting" | "cancelling" | "completed" | "failed" | "cancelled"; "phase": string; "reason": (string | null); "createdAt": string; "startedAt": (string | null); "endedAt": (string | null); "waves": { "number": number; "status": string; [key: string]: unknown; }[]; "tasks": { "id": string; "agent": string; "status": string; [key: string]: unknown; }[]; "head": (string | null); [key: string]: unknown; };
     BuildRow: { "id": string; "projectId": string; "status": "queued" | "running" | "waiting" | "cancelling" | "completed" | "failed" | "cancelled"; "reason": (string | null); "endedAt": (string | null); [key: string]: unknown; };
+    Key: { "id": string; "name": string; "scope": "read" | "build" | "admin"; "status": string; [key: string]: unknown; };
     Log: { "attempt": number; "text": string; "nextOffset": number; "ended": boolean; [key: string]: unknown; };
     PlanCheck: { "waves": { "number": number; "tasks": string[]; [key: string]: unknown; }[]; "criticalPath": string[]; "faults": { "path": string; "line": (number | null); "message": string; [key: string]: unknown; }[]; [key: string]: unknown; };
     Preview: { "id": string; "buildId": string; "wave": number; "status": string; [key: string]: unknown; };
     Problem: { "status": number; "code": string; "detail": string; "remedy"?: string; [key: string]: unknown; };
     Project: { "id": string; "name": string; "createdAt": string; [key: string]: unknown; };
     Sandbox: { "id": string; "projectId": string; "driver": string; "state": string; [key: string]: unknown; };
+    Session: { "tenant": string; "scopes": "read" | "build" | "admin"[]; "name": string; [key: string]: unknown; };
     Snapshot: { "id": string; "projectId": string; "state": string; "sizeBytes": (number | null); [key: string]: unknown; };
     Task: { "id": string; "title": string; "agent": string; "status": string; "attempts": number; [key: string]: unknown; };
   };
@@ -88,6 +90,16 @@ export interface paths {
     /** List what waits for a person, in every build */
     get: { parameters: {  }; requestBody?: never; responses: { 200: { headers: { [name: string]: unknown }; content: { "application/json": { "items": { "kind": string; "buildId": string; [key: string]: unknown; }[]; [key: string]: unknown; }; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
   };
+  "/api/v1/keys": {
+    /** List the keys of your tenant, newest first */
+    get: { parameters: {  }; requestBody?: never; responses: { 200: { headers: { [name: string]: unknown }; content: { "application/json": { "items": components["schemas"]["Key"][]; [key: string]: unknown; }; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
+    /** Make a key; its text is in this answer only */
+    post: { parameters: {  }; requestBody: { content: { "application/json": { "name": string; "scope"?: "read" | "build" | "admin"; "expiresInDays"?: number; }; } }; responses: { 201: { headers: { [name: string]: unknown }; content: { "application/json": components["schemas"]["Key"]; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
+  };
+  "/api/v1/keys/{id}": {
+    /** Revoke a key, and end the sessions that it opened */
+    delete: { parameters: { path: { "id": string; }; }; requestBody?: never; responses: { 200: { headers: { [name: string]: unknown }; content: { "application/json": components["schemas"]["Key"]; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
+  };
   "/api/v1/plans/check": {
     /** Check a plan: its waves, critical path and faults with their lines */
     post: { parameters: {  }; requestBody: { content: { "application/yaml": string; "application/json": unknown; } }; responses: { 200: { headers: { [name: string]: unknown }; content: { "application/json": components["schemas"]["PlanCheck"]; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
@@ -149,5 +161,17 @@ export interface paths {
   "/api/v1/sandboxes/{id}": {
     /** Remove a sandbox, and its volume with ?volume=true */
     delete: { parameters: { path: { "id": string; }; query?: { "volume"?: "true" | "false"; }; }; requestBody?: never; responses: { 200: { headers: { [name: string]: unknown }; content: { "application/json": { "id": string; [key: string]: unknown; }; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
+  };
+  "/api/v1/session": {
+    /** Sign the browser out */
+    delete: { parameters: {  }; requestBody?: never; responses: { 204: { headers: { [name: string]: unknown }; content: never }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
+    /** Show who is asking: the tenant, the scopes and the name of the key */
+    get: { parameters: {  }; requestBody?: never; responses: { 200: { headers: { [name: string]: unknown }; content: { "application/json": components["schemas"]["Session"]; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
+    /** Sign a browser in: a key becomes a cookie */
+    post: { parameters: {  }; requestBody: { content: { "application/json": { "key": string; }; } }; responses: { 204: { headers: { [name: string]: unknown }; content: never }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
+  };
+  "/api/v1/session/link": {
+    /** Make a link that signs a browser in once, within five minutes */
+    post: { parameters: {  }; requestBody: { content: { "application/json": { "key": string; }; } }; responses: { 201: { headers: { [name: string]: unknown }; content: { "application/json": { "path": string; "expiresInSeconds": number; [key: string]: unknown; }; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
   };
 }

@@ -3,6 +3,7 @@ import { customAlphabet } from "nanoid";
 
 const prefixes = {
   tenant: "ten",
+  key: "key",
   project: "proj",
   build: "bld",
   task: "task",
@@ -23,6 +24,7 @@ export type IdKind = keyof typeof prefixes;
 /** The id of one kind of thing; an id of another kind does not fit in its place. */
 export type Id<Kind extends IdKind> = string & { readonly __id: Kind };
 export type TenantId = Id<"tenant">;
+export type KeyId = Id<"key">;
 export type ProjectId = Id<"project">;
 export type BuildId = Id<"build">;
 export type TaskId = Id<"task">;

@@ -4,6 +4,9 @@ import type { Spending, SpendingSum } from "../domain/models.ts";
 import type * as schema from "./schema.ts";
 
 type TenantRow = typeof schema.tenants.$inferSelect;
+export type ApiKeyRow = typeof schema.apiKeys.$inferSelect;
+type SessionRow = typeof schema.sessions.$inferSelect;
+type AuditEntryRow = typeof schema.auditEntries.$inferSelect;
 export type ProjectRow = typeof schema.projects.$inferSelect;
 export type SandboxRow = typeof schema.sandboxes.$inferSelect;
 export type SnapshotRow = typeof schema.snapshots.$inferSelect;
@@ -89,6 +92,9 @@ export interface Rows<Row, Insert> {
 
 export interface Tables {
   readonly tenants: Rows<TenantRow, typeof schema.tenants.$inferInsert>;
+  readonly apiKeys: Rows<ApiKeyRow, typeof schema.apiKeys.$inferInsert>;
+  readonly sessions: Rows<SessionRow, typeof schema.sessions.$inferInsert>;
+  readonly auditEntries: Rows<AuditEntryRow, typeof schema.auditEntries.$inferInsert>;
   readonly projects: Rows<ProjectRow, typeof schema.projects.$inferInsert>;
   readonly sandboxes: Rows<SandboxRow, typeof schema.sandboxes.$inferInsert>;
   readonly snapshots: Rows<SnapshotRow, typeof schema.snapshots.$inferInsert>;

@@ -12,9 +12,20 @@ import {
   unique,
   uniqueIndex,
 } from "drizzle-orm/pg-core";
+import { type Scope, scopes } from "../domain/access.ts";
 import type { BuildMetadata, EventData, EventName } from "../domain/events/events.ts";
 import type { Evidence } from "../domain/gate/finding.ts";
-import type { AttemptId, BuildId, GateRunId, ProjectId, SandboxId, TaskId, TenantId, WaveId } from "../domain/ids.ts";
+import type {
+  AttemptId,
+  BuildId,
+  GateRunId,
+  KeyId,
+  ProjectId,
+  SandboxId,
+  TaskId,
+  TenantId,
+  WaveId,
+} from "../domain/ids.ts";
 import { type CallEnding, callEndings, type ModelCallStatus, modelCallStatuses } from "../domain/models.ts";
 import type { Brief } from "../domain/plan/brief.ts";
 import type { Plan, PlanTask } from "../domain/plan/plan.ts";
@@ -67,6 +78,78 @@ export const tenants = pgTable("tenants", {
   name: text("name").notNull().unique(),
   createdAt: created(),
 });
+
+/** The keys of the API. Only a hash is kept, so that a stolen database opens nothing. */
+export const apiKeys = pgTable(
+  "api_keys",
+  {
+    id: text("id").$type<KeyId>().primaryKey(),
+    tenantId: text("tenant_id")
+      .$type<TenantId>()
+      .notNull()
+      .references(() => tenants.id),
+    name: text("name").notNull(),
+    scope: text("scope").$type<Scope>().notNull(),
+    keyHash: text("key_hash").notNull().unique(),
+    createdBy: text("created_by"),
+    createdAt: created(),
+    expiresAt: moment("expires_at"),
+    revokedAt: moment("revoked_at"),
+    /** Written at most once a minute. */
+    usedAt: moment("used_at"),
+  },
+  (table) => [
+    index("api_keys_by_tenant").on(table.tenantId, table.createdAt),
+    check("api_key_scope", oneOf("scope", scopes)),
+  ],
+);
+
+/** Sign-ins of browsers, and the single-use links that lead to one. */
+export const sessions = pgTable(
+  "sessions",
+  {
+    /** The hash of the cookie's or the link's token. */
+    id: text("id").primaryKey(),
+    tenantId: text("tenant_id")
+      .$type<TenantId>()
+      .notNull()
+      .references(() => tenants.id),
+    kind: text("kind").$type<"session" | "link">().notNull(),
+    /** The hash of the key that was shown; the session ends with that key. */
+    keyHash: text("key_hash").notNull(),
+    createdAt: created(),
+    expiresAt: moment("expires_at").notNull(),
+    /** When it was signed out, or the link was used. */
+    endedAt: moment("ended_at"),
+  },
+  () => [check("session_kind", oneOf("kind", ["session", "link"]))],
+);
+
+/** Who asked for which change, through the API or the command line. */
+export const auditEntries = pgTable(
+  "audit_entries",
+  {
+    id: bigserial("id", { mode: "number" }).primaryKey(),
+    tenantId: text("tenant_id")
+      .$type<TenantId>()
+      .notNull()
+      .references(() => tenants.id),
+    at: moment("at").notNull().defaultNow(),
+    /** The key's name, or the user of the machine. */
+    actor: text("actor").notNull(),
+    via: text("via").$type<"api" | "cli">().notNull(),
+    /** The route, such as `POST /builds/{id}/cancel`, or the command. */
+    action: text("action").notNull(),
+    /** The ids that the route or the command named. */
+    target: text("target"),
+    /** The status of the API's answer, or the command's exit code. */
+    result: integer("result").notNull(),
+  },
+  (table) => [
+    index("audit_entries_by_tenant").on(table.tenantId, table.id),
+    check("audit_via", oneOf("via", ["api", "cli"])),
+  ],
+);
 
 export const projects = pgTable(
   "projects",

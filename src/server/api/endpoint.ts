@@ -1,10 +1,15 @@
 import { createHash } from "node:crypto";
 import { z } from "@hono/zod-openapi";
 import type { Context } from "hono";
+import type { Caller, Scope } from "../../domain/access.ts";
 import { WavesmithError } from "../../domain/errors.ts";
+import type { Callers } from "../access/callers.ts";
+import type { SessionCookie } from "../access/session-cookie.ts";
 import type { ServedApp } from "../port.ts";
 
 export interface Api {
+  readonly callers: Callers;
+  readonly cookie: SessionCookie;
   readonly app: ServedApp;
   readonly warn: (message: string) => void;
   /** Aborted when the server stops, which ends every stream. */
@@ -16,13 +21,15 @@ export interface Call<Params, Query, Body> {
   readonly params: Params;
   readonly query: Query;
   readonly body: Body;
+  /** Whoever asks; an endpoint that needs nothing must not read it. */
+  readonly caller: Caller;
   header(name: string): string | undefined;
   /** Aborted when the client is gone. */
   readonly gone: AbortSignal;
 }
 
 export interface Reply {
-  readonly status?: 200 | 201 | 202;
+  readonly status?: 200 | 201 | 202 | 204;
   readonly headers?: Readonly<Record<string, string>>;
   readonly body: unknown;
 }
@@ -36,11 +43,13 @@ export interface Endpoint {
   /** As OpenAPI writes it: `/builds/{id}`. */
   readonly path: string;
   readonly summary: string;
+  /** The scope that its key needs. `nothing`: it needs no key. */
+  readonly needs: Scope | "nothing";
   readonly params: z.ZodObject;
   readonly query: z.ZodObject;
   readonly body: BodyOf | null;
   readonly reply: z.ZodType;
-  readonly status: 200 | 201 | 202;
+  readonly status: 200 | 201 | 202 | 204;
   /** The media type of the answer, where it is not JSON. */
   readonly media: string | null;
   handle(call: Call<never, never, never>): Promise<Reply | Response>;
@@ -48,11 +57,13 @@ export interface Endpoint {
 
 interface Spec<Params extends z.ZodObject, Query extends z.ZodObject, Body extends z.ZodType> {
   readonly summary: string;
+  /** Default: `read` for GET, otherwise `build`. */
+  readonly needs?: Scope | "nothing";
   readonly params?: Params;
   readonly query?: Query;
   readonly body?: Body;
   readonly reply: z.ZodType;
-  readonly status?: 200 | 201 | 202;
+  readonly status?: 200 | 201 | 202 | 204;
   readonly media?: string;
   handle(call: Call<z.infer<Params>, z.infer<Query>, z.infer<Body>>): Promise<Reply | Response>;
 }
@@ -71,6 +82,7 @@ export function endpoint<
     method,
     path,
     summary: spec.summary,
+    needs: spec.needs ?? (method === "get" ? "read" : "build"),
     params: spec.params ?? none,
     query: spec.query ?? none,
     body: spec.body === undefined ? null : { schema: spec.body },

@@ -39,6 +39,7 @@ export function planEndpoints(api: Api): Endpoint[] {
   return [
     planEndpoint("post /plans/check", {
       summary: "Check a plan: its waves, critical path and faults with their lines",
+      needs: "read",
       reply: checkReply,
       handle: async ({ body: { text, format } }) => ({
         body: checkPlanText(text, format, api.app.ports.environment),

@@ -1,28 +1,24 @@
 import { OpenAPIHono, z } from "@hono/zod-openapi";
+
 import type { Context } from "hono";
 import { bodyLimit } from "hono/body-limit";
+import { scopesWithin } from "../../domain/access.ts";
 import { WavesmithError } from "../../domain/errors.ts";
-import { withKey } from "../guard.ts";
-import type { ServedApp } from "../port.ts";
+import { authenticate } from "../access/authenticate.ts";
 import { problem } from "../problem.ts";
 import { buildPartEndpoints, waitingEndpoints } from "./build-parts.ts";
 import { buildEndpoints } from "./builds.ts";
 import { checked, parseJson } from "./checked.ts";
 import { docsPage } from "./docs-page.ts";
-import { type Call, type Endpoint, jsonReply } from "./endpoint.ts";
+import { type Api, type Call, type Endpoint, jsonReply } from "./endpoint.ts";
 import { eventEndpoints } from "./events.ts";
+import { keyEndpoints } from "./keys.ts";
 import { planEndpoints } from "./plans.ts";
 import { projectEndpoints } from "./projects.ts";
 import { sandboxEndpoints } from "./sandboxes.ts";
+import { sessionEndpoints } from "./session.ts";
 import { steeringEndpoints } from "./steering.ts";
 import { taskEndpoints } from "./tasks.ts";
-
-export interface ApiOptions {
-  readonly app: ServedApp;
-  readonly key: string;
-  readonly warn: (message: string) => void;
-  readonly stopping: AbortSignal;
-}
 
 const base = "/api/v1";
 /** Enough for a plan of ten thousand tasks. */
@@ -33,9 +29,9 @@ const problemReply = z
   .openapi("Problem");
 
 /** Creates the routes under `/api/v1`, `/openapi.json` and `/docs`. */
-export function createApi({ app, key, warn, stopping }: ApiOptions): OpenAPIHono {
+export function createApi(api: Api): OpenAPIHono {
   const routes = new OpenAPIHono();
-  const api = { app, warn, stopping };
+  const { callers, cookie, stopping } = api;
   const endpoints = [
     ...projectEndpoints(api),
     ...planEndpoints(api),
@@ -46,8 +42,10 @@ export function createApi({ app, key, warn, stopping }: ApiOptions): OpenAPIHono
     ...steeringEndpoints(api),
     ...sandboxEndpoints(api),
     ...eventEndpoints(api),
+    ...sessionEndpoints(api),
+    ...keyEndpoints(api),
   ];
-  routes.use(`${base}/*`, withKey(key));
+  routes.use(`${base}/*`, authenticate(callers, cookie.name));
   routes.use(
     `${base}/*`,
     bodyLimit({
@@ -67,6 +65,7 @@ export function createApi({ app, key, warn, stopping }: ApiOptions): OpenAPIHono
     security: [{ key: [] }],
   });
   routes.get("/openapi.json", (context) => jsonReply(context, { body: document }));
+  routes.get("/sign-in", (context) => signIn(context, api));
   routes.get("/docs", ({ html }) =>
     html(docsPage(endpoints, base), 200, {
       "content-security-policy": "default-src 'none'; style-src 'unsafe-inline'",
@@ -75,8 +74,48 @@ export function createApi({ app, key, warn, stopping }: ApiOptions): OpenAPIHono
   return routes;
 }
 
+/** Signs a browser in by a link, and shows it the page that the link is for. */
+async function signIn({ req }: Context, { callers, cookie }: Api): Promise<Response> {
+  const to = req.query("to") ?? "/";
+  const session = await callers.useLink(req.query("token") ?? "");
+  if (session === null)
+    return problem(401, "unauthorized", "this link was used or has expired", "wavesmith open makes another");
+  // A path of ours; `//host` and `/\\host` would lead elsewhere.
+  const location = /^\/(?![/\\])[\x21-\x7e]*$/.test(to) ? to : "/";
+  return new Response(null, {
+    status: 303,
+    headers: { ...cookie.set(session), location, "referrer-policy": "no-referrer" },
+  });
+}
+
+/** Refuses a caller whose key or session does not suffice; null if it does. */
+function refusal({ needs }: Endpoint, context: Context): Response | null {
+  if (needs === "nothing") return null;
+  const caller = context.get("caller");
+  if (caller === null) {
+    const isGiven = context.req.header("authorization") !== undefined || context.req.header("cookie") !== undefined;
+    const what = isGiven ? "the key or session is wrong, expired or revoked" : "this request has no key";
+    return problem(
+      401,
+      "unauthorized",
+      what,
+      "send Authorization: Bearer KEY; `wavesmith serve` prints where the key is",
+    );
+  }
+  if (scopesWithin(caller.scope).includes(needs)) return null;
+  return problem(
+    403,
+    "forbidden",
+    `the key "${caller.name}" may only ${caller.scope}`,
+    `use a key with the scope ${needs}`,
+  );
+}
+
 async function answer(context: Context, one: Endpoint, stopping: AbortSignal): Promise<Response> {
+  const refused = refusal(one, context);
+  if (refused !== null) return refused;
   const call = {
+    caller: context.get("caller"),
     params: checked(one.params, context.req.param(), "the path"),
     query: checked(one.query, context.req.query(), "the query"),
     body: await bodyOf(context, one, stopping),
@@ -112,7 +151,7 @@ async function inTime(text: Promise<string>, stopping: AbortSignal): Promise<str
 }
 
 function register(routes: OpenAPIHono, one: Endpoint): void {
-  const { method, path, summary, params, query, body, reply, status, media } = one;
+  const { method, path, summary, needs, params, query, body, reply, status, media } = one;
   const planText = { "application/yaml": { schema: { type: "string" as const } }, "application/json": { schema: {} } };
   const content = body === null ? null : "plan" in body ? planText : { "application/json": { schema: body.schema } };
   const wrong = {
@@ -123,9 +162,13 @@ function register(routes: OpenAPIHono, one: Endpoint): void {
     method,
     path: `${base}${path}`,
     summary,
+    ...(needs === "nothing" ? { security: [] } : {}),
     request: { params, query, ...(content === null ? {} : { body: { content, required: true } }) },
     responses: {
-      [status]: { description: summary, content: { [media ?? "application/json"]: { schema: reply } } },
+      [status]:
+        status === 204
+          ? { description: summary }
+          : { description: summary, content: { [media ?? "application/json"]: { schema: reply } } },
       default: wrong,
     },
   });

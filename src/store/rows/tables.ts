@@ -1,5 +1,5 @@
 import type { Session } from "../connection/session.ts";
-import type { BuildRow, ProjectRow, Tables } from "../port.ts";
+import type { ApiKeyRow, BuildRow, ProjectRow, Tables } from "../port.ts";
 import * as schema from "../schema.ts";
 import { type Keeping, rowsOf } from "./rows.ts";
 
@@ -9,6 +9,9 @@ export type OwnTables = ReturnType<typeof tablesOf>;
 export function tablesOf(session: Session, plans: Keeping | null) {
   return {
     tenants: rowsOf(session, schema.tenants),
+    apiKeys: rowsOf<ApiKeyRow, typeof schema.apiKeys.$inferInsert>(session, schema.apiKeys),
+    sessions: rowsOf(session, schema.sessions),
+    auditEntries: rowsOf(session, schema.auditEntries),
     projects: rowsOf<ProjectRow, typeof schema.projects.$inferInsert>(session, schema.projects),
     sandboxes: rowsOf(session, schema.sandboxes),
     snapshots: rowsOf(session, schema.snapshots),

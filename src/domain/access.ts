@@ -1,0 +1,16 @@
+/** What a key may do. Each scope includes the ones before it. */
+export const scopes = ["read", "build", "admin"] as const;
+export type Scope = (typeof scopes)[number];
+
+/** Lists a scope with the ones it includes. */
+export const scopesWithin = (scope: Scope): Scope[] => scopes.slice(0, scopes.indexOf(scope) + 1);
+
+/** Whoever asks the API for something. */
+export interface Caller {
+  readonly tenantId: string;
+  /** The tenant's name. */
+  readonly tenant: string;
+  readonly scope: Scope;
+  /** The name of the key. */
+  readonly name: string;
+}

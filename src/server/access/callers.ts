@@ -1,0 +1,91 @@
+import { createHash, randomBytes, timingSafeEqual } from "node:crypto";
+import { hashOfKey, isActive } from "../../api/keys.ts";
+import { defaultTenant, tenantIdFor } from "../../coordinator/build/request/project.ts";
+import type { Ports } from "../../coordinator/port.ts";
+import type { Caller } from "../../domain/access.ts";
+
+// CA1. A session ends with the key that opened it: it holds the key's hash, which is looked up
+// again with every request.
+// CA2. A link opens one session: the statement that marks it as used finds it unused.
+
+const sessionMs = 30 * 24 * 60 * 60_000;
+const linkMs = 5 * 60_000;
+const usedEveryMs = 60_000;
+
+/** A token for a browser, and how long it is valid. */
+export interface Token {
+  readonly token: string;
+  readonly validMs: number;
+}
+
+/** Who may ask the API: holders of a key, and browsers that showed one. */
+export interface Callers {
+  /** Returns the holder of a key; null if it is unknown, expired or revoked. */
+  withKey(key: string): Promise<Caller | null>;
+  /** Returns whose session this is; null if it or its key has ended. */
+  withSession(token: string): Promise<Caller | null>;
+  /** Opens a session for a key; null if the key is not valid. */
+  signIn(key: string): Promise<Token | null>;
+  /** Ends a session. Does nothing for an unknown one. */
+  signOut(token: string): Promise<void>;
+  /** Makes a token that opens one session within five minutes; null if the key is not valid. */
+  createLink(key: string): Promise<Token | null>;
+  /** Opens the session of a link; null if it was used, has expired or never was. */
+  useLink(token: string): Promise<Token | null>;
+}
+
+interface CallerOptions {
+  readonly ports: Pick<Ports, "store" | "clock">;
+  /** The server's own key, which is an admin key of the default tenant. */
+  readonly serveKey: string;
+}
+
+export async function createCallers({ ports, serveKey }: CallerOptions): Promise<Callers> {
+  const { store, clock } = ports;
+  const ownHash = hashOfKey(serveKey);
+  const own: Caller = {
+    ...{ tenantId: tenantIdFor(defaultTenant), tenant: defaultTenant },
+    ...{ scope: "admin", name: "the server's own key" },
+  };
+  await store.tenants.insertIfAbsent({ id: own.tenantId, name: own.tenant });
+  const withHash = async (keyHash: string): Promise<Caller | null> => {
+    if (timingSafeEqual(Buffer.from(keyHash), Buffer.from(ownHash))) return own;
+    const row = await store.apiKeys.find({ keyHash });
+    const now = clock.now();
+    if (row === null || !isActive(row, now)) return null;
+    if (row.usedAt === null || now.getTime() - row.usedAt.getTime() > usedEveryMs)
+      await store.apiKeys.update({ id: row.id }, { usedAt: now });
+    const tenant = await store.tenants.get({ id: row.tenantId });
+    return { tenantId: row.tenantId, tenant: tenant.name, scope: row.scope, name: row.name };
+  };
+  const open = async (kind: "session" | "link", keyHash: string): Promise<Token | null> => {
+    const caller = await withHash(keyHash);
+    if (caller === null) return null;
+    const token = randomBytes(32).toString("base64url");
+    const validMs = kind === "session" ? sessionMs : linkMs;
+    const { tenantId } = caller;
+    const createdAt = clock.now();
+    const expiresAt = new Date(createdAt.getTime() + validMs);
+    await store.sessions.insert({ id: hashOfToken(token), tenantId, kind, keyHash, createdAt, expiresAt });
+    return { token, validMs };
+  };
+  return {
+    withKey: (key) => withHash(hashOfKey(key)),
+    async withSession(token) {
+      const row = await store.sessions.find({ id: hashOfToken(token), kind: "session", endedAt: null });
+      return row === null || row.expiresAt <= clock.now() ? null : withHash(row.keyHash);
+    },
+    signIn: (key) => open("session", hashOfKey(key)),
+    async signOut(token) {
+      await store.sessions.update({ id: hashOfToken(token), endedAt: null }, { endedAt: clock.now() });
+    },
+    createLink: (key) => open("link", hashOfKey(key)),
+    async useLink(token) {
+      const unused = { id: hashOfToken(token), kind: "link" as const, endedAt: null };
+      const [row] = await store.sessions.update(unused, { endedAt: clock.now() });
+      return row === undefined || row.expiresAt <= clock.now() ? null : open("session", row.keyHash);
+    },
+  };
+}
+
+const hashOfToken = (token: string): string => createHash("sha256").update(token).digest("hex");

@@ -1,0 +1,58 @@
+import { z } from "@hono/zod-openapi";
+import { scopes, scopesWithin } from "../../domain/access.ts";
+import { problem } from "../problem.ts";
+import { type Api, type Endpoint, endpoint } from "./endpoint.ts";
+
+const sessionReply = z
+  .looseObject({ tenant: z.string(), scopes: z.array(z.enum(scopes)), name: z.string() })
+  .openapi("Session");
+const keyBody = z.strictObject({ key: z.string().min(1).max(500) });
+
+/** Signing in to the dashboard. */
+export function sessionEndpoints({ callers, cookie }: Api): Endpoint[] {
+  const refused = () =>
+    problem(401, "unauthorized", "the key is wrong, expired or revoked", "wavesmith keys create makes a key");
+  return [
+    endpoint("post /session", {
+      summary: "Sign a browser in: a key becomes a cookie",
+      needs: "nothing",
+      body: keyBody,
+      reply: z.void(),
+      status: 204,
+      async handle({ body }) {
+        const session = await callers.signIn(body.key);
+        return session === null ? refused() : new Response(null, { status: 204, headers: cookie.set(session) });
+      },
+    }),
+    endpoint("get /session", {
+      summary: "Show who is asking: the tenant, the scopes and the name of the key",
+      reply: sessionReply,
+      async handle({ caller: { tenant, scope, name } }) {
+        return { body: { tenant, scopes: scopesWithin(scope), name } };
+      },
+    }),
+    endpoint("delete /session", {
+      summary: "Sign the browser out",
+      needs: "nothing",
+      reply: z.void(),
+      status: 204,
+      async handle({ header }) {
+        const token = cookie.read(header("cookie"));
+        if (token !== null) await callers.signOut(token);
+        return new Response(null, { status: 204, headers: cookie.clear() });
+      },
+    }),
+    endpoint("post /session/link", {
+      summary: "Make a link that signs a browser in once, within five minutes",
+      needs: "nothing",
+      body: keyBody,
+      reply: z.looseObject({ path: z.string(), expiresInSeconds: z.number() }),
+      status: 201,
+      async handle({ body }) {
+        const link = await callers.createLink(body.key);
+        if (link === null) return refused();
+        return { body: { path: `/sign-in?token=${link.token}`, expiresInSeconds: link.validMs / 1000 } };
+      },
+    }),
+  ];
+}

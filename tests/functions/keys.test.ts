@@ -1,0 +1,141 @@
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { createKey } from "../../src/api/keys.ts";
+import type { Scope } from "../../src/domain/access.ts";
+import { type RunningServer, startServer } from "../../src/server/server.ts";
+import { type BuildFixture, createBuildFixture } from "../support/build-fixture.ts";
+
+const serveKey = "s3cret-of-the-server";
+
+describe("keys and sessions of the API", () => {
+  let fixture: BuildFixture;
+  let server: RunningServer;
+  let now = new Date();
+
+  beforeEach(async () => {
+    now = new Date();
+    fixture = await createBuildFixture({ clock: () => now });
+    server = await startServer({
+      app: fixture.app,
+      engine: { kind: "embedded", serveOrigin: null },
+      key: serveKey,
+      host: "127.0.0.1",
+      port: 0,
+      inform: () => undefined,
+      warn: () => undefined,
+    });
+  });
+  afterEach(async () => {
+    await server.stop();
+    await fixture.close();
+  });
+
+  const send = (method: string, path: string, headers: Record<string, string>, body?: unknown) =>
+    fetch(`${server.origin}${path}`, {
+      method,
+      headers,
+      redirect: "manual",
+      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+      signal: AbortSignal.timeout(20_000),
+    });
+  const bearer = (key: string) => ({ authorization: `Bearer ${key}` });
+  const json = async (response: Promise<Response>) => (await (await response).json()) as Record<string, unknown>;
+  const makeKey = async (scope: Scope, validMs: number | null = null) => {
+    const wanted = { tenant: "default", name: `a ${scope} key`, scope, validMs, createdBy: "a test" };
+    return createKey(fixture.app.ports, wanted);
+  };
+  const cookieOf = (response: Response) => response.headers.get("set-cookie")?.split(";")[0] ?? "";
+
+  it("lets a key do what its scope includes, and no more", async () => {
+    const allowed = { read: [200, 403, 403], build: [200, 201, 403], admin: [200, 201, 200] } as const;
+    for (const scope of ["read", "build", "admin"] as const) {
+      const { key } = await makeKey(scope);
+      const answers = [
+        await send("GET", "/api/v1/builds", bearer(key)),
+        await send("POST", "/api/v1/projects", bearer(key), { name: `of ${scope}` }),
+        await send("GET", "/api/v1/keys", bearer(key)),
+      ];
+      expect([scope, ...answers.map(({ status }) => status)]).toEqual([scope, ...allowed[scope]]);
+      expect((await send("POST", "/api/v1/plans/check", bearer(key), { name: "x" })).status).toBe(200);
+    }
+  });
+
+  it("refuses a key from the moment it is revoked or expires, and the sessions that it opened", async () => {
+    const revoked = await makeKey("admin");
+    const expiring = await makeKey("admin", 60_000);
+    const keys = [revoked.key, expiring.key];
+    const cookies = await Promise.all(
+      keys.map(async (key) => cookieOf(await send("POST", "/api/v1/session", {}, { key }))),
+    );
+    const statuses = async () => [
+      ...(await Promise.all(keys.map(async (key) => (await send("GET", "/api/v1/builds", bearer(key))).status))),
+      ...(await Promise.all(cookies.map(async (cookie) => (await send("GET", "/api/v1/builds", { cookie })).status))),
+    ];
+    expect(await statuses()).toEqual([200, 200, 200, 200]);
+    now = new Date(now.getTime() + 60_000);
+    expect((await send("DELETE", `/api/v1/keys/${revoked.view.id}`, bearer(serveKey))).status).toBe(200);
+    expect(await statuses()).toEqual([401, 401, 401, 401]);
+    const { items } = await json(send("GET", "/api/v1/keys", bearer(serveKey)));
+    expect((items as { status: string }[]).map(({ status }) => status).sort()).toEqual(["expired", "revoked"]);
+  });
+
+  it("shows a key once, and stores only its hash", async () => {
+    const made = await json(send("POST", "/api/v1/keys", bearer(serveKey), { name: "ci", scope: "build" }));
+    expect(made.key).toMatch(/^wsk_[\w-]{43}$/);
+    const listed = await (await send("GET", "/api/v1/keys", bearer(serveKey))).text();
+    expect(listed).toContain('"name":"ci"');
+    expect(listed).not.toContain("wsk_");
+    expect(JSON.stringify(await fixture.app.store.apiKeys.list({}))).not.toContain(String(made.key).slice(4));
+    expect((await send("POST", "/api/v1/keys", bearer(serveKey), { name: "x", scope: "root" })).status).toBe(400);
+    const forged = '{"name":"x","__proto__":{"scope":"admin"}}';
+    const response = await fetch(`${server.origin}/api/v1/keys`, {
+      ...{ method: "POST", headers: bearer(serveKey), body: forged },
+    });
+    expect(response.status).toBe(400);
+  });
+
+  it("signs a browser in with a key and out again", async () => {
+    expect((await send("POST", "/api/v1/session", {}, { key: "wsk_wrong" })).status).toBe(401);
+    const signedIn = await send("POST", "/api/v1/session", {}, { key: serveKey });
+    expect(signedIn.status).toBe(204);
+    expect(signedIn.headers.get("set-cookie")).toMatch(/; Path=\/; Max-Age=\d+; HttpOnly; SameSite=Strict$/);
+    const cookie = cookieOf(signedIn);
+    expect(cookie).not.toContain(serveKey);
+    expect(await json(send("GET", "/api/v1/session", { cookie }))).toEqual({
+      tenant: "default",
+      scopes: ["read", "build", "admin"],
+      name: "the server's own key",
+    });
+    expect((await send("DELETE", "/api/v1/session", { cookie, "x-wavesmith": "1" })).status).toBe(204);
+    expect((await send("GET", "/api/v1/session", { cookie })).status).toBe(401);
+  });
+
+  it("lets only its own pages use a session", async () => {
+    const cookie = cookieOf(await send("POST", "/api/v1/session", {}, { key: serveKey }));
+    const project = { name: "forged" };
+    const refused = [
+      await send("POST", "/api/v1/projects", { cookie }, project),
+      await send("POST", "/api/v1/projects", { cookie, "x-wavesmith": "1", origin: "http://127.0.0.1:1" }, project),
+      await send("GET", "/api/v1/builds", { cookie, "sec-fetch-site": "same-site" }),
+      await send("GET", "/api/v1/builds", { cookie, "sec-fetch-site": "cross-site" }),
+      await send("POST", "/api/v1/session", { origin: "http://evil.example" }, { key: serveKey }),
+    ];
+    expect(refused.map(({ status }) => status)).toEqual([403, 403, 403, 403, 403]);
+    expect(await json(send("GET", "/api/v1/projects", { cookie }))).toMatchObject({ items: [] });
+    const own = { cookie, "x-wavesmith": "1", origin: server.origin, "sec-fetch-site": "same-origin" };
+    expect((await send("POST", "/api/v1/projects", own, project)).status).toBe(201);
+  });
+
+  it("signs a browser in by a link, once and for five minutes", async () => {
+    const link = async () => String((await json(send("POST", "/api/v1/session/link", {}, { key: serveKey }))).path);
+    const path = await link();
+    const [first, second] = await Promise.all([send("GET", `${path}&to=/builds/x`, {}), send("GET", path, {})]);
+    expect([first.status, second.status].sort()).toEqual([303, 401]);
+    const [late, evil] = [await link(), await link()];
+    const away = await send("GET", `${evil}&to=${encodeURIComponent("//evil.example")}`, {});
+    expect([away.status, away.headers.get("location")]).toEqual([303, "/"]);
+    expect((await send("GET", "/api/v1/session", { cookie: cookieOf(away) })).status).toBe(200);
+    now = new Date(now.getTime() + 5 * 60_000);
+    expect((await send("GET", late, {})).status).toBe(401);
+    expect((await send("POST", "/api/v1/session/link", {}, { key: "wrong" })).status).toBe(401);
+  });
+});
