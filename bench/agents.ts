@@ -6,7 +6,7 @@ import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import type { AgentHostRequest } from "../src/agent-host/protocol.ts";
 import { type App, createApp } from "../src/app.ts";
-import { runCommand } from "../src/cli/main.ts";
+import { runCommandLine } from "../src/cli/main.ts";
 import { createOutput } from "../src/cli/output/output.ts";
 import { loadConfig } from "../src/config.ts";
 import { projectIdFor } from "../src/coordinator/build/request/project.ts";
@@ -186,7 +186,7 @@ async function followed(app: App, dataDir: string, buildId: string): Promise<See
     on: () => undefined,
   };
   const out = createOutput({ stdout: stream, stderr: { ...stream, write: () => true }, environment: {} });
-  const code = await runCommand(["logs", buildId, "--follow"], out, { ...process.env, WAVESMITH_DATA: dataDir });
+  const code = await runCommandLine(["logs", buildId, "--follow"], out, { ...process.env, WAVESMITH_DATA: dataDir });
   const { status, reason } = await app.store.builds.get({ id: buildId });
   if (code !== 0 || status !== "completed")
     throw new Error(`the build is ${status} (${reason}), logs ended with ${code}`);

@@ -1,7 +1,7 @@
 // Writes the types of our OpenAPI document in the shape that openapi-fetch reads (ADR 26).
 
-import type { Api } from "../src/server/api/endpoint.ts";
-import { createApi } from "../src/server/api/routes.ts";
+import type { ApiContext } from "../src/server/api/endpoint.ts";
+import { createApiRoutes } from "../src/server/api/routes.ts";
 
 /** The part of JSON Schema that zod writes for our endpoints. */
 interface Schema {
@@ -39,8 +39,8 @@ const nothing: unknown = new Proxy(() => nothing, { get: () => nothing });
 /** Returns the text of src/client/api-types.ts, which declares `paths` and `components`. */
 export async function apiTypes(): Promise<string> {
   const stopping = new AbortController().signal;
-  const options = { app: nothing, callers: nothing, cookie: nothing, warn: () => undefined, stopping } as Api;
-  return typesOf((await (await createApi(options).request("/openapi.json")).json()) as ApiDocument);
+  const options = { app: nothing, callers: nothing, cookie: nothing, warn: () => undefined, stopping } as ApiContext;
+  return typesOf((await (await createApiRoutes(options).request("/openapi.json")).json()) as ApiDocument);
 }
 
 function typesOf({ paths, components }: ApiDocument): string {

@@ -3,7 +3,7 @@ import { delimiter, resolve } from "node:path";
 import { type EngineSettings, engineSettings } from "./config/engine.ts";
 import { briefAgent, type ModelSettings, modelSettings, namedValues } from "./config/model-providers.ts";
 import { type SettingValues, settingsSchema } from "./config/settings.ts";
-import { bytes, milliseconds } from "./config/units.ts";
+import { durationMsOf, sizeBytesOf } from "./config/units.ts";
 import { WavesmithError } from "./domain/errors.ts";
 import type { AgentSpec } from "./domain/plan/plan.ts";
 import type { SandboxLimits, SandboxPolicy } from "./domain/sandbox/sandbox.ts";
@@ -51,7 +51,7 @@ export function loadConfig(env: Readonly<Record<string, string | undefined>>): C
   return {
     dataDir: resolve(data.WAVESMITH_DATA),
     databaseUrl: data.DATABASE_URL ?? null,
-    databaseWaitMs: milliseconds(data.WAVESMITH_DATABASE_WAIT)!,
+    databaseWaitMs: durationMsOf(data.WAVESMITH_DATABASE_WAIT)!,
     sandboxDriver: data.WAVESMITH_SANDBOX,
     dockerRuntime: data.WAVESMITH_DOCKER_RUNTIME ?? null,
     sandboxReadOnly: data.WAVESMITH_SANDBOX_READ_ONLY.split(delimiter).filter((path) => path !== ""),
@@ -88,21 +88,21 @@ function sandboxPolicy(data: SettingValues): SandboxPolicy {
   const { WAVESMITH_SANDBOX_MAX: most } = data;
   return {
     limits: sandboxLimits(data),
-    idleMs: milliseconds(data.WAVESMITH_SANDBOX_IDLE),
-    ttlMs: milliseconds(data.WAVESMITH_SANDBOX_TTL),
+    idleMs: durationMsOf(data.WAVESMITH_SANDBOX_IDLE),
+    ttlMs: durationMsOf(data.WAVESMITH_SANDBOX_TTL),
     snapshotWhenIdle: data.WAVESMITH_SANDBOX_IDLE_SNAPSHOT === "1",
-    previewTtlMs: milliseconds(data.WAVESMITH_PREVIEW_TTL),
-    snapshotKeepMs: milliseconds(data.WAVESMITH_SNAPSHOT_KEEP)!,
+    previewTtlMs: durationMsOf(data.WAVESMITH_PREVIEW_TTL),
+    snapshotKeepMs: durationMsOf(data.WAVESMITH_SNAPSHOT_KEEP)!,
     maxRunningPerTenant: most === "none" ? null : Number(most),
     cpuOvercommit: Number(data.WAVESMITH_SANDBOX_OVERCOMMIT),
-    reserveMemoryBytes: bytes(data.WAVESMITH_SANDBOX_RESERVE_MEMORY),
-    reserveDiskBytes: bytes(data.WAVESMITH_SANDBOX_RESERVE_DISK),
+    reserveMemoryBytes: sizeBytesOf(data.WAVESMITH_SANDBOX_RESERVE_MEMORY),
+    reserveDiskBytes: sizeBytesOf(data.WAVESMITH_SANDBOX_RESERVE_DISK),
   };
 }
 
 const sandboxLimits = (data: SettingValues): SandboxLimits => ({
   cpus: Number(data.WAVESMITH_SANDBOX_CPUS),
-  memoryBytes: bytes(data.WAVESMITH_SANDBOX_MEMORY),
+  memoryBytes: sizeBytesOf(data.WAVESMITH_SANDBOX_MEMORY),
   processes: Number(data.WAVESMITH_SANDBOX_PROCESSES),
-  diskBytes: bytes(data.WAVESMITH_SANDBOX_DISK),
+  diskBytes: sizeBytesOf(data.WAVESMITH_SANDBOX_DISK),
 });

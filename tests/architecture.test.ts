@@ -256,6 +256,16 @@ describe("the source", () => {
     expect(unused).toEqual([]);
   });
 
+  it("exports no two functions or values under one name", () => {
+    const declared = /^export (?:async )?(?:function\*?|const|class) (\w+)/gm;
+    const homes = new Map<string, string[]>();
+    for (const file of files)
+      for (const [, name] of codeOf(file).matchAll(declared)) homes.set(name!, [...(homes.get(name!) ?? []), file]);
+    // The guest imports nothing from the domain, and means the same by it.
+    homes.delete("messageOf");
+    expect([...homes].filter(([, places]) => places.length > 1)).toEqual([]);
+  });
+
   it("has no default exports", () => {
     expect(files.filter((file) => /^\s*export\s+default\b|\bas\s+default\b/m.test(codeOf(file)))).toEqual([]);
   });

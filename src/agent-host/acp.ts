@@ -17,7 +17,7 @@ import {
   type SessionConfigOption,
   type StopReason,
 } from "@agentclientprotocol/sdk";
-import { AgentFault, type Turn } from "./agent-fault.ts";
+import { AgentFault, type AgentTurn } from "./agent-fault.ts";
 import type { AgentProcess } from "./agent-process.ts";
 import type { Events } from "./events.ts";
 import { decidePermission } from "./permission.ts";
@@ -27,18 +27,18 @@ import { pathsOf } from "./tool-calls.ts";
 import { createUpdates, type Updates } from "./updates.ts";
 
 /** A session with an agent. */
-export interface Session {
+export interface AgentSession {
   /**
    * Sends a prompt; resolves when the agent has ended its turn. Never throws because of what the
    * agent does.
    */
-  prompt(text: string): Promise<Turn>;
+  prompt(text: string): Promise<AgentTurn>;
   /** Asks the agent to end its turn. */
   cancel(): Promise<void>;
   close(): void;
 }
 
-export interface SessionOptions {
+export interface AgentSessionOptions {
   readonly request: AgentHostRequest;
   readonly agent: AgentProcess;
   readonly events: Events;
@@ -55,7 +55,7 @@ export interface SessionOptions {
  * Opens a session with an agent: a new one, or the one from an earlier attempt. Rejects with
  * `AgentFault`.
  */
-export async function openSession(options: SessionOptions): Promise<Session> {
+export async function openSession(options: AgentSessionOptions): Promise<AgentSession> {
   const { request, events } = options;
   const updates = createUpdates(options);
   const connection = connect(options, updates);
@@ -118,7 +118,7 @@ const introduce = ({ agent }: ClientConnection): Promise<InitializeResponse> =>
 const nameOf = ({ agentInfo }: InitializeResponse): string =>
   `${agentInfo?.title ?? agentInfo?.name ?? "an ACP agent"} ${agentInfo?.version ?? ""}`.trim();
 
-function connect(options: SessionOptions, updates: Updates): ClientConnection {
+function connect(options: AgentSessionOptions, updates: Updates): ClientConnection {
   const { agent, onSign } = options;
   const app = client({ name: "wavesmith" })
     .onNotification(methods.client.session.update, ({ params }) => {
@@ -134,7 +134,7 @@ function connect(options: SessionOptions, updates: Updates): ClientConnection {
   return app.connect(ndJsonStream(agent.input, agent.output, { maxMessageBytes: 100 * 1024 * 1024 }));
 }
 
-const mcpServers = ({ resultServer, request }: SessionOptions): NewSessionRequest["mcpServers"] => [
+const mcpServers = ({ resultServer, request }: AgentSessionOptions): NewSessionRequest["mcpServers"] => [
   ...(resultServer === null
     ? []
     : [{ name: "wavesmith", command: resultServer.command, args: [...resultServer.args], env: [] }]),
@@ -189,7 +189,7 @@ async function chooseModel(
 /** Chooses an option by its kind, never by its position: agents list `allow_always` first. */
 async function answerPermission(
   { toolCall, options }: RequestPermissionRequest,
-  { request, events, questions }: SessionOptions,
+  { request, events, questions }: AgentSessionOptions,
   updates: Updates,
 ): Promise<RequestPermissionResponse> {
   const { title, action } = updates.record(toolCall);
@@ -215,7 +215,7 @@ function chooseOption(options: readonly PermissionOption[], allowed: boolean): P
   return once ?? (allowed ? undefined : options.find(({ kind }) => kind === "reject_always"));
 }
 
-const turns: Readonly<Record<StopReason, Turn>> = {
+const turns: Readonly<Record<StopReason, AgentTurn>> = {
   end_turn: { end: "finished", detail: "" },
   max_tokens: { end: "limit", detail: "the model's answer was cut at its output limit", isCut: true },
   max_turn_requests: { end: "limit", detail: "the agent reached its limit of requests" },
@@ -227,7 +227,7 @@ const turns: Readonly<Record<StopReason, Turn>> = {
  * Converts the end of a turn. An agent may end it normally although its model failed, with the
  * model's error as its last message.
  */
-function turnOf(stopReason: StopReason, lastSaid: string): Turn {
+function turnOf(stopReason: StopReason, lastSaid: string): AgentTurn {
   const turn = turns[stopReason] ?? { end: "protocol-error", detail: `it ended with ${stopReason}` };
   const words = lastSaid.trim();
   if (turn.end !== "finished" || !isModelError(words)) return turn;
@@ -239,7 +239,7 @@ const isModelError = (words: string): boolean =>
   /^(unexpected status \d{3} |stream disconnected before completion|exceeded retry limit)/.test(words) ||
   /^\{"(type":"error"|error":\{).*\}$/s.test(words);
 
-const turnOfFault = (error: unknown): Turn => (error instanceof AgentFault ? error : agentFaultOf(error)).turn;
+const turnOfFault = (error: unknown): AgentTurn => (error instanceof AgentFault ? error : agentFaultOf(error)).turn;
 
 /** The model proxy's answer when a budget is used up. */
 const budgetWords = /wavesmith: over budget/;

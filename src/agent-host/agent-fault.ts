@@ -1,7 +1,7 @@
 import type { AgentEnd } from "./protocol.ts";
 
 /** How a prompt's turn ended. */
-export interface Turn {
+export interface AgentTurn {
   readonly end: AgentEnd;
   readonly detail: string;
   /** Whether the model's answer was cut, so that another prompt can continue the work. */
@@ -10,8 +10,8 @@ export interface Turn {
 
 /** A failure of the agent, as the end of a turn. */
 export class AgentFault extends Error {
-  readonly turn: Turn;
-  constructor(turn: Turn) {
+  readonly turn: AgentTurn;
+  constructor(turn: AgentTurn) {
     super(turn.detail);
     this.turn = turn;
   }

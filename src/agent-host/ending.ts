@@ -1,12 +1,12 @@
-import type { Session } from "./acp.ts";
-import type { Turn } from "./agent-fault.ts";
+import type { AgentSession } from "./acp.ts";
+import type { AgentTurn } from "./agent-fault.ts";
 import { type ProxyAccess, waitsForProvider } from "./model-proxy.ts";
 import { type AgentHostRequest, loopNudges } from "./protocol.ts";
 
-export interface Ending {
+export interface AgentEnding {
   /** Resolves when we ended the agent and it did not end its turn in time. */
-  readonly ended: Promise<Turn>;
-  use(session: Session): void;
+  readonly ended: Promise<AgentTurn>;
+  use(session: AgentSession): void;
   sign(): void;
   /** Interrupts an agent that repeats itself; ends it when it does so again. */
   loop(description: string): void;
@@ -15,20 +15,20 @@ export interface Ending {
   /** Suspends the silence limit until the returned function is called. */
   hold(): () => void;
   /** Returns why we ended it; null when we did not. */
-  why(): Turn | null;
+  why(): AgentTurn | null;
   stop(): void;
 }
 
 /** Ends an agent that is silent, loops, or is to be cancelled; asks it to stop first. */
-export function createEnding({ idleMs, graceMs }: AgentHostRequest, proxy: ProxyAccess | null): Ending {
-  let session: Session | null = null;
-  let reason: Turn | null = null;
-  let settle: (turn: Turn) => void = () => undefined;
-  const ended = new Promise<Turn>((resolve) => {
+export function createEnding({ idleMs, graceMs }: AgentHostRequest, proxy: ProxyAccess | null): AgentEnding {
+  let session: AgentSession | null = null;
+  let reason: AgentTurn | null = null;
+  let settle: (turn: AgentTurn) => void = () => undefined;
+  const ended = new Promise<AgentTurn>((resolve) => {
     settle = resolve;
   });
   let grace: NodeJS.Timeout | null = null;
-  const end = (turn: Turn): void => {
+  const end = (turn: AgentTurn): void => {
     if (reason !== null) return;
     reason = turn;
     // An agent that ignores the request is ended after the grace period.

@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
-import { AgentFault, type Turn } from "./agent-fault.ts";
+import { AgentFault, type AgentTurn } from "./agent-fault.ts";
 import { type AgentProcess, startAgent } from "./agent-process.ts";
 import { createEnding } from "./ending.ts";
 import { createEvents, type Events } from "./events.ts";
@@ -61,7 +61,7 @@ async function readStdin(): Promise<string> {
   return Buffer.concat(chunks).toString("utf8");
 }
 
-async function runAgent(request: AgentHostRequest, events: Events): Promise<Turn> {
+async function runAgent(request: AgentHostRequest, events: Events): Promise<AgentTurn> {
   mkdirSync(request.home, { recursive: true, mode: 0o700 });
   const agent = startAgent(request.command, { cwd: request.cwd, env: environment(request), noise: events.noise });
   try {
@@ -96,7 +96,7 @@ function proxyAccess(): ProxyAccess | null {
   return url === undefined || token === undefined ? null : { url, token };
 }
 
-async function converse(request: AgentHostRequest, agent: AgentProcess, events: Events): Promise<Turn> {
+async function converse(request: AgentHostRequest, agent: AgentProcess, events: Events): Promise<AgentTurn> {
   const proxy = proxyAccess();
   const ending = createEnding(request, proxy);
   const resultServer = resultServerOf(request);

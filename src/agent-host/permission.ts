@@ -15,7 +15,7 @@ export interface Policy {
   readonly readOnly: boolean;
 }
 
-export interface Decision {
+export interface PermissionDecision {
   readonly allowed: boolean;
   readonly reason: string;
   /** Whether a person may allow it although the policy does not. */
@@ -28,7 +28,7 @@ const changing = new Set(["edit", "delete", "move"]);
  * Decides whether an action may be done, once. Changes are allowed only in the tree, and never for
  * a role that only reads. Commands are confined by the sandbox, not by this check.
  */
-export function decidePermission({ action, paths }: PermissionRequest, policy: Policy): Decision {
+export function decidePermission({ action, paths }: PermissionRequest, policy: Policy): PermissionDecision {
   const writes = changing.has(action);
   if (action === "switch_mode") return { allowed: false, reason: "its mode is ours to choose" };
   if (writes && policy.readOnly) return { allowed: false, reason: "this role changes nothing" };

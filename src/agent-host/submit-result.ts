@@ -14,7 +14,7 @@ function resultProblems(schema: unknown, result: unknown): string[] {
 }
 
 /** Reads a result file. `problems` is null when there is no file yet. */
-export function readResult(schema: unknown, file: string): { problems: string[] | null } {
+export function checkResultFile(schema: unknown, file: string): { problems: string[] | null } {
   let text: string;
   try {
     text = readFileSync(file, "utf8");

@@ -2,9 +2,9 @@
 //
 // HT1. An agent that repeats itself is told so once before it is ended.
 // HT2. An agent whose last model call failed or was cut is not finished, whatever it says.
-import type { Session } from "./acp.ts";
-import type { Turn } from "./agent-fault.ts";
-import type { Ending } from "./ending.ts";
+import type { AgentSession } from "./acp.ts";
+import type { AgentTurn } from "./agent-fault.ts";
+import type { AgentEnding } from "./ending.ts";
 import type { Events } from "./events.ts";
 import { findUnfinishedCall, type ProxyAccess } from "./model-proxy.ts";
 import { type AgentHostRequest, resultReasks } from "./protocol.ts";
@@ -15,14 +15,14 @@ const maxContinues = 5;
 
 interface TurnsParts {
   readonly request: AgentHostRequest;
-  readonly session: Session;
+  readonly session: AgentSession;
   readonly events: Events;
-  readonly ending: Ending;
+  readonly ending: AgentEnding;
   readonly proxy: ProxyAccess | null;
 }
 
 /** Prompts the agent, and again while there is something to tell it; returns its last turn. */
-export async function takeTurns({ request, session, events, ending, proxy }: TurnsParts): Promise<Turn> {
+export async function takeTurns({ request, session, events, ending, proxy }: TurnsParts): Promise<AgentTurn> {
   let text = request.prompt + skillsSection(request.cwd, request.skills);
   let reasks = 0;
   for (let continues = 0; ; ) {
@@ -57,7 +57,7 @@ const continuation = (reason: string): string =>
   `You were interrupted: ${reason}. Continue where you stopped, and do not begin again. Write long files in several steps.`;
 
 /** Judges the end of a turn by the agent's last model call (HT2). */
-async function withLastCall(turn: Turn, proxy: ProxyAccess | null): Promise<Turn> {
+async function withLastCall(turn: AgentTurn, proxy: ProxyAccess | null): Promise<AgentTurn> {
   if (turn.end !== "finished") return turn;
   const call = await findUnfinishedCall(proxy);
   if (call === null) return turn;
@@ -68,8 +68,8 @@ async function withLastCall(turn: Turn, proxy: ProxyAccess | null): Promise<Turn
 /** Lists what is wrong with the result, one entry if it is missing; null if the role has none. */
 async function resultProblems({ result }: AgentHostRequest): Promise<readonly string[] | null> {
   if (result === null) return null;
-  const { readResult } = await import("./submit-result.ts");
-  return readResult(result.schema, result.file).problems ?? [missing];
+  const { checkResultFile } = await import("./submit-result.ts");
+  return checkResultFile(result.schema, result.file).problems ?? [missing];
 }
 
 const missing = "there is no result";

@@ -21,7 +21,25 @@ import {
   secondLookRules,
   workRules,
 } from "./rules.ts";
-import * as section from "./sections.ts";
+import {
+  aboutSection,
+  acceptanceSection,
+  briefSection,
+  changedFilesSection,
+  commandSection,
+  conflictsSection,
+  contextSection,
+  dependenciesSection,
+  diffSection,
+  earlierPlanSection,
+  findingsSection,
+  gatesOfPlansSection,
+  numberedFindingsSection,
+  outcomeSection,
+  previousFailureSection,
+  tasksSection,
+  writesSection,
+} from "./sections.ts";
 
 /**
  * The task file, version 1: the prompt as data. Every key is always present; keys that do not apply
@@ -68,14 +86,14 @@ export function taskPack(prompts: Prompts, context: TaskContext): ContextPack {
     title: task.title,
     role: task.agent,
     plan: plan.name,
-    about: section.about(plan),
+    about: aboutSection(plan),
     instructions: task.instructions ?? task.title,
-    context: section.context(plan),
-    acceptance: section.acceptance(task),
-    writes: section.writes(task),
-    dependencies: section.dependencies(context.dependencies),
-    previousFailure: section.previousFailure(context.previousFailure, sharesTree),
-    conflicts: section.conflicts(context.conflicts),
+    context: contextSection(plan),
+    acceptance: acceptanceSection(task),
+    writes: writesSection(task),
+    dependencies: dependenciesSection(context.dependencies),
+    previousFailure: previousFailureSection(context.previousFailure, sharesTree),
+    conflicts: conflictsSection(context.conflicts),
     rules: rulesSection(rules),
   });
   const file: TaskFile = {
@@ -101,11 +119,11 @@ export function planPack(prompts: Prompts, context: PlanContext): ContextPack {
   const prompt = render(promptFor(plan, task.agent) ?? prompts.planner, {
     role: task.agent,
     plan: plan.name,
-    about: section.about(plan),
-    brief: section.brief(task.instructions ?? task.title),
-    context: section.context(plan),
-    gates: section.gatesOfPlans(plan),
-    earlier: section.earlierPlan(earlier),
+    about: aboutSection(plan),
+    brief: briefSection(task.instructions ?? task.title),
+    context: contextSection(plan),
+    gates: gatesOfPlansSection(plan),
+    earlier: earlierPlanSection(earlier),
     handIn: handInPlan,
   });
   const file: TaskFile = {
@@ -129,13 +147,13 @@ export function fixPack(prompts: Prompts, context: FixContext): ContextPack {
     plan: plan.name,
     round: String(context.round),
     maxRounds: String(context.maxRounds),
-    about: section.about(plan),
-    findings: section.findings(context.findings),
-    command: section.command(context.command, context.outputTail),
-    context: section.context(plan),
-    tasks: section.tasks(context.tasks),
-    changedFiles: section.changedFiles(context.changedFiles),
-    diff: section.diff(context.diff),
+    about: aboutSection(plan),
+    findings: findingsSection(context.findings),
+    command: commandSection(context.command, context.outputTail),
+    context: contextSection(plan),
+    tasks: tasksSection(context.tasks),
+    changedFiles: changedFilesSection(context.changedFiles),
+    diff: diffSection(context.diff),
     rules: rulesSection(rules),
   });
   const file: TaskFile = {
@@ -160,11 +178,11 @@ export function reviewPack(prompts: Prompts, context: ReviewContext): ContextPac
     wave: String(context.waveNumber),
     role: "critic",
     plan: plan.name,
-    about: section.about(plan),
-    context: section.context(plan),
-    tasks: section.tasks(context.tasks),
-    changedFiles: section.changedFiles(context.changedFiles),
-    diff: section.diff(context.diff),
+    about: aboutSection(plan),
+    context: contextSection(plan),
+    tasks: tasksSection(context.tasks),
+    changedFiles: changedFilesSection(context.changedFiles),
+    diff: diffSection(context.diff),
     handIn: handInReview,
   });
   const file: TaskFile = {
@@ -189,10 +207,10 @@ export function secondLookPack(prompts: Prompts, context: SecondLookContext): Co
     wave: String(context.waveNumber),
     role: "critic",
     plan: plan.name,
-    about: section.about(plan),
-    findings: section.numberedFindings(findings),
-    tasks: section.tasks(context.tasks),
-    diff: section.diff(context.diff),
+    about: aboutSection(plan),
+    findings: numberedFindingsSection(findings),
+    tasks: tasksSection(context.tasks),
+    diff: diffSection(context.diff),
     handIn: handInSecondLook,
   });
   const file: TaskFile = {
@@ -216,12 +234,12 @@ export function checksPack(prompts: Prompts, context: ChecksContext): ContextPac
     role,
     wave: String(context.waveNumber),
     plan: plan.name,
-    about: section.about(plan),
-    context: section.context(plan),
-    outcome: section.outcome(gate, outcome),
-    tasks: section.tasks(context.tasks),
-    changedFiles: section.changedFiles(context.changedFiles),
-    diff: section.diff(context.diff),
+    about: aboutSection(plan),
+    context: contextSection(plan),
+    outcome: outcomeSection(gate, outcome),
+    tasks: tasksSection(context.tasks),
+    changedFiles: changedFilesSection(context.changedFiles),
+    diff: diffSection(context.diff),
     handIn: handInChecks,
   });
   const { verdict, command, outputTail } = outcome;

@@ -14,15 +14,15 @@ const summaryLength = 2_000;
 const tailLength = 8_000;
 
 /** The name and description of the project. */
-export function about(plan: Plan): string {
+export function aboutSection(plan: Plan): string {
   return plan.description ?? "";
 }
 
 /** The brief, word for word. */
-export const brief = (text: string): string => fence("brief", text);
+export const briefSection = (text: string): string => fence("brief", text);
 
 /** The gates that the waves of a made plan have to pass. */
-export function gatesOfPlans(plan: Plan): string {
+export function gatesOfPlansSection(plan: Plan): string {
   const critic = Object.hasOwn(plan.agents, "critic")
     ? "checks of the files themselves, and a reviewer who reads every change"
     : "checks of the files themselves";
@@ -38,7 +38,7 @@ What fails goes to a fixer, at most twice. Only then does the next wave begin, o
 }
 
 /** Why the previous plan was rejected. */
-export function earlierPlan(earlier: EarlierPlan | null): string {
+export function earlierPlanSection(earlier: EarlierPlan | null): string {
   if (earlier === null) return "";
   const [heading, label] = {
     person: ["A person rejected your plan", "what the person said"] as const,
@@ -53,12 +53,12 @@ export function earlierPlan(earlier: EarlierPlan | null): string {
 }
 
 /** House rules of the plan. */
-export function context(plan: Plan): string {
+export function contextSection(plan: Plan): string {
   if (plan.context.length === 0) return "";
   return `## House rules\n\n${plan.context.map((part) => `### ${part.label}\n\n${part.text.trim()}`).join("\n\n")}`;
 }
 
-export function acceptance(task: PlanTask): string {
+export function acceptanceSection(task: PlanTask): string {
   if (task.acceptance.length === 0) return "";
   const lines = task.acceptance.map(({ text, check }) =>
     check === null ? `- ${text}` : `- ${text}\n  checked by: ${code(check)}`,
@@ -66,13 +66,13 @@ export function acceptance(task: PlanTask): string {
   return `## Accepted when\n\n${lines.join("\n")}`;
 }
 
-export function writes(task: PlanTask): string {
+export function writesSection(task: PlanTask): string {
   if (task.writes === null) return "";
   const globs = task.writes.length === 0 ? "- nothing" : task.writes.map((glob) => `- ${code(glob)}`).join("\n");
   return `## Files of this task\n\nThe plan declares that this task writes only:\n\n${globs}`;
 }
 
-export function dependencies(list: readonly DependencySummary[]): string {
+export function dependenciesSection(list: readonly DependencySummary[]): string {
   if (list.length === 0) return "";
   const parts = list.map((one) => {
     const summary = one.summary === null ? [] : [fence(`summary of task ${one.key}`, cut(one.summary, summaryLength))];
@@ -87,7 +87,7 @@ export function dependencies(list: readonly DependencySummary[]): string {
   return `## What this task builds on\n\nThese tasks are done and their work is in your tree.\n\n${parts.join("\n\n")}`;
 }
 
-export function previousFailure(failure: TaskContext["previousFailure"], sharesTree: boolean): string {
+export function previousFailureSection(failure: TaskContext["previousFailure"], sharesTree: boolean): string {
   if (failure === null) return "";
   const output =
     failure.outputTail.trim() === "" ? "" : `\n\n${fence("end of its output", tail(failure.outputTail, tailLength))}`;
@@ -97,7 +97,7 @@ export function previousFailure(failure: TaskContext["previousFailure"], sharesT
   return `## The last attempt failed\n\n${left}\n\n${fence("reason", failure.reason)}${output}`;
 }
 
-export function conflicts(list: TaskContext["conflicts"]): string {
+export function conflictsSection(list: TaskContext["conflicts"]): string {
   if (list.length === 0) return "";
   const parts = list.map(({ paths, detail }) =>
     [files("paths", paths), detail.trim() === "" ? "" : fence("what the other side did", tail(detail, tailLength))]
@@ -108,7 +108,7 @@ export function conflicts(list: TaskContext["conflicts"]): string {
 }
 
 /** Lists findings, one per line: severity, place, message. */
-export function findings(list: readonly Finding[]): string {
+export function findingsSection(list: readonly Finding[]): string {
   if (list.length === 0) return "Nothing was named; see the output below.";
   const lines = list.slice(0, maxFindings).map((finding) => {
     const place = finding.file === null ? "" : ` ${finding.file}${finding.line === null ? "" : `:${finding.line}`}`;
@@ -119,7 +119,7 @@ export function findings(list: readonly Finding[]): string {
 }
 
 /** Numbers findings from 1 and prints them in full, for another agent to judge. */
-export function numberedFindings(list: readonly Finding[]): string {
+export function numberedFindingsSection(list: readonly Finding[]): string {
   const lines = list.map((finding, index) => {
     const place = finding.file === null ? "" : ` ${finding.file}${finding.line === null ? "" : `:${finding.line}`}`;
     return `${index + 1}. [${finding.severity}]${place} ${finding.rule}: ${oneLine(cut(finding.message, 4_000))}`;
@@ -127,7 +127,7 @@ export function numberedFindings(list: readonly Finding[]): string {
   return fence("findings", lines.join("\n"));
 }
 
-export function command(line: string | null, outputTail: string): string {
+export function commandSection(line: string | null, outputTail: string): string {
   const parts: string[] = [];
   if (line !== null) parts.push(`The gate ran ${code(line)}. Run it again before you finish.`);
   if (outputTail.trim() !== "") parts.push(fence("end of its output", tail(outputTail, tailLength)));
@@ -135,7 +135,10 @@ export function command(line: string | null, outputTail: string): string {
 }
 
 /** The result of a gate's own checks, for the agent that may add more. */
-export function outcome(gate: string, { verdict, command, exitCode, outputTail }: ChecksContext["outcome"]): string {
+export function outcomeSection(
+  gate: string,
+  { verdict, command, exitCode, outputTail }: ChecksContext["outcome"],
+): string {
   const heading = "## What the gate has checked itself";
   if (verdict === "absent") return `${heading}\n\nThe ${gate} gate has nothing of its own to run here.`;
   const ended = exitCode === null ? "" : ` (exit ${exitCode})`;
@@ -145,7 +148,7 @@ export function outcome(gate: string, { verdict, command, exitCode, outputTail }
 }
 
 /** The purpose of a wave's work. */
-export function tasks(list: readonly PlanTask[]): string {
+export function tasksSection(list: readonly PlanTask[]): string {
   if (list.length === 0) return "";
   const parts = list.map((task) => {
     const what = task.instructions ?? (task.run === null ? "" : fence(`script of task ${task.key}`, task.run));
@@ -157,11 +160,11 @@ export function tasks(list: readonly PlanTask[]): string {
   return `## What the wave was meant to do\n\n${parts.join("\n\n")}`;
 }
 
-export function changedFiles(list: readonly string[]): string {
+export function changedFilesSection(list: readonly string[]): string {
   return list.length === 0 ? "" : `## What the wave changed\n\n${files("changed files", list)}`;
 }
 
-export function diff(text: string): string {
+export function diffSection(text: string): string {
   return text.trim() === "" ? "" : `## The change\n\n${fence("diff", text)}`;
 }
 

@@ -21,7 +21,7 @@ export interface RunOptions {
  * Runs a program; resolves when it and its process group are gone. The middle of long output is
  * left out.
  */
-export function runCommand(argv: readonly string[], { cwd, timeoutMs, signal }: RunOptions): Promise<CommandResult> {
+export function runForTool(argv: readonly string[], { cwd, timeoutMs, signal }: RunOptions): Promise<CommandResult> {
   const [program = "sh", ...args] = argv;
   const child = spawn(program, args, { cwd, detached: true, stdio: ["ignore", "pipe", "pipe"] });
   const output = createTail();

@@ -1,7 +1,7 @@
 import { existsSync, readFileSync, statSync } from "node:fs";
 import { arch, platform, release } from "node:os";
 import { join } from "node:path";
-import { runCommand } from "./commands.ts";
+import { runForTool } from "./commands.ts";
 
 /** The instructions for every task. It never changes, so that providers can cache it. */
 export const systemPrompt = `You are a careful, experienced software engineer. You work alone in a git repository, your tree, with the tools you are given. Nobody answers questions while you work: decide, and say what you assumed.
@@ -37,7 +37,7 @@ const timeoutMs = 10_000;
 /** Describes the tree and its environment, for the first message of a session. */
 export async function surroundings(tree: string, signal: AbortSignal): Promise<string> {
   const git = async (...args: string[]): Promise<string> => {
-    const { output, exitCode } = await runCommand(["git", ...args], { cwd: tree, timeoutMs, signal });
+    const { output, exitCode } = await runForTool(["git", ...args], { cwd: tree, timeoutMs, signal });
     return exitCode === 0 ? output.trimEnd() : "";
   };
   const [head, status, top] = [

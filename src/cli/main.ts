@@ -9,13 +9,13 @@ import { createProgram, isHelp, withCommandApart } from "./program.ts";
 /** Runs this process's command line, then exits. */
 export async function main(self: NodeJS.Process): Promise<never> {
   const out = createOutput({ stdout: self.stdout, stderr: self.stderr, environment: self.env });
-  const code = await runCommand(self.argv.slice(2), out, self.env);
+  const code = await runCommandLine(self.argv.slice(2), out, self.env);
   await out.drained();
   self.exit(code);
 }
 
 /** Runs one command and returns its exit code. Never throws. */
-export async function runCommand(
+export async function runCommandLine(
   words: readonly string[],
   out: Output,
   environment: Readonly<Record<string, string | undefined>>,

@@ -15,7 +15,7 @@ import { messageOf, WavesmithError } from "../domain/errors.ts";
 import type { ProjectId } from "../domain/ids.ts";
 import type { Plan, PlanFault } from "../domain/plan/plan.ts";
 import type { BuiltImage, ImageProgress, ImageRequest } from "../sandbox/drivers/docker/image.ts";
-import type { Leftovers } from "../sandbox/drivers/docker/leftovers.ts";
+import type { DockerLeftovers } from "../sandbox/drivers/docker/leftovers.ts";
 import { createDriver, requireDriverName, traitsOf, unsafeDriver } from "../sandbox/drivers/registry.ts";
 import type { DriverProblem, SandboxDriver } from "../sandbox/port.ts";
 import type { RunningServer, ServerOptions } from "../server/server.ts";
@@ -109,7 +109,7 @@ export async function openApp(config: Config, warn: (message: string) => void): 
 }
 
 /** Starts the HTTP server on an open app. */
-export async function startServer(options: ServerOptions): Promise<RunningServer> {
+export async function openServer(options: ServerOptions): Promise<RunningServer> {
   const server = await import("../server/server.ts");
   return server.startServer(options);
 }
@@ -201,7 +201,7 @@ export async function driverForTrial(config: Config, name: string): Promise<Pick
 }
 
 /** Returns what Docker still holds of deleted data directories; nothing without an engine. */
-export async function leftoversInDocker(config: Config): Promise<readonly Leftovers[]> {
+export async function leftoversInDocker(config: Config): Promise<readonly DockerLeftovers[]> {
   const { findLeftovers } = await import("../sandbox/drivers/docker/leftovers.ts");
   return findLeftovers(config.environment).catch((error: unknown) => {
     if (error instanceof WavesmithError) return [];
@@ -261,7 +261,7 @@ export interface SandboxImageRequest extends Omit<ImageRequest, "guestPath" | "n
  * failed.
  */
 export async function buildSandboxImage(config: Config, request: SandboxImageRequest): Promise<BuiltImage> {
-  const [{ connectEngine, engineProblem }, { buildImage }, { guestProgram }] = await Promise.all([
+  const [{ connectEngine, engineProblem }, { buildImageFromRecipe }, { guestProgram }] = await Promise.all([
     import("../sandbox/drivers/docker/engine/engine.ts"),
     import("../sandbox/drivers/docker/image.ts"),
     import("../sandbox/guest/guest-program.ts"),
@@ -273,7 +273,7 @@ export async function buildSandboxImage(config: Config, request: SandboxImageReq
     const { onProgress, signal, ...recipe } = request;
     const guestPath = await guestProgram(folder);
     const imageRecipe = { ...recipe, guestPath, npmRegistry: await npmRegistry(config) };
-    return await buildImage(connectEngine(config.environment), imageRecipe, { onProgress, signal });
+    return await buildImageFromRecipe(connectEngine(config.environment), imageRecipe, { onProgress, signal });
   } finally {
     await rm(folder, { recursive: true, force: true });
   }
@@ -301,7 +301,7 @@ export async function createWorkspaceFor(config: Config): Promise<Workspace> {
 }
 
 /** Returns the path of a project's authority repository. */
-export async function repositoryPath(config: Config, projectId: ProjectId): Promise<string> {
+export async function authorityPath(config: Config, projectId: ProjectId): Promise<string> {
   return (await createWorkspaceFor(config)).repositoryPath(projectId);
 }
 
@@ -309,14 +309,14 @@ export async function repositoryPath(config: Config, projectId: ProjectId): Prom
 export const planFilePath = (config: Config, name: string): string => join(config.dataDir, "plans", name);
 
 /** Returns the problems of the git on PATH; empty if builds can use it. */
-export async function checkGit(config: Config): Promise<DriverProblem[]> {
+export async function gitProblems(config: Config): Promise<DriverProblem[]> {
   const git = await import("../workspace/authority/git.ts");
   return (await git.checkGit(config.environment)).map((problem) => ({ ...problem, lacks: "git" as const }));
 }
 
 /** Fails with `environment` if git is missing or too old, because every build needs it. */
 export async function requireGit(config: Config): Promise<void> {
-  const problems = await checkGit(config);
+  const problems = await gitProblems(config);
   if (problems.length > 0) throw lackingMachine(problems);
 }
 

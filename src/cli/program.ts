@@ -158,8 +158,8 @@ function addLookCommands(program: Command, command: AddCommand): void {
     },
   );
   command(program, "builds", "list builds, newest first", async (context) => {
-    const { builds } = await import("./commands/builds.ts");
-    return builds(context);
+    const { listBuilds } = await import("./commands/builds.ts");
+    return listBuilds(context);
   });
   command(
     program,
@@ -186,8 +186,8 @@ function addLookCommands(program: Command, command: AddCommand): void {
     .option("--task <id>", "only the output of this task")
     .option("--follow", "keep printing until the build ends");
   command(program, "diff [build]", "show what a build, a task or a wave changed", async (context, [name], options) => {
-    const { diff } = await import("./commands/diff.ts");
-    return diff(context, name, options);
+    const { showDiff } = await import("./commands/diff.ts");
+    return showDiff(context, name, options);
   })
     .option("--stat", "only the changed files, with counts of lines")
     .option("--task <id>", "only what this task changed")
@@ -246,8 +246,8 @@ function addSteeringCommands(program: Command, command: AddCommand): void {
     .option("--wave <number>", "wave number; 0 is where the build began")
     .option("--undo", "undo the last rollback, as long as the build has not gone on");
   command(program, "shell [build]", "open a shell in the build's sandbox", async (context, [name], options) => {
-    const { shell } = await import("./commands/shell.ts");
-    return shell(context, name, options.task);
+    const { openShell } = await import("./commands/shell.ts");
+    return openShell(context, name, options.task);
   }).option("--task <id>", "check out this task's last commit");
 }
 
@@ -316,37 +316,37 @@ function addAgentCommands(program: Command, command: AddCommand): void {
 function addSandboxCommands(program: Command, command: AddCommand): void {
   const sandbox = program.command("sandbox").description("manage the sandboxes of projects");
   command(sandbox, "ls", "list sandboxes", async (context) => {
-    const { list } = await import("./commands/sandbox.ts");
-    return list(context);
+    const { sandboxList } = await import("./commands/sandbox.ts");
+    return sandboxList(context);
   });
   command(
     sandbox,
     "exec <project> <command...>",
     "run a command in a project's sandbox: exec PROJECT -- ls -l",
     async (context, [project, ...argv]) => {
-      const { exec } = await import("./commands/sandbox-exec.ts");
-      return exec(context, project, argv);
+      const { sandboxExec } = await import("./commands/sandbox-exec.ts");
+      return sandboxExec(context, project, argv);
     },
   );
   command(sandbox, "start <project>", "start a project's sandbox", async (context, [project]) => {
-    const { start } = await import("./commands/sandbox.ts");
-    return start(context, project);
+    const { sandboxStart } = await import("./commands/sandbox.ts");
+    return sandboxStart(context, project);
   });
   command(sandbox, "stop <project>", "stop a project's sandbox and keep its volume", async (context, [project]) => {
-    const { stop } = await import("./commands/sandbox.ts");
-    return stop(context, project);
+    const { sandboxStop } = await import("./commands/sandbox.ts");
+    return sandboxStop(context, project);
   });
   command(sandbox, "rm <project>", "remove a project's sandbox", async (context, [project], options) => {
-    const { remove } = await import("./commands/sandbox.ts");
-    return remove(context, project, { volume: options.volume === true });
+    const { sandboxRemove } = await import("./commands/sandbox.ts");
+    return sandboxRemove(context, project, { volume: options.volume === true });
   }).option("--volume", "also delete its volume");
   command(
     sandbox,
     "snapshot [project]",
     "take a snapshot of a project's volume",
     async (context, [project], options) => {
-      const { snapshot } = await import("./commands/sandbox-snapshot.ts");
-      return snapshot(context, project, options);
+      const { sandboxSnapshot } = await import("./commands/sandbox-snapshot.ts");
+      return sandboxSnapshot(context, project, options);
     },
   )
     .option("--list", "list the snapshots of one project or all")
@@ -356,14 +356,14 @@ function addSandboxCommands(program: Command, command: AddCommand): void {
     "restore <project> [snapshot]",
     "replace a project's volume with a snapshot (default: the latest)",
     async (context, [project, id]) => {
-      const { restore } = await import("./commands/sandbox-snapshot.ts");
-      return restore(context, project, id);
+      const { sandboxRestore } = await import("./commands/sandbox-snapshot.ts");
+      return sandboxRestore(context, project, id);
     },
   );
   const image = sandbox.command("image").description("manage the image of Docker sandboxes");
   command(image, "build", "build the image that --sandbox docker starts", async (context, _, options) => {
-    const { buildImage } = await import("./commands/sandbox-image.ts");
-    return buildImage(context, options);
+    const { sandboxImageBuild } = await import("./commands/sandbox-image.ts");
+    return sandboxImageBuild(context, options);
   })
     .option("--base <image>", "Debian or Ubuntu base image (default: node:20-bookworm-slim)")
     .option("--ca <folder>", "PEM certificates for everything in the image to trust")

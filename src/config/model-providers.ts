@@ -2,7 +2,7 @@ import { resolve } from "node:path";
 import type { ModelLimits, ProviderName } from "../domain/models.ts";
 import type { AgentSpec } from "../domain/plan/plan.ts";
 import type { SettingValues } from "./settings.ts";
-import { milliseconds } from "./units.ts";
+import { durationMsOf } from "./units.ts";
 
 /** A model provider and its credentials. */
 interface ModelProviderSettings {
@@ -36,7 +36,7 @@ export function modelSettings(data: SettingValues): ModelSettings {
       ...googleProvider(data),
       ...compatibleProviders(data),
     ],
-    patienceMs: milliseconds(data.WAVESMITH_MODEL_PATIENCE)!,
+    patienceMs: durationMsOf(data.WAVESMITH_MODEL_PATIENCE)!,
     pricesUrl: data.WAVESMITH_PRICES_URL,
     pricesFile: data.WAVESMITH_PRICES === undefined ? null : resolve(data.WAVESMITH_PRICES),
     cassette: mode === undefined ? null : { mode: mode as "record" | "replay", folder: resolve(folder!) },

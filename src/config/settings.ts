@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { driverChoices, driverNames } from "../sandbox/drivers/registry.ts";
-import { bytes } from "./units.ts";
+import { sizeBytesOf } from "./units.ts";
 
 /** A duration of at least a minute: `30m`, `2h`, `7d`. */
 const period = z.string().regex(/^[1-9]\d{0,5}[mhd]$/, "must be a time such as 30m, 2h or 7d");
@@ -47,7 +47,7 @@ export const settingsSchema = z.object({
     .default("2")
     .describe("processors that a sandbox may use (docker), from its next start, like the next three settings"),
   WAVESMITH_SANDBOX_MEMORY: size
-    .refine((text) => bytes(text) >= leastMemoryBytes, "must be at least 128MB")
+    .refine((text) => sizeBytesOf(text) >= leastMemoryBytes, "must be at least 128MB")
     .default("4GB")
     .describe("memory that a sandbox may use, without swap (docker)"),
   WAVESMITH_SANDBOX_PROCESSES: z
@@ -56,7 +56,7 @@ export const settingsSchema = z.object({
     .default("512")
     .describe("processes and threads that a sandbox may have at once (docker)"),
   WAVESMITH_SANDBOX_DISK: size
-    .refine((text) => bytes(text) > 0, "must be at least 1MB")
+    .refine((text) => sizeBytesOf(text) > 0, "must be at least 1MB")
     .default("20GB")
     .describe("the size limit of a volume; if the disk cannot enforce it, no further job starts above it"),
   WAVESMITH_SANDBOX_IDLE: periodOrNever

@@ -19,4 +19,4 @@ export const engineCrashPoints = [
 export type EngineCrashPoint = (typeof engineCrashPoints)[number];
 
 /** Called at every crash point; a test kills the process there, or throws. */
-export type CrashPoint = (name: EngineCrashPoint) => void | Promise<void>;
+export type OnEngineCrashPoint = (name: EngineCrashPoint) => void | Promise<void>;

@@ -3,7 +3,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import { WavesmithError } from "../domain/errors.ts";
 import type { EngineConnection, EngineDatabase, EngineStatement } from "./port.ts";
 
-export type Queryable = Pick<EngineConnection, "query">;
+export type EngineQueryable = Pick<EngineConnection, "query">;
 
 const statements = new Map<string, EngineStatement>();
 

@@ -2,20 +2,20 @@ import { setTimeout as delay } from "node:timers/promises";
 import { messageOf, WavesmithError } from "../domain/errors.ts";
 import { randomIds } from "../domain/ids.ts";
 import type { EngineContext, EngineLogger } from "./context.ts";
-import type { CrashPoint } from "./crash-points.ts";
+import type { OnEngineCrashPoint } from "./crash-points.ts";
 import { isTransient, withDatabase } from "./database.ts";
 import type { Engine, EngineDatabase, EngineEvent } from "./port.ts";
 import { type FunctionSpec, specsOf } from "./registration/registry.ts";
 import { saveSteps } from "./runs/answers.ts";
 import { dispatchOf, writeDispatch } from "./runs/dispatch.ts";
 import { respond, specOf } from "./runs/respond.ts";
-import type { Job } from "./scheduling/claims.ts";
-import { isBusy } from "./scheduling/leases.ts";
+import type { EngineJob } from "./scheduling/claims.ts";
+import { hasDueWork } from "./scheduling/leases.ts";
 import { createScheduler, type Scheduler } from "./scheduling/scheduler.ts";
-import { createApi } from "./sdk/api.ts";
+import { createEngineFetch } from "./sdk/api.ts";
 import { type Caller, createCaller } from "./sdk/caller.ts";
 import type { CallResponse, Checkpoint } from "./sdk/protocol.ts";
-import { createSession } from "./session.ts";
+import { createEngineSession } from "./session.ts";
 
 export interface EngineOptions {
   readonly database: EngineDatabase;
@@ -36,7 +36,7 @@ export interface EngineOptions {
   readonly retryDelaysMs?: readonly number[];
   /** How long finished runs are kept; default 30 days. */
   readonly retentionMs?: number;
-  readonly crashPoint?: CrashPoint;
+  readonly crashPoint?: OnEngineCrashPoint;
 }
 
 const defaultRetryDelaysMs = [500, 1_000, 2_000, 5_000, 10_000, 30_000];
@@ -59,7 +59,7 @@ export function createEngine(options: EngineOptions): Engine {
     () => registration().specs,
     () => !stopped,
   );
-  const session = createSession({
+  const session = createEngineSession({
     database: context.database,
     processId: context.holder,
     onNotified: () => scheduler.wake(),
@@ -69,7 +69,7 @@ export function createEngine(options: EngineOptions): Engine {
     scheduler.wake(true);
     session.notify();
   };
-  const processJob = async (job: Job) => {
+  const processJob = async (job: EngineJob) => {
     try {
       const more = await runJob(context, job, registration().caller);
       if (more) announce();
@@ -88,7 +88,7 @@ export function createEngine(options: EngineOptions): Engine {
   };
 
   return {
-    fetch: createApi({
+    fetch: createEngineFetch({
       send: (events) => withDatabase(() => send(events), context.goOn),
       checkpoint: (runId, checkpoint) => withDatabase(() => saveCheckpoint(context, runId, checkpoint), context.goOn),
     }),
@@ -122,7 +122,7 @@ async function waitUntilIdle(context: EngineContext, scheduler: Scheduler): Prom
   const served = { functionIds: [...context.specs().keys()], partitions: scheduler.served() };
   for (;;) {
     const startedBefore = scheduler.startedCount();
-    const busy = scheduler.inFlight.size > 0 || (await isBusy(context.database, served, context.nowMs()));
+    const busy = scheduler.inFlight.size > 0 || (await hasDueWork(context.database, served, context.nowMs()));
     // A job started during the query may have left more work, due after the time we asked about.
     if (!busy && scheduler.inFlight.size === 0 && scheduler.startedCount() === startedBefore) return;
     await delay(5);
@@ -148,7 +148,7 @@ function contextOf(options: EngineOptions, specs: EngineContext["specs"], goOn: 
 }
 
 /** Runs a job and stores its answer. Returns whether there may be new work to claim. */
-async function runJob(context: EngineContext, job: Job, caller: Caller): Promise<boolean> {
+async function runJob(context: EngineContext, job: EngineJob, caller: Caller): Promise<boolean> {
   const respondWith = async (response: CallResponse | null) => {
     const more = await respond(context, job, response);
     await context.crash("engine.respond.after-commit");

@@ -1,4 +1,4 @@
-import { prepared, type Queryable } from "./database.ts";
+import { type EngineQueryable, prepared } from "./database.ts";
 
 /** The engine's queue at one moment. */
 export interface QueueState {
@@ -11,7 +11,7 @@ export interface QueueState {
 }
 
 /** Reads the queue of all processes. */
-export async function readQueue(on: Queryable): Promise<QueueState> {
+export async function readQueue(on: EngineQueryable): Promise<QueueState> {
   const { rows } = await on.query(
     prepared(`SELECT count(*) FILTER (WHERE holder IS NULL AND due_at <= now()) AS due,
       count(*) FILTER (WHERE holder IS NOT NULL) AS running,

@@ -10,7 +10,7 @@ import type { EngineConnection, EngineDatabase } from "./port.ts";
 export const processLockSpace = 0x656e6701;
 const channel = "wavesmith_engine";
 
-export interface Session {
+export interface EngineSession {
   /** Takes the lock and listens, unless it already does; rejects if the database is unreachable. */
   ensure(): Promise<void>;
   /** Notifies other processes of new work; best effort, because they also poll. */
@@ -19,7 +19,7 @@ export interface Session {
   close(): void;
 }
 
-export interface SessionOptions {
+export interface EngineSessionOptions {
   readonly database: EngineDatabase;
   readonly processId: string;
   /** Called when another process reports new work. */
@@ -35,7 +35,7 @@ interface OpenSession {
 /**
  * Creates an engine's permanent connection, which holds its process lock and uses LISTEN/NOTIFY.
  */
-export function createSession(options: SessionOptions): Session {
+export function createEngineSession(options: EngineSessionOptions): EngineSession {
   const { database, processId } = options;
   let current: OpenSession | null = null;
   let closeCount = 0;

@@ -4,7 +4,7 @@ import type { StageState } from "../sandbox/port.ts";
 import { createFailure } from "./failures/failure.ts";
 import { judgeCommand } from "./judge-command.ts";
 import type { AddedCheckRequest, GateResult, JudgedCheck, ProposedCheck } from "./port.ts";
-import { readResult } from "./review.ts";
+import { parseGateResult } from "./review.ts";
 import { outputLines } from "./text.ts";
 
 const limits = { checks: 10, name: 80, command: 2_000, why: 500 };
@@ -66,7 +66,7 @@ const remedy = 'write { "checks": [{ "name", "command", "why" }] }, at most ten'
  * not match the schema.
  */
 export const parseChecks = (resultFile: string): ProposedCheck[] =>
-  readResult(resultFile, proposalSchema, remedy, "its").checks;
+  parseGateResult(resultFile, proposalSchema, remedy, "its").checks;
 
 const maxPaths = 40;
 

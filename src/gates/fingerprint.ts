@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
 import type { Finding } from "../domain/gate/finding.ts";
-import { repositoryPath, treeRelative } from "./text.ts";
+import { toRepositoryPath, treeRelative } from "./text.ts";
 
 /**
  * Returns the same text for the same findings, whatever their order, places and run times (W7).
@@ -8,7 +8,7 @@ import { repositoryPath, treeRelative } from "./text.ts";
  */
 export function fingerprint(findings: readonly Finding[]): string {
   const parts = findings.map((finding) => {
-    const file = finding.file === null ? null : normalise(repositoryPath(finding.file));
+    const file = finding.file === null ? null : normalise(toRepositoryPath(finding.file));
     return JSON.stringify([finding.rule, finding.severity, file, normalise(treeRelative(finding.message))]);
   });
   return createHash("sha256").update(parts.sort().join("\n")).digest("hex");

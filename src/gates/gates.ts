@@ -11,7 +11,7 @@ import { setAside, sortReview } from "./review-scope.ts";
 import { parseSecondLook, secondLookJsonSchema } from "./second-look.ts";
 import { staticChecks } from "./static/static-checks.ts";
 import { isWeakenedTest } from "./static/weakened-tests.ts";
-import { syntaxChecks, syntaxFindings } from "./syntax-stages.ts";
+import { syntaxChecks, syntaxFindingsIn } from "./syntax-stages.ts";
 
 /** Creates the judge of gates. It holds no state. */
 export function createGates(): Gates {
@@ -20,7 +20,7 @@ export function createGates(): Gates {
     staticChecks,
     gateFiles,
     syntaxChecks,
-    syntaxFindings,
+    syntaxFindings: syntaxFindingsIn,
     judgeCommand,
     parseReview,
     reviewSchema: reviewJsonSchema,

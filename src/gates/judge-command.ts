@@ -6,7 +6,7 @@ import { countReport, countTests } from "./counts/test-counts.ts";
 import { createFailure } from "./failures/failure.ts";
 import { findFailures } from "./failures/find-failures.ts";
 import type { CommandVerdictRequest, GateResult } from "./port.ts";
-import { outputLines, outputTail } from "./text.ts";
+import { evidenceTail, outputLines } from "./text.ts";
 
 /** Judges a command's run (W6). A run that cannot be judged is `inconclusive` and never passes. */
 export function judgeCommand(original: CommandVerdictRequest): GateResult {
@@ -72,7 +72,7 @@ function evidenceOf(request: CommandVerdictRequest, tests: TestCounts | null): E
     signal: stage.signal,
     timedOut: stage.timedOut,
     durationMs: stage.durationMs ?? 0,
-    outputTail: outputTail(request.output),
+    outputTail: evidenceTail(request.output),
     tests,
     notes: notesOf(request, tests),
   };

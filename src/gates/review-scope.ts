@@ -2,7 +2,7 @@ import type { Finding } from "../domain/gate/finding.ts";
 import { atLeast, type Severity } from "../domain/status.ts";
 import type { ChangedFile } from "../workspace/port.ts";
 import { leastConfidence } from "./review.ts";
-import { repositoryPath } from "./text.ts";
+import { toRepositoryPath } from "./text.ts";
 
 /** A critic's findings: `candidates` may block the wave; `aside` are kept but never block. */
 export interface SortedReview {
@@ -44,7 +44,7 @@ export const setAside = (finding: Finding, why: string): Finding => ({
 
 async function isInside({ file, line }: Finding, { changed, diffOf }: ReviewScope): Promise<boolean> {
   if (file === null) return true;
-  const path = repositoryPath(file);
+  const path = toRepositoryPath(file);
   const change = changed.find((one) => one.path === path || one.from === path);
   if (change === undefined) return false;
   // Deleted and binary files have no lines to compare.

@@ -55,14 +55,14 @@ export const leastConfidence = 0.5;
  * does not match the schema.
  */
 export function parseReview(resultFile: string): Finding[] {
-  return readResult(resultFile, reviewSchema, reviewRemedy).findings.map(toFinding);
+  return parseGateResult(resultFile, reviewSchema, reviewRemedy).findings.map(toFinding);
 }
 
 const reviewRemedy =
   'write { "findings": [{ "title", "body", "severity": "low|medium|high|critical", "confidence", "file", "line" }] }';
 
 /** Parses a result file. Fails with `usage`, every problem and the remedy. */
-export function readResult<Result>(
+export function parseGateResult<Result>(
   text: string,
   schema: z.ZodType<Result>,
   remedy: string,

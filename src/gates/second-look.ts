@@ -1,6 +1,6 @@
 import { z } from "zod";
 import type { Finding } from "../domain/gate/finding.ts";
-import { parseReview, readResult } from "./review.ts";
+import { parseGateResult, parseReview } from "./review.ts";
 
 const secondLookSchema = z.object({
   verdicts: z.array(
@@ -46,7 +46,7 @@ export function parseSecondLook(resultFile: string, findings: readonly Finding[]
       reason: null,
     }));
   }
-  const { verdicts } = readResult(resultFile, secondLookSchema, secondLookRemedy);
+  const { verdicts } = parseGateResult(resultFile, secondLookSchema, secondLookRemedy);
   return findings.map((_, index) => {
     const verdict = verdicts.findLast(({ finding }) => finding === index + 1);
     const reason = verdict?.reason?.trim() ?? "";

@@ -75,7 +75,7 @@ export function syntaxChecks(changed: readonly ChangedFile[]): SyntaxCheck[] {
 }
 
 /** Reads findings from the output of a syntax check, only about files it was given. */
-export function syntaxFindings(check: SyntaxCheck, stage: StageState, output: string): Finding[] {
+export function syntaxFindingsIn(check: SyntaxCheck, stage: StageState, output: string): Finding[] {
   if (stage.exitCode !== 1 && stage.exitCode !== 2) return []; // 0: no errors; other codes: the tool is missing or was killed
   const read = check.name.startsWith("syntax-python") ? readPython : readShell;
   const seen = new Set<string>();

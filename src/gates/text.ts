@@ -28,7 +28,7 @@ const tailLines = 20;
 const tailBytes = 4_096;
 
 /** Returns the last 20 lines, at most 4 KiB of UTF-8. */
-export function outputTail(output: string): string {
+export function evidenceTail(output: string): string {
   const lines = withoutUsage(outputLines(output));
   while (lines.at(-1)?.trim() === "") lines.pop();
   const text = Buffer.from(lines.slice(-tailLines).join("\n"));
@@ -48,6 +48,6 @@ export function treeRelative(text: string): string {
 }
 
 /** Converts a path printed by a tool to the repository's path. */
-export function repositoryPath(path: string): string {
+export function toRepositoryPath(path: string): string {
   return treeRelative(path.trim()).replace(/^(?:\.\/)+/, "");
 }

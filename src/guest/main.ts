@@ -39,7 +39,7 @@ import { createUsersIsolation } from "./isolation/users-isolation.ts";
 import { ownGraceMs } from "./jobs/job.ts";
 import { type Jobs, openJobs } from "./jobs/jobs.ts";
 import { createPipes } from "./jobs/pipes.ts";
-import { createPorts } from "./jobs/ports.ts";
+import { createPortSource } from "./jobs/ports.ts";
 import { commandOwner, type GuestParts, openScratchSpace, ownerOf } from "./parts.ts";
 import { type GuestHealth, guestProtocolVersion } from "./protocol.ts";
 import { readSettings, type Settings } from "./settings.ts";
@@ -78,7 +78,7 @@ async function serve(args: readonly string[]): Promise<void> {
       .finally(close)
       .then(() => process.exit(0), exitWithError);
   });
-  const context = { parts, files, jobs, ports: createPorts(), health, shutdown };
+  const context = { parts, files, jobs, ports: createPortSource(), health, shutdown };
   const server = createGuestServer({ context, contact });
   await listenOn(server, settings.socket);
   const mux = settings.muxSocket === null ? null : await serveMux(server, settings.muxSocket);

@@ -49,12 +49,12 @@ export interface ScratchSpace {
   /** The folder of the space, removed with it. */
   readonly folder: string;
   /** Creates a private folder with a `home` in it, both owned by the user. */
-  create(user: User | null): Promise<Scratch>;
+  create(user: User | null): Promise<ScratchFolder>;
   /** Removes the whole space. */
   remove(): Promise<void>;
 }
 
-export interface Scratch {
+export interface ScratchFolder {
   readonly path: string;
   /** Never fails: what cannot be removed now is removed when the next guest starts. */
   remove(): Promise<void>;

@@ -1,7 +1,7 @@
 // The calls that we forward, and where each names its model and its output limit.
 import type { ProviderName, providerNames } from "../domain/models.ts";
 
-export interface Api {
+export interface ProviderApi {
   readonly provider: (typeof providerNames)[number];
   readonly method: "GET" | "POST";
   /** The path below the provider's prefix, with a group `model` if the path names the model. */
@@ -20,7 +20,7 @@ export interface Api {
 
 /** A call that we forward. */
 export interface FoundApi {
-  readonly api: Api;
+  readonly api: ProviderApi;
   readonly provider: ProviderName;
   /** The path at the provider. */
   readonly path: string;
@@ -49,7 +49,7 @@ const google = {
   limitIn: "generationConfig",
 } as const;
 
-const apis: readonly Api[] = [
+const apis: readonly ProviderApi[] = [
   { ...anthropic, path: /^\/v1\/messages$/, outputLimit: ["max_tokens"] },
   { ...anthropic, path: /^\/v1\/messages\/count_tokens$/, outputLimit: null },
   { ...models, provider: "anthropic" },
@@ -98,7 +98,7 @@ export function findApi(method: string, path: string): FoundApi | null {
 }
 
 /** Returns the part of a request's query to forward, with its question mark. */
-export function forwardedQuery({ query: allowed }: Api, query: string | undefined): string {
+export function forwardedQuery({ query: allowed }: ProviderApi, query: string | undefined): string {
   if (query === undefined) return "";
   if (allowed === null) return `?${query}`;
   const entries = [...new URLSearchParams(query)].filter(([name]) => allowed.includes(name));
@@ -111,7 +111,7 @@ export const usualOutputTokens = 32_000;
 const maxOutputTokens = 1_000_000_000;
 
 /** The largest answer that this call asks for, in tokens; null if it names none. */
-export function outputLimitOf(api: Api, body: Readonly<Record<string, unknown>>): number | null {
+export function outputLimitOf(api: ProviderApi, body: Readonly<Record<string, unknown>>): number | null {
   const holder = holderOf(api, body);
   const limits = (api.outputLimit ?? [])
     .map((name) => holder[name])
@@ -119,7 +119,10 @@ export function outputLimitOf(api: Api, body: Readonly<Record<string, unknown>>)
   return limits.length === 0 ? null : Math.min(Math.ceil(Math.min(...limits)), maxOutputTokens);
 }
 
-function holderOf({ limitIn }: Api, body: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>> {
+function holderOf(
+  { limitIn }: ProviderApi,
+  body: Readonly<Record<string, unknown>>,
+): Readonly<Record<string, unknown>> {
   if (limitIn === null) return body;
   const holder = body[limitIn];
   return typeof holder === "object" && holder !== null ? (holder as Record<string, unknown>) : {};
@@ -142,7 +145,10 @@ export const leastOutputOf = (body: Readonly<Record<string, unknown>>): number =
   isThinking(body.thinking) ? leastThinkingTokens + leastAnswerTokens : leastAnswerTokens;
 
 /** Whether we must request usage in a chat's stream because its client did not. */
-export function hidesUsage(api: Api, { stream, stream_options: options }: Readonly<Record<string, unknown>>): boolean {
+export function hidesUsage(
+  api: ProviderApi,
+  { stream, stream_options: options }: Readonly<Record<string, unknown>>,
+): boolean {
   if (!api.asksForUsage || stream !== true) return false;
   return !(
     typeof options === "object" &&
@@ -153,14 +159,18 @@ export function hidesUsage(api: Api, { stream, stream_options: options }: Readon
 }
 
 /** Returns the body to send, limited to these tokens (null: unchanged) and requesting usage. */
-export function limitBody(api: Api, body: Readonly<Record<string, unknown>>, outputTokens: number | null) {
+export function limitBody(api: ProviderApi, body: Readonly<Record<string, unknown>>, outputTokens: number | null) {
   const held = outputTokens === null ? { ...body } : withLimit(api, body, outputTokens);
   if (!api.asksForUsage || body.stream !== true) return held;
   const options = typeof body.stream_options === "object" ? body.stream_options : {};
   return { ...held, stream_options: { ...options, include_usage: true } };
 }
 
-function withLimit(api: Api, body: Readonly<Record<string, unknown>>, outputTokens: number): Record<string, unknown> {
+function withLimit(
+  api: ProviderApi,
+  body: Readonly<Record<string, unknown>>,
+  outputTokens: number,
+): Record<string, unknown> {
   const holder = holderOf(api, body);
   const [first = "max_tokens"] = api.outputLimit ?? [];
   const named = api.outputLimit?.filter((name) => holder[name] !== undefined && holder[name] !== null) ?? [];

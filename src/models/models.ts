@@ -7,7 +7,7 @@ import { basename, dirname } from "node:path";
 import { messageOf } from "../domain/errors.ts";
 import type { IdSource } from "../domain/ids.ts";
 import type { Store } from "../store/port.ts";
-import { createLedger } from "./budget/ledger.ts";
+import { createModelLedger } from "./budget/ledger.ts";
 import { createBackoff } from "./call/backoff.ts";
 import { createFindLimits } from "./limits.ts";
 import { createOffer, type OfferOptions } from "./offer.ts";
@@ -35,7 +35,7 @@ export function createModels(options: ModelsOptions): Models {
   const { store, providers } = options;
   const shownWarnings = new Set<string>();
   const offer = createOffer(options, shownWarnings);
-  const ledger = createLedger({ ...options, priceOf: offer.priceOf });
+  const ledger = createModelLedger({ ...options, priceOf: offer.priceOf });
   const backoff = createBackoff();
   const findLimits = createFindLimits(providers);
   const sockets = new Map<string, HeldSocket>();

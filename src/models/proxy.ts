@@ -13,7 +13,7 @@ import { findApi, forwardedQuery, hidesUsage, providerAt } from "./apis.ts";
 import { createHangUp, type HangUp } from "./call/hang-up.ts";
 import { measureRequest } from "./call/measure.ts";
 import { type CallParts, passMetered, passOn } from "./call/metered-call.ts";
-import { type Call, headerOf } from "./call/provider-call.ts";
+import { headerOf, type ProviderCall } from "./call/provider-call.ts";
 import type { ModelOwner, ModelProvider, Settlement } from "./port.ts";
 import { Refusal, refuse } from "./refusal.ts";
 import { type CheckedRequest, refusedPart } from "./requests/check-request.ts";
@@ -105,7 +105,7 @@ async function answer(parts: ProxyParts, { incoming, response, hangUp }: Incomin
   const model = foundApi.model ?? body?.model;
   if (body !== null) refuseOutside(parts, { owner, api, body, model, incoming });
   const size = api.outputLimit === null || body === null ? null : measureRequest(body);
-  const call: Call = {
+  const call: ProviderCall = {
     ...{ api, owner, provider, incoming, response, gone: hangUp.gone, cut: hangUp.cut },
     path: `${foundApi.path}${forwardedQuery(api, query)}`,
     hidesUsage: body !== null && hidesUsage(api, body),

@@ -7,7 +7,7 @@ import { messageOf, WavesmithError } from "../domain/errors.ts";
 import { buildIdForEvent } from "../domain/events/event-ids.ts";
 import { createCallers } from "./access/callers.ts";
 import { createSessionCookie } from "./access/session-cookie.ts";
-import { createApi } from "./api/routes.ts";
+import { createApiRoutes } from "./api/routes.ts";
 import { isLoopback, onlyOwnNames, sameKey, withKey } from "./guard.ts";
 import { readIncoming } from "./incoming-events.ts";
 import { inngestPath } from "./inngest.ts";
@@ -60,7 +60,7 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
   const routes = createRoutes(options, { installation, meter, inngest: () => inngest });
   const callers = await createCallers({ ports: app.ports, serveKey: options.key });
   const cookie = createSessionCookie(installation, engine.serveOrigin?.startsWith("https:") === true);
-  routes.route("/", createApi({ app, callers, cookie, warn: options.warn, stopping: stopping.signal }));
+  routes.route("/", createApiRoutes({ app, callers, cookie, warn: options.warn, stopping: stopping.signal }));
   const server = await listen(routes, options);
   const { port } = server.address() as AddressInfo;
   const origin = `http://${nameFor(host)}:${port}`;

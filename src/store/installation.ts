@@ -1,14 +1,14 @@
 import { asc, eq, sql } from "drizzle-orm";
 import { WavesmithError } from "../domain/errors.ts";
 import { type IdSource, randomIds } from "../domain/ids.ts";
-import type { Session } from "./connection/session.ts";
+import type { StoreSession } from "./connection/session.ts";
 import type { Store } from "./port.ts";
 import { installations } from "./schema.ts";
 
 type InstallationRow = typeof installations.$inferSelect;
 
 /** Finds the row of this installation: the oldest, since two processes may make one at once. */
-export async function findInstallation(session: Session): Promise<InstallationRow | null> {
+export async function findInstallation(session: StoreSession): Promise<InstallationRow | null> {
   const [row] = await session.once((db) =>
     db.select().from(installations).orderBy(asc(installations.createdAt), asc(installations.id)).limit(1),
   );
@@ -16,7 +16,7 @@ export async function findInstallation(session: Session): Promise<InstallationRo
 }
 
 /** Returns the row of this installation, made at first use. */
-export async function ensureInstallation(session: Session, ids: IdSource = randomIds): Promise<InstallationRow> {
+export async function ensureInstallation(session: StoreSession, ids: IdSource = randomIds): Promise<InstallationRow> {
   const found = await findInstallation(session);
   if (found !== null) return found;
   await session.once((db) => db.insert(installations).values({ id: ids("installation") }));
@@ -24,14 +24,17 @@ export async function ensureInstallation(session: Session, ids: IdSource = rando
 }
 
 export async function updateInstallation(
-  session: Session,
+  session: StoreSession,
   id: string,
   patch: Partial<typeof installations.$inferInsert>,
 ): Promise<void> {
   await session.once((db) => db.update(installations).set(patch).where(eq(installations.id, id)));
 }
 
-export function createInstallation(session: Session, ids: IdSource): Pick<Store, "installationId" | "modelSecret"> {
+export function createInstallation(
+  session: StoreSession,
+  ids: IdSource,
+): Pick<Store, "installationId" | "modelSecret"> {
   return {
     installationId: async () => (await ensureInstallation(session, ids)).id,
     async modelSecret(fresh) {

@@ -1,6 +1,6 @@
 import { and, eq, gt, inArray, isNull, lt, ne, or, sql } from "drizzle-orm";
 import type { NodePgDatabase } from "drizzle-orm/node-postgres";
-import type { Session } from "./connection/session.ts";
+import type { StoreSession } from "./connection/session.ts";
 import type { Commit } from "./connection/transaction.ts";
 import type { Store } from "./port.ts";
 import { jobs } from "./schema.ts";
@@ -9,7 +9,7 @@ import { inProjects, projectsValue } from "./statements/projects.ts";
 type Leases = Pick<Store, "leaseJobs" | "renewLeases" | "releaseLeases">;
 
 /** The leases on running jobs. */
-export function createLeases(session: Session, commit: Commit): Leases {
+export function createLeases(session: StoreSession, commit: Commit): Leases {
   return {
     async leaseJobs({ projectIds, owner, leaseMs, limit }) {
       const values = { projectIds: projectsValue(projectIds), owner, leaseMs, limit };

@@ -1,8 +1,8 @@
 import { and, eq, gt, inArray, isNull, lt, notExists, notLike, sql } from "drizzle-orm";
 import type { NodePgDatabase } from "drizzle-orm/node-postgres";
 import type { Pool, PoolClient } from "pg";
-import { type Session, sessionOf } from "./connection/session.ts";
-import { type CrashPoint, withTransaction } from "./connection/transaction.ts";
+import { type StoreSession, sessionOf } from "./connection/session.ts";
+import { type StoreCrashPoint, withTransaction } from "./connection/transaction.ts";
 import { advisoryKey } from "./locks.ts";
 import type { Store } from "./port.ts";
 import { columnValue } from "./rows/columns.ts";
@@ -49,7 +49,7 @@ export function createUnsent(): Unsent {
 }
 
 /** Sends events in the order of their commits. */
-export function createDrain(pool: Pool, unsent: Unsent, crashPoint: CrashPoint): Store["drainOutbox"] {
+export function createDrain(pool: Pool, unsent: Unsent, crashPoint: StoreCrashPoint): Store["drainOutbox"] {
   return async (projectIds, deliver) => {
     const should = unsent.shouldLook(projectIds);
     if (should === "no") return 0;
@@ -93,7 +93,7 @@ const markSent = (db: NodePgDatabase) =>
 
 /** Finds requests without a build. A resent request (`again:…`) counts as its original. */
 export function findLostRequests(
-  session: Session,
+  session: StoreSession,
   projectIds: readonly string[] | "all",
   sentBefore: Date,
 ): ReturnType<Store["lostRequests"]> {

@@ -527,7 +527,7 @@ export const findings = pgTable(
   ],
 );
 
-export interface QuestionOption {
+export interface StoredQuestionOption {
   readonly name: string;
   /** The kind in the Agent Client Protocol: `allow_once`, `reject_once`, … */
   readonly kind: string;
@@ -555,7 +555,7 @@ export const questions = pgTable(
     text: text("text").notNull(),
     /** Why the policy does not allow it. */
     reason: text("reason").notNull(),
-    options: jsonb("options").$type<QuestionOption[]>().notNull(),
+    options: jsonb("options").$type<StoredQuestionOption[]>().notNull(),
     askedAt: moment("asked_at").notNull(),
     /** The end of the wait for an answer. */
     deadlineAt: moment("deadline_at").notNull(),

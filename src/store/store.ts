@@ -1,8 +1,8 @@
 import type { Pool, PoolClient } from "pg";
 import { type IdSource, randomIds } from "../domain/ids.ts";
 import { holdSession } from "./connection/held-session.ts";
-import { type Session, sessionOf } from "./connection/session.ts";
-import { type Commit, type CrashPoint, repeated, withTransaction } from "./connection/transaction.ts";
+import { type StoreSession, sessionOf } from "./connection/session.ts";
+import { type Commit, repeated, type StoreCrashPoint, withTransaction } from "./connection/transaction.ts";
 import { createAnnouncing } from "./event-feed.ts";
 import { createInstallation } from "./installation.ts";
 import { createLeases } from "./leases.ts";
@@ -18,7 +18,7 @@ import { lockSpending, modelSpending, reserveModelCall, tenantSpending } from ".
 const machineLock = advisoryKey("wavesmith:machine");
 
 interface StoreOptions {
-  readonly crashPoint?: CrashPoint;
+  readonly crashPoint?: StoreCrashPoint;
   readonly ids?: IdSource;
 }
 
@@ -78,7 +78,7 @@ export function createStore(pool: Pool, { crashPoint, ids = randomIds }: StoreOp
 }
 
 /** Queries on several tables or rows. */
-const reads = (session: Session, tables: OwnTables) => ({
+const reads = (session: StoreSession, tables: OwnTables) => ({
   attemptInContext: (id: string) => attemptInContext(session, tables, id),
   modelSpending: (buildId: string) => modelSpending(session, buildId),
   tenantSpending: (tenantId: string) => tenantSpending(session, tenantId),

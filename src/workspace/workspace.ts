@@ -3,14 +3,22 @@ import { join as joinPath, resolve as resolvePath } from "node:path";
 import { WavesmithError } from "../domain/errors.ts";
 import type { ProjectId } from "../domain/ids.ts";
 import { createGit } from "./authority/git.ts";
-import { changedFiles, diffText, isAncestor, listFiles, listFolders, readBlob, treeOf } from "./authority/history.ts";
+import {
+  changedFilesBetween,
+  diffText,
+  isAncestor,
+  listFiles,
+  listFolders,
+  readBlob,
+  treeOf,
+} from "./authority/history.ts";
 import { join } from "./authority/join.ts";
 import { moveRef, resolveCommit } from "./authority/refs.ts";
 import { prepareAuthority } from "./authority/source.ts";
 import { compareSource } from "./authority/source-state.ts";
 import type { Sha, Workspace } from "./port.ts";
 import { excludedFolders, excludeRules } from "./trees/excludes.ts";
-import { keepTree } from "./trees/keep.ts";
+import { commitTree } from "./trees/keep.ts";
 import { restorePaths } from "./trees/restore-paths.ts";
 import { createScratch } from "./trees/scratch.ts";
 import { type Authority, closeTree, openTree, syncVolume } from "./trees/volume.ts";
@@ -57,7 +65,7 @@ export function createWorkspace(options: WorkspaceOptions): Workspace {
     resolve: (projectId, ref) => resolveCommit(git, repositoryPath(projectId), ref),
     moveRef: (projectId, ref, to, expected) => moveRef(git, repositoryPath(projectId), { ref, to, expected }),
     isAncestor: (projectId, ancestor, descendant) => isAncestor(git, repositoryPath(projectId), ancestor, descendant),
-    changedFiles: (projectId, from, to) => changedFiles(git, repositoryPath(projectId), from, to),
+    changedFiles: (projectId, from, to) => changedFilesBetween(git, repositoryPath(projectId), from, to),
     diff: (projectId, from, to, shown = {}) => diffText(git, repositoryPath(projectId), { from, to, ...shown }),
     listFiles: (projectId, sha) => listFiles(git, repositoryPath(projectId), sha),
     readBlob: (projectId, sha, path, limits = {}) => readBlob(git, repositoryPath(projectId), { sha, path, ...limits }),
@@ -70,7 +78,7 @@ export function createWorkspace(options: WorkspaceOptions): Workspace {
     closeTree,
     keepTree: async (request) => {
       const authority = authorityOf(request.projectId);
-      return keepTree({ authority, base: await baseOf(authority, request.base), crashPoint }, request);
+      return commitTree({ authority, base: await baseOf(authority, request.base), crashPoint }, request);
     },
     restorePaths: async (request) => {
       const authority = authorityOf(request.projectId);

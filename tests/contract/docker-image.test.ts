@@ -8,7 +8,7 @@ import { checkDocker } from "../../src/sandbox/drivers/docker/check.ts";
 import { guestRights } from "../../src/sandbox/drivers/docker/container/container-spec.ts";
 import { connectEngine } from "../../src/sandbox/drivers/docker/engine/engine.ts";
 import {
-  buildImage,
+  buildImageFromRecipe,
   type ImageProgress,
   type ImageRequest,
   imageName,
@@ -139,13 +139,13 @@ describe.runIf(requires("docker"))("the sandbox's image", () => {
       const request = await requestFor(folder);
       const told: ImageProgress[] = [];
       try {
-        const first = await buildImage(docker, request, { onProgress: (progress) => told.push(progress) });
+        const first = await buildImageFromRecipe(docker, request, { onProgress: (progress) => told.push(progress) });
         expect(first).toMatchObject({ image: name, unchanged: false });
         expect(first.versions.node).toMatch(/^\d+\.\d+\.\d+$/);
         expect(first.sizeBytes).toBeGreaterThan(100 * 1024 ** 2);
         const steps = told.flatMap((progress) => (progress.type === "step" ? [progress.step] : []));
         expect(steps).toEqual(steps.map((_, index) => index + 1));
-        const again = await buildImage(docker, request, { onProgress: () => undefined });
+        const again = await buildImageFromRecipe(docker, request, { onProgress: () => undefined });
         expect(again).toEqual({ ...first, unchanged: true });
       } finally {
         await docker.getImage(name).remove().catch(ignoreAbsent);
@@ -160,7 +160,7 @@ describe.runIf(requires("docker"))("the sandbox's image", () => {
       const request = { ...(await requestFor(folder)), base: imageName() };
       const known = new Set((await unlabelled(docker)).map(({ Id }) => Id));
       const images = new Set(await danglingImages());
-      const building = buildImage(docker, request, {
+      const building = buildImageFromRecipe(docker, request, {
         signal: abort.signal,
         onProgress: ({ type }) => (type === "output" ? abort.abort() : undefined),
       });
@@ -177,7 +177,7 @@ describe.runIf(requires("docker"))("the sandbox's image", () => {
   it("without a base says so", async () => {
     await inFolder(async (folder) => {
       const request = { ...(await requestFor(folder)), base: "localhost:1/nothing:1" };
-      await expect(buildImage(docker, request, { onProgress: () => undefined })).rejects.toMatchObject({
+      await expect(buildImageFromRecipe(docker, request, { onProgress: () => undefined })).rejects.toMatchObject({
         code: "environment",
         message: expect.stringMatching(/step 2 of \d+ \(FROM \$\{BASE\}\) failed/),
         remedy: expect.stringContaining("--base IMAGE"),

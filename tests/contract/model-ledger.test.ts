@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { randomIds } from "../../src/domain/ids.ts";
-import { createLedger } from "../../src/models/budget/ledger.ts";
+import { createModelLedger } from "../../src/models/budget/ledger.ts";
 import { createModels } from "../../src/models/models.ts";
 import type { ModelLedger, Models } from "../../src/models/port.ts";
 import { tokenOf } from "../../src/models/token.ts";
@@ -64,7 +64,12 @@ describe("a budget under many calls at once", () => {
     await liveModelAttempt(store, budget);
     const random = randomFrom(seed);
     const make = (): ModelLedger =>
-      createLedger({ store: createStore(database.pool), ids: randomIds, now: () => new Date(), priceOf: () => price });
+      createModelLedger({
+        store: createStore(database.pool),
+        ids: randomIds,
+        now: () => new Date(),
+        priceOf: () => price,
+      });
     // Two processes, for all the database knows.
     const ledgers = [make(), make()];
     const owner = (await ledgers[0]!.findOwner("attempt", modelAttempt.id, modelAttempt.fence))!;
@@ -175,7 +180,7 @@ describe("a budget under many calls at once", () => {
 
   it("in mid-stream of two agents is exceeded only by what providers count beyond their reservation", async () => {
     await liveModelAttempt(store, { tokens: 10_000, usd: null });
-    const ledger = createLedger({ store, ids: randomIds, now: () => new Date(), priceOf: () => null });
+    const ledger = createModelLedger({ store, ids: randomIds, now: () => new Date(), priceOf: () => null });
     const owner = (await ledger.findOwner("attempt", modelAttempt.id, modelAttempt.fence))!;
     const asked = {
       owner,

@@ -5,7 +5,7 @@ import { basename, join } from "node:path";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 import { beforeEach, describe, expect, it } from "vitest";
-import { runCommand } from "../../src/cli/main.ts";
+import { runCommandLine } from "../../src/cli/main.ts";
 import { createOutput } from "../../src/cli/output/output.ts";
 import { createStore } from "../../src/store/store.ts";
 import { agentBuilds, scripted } from "../support/agent-builds.ts";
@@ -43,7 +43,7 @@ async function command({ databaseUrl, dataDir }: Place, ...words: string[]): Pro
   };
   const stream = { write, on: () => undefined };
   const out = createOutput({ stdout: stream, stderr: stream, environment: {} });
-  const code = await runCommand(words, out, {
+  const code = await runCommandLine(words, out, {
     ...process.env,
     DATABASE_URL: databaseUrl,
     WAVESMITH_DATA: dataDir,

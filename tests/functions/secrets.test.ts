@@ -2,7 +2,7 @@ import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import pg from "pg";
 import { beforeEach, describe, expect, it } from "vitest";
-import { runCommand } from "../../src/cli/main.ts";
+import { runCommandLine } from "../../src/cli/main.ts";
 import { createOutput } from "../../src/cli/output/output.ts";
 import { agentBuilds, builtin, scripted } from "../support/agent-builds.ts";
 
@@ -58,7 +58,7 @@ async function shownBy(...words: string[]): Promise<string> {
   const stream = { write, on: () => undefined };
   const out = createOutput({ stdout: stream, stderr: stream, environment: {} });
   const { databaseUrl, dataDir } = world.fixture.app.config;
-  await runCommand(words, out, { ...process.env, DATABASE_URL: databaseUrl!, WAVESMITH_DATA: dataDir });
+  await runCommandLine(words, out, { ...process.env, DATABASE_URL: databaseUrl!, WAVESMITH_DATA: dataDir });
   return text;
 }
 

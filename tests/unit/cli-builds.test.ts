@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { runCommand } from "../../src/cli/main.ts";
+import { runCommandLine } from "../../src/cli/main.ts";
 import { createOutput } from "../../src/cli/output/output.ts";
 import { projectIdFor } from "../../src/coordinator/build/request/project.ts";
 import { createStore } from "../../src/store/store.ts";
@@ -55,7 +55,7 @@ describe("the list of builds", () => {
     });
     const out = createOutput({ stdout: stream("stdout"), stderr: stream("stderr"), environment: {} });
     const environment = { DATABASE_URL: database.url, WAVESMITH_DATA: folder };
-    expect(await runCommand(["builds", ...words], out, environment)).toBe(0);
+    expect(await runCommandLine(["builds", ...words], out, environment)).toBe(0);
     return written;
   }
 

@@ -7,10 +7,10 @@ import { statusJson } from "../../src/api/build-status.ts";
 import { isWell } from "../../src/cli/commands/doctor.ts";
 import { createLineSplitter } from "../../src/cli/data/log-reader.ts";
 import { watchInterrupts } from "../../src/cli/interrupts.ts";
-import { runCommand } from "../../src/cli/main.ts";
+import { runCommandLine } from "../../src/cli/main.ts";
 import { describeError } from "../../src/cli/output/errors.ts";
 import { exitCodeForError, exitCodeOf } from "../../src/cli/output/exit-codes.ts";
-import { ago, bytes, clock, count, duration, harmless, table } from "../../src/cli/output/format.ts";
+import { ago, bytesText, clock, count, duration, harmless, table } from "../../src/cli/output/format.ts";
 import { createHints } from "../../src/cli/output/hints.ts";
 import { createOutput } from "../../src/cli/output/output.ts";
 import { watchPreview } from "../../src/cli/preview/show-preview.ts";
@@ -32,7 +32,7 @@ async function run(...words: string[]): Promise<{ code: number; stdout: string; 
     on: () => undefined,
   });
   const out = createOutput({ stdout: stream("stdout"), stderr: stream("stderr"), environment: {} });
-  return { code: await runCommand(words, out, {}), ...written };
+  return { code: await runCommandLine(words, out, {}), ...written };
 }
 
 describe("the command line", () => {
@@ -422,7 +422,7 @@ describe("small things", () => {
       "1h 02m",
     ]);
     expect([7_000, 754_000, 3_723_000].map(clock)).toEqual(["0:07", "12:34", "1:02:03"]);
-    expect([12, 2048, 5 * 1024 ** 3].map(bytes)).toEqual(["12 B", "2.0 KiB", "5.0 GiB"]);
+    expect([12, 2048, 5 * 1024 ** 3].map(bytesText)).toEqual(["12 B", "2.0 KiB", "5.0 GiB"]);
     expect([count(1, "task"), count(2, "task")]).toEqual(["1 task", "2 tasks"]);
     expect(ago(moment(0), new Date(moment(0).getTime() + 7_300_000))).toBe("2 hours ago");
     expect(

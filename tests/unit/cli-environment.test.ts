@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { driverCheck } from "../../src/cli/commands/doctor.ts";
-import { runCommand } from "../../src/cli/main.ts";
+import { runCommandLine } from "../../src/cli/main.ts";
 import { createOutput } from "../../src/cli/output/output.ts";
 import { lackingDriver } from "../../src/cli/parts.ts";
 import { createProgram, withCommandApart } from "../../src/cli/program.ts";
@@ -55,7 +55,7 @@ function sink() {
 
 async function run(environment: Record<string, string>, ...words: string[]) {
   const { out, written } = sink();
-  return { code: await runCommand(words, out, environment), ...written };
+  return { code: await runCommandLine(words, out, environment), ...written };
 }
 
 /** A folder for PATH with a git that reports this version. */

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { Readable } from "node:stream";
 import { extract } from "tar-stream";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { runCommand } from "../../src/cli/main.ts";
+import { runCommandLine } from "../../src/cli/main.ts";
 import { createOutput } from "../../src/cli/output/output.ts";
 import { imageName } from "../../src/sandbox/drivers/docker/image.ts";
 import { type FakeEngine, fakeEngine, json, type Route } from "../support/fake-docker-engine.ts";
@@ -63,7 +63,7 @@ async function run(build: Route, ...options: string[]) {
     on: () => undefined,
   });
   const out = createOutput({ stdout: stream("stdout"), stderr: stream("stderr"), environment: {} });
-  const code = await runCommand(["sandbox", "image", "build", ...options], out, engine.environment);
+  const code = await runCommandLine(["sandbox", "image", "build", ...options], out, engine.environment);
   return { code, ...written };
 }
 
@@ -222,7 +222,7 @@ describe("sandbox image build", () => {
     const stream = { write, on: () => undefined };
     const out = createOutput({ stdout: stream, stderr: stream, environment: {} });
     const environment = { DOCKER_HOST: `unix://${join(folder, "none.sock")}` };
-    expect(await runCommand(["sandbox", "image", "build"], out, environment)).toBe(4);
+    expect(await runCommandLine(["sandbox", "image", "build"], out, environment)).toBe(4);
     expect(written.join("")).toMatch(
       /^wavesmith: (?:no Docker engine runs here: )?there is no socket .*\n {2}remedy: .*\n$/,
     );

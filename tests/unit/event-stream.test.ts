@@ -1,6 +1,6 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { expect, test } from "vitest";
-import type { Api } from "../../src/server/api/endpoint.ts";
+import type { ApiContext } from "../../src/server/api/endpoint.ts";
 import { eventStream, type StreamPart } from "../../src/server/api/event-stream.ts";
 
 const nothing: StreamPart = { events: [], hasMore: false, isOver: false };
@@ -17,7 +17,7 @@ test.each([
     answer = resolve;
   });
   const parts = [Promise.resolve(event(1)), second];
-  const response = eventStream(api as unknown as Api, new AbortController().signal, {
+  const response = eventStream(api as unknown as ApiContext, new AbortController().signal, {
     next: () => parts.shift() ?? Promise.resolve(nothing),
     onMore: () => ({ stop: () => undefined }),
   });

@@ -10,7 +10,7 @@ import { explainSystemError } from "../../src/guest/isolation/isolation.ts";
 import { signalOfExitCode } from "../../src/guest/isolation/processes.ts";
 import { createChanges } from "../../src/guest/jobs/changes.ts";
 import { createJobInput } from "../../src/guest/jobs/input.ts";
-import { firstState, lostState } from "../../src/guest/jobs/ledger.ts";
+import { firstState, stateAfterGuestDeath } from "../../src/guest/jobs/ledger.ts";
 import { createJobOutput } from "../../src/guest/jobs/output.ts";
 import { jobId, loadRecords, saveRecord } from "../../src/guest/jobs/record.ts";
 import { parseJobSpec } from "../../src/guest/validate.ts";
@@ -100,7 +100,7 @@ describe("a job's record", () => {
   it("of a job whose guest died says what ran and what did not", () => {
     const [one, two] = first.stages;
     const running = { ...first, stages: [{ ...one!, status: "running" as const }, two!] };
-    const lost = lostState(running, new Date(5_000), 12);
+    const lost = stateAfterGuestDeath(running, new Date(5_000), 12);
     expect(lost).toMatchObject({ status: "lost", outputBytes: 12, endedAt: "1970-01-01T00:00:05.000Z" });
     expect(lost.stages.map((stage) => `${stage.status} ${stage.error}`)).toEqual([
       "failed the guest died while it ran",

@@ -6,7 +6,7 @@ import { countRunnerSummary } from "../../src/gates/counts/runner-summary.ts";
 import { findFailures } from "../../src/gates/failures/find-failures.ts";
 import { parseReview } from "../../src/gates/review.ts";
 import { staticChecks } from "../../src/gates/static/static-checks.ts";
-import { outputLines, outputTail } from "../../src/gates/text.ts";
+import { evidenceTail, outputLines } from "../../src/gates/text.ts";
 
 // Whatever reads agents' output takes a time in proportion to its length: one job must not hold up
 // the others.
@@ -57,7 +57,7 @@ const readers: readonly (readonly [string, (text: string) => unknown, Readonly<R
     },
   ],
   ["summaries", (text) => countRunnerSummary(outputLines(text)), { digits: filled(`${"1 ".repeat(990)}\n`) }],
-  ["the last lines", outputTail, { escapes: filled("\u001b[1;"), titles: filled("\u001b]"), returns: filled("\r") }],
+  ["the last lines", evidenceTail, { escapes: filled("\u001b[1;"), titles: filled("\u001b]"), returns: filled("\r") }],
   [
     "what agents say",
     (text) => [questionsIn(text), agentEndOf(text), agentText(text)],

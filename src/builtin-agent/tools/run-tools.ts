@@ -1,7 +1,7 @@
 import { type Tool, tool } from "ai";
 import { z } from "zod";
 import type { Background } from "../background.ts";
-import { runCommand } from "../commands.ts";
+import { runForTool } from "../commands.ts";
 import { answerRefusals, type ToolSetting } from "./perform.ts";
 
 const defaultTimeoutMs = 120_000;
@@ -20,7 +20,7 @@ export function createRunTools({ tree, perform, signal }: ToolSetting, backgroun
         answerRefusals(() =>
           perform({ id, input, title: input.command, action: "execute", paths: [] }, async () => {
             const timeoutMs = Math.min((input.timeoutSeconds ?? defaultTimeoutMs / 1000) * 1000, maxTimeoutMs);
-            const ran = await runCommand(["sh", "-c", input.command], { cwd: tree, timeoutMs, signal });
+            const ran = await runForTool(["sh", "-c", input.command], { cwd: tree, timeoutMs, signal });
             const end = ran.timedOut
               ? `ended after ${timeoutMs / 1000} s`
               : `exit code ${ran.exitCode ?? "none (killed)"}`;
@@ -61,7 +61,7 @@ export function createRunTools({ tree, perform, signal }: ToolSetting, backgroun
           perform({ id, input, title: `Fetch ${input.url}`, action: "fetch", paths: [] }, async () => {
             const limits = ["--max-time", "45", "--max-filesize", String(maxFetchBytes)];
             const argv = ["curl", "-sSL", "--proto", "=http,https", ...limits, "--", input.url];
-            const { output, exitCode } = await runCommand(argv, { cwd: tree, timeoutMs: fetchTimeoutMs, signal });
+            const { output, exitCode } = await runForTool(argv, { cwd: tree, timeoutMs: fetchTimeoutMs, signal });
             return exitCode === 0 ? textOf(output) : `not fetched: ${output}`;
           }),
         ),

@@ -1,7 +1,7 @@
 import { relative } from "node:path";
 import { type Tool, tool } from "ai";
 import { z } from "zod";
-import { runCommand } from "../commands.ts";
+import { runForTool } from "../commands.ts";
 import { resolveInTree } from "../files.ts";
 import { answerRefusals, type ToolSetting } from "./perform.ts";
 
@@ -11,7 +11,7 @@ const maxLines = 500;
 /** Creates the tools that find files and text. Files that git ignores are left out. */
 export function createSearchTools({ tree, perform, signal }: ToolSetting): Record<string, Tool> {
   const git = async (args: readonly string[], none: string): Promise<string> => {
-    const { output } = await runCommand(["git", ...args], { cwd: tree, timeoutMs, signal });
+    const { output } = await runForTool(["git", ...args], { cwd: tree, timeoutMs, signal });
     const lines = output.trimEnd().split("\n");
     if (output.trim() === "") return none;
     const more = lines.length > maxLines ? `\n[${lines.length - maxLines} more lines: narrow it down]` : "";

@@ -1,9 +1,9 @@
 import type { Context } from "../context.ts";
 import { watchInterrupts } from "../interrupts.ts";
 import { exit } from "../output/exit-codes.ts";
-import { bytes, duration } from "../output/format.ts";
+import { bytesText, duration } from "../output/format.ts";
 import type { Output } from "../output/output.ts";
-import { type Installation, type InstallProgress, installAgent } from "../parts/agents.ts";
+import { type Installation, type InstallProgress, installAgentByName } from "../parts/agents.ts";
 import { traitsOf } from "../parts.ts";
 
 /**
@@ -18,7 +18,7 @@ export async function install(context: Context, name: string): Promise<number> {
   interrupts.on(() => abort.abort());
   const show = context.json ? (progress: InstallProgress) => context.out.json(progress) : asText(context.out);
   try {
-    const made = await installAgent(config, name, { onProgress: show, signal: abort.signal });
+    const made = await installAgentByName(config, name, { onProgress: show, signal: abort.signal });
     if (!context.json && context.out.live) context.out.raw("\r\x1b[K");
     printInstallation(context, made, { tookMs: Date.now() - startedAt, driver: config.sandboxDriver });
     return exit.ok;
@@ -55,7 +55,7 @@ function printInstallation(
     return;
   }
   const state = made.unchanged ? "unchanged" : `installed in ${duration(how.tookMs)}`;
-  out.line(`${state}: ${made.name} ${made.version}, ${bytes(made.sizeBytes)}, in ${made.folder}`);
+  out.line(`${state}: ${made.name} ${made.version}, ${bytesText(made.sizeBytes)}, in ${made.folder}`);
   out.line(
     traitsOf(how.driver).machine === "engine"
       ? "  sandboxes see it from their next start; an idle one is replaced at its next use and keeps its volume"

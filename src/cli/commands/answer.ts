@@ -1,6 +1,6 @@
 import { WavesmithError } from "../../domain/errors.ts";
 import type { Context } from "../context.ts";
-import { findBuild } from "../data/find-build.ts";
+import { findBuildByName } from "../data/find-build.ts";
 import { withSteering } from "../data/steering.ts";
 import { exit } from "../output/exit-codes.ts";
 import { requester } from "../request/requester.ts";
@@ -32,7 +32,7 @@ export function answer(
     });
   }
   return withSteering(context, async ({ app }) => {
-    const buildId = await findBuild(app.store, context, name);
+    const buildId = await findBuildByName(app.store, context, name);
     const build = await app.store.builds.get({ id: buildId });
     const { answerQuestion } = await import("../../coordinator/attempt/questions.ts");
     const given = { number, answer: allow ? "allow" : "deny", by: requester() } as const;

@@ -10,7 +10,7 @@ import { follow, isOver } from "../driving/follow.ts";
 import { waitingPlanFile } from "../driving/waiting-plan.ts";
 import { type Interrupts, readerGone, watchInterrupts } from "../interrupts.ts";
 import { exit, exitCodeOf } from "../output/exit-codes.ts";
-import { repositoryPath } from "../parts.ts";
+import { authorityPath } from "../parts.ts";
 import { createPresenter, type Presenter } from "../view/presenter.ts";
 import { summary } from "../view/summary.ts";
 
@@ -87,7 +87,7 @@ function printStart({ out, json }: Context, presenter: Presenter, view: BuildVie
 /** The process that drives the build delivers it; this one only prints. */
 async function printEnd({ context, config }: Watching, view: BuildView): Promise<number> {
   const { out, hints, json } = context;
-  const repository = await repositoryPath(config, view.build.projectId);
+  const repository = await authorityPath(config, view.build.projectId);
   const planFile = waitingPlanFile(config, view);
   if (json) out.json(buildFinished(view, repository, planFile));
   else {

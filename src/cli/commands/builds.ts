@@ -34,7 +34,7 @@ async function spentOf(store: Store, builds: readonly { readonly id: string }[])
 }
 
 /** `builds`: lists the latest builds, newest first, and says if there are older ones. */
-export function builds(context: Context): Promise<number> {
+export function listBuilds(context: Context): Promise<number> {
   const { out, json, hints, options } = context;
   return withStore(context, "builds", {
     unused: (config) => {

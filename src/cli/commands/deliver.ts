@@ -5,7 +5,7 @@ import { findBuildOrLatest } from "../data/find-build.ts";
 import { withStore } from "../data/reading.ts";
 import { type DeliverOptions, deliverBuild } from "../driving/delivery.ts";
 import { exit } from "../output/exit-codes.ts";
-import { repositoryPath, requireGit } from "../parts.ts";
+import { authorityPath, requireGit } from "../parts.ts";
 
 /** `deliver [BUILD]`: puts what a build made on a branch of your repository. Safe to repeat. */
 export function deliver(context: Context, name: string | undefined, options: DeliverOptions): Promise<number> {
@@ -25,7 +25,7 @@ export function deliver(context: Context, name: string | undefined, options: Del
       await requireGit(config);
       const buildId = await findBuildOrLatest(store, context, name);
       const view = await createBuildReader(store, buildId).read();
-      const authority = await repositoryPath(config, view.build.projectId);
+      const authority = await authorityPath(config, view.build.projectId);
       const { lines, ...delivery } = await deliverBuild({ context, view, authority }, options);
       if (json) out.json({ buildId, ...delivery });
       else for (const { tone, text } of lines) out.line(out.paint(tone, text));

@@ -15,7 +15,7 @@ export interface DiffOptions {
 }
 
 /** `diff BUILD [--task ID|--wave N]`: what a build, task or wave changed, as a unified diff. */
-export function diff(context: Context, name: string | undefined, options: DiffOptions): Promise<number> {
+export function showDiff(context: Context, name: string | undefined, options: DiffOptions): Promise<number> {
   if (options.task !== undefined && options.wave !== undefined) {
     throw new WavesmithError("usage", "diff takes --task or --wave, not both", {
       remedy: "drop one of them",

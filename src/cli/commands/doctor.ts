@@ -8,13 +8,13 @@ import { messageOf, WavesmithError } from "../../domain/errors.ts";
 import { describeWall } from "../../domain/sandbox/sandbox.ts";
 import type { Context } from "../context.ts";
 import { exit } from "../output/exit-codes.ts";
-import { bytes, count, oneLine } from "../output/format.ts";
+import { bytesText, count, oneLine } from "../output/format.ts";
 import {
   type Config,
-  checkGit,
   type DriverProblem,
   driverForTrial,
   driverNames,
+  gitProblems,
   isUsed,
   leftoversInDocker,
   openStore,
@@ -82,7 +82,7 @@ async function versionOf(config: Config, program: string): Promise<string | null
 }
 
 async function git(config: Config): Promise<Check> {
-  const [problem] = await checkGit(config);
+  const [problem] = await gitProblems(config);
   const detail = problem?.what ?? (await versionOf(config, "git")) ?? "";
   return { name: "git", ok: problem === undefined, detail, remedy: problem?.remedy ?? null, needed: true };
 }
@@ -112,7 +112,7 @@ async function driver(config: Config, name: string): Promise<Check> {
   try {
     const tried = await driverForTrial(trial === null ? config : { ...config, dataDir: trial }, name);
     // Git's own problems are reported above.
-    const gitLacks = (await checkGit(config)).length > 0;
+    const gitLacks = (await gitProblems(config)).length > 0;
     const found = await tried.check();
     const problems = gitLacks ? found.filter(({ lacks }) => lacks !== "git") : found;
     return driverCheck(name, problems, { gitLacks, dockerRuntime: config.dockerRuntime });
@@ -167,7 +167,7 @@ async function disk(config: Config): Promise<Check> {
   const remedy = writable
     ? `free some space, or use another folder: --data DIR`
     : `use a folder of your own: --data DIR`;
-  const detail = writable ? `${bytes(free)} free for ${config.dataDir}` : `${folder} cannot be written`;
+  const detail = writable ? `${bytesText(free)} free for ${config.dataDir}` : `${folder} cannot be written`;
   return { name: "disk", ok, detail, remedy: ok ? null : remedy, needed: true };
 }
 

@@ -23,7 +23,7 @@ const interrupted = 130;
  * `sandbox exec NAME -- CMD…`: runs a command in the sandbox, in the joined tree. Streams its
  * output and returns its exit code; Ctrl-C ends it. A sandbox started for it is stopped again.
  */
-export function exec(
+export function sandboxExec(
   context: Context,
   name: string,
   argv: readonly string[],

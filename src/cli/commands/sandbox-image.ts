@@ -2,7 +2,7 @@ import { resolve } from "node:path";
 import type { Context } from "../context.ts";
 import { watchInterrupts } from "../interrupts.ts";
 import { exit } from "../output/exit-codes.ts";
-import { bytes, duration, oneLine } from "../output/format.ts";
+import { bytesText, duration, oneLine } from "../output/format.ts";
 import type { Output } from "../output/output.ts";
 import { type BuiltImage, buildSandboxImage, type ImageProgress } from "../parts.ts";
 
@@ -16,7 +16,7 @@ export interface ImageOptions {
  * `sandbox image build`: builds the image of Docker sandboxes, showing each step. Ctrl-C also stops
  * the engine's build.
  */
-export async function buildImage(context: Context, options: ImageOptions): Promise<number> {
+export async function sandboxImageBuild(context: Context, options: ImageOptions): Promise<number> {
   const config = await context.config();
   const startedAt = Date.now();
   const steps = context.json ? asJson(context.out) : context.out.live ? asLive(context.out) : asLines(context.out);
@@ -52,7 +52,7 @@ function printImage({ out, json }: Context, image: BuiltImage, tookMs: number): 
   const { versions } = image;
   out.line(`${image.unchanged ? "unchanged" : "made"}: ${image.image} in ${duration(tookMs)}`);
   out.line(`  id        ${image.id}`);
-  out.line(`  size      ${bytes(image.sizeBytes)}`);
+  out.line(`  size      ${bytesText(image.sizeBytes)}`);
   out.line(`  inside    Node ${versions.node}, git ${versions.git}, Python ${versions.python}`);
   out.line(`  guest     protocol ${image.protocol}`);
 }

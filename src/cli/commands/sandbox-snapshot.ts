@@ -3,7 +3,7 @@ import { shellWord } from "../../domain/shell-word.ts";
 import type { Context } from "../context.ts";
 import { withApp, withSandbox } from "../data/find-sandbox.ts";
 import { exit as exits } from "../output/exit-codes.ts";
-import { bytes, duration, oneLine, table } from "../output/format.ts";
+import { bytesText, duration, oneLine, table } from "../output/format.ts";
 import { type App, isUsed, type SandboxRow, type SnapshotRow } from "../parts.ts";
 
 export interface SnapshotCommand {
@@ -15,7 +15,7 @@ export interface SnapshotCommand {
  * `sandbox snapshot PROJECT [--format tar.gz]`; with `--list`, lists the snapshots of one project
  * or all.
  */
-export function snapshot(context: Context, name: string | undefined, options: SnapshotCommand): Promise<number> {
+export function sandboxSnapshot(context: Context, name: string | undefined, options: SnapshotCommand): Promise<number> {
   if (options.list === true) return list(context, name);
   if (name === undefined) {
     throw new WavesmithError("usage", "snapshot needs a project", {
@@ -49,7 +49,9 @@ async function take(
   if (context.json) context.out.json({ snapshot: described(row, name) });
   else {
     const until = row.expiresAt.toISOString().slice(0, 10);
-    context.out.line(`${row.id}: ${bytes(row.sizeBytes!)} in ${duration(Date.now() - startedAt)}, kept until ${until}`);
+    context.out.line(
+      `${row.id}: ${bytesText(row.sizeBytes!)} in ${duration(Date.now() - startedAt)}, kept until ${until}`,
+    );
     context.out.line(`  to restore it: ${context.hints.command(`sandbox restore ${shellWord(name)} ${row.id}`)}`);
   }
   return exits.ok;
@@ -83,7 +85,7 @@ async function printSnapshots(context: Context, app: App, projectId: string | nu
     one.error === null ? one.state : `${one.state} (${oneLine(one.error).slice(0, 60)})`,
     `${one.createdAt.slice(0, 19)}Z`,
     one.reason,
-    one.sizeBytes === null ? "-" : bytes(one.sizeBytes),
+    one.sizeBytes === null ? "-" : bytesText(one.sizeBytes),
     one.state === "kept" ? `until ${one.expiresAt.slice(0, 10)}` : "",
   ]);
   for (const line of all.length === 0 ? [] : table([heads, ...lines])) context.out.line(line);
@@ -110,7 +112,7 @@ const described = (row: SnapshotRow, project: string) => ({
 /**
  * `sandbox restore PROJECT [SNAPSHOT]`: replaces the volume with a snapshot, by default the latest.
  */
-export function restore(context: Context, name: string, snapshotId: string | undefined): Promise<number> {
+export function sandboxRestore(context: Context, name: string, snapshotId: string | undefined): Promise<number> {
   const work = async (app: App, { projectId }: SandboxRow): Promise<number> => {
     const row = await chosen(context, app, { name, projectId, snapshotId });
     const { restoreSnapshot } = await import("../../sandbox-lifecycle/snapshots/restore-snapshot.ts");
@@ -156,7 +158,7 @@ function createProgress({ out, json }: Context, total: number | null = null) {
       const now = Date.now();
       if (json || now - toldAt < (out.live ? progressMs : plainProgressMs)) return;
       toldAt = now;
-      const text = `${what} ${bytes(done)}${total === null ? "" : ` of ${bytes(total)}`}`;
+      const text = `${what} ${bytesText(done)}${total === null ? "" : ` of ${bytesText(total)}`}`;
       if (!out.live) out.note(text);
       else out.rawError(`\r\x1b[K${text}`);
       isShown = out.live;

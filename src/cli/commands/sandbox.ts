@@ -4,7 +4,7 @@ import { sandboxBuildOf } from "../../store/queries/builds.ts";
 import type { Context } from "../context.ts";
 import { withApp, withSandbox } from "../data/find-sandbox.ts";
 import { exit as exits } from "../output/exit-codes.ts";
-import { bytes, duration, oneLine, table } from "../output/format.ts";
+import { bytesText, duration, oneLine, table } from "../output/format.ts";
 import { type App, isUsed, type SandboxInfo, type SandboxRow, type SandboxUsage } from "../parts.ts";
 
 interface Listed {
@@ -35,7 +35,7 @@ interface Listed {
 const volumeKept = "removed, volume kept";
 
 /** `sandbox ls`: lists every sandbox of this data directory. */
-export async function list(context: Context): Promise<number> {
+export async function sandboxList(context: Context): Promise<number> {
   const rows = isUsed(await context.config()) ? await withApp(context, (app) => listed(app, context.warn)) : [];
   if (context.json) {
     context.out.json({ sandboxes: rows });
@@ -61,8 +61,8 @@ function cells(row: Listed, now: number): string[] {
     duration(now - Date.parse(row.createdAt)),
     idleMs === null ? "-" : duration(idleMs),
     cpus === null ? "-" : cpus.toFixed(2),
-    memoryBytes === null ? "-" : bytes(memoryBytes),
-    diskBytes === null ? "-" : `${bytes(diskBytes)}${countedAgo}`,
+    memoryBytes === null ? "-" : bytesText(memoryBytes),
+    diskBytes === null ? "-" : `${bytesText(diskBytes)}${countedAgo}`,
   ];
 }
 
@@ -140,7 +140,7 @@ async function idleTime(app: App, { driver, projectId }: SandboxRow): Promise<nu
   return health?.idleMs ?? null;
 }
 
-export function start(context: Context, name: string): Promise<number> {
+export function sandboxStart(context: Context, name: string): Promise<number> {
   const work = async (app: App, sandbox: SandboxRow): Promise<number> => {
     const { startSandbox } = await import("../../api/sandbox-use.ts");
     const { workspaceRoot } = await startSandbox(app.ports, sandbox);
@@ -151,7 +151,7 @@ export function start(context: Context, name: string): Promise<number> {
 }
 
 /** `sandbox stop PROJECT`: stops the sandbox and keeps its volume. */
-export function stop(context: Context, name: string): Promise<number> {
+export function sandboxStop(context: Context, name: string): Promise<number> {
   return withSandbox(context, name, async (app, sandbox) => {
     await refuseWhileBuilding(context, app, sandbox, name);
     const { stopSandbox } = await import("../../sandbox-lifecycle/stop-sandbox.ts");
@@ -161,7 +161,7 @@ export function stop(context: Context, name: string): Promise<number> {
   });
 }
 
-export function remove(context: Context, name: string, options: { volume: boolean }): Promise<number> {
+export function sandboxRemove(context: Context, name: string, options: { volume: boolean }): Promise<number> {
   const work = async (app: App, sandbox: SandboxRow): Promise<number> => {
     await refuseWhileBuilding(context, app, sandbox, name);
     const { removeSandbox } = await import("../../sandbox-lifecycle/stop-sandbox.ts");

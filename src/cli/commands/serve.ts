@@ -5,7 +5,7 @@ import type { Context } from "../context.ts";
 import { stopIdleSandbox } from "../data/session.ts";
 import { type Interrupts, watchInterrupts } from "../interrupts.ts";
 import { exit } from "../output/exit-codes.ts";
-import { type App, type Config, openApp, openStore, serverKey, startServer } from "../parts.ts";
+import { type App, type Config, openApp, openServer, openStore, serverKey } from "../parts.ts";
 import { type ServedPreviews, servePreviews } from "../preview/serve-previews.ts";
 
 export interface ServeOptions {
@@ -61,7 +61,7 @@ async function run({ context, config, app, interrupts, host, port }: Run): Promi
   const made = config.serveKey === null ? await serverKey(config) : null;
   const key = config.serveKey ?? made!.key;
   const warn = (message: string): void => context.warn(message);
-  const server = await startServer({ app, engine, key, host, port, inform: report, warn });
+  const server = await openServer({ app, engine, key, host, port, inform: report, warn });
   let previews: ServedPreviews | null = null;
   try {
     await app.start("all");

@@ -14,7 +14,7 @@ const dayMs = 24 * 3600 * 1000;
  * what needs a look: the task's last commit, or the wave that waits or is blocked, or the attempt
  * that failed last, or else what has passed. Changes are discarded on exit.
  */
-export function shell(context: Context, name: string | undefined, taskKey: string | undefined): Promise<number> {
+export function openShell(context: Context, name: string | undefined, taskKey: string | undefined): Promise<number> {
   return withSteering(context, async ({ app }) => {
     const buildId = await findBuildOrLatest(app.store, context, name);
     const build = await app.store.builds.get({ id: buildId });

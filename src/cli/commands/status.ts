@@ -8,7 +8,7 @@ import { findBuildOrLatest } from "../data/find-build.ts";
 import { withStore } from "../data/reading.ts";
 import { waitingPlanFile } from "../driving/waiting-plan.ts";
 import { exit } from "../output/exit-codes.ts";
-import { repositoryPath } from "../parts.ts";
+import { authorityPath } from "../parts.ts";
 import { statusLines } from "../view/status-lines.ts";
 
 /** `status [BUILD]`: shows what a build has done, is doing and waits for. */
@@ -25,7 +25,7 @@ export function status(context: Context, name: string | undefined): Promise<numb
       const view = await createBuildReader(store, buildId).read();
       const goesOn = movingBuildStatuses.includes(view.build.status);
       const interrupted = goesOn && !(await isServed(database, view.build.projectId));
-      const repository = await repositoryPath(config, view.build.projectId);
+      const repository = await authorityPath(config, view.build.projectId);
       const planFile = waitingPlanFile(config, view);
       const shows = view.preview !== null && (await isAllServed(database));
       const options = { interrupted, isServed: shows, repository, planFile, hints, now: new Date() };

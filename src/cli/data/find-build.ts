@@ -5,7 +5,7 @@ import type { Store } from "../parts.ts";
 /**
  * Finds a build by id or by the beginning of one, with or without `bld_`. Fails with `not-found`.
  */
-export async function findBuild(store: Store, context: Context, name: string): Promise<string> {
+export async function findBuildByName(store: Store, context: Context, name: string): Promise<string> {
   const given = name.trim().toLowerCase();
   const wanted = given.startsWith("bld_") ? given : `bld_${given}`;
   if ((await store.builds.find({ id: wanted })) !== null) return wanted;
@@ -25,7 +25,7 @@ export async function findBuild(store: Store, context: Context, name: string): P
  * `not-found`.
  */
 export async function findBuildOrLatest(store: Store, context: Context, name: string | undefined): Promise<string> {
-  if (name !== undefined) return findBuild(store, context, name);
+  if (name !== undefined) return findBuildByName(store, context, name);
   const { project } = context.options;
   const { projectIdFor } = await import("../../coordinator/build/request/project.ts");
   const latest = await store.builds.find(project === undefined ? {} : { projectId: projectIdFor("default", project) }, {

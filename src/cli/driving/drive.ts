@@ -8,7 +8,7 @@ import type { Session } from "../data/session.ts";
 import { type Interrupts, readerGone } from "../interrupts.ts";
 import { type AnswerKeys, createAnswerKeys } from "../keys/answer-keys.ts";
 import { exit, exitCodeOf } from "../output/exit-codes.ts";
-import { type Config, repositoryPath } from "../parts.ts";
+import { authorityPath, type Config } from "../parts.ts";
 import { showPreview } from "../preview/show-preview.ts";
 import { tellPreview } from "../preview/tell-preview.ts";
 import { requester } from "../request/requester.ts";
@@ -139,7 +139,7 @@ export interface Ended {
  */
 export async function printEnd({ context, config, view }: Ended): Promise<BuildFinished> {
   const { out, hints, json } = context;
-  const repository = await repositoryPath(config, view.build.projectId);
+  const repository = await authorityPath(config, view.build.projectId);
   const delivered = await deliverAtEnd({ context, view, authority: repository });
   const planFile = waitingPlanFile(config, view);
   if (!json) {

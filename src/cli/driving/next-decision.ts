@@ -8,7 +8,7 @@ import { WavesmithError } from "../../domain/errors.ts";
 import type { Context } from "../context.ts";
 import type { Session } from "../data/session.ts";
 import type { Interrupts } from "../interrupts.ts";
-import { askDecision, type Decision, openDecisions } from "../keys/decision-keys.ts";
+import { askDecision, type KeyedDecision, openDecisions } from "../keys/decision-keys.ts";
 import { describeError } from "../output/errors.ts";
 import type { App, Store } from "../parts.ts";
 import { aborted } from "../preview/show-preview.ts";
@@ -46,7 +46,10 @@ export async function nextDecision(options: Stopped, stopped: BuildView): Promis
   return null;
 }
 
-async function ask({ context, session, interrupts }: Stopped, view: BuildView): Promise<Decision | "left" | "moved"> {
+async function ask(
+  { context, session, interrupts }: Stopped,
+  view: BuildView,
+): Promise<KeyedDecision | "left" | "moved"> {
   const { out } = context;
   const stop = new AbortController();
   interrupts.on(() => stop.abort());
@@ -77,7 +80,7 @@ async function untilMoved(store: Store, { build }: BuildView, signal: AbortSigna
 }
 
 /** Decides about the head that was shown, not about a later one. */
-async function carryOut(ports: App["ports"], { build, waves }: BuildView, decision: Decision): Promise<void> {
+async function carryOut(ports: App["ports"], { build, waves }: BuildView, decision: KeyedDecision): Promise<void> {
   if (decision.is === "retry") {
     const { retryBuild } = await import("../../coordinator/build/retry-build.ts");
     return retryBuild(ports, build.id);

@@ -19,7 +19,7 @@ import { waitingPlanFile } from "./waiting-plan.ts";
 
 // One build of a project runs at a time (W3), so a new one may have to wait for an earlier one.
 
-export interface Turn {
+export interface ProjectTurn {
   readonly context: Context;
   readonly session: Session;
   readonly presenter: Presenter;
@@ -31,7 +31,7 @@ export interface Turn {
  * process does. Returns the earlier build if it waits for a person, because that may take for ever;
  * otherwise null: it is this build's turn.
  */
-export async function untilItsTurn({ context, session, presenter, buildId }: Turn): Promise<BuildView | null> {
+export async function untilItsTurn({ context, session, presenter, buildId }: ProjectTurn): Promise<BuildView | null> {
   const { store } = session.app;
   const deadline = Date.now() + 60_000;
   for (;;) {
@@ -56,7 +56,7 @@ export async function untilItsTurn({ context, session, presenter, buildId }: Tur
   }
 }
 
-async function followAhead({ session, presenter, buildId }: Turn, ahead: string): Promise<BuildView> {
+async function followAhead({ session, presenter, buildId }: ProjectTurn, ahead: string): Promise<BuildView> {
   const { store } = session.app;
   const until = async () => (await store.builds.find({ id: buildId }))?.status !== "queued";
   const shown: Presenter = {
@@ -74,7 +74,10 @@ async function followAhead({ session, presenter, buildId }: Turn, ahead: string)
 }
 
 /** Says which decision on the earlier build this one waits for. Returns the exit code. */
-export async function tellWaiting({ context, session, presenter, buildId }: Turn, ahead: BuildView): Promise<number> {
+export async function tellWaiting(
+  { context, session, presenter, buildId }: ProjectTurn,
+  ahead: BuildView,
+): Promise<number> {
   presenter.close();
   const { out, hints, json } = context;
   const planFile = waitingPlanFile(session.config, ahead);

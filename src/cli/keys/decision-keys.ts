@@ -2,7 +2,7 @@ import type { BuildView } from "../../coordinator/build/read-build.ts";
 import { createLetterReader, type KeySource, type LetterReaderParts } from "./letter-reader.ts";
 
 /** What a person can decide about a build that waits or has failed. */
-export type Decision = { readonly is: "approve" | "retry" } | { readonly is: "reject"; readonly reason: string };
+export type KeyedDecision = { readonly is: "approve" | "retry" } | { readonly is: "reject"; readonly reason: string };
 
 interface DecisionParts extends LetterReaderParts {
   readonly say: (text: string) => void;
@@ -13,7 +13,7 @@ interface DecisionParts extends LetterReaderParts {
 const letters = { approve: "a", reject: "r", retry: "t" } as const;
 
 /** Lists the decisions that a build asks for now. */
-export function openDecisions({ build, waves }: BuildView): readonly Decision["is"][] {
+export function openDecisions({ build, waves }: BuildView): readonly KeyedDecision["is"][] {
   if (build.status === "failed") return ["retry"];
   return build.status === "waiting" && waves.at(-1)?.status === "waiting" ? ["approve", "reject"] : [];
 }
@@ -21,11 +21,11 @@ export function openDecisions({ build, waves }: BuildView): readonly Decision["i
 /** Asks for one of these decisions, and for the reason of a rejection; null if nobody decided. */
 export function askDecision(
   keys: KeySource,
-  open: readonly Decision["is"][],
+  open: readonly KeyedDecision["is"][],
   { say, signal, ...parts }: DecisionParts,
-): Promise<Decision | null> {
+): Promise<KeyedDecision | null> {
   return new Promise((resolve) => {
-    const finish = (decision: Decision | null): void => {
+    const finish = (decision: KeyedDecision | null): void => {
       reader.close();
       resolve(decision);
     };

@@ -25,7 +25,7 @@ export function clock(ms: number): string {
   return `${Math.floor(minutes / 60)}:${pad(minutes % 60)}:${pad(seconds % 60)}`;
 }
 
-export function bytes(size: number): string {
+export function bytesText(size: number): string {
   const units = ["B", "KiB", "MiB", "GiB", "TiB"];
   let unit = 0;
   let value = size;

@@ -26,7 +26,7 @@ export type { Installation, InstallProgress } from "../../sandbox/tools/install.
  * Installs a pinned agent for the sandboxes of this driver. Fails with `usage` if no agent is
  * pinned under that name.
  */
-export async function installAgent(
+export async function installAgentByName(
   config: Config,
   name: string,
   watch: { onProgress: (progress: InstallProgress) => void; signal: AbortSignal },

@@ -16,14 +16,18 @@ export interface ShownPreview {
   close(): Promise<void>;
 }
 
-export interface Patience {
+export interface PreviewPatience {
   readonly signal: AbortSignal;
   /** How long to wait for the preview. */
   readonly patienceMs: number;
 }
 
 /** Opens a port for a build's preview once it answers; otherwise returns why there is none. */
-export async function showPreview(app: App, view: BuildView, patience: Patience): Promise<ShownPreview | string> {
+export async function showPreview(
+  app: App,
+  view: BuildView,
+  patience: PreviewPatience,
+): Promise<ShownPreview | string> {
   const { id: buildId, plan } = view.build;
   const { signal, patienceMs } = patience;
   const deadline = Date.now() + patienceMs;
@@ -41,7 +45,7 @@ export async function showPreview(app: App, view: BuildView, patience: Patience)
   return "it did not answer";
 }
 
-async function untilReady(app: App, buildId: string, { signal, patienceMs }: Patience): Promise<string | null> {
+async function untilReady(app: App, buildId: string, { signal, patienceMs }: PreviewPatience): Promise<string | null> {
   const deadline = Date.now() + patienceMs;
   for (;;) {
     const preview = await app.store.previews.find({ buildId });

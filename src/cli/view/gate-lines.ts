@@ -23,7 +23,7 @@ export function gateLines(waveNumber: number, gate: GateView): Line[] {
   const summary = idle ? oneLine(gate.reason ?? "") : evidenceText(gate.evidence);
   const why = idle || verdict === "passed" || gate.reason === null ? "" : ` (${oneLine(gate.reason)})`;
   const text = `  ${gate.gate} of wave ${waveNumber}${round}: ${verdict}${why}${summary === "" ? "" : `: ${summary}`}`;
-  const added = addedLines(gate.evidence?.added, "    ");
+  const added = addedCheckLines(gate.evidence?.added, "    ");
   const head: Line = {
     tone: tones[verdict] ?? "plain",
     text,
@@ -36,7 +36,7 @@ export function gateLines(waveNumber: number, gate: GateView): Line[] {
  * Lines for the checks that the gate's agent added, with those that could not run and why. Failures
  * are among the findings.
  */
-export function addedLines(added: AddedChecks | undefined, indent: string): Line[] {
+export function addedCheckLines(added: AddedChecks | undefined, indent: string): Line[] {
   if (added === undefined) return [];
   const isWhole = added.lack === null && added.checks.every(({ result }) => result?.outcome === "passed");
   const head: Line = { tone: isWhole ? "plain" : "warn", text: `${indent}${oneLine(addedText(added))}` };

@@ -6,7 +6,7 @@ import { shellWord } from "../../domain/shell-word.ts";
 import { count, fetchText, harmless, oneLine } from "../output/format.ts";
 import type { Hints } from "../output/hints.ts";
 import { elapsedText } from "./elapsed.ts";
-import { addedLines, evidenceText, findingLines } from "./gate-lines.ts";
+import { addedCheckLines, evidenceText, findingLines } from "./gate-lines.ts";
 import type { Line } from "./line.ts";
 import { attemptName } from "./narrate.ts";
 import { madePlanLines, planChoices } from "./plan-lines.ts";
@@ -189,7 +189,7 @@ function gateFailure(gate: GateView, wave: WaveView): Line[] {
     ...(evidence?.command ? [{ tone: "plain" as const, text: `  command: ${firstLines(evidence.command)}` }] : []),
     { tone: "plain", text: `  ${evidenceText(evidence === null ? null : { ...evidence, command: null })}` },
     ...tailLines(evidence?.outputTail ?? ""),
-    ...addedLines(evidence?.added, "  "),
+    ...addedCheckLines(evidence?.added, "  "),
     ...findingLines(gate.findings, "  "),
   ];
 }

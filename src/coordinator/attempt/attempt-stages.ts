@@ -5,12 +5,12 @@ import { providerToolsOf } from "../../domain/sandbox/network.ts";
 import { answersPath, handoverPath } from "../../domain/sandbox/volume-paths.ts";
 import type { SandboxEndpoint, StageSpec } from "../../sandbox/port.ts";
 import { type JobSetting, prepareJob } from "../job/job-setting.ts";
-import { shell, stage } from "../job/job-stages.ts";
+import { shellArgv, stage } from "../job/job-stages.ts";
 import { isPlanner, plannerSchema } from "../plan/made-plan.ts";
 import type { Ports } from "../port.ts";
 import { sharesTree } from "../wave/shared-tree.ts";
 import { homeOf, type LoadedAttempt } from "./attempt.ts";
-import { fixPack, planPack, taskPack } from "./context-packs.ts";
+import { packForFix, packForPlanner, packForTask } from "./context-packs.ts";
 
 export async function attemptStages(
   ports: Ports,
@@ -39,7 +39,7 @@ export async function attemptStages(
   if (pack === null) {
     const regenerated = plan.generated.filter(({ path }) => attempt.paths.some((made) => matchesAny([path], made)));
     const stages = regenerated.map((entry) =>
-      stage({ ...base, name: `generate ${entry.path}`, argv: shell(entry.by), timeoutMs: 15 * 60_000 }),
+      stage({ ...base, name: `generate ${entry.path}`, argv: shellArgv(entry.by), timeoutMs: 15 * 60_000 }),
     );
     return { stages, setting };
   }
@@ -51,7 +51,7 @@ export async function attemptStages(
           stage({
             ...base,
             name: `check ${index + 1}`,
-            argv: shell(acceptance.check),
+            argv: shellArgv(acceptance.check),
             timeoutMs: Math.min(task!.definition.timeoutMs, 10 * 60_000),
             continueOnFailure: true,
           }),
@@ -70,8 +70,8 @@ function commandsOf({ attempt, build, task }: LoadedAttempt): string[] | null {
 /** Writes the agent's context into its hand-over folder. */
 async function handOver(ports: Ports, { guest }: SandboxEndpoint, loaded: LoadedAttempt): Promise<ContextPack> {
   const { attempt, task } = loaded;
-  const make = isPlanner(loaded) ? planPack : taskPack;
-  const pack = task === null ? await fixPack(ports, loaded) : await make(ports, loaded, task);
+  const make = isPlanner(loaded) ? packForPlanner : packForTask;
+  const pack = task === null ? await packForFix(ports, loaded) : await make(ports, loaded, task);
   await guest.writeFile(`${handoverPath(attempt.jobKey)}/task.json`, pack.taskFile);
   return pack;
 }

@@ -5,7 +5,7 @@ import { dropJob } from "../job/job-stages.ts";
 import type { Ports } from "../port.ts";
 import { closeSharedTree, sharesTree } from "../wave/shared-tree.ts";
 import { type AttemptRef, homesOf, loadAttempt } from "./attempt.ts";
-import { keepTree } from "./kept-work.ts";
+import { keepAttemptTree } from "./kept-work.ts";
 
 /** Removes a settled attempt's files from the volume, after keeping any unkept work (W8). */
 export async function closeAttempt(ports: Ports, attemptRef: AttemptRef): Promise<void> {
@@ -17,7 +17,7 @@ export async function closeAttempt(ports: Ports, attemptRef: AttemptRef): Promis
   // Skip a shared tree, because the task's next attempt may be running in it. Its start, or the
   // wave's join, keeps the work.
   if (hadJob && attempt.commitSha === null && !sharesTree(attempt)) {
-    const kept = await keepTree(ports, endpoint, loaded).catch((error: unknown) => {
+    const kept = await keepAttemptTree(ports, endpoint, loaded).catch((error: unknown) => {
       if (!isDiskFull(error)) throw error;
       ports.log.warn(
         `the disk is too full to save the work of an attempt; it stays in ${attempt.treePath} on its sandbox's volume`,

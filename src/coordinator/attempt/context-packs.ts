@@ -3,13 +3,13 @@ import { failedOutput } from "../../domain/gate/added-checks.ts";
 import { lockFileGlobs } from "../../domain/paths/lock-files.ts";
 import { makesPlan } from "../../domain/plan/brief.ts";
 import type { AttemptRow, FindingRow, TaskRow } from "../../store/port.ts";
-import { earlierPlan } from "../plan/made-plan.ts";
+import { findEarlierPlan } from "../plan/made-plan.ts";
 import type { Ports } from "../port.ts";
 import { failureOfWave } from "../wave/shared-tree.ts";
 import { mayChangeTests, waveMembers } from "../wave/wave-members.ts";
 import type { LoadedAttempt } from "./attempt.ts";
 
-export async function taskPack(
+export async function packForTask(
   ports: Ports,
   { attempt, build, wave }: LoadedAttempt,
   task: TaskRow,
@@ -35,14 +35,14 @@ export async function taskPack(
   return agents.taskPack(context);
 }
 
-export async function planPack(ports: Ports, loaded: LoadedAttempt, task: TaskRow): Promise<ContextPack> {
+export async function packForPlanner(ports: Ports, loaded: LoadedAttempt, task: TaskRow): Promise<ContextPack> {
   const { attempt, build, wave } = loaded;
   return ports.agents.planPack({
     plan: build.plan,
     task: task.definition,
     attempt: attempt.number,
     waveNumber: wave.number,
-    earlier: await earlierPlan(ports, loaded),
+    earlier: await findEarlierPlan(ports, loaded),
   });
 }
 
@@ -64,7 +64,7 @@ async function previousFailure(
 /** A fixer reads the files as well, so it needs less of the change than a critic. */
 const fixDiffBytes = 96 * 1024;
 
-export async function fixPack(ports: Ports, { attempt, build, wave }: LoadedAttempt): Promise<ContextPack> {
+export async function packForFix(ports: Ports, { attempt, build, wave }: LoadedAttempt): Promise<ContextPack> {
   const { agents, workspace } = ports;
   const cause =
     attempt.gateRunId === null ? await rejectionOf(ports, attempt) : await gateCause(ports, attempt.gateRunId);

@@ -7,7 +7,7 @@ import { describeFailure, endText, failedStage, overBudget } from "../job/job-re
 import type { Ports } from "../port.ts";
 import type { LoadedAttempt } from "./attempt.ts";
 import type { Judgement } from "./judgement.ts";
-import type { Keeping } from "./kept-work.ts";
+import type { KeptWork } from "./kept-work.ts";
 
 // W5. An agent's claim to be finished proves nothing: exit status, acceptance checks and the diff
 // in git decide.
@@ -16,7 +16,7 @@ interface AttemptEvidence {
   readonly state: JobState | null;
   /** Whether files it wrote may be incomplete. */
   readonly isDoubtful: boolean;
-  readonly keeping: Keeping;
+  readonly keeping: KeptWork;
   /** The last lines of output of the failed stage. */
   readonly tail: string;
   /** How an ACP agent reports that it ended. */

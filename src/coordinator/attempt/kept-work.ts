@@ -15,7 +15,7 @@ const couldNotWrite = /I\/O error|write error|unable to write/;
 const bulkyKib = 4 * 1024;
 
 /** The result of keeping an attempt's work. */
-export interface Keeping {
+export interface KeptWork {
   readonly kept: KeepResult | null;
   /** On a full disk: what was deleted to make room, or that the tree stays; null otherwise. */
   readonly noRoom: string | null;
@@ -30,13 +30,13 @@ export async function keepWork(
   endpoint: SandboxEndpoint,
   loaded: AttemptInContext,
   jobFailed: boolean,
-): Promise<Keeping> {
-  const first = await unlessFull(keepTree(ports, endpoint, loaded));
+): Promise<KeptWork> {
+  const first = await unlessFull(keepAttemptTree(ports, endpoint, loaded));
   if (first !== "full") return { kept: first, noRoom: null };
   const { jobKey, treePath } = loaded.attempt;
   await endpoint.guest.remove(handoverPath(jobKey), { recursive: true });
   const dropped = jobFailed ? await dropBulky(ports, endpoint, loaded) : [];
-  const second = await unlessFull(keepTree(ports, endpoint, loaded));
+  const second = await unlessFull(keepAttemptTree(ports, endpoint, loaded));
   if (second === "full") return { kept: null, noRoom: `its work stays in ${treePath} on the sandbox's volume` };
   return { kept: second, noRoom: dropped.length === 0 ? null : `not kept: ${dropped.join(", ")}` };
 }
@@ -84,7 +84,7 @@ async function dropBulky(ports: Ports, { guest }: SandboxEndpoint, loaded: Attem
 /** The result for a tree that was emptied: we never commit the deletion of every file. */
 const emptied: KeepResult = { commit: null, changed: [], refused: ["its tree was emptied"] };
 
-export async function keepTree(
+export async function keepAttemptTree(
   ports: Ports,
   endpoint: SandboxEndpoint,
   loaded: AttemptInContext,

@@ -2,7 +2,7 @@ import { gateTreePath, handoverPath } from "../../domain/sandbox/volume-paths.ts
 import type { SandboxEndpoint, StageSpec } from "../../sandbox/port.ts";
 import { ensureSandbox } from "../../sandbox-lifecycle/ensure-sandbox.ts";
 import { type JobSetting, prepareJob } from "../job/job-setting.ts";
-import { dropJob, shell, stage } from "../job/job-stages.ts";
+import { dropJob, shellArgv, stage } from "../job/job-stages.ts";
 import type { Ports } from "../port.ts";
 import { addedStages } from "./agent/added-checks.ts";
 import { criticAgent, criticHome, reviewStage } from "./agent/critic-review.ts";
@@ -59,7 +59,7 @@ async function gateStages(
             ...base,
             ...reporting(loaded, endpoint, setting),
             name: run.gate,
-            argv: shell(work.command),
+            argv: shellArgv(work.command),
             timeoutMs: work.timeoutMs,
           }),
         ];
@@ -125,14 +125,20 @@ function integrationStages(
 ): StageSpec[] {
   const base = { env: setting.env, cwd: treePath };
   const checks = acceptanceChecks(tasks).map(({ taskKey, check }, index) =>
-    stage({ ...base, name: `check ${index + 1} (${taskKey})`, argv: shell(check), timeoutMs, continueOnFailure: true }),
+    stage({
+      ...base,
+      name: `check ${index + 1} (${taskKey})`,
+      argv: shellArgv(check),
+      timeoutMs,
+      continueOnFailure: true,
+    }),
   );
   if (!previewIsDue(build, tasks)) return checks;
   const preview = build.plan.preview!;
   const boot = stage({
     ...base,
     name: "preview boot",
-    argv: shell(preview.command),
+    argv: shellArgv(preview.command),
     timeoutMs: 60_000,
     continueOnFailure: true,
   });

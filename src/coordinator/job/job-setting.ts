@@ -1,6 +1,6 @@
 import type { Plan } from "../../domain/plan/plan.ts";
 import type { JobSpec, StageSpec } from "../../sandbox/port.ts";
-import { shell, stage } from "./job-stages.ts";
+import { shellArgv, stage } from "./job-stages.ts";
 import { planSetup, type SetupFrame, withOwnCache } from "./setup-cache.ts";
 
 // The start of every job in a tree: its environment and ports, setup (from the cache if possible),
@@ -74,11 +74,11 @@ function serviceStage(
 ): StageSpec {
   const base = stage({
     name: `service ${name}`,
-    argv: shell(service.command),
+    argv: shellArgv(service.command),
     env,
     cwd: frame.treePath,
     timeoutMs: serviceReadyMs,
   });
-  const ready = { argv: service.ready === null ? ["true"] : shell(service.ready) };
+  const ready = { argv: service.ready === null ? ["true"] : shellArgv(service.ready) };
   return { ...base, background: true, ready };
 }

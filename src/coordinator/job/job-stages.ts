@@ -6,7 +6,7 @@ import type { Ports } from "../port.ts";
 
 export const mebibyte = 1024 * 1024;
 
-export const shell = (script: string): string[] => ["sh", "-e", "-c", script];
+export const shellArgv = (script: string): string[] => ["sh", "-e", "-c", script];
 
 interface StageOptions {
   readonly name: string;

@@ -7,7 +7,7 @@ import { liveJobStatuses } from "../../domain/status.ts";
 import type { GuestClient, SandboxEndpoint, StageSpec } from "../../sandbox/port.ts";
 import type { BuildRow, JobRow } from "../../store/port.ts";
 import type { Ports } from "../port.ts";
-import { mebibyte, shell, stage, startJob } from "./job-stages.ts";
+import { mebibyte, shellArgv, stage, startJob } from "./job-stages.ts";
 import { missingInputs } from "./setup-inputs.ts";
 import { restoreScript, saveScript, sharedSetupScript, skipScript } from "./setup-scripts.ts";
 
@@ -148,7 +148,7 @@ async function fill(
     build,
     owner: { kind: "setup", id: waveId, fence: 0 },
     spec: {
-      stages: [stage({ ...base, name: "setup", argv: shell(setup.run) }), stage({ ...base, name: "save", argv })],
+      stages: [stage({ ...base, name: "setup", argv: shellArgv(setup.run) }), stage({ ...base, name: "save", argv })],
       writable: [treePath, entry, ownCache],
       hidden: ["cache"],
       labels: { build: build.id, setup: entry },

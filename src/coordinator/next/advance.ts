@@ -10,7 +10,7 @@ import { addHeadAttempt, type FixCause } from "../attempt/head-attempt.ts";
 import { eventsOf } from "../build-events.ts";
 import type { Ports } from "../port.ts";
 import { blockWave } from "../wave/block-wave.ts";
-import { type BuildState, factsOf, loadState } from "./facts.ts";
+import { type BuildState, buildFacts, loadState } from "./facts.ts";
 
 // Applies moves until something outside the database has to happen first. Runs inside the caller's
 // transaction, under the build's lock, so that a transition and its event are one commit (W3).
@@ -33,7 +33,7 @@ export async function advance(
   for (let { locked } = options; ; locked = undefined) {
     const build = locked ?? (await transaction.lockBuild(buildId));
     const state = await loadState(transaction, build);
-    const move = nextMove(factsOf(state, ports));
+    const move = nextMove(buildFacts(state, ports));
     if (move.kind === "wait") return;
     const goesOn = await apply(transaction, ports, state, move, options);
     await transaction.builds.update({ id: buildId }, { movedAt: ports.clock.now() });

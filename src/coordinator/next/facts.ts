@@ -170,7 +170,7 @@ const roomFor = ({ sandboxDriver }: BuildRow, ports: FactPorts): Room => {
 };
 
 /** Converts the state to the facts that `nextMove` reads. */
-export function factsOf(state: BuildState, ports: FactPorts): BuildFact {
+export function buildFacts(state: BuildState, ports: FactPorts): BuildFact {
   const { build, tasks, wave } = state;
   const { plan } = build;
   const remainingPath = (key: string): number => tasksOf(plan).graph().remainingPath(key);

@@ -86,7 +86,7 @@ export async function writePlanOut(ports: Pick<Ports, "planFiles">, loaded: Atte
 }
 
 /** Returns the rejected plan: why the last attempt failed, or a person's reason. */
-export async function earlierPlan(
+export async function findEarlierPlan(
   { store }: Pick<Ports, "store">,
   { attempt, build }: Pick<AttemptInContext, "attempt" | "build">,
 ): Promise<EarlierPlan | null> {

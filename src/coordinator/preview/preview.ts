@@ -5,7 +5,7 @@ import type { BuildRow, PreviewRow, StoreTransaction } from "../../store/port.ts
 import { eventsOf } from "../build-events.ts";
 import { maskOf } from "../job/job-results.ts";
 import { prepareJob } from "../job/job-setting.ts";
-import { shell, stage, startJob } from "../job/job-stages.ts";
+import { shellArgv, stage, startJob } from "../job/job-stages.ts";
 import type { Ports } from "../port.ts";
 import { clearPreviews, openPreviewSandbox } from "./preview-sandbox.ts";
 import { evictPreview, isForgotten } from "./sleep-preview.ts";
@@ -87,7 +87,7 @@ async function startPreview(ports: Ports, build: BuildRow, row: PreviewRow): Pro
   await ports.store.previews.update({ buildId, jobKey }, { port: setting.port });
   const boot = stage({
     name: "preview",
-    argv: shell(preview.command),
+    argv: shellArgv(preview.command),
     env: setting.env,
     cwd: "repo",
     timeoutMs: bootTimeoutMs,

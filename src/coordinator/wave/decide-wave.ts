@@ -9,7 +9,7 @@ import { personsHead } from "./wave-head.ts";
 // Records a person's decision about a wave, after its gates and before it passes. A decision is a
 // row about one head.
 
-export interface Decision {
+export interface PersonDecision {
   readonly by: string | null;
   /** The wave and head an event is about; an event about others came late and changes nothing. */
   readonly about?: { readonly waveNumber: number; readonly sha: string | null };
@@ -21,7 +21,7 @@ export interface Decision {
  * Returns their last one; null without such commits. Fails with `conflict` when nothing waits, or
  * when the branch does not descend from the wave's head.
  */
-export async function approveWave(ports: Ports, buildId: string, decision: Decision): Promise<string | null> {
+export async function approveWave(ports: Ports, buildId: string, decision: PersonDecision): Promise<string | null> {
   const { by, about } = decision;
   const head = await waitingHead(ports, buildId);
   let pushed: string | null = null;
@@ -54,7 +54,7 @@ async function waitingHead(ports: Ports, buildId: string): Promise<string | null
 export async function rejectWave(
   ports: Ports,
   buildId: string,
-  decision: Decision & { reason: string },
+  decision: PersonDecision & { reason: string },
 ): Promise<void> {
   const { by, reason } = decision;
   await decide(ports, buildId, { ...decision, is: "rejected" }, async (transaction, build, wave) => {
@@ -76,13 +76,13 @@ const row = (ports: Ports, wave: WaveRow) => ({
   createdAt: ports.clock.now(),
 });
 
-const isAbout = (wave: WaveRow | null, about: NonNullable<Decision["about"]>): boolean =>
+const isAbout = (wave: WaveRow | null, about: NonNullable<PersonDecision["about"]>): boolean =>
   wave !== null && wave.number === about.waveNumber && (about.sha === null || about.sha === wave.headSha);
 
 async function decide(
   ports: Ports,
   buildId: string,
-  decision: Decision & { is: "approved" | "rejected" },
+  decision: PersonDecision & { is: "approved" | "rejected" },
   write: (transaction: StoreTransaction, build: BuildRow, wave: WaveRow) => Promise<void>,
 ): Promise<void> {
   await ports.store.transaction(`wave-${decision.is}`, async (transaction) => {

@@ -6,7 +6,7 @@ import type { SandboxEndpoint } from "../../sandbox/port.ts";
 import { ensureSandbox } from "../../sandbox-lifecycle/ensure-sandbox.ts";
 import type { AttemptRow, BuildRow, WaveRow } from "../../store/port.ts";
 import type { JoinResult } from "../../workspace/port.ts";
-import { keepTree, ownWrites, unlessFull } from "../attempt/kept-work.ts";
+import { keepAttemptTree, ownWrites, unlessFull } from "../attempt/kept-work.ts";
 import { dropJob } from "../job/job-stages.ts";
 import type { Ports } from "../port.ts";
 import { joiner, mergeBranches } from "./merge-branches.ts";
@@ -66,7 +66,7 @@ export async function clearPaths(
   const { treePath, baseSha: base } = attempt;
   if ((await endpoint.guest.stat(treePath)) === null) return;
   if (attempt.commitSha === null) {
-    const kept = await unlessFull(keepTree(ports, endpoint, loaded));
+    const kept = await unlessFull(keepAttemptTree(ports, endpoint, loaded));
     if (kept === "full") {
       ports.log.warn(
         `the disk is too full to save the work of task ${task?.key}; it stays in ${treePath} of the sandbox's volume`,
@@ -81,7 +81,7 @@ export async function clearPaths(
 }
 
 /** Changes in a shared tree that belong to no task of its wave. */
-export interface Leftovers {
+export interface SharedTreeLeftovers {
   /** The paths, or descriptions of changes that could not be kept. */
   readonly unclaimed: readonly string[];
   /** Paths among them that the plan declares as `generated`, which are regenerated. */
@@ -92,7 +92,7 @@ export interface Leftovers {
   readonly ref: string | null;
 }
 
-const noLeftovers: Leftovers = { unclaimed: [], generated: [], ran: [], ref: null };
+const noLeftovers: SharedTreeLeftovers = { unclaimed: [], generated: [], ran: [], ref: null };
 
 type InTree = Readonly<{ build: BuildRow; wave: WaveRow; treePath: string }>;
 
@@ -101,7 +101,7 @@ export async function leftoversOf(
   ports: Ports,
   { build, wave }: Omit<InTree, "treePath">,
   joined: Pick<JoinResult, "head" | "conflicts">,
-): Promise<Leftovers> {
+): Promise<SharedTreeLeftovers> {
   const treePath = sharedTreePath(build.id, wave.number, wave.epoch);
   return findLeftovers(ports, { build, wave, treePath }, joined);
 }
@@ -111,7 +111,7 @@ async function findLeftovers(
   ports: Ports,
   { build, wave, treePath }: InTree,
   joined: Pick<JoinResult, "head" | "conflicts">,
-): Promise<Leftovers> {
+): Promise<SharedTreeLeftovers> {
   const attempts = await ports.store.attempts.list({ waveId: wave.id, treePath }, { by: "number" });
   if (attempts.length === 0) return noLeftovers;
   const endpoint = await ensureSandbox(ports, build);
@@ -225,7 +225,7 @@ export async function failureOfWave(ports: Ports, build: BuildRow, taskId: strin
 }
 
 /** Returns why leftovers fail a wave. */
-export function leftoversReason({ unclaimed, ran, ref }: Leftovers): string {
+export function leftoversReason({ unclaimed, ran, ref }: SharedTreeLeftovers): string {
   const shown = unclaimed.slice(0, 10);
   if (unclaimed.length > shown.length) shown.push(`and ${unclaimed.length - shown.length} more`);
   const kept = ref === null ? "" : `; kept on ${ref.replace("refs/heads/", "")}`;

@@ -1,4 +1,4 @@
-import { prepared, type Queryable } from "../database.ts";
+import { type EngineQueryable, prepared } from "../database.ts";
 import type { NewJob, StepResult, Transition } from "./transition.ts";
 
 // EA1. A call changes anything only through its job's fence: id, generation and holder, checked in
@@ -13,7 +13,7 @@ export interface Fence {
 
 /** Saves results of a call still under way; false when its fence is stale (EA1). */
 export async function saveSteps(
-  on: Queryable,
+  on: EngineQueryable,
   fence: Fence,
   runId: string,
   steps: readonly StepResult[],
@@ -28,7 +28,10 @@ export async function saveSteps(
 }
 
 /** Locks a run against answers to its other jobs, and reads the state a transition needs. */
-export async function lockRun(on: Queryable, runId: string): Promise<{ forcePlan: boolean; pending: string[] } | null> {
+export async function lockRun(
+  on: EngineQueryable,
+  runId: string,
+): Promise<{ forcePlan: boolean; pending: string[] } | null> {
   const locked = await on.query(prepared("SELECT force_plan FROM engine.runs WHERE id = $1 FOR NO KEY UPDATE"), [
     runId,
   ]);
@@ -50,7 +53,7 @@ export interface TransitionWrite {
  * Writes a transition in one statement; false when the fence is stale, and then nothing has changed
  * (EA1, EA2).
  */
-export async function writeTransition(on: Queryable, write: TransitionWrite): Promise<boolean> {
+export async function writeTransition(on: EngineQueryable, write: TransitionWrite): Promise<boolean> {
   const { fence, transition } = write;
   const values: unknown[] = [fence.jobId, fence.generation, fence.holder];
   const value = collector(values);

@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
 import type { EngineContext } from "../context.ts";
-import type { Queryable } from "../database.ts";
+import type { EngineQueryable } from "../database.ts";
 import type { EngineEvent } from "../port.ts";
 import type { FunctionSpec } from "../registration/registry.ts";
 import { insertEvents, type RunStart, type StoredEvent } from "./event-store.ts";
@@ -63,6 +63,6 @@ export function lifecycleOf(context: EngineContext, run: EndedRun, end: RunEnd):
 }
 
 /** Stores the events and runs of a dispatch, in the transaction of `on` if it has one. */
-export async function writeDispatch(context: EngineContext, on: Queryable, dispatch: Dispatch): Promise<void> {
+export async function writeDispatch(context: EngineContext, on: EngineQueryable, dispatch: Dispatch): Promise<void> {
   if (dispatch.events.length > 0) await insertEvents(on, dispatch.events, dispatch.runs, context.nowMs());
 }

@@ -1,4 +1,4 @@
-import { prepared, type Queryable } from "../database.ts";
+import { type EngineQueryable, prepared } from "../database.ts";
 
 export interface StoredEvent {
   readonly name: string;
@@ -19,7 +19,7 @@ export interface RunStart {
 
 /** Stores the events that are new and starts their runs, in one statement. */
 export async function insertEvents(
-  on: Queryable,
+  on: EngineQueryable,
   events: readonly StoredEvent[],
   runs: readonly RunStart[],
   nowMs: number,

@@ -1,13 +1,13 @@
 import { messageOf } from "../../domain/errors.ts";
 import type { EngineContext } from "../context.ts";
-import { inTransaction, isTransient, type Queryable, withDatabase } from "../database.ts";
-import type { Job } from "../scheduling/claims.ts";
+import { type EngineQueryable, inTransaction, isTransient, withDatabase } from "../database.ts";
+import type { EngineJob } from "../scheduling/claims.ts";
 import { type CallResponse, serializedError } from "../sdk/protocol.ts";
 import { type Fence, lockRun, writeTransition } from "./answers.ts";
 import { type Dispatch, lifecycleOf, writeDispatch } from "./dispatch.ts";
 import { applyResponse, applyTimer, type RunView, type Transition } from "./transition.ts";
 
-const fenceOf = (context: EngineContext, job: Job): Fence => ({
+const fenceOf = (context: EngineContext, job: EngineJob): Fence => ({
   jobId: job.id,
   generation: job.generation,
   holder: context.holder,
@@ -18,7 +18,7 @@ const fenceOf = (context: EngineContext, job: Job): Fence => ({
  * unreachable. An answer that the database refuses counts as a failed attempt. A stale job changes
  * nothing. Returns whether there may be new work to claim.
  */
-export async function respond(context: EngineContext, job: Job, response: CallResponse | null): Promise<boolean> {
+export async function respond(context: EngineContext, job: EngineJob, response: CallResponse | null): Promise<boolean> {
   const written = await withDatabase(async () => {
     try {
       return await writeAnswer(context, job, response);
@@ -38,7 +38,11 @@ const createsWork = ({ transition, dispatch }: Answer): boolean =>
   transition.jobs.length > 0 || transition.retry !== null || dispatch.runs.length > 0;
 
 /** Returns the answer it wrote, or null when the job is stale. */
-async function writeAnswer(context: EngineContext, job: Job, response: CallResponse | null): Promise<Answer | null> {
+async function writeAnswer(
+  context: EngineContext,
+  job: EngineJob,
+  response: CallResponse | null,
+): Promise<Answer | null> {
   // A plain call is the only job of its run: nothing is pending, and the job's fence is enough of
   // a lock.
   if (response !== null && job.stepId === null) {
@@ -59,7 +63,7 @@ interface Answer {
 
 function answerOf(
   context: EngineContext,
-  job: Job,
+  job: EngineJob,
   response: CallResponse | null,
   state: Omit<RunView, "functionId">,
 ): Answer {
@@ -76,7 +80,12 @@ function answerOf(
   return { transition, dispatch: end === null ? { events: [], runs: [] } : lifecycleOf(context, job, end) };
 }
 
-async function writeIfCurrent(context: EngineContext, on: Queryable, job: Job, answer: Answer): Promise<Answer | null> {
+async function writeIfCurrent(
+  context: EngineContext,
+  on: EngineQueryable,
+  job: EngineJob,
+  answer: Answer,
+): Promise<Answer | null> {
   const { transition, dispatch } = answer;
   const slots = specOf(context, job).slots(job.event);
   await context.crash("engine.respond.before-commit");
@@ -92,7 +101,7 @@ async function writeIfCurrent(context: EngineContext, on: Queryable, job: Job, a
 }
 
 /** Returns the spec of a job's function; only registered functions are claimed. */
-export function specOf(context: EngineContext, job: Job) {
+export function specOf(context: EngineContext, job: EngineJob) {
   const spec = context.specs().get(job.functionId);
   if (spec === undefined) throw new Error(`${job.functionId} was claimed but is not registered`);
   return spec;

@@ -1,4 +1,4 @@
-import { inTransaction, prepared, type Queryable } from "../database.ts";
+import { type EngineQueryable, inTransaction, prepared } from "../database.ts";
 import type { EngineConnection, EngineDatabase, EngineResult, EngineRow } from "../port.ts";
 import type { StoredEvent } from "../runs/event-store.ts";
 import type { StepResult } from "../runs/transition.ts";
@@ -12,7 +12,7 @@ import { processLockSpace } from "../session.ts";
 const claimLock = `${processLockSpace + 1}, 0`;
 
 /** A leased job with everything its call needs. */
-export interface Job {
+export interface EngineJob {
   readonly id: number;
   readonly generation: number;
   readonly runId: string;
@@ -42,7 +42,7 @@ export function claimJobs(
   database: EngineDatabase,
   request: ClaimRequest,
   beforeCommit: () => void | Promise<void>,
-): Promise<Job[]> {
+): Promise<EngineJob[]> {
   // In one simple query each statement sees what was committed before it, so the count is taken
   // after the lock (EC1).
   const begin = `BEGIN; SELECT pg_advisory_xact_lock(${claimLock});
@@ -60,7 +60,7 @@ export function claimJobs(
  * Leases due jobs without concurrency keys, earliest first, in one statement; null when there are
  * none. Use it only when no function has a limit, because it would overtake earlier jobs with keys.
  */
-export async function claimUnlimited(on: Queryable, request: ClaimRequest): Promise<Job[] | null> {
+export async function claimUnlimited(on: EngineQueryable, request: ClaimRequest): Promise<EngineJob[] | null> {
   const { rows } = await on.query(
     prepared(`WITH due AS (
        SELECT id FROM engine.jobs WHERE ${dueText} AND slots = '{}'
@@ -101,7 +101,11 @@ async function pickJobs(connection: EngineConnection, request: ClaimRequest, slo
   }
 }
 
-async function leaseJobs(connection: EngineConnection, request: ClaimRequest, ids: readonly number[]): Promise<Job[]> {
+async function leaseJobs(
+  connection: EngineConnection,
+  request: ClaimRequest,
+  ids: readonly number[],
+): Promise<EngineJob[]> {
   const { rows } = await connection.query(
     prepared(`WITH leased AS (
        UPDATE engine.jobs SET holder = $2, generation = generation + 1,
@@ -113,13 +117,13 @@ async function leaseJobs(connection: EngineConnection, request: ClaimRequest, id
   return rows.map(jobOf);
 }
 
-function jobOf(row: EngineRow): Job {
+function jobOf(row: EngineRow): EngineJob {
   return {
     id: Number(row.id),
     generation: row.generation as number,
     runId: row.run_id as string,
     functionId: row.function_id as string,
-    kind: row.kind as Job["kind"],
+    kind: row.kind as EngineJob["kind"],
     stepId: row.step_id as string | null,
     attempt: row.attempt as number,
     partition: row.partition as string | null,

@@ -1,5 +1,5 @@
 import type { EngineContext } from "../context.ts";
-import { inTransaction, type Queryable } from "../database.ts";
+import { type EngineQueryable, inTransaction } from "../database.ts";
 import type { FunctionSpec } from "../registration/registry.ts";
 import { runStart } from "../runs/dispatch.ts";
 import { insertEvents, type StoredEvent } from "../runs/event-store.ts";
@@ -52,7 +52,7 @@ export async function fireCrons(context: EngineContext): Promise<void> {
   await context.crash("engine.cron.after-commit");
 }
 
-async function fire(context: EngineContext, on: Queryable, trigger: CronTrigger, tick: Date): Promise<void> {
+async function fire(context: EngineContext, on: EngineQueryable, trigger: CronTrigger, tick: Date): Promise<void> {
   const { spec, expression } = trigger;
   const event: StoredEvent = {
     name: "inngest/scheduled.timer",

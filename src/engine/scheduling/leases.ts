@@ -1,4 +1,4 @@
-import { prepared, type Queryable } from "../database.ts";
+import { type EngineQueryable, prepared } from "../database.ts";
 import { processLockSpace } from "../session.ts";
 
 export interface Lessee {
@@ -8,7 +8,7 @@ export interface Lessee {
 }
 
 /** Extends the leases of this process to `leaseMs` from now. */
-export async function renewLeases(on: Queryable, lessee: Lessee, leaseMs: number): Promise<void> {
+export async function renewLeases(on: EngineQueryable, lessee: Lessee, leaseMs: number): Promise<void> {
   await on.query(
     prepared(`UPDATE engine.jobs SET lease_until = clock_timestamp() + $3 * interval '1 millisecond'
      WHERE holder = $1 AND id = ANY($2::bigint[])`),
@@ -21,7 +21,7 @@ export async function renewLeases(on: Queryable, lessee: Lessee, leaseMs: number
  * expired, and jobs leased to this process that it does not know of, because the reply to the
  * claim's commit was lost.
  */
-export async function adoptJobs(on: Queryable, lessee: Lessee): Promise<number> {
+export async function adoptJobs(on: EngineQueryable, lessee: Lessee): Promise<number> {
   // In the first second after the server starts, clients may not have retaken their locks yet.
   const { rowCount } = await on.query(
     prepared(`WITH alive AS (
@@ -43,7 +43,7 @@ export async function adoptJobs(on: Queryable, lessee: Lessee): Promise<number> 
 }
 
 /** Releases every lease of this process; later answers from its calls are stale. */
-export async function releaseJobs(on: Queryable, holder: string): Promise<void> {
+export async function releaseJobs(on: EngineQueryable, holder: string): Promise<void> {
   await on.query("UPDATE engine.jobs SET holder = NULL, lease_until = NULL WHERE holder = $1", [holder]);
 }
 
@@ -59,7 +59,7 @@ const served = `function_id = ANY($1::text[]) AND ($2::text[] IS NULL OR partiti
  * Returns when the next unleased job we serve is due, in ms since 1970, counting only jobs due
  * after `afterMs` if it is given; null when there is none.
  */
-export async function nextDueMs(on: Queryable, work: ServedWork, afterMs: number | null): Promise<number | null> {
+export async function nextDueMs(on: EngineQueryable, work: ServedWork, afterMs: number | null): Promise<number | null> {
   const { rows } = await on.query(
     prepared(
       `SELECT min(due_at) AS due_at FROM engine.jobs WHERE holder IS NULL AND ($3::timestamptz IS NULL OR due_at > $3) AND ${served}`,
@@ -70,7 +70,7 @@ export async function nextDueMs(on: Queryable, work: ServedWork, afterMs: number
 }
 
 /** Whether a job we serve is due or leased. */
-export async function isBusy(on: Queryable, work: ServedWork, nowMs: number): Promise<boolean> {
+export async function hasDueWork(on: EngineQueryable, work: ServedWork, nowMs: number): Promise<boolean> {
   const { rows } = await on.query(
     prepared(
       `SELECT EXISTS (SELECT 1 FROM engine.jobs WHERE (holder IS NOT NULL OR due_at <= $3) AND ${served}) AS busy`,
@@ -84,7 +84,7 @@ export async function isBusy(on: Queryable, work: ServedWork, nowMs: number): Pr
  * Deletes the runs that ended before this time and the data of events that old. The events' keys
  * stay, so that a repeated event still starts nothing (W13).
  */
-export async function pruneHistory(on: Queryable, beforeMs: number): Promise<void> {
+export async function pruneHistory(on: EngineQueryable, beforeMs: number): Promise<void> {
   await on.query("DELETE FROM engine.runs WHERE ended_at < $1", [new Date(beforeMs)]);
   await on.query("UPDATE engine.events SET data = NULL WHERE received_at < $1 AND data IS NOT NULL", [
     new Date(beforeMs),

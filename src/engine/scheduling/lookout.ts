@@ -1,11 +1,11 @@
 import type { EngineContext } from "../context.ts";
-import { type ClaimRequest, claimJobs, claimUnlimited, type Job } from "./claims.ts";
+import { type ClaimRequest, claimJobs, claimUnlimited, type EngineJob } from "./claims.ts";
 import { nextDueMs } from "./leases.ts";
 
 /** Finds the jobs that this process may run now. */
 export interface Lookout {
   /** Returns at most `limit` jobs, or how long it is until there may be some, in milliseconds. */
-  claimDue(limit: number): Promise<Job[] | number>;
+  claimDue(limit: number): Promise<EngineJob[] | number>;
   /**
    * Returns how long to sleep: until the next unleased job due after `afterMs`, at most until the
    * next poll.
@@ -27,7 +27,7 @@ export function createLookout(context: EngineContext, served: () => string[] | n
     const { holder, leaseMs } = context;
     return { limit, holder, leaseMs, nowMs: context.nowMs(), ...servedWork() };
   };
-  const claimDue = async (limit: number): Promise<Job[] | number> => {
+  const claimDue = async (limit: number): Promise<EngineJob[] | number> => {
     const request = requestOf(limit);
     const knowsOfWork = hasWorkForSure;
     hasWorkForSure = false;
@@ -52,7 +52,7 @@ export function createLookout(context: EngineContext, served: () => string[] | n
 }
 
 /** Returns null when a function limits how many of its runs work at once. */
-async function claimWithoutLock(context: EngineContext, request: ClaimRequest): Promise<Job[] | null> {
+async function claimWithoutLock(context: EngineContext, request: ClaimRequest): Promise<EngineJob[] | null> {
   if ([...context.specs().values()].some((spec) => spec.isLimited)) return null;
   await context.crash("engine.claim.before-commit");
   return claimUnlimited(context.database, request);

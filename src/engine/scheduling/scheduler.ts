@@ -1,8 +1,8 @@
 import { messageOf } from "../../domain/errors.ts";
 import type { EngineContext } from "../context.ts";
 import { isTransient } from "../database.ts";
-import type { Session } from "../session.ts";
-import type { Job } from "./claims.ts";
+import type { EngineSession } from "../session.ts";
+import type { EngineJob } from "./claims.ts";
 import { registerCrons } from "./due-crons.ts";
 import { type Lessee, pruneHistory, releaseJobs, renewLeases } from "./leases.ts";
 import { createLookout } from "./lookout.ts";
@@ -29,11 +29,11 @@ export interface Scheduler {
 
 export interface SchedulerOptions {
   readonly context: EngineContext;
-  readonly session: Session;
+  readonly session: EngineSession;
   /**
    * Runs a job, stores its answer and wakes the scheduler if there is more to claim; never throws.
    */
-  readonly work: (job: Job) => Promise<void>;
+  readonly work: (job: EngineJob) => Promise<void>;
 }
 
 /** Creates the scheduler: it decides when to claim jobs, and renews the leases of running ones. */
@@ -107,7 +107,7 @@ export function createScheduler({ context, session, work }: SchedulerOptions): S
 function createInFlight(work: SchedulerOptions["work"], onEnd: () => void) {
   const inFlight = new Map<number, Promise<void>>();
   let started = 0;
-  const startJob = (job: Job): void => {
+  const startJob = (job: EngineJob): void => {
     started += 1;
     const done = work(job).finally(() => {
       onEnd();
@@ -120,7 +120,7 @@ function createInFlight(work: SchedulerOptions["work"], onEnd: () => void) {
 
 interface LoopParts {
   readonly context: EngineContext;
-  readonly session: Session;
+  readonly session: EngineSession;
   readonly wakeSignal: WakeSignal;
   readonly isRunning: () => boolean;
   /** Looks for work once; returns how long to sleep, in milliseconds. */
@@ -156,7 +156,7 @@ function renew(context: EngineContext, lessee: Lessee): void {
   });
 }
 
-async function prepare(context: EngineContext, session: Session): Promise<void> {
+async function prepare(context: EngineContext, session: EngineSession): Promise<void> {
   await session.ensure();
   await registerCrons(context);
   await pruneHistory(context.database, context.nowMs() - context.retentionMs);

@@ -16,7 +16,7 @@ interface ApiRequest {
 }
 
 /** The `fetch` of the Inngest client: no request leaves the process. */
-export function createApi(handlers: ApiHandlers): typeof globalThis.fetch {
+export function createEngineFetch(handlers: ApiHandlers): typeof globalThis.fetch {
   return async (input, init) => {
     const { pathname } = input instanceof URL ? input : new URL(input instanceof Request ? input.url : input);
     const method = init?.method ?? (input instanceof Request ? input.method : "GET");

@@ -1,7 +1,7 @@
 import type { Inngest, InngestFunction } from "inngest";
 import { serve } from "inngest/edge";
 import { messageOf, WavesmithError } from "../../domain/errors.ts";
-import type { Job } from "../scheduling/claims.ts";
+import type { EngineJob } from "../scheduling/claims.ts";
 import { type CallResponse, type FunctionConfig, serializedError, syncSchema } from "./protocol.ts";
 
 /** Calls functions through the SDK's own handler, in this process. */
@@ -9,7 +9,7 @@ export interface Caller {
   /** Returns the functions that the SDK registers, through its in-band sync. */
   configs(): Promise<readonly FunctionConfig[]>;
   /** Runs one call; an unreadable answer counts as a failed attempt. */
-  call(job: Job, maxAttempts: number): Promise<CallResponse>;
+  call(job: EngineJob, maxAttempts: number): Promise<CallResponse>;
 }
 
 // The SDK's handler builds absolute URLs from this host, but never sends a request to it.
@@ -46,7 +46,7 @@ export function createCaller(client: Inngest.Any, functions: readonly InngestFun
   };
 }
 
-function requestOf(job: Job, maxAttempts: number): Request {
+function requestOf(job: EngineJob, maxAttempts: number): Request {
   const query = new URLSearchParams({ fnId: job.functionId, stepId: job.stepId ?? "step" });
   const stack = job.steps.map((step) => step.stepId);
   const body = {

@@ -1,5 +1,5 @@
 import type { Finding } from "../../domain/gate/finding.ts";
-import { repositoryPath, treeRelative } from "../text.ts";
+import { toRepositoryPath, treeRelative } from "../text.ts";
 
 /** Reads a possible failure further, on demand; null if it turns out not to be one. */
 export type Lead = () => Finding | null;
@@ -7,7 +7,7 @@ export type Lead = () => Finding | null;
 /** Finds, in one pass, the failures that one family of tools reports. */
 export type FailureReader = (lines: readonly string[]) => Lead[];
 
-export interface Place {
+export interface SourcePlace {
   readonly file: string;
   readonly line: number;
 }
@@ -16,7 +16,7 @@ const longestMessage = 500;
 const longestPath = 1_000;
 
 /** Makes a finding for a failure, with repository paths and a one-line message. */
-export function createFailure(rule: string, message: string, place: Partial<Place> = {}): Finding {
+export function createFailure(rule: string, message: string, place: Partial<SourcePlace> = {}): Finding {
   const text = treeRelative(message.slice(0, 2 * longestMessage))
     .replace(/\s+/g, " ")
     .trim();
@@ -24,7 +24,7 @@ export function createFailure(rule: string, message: string, place: Partial<Plac
     rule,
     severity: "high",
     message: text.length > longestMessage ? `${text.slice(0, longestMessage)}…` : text,
-    file: place.file === undefined || place.file === "" ? null : repositoryPath(place.file.slice(0, longestPath)),
+    file: place.file === undefined || place.file === "" ? null : toRepositoryPath(place.file.slice(0, longestPath)),
     line: place.line !== undefined && Number.isInteger(place.line) && place.line > 0 ? place.line : null,
     confidence: null,
   };
@@ -39,7 +39,7 @@ export function joinNameAndReason(name: string, reason: string): string {
  * Returns the first JavaScript stack frame in these lines that belongs neither to Node nor to a
  * dependency.
  */
-export function findOwnFrame(lines: readonly string[]): Place | null {
+export function findOwnFrame(lines: readonly string[]): SourcePlace | null {
   for (const line of lines) {
     const match =
       /^\s*(?:at\s|❯\s)(?:.*\()?((?:file:\/\/)?[^\s():]+(?::\\[^\s():]+)?):(\d+):\d+\)?\s*$/.exec(line) ?? null;

@@ -1,4 +1,11 @@
-import { createFailure, type FailureReader, firstWords, joinNameAndReason, linesUntil, type Place } from "./failure.ts";
+import {
+  createFailure,
+  type FailureReader,
+  firstWords,
+  joinNameAndReason,
+  linesUntil,
+  type SourcePlace,
+} from "./failure.ts";
 
 const maxLinesAbove = 400;
 const goRunning = /^\s*=== RUN {3}(\S+)\s*$/;
@@ -34,7 +41,7 @@ function goLinesOf(lines: readonly string[], index: number, start: number): read
   return start < 0 ? below : lines.slice(start + 1, Math.min(index, start + maxLinesAbove));
 }
 
-function goLog(lines: readonly string[]): { message: string; place: Place } | null {
+function goLog(lines: readonly string[]): { message: string; place: SourcePlace } | null {
   const at = lines.findIndex((line) => /^\s+\S+\.go:\d+: ?/.test(line));
   if (at < 0) return null;
   const [, file, line, text] = /^\s+(\S+\.go):(\d+): ?(.*)$/.exec(lines[at]!)!;

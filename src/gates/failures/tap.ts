@@ -1,5 +1,5 @@
 import { isTap } from "../counts/tap.ts";
-import { createFailure, type FailureReader, firstWords, joinNameAndReason, type Place } from "./failure.ts";
+import { createFailure, type FailureReader, firstWords, joinNameAndReason, type SourcePlace } from "./failure.ts";
 
 /** TAP's `not ok` points. Omits a test that failed only because a nested test did. */
 export const tapFailures: FailureReader = (lines) => {
@@ -41,7 +41,7 @@ function reasonOf(details: readonly string[]): string {
  * node:test prints `location: 'a.js:4:1'`, tape `at: f (a.js:4:1)`, node-tap a mapping of fileName
  * and lineNumber.
  */
-function placeOf(details: readonly string[]): Place | null {
+function placeOf(details: readonly string[]): SourcePlace | null {
   for (const line of details) {
     const match = /^(?:location|at):\s*(?:.*\()?'?((?:file:\/\/)?[^\s():']+):(\d+):\d+/.exec(line);
     if (match !== null) return { file: match[1]!, line: Number(match[2]) };

@@ -3,13 +3,13 @@ import { Readable } from "node:stream";
 import { faultOf, GuestFault } from "../faults.ts";
 import { type Files, readWhole } from "../files/files.ts";
 import type { Jobs } from "../jobs/jobs.ts";
-import type { Ports } from "../jobs/ports.ts";
+import type { PortSource } from "../jobs/ports.ts";
 import type { BatchAnswer, BatchCall } from "../protocol.ts";
 
 export interface BatchContext {
   readonly files: Files;
   readonly jobs: Jobs;
-  readonly ports: Ports;
+  readonly ports: PortSource;
 }
 
 /** Performs all calls at once; returns their answers in the order of the calls. */

@@ -7,10 +7,10 @@ import { GuestFault } from "../faults.ts";
 import { type Files, type OpenFile, partsOf, readWhole } from "../files/files.ts";
 import { waitUntil } from "../jobs/changes.ts";
 import { executeCommand } from "../jobs/command.ts";
-import type { Job } from "../jobs/job.ts";
+import type { GuestJob } from "../jobs/job.ts";
 import type { Jobs } from "../jobs/jobs.ts";
 import { readOutput } from "../jobs/output.ts";
-import type { Ports } from "../jobs/ports.ts";
+import type { PortSource } from "../jobs/ports.ts";
 import type { GuestParts } from "../parts.ts";
 import type { GuestHealth } from "../protocol.ts";
 import {
@@ -35,7 +35,7 @@ export interface RouteContext {
   readonly parts: GuestParts;
   readonly files: Files;
   readonly jobs: Jobs;
-  readonly ports: Ports;
+  readonly ports: PortSource;
   readonly health: () => GuestHealth;
   /** Starts shutting the guest down. */
   readonly shutdown: () => void;
@@ -118,7 +118,7 @@ function checkedKey(key: string | undefined): string {
   return parseKey(key);
 }
 
-async function knownJob(jobs: Jobs, key: string): Promise<Job> {
+async function knownJob(jobs: Jobs, key: string): Promise<GuestJob> {
   const job = await jobs.find(key);
   if (job === null) throw new GuestFault(404, "not-found", `there is no job ${key}`);
   return job;
@@ -167,7 +167,7 @@ async function writeFile({ files }: RouteContext, { request, response, query }: 
   sendEmpty(response, { etag });
 }
 
-async function sendState(job: Job, { response, query, signal }: Exchange): Promise<void> {
+async function sendState(job: GuestJob, { response, query, signal }: Exchange): Promise<void> {
   const revision = parseNumber(query.get("revision"), "revision", -1);
   const waitMs = Math.min(parseNumber(query.get("waitMs"), "waitMs", 0), maxWaitMs);
   const offset = parseNumber(query.get("offset"), "offset", Number.POSITIVE_INFINITY);
@@ -179,7 +179,7 @@ async function sendState(job: Job, { response, query, signal }: Exchange): Promi
   sendJson(response, 200, job.state());
 }
 
-async function sendOutput(job: Job, { response, query, signal }: Exchange): Promise<void> {
+async function sendOutput(job: GuestJob, { response, query, signal }: Exchange): Promise<void> {
   const offset = parseNumber(query.get("offset"), "offset", 0);
   const limitBytes = Math.min(parseNumber(query.get("limit"), "limit", maxReadBytes), maxReadBytes);
   const waitMs = Math.min(parseNumber(query.get("waitMs"), "waitMs", 0), maxWaitMs);
@@ -199,7 +199,7 @@ async function sendOutput(job: Job, { response, query, signal }: Exchange): Prom
   response.end(bytes);
 }
 
-async function takeStdin(job: Job, { request, response, query }: Exchange): Promise<void> {
+async function takeStdin(job: GuestJob, { request, response, query }: Exchange): Promise<void> {
   const seq = parseNumber(requiredParameter(query, "seq"), "seq", 0);
   const bytes = await readBody(request, maxStdinBytes);
   if (job.input === null || job.state().status !== "running") {

@@ -20,13 +20,13 @@ export interface Contact {
   begin(): () => void;
 }
 
-export interface ServerOptions {
+export interface GuestServerOptions {
   readonly context: RouteContext;
   readonly contact: Contact;
 }
 
 /** Creates the HTTP server of the protocol, not yet listening. */
-export function createGuestServer({ context, contact }: ServerOptions): Server {
+export function createGuestServer({ context, contact }: GuestServerOptions): Server {
   const server = createServer((request, response) => {
     const { segments, query } = parseTarget(request);
     const isWork = segments[1] !== "health";

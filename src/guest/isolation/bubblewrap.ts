@@ -14,13 +14,13 @@ import { messageOf } from "../faults.ts";
 import { isWithin } from "../files/confined-volume.ts";
 import { createGraceTimer } from "./grace.ts";
 import {
-  type Ending,
   environmentFor,
   explainSystemError,
   type Isolation,
   type Launch,
   type Launched,
   type NoStart,
+  type ProgramEnding,
 } from "./isolation.ts";
 import { hasChildren, signalOfExitCode, signalProcess, startTicks } from "./processes.ts";
 
@@ -171,7 +171,7 @@ function readStatus(child: ChildProcess): Status {
   return { first, exitCode: () => find("exit-code") };
 }
 
-async function endOf(child: ChildProcess, status: Status): Promise<Ending> {
+async function endOf(child: ChildProcess, status: Status): Promise<ProgramEnding> {
   const problem = await new Promise<string | null>((resolve) => {
     let exited = false;
     child.on("error", (error) => resolve(error.message));
@@ -215,7 +215,7 @@ async function confirmGone(first: FirstProcess): Promise<void> {
   }
 }
 
-function explainNoStart(launch: Pick<Launch, "argv" | "cwd">, ending: Ending, output: string): NoStart {
+function explainNoStart(launch: Pick<Launch, "argv" | "cwd">, ending: ProgramEnding, output: string): NoStart {
   if (ending.problem !== null) return { exitCode: null, error: `bubblewrap could not be started: ${ending.problem}` };
   const complaint = output.trim().replace(/^bwrap: /, "");
   if (complaint.startsWith("execvp "))

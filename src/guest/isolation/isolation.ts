@@ -36,7 +36,7 @@ export interface Launch {
   readonly clears?: boolean;
 }
 
-export interface Ending {
+export interface ProgramEnding {
   readonly exitCode: number | null;
   readonly signal: string | null;
   /**
@@ -53,7 +53,7 @@ export interface Launched {
   readonly stdin: Writable | null;
   readonly stdout: Readable | null;
   readonly stderr: Readable | null;
-  readonly ended: Promise<Ending>;
+  readonly ended: Promise<ProgramEnding>;
   /**
    * Sends SIGTERM now and SIGKILL after `graceMs`; further calls can only shorten the grace period.
    */
@@ -68,7 +68,7 @@ export interface Isolation {
   /** Ends processes of an owner that a dead guest may have left; resolves when none is left. */
   endLeftovers(owner: string): Promise<void>;
   /** Explains, for the guest's record, why a program never ran. */
-  explainNoStart(launch: Pick<Launch, "argv" | "cwd">, ending: Ending, output: string): NoStart;
+  explainNoStart(launch: Pick<Launch, "argv" | "cwd">, ending: ProgramEnding, output: string): NoStart;
 }
 
 /**

@@ -65,11 +65,11 @@ export function hasChildren(pid: number): boolean {
 export function lookAtProcesses(markName: string): ProcessFacts[] {
   return readdirSync("/proc")
     .filter((entry) => /^\d+$/.test(entry) && Number(entry) !== process.pid)
-    .flatMap((entry) => factsOf(Number(entry), markName));
+    .flatMap((entry) => processFacts(Number(entry), markName));
 }
 
 /** Returns the facts of one process, zombies only when asked; empty when it is gone. */
-export function factsOf(pid: number, markName: string, withZombies = false): ProcessFacts[] {
+export function processFacts(pid: number, markName: string, withZombies = false): ProcessFacts[] {
   const fields = statOf(pid);
   const [state = "X", parent, , session] = fields ?? [];
   if (fields === null || state === "X" || (state === "Z" && !withZombies)) return [];

@@ -11,7 +11,6 @@ import { setTimeout as delay } from "node:timers/promises";
 import { messageOf } from "../faults.ts";
 import { createGraceTimer } from "./grace.ts";
 import {
-  type Ending,
   environmentFor,
   explainSystemError,
   type Isolation,
@@ -19,8 +18,9 @@ import {
   type Launched,
   type NoStart,
   neverStarted,
+  type ProgramEnding,
 } from "./isolation.ts";
-import { factsOf, lookAtProcesses, ownLineage, signalNumber, signalProcess } from "./processes.ts";
+import { lookAtProcesses, ownLineage, processFacts, signalNumber, signalProcess } from "./processes.ts";
 import { adoptedOf, type LaunchFacts, membersOf, nameOf, type ProcessFacts } from "./strays.ts";
 
 const markName = "WAVESMITH_JOB";
@@ -107,7 +107,7 @@ function baseEnvironment({ toolPath }: SweepOptions, { scratch }: Launch): Recor
 }
 
 function launchFacts({ marker }: Launch, { pid }: ChildProcess): LaunchFacts {
-  const [first = null] = pid === undefined || !hasProc() ? [] : factsOf(pid, markName, true);
+  const [first = null] = pid === undefined || !hasProc() ? [] : processFacts(pid, markName, true);
   return { isMark: (mark) => mark === marker, first, known: new Set() };
 }
 
@@ -132,8 +132,8 @@ function preferForOomKill(pid: number): void {
   }
 }
 
-async function endOf({ options, running }: Sweep, child: ChildProcess, facts: LaunchFacts): Promise<Ending> {
-  const ending = await new Promise<Ending>((resolve) => {
+async function endOf({ options, running }: Sweep, child: ChildProcess, facts: LaunchFacts): Promise<ProgramEnding> {
+  const ending = await new Promise<ProgramEnding>((resolve) => {
     child.on("error", (error) => resolve({ exitCode: null, signal: null, ran: false, problem: error.message }));
     child.on("exit", (code, name) => {
       const exitCode = name === null ? code : 128 + signalNumber(name);
@@ -188,7 +188,7 @@ function hasProc(): boolean {
   return existsSync("/proc/self/environ");
 }
 
-function explainNoStart(launch: Pick<Launch, "argv" | "cwd">, ending: Ending): NoStart {
+function explainNoStart(launch: Pick<Launch, "argv" | "cwd">, ending: ProgramEnding): NoStart {
   // The system also reports "no such file" for a missing folder.
   if (!existsSync(launch.cwd)) return { exitCode: null, error: `there is no folder ${launch.cwd}` };
   return explainSystemError(launch.argv, ending.problem ?? "unknown reason");

@@ -15,13 +15,13 @@ import { messageOf } from "../faults.ts";
 import { isWithin } from "../files/confined-volume.ts";
 import { createGraceTimer } from "./grace.ts";
 import {
-  type Ending,
   environmentFor,
   explainSystemError,
   type Isolation,
   type Launch,
   type Launched,
   neverStarted,
+  type ProgramEnding,
 } from "./isolation.ts";
 import { signalNumber, signalProcess } from "./processes.ts";
 import type { Reaper } from "./reaper.ts";
@@ -177,8 +177,8 @@ async function endOf(
   { users, reaper }: UsersIsolationOptions,
   child: ChildProcess,
   { uid, group, clears }: { uid: number; group: number; clears: boolean },
-): Promise<Ending> {
-  const ending = await new Promise<Ending>((resolve) => {
+): Promise<ProgramEnding> {
+  const ending = await new Promise<ProgramEnding>((resolve) => {
     child.on("error", (error) => resolve({ exitCode: null, signal: null, ran: false, problem: error.message }));
     child.on("exit", (code, name) => {
       const exitCode = name === null ? code : 128 + signalNumber(name);

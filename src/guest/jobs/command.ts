@@ -2,7 +2,7 @@
 import { closeSync } from "node:fs";
 import type { Readable, Writable } from "node:stream";
 import { GuestFault } from "../faults.ts";
-import type { Ending } from "../isolation/isolation.ts";
+import type { ProgramEnding } from "../isolation/isolation.ts";
 import { admitProgram, commandOwner, type GuestParts, nextMarker, ownerOf, workingFolder } from "../parts.ts";
 import type { ExecResult, ExecSpec } from "../protocol.ts";
 import { closeChildEnd } from "./pipes.ts";
@@ -11,7 +11,7 @@ import { openTextAsFile } from "./stage.ts";
 const stopGraceMs = 1_000;
 const maxErrorBytes = 4 * 1024;
 
-export interface Command {
+export interface GuestCommand {
   readonly argv: readonly string[];
   readonly cwd: string;
   readonly env: Readonly<Record<string, string>>;
@@ -25,13 +25,13 @@ export interface RunningCommand {
   readonly stdout: Readable;
   readonly stderr: Readable;
   /** Resolves once nothing of it is left and its scratch folder is removed. */
-  readonly ended: Promise<Ending>;
+  readonly ended: Promise<ProgramEnding>;
   readonly cwd: string;
   stop(graceMs: number): void;
 }
 
 /** Starts a command in its own isolation. The caller must read both streams to their end. */
-export async function startCommand(parts: GuestParts, command: Command): Promise<RunningCommand> {
+export async function startCommand(parts: GuestParts, command: GuestCommand): Promise<RunningCommand> {
   const { user, writable } = await admitProgram(parts, command);
   const cwd = await workingFolder(parts, command.cwd);
   const scratch = await parts.scratch.create(user);
@@ -147,7 +147,7 @@ interface CommandInput {
   close(): void;
 }
 
-async function openInput(parts: GuestParts, stdin: Command["stdin"]): Promise<CommandInput> {
+async function openInput(parts: GuestParts, stdin: GuestCommand["stdin"]): Promise<CommandInput> {
   if (stdin === null) return { childEnd: "ignore", stream: null, close: () => undefined };
   if (stdin === "stream") {
     const pipe = await parts.pipes.forInput();

@@ -15,11 +15,11 @@ import { messageOf } from "../faults.ts";
 import { removeTree } from "../files/remove-tree.ts";
 import type { Wanted } from "../isolation/holders.ts";
 import type { Loopback } from "../isolation/loopback.ts";
-import { admitProgram, type GuestParts, ownerOf, type Scratch } from "../parts.ts";
+import { admitProgram, type GuestParts, ownerOf, type ScratchFolder } from "../parts.ts";
 import type { JobSpec, JobState, StageSpec, StageState } from "../protocol.ts";
 import { type Changes, createChanges } from "./changes.ts";
 import { createJobInput, type JobInput } from "./input.ts";
-import { createLedger, firstState, type Ledger } from "./ledger.ts";
+import { createJobLedger, firstState, type Ledger } from "./ledger.ts";
 import { createJobOutput, outputSize } from "./output.ts";
 import { probeReady } from "./ready.ts";
 import { saveRecord } from "./record.ts";
@@ -29,7 +29,7 @@ const probePauseMs = 100;
 /** The time between SIGTERM and SIGKILL when the guest itself ends a program. */
 export const ownGraceMs = 5_000;
 
-export interface Job {
+export interface GuestJob {
   state(): JobState;
   /** Announces a new state or more output. */
   readonly changes: Changes;
@@ -57,11 +57,11 @@ export interface JobPlace {
  * Records the job on the disk, then starts it. Fails, with nothing started or stored, when the disk
  * is full or a path leads out of the volume.
  */
-export async function startJob(parts: GuestParts, place: JobPlace, spec: JobSpec): Promise<Job> {
+export async function startGuestJob(parts: GuestParts, place: JobPlace, spec: JobSpec): Promise<GuestJob> {
   const { folder, key, before } = place;
   const admitted = await admitProgram(parts, foldersOf(spec));
   await mkdir(folder, { recursive: true, mode: 0o700 });
-  let scratch: Scratch | null = null;
+  let scratch: ScratchFolder | null = null;
   let loopback: Loopback | null = null;
   try {
     scratch = await parts.scratch.create(admitted.user);
@@ -79,7 +79,7 @@ export async function startJob(parts: GuestParts, place: JobPlace, spec: JobSpec
     const input = createJobInput(join(folder, "stdin.log"));
     const owner = ownerOf(parts.volume, key);
     const around = { parts, owner, folder, ...admitted, scratch, loopback, output, input };
-    conductor.current = new Conductor(around, spec, { ledger: createLedger(folder, first, changes), before });
+    conductor.current = new Conductor(around, spec, { ledger: createJobLedger(folder, first, changes), before });
     return conductor.current;
   } catch (error) {
     loopback?.close();
@@ -112,7 +112,7 @@ interface ActiveStage {
   intent: Intent | null;
 }
 
-class Conductor implements Job {
+class Conductor implements GuestJob {
   readonly changes: Changes;
   readonly outputPath: string;
   readonly input: JobInput;

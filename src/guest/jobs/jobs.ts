@@ -10,19 +10,19 @@ import { removeTree } from "../files/remove-tree.ts";
 import { commandOwner, type GuestParts, ownerOf } from "../parts.ts";
 import type { JobSpec, JobState } from "../protocol.ts";
 import { createChanges } from "./changes.ts";
-import { type Job, outputPathOf, startJob } from "./job.ts";
-import { firstState, lostState } from "./ledger.ts";
+import { type GuestJob, outputPathOf, startGuestJob } from "./job.ts";
+import { firstState, stateAfterGuestDeath } from "./ledger.ts";
 import { outputSize } from "./output.ts";
 import { jobId, loadRecords, saveRecord } from "./record.ts";
 import { createTurns } from "./turns.ts";
 
 export interface Jobs {
   /** Returns the job of this key, started now if there was none. */
-  start(key: string, spec: JobSpec): Promise<Job>;
-  find(key: string): Promise<Job | null>;
+  start(key: string, spec: JobSpec): Promise<GuestJob>;
+  find(key: string): Promise<GuestJob | null>;
   list(): JobState[];
   /** Resolves once nothing of the job is left; an unknown key is recorded as cancelled. */
-  cancel(key: string, options: { reason: string; graceMs: number }): Promise<Job>;
+  cancel(key: string, options: { reason: string; graceMs: number }): Promise<GuestJob>;
   /** Removes an ended job's record and output. Fails with 409 while it runs. */
   forget(key: string): Promise<void>;
   activeCount(): number;
@@ -42,7 +42,7 @@ export async function openJobs(parts: GuestParts): Promise<Jobs> {
 
 interface Known {
   readonly base: string;
-  readonly jobs: Map<string, Job>;
+  readonly jobs: Map<string, GuestJob>;
   /** The ids of unreadable records, whose keys must not start either. */
   readonly damaged: Set<string>;
 }
@@ -52,14 +52,14 @@ function createJobs(parts: GuestParts, { base, jobs, damaged }: Known): Jobs {
   let isEnding = false;
   let lastEndedAt = 0;
 
-  const known = async (key: string): Promise<Job | null> => {
+  const known = async (key: string): Promise<GuestJob | null> => {
     const id = jobId(key);
     const job = jobs.get(id);
     if (job !== undefined || !damaged.has(id)) return job ?? null;
     const first = firstState(key, [], { now: parts.now(), labels: {} });
-    return keep(key, lostState(first, parts.now(), await outputSize(outputPathOf(join(base, id)))));
+    return keep(key, stateAfterGuestDeath(first, parts.now(), await outputSize(outputPathOf(join(base, id)))));
   };
-  const keep = async (key: string, state: JobState): Promise<Job> => {
+  const keep = async (key: string, state: JobState): Promise<GuestJob> => {
     const id = jobId(key);
     await saveRecord(join(base, id), state, true);
     const job = settledJob(join(base, id), state);
@@ -67,11 +67,11 @@ function createJobs(parts: GuestParts, { base, jobs, damaged }: Known): Jobs {
     damaged.delete(id);
     return job;
   };
-  const begin = async (key: string, spec: JobSpec): Promise<Job> => {
+  const begin = async (key: string, spec: JobSpec): Promise<GuestJob> => {
     if (isEnding) throw new GuestFault(503, "ending", "the guest is ending and starts no jobs");
     const id = jobId(key);
     const before = spec.after === undefined ? undefined : jobs.get(jobId(spec.after))?.ended;
-    const job = await startJob(parts, { folder: join(base, id), key, before }, spec);
+    const job = await startGuestJob(parts, { folder: join(base, id), key, before }, spec);
     jobs.set(id, job);
     void job.ended.then(() => {
       lastEndedAt = performance.now();
@@ -122,10 +122,10 @@ function cancelledState(key: string, now: ReturnType<GuestParts["now"]>, reason:
   return { ...first, status: "cancelled", endedAt: first.createdAt, cancelReason: reason };
 }
 
-const isRunning = (job: Job): boolean => job.state().status === "running";
+const isRunning = (job: GuestJob): boolean => job.state().status === "running";
 
 async function takeOver(parts: GuestParts, base: string): Promise<Pick<Known, "jobs" | "damaged">> {
-  const jobs = new Map<string, Job>();
+  const jobs = new Map<string, GuestJob>();
   const damaged = new Set<string>();
   const records = await loadRecords(base);
   for (const id of await readdir(base)) {
@@ -143,14 +143,14 @@ async function takeOver(parts: GuestParts, base: string): Promise<Pick<Known, "j
 async function settleLost(parts: GuestParts, folder: string, recorded: JobState): Promise<JobState> {
   if (recorded.status !== "running") return recorded;
   await parts.isolation.endLeftovers(ownerOf(parts.volume, recorded.key));
-  const lost = lostState(recorded, parts.now(), await outputSize(outputPathOf(folder)));
+  const lost = stateAfterGuestDeath(recorded, parts.now(), await outputSize(outputPathOf(folder)));
   // On a full disk the record keeps saying "running", and the next guest reaches the same result.
   await saveRecord(folder, lost, true).catch(() => undefined);
   return lost;
 }
 
 /** Returns a job that has ended: one of an earlier guest, or one that never started. */
-function settledJob(folder: string, state: JobState): Job {
+function settledJob(folder: string, state: JobState): GuestJob {
   return {
     state: () => state,
     changes: createChanges(),

@@ -19,7 +19,7 @@ export interface Ledger {
 }
 
 /** Creates the ledger of a job whose first record has been saved; announces every change. */
-export function createLedger(folder: string, first: JobState, changes: Changes): Ledger {
+export function createJobLedger(folder: string, first: JobState, changes: Changes): Ledger {
   let state = first;
   let isBehind = false;
   let saving: Promise<void> | null = null;
@@ -90,7 +90,7 @@ export function firstState(
 }
 
 /** Returns the state of a job that was running when its guest died. */
-export function lostState(state: JobState, now: Date, outputBytes: number): JobState {
+export function stateAfterGuestDeath(state: JobState, now: Date, outputBytes: number): JobState {
   const endedAt = now.toISOString();
   const stages = state.stages.map((stage): StageState => {
     if (stage.status === "pending") return { ...stage, status: "skipped" };

@@ -1,12 +1,12 @@
 import { createServer } from "node:net";
 
-export interface Ports {
+export interface PortSource {
   /** Returns free TCP ports on 127.0.0.1, none of which this guest has handed out before. */
   allocate(count: number): Promise<number[]>;
 }
 
 /** Creates a source of ports that the system reports as free. */
-export function createPorts(): Ports {
+export function createPortSource(): PortSource {
   const handedOut = new Set<number>();
   const allocateOne = async (): Promise<number> => {
     for (;;) {

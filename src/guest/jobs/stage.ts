@@ -6,7 +6,7 @@ import { join } from "node:path";
 import type { Launched } from "../isolation/isolation.ts";
 import type { Loopback } from "../isolation/loopback.ts";
 import type { User } from "../isolation/users.ts";
-import { type GuestParts, nextMarker, type Scratch, workingFolder } from "../parts.ts";
+import { type GuestParts, nextMarker, type ScratchFolder, workingFolder } from "../parts.ts";
 import type { StageSpec } from "../protocol.ts";
 import type { JobInput } from "./input.ts";
 import type { JobOutput, StageOutput } from "./output.ts";
@@ -21,7 +21,7 @@ export interface StageSurroundings {
   readonly hidden: readonly string[];
   /** The user that all of the job's programs run as. */
   readonly user: User | null;
-  readonly scratch: Scratch;
+  readonly scratch: ScratchFolder;
   /** Null where jobs share the guest's loopback. */
   readonly loopback: Loopback | null;
   readonly output: JobOutput;

@@ -26,7 +26,7 @@ export interface LedgerParts {
 const usualWaitMs = 30 * 60_000;
 
 /** Creates the ledger in the database, so that any process may answer the next call. */
-export function createLedger(parts: LedgerParts): ModelLedger {
+export function createModelLedger(parts: LedgerParts): ModelLedger {
   const { store } = parts;
   const ours = new Set<string>();
   const queue = createBudgetQueue(parts.longestWaitMs ?? usualWaitMs);

@@ -1,8 +1,8 @@
 /** Whether a status code means too many requests or an overloaded provider. */
-export const isBusy = (status: number): boolean => status === 429 || status === 529 || status === 503;
+export const isBusyStatus = (status: number): boolean => status === 429 || status === 529 || status === 503;
 
 /** Status codes of a provider that failed; repeating the call usually helps, sooner or later. */
-export const isFailing = (status: number): boolean => status === 500 || status === 502 || status === 504;
+export const isFailingStatus = (status: number): boolean => status === 500 || status === 502 || status === 504;
 
 const firstWaitMs = 1_000;
 const maxWaitMs = 60_000;

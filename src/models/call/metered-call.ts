@@ -8,9 +8,9 @@ import { leastOutputOf, limitBody, outputLimitOf, usualOutputTokens } from "../a
 import type { FindLimits } from "../limits.ts";
 import type { Cassette, CassetteAnswer, CassetteCall, ModelLedger, Settlement } from "../port.ts";
 import { Refusal } from "../refusal.ts";
-import { type Backoff, isBusy, isFailing } from "./backoff.ts";
+import { type Backoff, isBusyStatus, isFailingStatus } from "./backoff.ts";
 import type { Measured } from "./measure.ts";
-import { type Call, requestedWait, send } from "./provider-call.ts";
+import { type ProviderCall, requestedWait, send } from "./provider-call.ts";
 import { relay, replay } from "./relay.ts";
 
 export interface CallParts {
@@ -31,7 +31,7 @@ const maxFaultWaitMs = 60_000;
 /** Makes a call within its build's budget. */
 export async function passMetered(
   parts: CallParts,
-  call: Call,
+  call: ProviderCall,
   { body, model, size }: { body: Record<string, unknown>; model: string; size: Measured },
 ): Promise<Settlement> {
   const { api, owner, provider, gone } = call;
@@ -58,7 +58,7 @@ export async function passMetered(
 }
 
 /** Returns the longest answer of a call that names none, which the model's window can hold. */
-async function usualOutput({ findLimits }: CallParts, call: Call, model: string): Promise<number> {
+async function usualOutput({ findLimits }: CallParts, call: ProviderCall, model: string): Promise<number> {
   const { contextTokens, outputTokens } = await findLimits(call.provider.name, model);
   const room = contextTokens === null ? usualOutputTokens : contextTokens - call.likelyInputTokens - windowMargin;
   return Math.max(leastOutput, Math.min(outputTokens ?? usualOutputTokens, room));
@@ -72,7 +72,7 @@ const leastOutput = 256;
  * Estimates a call that broke off. A call that never reached the provider cost nothing; if there
  * was no answer, only the size of the request is known.
  */
-function unanswered({ wasSent, gone, likelyInputTokens: inputTokens }: Call, error: unknown): Settlement {
+function unanswered({ wasSent, gone, likelyInputTokens: inputTokens }: ProviderCall, error: unknown): Settlement {
   const ending = gone.aborted ? "left" : wasSent ? "broken" : "error";
   const outcome = { httpStatus: null, error: messageOf(error), ending } as const;
   if (!wasSent) return { status: "failed", usage: null, isEstimated: false, ...outcome };
@@ -90,7 +90,11 @@ const atMost = ({ usage, ...settlement }: Settlement, outputTokens: number): Set
  * Makes the call and relays its answer. While the provider is busy, all of its calls wait together;
  * while it fails, this one is repeated for some minutes.
  */
-export async function passOn(parts: CallParts, call: Call, body: Record<string, unknown> | null): Promise<Settlement> {
+export async function passOn(
+  parts: CallParts,
+  call: ProviderCall,
+  body: Record<string, unknown> | null,
+): Promise<Settlement> {
   const { backoff, cassette } = parts;
   const { owner, provider, path } = call;
   const cassetteCall: CassetteCall = { owner: owner.name, provider: provider.name, path, body };
@@ -103,11 +107,11 @@ export async function passOn(parts: CallParts, call: Call, body: Record<string, 
     const isPatient = hasTime(parts.patienceMs);
     const reply = await trySend(call, body, isPatient);
     const status = reply?.statusCode ?? 502;
-    if (isBusy(status) && hasTime(maxPauseMs)) {
+    if (isBusyStatus(status) && hasTime(maxPauseMs)) {
       call.wasSent = false;
       const waitMs = backoff.busy(provider.name, await requestedWait(reply!));
       parts.warn(`${provider.name} answers ${status}: its calls wait for ${Math.ceil(waitMs / 1000)} s`);
-    } else if (reply === null || (isFailing(status) && isPatient)) {
+    } else if (reply === null || (isFailingStatus(status) && isPatient)) {
       call.wasSent = false;
       reply?.resume();
       const waitMs = Math.min(firstFaultWaitMs * 2 ** faults++, maxFaultWaitMs, parts.patienceMs);
@@ -115,14 +119,14 @@ export async function passOn(parts: CallParts, call: Call, body: Record<string, 
         parts.warn(`${provider.name} ${reply === null ? "cannot be reached" : `answers ${status}`}: trying again`);
       await backoff.pause(waitMs, { owner: owner.id, signal: call.gone });
     } else {
-      if (!isBusy(status)) backoff.calm(provider.name);
+      if (!isBusyStatus(status)) backoff.calm(provider.name);
       return relay(call, reply, cassette === null ? null : (answered) => keepAnswer(parts, cassetteCall, answered));
     }
   }
 }
 
 /** Sends the call; null if the provider cannot be reached and the caller wants to try again. */
-async function trySend(call: Call, body: object | null, isPatient: boolean): Promise<IncomingMessage | null> {
+async function trySend(call: ProviderCall, body: object | null, isPatient: boolean): Promise<IncomingMessage | null> {
   try {
     return await send(call, body);
   } catch (error) {

@@ -1,11 +1,11 @@
 // Sends an agent's call to the provider, with none of the agent's headers but those of MP3.
 import { type IncomingMessage, request as plainRequest, type ServerResponse } from "node:http";
 import { request as secureRequest } from "node:https";
-import type { Api } from "../apis.ts";
+import type { ProviderApi } from "../apis.ts";
 import type { ModelOwner, ModelProvider } from "../port.ts";
 
-export interface Call {
-  readonly api: Api;
+export interface ProviderCall {
+  readonly api: ProviderApi;
   readonly owner: ModelOwner;
   readonly provider: ModelProvider;
   readonly path: string;
@@ -28,7 +28,7 @@ const silenceMs = 10 * 60_000;
 /** The headers that select a version of the interface; all others stay with the agent. */
 const passedHeaders = ["accept", "anthropic-version", "anthropic-beta", "openai-beta"];
 
-export function send(call: Call, body: object | null): Promise<IncomingMessage> {
+export function send(call: ProviderCall, body: object | null): Promise<IncomingMessage> {
   const { provider, path, incoming, cut: signal } = call;
   const url = new URL(`${provider.baseUrl}${path}`);
   const payload = body === null ? null : Buffer.from(JSON.stringify(body));

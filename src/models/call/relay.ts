@@ -8,7 +8,7 @@ import { messageOf } from "../../domain/errors.ts";
 import type { ModelUsage } from "../../domain/models.ts";
 import type { CassetteAnswer, ModelProvider, Settlement } from "../port.ts";
 import { likelyTokens } from "./measure.ts";
-import { type Call, headerOf } from "./provider-call.ts";
+import { headerOf, type ProviderCall } from "./provider-call.ts";
 import { createUsageReader, type UsageReader } from "./usage.ts";
 import { createUsageFilter } from "./usage-filter.ts";
 
@@ -16,7 +16,7 @@ const answeredHeaders = ["content-type", "request-id", "x-request-id", "retry-af
 
 /** Relays an answer as it arrives and reads its usage. */
 export async function relay(
-  call: Call,
+  call: ProviderCall,
   reply: IncomingMessage,
   keep: ((answer: CassetteAnswer) => Promise<void> | undefined) | null,
 ): Promise<Settlement> {
@@ -49,7 +49,7 @@ export async function relay(
 }
 
 function settlementOf(
-  { api, gone, likelyInputTokens }: Call,
+  { api, gone, likelyInputTokens }: ProviderCall,
   reader: UsageReader,
   { status, fault }: { status: number; fault: string | null },
 ): Settlement {
@@ -76,7 +76,10 @@ function estimateUsage(reported: ModelUsage | null, reader: UsageReader, likelyI
 }
 
 /** Returns a writer to the agent that waits for slow readers; after a hang-up it drops the data. */
-function createWriter({ response, gone, hidesUsage }: Call, isStream: boolean): (chunk: Buffer) => Promise<void> {
+function createWriter(
+  { response, gone, hidesUsage }: ProviderCall,
+  isStream: boolean,
+): (chunk: Buffer) => Promise<void> {
   const filter = hidesUsage && isStream ? createUsageFilter() : null;
   return async (chunk) => {
     if (gone.aborted) return;
@@ -102,7 +105,7 @@ async function* maskCredentials(reply: IncomingMessage, { headers }: ModelProvid
   );
 }
 
-export function replay(call: Call, { status, headers, body }: CassetteAnswer): Settlement {
+export function replay(call: ProviderCall, { status, headers, body }: CassetteAnswer): Settlement {
   const reader = createUsageReader(headers["content-type"] ?? "");
   const chunk = Buffer.from(body);
   reader.take(chunk);

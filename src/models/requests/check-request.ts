@@ -5,7 +5,7 @@
 // dropped silently.
 // MP6. No call can cost more than its reservation.
 import type { ModelTool, ProviderTools } from "../../domain/models.ts";
-import type { Api } from "../apis.ts";
+import type { ProviderApi } from "../apis.ts";
 import { checkMessages, outsideBeta } from "./anthropic.ts";
 import { checkChat } from "./chat.ts";
 import { checkGemini } from "./gemini.ts";
@@ -13,7 +13,7 @@ import { type Fields, fieldsOf, type OutsidePart, toolNamed } from "./parts.ts";
 import { checkResponses } from "./responses.ts";
 
 export interface CheckedRequest {
-  readonly api: Api;
+  readonly api: ProviderApi;
   readonly model: unknown;
   readonly body: Fields;
   /** From the header `anthropic-beta`. */

@@ -11,7 +11,7 @@
 // process.
 import type { DriverCapabilities, SandboxDriver } from "../port.ts";
 import { checkDocker } from "./docker/check.ts";
-import { endpointOf, findRunning } from "./docker/container/running.ts";
+import { endpointOf, findRunningContainer } from "./docker/container/running.ts";
 import {
   alone,
   type DockerDriverOptions,
@@ -19,9 +19,9 @@ import {
   openDockerResources,
 } from "./docker/docker-resources.ts";
 import { ensure } from "./docker/ensure.ts";
-import { list, usage, volumeBytes } from "./docker/list.ts";
-import { remove, stop } from "./docker/stop.ts";
-import { pack, restore } from "./docker/volume/snapshot.ts";
+import { listDockerSandboxes, usage, volumeBytes } from "./docker/list.ts";
+import { removeDockerSandbox, stopContainerOf } from "./docker/stop.ts";
+import { packSnapshot, restoreVolume } from "./docker/volume/snapshot.ts";
 import { watchContainers } from "./docker/watch.ts";
 
 export type { DockerDriverOptions } from "./docker/docker-resources.ts";
@@ -43,16 +43,18 @@ export function createDockerDriver(given: DockerDriverOptions): SandboxDriver {
     capabilities: () => capabilitiesOf(resources()),
     ensure: (spec) => ensure(resources(), spec),
     find: async (projectId) => {
-      const running = await findRunning(resources(), projectId);
+      const running = await findRunningContainer(resources(), projectId);
       return running === null ? null : endpointOf(resources(), running);
     },
-    list: () => list(resources()),
+    list: () => listDockerSandboxes(resources()),
     usage: (projectId) => usage(resources(), projectId),
     volumeBytes: (projectId, limitMs) => volumeBytes(resources(), projectId, limitMs),
-    stop: (projectId) => alone(resources(), projectId, async () => void (await stop(resources(), projectId))),
-    remove: (projectId, { volume }) => alone(resources(), projectId, () => remove(resources(), projectId, volume)),
-    pack: (projectId, format) => pack(resources(), projectId, format),
-    restore: (projectId, archive, how) => restore(resources(), projectId, { archive, ...how }),
+    stop: (projectId) =>
+      alone(resources(), projectId, async () => void (await stopContainerOf(resources(), projectId))),
+    remove: (projectId, { volume }) =>
+      alone(resources(), projectId, () => removeDockerSandbox(resources(), projectId, volume)),
+    pack: (projectId, format) => packSnapshot(resources(), projectId, format),
+    restore: (projectId, archive, how) => restoreVolume(resources(), projectId, { archive, ...how }),
     watch: (signal) => watchContainers(resources().engine, given.installationId, signal),
   };
 }

@@ -23,15 +23,15 @@ import { withLock } from "../host/lock.ts";
 import { machineBootId } from "../host/processes.ts";
 import { sandboxUser } from "../host/users.ts";
 import type { ArchiveFormat, DriverCapabilities, SandboxDriver, SandboxEndpoint, SandboxSpec } from "../port.ts";
-import { type ArchiveWork, archiveFormats, packFolder, unpackFolder } from "./local/archive.ts";
+import { type ArchiveWork, archiveFormats, packLocalFolder, unpackLocalFolder } from "./local/archive.ts";
 import { checkLocal } from "./local/check.ts";
-import { findAnswering, findRunning, type Running, start, stop } from "./local/guest-process.ts";
+import { findAnswering, findRunningGuest, type RunningGuest, startGuest, stopGuest } from "./local/guest-process.ts";
 import { type LocalDriverOptions, placesOf } from "./local/launch.ts";
-import { listSandboxes } from "./local/list.ts";
+import { listLocalSandboxes } from "./local/list.ts";
 import { readRecord, type SandboxRecord } from "./local/record.ts";
 import { finishRestores, takePlace, unpackingFolder } from "./local/restore.ts";
-import { usageOf } from "./local/usage.ts";
-import { limitedBytes, prepareFolder } from "./local/volume.ts";
+import { localUsage } from "./local/usage.ts";
+import { folderLimitedBytes, prepareFolder } from "./local/volume.ts";
 import { watchRecords } from "./local/watch.ts";
 
 export type { LocalDriverOptions } from "./local/launch.ts";
@@ -59,13 +59,13 @@ export function createLocalDriver(given: LocalDriverOptions, program = guestProg
     find: async (projectId) => {
       const localOptions = options();
       const places = placesOf(localOptions.dataDir, projectId);
-      const running = findAnswering(localOptions, places) ?? (await findRunning(localOptions, places));
+      const running = findAnswering(localOptions, places) ?? (await findRunningGuest(localOptions, places));
       // Another driver's sandbox may isolate less than this one's caller relies on.
       return running === null || running.record.driver !== driverName(given) ? null : endpointOf(localOptions, running);
     },
-    list: () => listSandboxes(options()),
-    usage: (projectId) => usageOf(options(), projectId),
-    volumeBytes: (projectId, limitMs) => limitedBytes(placesOf(options().dataDir, projectId).volume, limitMs),
+    list: () => listLocalSandboxes(options()),
+    usage: (projectId) => localUsage(options(), projectId),
+    volumeBytes: (projectId, limitMs) => folderLimitedBytes(placesOf(options().dataDir, projectId).volume, limitMs),
     stop: (projectId) => stopped(options(), projectId, async () => undefined),
     remove: (projectId, { volume }) =>
       stopped(options(), projectId, async () => {
@@ -113,20 +113,20 @@ function identified(path: string): Program {
 async function ensure(options: LocalDriverOptions, spec: SandboxSpec, program: Program): Promise<SandboxEndpoint> {
   const places = placesOf(options.dataDir, spec.projectId);
   const wanted = wantedRecord(options, spec, program);
-  const answering = findAnswering(options, places) ?? (await findRunning(options, places));
-  const endpointWithEgress = async (running: Running) => {
+  const answering = findAnswering(options, places) ?? (await findRunningGuest(options, places));
+  const endpointWithEgress = async (running: RunningGuest) => {
     await openEgress(options, spec);
     return endpointOf(options, running);
   };
   if (answering !== null && differences(answering.record, wanted).length === 0) return endpointWithEgress(answering);
   return withLock(places.lock, lockWaitMs, async () => {
-    const running = await findRunning(options, places);
+    const running = await findRunningGuest(options, places);
     if (running !== null) {
       const differing = differences(running.record, wanted);
       if (differing.length === 0) return endpointWithEgress(running);
       if (running.health.activeJobs > 0) throw inUse(running, differing);
     }
-    await stop(options, places, running?.record ?? ours(options, readRecord(places.run)) ?? wanted);
+    await stopGuest(options, places, running?.record ?? ours(options, readRecord(places.run)) ?? wanted);
     await finishRestores(places);
     return endpointWithEgress(await begin(options, spec, wanted, program));
   });
@@ -137,10 +137,13 @@ async function begin(
   spec: SandboxSpec,
   wanted: SandboxRecord,
   program: Program,
-): Promise<Running> {
+): Promise<RunningGuest> {
   const egress = await openEgress(options, spec);
   try {
-    return await start(options, placesOf(options.dataDir, spec.projectId), wanted, { program: program.path, egress });
+    return await startGuest(options, placesOf(options.dataDir, spec.projectId), wanted, {
+      program: program.path,
+      egress,
+    });
   } catch (error) {
     await stopEgress({ ...options, projectId: spec.projectId });
     throw error;
@@ -193,7 +196,7 @@ function differences(running: SandboxRecord, wanted: SandboxRecord): string[] {
   });
 }
 
-function inUse({ record, health }: Running, differing: readonly string[]): WavesmithError {
+function inUse({ record, health }: RunningGuest, differing: readonly string[]): WavesmithError {
   const what = `the sandbox of ${record.projectId} runs with ${differing.join(" and ")}`;
   return new WavesmithError("conflict", `${what}, and ${health.activeJobs} of its jobs are active`, {
     retryable: true,
@@ -201,7 +204,7 @@ function inUse({ record, health }: Running, differing: readonly string[]): Waves
   });
 }
 
-function endpointOf(options: LocalDriverOptions, { record, guest, health }: Running): SandboxEndpoint {
+function endpointOf(options: LocalDriverOptions, { record, guest, health }: RunningGuest): SandboxEndpoint {
   const workspaceRoot = health.workspaceRoot.replace(/\/+$/, "");
   const modelSocket = modelSocketOf({ dataDir: options.dataDir, projectId: record.projectId });
   const wall = { isolation: options.unsafe ? "none" : "bubblewrap", runtime: null } as const;
@@ -217,7 +220,7 @@ async function stopped(options: LocalDriverOptions, projectId: ProjectId, then: 
   if (!existsSync(places.run) && !existsSync(places.volume)) return removeEgress({ ...options, projectId });
   await withLock(places.lock, lockWaitMs, async () => {
     const record = ours(options, readRecord(places.run));
-    if (record !== null) await stop(options, places, record);
+    if (record !== null) await stopGuest(options, places, record);
     await stopEgress({ ...options, projectId });
     await then();
   });
@@ -236,7 +239,7 @@ async function workOn(
 async function pack(work: Omit<ArchiveWork, "folder">): Promise<Readable> {
   const { places } = work;
   if (!existsSync(places.volume)) await withLock(places.lock, lockWaitMs, () => finishRestores(places));
-  if (existsSync(places.volume)) return packFolder({ ...work, folder: places.volume });
+  if (existsSync(places.volume)) return packLocalFolder({ ...work, folder: places.volume });
   throw new WavesmithError("not-found", `there is no volume ${places.volume}`);
 }
 
@@ -249,7 +252,7 @@ async function restore(
   const folder = unpackingFolder(places);
   try {
     await prepareFolder(folder, options.unsafe ? null : sandboxUser(options.dataDir));
-    await unpackFolder({ ...work, folder, maxBytes }, archive);
+    await unpackLocalFolder({ ...work, folder, maxBytes }, archive);
     await stopped(options, projectId, () => takePlace(places, folder));
   } finally {
     archive.destroy();

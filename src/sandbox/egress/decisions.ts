@@ -1,19 +1,19 @@
 import { fstatSync, ftruncateSync, readFileSync, readSync, writeSync } from "node:fs";
-import type { Refusal } from "./rules.ts";
+import type { TargetRefusal } from "./rules.ts";
 import type { Target } from "./target.ts";
 
 /**
  * A request that was allowed, denied, or allowed and not reached. It records the destination, never
  * the content.
  */
-export interface Decision {
+export interface EgressDecision {
   readonly at: string;
   readonly decision: "allowed" | "denied" | "unreachable";
   /** Empty when the request names no valid host. */
   readonly host: string;
   readonly port: number;
   /** Of a denial: the rule, or `malformed`. */
-  readonly why?: Refusal["why"] | "malformed";
+  readonly why?: TargetRefusal["why"] | "malformed";
   /** Why an allowed host was not reached, in the system's words. */
   readonly problem?: string;
   /** How many decisions before this one could not be written, as on a full disk. */
@@ -21,7 +21,11 @@ export interface Decision {
 }
 
 export interface DecisionLog {
-  write(decision: Decision["decision"], target: Target | null, more?: Pick<Decision, "why" | "problem">): void;
+  write(
+    decision: EgressDecision["decision"],
+    target: Target | null,
+    more?: Pick<EgressDecision, "why" | "problem">,
+  ): void;
 }
 
 const maxBytes = 1 << 20;
@@ -35,7 +39,7 @@ export function createDecisionLog(file: number, now = () => new Date(), limitByt
   let lost = 0;
   return {
     write(decision, target, more = {}) {
-      const entry: Decision = {
+      const entry: EgressDecision = {
         at: now().toISOString(),
         decision,
         host: target?.host ?? "",
@@ -65,7 +69,7 @@ function dropOlder(file: number, limitBytes: number): void {
  * Reads the decisions of a file, oldest first, without a line that is being written. None without
  * the file.
  */
-export function readDecisions(path: string): Decision[] {
+export function readDecisions(path: string): EgressDecision[] {
   let text: string;
   try {
     text = readFileSync(path, "utf8");
@@ -75,7 +79,7 @@ export function readDecisions(path: string): Decision[] {
   }
   return text.split("\n").flatMap((line) => {
     try {
-      return line === "" ? [] : [JSON.parse(line) as Decision];
+      return line === "" ? [] : [JSON.parse(line) as EgressDecision];
     } catch {
       return []; // Truncated by a read during a write, or by a power failure.
     }

@@ -1,6 +1,6 @@
 import type { ProjectId } from "../../domain/ids.ts";
 import type { EgressDenials } from "../port.ts";
-import { type Decision, readDecisions } from "./decisions.ts";
+import { type EgressDecision, readDecisions } from "./decisions.ts";
 import { decisionsOf } from "./egress.ts";
 import { usualPorts } from "./rules.ts";
 import { targetText } from "./target.ts";
@@ -10,12 +10,12 @@ import { targetText } from "./target.ts";
  * go.
  */
 export function createEgressDenials(dataDir: string): EgressDenials {
-  const since = (projectId: ProjectId, from: Date): Decision[] =>
+  const since = (projectId: ProjectId, from: Date): EgressDecision[] =>
     readDecisions(decisionsOf({ dataDir, projectId })).filter(({ at }) => new Date(at) >= from);
   return {
     denied: async (projectId, from) => {
       // The other hosts could not be allowed anyway.
-      const isAllowable = ({ decision, why }: Decision) =>
+      const isAllowable = ({ decision, why }: EgressDecision) =>
         decision === "denied" && (why === "unlisted" || why === "private");
       return byFrequency(since(projectId, from).filter(isAllowable).map(targetOf));
     },
@@ -26,7 +26,7 @@ export function createEgressDenials(dataDir: string): EgressDenials {
   };
 }
 
-const targetOf = ({ host, port }: Decision): string => targetText({ host, port, isAddress: false }, usualPorts);
+const targetOf = ({ host, port }: EgressDecision): string => targetText({ host, port, isAddress: false }, usualPorts);
 
 function byFrequency(texts: readonly string[]): string[] {
   const times = new Map<string, number>();

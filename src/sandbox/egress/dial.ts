@@ -1,7 +1,7 @@
 import { lookup } from "node:dns/promises";
 import { connect, type Socket } from "node:net";
 import { messageOf } from "../../domain/errors.ts";
-import type { Refusal, Rules } from "./rules.ts";
+import type { Rules, TargetRefusal } from "./rules.ts";
 import { type Target, targetText } from "./target.ts";
 
 /** Resolves a name to its addresses. */
@@ -18,7 +18,10 @@ interface NoConnection {
   readonly problem: string;
 }
 
-export type Dialled = { readonly socket: Socket } | { readonly refusal: Refusal } | { readonly failure: NoConnection };
+export type Dialled =
+  | { readonly socket: Socket }
+  | { readonly refusal: TargetRefusal }
+  | { readonly failure: NoConnection };
 
 export interface DialOptions {
   readonly rules: Rules;

@@ -32,6 +32,7 @@ import { type EgressProgram, egressProgram } from "./program.ts";
 import {
   aliveName,
   decisionsName,
+  egressRecordName,
   folderName,
   hashOf,
   modelName,
@@ -39,7 +40,6 @@ import {
   type PolicyFile,
   policyName,
   proxyName,
-  recordName,
 } from "./state.ts";
 
 const lockWaitMs = 60_000;
@@ -275,7 +275,7 @@ async function end(place: EgressPlace): Promise<void> {
     if (performance.now() > deadline) throw unavailable(place.projectId, `does not end: process ${left.join(", ")}`);
   }
   for (const name of [proxyName, aliveName]) rmSync(join(state, folderName, name), { force: true });
-  rmSync(join(state, recordName), { force: true });
+  rmSync(join(state, egressRecordName), { force: true });
 }
 
 const unavailable = (projectId: string, what: string): WavesmithError =>
@@ -296,7 +296,7 @@ function isRunning({ state, pid, pidStart, machineBoot }: EgressRecord): boolean
 
 function readRecord(state: string): EgressRecord | null {
   try {
-    return JSON.parse(readFileSync(join(state, recordName), "utf8")) as EgressRecord;
+    return JSON.parse(readFileSync(join(state, egressRecordName), "utf8")) as EgressRecord;
   } catch (error) {
     // Truncated by a power failure: nothing of that boot runs any more.
     if (error instanceof SyntaxError || (error as NodeJS.ErrnoException).code === "ENOENT") return null;
@@ -305,7 +305,7 @@ function readRecord(state: string): EgressRecord | null {
 }
 
 function writeRecord(state: string, record: EgressRecord): void {
-  const draft = join(state, `${recordName}.${process.pid}`);
+  const draft = join(state, `${egressRecordName}.${process.pid}`);
   writeFileSync(draft, `${JSON.stringify(record, null, 2)}\n`, { mode: 0o600 });
-  renameSync(draft, join(state, recordName));
+  renameSync(draft, join(state, egressRecordName));
 }

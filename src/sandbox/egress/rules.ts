@@ -16,7 +16,7 @@ interface Rule {
 }
 
 /** Why a target is refused, in one line that also says what to do. */
-export interface Refusal {
+export interface TargetRefusal {
   readonly why: "unlisted" | "never" | "private";
   readonly line: string;
 }
@@ -24,9 +24,9 @@ export interface Refusal {
 /** The rules for what a sandbox may reach. */
 export interface Rules {
   /** Checks the name alone, before any name server is asked. Null when it may be reached. */
-  refuse(target: Target): Refusal | null;
+  refuse(target: Target): TargetRefusal | null;
   /** Returns the host's addresses that may be connected to, or the refusal when there are none. */
-  permitted(target: Target, addresses: readonly string[]): readonly string[] | Refusal;
+  permitted(target: Target, addresses: readonly string[]): readonly string[] | TargetRefusal;
 }
 
 /** Creates the rules of a policy. `kindOf` classifies addresses. */
@@ -63,14 +63,14 @@ function matches({ host, below, port }: Rule, target: Target): boolean {
   return isHost && (port === null ? usualPorts.includes(target.port) : port === target.port);
 }
 
-function unlisted(target: Target): Refusal {
+function unlisted(target: Target): TargetRefusal {
   const text = targetText(target, usualPorts);
   const line = `${text} is not among the hosts this plan may reach`;
   const how = text.startsWith("[") ? "give it a name and allow that" : `allow it in the plan: ${entryFor(text)}`;
   return { why: "unlisted", line: `${line}; ${how}` };
 }
 
-function closed(target: Target, kinds: readonly AddressKind[]): Refusal {
+function closed(target: Target, kinds: readonly AddressKind[]): TargetRefusal {
   const text = targetText(target, usualPorts);
   if (!kinds.includes("private")) {
     const line = "an address that no sandbox reaches: this machine itself, link-local or metadata";

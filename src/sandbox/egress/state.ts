@@ -10,7 +10,7 @@ export const modelName = "model.sock";
 export const aliveName = "alive.sock";
 export const policyName = "policy.json";
 export const decisionsName = "decisions.jsonl";
-export const recordName = "record.json";
+export const egressRecordName = "record.json";
 export const outputName = "egress.log";
 
 export interface PolicyFile {

@@ -6,11 +6,11 @@ import { type BatchAnswer, type BatchCall, largestBatchReadBytes } from "../../g
 import type { ExecSpec, GuestClient, JobState } from "../port.ts";
 import { type Batching, createBatching } from "./guest-batch.ts";
 import {
-  type Call,
   type Connect,
   createGuestConnection,
+  type GuestCall,
   type GuestConnection,
-  type Reply,
+  type GuestReply,
   readReply,
 } from "./guest-connection.ts";
 import {
@@ -134,7 +134,7 @@ type JobCalls = Pick<
 function jobCalls(connection: GuestConnection, { together }: Batching): JobCalls {
   const job = (key: string, rest: string, query: Query = {}): string =>
     at(`jobs/${encodeURIComponent(key)}${rest}`, query);
-  const state = async (key: string, call: Partial<Call> & { path: string }): Promise<JobState> => {
+  const state = async (key: string, call: Partial<GuestCall> & { path: string }): Promise<JobState> => {
     const found = await answer(connection, call, jobStateSchema);
     if (found.key !== key)
       throw new WavesmithError("guest-protocol", `the guest answered for job ${found.key}, not ${key}`);
@@ -209,13 +209,13 @@ function at(subject: string, query: Query = {}): string {
 }
 
 /** Repeats are safe, because most requests only read, or carry a key or a number. */
-function ask(connection: GuestConnection, call: Partial<Call> & { path: string }): Promise<Reply> {
+function ask(connection: GuestConnection, call: Partial<GuestCall> & { path: string }): Promise<GuestReply> {
   return connection.call({ method: "GET", deadlineMs, repeatable: true, ...call });
 }
 
 async function answer<T>(
   connection: GuestConnection,
-  call: Partial<Call> & { path: string },
+  call: Partial<GuestCall> & { path: string },
   schema: z.ZodType<T>,
   maxBytes = answerBytes,
 ): Promise<T> {
@@ -223,7 +223,11 @@ async function answer<T>(
 }
 
 /** Parses an answer's JSON. Fails with `guest-protocol` when it violates the schema. */
-function parsed<T>({ method = "GET", path }: Partial<Call> & { path: string }, body: Buffer, schema: z.ZodType<T>): T {
+function parsed<T>(
+  { method = "GET", path }: Partial<GuestCall> & { path: string },
+  body: Buffer,
+  schema: z.ZodType<T>,
+): T {
   const what = `${method} ${path.split("?")[0]}`;
   let value: unknown;
   try {
@@ -248,7 +252,7 @@ function strange(what: string, cause: unknown): WavesmithError {
 /** The most to read of an answer that only confirms. */
 const nothing = (): void => undefined;
 
-async function done(connection: GuestConnection, call: Partial<Call> & { path: string }): Promise<void> {
+async function done(connection: GuestConnection, call: Partial<GuestCall> & { path: string }): Promise<void> {
   await readReply(await ask(connection, call), 64 * 1024);
 }
 
@@ -261,7 +265,7 @@ function signalOf(from: { signal?: AbortSignal | undefined } | undefined): { sig
   return from?.signal === undefined ? {} : { signal: from.signal };
 }
 
-function outputPlace(reply: Reply, expected: number): { nextOffset: number; ended: boolean } {
+function outputPlace(reply: GuestReply, expected: number): { nextOffset: number; ended: boolean } {
   const nextOffset = Number(reply.headers["x-next-offset"]);
   if (nextOffset !== expected)
     throw new WavesmithError("guest-protocol", "the guest's output offset does not fit its output");

@@ -15,7 +15,7 @@ const pooledIdleMs = 60_000;
 
 export type Connect = () => Promise<Duplex>;
 
-export interface Call {
+export interface GuestCall {
   readonly method: "GET" | "PUT" | "POST" | "DELETE";
   /** The path with its query. */
   readonly path: string;
@@ -31,7 +31,7 @@ export interface Call {
   readonly repeatable?: boolean;
 }
 
-export interface Reply {
+export interface GuestReply {
   readonly status: number;
   readonly headers: IncomingMessage["headers"];
   /** The caller reads or destroys it. */
@@ -40,7 +40,7 @@ export interface Reply {
 
 export interface GuestConnection {
   /** Returns replies with 2xx or a status in `expected`; throws every other one, translated. */
-  call(call: Call, expected?: readonly number[]): Promise<Reply>;
+  call(call: GuestCall, expected?: readonly number[]): Promise<GuestReply>;
   upgrade(path: string, deadlineMs: number): Promise<Duplex>;
 }
 
@@ -73,7 +73,7 @@ export function createGuestConnection(connect: Connect, name: string): GuestConn
 }
 
 /** Reads a reply to its end. Fails with `guest-protocol` above `maxBytes`. */
-export async function readReply(reply: Reply, maxBytes: number): Promise<Buffer> {
+export async function readReply(reply: GuestReply, maxBytes: number): Promise<Buffer> {
   const chunks: Buffer[] = [];
   let sizeBytes = 0;
   let knownBytes = 0;
@@ -103,7 +103,7 @@ export async function readReply(reply: Reply, maxBytes: number): Promise<Buffer>
   return Buffer.concat(chunks);
 }
 
-async function send(agent: Agent, call: Call): Promise<IncomingMessage> {
+async function send(agent: Agent, call: GuestCall): Promise<IncomingMessage> {
   for (;;) {
     const { request, reply } = begin(agent, call);
     try {
@@ -116,7 +116,7 @@ async function send(agent: Agent, call: Call): Promise<IncomingMessage> {
   }
 }
 
-function begin(agent: Agent, call: Call): { request: ClientRequest; reply: Promise<IncomingMessage> } {
+function begin(agent: Agent, call: GuestCall): { request: ClientRequest; reply: Promise<IncomingMessage> } {
   const { method, path, headers = {}, body, deadlineMs, signal } = call;
   const isStream = body !== undefined && typeof body !== "string" && !Buffer.isBuffer(body);
   const length = isStream ? {} : { "content-length": String(body === undefined ? 0 : Buffer.byteLength(body)) };
@@ -158,7 +158,7 @@ function begin(agent: Agent, call: Call): { request: ClientRequest; reply: Promi
   return { request, reply };
 }
 
-function upgrade(agent: Agent, call: Call, name: string): Promise<Duplex> {
+function upgrade(agent: Agent, call: GuestCall, name: string): Promise<Duplex> {
   return new Promise((resolve, reject) => {
     const headers = { host: "guest", connection: "Upgrade", upgrade: "tcp" };
     const request = httpRequest({ agent, method: call.method, path: call.path, headers });
@@ -181,12 +181,12 @@ function upgrade(agent: Agent, call: Call, name: string): Promise<Duplex> {
   });
 }
 
-function unreachable(name: string, call: Call, error: unknown): WavesmithError {
+function unreachable(name: string, call: GuestCall, error: unknown): WavesmithError {
   const message = `the guest of ${name} cannot be reached (${call.method} ${call.path}): ${messageOf(error)}`;
   return new WavesmithError("sandbox-unavailable", message, { retryable: true, cause: error });
 }
 
-async function refusal(name: string, call: Call, reply: IncomingMessage): Promise<WavesmithError> {
+async function refusal(name: string, call: GuestCall, reply: IncomingMessage): Promise<WavesmithError> {
   const fault = { status: reply.statusCode ?? 0, ...(await readError(reply)) };
   return refusalOf(name, `${call.method} ${call.path.split("?")[0]}`, fault);
 }

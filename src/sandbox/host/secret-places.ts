@@ -28,7 +28,7 @@ const systemPlaces =
 const closedTrees = ["/etc", "/run", "/var/run", "/proc", "/sys", "/dev", "/boot"];
 
 /** Whether `inner` is `outer` or below it. */
-export function isWithin(inner: string, outer: string): boolean {
+export function isAtOrBelow(inner: string, outer: string): boolean {
   const path = relative(outer, inner);
   return path === "" || (path !== ".." && !path.startsWith("../") && !isAbsolute(path));
 }
@@ -40,10 +40,10 @@ export function isWithin(inner: string, outer: string): boolean {
  */
 export function whyForbidden(path: string, home: string, asked = false): string | null {
   if (path === "/") return "it is the whole machine";
-  if (isWithin(home, path)) return `it holds the home folder ${home}`;
-  const place = systemPlaces.find((known) => known === path) ?? closedTrees.find((tree) => isWithin(path, tree));
+  if (isAtOrBelow(home, path)) return `it holds the home folder ${home}`;
+  const place = systemPlaces.find((known) => known === path) ?? closedTrees.find((tree) => isAtOrBelow(path, tree));
   if (place !== undefined) return `${place} belongs to the system`;
-  const secret = secretsBelowHome.map((name) => join(home, name)).find((known) => isWithin(known, path));
+  const secret = secretsBelowHome.map((name) => join(home, name)).find((known) => isAtOrBelow(known, path));
   if (secret !== undefined) return `${secret} may hold credentials`;
   const named = path.split("/").find((name) => secretNames.has(name) && !(asked && name === ".config"));
   if (named !== undefined) return `${named} may hold credentials`;

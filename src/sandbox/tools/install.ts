@@ -22,11 +22,11 @@ import { runNpm } from "./npm.ts";
 import {
   hostPlatform,
   type Installed,
+  installedRecordName,
   leftVersions,
   listInstalled,
   type Platform,
   platformKey,
-  recordName,
   toolsFolder,
 } from "./place.ts";
 import { type PinnedAgent, programOf } from "./table.ts";
@@ -106,7 +106,7 @@ async function make(agent: PinnedAgent, version: string, request: InstallRequest
       });
     const sizeBytes = openToAll(draft);
     const record = { name: agent.name, version: agent.version, sizeBytes, installedAt: new Date().toISOString() };
-    writeFileSync(join(draft, recordName), `${JSON.stringify(record)}\n`, { mode: 0o644 });
+    writeFileSync(join(draft, installedRecordName), `${JSON.stringify(record)}\n`, { mode: 0o644 });
     renameSync(draft, version);
   } catch (error) {
     await rm(draft, { recursive: true, force: true });

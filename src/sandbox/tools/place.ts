@@ -67,7 +67,7 @@ export interface Installed {
   readonly target: string;
 }
 
-export const recordName = "wavesmith.json";
+export const installedRecordName = "wavesmith.json";
 
 /** Lists what is installed in a folder of tools, in the table's order. */
 export function listInstalled(folder: string): Installed[] {
@@ -78,7 +78,10 @@ function findInstalled(folder: string, name: string, program: string): Installed
   try {
     const target = join("bin", readlinkSync(join(folder, "bin", program)));
     const version = target.split("/").slice(0, 3).join("/");
-    const record = JSON.parse(readFileSync(join(folder, version, recordName), "utf8")) as Omit<Installed, "target">;
+    const record = JSON.parse(readFileSync(join(folder, version, installedRecordName), "utf8")) as Omit<
+      Installed,
+      "target"
+    >;
     return existsSync(join(folder, target)) ? { ...record, name, target } : null;
   } catch {
     return null; // Missing, or something that an install fixes.

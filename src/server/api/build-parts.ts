@@ -2,8 +2,8 @@ import { z } from "@hono/zod-openapi";
 import { diffSpan, maxDiffBytes } from "../../api/diff-span.ts";
 import { openQuestions } from "../../api/questions.ts";
 import { WavesmithError } from "../../domain/errors.ts";
-import { findBuild, readBuild } from "./builds.ts";
-import { type Api, type Endpoint, endpoint, idParams } from "./endpoint.ts";
+import { getBuild, readBuild } from "./builds.ts";
+import { type ApiContext, type Endpoint, endpoint, idParams } from "./endpoint.ts";
 
 const diffQuery = z.strictObject({
   task: z.string().max(200).optional(),
@@ -11,7 +11,7 @@ const diffQuery = z.strictObject({
 });
 
 /** What there is to see of one build besides its state. */
-export function buildPartEndpoints({ app }: Api): Endpoint[] {
+export function buildPartEndpoints({ app }: ApiContext): Endpoint[] {
   const { store, workspace } = app.ports;
   return [
     endpoint("get /builds/{id}/gates", {
@@ -44,7 +44,7 @@ export function buildPartEndpoints({ app }: Api): Endpoint[] {
       summary: "Show the plan that a build follows",
       params: idParams,
       reply: z.looseObject({ name: z.string() }),
-      handle: async ({ params }) => ({ body: (await findBuild(app, params.id)).plan }),
+      handle: async ({ params }) => ({ body: (await getBuild(app, params.id)).plan }),
     }),
     endpoint("get /builds/{id}/diff", {
       summary: "Show what a build, one of its tasks or one of its waves changed",
@@ -55,7 +55,7 @@ export function buildPartEndpoints({ app }: Api): Endpoint[] {
       async handle({ params, query }) {
         if (query.task !== undefined && query.wave !== undefined)
           throw new WavesmithError("usage", "a diff is of a task or of a wave, not of both");
-        await findBuild(app, params.id);
+        await getBuild(app, params.id);
         const { projectId, from, to } = await diffSpan(store, params.id, query);
         const text = await workspace.diff(projectId, from, to, { maxBytes: maxDiffBytes });
         return new Response(text, { headers: { "content-type": "text/x-diff; charset=utf-8" } });
@@ -65,7 +65,7 @@ export function buildPartEndpoints({ app }: Api): Endpoint[] {
 }
 
 /** What waits for a person, in one build or in all. */
-export function waitingEndpoints({ app }: Api): Endpoint[] {
+export function waitingEndpoints({ app }: ApiContext): Endpoint[] {
   const { store, clock } = app.ports;
   return [
     endpoint("get /builds/{id}/questions", {

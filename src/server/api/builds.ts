@@ -3,7 +3,16 @@ import { statusJson } from "../../api/build-status.ts";
 import { type BuildView, createBuildReader } from "../../coordinator/build/read-build.ts";
 import { WavesmithError } from "../../domain/errors.ts";
 import type { ServedApp } from "../port.ts";
-import { type Api, cursorValue, type Endpoint, endpoint, idParams, page, pageOf, pageQuery } from "./endpoint.ts";
+import {
+  type ApiContext,
+  cursorValue,
+  type Endpoint,
+  endpoint,
+  idParams,
+  page,
+  pageOf,
+  pageQuery,
+} from "./endpoint.ts";
 import { findProject } from "./projects.ts";
 
 type BuildRow = BuildView["build"];
@@ -32,7 +41,7 @@ export const buildReply = z
   .openapi("Build");
 
 /** Finds a build by its id. Fails with `not-found`. */
-export async function findBuild({ ports: { store } }: ServedApp, id: string): Promise<BuildRow> {
+export async function getBuild({ ports: { store } }: ServedApp, id: string): Promise<BuildRow> {
   const build = await store.builds.find({ id });
   if (build !== null) return build;
   throw new WavesmithError("not-found", `there is no build ${id}`, { remedy: "GET /api/v1/builds lists them" });
@@ -40,7 +49,7 @@ export async function findBuild({ ports: { store } }: ServedApp, id: string): Pr
 
 /** Reads a build with its tasks and waves. Fails with `not-found`. */
 export async function readBuild(app: ServedApp, id: string): Promise<BuildView> {
-  await findBuild(app, id);
+  await getBuild(app, id);
   return createBuildReader(app.ports.store, id).read();
 }
 
@@ -69,7 +78,7 @@ const showRow = ({ id, projectId, status, reason, plan, headSha, requestedBy, ..
 };
 
 const listQuery = pageQuery.extend({ project: z.string().max(100).optional(), status: status.optional() });
-export function buildEndpoints({ app }: Api): Endpoint[] {
+export function buildEndpoints({ app }: ApiContext): Endpoint[] {
   const { store } = app.ports;
   return [
     endpoint("get /builds", {

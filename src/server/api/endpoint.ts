@@ -7,7 +7,7 @@ import type { Callers } from "../access/callers.ts";
 import type { SessionCookie } from "../access/session-cookie.ts";
 import type { ServedApp } from "../port.ts";
 
-export interface Api {
+export interface ApiContext {
   readonly callers: Callers;
   readonly cookie: SessionCookie;
   readonly app: ServedApp;
@@ -17,7 +17,7 @@ export interface Api {
 }
 
 /** What a handler gets; each part has passed its schema. */
-export interface Call<Params, Query, Body> {
+export interface ApiCall<Params, Query, Body> {
   readonly params: Params;
   readonly query: Query;
   readonly body: Body;
@@ -28,7 +28,7 @@ export interface Call<Params, Query, Body> {
   readonly gone: AbortSignal;
 }
 
-export interface Reply {
+export interface ApiReply {
   readonly status?: 200 | 201 | 202 | 204;
   readonly headers?: Readonly<Record<string, string>>;
   readonly body: unknown;
@@ -52,7 +52,7 @@ export interface Endpoint {
   readonly status: 200 | 201 | 202 | 204;
   /** The media type of the answer, where it is not JSON. */
   readonly media: string | null;
-  handle(call: Call<never, never, never>): Promise<Reply | Response>;
+  handle(call: ApiCall<never, never, never>): Promise<ApiReply | Response>;
 }
 
 interface Spec<Params extends z.ZodObject, Query extends z.ZodObject, Body extends z.ZodType> {
@@ -65,7 +65,7 @@ interface Spec<Params extends z.ZodObject, Query extends z.ZodObject, Body exten
   readonly reply: z.ZodType;
   readonly status?: 200 | 201 | 202 | 204;
   readonly media?: string;
-  handle(call: Call<z.infer<Params>, z.infer<Query>, z.infer<Body>>): Promise<Reply | Response>;
+  handle(call: ApiCall<z.infer<Params>, z.infer<Query>, z.infer<Body>>): Promise<ApiReply | Response>;
 }
 
 type None = z.ZodObject<Record<never, never>>;
@@ -147,7 +147,7 @@ export function cursorValue<Kind extends "string" | "number">(
 }
 
 /** Sends JSON with an ETag, or 304 if the client has it. */
-export function jsonReply(context: Context, { status = 200, headers = {}, body }: Reply): Response {
+export function jsonReply(context: Context, { status = 200, headers = {}, body }: ApiReply): Response {
   const text = JSON.stringify(body);
   if (context.req.method !== "GET") {
     return new Response(text, { status, headers: { "content-type": "application/json", ...headers } });

@@ -1,7 +1,7 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { messageOf } from "../../domain/errors.ts";
 import { problemWith } from "../problem.ts";
-import type { Api } from "./endpoint.ts";
+import type { ApiContext } from "./endpoint.ts";
 
 // LF1. A stream reads the next events only when its client has taken the last ones, so a client
 // that never reads costs one page and no more.
@@ -35,7 +35,7 @@ let openStreams = 0;
 /**
  * Answers with server-sent events until the source is over, the client goes or the server stops.
  */
-export function eventStream({ stopping, warn }: Api, gone: AbortSignal, source: StreamSource): Response {
+export function eventStream({ stopping, warn }: ApiContext, gone: AbortSignal, source: StreamSource): Response {
   if (openStreams >= mostStreams) {
     return problemWith(429, "capacity", `${mostStreams} streams are open already`, { retryAfterMs: 10_000 });
   }

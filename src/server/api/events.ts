@@ -1,8 +1,8 @@
 import { z } from "@hono/zod-openapi";
 import { WavesmithError } from "../../domain/errors.ts";
 import type { FedEvent } from "../port.ts";
-import { findBuild } from "./builds.ts";
-import { type Api, type Endpoint, endpoint, idParams } from "./endpoint.ts";
+import { getBuild } from "./builds.ts";
+import { type ApiContext, type Endpoint, endpoint, idParams } from "./endpoint.ts";
 import { eventStream, type StreamEvent } from "./event-stream.ts";
 import { findProject } from "./projects.ts";
 
@@ -14,7 +14,7 @@ const query = z.strictObject({
 
 type Subject = { readonly buildId: string } | { readonly projectId: string };
 
-export function eventEndpoints(api: Api): Endpoint[] {
+export function eventEndpoints(api: ApiContext): Endpoint[] {
   const { app } = api;
   const common = { params: idParams, query, media: "text/event-stream", reply: z.string() };
   return [
@@ -22,7 +22,7 @@ export function eventEndpoints(api: Api): Endpoint[] {
       ...common,
       summary: "Follow the events of a build (server-sent events; resumes after Last-Event-ID)",
       async handle(call) {
-        const { id: buildId } = await findBuild(app, call.params.id);
+        const { id: buildId } = await getBuild(app, call.params.id);
         return follow(api, { buildId }, { ...call.query, last: call.header("last-event-id"), gone: call.gone });
       },
     }),
@@ -44,7 +44,7 @@ interface Following {
   readonly gone: AbortSignal;
 }
 
-async function follow(api: Api, of: Subject, { after: asked, follow: follows, last, gone }: Following) {
+async function follow(api: ApiContext, of: Subject, { after: asked, follow: follows, last, gone }: Following) {
   const { feed } = api.app;
   let after = lastEventId(last) ?? asked ?? null;
   // An answer with a status comes before the first event.

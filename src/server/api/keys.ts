@@ -1,7 +1,7 @@
 import { z } from "@hono/zod-openapi";
 import { createKey, listKeys, revokeKey } from "../../api/keys.ts";
 import { scopes } from "../../domain/access.ts";
-import { type Api, type Endpoint, endpoint, idParams } from "./endpoint.ts";
+import { type ApiContext, type Endpoint, endpoint, idParams } from "./endpoint.ts";
 
 const keyReply = z
   .looseObject({ id: z.string(), name: z.string(), scope: z.enum(scopes), status: z.string() })
@@ -9,7 +9,7 @@ const keyReply = z
 const mostDays = 3_650;
 
 /** The keys of the caller's tenant. */
-export function keyEndpoints({ app: { ports } }: Api): Endpoint[] {
+export function keyEndpoints({ app: { ports } }: ApiContext): Endpoint[] {
   return [
     endpoint("get /keys", {
       summary: "List the keys of your tenant, newest first",

@@ -8,7 +8,7 @@ import { WavesmithError } from "../../domain/errors.ts";
 import { problemWith } from "../problem.ts";
 import { buildReply, showBuild } from "./builds.ts";
 import { checked } from "./checked.ts";
-import { type Api, type Call, type Endpoint, idParams, type PlanBody, planEndpoint } from "./endpoint.ts";
+import { type ApiCall, type ApiContext, type Endpoint, idParams, type PlanBody, planEndpoint } from "./endpoint.ts";
 import { findProject } from "./projects.ts";
 
 const checkReply = z
@@ -35,7 +35,7 @@ type Environment = Parameters<typeof checkPlanText>[2];
 
 const requestKeys = ["plan", "planUrl", "brief"];
 
-export function planEndpoints(api: Api): Endpoint[] {
+export function planEndpoints(api: ApiContext): Endpoint[] {
   return [
     planEndpoint("post /plans/check", {
       summary: "Check a plan: its waves, critical path and faults with their lines",
@@ -55,9 +55,9 @@ export function planEndpoints(api: Api): Endpoint[] {
   ];
 }
 
-type StartCall = Call<z.infer<typeof idParams>, Record<string, unknown>, PlanBody>;
+type StartCall = ApiCall<z.infer<typeof idParams>, Record<string, unknown>, PlanBody>;
 
-async function start({ app }: Api, { params, body, header }: StartCall) {
+async function start({ app }: ApiContext, { params, body, header }: StartCall) {
   const project = await findProject(app, params.id);
   const said = requestOf(body);
   if (said instanceof Response) return said;

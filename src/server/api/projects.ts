@@ -2,7 +2,16 @@ import { z } from "@hono/zod-openapi";
 import { defaultTenant, projectIdFor, tenantIdFor } from "../../coordinator/build/request/project.ts";
 import { WavesmithError } from "../../domain/errors.ts";
 import type { ServedApp } from "../port.ts";
-import { type Api, cursorValue, type Endpoint, endpoint, idParams, page, pageOf, pageQuery } from "./endpoint.ts";
+import {
+  type ApiContext,
+  cursorValue,
+  type Endpoint,
+  endpoint,
+  idParams,
+  page,
+  pageOf,
+  pageQuery,
+} from "./endpoint.ts";
 
 type ProjectRow = Awaited<ReturnType<ServedApp["ports"]["store"]["projects"]["get"]>>;
 
@@ -17,7 +26,7 @@ export async function findProject({ ports: { store } }: ServedApp, name: string)
   throw new WavesmithError("not-found", `there is no project ${name}`, { remedy: "POST /api/v1/projects makes one" });
 }
 
-export function projectEndpoints({ app }: Api): Endpoint[] {
+export function projectEndpoints({ app }: ApiContext): Endpoint[] {
   const { store } = app.ports;
   return [
     endpoint("post /projects", {

@@ -10,7 +10,7 @@ import { buildPartEndpoints, waitingEndpoints } from "./build-parts.ts";
 import { buildEndpoints } from "./builds.ts";
 import { checked, parseJson } from "./checked.ts";
 import { docsPage } from "./docs-page.ts";
-import { type Api, type Call, type Endpoint, jsonReply } from "./endpoint.ts";
+import { type ApiCall, type ApiContext, type Endpoint, jsonReply } from "./endpoint.ts";
 import { eventEndpoints } from "./events.ts";
 import { keyEndpoints } from "./keys.ts";
 import { planEndpoints } from "./plans.ts";
@@ -29,7 +29,7 @@ const problemReply = z
   .openapi("Problem");
 
 /** Creates the routes under `/api/v1`, `/openapi.json` and `/docs`. */
-export function createApi(api: Api): OpenAPIHono {
+export function createApiRoutes(api: ApiContext): OpenAPIHono {
   const routes = new OpenAPIHono();
   const { callers, cookie, stopping } = api;
   const endpoints = [
@@ -75,7 +75,7 @@ export function createApi(api: Api): OpenAPIHono {
 }
 
 /** Signs a browser in by a link, and shows it the page that the link is for. */
-async function signIn({ req }: Context, { callers, cookie }: Api): Promise<Response> {
+async function signIn({ req }: Context, { callers, cookie }: ApiContext): Promise<Response> {
   const to = req.query("to") ?? "/";
   const session = await callers.useLink(req.query("token") ?? "");
   if (session === null)
@@ -122,7 +122,7 @@ async function answer(context: Context, one: Endpoint, stopping: AbortSignal): P
     header: (name: string) => context.req.header(name),
     gone: context.req.raw.signal,
   };
-  const reply = await one.handle(call as unknown as Call<never, never, never>);
+  const reply = await one.handle(call as unknown as ApiCall<never, never, never>);
   return reply instanceof Response ? reply : jsonReply(context, { status: one.status, ...reply });
 }
 

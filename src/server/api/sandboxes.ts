@@ -11,7 +11,16 @@ import {
 import { stopPreview } from "../../coordinator/preview/preview.ts";
 import { wakePreview } from "../../coordinator/preview/wake-preview.ts";
 import { WavesmithError } from "../../domain/errors.ts";
-import { type Api, cursorValue, type Endpoint, endpoint, idParams, page, pageOf, pageQuery } from "./endpoint.ts";
+import {
+  type ApiContext,
+  cursorValue,
+  type Endpoint,
+  endpoint,
+  idParams,
+  page,
+  pageOf,
+  pageQuery,
+} from "./endpoint.ts";
 import { findProject } from "./projects.ts";
 
 const sandboxReply = z
@@ -29,7 +38,7 @@ const command = z.strictObject({
 });
 const removal = z.strictObject({ volume: z.enum(["true", "false"]).default("false") });
 
-export function sandboxEndpoints(api: Api): Endpoint[] {
+export function sandboxEndpoints(api: ApiContext): Endpoint[] {
   const { ports } = api.app;
   const idOf = async (name: string) => (await findProject(api.app, name)).id;
   return [
@@ -93,7 +102,7 @@ export function sandboxEndpoints(api: Api): Endpoint[] {
   ];
 }
 
-function previewEndpoints({ app: { ports } }: Api): Endpoint[] {
+function previewEndpoints({ app: { ports } }: ApiContext): Endpoint[] {
   const show = async (buildId: string) => {
     const row = await ports.store.previews.find({ buildId });
     if (row === null) throw new WavesmithError("not-found", `build ${buildId} has no preview`);

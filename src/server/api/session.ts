@@ -1,7 +1,7 @@
 import { z } from "@hono/zod-openapi";
 import { scopes, scopesWithin } from "../../domain/access.ts";
 import { problem } from "../problem.ts";
-import { type Api, type Endpoint, endpoint } from "./endpoint.ts";
+import { type ApiContext, type Endpoint, endpoint } from "./endpoint.ts";
 
 const sessionReply = z
   .looseObject({ tenant: z.string(), scopes: z.array(z.enum(scopes)), name: z.string() })
@@ -9,7 +9,7 @@ const sessionReply = z
 const keyBody = z.strictObject({ key: z.string().min(1).max(500) });
 
 /** Signing in to the dashboard. */
-export function sessionEndpoints({ callers, cookie }: Api): Endpoint[] {
+export function sessionEndpoints({ callers, cookie }: ApiContext): Endpoint[] {
   const refused = () =>
     problem(401, "unauthorized", "the key is wrong, expired or revoked", "wavesmith keys create makes a key");
   return [

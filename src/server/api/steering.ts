@@ -6,13 +6,13 @@ import { rollbackBuild } from "../../coordinator/build/rollback-build.ts";
 import { requestCancel } from "../../coordinator/build/stop/cancel-build.ts";
 import { approveWave, rejectWave } from "../../coordinator/wave/decide-wave.ts";
 import { WavesmithError } from "../../domain/errors.ts";
-import { buildReply, findBuild, readBuild, showBuild } from "./builds.ts";
-import { type Api, type Endpoint, endpoint, idParams } from "./endpoint.ts";
+import { buildReply, getBuild, readBuild, showBuild } from "./builds.ts";
+import { type ApiContext, type Endpoint, endpoint, idParams } from "./endpoint.ts";
 
 const by = z.string().trim().min(1).max(200).default("the API");
 const answerParams = idParams.extend({ n: z.coerce.number().int().min(1).max(Number.MAX_SAFE_INTEGER) });
 
-export function steeringEndpoints({ app }: Api): Endpoint[] {
+export function steeringEndpoints({ app }: ApiContext): Endpoint[] {
   const { ports } = app;
   const steer = <Body extends z.ZodType>(
     word: string,
@@ -25,7 +25,7 @@ export function steeringEndpoints({ app }: Api): Endpoint[] {
       reply: buildReply,
       status: 202,
       async handle(call) {
-        const { id } = await findBuild(app, call.params.id);
+        const { id } = await getBuild(app, call.params.id);
         await act(id, call.body);
         app.flush().catch(() => undefined); // the reconciler sends what this could not
         return { body: showBuild(app, await readBuild(app, id)) };
@@ -38,7 +38,7 @@ export function steeringEndpoints({ app }: Api): Endpoint[] {
       body: z.strictObject({ reason: z.string().trim().min(1).max(2_000).default("cancelled by the API") }),
       async act(id, { reason }) {
         if (await requestCancel(ports, id, reason)) return;
-        const { status } = await findBuild(app, id);
+        const { status } = await getBuild(app, id);
         throw new WavesmithError("conflict", `build ${id} is ${status} already`);
       },
     }),
@@ -52,7 +52,7 @@ export function steeringEndpoints({ app }: Api): Endpoint[] {
       body: nothing,
       async act(id) {
         if (await resumeWaiting(ports, id)) return;
-        const { status } = await findBuild(app, id);
+        const { status } = await getBuild(app, id);
         throw new WavesmithError("conflict", `build ${id} is ${status}: it does not wait to be resumed`);
       },
     }),
@@ -77,7 +77,7 @@ export function steeringEndpoints({ app }: Api): Endpoint[] {
       body: z.strictObject({ answer: z.enum(["allow", "deny"]), by }),
       reply: z.looseObject({ id: z.number(), answer: z.string() }),
       async handle({ params, body }) {
-        const build = await findBuild(app, params.id);
+        const build = await getBuild(app, params.id);
         const { id, answer, answeredBy, answeredAt } = await answerQuestion(ports, build, {
           number: params.n,
           ...body,

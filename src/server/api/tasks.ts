@@ -1,8 +1,17 @@
 import { z } from "@hono/zod-openapi";
 import { WavesmithError } from "../../domain/errors.ts";
 import type { ServedApp } from "../port.ts";
-import { findBuild } from "./builds.ts";
-import { type Api, cursorValue, type Endpoint, endpoint, idParams, page, pageOf, pageQuery } from "./endpoint.ts";
+import { getBuild } from "./builds.ts";
+import {
+  type ApiContext,
+  cursorValue,
+  type Endpoint,
+  endpoint,
+  idParams,
+  page,
+  pageOf,
+  pageQuery,
+} from "./endpoint.ts";
 import { eventStream } from "./event-stream.ts";
 import { lastEventId } from "./events.ts";
 
@@ -39,7 +48,7 @@ async function findTask({ ports: { store } }: ServedApp, buildId: string, key: s
   });
 }
 
-export function taskEndpoints(api: Api): Endpoint[] {
+export function taskEndpoints(api: ApiContext): Endpoint[] {
   const { app } = api;
   const { store } = app.ports;
   return [
@@ -49,7 +58,7 @@ export function taskEndpoints(api: Api): Endpoint[] {
       query: pageQuery,
       reply: pageOf(taskReply),
       async handle({ params, query: { cursor, limit } }) {
-        const { id: buildId } = await findBuild(app, params.id);
+        const { id: buildId } = await getBuild(app, params.id);
         const order = { by: "position" as const, limit: limit + 1, ...cursorValue(cursor, "number") };
         const rows = await store.tasks.list({ buildId }, order);
         return { body: page(rows, { limit, cursorOf: ({ position }) => position, show }) };
@@ -60,7 +69,7 @@ export function taskEndpoints(api: Api): Endpoint[] {
       params: taskParams,
       reply: taskReply,
       async handle({ params }) {
-        const { id: buildId } = await findBuild(app, params.id);
+        const { id: buildId } = await getBuild(app, params.id);
         const task = await findTask(app, buildId, params.task);
         const attempts = await store.attempts.list({ taskId: task.id }, { by: "number" });
         const eachAttempt = attempts.map(({ number, status, outcome, reason, commitSha, startedAt, endedAt }) => ({
@@ -75,7 +84,7 @@ export function taskEndpoints(api: Api): Endpoint[] {
       query: logQuery,
       reply: logReply,
       async handle({ params, query, header, gone }) {
-        const { id: buildId } = await findBuild(app, params.id);
+        const { id: buildId } = await getBuild(app, params.id);
         const task = await findTask(app, buildId, params.task);
         const number = query.attempt === undefined ? {} : { number: query.attempt };
         const found = await store.attempts.find({ taskId: task.id, ...number }, { by: "number", descending: true });
@@ -116,7 +125,7 @@ async function readLog(store: Store, { jobKey, attempt }: Log, offset: number) {
 
 const bytesFrom = (text: string, skipped: number): string => Buffer.from(text).subarray(skipped).toString();
 
-function followLog(api: Api, log: Log, { from, gone }: { from: number; gone: AbortSignal }): Response {
+function followLog(api: ApiContext, log: Log, { from, gone }: { from: number; gone: AbortSignal }): Response {
   const { store } = api.app.ports;
   let offset = from;
   let isOver = false;

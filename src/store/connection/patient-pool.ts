@@ -15,7 +15,7 @@ export const patienceMs = 60_000;
 const firstPauseMs = 50;
 const longestPauseMs = 1_000;
 
-export interface Patience {
+export interface PoolPatience {
   /** The server's address, without its password. */
   readonly address: string;
   readonly patienceMs: number;
@@ -29,7 +29,7 @@ export interface Patience {
 type Query = (...statement: unknown[]) => Promise<QueryResult>;
 
 /** Makes a pool outlive the loss of its server, by PP1 to PP3. Changes the pool and returns it. */
-export function makePatient(pool: Pool, options: Patience): Pool {
+export function makePatient(pool: Pool, options: PoolPatience): Pool {
   const away = createAway(pool, options);
   const connectOnce = pool.connect.bind(pool) as () => Promise<PoolClient>;
   const connect = async (): Promise<PoolClient> => {
@@ -65,7 +65,7 @@ export function makePatient(pool: Pool, options: Patience): Pool {
 }
 
 /** Tracks how long the server has been unreachable. */
-function createAway(pool: Pool, { address, patienceMs: limitMs, warn, remedy }: Patience) {
+function createAway(pool: Pool, { address, patienceMs: limitMs, warn, remedy }: PoolPatience) {
   let sinceMs: number | null = null;
   let reason: unknown = null;
   return {

@@ -16,7 +16,7 @@ interface Prepared<Answer> {
 }
 
 /** Queries on one pool or client. They throw the errors of Postgres and of the connection. */
-export interface Session {
+export interface StoreSession {
   /**
    * Runs a query that is built once, and that each connection plans once. `shape` names it: the
    * same shape always builds the same SQL. `values` are those of its placeholders.
@@ -26,16 +26,16 @@ export interface Session {
   once<Answer>(build: (db: NodePgDatabase) => PromiseLike<Answer>): Promise<Answer>;
 }
 
-const sessions = new WeakMap<Queryable, Session>();
+const sessions = new WeakMap<Queryable, StoreSession>();
 
 /** Returns the session of a pool or client; it lives as long as that does. */
-export function sessionOf(on: Queryable): Session {
+export function sessionOf(on: Queryable): StoreSession {
   const session = sessions.get(on) ?? createSession(drizzle(on));
   sessions.set(on, session);
   return session;
 }
 
-function createSession(db: NodePgDatabase): Session {
+function createSession(db: NodePgDatabase): StoreSession {
   const queries = new Map<string, Prepared<unknown>>();
   return {
     async run<Answer>(shape: string, build: (db: NodePgDatabase) => Preparable<Answer>, values: Values) {

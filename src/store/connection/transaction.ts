@@ -2,7 +2,7 @@ import type { Pool, PoolClient } from "pg";
 import { ConnectionLost } from "./lost-connection.ts";
 
 /** Names a test can hook into, before and after a commit. */
-export type CrashPoint = (name: string) => void | Promise<void>;
+export type StoreCrashPoint = (name: string) => void | Promise<void>;
 /** Does a statement that commits by itself, between its crash points. */
 export type Commit = <Result>(name: string, work: () => Promise<Result>) => Promise<Result>;
 

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { WavesmithError } from "../../domain/errors.ts";
 import type { Binaries } from "./binaries.ts";
 import { databaseFailure } from "./failure.ts";
-import type { Place } from "./place.ts";
+import type { ClusterPlace } from "./place.ts";
 import { runProgram } from "./run-program.ts";
 import type { ServerUser } from "./server-identity.ts";
 import { hasName, namedUser } from "./server-user.ts";
@@ -28,7 +28,12 @@ export function clusterArgument(clusterDir: string): string {
  * existing cluster is complete. Removes the leftovers of an interrupted attempt. initdb keeps
  * `lock` even if we are killed.
  */
-export async function ensureCluster(place: Place, binaries: Binaries, user: ServerUser, lock: number): Promise<void> {
+export async function ensureCluster(
+  place: ClusterPlace,
+  binaries: Binaries,
+  user: ServerUser,
+  lock: number,
+): Promise<void> {
   if (existsSync(join(place.clusterDir, "PG_VERSION"))) {
     const copiedByRoot = user.switched && statSync(place.clusterDir).uid === 0;
     return copiedByRoot ? handOver(place.clusterDir, user) : undefined;
@@ -47,7 +52,7 @@ export async function ensureCluster(place: Place, binaries: Binaries, user: Serv
 
 async function initialise(
   draft: string,
-  { place, binaries, user, lock }: { place: Place; binaries: Binaries; user: ServerUser; lock: number },
+  { place, binaries, user, lock }: { place: ClusterPlace; binaries: Binaries; user: ServerUser; lock: number },
 ): Promise<void> {
   const maker = user.switched ? (namedUser() ?? user) : user;
   if (maker.switched) await chown(draft, maker.uid, maker.gid);
@@ -85,7 +90,7 @@ async function handOver(folder: string, user: ServerUser): Promise<void> {
   await chown(folder, user.uid, user.gid);
 }
 
-async function publish(draft: string, place: Place): Promise<void> {
+async function publish(draft: string, place: ClusterPlace): Promise<void> {
   try {
     await rename(draft, place.clusterDir);
   } catch (error) {

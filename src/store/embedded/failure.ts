@@ -1,13 +1,13 @@
 import { open, statfs } from "node:fs/promises";
 import { WavesmithError } from "../../domain/errors.ts";
-import type { Place } from "./place.ts";
+import type { ClusterPlace } from "./place.ts";
 
 const littleSpaceBytes = 64 * 1024 * 1024;
 
 /**
  * Makes the error for a failed embedded Postgres: its last output, and whether the disk is full.
  */
-export async function databaseFailure(what: string, place: Place, output: string): Promise<WavesmithError> {
+export async function databaseFailure(what: string, place: ClusterPlace, output: string): Promise<WavesmithError> {
   const lines = output.trim().split("\n").slice(-8).join("\n");
   const freeBytes = await freeBytesAt(place.dataDir);
   const full = freeBytes < littleSpaceBytes || /No space left on device|Disk quota exceeded/.test(output);

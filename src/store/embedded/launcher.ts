@@ -4,10 +4,10 @@ import { messageOf, WavesmithError } from "../../domain/errors.ts";
 import { installBinaries } from "./binaries.ts";
 import { ensureCluster } from "./cluster.ts";
 import { tryLock } from "./lock.ts";
-import { type Place, placeIn } from "./place.ts";
-import { type StartingServer, startServer } from "./postmaster.ts";
+import { type ClusterPlace, placeIn } from "./place.ts";
+import { type StartingServer, startPostmaster } from "./postmaster.ts";
 import { requireSwitch, serverUserOf } from "./server-user.ts";
-import { joinServer, type Session, type SessionOptions } from "./session.ts";
+import { type ClusterSession, type ClusterSessionOptions, joinServer } from "./session.ts";
 
 // A server whose cluster was removed takes up to a minute to notice and release the lock.
 const patienceMs = 90_000;
@@ -77,7 +77,7 @@ export async function openEmbedded(options: EmbeddedOptions): Promise<EmbeddedSe
   };
 }
 
-async function enter(options: SessionOptions): Promise<Session> {
+async function enter(options: ClusterSessionOptions): Promise<ClusterSession> {
   try {
     return await joinOrStart(options);
   } catch (error) {
@@ -91,7 +91,7 @@ async function enter(options: SessionOptions): Promise<Session> {
 }
 
 /** Joins the running server, or starts and joins one, even if servers stop or start meanwhile. */
-async function joinOrStart(options: SessionOptions): Promise<Session> {
+async function joinOrStart(options: ClusterSessionOptions): Promise<ClusterSession> {
   const deadline = Date.now() + patienceMs;
   let starting: StartingServer | null = null;
   for (let pauseMs = 5; Date.now() < deadline; pauseMs = Math.min(50, pauseMs * 1.5)) {
@@ -108,7 +108,7 @@ async function joinOrStart(options: SessionOptions): Promise<Session> {
 /**
  * Starts a server; null when another process has the lock because a server is starting or ending.
  */
-async function tryToStart(place: Place): Promise<StartingServer | null> {
+async function tryToStart(place: ClusterPlace): Promise<StartingServer | null> {
   const lock = await open(place.lockFile, "a", 0o600);
   try {
     const state = await tryLock(lock.fd);
@@ -117,13 +117,13 @@ async function tryToStart(place: Place): Promise<StartingServer | null> {
     if (user.switched) await requireSwitch(user);
     const binaries = await installBinaries(user);
     await ensureCluster(place, binaries, user, lock.fd);
-    return await startServer({ place, binaries, user, lock, alone: state === "held" });
+    return await startPostmaster({ place, binaries, user, lock, alone: state === "held" });
   } finally {
     await lock.close();
   }
 }
 
-function notReachable(place: Place): WavesmithError {
+function notReachable(place: ClusterPlace): WavesmithError {
   return new WavesmithError(
     "database",
     `Postgres for ${place.clusterDir} could not be reached in ${patienceMs / 1000} s`,

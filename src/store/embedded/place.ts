@@ -3,7 +3,7 @@ import { join, resolve } from "node:path";
 import { messageOf, WavesmithError } from "../../domain/errors.ts";
 
 /** The paths of an embedded Postgres: all below one data directory, except its socket. */
-export interface Place {
+export interface ClusterPlace {
   readonly dataDir: string;
   /** The cluster, Postgres's own data directory. If it exists, it is complete. */
   readonly clusterDir: string;
@@ -15,7 +15,7 @@ export interface Place {
 }
 
 /** Returns the paths below `dataDir`, which is created (mode 0700) if missing. */
-export function placeIn(dataDir: string): Place {
+export function placeIn(dataDir: string): ClusterPlace {
   try {
     mkdirSync(resolve(dataDir), { recursive: true, mode: 0o700 });
   } catch (error) {

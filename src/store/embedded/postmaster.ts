@@ -5,7 +5,7 @@ import { join } from "node:path";
 import type { Binaries } from "./binaries.ts";
 import { clusterArgument, walSegmentMiB } from "./cluster.ts";
 import { databaseFailure, tailOf } from "./failure.ts";
-import type { Place } from "./place.ts";
+import type { ClusterPlace } from "./place.ts";
 import { cleanEnvironment, identityOf } from "./run-program.ts";
 import type { ServerUser } from "./server-identity.ts";
 import { isListening, isOurSocketDir, makeSocketDir, removeSocketDir } from "./socket-dir.ts";
@@ -38,7 +38,7 @@ const settings: Readonly<Record<string, string>> = {
 };
 
 /** Reads the pid file of a running server; null when there is none, or it is being written. */
-export function readPidFile(place: Place): { pid: number; socketDir: string } | null {
+export function readPidFile(place: ClusterPlace): { pid: number; socketDir: string } | null {
   const path = join(place.clusterDir, "postmaster.pid");
   if (!existsSync(path)) return null;
   const lines = readIfThere(path).split("\n");
@@ -62,7 +62,7 @@ export interface StartingServer {
 }
 
 export interface StartOptions {
-  readonly place: Place;
+  readonly place: ClusterPlace;
   readonly binaries: Binaries;
   readonly user: ServerUser;
   /** The locked lock file; the server keeps it locked as long as any of its processes lives. */
@@ -72,7 +72,7 @@ export interface StartOptions {
 }
 
 /** Starts a detached server, which outlives this process and gets no signals from its terminal. */
-export async function startServer(options: StartOptions): Promise<StartingServer> {
+export async function startPostmaster(options: StartOptions): Promise<StartingServer> {
   const { place, binaries, user, lock } = options;
   if (options.alone) await removeTraces(place, user);
   const socketDir = await makeSocketDir(user, (folder) => writeFile(place.socketFile, folder, { mode: 0o600 }));
@@ -102,7 +102,7 @@ export async function startServer(options: StartOptions): Promise<StartingServer
   }
 }
 
-function argumentsFor(place: Place, socketDir: string): string[] {
+function argumentsFor(place: ClusterPlace, socketDir: string): string[] {
   const all = Object.entries({ ...settings, ...logSettings(place), unix_socket_directories: socketDir });
   return ["-D", clusterArgument(place.clusterDir), ...all.flatMap(([name, value]) => ["-c", `${name}=${value}`])];
 }
@@ -111,14 +111,14 @@ function argumentsFor(place: Place, socketDir: string): string[] {
  * How much of its log stays on the disk. A cluster of an earlier version has large segments; a new
  * one keeps none for later, as its configuration says.
  */
-function logSettings({ clusterDir }: Place): Record<string, string> {
+function logSettings({ clusterDir }: ClusterPlace): Record<string, string> {
   const log = join(clusterDir, "pg_wal");
   const segment = readdirSync(log).find((name) => /^[0-9A-F]{24}$/.test(name));
   const isSmall = segment !== undefined && statSync(join(log, segment)).size === walSegmentMiB << 20;
   return isSmall ? {} : { min_wal_size: "32MB" };
 }
 
-async function reasonFor(ended: string, place: Place, output: string): Promise<"again" | Error> {
+async function reasonFor(ended: string, place: ClusterPlace, output: string): Promise<"again" | Error> {
   // Another process used the server and, as its last user, stopped it before we could join.
   if (ended === "exit code 0" || ended === "exit code SIGKILL") return "again";
   if (/lock file ".*" already exists|pre-existing shared memory block/.test(output)) return "again";
@@ -129,7 +129,7 @@ async function reasonFor(ended: string, place: Place, output: string): Promise<"
  * Removes the leftovers of a killed server. Because we hold the lock, nothing of it is alive.
  * Postgres itself would refuse to start if any process has the old server's pid now.
  */
-async function removeTraces(place: Place, user: ServerUser): Promise<void> {
+async function removeTraces(place: ClusterPlace, user: ServerUser): Promise<void> {
   for (const socketDir of [readPidFile(place)?.socketDir ?? "", readIfThere(place.socketFile)]) {
     // In a copy of a data directory this is the original's folder, whose server may be alive.
     if (isOurSocketDir(socketDir, user) && !(await isListening(socketDir))) await removeSocketDir(socketDir);
@@ -140,7 +140,7 @@ async function removeTraces(place: Place, user: ServerUser): Promise<void> {
   }
 }
 
-async function openLog(place: Place): Promise<FileHandle> {
+async function openLog(place: ClusterPlace): Promise<FileHandle> {
   const size = (await stat(place.logFile).catch(() => null))?.size ?? 0;
   const log = await open(place.logFile, "a", 0o600);
   if (size > logLimitBytes) await log.truncate(0);

@@ -11,11 +11,11 @@ import { rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { Client, type ClientConfig } from "pg";
 import { WavesmithError } from "../../domain/errors.ts";
-import type { Place } from "./place.ts";
+import type { ClusterPlace } from "./place.ts";
 import { probePrefix, readPidFile } from "./postmaster.ts";
 import { serverUserOf } from "./server-user.ts";
 import { isOurSocketDir, removeSocketDir } from "./socket-dir.ts";
-import { lockKeys, type RunningServer, stopSql, watchdogSql } from "./watchdog.ts";
+import { lockKeys, type RunningPostmaster, stopSql, watchdogSql } from "./watchdog.ts";
 
 /**
  * The name of an embedded cluster's database and of its owner, who is not a superuser, so that
@@ -23,15 +23,15 @@ import { lockKeys, type RunningServer, stopSql, watchdogSql } from "./watchdog.t
  */
 export const embeddedDatabase = "wavesmith";
 
-export interface SessionOptions {
-  readonly place: Place;
+export interface ClusterSessionOptions {
+  readonly place: ClusterPlace;
   readonly applicationName: string;
   /** How long an unused server keeps running. */
   readonly orphanTimeoutMs: number;
 }
 
 /** One process's use of a running server. */
-export interface Session {
+export interface ClusterSession {
   readonly socketDir: string;
   /** Settles when the session is lost; never after `leave`. */
   readonly lost: Promise<void>;
@@ -41,7 +41,7 @@ export interface Session {
 }
 
 /** Joins the cluster's server; null if there is none, or it is just starting or stopping. */
-export async function joinServer(options: SessionOptions): Promise<Session | null> {
+export async function joinServer(options: ClusterSessionOptions): Promise<ClusterSession | null> {
   const { place } = options;
   const running = readPidFile(place);
   if (running === null || !isOurSocketDir(running.socketDir, serverUserOf(place.clusterDir))) return null;
@@ -87,7 +87,7 @@ function newClient(socketDir: string, applicationName: string): Client {
 }
 
 /** Checks that the server sees a file that we create in the cluster, so that it is this one's. */
-async function identify(client: Client, place: Place, socketDir: string): Promise<RunningServer> {
+async function identify(client: Client, place: ClusterPlace, socketDir: string): Promise<RunningPostmaster> {
   const name = probePrefix + randomUUID();
   const path = join(place.clusterDir, name);
   await writeFile(path, "", { mode: 0o600 });
@@ -137,7 +137,7 @@ async function hasDatabase(client: Client): Promise<boolean> {
 }
 
 /** Starts a watchdog if there is none: a session inside the server, which needs no client. */
-async function ensureWatchdog(server: RunningServer, orphanTimeoutMs: number): Promise<void> {
+async function ensureWatchdog(server: RunningPostmaster, orphanTimeoutMs: number): Promise<void> {
   const client = newClient(server.socketDir, "wavesmith watchdog");
   try {
     await client.connect();
@@ -155,8 +155,8 @@ async function ensureWatchdog(server: RunningServer, orphanTimeoutMs: number): P
 function sessionOver(
   client: Client,
   ended: Promise<void>,
-  { place, server }: { place: Place; server: RunningServer },
-): Session {
+  { place, server }: { place: ClusterPlace; server: RunningPostmaster },
+): ClusterSession {
   let leaving = false;
   let alive = true;
   const lost = new Promise<void>((settle) => {
@@ -181,7 +181,7 @@ function sessionOver(
   };
 }
 
-async function leaveServer(client: Client, place: Place, server: RunningServer): Promise<void> {
+async function leaveServer(client: Client, place: ClusterPlace, server: RunningPostmaster): Promise<void> {
   try {
     await client.query("select pg_advisory_unlock_shared($1)", [lockKeys.users]);
     const last = await client.query("select pg_try_advisory_lock($1) as held", [lockKeys.users]);
@@ -193,7 +193,7 @@ async function leaveServer(client: Client, place: Place, server: RunningServer):
   }
 }
 
-async function stopServer(client: Client, place: Place, server: RunningServer): Promise<void> {
+async function stopServer(client: Client, place: ClusterPlace, server: RunningPostmaster): Promise<void> {
   await client.query(stopSql(server)).catch((error: unknown) => {
     if (!isPassing(error)) throw error; // it may end our session before it answers
   });
@@ -201,7 +201,7 @@ async function stopServer(client: Client, place: Place, server: RunningServer): 
   await removeSocketDir(server.socketDir);
 }
 
-async function untilGone(place: Place, server: RunningServer): Promise<void> {
+async function untilGone(place: ClusterPlace, server: RunningPostmaster): Promise<void> {
   const deadline = Date.now() + 20_000;
   while (readPidFile(place)?.pid === server.pid) {
     if (Date.now() > deadline) {

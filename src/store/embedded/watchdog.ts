@@ -1,7 +1,7 @@
 /** Advisory locks in an embedded cluster's "postgres" database, where nothing else takes any. */
 export const lockKeys = { users: 7_410_001, watchdog: 7_410_002, setup: 7_410_003 } as const;
 
-export interface RunningServer {
+export interface RunningPostmaster {
   readonly pid: number;
   /** Has only harmless characters. */
   readonly socketDir: string;
@@ -13,7 +13,7 @@ export interface RunningServer {
  * waits until the socket is gone and removes its folder. Use it only while holding the lock `users`
  * exclusively.
  */
-export function stopSql({ pid, socketDir }: RunningServer): string {
+export function stopSql({ pid, socketDir }: RunningPostmaster): string {
   const waiting = `n=0; while [ -e ${socketDir}/.s.PGSQL.5432.lock ] && [ $n -lt 100 ]; do n=$((n+1)); sleep 0.1; done`;
   // The shell closes descriptor 3, so that it does not keep the lock file locked. It ignores the
   // signal that the server sends to its sessions' process groups. So does the shell that starts it,
@@ -28,7 +28,7 @@ export function stopSql({ pid, socketDir }: RunningServer): string {
  * and cannot outlive the server. Each round is its own transaction, so that it does not delay
  * vacuum. It raises one notice when it starts.
  */
-export function watchdogSql(server: RunningServer, orphanTimeoutMs: number): string {
+export function watchdogSql(server: RunningPostmaster, orphanTimeoutMs: number): string {
   const roundMs = Math.max(50, Math.min(5_000, Math.floor(orphanTimeoutMs / 4)));
   return `
 do $watch$

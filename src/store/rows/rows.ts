@@ -2,7 +2,7 @@ import { and, desc, eq, getTableColumns, getTableName, gt, isNull, lt, type SQL,
 import type { NodePgDatabase } from "drizzle-orm/node-postgres";
 import type { PgColumn, PgTable } from "drizzle-orm/pg-core";
 import { WavesmithError } from "../../domain/errors.ts";
-import type { Preparable, Session } from "../connection/session.ts";
+import type { Preparable, StoreSession } from "../connection/session.ts";
 import type { Rows, Where } from "../port.ts";
 import { columnValue, columnValues } from "./columns.ts";
 import type { KeptColumn } from "./kept-column.ts";
@@ -11,7 +11,7 @@ type Columns = Readonly<Record<string, PgColumn>>;
 type Order<Row> = NonNullable<Parameters<Rows<Row, never>["list"]>[1]>;
 
 /** A column left out of most reads, and whether what is read through this handle may be kept. */
-export interface Keeping {
+export interface KeptRows {
   readonly column: KeptColumn;
   readonly mayKeep: boolean;
 }
@@ -25,9 +25,9 @@ export interface LockableRows<Row, Insert> extends Rows<Row, Insert> {
 
 /** The rows of one table through a pool or a transaction's client. */
 export function rowsOf<Row extends object, Insert extends object>(
-  session: Session,
+  session: StoreSession,
   table: PgTable,
-  keeping: Keeping | null = null,
+  keeping: KeptRows | null = null,
 ): LockableRows<Row, Insert> {
   const { all, select, insert, update, remove } = queriesOf<Row>(session, table);
   const light = keeping === null ? all : omitted(all, keeping.column.name);
@@ -77,7 +77,7 @@ export function rowsOf<Row extends object, Insert extends object>(
 type BuildRead = (db: NodePgDatabase) => Preparable<readonly object[]>;
 
 /** The prepared queries on one table. Each reads the columns it is given. */
-function queriesOf<Row extends object>(session: Session, table: PgTable) {
+function queriesOf<Row extends object>(session: StoreSession, table: PgTable) {
   const name = getTableName(table);
   const all: Columns = getTableColumns(table);
   const read = async (shape: unknown[], build: BuildRead, values: object): Promise<Row[]> =>
@@ -166,7 +166,7 @@ function beyondOf<Row>(columns: Columns, order: Order<Row> | undefined): SQL | u
 const sameIds = (rows: readonly object[]): Where<object> => ({ id: rows.map((row) => (row as { id: string }).id) });
 
 /** Rows with the kept value in its place; null when one of them is not kept. */
-function completed<Row extends object>(rows: readonly Row[], keeping: Keeping | null): Row[] | null {
+function completed<Row extends object>(rows: readonly Row[], keeping: KeptRows | null): Row[] | null {
   if (keeping === null) return [...rows];
   const { column } = keeping;
   const whole = rows.map((row) => ({ ...row, [column.name]: column.find(column.version(row)) }));

@@ -1,12 +1,12 @@
-import type { Session } from "../connection/session.ts";
+import type { StoreSession } from "../connection/session.ts";
 import type { ApiKeyRow, BuildRow, ProjectRow, Tables } from "../port.ts";
 import * as schema from "../schema.ts";
-import { type Keeping, rowsOf } from "./rows.ts";
+import { type KeptRows, rowsOf } from "./rows.ts";
 
 export type OwnTables = ReturnType<typeof tablesOf>;
 
 /** The rows of every table, through one session. */
-export function tablesOf(session: Session, plans: Keeping | null) {
+export function tablesOf(session: StoreSession, plans: KeptRows | null) {
   return {
     tenants: rowsOf(session, schema.tenants),
     apiKeys: rowsOf<ApiKeyRow, typeof schema.apiKeys.$inferInsert>(session, schema.apiKeys),

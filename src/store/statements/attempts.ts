@@ -1,6 +1,6 @@
 import { eq, getTableColumns, sql } from "drizzle-orm";
 import { WavesmithError } from "../../domain/errors.ts";
-import type { Session } from "../connection/session.ts";
+import type { StoreSession } from "../connection/session.ts";
 import type { AttemptInContext } from "../port.ts";
 import type { OwnTables } from "../rows/tables.ts";
 import { attempts, builds, tasks, waves } from "../schema.ts";
@@ -8,7 +8,11 @@ import { attempts, builds, tasks, waves } from "../schema.ts";
 const { plan: _, ...buildColumns } = getTableColumns(builds);
 
 /** Reads an attempt with its build, wave and task in one query: every step of a task begins so. */
-export async function attemptInContext(session: Session, tables: OwnTables, id: string): Promise<AttemptInContext> {
+export async function attemptInContext(
+  session: StoreSession,
+  tables: OwnTables,
+  id: string,
+): Promise<AttemptInContext> {
   const [found] = await session.run(
     "attempt in context",
     (db) =>

@@ -1,11 +1,11 @@
 import { desc, inArray, isNotNull, sql } from "drizzle-orm";
 import type { ProjectId } from "../../domain/ids.ts";
 import { movingBuildStatuses } from "../../domain/status.ts";
-import type { Session } from "../connection/session.ts";
+import type { StoreSession } from "../connection/session.ts";
 import { builds } from "../schema.ts";
 
 /** Finds the projects with a build that goes on without a person. */
-export async function findMovingProjects(session: Session): Promise<ProjectId[]> {
+export async function findMovingProjects(session: StoreSession): Promise<ProjectId[]> {
   const isMoving = inArray(builds.status, [...movingBuildStatuses]);
   const rows = await session.once((db) =>
     db.selectDistinct({ projectId: builds.projectId }).from(builds).where(isMoving),
@@ -14,7 +14,7 @@ export async function findMovingProjects(session: Session): Promise<ProjectId[]>
 }
 
 /** Finds the newest head of each project. */
-export const findHeads = (session: Session): Promise<{ projectId: ProjectId; headSha: string }[]> =>
+export const findHeads = (session: StoreSession): Promise<{ projectId: ProjectId; headSha: string }[]> =>
   session.once((db) =>
     db
       .selectDistinctOn([builds.projectId], { projectId: builds.projectId, headSha: sql<string>`${builds.headSha}` })

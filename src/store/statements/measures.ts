@@ -10,7 +10,7 @@ import {
   verdictSchema,
   waveStatusSchema,
 } from "../../domain/status.ts";
-import type { Session } from "../connection/session.ts";
+import type { StoreSession } from "../connection/session.ts";
 import {
   attempts,
   buildSpending,
@@ -35,7 +35,7 @@ const recently = "1 hour";
 const quantiles = [0.5, 0.9, 0.99];
 
 /** Measures the builds of a database: what there is, how long it took lately, what waits. */
-export async function readMeasures(session: Session): Promise<Measure[]> {
+export async function readMeasures(session: StoreSession): Promise<Measure[]> {
   const parts = await Promise.all([
     readCounts(session),
     readDurations(session),
@@ -45,7 +45,7 @@ export async function readMeasures(session: Session): Promise<Measure[]> {
   return parts.flat();
 }
 
-async function readCounts(session: Session): Promise<Measure[]> {
+async function readCounts(session: StoreSession): Promise<Measure[]> {
   const state = (name: string, help: string, samples: readonly Sample[]): Measure => ({
     name,
     type: "gauge",
@@ -91,7 +91,7 @@ async function readCounts(session: Session): Promise<Measure[]> {
 
 type Counted = readonly { readonly key: string | null; readonly number: number }[];
 
-const countBy = (session: Session, table: PgTable, column: AnyPgColumn): Promise<Counted> =>
+const countBy = (session: StoreSession, table: PgTable, column: AnyPgColumn): Promise<Counted> =>
   session.once((db) =>
     db
       .select({ key: sql<string | null>`${column}`, number: count() })
@@ -106,7 +106,7 @@ const labelled = (rows: Counted, label: string): Sample[] =>
 const complete = (rows: Counted, label: string, values: readonly string[]): Sample[] =>
   values.map((value) => ({ labels: { [label]: value }, value: rows.find(({ key }) => key === value)?.number ?? 0 }));
 
-async function countGates(session: Session): Promise<Sample[]> {
+async function countGates(session: StoreSession): Promise<Sample[]> {
   const rows = await session.once((db) =>
     db
       .select({ gate: gateRuns.gate, verdict: gateRuns.verdict, number: count() })
@@ -122,7 +122,7 @@ async function countGates(session: Session): Promise<Sample[]> {
   );
 }
 
-async function countSandboxes(session: Session): Promise<Sample[]> {
+async function countSandboxes(session: StoreSession): Promise<Sample[]> {
   const { driver, state } = sandboxes;
   const rows = await session.once((db) =>
     db.select({ driver, state, number: count() }).from(sandboxes).where(ne(state, "removed")).groupBy(driver, state),
@@ -130,7 +130,7 @@ async function countSandboxes(session: Session): Promise<Sample[]> {
   return rows.map(({ number, ...labels }) => ({ labels, value: number }));
 }
 
-async function readDurations(session: Session): Promise<Measure[]> {
+async function readDurations(session: StoreSession): Promise<Measure[]> {
   const help = (what: string) => `Seconds that ${what} took, of those that ended in the last hour.`;
   const { startedAt, endedAt, kind } = attempts;
   return [
@@ -178,7 +178,7 @@ interface Timed {
 }
 
 async function durations(
-  session: Session,
+  session: StoreSession,
   { table, from, to, by }: Timed,
   named: { name: string; help: string },
 ): Promise<Measure> {
@@ -201,7 +201,7 @@ async function durations(
   return { ...named, type: "gauge", samples };
 }
 
-async function readSpending(session: Session): Promise<Measure[]> {
+async function readSpending(session: StoreSession): Promise<Measure[]> {
   const { spentTokens, spentMicroUsd, reservedMicroUsd, unpricedCalls } = buildSpending;
   const sum = (column: AnyPgColumn) => sql<number>`coalesce(sum(${column}), 0)`.mapWith(Number);
   const [row] = await session.once((db) =>
@@ -227,7 +227,7 @@ async function readSpending(session: Session): Promise<Measure[]> {
   ];
 }
 
-async function readQueues(session: Session): Promise<Measure[]> {
+async function readQueues(session: StoreSession): Promise<Measure[]> {
   const ageSeconds = (moment: SQL) => sql<number>`coalesce(extract(epoch from now() - ${moment}), 0)`.mapWith(Number);
   const [unsent] = await session.once((db) =>
     db

@@ -2,14 +2,14 @@ import { and, eq, getTableColumns, isNull, or, type SQL, sql } from "drizzle-orm
 import type { PgColumn } from "drizzle-orm/pg-core";
 import { WavesmithError } from "../../domain/errors.ts";
 import type { Spending, SpendingSum } from "../../domain/models.ts";
-import type { Session } from "../connection/session.ts";
+import type { StoreSession } from "../connection/session.ts";
 import type { BuildSpendingRow, ModelCallInsert, SpendingLimits } from "../port.ts";
 import { columnValue } from "../rows/columns.ts";
 import type { OwnTables } from "../rows/tables.ts";
 import { buildSpending, builds, modelCalls } from "../schema.ts";
 
 /** Adds up the calls of each attempt and gate run. A build may make tens of thousands. */
-export async function modelSpending(session: Session, buildId: string): Promise<ReadonlyMap<string, Spending>> {
+export async function modelSpending(session: StoreSession, buildId: string): Promise<ReadonlyMap<string, Spending>> {
   const { status, inputTokens, outputTokens, reservedTokens, cachedTokens, microUsd, estimated } = modelCalls;
   const counted = sql`case when ${inputTokens} is not null then ${inputTokens} + coalesce(${outputTokens}, 0)
     when ${status} in ('done', 'cut') then ${reservedTokens} else 0 end`;
@@ -39,7 +39,7 @@ export async function modelSpending(session: Session, buildId: string): Promise<
 }
 
 /** What all builds of a tenant have spent on models. */
-export async function tenantSpending(session: Session, tenantId: string): Promise<SpendingSum> {
+export async function tenantSpending(session: StoreSession, tenantId: string): Promise<SpendingSum> {
   const [sum = { tokens: 0, microUsd: 0, unpricedCalls: 0 }] = await session.run(
     "tenant spending",
     (db) =>
@@ -73,7 +73,7 @@ export async function lockSpending({ buildSpending: rows }: OwnTables, buildId: 
  * when others changed them while this statement waited. False: nothing was changed.
  */
 export async function reserveModelCall(
-  session: Session,
+  session: StoreSession,
   call: ModelCallInsert,
   limits: SpendingLimits,
 ): Promise<boolean> {

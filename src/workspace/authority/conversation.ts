@@ -15,7 +15,7 @@ const maxAnswerBytes = 256 * 1024 * 1024;
  */
 const maxQuestions = 5_000;
 
-export interface Conversation {
+export interface GitConversation {
   /**
    * Writes a question and returns git's output before `end`, a marker that occurs nowhere else in
    * the answer. Fails with `git` if git exits instead.
@@ -39,7 +39,7 @@ interface Open {
  * Creates a conversation with the process that `start` starts, one question at a time. The process
  * starts at the first question and ends after a while without any.
  */
-export function createConversation(start: () => Promise<ChildProcessWithoutNullStreams>): Conversation {
+export function createConversation(start: () => Promise<ChildProcessWithoutNullStreams>): GitConversation {
   let open: Open | null = null;
   let lastAnswer: Promise<unknown> = Promise.resolve();
   let idleTimer: NodeJS.Timeout | undefined;

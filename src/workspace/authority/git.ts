@@ -3,7 +3,7 @@ import { createHash } from "node:crypto";
 import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { WavesmithError } from "../../domain/errors.ts";
-import { type Conversation, createConversation } from "./conversation.ts";
+import { createConversation, type GitConversation } from "./conversation.ts";
 
 /** The oldest git that has `merge-tree --write-tree` and `cat-file -z`. */
 const oldestGit = [2, 38] as const;
@@ -64,7 +64,7 @@ export interface Git {
   /** Runs git and returns its standard output as text, without the final newline. */
   text(args: readonly string[], options?: GitOptions): Promise<string>;
   /** Returns a git process that reads questions from standard input, shared by equal arguments. */
-  converse(gitDir: string, args: readonly string[]): Conversation;
+  converse(gitDir: string, args: readonly string[]): GitConversation;
 }
 
 /**
@@ -95,8 +95,8 @@ export function createGit(options: { home: string; env: Readonly<Record<string, 
     if (!result.cut && !(options.answers ?? [0]).includes(result.exitCode)) throw failure(args, options, result);
     return result;
   };
-  const conversations = new Map<string, Conversation>();
-  const converse = (gitDir: string, args: readonly string[]): Conversation => {
+  const conversations = new Map<string, GitConversation>();
+  const converse = (gitDir: string, args: readonly string[]): GitConversation => {
     const key = JSON.stringify([gitDir, ...args]);
     const startProcess = async (): Promise<ChildProcessWithoutNullStreams> => {
       await whenReady();

@@ -88,7 +88,7 @@ export function parseChanges(fields: readonly string[]): RawChange[] {
   });
 }
 
-export async function changedFiles(git: Git, gitDir: string, from: Sha, to: Sha): Promise<ChangedFile[]> {
+export async function changedFilesBetween(git: Git, gitDir: string, from: Sha, to: Sha): Promise<ChangedFile[]> {
   return (await changesBetween(git, gitDir, from, to)).map(withoutMode);
 }
 

@@ -5,7 +5,7 @@ import { messageOf, WavesmithError } from "../../domain/errors.ts";
 import type { Plan } from "../../domain/plan/plan.ts";
 import type { Sha } from "../port.ts";
 import { dependencyFolders, exactBytes, excludeRules } from "../trees/excludes.ts";
-import type { Scratch } from "../trees/scratch.ts";
+import type { ScratchFolders } from "../trees/scratch.ts";
 import { syncFolder } from "./durable.ts";
 import { assertSha, type Git, identityEnvironment, splitZ, wavesmithIdentity } from "./git.ts";
 import { readBlob } from "./history.ts";
@@ -21,7 +21,7 @@ const rootDate = new Date("2000-01-01T00:00:00Z");
 
 export interface SourceContext {
   readonly git: Git;
-  readonly scratch: Scratch;
+  readonly scratch: ScratchFolders;
   /** Wavesmith's data directory, which is left out of a source that contains it. */
   readonly dataDir: string;
 }

@@ -1,5 +1,5 @@
 import { setupRecord } from "../port.ts";
-import { lacksCommit, machineBoot, makeRepository } from "./volume-scripts.ts";
+import { lacksCommit, makeRepository, sinceBootScript } from "./volume-scripts.ts";
 
 // Shell scripts that commit a tree without trusting it. Of the tree's `.git` they use only the
 // index and the record of what setup left, as data. Git runs on our own repository in the keep
@@ -124,7 +124,7 @@ finish() {
 
 // Several calls may do this in one tree at the same time, so no file that git could be reading is
 // written twice.
-const beginIndex = `${machineBoot}
+const beginIndex = `${sinceBootScript}
 base=$4 base_tree=$5 excluded=$7
 opened_at=
 # Ignore files from before the machine's last boot: they may be damaged, and none is needed.

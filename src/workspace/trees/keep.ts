@@ -64,7 +64,7 @@ interface Keeping extends KeepContext, SandboxWork {
 }
 
 /** Commits a tree's content; see the port. */
-export async function keepTree(context: KeepContext, request: KeepRequest): Promise<KeepResult> {
+export async function commitTree(context: KeepContext, request: KeepRequest): Promise<KeepResult> {
   const own = ownPaths(request.only ?? null);
   const env = {
     ...identityEnvironment(request.author, request.date),

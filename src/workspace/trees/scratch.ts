@@ -3,13 +3,13 @@ import { mkdir, readdir, rm } from "node:fs/promises";
 import { join } from "node:path";
 
 /** Private folders for files before they are moved into place; removes those of dead processes. */
-export interface Scratch {
+export interface ScratchFolders {
   /** Gives `work` an empty folder and its name, and removes it afterwards. */
   use<T>(work: (folder: string, name: string) => Promise<T>): Promise<T>;
 }
 
 /** Creates scratch folders named `<pid>-<random>` in `parent`. */
-export function createScratch(parent: string): Scratch {
+export function createScratch(parent: string): ScratchFolders {
   let swept: Promise<void> | null = null;
   return {
     async use(work) {

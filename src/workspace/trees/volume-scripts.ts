@@ -70,7 +70,7 @@ repository() {
  * Shell function `since_boot FOLDER`: whether the tree of this keep folder was opened since the
  * machine booted; files of an older tree may be empty. Always true on a system without boot ids.
  */
-export const machineBoot = `
+export const sinceBootScript = `
 boot=
 if [ -r /proc/sys/kernel/random/boot_id ]; then read -r boot < /proc/sys/kernel/random/boot_id; fi
 since_boot() {
@@ -82,14 +82,14 @@ since_boot() {
 /**
  * Args: tree, keep folder, sha, reuse (0 no, 1 yes, boot: unless the machine was rebooted), the
  * paths to repo's objects from the tree's and from the keep folder's, exclude rules, attribute
- * rules. Makes a repository for the tree that borrows repo's objects, and one for keepTree, which
+ * rules. Makes a repository for the tree that borrows repo's objects, and one for commitTree, which
  * the agent cannot write, with the index of the unchanged tree. While `base` in the second one is
  * empty, the tree is incomplete; `base` is emptied before any other change.
  */
 export const openTreeScript = `set -eu
 ${emptyFolder}
 ${makeRepository}
-${machineBoot}
+${sinceBootScript}
 tree=$PWD/$1 keep=$PWD/$2
 if [ -L "$tree" ]; then echo "$1 is a symlink" >&2; exit 3; fi
 # Two calls that open the same tree take turns, so that the second finds it complete.

@@ -9,7 +9,7 @@ import { resolveCommit } from "../authority/refs.ts";
 import type { Reuse, Sha } from "../port.ts";
 import { exactBytes, excludedFolders, excludeRules } from "./excludes.ts";
 import { assertDone, assertVolumePath, factOf, readFacts, runInSandbox } from "./sandbox-git.ts";
-import type { Scratch } from "./scratch.ts";
+import type { ScratchFolders } from "./scratch.ts";
 import { emptyScript, lacksCommit, openTreeScript, takeBundleScript, tryCheckoutScript } from "./volume-scripts.ts";
 
 // WV1. `repo` is a plain repository that only syncVolume changes; it is never pruned while trees
@@ -22,7 +22,7 @@ import { emptyScript, lacksCommit, openTreeScript, takeBundleScript, tryCheckout
 export interface Authority {
   readonly git: Git;
   readonly gitDir: string;
-  readonly scratch: Scratch;
+  readonly scratch: ScratchFolders;
 }
 
 /** Brings the volume's `repo` to `sha`, rebuilding it if it is unusable. */
@@ -131,7 +131,7 @@ export function objectsFrom(gitDir: string): string {
   return `${"../".repeat(gitDir.split("/").length + 1)}repo/.git/objects`;
 }
 
-/** Returns the folder for keepTree's files of a tree: `keep/<hash>`. */
+/** Returns the folder for commitTree's files of a tree: `keep/<hash>`. */
 export function keepFolderOf(treePath: string): string {
   return `keep/${createHash("sha256").update(treePath).digest("hex").slice(0, 16)}`;
 }

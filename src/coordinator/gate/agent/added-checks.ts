@@ -7,7 +7,7 @@ import type { JobState, SandboxEndpoint, StageSpec } from "../../../sandbox/port
 import type { GateRunRow } from "../../../store/port.ts";
 import { describeFailure, failedStage, gateMask, overBudget, stageOutput } from "../../job/job-results.ts";
 import type { JobSetting } from "../../job/job-setting.ts";
-import { shell, stage } from "../../job/job-stages.ts";
+import { shellArgv, stage } from "../../job/job-stages.ts";
 import type { Ports } from "../../port.ts";
 import type { Judged } from "../gate-verdict.ts";
 import { addedEvidence } from "./added-evidence.ts";
@@ -98,7 +98,7 @@ export function addedStages({ run, build }: RunInWave, setting: JobSetting, tree
   const timeoutMs = gate !== false && "timeoutMs" in gate ? Math.min(gate.timeoutMs, maxCheckMs) : maxCheckMs;
   const base = { env: setting.env, cwd: treePath, timeoutMs, continueOnFailure: true };
   return addedEvidence(run).added.checks.flatMap(({ command, refused }, index) =>
-    refused === null ? [stage({ ...base, name: stageName(index), argv: shell(command) })] : [],
+    refused === null ? [stage({ ...base, name: stageName(index), argv: shellArgv(command) })] : [],
   );
 }
 

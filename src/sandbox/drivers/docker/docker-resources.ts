@@ -6,7 +6,7 @@ import type { ProjectId } from "../../../domain/ids.ts";
 import { withLock } from "../../host/lock.ts";
 import type { Making } from "./container/container-spec.ts";
 import type { GuestLink } from "./container/guest-link.ts";
-import { type Engine, openEngine } from "./engine/engine-calls.ts";
+import { type DockerEngine, openEngine } from "./engine/engine-calls.ts";
 import { imageName, imageProblem } from "./image.ts";
 import { createVolumes, type Volumes } from "./volume/volumes.ts";
 
@@ -30,7 +30,7 @@ const lockWaitMs = 120_000;
 export interface DockerResources {
   readonly options: DockerDriverOptions;
   readonly image: string;
-  readonly engine: Engine;
+  readonly engine: DockerEngine;
   readonly volumes: Volumes;
   readonly links: Map<ProjectId, { readonly start: string; readonly link: GuestLink }>;
   /** The engine's description; asked once. */

@@ -14,7 +14,7 @@ import {
   stopContainer,
 } from "./container/container.ts";
 import { profileVersion, sandboxContainer, specHash, type Wants } from "./container/container-spec.ts";
-import { endpointOf, findRunning, type Running, untilReady } from "./container/running.ts";
+import { endpointOf, findRunningContainer, type RunningContainer, untilReady } from "./container/running.ts";
 import { alone, type DockerResources, imageId, makingOf, withoutImage } from "./docker-resources.ts";
 import { label } from "./names.ts";
 import { ensureTools } from "./tools.ts";
@@ -22,11 +22,11 @@ import { removeArchiveContainers } from "./volume/archive.ts";
 
 /** See `SandboxDriver.ensure`. */
 export async function ensure(resources: DockerResources, spec: SandboxSpec): Promise<SandboxEndpoint> {
-  const [wants, found] = await Promise.all([wantsOf(resources, spec), findRunning(resources, spec.projectId)]);
+  const [wants, found] = await Promise.all([wantsOf(resources, spec), findRunningContainer(resources, spec.projectId)]);
   if (found !== null && serves(found, wants)) return endpointOf(resources, found);
   return alone(resources, spec.projectId, async () => {
     // Ask the guest now, because its number of jobs decides.
-    const running = await findRunning(resources, spec.projectId, false);
+    const running = await findRunningContainer(resources, spec.projectId, false);
     if (running !== null) {
       if (serves(running, wants)) return endpointOf(resources, running);
       if (running.health.activeJobs > 0) throw inUse(running, wants);
@@ -48,7 +48,7 @@ async function wantsOf(resources: DockerResources, spec: SandboxSpec): Promise<W
 /**
  * Whether the running sandbox fits. A new image or agent alone does not end the jobs of a busy one.
  */
-function serves({ container, health }: Running, wants: Wants): boolean {
+function serves({ container, health }: RunningContainer, wants: Wants): boolean {
   if (health.protocol !== guestProtocolVersion) return false;
   if (container.spec === specHash(wants)) return true;
   const isOnlyOlder =
@@ -57,7 +57,7 @@ function serves({ container, health }: Running, wants: Wants): boolean {
   return isOnlyOlder && health.activeJobs > 0;
 }
 
-function inUse({ container, health }: Running, wants: Wants): WavesmithError {
+function inUse({ container, health }: RunningContainer, wants: Wants): WavesmithError {
   const keys = ["image", "network", "limits", "egress", "profile", "runtime", "tools"] as const;
   const differing = keys
     .filter((key) => JSON.stringify(container.wants?.[key]) !== JSON.stringify(wants[key]))
@@ -71,12 +71,12 @@ function inUse({ container, health }: Running, wants: Wants): WavesmithError {
 }
 
 /** Starts the existing container if it fits, otherwise a new one. The caller holds the lock. */
-async function begin(resources: DockerResources, spec: SandboxSpec, wants: Wants): Promise<Running> {
+async function begin(resources: DockerResources, spec: SandboxSpec, wants: Wants): Promise<RunningContainer> {
   const { engine, volumes, options } = resources;
   const present = await findContainer(engine, spec.projectId, options.installationId);
   if (present?.isPaused === true && present.spec === specHash(wants)) {
     await resumeContainer(engine, present.id);
-    const resumed = await findRunning(resources, spec.projectId);
+    const resumed = await findRunningContainer(resources, spec.projectId);
     if (resumed !== null) return resumed;
   }
   await removeArchiveContainers(

@@ -83,7 +83,7 @@ export interface BuiltImage {
  * Builds the image of sandboxes with the engine's own builder. The signal ends the build. Fails
  * with `environment`, naming the step and its last lines.
  */
-export async function buildImage(
+export async function buildImageFromRecipe(
   docker: Docker,
   request: ImageRequest,
   options: { readonly onProgress: (progress: ImageProgress) => void; readonly signal?: AbortSignal },

@@ -6,7 +6,7 @@ import { shellWord } from "../../../domain/shell-word.ts";
 import { openEngine } from "./engine/engine-calls.ts";
 import { having, type Labels, label } from "./names.ts";
 
-export interface Leftovers {
+export interface DockerLeftovers {
   readonly dataDir: string;
   readonly containers: number;
   readonly volumes: number;
@@ -20,7 +20,7 @@ export interface Leftovers {
  */
 export async function findLeftovers(
   environment: Readonly<Record<string, string | undefined>>,
-): Promise<readonly Leftovers[]> {
+): Promise<readonly DockerLeftovers[]> {
   const engine = openEngine(environment);
   const filters = JSON.stringify(having({ [label.dataDir]: "" }));
   const [containers, { Volumes: volumes }] = await Promise.all([
@@ -55,7 +55,7 @@ function countByPlace(found: readonly { readonly Labels?: Labels }[]): Map<strin
   return counts;
 }
 
-function leftoversOf(dataDir: string, containers: number, volumes: number): Leftovers {
+function leftoversOf(dataDir: string, containers: number, volumes: number): DockerLeftovers {
   const filter = `--filter ${shellWord(`label=${label.dataDir}=${dataDir}`)}`;
   // A volume can be removed only when no container uses it.
   const commands = [

@@ -6,14 +6,17 @@ import { findContainer } from "./container/container.ts";
 import type { DockerResources } from "./docker-resources.ts";
 import { having, label } from "./names.ts";
 import { knownSize } from "./volume/known-sizes.ts";
-import { diskBytes, limitedBytes, usageOf } from "./volume/usage.ts";
+import { containerDiskBytes, containerLimitedBytes, containerUsage } from "./volume/usage.ts";
 
 /** See `SandboxDriver.usage`. */
 export async function usage(resources: DockerResources, projectId: ProjectId): Promise<SandboxUsage | null> {
   const { engine, options } = resources;
   const container = await findContainer(engine, projectId, options.installationId);
   if (container === null || !container.isRunning || container.isPaused) return null;
-  const [used, disk] = await Promise.all([usageOf(engine, container.id), diskBytes(engine, container.id)]);
+  const [used, disk] = await Promise.all([
+    containerUsage(engine, container.id),
+    containerDiskBytes(engine, container.id),
+  ]);
   return { ...used, diskBytes: disk };
 }
 
@@ -26,11 +29,11 @@ export async function volumeBytes(
   const { engine, options } = resources;
   const container = await findContainer(engine, projectId, options.installationId);
   if (container === null || !container.isRunning || container.isPaused) return null;
-  return limitedBytes(engine, container.id, limitMs);
+  return containerLimitedBytes(engine, container.id, limitMs);
 }
 
 /** See `SandboxDriver.list`. */
-export async function list(resources: DockerResources): Promise<SandboxInfo[]> {
+export async function listDockerSandboxes(resources: DockerResources): Promise<SandboxInfo[]> {
   const { engine, options, volumes } = resources;
   const filters = JSON.stringify(having({ [label.installation]: options.installationId, [label.sandbox]: "" }));
   const containers = await engine.call("list containers", (docker, limited) =>
@@ -60,7 +63,9 @@ async function infoOf(resources: DockerResources, projectId: ProjectId, volume: 
     // The engine reports nanoseconds.
     startedAt: isRunning ? new Date(container.startedAt).toISOString() : null,
     volumePath: volume === null ? null : volumePath(volume),
-    ...(isRunning && !isPaused ? { diskBytes: await diskBytes(engine, id) } : sizeBefore(resources, projectId)),
+    ...(isRunning && !isPaused
+      ? { diskBytes: await containerDiskBytes(engine, id) }
+      : sizeBefore(resources, projectId)),
     outOfMemory: container.outOfMemory,
   } satisfies SandboxInfo;
 }

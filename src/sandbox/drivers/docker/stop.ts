@@ -6,10 +6,10 @@ import type { DockerResources } from "./docker-resources.ts";
 import { label } from "./names.ts";
 import { removeArchiveContainers } from "./volume/archive.ts";
 import { forgetSize, rememberSize } from "./volume/known-sizes.ts";
-import { diskBytes } from "./volume/usage.ts";
+import { containerDiskBytes } from "./volume/usage.ts";
 
 /** Stops the sandbox (DK4) and returns its container, if any. The caller holds the lock. */
-export async function stop(resources: DockerResources, projectId: ProjectId): Promise<Container | null> {
+export async function stopContainerOf(resources: DockerResources, projectId: ProjectId): Promise<Container | null> {
   const { engine, options } = resources;
   const container = await findContainer(engine, projectId, options.installationId);
   if (container !== null) {
@@ -28,15 +28,19 @@ async function noteSize(
   containerId: string,
 ): Promise<void> {
   // An engine that is away fails the stop itself, not this.
-  const bytes = await diskBytes(engine, containerId).catch(() => null);
+  const bytes = await containerDiskBytes(engine, containerId).catch(() => null);
   if (bytes === null) forgetSize(options.dataDir, projectId);
   else rememberSize(options.dataDir, projectId, bytes);
 }
 
 /** Removes the sandbox, with every volume of the project when asked. The caller holds the lock. */
-export async function remove(resources: DockerResources, projectId: ProjectId, volume: boolean): Promise<void> {
+export async function removeDockerSandbox(
+  resources: DockerResources,
+  projectId: ProjectId,
+  volume: boolean,
+): Promise<void> {
   const { engine, options, volumes } = resources;
-  const container = await stop(resources, projectId);
+  const container = await stopContainerOf(resources, projectId);
   if (container !== null) await removeContainer(engine, container.id);
   const labels = { [label.installation]: options.installationId, [label.project]: projectId };
   await removeArchiveContainers(engine, labels, volume);

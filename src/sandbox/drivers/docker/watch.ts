@@ -2,7 +2,7 @@ import type { Readable } from "node:stream";
 import { setTimeout as delay } from "node:timers/promises";
 import type { ProjectId, SandboxId } from "../../../domain/ids.ts";
 import type { SandboxChange } from "../../port.ts";
-import type { Engine } from "./engine/engine-calls.ts";
+import type { DockerEngine } from "./engine/engine-calls.ts";
 import { having, type Labels, label } from "./names.ts";
 
 const changes: Readonly<Record<string, SandboxChange["change"]>> = {
@@ -25,7 +25,7 @@ interface EngineEvent {
  * the engine.
  */
 export async function* watchContainers(
-  engine: Engine,
+  engine: DockerEngine,
   installationId: string,
   signal: AbortSignal,
 ): AsyncIterable<SandboxChange> {
@@ -43,7 +43,7 @@ export async function* watchContainers(
   }
 }
 
-function openEvents(engine: Engine, installationId: string, since: number | null): Promise<Readable> {
+function openEvents(engine: DockerEngine, installationId: string, since: number | null): Promise<Readable> {
   const labels = having({ [label.installation]: installationId, [label.sandbox]: "" });
   const filters = JSON.stringify({ type: ["container"], event: Object.keys(changes), ...labels });
   // From the second of the last event again, because reporting one twice does no harm.

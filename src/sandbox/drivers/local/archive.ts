@@ -9,7 +9,7 @@ import { pipeline } from "node:stream/promises";
 import { messageOf, WavesmithError } from "../../../domain/errors.ts";
 import { findProgram } from "../../host/programs.ts";
 import type { ArchiveFormat } from "../../port.ts";
-import { type Command, showEtc } from "./bubblewrap.ts";
+import { type OuterCommand, showEtc } from "./bubblewrap.ts";
 import {
   commandFor,
   guestInside,
@@ -41,7 +41,7 @@ export const archiveFormats = ({ env }: LocalDriverOptions): ArchiveFormat[] =>
  * Returns the folder as an archive. An error of the stream means that it is incomplete; destroying
  * the stream ends the work.
  */
-export async function packFolder(work: ArchiveWork): Promise<Readable> {
+export async function packLocalFolder(work: ArchiveWork): Promise<Readable> {
   const child = await begin(work, ["pack", "--while-stdin"]);
   const archive = new PassThrough();
   const complaint = complaintOf(child);
@@ -66,7 +66,7 @@ export async function packFolder(work: ArchiveWork): Promise<Readable> {
  * Unpacks the archive into the folder. Fails with `archive`; the caller removes what was unpacked
  * so far.
  */
-export async function unpackFolder(work: ArchiveWork & { maxBytes: number }, archive: Readable): Promise<void> {
+export async function unpackLocalFolder(work: ArchiveWork & { maxBytes: number }, archive: Readable): Promise<void> {
   const child = await begin(work, ["unpack", "--max-bytes", String(work.maxBytes)]);
   const complaint = complaintOf(child);
   child.stdout!.resume();
@@ -106,11 +106,11 @@ const verbArguments = ([verb, ...more]: Verb, root: string, format: string): str
   return [verb, "--root", root, "--format", format, ...more];
 };
 
-function plainCommand({ program, folder, format }: ArchiveWork, verb: Verb): Command {
+function plainCommand({ program, folder, format }: ArchiveWork, verb: Verb): OuterCommand {
   return { program: process.execPath, args: [program, ...verbArguments(verb, folder, format)] };
 }
 
-function sandboxedCommand(work: ArchiveWork, verb: Verb): Command {
+function sandboxedCommand(work: ArchiveWork, verb: Verb): OuterCommand {
   const { options, places, program, folder, format } = work;
   const tools = toolsFor(options);
   const volume = { source: folder, target: "/workspace" };

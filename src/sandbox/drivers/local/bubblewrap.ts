@@ -15,7 +15,7 @@ import type { HostUser } from "../../host/users.ts";
 import type { ShownFolder } from "./tool-roots.ts";
 import { systemFolders } from "./tool-roots.ts";
 
-export interface Command {
+export interface OuterCommand {
   readonly program: string;
   readonly args: readonly string[];
 }
@@ -75,7 +75,7 @@ export function showEtc(folder: string): ShownFolder[] {
  * job gets its own, and it outlives its parent. Start it with an empty environment, because bwrap's
  * own is readable inside.
  */
-export function outerCommand(sandbox: OuterSandbox): Command {
+export function outerCommand(sandbox: OuterSandbox): OuterCommand {
   const args = ["--unshare-user", "--uid", String(inside.uid), "--gid", String(inside.gid)];
   args.push("--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try", "--hostname", "wavesmith");
   if (sandbox.network !== "open") args.push("--unshare-net");
@@ -119,7 +119,7 @@ exec env -i setpriv --reuid "$uid" --regid "$gid" --clear-groups "$@"
 `;
 
 /** Returns the command for root that starts the same sandbox as `user`. */
-export function outerCommandFor(user: HostUser, sandbox: OuterSandbox): Command {
+export function outerCommandFor(user: HostUser, sandbox: OuterSandbox): OuterCommand {
   mkdirSync(staging, { recursive: true, mode: 0o755 });
   const sources: string[] = [];
   const stage = (one: ShownFolder): ShownFolder => {

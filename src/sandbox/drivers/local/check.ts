@@ -9,7 +9,7 @@ import { type HostFacts, readHostFacts } from "../../host/machine.ts";
 import { findProgram, installCommand } from "../../host/programs.ts";
 import { sandboxUser } from "../../host/users.ts";
 import type { DriverProblem } from "../../port.ts";
-import { type Command, outerCommand, outerCommandFor, showEtc } from "./bubblewrap.ts";
+import { type OuterCommand, outerCommand, outerCommandFor, showEtc } from "./bubblewrap.ts";
 import type { LocalDriverOptions } from "./launch.ts";
 import { recentTools } from "./tool-roots.ts";
 import { prepareFolder } from "./volume.ts";
@@ -133,7 +133,7 @@ function trialIn(
       cwd: "/workspace",
       command,
     } as const;
-    const { program, args }: Command = user === null ? outerCommand(sandbox) : outerCommandFor(user, sandbox);
+    const { program, args }: OuterCommand = user === null ? outerCommand(sandbox) : outerCommandFor(user, sandbox);
     return [findProgram(program, options.env.PATH)!, args];
   };
 }

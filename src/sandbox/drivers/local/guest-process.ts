@@ -10,7 +10,7 @@ import { findProcesses, findProcessesByEnvironment, killProcess, processStart } 
 import { sandboxUser } from "../../host/users.ts";
 import type { GuestClient } from "../../port.ts";
 import { type LocalDriverOptions, launch, markOf, type Places, socketName } from "./launch.ts";
-import { isRunning, readRecord, type SandboxRecord, writeRecord } from "./record.ts";
+import { isRecordRunning, readRecord, type SandboxRecord, writeRecord } from "./record.ts";
 import { prepareFolder } from "./volume.ts";
 
 const startLimitMs = 30_000;
@@ -21,7 +21,7 @@ const killLimitMs = 15_000;
 const recentMs = 1_000;
 const temporaryPrefix = "wavesmith-sandbox-";
 
-export interface Running {
+export interface RunningGuest {
   readonly record: SandboxRecord;
   readonly guest: GuestClient;
   readonly health: GuestHealth;
@@ -31,10 +31,10 @@ export interface Running {
  * Returns the sandbox that runs and answers, else null; a silent one counts as dead, with a
  * warning.
  */
-export async function findRunning(options: LocalDriverOptions, places: Places): Promise<Running | null> {
+export async function findRunningGuest(options: LocalDriverOptions, places: Places): Promise<RunningGuest | null> {
   for (const deadline = performance.now() + patienceMs; ; await delay(50)) {
     const record = readRecord(places.run);
-    if (record === null || record.installationId !== options.installationId || !isRunning(record)) return null;
+    if (record === null || record.installationId !== options.installationId || !isRecordRunning(record)) return null;
     const answered = await askHealth(places, record);
     if (typeof answered !== "string") return { ...answered, record };
     if (performance.now() > deadline) {
@@ -48,12 +48,12 @@ export async function findRunning(options: LocalDriverOptions, places: Places): 
  * Starts the guest that `wanted` describes. The caller holds the project's lock, and nothing of the
  * sandbox runs.
  */
-export async function start(
+export async function startGuest(
   options: LocalDriverOptions,
   places: Places,
   wanted: SandboxRecord,
   { program, egress }: { readonly program: string; readonly egress: string },
-): Promise<Running> {
+): Promise<RunningGuest> {
   await prepareFolder(places.run, null);
   const user = options.unsafe ? null : sandboxUser(options.dataDir);
   for (const folder of [places.volume, places.socket]) await prepareFolder(folder, user);
@@ -94,8 +94,8 @@ function recordReady(places: Places, startedRecord: SandboxRecord, { bootId, sta
  * Asks the guest to end its jobs and itself, kills the rest, and returns once no process of the
  * sandbox is left.
  */
-export async function stop(options: LocalDriverOptions, places: Places, record: SandboxRecord): Promise<void> {
-  const answered = isRunning(record) ? await askHealth(places, record) : "";
+export async function stopGuest(options: LocalDriverOptions, places: Places, record: SandboxRecord): Promise<void> {
+  const answered = isRecordRunning(record) ? await askHealth(places, record) : "";
   if (typeof answered !== "string") {
     const shutdown = answered.guest.shutdown().catch((error) => {
       options.logger?.warn(`the guest of ${record.projectId} did not shut down by itself: ${messageOf(error)}`);
@@ -160,16 +160,16 @@ function knownGuest(places: Places, { pid, pidStart }: SandboxRecord): KnownGues
  * Returns the running sandbox if it answered within the last second. Its number of jobs may have
  * changed since.
  */
-export function findAnswering(options: LocalDriverOptions, places: Places): Running | null {
+export function findAnswering(options: LocalDriverOptions, places: Places): RunningGuest | null {
   const record = readRecord(places.run);
-  if (record === null || record.installationId !== options.installationId || !isRunning(record)) return null;
+  if (record === null || record.installationId !== options.installationId || !isRecordRunning(record)) return null;
   const { guest, answered } = knownGuest(places, record);
   if (answered === null || performance.now() - answered.atMs > recentMs) return null;
   return { record, guest, health: answered.health };
 }
 
 /** Returns the guest and its health, or why it does not answer. */
-async function askHealth(places: Places, record: SandboxRecord): Promise<Omit<Running, "record"> | string> {
+async function askHealth(places: Places, record: SandboxRecord): Promise<Omit<RunningGuest, "record"> | string> {
   try {
     // A link here would make us speak to another program's socket.
     if (!lstatSync(places.socket).isDirectory() || !lstatSync(join(places.socket, socketName)).isSocket())

@@ -19,7 +19,7 @@ import { sandboxPrograms } from "../../guest/guest-program.ts";
 import { findProgram } from "../../host/programs.ts";
 import { sandboxUser } from "../../host/users.ts";
 import { hostPlatform, toolsFolder, toolsInside } from "../../tools/place.ts";
-import { type Command, type OuterSandbox, outerCommand, outerCommandFor, showEtc } from "./bubblewrap.ts";
+import { type OuterCommand, type OuterSandbox, outerCommand, outerCommandFor, showEtc } from "./bubblewrap.ts";
 import { recentTools, type Tools } from "./tool-roots.ts";
 
 export interface LocalDriverOptions {
@@ -81,7 +81,7 @@ export function markOf(options: LocalDriverOptions, projectId: ProjectId): strin
   return ["--setenv", "WAVESMITH_SANDBOX", `${options.installationId}:${projectId}:${place}`];
 }
 
-export interface Launch {
+export interface GuestLaunch {
   readonly options: LocalDriverOptions;
   readonly projectId: ProjectId;
   readonly places: Places;
@@ -104,7 +104,7 @@ export interface Launch {
  * Starts the guest, which outlives us; resolves when its process exists. Its output goes to the
  * log.
  */
-export async function launch(request: Launch): Promise<ChildProcess> {
+export async function launch(request: GuestLaunch): Promise<ChildProcess> {
   const { socket, log } = request.places;
   copyPrograms(dirname(request.program), dirname(guestFile(request.places)));
   closeSync(openSync(log, "w", 0o600));
@@ -137,7 +137,7 @@ function copyPrograms(from: string, to: string): void {
   }
 }
 
-function unsafeCommand({ options, places, egress, temporary }: Launch): Command {
+function unsafeCommand({ options, places, egress, temporary }: GuestLaunch): OuterCommand {
   // A socket's path is limited to about 100 bytes. Through an open folder or a link it is short at
   // any depth.
   const folder = process.platform === "linux" ? "/proc/self/fd/3" : places.socket;
@@ -152,11 +152,11 @@ function unsafeCommand({ options, places, egress, temporary }: Launch): Command 
 const silence = ({ silenceMs }: LocalDriverOptions): string[] =>
   silenceMs === undefined ? [] : ["--silence-ms", String(silenceMs)];
 
-function unsafeEnvironment({ options, temporary }: Launch): NodeJS.ProcessEnv {
+function unsafeEnvironment({ options, temporary }: GuestLaunch): NodeJS.ProcessEnv {
   return { PATH: options.env.PATH, LANG: "C.UTF-8", ...(temporary === null ? {} : { TMPDIR: temporary }) };
 }
 
-function sandboxCommand({ options, projectId, places, network, egress }: Launch): Command {
+function sandboxCommand({ options, projectId, places, network, egress }: GuestLaunch): OuterCommand {
   const tools = toolsFor(options);
   const guest = ["--root", "/workspace", "--socket", `/run/wavesmith/${socketName}`, "--isolation", "bubblewrap"];
   const visible = tools.shown.flatMap(({ target }) => ["--read-only", target]);
@@ -210,7 +210,7 @@ export function toolsFor(options: LocalDriverOptions): Tools {
 }
 
 /** Returns the command that starts a sandbox as the user it belongs to. */
-export function commandFor(options: LocalDriverOptions, sandbox: OuterSandbox): Command {
+export function commandFor(options: LocalDriverOptions, sandbox: OuterSandbox): OuterCommand {
   const user = sandboxUser(options.dataDir);
   if (user === null) return outerCommand(sandbox);
   const command = outerCommandFor(user, sandbox);

@@ -3,11 +3,11 @@ import { join } from "node:path";
 import type { ProjectId } from "../../../domain/ids.ts";
 import type { SandboxInfo } from "../../port.ts";
 import { type LocalDriverOptions, placesOf } from "./launch.ts";
-import { isRunning, listRecords, type SandboxRecord } from "./record.ts";
-import { diskBytes } from "./volume.ts";
+import { isRecordRunning, listRecords, type SandboxRecord } from "./record.ts";
+import { folderDiskBytes } from "./volume.ts";
 
 /** Lists the sandboxes of this installation, and the volumes of removed ones. */
-export async function listSandboxes(options: LocalDriverOptions): Promise<SandboxInfo[]> {
+export async function listLocalSandboxes(options: LocalDriverOptions): Promise<SandboxInfo[]> {
   const records = listRecords(join(options.dataDir, "sandboxes"));
   const recorded = new Set<string>(records.map(({ projectId }) => projectId));
   const left = volumesOf(options).filter((projectId) => !recorded.has(projectId));
@@ -35,21 +35,21 @@ async function leftOf(options: LocalDriverOptions, projectId: ProjectId): Promis
     state: "removed",
     startedAt: null,
     volumePath: volume,
-    diskBytes: await diskBytes(volume),
+    diskBytes: await folderDiskBytes(volume),
     outOfMemory: false,
   };
 }
 
 async function infoOf(options: LocalDriverOptions, record: SandboxRecord): Promise<SandboxInfo> {
   const { volume } = placesOf(options.dataDir, record.projectId);
-  const running = isRunning(record);
+  const running = isRecordRunning(record);
   return {
     projectId: record.projectId,
     sandboxId: record.sandboxId,
     state: running ? "running" : "stopped",
     startedAt: running ? record.startedAt : null,
     volumePath: existsSync(volume) ? volume : null,
-    diskBytes: existsSync(volume) ? await diskBytes(volume) : null,
+    diskBytes: existsSync(volume) ? await folderDiskBytes(volume) : null,
     outOfMemory: false,
   };
 }

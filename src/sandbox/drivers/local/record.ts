@@ -63,7 +63,7 @@ export function listRecords(sandboxesFolder: string): SandboxRecord[] {
 }
 
 /** Whether the recorded process still runs under its id. */
-export function isRunning(record: SandboxRecord): boolean {
+export function isRecordRunning(record: SandboxRecord): boolean {
   return (
     record.state === "running" &&
     record.pid !== null &&

@@ -1,7 +1,7 @@
 import { existsSync, readdirSync, readFileSync, realpathSync, statSync } from "node:fs";
 import { basename, dirname, isAbsolute, join, resolve } from "node:path";
 import { WavesmithError } from "../../../domain/errors.ts";
-import { isWithin, whyForbidden } from "../../host/secret-places.ts";
+import { isAtOrBelow, whyForbidden } from "../../host/secret-places.ts";
 import { toolsInside } from "../../tools/place.ts";
 
 /** A folder or file of the host, and where the sandbox sees it read-only. */
@@ -85,7 +85,7 @@ function checkedReadOnly(named: string, { HOME, dataDir }: ToolSources): string 
   const source = realpathSync(named);
   const why = whyForbidden(source, real(HOME), true) ?? whyForbidden(resolve(named), HOME, true);
   if (why !== null) return refuse(why);
-  if (isWithin(dataDir, source) || isWithin(source, dataDir)) return refuse(`Wavesmith's data is in ${dataDir}`);
+  if (isAtOrBelow(dataDir, source) || isAtOrBelow(source, dataDir)) return refuse(`Wavesmith's data is in ${dataDir}`);
   return source;
 }
 
@@ -108,7 +108,7 @@ function showPathFolder(folder: string, sources: ToolSources, found: Map<string,
   if (!existsSync(source) || !statSync(source).isDirectory()) return [];
   if (isSystem(source)) return [isSystem(folder) ? folder : source];
   const root = rootOf(source, sources);
-  if (root === null || placesOfOurs.some((place) => isWithin(root, place) || isWithin(folder, place))) return [];
+  if (root === null || placesOfOurs.some((place) => isAtOrBelow(root, place) || isAtOrBelow(folder, place))) return [];
   found.set(root, root);
   // Shims contain their path as PATH spells it, even when that goes through a link.
   if (source !== folder && source.endsWith(folder.slice(dirname(folder).length))) {
@@ -134,14 +134,14 @@ function rootOf(bin: string, sources: ToolSources): string | null {
 function isPrefix(folder: string, sources: ToolSources): boolean {
   if (!mayShow(folder, sources)) return false;
   const [first] = folder.slice(real(sources.HOME).length + 1).split("/");
-  if (!isWithin(folder, real(sources.HOME)) || first!.startsWith(".")) return true;
+  if (!isAtOrBelow(folder, real(sources.HOME)) || first!.startsWith(".")) return true;
   // A home also holds people's own projects, beside the folders of tool managers.
   const has = (name: string) => existsSync(join(folder, name));
   return ["lib", "libexec", "pkg"].some(has) && ![".git", "package.json"].some(has);
 }
 
 function mayShow(folder: string, { HOME, dataDir }: ToolSources): boolean {
-  return whyForbidden(folder, real(HOME)) === null && !isWithin(dataDir, folder) && !isWithin(folder, dataDir);
+  return whyForbidden(folder, real(HOME)) === null && !isAtOrBelow(dataDir, folder) && !isAtOrBelow(folder, dataDir);
 }
 
 /**
@@ -165,11 +165,11 @@ function followLinks(path: readonly string[], sources: ToolSources, found: Map<s
   for (const folder of queue) {
     if (found.size > enoughRoots) return;
     for (const file of linkedFiles(folder)) {
-      if (isSystem(file) || [...found.keys()].some((root) => isWithin(file, root))) continue;
+      if (isSystem(file) || [...found.keys()].some((root) => isAtOrBelow(file, root))) continue;
       const bin = dirname(file);
       const inBin = /^s?bin$/.test(basename(bin)) ? rootOf(bin, sources) : null;
       const root = inBin ?? (mayShow(file, sources) ? file : null);
-      if (root === null || placesOfOurs.some((place) => isWithin(root, place))) continue;
+      if (root === null || placesOfOurs.some((place) => isAtOrBelow(root, place))) continue;
       found.set(root, root);
       if (inBin !== null) queue.push(bin);
     }
@@ -190,14 +190,14 @@ function withoutNested(sorted: readonly ShownFolder[]): ShownFolder[] {
         .slice(0, index)
         .some(
           (other) =>
-            isWithin(one.target, other.target) &&
+            isAtOrBelow(one.target, other.target) &&
             one.source === join(other.source, one.target.slice(other.target.length)),
         ),
   );
 }
 
 function isSystem(path: string): boolean {
-  return systemFolders.some((folder) => isWithin(path, folder));
+  return systemFolders.some((folder) => isAtOrBelow(path, folder));
 }
 
 /** Resolves every link of a path; returns the path itself when it does not exist. */

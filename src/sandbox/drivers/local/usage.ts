@@ -4,8 +4,8 @@ import type { ProjectId } from "../../../domain/ids.ts";
 import type { SandboxUsage } from "../../port.ts";
 import { processesOf } from "./guest-process.ts";
 import { type LocalDriverOptions, placesOf } from "./launch.ts";
-import { isRunning, readRecord } from "./record.ts";
-import { diskBytes } from "./volume.ts";
+import { isRecordRunning, readRecord } from "./record.ts";
+import { folderDiskBytes } from "./volume.ts";
 
 interface TreeUsage {
   readonly cpus: number;
@@ -26,15 +26,15 @@ interface Process {
 }
 
 /** Measures a project's sandbox for about a second; null when it does not run. */
-export async function usageOf(options: LocalDriverOptions, projectId: ProjectId): Promise<SandboxUsage | null> {
+export async function localUsage(options: LocalDriverOptions, projectId: ProjectId): Promise<SandboxUsage | null> {
   const places = placesOf(options.dataDir, projectId);
   const record = readRecord(places.run);
-  if (record === null || record.installationId !== options.installationId || !isRunning(record)) return null;
+  if (record === null || record.installationId !== options.installationId || !isRecordRunning(record)) return null;
   const [tree, disk] = await Promise.all([
     usageOfTrees(() => [record.pid!, ...processesOf(options, places, record)]),
-    diskBytes(places.volume),
+    folderDiskBytes(places.volume),
   ]);
-  return isRunning(record) ? { cpus: null, memoryBytes: null, processes: null, ...tree, diskBytes: disk } : null;
+  return isRecordRunning(record) ? { cpus: null, memoryBytes: null, processes: null, ...tree, diskBytes: disk } : null;
 }
 
 /** Measures these processes and their descendants; null when none run or it is not Linux. */

@@ -22,7 +22,7 @@ export async function prepareFolder(path: string, owner: HostUser | null): Promi
 }
 
 /** Returns the folder's size on disk; null when it is absent or counting takes longer. */
-export const diskBytes = (path: string, limitMs = diskUsageLimitMs): Promise<number | null> =>
+export const folderDiskBytes = (path: string, limitMs = diskUsageLimitMs): Promise<number | null> =>
   countBytes(["-sk"], path, limitMs);
 
 const bySize = process.platform === "linux" ? "--apparent-size" : "-A";
@@ -31,7 +31,7 @@ const bySize = process.platform === "linux" ? "--apparent-size" : "-A";
  * Returns what the folder counts against its limit: its size on disk, or the sum of its files'
  * sizes where that is more; null when it is absent or counting takes longer.
  */
-export async function limitedBytes(path: string, limitMs: number): Promise<number | null> {
+export async function folderLimitedBytes(path: string, limitMs: number): Promise<number | null> {
   const [onDisk, ofFiles] = await Promise.all([
     countBytes(["-sk"], path, limitMs),
     countBytes(["-sk", bySize], path, limitMs),

@@ -2,7 +2,7 @@ import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import type { SandboxChange } from "../../port.ts";
 import type { LocalDriverOptions } from "./launch.ts";
-import { isRunning, listRecords, type SandboxRecord } from "./record.ts";
+import { isRecordRunning, listRecords, type SandboxRecord } from "./record.ts";
 
 const lookMs = 1_000;
 
@@ -22,7 +22,7 @@ export async function* watchRecords(options: LocalDriverOptions, signal: AbortSi
 function readRecordedStates({ dataDir, installationId }: LocalDriverOptions): Seen {
   const records = listRecords(join(dataDir, "sandboxes")).filter((record) => record.installationId === installationId);
   return new Map(
-    records.map((record) => [record.projectId, { record, boot: isRunning(record) ? record.bootId : null }]),
+    records.map((record) => [record.projectId, { record, boot: isRecordRunning(record) ? record.bootId : null }]),
   );
 }
 

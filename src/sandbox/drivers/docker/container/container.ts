@@ -3,7 +3,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import type Docker from "dockerode";
 import { WavesmithError } from "../../../../domain/errors.ts";
 import type { ProjectId, SandboxId } from "../../../../domain/ids.ts";
-import type { Engine } from "../engine/engine-calls.ts";
+import type { DockerEngine } from "../engine/engine-calls.ts";
 import { containerName, label, volumeName } from "../names.ts";
 import { stopSeconds, type Wants } from "./container-spec.ts";
 
@@ -33,7 +33,7 @@ const removalLimitMs = 60_000;
  * another installation.
  */
 export async function findContainer(
-  engine: Engine,
+  engine: DockerEngine,
   projectId: ProjectId,
   installationId: string,
 ): Promise<Container | null> {
@@ -77,7 +77,7 @@ function wantsOf(text: string | undefined): Wants | null {
 
 /** Creates the container; false when another process was quicker. */
 export async function createContainer(
-  engine: Engine,
+  engine: DockerEngine,
   options: Docker.ContainerCreateOptions,
   noImage: () => Promise<WavesmithError>,
 ): Promise<boolean> {
@@ -91,7 +91,7 @@ export async function createContainer(
 }
 
 /** Starts the container unless it runs. Fails with the engine's reason. */
-export async function startContainer(engine: Engine, id: string): Promise<void> {
+export async function startContainer(engine: DockerEngine, id: string): Promise<void> {
   const runs = () => undefined;
   await engine.call("start a sandbox", async (docker, limited) => void (await docker.getContainer(id).start(limited)), {
     on: { 304: runs },
@@ -103,7 +103,7 @@ export async function startContainer(engine: Engine, id: string): Promise<void> 
  * Asks the guest to end, then kills what is left; returns when nothing of it runs. Safe to call
  * twice.
  */
-export async function stopContainer(engine: Engine, container: Container): Promise<void> {
+export async function stopContainer(engine: DockerEngine, container: Container): Promise<void> {
   const over = () => undefined;
   const { id } = container;
   if (container.isPaused) await resumeContainer(engine, id);
@@ -115,7 +115,7 @@ export async function stopContainer(engine: Engine, container: Container): Promi
 }
 
 /** Resumes a container that a person paused. */
-export async function resumeContainer(engine: Engine, id: string): Promise<void> {
+export async function resumeContainer(engine: DockerEngine, id: string): Promise<void> {
   const runs = () => undefined;
   await engine.call(
     "resume a sandbox that is paused",
@@ -125,7 +125,7 @@ export async function resumeContainer(engine: Engine, id: string): Promise<void>
 }
 
 /** Kills the container and returns once it is gone. Its volume stays. Safe to call twice. */
-export async function removeContainer(engine: Engine, id: string): Promise<void> {
+export async function removeContainer(engine: DockerEngine, id: string): Promise<void> {
   for (const deadline = performance.now() + removalLimitMs; ; await delay(50)) {
     const isGone = await engine.call(
       "remove a sandbox",
@@ -149,7 +149,7 @@ export async function removeContainer(engine: Engine, id: string): Promise<void>
 const logBytes = 2_000;
 
 /** Returns the end of its log, in whole lines. */
-export async function lastWords(engine: Engine, id: string): Promise<string> {
+export async function lastWords(engine: DockerEngine, id: string): Promise<string> {
   const text = await engine.call(
     "show a sandbox's log",
     (docker, limited) => docker.getContainer(id).logs({ stdout: true, stderr: true, tail: 20, ...limited }),

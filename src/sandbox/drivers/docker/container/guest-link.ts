@@ -5,7 +5,7 @@ import { createGuestClient } from "../../../guest/guest-client.ts";
 import { connectMux, type MuxConnection } from "../../../guest/mux.ts";
 import type { GuestClient, GuestHealth } from "../../../port.ts";
 import { StandardStreams } from "../engine/demux.ts";
-import type { Engine } from "../engine/engine-calls.ts";
+import type { DockerEngine } from "../engine/engine-calls.ts";
 import { muxSocket } from "./container-spec.ts";
 
 export interface GuestLink {
@@ -21,7 +21,7 @@ const tries = { count: 1_500, seconds: 0.02 } as const;
 /**
  * Creates the link to the guest of one start of a container. `name` is the sandbox's, for messages.
  */
-export function createGuestLink(engine: Engine, containerId: string, name: string): GuestLink {
+export function createGuestLink(engine: DockerEngine, containerId: string, name: string): GuestLink {
   let current: Promise<MuxConnection> | null = null;
   let isClosed = false;
   const connection = (): Promise<MuxConnection> => {
@@ -54,7 +54,7 @@ export function createGuestLink(engine: Engine, containerId: string, name: strin
   };
 }
 
-async function connectTo(engine: Engine, containerId: string, name: string): Promise<MuxConnection> {
+async function connectTo(engine: DockerEngine, containerId: string, name: string): Promise<MuxConnection> {
   const exec = await engine.call(`enter the container of ${name}`, (docker, limited) =>
     docker.getContainer(containerId).exec({
       Cmd: ["socat", "-b65536", "-", `UNIX-CONNECT:${muxSocket},retry=${tries.count},interval=${tries.seconds}`],

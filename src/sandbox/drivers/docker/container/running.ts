@@ -15,7 +15,7 @@ const patienceMs = 20_000;
 const answerMs = 5_000;
 const recentMs = 1_000;
 
-export interface Running {
+export interface RunningContainer {
   readonly container: Container;
   readonly guest: GuestClient;
   readonly health: GuestHealth;
@@ -25,11 +25,11 @@ export interface Running {
  * Returns the running sandbox that answers, else null; a silent one counts as dead, with a warning.
  * With `isRecentEnough`, an answer of the last second is reused.
  */
-export async function findRunning(
+export async function findRunningContainer(
   resources: DockerResources,
   projectId: ProjectId,
   isRecentEnough = true,
-): Promise<Running | null> {
+): Promise<RunningContainer | null> {
   for (const deadline = performance.now() + patienceMs; ; await delay(50)) {
     const container = await findContainer(resources.engine, projectId, resources.options.installationId);
     if (container === null || !container.isRunning || container.isPaused) return null;
@@ -47,7 +47,7 @@ async function askHealth(
   resources: DockerResources,
   container: Container,
   isRecentEnough = true,
-): Promise<Omit<Running, "container"> | string> {
+): Promise<Omit<RunningContainer, "container"> | string> {
   const link = linkTo(resources, container);
   const { answered, guest } = link;
   if (isRecentEnough && answered !== null && performance.now() - answered.atMs < recentMs)
@@ -75,7 +75,10 @@ function linkTo({ links, engine }: DockerResources, { projectId, id, startedAt }
   return link;
 }
 
-export function endpointOf({ options }: DockerResources, { container, guest, health }: Running): SandboxEndpoint {
+export function endpointOf(
+  { options }: DockerResources,
+  { container, guest, health }: RunningContainer,
+): SandboxEndpoint {
   const workspaceRoot = health.workspaceRoot.replace(/\/+$/, "");
   const modelSocket = modelSocketOf({ dataDir: options.dataDir, projectId: container.projectId });
   const wall = { isolation: "users", runtime: container.wants?.runtime ?? null } as const;
@@ -86,7 +89,7 @@ export function endpointOf({ options }: DockerResources, { container, guest, hea
  * Waits for the guest's first answer. Fails with `sandbox-unavailable`, with the container's last
  * words.
  */
-export async function untilReady(resources: DockerResources, projectId: ProjectId): Promise<Running> {
+export async function untilReady(resources: DockerResources, projectId: ProjectId): Promise<RunningContainer> {
   const { engine, options } = resources;
   let answered: Awaited<ReturnType<typeof askHealth>> = "";
   let id = "";

@@ -22,7 +22,7 @@ interface CallOptions<Other> {
   readonly on?: Readonly<Record<number, (reason: string) => Other>>;
 }
 
-export interface Engine {
+export interface DockerEngine {
   readonly docker: Docker;
   readonly socketPath: string;
   /**
@@ -40,10 +40,10 @@ export interface Engine {
 }
 
 /** Returns the engine of this machine; connects to nothing yet. */
-export function openEngine(environment: Environment): Engine {
+export function openEngine(environment: Environment): DockerEngine {
   const docker = connectEngine(environment);
   const path = socketPath(environment);
-  const call: Engine["call"] = async (what, act, { limitMs = answerLimitMs, on = {} } = {}) => {
+  const call: DockerEngine["call"] = async (what, act, { limitMs = answerLimitMs, on = {} } = {}) => {
     try {
       return await within(limitMs, (abortSignal) => act(docker, { abortSignal }));
     } catch (error) {

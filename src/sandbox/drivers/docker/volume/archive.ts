@@ -7,11 +7,11 @@ import { messageOf, WavesmithError } from "../../../../domain/errors.ts";
 import type { ArchiveFormat } from "../../../port.ts";
 import { archiveContainer, type Making } from "../container/container-spec.ts";
 import { StandardStreams } from "../engine/demux.ts";
-import type { Engine } from "../engine/engine-calls.ts";
+import type { DockerEngine } from "../engine/engine-calls.ts";
 import { having, type Labels, label, role } from "../names.ts";
 import { isAliveMaker, ourselves } from "./volumes.ts";
 
-export interface ArchiveWork {
+export interface VolumeArchiveWork {
   readonly image: string;
   readonly volume: string;
   readonly format: ArchiveFormat;
@@ -30,7 +30,7 @@ const killed = 137;
  * Returns the volume as an archive. An error of the stream means that it is incomplete; destroying
  * the stream ends the work.
  */
-export async function packVolume(engine: Engine, work: ArchiveWork): Promise<Readable> {
+export async function packVolume(engine: DockerEngine, work: VolumeArchiveWork): Promise<Readable> {
   const archive = new PassThrough();
   const running = await begin(engine, work, "pack");
   const finish = async (): Promise<void> => {
@@ -61,7 +61,7 @@ async function pour(running: Running, archive: PassThrough): Promise<string | nu
  * Unpacks the archive into the volume. Fails with `archive`; the caller removes what was unpacked
  * so far.
  */
-export async function unpackVolume(engine: Engine, work: ArchiveWork, archive: Readable): Promise<void> {
+export async function unpackVolume(engine: DockerEngine, work: VolumeArchiveWork, archive: Readable): Promise<void> {
   const running = await begin(engine, work, "unpack");
   try {
     running.streams.resume();
@@ -100,7 +100,7 @@ interface Running {
   remove(): Promise<void>;
 }
 
-async function begin(engine: Engine, work: ArchiveWork, verb: "pack" | "unpack"): Promise<Running> {
+async function begin(engine: DockerEngine, work: VolumeArchiveWork, verb: "pack" | "unpack"): Promise<Running> {
   const labels = { ...work.labels, [label.maker]: ourselves() };
   const created = await engine.call(`make a container to ${verb} ${work.volume}`, (docker, limited) =>
     docker.createContainer({ ...archiveContainer({ ...work, verb }, labels, work.making), ...limited }),
@@ -125,12 +125,12 @@ async function begin(engine: Engine, work: ArchiveWork, verb: "pack" | "unpack")
   }
 }
 
-const waitFor = (engine: Engine, id: string): Promise<{ StatusCode: number }> =>
+const waitFor = (engine: DockerEngine, id: string): Promise<{ StatusCode: number }> =>
   engine.call("wait for a container to end", (docker, limited) => docker.getContainer(id).wait(limited), {
     limitMs: endLimitMs,
   });
 
-async function removeContainer(engine: Engine, id: string): Promise<void> {
+async function removeContainer(engine: DockerEngine, id: string): Promise<void> {
   const gone = () => undefined;
   await engine.call(
     "remove a container",
@@ -140,7 +140,7 @@ async function removeContainer(engine: Engine, id: string): Promise<void> {
 }
 
 /** Removes the archive containers of dead processes; with `all`, those of living ones too. */
-export async function removeArchiveContainers(engine: Engine, labels: Labels, all: boolean): Promise<void> {
+export async function removeArchiveContainers(engine: DockerEngine, labels: Labels, all: boolean): Promise<void> {
   const filters = JSON.stringify(having({ ...labels, [label.role]: role.archive }));
   const found = await engine.call("list containers", (docker, limited) =>
     docker.listContainers({ all: true, filters, ...limited }),

@@ -6,12 +6,16 @@ import type { ArchiveFormat } from "../../../port.ts";
 import { findContainer, removeContainer } from "../container/container.ts";
 import { alone, type DockerResources, imageId, makingOf } from "../docker-resources.ts";
 import { label } from "../names.ts";
-import { stop } from "../stop.ts";
-import { type ArchiveWork, packVolume, unpackVolume } from "./archive.ts";
+import { stopContainerOf } from "../stop.ts";
+import { packVolume, unpackVolume, type VolumeArchiveWork } from "./archive.ts";
 import { forgetSize } from "./known-sizes.ts";
 
 /** See `SandboxDriver.pack`. */
-export async function pack(resources: DockerResources, projectId: ProjectId, format: ArchiveFormat): Promise<Readable> {
+export async function packSnapshot(
+  resources: DockerResources,
+  projectId: ProjectId,
+  format: ArchiveFormat,
+): Promise<Readable> {
   const volume = await resources.volumes.current(projectId);
   await requireVolume(resources, projectId);
   return packVolume(resources.engine, await archiveWork(resources, projectId, { volume, format }));
@@ -25,14 +29,18 @@ async function requireVolume({ volumes }: DockerResources, projectId: ProjectId)
 async function archiveWork(
   resources: DockerResources,
   projectId: ProjectId,
-  { volume, format, maxBytes = null }: Pick<ArchiveWork, "volume" | "format"> & Partial<Pick<ArchiveWork, "maxBytes">>,
-): Promise<ArchiveWork> {
+  {
+    volume,
+    format,
+    maxBytes = null,
+  }: Pick<VolumeArchiveWork, "volume" | "format"> & Partial<Pick<VolumeArchiveWork, "maxBytes">>,
+): Promise<VolumeArchiveWork> {
   const labels = { [label.installation]: resources.options.installationId, [label.project]: projectId };
   return { volume, format, maxBytes, labels, image: await imageId(resources), making: await makingOf(resources) };
 }
 
 /** See `SandboxDriver.restore`. */
-export async function restore(
+export async function restoreVolume(
   resources: DockerResources,
   projectId: ProjectId,
   how: { archive: Readable; format: ArchiveFormat; maxBytes: number },
@@ -49,7 +57,7 @@ export async function restore(
     throw error;
   }
   await alone(resources, projectId, async () => {
-    const present = await stop(resources, projectId);
+    const present = await stopContainerOf(resources, projectId);
     if (present !== null) await removeContainer(engine, present.id);
     await volumes.takePlace(projectId, volume);
     forgetSize(options.dataDir, projectId);

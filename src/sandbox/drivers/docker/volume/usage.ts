@@ -1,7 +1,7 @@
 import type { Socket } from "node:net";
 import type { SandboxUsage } from "../../../port.ts";
 import { StandardStreams } from "../engine/demux.ts";
-import type { Engine } from "../engine/engine-calls.ts";
+import type { DockerEngine } from "../engine/engine-calls.ts";
 
 /** The engine's statistics that we read; cgroup v1 and v2 name them differently. */
 interface Statistics {
@@ -20,7 +20,10 @@ interface Cpu {
 const diskLimitMs = 3_000;
 
 /** Measures for about a second, because the engine looks twice. */
-export async function usageOf(engine: Engine, containerId: string): Promise<Omit<SandboxUsage, "diskBytes">> {
+export async function containerUsage(
+  engine: DockerEngine,
+  containerId: string,
+): Promise<Omit<SandboxUsage, "diskBytes">> {
   const found = (await engine.call("tell what a sandbox uses", (docker, limited) =>
     docker.getContainer(containerId).stats({ stream: false, ...limited }),
   )) as Statistics;
@@ -45,14 +48,18 @@ function memoryOf({ memory_stats: memory }: Statistics): number | null {
  * Returns the size of a running sandbox's volume; null when counting takes longer. It does not ask
  * the guest, for which that would count as work.
  */
-export const diskBytes = (engine: Engine, containerId: string): Promise<number | null> =>
+export const containerDiskBytes = (engine: DockerEngine, containerId: string): Promise<number | null> =>
   countBytes(engine, containerId, { limitMs: diskLimitMs, options: [] });
 
 /**
  * Returns what the volume counts against its limit: its size on disk, or the sum of its files'
  * sizes where that is more; null when counting takes longer.
  */
-export async function limitedBytes(engine: Engine, containerId: string, limitMs: number): Promise<number | null> {
+export async function containerLimitedBytes(
+  engine: DockerEngine,
+  containerId: string,
+  limitMs: number,
+): Promise<number | null> {
   const ways = [[], ["--apparent-size"]];
   const counts = await Promise.all(ways.map((options) => countBytes(engine, containerId, { limitMs, options })));
   return counts.includes(null) ? null : Math.max(...counts.map(Number));
@@ -64,7 +71,7 @@ interface Counting {
   readonly options: readonly string[];
 }
 
-async function countBytes(engine: Engine, containerId: string, counting: Counting): Promise<number | null> {
+async function countBytes(engine: DockerEngine, containerId: string, counting: Counting): Promise<number | null> {
   const { limitMs } = counting;
   const streams = await count(engine, containerId, counting);
   if (streams === null) return null;
@@ -115,7 +122,7 @@ done
 
 /** Returns null when the container is ending or has no room for another process. */
 async function count(
-  engine: Engine,
+  engine: DockerEngine,
   containerId: string,
   { limitMs, options: given }: Counting,
 ): Promise<StandardStreams | null> {

@@ -14,7 +14,7 @@ import type Docker from "dockerode";
 import { WavesmithError } from "../../../../domain/errors.ts";
 import type { ProjectId } from "../../../../domain/ids.ts";
 import { machineBootId, processStart } from "../../../host/processes.ts";
-import type { Engine } from "../engine/engine-calls.ts";
+import type { DockerEngine } from "../engine/engine-calls.ts";
 import { having, type Labels, label, role, volumeName } from "../names.ts";
 
 export interface Volumes {
@@ -66,7 +66,7 @@ interface Owner {
 type Found = Pick<Docker.VolumeInspectInfo, "Name" | "Labels">;
 
 export function createVolumes(
-  engine: Engine,
+  engine: DockerEngine,
   { installationId, dataDir }: { installationId: string; dataDir: string },
 ): Volumes {
   const ownLabels: Labels = { [label.installation]: installationId, [label.dataDir]: dataDir };
@@ -141,7 +141,7 @@ function currentVolumes(found: readonly Found[]): Map<ProjectId, string> {
 }
 
 interface VolumeAccess {
-  readonly engine: Engine;
+  readonly engine: DockerEngine;
   readonly installationId: string;
   /** Finds the volumes of this installation that have these labels. */
   readonly own: (more?: Labels) => Promise<Found[]>;
@@ -195,7 +195,7 @@ function wholeTools(set: string, found: readonly Found[]): string | null {
  * Removes all tools volumes except this one and those being filled. A volume that a container
  * mounts stays for a later call.
  */
-async function removeTools(engine: Engine, all: readonly Found[], kept: string): Promise<void> {
+async function removeTools(engine: DockerEngine, all: readonly Found[], kept: string): Promise<void> {
   const tools = all.filter(({ Labels }) => Labels?.[label.tools] !== undefined);
   const isOver = (one: Found) => one.Name !== kept && !isBeingFilled(one, tools);
   for (const { Name } of tools.filter((one) => !isMark(one) && isOver(one))) {
@@ -229,14 +229,14 @@ export function isAliveMaker(maker: string | undefined): boolean {
   return boot !== undefined && boot === machineBootId() && processStart(Number(pid)) === start;
 }
 
-async function find(engine: Engine, labels: Labels): Promise<Found[]> {
+async function find(engine: DockerEngine, labels: Labels): Promise<Found[]> {
   const { Volumes: found } = await engine.call("list its volumes", (docker, limited) =>
     docker.listVolumes({ filters: JSON.stringify(having(labels)), ...limited } as Docker.VolumeListOptions),
   );
   return found ?? [];
 }
 
-async function create(engine: Engine, name: string, labels: Labels, sizeBytes: number | null): Promise<Found> {
+async function create(engine: DockerEngine, name: string, labels: Labels, sizeBytes: number | null): Promise<Found> {
   const size = sizeBytes === null ? {} : { DriverOpts: { size: String(sizeBytes) } };
   return engine.call(`make the volume ${name}`, async (docker, limited) => {
     // An existing volume of this name stays as it is, with its labels.
@@ -246,7 +246,7 @@ async function create(engine: Engine, name: string, labels: Labels, sizeBytes: n
 }
 
 /** Removes a volume, waiting for a container that is about to release it. Safe to call twice. */
-async function removeVolume(engine: Engine, name: string, unlessUsed = false): Promise<void> {
+async function removeVolume(engine: DockerEngine, name: string, unlessUsed = false): Promise<void> {
   const gone = () => undefined;
   await engine.call(
     `remove the volume ${name}`,
@@ -259,7 +259,7 @@ async function removeVolume(engine: Engine, name: string, unlessUsed = false): P
  * Tries whether volumes can have quotas. They need a file system such as XFS with pquota under the
  * engine, and only trying shows it.
  */
-async function trySize(engine: Engine, ownLabels: Labels): Promise<boolean> {
+async function trySize(engine: DockerEngine, ownLabels: Labels): Promise<boolean> {
   const name = `wavesmith_trial_${randomBytes(6).toString("hex")}`;
   const labels = { ...ownLabels, [label.role]: role.archive };
   const made = await engine.call(
