@@ -6,6 +6,7 @@ import type { Ports } from "../src/coordinator/port.ts";
 import { isDiskFull } from "../src/domain/disk-full.ts";
 import { messageOf, WavesmithError } from "../src/domain/errors.ts";
 import type { DomainEvent } from "../src/domain/events/events.ts";
+import { about, factsOf, type LogFacts } from "../src/domain/log-facts.ts";
 import type { Chore } from "../src/sandbox-lifecycle/upkeep/due-chores.ts";
 
 /** Dependencies of every function. */
@@ -45,12 +46,12 @@ export interface FlowFunction<Data> {
 type StepRunner = <Result>(name: string, operation: () => Promise<Result>) => Promise<Result>;
 
 const createStepRunner =
-  (step: StepTools, flow: Flow): StepRunner =>
+  (step: StepTools, flow: Flow, facts: LogFacts = {}): StepRunner =>
   async (name, operation) => {
     for (let attemptNumber = 1; ; attemptNumber += 1) {
       const answer = await step.run(attemptNumber === 1 ? name : `${name} (${attemptNumber})`, async () => {
         try {
-          return await withRoom(() => runAndFlush(operation, flow), flow);
+          return await about(facts, () => withRoom(() => runAndFlush(operation, flow), flow));
         } catch (error) {
           if (isFull(error) && attemptNumber < maxTries) return { [fullKey]: error.retryAfterMs };
           throw forInngest(error);
@@ -169,17 +170,19 @@ export function flowFunction<Data>(flow: Flow, options: FlowFunction<Data>): Inn
       triggers: [{ event: options.trigger }],
       onFailure: async ({ event, error, step }) => {
         const original = event.data.event;
-        flow.ports.log.warn(`${options.name} failed for good: ${messageOf(error)}`, { event: original.id });
+        const facts = factsOf(original.data);
+        const warning = `${options.name} failed for good: ${messageOf(error)}`;
+        about(facts, () => flow.ports.log.warn(warning, { event: original.id }));
         if (options.failed === undefined) return;
         const context = { data: original.data as Data, eventId: String(original.id), reason: messageOf(error) };
-        await options.failed({ ...context, step: createStepRunner(step, flow) });
+        await options.failed({ ...context, step: createStepRunner(step, flow, facts) });
       },
     },
     async ({ event, step }) => {
       const { name, data } = event;
       const eventId = String(event.id);
       if (options.decides && !(await flow.isFromUs({ name, id: eventId, data }))) throw forInngest(fromAnybody(name));
-      return options.run({ data: data as Data, eventId, step: createStepRunner(step, flow) });
+      return options.run({ data: data as Data, eventId, step: createStepRunner(step, flow, factsOf(data)) });
     },
   );
 }

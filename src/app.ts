@@ -106,7 +106,10 @@ async function wire(appOptions: AppOptions, database: Database): Promise<App> {
     store,
     crashes,
     driver: sandboxes.driver,
-    send: (events) => runner.send(events),
+    async send(events) {
+      await runner.send(events);
+      if (options.onEvent !== undefined) for (const event of events) options.onEvent(event);
+    },
     wakeWatcher: () => watcher?.wake(),
   });
   const relay = createRelay(ports, () => (served === "all" ? "all" : [...served]));

@@ -24,6 +24,8 @@ export interface Config {
   readonly engine: EngineSettings;
   /** The key that `POST /e/:key` requires; null for the data directory's own key. */
   readonly serveKey: string | null;
+  /** How `serve` prints what happens. */
+  readonly log: "text" | "json";
   /** Names of secrets that plans sent by events may use. */
   readonly eventSecrets: readonly string[];
   readonly models: ModelSettings;
@@ -58,6 +60,7 @@ export function loadConfig(env: Readonly<Record<string, string | undefined>>): C
     sandboxPolicy: sandboxPolicy(data),
     engine: engineSettings(data),
     serveKey: data.INNGEST_EVENT_KEY ?? null,
+    log: data.WAVESMITH_LOG,
     eventSecrets: (data.WAVESMITH_EVENT_SECRETS ?? "").split(",").flatMap((name) => name.trim() || []),
     models: modelSettings(data),
     briefAgent: briefAgent(data),

@@ -9,6 +9,7 @@ import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
+import type { AppOptions } from "../app/options.ts";
 import type { App } from "../app.ts";
 import type { Config } from "../config.ts";
 import { messageOf, WavesmithError } from "../domain/errors.ts";
@@ -37,6 +38,7 @@ export type {
   SandboxUsage,
   StageSpec,
 } from "../sandbox/port.ts";
+export type { ServerKey } from "../server/server-key.ts";
 export type { Database } from "../store/connection/connection.ts";
 export type { AttemptRow, GateRunRow, LogChunkRow, SandboxRow, SnapshotRow, Store } from "../store/port.ts";
 export type { ChangedFile } from "../workspace/port.ts";
@@ -102,10 +104,14 @@ export async function checkPlanModels(
 }
 
 /** Opens the app: every part, wired. */
-export async function openApp(config: Config, warn: (message: string) => void): Promise<App> {
+export async function openApp(
+  config: Config,
+  warn: AppOptions["warn"],
+  options: Pick<AppOptions, "onEvent"> = {},
+): Promise<App> {
   makeDataDir(config);
   const { createApp } = await import("../app.ts");
-  return createApp({ config, warn });
+  return createApp({ config, warn, ...options });
 }
 
 /** Starts the HTTP server on an open app. */

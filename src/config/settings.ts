@@ -127,6 +127,10 @@ export const settingsSchema = z.object({
     .regex(/^https?:\/\//, "must begin with http:// or https://")
     .optional()
     .describe("the URL at which others reach `serve`, if it is not the address it listens on"),
+  WAVESMITH_LOG: z
+    .enum(["text", "json"])
+    .default("text")
+    .describe("what `serve` prints: `text` for people, or `json`, one object per line"),
   WAVESMITH_EVENT_SECRETS: z
     .string()
     .regex(/^\s*[A-Za-z_]\w*(\s*,\s*[A-Za-z_]\w*)*\s*$/, "must be names, separated by commas")

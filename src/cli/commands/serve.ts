@@ -5,7 +5,8 @@ import type { Context } from "../context.ts";
 import { stopIdleSandbox } from "../data/session.ts";
 import { type Interrupts, watchInterrupts } from "../interrupts.ts";
 import { exit } from "../output/exit-codes.ts";
-import { type App, type Config, openApp, openServer, openStore, serverKey } from "../parts.ts";
+import type { JsonLog } from "../output/json-log.ts";
+import { type App, type Config, openApp, openServer, openStore, type ServerKey, serverKey } from "../parts.ts";
 import { type ServedPreviews, servePreviews } from "../preview/serve-previews.ts";
 
 export interface ServeOptions {
@@ -14,9 +15,11 @@ export interface ServeOptions {
 }
 
 /** `serve`: drives the builds of every project and answers HTTP until it is stopped. */
-export async function serve(context: Context, options: ServeOptions): Promise<number> {
+export async function serve(given: Context, options: ServeOptions): Promise<number> {
   const port = portOf(options.port);
-  const config = await context.config();
+  const config = await given.config();
+  const log = config.log === "json" ? await openJsonLog(given, config) : null;
+  const context = log === null ? given : logging(given, log);
   const interrupts = watchInterrupts(process);
   interrupts.on((count) => {
     if (count > 1) process.exit(exit.cancelled);
@@ -24,7 +27,7 @@ export async function serve(context: Context, options: ServeOptions): Promise<nu
   try {
     const mark = await openStore(config, "serve");
     try {
-      const app = await openApp(config, (message) => context.warn(message));
+      const app = await openApp(config, context.warn, log === null ? {} : { onEvent: log.event });
       const serving = await markAllServed(mark.database);
       try {
         await run({ context, config, app, interrupts, host: options.host, port });
@@ -74,7 +77,7 @@ async function run({ context, config, app, interrupts, host, port }: Run): Promi
       dataDir: config.dataDir,
       keyFile,
     };
-    if (made?.isNew === true) printKey(context, made);
+    if (made?.isNew === true) printKey(context, made, config.log === "json");
     if (json) out.json(started);
     else for (const line of greeting(config, server.origin, keyFile)) out.line(line);
     if (server.isOpen) context.warn(`${host} is reachable from other machines; anyone with the keys can start builds`);
@@ -86,9 +89,24 @@ async function run({ context, config, app, interrupts, host, port }: Run): Promi
   }
 }
 
+async function openJsonLog({ out }: Context, { credentials, serveKey }: Config): Promise<JsonLog> {
+  const { createJsonLog } = await import("../output/json-log.ts");
+  const secrets = { ...credentials, ...(serveKey === null ? {} : { INNGEST_EVENT_KEY: serveKey }) };
+  return createJsonLog({ write: (line) => out.raw(line), secrets });
+}
+
+/** The same context, whose messages go to the log. */
+const logging = (context: Context, log: JsonLog): Context => ({
+  ...context,
+  json: false,
+  out: { ...context.out, line: log.info, note: log.info },
+  warn: log.warn,
+});
+
 /** Shows the key only at the start that created it; later starts name just the file. */
-function printKey({ out, json }: Context, { key, path }: { key: string; path: string }): void {
+function printKey({ out, json }: Context, { key, path }: ServerKey, isLogged: boolean): void {
   if (json) out.json({ type: "serve.key", key, keyFile: path });
+  else if (isLogged) out.line(`created the server's key: it is in ${path}`);
   else out.line(`created the key for POST /e/KEY: ${key} (kept in ${path}; it will not be printed again)`);
 }
 

@@ -2,6 +2,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import type { QuestionEvent } from "../../agents/port.ts";
 import { isDiskFull } from "../../domain/disk-full.ts";
 import { messageOf, WavesmithError } from "../../domain/errors.ts";
+import { about, type LogFacts } from "../../domain/log-facts.ts";
 import type { GuestClient, JobState } from "../../sandbox/port.ts";
 import { endSandboxOf } from "../../sandbox-lifecycle/distrust.ts";
 import { ensureSandbox } from "../../sandbox-lifecycle/ensure-sandbox.ts";
@@ -72,7 +73,8 @@ export function watchJobs(ports: Ports, options: WatchOptions): JobWatcher {
     for (const lease of leased) {
       const { key } = lease.job;
       const own = new AbortController();
-      const over = watchJob(ports, lease, own.signal)
+      const facts = { project: lease.job.projectId, build: lease.job.buildId };
+      const over = about(facts, () => watchJob(ports, lease, own.signal))
         .then((ended) => (ended ? options.flush() : undefined))
         .then(() => void strikes.delete(key))
         .catch(async (error: unknown) => {
@@ -147,11 +149,23 @@ async function giveBack(ports: Ports, lease: JobLease, error: unknown): Promise<
   if (ended !== null) return;
   const isGone = error instanceof WavesmithError && error.code === "sandbox-unavailable";
   const why = isGone ? "its sandbox has ended or does not answer; trying again" : reasonOf(error);
-  ports.log.warn(`lost track of job ${lease.job.key}: ${why}`);
+  about(await factsOfJob(ports, lease.job), () => ports.log.warn(`lost track of job ${lease.job.key}: ${why}`));
   await delay(pollMs);
   await ports.store.jobs
     .update({ key: lease.job.key, fence: lease.fence }, { leaseOwner: null })
     .catch((failure: unknown) => ports.log.warn(`its lease will be released later: ${reasonOf(failure)}`));
+}
+
+async function factsOfJob(
+  ports: Ports,
+  { projectId, buildId, ownerKind, ownerId }: JobLease["job"],
+): Promise<LogFacts> {
+  const facts = { project: projectId, build: buildId };
+  if (ownerKind !== "attempt") return facts;
+  const owner = await ports.store.attemptInContext(ownerId).catch(() => null); // the database may be the trouble
+  if (owner === null) return facts;
+  const { attempt, task, wave } = owner;
+  return { ...facts, wave: wave.number, attempt: attempt.number, ...(task === null ? {} : { task: task.key }) };
 }
 
 /** Watches a job. Returns true when it has ended, false when watching stopped. */
