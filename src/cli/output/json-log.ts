@@ -1,5 +1,5 @@
 import { createMask } from "../../coordinator/masking/masking.ts";
-import { currentFacts, factsOf, type LogFacts } from "../../domain/log-facts.ts";
+import { currentFacts, factsOf } from "../../domain/log-facts.ts";
 
 /** The log of a server as one JSON object per line: time, level, message and what it is about. */
 export interface JsonLog {
@@ -19,7 +19,7 @@ interface JsonLogOptions {
 /** Creates the log. A line is about what the code that logs it is working on. */
 export function createJsonLog({ write, secrets, now = () => new Date() }: JsonLogOptions): JsonLog {
   const mask = createMask(secrets);
-  const log = (level: "info" | "warn", message: string, facts: LogFacts & Readonly<Record<string, unknown>>): void => {
+  const log = (level: "info" | "warn", message: string, facts: object): void => {
     const line = { time: now().toISOString(), level, message, ...facts };
     write(`${mask(JSON.stringify(line))}\n`);
   };
