@@ -4,7 +4,8 @@ import { describeError, errorJson } from "./output/errors.ts";
 import { exit, exitCodeForError } from "./output/exit-codes.ts";
 import { createHints } from "./output/hints.ts";
 import { createOutput, type Output } from "./output/output.ts";
-import { createProgram, isHelp, withCommandApart } from "./program.ts";
+import { createProgram, isHelp } from "./program.ts";
+import { withCommandApart } from "./sandbox-commands.ts";
 
 /** Runs this process's command line, then exits. */
 export async function main(self: NodeJS.Process): Promise<never> {

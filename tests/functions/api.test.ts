@@ -200,7 +200,11 @@ describe("the API", () => {
     expect((await fixture.until(id, ({ status }) => status === "completed")).status).toBe("completed");
     expect((await post(`/builds/${id}/cancel`)).body).toMatchObject({ status: 409, code: "conflict" });
     expect((await post(`/projects/${project}/sandbox/stop`)).body).toMatchObject({ state: "stopped" });
-    expect((await post(`/builds/${id}/rollback`, { wave: 0 })).body).toMatchObject({ status: "waiting" });
+    const roll = (said: object) => post(`/builds/${id}/rollback`, said);
+    expect((await roll({ wave: 0 })).body).toMatchObject({ status: "waiting" });
+    expect((await roll({ undo: true })).body).toMatchObject({ status: "completed" });
+    expect((await roll({ undo: true })).body).toMatchObject({ status: 409 });
+    expect((await roll({ wave: 0 })).body).toMatchObject({ status: "waiting" });
     // A sandbox that was stopped meanwhile shows main as it is now.
     const seen = await post(`/projects/${project}/sandbox/exec`, { argv: ["ls"] });
     expect(seen.body).toMatchObject({ exitCode: 0, stdout: "" });

@@ -6,7 +6,8 @@ import { driverCheck } from "../../src/cli/commands/doctor.ts";
 import { runCommandLine } from "../../src/cli/main.ts";
 import { createOutput } from "../../src/cli/output/output.ts";
 import { lackingDriver } from "../../src/cli/parts.ts";
-import { createProgram, withCommandApart } from "../../src/cli/program.ts";
+import { createProgram } from "../../src/cli/program.ts";
+import { withCommandApart } from "../../src/cli/sandbox-commands.ts";
 import { checkGit } from "../../src/workspace/authority/git.ts";
 
 // What a machine may lack, and what commands print and leave behind then.

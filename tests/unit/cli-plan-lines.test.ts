@@ -3,10 +3,11 @@ import { buildFinished } from "../../src/api/build-result.ts";
 import { statusJson } from "../../src/api/build-status.ts";
 import { createHints } from "../../src/cli/output/hints.ts";
 import { narrate } from "../../src/cli/view/narrate.ts";
-import { briefText } from "../../src/cli/view/plan-lines.ts";
+import { briefText, planLines } from "../../src/cli/view/plan-lines.ts";
 import { statusLines } from "../../src/cli/view/status-lines.ts";
 import { summary } from "../../src/cli/view/summary.ts";
 import { withPlanTask } from "../../src/domain/plan/brief.ts";
+import { planWaves } from "../../src/domain/plan/wave-planner.ts";
 import { parsePlanValue } from "../../src/plan/parse-plan.ts";
 import { attempt, plan, view, wave } from "./cli-views.ts";
 
@@ -31,6 +32,34 @@ const options = {
   interrupted: false,
 };
 const texts = (lines: readonly { text: string }[]): string => lines.map(({ text }) => text).join("\n");
+
+describe("the waves that a plan would run", () => {
+  const linesOf = (value: object): string[] => {
+    const read = parsePlanValue({ name: "p", ...value }, { baseDir: null, env: {} }).plan!;
+    return planLines(read, { waves: planWaves(read), criticalPath: [] });
+  };
+  const scripts = (...ids: string[]) => ids.map((id) => ({ id, run: "true" }));
+  const lineOf = (lines: string[], key: string) => lines.find((line) => line.includes(` ${key} `));
+
+  it("say why a task waits that needs nothing", () => {
+    const lines = linesOf({ tasks: scripts("a", "b", "c", "d") });
+    expect(lineOf(lines, "d")).toMatch(/^wave 2 .*role default is full \(3 per wave\)$/);
+    const clash = linesOf({
+      tasks: [
+        { ...scripts("a")[0], writes: ["x"] },
+        { ...scripts("b")[0], writes: ["x"] },
+      ],
+    });
+    expect(lineOf(clash, "b")).toMatch(/^wave 2 .*writes overlap with wave 1$/);
+    const shared = linesOf({ isolation: "shared", tasks: scripts("a", "b") });
+    expect(lineOf(shared, "b")).toMatch(/a task without `writes` is alone in its wave$/);
+  });
+
+  it("say only what a task needs when that is why it waits", () => {
+    const lines = linesOf({ tasks: [...scripts("a"), { ...scripts("b")[0], dependsOn: ["a"] }] });
+    expect(lineOf(lines, "b")).toMatch(/needs a$/);
+  });
+});
 
 describe("a drafted plan that waits for approval", () => {
   it("is shown whole at the end of the command, with its key figures", () => {

@@ -69,7 +69,7 @@ describe("messages for a machine on which bubblewrap does not work", () => {
 
   it("takes root that may not give files away for a namespace that denies it, and no other failure of chown", () => {
     const failed = (stderr: string) =>
-      Object.assign(new Error("Command failed"), { cmd: "chown -RPh 1:1 -- /v", stderr });
+      Object.assign(new Error("Command failed"), { cmd: "/usr/bin/chown -RPh 1:1 -- /v", stderr });
     expect(deniedUser(failed("chown: changing ownership of '/v': Invalid argument\n"))).toMatch(
       /user namespace.*Invalid/,
     );

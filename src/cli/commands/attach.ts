@@ -30,11 +30,6 @@ interface Watching extends Reading {
  */
 export function attach(context: Context, name: string | undefined): Promise<number> {
   return withStore(context, "attach", {
-    unused: (config) => {
-      throw new WavesmithError("not-found", `there is no build in ${config.dataDir} yet`, {
-        remedy: context.hints.command("build PLAN"),
-      });
-    },
     read: async (reading) => {
       const buildId = await findBuildOrLatest(reading.store, context, name);
       const presenter = createPresenter(context);

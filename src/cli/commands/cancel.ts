@@ -2,7 +2,7 @@ import type { BuildView } from "../../coordinator/build/read-build.ts";
 import type { ProjectId } from "../../domain/ids.ts";
 import { isServed } from "../../store/serving.ts";
 import type { Context } from "../context.ts";
-import { findBuildOrLatest } from "../data/find-build.ts";
+import { findBuildOrLatest, requireBuilds } from "../data/find-build.ts";
 import { type Session, withSession } from "../data/session.ts";
 import { printEnd } from "../driving/drive.ts";
 import { follow } from "../driving/follow.ts";
@@ -12,6 +12,7 @@ import { createPresenter, type Presenter } from "../view/presenter.ts";
 
 /** `cancel BUILD`: cancels a build wherever it runs and returns when its work is kept. */
 export async function cancel(context: Context, name: string | undefined): Promise<number> {
+  await requireBuilds(context);
   const presenter = createPresenter(context);
   try {
     return await withSession(context, presenter, (session) => end(context, session, presenter, name));

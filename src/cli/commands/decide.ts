@@ -1,3 +1,4 @@
+import { createBuildReader } from "../../coordinator/build/read-build.ts";
 import { WavesmithError } from "../../domain/errors.ts";
 import { isServed } from "../../store/serving.ts";
 import type { Context } from "../context.ts";
@@ -6,6 +7,7 @@ import { withSteering } from "../data/steering.ts";
 import { exit } from "../output/exit-codes.ts";
 import { shortSha } from "../output/format.ts";
 import { requester } from "../request/requester.ts";
+import { nextLines } from "../view/summary.ts";
 
 /**
  * `approve [BUILD] [--resume]`: approves the waiting wave, and then continues the build if asked.
@@ -13,7 +15,7 @@ import { requester } from "../request/requester.ts";
 export async function approve(
   context: Context,
   name: string | undefined,
-  { resume: goesOn }: { resume: boolean },
+  { resume: goesOn, wait }: { resume: boolean; wait: boolean },
 ): Promise<number> {
   let approved = "";
   const code = await withSteering(context, async ({ app, database }) => {
@@ -28,7 +30,7 @@ export async function approve(
   });
   if (!goesOn) return code;
   const { resume } = await import("./resume.ts");
-  return resume(context, approved, { wait: true });
+  return resume(context, approved, { wait });
 }
 
 /** `reject BUILD --reason …`: blocks the waiting wave; a retry gives the reason to the fixer. */
@@ -59,12 +61,11 @@ async function printDecision(context: Context, { app, database, buildId }: Decid
     return exit.ok;
   }
   context.out.line(`build ${buildId}: ${decision}`);
-  const over = ["completed", "failed", "cancelled"].includes(status);
-  const next = decision === "approved" ? "resume" : "retry";
-  if (over || !(await isServed(database, projectId))) {
-    context.out.line(
-      `next: ${context.hints.command(`${decision === "rejected" && !over ? "resume" : next} ${buildId}`)}`,
-    );
+  const view = await createBuildReader(app.store, buildId).read();
+  if (["completed", "failed", "cancelled"].includes(status)) {
+    for (const { tone, text } of nextLines(view, context.hints)) context.out.line(context.out.paint(tone, text));
+  } else if (!(await isServed(database, projectId))) {
+    context.out.line(`next: ${context.hints.command(`resume ${buildId}`)}`);
   }
   return exit.ok;
 }

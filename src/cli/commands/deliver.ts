@@ -14,13 +14,8 @@ export function deliver(context: Context, name: string | undefined, options: Del
       remedy: "use one of them",
     });
   }
-  const { out, json, hints } = context;
+  const { out, json } = context;
   return withStore(context, "deliver", {
-    unused: (config) => {
-      throw new WavesmithError("not-found", `there is no build in ${config.dataDir} yet`, {
-        remedy: hints.command("build PLAN"),
-      });
-    },
     read: async ({ store, config }) => {
       await requireGit(config);
       const buildId = await findBuildOrLatest(store, context, name);

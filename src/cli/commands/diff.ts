@@ -22,11 +22,6 @@ export function showDiff(context: Context, name: string | undefined, options: Di
     });
   }
   return withStore(context, "diff", {
-    unused: (config) => {
-      throw new WavesmithError("not-found", `there is no build in ${config.dataDir} yet`, {
-        remedy: context.hints.command("build PLAN"),
-      });
-    },
     read: async ({ config, store }) => {
       const buildId = await findBuildOrLatest(store, context, name);
       const span = await diffSpan(store, buildId, { task: options.task, wave: waveNumber(options.wave) });

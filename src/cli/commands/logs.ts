@@ -21,11 +21,6 @@ const pollMs = 250;
 /** `logs BUILD`: prints the output of agents and gates, line by line, by time. */
 export function logs(context: Context, name: string | undefined, options: LogsOptions): Promise<number> {
   return withStore(context, "logs", {
-    unused: (config) => {
-      throw new WavesmithError("not-found", `there is no build in ${config.dataDir} yet`, {
-        remedy: context.hints.command("build PLAN"),
-      });
-    },
     read: async ({ store }) => {
       const buildId = await findBuildOrLatest(store, context, name);
       await refuseUnknownTask(store, buildId, options.task);

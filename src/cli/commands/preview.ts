@@ -4,7 +4,7 @@ import { WavesmithError } from "../../domain/errors.ts";
 import { sandboxBuildStatuses } from "../../domain/status.ts";
 import { isAllServed, isServed } from "../../store/serving.ts";
 import type { Context } from "../context.ts";
-import { findBuildOrLatest } from "../data/find-build.ts";
+import { findBuildOrLatest, requireBuilds } from "../data/find-build.ts";
 import { type Session, withSession } from "../data/session.ts";
 import { type Interrupts, readerGone, watchInterrupts } from "../interrupts.ts";
 import { exit } from "../output/exit-codes.ts";
@@ -31,6 +31,7 @@ export async function preview(
   name: string | undefined,
   { wait }: { wait: boolean },
 ): Promise<number> {
+  await requireBuilds(context);
   const presenter = createPresenter(context);
   const interrupts = watchInterrupts(process);
   context.out.onClosed(() => interrupts.raise(readerGone));

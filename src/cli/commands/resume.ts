@@ -4,7 +4,7 @@ import type { BuildView } from "../../coordinator/build/read-build.ts";
 import { createBuildReader, createEventCursor } from "../../coordinator/build/read-build.ts";
 import type { PlanEdit } from "../../coordinator/plan/edited-tasks.ts";
 import type { Context } from "../context.ts";
-import { findBuildOrLatest } from "../data/find-build.ts";
+import { findBuildOrLatest, requireBuilds } from "../data/find-build.ts";
 import { type Session, withSession } from "../data/session.ts";
 import { driveToEnd, isInteractive, printEnd } from "../driving/drive.ts";
 import { isOver } from "../driving/follow.ts";
@@ -72,6 +72,7 @@ export async function goOn(
   prepare: (session: Session, view: BuildView) => Promise<boolean>,
 ): Promise<number> {
   await requireGit(await context.config());
+  await requireBuilds(context);
   const presenter = createPresenter(context);
   const interrupts = watchInterrupts(process);
   context.out.onClosed(() => interrupts.raise(readerGone));

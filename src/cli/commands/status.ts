@@ -1,11 +1,11 @@
 import { statusJson } from "../../api/build-status.ts";
 import { createBuildReader } from "../../coordinator/build/read-build.ts";
-import { WavesmithError } from "../../domain/errors.ts";
 import { movingBuildStatuses } from "../../domain/status.ts";
 import { isAllServed, isServed } from "../../store/serving.ts";
 import type { Context } from "../context.ts";
 import { findBuildOrLatest } from "../data/find-build.ts";
 import { withStore } from "../data/reading.ts";
+import { deliveredBefore } from "../driving/delivery.ts";
 import { waitingPlanFile } from "../driving/waiting-plan.ts";
 import { exit } from "../output/exit-codes.ts";
 import { authorityPath } from "../parts.ts";
@@ -15,11 +15,6 @@ import { statusLines } from "../view/status-lines.ts";
 export function status(context: Context, name: string | undefined): Promise<number> {
   const { out, json, hints } = context;
   return withStore(context, "status", {
-    unused: (config) => {
-      throw new WavesmithError("not-found", `there is no build in ${config.dataDir} yet`, {
-        remedy: hints.command("build PLAN"),
-      });
-    },
     read: async ({ store, database, config }) => {
       const buildId = await findBuildOrLatest(store, context, name);
       const view = await createBuildReader(store, buildId).read();
@@ -29,8 +24,12 @@ export function status(context: Context, name: string | undefined): Promise<numb
       const planFile = waitingPlanFile(config, view);
       const shows = view.preview !== null && (await isAllServed(database));
       const options = { interrupted, isServed: shows, repository, planFile, hints, now: new Date() };
-      if (json) out.json(statusJson(view, options));
-      else for (const { tone, text } of statusLines(view, options)) out.line(out.paint(tone, text));
+      if (json) {
+        out.json(statusJson(view, options));
+        return exit.ok;
+      }
+      const delivered = await deliveredBefore({ context, view, authority: repository });
+      for (const { tone, text } of statusLines(view, { ...options, delivered })) out.line(out.paint(tone, text));
       return exit.ok;
     },
   });

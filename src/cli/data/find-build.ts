@@ -1,6 +1,6 @@
 import { WavesmithError } from "../../domain/errors.ts";
 import type { Context } from "../context.ts";
-import type { Store } from "../parts.ts";
+import { isUsed, type Store } from "../parts.ts";
 
 /**
  * Finds a build by id or by the beginning of one, with or without `bld_`. Fails with `not-found`.
@@ -33,8 +33,17 @@ export async function findBuildOrLatest(store: Store, context: Context, name: st
     descending: true,
   });
   if (latest !== null) return latest.id;
-  const where = project === undefined ? (await context.config()).dataDir : `project ${project}`;
-  throw new WavesmithError("not-found", `there is no build in ${where} yet`, {
-    remedy: context.hints.command("build PLAN"),
-  });
+  throw noBuild(context, project === undefined ? (await context.config()).dataDir : `project ${project}`);
 }
+
+/**
+ * Fails with `not-found` if nothing was ever built in the data directory, before a command that needs
+ * a build creates a database there.
+ */
+export async function requireBuilds(context: Context): Promise<void> {
+  const config = await context.config();
+  if (!isUsed(config)) throw noBuild(context, config.dataDir);
+}
+
+const noBuild = ({ hints }: Context, where: string): WavesmithError =>
+  new WavesmithError("not-found", `there is no build in ${where} yet`, { remedy: hints.command("build PLAN") });

@@ -1,5 +1,6 @@
 import type { Context } from "../context.ts";
 import { type Config, type Database, isUsed, openStore, type Store } from "../parts.ts";
+import { requireBuilds } from "./find-build.ts";
 
 export interface Reading {
   readonly config: Config;
@@ -8,16 +9,17 @@ export interface Reading {
 }
 
 /**
- * Opens the database for a command that only reads. Calls `unused` if nothing was ever built in the
- * data directory.
+ * Opens the database for a command that only reads. If nothing was ever built in the data directory,
+ * calls `unused`, or without it fails with `not-found`.
  */
 export async function withStore(
   context: Context,
   purpose: string,
-  options: { read: (reading: Reading) => Promise<number>; unused: (config: Config) => number },
+  options: { read: (reading: Reading) => Promise<number>; unused?: (config: Config) => number },
 ): Promise<number> {
   const config = await context.config();
-  if (!isUsed(config)) return options.unused(config);
+  if (options.unused !== undefined && !isUsed(config)) return options.unused(config);
+  await requireBuilds(context);
   const { store, database } = await openStore(config, purpose, context.warn);
   try {
     return await options.read({ config, store, database });

@@ -1,6 +1,7 @@
 import type { Context } from "../context.ts";
 import { type App, type Database, openStore } from "../parts.ts";
 import { createPresenter } from "../view/presenter.ts";
+import { requireBuilds } from "./find-build.ts";
 import { withSession } from "./session.ts";
 
 export interface Steering {
@@ -11,9 +12,10 @@ export interface Steering {
 
 /**
  * Opens the app for a command that changes a build without driving it, even while another command
- * drives it.
+ * drives it. Fails with `not-found` if nothing was ever built.
  */
 export async function withSteering(context: Context, work: (steering: Steering) => Promise<number>): Promise<number> {
+  await requireBuilds(context);
   const presenter = createPresenter(context);
   try {
     return await withSession(context, presenter, async ({ app, config }) => {

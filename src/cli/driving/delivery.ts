@@ -59,28 +59,52 @@ export async function deliverBuild(deliverable: Deliverable, options: DeliverOpt
   return { ...delivery, next, lines: deliveryLines(deliverable, delivery, next) };
 }
 
+/** What the end of a build says about its branch. */
+export interface AtEnd {
+  /** Null when it was delivered before. */
+  readonly delivered: Delivered | null;
+  readonly lines: readonly Line[];
+}
+
 /**
  * Delivers a completed build to the repository that it was built from, unless that was done before.
  * Returns null when there is nothing to do. A failure is a warning, because the build is completed.
  */
-export async function deliverAtEnd(deliverable: Deliverable): Promise<Delivered | null> {
-  const { context, view, authority } = deliverable;
-  const { build, project } = view;
-  const { source } = build.plan;
-  if (build.status !== "completed" || source.kind !== "repository" || build.headSha === null) return null;
-  if (build.headSha === source.commit) return null; // Nothing was changed.
+export async function deliverAtEnd(deliverable: Deliverable): Promise<AtEnd | null> {
+  const { context, view } = deliverable;
+  const { build } = view;
+  if (!isForOwnRepository(view)) return null;
   try {
-    const repository = await repositoryFor(deliverable);
-    const { wasDelivered } = await deliveryParts();
-    const branch = resultBranch(project);
-    if (await wasDelivered(repository, { authority, branch, result: build.headSha })) return null;
-    return await deliverBuild(deliverable, { squash: false, asMe: false });
+    const before = await deliveredBefore(deliverable);
+    if (before !== null) return { delivered: null, lines: before };
+    const delivered = await deliverBuild(deliverable, { squash: false, asMe: false });
+    return { delivered, lines: delivered.lines };
   } catch (error) {
     if (!(error instanceof WavesmithError)) throw error;
     const remedy = error.remedy === null ? "" : ` (${error.remedy})`;
     context.warn(`not delivered: ${messageOf(error)}${remedy}. Then: ${context.hints.command(`deliver ${build.id}`)}`);
     return null;
   }
+}
+
+/** Whether a completed build changed something that a branch of the person's repository should have. */
+const isForOwnRepository = ({ build: { status, plan, headSha } }: BuildView): boolean =>
+  status === "completed" && plan.source.kind === "repository" && headSha !== null && headSha !== plan.source.commit;
+
+/** Says where a completed build was delivered before; null if it was not, or its repository is gone. */
+export async function deliveredBefore(deliverable: Deliverable): Promise<readonly Line[] | null> {
+  const { view, authority } = deliverable;
+  const { headSha: result } = view.build;
+  if (!isForOwnRepository(view) || result === null) return null;
+  const repository = await repositoryFor(deliverable).catch((error: unknown) => {
+    if (error instanceof WavesmithError) return null;
+    throw error;
+  });
+  if (repository === null) return null;
+  const { wasDelivered } = await deliveryParts();
+  const branch = resultBranch(view.project);
+  if (!(await wasDelivered(repository, { authority, branch, result }))) return null;
+  return [{ tone: "plain", text: `delivered to the branch ${branch} in ${repository.root}` }];
 }
 
 async function repositoryFor({ context, view }: Deliverable): Promise<OwnRepository> {

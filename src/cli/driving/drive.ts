@@ -140,17 +140,17 @@ export interface Ended {
 export async function printEnd({ context, config, view }: Ended): Promise<BuildFinished> {
   const { out, hints, json } = context;
   const repository = await authorityPath(config, view.build.projectId);
-  const delivered = await deliverAtEnd({ context, view, authority: repository });
+  const end = await deliverAtEnd({ context, view, authority: repository });
   const planFile = waitingPlanFile(config, view);
   if (!json) {
-    const shown = delivered === null ? {} : { delivered: delivered.lines };
-    for (const { tone, text } of summary(view, { repository, planFile, hints, now: new Date(), ...shown })) {
+    const delivered = end?.lines ?? null;
+    for (const { tone, text } of summary(view, { repository, planFile, hints, now: new Date(), delivered })) {
       out.line(out.paint(tone, text));
     }
   }
   const finished = buildFinished(view, repository, planFile);
-  if (delivered === null) return finished;
-  const { root, branch, commit } = delivered;
+  if (end === null || end.delivered === null) return finished;
+  const { root, branch, commit } = end.delivered;
   return { ...finished, delivery: { root, branch, commit } };
 }
 

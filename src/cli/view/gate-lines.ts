@@ -22,7 +22,9 @@ export function gateLines(waveNumber: number, gate: GateView): Line[] {
   const idle = verdict === "absent" || verdict === "not-due" || verdict === "off";
   const summary = idle ? oneLine(gate.reason ?? "") : evidenceText(gate.evidence);
   const why = idle || verdict === "passed" || gate.reason === null ? "" : ` (${oneLine(gate.reason)})`;
-  const text = `  ${gate.gate} of wave ${waveNumber}${round}: ${verdict}${why}${summary === "" ? "" : `: ${summary}`}`;
+  // The reason of a gate that is not due yet says so itself.
+  const said = verdict === "not-due" ? summary : `${verdict}${why}${summary === "" ? "" : `: ${summary}`}`;
+  const text = `  ${gate.gate} of wave ${waveNumber}${round}: ${said}`;
   const added = addedCheckLines(gate.evidence?.added, "    ");
   const head: Line = {
     tone: tones[verdict] ?? "plain",

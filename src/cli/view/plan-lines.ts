@@ -2,7 +2,7 @@ import type { BuildView, WaveView } from "../../coordinator/build/read-build.ts"
 import { withoutPlanTask } from "../../domain/plan/brief.ts";
 import type { Plan } from "../../domain/plan/plan.ts";
 import { createTaskGraph } from "../../domain/plan/task-graph.ts";
-import { type PlannedWave, planWaves } from "../../domain/plan/wave-planner.ts";
+import { isAlone, type PlannedWave, planWaves } from "../../domain/plan/wave-planner.ts";
 import { shellWord } from "../../domain/shell-word.ts";
 import { count, harmless, oneLine, table } from "../output/format.ts";
 import type { Hints } from "../output/hints.ts";
@@ -18,12 +18,14 @@ export interface Outlook {
 export function planLines(plan: Plan, { waves, criticalPath }: Outlook): string[] {
   const tasks = new Map(plan.tasks.map((task) => [task.key, task]));
   const roles = new Set(plan.tasks.map((task) => task.agent));
+  const delays = delaysIn(plan, waves);
   const rows = waves.flatMap((wave) =>
     wave.tasks.map((key, index) => {
       const task = tasks.get(key)!;
-      const needs = task.dependsOn.length === 0 ? "" : `needs ${task.dependsOn.join(", ")}`;
+      const needs = task.dependsOn.length === 0 ? [] : [`needs ${task.dependsOn.join(", ")}`];
       const title = task.title === key ? "" : task.title;
-      return [index === 0 ? `wave ${wave.number}` : "", key, task.agent, title, needs];
+      const why = [...needs, ...(delays.get(key) ?? [])].join("; ");
+      return [index === 0 ? `wave ${wave.number}` : "", key, task.agent, title, why];
     }),
   );
   return [
@@ -35,6 +37,28 @@ export function planLines(plan: Plan, { waves, criticalPath }: Outlook): string[
     `gates after each wave: ${gates(plan)}`,
     ...(plan.preview === null ? [] : [`preview: ${firstLine(plan.preview.command)}`]),
   ];
+}
+
+/** Why tasks are not in an earlier wave although all that they need is there before, by key. */
+function delaysIn(plan: Plan, waves: readonly PlannedWave[]): ReadonlyMap<string, string[]> {
+  const tasks = new Map(plan.tasks.map((task) => [task.key, task]));
+  const waveOf = new Map(waves.flatMap(({ number, tasks: keys }) => keys.map((key) => [key, number] as const)));
+  const most = plan.limits.tasksPerAgentPerWave;
+  const delays = new Map<string, string[]>();
+  waves.slice(1).forEach(({ tasks: keys }, index) => {
+    const before = waves[index]!;
+    for (const key of keys) {
+      const { agent, dependsOn } = tasks.get(key)!;
+      if (dependsOn.some((needed) => waveOf.get(needed) === before.number)) continue;
+      const ofRole = before.tasks.filter((other) => tasks.get(other)?.agent === agent).length;
+      const isLone = [key, ...before.tasks].some((other) => isAlone(plan.isolation, tasks.get(other)?.writes ?? null));
+      const other = isLone
+        ? "a task without `writes` is alone in its wave"
+        : `writes overlap with wave ${before.number}`;
+      delays.set(key, [ofRole >= most ? `role ${agent} is full (${most} per wave)` : other]);
+    }
+  });
+  return delays;
 }
 
 function gates(plan: Plan): string {

@@ -17,6 +17,8 @@ import { failureLines, nextLines, resultLines } from "./summary.ts";
 
 export interface StatusOptions extends StatusFacts {
   readonly hints: Hints;
+  /** About the branch that has the result, if it was delivered. */
+  readonly delivered?: readonly Line[] | null;
 }
 
 /** Lines for the current state of a build. */
@@ -145,12 +147,12 @@ function previewLine(view: BuildView, { isServed = false }: StatusOptions): Line
   return { tone, text: `preview of wave ${preview.waveNumber}: ${preview.status}${why}${at}` };
 }
 
-function whereLines(view: BuildView, { repository, hints }: StatusOptions): Line[] {
+function whereLines(view: BuildView, { repository, hints, delivered }: StatusOptions): Line[] {
   const { build } = view;
   const lines: Line[] = [];
   if (build.headSha !== null) {
     lines.push({ tone: "plain", text: `head: ${build.headSha}` });
-    lines.push(...resultLines(view, { repository, hints }));
+    lines.push(...(delivered ?? resultLines(view, { repository, hints })));
   }
   // A running build needs nothing; the choices for a drafted plan are above.
   const isStill = ["failed", "cancelled", "waiting"].includes(build.status);

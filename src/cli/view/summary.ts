@@ -1,7 +1,7 @@
 import { waveOfWaitingPlan } from "../../api/waiting.ts";
 import type { AttemptView, BuildView, GateView, WaveView } from "../../coordinator/build/read-build.ts";
 import { makesPlan } from "../../domain/plan/brief.ts";
-import { agentSpecFor } from "../../domain/plan/plan.ts";
+import { agentSpecFor, hasFixer } from "../../domain/plan/plan.ts";
 import { shellWord } from "../../domain/shell-word.ts";
 import { count, fetchText, harmless, oneLine } from "../output/format.ts";
 import type { Hints } from "../output/hints.ts";
@@ -19,8 +19,8 @@ export interface SummaryOptions {
   readonly repository: string;
   /** The file of the plan that waits for approval, if there is one. */
   readonly planFile?: string | null;
-  /** About the branch that has the result, if it was delivered just now. */
-  readonly delivered?: readonly Line[];
+  /** About the branch that has the result, if it was delivered. */
+  readonly delivered?: readonly Line[] | null;
   readonly hints: Hints;
   readonly now: Date;
 }
@@ -75,6 +75,7 @@ export function nextLines(view: BuildView, hints: Hints): Line[] {
   const { build } = view;
   const next = (words: string): Line[] => [{ tone: "strong", text: `next: ${hints.command(words)}` }];
   if (build.status === "failed" || build.status === "cancelled") {
+    if (isRejectedForGood(view)) return rejectedLines(view, hints);
     return [...signInLines(view, hints), ...next(`retry ${build.id}`), ...planLines(view, hints)];
   }
   if (build.status === "completed") return [];
@@ -85,6 +86,29 @@ export function nextLines(view: BuildView, hints: Hints): Line[] {
     {
       tone: "strong",
       text: `next: ${hints.command(`approve ${build.id}`)}, or ${reject}, then ${hints.command(`resume ${build.id}`)}`,
+    },
+  ];
+}
+
+/** Whether a person rejected the wave's tree, and there is no fixer that would change it. */
+function isRejectedForGood({ build, waves }: BuildView): boolean {
+  const wave = waves.at(-1);
+  if (wave?.status !== "blocked" || wave.rejectedSha === null || wave.rejectedSha !== wave.headSha) return false;
+  return !hasFixer(build.plan) && !wave.taskKeys.some((key) => makesPlan(build, key));
+}
+
+/** A plain retry is refused, because it would offer the same tree again. */
+function rejectedLines({ build, waves }: BuildView, hints: Hints): Line[] {
+  const branch = `wavesmith/${build.id}/wave-${waves.at(-1)!.number}`;
+  return [
+    { tone: "strong", text: `next: fix it and push to ${branch}, then ${hints.command(`retry ${build.id}`)}` },
+    {
+      tone: "strong",
+      text: `  or, after adding agents.fixer to the plan: ${hints.command(`resume ${build.id} --plan EDITED`)}`,
+    },
+    {
+      tone: "strong",
+      text: `  or, to be asked about the same tree again: ${hints.command(`retry ${build.id} --unchanged`)}`,
     },
   ];
 }

@@ -65,7 +65,17 @@ export type TaskView = Fields<
 
 export type WaveView = Fields<
   WaveRow,
-  "id" | "number" | "status" | "baseSha" | "headSha" | "fixRounds" | "epoch" | "reason" | "createdAt" | "endedAt"
+  | "id"
+  | "number"
+  | "status"
+  | "baseSha"
+  | "headSha"
+  | "rejectedSha"
+  | "fixRounds"
+  | "epoch"
+  | "reason"
+  | "createdAt"
+  | "endedAt"
 > & {
   /** Its tasks, in plan order. A task that a conflict sent back is also in a later wave. */
   readonly taskKeys: readonly string[];

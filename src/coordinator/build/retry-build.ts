@@ -1,6 +1,6 @@
 import { WavesmithError } from "../../domain/errors.ts";
 import { planTaskKey } from "../../domain/plan/brief.ts";
-import { agentSpecFor } from "../../domain/plan/plan.ts";
+import { hasFixer } from "../../domain/plan/plan.ts";
 import { shellWord } from "../../domain/shell-word.ts";
 import { activeBuildStatuses } from "../../domain/status.ts";
 import type { BuildRow, StoreTransaction, WaveRow } from "../../store/port.ts";
@@ -98,7 +98,7 @@ async function isOfferedAgain(
 ): Promise<boolean> {
   const { plan, id: buildId } = build;
   if (wave.status !== "blocked" || wave.rejectedSha === null || wave.rejectedSha !== head) return false;
-  if (agentSpecFor(plan, "fixer") !== null && plan.gates.maxFixRounds > 0) return false;
+  if (hasFixer(plan)) return false;
   // A rejected plan is made again, by the planner.
   return build.brief === null || (await store.tasks.find({ buildId, waveId: wave.id, key: planTaskKey })) === null;
 }

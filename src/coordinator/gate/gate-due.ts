@@ -9,8 +9,8 @@ export function notDue(
 ): { kind: "verdict"; verdict: "not-due"; note: string } | null {
   const say = (note: string) => ({ kind: "verdict" as const, verdict: "not-due" as const, note });
   const from = gate.from === null ? undefined : tasks.find((task) => task.key === gate.from);
-  if (from !== undefined && from.status !== "completed") return say(`due once task ${from.key} is joined`);
-  if (gate.when === "final" && !isLastWave(tasks)) return say("due in the last wave");
+  if (from !== undefined && from.status !== "completed") return say(`not due until task ${from.key} is joined`);
+  if (gate.when === "final" && !isLastWave(tasks)) return say("not due until the last wave");
   return null;
 }
 

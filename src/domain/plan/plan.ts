@@ -166,6 +166,10 @@ export function agentSpecFor(plan: Pick<Plan, "agents">, role: string): AgentSpe
   );
 }
 
+/** Whether a failed gate or a rejection leads to a fix round. */
+export const hasFixer = (plan: Pick<Plan, "agents" | "gates">): boolean =>
+  agentSpecFor(plan, "fixer") !== null && plan.gates.maxFixRounds > 0;
+
 /** Gates to which an agent may add checks. */
 export const gatesWithAgents = ["testing", "integration"] as const;
 

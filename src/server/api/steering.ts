@@ -4,6 +4,7 @@ import { resumeWaiting } from "../../coordinator/build/resume-build.ts";
 import { retryBuild } from "../../coordinator/build/retry-build.ts";
 import { rollbackBuild } from "../../coordinator/build/rollback-build.ts";
 import { requestCancel } from "../../coordinator/build/stop/cancel-build.ts";
+import { undoRollback } from "../../coordinator/build/undo-rollback.ts";
 import { approveWave, rejectWave } from "../../coordinator/wave/decide-wave.ts";
 import { WavesmithError } from "../../domain/errors.ts";
 import { buildReply, getBuild, readBuild, showBuild } from "./builds.ts";
@@ -11,6 +12,10 @@ import { type ApiContext, type Endpoint, endpoint, idParams } from "./endpoint.t
 
 const by = z.string().trim().min(1).max(200).default("the API");
 const answerParams = idParams.extend({ n: z.coerce.number().int().min(1).max(Number.MAX_SAFE_INTEGER) });
+const rollbackBody = z.union([
+  z.strictObject({ wave: z.number().int().min(0).max(1_000_000) }),
+  z.strictObject({ undo: z.literal(true) }),
+]);
 
 export function steeringEndpoints({ app }: ApiContext): Endpoint[] {
   const { ports } = app;
@@ -67,9 +72,9 @@ export function steeringEndpoints({ app }: ApiContext): Endpoint[] {
       act: (id, said) => rejectWave(ports, id, said),
     }),
     steer("rollback", {
-      summary: "Move main back to the end of a wave; 0 is where the build began",
-      body: z.strictObject({ wave: z.number().int().min(0).max(1_000_000) }),
-      act: (id, { wave }) => rollbackBuild(ports, id, wave),
+      summary: "Move main back to the end of a wave (0 is where the build began), or undo the last rollback",
+      body: rollbackBody,
+      act: (id, said) => ("undo" in said ? undoRollback(ports, id) : rollbackBuild(ports, id, said.wave)),
     }),
     endpoint("post /builds/{id}/questions/{n}/answer", {
       summary: "Allow or deny what an agent asked",

@@ -149,7 +149,7 @@ const denied = (what: string, reason: string, machine: HostFacts): DriverProblem
  */
 export function deniedUser(error: unknown): string | null {
   const { cmd, stderr } = error as { cmd?: string; stderr?: string };
-  if (!cmd?.startsWith("chown ")) return null;
+  if (cmd === undefined || !/^(\S*\/)?chown /.test(cmd)) return null;
   return /Invalid argument|Operation not permitted/.exec(stderr ?? "") === null
     ? null
     : `this is a user namespace in which root cannot give files to another user (${stderr!.trim().split("\n")[0]})`;

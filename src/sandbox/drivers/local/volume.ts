@@ -2,6 +2,7 @@ import { execFile } from "node:child_process";
 import { lstatSync, mkdirSync } from "node:fs";
 import { promisify } from "node:util";
 import { WavesmithError } from "../../../domain/errors.ts";
+import { findProgram } from "../../host/programs.ts";
 import type { HostUser } from "../../host/users.ts";
 
 const run = promisify(execFile);
@@ -18,7 +19,9 @@ export async function prepareFolder(path: string, owner: HostUser | null): Promi
     throw new WavesmithError("sandbox-unavailable", `${path} is not a folder`, { remedy: `move ${path} away` });
   }
   // `-P` and `-h` name links themselves; -R changes a volume that another user's Wavesmith filled.
-  if (owner !== null && found.uid !== owner.uid) await run("chown", ["-RPh", `${owner.uid}:${owner.gid}`, "--", path]);
+  if (owner === null || found.uid === owner.uid) return;
+  // A person's PATH need not have the system's folders, where bubblewrap is found as well.
+  await run(findProgram("chown", "") ?? "chown", ["-RPh", `${owner.uid}:${owner.gid}`, "--", path]);
 }
 
 /** Returns the folder's size on disk; null when it is absent or counting takes longer. */
