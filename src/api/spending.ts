@@ -38,3 +38,10 @@ export function sumJson({ tokens, microUsd, unpricedCalls }: SpendingSum) {
   const knownUsd = microUsd / micro;
   return { tokens, usd: unpricedCalls === 0 ? knownUsd : null, knownUsd, unpricedCalls };
 }
+
+/** Reads what `sumJson` wrote. */
+export const sumFromJson = ({ tokens, knownUsd, unpricedCalls }: ReturnType<typeof sumJson>): SpendingSum => ({
+  tokens,
+  microUsd: Math.round(knownUsd * micro),
+  unpricedCalls,
+});

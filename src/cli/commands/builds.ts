@@ -1,8 +1,7 @@
-import { sumJson } from "../../api/spending.ts";
-import { sandboxWaits } from "../../coordinator/build/read-build.ts";
+import { buildListJson, type ListedBuild } from "../../api/build-list.ts";
+import { sumFromJson, sumJson } from "../../api/spending.ts";
 import { projectIdFor } from "../../coordinator/build/request/project.ts";
 import type { SpendingSum } from "../../domain/models.ts";
-import { roomRemedy } from "../../domain/sandbox/sandbox.ts";
 import type { Context } from "../context.ts";
 import { withStore } from "../data/reading.ts";
 import { exit } from "../output/exit-codes.ts";
@@ -12,6 +11,44 @@ import { briefText } from "../view/plan-lines.ts";
 import { sumText } from "../view/spending.ts";
 
 const most = 50;
+
+interface BuildList {
+  readonly builds: readonly ListedBuild[];
+  /** Whether there are older ones. */
+  readonly more: boolean;
+  /** What all builds of their tenants have spent, the older ones included. */
+  readonly spent: SpendingSum;
+}
+
+/** `builds`: lists the latest builds, newest first, and says if there are older ones. */
+export function listBuilds(context: Context): Promise<number> {
+  const { out, json, hints } = context;
+  return withStore(context, "builds", {
+    unused: (config) => {
+      if (json) out.json({ builds: [] });
+      else out.line(`no builds yet in ${config.dataDir}; start with: ${hints.command("build PLAN")}`);
+      return exit.ok;
+    },
+    read: async ({ store, config }) => {
+      const list = await readList(store, context.options.project);
+      if (json) out.json({ ...list, spent: sumJson(list.spent) });
+      else if (list.builds.length === 0) out.line(`no builds in ${config.dataDir}`);
+      else printList(context, list);
+      return exit.ok;
+    },
+  });
+}
+
+async function readList(store: Store, project: string | undefined): Promise<BuildList> {
+  const where = project === undefined ? {} : { projectId: projectIdFor("default", project) };
+  const rows = await store.builds.list(where, { by: "createdAt", descending: true, limit: most + 1 });
+  const tenants = [...new Set(rows.map(({ tenantId }) => tenantId))];
+  return {
+    builds: await buildListJson(store, rows.slice(0, most)),
+    more: rows.length > most,
+    spent: sumOf(await Promise.all(tenants.map((tenantId) => store.tenantSpending(tenantId)))),
+  };
+}
 
 const sumOf = (sums: readonly SpendingSum[]): SpendingSum =>
   sums.reduce(
@@ -23,76 +60,26 @@ const sumOf = (sums: readonly SpendingSum[]): SpendingSum =>
     { tokens: 0, microUsd: 0, unpricedCalls: 0 },
   );
 
-/** Returns the model spending of each of these builds. */
-async function spentOf(store: Store, builds: readonly { readonly id: string }[]): Promise<(id: string) => SpendingSum> {
-  const rows = await store.buildSpending.list({ buildId: builds.map(({ id }) => id) });
-  const known = new Map<string, (typeof rows)[number]>(rows.map((row) => [row.buildId, row]));
-  return (id) => {
-    const { spentTokens = 0, spentMicroUsd = 0, unpricedCalls = 0 } = known.get(id) ?? {};
-    return { tokens: spentTokens, microUsd: spentMicroUsd, unpricedCalls };
-  };
+function printList({ out, hints }: Context, { builds, more, spent }: BuildList): void {
+  const now = new Date();
+  for (const line of table(builds.map((build) => cells(build, now)))) out.line(line);
+  for (const { id, waitsForSandbox: wait } of builds)
+    if (wait !== null) out.note(`${id} waits for a free sandbox slot: ${wait.reason}; ${wait.remedy}`);
+  if (spent.tokens > 0) out.note(`total spent on models: ${sumText(spent)}`);
+  if (more) out.note(`showing the latest ${most}; for an older one, give its id: ${hints.command("status BUILD")}`);
 }
 
-/** `builds`: lists the latest builds, newest first, and says if there are older ones. */
-export function listBuilds(context: Context): Promise<number> {
-  const { out, json, hints, options } = context;
-  return withStore(context, "builds", {
-    unused: (config) => {
-      if (json) out.json({ builds: [] });
-      else out.line(`no builds yet in ${config.dataDir}; start with: ${hints.command("build PLAN")}`);
-      return exit.ok;
-    },
-    read: async ({ store, config }) => {
-      const where = options.project === undefined ? {} : { projectId: projectIdFor("default", options.project) };
-      const found = await store.builds.list(where, { by: "createdAt", descending: true, limit: most + 1 });
-      const rows = found.slice(0, most);
-      const more = found.length > most;
-      const spent = await spentOf(store, rows);
-      const waits = await sandboxWaits(store, rows);
-      const tenants = [...new Set(rows.map(({ tenantId }) => tenantId))];
-      const all = sumOf(await Promise.all(tenants.map((tenantId) => store.tenantSpending(tenantId))));
-      const projects = new Map((await store.projects.list({})).map(({ id, name }) => [id, name]));
-      if (json) {
-        out.json({
-          builds: rows.map(
-            ({ id, projectId, status, reason, plan, brief, headSha, createdAt, startedAt, endedAt }) => ({
-              id,
-              project: projects.get(projectId),
-              status,
-              reason,
-              waitsForSandbox: waits.has(id) ? { reason: waits.get(id), remedy: roomRemedy } : null,
-              tasks: plan.tasks.length,
-              ...(brief === null ? {} : { brief: brief.text }),
-              head: headSha,
-              spent: sumJson(spent(id)),
-              createdAt,
-              startedAt,
-              endedAt,
-            }),
-          ),
-          more,
-          spent: sumJson(all),
-        });
-        return exit.ok;
-      }
-      const now = new Date();
-      const lines = rows.map(({ id, projectId, status, plan, brief, headSha, createdAt, startedAt, endedAt }) => [
-        id,
-        projects.get(projectId) ?? "",
-        waits.has(id) ? `${status}, waiting for a slot` : status,
-        count(plan.tasks.length, "task"),
-        startedAt === null || endedAt === null ? "" : duration(endedAt.getTime() - startedAt.getTime()),
-        ago(createdAt, now),
-        headSha === null ? "" : shortSha(headSha),
-        spent(id).tokens === 0 ? "" : sumText(spent(id)),
-        brief === null ? "" : briefText(brief.text),
-      ]);
-      if (lines.length === 0) out.line(`no builds in ${config.dataDir}`);
-      for (const line of table(lines)) out.line(line);
-      for (const [id, reason] of waits) out.note(`${id} waits for a free sandbox slot: ${reason}; ${roomRemedy}`);
-      if (all.tokens > 0) out.note(`total spent on models: ${sumText(all)}`);
-      if (more) out.note(`showing the latest ${most}; for an older one, give its id: ${hints.command("status BUILD")}`);
-      return exit.ok;
-    },
-  });
+function cells(build: ListedBuild, now: Date): string[] {
+  const { startedAt, endedAt } = build;
+  return [
+    build.id,
+    build.project,
+    build.waitsForSandbox === null ? build.status : `${build.status}, waiting for a slot`,
+    count(build.tasks, "task"),
+    startedAt === null || endedAt === null ? "" : duration(Date.parse(endedAt) - Date.parse(startedAt)),
+    ago(new Date(build.createdAt), now),
+    build.head === null ? "" : shortSha(build.head),
+    build.spent.tokens === 0 ? "" : sumText(sumFromJson(build.spent)),
+    build.brief === null ? "" : briefText(build.brief),
+  ];
 }

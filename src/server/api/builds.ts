@@ -1,4 +1,5 @@
 import { z } from "@hono/zod-openapi";
+import { buildListJson } from "../../api/build-list.ts";
 import { statusJson } from "../../api/build-status.ts";
 import { type BuildView, createBuildReader } from "../../coordinator/build/read-build.ts";
 import { WavesmithError } from "../../domain/errors.ts";
@@ -20,7 +21,18 @@ type BuildRow = BuildView["build"];
 const status = z.enum(["queued", "running", "waiting", "cancelling", "completed", "failed", "cancelled"]);
 const moment = z.string().nullable();
 const buildRowReply = z
-  .looseObject({ id: z.string(), projectId: z.string(), status, reason: z.string().nullable(), endedAt: moment })
+  .looseObject({
+    id: z.string(),
+    project: z.string(),
+    projectId: z.string(),
+    status,
+    reason: z.string().nullable(),
+    tasks: z.number(),
+    head: z.string().nullable(),
+    createdAt: z.string(),
+    startedAt: moment,
+    endedAt: moment,
+  })
   .openapi("BuildRow");
 export const buildReply = z
   .looseObject({
@@ -61,22 +73,6 @@ export function showBuild({ ports }: ServedApp, view: BuildView) {
   return { id, projectId, requestedBy, metadata, ...statusJson(view, facts) };
 }
 
-const showRow = ({ id, projectId, status, reason, plan, headSha, requestedBy, ...row }: BuildRow) => {
-  const { createdAt, startedAt, endedAt } = row;
-  return {
-    id,
-    projectId,
-    status,
-    reason,
-    tasks: plan.tasks.length,
-    head: headSha,
-    requestedBy,
-    createdAt,
-    startedAt,
-    endedAt,
-  };
-};
-
 const listQuery = pageQuery.extend({ project: z.string().max(100).optional(), status: status.optional() });
 export function buildEndpoints({ app }: ApiContext): Endpoint[] {
   const { store } = app.ports;
@@ -92,7 +88,8 @@ export function buildEndpoints({ app }: ApiContext): Endpoint[] {
         };
         const order = { by: "position" as const, descending: true, limit: limit + 1, ...cursorValue(cursor, "number") };
         const rows = await store.builds.list(where, order);
-        return { body: page(rows, { limit, cursorOf: ({ position }) => position, show: showRow }) };
+        const { items, nextCursor } = page(rows, { limit, cursorOf: ({ position }) => position, show: (row) => row });
+        return { body: { items: await buildListJson(store, items), nextCursor } };
       },
     }),
     endpoint("get /builds/{id}", {
