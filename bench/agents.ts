@@ -93,6 +93,7 @@ const hostRequest = (root: string, at: string, round: number): AgentHostRequest 
   model: null,
   effort: null,
   mcp: [],
+  images: [],
   skills: [],
   result: null,
   readable: [root],

@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import {
   type ClientConnection,
+  type ContentBlock,
   client,
   type InitializeResponse,
   methods,
@@ -20,6 +21,7 @@ import {
 import { AgentFault, type AgentTurn } from "./agent-fault.ts";
 import type { AgentProcess } from "./agent-process.ts";
 import type { Events } from "./events.ts";
+import type { PromptImage } from "./images.ts";
 import { decidePermission } from "./permission.ts";
 import type { AgentHostRequest } from "./protocol.ts";
 import type { Questions } from "./questions.ts";
@@ -29,10 +31,10 @@ import { createUpdates, type Updates } from "./updates.ts";
 /** A session with an agent. */
 export interface AgentSession {
   /**
-   * Sends a prompt; resolves when the agent has ended its turn. Never throws because of what the
-   * agent does.
+   * Sends a prompt, with images if the agent takes any; resolves when the agent has ended its turn.
+   * Never throws because of what the agent does.
    */
-  prompt(text: string): Promise<AgentTurn>;
+  prompt(text: string, images: readonly PromptImage[]): Promise<AgentTurn>;
   /** Asks the agent to end its turn. */
   cancel(): Promise<void>;
   close(): void;
@@ -73,9 +75,14 @@ export async function openSession(options: AgentSessionOptions): Promise<AgentSe
     const model = await untilExit(chooseModel(connection, sessionId, session.configOptions ?? [], request.model));
     events.report({ kind: "session", agent: nameOf(about), resumed: loaded !== null, model });
     return {
-      async prompt(text) {
+      async prompt(text, images) {
         updates.takeLastMessage(); // Earlier messages do not count.
-        const turn = agent.request(methods.agent.session.prompt, { sessionId, prompt: [{ type: "text", text }] });
+        const shown = about.agentCapabilities?.promptCapabilities?.image === true ? images : [];
+        const prompt: ContentBlock[] = [
+          { type: "text", text },
+          ...shown.map((image) => ({ type: "image" as const, ...image })),
+        ];
+        const turn = agent.request(methods.agent.session.prompt, { sessionId, prompt });
         return untilExit(turn).then(({ stopReason }) => turnOf(stopReason, updates.takeLastMessage()), turnOfFault);
       },
       cancel: () => agent.notify(methods.agent.session.cancel, { sessionId }),

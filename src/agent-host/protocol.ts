@@ -28,6 +28,8 @@ export interface AgentHostRequest {
   readonly mcp: readonly { readonly name: string; readonly command: string }[];
   /** Folders in the tree with a SKILL.md each. */
   readonly skills: readonly string[];
+  /** Images in the tree that belong to the prompt. */
+  readonly images: readonly string[];
   /** The schema for `submit_result` and the file for the result; null: the role submits nothing. */
   readonly result: { readonly schema: unknown; readonly file: string } | null;
   /** Folders that may be read besides the tree, such as the volume's root. */
@@ -59,6 +61,7 @@ export const agentEnds = {
   "no-result": 17,
   "not-signed-in": 18,
   "over-budget": 19,
+  "not-started": 20,
   "not-installed": 127,
 } as const;
 export type AgentEnd = keyof typeof agentEnds;

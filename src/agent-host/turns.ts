@@ -6,6 +6,7 @@ import type { AgentSession } from "./acp.ts";
 import type { AgentTurn } from "./agent-fault.ts";
 import type { AgentEnding } from "./ending.ts";
 import type { Events } from "./events.ts";
+import { readImages } from "./images.ts";
 import { findUnfinishedCall, type ProxyAccess } from "./model-proxy.ts";
 import { type AgentHostRequest, resultReasks } from "./protocol.ts";
 import { skillsSection } from "./skills.ts";
@@ -24,9 +25,11 @@ interface TurnsParts {
 /** Prompts the agent, and again while there is something to tell it; returns its last turn. */
 export async function takeTurns({ request, session, events, ending, proxy }: TurnsParts): Promise<AgentTurn> {
   let text = request.prompt + skillsSection(request.cwd, request.skills);
+  let images = readImages(request.cwd, request.images);
   let reasks = 0;
   for (let continues = 0; ; ) {
-    const turn = await session.prompt(text);
+    const turn = await session.prompt(text, images);
+    images = []; // The session has them.
     const loop = ending.takeLoop();
     if (loop !== null && turn.end === "cancelled") {
       text = nudge(loop);

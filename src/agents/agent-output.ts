@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { type AgentEnd, type AgentEvent, agentEnds } from "../agent-host/protocol.ts";
+import { type Activity, boundActivity } from "../domain/events/activity.ts";
 import type { QuestionEvent } from "./port.ts";
 
 // Reads the agent host's output leniently, because it comes from the sandbox.
@@ -74,6 +75,48 @@ export function questionsIn(lines: string): QuestionEvent[] {
     const { name, title, reason, options, waitMs } = event;
     return [{ kind: "asked", name, text: title, reason, options, waitMs }];
   });
+}
+
+/** Reads what an agent reports that it does from complete lines of output, in order. */
+export function activitiesIn(lines: string): Activity[] {
+  if (!lines.includes('{"wavesmith":1,')) return [];
+  const activities: Activity[] = [];
+  for (const line of lines.split("\n")) {
+    const event = readAgentEvent(line);
+    const activity = event === null ? null : activityOf(event);
+    if (activity === null) continue;
+    const last = activities.at(-1);
+    // A message arrives line by line.
+    if (activity.kind === "message" && last?.kind === "message")
+      activities[activities.length - 1] = { ...last, text: `${last.text}\n${activity.text}` };
+    else activities.push(activity);
+  }
+  return activities.map(boundActivity);
+}
+
+function activityOf(event: AgentEvent): Activity | null {
+  switch (event.kind) {
+    case "message":
+      return { kind: "message", text: event.text };
+    case "plan":
+      return { kind: "plan", entries: [...event.entries] };
+    case "tool": {
+      const { kind, id, title, input = null, action, status, paths } = event;
+      return { kind, id, title, input, action, status, paths: [...paths] };
+    }
+    case "diff":
+      return { kind: "edit", path: event.path, added: event.added, removed: event.removed };
+    case "permission": {
+      const { kind, title, action, allowed, reason } = event;
+      return { kind, title, action, allowed, reason };
+    }
+    case "notice":
+      return { kind: "notice", text: event.text };
+    case "end":
+      return event.detail === "" ? null : { kind: "notice", text: `${event.end}: ${event.detail}` };
+    default:
+      return null; // Thoughts, usage and what is only for us.
+  }
 }
 
 const maxActionLength = 300;

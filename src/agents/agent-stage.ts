@@ -61,6 +61,7 @@ function hostProgram(request: AgentStageRequest, command: string): Program {
     effort: request.spec?.effort ?? null,
     mcp: request.spec?.mcp ?? [],
     skills: request.spec?.skills ?? [],
+    images: request.images,
     result:
       request.resultSchema === null ? null : { schema: request.resultSchema, file: inSandbox(request.resultFilePath) },
     readable: [request.workspaceRoot],

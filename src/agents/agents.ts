@@ -1,4 +1,4 @@
-import { agentEndOf, agentText, lastActionIn, questionsIn } from "./agent-output.ts";
+import { activitiesIn, agentEndOf, agentText, lastActionIn, questionsIn } from "./agent-output.ts";
 import { lastMessage, parseResult } from "./agent-result.ts";
 import { agentStage } from "./agent-stage.ts";
 import { checksPack, fixPack, planPack, reviewPack, secondLookPack, taskPack } from "./context-pack.ts";
@@ -19,6 +19,7 @@ export function createAgents(): Agents {
     endOf: agentEndOf,
     lastMessage,
     lastActionIn,
+    activitiesIn,
     questionsIn,
     readable: agentText,
     parseResult,

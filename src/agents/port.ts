@@ -1,4 +1,5 @@
 import type { AgentEnd } from "../agent-host/protocol.ts";
+import type { Activity } from "../domain/events/activity.ts";
 import type { Finding } from "../domain/gate/finding.ts";
 import type { ProviderTools } from "../domain/models.ts";
 import type { AgentSpec, Plan, PlanTask } from "../domain/plan/plan.ts";
@@ -103,6 +104,8 @@ export interface ContextPack {
 
 export interface AgentStageRequest {
   readonly spec: AgentSpec | null;
+  /** Images in the tree that are shown to the agent with its prompt. */
+  readonly images: readonly string[];
   /** A `run:` script instead of the role's runtime. */
   readonly run: string | null;
   readonly role: string;
@@ -167,6 +170,8 @@ export interface Agents {
   lastMessage(output: string): string | null;
   /** Describes the latest action in complete lines of output; null if they have none. */
   lastActionIn(lines: string): string | null;
+  /** Reads what the agent reports that it does from complete lines of output, in order. */
+  activitiesIn(lines: string): Activity[];
   /** Reads reports about questions from complete lines of output, in order. */
   questionsIn(lines: string): QuestionEvent[];
   /** Output of a stage as a person reads it. */

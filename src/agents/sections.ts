@@ -52,6 +52,14 @@ export function earlierPlanSection(earlier: EarlierPlan | null): string {
   return [...parts, ...retryLines].join("\n\n");
 }
 
+/** What the task is, in the words of the plan, and the images that belong to it. */
+export function instructionsSection({ instructions: text, title, images = [] }: PlanTask): string {
+  const list = images.map((path) => `- ${code(path)}`).join("\n");
+  return images.length === 0
+    ? (text ?? title)
+    : `${text ?? title}\n\nImages in your tree that belong to this:\n\n${list}`;
+}
+
 /** House rules of the plan. */
 export function contextSection(plan: Plan): string {
   if (plan.context.length === 0) return "";

@@ -132,7 +132,8 @@ async function answerPrompt(turn: Turn, prompt: UserContent): Promise<StopReason
   const tools = { ...createTools(setting, { background, seesImages: chosen.seesImages }), ...served.tools };
   const save = (overflowed = false): void =>
     savedSessions.save(sessionId, { messages: [...session.messages], overflowed });
-  session.messages = [...session.messages, { role: "user", content: prompt }];
+  const content = chosen.seesImages ? prompt : withoutImages(prompt);
+  session.messages = [...session.messages, { role: "user", content }];
   save();
   const text = (kind: "message" | "thought", said: string): Promise<void> =>
     notifyClient(turn, {
@@ -166,6 +167,10 @@ async function promptFor({ session, signal }: Turn, blocks: readonly ContentBloc
   const whole = `${about}${text}`;
   return images.length === 0 ? whole : [{ type: "text", text: whole }, ...images];
 }
+
+/** The prompt names the files of its images, so a model that sees none still knows of them. */
+const withoutImages = (prompt: UserContent): UserContent =>
+  typeof prompt === "string" ? prompt : prompt.filter(({ type }) => type !== "image");
 
 function openSession(tree: string, servers: readonly McpServer[], messages: readonly ModelMessage[]): Session {
   const background = createBackground(tree);

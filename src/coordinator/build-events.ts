@@ -1,6 +1,7 @@
 import {
   type BuildEventFacts,
   type BuildEventName,
+  type DomainEvent,
   type EventData,
   makeEvent,
   requestFacts,
@@ -20,20 +21,18 @@ import type {
 
 /** Emits the events of a build. The data and the id (W13) of each are made in this file alone. */
 export function eventsOf(transaction: StoreTransaction, build: BuildRow) {
-  const emit = <Name extends BuildEventName>(
-    name: Name,
-    subject: string,
-    epoch: number,
-    facts: BuildEventFacts<Name>,
-  ): Promise<void> => {
+  const make: Emit<DomainEvent<BuildEventName>> = (name, subject, epoch, facts) => {
     const { tenantId, projectId, id: buildId } = build;
     const base = { tenantId, projectId, buildId, ...requestFacts(build) };
-    const event = makeEvent<BuildEventName>(name, subject, epoch, { ...base, ...facts } as EventData<Name>);
-    return transaction.emit(event);
+    return makeEvent<BuildEventName>(name, subject, epoch, { ...base, ...facts } as EventData<typeof name>);
   };
+  const emit: Emit = (...event) => transaction.emit(make(...event));
   return {
     ...requestsOf(build, emit),
     ...resultsOf(build, emit),
+    /** Reports the n-th activity of an agent's job, for readers only. */
+    activity: (jobKey: string, number: number, facts: Omit<BuildEventFacts<"agent/activity.reported">, "jobKey">) =>
+      transaction.report(make("agent/activity.reported", `${jobKey}/${number}`, 0, { jobKey, ...facts })),
     /** Emits an event again under the id of another epoch. */
     again: ({ name, eventId, data }: OutboxRow, epoch: number) =>
       transaction.emit(makeEvent(name as BuildEventName, subjectOf({ name, eventId }), epoch, data as BuildEventData)),
@@ -41,12 +40,12 @@ export function eventsOf(transaction: StoreTransaction, build: BuildRow) {
 }
 
 type BuildEventData = EventData<BuildEventName>;
-type Emit = <Name extends BuildEventName>(
+type Emit<Result = Promise<void>> = <Name extends BuildEventName>(
   name: Name,
   subject: string,
   epoch: number,
   facts: BuildEventFacts<Name>,
-) => Promise<void>;
+) => Result;
 
 /** Returns what an event is about, from its id. */
 export const subjectOf = ({ eventId, name }: Pick<OutboxRow, "eventId" | "name">): string =>

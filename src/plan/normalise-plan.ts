@@ -81,14 +81,13 @@ function normaliseSource(source: PlanFile["source"], baseDir: string | null): Pl
 }
 
 function normaliseTask(task: TaskOfFile, position: number, files: PlanFiles): PlanTask {
-  const { instructions } = task;
   return {
     key: task.id,
     position,
     title: task.title ?? task.id,
     agent: task.agent ?? "default",
     dependsOn: [...new Set(task.dependsOn)],
-    instructions: typeof instructions === "object" ? files.get(instructions.file)! : (instructions ?? null),
+    ...normaliseInstructions(task.instructions, files),
     run: task.run ?? null,
     writes: task.writes ?? null,
     acceptance: (task.acceptance ?? []).map(normaliseAcceptance),
@@ -99,6 +98,15 @@ function normaliseTask(task: TaskOfFile, position: number, files: PlanFiles): Pl
     timeoutMs: toMs(task.timeout) ?? defaultTaskTimeoutMs,
     retries: task.retries ?? 1,
   };
+}
+
+function normaliseInstructions(
+  instructions: TaskOfFile["instructions"],
+  files: PlanFiles,
+): Pick<PlanTask, "instructions" | "images"> {
+  if (typeof instructions !== "object") return { instructions: instructions ?? null };
+  const text = "file" in instructions ? files.get(instructions.file)! : instructions.text;
+  return { instructions: text, ...(instructions.images === undefined ? {} : { images: instructions.images }) };
 }
 
 function normaliseAcceptance(entry: NonNullable<TaskOfFile["acceptance"]>[number]): Acceptance {

@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { modelTools } from "../domain/models.ts";
-import { agentEfforts } from "../domain/plan/plan.ts";
+import { agentEfforts, imagePattern, maxImages } from "../domain/plan/plan.ts";
 import { severitySchema } from "../domain/status.ts";
 import { durationPattern, maxDurationMs, parseDuration } from "./durations.ts";
 
@@ -58,16 +58,25 @@ const env = z.record(
   variableName,
   z.union([z.string(), z.number(), z.boolean()]).describe("Numbers and booleans become text."),
 );
-const fileReference = object({ file: text.describe("A file beside the plan, read when the plan is.") });
+const planFileName = text.describe("A file beside the plan, read when the plan is.");
+const fileReference = object({ file: planFileName });
 const globs = z.array(
   text.describe(
     "A glob within the project: `*`, `**`, `?`, `[a-z]`, `{one,other}`; a backslash makes the next character plain.",
   ),
 );
 
-const skillFolder = line.refine((path) => !path.startsWith("/") && !path.split("/").includes(".."), {
+const isWithinProject = (path: string): boolean => !path.startsWith("/") && !path.split("/").includes("..");
+const skillFolder = line.refine(isWithinProject, {
   error: "a folder within the project, such as docs/skills/review",
 });
+const image = line.refine((path) => isWithinProject(path) && imagePattern.test(path), {
+  error: say("invalid: write the path of a .png, .jpg, .gif or .webp file within the project, such as docs/page.png"),
+});
+const images = z
+  .array(image)
+  .max(maxImages, { error: say(`invalid: instructions have at most ${maxImages} images`) })
+  .describe("Files of the repository, shown to the agent's model.");
 
 const acceptance = object(
   {
@@ -104,7 +113,10 @@ const task = object({
   title: line.optional().describe("Default: the id."),
   agent: roleName.optional().describe("The role. Optional with `run`: default."),
   dependsOn: z.array(z.string()).optional().describe("Ids of tasks that must be joined first."),
-  instructions: z.union([text, fileReference]).optional().describe("The prompt for the agent."),
+  instructions: z
+    .union([text, object({ file: planFileName, images: images.optional() }), object({ text, images })])
+    .optional()
+    .describe("The prompt for the agent."),
   run: text.optional().describe("A shell script instead of an agent; exit 0: success."),
   writes: globs.optional().describe("The files it may write. Absent: unknown, so it never delays the task."),
   acceptance: z.array(acceptance).optional(),

@@ -69,7 +69,7 @@ function taskFile(task: PlanTask): Fields {
     title: unless(task.title, task.key),
     agent: task.run !== null && task.agent === "default" ? null : task.agent,
     dependsOn: some(task.dependsOn),
-    instructions: task.instructions,
+    instructions: task.images === undefined ? task.instructions : { text: task.instructions, images: task.images },
     run: task.run,
     writes: task.writes,
     acceptance: some(

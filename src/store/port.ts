@@ -147,9 +147,14 @@ export interface StoreTransaction extends Tables, Joined {
   lockMachine(): Promise<void>;
   /** Locks a build's spending row until the transaction ends (W10). */
   lockSpending(buildId: BuildId | string): Promise<BuildSpendingRow>;
+  /** Writes an event for readers to the outbox, which is not sent to the engine. */
+  report(event: WrittenEvent): Promise<void>;
   /** Writes an event to the outbox; does nothing if its id is already there (W13). */
-  emit(event: DomainEvent<BuildEventName | SandboxEventName> | StoredRequest): Promise<void>;
+  emit(event: WrittenEvent): Promise<void>;
 }
+
+/** An event as a transaction writes it. */
+export type WrittenEvent = DomainEvent<BuildEventName | SandboxEventName> | StoredRequest;
 
 /** The request of a build that is stored with it. */
 interface StoredRequest {

@@ -627,6 +627,8 @@ export const jobs = pgTable(
     outputOffset: bigint("output_offset", { mode: "number" }).notNull().default(0),
     /** The latest action of its agent, in one line; null: none is known. */
     lastAction: text("last_action"),
+    /** How many activities of its agent have become events. */
+    activities: integer("activities").notNull().default(0),
     /** A job that its guest says has run for longer is not believed; null: it may run for ever. */
     longestMs: bigint("longest_ms", { mode: "number" }),
     /** The last state that the guest reported. */

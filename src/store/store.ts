@@ -8,7 +8,7 @@ import { createInstallation } from "./installation.ts";
 import { createLeases } from "./leases.ts";
 import { advisoryKey, createLocks } from "./locks.ts";
 import { createDrain, createUnsent, findLostRequests } from "./outbox.ts";
-import type { Rows, Store, StoreTransaction, Tables } from "./port.ts";
+import type { Rows, Store, StoreTransaction, Tables, WrittenEvent } from "./port.ts";
 import { createKeptPlans } from "./rows/kept-column.ts";
 import { type OwnTables, tablesOf } from "./rows/tables.ts";
 import { attemptInContext } from "./statements/attempts.ts";
@@ -85,6 +85,11 @@ const reads = (session: StoreSession, tables: OwnTables) => ({
 });
 
 function transactionOf(client: PoolClient, tables: OwnTables, onEmit: () => void): StoreTransaction {
+  const write = async ({ id: eventId, name, data }: WrittenEvent, sentAt: Date | null): Promise<void> => {
+    onEmit();
+    const { projectId, buildId = null } = data;
+    await tables.outbox.insertIfAbsent({ eventId, name, data, projectId, buildId, sentAt });
+  };
   return {
     ...tables,
     ...reads(sessionOf(client), tables),
@@ -93,11 +98,8 @@ function transactionOf(client: PoolClient, tables: OwnTables, onEmit: () => void
     lockTenant: (id) => tables.tenants.lock({ id }),
     lockMachine: async () => void (await client.query("select pg_advisory_xact_lock($1)", [machineLock.toString()])),
     lockSpending: (buildId) => lockSpending(tables, buildId),
-    async emit({ id: eventId, name, data }) {
-      onEmit();
-      const { projectId, buildId = null } = data;
-      await tables.outbox.insertIfAbsent({ eventId, name, data, projectId, buildId });
-    },
+    emit: (event) => write(event, null),
+    report: (event) => write(event, new Date()),
   };
 }
 

@@ -1,5 +1,5 @@
 import { execFileSync } from "node:child_process";
-import { existsSync, readFileSync, writeFileSync } from "node:fs";
+import { existsSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import type { AgentHostRequest } from "../../src/agent-host/protocol.ts";
@@ -62,6 +62,27 @@ describe("the built-in agent", () => {
       expect(googleKey ?? authorization).toMatch(/^(Bearer )?wst_test$/);
     },
   );
+
+  it("is shown the images of its instructions, where its model sees images", async () => {
+    writeFileSync(join(tree(), "page.png"), "not really a page");
+    const data = Buffer.from("not really a page").toString("base64");
+    await build("make the page", { images: ["page.png"] });
+    expect(toldModel()).toContain(data);
+    await build("make the page", { images: ["page.png"], model: "compatible:llama-test" });
+    expect(toldModel()).not.toContain(data);
+  });
+
+  it("is not started without the images of its instructions", async () => {
+    symlinkSync("/etc/hostname", join(tree(), "out.png"));
+    for (const [image, why] of [
+      ["none.png", "is not in its tree"],
+      ["out.png", "is a link out of its tree"],
+    ] as const) {
+      const detail = expect.stringContaining(`the image ${image} of its instructions ${why}`);
+      expect(endOf(await build("make the page", { images: [image] }))).toMatchObject({ end: "not-started", detail });
+    }
+    expect(providers.requests).toEqual([]);
+  });
 
   it("repeats a step whose answer broke off, with the results before it, and gives up in the end", async () => {
     answers = ({ number }) => {

@@ -45,6 +45,23 @@ describe.each(sandboxes)("an agent of the Agent Client Protocol (%s)", (sandbox)
     const [attempt] = await attempts(id);
     expect(attempt?.outputTail).toContain("at work");
     expect(attempt?.outputTail).toContain("not allowed: Write ../../outside.txt");
+    const { events } = (await world.fixture.app.feed.read({ buildId: id }, null, 1_000))!;
+    const reports = events.filter(({ name }) => name === "agent/activity.reported").map(({ data }) => data);
+    expect(reports[0]).toMatchObject({ buildId: id, waveNumber: 1, role: "backend", taskKey: "api" });
+    const activities = reports.map(({ activity }) => activity);
+    const call = { kind: "tool", title: "Write api.txt", action: "edit" };
+    for (const one of [
+      {
+        kind: "plan",
+        entries: ["one", "two"].map((text) => ({ text, status: "pending" })),
+      },
+      { kind: "message", text: "at work" },
+      { ...call, status: "pending" },
+      { kind: "edit", path: "api.txt", added: 1, removed: 0 },
+      { ...call, status: "completed" },
+      { kind: "permission", title: "Write ../../outside.txt", allowed: false },
+    ])
+      expect(activities).toContainEqual(expect.objectContaining(one));
   });
 });
 

@@ -64,6 +64,7 @@ export function hostFixture(command: string): HostFixture {
       effort: null,
       mcp: [],
       skills: [],
+      images: [],
       result: null,
       readable: [],
       readOnly: false,

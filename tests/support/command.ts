@@ -33,8 +33,12 @@ export interface CommandPlace {
   plan(name: string, tasks: Record<string, unknown>[], rest?: Record<string, unknown>): string;
   /** Starts the real `wavesmith`, with an embedded Postgres. */
   start(...words: string[]): Command;
+  /** Starts it on a terminal of its own, by util-linux. */
+  startOnTerminal(...words: string[]): Command;
   /** Runs the command to its end. */
   run(...words: string[]): Promise<{ code: number | null; text: string }>;
+  /** The same with other settings. */
+  with(settings: Readonly<Record<string, string>>): Pick<CommandPlace, "start" | "run">;
   /** Runs it to its end, typed in a folder below this one; it finds its data directory itself. */
   runIn(folder: string, ...words: string[]): Promise<{ code: number | null; text: string }>;
   /** The process number of the data directory's Postgres. */
@@ -55,6 +59,12 @@ export function createCommandPlace(settings: Readonly<Record<string, string>> = 
     WAVESMITH_SANDBOX: requires("bubblewrap") ? "local" : "local-unsafe",
     ...settings,
   };
+  const keep = (child: ChildProcess): Command => {
+    running.add(child);
+    return watched(child, () => running.delete(child));
+  };
+  const startIn = (environment: NodeJS.ProcessEnv, words: readonly string[]): Command =>
+    keep(spawn(process.execPath, [program, "--data", data, ...words], { cwd: folder, env: environment }));
   const place: CommandPlace = {
     folder,
     data,
@@ -63,20 +73,18 @@ export function createCommandPlace(settings: Readonly<Record<string, string>> = 
       writeFileSync(path, JSON.stringify({ name, network: "none", ...rest, tasks }));
       return path;
     },
-    start(...words) {
-      const child = spawn(process.execPath, [program, "--data", data, ...words], { cwd: folder, env });
-      running.add(child);
-      return watched(child, () => running.delete(child));
+    start: (...words) => startIn(env, words),
+    startOnTerminal(...words) {
+      const line = [process.execPath, program, "--data", data, ...words].map((word) => `'${word}'`).join(" ");
+      return keep(spawn("script", ["-qec", line, "/dev/null"], { cwd: folder, env }));
     },
     async runIn(cwd, ...words) {
-      const child = spawn(process.execPath, [program, ...words], { cwd, env });
-      running.add(child);
-      const command = watched(child, () => running.delete(child));
-      return { code: await command.ended, text: command.text() };
+      return toItsEnd(keep(spawn(process.execPath, [program, ...words], { cwd, env })));
     },
-    async run(...words) {
-      const command = place.start(...words);
-      return { code: await command.ended, text: command.text() };
+    run: (...words) => toItsEnd(place.start(...words)),
+    with(more) {
+      const start = (...words: string[]) => startIn({ ...env, ...more }, words);
+      return { start, run: (...words) => toItsEnd(start(...words)) };
     },
     postgres: () => Number.parseInt(readFileSync(join(data, "postgres", "postmaster.pid"), "utf8"), 10),
     close() {
@@ -88,6 +96,8 @@ export function createCommandPlace(settings: Readonly<Record<string, string>> = 
   };
   return place;
 }
+
+const toItsEnd = async (command: Command) => ({ code: await command.ended, text: command.text() });
 
 /** Processes that name the folder, work in it, or have it in their environment or mounts. */
 function processesOf(folder: string): number[] {

@@ -293,6 +293,7 @@ function storeOf({ rows, atomically, holders, options }: Shared, process: Memory
     async lockSpending(buildId) {
       return (await inside.buildSpending.insertIfAbsent({ buildId })) ?? inside.buildSpending.get({ buildId });
     },
+    report: async () => undefined,
     async emit({ id: eventId, name, data }) {
       const { projectId, buildId = null } = data;
       await inside.outbox.insertIfAbsent({ eventId, name, data, projectId, buildId });

@@ -1,6 +1,8 @@
 import { describe, expect, it } from "vitest";
 import type { AgentEventBody } from "../../src/agent-host/protocol.ts";
-import { agentEndOf, agentLine, agentText, lastActionIn } from "../../src/agents/agent-output.ts";
+import { activitiesIn, agentEndOf, agentLine, agentText, lastActionIn } from "../../src/agents/agent-output.ts";
+import { reportable } from "../../src/coordinator/job/activities.ts";
+import { maxActivities } from "../../src/domain/events/activity.ts";
 
 const event = (body: AgentEventBody): string =>
   JSON.stringify({ wavesmith: 1, at: "2026-01-01T00:00:00.000Z", ...body });
@@ -48,6 +50,36 @@ describe("what an agent tells of itself", () => {
     expect(lastActionIn(`${begun}\n${event({ kind: "message", text: "hm" })}\n`)).toBe("bash: npm test");
     expect(lastActionIn(`${begun}\n${failed}\n`)).toBe("Read a.txt: a.txt");
     expect(lastActionIn("nothing\n")).toBeNull();
+  });
+
+  it("is reported as activities, the same for every agent, within bounds", () => {
+    const call = { kind: "tool", id: "1", title: "bash", action: "execute", paths: [] } as const;
+    const output = [
+      event({ kind: "session", agent: "scripted 1", resumed: false, model: "m" }),
+      event({ kind: "message", text: "I begin" }),
+      event({ kind: "message", text: "x".repeat(3_000) }),
+      event({ ...call, input: "npm test", status: "pending" }),
+      "| noise",
+      event({ ...call, status: "completed" }),
+      event({ kind: "diff", path: "a.txt", added: 2, removed: 1 }),
+      event({ kind: "thought", text: "hm" }),
+      event({ kind: "end", end: "finished", detail: "" }),
+    ].join("\n");
+    expect(activitiesIn(`${output}\n`)).toEqual([
+      { kind: "message", text: `I begin\n${"x".repeat(1_992)}` },
+      { ...call, input: "npm test", status: "pending" },
+      { ...call, input: null, status: "completed" },
+      { kind: "edit", path: "a.txt", added: 2, removed: 1 },
+    ]);
+    expect(activitiesIn("nothing\n")).toEqual([]);
+  });
+
+  it("is reported for a bounded number of activities of a job, and the last one says so", () => {
+    const many = Array.from({ length: 5 }, () => ({ kind: "notice", text: "n" }) as const);
+    expect(reportable(many, maxActivities - 5)).toEqual(many);
+    const cut = reportable(many, maxActivities - 2);
+    expect(cut).toEqual([many[0], { kind: "notice", text: expect.stringContaining("in its log only") }]);
+    expect(reportable(many, maxActivities)).toEqual([]);
   });
 
   it("is never taken from a line that only looks like it", () => {

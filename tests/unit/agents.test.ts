@@ -296,6 +296,7 @@ describe("an agent's stage", () => {
     resultSchema: null,
     readOnly: false,
     answersPath: null,
+    images: [],
     ...over,
   });
 

@@ -89,6 +89,7 @@ async function agentStageOf(
   return ports.agents.agentStage({
     spec: spec === null || task?.definition.model == null ? spec : { ...spec, model: task.definition.model },
     run: task?.definition.run ?? null,
+    images: task?.definition.images ?? [],
     role: attempt.role,
     pack,
     treePath: attempt.treePath,

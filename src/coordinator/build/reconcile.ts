@@ -1,3 +1,4 @@
+import type { EventName } from "../../domain/events/events.ts";
 import type { BuildRow, OutboxRow, StoreTransaction } from "../../store/port.ts";
 import { liveAttemptsOf } from "../../store/queries/attempts.ts";
 import { sandboxBuildOf } from "../../store/queries/builds.ts";
@@ -73,9 +74,10 @@ async function askAgain(ports: Ports, build: BuildRow): Promise<void> {
  * Returns the last request for each live attempt and gate run, or else the build's last request.
  */
 async function lastRequests(transaction: StoreTransaction, buildId: string): Promise<OutboxRow[]> {
-  const rows = await transaction.outbox.list({ buildId }, { by: "seq", descending: true, limit: 1000 });
-  const requests = rows.filter((row) => isRequest(row.name));
   const attempts = await liveAttemptsOf(transaction, buildId);
+  const roles = (await transaction.tasks.pick({ buildId }, ["agent"])).map(({ agent }) => agent);
+  const name = requestNames([...roles, ...attempts.map(({ role }) => role)]);
+  const requests = await transaction.outbox.list({ buildId, name }, { by: "seq", descending: true, limit: 1000 });
   const gates = await liveGateRunsOf(transaction, buildId);
   const open = [...attempts, ...gates];
   if (open.length === 0) return requests.slice(0, 1);
@@ -85,13 +87,15 @@ async function lastRequests(transaction: StoreTransaction, buildId: string): Pro
   return open.flatMap(asks);
 }
 
-const isRequest = (name: string): boolean =>
-  name.startsWith("agent/execution.") ||
-  name.startsWith("agent/quality.") ||
-  [
-    "agent/wave.start",
-    "agent/wave.complete",
-    "agent/attempt.finished",
-    "agent/gate.finished",
-    "project/wave.passed",
-  ].includes(name);
+const requestNames = (roles: readonly string[]): EventName[] => [
+  ...new Set(roles.map((role) => `agent/execution.${role}` as const)),
+  "agent/quality.testing",
+  "agent/quality.critic",
+  "agent/quality.integration",
+  "agent/quality.fix",
+  "agent/wave.start",
+  "agent/wave.complete",
+  "agent/attempt.finished",
+  "agent/gate.finished",
+  "project/wave.passed",
+];

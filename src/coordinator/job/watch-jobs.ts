@@ -2,6 +2,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import type { QuestionEvent } from "../../agents/port.ts";
 import { isDiskFull } from "../../domain/disk-full.ts";
 import { messageOf, WavesmithError } from "../../domain/errors.ts";
+import type { Activity } from "../../domain/events/activity.ts";
 import { about, type LogFacts } from "../../domain/log-facts.ts";
 import type { GuestClient, JobState } from "../../sandbox/port.ts";
 import { endSandboxOf } from "../../sandbox-lifecycle/distrust.ts";
@@ -14,6 +15,7 @@ import { createCut, createMask } from "../masking/masking.ts";
 import type { Ports } from "../port.ts";
 import { previewProgressed, settlePreview } from "../preview/preview.ts";
 import { clearPreviews, findPreviewSandbox } from "../preview/preview-sandbox.ts";
+import { reportActivities, reportable } from "./activities.ts";
 import { valuesToMask } from "./job-results.ts";
 import { lostState } from "./job-stages.ts";
 import { closeFill } from "./setup-cache.ts";
@@ -180,7 +182,7 @@ async function watchJob(ports: Ports, lease: JobLease, signal: AbortSignal): Pro
     build,
     kind === "attempt" || kind === "gate" ? { kind, id, fence: ownFence } : null,
   );
-  const copier = createCopier(ports, guest, { job, fence }, secrets);
+  const copier = createCopier({ ports, build, guest, secrets }, { job, fence });
   const isPreview = kind === "preview";
   const pace = createPace(job.key, signal);
   const deadlineMs = performance.now() + (job.longestMs ?? Number.POSITIVE_INFINITY);
@@ -271,16 +273,19 @@ interface Copier {
   copied(): number;
 }
 
-function createCopier(
-  ports: Ports,
-  guest: GuestClient,
-  { job, fence }: JobLease,
-  secrets: Readonly<Record<string, string>>,
-): Copier {
+interface CopierParts {
+  readonly ports: Ports;
+  readonly build: BuildRow;
+  readonly guest: GuestClient;
+  readonly secrets: Readonly<Record<string, string>>;
+}
+
+function createCopier({ ports, build, guest, secrets }: CopierParts, { job, fence }: JobLease): Copier {
   const { key } = job;
   const mask = createMask(secrets);
   const cut = createCut(secrets, readBytes);
   let offset = job.outputOffset;
+  let reported = job.activities;
   let asked = false;
   let seen = offset;
   return {
@@ -304,7 +309,10 @@ function createCopier(
         const questions = ports.agents.questionsIn(text);
         asked ||= questions.length > 0;
         const action = ports.agents.lastActionIn(text);
-        await storeChunk(ports, { job, fence }, { startsAt: offset, text, bytes: data.length, questions, action });
+        const activities = reportable(ports.agents.activitiesIn(text), reported);
+        const news = { questions, action, activities, reported };
+        await storeChunk(ports, build, { job, fence }, { startsAt: offset, text, bytes: data.length, ...news });
+        reported += activities.length;
         offset += data.length;
         if (chunk.data.length < readBytes) return; // no more output for now
       }
@@ -312,27 +320,30 @@ function createCopier(
   };
 }
 
-async function storeChunk(
-  ports: Ports,
-  { job, fence }: JobLease,
-  chunk: {
-    startsAt: number;
-    text: string;
-    bytes: number;
-    questions: readonly QuestionEvent[];
-    action: string | null;
-  },
-): Promise<void> {
-  const { startsAt, text, bytes, questions, action } = chunk;
+interface OutputChunk {
+  readonly startsAt: number;
+  readonly text: string;
+  readonly bytes: number;
+  readonly questions: readonly QuestionEvent[];
+  readonly action: string | null;
+  readonly activities: readonly Activity[];
+  /** How many activities the job has reported before. */
+  readonly reported: number;
+}
+
+async function storeChunk(ports: Ports, build: BuildRow, { job, fence }: JobLease, chunk: OutputChunk): Promise<void> {
+  const { startsAt, text, bytes, questions, action, activities, reported } = chunk;
   const { key } = job;
+  const progress = { outputOffset: startsAt + bytes, activities: reported + activities.length };
   await ports.store.transaction("store-output", async (transaction) => {
     const [held] = await transaction.jobs.update(
       { key, fence, outputOffset: startsAt },
-      { outputOffset: startsAt + bytes, ...(action === null ? {} : { lastAction: action }) },
+      { ...progress, ...(action === null ? {} : { lastAction: action }) },
     );
     if (held === undefined) return; // another watcher has taken over
     await transaction.logChunks.insertIfAbsent({ jobKey: key, startsAt, text, at: ports.clock.now() });
     await recordQuestions(transaction, ports, job, questions);
+    await reportActivities(transaction, build, job, { activities, reported });
   });
 }
 

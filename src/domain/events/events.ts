@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { attemptOutcomeSchema, gateNameSchema } from "../status.ts";
+import { activitySchema } from "./activity.ts";
 
 // All events. Inngest, `--json` and the live stream use the same names.
 
@@ -97,6 +98,13 @@ export const eventSchemas = {
   "agent/attempt.finished": attemptRef.extend({
     kind: z.enum(["task", "fix", "generate"]),
     jobKey: z.string(),
+  }),
+  /** What an agent reports while it works. For readers only: it is never sent to the engine. */
+  "agent/activity.reported": wave.extend({
+    jobKey: z.string(),
+    role: z.string(),
+    taskKey: z.string().nullable(),
+    activity: activitySchema,
   }),
   "agent/task.completed": wave.extend({ taskId: z.string(), taskKey: z.string(), commit: z.string() }),
   "agent/task.failed": wave.extend({

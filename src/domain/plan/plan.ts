@@ -7,6 +7,10 @@ import { type PromptKind, promptKindOf } from "./prompts.ts";
 // duration is in milliseconds, every `{ file: … }` is read. src/plan handles the plan file that
 // people write.
 
+/** How many images instructions may have, and which files they are. */
+export const maxImages = 10;
+export const imagePattern = /\.(png|jpe?g|gif|webp)$/i;
+
 /** How hard a model thinks. */
 export const agentEfforts = ["low", "medium", "high", "max"] as const;
 
@@ -49,6 +53,8 @@ const planTaskSchema = z.object({
   agent: z.string(),
   dependsOn: z.array(z.string()),
   instructions: z.string().nullable(),
+  /** Images of the repository that belong to the instructions; absent: none. */
+  images: z.array(z.string()).optional(),
   run: z.string().nullable(),
   /** Declared globs; null: unknown. */
   writes: z.array(z.string()).nullable(),

@@ -42,6 +42,7 @@ export async function askStage(
   const agentStage = ports.agents.agentStage({
     ...question,
     run: null,
+    images: [],
     treePath: gateTreePath(wave.number, run),
     taskFilePath: `${folder}/task.json`,
     resultFilePath: `${folder}/result.json`,
