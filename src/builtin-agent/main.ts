@@ -25,7 +25,7 @@ import { surroundings } from "./prompt.ts";
 import { createSavedSessions } from "./saved-session.ts";
 import type { ToolAction } from "./tools/perform.ts";
 import { createTools } from "./tools/tools.ts";
-import { isFull, tokensOf } from "./window.ts";
+import { isFull, tokensOf, withoutImages } from "./window.ts";
 
 const maxResultLength = 2_000;
 
@@ -132,8 +132,9 @@ async function answerPrompt(turn: Turn, prompt: UserContent): Promise<StopReason
   const tools = { ...createTools(setting, { background, seesImages: chosen.seesImages }), ...served.tools };
   const save = (overflowed = false): void =>
     savedSessions.save(sessionId, { messages: [...session.messages], overflowed });
-  const content = chosen.seesImages ? prompt : withoutImages(prompt);
-  session.messages = [...session.messages, { role: "user", content }];
+  const messages: readonly ModelMessage[] = [...session.messages, { role: "user", content: prompt }];
+  // An earlier attempt's model may have seen images that this one cannot.
+  session.messages = chosen.seesImages ? messages : messages.map(withoutImages);
   save();
   const text = (kind: "message" | "thought", said: string): Promise<void> =>
     notifyClient(turn, {
@@ -167,10 +168,6 @@ async function promptFor({ session, signal }: Turn, blocks: readonly ContentBloc
   const whole = `${about}${text}`;
   return images.length === 0 ? whole : [{ type: "text", text: whole }, ...images];
 }
-
-/** The prompt names the files of its images, so a model that sees none still knows of them. */
-const withoutImages = (prompt: UserContent): UserContent =>
-  typeof prompt === "string" ? prompt : prompt.filter(({ type }) => type !== "image");
 
 function openSession(tree: string, servers: readonly McpServer[], messages: readonly ModelMessage[]): Session {
   const background = createBackground(tree);

@@ -18,7 +18,9 @@ const shortLength = 500;
 /** Estimates the number of tokens in a conversation; an image counts for its usual size. */
 export function tokensOf(messages: readonly ModelMessage[]): number {
   const text = JSON.stringify(messages, (key, value: unknown) =>
-    key === "data" && typeof value === "string" && value.length > 10_000 ? "x".repeat(6_000) : value,
+    (key === "data" || key === "image") && typeof value === "string" && value.length > 10_000
+      ? "x".repeat(6_000)
+      : value,
   );
   return Math.ceil(text.length / 3.5);
 }
@@ -43,6 +45,18 @@ type ToolPart = Extract<ModelMessage, { role: "tool" }>["content"][number];
 function emptied(part: ToolPart): ToolPart {
   if (part.type !== "tool-result" || JSON.stringify(part.output).length < shortLength) return part;
   return { ...part, output: { type: "text", value: leftOut } };
+}
+
+/** Leaves a message's images out, for a model that sees none; prompts name the files of theirs. */
+export function withoutImages(message: ModelMessage): ModelMessage {
+  if (message.role === "user" && typeof message.content !== "string")
+    return { ...message, content: message.content.filter(({ type }) => type !== "image") };
+  if (message.role !== "tool") return message;
+  const content = message.content.map((part): ToolPart => {
+    if (part.type !== "tool-result" || part.output.type !== "content") return part;
+    return { ...part, output: { type: "text", value: "[an image, which you cannot see]" } };
+  });
+  return { ...message, content };
 }
 
 /** Recognizes a provider's answer that the conversation is longer than its window. */

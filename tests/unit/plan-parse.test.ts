@@ -6,6 +6,7 @@ import { planSchema } from "../../src/domain/plan/plan.ts";
 import { parseDuration } from "../../src/plan/durations.ts";
 import { loadPlanFile } from "../../src/plan/load-plan.ts";
 import { parsePlan, parsePlanValue } from "../../src/plan/parse-plan.ts";
+import { planText } from "../../src/plan/write-plan.ts";
 import { contractExample } from "../support/contract-plan.ts";
 
 let folder: string;
@@ -125,6 +126,24 @@ tasks:
         { text: "is fast", check: "npm run bench" },
       ],
     });
+  });
+
+  it("reads the images of instructions, and refuses what is no image of the project", () => {
+    const withImages = (instructions: string) =>
+      parse(`name: p
+agents: { default: { runtime: command, command: ./agent } }
+tasks: [{ id: api, agent: backend, instructions: ${instructions} }]
+`);
+    const { plan } = withImages("{ file: prompts/api.md, images: [docs/page.png] }");
+    expect(plan?.tasks[0]).toMatchObject({ instructions: "Build the API.\n", images: ["docs/page.png"] });
+    const written = withImages("{ text: Build it, images: [a.JPG] }").plan!;
+    expect(written.tasks[0]).toMatchObject({ instructions: "Build it", images: ["a.JPG"] });
+    expect(parse(planText(written)).plan?.tasks).toEqual(written.tasks);
+    for (const image of ["../a.png", "/a.png", "a.svg"]) {
+      expect(withImages(`{ text: Build it, images: [${image}] }`).faults).toMatchObject([
+        { path: "tasks[0].instructions.images[0]", message: expect.stringContaining("within the project") },
+      ]);
+    }
   });
 
   it("resolves anchors and merges, and ignores x- keys wherever they stand", () => {
