@@ -3,6 +3,7 @@ import { drizzle } from "drizzle-orm/node-postgres";
 import { migrate as applyMigrations } from "drizzle-orm/node-postgres/migrator";
 import type { ClientBase, Pool } from "pg";
 import { messageOf, WavesmithError } from "../domain/errors.ts";
+import { ensureTenantRole } from "./connection/tenant-pool.ts";
 
 const lockKey = 7_410_100;
 
@@ -17,6 +18,7 @@ export async function migrate(pool: Pool, migrationsFolder: string): Promise<voi
     await client.query("select pg_advisory_lock($1)", [lockKey]);
     await refuseUnknown(client, migrationsFolder);
     await applyMigrations(drizzle(client), { migrationsFolder });
+    await ensureTenantRole(client);
   } catch (error) {
     if (error instanceof WavesmithError) throw error;
     throw new WavesmithError("database", `The schema could not be brought up to date: ${messageOf(deepest(error))}`, {

@@ -6,6 +6,7 @@ import {
   check,
   index,
   integer,
+  pgPolicy,
   pgTable,
   primaryKey,
   timestamp,
@@ -63,6 +64,22 @@ const created = () => moment("created_at").notNull().defaultNow();
 const oneOf = (column: string, values: readonly string[]) =>
   sql.raw(`"${column}" in (${values.map((value) => `'${value}'`).join(", ")})`);
 
+// Row-level security (W11). A request reads and writes as a role that sees the rows of one tenant:
+// `tenant-pool.ts` names it. The owner of the tables, as whom builds are driven, sees every row.
+
+const currentTenant = sql.raw("(select current_setting('wavesmith.tenant', true))");
+/** Hides a table's rows from other tenants. Every table has it, except `installations`. */
+const ofOneTenant = pgPolicy("own_tenant", { using: sql`tenant_id = ${currentTenant}` });
+/**
+ * The tenant of a row. Left out of an insert, a trigger of the table fills it in: from the build,
+ * project, job, task, wave or gate run that the row belongs to.
+ */
+const ownTenant = () =>
+  text("tenant_id")
+    .$type<TenantId>()
+    .notNull()
+    .default("" as TenantId);
+
 export const installations = pgTable("installations", {
   id: text("id").primaryKey(),
   /** Signs agents' tokens for the model proxy; created at first use. */
@@ -73,11 +90,15 @@ export const installations = pgTable("installations", {
   createdAt: created(),
 });
 
-export const tenants = pgTable("tenants", {
-  id: text("id").$type<TenantId>().primaryKey(),
-  name: text("name").notNull().unique(),
-  createdAt: created(),
-});
+export const tenants = pgTable(
+  "tenants",
+  {
+    id: text("id").$type<TenantId>().primaryKey(),
+    name: text("name").notNull().unique(),
+    createdAt: created(),
+  },
+  () => [pgPolicy("own_tenant", { using: sql`id = ${currentTenant}` })],
+);
 
 /** The keys of the API. Only a hash is kept, so that a stolen database opens nothing. */
 export const apiKeys = pgTable(
@@ -99,6 +120,7 @@ export const apiKeys = pgTable(
     usedAt: moment("used_at"),
   },
   (table) => [
+    ofOneTenant,
     index("api_keys_by_tenant").on(table.tenantId, table.createdAt),
     check("api_key_scope", oneOf("scope", scopes)),
   ],
@@ -122,7 +144,7 @@ export const sessions = pgTable(
     /** When it was signed out, or the link was used. */
     endedAt: moment("ended_at"),
   },
-  () => [check("session_kind", oneOf("kind", ["session", "link"]))],
+  () => [ofOneTenant, check("session_kind", oneOf("kind", ["session", "link"]))],
 );
 
 /** Who asked for which change, through the API or the command line. */
@@ -146,6 +168,7 @@ export const auditEntries = pgTable(
     result: integer("result").notNull(),
   },
   (table) => [
+    ofOneTenant,
     index("audit_entries_by_tenant").on(table.tenantId, table.id),
     check("audit_via", oneOf("via", ["api", "cli"])),
   ],
@@ -164,12 +187,13 @@ export const projects = pgTable(
     previewPort: integer("preview_port"),
     createdAt: created(),
   },
-  (table) => [unique("one_project_per_name").on(table.tenantId, table.name)],
+  (table) => [ofOneTenant, unique("one_project_per_name").on(table.tenantId, table.name)],
 );
 
 export const sandboxes = pgTable(
   "sandboxes",
   {
+    tenantId: ownTenant(),
     id: text("id").$type<SandboxId>().primaryKey(),
     projectId: text("project_id")
       .$type<ProjectId>()
@@ -197,6 +221,7 @@ export const sandboxes = pgTable(
     removedAt: moment("removed_at"),
   },
   (table) => [
+    ofOneTenant,
     uniqueIndex("one_sandbox_per_project").on(table.projectId).where(sql`state <> 'removed'`),
     check("sandbox_state", oneOf("state", sandboxStates)),
   ],
@@ -206,6 +231,7 @@ export const sandboxes = pgTable(
 export const snapshots = pgTable(
   "snapshots",
   {
+    tenantId: ownTenant(),
     id: text("id").primaryKey(),
     projectId: text("project_id")
       .$type<ProjectId>()
@@ -229,6 +255,7 @@ export const snapshots = pgTable(
     expiresAt: moment("expires_at").notNull(),
   },
   (table) => [
+    ofOneTenant,
     index("snapshots_by_project").on(table.projectId, table.createdAt),
     check("snapshot_state", oneOf("state", snapshotStates)),
     check("snapshot_kept_has_checksum", sql`state <> 'kept' or (sha256 is not null and size_bytes is not null)`),
@@ -277,6 +304,7 @@ export const builds = pgTable(
     endedAt: moment("ended_at"),
   },
   (table) => [
+    ofOneTenant,
     uniqueIndex("one_running_build_per_project")
       .on(table.projectId)
       .where(sql`status in ('running', 'waiting', 'cancelling')`),
@@ -290,6 +318,7 @@ export const builds = pgTable(
 export const waves = pgTable(
   "waves",
   {
+    tenantId: ownTenant(),
     id: text("id").$type<WaveId>().primaryKey(),
     buildId: text("build_id")
       .$type<BuildId>()
@@ -311,6 +340,7 @@ export const waves = pgTable(
     endedAt: moment("ended_at"),
   },
   (table) => [
+    ofOneTenant,
     unique("one_wave_per_build_and_number").on(table.buildId, table.number),
     uniqueIndex("one_live_wave_per_build")
       .on(table.buildId)
@@ -331,6 +361,7 @@ export interface TaskConflict {
 export const tasks = pgTable(
   "tasks",
   {
+    tenantId: ownTenant(),
     id: text("id").$type<TaskId>().primaryKey(),
     buildId: text("build_id")
       .$type<BuildId>()
@@ -358,6 +389,7 @@ export const tasks = pgTable(
     endedAt: moment("ended_at"),
   },
   (table) => [
+    ofOneTenant,
     unique("one_task_per_key").on(table.buildId, table.key),
     check("task_status", oneOf("status", taskStatusSchema.options)),
     check("task_in_wave", sql`status not in ('assigned', 'running', 'joining', 'completed') or wave_id is not null`),
@@ -367,6 +399,7 @@ export const tasks = pgTable(
 export const dependencies = pgTable(
   "dependencies",
   {
+    tenantId: ownTenant(),
     taskId: text("task_id")
       .$type<TaskId>()
       .notNull()
@@ -377,6 +410,7 @@ export const dependencies = pgTable(
       .references(() => tasks.id),
   },
   (table) => [
+    ofOneTenant,
     primaryKey({ columns: [table.taskId, table.dependsOnId] }),
     check("no_self_dependency", sql`task_id <> depends_on_id`),
   ],
@@ -386,6 +420,7 @@ export const dependencies = pgTable(
 export const waveTasks = pgTable(
   "wave_tasks",
   {
+    tenantId: ownTenant(),
     waveId: text("wave_id")
       .$type<WaveId>()
       .notNull()
@@ -395,7 +430,7 @@ export const waveTasks = pgTable(
       .notNull()
       .references(() => tasks.id),
   },
-  (table) => [primaryKey({ columns: [table.waveId, table.taskId] })],
+  (table) => [ofOneTenant, primaryKey({ columns: [table.waveId, table.taskId] })],
 );
 
 const attemptKinds = ["task", "fix", "generate"] as const;
@@ -414,6 +449,7 @@ export interface AttemptVerdict {
 export const attempts = pgTable(
   "attempts",
   {
+    tenantId: ownTenant(),
     id: text("id").$type<AttemptId>().primaryKey(),
     buildId: text("build_id")
       .$type<BuildId>()
@@ -454,6 +490,7 @@ export const attempts = pgTable(
     endedAt: moment("ended_at"),
   },
   (table) => [
+    ofOneTenant,
     uniqueIndex("one_live_attempt_per_task").on(table.taskId).where(sql`status <> 'settled' and task_id is not null`),
     uniqueIndex("one_live_attempt_on_a_wave_head").on(table.waveId).where(sql`status <> 'settled' and task_id is null`),
     uniqueIndex("one_attempt_per_task_and_number").on(table.taskId, table.number),
@@ -468,6 +505,7 @@ export const attempts = pgTable(
 export const gateRuns = pgTable(
   "gate_runs",
   {
+    tenantId: ownTenant(),
     id: text("id").$type<GateRunId>().primaryKey(),
     buildId: text("build_id")
       .$type<BuildId>()
@@ -497,6 +535,7 @@ export const gateRuns = pgTable(
     endedAt: moment("ended_at"),
   },
   (table) => [
+    ofOneTenant,
     unique("one_gate_run_per_round").on(table.waveId, table.gate, table.round),
     uniqueIndex("one_live_gate_per_wave").on(table.waveId).where(sql`status <> 'finished'`),
     check("gate_name", oneOf("gate", gateNameSchema.options)),
@@ -509,6 +548,7 @@ export const gateRuns = pgTable(
 export const findings = pgTable(
   "findings",
   {
+    tenantId: ownTenant(),
     id: bigserial("id", { mode: "number" }).primaryKey(),
     gateRunId: text("gate_run_id")
       .$type<GateRunId>()
@@ -522,6 +562,7 @@ export const findings = pgTable(
     confidence: integer("confidence_percent"),
   },
   (table) => [
+    ofOneTenant,
     index("findings_by_gate_run").on(table.gateRunId),
     check("finding_severity", oneOf("severity", severitySchema.options)),
   ],
@@ -537,6 +578,7 @@ export interface StoredQuestionOption {
 export const questions = pgTable(
   "questions",
   {
+    tenantId: ownTenant(),
     id: bigserial("id", { mode: "number" }).primaryKey(),
     buildId: text("build_id")
       .$type<BuildId>()
@@ -568,6 +610,7 @@ export const questions = pgTable(
     closedAt: moment("closed_at"),
   },
   (table) => [
+    ofOneTenant,
     unique("one_question_per_name").on(table.jobKey, table.name),
     index("questions_by_build").on(table.buildId),
     check("question_answer", oneOf("answer", ["allow", "deny"])),
@@ -579,6 +622,7 @@ export const questions = pgTable(
 export const approvals = pgTable(
   "approvals",
   {
+    tenantId: ownTenant(),
     id: text("id").primaryKey(),
     buildId: text("build_id")
       .$type<BuildId>()
@@ -595,6 +639,7 @@ export const approvals = pgTable(
     createdAt: created(),
   },
   (table) => [
+    ofOneTenant,
     index("approvals_by_wave").on(table.waveId),
     check("approval_decision", oneOf("decision", ["approved", "rejected"])),
     check("approval_rejected_has_reason", sql`decision = 'approved' or reason is not null`),
@@ -605,6 +650,7 @@ export const approvals = pgTable(
 export const jobs = pgTable(
   "jobs",
   {
+    tenantId: ownTenant(),
     key: text("key").primaryKey(),
     buildId: text("build_id")
       .$type<BuildId>()
@@ -637,6 +683,7 @@ export const jobs = pgTable(
     endedAt: moment("ended_at"),
   },
   (table) => [
+    ofOneTenant,
     index("jobs_by_build").on(table.buildId),
     index("jobs_live").on(table.projectId).where(sql`status <> 'ended'`),
     check("job_status", oneOf("status", ["intended", "running", "ended"])),
@@ -647,6 +694,7 @@ export const jobs = pgTable(
 export const logChunks = pgTable(
   "log_chunks",
   {
+    tenantId: ownTenant(),
     jobKey: text("job_key")
       .notNull()
       .references(() => jobs.key),
@@ -655,7 +703,7 @@ export const logChunks = pgTable(
     text: text("text").notNull(),
     at: moment("at").notNull().defaultNow(),
   },
-  (table) => [primaryKey({ columns: [table.jobKey, table.startsAt] })],
+  (table) => [ofOneTenant, primaryKey({ columns: [table.jobKey, table.startsAt] })],
 );
 
 /**
@@ -664,28 +712,34 @@ export const logChunks = pgTable(
  */
 export type PreviewStatus = "starting" | "ready" | "asleep" | "dead" | "stopped";
 
-export const previews = pgTable("previews", {
-  buildId: text("build_id")
-    .$type<BuildId>()
-    .primaryKey()
-    .references(() => builds.id),
-  waveNumber: integer("wave_number").notNull(),
-  sha: text("sha").notNull(),
-  status: text("status").$type<PreviewStatus>().notNull(),
-  /** The port inside its sandbox; 0 until its job is about to start. */
-  port: integer("port").notNull(),
-  /** Its own sandbox. A preview of another wave, or one that was asleep, gets a new one. */
-  sandboxId: text("sandbox_id").$type<SandboxId>(),
-  /** The time of its last request. */
-  requestedAt: moment("requested_at"),
-  starts: integer("starts").notNull().default(1),
-  jobKey: text("job_key").notNull(),
-  reason: text("reason"),
-});
+export const previews = pgTable(
+  "previews",
+  {
+    tenantId: ownTenant(),
+    buildId: text("build_id")
+      .$type<BuildId>()
+      .primaryKey()
+      .references(() => builds.id),
+    waveNumber: integer("wave_number").notNull(),
+    sha: text("sha").notNull(),
+    status: text("status").$type<PreviewStatus>().notNull(),
+    /** The port inside its sandbox; 0 until its job is about to start. */
+    port: integer("port").notNull(),
+    /** Its own sandbox. A preview of another wave, or one that was asleep, gets a new one. */
+    sandboxId: text("sandbox_id").$type<SandboxId>(),
+    /** The time of its last request. */
+    requestedAt: moment("requested_at"),
+    starts: integer("starts").notNull().default(1),
+    jobKey: text("job_key").notNull(),
+    reason: text("reason"),
+  },
+  () => [ofOneTenant],
+);
 
 export const restorePoints = pgTable(
   "restore_points",
   {
+    tenantId: ownTenant(),
     buildId: text("build_id")
       .$type<BuildId>()
       .notNull()
@@ -695,13 +749,14 @@ export const restorePoints = pgTable(
     sha: text("sha").notNull(),
     createdAt: created(),
   },
-  (table) => [primaryKey({ columns: [table.buildId, table.waveNumber] })],
+  (table) => [ofOneTenant, primaryKey({ columns: [table.buildId, table.waveNumber] })],
 );
 
 /** A rollback of a build, with what undoing it restores. */
 export const rollbacks = pgTable(
   "rollbacks",
   {
+    tenantId: ownTenant(),
     buildId: text("build_id")
       .$type<BuildId>()
       .notNull()
@@ -714,29 +769,35 @@ export const rollbacks = pgTable(
     before: jsonb("before").$type<BeforeRollback>().notNull(),
     createdAt: created(),
   },
-  (table) => [primaryKey({ columns: [table.buildId, table.epoch] })],
+  (table) => [ofOneTenant, primaryKey({ columns: [table.buildId, table.epoch] })],
 );
 
 /**
  * A build's spending on models, with the reservations of open calls; changed under a lock (W10).
  */
-export const buildSpending = pgTable("build_spending", {
-  buildId: text("build_id")
-    .$type<BuildId>()
-    .primaryKey()
-    .references(() => builds.id),
-  reservedTokens: bigint("reserved_tokens", { mode: "number" }).notNull().default(0),
-  spentTokens: bigint("spent_tokens", { mode: "number" }).notNull().default(0),
-  reservedMicroUsd: bigint("reserved_micro_usd", { mode: "number" }).notNull().default(0),
-  spentMicroUsd: bigint("spent_micro_usd", { mode: "number" }).notNull().default(0),
-  /** Calls to models with an unknown price; no sum includes their cost. */
-  unpricedCalls: integer("unpriced_calls").notNull().default(0),
-});
+export const buildSpending = pgTable(
+  "build_spending",
+  {
+    tenantId: ownTenant(),
+    buildId: text("build_id")
+      .$type<BuildId>()
+      .primaryKey()
+      .references(() => builds.id),
+    reservedTokens: bigint("reserved_tokens", { mode: "number" }).notNull().default(0),
+    spentTokens: bigint("spent_tokens", { mode: "number" }).notNull().default(0),
+    reservedMicroUsd: bigint("reserved_micro_usd", { mode: "number" }).notNull().default(0),
+    spentMicroUsd: bigint("spent_micro_usd", { mode: "number" }).notNull().default(0),
+    /** Calls to models with an unknown price; no sum includes their cost. */
+    unpricedCalls: integer("unpriced_calls").notNull().default(0),
+  },
+  () => [ofOneTenant],
+);
 
 /** Every model call; a row is written before the call is made, with its worst-case cost. */
 export const modelCalls = pgTable(
   "model_calls",
   {
+    tenantId: ownTenant(),
     id: text("id").primaryKey(),
     buildId: text("build_id")
       .$type<BuildId>()
@@ -767,6 +828,7 @@ export const modelCalls = pgTable(
     endedAt: moment("ended_at"),
   },
   (table) => [
+    ofOneTenant,
     index("model_calls_by_owner").on(table.ownerId),
     index("model_calls_by_build").on(table.buildId, table.startedAt),
     index("model_calls_open").on(table.buildId).where(sql`status = 'open'`),
@@ -780,6 +842,7 @@ export const modelCalls = pgTable(
 export const outbox = pgTable(
   "outbox",
   {
+    tenantId: ownTenant(),
     // A column `committed_by`, which only `event-feed.ts` reads, has the transaction of each row.
     seq: bigserial("seq", { mode: "number" }).primaryKey(),
     eventId: text("event_id").notNull().unique(),
@@ -791,6 +854,7 @@ export const outbox = pgTable(
     sentAt: moment("sent_at"),
   },
   (table) => [
+    ofOneTenant,
     index("outbox_unsent").on(table.seq).where(sql`sent_at is null`),
     index("outbox_by_build").on(table.buildId, table.seq),
     index("outbox_requests").on(table.sentAt).where(sql`name = 'project/build.requested' and build_id is null`),

@@ -35,6 +35,7 @@ export async function deployPreview(ports: Ports, buildId: string, waveNumber: n
   if (start === null) return clearPreviews(ports, build, own?.reason ?? "it is no longer shown");
   for (const other of await otherPreviews(ports, build)) await stopPreview(ports, other, "a newer wave is shown");
   const row = await intendPreview(ports, before, {
+    tenantId: build.tenantId,
     buildId: build.id,
     waveNumber: wave.number,
     sha: wave.headSha,

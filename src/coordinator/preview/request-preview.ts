@@ -17,6 +17,7 @@ export async function requestPreview(ports: Ports, buildId: string): Promise<boo
     // The job's key is new, so the event's id is too (W13).
     const jobKey = `preview-${buildId}-${ports.ids("job")}`;
     const row: Omit<PreviewRow, "buildId"> = {
+      tenantId: build.tenantId,
       waveNumber,
       sha: headSha,
       status: "starting",

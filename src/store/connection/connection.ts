@@ -2,12 +2,19 @@ import { Pool, type PoolConfig } from "pg";
 import { messageOf, WavesmithError } from "../../domain/errors.ts";
 import { openEmbedded } from "../embedded/launcher.ts";
 import { connectionTo, embeddedDatabase } from "../embedded/session.ts";
-import { makePatient, patienceMs } from "./patient-pool.ts";
+import { makePatient, type PoolPatience, patienceMs } from "./patient-pool.ts";
+import { mayBecomeTenant, poolForTenant, tenantsNotApart } from "./tenant-pool.ts";
 
 /** An open database. */
 export interface Database {
   readonly pool: Pool;
   readonly kind: "embedded" | "server";
+  /**
+   * Returns a pool that sees the rows of this tenant alone. Without the role of tenants, which a
+   * server's user may be unable to make, it is `pool` for the default tenant, and fails with
+   * `environment` for any other.
+   */
+  poolOfTenant(tenantId: string, isDefault: boolean): Promise<Pool>;
   /**
    * Resolves once connections can be made; call it after a query failed with a lost connection.
    * Restarts a killed embedded Postgres. Throws `database` (retryable) if it cannot be reached.
@@ -47,24 +54,27 @@ export function openDatabase(options: DatabaseOptions): Promise<Database> {
 async function openEmbeddedDatabase(options: DatabaseOptions): Promise<Database> {
   const { dataDir, applicationName, orphanTimeoutMs } = options;
   const onRestart = (socketDir: string) => {
-    pool.options.host = socketDir;
+    for (const one of [pool, requests.pool]) one.options.host = socketDir;
   };
   const limit = orphanTimeoutMs === undefined ? {} : { orphanTimeoutMs };
   const server = await openEmbedded({ dataDir, applicationName, onRestart, ...limit });
   const who = { user: embeddedDatabase, database: embeddedDatabase, applicationName };
-  const pool = hardened(new Pool(connectionTo(server.socketDir(), who)));
-  makePatient(pool, {
+  const patient = {
     ...patience(options),
     address: `${dataDir}/postgres`,
     revive: () => server.ensureRunning(),
     remedy: `see ${dataDir}/postgres.log; when it can start again, continue: wavesmith resume`,
-  });
+  };
+  const pool = makePatient(hardened(new Pool(connectionTo(server.socketDir(), who))), patient);
+  const requests = createRequestPools(pool, hardened(new Pool(connectionTo(server.socketDir(), who))), patient);
   return {
     pool,
     kind: "embedded",
+    poolOfTenant: requests.poolOfTenant,
     ensureRunning: () => server.ensureRunning(),
     version: () => versionOf(pool),
     close: once(async () => {
+      await requests.pool.end();
       await pool.end();
       await server.close();
     }),
@@ -80,13 +90,21 @@ async function openServer(databaseUrl: string, options: DatabaseOptions): Promis
   const { applicationName } = options;
   const address = addressOf(databaseUrl);
   const config: PoolConfig = { connectionString: databaseUrl, application_name: applicationName };
-  const pool = hardened(new Pool({ ...config, connectionTimeoutMillis: 10_000 }));
+  const newPool = (): Pool => hardened(new Pool({ ...config, connectionTimeoutMillis: 10_000 }));
+  const patient = {
+    ...patience(options),
+    address,
+    revive: async () => undefined,
+    remedy: "start the server again, then continue: wavesmith resume",
+  };
+  const pool = newPool();
+  const requests = createRequestPools(pool, newPool(), patient);
   const ensureRunning = async () => {
     await pool.query("select").catch((error: unknown) => {
       throw unreachable(address, error);
     });
   };
-  const close = once(() => pool.end());
+  const close = once(() => requests.pool.end().then(() => pool.end()));
   try {
     await ensureRunning();
   } catch (error) {
@@ -94,13 +112,28 @@ async function openServer(databaseUrl: string, options: DatabaseOptions): Promis
     throw error;
   }
   // Only from here on, so that a wrong address fails at once.
-  makePatient(pool, {
-    ...patience(options),
-    address,
-    revive: async () => undefined,
-    remedy: "start the server again, then continue: wavesmith resume",
-  });
-  return { pool, kind: "server", ensureRunning, version: () => versionOf(pool), close };
+  makePatient(pool, patient);
+  const { poolOfTenant } = requests;
+  return { pool, kind: "server", poolOfTenant, ensureRunning, version: () => versionOf(pool), close };
+}
+
+/** The pools of requests: one set of connections, and a view of it for each tenant. */
+function createRequestPools(ownerPool: Pool, pool: Pool, patient: PoolPatience) {
+  const views = new Map<string, Pool>();
+  // The owner's pool warns of a lost server already.
+  const quiet = { ...patient, warn: () => undefined };
+  return {
+    pool,
+    async poolOfTenant(tenantId: string, isDefault: boolean): Promise<Pool> {
+      const present = views.get(tenantId);
+      if (present !== undefined) return present;
+      const isApart = await mayBecomeTenant(ownerPool);
+      if (!isApart && !isDefault) throw tenantsNotApart();
+      const view = isApart ? makePatient(poolForTenant(pool, tenantId), quiet) : ownerPool;
+      views.set(tenantId, view);
+      return view;
+    },
+  };
 }
 
 async function versionOf(pool: Pool): Promise<string> {

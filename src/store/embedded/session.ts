@@ -17,10 +17,7 @@ import { serverUserOf } from "./server-user.ts";
 import { isOurSocketDir, removeSocketDir } from "./socket-dir.ts";
 import { lockKeys, type RunningPostmaster, stopSql, watchdogSql } from "./watchdog.ts";
 
-/**
- * The name of an embedded cluster's database and of its owner, who is not a superuser, so that
- * forced row-level security applies to it.
- */
+/** The name of an embedded cluster's database and of its owner, who is not a superuser. */
 export const embeddedDatabase = "wavesmith";
 
 export interface ClusterSessionOptions {
@@ -102,12 +99,13 @@ async function identify(client: Client, place: ClusterPlace, socketDir: string):
 }
 
 async function ensureDatabase(client: Client): Promise<void> {
-  if (await hasDatabase(client)) return;
+  if ((await hasDatabase(client)) && (await mayMakeRoles(client))) return;
   await client.query("select pg_advisory_lock($1)", [lockKeys.setup]);
   try {
-    if (await hasDatabase(client)) return;
+    // Clusters of earlier versions have an owner who may not.
+    if (await hasDatabase(client)) return void (await client.query(`alter role ${embeddedDatabase} createrole`));
     const role = await client.query("select from pg_roles where rolname = $1", [embeddedDatabase]);
-    if (role.rowCount === 0) await client.query(`create role ${embeddedDatabase} login`);
+    if (role.rowCount === 0) await client.query(`create role ${embeddedDatabase} login createrole`);
     await makeDatabase(client);
   } finally {
     await client.query("select pg_advisory_unlock($1)", [lockKeys.setup]);
@@ -134,6 +132,13 @@ async function makeDatabase(client: Client): Promise<void> {
 
 async function hasDatabase(client: Client): Promise<boolean> {
   return (await client.query("select from pg_database where datname = $1", [embeddedDatabase])).rowCount === 1;
+}
+
+/** Whether the owner may make the role as which requests of tenants run. */
+async function mayMakeRoles(client: Client): Promise<boolean> {
+  return (
+    (await client.query("select from pg_roles where rolname = $1 and rolcreaterole", [embeddedDatabase])).rowCount === 1
+  );
 }
 
 /** Starts a watchdog if there is none: a session inside the server, which needs no client. */
