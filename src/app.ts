@@ -8,6 +8,7 @@ import { createMeasures } from "./app/measures.ts";
 import type { AppOptions } from "./app/options.ts";
 import { createPorts } from "./app/ports.ts";
 import { createRunner } from "./app/runner.ts";
+import type { Tracing, TracingParts } from "./app/tracing.ts";
 import type { Config } from "./config.ts";
 import { type TakenEvent, takeEvents } from "./coordinator/build/request/take-events.ts";
 import type { JobWatcher } from "./coordinator/job/watch-jobs.ts";
@@ -101,6 +102,7 @@ async function wire(appOptions: AppOptions, database: Database): Promise<App> {
   const runner = createRunner(options, database, room);
   let served: "all" | Set<string> = new Set();
   let watcher: JobWatcher | null = null;
+  let tracing: Tracing | null = null;
   const sandboxes = createDriversInUse(options, installationId);
   const ports = await createPorts(options, {
     store,
@@ -134,6 +136,7 @@ async function wire(appOptions: AppOptions, database: Database): Promise<App> {
     async start(projectIds) {
       served = projectIds;
       watcher = await running.start(projectIds);
+      tracing = await openTracing(config.traces, { database, store, warn: room.warn, now: ports.clock.now });
       // It is only a precaution: builds work without it.
       void room.reserve().catch((error: unknown) => room.warn(`cannot reserve disk space: ${messageOf(error)}`, error));
     },
@@ -149,8 +152,16 @@ async function wire(appOptions: AppOptions, database: Database): Promise<App> {
     close: () =>
       running
         .stop()
+        .finally(() => tracing?.stop())
         .finally(() => feed.close())
         .finally(() => ports.models.close())
         .finally(() => database.close()),
   };
+}
+
+/** Loads what exports traces only if they go anywhere. */
+async function openTracing(settings: Config["traces"], parts: Omit<TracingParts, "settings">): Promise<Tracing | null> {
+  if (settings === null) return null;
+  const { startTracing } = await import("./app/tracing.ts");
+  return startTracing({ settings, ...parts });
 }

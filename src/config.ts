@@ -26,6 +26,8 @@ export interface Config {
   readonly serveKey: string | null;
   /** How `serve` prints what happens. */
   readonly log: "text" | "json";
+  /** Where traces go; null: nowhere. */
+  readonly traces: TraceSettings | null;
   /** Names of secrets that plans sent by events may use. */
   readonly eventSecrets: readonly string[];
   readonly models: ModelSettings;
@@ -61,6 +63,7 @@ export function loadConfig(env: Readonly<Record<string, string | undefined>>): C
     engine: engineSettings(data),
     serveKey: data.INNGEST_EVENT_KEY ?? null,
     log: data.WAVESMITH_LOG,
+    traces: traceSettings(data),
     eventSecrets: (data.WAVESMITH_EVENT_SECRETS ?? "").split(",").flatMap((name) => name.trim() || []),
     models: modelSettings(data),
     briefAgent: briefAgent(data),
@@ -82,9 +85,30 @@ function credentials(data: SettingValues): Record<string, string> {
   for (const [name, key] of namedValues(data.WAVESMITH_COMPATIBLE_KEYS)) {
     named.push([`WAVESMITH_COMPATIBLE_KEYS.${name}`, key]);
   }
+  for (const [name, value] of Object.entries(traceSettings(data)?.headers ?? {})) {
+    named.push([`OTEL_EXPORTER_OTLP_HEADERS.${name}`, value.replace(/^Bearer /, "")]);
+  }
   return Object.fromEntries(
     named.filter((entry): entry is [string, string] => String(entry[1] ?? "").length >= shortestCredential),
   );
+}
+
+/** An OpenTelemetry collector, and under which name we send to it. */
+export interface TraceSettings {
+  /** The URL of its traces, with `/v1/traces`. */
+  readonly url: string;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly serviceName: string;
+}
+
+function traceSettings(data: SettingValues): TraceSettings | null {
+  const { OTEL_EXPORTER_OTLP_ENDPOINT: endpoint, OTEL_EXPORTER_OTLP_HEADERS: headers } = data;
+  if (endpoint === undefined) return null;
+  return {
+    url: `${endpoint.replace(/\/+$/, "")}/v1/traces`,
+    headers: Object.fromEntries([...namedValues(headers)].map(([name, value]) => [name, decodeURIComponent(value)])),
+    serviceName: data.OTEL_SERVICE_NAME,
+  };
 }
 
 function sandboxPolicy(data: SettingValues): SandboxPolicy {

@@ -14,6 +14,7 @@ const arrows: Readonly<Record<string, readonly string[]>> = {
   "src/plan": ["src/domain"],
   "src/store": ["src/domain", "src/store/embedded/launcher.ts", "src/store/embedded/session.ts"],
   "src/store/embedded": ["src/domain/errors.ts", "src/domain/disk-full.ts"],
+  "src/tracing": ["src/domain", "port.ts"],
   "src/engine": ["src/domain/errors.ts", "src/domain/ids.ts"],
   "src/guest": [],
   "src/agent-host": [],

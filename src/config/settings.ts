@@ -131,6 +131,19 @@ export const settingsSchema = z.object({
     .enum(["text", "json"])
     .default("text")
     .describe("what `serve` prints: `text` for people, or `json`, one object per line"),
+  OTEL_EXPORTER_OTLP_ENDPOINT: z
+    .string()
+    .regex(/^https?:\/\/\S+$/, "must be a URL, such as http://127.0.0.1:4318")
+    .optional()
+    .describe(
+      "where to send traces of builds: an OpenTelemetry collector that takes OTLP over HTTP; by default nowhere",
+    ),
+  OTEL_EXPORTER_OTLP_HEADERS: z
+    .string()
+    .regex(/^[^\s=,]+=[^,]*(,[^\s=,]+=[^,]*)*$/, "must be NAME=VALUE, several with commas")
+    .optional()
+    .describe("headers for the collector, such as `authorization=Bearer%20KEY`: values are percent-encoded"),
+  OTEL_SERVICE_NAME: z.string().min(1).default("wavesmith").describe("the name of this service in traces"),
   WAVESMITH_EVENT_SECRETS: z
     .string()
     .regex(/^\s*[A-Za-z_]\w*(\s*,\s*[A-Za-z_]\w*)*\s*$/, "must be names, separated by commas")

@@ -3,6 +3,8 @@ import type { BuildId, ProjectId, Unbranded } from "../domain/ids.ts";
 import type { Spending, SpendingSum } from "../domain/models.ts";
 import type * as schema from "./schema.ts";
 
+export type { EndedWork } from "./statements/ended-work.ts";
+
 type TenantRow = typeof schema.tenants.$inferSelect;
 export type ApiKeyRow = typeof schema.apiKeys.$inferSelect;
 type SessionRow = typeof schema.sessions.$inferSelect;

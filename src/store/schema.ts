@@ -860,3 +860,15 @@ export const outbox = pgTable(
     index("outbox_requests").on(table.sentAt).where(sql`name = 'project/build.requested' and build_id is null`),
   ],
 );
+
+/** The spans of the last hour that were exported, so that no process exports them again. */
+export const exportedSpans = pgTable(
+  "exported_spans",
+  {
+    /** The id of a build, wave, attempt, gate run or model call. */
+    id: text("id").notNull(),
+    /** When it ended; one that is retried ends again. */
+    endedAt: moment("ended_at").notNull(),
+  },
+  (table) => [primaryKey({ columns: [table.id, table.endedAt] })],
+);

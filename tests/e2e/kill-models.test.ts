@@ -10,6 +10,7 @@ import { createStore } from "../../src/store/store.ts";
 import type { BuildProcessInput, BuildProcessLine } from "../support/build-process.ts";
 import { testDatabase } from "../support/database.ts";
 import { type FakeAnswer, type FakeRequest, startFakeProviders } from "../support/fake-providers.ts";
+import { pathsOf, type ReceivedSpan, startOtlpReceiver } from "../support/otlp-receiver.ts";
 import { requires } from "../support/require.ts";
 
 const program = fileURLToPath(new URL("../support/build-process.ts", import.meta.url));
@@ -59,6 +60,7 @@ it("a build whose process is killed in a call of a task, of its critic and of th
     const isDone = JSON.stringify(body.messages.at(-1)).includes("tool_result");
     return { inputTokens: 100, outputTokens: 20, ...(isDone ? { text: "Done." } : work[session]) };
   });
+  const receiver = await startOtlpReceiver();
   const env = {
     ...process.env,
     WAVESMITH_DATA: dataDir,
@@ -66,6 +68,7 @@ it("a build whose process is killed in a call of a task, of its critic and of th
     WAVESMITH_SANDBOX: requires("bubblewrap") ? "local" : "local-unsafe",
     ANTHROPIC_API_KEY: "real-key",
     ANTHROPIC_BASE_URL: providers.url,
+    OTEL_EXPORTER_OTLP_ENDPOINT: receiver.url,
   };
   const input: BuildProcessInput = { project: basename(dataDir).toLowerCase(), plan, crashAt: null };
   const run = async (): Promise<BuildProcessLine[]> => {
@@ -107,9 +110,28 @@ it("a build whose process is killed in a call of a task, of its critic and of th
       spentTokens: reserved + 6 * 120,
       unpricedCalls: 0,
     });
+    // The trace is whole, and each call is below the attempt or gate run that made it.
+    const paths = pathsOf(receiver.spans.filter(onlyOnce()));
+    expect(new Set(receiver.spans.map(({ traceId }) => traceId)).size).toBe(1);
+    expect(paths.filter((path) => path.endsWith("> chat claude-sonnet-4-5"))).toHaveLength(calls.length);
+    expect(paths).toEqual(
+      expect.arrayContaining(["build", "build > wave 1 > task api > attempt 1 > chat claude-sonnet-4-5"]),
+    );
   } finally {
+    await receiver.close();
     await providers.close();
     await database.close();
     rmSync(dataDir, { recursive: true, force: true });
   }
 });
+
+/** A process that is killed while it sends spans may have sent them: they come again, the same. */
+function onlyOnce(): (span: ReceivedSpan) => boolean {
+  const seen = new Map<string, ReceivedSpan>();
+  return (span) => {
+    const known = seen.get(span.spanId);
+    if (known !== undefined) expect(span).toEqual(known);
+    seen.set(span.spanId, span);
+    return known === undefined;
+  };
+}
