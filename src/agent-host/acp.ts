@@ -35,6 +35,11 @@ export interface AgentSession {
    * Never throws because of what the agent does.
    */
   prompt(text: string, images: readonly PromptImage[]): Promise<AgentTurn>;
+  /**
+   * Gives the agent a text in the middle of its turn; resolves once it has taken it, rejects when
+   * the turn ended first. Null: the agent cannot do that.
+   */
+  readonly tell: ((text: string) => Promise<void>) | null;
   /** Asks the agent to end its turn. */
   cancel(): Promise<void>;
   close(): void;
@@ -85,6 +90,9 @@ export async function openSession(options: AgentSessionOptions): Promise<AgentSe
         const turn = agent.request(methods.agent.session.prompt, { sessionId, prompt });
         return untilExit(turn).then(({ stopReason }) => turnOf(stopReason, updates.takeLastMessage()), turnOfFault);
       },
+      tell: takesMessages(about)
+        ? (text) => untilExit(agent.request(tellMethod, { sessionId, text })).then(() => undefined)
+        : null,
       cancel: () => agent.notify(methods.agent.session.cancel, { sessionId }),
       close: () => connection.close(),
     };
@@ -93,6 +101,12 @@ export async function openSession(options: AgentSessionOptions): Promise<AgentSe
     throw error instanceof AgentFault ? error : agentFaultOf(error);
   }
 }
+
+/** An extension of the protocol, which our own agent has. */
+const tellMethod = "_wavesmith/tell";
+
+const takesMessages = ({ agentCapabilities }: InitializeResponse): boolean =>
+  agentCapabilities?._meta?.[tellMethod] === true;
 
 /** How an agent describes itself. */
 export interface About {

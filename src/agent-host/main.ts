@@ -8,6 +8,7 @@ import { AgentFault, type AgentTurn } from "./agent-fault.ts";
 import { type AgentProcess, startAgent } from "./agent-process.ts";
 import { createEnding } from "./ending.ts";
 import { createEvents, type Events } from "./events.ts";
+import { type Inbox, readInput } from "./inbox.ts";
 import { agentEnvironment } from "./known-agents.ts";
 import type { ProxyAccess } from "./model-proxy.ts";
 import { type AgentHostRequest, agentEnds } from "./protocol.ts";
@@ -31,7 +32,8 @@ async function main(): Promise<void> {
   // We do not know which variables are secret, so all of them count as secrets.
   const secrets = Object.values(process.env).filter((value): value is string => value !== undefined);
   const events = createEvents((line) => void process.stdout.write(line), { secrets });
-  const turn = await runAgent(JSON.parse(await readStdin()) as AgentHostRequest, events);
+  const { request, inbox } = await readInput(process.stdin);
+  const turn = await runAgent(request, inbox, events);
   events.report({ kind: "end", ...turn });
   // Exit only after the output is written, because the rest of a pipe's buffer would be lost.
   process.stdout.write("", () => process.exit(agentEnds[turn.end]));
@@ -55,17 +57,11 @@ async function printGreeting(command: string): Promise<void> {
   }
 }
 
-async function readStdin(): Promise<string> {
-  const chunks: Buffer[] = [];
-  for await (const chunk of process.stdin as AsyncIterable<Buffer>) chunks.push(chunk);
-  return Buffer.concat(chunks).toString("utf8");
-}
-
-async function runAgent(request: AgentHostRequest, events: Events): Promise<AgentTurn> {
+async function runAgent(request: AgentHostRequest, inbox: Inbox, events: Events): Promise<AgentTurn> {
   mkdirSync(request.home, { recursive: true, mode: 0o700 });
   const agent = startAgent(request.command, { cwd: request.cwd, env: environment(request), noise: events.noise });
   try {
-    return await converse(request, agent, events);
+    return await converse({ request, inbox, agent, events });
   } catch (error) {
     if (error instanceof AgentFault) return error.turn;
     throw error;
@@ -96,7 +92,14 @@ function proxyAccess(): ProxyAccess | null {
   return url === undefined || token === undefined ? null : { url, token };
 }
 
-async function converse(request: AgentHostRequest, agent: AgentProcess, events: Events): Promise<AgentTurn> {
+interface Conversation {
+  readonly request: AgentHostRequest;
+  readonly inbox: Inbox;
+  readonly agent: AgentProcess;
+  readonly events: Events;
+}
+
+async function converse({ request, inbox, agent, events }: Conversation): Promise<AgentTurn> {
   const proxy = proxyAccess();
   const ending = createEnding(request, proxy);
   const resultServer = resultServerOf(request);
@@ -108,7 +111,7 @@ async function converse(request: AgentHostRequest, agent: AgentProcess, events: 
   try {
     const session = await Promise.race([opened, ending.ended]);
     if ("end" in session) return session;
-    const turn = await Promise.race([takeTurns({ request, session, events, ending, proxy }), ending.ended]);
+    const turn = await Promise.race([takeTurns({ request, session, events, ending, proxy, inbox }), ending.ended]);
     return ending.why() ?? turn;
   } finally {
     ending.stop();

@@ -2,7 +2,8 @@
 // inside the sandbox as the stage of a job, beside the agent it drives, so an attempt outlives the
 // process that started it, with nothing to replay.
 //
-//   node agent-host.mjs                       request (JSON) on stdin, events on stdout, one per line
+//   node agent-host.mjs                       request (JSON) in the first line of stdin, a person's
+//                                             messages in later lines; events on stdout, one per line
 //   node agent-host.mjs greet --command C     describes the agent of a command as JSON (acp.ts)
 //   node agent-host.mjs submit-result --schema F --result F    the MCP server for submitting results
 //
@@ -46,6 +47,17 @@ export interface AgentHostRequest {
   readonly idleMs: number;
   /** The time between being asked to stop and being killed. */
   readonly graceMs: number;
+}
+
+/** What a person says to the agent while it works: one line of JSON on stdin. */
+export interface AgentMessage {
+  /** The message's name: the event that reports its delivery repeats it. */
+  readonly message: number;
+  /** The person. */
+  readonly by: string;
+  readonly text: string;
+  /** Whether it interrupts the agent's turn. */
+  readonly urgent: boolean;
 }
 
 /** How an agent ended, and the exit code that says so. */
@@ -130,6 +142,14 @@ export type AgentEventBody =
       readonly size: number;
       /** The cost that the agent reports; the model proxy meters its own. */
       readonly usd: number | null;
+    }
+  | {
+      /** The agent got a person's message. */
+      readonly kind: "told";
+      readonly message: number;
+      readonly by: string;
+      /** The text, shortened. */
+      readonly text: string;
     }
   | { readonly kind: "notice"; readonly text: string }
   | { readonly kind: "end"; readonly end: AgentEnd; readonly detail: string };

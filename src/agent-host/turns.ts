@@ -7,9 +7,11 @@ import type { AgentTurn } from "./agent-fault.ts";
 import type { AgentEnding } from "./ending.ts";
 import type { Events } from "./events.ts";
 import { readImages } from "./images.ts";
+import type { Inbox } from "./inbox.ts";
 import { findUnfinishedCall, type ProxyAccess } from "./model-proxy.ts";
 import { type AgentHostRequest, resultReasks } from "./protocol.ts";
 import { skillsSection } from "./skills.ts";
+import { createTalk } from "./talk.ts";
 
 /** How many cut answers of one attempt are continued. */
 const maxContinues = 5;
@@ -20,20 +22,26 @@ interface TurnsParts {
   readonly events: Events;
   readonly ending: AgentEnding;
   readonly proxy: ProxyAccess | null;
+  readonly inbox: Inbox;
 }
 
 /** Prompts the agent, and again while there is something to tell it; returns its last turn. */
-export async function takeTurns({ request, session, events, ending, proxy }: TurnsParts): Promise<AgentTurn> {
+export async function takeTurns({ request, session, events, ending, proxy, inbox }: TurnsParts): Promise<AgentTurn> {
+  const talk = createTalk({ session, events, inbox });
   let text = request.prompt + skillsSection(request.cwd, request.skills);
   let images = readImages(request.cwd, request.images);
   let reasks = 0;
   for (let continues = 0; ; ) {
-    const turn = await session.prompt(text, images);
+    const turn = await talk.prompt(text, images);
     images = []; // The session has them.
     const loop = ending.takeLoop();
     if (loop !== null && turn.end === "cancelled") {
       text = nudge(loop);
       events.report({ kind: "notice", text: `${loop}: told to do something else` });
+      continue;
+    }
+    if (talk.hasNews() && ending.why() === null && (turn.end === "finished" || turn.end === "cancelled")) {
+      text = "";
       continue;
     }
     const problems = turn.end === "finished" ? await resultProblems(request) : null;

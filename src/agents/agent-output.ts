@@ -39,6 +39,7 @@ const eventSchema = z.discriminatedUnion("kind", [
     waitMs: z.number(),
   }),
   z.object({ kind: z.literal("usage"), used: z.number(), size: z.number(), usd: z.number().nullable() }),
+  z.object({ kind: z.literal("told"), message: z.int().positive(), by: text, text }),
   z.object({ kind: z.literal("notice"), text }),
   z.object({ kind: z.literal("end"), end: z.enum(Object.keys(agentEnds) as [AgentEnd, ...AgentEnd[]]), detail: text }),
 ]);
@@ -119,6 +120,15 @@ function activityOf(event: AgentEvent): Activity | null {
   }
 }
 
+/** Reads which messages the agent got, from complete lines of output. */
+export function toldIn(lines: string): number[] {
+  if (!lines.includes('"kind":"told"')) return [];
+  return lines.split("\n").flatMap((line) => {
+    const event = readAgentEvent(line);
+    return event?.kind === "told" ? [event.message] : [];
+  });
+}
+
 const maxActionLength = 300;
 
 /** Describes the latest tool call in complete lines of output; null if there is none. */
@@ -171,6 +181,8 @@ function eventText(event: AgentEvent): string | null {
       return `  asks a person: ${event.title} (${event.reason})`;
     case "usage":
       return null;
+    case "told":
+      return `[told by ${event.by}: ${event.text}]`;
     case "notice":
       return `[${event.text}]`;
     case "end":

@@ -39,7 +39,7 @@ function scriptProgram(run: string, request: AgentStageRequest): Program {
   return { name: "run", argv: ["sh", "-e", "-c", run], stdin: null };
 }
 
-type Program = Pick<StageSpec, "name" | "argv" | "stdin">;
+type Program = Pick<StageSpec, "name" | "argv" | "stdin" | "openStdin">;
 
 function agentProgram(request: AgentStageRequest): Program {
   const { spec } = request;
@@ -71,7 +71,9 @@ function hostProgram(request: AgentStageRequest, command: string): Program {
     graceMs,
   };
   const script = 'exec node "$WAVESMITH_PROGRAMS/agent-host.mjs"';
-  return { name: "agent", argv: ["sh", "-c", script], stdin: JSON.stringify(hostRequest) };
+  // A person's messages follow on stdin, which the agent and its commands cannot write.
+  const stdin = `${JSON.stringify(hostRequest)}\n`;
+  return { name: "agent", argv: ["sh", "-c", script], stdin, openStdin: true };
 }
 
 /** A `run:` script needs no model. */

@@ -1,4 +1,4 @@
-import { activitiesIn, agentEndOf, agentText, lastActionIn, questionsIn } from "./agent-output.ts";
+import { activitiesIn, agentEndOf, agentText, lastActionIn, questionsIn, toldIn } from "./agent-output.ts";
 import { lastMessage, parseResult } from "./agent-result.ts";
 import { agentStage } from "./agent-stage.ts";
 import { checksPack, fixPack, planPack, reviewPack, secondLookPack, taskPack } from "./context-pack.ts";
@@ -21,6 +21,7 @@ export function createAgents(): Agents {
     lastActionIn,
     activitiesIn,
     questionsIn,
+    toldIn,
     readable: agentText,
     parseResult,
   };

@@ -39,6 +39,7 @@ import {
   outcomeSection,
   previousFailureSection,
   tasksSection,
+  withMessages,
   writesSection,
 } from "./sections.ts";
 
@@ -59,6 +60,8 @@ interface TaskFile {
   readonly dependencies: TaskContext["dependencies"];
   readonly previousFailure: TaskContext["previousFailure"];
   readonly conflicts: TaskContext["conflicts"];
+  /** What people said to the task's agent before this attempt. */
+  readonly messages: TaskContext["messages"];
   readonly findings: FixContext["findings"];
   /** The gate that requested a fix or checks, with its command and the end of its output. */
   readonly gate: {
@@ -88,7 +91,7 @@ export function taskPack(prompts: Prompts, context: TaskContext): ContextPack {
     role: task.agent,
     plan: plan.name,
     about: aboutSection(plan),
-    instructions: instructionsSection(task),
+    instructions: withMessages(instructionsSection(task), context.messages),
     context: contextSection(plan),
     acceptance: acceptanceSection(task),
     writes: writesSection(task),
@@ -109,6 +112,7 @@ export function taskPack(prompts: Prompts, context: TaskContext): ContextPack {
     })),
     previousFailure: context.previousFailure,
     conflicts: context.conflicts,
+    messages: context.messages,
     mayChangeTests: task.mayChangeTests,
     rules,
   };
@@ -116,12 +120,12 @@ export function taskPack(prompts: Prompts, context: TaskContext): ContextPack {
 }
 
 export function planPack(prompts: Prompts, context: PlanContext): ContextPack {
-  const { plan, task, earlier } = context;
+  const { plan, task, earlier, messages } = context;
   const prompt = render(promptFor(plan, task.agent) ?? prompts.planner, {
     role: task.agent,
     plan: plan.name,
     about: aboutSection(plan),
-    brief: briefSection(task.instructions ?? task.title),
+    brief: withMessages(briefSection(task.instructions ?? task.title), messages),
     context: contextSection(plan),
     gates: gatesOfPlansSection(plan),
     earlier: earlierPlanSection(earlier),
@@ -134,6 +138,7 @@ export function planPack(prompts: Prompts, context: PlanContext): ContextPack {
     task: taskData(task),
     attempt: context.attempt,
     previousFailure: earlier === null ? null : { reason: earlier.reason, outputTail: "" },
+    messages,
     rules: planRules(),
   };
   return { prompt, taskFile: toJson(file) };
@@ -271,6 +276,7 @@ function emptyFile(plan: Plan, wave: number): Omit<TaskFile, "kind" | "role" | "
     dependencies: [],
     previousFailure: null,
     conflicts: [],
+    messages: [],
     findings: [],
     gate: null,
     tasks: [],

@@ -30,6 +30,13 @@ export interface TaskContext {
   readonly previousFailure: { readonly reason: string; readonly outputTail: string } | null;
   /** Conflicts that sent the task back, with the paths and the other side's changes. */
   readonly conflicts: readonly { readonly paths: readonly string[]; readonly detail: string }[];
+  readonly messages: readonly PersonsMessage[];
+}
+
+/** What a person said to the task's agent before this attempt. */
+export interface PersonsMessage {
+  readonly by: string;
+  readonly text: string;
 }
 
 /** A previous plan that was rejected. */
@@ -48,6 +55,7 @@ export interface PlanContext {
   readonly attempt: number;
   readonly waveNumber: number;
   readonly earlier: EarlierPlan | null;
+  readonly messages: readonly PersonsMessage[];
 }
 
 export interface FixContext {
@@ -174,6 +182,8 @@ export interface Agents {
   activitiesIn(lines: string): Activity[];
   /** Reads reports about questions from complete lines of output, in order. */
   questionsIn(lines: string): QuestionEvent[];
+  /** Reads which of a person's messages the agent got, from complete lines of output. */
+  toldIn(lines: string): number[];
   /** Output of a stage as a person reads it. */
   readable(output: string): string;
   /**

@@ -1,6 +1,6 @@
 import type { Finding } from "../domain/gate/finding.ts";
 import type { Plan, PlanTask } from "../domain/plan/plan.ts";
-import type { ChecksContext, DependencySummary, EarlierPlan, TaskContext } from "./port.ts";
+import type { ChecksContext, DependencySummary, EarlierPlan, PersonsMessage, TaskContext } from "./port.ts";
 import { cut, fence, tail } from "./prompt.ts";
 
 // The parts of a prompt. An empty part leaves no trace. Output of tools, repositories and other
@@ -16,6 +16,13 @@ const tailLength = 8_000;
 /** The name and description of the project. */
 export function aboutSection(plan: Plan): string {
   return plan.description ?? "";
+}
+
+/** Instructions with what people have said since: both have the same weight. */
+export function withMessages(text: string, messages: readonly PersonsMessage[]): string {
+  if (messages.length === 0) return text;
+  const said = messages.map((message) => `### ${oneLine(message.by)} said\n\n${message.text.trim()}`);
+  return [text, "Since then, the people who follow this build have said:", ...said].join("\n\n");
 }
 
 /** The brief, word for word. */

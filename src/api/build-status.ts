@@ -1,6 +1,7 @@
 import type { BuildView, TaskView } from "../coordinator/build/read-build.ts";
 import { roomRemedy } from "../domain/sandbox/sandbox.ts";
 import { waveResults } from "./build-result.ts";
+import { messagesJson } from "./messages.ts";
 import { openQuestionsJson } from "./questions.ts";
 import { spentBy, spentByBuild, spentByTask, spentJson } from "./spending.ts";
 import { phaseOf, waitText } from "./waiting.ts";
@@ -76,6 +77,7 @@ export function statusJson(
       attempts: task.attempts,
       eachAttempt: attemptsOf(view, task),
       spent: spentJson(spentByTask(view, task.key)),
+      messages: messagesJson(view, task.key),
       reason: task.reason,
       waitsFor: endedAt === null ? (waitText(view, task)?.replace(/^waits for /, "") ?? null) : null,
     })),

@@ -2,10 +2,12 @@
 //
 // BT1. Each step is saved when it is complete, so that a later attempt can go on from there.
 // BT2. An answer that is cut, unreadable or without an end is never taken for the end of the work.
+// BT3. The model reads what a person says before its next step, and before its turn ends.
 import { APICallError, type ModelMessage, stepCountIs, streamText, type TextStreamPart, type Tool } from "ai";
 import type { ChosenModel } from "./models.ts";
 import { withCacheMarks } from "./models.ts";
 import { systemPrompt } from "./prompt.ts";
+import type { Told } from "./told.ts";
 import { isFull, pruned, saysOverflow, summaryRequest, transcriptOf } from "./window.ts";
 
 export type TurnEnd = "end_turn" | "max_tokens" | "refusal" | "max_turn_requests" | "cancelled";
@@ -19,6 +21,7 @@ interface TurnParts {
   readonly chosen: ChosenModel;
   readonly tools: Record<string, Tool>;
   readonly signal: AbortSignal;
+  readonly told: Told;
   /** Called when the conversation changed. */
   readonly save: () => void;
   readonly say: (kind: "message" | "thought", text: string) => Promise<void>;
@@ -39,11 +42,12 @@ export class Overflow extends Error {}
 
 /** Continues the conversation until the model has no more to do. */
 export async function takeTurn(parts: TurnParts): Promise<TurnEnd> {
-  const { signal, say } = parts;
+  const { signal, say, told } = parts;
   for (let cuts = 0, overflows = 0; ; ) {
     try {
       const end = await converse(parts);
-      if (end !== "full") return end;
+      if (end === "end_turn" && told.isWaiting()) continue;
+      if (end !== "more") return end;
       await makeRoom(parts);
     } catch (error) {
       if (signal.aborted) throw error;
@@ -62,9 +66,10 @@ export async function takeTurn(parts: TurnParts): Promise<TurnEnd> {
   }
 }
 
-/** Takes steps until the model is done, or until the conversation is full. */
-async function converse(parts: TurnParts): Promise<TurnEnd | "full"> {
-  const { conversation, chosen, tools, signal, save } = parts;
+/** Takes steps until the model is done, the conversation is full or a person says something. */
+async function converse(parts: TurnParts): Promise<TurnEnd | "more"> {
+  const { conversation, chosen, tools, signal, told, save } = parts;
+  readTold(parts);
   const before = pruned(conversation.messages, chosen.windowTokens);
   conversation.messages = before;
   let steps = 0;
@@ -76,7 +81,11 @@ async function converse(parts: TurnParts): Promise<TurnEnd | "full"> {
     maxRetries: 2,
     providerOptions: chosen.options,
     ...(chosen.outputTokens === null ? {} : { maxOutputTokens: chosen.outputTokens }),
-    stopWhen: [stepCountIs(maxTurnSteps), () => isFull(conversation.messages, chosen.windowTokens)],
+    stopWhen: [
+      stepCountIs(maxTurnSteps),
+      () => isFull(conversation.messages, chosen.windowTokens),
+      () => told.isWaiting(),
+    ],
     prepareStep: ({ messages }) => ({ messages: withCacheMarks(systemPrompt, messages) }),
     onStepFinish: ({ response, finishReason }) => {
       steps += 1;
@@ -88,10 +97,17 @@ async function converse(parts: TurnParts): Promise<TurnEnd | "full"> {
     onError: () => undefined, // The stream reports it as well.
   });
   const reason = await relay(parts, result.fullStream);
-  if (reason === "tool-calls" && steps < maxTurnSteps) return "full";
+  if (reason === "tool-calls" && steps < maxTurnSteps) return "more";
   const end = ends[reason];
   if (end === undefined) throw new MalformedAnswer("the model's answer cannot be read");
   return end;
+}
+
+function readTold({ conversation, told, save }: TurnParts): void {
+  const texts = told.take();
+  if (texts.length === 0) return;
+  conversation.messages = [...conversation.messages, { role: "user", content: texts.join("\n\n") }];
+  save();
 }
 
 /** Shows what the model says; returns why it stopped. */

@@ -16,6 +16,7 @@ import {
   type StopReason,
 } from "@agentclientprotocol/sdk";
 import type { ModelMessage, UserContent } from "ai";
+import { z } from "zod";
 import { type Background, createBackground } from "./background.ts";
 import { errorText, Overflow, takeTurn } from "./conversation.ts";
 import { createTreeFiles, Refused, type TreeFiles } from "./files.ts";
@@ -23,6 +24,7 @@ import { openServedTools } from "./mcp-tools.ts";
 import { type ChosenModel, chooseModel, efforts, type ModelAccess } from "./models.ts";
 import { surroundings } from "./prompt.ts";
 import { createSavedSessions } from "./saved-session.ts";
+import { createTold, type Told } from "./told.ts";
 import type { ToolAction } from "./tools/perform.ts";
 import { createTools } from "./tools/tools.ts";
 import { isFull, tokensOf, withoutImages } from "./window.ts";
@@ -36,6 +38,8 @@ interface Session {
   readonly servers: readonly McpServer[];
   messages: readonly ModelMessage[];
   cancel: AbortController | null;
+  /** Null between turns. */
+  told: Told | null;
 }
 
 interface Turn {
@@ -43,7 +47,12 @@ interface Turn {
   readonly session: Session;
   readonly client: AgentContext;
   readonly signal: AbortSignal;
+  readonly told: Told;
 }
+
+/** Gives the model a person's text in the middle of its turn; an extension of the protocol. */
+const tellMethod = "_wavesmith/tell";
+const tellParams = z.object({ sessionId: z.string(), text: z.string() });
 
 const sessions = new Map<string, Session>();
 const savedSessions = createSavedSessions(process.env.HOME ?? ".");
@@ -114,7 +123,7 @@ async function askPermission({ sessionId, client }: Turn, toolCall: object): Pro
 }
 
 async function answerPrompt(turn: Turn, prompt: UserContent): Promise<StopReason> {
-  const { sessionId, session, signal } = turn;
+  const { sessionId, session, signal, told } = turn;
   const chosen = await chosenModel();
   const served = await openServedTools(session.servers, process.env);
   const setting = {
@@ -148,7 +157,7 @@ async function answerPrompt(turn: Turn, prompt: UserContent): Promise<StopReason
       size: chosen.windowTokens,
     });
   try {
-    return await takeTurn({ conversation: session, chosen, tools, signal, save, say: text, reportUsage });
+    return await takeTurn({ conversation: session, chosen, tools, signal, told, save, say: text, reportUsage });
   } catch (error) {
     if (signal.aborted) return "cancelled";
     if (error instanceof Overflow) save(true);
@@ -172,7 +181,7 @@ async function promptFor({ session, signal }: Turn, blocks: readonly ContentBloc
 function openSession(tree: string, servers: readonly McpServer[], messages: readonly ModelMessage[]): Session {
   const background = createBackground(tree);
   process.once("exit", () => background.close());
-  return { tree, files: createTreeFiles(tree), background, servers, messages, cancel: null };
+  return { tree, files: createTreeFiles(tree), background, servers, messages, cancel: null, told: null };
 }
 
 for (const signal of ["SIGTERM", "SIGINT"] as const) process.once(signal, () => process.exit(0));
@@ -180,7 +189,7 @@ for (const signal of ["SIGTERM", "SIGINT"] as const) process.once(signal, () => 
 agent({ name: "wavesmith" })
   .onRequest(methods.agent.initialize, ({ params }) => ({
     protocolVersion: params.protocolVersion,
-    agentCapabilities: { loadSession: true, promptCapabilities: { image: true } },
+    agentCapabilities: { loadSession: true, promptCapabilities: { image: true }, _meta: { [tellMethod]: true } },
     agentInfo: { name: "wavesmith", title: "Wavesmith's own agent", version: "1" },
   }))
   .onRequest(methods.agent.session.new, async ({ params }) => {
@@ -203,7 +212,20 @@ agent({ name: "wavesmith" })
     if (session === undefined) throw new RequestError(-32002, "there is no such session");
     const cancel = new AbortController();
     session.cancel = cancel;
-    const turn = { sessionId: params.sessionId, session, client, signal: cancel.signal };
-    return { stopReason: await answerPrompt(turn, await promptFor(turn, params.prompt)) };
+    const told = createTold();
+    session.told = told;
+    const turn = { sessionId: params.sessionId, session, client, signal: cancel.signal, told };
+    try {
+      return { stopReason: await answerPrompt(turn, await promptFor(turn, params.prompt)) };
+    } finally {
+      session.told = null;
+      told.close();
+    }
+  })
+  .onRequest(tellMethod, tellParams, async ({ params }) => {
+    const told = sessions.get(params.sessionId)?.told;
+    if (told == null) throw new RequestError(-32002, "there is no turn to say it in");
+    await told.add(params.text);
+    return {};
   })
   .connect(ndJsonStream(Writable.toWeb(process.stdout), Readable.toWeb(process.stdin) as ReadableStream<Uint8Array>));

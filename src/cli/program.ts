@@ -6,6 +6,7 @@ import { exit } from "./output/exit-codes.ts";
 import type { Output } from "./output/output.ts";
 import { driverChoices } from "./parts.ts";
 import { addSandboxCommands } from "./sandbox-commands.ts";
+import { addTalkCommands } from "./talk-commands.ts";
 
 export interface ProgramOptions {
   readonly out: Output;
@@ -60,6 +61,7 @@ function addCommands(program: Command, given: ProgramOptions): void {
   addLookCommands(program, command);
   program.commandsGroup("Steer:");
   addSteeringCommands(program, command);
+  addTalkCommands(program, command);
   program.commandsGroup("Set up:");
   addSetupCommands(program, command);
   program.helpCommand("help [command]", "show help for a command");

@@ -6,6 +6,7 @@ export interface components {
     BuildRow: { "id": string; "project": string; "projectId": string; "status": "queued" | "running" | "waiting" | "cancelling" | "completed" | "failed" | "cancelled"; "reason": (string | null); "tasks": number; "head": (string | null); "createdAt": string; "startedAt": (string | null); "endedAt": (string | null); [key: string]: unknown; };
     Key: { "id": string; "name": string; "scope": "read" | "build" | "admin"; "status": string; [key: string]: unknown; };
     Log: { "attempt": number; "text": string; "nextOffset": number; "ended": boolean; [key: string]: unknown; };
+    Message: { "id": number; "by": string; "text": string; "urgent": boolean; "createdAt": string; [key: string]: unknown; };
     PlanCheck: { "waves": { "number": number; "tasks": string[]; [key: string]: unknown; }[]; "criticalPath": string[]; "faults": { "path": string; "line": (number | null); "message": string; [key: string]: unknown; }[]; [key: string]: unknown; };
     Preview: { "id": string; "buildId": string; "wave": number; "status": string; [key: string]: unknown; };
     Problem: { "status": number; "code": string; "detail": string; "remedy"?: string; [key: string]: unknown; };
@@ -71,8 +72,8 @@ export interface paths {
     post: { parameters: { path: { "id": string; }; }; requestBody: { content: { "application/json": {  }; } }; responses: { 202: { headers: { [name: string]: unknown }; content: { "application/json": components["schemas"]["Build"]; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
   };
   "/api/v1/builds/{id}/rollback": {
-    /** Move main back to the end of a wave; 0 is where the build began */
-    post: { parameters: { path: { "id": string; }; }; requestBody: { content: { "application/json": { "wave": number; }; } }; responses: { 202: { headers: { [name: string]: unknown }; content: { "application/json": components["schemas"]["Build"]; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
+    /** Move main back to the end of a wave (0 is where the build began), or undo the last rollback */
+    post: { parameters: { path: { "id": string; }; }; requestBody: { content: { "application/json": ({ "wave": number; } | { "undo": true; }); } }; responses: { 202: { headers: { [name: string]: unknown }; content: { "application/json": components["schemas"]["Build"]; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
   };
   "/api/v1/builds/{id}/tasks": {
     /** List the tasks of a build, in the order of its plan */
@@ -85,6 +86,12 @@ export interface paths {
   "/api/v1/builds/{id}/tasks/{task}/logs": {
     /** Read an attempt's output from an offset in bytes; follow=true sends it as server-sent events */
     get: { parameters: { path: { "id": string; "task": string; }; query?: { "offset"?: (number | null); "attempt"?: number; "follow"?: "true" | "false"; }; }; requestBody?: never; responses: { 200: { headers: { [name: string]: unknown }; content: { "application/json": components["schemas"]["Log"]; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
+  };
+  "/api/v1/builds/{id}/tasks/{task}/messages": {
+    /** List what people told the agent of a task */
+    get: { parameters: { path: { "id": string; "task": string; }; }; requestBody?: never; responses: { 200: { headers: { [name: string]: unknown }; content: { "application/json": { "items": components["schemas"]["Message"][]; [key: string]: unknown; }; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
+    /** Say something to the agent of a task; now=true interrupts its turn */
+    post: { parameters: { path: { "id": string; "task": string; }; }; requestBody: { content: { "application/json": { "text": string; "by"?: string; "now"?: boolean; }; } }; responses: { 201: { headers: { [name: string]: unknown }; content: { "application/json": components["schemas"]["Message"]; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
   };
   "/api/v1/inbox": {
     /** List what waits for a person, in every build */

@@ -13,6 +13,7 @@ import type {
   BuildRow,
   GateRunRow,
   JobRow,
+  MessageRow,
   OutboxRow,
   StoreTransaction,
   TaskRow,
@@ -68,6 +69,8 @@ const requestsOf = (build: BuildRow, emit: Emit) => ({
   /** Each start of a preview has a subject and epoch of its own. */
   deployPreview: (preview: { waveNumber: number; sha: string }, subject: string, epoch: number) =>
     emit("agent/preview.deploy", subject, epoch, { waveNumber: preview.waveNumber, sha: preview.sha }),
+  taskTold: ({ id, key }: TaskRow, { id: messageId, by, text }: MessageRow) =>
+    emit("agent/task.told", `${id}/${messageId}`, 0, { taskId: id, taskKey: key, messageId, by, text }),
   cancel: (reason: string) => emit("project/build.cancel-requested", build.id, build.epoch, { reason }),
 });
 

@@ -89,10 +89,9 @@ export interface StageSpec {
    * egress variables, which the guest sets.
    */
   readonly env: Readonly<Record<string, string>>;
-  /**
-   * UTF-8 text for stdin. Null: numbered input from callers with `openStdin`, otherwise /dev/null.
-   */
+  /** UTF-8 text for stdin. Null: none, which is /dev/null without `openStdin`. */
   readonly stdin: string | null;
+  /** Whether numbered input from callers follows on stdin, which then stays open. */
   readonly openStdin?: boolean;
   readonly timeoutMs: number;
   /** Output beyond this size is dropped from the middle: the beginning and the last 64 KiB stay. */

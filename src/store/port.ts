@@ -20,6 +20,8 @@ type WaveTaskRow = typeof schema.waveTasks.$inferSelect;
 export type AttemptRow = typeof schema.attempts.$inferSelect;
 export type GateRunRow = typeof schema.gateRuns.$inferSelect;
 export type FindingRow = typeof schema.findings.$inferSelect;
+export type MessageRow = typeof schema.messages.$inferSelect;
+export type CommentRow = typeof schema.comments.$inferSelect;
 export type ApprovalRow = typeof schema.approvals.$inferSelect;
 export type JobRow = typeof schema.jobs.$inferSelect;
 export type QuestionRow = typeof schema.questions.$inferSelect;
@@ -108,6 +110,8 @@ export interface Tables {
   readonly attempts: Rows<AttemptRow, typeof schema.attempts.$inferInsert>;
   readonly gateRuns: Rows<GateRunRow, typeof schema.gateRuns.$inferInsert>;
   readonly findings: Rows<FindingRow, typeof schema.findings.$inferInsert>;
+  readonly messages: Rows<MessageRow, typeof schema.messages.$inferInsert>;
+  readonly comments: Rows<CommentRow, typeof schema.comments.$inferInsert>;
   readonly approvals: Rows<ApprovalRow, typeof schema.approvals.$inferInsert>;
   readonly jobs: Rows<JobRow, typeof schema.jobs.$inferInsert>;
   readonly questions: Rows<QuestionRow, typeof schema.questions.$inferInsert>;

@@ -185,6 +185,8 @@ export const projects = pgTable(
     name: text("name").notNull(),
     /** The local port at which `serve` shows its preview; it survives a restart. */
     previewPort: integer("preview_port"),
+    /** What its agents are told about earlier builds, in Markdown; people may edit it. */
+    memory: text("memory").notNull().default(""),
     createdAt: created(),
   },
   (table) => [ofOneTenant, unique("one_project_per_name").on(table.tenantId, table.name)],
@@ -615,6 +617,94 @@ export const questions = pgTable(
     index("questions_by_build").on(table.buildId),
     check("question_answer", oneOf("answer", ["allow", "deny"])),
     check("question_answered", sql`(answer is null) = (answered_at is null)`),
+  ],
+);
+
+/** What people told the agents of tasks. */
+export const messages = pgTable(
+  "messages",
+  {
+    tenantId: ownTenant(),
+    id: bigserial("id", { mode: "number" }).primaryKey(),
+    buildId: text("build_id")
+      .$type<BuildId>()
+      .notNull()
+      .references(() => builds.id),
+    taskId: text("task_id")
+      .$type<TaskId>()
+      .notNull()
+      .references(() => tasks.id),
+    text: text("text").notNull(),
+    by: text("sent_by").notNull(),
+    /** Whether it interrupts the agent's turn. */
+    urgent: boolean("urgent").notNull().default(false),
+    createdAt: created(),
+    /** The attempt whose agent gets it; null until the task's next attempt starts. */
+    attemptId: text("attempt_id")
+      .$type<AttemptId>()
+      .references(() => attempts.id),
+    /** Its number in the stdin of the attempt's job; null: it is part of the attempt's prompt. */
+    number: integer("number"),
+    /** When it was written to that stdin. */
+    sentAt: moment("sent_at"),
+    /** When the agent got it. */
+    deliveredAt: moment("delivered_at"),
+  },
+  (table) => [
+    ofOneTenant,
+    index("messages_by_task").on(table.taskId),
+    index("messages_by_build").on(table.buildId),
+    unique("one_message_per_number").on(table.attemptId, table.number),
+    check("message_numbered_has_attempt", sql`number is null or attempt_id is not null`),
+  ],
+);
+
+const commentStates = ["open", "given", "resolved", "superseded"] as const;
+/**
+ * `given`: a fixer or a task's next attempt works on it. `resolved`: that attempt succeeded and
+ * changed the file. `superseded`: its wave passed or was cancelled without it.
+ */
+export type CommentState = (typeof commentStates)[number];
+
+/** People's findings about lines of a build's work. */
+export const comments = pgTable(
+  "comments",
+  {
+    tenantId: ownTenant(),
+    id: bigserial("id", { mode: "number" }).primaryKey(),
+    buildId: text("build_id")
+      .$type<BuildId>()
+      .notNull()
+      .references(() => builds.id),
+    /** Null until the build's next wave starts. */
+    waveId: text("wave_id")
+      .$type<WaveId>()
+      .references(() => waves.id),
+    /** The task whose next attempt gets it; null: the wave's next fix. */
+    taskId: text("task_id")
+      .$type<TaskId>()
+      .references(() => tasks.id),
+    /** The commit that was read; null before the wave has one. */
+    sha: text("sha"),
+    file: text("file"),
+    line: integer("line"),
+    endLine: integer("end_line"),
+    text: text("text").notNull(),
+    by: text("made_by").notNull(),
+    createdAt: created(),
+    state: text("state").$type<CommentState>().notNull(),
+    /** The latest attempt that was given it. */
+    attemptId: text("attempt_id")
+      .$type<AttemptId>()
+      .references(() => attempts.id),
+    settledAt: moment("settled_at"),
+  },
+  (table) => [
+    ofOneTenant,
+    index("comments_by_build").on(table.buildId),
+    check("comment_state", oneOf("state", commentStates)),
+    check("comment_given_has_attempt", sql`state <> 'given' or attempt_id is not null`),
+    check("comment_settled", sql`(state in ('resolved', 'superseded')) = (settled_at is not null)`),
   ],
 );
 

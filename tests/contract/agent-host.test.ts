@@ -45,6 +45,32 @@ describe("the agent host", () => {
     expect((await host("write made.txt text", { readOnly: true })).said).toContain("chose no");
   });
 
+  it("gives an agent what a person says with its next prompt, once its turn has ended", async () => {
+    const run = start(requestOf("say working\nrun while [ ! -e go ]; do sleep 0.05; done\nsay turn over"));
+    await run.until("working");
+    run.tell({ message: 7, by: "ada", text: "write told.txt {prompts}", urgent: false });
+    run.tell({ message: 8, by: "bob", text: "say two at once", urgent: false });
+    writeFileSync(join(folder(), "tree/go"), "");
+    const ended = await run.ended;
+    expect(endOf(ended)).toMatchObject({ end: "finished" });
+    expect(readFileSync(join(folder(), "tree/told.txt"), "utf8")).toBe("2");
+    expect(ended.said).toMatch(/working.*turn over.*two at once/s);
+    expect(ended.events.filter(({ kind }) => kind === "told")).toMatchObject([
+      { message: 7, by: "ada", text: "write told.txt {prompts}" },
+      { message: 8, by: "bob" },
+    ]);
+  });
+
+  it("interrupts an agent's turn for an urgent message, and goes on with that", async () => {
+    const run = start(requestOf("say working\nhang\nsay never"));
+    await run.until("working");
+    run.tell({ message: 7, by: "ada", text: "write told.txt yes", urgent: true });
+    const ended = await run.ended;
+    expect(endOf(ended)).toMatchObject({ end: "finished" });
+    expect(readFileSync(join(folder(), "tree/told.txt"), "utf8")).toBe("yes");
+    expect(ended.said).not.toContain("never");
+  });
+
   it("survives an agent's output besides its messages", async () => {
     const ended = await host('noise hello there\nnoise {"half": \nsay fine');
     expect(ended).toMatchObject({ code: 0, said: "fine" });

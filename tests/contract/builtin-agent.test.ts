@@ -84,6 +84,26 @@ describe("the built-in agent", () => {
     expect(providers.requests).toEqual([]);
   });
 
+  it("lets the model read what a person says between two tool calls, and before its work ends", async () => {
+    let tell: (message: number, text: string) => void = () => undefined;
+    answers = ({ number, body }) => {
+      const read = JSON.stringify(body);
+      if (number === 1) tell(7, "Call it b.txt.");
+      // Without the message the model would work for ever.
+      if (!read.includes("Call it b.txt.")) return { tools: [{ name: "exec", input: { command: `echo ${number}` } }] };
+      if (!read.includes("Say goodbye.")) tell(8, "Say goodbye.");
+      return { text: `answer ${number}` };
+    };
+    const run = start(requestOf("make it", { model: "anthropic:claude-test" }), env());
+    tell = (message, text) => run.tell({ message, by: "ada", text, urgent: false });
+    const ended = await run.ended;
+    expect(endOf(ended)).toMatchObject({ end: "finished" });
+    expect(ended.events.filter(({ kind }) => kind === "told")).toMatchObject([{ message: 7 }, { message: 8 }]);
+    expect(toldModel()).toContain("Say goodbye.");
+    const prompts = providers.requests.at(-1)?.body.messages.filter(({ role }: { role: string }) => role === "user");
+    expect(JSON.stringify(prompts).match(/Call it b\.txt\./g)).toHaveLength(1);
+  });
+
   it("repeats a step whose answer broke off, with the results before it, and gives up in the end", async () => {
     answers = ({ number }) => {
       if (number === 1) return { tools: [{ name: "write_file", input: { path: "a.txt", content: "one" } }] };

@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterAll, afterEach, beforeAll, beforeEach } from "vitest";
-import type { AgentEvent, AgentHostRequest } from "../../src/agent-host/protocol.ts";
+import type { AgentEvent, AgentHostRequest, AgentMessage } from "../../src/agent-host/protocol.ts";
 import { bundle, guestProgram } from "../../src/sandbox/guest/guest-program.ts";
 
 // The agent host and agents as a sandbox has them: one file each.
@@ -27,14 +27,20 @@ export interface Ended {
   readonly said: string;
 }
 
+interface RunningHost {
+  readonly child: ReturnType<typeof spawn>;
+  readonly ended: Promise<Ended>;
+  /** Resolves once its output contains the text. */
+  until(text: string): Promise<void>;
+  /** Sends a person's message to the agent. */
+  tell(message: AgentMessage): void;
+}
+
 export interface HostFixture {
   /** With `tree`, and what the test makes. */
   folder(): string;
   requestOf(prompt: string, more?: Partial<AgentHostRequest>): AgentHostRequest;
-  start(
-    request: AgentHostRequest,
-    env?: Record<string, string>,
-  ): { child: ReturnType<typeof spawn>; ended: Promise<Ended>; until(text: string): Promise<void> };
+  start(request: AgentHostRequest, env?: Record<string, string>): RunningHost;
 }
 
 /** Bundles the programs for the tests of this file, and gives each a folder of its own. */
@@ -87,12 +93,13 @@ const start: HostFixture["start"] = (request, env = {}) => {
   child.stdout.setEncoding("utf8").on("data", (text: string) => {
     output += text;
   });
-  child.stdin.end(JSON.stringify(request));
+  const send = (line: object) => void child.stdin.write(`${JSON.stringify(line)}\n`);
+  send(request);
   const ended = new Promise<Ended>((resolve) => child.once("close", (code) => resolve(readOutput(code, output))));
   const until = async (text: string): Promise<void> => {
     while (!output.includes(text)) await new Promise((done) => child.stdout.once("data", done));
   };
-  return { child, ended, until };
+  return { child, ended, until, tell: send };
 };
 
 function readOutput(code: number | null, output: string): Ended {

@@ -42,11 +42,14 @@ const checks: Record<string, (row: AnyRow) => boolean> = {
   model_call_ended: (row) => (row.status === "open" || row.status === "waiting") === (row.endedAt === null),
   snapshot_kept_has_checksum: (row) => row.state !== "kept" || (row.sha256 !== null && row.sizeBytes !== null),
   question_answered: (row) => (row.answer === null) === (row.answeredAt === null),
+  message_numbered_has_attempt: (row) => row.number === null || row.attemptId !== null,
+  comment_given_has_attempt: (row) => row.state !== "given" || row.attemptId !== null,
+  comment_settled: (row) => (row.state === "resolved" || row.state === "superseded") === (row.settledAt !== null),
   approval_rejected_has_reason: (row) => row.decision === "approved" || row.reason !== null,
 };
 /** Lists of words, which TypeScript checks here. */
 const enumerations =
-  /^(build|wave|task|attempt|job|model_call)_(status|outcome|owner|ending)$|^(sandbox_state|snapshot_state|snapshot_reason|snapshot_format|gate_name|gate_verdict|finding_severity|approval_decision|question_answer|api_key_scope|session_kind|audit_via)$/;
+  /^(build|wave|task|attempt|job|model_call)_(status|outcome|owner|ending)$|^(sandbox_state|snapshot_state|snapshot_reason|snapshot_format|gate_name|gate_verdict|finding_severity|approval_decision|question_answer|api_key_scope|session_kind|audit_via|comment_state)$/;
 
 interface Unique {
   readonly name: string;
@@ -79,6 +82,8 @@ const tables = {
   attempts: schema.attempts,
   gateRuns: schema.gateRuns,
   findings: schema.findings,
+  messages: schema.messages,
+  comments: schema.comments,
   approvals: schema.approvals,
   jobs: schema.jobs,
   questions: schema.questions,

@@ -53,6 +53,7 @@ function taskContext(over: Partial<TaskContext> = {}): TaskContext {
     dependencies: [],
     previousFailure: null,
     conflicts: [],
+    messages: [],
     ...over,
   };
 }

@@ -100,6 +100,7 @@ export interface BuildGiven {
   readonly waves?: readonly WaveView[];
   readonly preview?: BuildView["preview"];
   readonly questions?: BuildView["questions"];
+  readonly messages?: BuildView["messages"];
   readonly waitsForSandbox?: string;
   readonly sandboxTrouble?: string;
   readonly sandboxWall?: BuildView["sandboxWall"];
@@ -142,6 +143,7 @@ export function view(given: BuildGiven = {}): BuildView {
     waves: given.waves ?? [],
     preview: given.preview ?? null,
     questions: given.questions ?? [],
+    messages: given.messages ?? [],
     waitsForSandbox: given.waitsForSandbox ?? null,
     sandboxTrouble: given.sandboxTrouble ?? null,
     sandboxWall: given.sandboxWall ?? null,

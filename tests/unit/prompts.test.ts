@@ -39,6 +39,7 @@ const packOf = (plan: Plan) =>
     dependencies: [],
     previousFailure: null,
     conflicts: [],
+    messages: [],
   });
 
 /** A template that asks for every part of its kind. */

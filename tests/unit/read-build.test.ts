@@ -38,6 +38,7 @@ it("shows a task at least as it was when its last attempt was settled", async ()
     gateRuns: none,
     findings: none,
     questions: none,
+    messages: none,
     sandboxes: none,
     buildSpending: none,
   } as unknown as Store;

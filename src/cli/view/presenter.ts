@@ -2,6 +2,7 @@ import type { BuildView } from "../../coordinator/build/read-build.ts";
 import type { Context } from "../context.ts";
 import type { Line } from "./line.ts";
 import { renderLive, spin } from "./live.ts";
+import { messageNews } from "./message-lines.ts";
 import { narrate } from "./narrate.ts";
 import { questionNews } from "./question-lines.ts";
 import { createScreen } from "./screen.ts";
@@ -52,6 +53,7 @@ const labelled = (lines: readonly Line[], label = ""): Line[] =>
 const linesBetween = (before: BuildView | null, after: BuildView, { command }: Context["hints"]): Line[] => [
   ...narrate(before, after),
   ...questionNews(before, after, command),
+  ...messageNews(before, after),
 ];
 
 /** A pipe gets progress only after this much silence. */

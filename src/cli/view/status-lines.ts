@@ -10,6 +10,7 @@ import { traitsOf } from "../parts.ts";
 import { elapsedText } from "./elapsed.ts";
 import { gateLines } from "./gate-lines.ts";
 import type { Line } from "./line.ts";
+import { messageLines } from "./message-lines.ts";
 import { briefText, madePlanLines, planChoices } from "./plan-lines.ts";
 import { openQuestionLines } from "./question-lines.ts";
 import { andSpent, budgetText } from "./spending.ts";
@@ -86,7 +87,10 @@ function waveLines(view: BuildView, wave: WaveView, now: Date): Line[] {
       tone,
       text: `wave ${wave.number}: ${wave.status}${sha}, ${took}${fixes}${andSpent(spentInWave(view, wave))}${why}`,
     },
-    ...wave.taskKeys.map((key) => taskLine(view, wave, view.tasks.find((task) => task.key === key)!)),
+    ...wave.taskKeys.flatMap((key) => [
+      taskLine(view, wave, view.tasks.find((task) => task.key === key)!),
+      ...(view.tasks.find((task) => task.key === key)?.waveNumber === wave.number ? messageLines(view, key) : []),
+    ]),
     ...wave.gates.filter((gate) => gate.status === "finished").flatMap((gate) => gateLines(wave.number, gate)),
   ];
 }

@@ -8,6 +8,7 @@ import type { Ports } from "../port.ts";
 import { failureOfWave } from "../wave/shared-tree.ts";
 import { mayChangeTests, waveMembers } from "../wave/wave-members.ts";
 import type { LoadedAttempt } from "./attempt.ts";
+import { messagesBefore } from "./messages.ts";
 
 export async function packForTask(
   ports: Ports,
@@ -31,6 +32,7 @@ export async function packForTask(
     })),
     previousFailure: await previousFailure(ports, build, { taskId: task.id, isFirst: attempt.number === 1 }),
     conflicts: task.conflicts,
+    messages: (await messagesBefore(ports, attempt)).map(({ by, text }) => ({ by, text })),
   };
   return agents.taskPack(context);
 }
@@ -43,6 +45,7 @@ export async function packForPlanner(ports: Ports, loaded: LoadedAttempt, task: 
     attempt: attempt.number,
     waveNumber: wave.number,
     earlier: await findEarlierPlan(ports, loaded),
+    messages: (await messagesBefore(ports, attempt)).map(({ by, text }) => ({ by, text })),
   });
 }
 

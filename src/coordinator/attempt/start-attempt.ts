@@ -7,6 +7,7 @@ import type { Ports } from "../port.ts";
 import { clearEarlier, sharedBase, sharesTree } from "../wave/shared-tree.ts";
 import { type AttemptRef, homeOf, homesOf, type LoadedAttempt, loadAttempt } from "./attempt.ts";
 import { attemptStages } from "./attempt-stages.ts";
+import { takeMessages } from "./messages.ts";
 
 /** Claims a requested attempt. Returns false if it is settled, fenced off or already running. */
 export async function claimAttempt(
@@ -23,6 +24,7 @@ export async function claimAttempt(
     if (claimed === undefined) return false;
     if (claimed.taskId !== null) {
       await transaction.tasks.update({ id: claimed.taskId, status: "assigned" }, { status: "running" });
+      await takeMessages(transaction, ports, claimed);
     }
     return true;
   });

@@ -6,6 +6,7 @@ import type {
   BuildRow,
   FindingRow,
   GateRunRow,
+  MessageRow,
   OutboxRow,
   PreviewRow,
   QuestionRow,
@@ -100,6 +101,11 @@ export type QuestionView = Fields<
   | "closedAt"
 >;
 
+export type MessageView = Fields<
+  MessageRow,
+  "id" | "text" | "by" | "urgent" | "createdAt" | "attemptId" | "deliveredAt"
+> & { readonly taskKey: string };
+
 export type PreviewView = Fields<PreviewRow, "waveNumber" | "status" | "port" | "reason"> & {
   /** The port at which `serve` shows it; null until it first does. */
   readonly servedPort: number | null;
@@ -113,6 +119,8 @@ export interface BuildView {
   readonly preview: PreviewView | null;
   /** Agents' questions, oldest first. */
   readonly questions: readonly QuestionView[];
+  /** What people told its agents, oldest first. */
+  readonly messages: readonly MessageView[];
   /** Why its sandbox has to wait before it can start; null if it does not wait. */
   readonly waitsForSandbox: string | null;
   /** A problem of its running sandbox, such as a volume above its limit; null if there is none. */
@@ -164,11 +172,24 @@ export function createBuildReader(store: Store, buildId: string): BuildReader {
         tasks: ordered.map((task) => taskView(task, rows)),
         preview: build.plan.preview === null ? null : await readPreview(store, build),
         questions: await store.questions.list({ buildId }, { by: "id" }),
+        messages: await readMessages(store, buildId, tasks),
         ...(await sandboxOf(store, build)),
         spending: await spending.read(),
       };
     },
   };
+}
+
+async function readMessages(
+  store: Store,
+  buildId: string,
+  tasks: ReadonlyMap<string, TaskRow>,
+): Promise<MessageView[]> {
+  const rows = await store.messages.list({ buildId }, { by: "id" });
+  return rows.flatMap((row) => {
+    const task = tasks.get(row.taskId);
+    return task === undefined ? [] : [{ ...row, taskKey: task.key }];
+  });
 }
 
 async function readPreview(store: Store, { id: buildId, projectId }: BuildRow): Promise<PreviewView | null> {

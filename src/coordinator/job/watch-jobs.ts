@@ -9,6 +9,7 @@ import { endSandboxOf } from "../../sandbox-lifecycle/distrust.ts";
 import { ensureSandbox } from "../../sandbox-lifecycle/ensure-sandbox.ts";
 import type { BuildRow, JobLease } from "../../store/port.ts";
 import { endLeasedJob } from "../../store/queries/jobs.ts";
+import { recordDelivered, sendMessages } from "../attempt/messages.ts";
 import { closeQuestions, deliverAnswers, recordQuestions } from "../attempt/questions.ts";
 import { eventsOf } from "../build-events.ts";
 import { createCut, createMask } from "../masking/masking.ts";
@@ -184,6 +185,7 @@ async function watchJob(ports: Ports, lease: JobLease, signal: AbortSignal): Pro
   );
   const copier = createCopier({ ports, build, guest, secrets }, { job, fence });
   const isPreview = kind === "preview";
+  const sendUnsent = atMostEvery(pollMs, () => sendMessages(ports, guest, job.key, id));
   const pace = createPace(job.key, signal);
   const deadlineMs = performance.now() + (job.longestMs ?? Number.POSITIVE_INFINITY);
   // Of a job with a setup it is shown whether it has come beyond that.
@@ -195,6 +197,7 @@ async function watchJob(ports: Ports, lease: JobLease, signal: AbortSignal): Pro
     const before = copier.seen();
     const isOver = known.status !== "running";
     if (build.interactive || copier.asked()) await deliverAnswers(ports, guest, job.key);
+    if (kind === "attempt" && !isOver) await sendUnsent();
     if (known.outputBytes > copier.copied()) await copier.copy(isOver);
     if (isPreview) await previewProgressed(ports, build, known);
     if (isInSetup && !isOver && isBeyondSetup(known)) {
@@ -215,6 +218,16 @@ async function watchJob(ports: Ports, lease: JobLease, signal: AbortSignal): Pro
     // For other jobs only the output and the end matter.
     revision = isPreview || isInSetup ? known.revision : Number.MAX_SAFE_INTEGER;
   }
+}
+
+/** Returns a function that does the work, unless it was last done less than a time ago. */
+function atMostEvery(periodMs: number, work: () => Promise<void>): () => Promise<void> {
+  let doneMs = Number.NEGATIVE_INFINITY;
+  return async () => {
+    if (performance.now() - doneMs < periodMs) return;
+    doneMs = performance.now();
+    await work();
+  };
 }
 
 const isBeyondSetup = ({ stages }: JobState): boolean =>
@@ -310,7 +323,8 @@ function createCopier({ ports, build, guest, secrets }: CopierParts, { job, fenc
         asked ||= questions.length > 0;
         const action = ports.agents.lastActionIn(text);
         const activities = reportable(ports.agents.activitiesIn(text), reported);
-        const news = { questions, action, activities, reported };
+        const told = ports.agents.toldIn(text);
+        const news = { questions, action, activities, reported, told };
         await storeChunk(ports, build, { job, fence }, { startsAt: offset, text, bytes: data.length, ...news });
         reported += activities.length;
         offset += data.length;
@@ -329,10 +343,12 @@ interface OutputChunk {
   readonly activities: readonly Activity[];
   /** How many activities the job has reported before. */
   readonly reported: number;
+  /** The messages of people that the agent got. */
+  readonly told: readonly number[];
 }
 
 async function storeChunk(ports: Ports, build: BuildRow, { job, fence }: JobLease, chunk: OutputChunk): Promise<void> {
-  const { startsAt, text, bytes, questions, action, activities, reported } = chunk;
+  const { startsAt, text, bytes, questions, action, activities, reported, told } = chunk;
   const { key } = job;
   const progress = { outputOffset: startsAt + bytes, activities: reported + activities.length };
   await ports.store.transaction("store-output", async (transaction) => {
@@ -344,6 +360,7 @@ async function storeChunk(ports: Ports, build: BuildRow, { job, fence }: JobLeas
     await transaction.logChunks.insertIfAbsent({ jobKey: key, startsAt, text, at: ports.clock.now() });
     await recordQuestions(transaction, ports, job, questions);
     await reportActivities(transaction, build, job, { activities, reported });
+    if (job.ownerKind === "attempt") await recordDelivered(transaction, ports, job.ownerId, told);
   });
 }
 

@@ -113,6 +113,14 @@ export const eventSchemas = {
     outcome: attemptOutcomeSchema,
     reason: z.string(),
   }),
+  /** A person said something to a task's agent. */
+  "agent/task.told": buildBase.extend({
+    taskId: z.string(),
+    taskKey: z.string(),
+    messageId: z.number().int(),
+    by: z.string(),
+    text: z.string(),
+  }),
   "agent/quality.testing": gateRequest,
   "agent/quality.critic": gateRequest,
   "agent/quality.integration": gateRequest,

@@ -102,7 +102,7 @@ interface StageInput {
 }
 
 async function openInput(around: StageSurroundings, stage: StageSpec): Promise<StageInput> {
-  if (stage.stdin !== null) {
+  if (stage.stdin !== null && stage.openStdin !== true) {
     const childEnd = await openTextAsFile(around.folder, stage.stdin);
     return { childEnd, started: () => closeSync(childEnd) };
   }
@@ -110,6 +110,7 @@ async function openInput(around: StageSurroundings, stage: StageSpec): Promise<S
   const pipe = await around.parts.pipes.forInput();
   const started = (launched: Launched): void => {
     closeChildEnd(pipe);
+    if (stage.stdin !== null) pipe.stream.write(stage.stdin);
     // If the stored input cannot be read, the program sees its end.
     around.input.feed(pipe.stream).catch(() => pipe.stream.destroy());
     void launched.ended.then(() => pipe.stream.destroy());

@@ -107,6 +107,9 @@ export const planEndpoint = <Params extends z.ZodObject = None>(
 
 export const idParams = z.strictObject({ id: z.string().min(1).max(100) });
 
+/** Who says or decides something; the field `by` of a body. */
+export const personName = z.string().trim().min(1).max(200).default("the API");
+
 /** The query of a list: where to go on, and how many at most. */
 export const pageQuery = z.strictObject({
   cursor: z.string().max(200).optional(),

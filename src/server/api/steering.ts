@@ -8,9 +8,8 @@ import { undoRollback } from "../../coordinator/build/undo-rollback.ts";
 import { approveWave, rejectWave } from "../../coordinator/wave/decide-wave.ts";
 import { WavesmithError } from "../../domain/errors.ts";
 import { buildReply, getBuild, readBuild, showBuild } from "./builds.ts";
-import { type ApiContext, type Endpoint, endpoint, idParams } from "./endpoint.ts";
+import { type ApiContext, type Endpoint, endpoint, idParams, personName } from "./endpoint.ts";
 
-const by = z.string().trim().min(1).max(200).default("the API");
 const answerParams = idParams.extend({ n: z.coerce.number().int().min(1).max(Number.MAX_SAFE_INTEGER) });
 const rollbackBody = z.union([
   z.strictObject({ wave: z.number().int().min(0).max(1_000_000) }),
@@ -63,12 +62,12 @@ export function steeringEndpoints({ app }: ApiContext): Endpoint[] {
     }),
     steer("approve", {
       summary: "Approve the wave or the drafted plan that waits",
-      body: z.strictObject({ by }),
+      body: z.strictObject({ by: personName }),
       act: (id, said) => approveWave(ports, id, said),
     }),
     steer("reject", {
       summary: "Reject the wave or the drafted plan that waits; a retry passes the reason on",
-      body: z.strictObject({ by, reason: z.string().trim().min(1).max(20_000) }),
+      body: z.strictObject({ by: personName, reason: z.string().trim().min(1).max(20_000) }),
       act: (id, said) => rejectWave(ports, id, said),
     }),
     steer("rollback", {
@@ -79,7 +78,7 @@ export function steeringEndpoints({ app }: ApiContext): Endpoint[] {
     endpoint("post /builds/{id}/questions/{n}/answer", {
       summary: "Allow or deny what an agent asked",
       params: answerParams,
-      body: z.strictObject({ answer: z.enum(["allow", "deny"]), by }),
+      body: z.strictObject({ answer: z.enum(["allow", "deny"]), by: personName }),
       reply: z.looseObject({ id: z.number(), answer: z.string() }),
       async handle({ params, body }) {
         const build = await getBuild(app, params.id);

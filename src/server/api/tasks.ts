@@ -1,7 +1,9 @@
 import { z } from "@hono/zod-openapi";
+import { messagesJson } from "../../api/messages.ts";
+import { tellTask } from "../../coordinator/attempt/messages.ts";
 import { WavesmithError } from "../../domain/errors.ts";
 import type { ServedApp } from "../port.ts";
-import { getBuild } from "./builds.ts";
+import { getBuild, readBuild } from "./builds.ts";
 import {
   type ApiContext,
   cursorValue,
@@ -11,6 +13,7 @@ import {
   page,
   pageOf,
   pageQuery,
+  personName,
 } from "./endpoint.ts";
 import { eventStream } from "./event-stream.ts";
 import { lastEventId } from "./events.ts";
@@ -27,6 +30,14 @@ const logQuery = z.strictObject({
   attempt: z.coerce.number().int().min(1).max(1_000_000).optional(),
   follow: z.enum(["true", "false"]).default("false"),
 });
+const messageBody = z.strictObject({
+  text: z.string().trim().min(1).max(20_000),
+  by: personName,
+  now: z.boolean().default(false),
+});
+const messageReply = z
+  .looseObject({ id: z.number(), by: z.string(), text: z.string(), urgent: z.boolean(), createdAt: z.string() })
+  .openapi("Message");
 const logReply = z
   .looseObject({ attempt: z.number(), text: z.string(), nextOffset: z.number(), ended: z.boolean() })
   .openapi("Log");
@@ -76,6 +87,29 @@ export function taskEndpoints(api: ApiContext): Endpoint[] {
           ...{ number, status, outcome, reason, commit: commitSha, startedAt, endedAt },
         }));
         return { body: { ...show(task), eachAttempt } };
+      },
+    }),
+    endpoint("get /builds/{id}/tasks/{task}/messages", {
+      summary: "List what people told the agent of a task",
+      params: taskParams,
+      reply: z.looseObject({ items: z.array(messageReply) }),
+      async handle({ params }) {
+        const view = await readBuild(app, params.id);
+        const task = await findTask(app, view.build.id, params.task);
+        return { body: { items: messagesJson(view, task.key) } };
+      },
+    }),
+    endpoint("post /builds/{id}/tasks/{task}/messages", {
+      summary: "Say something to the agent of a task; now=true interrupts its turn",
+      params: taskParams,
+      body: messageBody,
+      reply: messageReply,
+      status: 201,
+      async handle({ params, body: { text, by, now } }) {
+        const build = await getBuild(app, params.id);
+        const { message, way } = await tellTask(app.ports, build.id, params.task, { text, by, urgent: now });
+        const { id, createdAt } = message;
+        return { body: { id, text: message.text, by, urgent: now, createdAt, way } };
       },
     }),
     endpoint("get /builds/{id}/tasks/{task}/logs", {

@@ -23,6 +23,8 @@ export function tablesOf(session: StoreSession, plans: KeptRows | null) {
     attempts: rowsOf(session, schema.attempts),
     gateRuns: rowsOf(session, schema.gateRuns),
     findings: rowsOf(session, schema.findings),
+    messages: rowsOf(session, schema.messages),
+    comments: rowsOf(session, schema.comments),
     approvals: rowsOf(session, schema.approvals),
     jobs: rowsOf(session, schema.jobs),
     questions: rowsOf(session, schema.questions),

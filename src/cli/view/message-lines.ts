@@ -1,0 +1,32 @@
+import { type MessageState, messageState } from "../../api/messages.ts";
+import type { BuildView, MessageView } from "../../coordinator/build/read-build.ts";
+import { oneLine } from "../output/format.ts";
+import type { Line } from "./line.ts";
+
+// What people told the agents of tasks.
+
+const states: Readonly<Record<MessageState, string>> = {
+  delivered: "",
+  waiting: " (not delivered yet)",
+  missed: " (not delivered: its agent had ended)",
+};
+
+function messageLine(view: BuildView, message: MessageView, indent: string): Line {
+  const state = messageState(view, message);
+  const text = `${indent}told by ${oneLine(message.by)}${states[state]}: ${oneLine(message.text)}`;
+  return { tone: state === "missed" ? "warn" : "plain", text };
+}
+
+/** Lines of `status`: what a task's agent was told. */
+export const messageLines = (view: BuildView, taskKey: string): Line[] =>
+  view.messages.filter((message) => message.taskKey === taskKey).map((message) => messageLine(view, message, "    "));
+
+/** Lines for what was said or delivered between two reads. */
+export function messageNews(before: BuildView | null, after: BuildView): Line[] {
+  return after.messages.flatMap((message): Line[] => {
+    const earlier = before?.messages.find(({ id }) => id === message.id);
+    if (earlier !== undefined && earlier.deliveredAt === message.deliveredAt) return [];
+    const { text, tone } = messageLine(after, message, "");
+    return [{ tone, text: `  ${message.taskKey} ${text}` }];
+  });
+}
