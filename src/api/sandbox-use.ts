@@ -3,9 +3,9 @@ import type { Ports } from "../coordinator/port.ts";
 import { sleepPreviewsOf } from "../coordinator/preview/sleep-preview.ts";
 import { WavesmithError } from "../domain/errors.ts";
 import { mainRef } from "../domain/refs/ref-names.ts";
-import { sandboxBuildStatuses } from "../domain/status.ts";
 import type { SandboxEndpoint } from "../sandbox/port.ts";
 import { ensureSandbox } from "../sandbox-lifecycle/ensure-sandbox.ts";
+import { refuseWhileBuilding } from "../sandbox-lifecycle/sandbox-in-use.ts";
 import { restoreSnapshot } from "../sandbox-lifecycle/snapshots/restore-snapshot.ts";
 import { takeSnapshot } from "../sandbox-lifecycle/snapshots/snapshots.ts";
 import { removeSandbox, stopSandbox } from "../sandbox-lifecycle/stop-sandbox.ts";
@@ -27,13 +27,15 @@ export const sandboxJson = ({ id, projectId, driver, state, reason, createdAt, s
   stoppedAt,
 });
 
-const snapshotJson = (row: SnapshotRow) => {
-  const { id, projectId, sandboxId, state, reason, format, sizeBytes, sha256, error, createdAt, expiresAt } = row;
-  return { id, projectId, sandboxId, state, reason, format, sizeBytes, sha256, error, createdAt, expiresAt };
+/** A snapshot as JSON; `project` is the name of its project. */
+export const snapshotJson = (row: SnapshotRow, project: string) => {
+  const { id, projectId, sandboxId, state, reason, format, sizeBytes, sha256, error } = row;
+  const { createdAt, expiresAt } = row;
+  return { id, project, projectId, sandboxId, state, reason, format, sizeBytes, sha256, error, createdAt, expiresAt };
 };
 
-/** The latest sandbox of a project, also one that was removed. Fails with `not-found`. */
-async function sandboxOf({ store }: Ports, projectId: string): Promise<SandboxRow> {
+/** Finds the latest sandbox of a project, even a removed one. Fails with `not-found`. */
+export async function latestSandbox({ store }: Ports, projectId: string): Promise<SandboxRow> {
   const row = await store.sandboxes.find({ projectId }, { by: "createdAt", descending: true });
   if (row !== null) return row;
   throw new WavesmithError("not-found", `project ${projectId} has no sandbox yet`, {
@@ -55,41 +57,25 @@ export async function startSandbox(ports: Ports, { projectId, driver }: SandboxR
   return endpoint;
 }
 
-async function refuseWhileBuilding({ store }: Ports, projectId: string): Promise<void> {
-  const build = await store.builds.find({ projectId, status: sandboxBuildStatuses });
-  if (build === null) return;
-  throw new WavesmithError("conflict", `build ${build.id} is not over, and its agents work in this sandbox`, {
-    remedy: `wavesmith cancel ${build.id}`,
-  });
-}
-
-export async function startProjectSandbox(ports: Ports, projectId: string) {
-  await startSandbox(ports, await sandboxOf(ports, projectId));
-  return sandboxJson(await sandboxOf(ports, projectId));
-}
-
 /**
  * Stops the sandbox and its preview; keeps the volume. Fails with `conflict` while a build runs.
  */
-export async function stopProjectSandbox(ports: Ports, projectId: string) {
-  await refuseWhileBuilding(ports, projectId);
-  await stopSandbox(ports, await sandboxOf(ports, projectId));
-  await sleepPreviewsOf(ports, projectId, "its project's sandbox was stopped");
-  return sandboxJson(await sandboxOf(ports, projectId));
+export async function stopUnusedSandbox(ports: Ports, row: SandboxRow): Promise<void> {
+  await refuseWhileBuilding(ports.store, row.projectId);
+  await stopSandbox(ports, row);
+  await sleepPreviewsOf(ports, row.projectId, "its project's sandbox was stopped");
 }
 
 /** Removes the sandbox, and its volume if asked. Fails with `conflict` while a build runs. */
-export async function removeProjectSandbox(ports: Ports, sandboxId: string, volume: boolean): Promise<void> {
-  const row = await ports.store.sandboxes.find({ id: sandboxId });
-  if (row === null) throw new WavesmithError("not-found", `there is no sandbox ${sandboxId}`);
-  await refuseWhileBuilding(ports, row.projectId);
-  await removeSandbox(ports, row, { volume });
+export async function removeUnusedSandbox(ports: Ports, row: SandboxRow, options: { volume: boolean }): Promise<void> {
+  await refuseWhileBuilding(ports.store, row.projectId);
+  await removeSandbox(ports, row, options);
   await sleepPreviewsOf(ports, row.projectId, "its project's sandbox was removed");
 }
 
 /** Runs a short command in the joined tree. Our own keys are masked in its output. */
-export async function execInSandbox(ports: Ports, projectId: string, command: { argv: string[]; timeoutMs: number }) {
-  const { guest } = await startSandbox(ports, await sandboxOf(ports, projectId));
+export async function execInSandbox(ports: Ports, row: SandboxRow, command: { argv: string[]; timeoutMs: number }) {
+  const { guest } = await startSandbox(ports, row);
   const timeoutMs = Math.min(command.timeoutMs, longestMs);
   const ended = await guest.exec({
     argv: command.argv,
@@ -103,19 +89,33 @@ export async function execInSandbox(ports: Ports, projectId: string, command: { 
   return { ...ended, stdout: mask(ended.stdout), stderr: mask(ended.stderr) };
 }
 
-export const snapshotProject = async (ports: Ports, projectId: string) =>
-  snapshotJson(await takeSnapshot(ports, await sandboxOf(ports, projectId), { reason: "asked" }));
-
-/** Replaces the volume with a snapshot, by default the latest kept one. Fails with `not-found`. */
-export async function restoreProject(ports: Ports, projectId: string, snapshotId: string | undefined) {
+/**
+ * Finds the snapshot of a project to restore, by default the latest kept one. Fails with
+ * `not-found`.
+ */
+export async function chooseSnapshot(
+  { store }: Pick<Ports, "store">,
+  { id: projectId, name }: { readonly id: string; readonly name: string },
+  snapshotId: string | undefined,
+): Promise<SnapshotRow> {
   const which = snapshotId === undefined ? { projectId, state: "kept" as const } : { projectId, id: snapshotId };
-  const row = await ports.store.snapshots.find(which, { by: "createdAt", descending: true });
-  if (row === null) {
-    throw new WavesmithError(
-      "not-found",
-      snapshotId === undefined ? "no snapshot is kept" : `no snapshot ${snapshotId}`,
-    );
-  }
-  await restoreSnapshot(ports, row, { onProgress: () => undefined });
-  return snapshotJson(row);
+  const row = await store.snapshots.find(which, { by: "createdAt", descending: true });
+  if (row !== null) return row;
+  const what = snapshotId === undefined ? `no snapshot of ${name} is kept` : `${name} has no snapshot ${snapshotId}`;
+  throw new WavesmithError("not-found", what, { remedy: "see wavesmith sandbox snapshot --list" });
+}
+
+/** Takes a snapshot of a project's volume. Fails with `not-found` if it never had a sandbox. */
+export const snapshotProject = async (ports: Ports, projectId: string): Promise<SnapshotRow> =>
+  takeSnapshot(ports, await latestSandbox(ports, projectId), { reason: "asked" });
+
+/** Replaces a project's volume with the chosen snapshot, and returns that. */
+export async function restoreProject(
+  ports: Ports,
+  project: { readonly id: string; readonly name: string },
+  snapshotId: string | undefined,
+): Promise<SnapshotRow> {
+  const row = await chooseSnapshot(ports, project, snapshotId);
+  await restoreSnapshot(ports, row);
+  return row;
 }

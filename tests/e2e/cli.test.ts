@@ -213,8 +213,8 @@ describe("wavesmith, as a user types it", { timeout: limitMs }, () => {
     await run("sandbox", "exec", "diamond", "--", "sh", "-c", "echo spoilt > count.txt");
     expect((await run("sandbox", "restore", "diamond")).stdout).toContain(id);
     const [listed] = objects((await run("sandbox", "ls", "--json")).stdout);
-    const sandboxes = listed!.sandboxes as { project: string; sandboxId: string }[];
-    const { sandboxId } = sandboxes.find(({ project }) => project === "diamond")!;
+    const sandboxes = listed!.sandboxes as { project: string; id: string }[];
+    const { id: sandboxId } = sandboxes.find(({ project }) => project === "diamond")!;
     expect(await run("sandbox", "exec", sandboxId, "cat", "count.txt")).toMatchObject({ code: 0, stdout: "8\n" });
     expect(await run("sandbox", "restore", "diamond", "snap_none")).toMatchObject({ code: 2 });
   });

@@ -1,3 +1,4 @@
+import { chooseSnapshot, snapshotJson } from "../../api/sandbox-use.ts";
 import { WavesmithError } from "../../domain/errors.ts";
 import { shellWord } from "../../domain/shell-word.ts";
 import type { Context } from "../context.ts";
@@ -46,7 +47,7 @@ async function take(
     ...options,
     ...(format === undefined ? {} : { format }),
   }).finally(progress.end);
-  if (context.json) context.out.json({ snapshot: described(row, name) });
+  if (context.json) context.out.json({ snapshot: snapshotJson(row, name) });
   else {
     const until = row.expiresAt.toISOString().slice(0, 10);
     context.out.line(
@@ -73,7 +74,7 @@ async function printSnapshots(context: Context, app: App, projectId: string | nu
   const states = ["writing", "kept", "failed"] as const;
   const rows = await app.store.snapshots.list({ ...where, state: states }, { by: "createdAt" });
   const projects = new Map((await app.store.projects.list({})).map(({ id, name }) => [id, name]));
-  const all = rows.map((row) => described(row, projects.get(row.projectId) ?? row.projectId));
+  const all = rows.map((row) => snapshotJson(row, projects.get(row.projectId) ?? row.projectId));
   if (context.json) {
     context.out.json({ snapshots: all });
     return exits.ok;
@@ -83,10 +84,10 @@ async function printSnapshots(context: Context, app: App, projectId: string | nu
     oneLine(one.project),
     one.id,
     one.error === null ? one.state : `${one.state} (${oneLine(one.error).slice(0, 60)})`,
-    `${one.createdAt.slice(0, 19)}Z`,
+    `${one.createdAt.toISOString().slice(0, 19)}Z`,
     one.reason,
     one.sizeBytes === null ? "-" : bytesText(one.sizeBytes),
-    one.state === "kept" ? `until ${one.expiresAt.slice(0, 10)}` : "",
+    one.state === "kept" ? `until ${one.expiresAt.toISOString().slice(0, 10)}` : "",
   ]);
   for (const line of all.length === 0 ? [] : table([heads, ...lines])) context.out.line(line);
   return exits.ok;
@@ -94,31 +95,16 @@ async function printSnapshots(context: Context, app: App, projectId: string | nu
 
 const heads = ["PROJECT", "SNAPSHOT", "STATE", "TAKEN", "BECAUSE", "SIZE", "KEPT"];
 
-const described = (row: SnapshotRow, project: string) => ({
-  id: row.id,
-  project,
-  projectId: row.projectId,
-  sandboxId: row.sandboxId,
-  state: row.state,
-  reason: row.reason,
-  format: row.format,
-  sizeBytes: row.sizeBytes,
-  sha256: row.sha256,
-  error: row.error,
-  createdAt: row.createdAt.toISOString(),
-  expiresAt: row.expiresAt.toISOString(),
-});
-
 /**
  * `sandbox restore PROJECT [SNAPSHOT]`: replaces the volume with a snapshot, by default the latest.
  */
 export function sandboxRestore(context: Context, name: string, snapshotId: string | undefined): Promise<number> {
   const work = async (app: App, { projectId }: SandboxRow): Promise<number> => {
-    const row = await chosen(context, app, { name, projectId, snapshotId });
+    const row = await chooseSnapshot(app.ports, { id: projectId, name }, snapshotId);
     const { restoreSnapshot } = await import("../../sandbox-lifecycle/snapshots/restore-snapshot.ts");
     const progress = createProgress(context, row.sizeBytes);
     await restoreSnapshot(app.ports, row, { onProgress: progress.tell }).finally(progress.end);
-    if (context.json) context.out.json({ restored: described(row, name) });
+    if (context.json) context.out.json({ restored: snapshotJson(row, name) });
     else {
       context.out.line(
         `the volume of ${name} is restored to its state of ${row.createdAt.toISOString().slice(0, 19)}Z (${row.id})`,
@@ -130,20 +116,6 @@ export function sandboxRestore(context: Context, name: string, snapshotId: strin
     return exits.ok;
   };
   return withSandbox(context, name, work, { orRecord: true });
-}
-
-async function chosen(
-  context: Context,
-  { store }: App,
-  { name, projectId, snapshotId }: { name: string; projectId: string; snapshotId: string | undefined },
-): Promise<SnapshotRow> {
-  const which = snapshotId === undefined ? { projectId, state: "kept" as const } : { projectId, id: snapshotId };
-  const row = await store.snapshots.find(which, { by: "createdAt", descending: true });
-  if (row !== null) return row;
-  const what = snapshotId === undefined ? `no snapshot of ${name} is kept` : `${name} has no snapshot ${snapshotId}`;
-  throw new WavesmithError("not-found", what, {
-    remedy: `see ${context.hints.command(`sandbox snapshot ${shellWord(name)} --list`)}`,
-  });
 }
 
 const progressMs = 200;

@@ -1,6 +1,12 @@
-import { messageOf, WavesmithError } from "../../domain/errors.ts";
+import {
+  latestSandbox,
+  removeUnusedSandbox,
+  sandboxJson,
+  startSandbox,
+  stopUnusedSandbox,
+} from "../../api/sandbox-use.ts";
+import { messageOf } from "../../domain/errors.ts";
 import { describeWall, type SandboxWall } from "../../domain/sandbox/sandbox.ts";
-import { sandboxBuildOf } from "../../store/queries/builds.ts";
 import type { Context } from "../context.ts";
 import { withApp, withSandbox } from "../data/find-sandbox.ts";
 import { exit as exits } from "../output/exit-codes.ts";
@@ -8,9 +14,9 @@ import { bytesText, duration, oneLine, table } from "../output/format.ts";
 import { type App, isUsed, type SandboxInfo, type SandboxRow, type SandboxUsage } from "../parts.ts";
 
 interface Listed {
+  readonly id: string;
   readonly project: string;
   readonly projectId: string;
-  readonly sandboxId: string;
   readonly driver: string;
   readonly state: string;
   /** How its jobs are isolated from each other; null if it is not running. */
@@ -54,7 +60,7 @@ function cells(row: Listed, now: number): string[] {
   const why = reason === null || row.state === volumeKept ? "" : ` (${oneLine(reason).slice(0, 60)})`;
   return [
     oneLine(row.project),
-    row.sandboxId,
+    row.id,
     row.driver,
     row.wall === null ? "-" : describeWall(row.wall),
     `${row.state}${why}`,
@@ -102,9 +108,9 @@ async function described(app: App, row: SandboxRow, info: SandboxInfo | undefine
   const runs = info?.state === "running" && row.state !== "removed";
   const [usage, idleMs] = runs ? await Promise.all([usageOf(app, row), idleTime(app, row)]) : [null, null];
   return {
+    id: row.id,
     project,
     projectId: row.projectId,
-    sandboxId: row.id,
     driver: row.driver,
     wall: runs ? row.wall : null,
     state: runs ? "running" : stateOf(row),
@@ -140,12 +146,12 @@ async function idleTime(app: App, { driver, projectId }: SandboxRow): Promise<nu
   return health?.idleMs ?? null;
 }
 
+/** `sandbox start PROJECT`: starts the sandbox, again if its volume was kept. */
 export function sandboxStart(context: Context, name: string): Promise<number> {
   const work = async (app: App, sandbox: SandboxRow): Promise<number> => {
-    const { startSandbox } = await import("../../api/sandbox-use.ts");
     const { workspaceRoot } = await startSandbox(app.ports, sandbox);
     const text = `the sandbox of ${name} runs (${sandbox.driver}, its volume is ${workspaceRoot} inside)`;
-    return printState(context, sandbox, "running", text);
+    return printState(context, app, sandbox, { text });
   };
   return withSandbox(context, name, work, { orVolume: true });
 }
@@ -153,56 +159,32 @@ export function sandboxStart(context: Context, name: string): Promise<number> {
 /** `sandbox stop PROJECT`: stops the sandbox and keeps its volume. */
 export function sandboxStop(context: Context, name: string): Promise<number> {
   return withSandbox(context, name, async (app, sandbox) => {
-    await refuseWhileBuilding(context, app, sandbox, name);
-    const { stopSandbox } = await import("../../sandbox-lifecycle/stop-sandbox.ts");
-    await stopSandbox(app.ports, sandbox);
-    await sleepPreview(app, sandbox);
-    return printState(context, sandbox, "stopped", `the sandbox of ${name} is stopped; its next use starts it again`);
+    await stopUnusedSandbox(app.ports, sandbox);
+    return printState(context, app, sandbox, {
+      text: `the sandbox of ${name} is stopped; its next use starts it again`,
+    });
   });
 }
 
+/** `sandbox rm PROJECT [--volume]`: removes the sandbox; its volume stays unless asked. */
 export function sandboxRemove(context: Context, name: string, options: { volume: boolean }): Promise<number> {
   const work = async (app: App, sandbox: SandboxRow): Promise<number> => {
-    await refuseWhileBuilding(context, app, sandbox, name);
-    const { removeSandbox } = await import("../../sandbox-lifecycle/stop-sandbox.ts");
-    await removeSandbox(app.ports, sandbox, options);
-    await sleepPreview(app, sandbox);
+    await removeUnusedSandbox(app.ports, sandbox, options);
     const rest = options.volume ? "with its volume; the repository stays" : "and its volume kept (--volume removes it)";
-    const state = options.volume ? "removed" : volumeKept;
-    return printState(context, sandbox, state, `the sandbox of ${name} is removed, ${rest}`);
+    const text = `the sandbox of ${name} is removed, ${rest}`;
+    return printState(context, app, sandbox, options.volume ? { text } : { text, state: volumeKept });
   };
   return withSandbox(context, name, work, { orVolume: true });
 }
 
-/** Stopping a project's sandbox also ends its preview. */
-async function sleepPreview({ ports }: App, { projectId }: SandboxRow): Promise<void> {
-  const { sleepPreviewsOf } = await import("../../coordinator/preview/sleep-preview.ts");
-  await sleepPreviewsOf(ports, projectId, "its project's sandbox was stopped");
-}
-
-/** Reports the new state in the words of `sandbox ls` and returns the exit code. */
-function printState(
+/** Reports the new state, in the words of `sandbox ls`, and returns the exit code. */
+async function printState(
   { out, json }: Context,
-  { id, projectId, driver }: SandboxRow,
-  state: string,
-  text: string,
-): number {
-  if (json) out.json({ sandboxId: id, projectId, driver, state });
+  { ports }: App,
+  { projectId }: SandboxRow,
+  { text, ...words }: { readonly text: string; readonly state?: string },
+): Promise<number> {
+  if (json) out.json({ ...sandboxJson(await latestSandbox(ports, projectId)), ...words });
   else out.line(text);
   return exits.ok;
-}
-
-/** Fails while a build is running, because its agents' work would be lost. */
-async function refuseWhileBuilding(context: Context, app: App, sandbox: SandboxRow, name: string): Promise<void> {
-  const { projectId } = sandbox;
-  const build = await sandboxBuildOf(app.store, projectId);
-  if (build === null) return;
-  const { hints } = context;
-  throw new WavesmithError(
-    "conflict",
-    `build ${build.id} of ${name} has not ended, and its agents work in this sandbox`,
-    {
-      remedy: `${hints.command(`cancel ${build.id}`)}, or let it end: ${hints.command(`resume ${build.id}`)}`,
-    },
-  );
 }

@@ -1,9 +1,9 @@
 import type { Readable } from "node:stream";
 import { WavesmithError } from "../../domain/errors.ts";
-import { sandboxBuildStatuses } from "../../domain/status.ts";
 import type { SandboxRow, SnapshotRow, StoreTransaction } from "../../store/port.ts";
 import type { LifecyclePorts } from "../port.ts";
 import { bootSubject, emitSandboxEvent, presentStates } from "../sandbox-events.ts";
+import { refuseWhileBuilding } from "../sandbox-in-use.ts";
 import { withSandboxAlone, withVolumeAlone } from "../sandbox-locks.ts";
 import { countBytes } from "./counted-stream.ts";
 
@@ -69,14 +69,6 @@ async function takeRunningState(ports: LifecyclePorts, snapshot: SnapshotRow): P
     if (present.state === "running")
       await transaction.sandboxes.update({ id: present.id }, { state: "stopped", reason: "restored" });
     return present;
-  });
-}
-
-async function refuseWhileBuilding(tables: Pick<StoreTransaction, "builds">, projectId: string): Promise<void> {
-  const build = await tables.builds.find({ projectId, status: sandboxBuildStatuses });
-  if (build === null) return;
-  throw new WavesmithError("conflict", `build ${build.id} has not ended, and its agents work on this volume`, {
-    remedy: `wavesmith cancel ${build.id}, or let it end: wavesmith resume ${build.id}`,
   });
 }
 

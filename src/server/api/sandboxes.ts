@@ -1,12 +1,14 @@
 import { z } from "@hono/zod-openapi";
 import {
   execInSandbox,
-  removeProjectSandbox,
+  latestSandbox,
+  removeUnusedSandbox,
   restoreProject,
   sandboxJson,
+  snapshotJson,
   snapshotProject,
-  startProjectSandbox,
-  stopProjectSandbox,
+  startSandbox,
+  stopUnusedSandbox,
 } from "../../api/sandbox-use.ts";
 import { stopPreview } from "../../coordinator/preview/preview.ts";
 import { wakePreview } from "../../coordinator/preview/wake-preview.ts";
@@ -40,43 +42,8 @@ const removal = z.strictObject({ volume: z.enum(["true", "false"]).default("fals
 
 export function sandboxEndpoints(api: ApiContext): Endpoint[] {
   const { ports } = api.app;
-  const idOf = async (name: string) => (await findProject(api.app, name)).id;
   return [
-    endpoint("post /projects/{id}/sandbox/start", {
-      summary: "Start a project's sandbox",
-      params: idParams,
-      reply: sandboxReply,
-      handle: async ({ params }) => ({ body: await startProjectSandbox(ports, await idOf(params.id)) }),
-    }),
-    endpoint("post /projects/{id}/sandbox/stop", {
-      summary: "Stop a project's sandbox and keep its volume",
-      params: idParams,
-      reply: sandboxReply,
-      handle: async ({ params }) => ({ body: await stopProjectSandbox(ports, await idOf(params.id)) }),
-    }),
-    endpoint("post /projects/{id}/sandbox/exec", {
-      summary: "Run a short command in the joined tree",
-      params: idParams,
-      body: command,
-      reply: z.looseObject({ exitCode: z.number().nullable(), stdout: z.string(), stderr: z.string() }),
-      handle: async ({ params, body }) => ({ body: await execInSandbox(ports, await idOf(params.id), body) }),
-    }),
-    endpoint("post /projects/{id}/sandbox/snapshot", {
-      summary: "Take a snapshot of a project's volume",
-      params: idParams,
-      reply: snapshotReply,
-      status: 201,
-      handle: async ({ params }) => ({ body: await snapshotProject(ports, await idOf(params.id)) }),
-    }),
-    endpoint("post /projects/{id}/sandbox/restore", {
-      summary: "Replace a project's volume with a snapshot (default: the latest)",
-      params: idParams,
-      body: z.strictObject({ snapshot: z.string().min(1).max(100).optional() }),
-      reply: snapshotReply,
-      handle: async ({ params, body }) => ({
-        body: await restoreProject(ports, await idOf(params.id), body.snapshot),
-      }),
-    }),
+    ...projectSandboxEndpoints(api),
     endpoint("get /sandboxes", {
       summary: "List sandboxes",
       query: pageQuery,
@@ -94,11 +61,68 @@ export function sandboxEndpoints(api: ApiContext): Endpoint[] {
       query: removal,
       reply: z.looseObject({ id: z.string() }),
       async handle({ params: { id }, query: { volume } }) {
-        await removeProjectSandbox(ports, id, volume === "true");
+        const row = await ports.store.sandboxes.find({ id });
+        if (row === null) throw new WavesmithError("not-found", `there is no sandbox ${id}`);
+        await removeUnusedSandbox(ports, row, { volume: volume === "true" });
         return { body: { id } };
       },
     }),
     ...previewEndpoints(api),
+  ];
+}
+
+/** Requests for the sandbox of a project, by the project's id or name. */
+function projectSandboxEndpoints({ app }: ApiContext): Endpoint[] {
+  const { ports } = app;
+  const sandboxOf = async (name: string) => latestSandbox(ports, (await findProject(app, name)).id);
+  return [
+    endpoint("post /projects/{id}/sandbox/start", {
+      summary: "Start a project's sandbox",
+      params: idParams,
+      reply: sandboxReply,
+      async handle({ params }) {
+        const row = await sandboxOf(params.id);
+        await startSandbox(ports, row);
+        return { body: sandboxJson(await latestSandbox(ports, row.projectId)) };
+      },
+    }),
+    endpoint("post /projects/{id}/sandbox/stop", {
+      summary: "Stop a project's sandbox and keep its volume",
+      params: idParams,
+      reply: sandboxReply,
+      async handle({ params }) {
+        const row = await sandboxOf(params.id);
+        await stopUnusedSandbox(ports, row);
+        return { body: sandboxJson(await latestSandbox(ports, row.projectId)) };
+      },
+    }),
+    endpoint("post /projects/{id}/sandbox/exec", {
+      summary: "Run a short command in the joined tree",
+      params: idParams,
+      body: command,
+      reply: z.looseObject({ exitCode: z.number().nullable(), stdout: z.string(), stderr: z.string() }),
+      handle: async ({ params, body }) => ({ body: await execInSandbox(ports, await sandboxOf(params.id), body) }),
+    }),
+    endpoint("post /projects/{id}/sandbox/snapshot", {
+      summary: "Take a snapshot of a project's volume",
+      params: idParams,
+      reply: snapshotReply,
+      status: 201,
+      async handle({ params }) {
+        const project = await findProject(app, params.id);
+        return { body: snapshotJson(await snapshotProject(ports, project.id), project.name) };
+      },
+    }),
+    endpoint("post /projects/{id}/sandbox/restore", {
+      summary: "Replace a project's volume with a snapshot (default: the latest)",
+      params: idParams,
+      body: z.strictObject({ snapshot: z.string().min(1).max(100).optional() }),
+      reply: snapshotReply,
+      async handle({ params, body }) {
+        const project = await findProject(app, params.id);
+        return { body: snapshotJson(await restoreProject(ports, project, body.snapshot), project.name) };
+      },
+    }),
   ];
 }
 
