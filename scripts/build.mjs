@@ -5,6 +5,7 @@ import { join, relative, sep } from "node:path";
 import { fileURLToPath } from "node:url";
 import { build } from "esbuild";
 import { bundleCommand, commonJsBanner } from "./bundle-command.mjs";
+import { bundleDashboard } from "./bundle-dashboard.mjs";
 import { bundlePrograms, programOptions } from "./bundle-programs.mjs";
 
 const root = fileURLToPath(new URL("..", import.meta.url));
@@ -14,6 +15,7 @@ rmSync(dist, { recursive: true, force: true });
 const command = await bundleCommand({ outdir: dist, sourcemap: false, placeOf: placeInDist });
 await bundlePrograms(dist);
 await bundleEgress();
+await bundleDashboard(join(dist, "dashboard"));
 copyFiles();
 writeLicences(command);
 

@@ -103,6 +103,7 @@ const packages: Readonly<Record<string, readonly string[]>> = {
     "functions/events.ts",
   ],
   tsx: ["bin/"],
+  vite: ["scripts/bundle-dashboard.mjs"],
   "@xterm/headless": ["scripts/"],
 };
 

@@ -8,6 +8,7 @@ import { buildIdForEvent } from "../domain/events/event-ids.ts";
 import { createCallers } from "./access/callers.ts";
 import { createSessionCookie } from "./access/session-cookie.ts";
 import { createApiRoutes } from "./api/routes.ts";
+import { createDashboard } from "./dashboard.ts";
 import { isLoopback, onlyOwnNames, sameKey, withKey } from "./guard.ts";
 import { readIncoming } from "./incoming-events.ts";
 import { inngestPath } from "./inngest.ts";
@@ -24,6 +25,8 @@ export interface ServerOptions {
   readonly host: string;
   /** 0 takes any free port. */
   readonly port: number;
+  /** The folder with the dashboard's files; absent: no dashboard. */
+  readonly dashboard?: string;
   /** Receives messages that are not warnings. */
   readonly inform: (message: string) => void;
   readonly warn: (message: string) => void;
@@ -61,6 +64,7 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
   const callers = await createCallers({ ports: app.ports, serveKey: options.key });
   const cookie = createSessionCookie(installation, engine.serveOrigin?.startsWith("https:") === true);
   routes.route("/", createApiRoutes({ app, callers, cookie, warn: options.warn, stopping: stopping.signal }));
+  if (options.dashboard !== undefined) routes.route("/", createDashboard(options.dashboard));
   const server = await listen(routes, options);
   const { port } = server.address() as AddressInfo;
   const origin = `http://${nameFor(host)}:${port}`;

@@ -2,6 +2,7 @@ import { isDiskFull } from "../../domain/disk-full.ts";
 import { WavesmithError } from "../../domain/errors.ts";
 import { isServed, markAllServed } from "../../store/serving.ts";
 import type { Context } from "../context.ts";
+import { dashboardFiles } from "../dashboard-files.ts";
 import { stopIdleSandbox } from "../data/session.ts";
 import { type Interrupts, watchInterrupts } from "../interrupts.ts";
 import { exit } from "../output/exit-codes.ts";
@@ -64,7 +65,8 @@ async function run({ context, config, app, interrupts, host, port }: Run): Promi
   const made = config.serveKey === null ? await serverKey(config) : null;
   const key = config.serveKey ?? made!.key;
   const warn = (message: string): void => context.warn(message);
-  const server = await openServer({ app, engine, key, host, port, inform: report, warn });
+  const dashboard = await dashboardFiles(() => report("building the dashboard, once after each change of it"));
+  const server = await openServer({ app, engine, key, host, port, dashboard, inform: report, warn });
   let previews: ServedPreviews | null = null;
   try {
     await app.start("all");
@@ -118,6 +120,7 @@ function greeting({ engine, dataDir }: Config, origin: string, keyFile: string |
   const key = keyFile === null ? "$INNGEST_EVENT_KEY" : `$(cat '${keyFile}')`;
   return [
     `Wavesmith serves ${origin}: ${runs}; data directory ${dataDir}`,
+    `  dashboard       ${origin}/`,
     `  start a build   curl -X POST "${origin}/e/${key}" -d '{"name":"project/build.requested","data":{"plan":{…}}}'`,
     `  HTTP API        ${origin}/docs`,
     ...(engine.kind === "embedded" ? [] : [`  Inngest         ${origin}/api/inngest`]),

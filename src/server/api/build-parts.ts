@@ -1,8 +1,10 @@
 import { z } from "@hono/zod-openapi";
 import { diffSpan, maxDiffBytes } from "../../api/diff-span.ts";
 import { openQuestions } from "../../api/questions.ts";
+import { currentWave, phaseOf, waveOfWaitingPlan } from "../../api/waiting.ts";
+import type { BuildView } from "../../coordinator/build/read-build.ts";
 import { WavesmithError } from "../../domain/errors.ts";
-import { getBuild, readBuild } from "./builds.ts";
+import { type BuildRow, getBuild, readBuild } from "./builds.ts";
 import { type ApiContext, type Endpoint, endpoint, idParams } from "./endpoint.ts";
 
 const diffQuery = z.strictObject({
@@ -90,21 +92,42 @@ export function waitingEndpoints({ app }: ApiContext): Endpoint[] {
       reply: z.looseObject({ items: z.array(z.looseObject({ kind: z.string(), buildId: z.string() })) }),
       async handle() {
         const waiting = await store.builds.list({ status: "waiting" }, { by: "position", limit: 200 });
+        const failed = await store.builds.list({ status: "failed" }, { by: "position", descending: true, limit: 20 });
         const questions = await store.questions.list({ answer: null, closedAt: null }, { by: "id", limit: 200 });
         const now = clock.now();
-        return {
-          body: {
-            items: [
-              ...waiting.map(({ id, reason, movedAt }) => ({ kind: "build", buildId: id, reason, since: movedAt })),
-              ...questions
-                .filter(({ deadlineAt }) => deadlineAt > now)
-                .map(({ id, buildId, text, askedAt, deadlineAt }) => ({
-                  ...{ kind: "question", buildId, question: id, text, since: askedAt, deadlineAt },
-                })),
-            ],
-          },
-        };
+        const open = questions.filter(({ deadlineAt }) => deadlineAt > now);
+        const items = [
+          ...waiting.map(({ id, reason, movedAt }) => ({ kind: "build", buildId: id, reason, since: movedAt })),
+          ...open.map(({ id, buildId, text, askedAt, deadlineAt }) => ({
+            ...{ kind: "question", buildId, question: id, text, since: askedAt, deadlineAt },
+          })),
+          ...(await latestOf(store, failed)).map(({ id, reason, movedAt }) => ({
+            ...{ kind: "failed", buildId: id, reason, since: movedAt },
+          })),
+        ];
+        const views = new Map<string, BuildView>();
+        for (const { buildId } of items) if (!views.has(buildId)) views.set(buildId, await readBuild(app, buildId));
+        return { body: { items: items.map((item) => ({ ...item, ...placeOf(views.get(item.buildId)!) })) } };
       },
     }),
   ];
+}
+
+/** Of failed builds, those that no later build of their project has replaced. */
+async function latestOf({ builds }: Pick<ApiContext["app"]["ports"]["store"], "builds">, failed: readonly BuildRow[]) {
+  const latest: BuildRow[] = [];
+  for (const build of failed) {
+    const { projectId } = build;
+    const last = await builds.find({ projectId }, { by: "position", descending: true });
+    if (last?.id === build.id) latest.push(build);
+  }
+  return latest;
+}
+
+/** Where in its build an item waits, and for which decision. */
+function placeOf(view: BuildView) {
+  const wave = currentWave(view);
+  const isAsked = view.build.status === "waiting" && wave?.status === "waiting";
+  const decision = !isAsked ? null : waveOfWaitingPlan(view) === null ? "wave" : "plan";
+  return { project: view.project, phase: phaseOf(view), wave: wave?.number ?? null, decision };
 }

@@ -16,7 +16,7 @@ import {
 } from "./endpoint.ts";
 import { findProject } from "./projects.ts";
 
-type BuildRow = BuildView["build"];
+export type BuildRow = BuildView["build"];
 
 const status = z.enum(["queued", "running", "waiting", "cancelling", "completed", "failed", "cancelled"]);
 const moment = z.string().nullable();

@@ -12,6 +12,7 @@ import { checked, parseJson } from "./checked.ts";
 import { docsPage } from "./docs-page.ts";
 import { type ApiCall, type ApiContext, type Endpoint, jsonReply } from "./endpoint.ts";
 import { eventEndpoints } from "./events.ts";
+import { graphEndpoints } from "./graph.ts";
 import { keyEndpoints } from "./keys.ts";
 import { planEndpoints } from "./plans.ts";
 import { projectEndpoints } from "./projects.ts";
@@ -37,6 +38,7 @@ export function createApiRoutes(api: ApiContext): OpenAPIHono {
     ...planEndpoints(api),
     ...buildEndpoints(api),
     ...buildPartEndpoints(api),
+    ...graphEndpoints(api),
     ...waitingEndpoints(api),
     ...taskEndpoints(api),
     ...steeringEndpoints(api),

@@ -1,0 +1,122 @@
+import { queryOptions } from "@tanstack/react-query";
+import { isMoving } from "../parts/tones.ts";
+import { api, read } from "./request.ts";
+import type {
+  Build,
+  BuildGraph,
+  BuildRow,
+  GateRun,
+  InboxItem,
+  Page,
+  Plan,
+  Preview,
+  Project,
+  Sandbox,
+  Session,
+  TaskDetail,
+} from "./types.ts";
+
+// Every question the pages ask. Keys begin with the thing, so that an event can name what changed.
+
+const listMs = 2_500;
+const pollMs = 2_000;
+const all = { query: { limit: 200 } };
+const isOver = (status: string | undefined): boolean =>
+  status === "completed" || status === "failed" || status === "cancelled";
+
+export const sessionQuery = queryOptions({
+  queryKey: ["session"],
+  queryFn: ({ signal }) => read<Session>(api.GET("/api/v1/session", { signal })),
+  retry: false,
+  staleTime: Number.POSITIVE_INFINITY,
+});
+
+export const inboxQuery = queryOptions({
+  queryKey: ["inbox"],
+  queryFn: async ({ signal }) => (await read<{ items: InboxItem[] }>(api.GET("/api/v1/inbox", { signal }))).items,
+  refetchInterval: listMs,
+});
+
+export const buildsQuery = (project?: string) =>
+  queryOptions({
+    queryKey: ["builds", project ?? null],
+    queryFn: async ({ signal }) => {
+      const query = { limit: 100, ...(project === undefined ? {} : { project }) };
+      return (await read<Page<BuildRow>>(api.GET("/api/v1/builds", { params: { query }, signal }))).items;
+    },
+    refetchInterval: listMs,
+  });
+
+export const projectsQuery = queryOptions({
+  queryKey: ["projects"],
+  queryFn: async ({ signal }) =>
+    (await read<Page<Project>>(api.GET("/api/v1/projects", { params: all, signal }))).items,
+  refetchInterval: 10_000,
+});
+
+export const sandboxesQuery = queryOptions({
+  queryKey: ["sandboxes"],
+  queryFn: async ({ signal }) =>
+    (await read<Page<Sandbox>>(api.GET("/api/v1/sandboxes", { params: all, signal }))).items,
+  refetchInterval: listMs,
+});
+
+export const previewsQuery = queryOptions({
+  queryKey: ["previews"],
+  queryFn: async ({ signal }) => (await read<{ items: Preview[] }>(api.GET("/api/v1/previews", { signal }))).items,
+  refetchInterval: listMs,
+});
+
+export const buildQuery = (id: string) =>
+  queryOptions({
+    queryKey: ["build", id, "state"],
+    queryFn: ({ signal }) => read<Build>(api.GET("/api/v1/builds/{id}", { params: { path: { id } }, signal })),
+    refetchInterval: ({ state: { data } }) => (isOver(data?.status) ? false : pollMs),
+  });
+
+export const graphQuery = (id: string) =>
+  queryOptions({
+    queryKey: ["build", id, "graph"],
+    queryFn: ({ signal }) =>
+      read<BuildGraph>(api.GET("/api/v1/builds/{id}/graph", { params: { path: { id } }, signal })),
+    // What agents do at the moment comes without events.
+    refetchInterval: ({ state: { data } }) => (data?.waves.some(({ status }) => isMoving(status)) ? pollMs : false),
+  });
+
+export const gatesQuery = (id: string) =>
+  queryOptions({
+    queryKey: ["build", id, "gates"],
+    queryFn: async ({ signal }) =>
+      (await read<{ items: GateRun[] }>(api.GET("/api/v1/builds/{id}/gates", { params: { path: { id } }, signal })))
+        .items,
+  });
+
+export const taskQuery = (id: string, task: string) =>
+  queryOptions({
+    queryKey: ["build", id, "task", task],
+    queryFn: ({ signal }) =>
+      read<TaskDetail>(api.GET("/api/v1/builds/{id}/tasks/{task}", { params: { path: { id, task } }, signal })),
+  });
+
+export const planQuery = (id: string) =>
+  queryOptions({
+    queryKey: ["build", id, "plan"],
+    queryFn: ({ signal }) => read<Plan>(api.GET("/api/v1/builds/{id}/plan", { params: { path: { id } }, signal })),
+  });
+
+/** What of a build is compared; neither: all of it. */
+export interface DiffOf {
+  readonly task?: string | undefined;
+  readonly wave?: number | undefined;
+}
+
+export const diffQuery = (id: string, { task, wave }: DiffOf) =>
+  queryOptions({
+    queryKey: ["build", id, "diff", task ?? null, wave ?? null],
+    queryFn: ({ signal }) => {
+      const query = { ...(task === undefined ? {} : { task }), ...(wave === undefined ? {} : { wave }) };
+      const params = { path: { id }, query };
+      return read<string>(api.GET("/api/v1/builds/{id}/diff", { params, parseAs: "text", signal }));
+    },
+    retry: false,
+  });

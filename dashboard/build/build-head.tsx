@@ -1,0 +1,119 @@
+import { Link } from "@tanstack/react-router";
+import { useState } from "react";
+import { useSteering } from "../api/actions.ts";
+import type { Build, BuildGraph } from "../api/types.ts";
+import { CopyButton } from "../parts/copy-button.tsx";
+import { Icon } from "../parts/icon.tsx";
+import { Money, usdText } from "../parts/money.tsx";
+import { PageHead } from "../parts/page-head.tsx";
+import { Failure } from "../parts/states.tsx";
+import { StatusBadge } from "../parts/status.tsx";
+import { Took } from "../parts/times.tsx";
+import { isOpen } from "../parts/tones.ts";
+import { ConfirmDialog } from "./confirm-dialog.tsx";
+import { Progress } from "./progress.tsx";
+import { RollbackDialog } from "./rollback-dialog.tsx";
+import { TimeLeft } from "./time-left.tsx";
+
+/** What a build is, how far it is, and what can be done with it. */
+export function BuildHead({ build, graph }: { readonly build: Build; readonly graph: BuildGraph | undefined }) {
+  const { project, projectId, status, phase, reason, startedAt, endedAt, spent, budget, preview, id } = build;
+  return (
+    <div className="stack" style={{ gap: "0.6rem" }}>
+      <PageHead
+        page={project}
+        title={
+          <Link to="/projects/$id" params={{ id: projectId }} className="plain">
+            {project}
+          </Link>
+        }
+      >
+        <StatusBadge status={status} />
+        <Actions build={build} graph={graph} />
+      </PageHead>
+      <div className="row wrap small soft" style={{ columnGap: "1.2rem", rowGap: "0.2rem" }}>
+        {phase !== status && <span className="phase">{phase}</span>}
+        <span>
+          <Took from={startedAt} to={endedAt} />
+        </span>
+        {status === "running" && graph !== undefined && <TimeLeft graph={graph} />}
+        <span>
+          <Money spent={spent} />
+          {budget.usd !== null && <span className="faint"> of {usdText(budget.usd)}</span>}
+        </span>
+        <span className="mono tiny faint">{id}</span>
+        {preview?.url != null && (
+          <a href={preview.url} target="_blank" rel="noreferrer">
+            Open the preview <Icon name="out" size={13} />
+          </a>
+        )}
+        {build.head !== null && (
+          <CopyButton text={`git fetch ${build.repository} main`} label="Copy the command that fetches it" />
+        )}
+      </div>
+      {build.brief !== undefined && <p className="brief soft small">“{build.brief}”</p>}
+      {reason !== null && status !== "waiting" && (
+        <div className="notice" data-tone={status === "failed" ? "bad" : "idle"}>
+          {reason}
+        </div>
+      )}
+      {build.waitsForSandbox !== null && (
+        <div className="notice" data-tone="wait">
+          {build.waitsForSandbox.reason} <span className="soft">{build.waitsForSandbox.remedy}</span>
+        </div>
+      )}
+      {build.sandboxTrouble !== null && (
+        <div className="notice" data-tone="wait">
+          {build.sandboxTrouble}
+        </div>
+      )}
+      <Progress build={build} />
+    </div>
+  );
+}
+
+type Asked = "cancel" | "rollback" | null;
+
+function Actions({ build, graph }: { readonly build: Build; readonly graph: BuildGraph | undefined }) {
+  const [asked, setAsked] = useState<Asked>(null);
+  const steering = useSteering(build.id);
+  const { status } = build;
+  const passed = graph?.waves.filter((wave) => wave.status === "passed") ?? [];
+  const close = (): void => setAsked(null);
+  return (
+    <div className="row wrap">
+      {(status === "failed" || status === "cancelled") && (
+        <button type="button" className="button primary" onClick={() => steering.mutate({ act: "retry" })}>
+          Retry
+        </button>
+      )}
+      {passed.length > 0 && status !== "running" && status !== "queued" && status !== "cancelling" && (
+        <button type="button" className="button" onClick={() => setAsked("rollback")}>
+          Roll back…
+        </button>
+      )}
+      {isOpen(status) && status !== "cancelling" && (
+        <button type="button" className="button danger" onClick={() => setAsked("cancel")}>
+          Cancel…
+        </button>
+      )}
+      {steering.error !== null && <Failure error={steering.error} />}
+      {asked === "rollback" && graph !== undefined && (
+        <RollbackDialog build={build} waves={graph.waves} onClose={close} />
+      )}
+      {asked === "cancel" && (
+        <ConfirmDialog
+          title="Cancel this build?"
+          yes="Cancel the build"
+          no="Let it go on"
+          steering={steering}
+          what={{ act: "cancel" }}
+          onClose={close}
+        >
+          Its agents are stopped. What they have done so far is kept, waves that passed stay on main, and a retry
+          continues from there.
+        </ConfirmDialog>
+      )}
+    </div>
+  );
+}

@@ -1,0 +1,29 @@
+import { Link } from "@tanstack/react-router";
+import type { GraphWave } from "../api/types.ts";
+import { StatusDot } from "../parts/status.tsx";
+
+const order = ["testing", "critic", "integration"];
+
+/** The latest run of each gate of a wave; a click shows its evidence. */
+export function GateChips({ buildId, wave }: { readonly buildId: string; readonly wave: GraphWave }) {
+  const latest = new Map(wave.work.filter(({ kind }) => kind === "gate").map((run) => [run.label, run]));
+  const runs = [...latest.values()].sort((one, other) => order.indexOf(one.label) - order.indexOf(other.label));
+  return (
+    <span className="row gates" style={{ gap: "0.3rem" }}>
+      {runs.map(({ id, label, outcome, status, number }) => (
+        <Link
+          key={id}
+          to="/builds/$id"
+          params={{ id: buildId }}
+          search={({ task: _, ...search }) => ({ ...search, gate: id })}
+          className="chip gate-chip nodrag nopan"
+          title={`${label}: ${outcome ?? status}${number > 1 ? `, round ${number}` : ""}`}
+        >
+          <StatusDot status={outcome ?? status} />
+          {label}
+          {number > 1 && <span className="faint">·{number}</span>}
+        </Link>
+      ))}
+    </span>
+  );
+}

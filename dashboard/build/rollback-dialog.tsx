@@ -1,0 +1,46 @@
+import { useState } from "react";
+import { useSteering } from "../api/actions.ts";
+import type { Build, GraphWave } from "../api/types.ts";
+import { ConfirmDialog } from "./confirm-dialog.tsx";
+
+interface RollbackDialogProps {
+  readonly build: Build;
+  readonly waves: readonly GraphWave[];
+  readonly onClose: () => void;
+}
+
+/** Chooses a restore point, and says what going back to it undoes. */
+export function RollbackDialog({ build, waves, onClose }: RollbackDialogProps) {
+  const points = [0, ...waves.filter(({ status }) => status === "passed").map(({ number }) => number)].slice(0, -1);
+  const [chosen, setChosen] = useState(points.at(-1) ?? 0);
+  const steering = useSteering(build.id);
+  const later = waves.filter(({ number, status }) => number > chosen && status !== "planned");
+  const tasks = new Set(later.flatMap((wave) => wave.tasks));
+  return (
+    <ConfirmDialog
+      title="Roll back"
+      yes={`Move main back to ${chosen === 0 ? "the beginning" : `the end of wave ${chosen}`}`}
+      no="Leave it"
+      steering={steering}
+      what={{ act: "rollback", wave: chosen }}
+      onClose={onClose}
+    >
+      <label className="stack" style={{ gap: "0.3rem" }}>
+        Back to
+        <select className="field" value={chosen} onChange={({ target }) => setChosen(Number(target.value))}>
+          {points.map((number) => (
+            <option key={number} value={number}>
+              {number === 0 ? "where the build began" : `the end of wave ${number}`}
+            </option>
+          ))}
+        </select>
+      </label>
+      <p style={{ marginTop: "0.75rem" }}>
+        {later.length === 1 ? "1 wave is" : `${later.length} waves are`} undone, and {tasks.size}{" "}
+        {tasks.size === 1 ? "task is" : "tasks are"} pending again. Their commits stay under{" "}
+        <code>refs/rescue/{build.id}/</code>, so <code>wavesmith rollback {build.id} --undo</code> brings them back
+        until the build goes on. The build then waits for you to resume it.
+      </p>
+    </ConfirmDialog>
+  );
+}

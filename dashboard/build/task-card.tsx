@@ -1,0 +1,61 @@
+import type { BuildGraph, GraphTask, TaskState, Work } from "../api/types.ts";
+import { StatusDot } from "../parts/status.tsx";
+import { Took } from "../parts/times.tsx";
+
+export interface TaskCardData {
+  readonly task: GraphTask;
+  readonly state: TaskState | undefined;
+  /** Its last attempt. */
+  readonly work: Work | undefined;
+  readonly isCritical: boolean;
+}
+
+/** What the card of each task shows. */
+export function taskCards(graph: BuildGraph, states: readonly TaskState[]): ReadonlyMap<string, TaskCardData> {
+  const stateOf = new Map(states.map((state) => [state.id, state]));
+  const workOf = new Map<string, Work>();
+  for (const { work } of graph.waves) for (const one of work) if (one.task !== null) workOf.set(one.task, one);
+  const critical = new Set(graph.criticalPath);
+  return new Map(
+    graph.tasks.map((task) => [
+      task.id,
+      { task, state: stateOf.get(task.id), work: workOf.get(task.id), isCritical: critical.has(task.id) },
+    ]),
+  );
+}
+
+/** One task in a graph, a list or a board. */
+export function TaskCard({ task, state, work, isCritical }: TaskCardData) {
+  const status = state?.status ?? task.status;
+  const note = noteOf(status, state, work);
+  return (
+    <>
+      <span className="row" style={{ gap: "0.45rem" }}>
+        <StatusDot status={status} />
+        <span className="clip grow task-name">{task.id}</span>
+        {work !== undefined && (
+          <span className="tiny faint">
+            <Took from={work.startedAt} to={work.endedAt} />
+          </span>
+        )}
+      </span>
+      <span className="row tiny faint" style={{ gap: "0.4rem" }}>
+        <span className="chip">{task.agent}</span>
+        {isCritical && (
+          <span title="On the critical path: a delay here delays the build" className="critical-mark">
+            critical
+          </span>
+        )}
+        {(state?.attempts ?? 0) > 1 && <span className="num">{state?.attempts} attempts</span>}
+      </span>
+      <span className="clip tiny faint task-note">{note}</span>
+    </>
+  );
+}
+
+function noteOf(status: string, state: TaskState | undefined, work: Work | undefined): string {
+  if (status === "failed") return state?.reason ?? "failed";
+  if (work?.endedAt === null && work.lastAction !== null) return work.lastAction;
+  if (state?.waitsFor != null) return `waits for ${state.waitsFor}`;
+  return status;
+}

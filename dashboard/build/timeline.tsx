@@ -1,0 +1,152 @@
+import { Link } from "@tanstack/react-router";
+import type { Build, BuildGraph, Work } from "../api/types.ts";
+import { StatusDot } from "../parts/status.tsx";
+import { durationText, useNow } from "../parts/times.tsx";
+import { toneOf } from "../parts/tones.ts";
+
+interface Span {
+  readonly work: Work;
+  readonly wave: number;
+  readonly asked: number;
+  readonly from: number;
+  readonly to: number;
+}
+
+const mostLines = 400;
+
+/** Who worked when, and where the time went. */
+export function Timeline({ build, graph }: { readonly build: Build; readonly graph: BuildGraph }) {
+  const now = useNow(build.endedAt === null);
+  const time = (text: string | null, otherwise: number): number => (text === null ? otherwise : Date.parse(text));
+  const spans: Span[] = graph.waves.flatMap((wave) =>
+    wave.work.map((work) => {
+      const to = time(work.endedAt, now);
+      const asked = Date.parse(work.createdAt);
+      return { work, wave: wave.number, asked, from: time(work.startedAt, to), to };
+    }),
+  );
+  if (spans.length === 0) return <p className="empty small">Nothing has run yet.</p>;
+  const begin = Math.min(time(build.startedAt, now), ...spans.map(({ asked }) => asked));
+  const end = Math.max(begin + 1_000, ...spans.map(({ to }) => to));
+  const critical = new Set(graph.criticalPath);
+  const left = (ms: number): string => `${(100 * (ms - begin)) / (end - begin)}%`;
+  const lines = [...spans].sort((one, other) => one.asked - other.asked).slice(0, mostLines);
+  return (
+    <div className="stack">
+      <WhereTimeWent spans={spans} />
+      <div className="card timeline" style={{ "--lines": lines.length } as React.CSSProperties}>
+        <Scale ms={end - begin} />
+        {lines.map(({ work, wave, asked, from, to }) => (
+          <div key={work.id} className="timeline-line">
+            <WorkName
+              buildId={build.id}
+              work={work}
+              wave={wave}
+              isCritical={work.task !== null && critical.has(work.task)}
+            />
+            <div className="timeline-track">
+              <span
+                className="timeline-wait"
+                style={{ left: left(asked), width: `${(100 * Math.max(0, from - asked)) / (end - begin)}%` }}
+                title={`waited ${durationText(from - asked)}`}
+              />
+              <span
+                className="timeline-bar"
+                data-tone={toneOf(work.outcome ?? work.status)}
+                data-kind={work.kind}
+                style={{ left: left(from), width: `max(3px, ${(100 * (to - from)) / (end - begin)}%)` }}
+                title={`${work.label}: ${work.outcome ?? work.status}, ${durationText(to - from)}`}
+              />
+            </div>
+            <span className="tiny faint num">{durationText(to - from)}</span>
+          </div>
+        ))}
+        {spans.length > lines.length && (
+          <p className="faint small">
+            The first {mostLines} of {spans.length} attempts and gate runs.
+          </p>
+        )}
+      </div>
+    </div>
+  );
+}
+
+function WorkName(props: {
+  readonly buildId: string;
+  readonly work: Work;
+  readonly wave: number;
+  readonly isCritical: boolean;
+}) {
+  const { buildId, work, wave, isCritical } = props;
+  const name = work.number > 1 ? `${work.label} · ${work.number}` : work.label;
+  const status = <StatusDot status={work.outcome ?? work.status} />;
+  const rest = (
+    <>
+      {status}
+      <span className={isCritical ? "clip strong" : "clip"} title={isCritical ? "on the critical path" : undefined}>
+        {name}
+      </span>
+      <span className="faint tiny">w{wave}</span>
+    </>
+  );
+  if (work.kind === "gate" || work.task !== null) {
+    const chosen = work.kind === "gate" ? { gate: work.id } : { task: work.task ?? "" };
+    return (
+      <Link
+        to="/builds/$id"
+        params={{ id: buildId }}
+        search={({ view }) => ({ ...(view === undefined ? {} : { view }), ...chosen })}
+        className="row plain small timeline-name"
+        resetScroll={false}
+      >
+        {rest}
+      </Link>
+    );
+  }
+  return <span className="row small timeline-name">{rest}</span>;
+}
+
+function Scale({ ms }: { readonly ms: number }) {
+  return (
+    <div className="timeline-line timeline-scale" aria-hidden="true">
+      <span />
+      <div className="timeline-track">
+        {[0, 0.25, 0.5, 0.75, 1].map((part) => (
+          <span key={part} className="tiny faint num" style={{ left: `${100 * part}%` }}>
+            {durationText(part * ms)}
+          </span>
+        ))}
+      </div>
+      <span />
+    </div>
+  );
+}
+
+/** The sums: agents work side by side, so these may be longer than the build. */
+function WhereTimeWent({ spans }: { readonly spans: readonly Span[] }) {
+  const sum = (of: (span: Span) => number): number => spans.reduce((total, span) => total + of(span), 0);
+  const parts = [
+    { name: "agents", ms: sum(({ work, from, to }) => (work.kind === "task" ? to - from : 0)), tone: "run" },
+    { name: "fixes", ms: sum(({ work, from, to }) => (work.kind === "fix" ? to - from : 0)), tone: "fix" },
+    { name: "gates", ms: sum(({ work, from, to }) => (work.kind === "gate" ? to - from : 0)), tone: "good" },
+    { name: "waiting", ms: sum(({ asked, from }) => Math.max(0, from - asked)), tone: "idle" },
+  ];
+  const total = Math.max(1, ...[parts.reduce((all, { ms }) => all + ms, 0)]);
+  return (
+    <div className="stack" style={{ gap: "0.4rem" }}>
+      <div className="bar" style={{ height: 10 }}>
+        {parts.map(({ name, ms, tone }) => (
+          <span key={name} data-tone={tone} style={{ width: `${(100 * ms) / total}%` }} />
+        ))}
+      </div>
+      <div className="row wrap small soft" style={{ columnGap: "1.2rem" }}>
+        {parts.map(({ name, ms, tone }) => (
+          <span key={name} className="row" style={{ gap: "0.4rem" }}>
+            <span className="dot" data-tone={tone} />
+            {name} <span className="num">{durationText(ms)}</span>
+          </span>
+        ))}
+      </div>
+    </div>
+  );
+}

@@ -1,0 +1,180 @@
+import "@xyflow/react/dist/style.css";
+import { getRouteApi } from "@tanstack/react-router";
+import {
+  Background,
+  Controls,
+  type Edge,
+  Handle,
+  type Node,
+  type NodeProps,
+  Position,
+  ReactFlow,
+  type ReactFlowInstance,
+} from "@xyflow/react";
+import { memo, useMemo, useRef } from "react";
+import type { Build, BuildGraph, GraphWave } from "../api/types.ts";
+import { Money } from "../parts/money.tsx";
+import { StatusBadge } from "../parts/status.tsx";
+import { Took } from "../parts/times.tsx";
+import { useTheme } from "../shell/theme.ts";
+import { GateChips } from "./gate-chips.tsx";
+import { TaskCard, type TaskCardData, taskCards } from "./task-card.tsx";
+import { layWaves } from "./wave-layout.ts";
+
+type WaveNode = Node<{ buildId: string; wave: GraphWave }, "wave">;
+type TaskNode = Node<{ card: TaskCardData }, "task">;
+
+/** Above this many, edges are drawn for the selected task alone. */
+const mostEdges = 160;
+const route = getRouteApi("/builds/$id");
+const nodeTypes = { wave: memo(WaveLane), task: memo(TaskBox) };
+
+/** The tasks of a build in one column for each wave, with what they depend on. */
+export function WaveGraph({ build, graph }: { readonly build: Build; readonly graph: BuildGraph }) {
+  const { task: selected } = route.useSearch();
+  const navigate = route.useNavigate();
+  const theme = useTheme();
+  const flow = useRef<ReactFlowInstance<WaveNode | TaskNode> | null>(null);
+  const layout = useMemo(() => layWaves(graph), [graph]);
+  const nodes = useMemo(() => nodesOf(build, graph, layout, selected), [build, graph, layout, selected]);
+  const edges = useMemo(() => edgesOf(graph, selected), [graph, selected]);
+  return (
+    <div className="graph card" style={{ height: `clamp(24rem, ${layout.height + 90}px, calc(100dvh - 15rem))` }}>
+      <ReactFlow
+        nodes={nodes}
+        edges={edges}
+        nodeTypes={nodeTypes}
+        colorMode={theme}
+        onlyRenderVisibleElements
+        nodesDraggable={false}
+        nodesConnectable={false}
+        elementsSelectable
+        edgesFocusable={false}
+        panOnScroll
+        minZoom={0.15}
+        maxZoom={1.4}
+        fitView
+        fitViewOptions={{ padding: 0.06, maxZoom: 1, minZoom: 0.55 }}
+        proOptions={{ hideAttribution: true }}
+        ariaLabelConfig={{ "controls.ariaLabel": "Zoom" }}
+        onInit={(instance) => {
+          flow.current = instance;
+          showCurrentWave(instance, graph, layout);
+        }}
+        onNodeClick={(_, node) => {
+          if (node.type !== "task") return;
+          void navigate({ search: ({ gate: _gate, ...search }) => ({ ...search, task: node.id }), replace: true });
+        }}
+      >
+        <Background gap={22} size={1} />
+        <Controls showInteractive={false} />
+      </ReactFlow>
+    </div>
+  );
+}
+
+/** A graph too wide for the screen begins at the wave that is at work. */
+function showCurrentWave(
+  instance: ReactFlowInstance<WaveNode | TaskNode>,
+  graph: BuildGraph,
+  layout: ReturnType<typeof layWaves>,
+): void {
+  const { width } = document.querySelector(".graph")?.getBoundingClientRect() ?? { width: 0 };
+  if (layout.width * 0.55 <= width) return;
+  const current = graph.waves.findLast(({ status }) => status !== "planned")?.number ?? 1;
+  const lane = layout.lanes.get(current);
+  if (lane !== undefined) void instance.setViewport({ x: 24 - Math.max(0, lane.x - 60) * 0.75, y: 24, zoom: 0.75 });
+}
+
+function nodesOf(
+  build: Build,
+  graph: BuildGraph,
+  layout: ReturnType<typeof layWaves>,
+  selected: string | undefined,
+): (WaveNode | TaskNode)[] {
+  const cards = taskCards(graph, build.tasks);
+  const lanes = graph.waves.flatMap((wave): WaveNode[] => {
+    const lane = layout.lanes.get(wave.number);
+    if (lane === undefined) return [];
+    return [
+      {
+        id: `wave ${wave.number}`,
+        type: "wave",
+        position: { x: lane.x, y: 0 },
+        data: { buildId: build.id, wave },
+        width: lane.width,
+        height: layout.height,
+        selectable: false,
+        focusable: false,
+        zIndex: 0,
+      },
+    ];
+  });
+  const boxes = [...cards].flatMap(([id, card]): TaskNode[] => {
+    const place = layout.places.get(id);
+    if (place === undefined) return [];
+    const { width, height } = layout.card;
+    const aria = `${id}, ${card.task.agent}, ${card.task.status}`;
+    const position = { x: place.x, y: place.y };
+    return [
+      {
+        ...{ id, type: "task", position, width, height, zIndex: 2, selected: id === selected },
+        ariaLabel: aria,
+        data: { card },
+      },
+    ];
+  });
+  return [...lanes, ...boxes];
+}
+
+function edgesOf({ tasks, criticalPath }: BuildGraph, selected: string | undefined): Edge[] {
+  const steps = new Set(criticalPath.slice(1).map((id, index) => `${criticalPath[index]} ${id}`));
+  const all = tasks.flatMap(({ id, dependsOn }) => dependsOn.map((from) => ({ from, to: id })));
+  return all
+    .filter(({ from, to }) => all.length <= mostEdges || from === selected || to === selected)
+    .map(({ from, to }) => {
+      const isNear = selected !== undefined && (from === selected || to === selected);
+      const isFaint = selected !== undefined && !isNear;
+      const kind = steps.has(`${from} ${to}`) ? "edge-critical" : "";
+      return {
+        id: `${from} ${to}`,
+        source: from,
+        target: to,
+        className: `${kind} ${isNear ? "edge-near" : ""} ${isFaint ? "edge-faint" : ""}`,
+        zIndex: isNear ? 3 : 1,
+      };
+    });
+}
+
+function WaveLane({ data: { buildId, wave } }: NodeProps<WaveNode>) {
+  return (
+    <div className="lane" data-planned={wave.status === "planned" || undefined}>
+      <div className="row" style={{ gap: "0.4rem" }}>
+        <strong className="small">Wave {wave.number}</strong>
+        <StatusBadge status={wave.status} />
+        <span className="grow" />
+        <span className="tiny faint">
+          {wave.createdAt !== null && <Took from={wave.createdAt} to={wave.endedAt} />}
+        </span>
+      </div>
+      <div className="row" style={{ minHeight: "1.4rem" }}>
+        <GateChips buildId={buildId} wave={wave} />
+        {wave.spent !== null && wave.spent.calls > 0 && (
+          <span className="tiny">
+            <Money spent={wave.spent} />
+          </span>
+        )}
+      </div>
+    </div>
+  );
+}
+
+function TaskBox({ data: { card }, selected }: NodeProps<TaskNode>) {
+  return (
+    <div className="task-card" data-status={card.task.status} data-selected={selected || undefined}>
+      <Handle type="target" position={Position.Left} isConnectable={false} />
+      <TaskCard {...card} />
+      <Handle type="source" position={Position.Right} isConnectable={false} />
+    </div>
+  );
+}

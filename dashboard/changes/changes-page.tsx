@@ -1,0 +1,156 @@
+import { useQuery } from "@tanstack/react-query";
+import { getRouteApi, Link } from "@tanstack/react-router";
+import { useEffect, useMemo, useState } from "react";
+import { buildQuery, diffQuery, gatesQuery } from "../api/queries.ts";
+import type { Build, GateRun } from "../api/types.ts";
+import { PageHead } from "../parts/page-head.tsx";
+import { Empty, Shown } from "../parts/states.tsx";
+import { type FileChange, FileChangeView, filesOf, lineCounts } from "./diff-view.tsx";
+import { FileTree } from "./file-tree.tsx";
+import { useViewed } from "./viewed.ts";
+
+const route = getRouteApi("/builds/$id/changes");
+
+/** What a build, a wave or a task changed, beside what the gates said about it. */
+export function ChangesPage() {
+  const { id } = route.useParams();
+  const search = route.useSearch();
+  const build = useQuery(buildQuery(id));
+  const gates = useQuery(gatesQuery(id));
+  const wave = search.wave ?? (search.task === undefined ? undefinedUnlessUnpassed(build.data) : undefined);
+  const of = search.task === undefined && wave !== undefined ? { wave } : search;
+  const diff = useQuery({ ...diffQuery(id, of), enabled: build.data !== undefined });
+  return (
+    <>
+      <PageHead
+        page={`Changes of ${build.data?.project ?? "a build"}`}
+        title={
+          <>
+            <Link to="/builds/$id" params={{ id }} className="plain soft">
+              {build.data?.project ?? id}
+            </Link>{" "}
+            <span className="faint">/</span> Changes
+          </>
+        }
+      />
+      {build.data !== undefined && (
+        <SpanChooser build={build.data} chosen={{ ...search, ...(wave === undefined ? {} : { wave }) }} />
+      )}
+      <Shown query={diff} what="the changes">
+        {(text) => <Changes id={id} text={text} runs={gates.data ?? []} wave={wave} />}
+      </Shown>
+    </>
+  );
+}
+
+/** The build has no changes of its own until a wave has passed; then the joined wave has. */
+function undefinedUnlessUnpassed(build: Build | undefined): number | undefined {
+  if (build === undefined || build.waves.some(({ status }) => status === "passed")) return undefined;
+  return build.waves.findLast(({ commit }) => commit !== null)?.number;
+}
+
+interface Chosen {
+  readonly task?: string;
+  readonly wave?: number;
+}
+
+function SpanChooser({ build, chosen }: { readonly build: Build; readonly chosen: Chosen }) {
+  const navigate = route.useNavigate();
+  const value =
+    chosen.task !== undefined ? `task ${chosen.task}` : chosen.wave !== undefined ? `wave ${chosen.wave}` : "";
+  const choose = (next: string): void => {
+    const [kind, ...rest] = next.split(" ");
+    const name = rest.join(" ");
+    const search = kind === "task" ? { task: name } : kind === "wave" ? { wave: Number(name) } : {};
+    void navigate({ search, hash: "" });
+  };
+  return (
+    <label className="row small soft">
+      Of
+      <select className="field chooser" value={value} onChange={({ target }) => choose(target.value)}>
+        <option value="">the whole build</option>
+        <optgroup label="Waves">
+          {build.waves.map(({ number, status }) => (
+            <option key={number} value={`wave ${number}`}>
+              wave {number} ({status})
+            </option>
+          ))}
+        </optgroup>
+        <optgroup label="Tasks">
+          {build.tasks.map(({ id }) => (
+            <option key={id} value={`task ${id}`}>
+              {id}
+            </option>
+          ))}
+        </optgroup>
+      </select>
+    </label>
+  );
+}
+
+interface ChangesProps {
+  readonly id: string;
+  readonly text: string;
+  readonly runs: readonly GateRun[];
+  readonly wave: number | undefined;
+}
+
+function Changes({ id, text, runs, wave }: ChangesProps) {
+  const files = useMemo(() => filesOf(text), [text]);
+  const [layout, setLayout] = useState<"unified" | "split">(() => (innerWidth >= 1500 ? "split" : "unified"));
+  const viewed = useViewed(id);
+  const findings = useMemo(() => lastFindings(runs, wave), [runs, wave]);
+  useEffect(() => {
+    const name = decodeURIComponent(location.hash.slice(1));
+    if (name !== "") document.getElementById(name)?.scrollIntoView();
+  }, []);
+  if (files.length === 0) return <Empty title="Nothing changed." />;
+  const added = files.reduce((sum, file) => sum + lineCounts(file).added, 0);
+  const removed = files.reduce((sum, file) => sum + lineCounts(file).removed, 0);
+  const keyOf = (file: FileChange): string => `${file.name} ${file.newObjectId ?? ""}`;
+  return (
+    <div className="changes">
+      <nav className="changes-tree" aria-label="Changed files">
+        <div className="row small soft">
+          <span className="grow num">
+            {files.length} {files.length === 1 ? "file" : "files"}{" "}
+            <span className="added">+{added.toLocaleString("en-US")}</span>{" "}
+            <span className="removed">−{removed.toLocaleString("en-US")}</span>
+          </span>
+          <button
+            type="button"
+            className="button quiet wide-only"
+            onClick={() => setLayout(layout === "split" ? "unified" : "split")}
+          >
+            {layout === "split" ? "Unified" : "Side by side"}
+          </button>
+        </div>
+        <FileTree files={files} isViewed={(file) => viewed.has(keyOf(file))} findings={findings} />
+      </nav>
+      <div className="stack changes-files">
+        {files.map((file) => (
+          <FileChangeView
+            key={file.name}
+            file={file}
+            layout={layout}
+            findings={findings.filter((finding) => finding.file === file.name)}
+            isCollapsed={viewed.has(keyOf(file))}
+            header={
+              <label className="row tiny soft viewed">
+                <input type="checkbox" checked={viewed.has(keyOf(file))} onChange={() => viewed.toggle(keyOf(file))} />
+                Viewed
+              </label>
+            }
+          />
+        ))}
+      </div>
+    </div>
+  );
+}
+
+/** The findings of the last run of each gate; of one wave, or of all. */
+function lastFindings(runs: readonly GateRun[], wave: number | undefined) {
+  const last = new Map<string, GateRun>();
+  for (const run of runs) if (wave === undefined || run.wave === wave) last.set(`${run.wave} ${run.gate}`, run);
+  return [...last.values()].flatMap(({ findings }) => findings);
+}

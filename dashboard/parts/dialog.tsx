@@ -1,0 +1,33 @@
+import { type ReactNode, useEffect, useRef } from "react";
+import { Icon } from "./icon.tsx";
+
+/** A question or a form above the page. Escape closes it. */
+export function Dialog({
+  title,
+  onClose,
+  children,
+}: {
+  readonly title: string;
+  readonly onClose: () => void;
+  readonly children: ReactNode;
+}) {
+  const element = useRef<HTMLDialogElement>(null);
+  useEffect(() => {
+    const dialog = element.current;
+    dialog?.showModal();
+    return () => dialog?.close();
+  }, []);
+  return (
+    <dialog ref={element} onClose={onClose} aria-label={title}>
+      <div className="stack" style={{ padding: "1rem 1.1rem 1.1rem" }}>
+        <div className="row">
+          <h2 className="grow">{title}</h2>
+          <button type="button" className="button quiet" aria-label="Close" onClick={onClose}>
+            <Icon name="close" />
+          </button>
+        </div>
+        {children}
+      </div>
+    </dialog>
+  );
+}

@@ -1,0 +1,53 @@
+import { usePreview } from "../api/actions.ts";
+import type { Preview } from "../api/types.ts";
+import { Icon } from "../parts/icon.tsx";
+import { Failure } from "../parts/states.tsx";
+import { StatusBadge } from "../parts/status.tsx";
+
+/** The running application of the last build that has one. */
+export function PreviewCard({ preview }: { readonly preview: Preview | undefined }) {
+  return (
+    <section className="card project-card" aria-labelledby="preview-head">
+      <div className="row">
+        <h2 id="preview-head" className="grow">
+          Preview
+        </h2>
+        {preview !== undefined && <StatusBadge status={preview.status} />}
+      </div>
+      {preview === undefined ? (
+        <p className="small soft">No build of this project shows its application now.</p>
+      ) : (
+        <Controls preview={preview} />
+      )}
+    </section>
+  );
+}
+
+function Controls({ preview: { buildId, wave, status, reason, url } }: { readonly preview: Preview }) {
+  const act = usePreview(buildId);
+  const isAsleep = status === "asleep";
+  return (
+    <>
+      <p className="small soft">
+        wave {wave} of <span className="mono tiny">{buildId}</span>
+        {reason !== null && <> · {reason}</>}
+      </p>
+      <div className="row wrap">
+        {url !== null && (
+          <a className="button primary" href={url} target="_blank" rel="noreferrer">
+            Open <Icon name="out" size={13} />
+          </a>
+        )}
+        <button
+          type="button"
+          className="button"
+          disabled={act.isPending}
+          onClick={() => act.mutate(isAsleep ? "start" : "stop")}
+        >
+          {isAsleep ? "Wake" : "Stop"}
+        </button>
+      </div>
+      {act.error !== null && <Failure error={act.error} />}
+    </>
+  );
+}

@@ -1,0 +1,87 @@
+import { createRootRoute, createRoute, createRouter, lazyRouteComponent } from "@tanstack/react-router";
+import { BuildPage } from "./build/build-page.tsx";
+import { BuildsPage } from "./build/builds-page.tsx";
+import { HomePage } from "./home/home-page.tsx";
+import { Empty } from "./parts/states.tsx";
+import { Shell } from "./shell/shell.tsx";
+
+const root = createRootRoute({
+  component: Shell,
+  notFoundComponent: () => <Empty title="There is no such page." />,
+  errorComponent: ({ error }) => <Empty title="This page failed.">{String(error)}</Empty>,
+});
+
+const text = (value: unknown): string | undefined =>
+  typeof value === "string" || typeof value === "number" ? String(value) : undefined;
+const number = (value: unknown): number | undefined => (Number.isInteger(Number(value)) ? Number(value) : undefined);
+type Without<Search> = { [Name in keyof Search]?: Exclude<Search[Name], undefined> };
+const without = <Search extends object>(search: Search): Without<Search> =>
+  Object.fromEntries(Object.entries(search).filter(([, value]) => value !== undefined)) as Without<Search>;
+
+export const views = ["graph", "timeline", "board"] as const;
+export type View = (typeof views)[number];
+
+interface BuildSearch {
+  readonly view?: View;
+  /** The selected task. */
+  readonly task?: string;
+  /** The selected gate run. */
+  readonly gate?: string;
+}
+
+interface ChangesSearch {
+  readonly task?: string;
+  readonly wave?: number;
+}
+
+const home = createRoute({ getParentRoute: () => root, path: "/", component: HomePage });
+const builds = createRoute({ getParentRoute: () => root, path: "/builds", component: BuildsPage });
+const build = createRoute({
+  getParentRoute: () => root,
+  path: "/builds/$id",
+  component: BuildPage,
+  validateSearch: (search: Record<string, unknown>): BuildSearch =>
+    without({ view: views.find((view) => view === search.view), task: text(search.task), gate: text(search.gate) }),
+});
+const changes = createRoute({
+  getParentRoute: () => root,
+  path: "/builds/$id/changes",
+  component: lazyRouteComponent(() => import("./changes/changes-page.tsx"), "ChangesPage"),
+  validateSearch: (search: Record<string, unknown>): ChangesSearch =>
+    without({
+      task: text(search.task),
+      wave: search.wave === undefined ? undefined : number(search.wave),
+    }),
+});
+const start = createRoute({
+  getParentRoute: () => root,
+  path: "/start",
+  component: lazyRouteComponent(() => import("./start/start-page.tsx"), "StartPage"),
+  validateSearch: (search: Record<string, unknown>): { project?: string } => without({ project: text(search.project) }),
+});
+const projects = createRoute({
+  getParentRoute: () => root,
+  path: "/projects",
+  component: lazyRouteComponent(() => import("./project/projects-page.tsx"), "ProjectsPage"),
+});
+const project = createRoute({
+  getParentRoute: () => root,
+  path: "/projects/$id",
+  component: lazyRouteComponent(() => import("./project/project-page.tsx"), "ProjectPage"),
+});
+const settings = createRoute({
+  getParentRoute: () => root,
+  path: "/settings",
+  component: lazyRouteComponent(() => import("./settings/settings-page.tsx"), "SettingsPage"),
+});
+
+export const router = createRouter({
+  routeTree: root.addChildren([home, builds, build, changes, start, projects, project, settings]),
+  scrollRestoration: true,
+});
+
+declare module "@tanstack/react-router" {
+  interface Register {
+    router: typeof router;
+  }
+}

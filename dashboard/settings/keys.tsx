@@ -1,0 +1,138 @@
+import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { type FormEvent, useState } from "react";
+import { api, read } from "../api/request.ts";
+import type { Key } from "../api/types.ts";
+import { CopyButton } from "../parts/copy-button.tsx";
+import { Dialog } from "../parts/dialog.tsx";
+import { Failure, Shown } from "../parts/states.tsx";
+import { Ago } from "../parts/times.tsx";
+
+const keysKey = ["keys"];
+
+/** The keys of the tenant: who may do what through the API and in this dashboard. */
+export function Keys() {
+  const [isMaking, setMaking] = useState(false);
+  const keys = useQuery({
+    queryKey: keysKey,
+    queryFn: async ({ signal }) => (await read<{ items: Key[] }>(api.GET("/api/v1/keys", { signal }))).items,
+  });
+  return (
+    <section className="stack" aria-labelledby="keys">
+      <div className="row">
+        <h2 id="keys" className="grow">
+          Keys
+        </h2>
+        <button type="button" className="button" onClick={() => setMaking(true)}>
+          Make a key…
+        </button>
+      </div>
+      <Shown query={keys} what="keys">
+        {(items) =>
+          items.length === 0 ? (
+            <p className="small soft">No keys besides the server's own.</p>
+          ) : (
+            <ul className="card list">
+              {items.map((key) => (
+                <KeyLine key={key.id} shown={key} />
+              ))}
+            </ul>
+          )
+        }
+      </Shown>
+      {isMaking && <MakeKey onClose={() => setMaking(false)} />}
+    </section>
+  );
+}
+
+function KeyLine({ shown: { id, name, scope, status, createdAt, expiresAt } }: { readonly shown: Key }) {
+  const client = useQueryClient();
+  const revoke = useMutation({
+    mutationFn: () => read(api.DELETE("/api/v1/keys/{id}", { params: { path: { id } } })),
+    onSettled: () => client.invalidateQueries({ queryKey: keysKey }),
+  });
+  return (
+    <li className="list-item">
+      <div className="grow">
+        <span className="strong">{name}</span> <span className="chip">{scope}</span>
+        <div className="tiny faint">
+          {status}
+          {createdAt != null && (
+            <>
+              {" · made "}
+              <Ago time={createdAt} />
+            </>
+          )}
+          {expiresAt != null && ` · until ${new Date(expiresAt).toLocaleDateString()}`}
+        </div>
+        {revoke.error !== null && <Failure error={revoke.error} />}
+      </div>
+      {status === "active" && (
+        <button
+          type="button"
+          className="button danger"
+          aria-label={`Revoke ${name}`}
+          disabled={revoke.isPending}
+          onClick={() => revoke.mutate()}
+        >
+          Revoke
+        </button>
+      )}
+    </li>
+  );
+}
+
+type Scope = "read" | "build" | "admin";
+const scopes: Readonly<Record<Scope, string>> = {
+  read: "may look",
+  build: "may also start and steer builds",
+  admin: "may also make and revoke keys",
+};
+
+function MakeKey({ onClose }: { readonly onClose: () => void }) {
+  const [name, setName] = useState("");
+  const [scope, setScope] = useState<Scope>("build");
+  const client = useQueryClient();
+  const make = useMutation({
+    mutationFn: () => read<Key & { key: string }>(api.POST("/api/v1/keys", { body: { name: name.trim(), scope } })),
+    onSettled: () => client.invalidateQueries({ queryKey: keysKey }),
+  });
+  const submit = (event: FormEvent): void => {
+    event.preventDefault();
+    make.mutate();
+  };
+  return (
+    <Dialog title="Make a key" onClose={onClose}>
+      {make.data !== undefined ? (
+        <div className="stack">
+          <p className="small soft">This is the only time that the key is shown.</p>
+          <div className="command row">
+            <code className="grow">{make.data.key}</code>
+            <CopyButton text={make.data.key} label="Copy" />
+          </div>
+        </div>
+      ) : (
+        <form className="stack" onSubmit={submit}>
+          <label className="stack small" style={{ gap: "0.3rem" }}>
+            Name
+            <input className="field" value={name} onChange={({ target }) => setName(target.value)} />
+          </label>
+          <fieldset className="stack small plain-fieldset">
+            <legend>What it may do</legend>
+            {(Object.keys(scopes) as Scope[]).map((one) => (
+              <label key={one} className="row">
+                <input type="radio" name="scope" checked={scope === one} onChange={() => setScope(one)} />
+                <strong>{one}</strong> <span className="soft">{scopes[one]}</span>
+              </label>
+            ))}
+          </fieldset>
+          {make.error !== null && <Failure error={make.error} />}
+          <div className="row" style={{ justifyContent: "flex-end" }}>
+            <button type="submit" className="button primary" disabled={name.trim() === "" || make.isPending}>
+              Make it
+            </button>
+          </div>
+        </form>
+      )}
+    </Dialog>
+  );
+}

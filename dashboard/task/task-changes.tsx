@@ -1,0 +1,33 @@
+import { useQuery } from "@tanstack/react-query";
+import { Link } from "@tanstack/react-router";
+import { lazy, Suspense } from "react";
+import { diffQuery } from "../api/queries.ts";
+import type { Build, TaskDetail } from "../api/types.ts";
+import { Empty, Loading, Shown } from "../parts/states.tsx";
+
+const Diff = lazy(() => import("../changes/diff-view.tsx").then((module) => ({ default: module.DiffView })));
+
+/** What a task changed. */
+export function TaskChanges({ build, detail }: { readonly build: Build; readonly detail: TaskDetail }) {
+  const has = detail.commit !== null || detail.eachAttempt.some(({ commit }) => commit !== null);
+  const diff = useQuery({ ...diffQuery(build.id, { task: detail.id }), enabled: has });
+  if (!has) return <Empty title="It has changed nothing yet." />;
+  return (
+    <div className="side-body stack">
+      <Link to="/builds/$id/changes" params={{ id: build.id }} search={{ task: detail.id }} className="small">
+        Open beside its files
+      </Link>
+      <Shown query={diff} what="its changes">
+        {(text) =>
+          text === "" ? (
+            <Empty title="It changed nothing." />
+          ) : (
+            <Suspense fallback={<Loading what="the diff viewer" />}>
+              <Diff text={text} layout="unified" />
+            </Suspense>
+          )
+        }
+      </Shown>
+    </div>
+  );
+}

@@ -1,0 +1,177 @@
+import { useQuery } from "@tanstack/react-query";
+import { Link } from "@tanstack/react-router";
+import { type ReactNode, useState } from "react";
+import { planQuery, taskQuery } from "../api/queries.ts";
+import type { Build, BuildGraph, TaskDetail } from "../api/types.ts";
+import { CopyButton } from "../parts/copy-button.tsx";
+import { Money } from "../parts/money.tsx";
+import { SidePanel } from "../parts/side-panel.tsx";
+import { Empty, Shown } from "../parts/states.tsx";
+import { StatusBadge } from "../parts/status.tsx";
+import { Took } from "../parts/times.tsx";
+import { ActivityView } from "./activity-view.tsx";
+import { TaskChanges } from "./task-changes.tsx";
+import { TaskOrder } from "./task-order.tsx";
+
+const tabs = ["Activity", "Changes", "Told", "Attempts"] as const;
+type Tab = (typeof tabs)[number];
+
+interface TaskPanelProps {
+  readonly build: Build;
+  readonly task: string;
+  readonly graph: BuildGraph | undefined;
+}
+
+/** One task: what its agent does, what it changed, what it was told and what it cost. */
+export function TaskPanel({ build, task: id, graph }: TaskPanelProps) {
+  const task = useQuery(taskQuery(build.id, id));
+  return (
+    <Shown query={task} what={id}>
+      {(detail) => <Task build={build} detail={detail} graph={graph} />}
+    </Shown>
+  );
+}
+
+interface TaskProps {
+  readonly build: Build;
+  readonly detail: TaskDetail;
+  readonly graph: BuildGraph | undefined;
+}
+
+function Task({ build, detail, graph }: TaskProps) {
+  const [tab, setTab] = useState<Tab>("Activity");
+  const last = detail.eachAttempt.at(-1);
+  const [chosen, setChosen] = useState<number | null>(null);
+  const attempt = chosen ?? last?.number ?? null;
+  const state = build.tasks.find(({ id }) => id === detail.id);
+  return (
+    <SidePanel
+      label={`Task ${detail.id}`}
+      title={
+        <>
+          <div className="row wrap">
+            <h2>{detail.id}</h2>
+            <StatusBadge status={detail.status} />
+          </div>
+          {detail.title !== detail.id && <div className="small soft">{detail.title}</div>}
+        </>
+      }
+    >
+      <div className="side-facts row wrap small soft">
+        <span className="chip">{detail.agent}</span>
+        {last !== undefined && <Took from={last.startedAt} to={last.endedAt} />}
+        {state !== undefined && <Money spent={state.spent} />}
+        <Dependencies build={build} detail={detail} />
+      </div>
+      {detail.reason !== null && (
+        <div className="notice side-notice" data-tone={detail.status === "failed" ? "bad" : "idle"}>
+          {detail.reason}
+        </div>
+      )}
+      {detail.summary !== null && detail.summary !== "" && (
+        <p className="small side-notice summary">{detail.summary}</p>
+      )}
+      <div className="tabs" role="tablist" aria-label={`About ${detail.id}`}>
+        {tabs.map((name) => (
+          <button
+            key={name}
+            type="button"
+            role="tab"
+            className="tab"
+            aria-selected={name === tab}
+            onClick={() => setTab(name)}
+          >
+            {name}
+            {name === "Attempts" && detail.eachAttempt.length > 1 && ` ${detail.eachAttempt.length}`}
+          </button>
+        ))}
+      </div>
+      {tab === "Activity" &&
+        (attempt === null ? (
+          <Empty title="It has not begun.">{state?.waitsFor != null && `It waits for ${state.waitsFor}.`}</Empty>
+        ) : (
+          <ActivityView buildId={build.id} task={detail.id} attempt={attempt} />
+        ))}
+      {tab === "Changes" && <TaskChanges build={build} detail={detail} />}
+      {tab === "Told" && <Told build={build} task={detail.id} />}
+      {tab === "Attempts" && (
+        <Attempts
+          build={build}
+          detail={detail}
+          graph={graph}
+          onShow={(number) => {
+            setChosen(number);
+            setTab("Activity");
+          }}
+        />
+      )}
+    </SidePanel>
+  );
+}
+
+function Dependencies({ build, detail }: { readonly build: Build; readonly detail: TaskDetail }) {
+  if (detail.dependsOn.length === 0) return null;
+  return (
+    <span className="row wrap" style={{ gap: "0.3rem" }}>
+      after
+      {detail.dependsOn.map((id) => (
+        <Link
+          key={id}
+          to="/builds/$id"
+          params={{ id: build.id }}
+          search={(search) => ({ ...search, task: id })}
+          className="chip"
+        >
+          {id}
+        </Link>
+      ))}
+    </span>
+  );
+}
+
+function Told({ build, task }: { readonly build: Build; readonly task: string }) {
+  const plan = useQuery(planQuery(build.id));
+  return (
+    <Shown query={plan} what="the plan">
+      {({ tasks }) => {
+        const own = tasks.find(({ key }) => key === task);
+        return own === undefined ? <Empty title="The plan does not have this task now." /> : <TaskOrder task={own} />;
+      }}
+    </Shown>
+  );
+}
+
+interface AttemptsProps extends TaskProps {
+  readonly onShow: (attempt: number) => void;
+}
+
+function Attempts({ build, detail, onShow }: AttemptsProps): ReactNode {
+  if (detail.eachAttempt.length === 0) return <Empty title="It has not begun." />;
+  return (
+    <div className="side-body stack">
+      <ul className="stack" style={{ gap: "0.5rem" }}>
+        {[...detail.eachAttempt].reverse().map(({ number, status, outcome, reason, commit, startedAt, endedAt }) => (
+          <li key={number} className="finding">
+            <div className="row wrap">
+              <strong className="small">Attempt {number}</strong>
+              <StatusBadge status={outcome ?? status} />
+              <span className="tiny faint">
+                <Took from={startedAt} to={endedAt} />
+              </span>
+              <span className="grow" />
+              <button type="button" className="button quiet" onClick={() => onShow(number)}>
+                What it did
+              </button>
+            </div>
+            {reason !== null && <div className="small soft">{reason}</div>}
+            {commit !== null && <div className="mono tiny faint">{commit.slice(0, 12)}</div>}
+          </li>
+        ))}
+      </ul>
+      <CopyButton
+        text={`wavesmith shell ${build.id} --task ${detail.id}`}
+        label="Copy the command that opens a shell in its tree"
+      />
+    </div>
+  );
+}
