@@ -206,6 +206,14 @@ describe("the source", () => {
     expect(strays.map(say)).toEqual([]);
   });
 
+  it("lets the dashboard see the API's client only", () => {
+    const known = /^(?:react(?:-dom)?$|@tanstack\/|@xyflow\/react$|@pierre\/diffs$|vite$|node:\w+$)/;
+    const strays = sourcesIn("dashboard")
+      .flatMap(importsOf)
+      .filter(({ to }) => !/^(?:dashboard|src\/client)\//.test(to) && !known.test(to));
+    expect(strays.map(say)).toEqual([]);
+  });
+
   it("names every package it imports in package.json", () => {
     const manifest = JSON.parse(readFileSync(join(root, "package.json"), "utf8")) as Manifest;
     const named = { ...manifest.devDependencies, ...manifest.dependencies };
@@ -319,7 +327,7 @@ function operationOf(path: string): string {
 }
 
 function isOurs(to: string): boolean {
-  return /^(?:src|functions|bin|scripts|tests|dist)\//.test(to);
+  return /^(?:src|functions|bin|scripts|tests|dist|dashboard)\//.test(to);
 }
 
 function say({ from, to, line }: Import): string {
@@ -328,7 +336,7 @@ function say({ from, to, line }: Import): string {
 
 function sourcesIn(folder: string): string[] {
   return readdirSync(join(root, folder), { recursive: true, encoding: "utf8" })
-    .filter((name) => /\.[cm]?[jt]s$/.test(name))
+    .filter((name) => /\.[cm]?[jt]sx?$/.test(name))
     .map((name) => `${folder}/${name}`)
     .sort();
 }

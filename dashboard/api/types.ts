@@ -18,8 +18,8 @@ export type BuildStatus = "queued" | "running" | "waiting" | "cancelling" | "com
 
 export interface BuildRow {
   readonly id: string;
+  readonly project: string;
   readonly projectId: string;
-  readonly name: string;
   readonly status: BuildStatus;
   readonly reason: string | null;
   readonly tasks: number;

@@ -7,12 +7,12 @@ import { Ago, Took } from "../parts/times.tsx";
 export function BuildTable({ rows }: { readonly rows: readonly BuildRow[] }) {
   return (
     <ul className="card list">
-      {rows.map(({ id, name, status, reason, tasks, createdAt, startedAt, endedAt }) => (
+      {rows.map(({ id, project, status, reason, tasks, createdAt, startedAt, endedAt }) => (
         <li key={id} className="list-item build-line">
           <StatusBadge status={status} />
           <div className="grow">
             <Link to="/builds/$id" params={{ id }} className="strong">
-              {name}
+              {project}
             </Link>{" "}
             <span className="mono tiny faint">{id}</span>
             {reason !== null && <div className="small soft clamp">{reason}</div>}

@@ -97,8 +97,8 @@ function useEntries(): Entry[] {
     page("Start a build", "/start"),
     page("Settings", "/settings"),
     { id: "theme", label: "Switch between dark and light", kind: "action", run: toggleTheme },
-    ...builds.map(({ id, name, status }) => ({
-      ...{ id, label: `${name} ${id}`, kind: "build", status },
+    ...builds.map(({ id, project, status }) => ({
+      ...{ id, label: `${project} ${id}`, kind: "build", status },
       run: () => void navigate({ to: "/builds/$id", params: { id } }),
     })),
     ...projects.map(({ id, name }) => ({

@@ -3,6 +3,7 @@
 export interface components {
   schemas: {
     Build: { "id": string; "buildId": string; "project": string; "projectId": string; "status": "queued" | "running" | "waiting" | "cancelling" | "completed" | "failed" | "cancelled"; "phase": string; "reason": (string | null); "createdAt": string; "startedAt": (string | null); "endedAt": (string | null); "waves": { "number": number; "status": string; [key: string]: unknown; }[]; "tasks": { "id": string; "agent": string; "status": string; [key: string]: unknown; }[]; "head": (string | null); [key: string]: unknown; };
+    BuildGraph: { "waves": { "number": number; "status": string; "tasks": string[]; "reason": (string | null); "fixRounds": number; "base": (string | null); "head": (string | null); "createdAt": (string | null); "endedAt": (string | null); "spent": ({ "tokens": number; "usd": (number | null); "calls": number; [key: string]: unknown; } | null); "work": { "id": string; "kind": string; "task": (string | null); "label": string; "number": number; "status": string; "outcome": (string | null); "reason": (string | null); "lastAction": (string | null); "createdAt": string; "startedAt": (string | null); "endedAt": (string | null); }[]; }[]; "tasks": { "id": string; "title": string; "agent": string; "status": string; "dependsOn": string[]; "wave": number; "spent": { "tokens": number; "usd": (number | null); "calls": number; [key: string]: unknown; }; }[]; "criticalPath": string[]; };
     BuildRow: { "id": string; "project": string; "projectId": string; "status": "queued" | "running" | "waiting" | "cancelling" | "completed" | "failed" | "cancelled"; "reason": (string | null); "tasks": number; "head": (string | null); "createdAt": string; "startedAt": (string | null); "endedAt": (string | null); [key: string]: unknown; };
     Key: { "id": string; "name": string; "scope": "read" | "build" | "admin"; "status": string; [key: string]: unknown; };
     Log: { "attempt": number; "text": string; "nextOffset": number; "ended": boolean; [key: string]: unknown; };
@@ -46,6 +47,10 @@ export interface paths {
   "/api/v1/builds/{id}/gates": {
     /** Show the gate runs of a build, with evidence and findings */
     get: { parameters: { path: { "id": string; }; }; requestBody?: never; responses: { 200: { headers: { [name: string]: unknown }; content: { "application/json": { "items": { "gate": string; "verdict": (string | null); [key: string]: unknown; }[]; [key: string]: unknown; }; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
+  };
+  "/api/v1/builds/{id}/graph": {
+    /** Show a build's tasks by wave, also of waves to come, with the times of its attempts and gate runs */
+    get: { parameters: { path: { "id": string; }; }; requestBody?: never; responses: { 200: { headers: { [name: string]: unknown }; content: { "application/json": components["schemas"]["BuildGraph"]; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
   };
   "/api/v1/builds/{id}/plan": {
     /** Show the plan that a build follows */
