@@ -53,3 +53,29 @@ async function spentByBuilds(store: Store, rows: readonly BuildRow[]): Promise<(
     return { tokens: spentTokens, microUsd: spentMicroUsd, unpricedCalls };
   };
 }
+
+/** Returns what the models of every build cost, of the tenants that these builds belong to. */
+export async function spentInAll(store: Store, rows: readonly BuildRow[]): Promise<ReturnType<typeof sumJson>> {
+  const tenants = [...new Set(rows.map(({ tenantId }) => tenantId))];
+  const sums = await Promise.all(tenants.map((tenantId) => store.tenantSpending(tenantId)));
+  const all: SpendingSum = { tokens: 0, microUsd: 0, unpricedCalls: 0 };
+  return sumJson(
+    sums.reduce(
+      (left, right) => ({
+        tokens: left.tokens + right.tokens,
+        microUsd: left.microUsd + right.microUsd,
+        unpricedCalls: left.unpricedCalls + right.unpricedCalls,
+      }),
+      all,
+    ),
+  );
+}
+
+const mostAlike = 6;
+
+/** Returns at most six ids of builds that begin like this, or the one that is exactly this. */
+export async function buildIdsLike(store: Store, start: string): Promise<string[]> {
+  if ((await store.builds.find({ id: start })) !== null) return [start];
+  const rows = await store.builds.pick({}, ["id"], { by: "id", after: start, limit: mostAlike });
+  return rows.map(({ id }) => id).filter((id) => id.startsWith(start));
+}

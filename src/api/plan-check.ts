@@ -1,4 +1,4 @@
-import type { PlanFault } from "../domain/plan/plan.ts";
+import type { Plan, PlanFault } from "../domain/plan/plan.ts";
 import { createTaskGraph } from "../domain/plan/task-graph.ts";
 import { planWaves } from "../domain/plan/wave-planner.ts";
 import { unsupportedFeatures } from "../plan/checks/unsupported.ts";
@@ -16,14 +16,19 @@ export interface PlanCheck {
   readonly warnings: readonly string[];
 }
 
+export interface CheckedPlan extends PlanCheck {
+  /** Null for a plan with faults. */
+  readonly plan: Plan | null;
+}
+
 /** Checks the text of a plan that came without a folder. Faults are data. */
-export function checkPlanText(text: string, format: "yaml" | "json", env: Environment): PlanCheck {
+export function checkPlanText(text: string, format: "yaml" | "json", env: Environment): CheckedPlan {
   const { plan, outline, graph, faults, warnings } = parsePlan(text, { baseDir: null, env, format });
   const all = plan === null ? faults : [...faults, ...unsupportedFeatures(plan)];
-  if (outline === null) return { waves: [], criticalPath: [], faults: all, warnings };
+  if (outline === null) return { waves: [], criticalPath: [], faults: all, warnings, plan: null };
   const known = graph ?? createTaskGraph(outline.tasks);
   const waves = planWaves(outline, known).map(({ number, tasks }) => ({ number, tasks }));
-  return { waves, criticalPath: known.criticalPath(), faults: all, warnings };
+  return { waves, criticalPath: known.criticalPath(), faults: all, warnings, plan: all.length === 0 ? plan : null };
 }
 
 /** Returns the value in a plan's text, or undefined if it cannot be read. */

@@ -4,11 +4,14 @@ export interface components {
   schemas: {
     Build: { "id": string; "buildId": string; "project": string; "projectId": string; "status": "queued" | "running" | "waiting" | "cancelling" | "completed" | "failed" | "cancelled"; "phase": string; "reason": (string | null); "createdAt": string; "startedAt": (string | null); "endedAt": (string | null); "waves": { "number": number; "status": string; [key: string]: unknown; }[]; "tasks": { "id": string; "agent": string; "status": string; [key: string]: unknown; }[]; "head": (string | null); [key: string]: unknown; };
     BuildGraph: { "waves": { "number": number; "status": string; "tasks": string[]; "reason": (string | null); "fixRounds": number; "base": (string | null); "head": (string | null); "createdAt": (string | null); "endedAt": (string | null); "spent": ({ "tokens": number; "usd": (number | null); "calls": number; [key: string]: unknown; } | null); "work": { "id": string; "kind": string; "task": (string | null); "label": string; "number": number; "status": string; "outcome": (string | null); "reason": (string | null); "lastAction": (string | null); "createdAt": string; "startedAt": (string | null); "endedAt": (string | null); }[]; }[]; "tasks": { "id": string; "title": string; "agent": string; "status": string; "dependsOn": string[]; "wave": number; "spent": { "tokens": number; "usd": (number | null); "calls": number; [key: string]: unknown; }; }[]; "criticalPath": string[]; };
-    BuildRow: { "id": string; "project": string; "projectId": string; "status": "queued" | "running" | "waiting" | "cancelling" | "completed" | "failed" | "cancelled"; "reason": (string | null); "tasks": number; "head": (string | null); "createdAt": string; "startedAt": (string | null); "endedAt": (string | null); [key: string]: unknown; };
+    BuildRow: { "id": string; "project": string; "projectId": string; "status": "queued" | "running" | "waiting" | "cancelling" | "completed" | "failed" | "cancelled"; "reason": (string | null); "tasks": number; "head": (string | null); "requestedBy": (string | null); "createdAt": string; "startedAt": (string | null); "endedAt": (string | null); [key: string]: unknown; };
+    Changes: { "projectId": string; "from": string; "to": string; "files": { "path": string; "from": (string | null); "addedLines": (number | null); "deletedLines": (number | null); "binary": boolean; [key: string]: unknown; }[]; [key: string]: unknown; };
+    Job: { "jobKey": string; "label": string; "taskKey": (string | null); "outputBytes": number; [key: string]: unknown; };
     Key: { "id": string; "name": string; "scope": "read" | "build" | "admin"; "status": string; [key: string]: unknown; };
     Log: { "attempt": number; "text": string; "nextOffset": number; "ended": boolean; [key: string]: unknown; };
     Message: { "id": number; "by": string; "text": string; "urgent": boolean; "createdAt": string; [key: string]: unknown; };
     PlanCheck: { "waves": { "number": number; "tasks": string[]; [key: string]: unknown; }[]; "criticalPath": string[]; "faults": { "path": string; "line": (number | null); "message": string; [key: string]: unknown; }[]; [key: string]: unknown; };
+    PlanEdit: { "added": string[]; "again": string[]; "removed": string[]; "kept": string[]; [key: string]: unknown; };
     Preview: { "id": string; "buildId": string; "wave": number; "status": string; [key: string]: unknown; };
     Problem: { "status": number; "code": string; "detail": string; "remedy"?: string; [key: string]: unknown; };
     Project: { "id": string; "name": string; "createdAt": string; [key: string]: unknown; };
@@ -22,7 +25,7 @@ export interface components {
 export interface paths {
   "/api/v1/builds": {
     /** List builds, newest first */
-    get: { parameters: { query?: { "cursor"?: string; "limit"?: number; "project"?: string; "status"?: "queued" | "running" | "waiting" | "cancelling" | "completed" | "failed" | "cancelled"; }; }; requestBody?: never; responses: { 200: { headers: { [name: string]: unknown }; content: { "application/json": { "items": components["schemas"]["BuildRow"][]; "nextCursor": (string | null); [key: string]: unknown; }; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
+    get: { parameters: { query?: { "cursor"?: string; "limit"?: number; "project"?: string; "status"?: "queued" | "running" | "waiting" | "cancelling" | "completed" | "failed" | "cancelled"; "id"?: string; }; }; requestBody?: never; responses: { 200: { headers: { [name: string]: unknown }; content: { "application/json": { "items": components["schemas"]["BuildRow"][]; "nextCursor": (string | null); "spent": { "tokens": number; [key: string]: unknown; }; [key: string]: unknown; }; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
   };
   "/api/v1/builds/{id}": {
     /** Show a build with its waves and tasks */
@@ -30,11 +33,15 @@ export interface paths {
   };
   "/api/v1/builds/{id}/approve": {
     /** Approve the wave or the drafted plan that waits */
-    post: { parameters: { path: { "id": string; }; }; requestBody: { content: { "application/json": { "by"?: string; }; } }; responses: { 202: { headers: { [name: string]: unknown }; content: { "application/json": components["schemas"]["Build"]; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
+    post: { parameters: { path: { "id": string; }; }; requestBody: { content: { "application/json": { "by"?: string; "about"?: { "waveNumber": number; "sha": (string | null); }; }; } }; responses: { 202: { headers: { [name: string]: unknown }; content: { "application/json": components["schemas"]["Build"]; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
   };
   "/api/v1/builds/{id}/cancel": {
     /** Cancel a build and keep its work */
     post: { parameters: { path: { "id": string; }; }; requestBody: { content: { "application/json": { "reason"?: string; }; } }; responses: { 202: { headers: { [name: string]: unknown }; content: { "application/json": components["schemas"]["Build"]; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
+  };
+  "/api/v1/builds/{id}/changes": {
+    /** List the files that a build, one of its tasks or one of its waves changed */
+    get: { parameters: { path: { "id": string; }; query?: { "task"?: string; "wave"?: number; }; }; requestBody?: never; responses: { 200: { headers: { [name: string]: unknown }; content: { "application/json": components["schemas"]["Changes"]; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
   };
   "/api/v1/builds/{id}/diff": {
     /** Show what a build, one of its tasks or one of its waves changed */
@@ -52,9 +59,19 @@ export interface paths {
     /** Show a build's tasks by wave, also of waves to come, with the times of its attempts and gate runs */
     get: { parameters: { path: { "id": string; }; }; requestBody?: never; responses: { 200: { headers: { [name: string]: unknown }; content: { "application/json": components["schemas"]["BuildGraph"]; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
   };
+  "/api/v1/builds/{id}/jobs": {
+    /** List everything that a build ran, oldest first, with how many bytes it printed */
+    get: { parameters: { path: { "id": string; }; }; requestBody?: never; responses: { 200: { headers: { [name: string]: unknown }; content: { "application/json": { "items": components["schemas"]["Job"][]; [key: string]: unknown; }; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
+  };
+  "/api/v1/builds/{id}/jobs/{job}/output": {
+    /** Read parts of a job's output that begin after an offset in bytes */
+    get: { parameters: { path: { "id": string; "job": string; }; query?: { "after"?: (number | null); "limit"?: number; }; }; requestBody?: never; responses: { 200: { headers: { [name: string]: unknown }; content: { "application/json": { "items": { "at": string; "startsAt": number; "text": string; [key: string]: unknown; }[]; [key: string]: unknown; }; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
+  };
   "/api/v1/builds/{id}/plan": {
     /** Show the plan that a build follows */
     get: { parameters: { path: { "id": string; }; }; requestBody?: never; responses: { 200: { headers: { [name: string]: unknown }; content: { "application/json": { "name": string; [key: string]: unknown; }; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
+    /** Continue a build that is not running with an edited plan; unchanged tasks keep their work */
+    put: { parameters: { path: { "id": string; }; }; requestBody: { content: { "application/yaml": string; "application/json": unknown; } }; responses: { 200: { headers: { [name: string]: unknown }; content: { "application/json": components["schemas"]["PlanEdit"]; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
   };
   "/api/v1/builds/{id}/questions": {
     /** List what agents of a build asked a person */
@@ -62,11 +79,11 @@ export interface paths {
   };
   "/api/v1/builds/{id}/questions/{n}/answer": {
     /** Allow or deny what an agent asked */
-    post: { parameters: { path: { "id": string; "n": number; }; }; requestBody: { content: { "application/json": { "answer": "allow" | "deny"; "by"?: string; }; } }; responses: { 200: { headers: { [name: string]: unknown }; content: { "application/json": { "id": number; "answer": string; [key: string]: unknown; }; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
+    post: { parameters: { path: { "id": string; "n": ("open" | number); }; }; requestBody: { content: { "application/json": { "answer": "allow" | "deny"; "by"?: string; }; } }; responses: { 200: { headers: { [name: string]: unknown }; content: { "application/json": { "id": number; "text": string; "answer": string; [key: string]: unknown; }; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
   };
   "/api/v1/builds/{id}/reject": {
     /** Reject the wave or the drafted plan that waits; a retry passes the reason on */
-    post: { parameters: { path: { "id": string; }; }; requestBody: { content: { "application/json": { "by"?: string; "reason": string; }; } }; responses: { 202: { headers: { [name: string]: unknown }; content: { "application/json": components["schemas"]["Build"]; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
+    post: { parameters: { path: { "id": string; }; }; requestBody: { content: { "application/json": { "by"?: string; "about"?: { "waveNumber": number; "sha": (string | null); }; "reason": string; }; } }; responses: { 202: { headers: { [name: string]: unknown }; content: { "application/json": components["schemas"]["Build"]; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
   };
   "/api/v1/builds/{id}/resume": {
     /** Let a build go on that waits for no decision, such as after a rollback */
@@ -74,7 +91,7 @@ export interface paths {
   };
   "/api/v1/builds/{id}/retry": {
     /** Start new attempts for what failed */
-    post: { parameters: { path: { "id": string; }; }; requestBody: { content: { "application/json": {  }; } }; responses: { 202: { headers: { [name: string]: unknown }; content: { "application/json": components["schemas"]["Build"]; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
+    post: { parameters: { path: { "id": string; }; }; requestBody: { content: { "application/json": { "model"?: string; "agent"?: string; "unchanged"?: boolean; }; } }; responses: { 202: { headers: { [name: string]: unknown }; content: { "application/json": components["schemas"]["Build"]; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
   };
   "/api/v1/builds/{id}/rollback": {
     /** Move main back to the end of a wave (0 is where the build began), or undo the last rollback */
@@ -97,6 +114,10 @@ export interface paths {
     get: { parameters: { path: { "id": string; "task": string; }; }; requestBody?: never; responses: { 200: { headers: { [name: string]: unknown }; content: { "application/json": { "items": components["schemas"]["Message"][]; [key: string]: unknown; }; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
     /** Say something to the agent of a task; now=true interrupts its turn */
     post: { parameters: { path: { "id": string; "task": string; }; }; requestBody: { content: { "application/json": { "text": string; "by"?: string; "now"?: boolean; }; } }; responses: { 201: { headers: { [name: string]: unknown }; content: { "application/json": components["schemas"]["Message"]; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
+  };
+  "/api/v1/builds/{id}/view": {
+    /** Show all of a build that the command line shows; its fields may change with each release */
+    get: { parameters: { path: { "id": string; }; }; requestBody?: never; responses: { 200: { headers: { [name: string]: unknown }; content: { "application/json": { "view": { [key: string]: unknown; }; "repository": string; "planFile": (string | null); "buildAhead": (string | null); "lastEvent": (number | null); [key: string]: unknown; }; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
   };
   "/api/v1/inbox": {
     /** List what waits for a person, in every build */

@@ -12,9 +12,26 @@ const diffQuery = z.strictObject({
   wave: z.coerce.number().int().min(1).max(1_000_000).optional(),
 });
 
+const changesReply = z
+  .looseObject({
+    projectId: z.string(),
+    from: z.string(),
+    to: z.string(),
+    files: z.array(
+      z.looseObject({
+        path: z.string(),
+        from: z.string().nullable(),
+        addedLines: z.number().nullable(),
+        deletedLines: z.number().nullable(),
+        binary: z.boolean(),
+      }),
+    ),
+  })
+  .openapi("Changes");
+
 /** What there is to see of one build besides its state. */
 export function buildPartEndpoints({ app }: ApiContext): Endpoint[] {
-  const { store, workspace } = app.ports;
+  const { workspace } = app.ports;
   return [
     endpoint("get /builds/{id}/gates", {
       summary: "Show the gate runs of a build, with evidence and findings",
@@ -48,6 +65,17 @@ export function buildPartEndpoints({ app }: ApiContext): Endpoint[] {
       reply: z.looseObject({ name: z.string() }),
       handle: async ({ params }) => ({ body: (await getBuild(app, params.id)).plan }),
     }),
+    endpoint("get /builds/{id}/changes", {
+      summary: "List the files that a build, one of its tasks or one of its waves changed",
+      params: idParams,
+      query: diffQuery,
+      reply: changesReply,
+      async handle({ params, query }) {
+        const { id } = await getBuild(app, params.id);
+        const span = await spanOf(app, id, query);
+        return { body: { ...span, files: await workspace.changedFiles(span.projectId, span.from, span.to) } };
+      },
+    }),
     endpoint("get /builds/{id}/diff", {
       summary: "Show what a build, one of its tasks or one of its waves changed",
       params: idParams,
@@ -55,15 +83,19 @@ export function buildPartEndpoints({ app }: ApiContext): Endpoint[] {
       media: "text/x-diff",
       reply: z.string(),
       async handle({ params, query }) {
-        if (query.task !== undefined && query.wave !== undefined)
-          throw new WavesmithError("usage", "a diff is of a task or of a wave, not of both");
-        await getBuild(app, params.id);
-        const { projectId, from, to } = await diffSpan(store, params.id, query);
+        const { id } = await getBuild(app, params.id);
+        const { projectId, from, to } = await spanOf(app, id, query);
         const text = await workspace.diff(projectId, from, to, { maxBytes: maxDiffBytes });
         return new Response(text, { headers: { "content-type": "text/x-diff; charset=utf-8" } });
       },
     }),
   ];
+}
+
+async function spanOf({ ports }: ApiContext["app"], id: string, query: z.infer<typeof diffQuery>) {
+  if (query.task !== undefined && query.wave !== undefined)
+    throw new WavesmithError("usage", "a diff is of a task or of a wave, not of both");
+  return diffSpan(ports.store, id, query);
 }
 
 /** What waits for a person, in one build or in all. */

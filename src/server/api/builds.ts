@@ -1,7 +1,9 @@
 import { z } from "@hono/zod-openapi";
-import { buildListJson } from "../../api/build-list.ts";
+import { buildIdsLike, buildListJson, spentInAll } from "../../api/build-list.ts";
 import { statusJson } from "../../api/build-status.ts";
-import { type BuildView, createBuildReader } from "../../coordinator/build/read-build.ts";
+import { viewJson } from "../../api/view-json.ts";
+import { waitingPlanName } from "../../api/waiting-plan.ts";
+import { type BuildView, buildAhead, createBuildReader } from "../../coordinator/build/read-build.ts";
 import { WavesmithError } from "../../domain/errors.ts";
 import type { ServedApp } from "../port.ts";
 import {
@@ -29,6 +31,7 @@ const buildRowReply = z
     reason: z.string().nullable(),
     tasks: z.number(),
     head: z.string().nullable(),
+    requestedBy: z.string().nullable(),
     createdAt: z.string(),
     startedAt: moment,
     endedAt: moment,
@@ -65,31 +68,45 @@ export async function readBuild(app: ServedApp, id: string): Promise<BuildView> 
   return createBuildReader(app.ports.store, id).read();
 }
 
+/** Where the server keeps a build's project, and the plan that waits for approval. */
+function placesOf({ ports }: ServedApp, view: BuildView): { repository: string; planFile: string | null } {
+  const name = waitingPlanName(view);
+  const repository = ports.workspace.repositoryPath(view.build.projectId);
+  return { repository, planFile: name === null ? null : ports.planFiles.path(name) };
+}
+
 /** A build as `status --json` prints it, and what only a server's client needs. */
-export function showBuild({ ports }: ServedApp, view: BuildView) {
+export function showBuild(app: ServedApp, view: BuildView) {
   const { id, projectId, requestedBy, metadata } = view.build;
-  const repository = ports.workspace.repositoryPath(projectId);
-  const facts = { interrupted: false, isServed: true, repository, now: ports.clock.now() };
+  const facts = { ...placesOf(app, view), interrupted: false, isServed: true, now: app.ports.clock.now() };
   return { id, projectId, requestedBy, metadata, ...statusJson(view, facts) };
 }
 
-const listQuery = pageQuery.extend({ project: z.string().max(100).optional(), status: status.optional() });
+const listQuery = pageQuery.extend({
+  project: z.string().max(100).optional(),
+  status: status.optional(),
+  /** The beginning of an id. */
+  id: z.string().max(100).optional(),
+});
+
 export function buildEndpoints({ app }: ApiContext): Endpoint[] {
   const { store } = app.ports;
   return [
     endpoint("get /builds", {
       summary: "List builds, newest first",
       query: listQuery,
-      reply: pageOf(buildRowReply),
-      async handle({ query: { cursor, limit, project, status: wanted } }) {
+      reply: pageOf(buildRowReply).extend({ spent: z.looseObject({ tokens: z.number() }) }),
+      async handle({ query: { cursor, limit, project, status: wanted, id: start } }) {
         const where = {
           ...(project === undefined ? {} : { projectId: (await findProject(app, project)).id }),
           ...(wanted === undefined ? {} : { status: wanted }),
+          ...(start === undefined ? {} : { id: await buildIdsLike(store, start) }),
         };
         const order = { by: "position" as const, descending: true, limit: limit + 1, ...cursorValue(cursor, "number") };
         const rows = await store.builds.list(where, order);
         const { items, nextCursor } = page(rows, { limit, cursorOf: ({ position }) => position, show: (row) => row });
-        return { body: { items: await buildListJson(store, items), nextCursor } };
+        const [listed, spent] = await Promise.all([buildListJson(store, items), spentInAll(store, items)]);
+        return { body: { items: listed, nextCursor, spent } };
       },
     }),
     endpoint("get /builds/{id}", {
@@ -97,6 +114,27 @@ export function buildEndpoints({ app }: ApiContext): Endpoint[] {
       params: idParams,
       reply: buildReply,
       handle: async ({ params }) => ({ body: showBuild(app, await readBuild(app, params.id)) }),
+    }),
+    endpoint("get /builds/{id}/view", {
+      summary: "Show all of a build that the command line shows; its fields may change with each release",
+      params: idParams,
+      reply: z.looseObject({
+        view: z.record(z.string(), z.unknown()),
+        repository: z.string(),
+        planFile: z.string().nullable(),
+        buildAhead: z.string().nullable(),
+        lastEvent: z.number().nullable(),
+      }),
+      async handle({ params: { id } }) {
+        const build = await getBuild(app, id);
+        // The event before the view, so that what comes after it is not missed.
+        const last = await store.outbox.find({ buildId: id }, { by: "seq", descending: true });
+        const view = await createBuildReader(store, id).read();
+        const ahead = build.status === "queued" ? await buildAhead(store, build) : null;
+        const { repository, planFile } = placesOf(app, view);
+        const body = { view: viewJson(view), repository, planFile };
+        return { body: { ...body, buildAhead: ahead?.id ?? null, lastEvent: last?.seq ?? null } };
+      },
     }),
   ];
 }

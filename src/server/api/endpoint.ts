@@ -39,7 +39,7 @@ type BodyOf = { readonly schema: z.ZodType } | { readonly plan: true };
 
 /** A route of the API, from which its checks and its documentation are made. */
 export interface Endpoint {
-  readonly method: "get" | "post" | "delete";
+  readonly method: "get" | "post" | "put" | "delete";
   /** As OpenAPI writes it: `/builds/{id}`. */
   readonly path: string;
   readonly summary: string;

@@ -1,4 +1,5 @@
 import { z } from "@hono/zod-openapi";
+import { eventJson } from "../../api/event-json.ts";
 import { WavesmithError } from "../../domain/errors.ts";
 import type { FedEvent } from "../port.ts";
 import { getBuild } from "./builds.ts";
@@ -72,8 +73,4 @@ const unknownEvent = (after: number | null): WavesmithError =>
     remedy: "leave Last-Event-ID out to begin with the first event",
   });
 
-/** As `build --json` prints it. The plan of a request is at /builds/{id}/plan. */
-function shown({ seq, eventId, name, createdAt, data }: FedEvent): StreamEvent {
-  const { plan: _, ...rest } = data;
-  return { id: seq, event: name, data: { type: name, at: createdAt, eventId, ...rest } };
-}
+const shown = (event: FedEvent): StreamEvent => ({ id: event.seq, event: event.name, data: eventJson(event) });

@@ -4,9 +4,11 @@ import { checkPlanText, type PlanCheck, planValue } from "../../api/plan-check.t
 import { createBuildReader } from "../../coordinator/build/read-build.ts";
 import { refuseForEvents } from "../../coordinator/build/request/build-request.ts";
 import { requestBuild } from "../../coordinator/build/request/request-build.ts";
+import { editPlan } from "../../coordinator/plan/edit-plan.ts";
+import { refuseWithoutModels } from "../../coordinator/plan/plan-models.ts";
 import { WavesmithError } from "../../domain/errors.ts";
 import { problemWith } from "../problem.ts";
-import { buildReply, showBuild } from "./builds.ts";
+import { buildReply, getBuild, showBuild } from "./builds.ts";
 import { checked } from "./checked.ts";
 import { type ApiCall, type ApiContext, type Endpoint, idParams, type PlanBody, planEndpoint } from "./endpoint.ts";
 import { findProject } from "./projects.ts";
@@ -18,6 +20,9 @@ const checkReply = z
     faults: z.array(z.looseObject({ path: z.string(), line: z.number().nullable(), message: z.string() })),
   })
   .openapi("PlanCheck");
+
+const keys = z.array(z.string());
+const editReply = z.looseObject({ added: keys, again: keys, removed: keys, kept: keys }).openapi("PlanEdit");
 
 /** A request that says more than a plan. */
 const requestSchema = z.strictObject({
@@ -41,9 +46,16 @@ export function planEndpoints(api: ApiContext): Endpoint[] {
       summary: "Check a plan: its waves, critical path and faults with their lines",
       needs: "read",
       reply: checkReply,
-      handle: async ({ body: { text, format } }) => ({
-        body: checkPlanText(text, format, api.app.ports.environment),
-      }),
+      async handle({ body: { text, format } }) {
+        const { plan: _, ...check } = checkPlanText(text, format, api.app.ports.environment);
+        return { body: check };
+      },
+    }),
+    planEndpoint("put /builds/{id}/plan", {
+      summary: "Continue a build that is not running with an edited plan; unchanged tasks keep their work",
+      params: idParams,
+      reply: editReply,
+      handle: (call) => edit(api, call),
     }),
     planEndpoint("post /projects/{id}/builds", {
       summary: "Start a build of a plan (JSON or YAML), or of {plan, brief, metadata, requestedBy}",
@@ -53,6 +65,19 @@ export function planEndpoints(api: ApiContext): Endpoint[] {
       handle: (call) => start(api, call),
     }),
   ];
+}
+
+type EditCall = ApiCall<z.infer<typeof idParams>, Record<string, unknown>, PlanBody>;
+
+async function edit({ app }: ApiContext, { params, body }: EditCall) {
+  const { id } = await getBuild(app, params.id);
+  const { plan, faults } = checkPlanText(body.text, body.format, app.ports.environment);
+  if (plan === null) return faulty(faults);
+  refuseForEvents({ plan: planValue(body.text, body.format) }, app.ports);
+  refuseWithoutModels(app.ports.models, plan);
+  const edited = await editPlan(app.ports, id, plan, "the API");
+  app.flush().catch(() => undefined); // the reconciler sends what this could not
+  return { body: edited };
 }
 
 type StartCall = ApiCall<z.infer<typeof idParams>, Record<string, unknown>, PlanBody>;

@@ -13,6 +13,7 @@ import { docsPage } from "./docs-page.ts";
 import { type ApiCall, type ApiContext, type Endpoint, jsonReply } from "./endpoint.ts";
 import { eventEndpoints } from "./events.ts";
 import { graphEndpoints } from "./graph.ts";
+import { jobEndpoints } from "./jobs.ts";
 import { keyEndpoints } from "./keys.ts";
 import { planEndpoints } from "./plans.ts";
 import { projectEndpoints } from "./projects.ts";
@@ -41,6 +42,7 @@ export function createApiRoutes(api: ApiContext): OpenAPIHono {
     ...graphEndpoints(api),
     ...waitingEndpoints(api),
     ...taskEndpoints(api),
+    ...jobEndpoints(api),
     ...steeringEndpoints(api),
     ...sandboxEndpoints(api),
     ...eventEndpoints(api),

@@ -10,11 +10,21 @@ import { WavesmithError } from "../../domain/errors.ts";
 import { buildReply, getBuild, readBuild, showBuild } from "./builds.ts";
 import { type ApiContext, type Endpoint, endpoint, idParams, personName } from "./endpoint.ts";
 
-const answerParams = idParams.extend({ n: z.coerce.number().int().min(1).max(Number.MAX_SAFE_INTEGER) });
+const number = z.coerce.number().int().min(1).max(Number.MAX_SAFE_INTEGER);
+/** A question's number, or `open` for the only open one. */
+const answerParams = idParams.extend({ n: z.union([z.literal("open"), number]) });
+/** The wave and head that a decision is about; one that comes after they changed does nothing. */
+const about = z.strictObject({ waveNumber: z.number().int().min(1), sha: z.string().max(100).nullable() }).optional();
+/** Another model or agent for what is still to do. */
+const otherAgent = { model: z.string().max(300).optional(), agent: z.string().max(2_000).optional() };
+
 const rollbackBody = z.union([
   z.strictObject({ wave: z.number().int().min(0).max(1_000_000) }),
   z.strictObject({ undo: z.literal(true) }),
 ]);
+
+type Said = { readonly by: string; readonly about?: z.infer<typeof about> };
+const decisionOf = ({ by, about }: Said) => (about === undefined ? { by } : { by, about });
 
 export function steeringEndpoints({ app }: ApiContext): Endpoint[] {
   const { ports } = app;
@@ -30,9 +40,9 @@ export function steeringEndpoints({ app }: ApiContext): Endpoint[] {
       status: 202,
       async handle(call) {
         const { id } = await getBuild(app, call.params.id);
-        await act(id, call.body);
+        const more = await act(id, call.body);
         app.flush().catch(() => undefined); // the reconciler sends what this could not
-        return { body: showBuild(app, await readBuild(app, id)) };
+        return { body: { ...showBuild(app, await readBuild(app, id)), ...(more as object | undefined) } };
       },
     });
   const nothing = z.strictObject({});
@@ -48,8 +58,8 @@ export function steeringEndpoints({ app }: ApiContext): Endpoint[] {
     }),
     steer("retry", {
       summary: "Start new attempts for what failed",
-      body: nothing,
-      act: (id) => retryBuild(ports, id),
+      body: z.strictObject({ ...otherAgent, unchanged: z.boolean().default(false) }),
+      act: (id, said) => retryBuild(ports, id, said),
     }),
     steer("resume", {
       summary: "Let a build go on that waits for no decision, such as after a rollback",
@@ -62,32 +72,33 @@ export function steeringEndpoints({ app }: ApiContext): Endpoint[] {
     }),
     steer("approve", {
       summary: "Approve the wave or the drafted plan that waits",
-      body: z.strictObject({ by: personName }),
-      act: (id, said) => approveWave(ports, id, said),
+      body: z.strictObject({ by: personName, about }),
+      act: async (id, said) => ({ pushed: await approveWave(ports, id, decisionOf(said)) }),
     }),
     steer("reject", {
       summary: "Reject the wave or the drafted plan that waits; a retry passes the reason on",
-      body: z.strictObject({ by: personName, reason: z.string().trim().min(1).max(20_000) }),
-      act: (id, said) => rejectWave(ports, id, said),
+      body: z.strictObject({ by: personName, about, reason: z.string().trim().min(1).max(20_000) }),
+      act: (id, said) => rejectWave(ports, id, { ...decisionOf(said), reason: said.reason }),
     }),
     steer("rollback", {
       summary: "Move main back to the end of a wave (0 is where the build began), or undo the last rollback",
       body: rollbackBody,
       act: (id, said) => ("undo" in said ? undoRollback(ports, id) : rollbackBuild(ports, id, said.wave)),
     }),
-    endpoint("post /builds/{id}/questions/{n}/answer", {
-      summary: "Allow or deny what an agent asked",
-      params: answerParams,
-      body: z.strictObject({ answer: z.enum(["allow", "deny"]), by: personName }),
-      reply: z.looseObject({ id: z.number(), answer: z.string() }),
-      async handle({ params, body }) {
-        const build = await getBuild(app, params.id);
-        const { id, answer, answeredBy, answeredAt } = await answerQuestion(ports, build, {
-          number: params.n,
-          ...body,
-        });
-        return { body: { id, answer, answeredBy, answeredAt } };
-      },
-    }),
+    answerEndpoint(app),
   ];
 }
+
+const answerEndpoint = (app: ApiContext["app"]): Endpoint =>
+  endpoint("post /builds/{id}/questions/{n}/answer", {
+    summary: "Allow or deny what an agent asked",
+    params: answerParams,
+    body: z.strictObject({ answer: z.enum(["allow", "deny"]), by: personName }),
+    reply: z.looseObject({ id: z.number(), text: z.string(), answer: z.string() }),
+    async handle({ params, body }) {
+      const build = await getBuild(app, params.id);
+      const given = { number: params.n === "open" ? null : params.n, ...body };
+      const { id, text, answer, answeredBy, answeredAt } = await answerQuestion(app.ports, build, given);
+      return { body: { id, text, answer, answeredBy, answeredAt } };
+    },
+  });

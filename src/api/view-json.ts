@@ -1,0 +1,50 @@
+import type { BuildView } from "../coordinator/build/read-build.ts";
+
+// A build with everything that is shown of it, for a command line that talks to a server. The
+// server writes it and the same release reads it; programs use `GET /builds/{id}`.
+
+type Row = object;
+
+const buildKeys = [
+  ...["id", "projectId", "requestedBy", "metadata", "interactive", "status", "plan", "brief", "sandboxDriver"],
+  ...["network", "baseSha", "headSha", "epoch", "reason", "createdAt", "startedAt", "deadlineAt", "movedAt", "endedAt"],
+];
+const taskKeys = [
+  ...["key", "agent", "definition", "status", "attempts", "retriesUsed", "conflicts", "reason", "endedAt"],
+  "waveNumber",
+];
+const waveKeys = [
+  ...["id", "number", "status", "baseSha", "headSha", "fixRounds", "epoch", "reason", "createdAt", "endedAt"],
+  "taskKeys",
+];
+const attemptKeys = [
+  ...["id", "kind", "role", "number", "status", "outcome", "reason", "outputTail", "ref", "commitSha", "jobKey"],
+  ...["createdAt", "startedAt", "endedAt", "lastAction", "taskKey", "inSetup", "changed"],
+];
+const gateKeys = [
+  ...["id", "gate", "round", "sha", "status", "verdict", "reason", "evidence", "jobKey", "createdAt", "endedAt"],
+  "findings",
+];
+const questionKeys = [
+  ...["id", "attemptId", "role", "text", "reason", "options", "askedAt", "deadlineAt", "answer", "answeredBy"],
+  ...["answeredAt", "closedAt"],
+];
+
+const picked = (row: Row, keys: readonly string[]): Record<string, unknown> =>
+  Object.fromEntries(Object.entries(row).filter(([key]) => keys.includes(key)));
+
+/** Returns a view as a value that JSON can carry. */
+export function viewJson(view: BuildView): Record<string, unknown> {
+  return {
+    ...view,
+    build: picked(view.build, buildKeys),
+    tasks: view.tasks.map((task) => picked(task, taskKeys)),
+    waves: view.waves.map((wave) => ({
+      ...picked(wave, waveKeys),
+      attempts: wave.attempts.map((attempt) => picked(attempt, attemptKeys)),
+      gates: wave.gates.map((gate) => picked(gate, gateKeys)),
+    })),
+    questions: view.questions.map((question) => picked(question, questionKeys)),
+    spending: [...view.spending],
+  };
+}
