@@ -64,10 +64,10 @@ const lonely: Readonly<Record<string, readonly string[]>> = {
  */
 const packages: Readonly<Record<string, readonly string[]>> = {
   "drizzle-orm": ["src/store/", "src/engine/tables.ts"],
-  pg: ["src/store/"],
+  pg: ["src/store/", "src/app/backup/"],
   inngest: ["functions/", "src/engine/", "src/server/inngest.ts", "src/app/runner.ts"],
   dockerode: ["src/sandbox/drivers/docker.ts", "src/sandbox/drivers/docker/"],
-  "tar-stream": ["src/sandbox/drivers/docker/"],
+  "tar-stream": ["src/sandbox/drivers/docker/", "src/app/backup/"],
   esbuild: ["src/sandbox/guest/guest-program.ts", "src/gates/static/", "scripts/"],
   commander: ["src/cli/"],
   hono: ["src/server/"],
@@ -99,6 +99,7 @@ const packages: Readonly<Record<string, readonly string[]>> = {
     "src/coordinator/",
     "src/server/",
     "src/config/",
+    "src/app/backup/",
     // The types of events' data come from their schemas.
     "functions/events.ts",
   ],

@@ -2,6 +2,7 @@ import { Command, CommanderError, Option, type OptionValues } from "commander";
 import { WavesmithError } from "../domain/errors.ts";
 import type { AddCommand, Words } from "./add-command.ts";
 import { type Context, createContext, type GlobalOptions } from "./context.ts";
+import { addOperationsCommands } from "./operations-commands.ts";
 import { exit } from "./output/exit-codes.ts";
 import type { Output } from "./output/output.ts";
 import { driverChoices } from "./parts.ts";
@@ -269,6 +270,7 @@ function addSetupCommands(program: Command, command: AddCommand): void {
     .option("--host <address>", "address to listen on; beyond loopback it needs keys", "127.0.0.1");
   addSandboxCommands(program, command);
   addAgentCommands(program, command);
+  addOperationsCommands(program, command);
   command(
     program,
     "doctor",

@@ -1,3 +1,6 @@
+import { cp, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { readMigrationFiles } from "drizzle-orm/migrator";
 import { drizzle } from "drizzle-orm/node-postgres";
 import { migrate as applyMigrations } from "drizzle-orm/node-postgres/migrator";
@@ -29,10 +32,32 @@ export async function migrate(pool: Pool, migrationsFolder: string): Promise<voi
   }
 }
 
+/** Returns the hashes of the folder's migrations, in order. */
+export const knownMigrations = (migrationsFolder: string): string[] =>
+  readMigrationFiles({ migrationsFolder }).map(({ hash }) => hash);
+
+/** Calls `work` with a folder that has only the first migrations; removes it afterwards. */
+export async function withFirstMigrations(
+  migrationsFolder: string,
+  number: number,
+  work: (folder: string) => Promise<void>,
+): Promise<void> {
+  const folder = await mkdtemp(join(tmpdir(), "wavesmith-migrations-"));
+  try {
+    await cp(migrationsFolder, folder, { recursive: true });
+    const path = join(folder, "meta", "_journal.json");
+    const journal = JSON.parse(await readFile(path, "utf8")) as { entries: unknown[] };
+    await writeFile(path, JSON.stringify({ ...journal, entries: journal.entries.slice(0, number) }));
+    await work(folder);
+  } finally {
+    await rm(folder, { recursive: true, force: true });
+  }
+}
+
 async function refuseUnknown(client: ClientBase, migrationsFolder: string): Promise<void> {
   const table = await client.query("select to_regclass('drizzle.__drizzle_migrations') is not null as made");
   if (table.rows[0]?.made !== true) return;
-  const known = new Set(readMigrationFiles({ migrationsFolder }).map(({ hash }) => hash));
+  const known = new Set(knownMigrations(migrationsFolder));
   const applied = await client.query<{ hash: string }>("select hash from drizzle.__drizzle_migrations");
   const unknown = applied.rows.filter(({ hash }) => !known.has(hash)).length;
   if (unknown === 0) return;

@@ -64,7 +64,8 @@ export async function findMain(git: Git, gitDir: string): Promise<Sha | null> {
   });
 }
 
-async function initAuthority(git: Git, gitDir: string): Promise<void> {
+/** Creates an empty authority. */
+export async function initAuthority(git: Git, gitDir: string): Promise<void> {
   const args = ["init", "-q", "--bare", "--template=", "--object-format=sha1", "--initial-branch=main", gitDir];
   await git.run(args);
   await mkdir(join(gitDir, "info"), { recursive: true });

@@ -1,0 +1,38 @@
+import { resolve } from "node:path";
+import { WavesmithError } from "../../domain/errors.ts";
+import type { Context } from "../context.ts";
+import { exit } from "../output/exit-codes.ts";
+import { bytesText, count } from "../output/format.ts";
+import { backUp, restoreBackup } from "../parts/backup.ts";
+import { isUsed } from "../parts.ts";
+
+/** `backup FILE`: writes everything that another machine needs to go on into one file. */
+export async function backup(context: Context, file: string): Promise<number> {
+  const config = await context.config();
+  if (!isUsed(config)) {
+    throw new WavesmithError("not-found", `there is nothing to back up in ${config.dataDir}`, {
+      remedy: "name the data directory: --data DIR",
+    });
+  }
+  const path = resolve(file);
+  const { sizeBytes, projects } = await backUp(config, path);
+  if (context.json) context.out.json({ type: "backup", file: path, sizeBytes, projects });
+  else {
+    context.out.line(`${path}: ${count(projects, "project")}, ${bytesText(sizeBytes)}`);
+    context.out.line("keep it private: it holds the server's key and everything that agents printed");
+  }
+  return exit.ok;
+}
+
+/** `restore FILE`: makes a new data directory of a backup. */
+export async function restore(context: Context, file: string): Promise<number> {
+  const config = await context.config();
+  const { createdAt, projects } = await restoreBackup(config, resolve(file));
+  const { dataDir } = config;
+  if (context.json) context.out.json({ type: "restored", dataDir, createdAt, projects });
+  else {
+    context.out.line(`${dataDir}: ${count(projects, "project")}, as of ${createdAt}`);
+    context.out.line(`builds that ran then go on with: ${context.hints.command("serve")}`);
+  }
+  return exit.ok;
+}

@@ -1,0 +1,19 @@
+import type { Command } from "commander";
+import type { AddCommand } from "./add-command.ts";
+
+/** Adds the commands that look after a server's data. */
+export function addOperationsCommands(program: Command, command: AddCommand): void {
+  command(
+    program,
+    "backup <file>",
+    "write the database and repositories into one file, while builds go on",
+    async (context, [file]) => {
+      const { backup } = await import("./commands/backup.ts");
+      return backup(context, file);
+    },
+  );
+  command(program, "restore <file>", "make a new data directory of a backup", async (context, [file]) => {
+    const { restore } = await import("./commands/backup.ts");
+    return restore(context, file);
+  });
+}
