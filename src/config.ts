@@ -30,6 +30,10 @@ export interface Config {
   readonly traces: TraceSettings | null;
   /** Names of secrets that plans sent by events may use. */
   readonly eventSecrets: readonly string[];
+  /** Signs what `notify` sends; null for the data directory's own key. */
+  readonly webhookKey: string | null;
+  /** Private hosts that `notify` may call. */
+  readonly notifyHosts: readonly string[];
   readonly models: ModelSettings;
   /** The agent of builds from a brief; null if no setting names one. */
   readonly briefAgent: AgentSpec | null;
@@ -64,7 +68,9 @@ export function loadConfig(env: Readonly<Record<string, string | undefined>>): C
     serveKey: data.INNGEST_EVENT_KEY ?? null,
     log: data.WAVESMITH_LOG,
     traces: traceSettings(data),
-    eventSecrets: (data.WAVESMITH_EVENT_SECRETS ?? "").split(",").flatMap((name) => name.trim() || []),
+    eventSecrets: listOf(data.WAVESMITH_EVENT_SECRETS),
+    webhookKey: data.WAVESMITH_WEBHOOK_KEY ?? null,
+    notifyHosts: listOf(data.WAVESMITH_NOTIFY_HOSTS),
     models: modelSettings(data),
     briefAgent: briefAgent(data),
     processors: availableParallelism(),
@@ -73,6 +79,8 @@ export function loadConfig(env: Readonly<Record<string, string | undefined>>): C
     environment: env,
   };
 }
+
+const listOf = (text = ""): string[] => text.split(",").flatMap((part) => part.trim() || []);
 
 /**
  * Shorter keys, such as `ollama`, are placeholders for servers that need none; masking them would

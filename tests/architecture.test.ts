@@ -24,6 +24,7 @@ const arrows: Readonly<Record<string, readonly string[]>> = {
   "src/agents": ["src/domain", "src/agent-host/protocol.ts", "port.ts"],
   "src/models": ["src/domain", "port.ts"],
   "src/gates": ["src/domain", "port.ts"],
+  "src/notifications": ["src/domain", "src/sandbox/egress/addresses.ts"],
   "src/delivery": ["src/domain", "port.ts"],
   "src/sandbox-lifecycle": ["src/domain", "src/store/queries", "port.ts"],
   "src/coordinator": ["src/domain", "src/plan", "src/sandbox-lifecycle", "src/store/queries", "port.ts"],

@@ -1,7 +1,9 @@
 import { createHash } from "node:crypto";
+import { setTimeout as delay } from "node:timers/promises";
 import { reconcileBuilds } from "../coordinator/build/reconcile.ts";
 import { type JobWatcher, watchJobs } from "../coordinator/job/watch-jobs.ts";
 import type { Relay } from "../coordinator/next/relay.ts";
+import { deliverDueNotices } from "../coordinator/notification/deliver-notices.ts";
 import type { Ports } from "../coordinator/port.ts";
 import { isDiskFull } from "../domain/disk-full.ts";
 import { messageOf } from "../domain/errors.ts";
@@ -11,6 +13,8 @@ import type { DriversInUse } from "./drivers-in-use.ts";
 import type { Runner } from "./runner.ts";
 
 const reconcileMs = 1_000;
+/** How long the end of a process waits for the last notices. */
+const lastNoticesMs = 5_000;
 
 export interface Driving {
   start(projectIds: "all" | Set<string>): Promise<JobWatcher>;
@@ -40,7 +44,20 @@ export function createDriving(parts: {
     await reconcileBuilds(ports, projects);
     await relay.flush();
   };
+  let notices: Promise<unknown> = Promise.resolve();
+  let isTelling = false;
+  /** Sends due notices beside everything else: a slow receiver holds nothing up. */
+  const tell = (): void => {
+    if (isTelling) return;
+    isTelling = true;
+    notices = deliverDueNotices(ports, projects)
+      .catch((error: unknown) => parts.warn(`notifying failed: ${messageOf(error)}`, error))
+      .finally(() => {
+        isTelling = false;
+      });
+  };
   const tick = (): void => {
+    tell();
     const clearTrouble = (): void => {
       trouble = "";
     };
@@ -77,6 +94,9 @@ export function createDriving(parts: {
       // Close each part even if the one before failed, as all of them may do on a full disk.
       const stopped = runner.stop().finally(() => watcher?.stop());
       await stopped.finally(() => registration?.release());
+      if (registration === null) return;
+      tell();
+      await Promise.race([notices, delay(lastNoticesMs, undefined, { ref: false })]);
     },
   };
 }

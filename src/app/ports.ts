@@ -11,10 +11,12 @@ import { createCassette } from "../models/call/cassette.ts";
 import { createModels } from "../models/models.ts";
 import { readOffer } from "../models/offer.ts";
 import type { Models } from "../models/port.ts";
+import { createNotifier } from "../notifications/notifier.ts";
 import { traitsOf } from "../sandbox/drivers/registry.ts";
 import { createEgressDenials } from "../sandbox/egress/denials.ts";
 import { machineBoot, machineRoom } from "../sandbox/host/machine.ts";
 import { createDirectorySnapshots } from "../sandbox/snapshots/directory.ts";
+import { ensureKeyFile } from "../server/server-key.ts";
 import type { Store } from "../store/port.ts";
 import { createWorkspace } from "../workspace/workspace.ts";
 import type { AppOptions } from "./options.ts";
@@ -37,6 +39,7 @@ export async function createPorts(options: AppOptions, wiring: Wiring): Promise<
     gates: createGates(),
     agents: createAgents(),
     models: await openModels(options, store),
+    notifier: openNotifier(options),
     driver,
     driverTraits: traitsOf,
     egress: createEgressDenials(config.dataDir),
@@ -73,6 +76,15 @@ async function openModels({ config, ids, clock, warn }: AppOptions, store: Store
     cassette: cassette === null ? null : createCassette(cassette.folder, cassette.mode),
     patienceMs,
     warn,
+  });
+}
+
+function openNotifier({ config, clock }: AppOptions): Ports["notifier"] {
+  const { dataDir, webhookKey, notifyHosts } = config;
+  return createNotifier({
+    key: async () => webhookKey ?? (await ensureKeyFile(dataDir, "webhook-key")).key,
+    privateHosts: notifyHosts,
+    now: clock ?? (() => new Date()),
   });
 }
 

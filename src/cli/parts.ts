@@ -20,7 +20,7 @@ import type { DockerLeftovers } from "../sandbox/drivers/docker/leftovers.ts";
 import { createDriver, requireDriverName, traitsOf, unsafeDriver } from "../sandbox/drivers/registry.ts";
 import type { DriverProblem, SandboxDriver } from "../sandbox/port.ts";
 import type { RunningServer, ServerOptions } from "../server/server.ts";
-import type { ServerKey } from "../server/server-key.ts";
+import type { KeyFile } from "../server/server-key.ts";
 import type { Database } from "../store/connection/connection.ts";
 import type { Store } from "../store/port.ts";
 import type { Workspace } from "../workspace/port.ts";
@@ -38,7 +38,7 @@ export type {
   SandboxUsage,
   StageSpec,
 } from "../sandbox/port.ts";
-export type { ServerKey } from "../server/server-key.ts";
+export type { KeyFile } from "../server/server-key.ts";
 export type { Database } from "../store/connection/connection.ts";
 export type { AttemptRow, GateRunRow, LogChunkRow, SandboxRow, SnapshotRow, Store } from "../store/port.ts";
 export type { ChangedFile } from "../workspace/port.ts";
@@ -121,9 +121,9 @@ export async function openServer(options: ServerOptions): Promise<RunningServer>
 }
 
 /** Returns the key that `POST /e/:key` requires if no setting names one. */
-export async function serverKey({ dataDir }: Config): Promise<ServerKey> {
-  const { ensureServerKey } = await import("../server/server-key.ts");
-  return ensureServerKey(dataDir);
+export async function serverKey({ dataDir }: Config): Promise<KeyFile> {
+  const { ensureKeyFile } = await import("../server/server-key.ts");
+  return ensureKeyFile(dataDir, "serve-key");
 }
 
 /**

@@ -287,6 +287,15 @@ function addSetupCommands(program: Command, command: AddCommand): void {
 }
 
 function addAgentCommands(program: Command, command: AddCommand): void {
+  const notifications = command(
+    program,
+    "notifications",
+    "show what `notify` sent, and what could not be sent",
+    async (context) => (await import("./commands/notifications.ts")).listNotifications(context),
+  );
+  command(notifications, "replay [id]", "try one again, or all that were given up", async (context, [id]) =>
+    (await import("./commands/notifications.ts")).replayNotifications(context, id),
+  );
   const prices = command(program, "prices", "show which model prices are in use", async (context) => {
     const { prices } = await import("./commands/prices.ts");
     return prices(context);

@@ -149,6 +149,17 @@ export const settingsSchema = z.object({
     .regex(/^\s*[A-Za-z_]\w*(\s*,\s*[A-Za-z_]\w*)*\s*$/, "must be names, separated by commas")
     .optional()
     .describe("names of secrets that plans in events may use, separated by commas; by default none"),
+  WAVESMITH_WEBHOOK_KEY: z
+    .string()
+    .min(16, "must have at least 16 characters")
+    .optional()
+    .describe("signs what a plan's `notify` sends; by default the key in the data directory's `webhook-key`"),
+  WAVESMITH_NOTIFY_HOSTS: z
+    .string()
+    .optional()
+    .describe(
+      "hosts on this machine or in a private network that `notify` may call, as `host` or `host:port`, separated by commas",
+    ),
   ANTHROPIC_API_KEY: z
     .string()
     .optional()

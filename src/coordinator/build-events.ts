@@ -19,6 +19,7 @@ import type {
   TaskRow,
   WaveRow,
 } from "../store/port.ts";
+import { recordNotices } from "./notification/record-notices.ts";
 
 /** Emits the events of a build. The data and the id (W13) of each are made in this file alone. */
 export function eventsOf(transaction: StoreTransaction, build: BuildRow) {
@@ -27,7 +28,11 @@ export function eventsOf(transaction: StoreTransaction, build: BuildRow) {
     const base = { tenantId, projectId, buildId, ...requestFacts(build) };
     return makeEvent<BuildEventName>(name, subject, epoch, { ...base, ...facts } as EventData<typeof name>);
   };
-  const emit: Emit = (...event) => transaction.emit(make(...event));
+  const emit: Emit = async (...facts) => {
+    const event = make(...facts);
+    await transaction.emit(event);
+    await recordNotices(transaction, build, event);
+  };
   return {
     ...requestsOf(build, emit),
     ...resultsOf(build, emit),

@@ -2,6 +2,7 @@ import type { Agents } from "../agents/port.ts";
 import type { AgentSpec } from "../domain/plan/plan.ts";
 import type { Gates } from "../gates/port.ts";
 import type { Models } from "../models/port.ts";
+import type { Notifier } from "../notifications/port.ts";
 import type { DriverTraits, EgressDenials } from "../sandbox/port.ts";
 import type { LifecyclePorts } from "../sandbox-lifecycle/port.ts";
 import type { Workspace } from "../workspace/port.ts";
@@ -27,6 +28,7 @@ export interface Ports extends LifecyclePorts {
   readonly gates: Gates;
   readonly agents: Agents;
   readonly models: Models;
+  readonly notifier: Notifier;
   readonly driverTraits: (name: string) => DriverTraits;
   readonly egress: EgressDenials;
   readonly secrets: SecretValues;

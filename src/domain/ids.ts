@@ -15,6 +15,7 @@ const prefixes = {
   sandbox: "sbx",
   snapshot: "snap",
   "model-call": "call",
+  notification: "ntf",
   process: "proc",
   installation: "inst",
   "data-directory": "dir",
@@ -31,6 +32,7 @@ export type TaskId = Id<"task">;
 export type WaveId = Id<"wave">;
 export type AttemptId = Id<"attempt">;
 export type GateRunId = Id<"gate-run">;
+export type NotificationId = Id<"notification">;
 export type SandboxId = Id<"sandbox">;
 /** Replaces an id with a plain string; leaves every other type unchanged. */
 export type Unbranded<Value> = Value extends Id<IdKind> ? string : Value;

@@ -240,8 +240,14 @@ export const planFileSchema = object({
     base: line.optional(),
   }).optional(),
   notify: z
-    .array(z.string().regex(/^https?:\/\/\S+$/, { error: say("invalid: write a URL that begins with https://") }))
-    .optional(),
+    .array(
+      z.string().refine((address) => /^(ntfy\+)?https?:\/\/\S+$/.test(address) && URL.canParse(address), {
+        error: say("invalid: write a URL that begins with https:// (or ntfy+https:// for an ntfy server)"),
+      }),
+    )
+    .max(10, { error: say("too many: at most 10 addresses") })
+    .optional()
+    .describe("Who hears of approvals, blocked waves and ends of builds: webhooks, Slack, Discord or ntfy."),
 });
 
 /** A plan file with correct types and spellings. */

@@ -3,21 +3,24 @@ import { link, open, readFile, rm, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { WavesmithError } from "../domain/errors.ts";
 
-/** The key that `POST /e/:key` requires if no setting names one. */
-export interface ServerKey {
+/** A key in a file of the data directory, used when no setting names one. */
+export interface KeyFile {
   readonly key: string;
   readonly path: string;
   /** Whether this call created it. */
   readonly isNew: boolean;
 }
 
+/** `serve-key` is what `serve` requires; `webhook-key` signs what `notify` sends. */
+type KeyName = "serve-key" | "webhook-key";
+
 /**
- * Reads the key of a data directory; on first use creates it as a file that only its owner can
- * read. Processes that do so at once agree on one key. Fails with `environment` if others can read
- * the file or it holds no key.
+ * Reads a key of a data directory; on first use creates it as a file that only its owner can read.
+ * Processes that do so at once agree on one key. Fails with `environment` if others can read the
+ * file or it holds no key.
  */
-export async function ensureServerKey(dataDir: string): Promise<ServerKey> {
-  const path = join(dataDir, "serve-key");
+export async function ensureKeyFile(dataDir: string, name: KeyName): Promise<KeyFile> {
+  const path = join(dataDir, name);
   const present = await readKey(path);
   if (present !== null) return { key: present, path, isNew: false };
   const key = randomBytes(24).toString("base64url");
@@ -33,7 +36,7 @@ async function readKey(path: string): Promise<string | null> {
   if (stats === null) return null;
   const remedy = `remove ${path}: the next start creates another`;
   if ((stats.mode & 0o077) !== 0)
-    throw new WavesmithError("environment", `other users can read the server's key, ${path}`, { remedy });
+    throw new WavesmithError("environment", `other users can read the key in ${path}`, { remedy });
   const key = (await readFile(path, "utf8")).trim();
   if (/^[\w-]{32,}$/.test(key)) return key;
   throw new WavesmithError("environment", `there is no key in ${path}`, { remedy });

@@ -28,6 +28,7 @@ export type QuestionRow = typeof schema.questions.$inferSelect;
 export type LogChunkRow = typeof schema.logChunks.$inferSelect;
 export type PreviewRow = typeof schema.previews.$inferSelect;
 type RestorePointRow = typeof schema.restorePoints.$inferSelect;
+export type NotificationRow = typeof schema.notifications.$inferSelect;
 export type RollbackRow = typeof schema.rollbacks.$inferSelect;
 export type BuildSpendingRow = typeof schema.buildSpending.$inferSelect;
 export type ModelCallRow = typeof schema.modelCalls.$inferSelect;
@@ -119,6 +120,7 @@ export interface Tables {
   readonly previews: Rows<PreviewRow, typeof schema.previews.$inferInsert>;
   readonly restorePoints: Rows<RestorePointRow, typeof schema.restorePoints.$inferInsert>;
   readonly rollbacks: Rows<RollbackRow, typeof schema.rollbacks.$inferInsert>;
+  readonly notifications: Rows<NotificationRow, typeof schema.notifications.$inferInsert>;
   readonly buildSpending: Rows<BuildSpendingRow, typeof schema.buildSpending.$inferInsert>;
   readonly modelCalls: Rows<ModelCallRow, typeof schema.modelCalls.$inferInsert>;
   readonly outbox: Rows<OutboxRow, typeof schema.outbox.$inferInsert>;

@@ -15,12 +15,14 @@ import {
 } from "drizzle-orm/pg-core";
 import { type Scope, scopes } from "../domain/access.ts";
 import type { BuildMetadata, EventData, EventName } from "../domain/events/events.ts";
+import type { NoticedEvent } from "../domain/events/notices.ts";
 import type { Evidence } from "../domain/gate/finding.ts";
 import type {
   AttemptId,
   BuildId,
   GateRunId,
   KeyId,
+  NotificationId,
   ProjectId,
   SandboxId,
   TaskId,
@@ -860,6 +862,46 @@ export const rollbacks = pgTable(
     createdAt: created(),
   },
   (table) => [ofOneTenant, primaryKey({ columns: [table.buildId, table.epoch] })],
+);
+
+export const notificationStatuses = ["waiting", "sent", "dead"] as const;
+
+/** One event of a build on its way to one address of its plan's `notify`. */
+export const notifications = pgTable(
+  "notifications",
+  {
+    /** Made of the event's id and the address, so that an event is recorded once for each. */
+    id: text("id").$type<NotificationId>().primaryKey(),
+    tenantId: ownTenant(),
+    projectId: text("project_id")
+      .$type<ProjectId>()
+      .notNull()
+      .references(() => projects.id),
+    buildId: text("build_id")
+      .$type<BuildId>()
+      .notNull()
+      .references(() => builds.id),
+    /** May hold a secret, as the addresses of chats do: it is shown without its path. */
+    address: text("address").notNull(),
+    event: text("event").$type<NoticedEvent>().notNull(),
+    data: jsonb("data").$type<Record<string, unknown>>().notNull(),
+    title: text("title").notNull(),
+    text: text("text").notNull(),
+    status: text("status").$type<(typeof notificationStatuses)[number]>().notNull().default("waiting"),
+    tries: integer("tries").notNull().default(0),
+    /** When it is tried next; a try sets it before it begins. */
+    nextAt: moment("next_at").notNull(),
+    /** Why the last try failed. */
+    problem: text("problem"),
+    createdAt: created(),
+    sentAt: moment("sent_at"),
+  },
+  (table) => [
+    ofOneTenant,
+    index("notifications_by_time").on(table.status, table.nextAt),
+    index("notifications_by_build").on(table.buildId, table.createdAt),
+    check("notification_status", oneOf("status", notificationStatuses)),
+  ],
 );
 
 /**

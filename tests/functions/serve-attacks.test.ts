@@ -3,7 +3,7 @@ import { networkInterfaces } from "node:os";
 import { join } from "node:path";
 import { afterEach, describe, expect, it } from "vitest";
 import { type RunningServer, startServer } from "../../src/server/server.ts";
-import { ensureServerKey } from "../../src/server/server-key.ts";
+import { ensureKeyFile } from "../../src/server/server-key.ts";
 import { type BuildFixture, createBuildFixture } from "../support/build-fixture.ts";
 import { requires } from "../support/require.ts";
 
@@ -64,7 +64,7 @@ describe("an attack on serve from inside a sandbox", { timeout: 300_000 }, () =>
     const fixture: BuildFixture = await createBuildFixture({ sandbox, patienceMs: 250_000 });
     open.push(() => fixture.close());
     const { dataDir } = fixture.app.config;
-    const { key, path } = await ensureServerKey(dataDir);
+    const { key, path } = await ensureKeyFile(dataDir, "serve-key");
     const server: RunningServer = await startServer({
       app: fixture.app,
       engine: { kind: "embedded", serveOrigin: null },

@@ -165,6 +165,7 @@ function createWorld(seed: number) {
         isPriced: () => true,
         unfinished: async () => null,
       },
+      notifier: { send: async () => ({ sent: true }) },
       driver: () => createFakeDriver(machines, turn),
       driverTraits: traitsOf,
       snapshots: noSnapshots,

@@ -91,6 +91,7 @@ const tables = {
   previews: schema.previews,
   restorePoints: schema.restorePoints,
   rollbacks: schema.rollbacks,
+  notifications: schema.notifications,
   buildSpending: schema.buildSpending,
   modelCalls: schema.modelCalls,
   outbox: schema.outbox,

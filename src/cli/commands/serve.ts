@@ -7,7 +7,7 @@ import { stopIdleSandbox } from "../data/session.ts";
 import { type Interrupts, watchInterrupts } from "../interrupts.ts";
 import { exit } from "../output/exit-codes.ts";
 import type { JsonLog } from "../output/json-log.ts";
-import { type App, type Config, openApp, openServer, openStore, type ServerKey, serverKey } from "../parts.ts";
+import { type App, type Config, type KeyFile, openApp, openServer, openStore, serverKey } from "../parts.ts";
 import { type ServedPreviews, servePreviews } from "../preview/serve-previews.ts";
 
 export interface ServeOptions {
@@ -106,7 +106,7 @@ const logging = (context: Context, log: JsonLog): Context => ({
 });
 
 /** Shows the key only at the start that created it; later starts name just the file. */
-function printKey({ out, json }: Context, { key, path }: ServerKey, isLogged: boolean): void {
+function printKey({ out, json }: Context, { key, path }: KeyFile, isLogged: boolean): void {
   if (json) out.json({ type: "serve.key", key, keyFile: path });
   else if (isLogged) out.line(`created the server's key: it is in ${path}`);
   else out.line(`created the key for POST /e/KEY: ${key} (kept in ${path}; it will not be printed again)`);

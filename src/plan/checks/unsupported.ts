@@ -8,6 +8,5 @@ export function unsupportedFeatures(plan: Plan): PlanFault[] {
     faults.push({ code: "unsupported", path, line: null, message });
   };
   if (plan.deliver.forge === "github") refuse("deliver.forge", "Delivery to GitHub", "use forge local");
-  if (plan.notify.length > 0) refuse("notify", "Notifying webhooks", "remove notify");
   return faults;
 }

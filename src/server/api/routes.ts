@@ -15,6 +15,7 @@ import { eventEndpoints } from "./events.ts";
 import { graphEndpoints } from "./graph.ts";
 import { jobEndpoints } from "./jobs.ts";
 import { keyEndpoints } from "./keys.ts";
+import { notificationEndpoints } from "./notifications.ts";
 import { planEndpoints } from "./plans.ts";
 import { projectEndpoints } from "./projects.ts";
 import { sandboxEndpoints } from "./sandboxes.ts";
@@ -48,6 +49,7 @@ export function createApiRoutes(api: ApiContext): OpenAPIHono {
     ...eventEndpoints(api),
     ...sessionEndpoints(api),
     ...keyEndpoints(api),
+    ...notificationEndpoints(api),
   ];
   routes.use(`${base}/*`, authenticate(callers, cookie.name));
   routes.use(

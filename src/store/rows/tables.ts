@@ -32,6 +32,7 @@ export function tablesOf(session: StoreSession, plans: KeptRows | null) {
     previews: rowsOf(session, schema.previews),
     restorePoints: rowsOf(session, schema.restorePoints),
     rollbacks: rowsOf(session, schema.rollbacks),
+    notifications: rowsOf(session, schema.notifications),
     buildSpending: rowsOf(session, schema.buildSpending),
     modelCalls: rowsOf(session, schema.modelCalls),
     outbox: rowsOf(session, schema.outbox),

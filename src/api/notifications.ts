@@ -1,0 +1,17 @@
+import { addressShown } from "../coordinator/notification/deliver-notices.ts";
+import type { NotificationRow } from "../store/port.ts";
+
+/** Returns a notification as JSON, with its address cut to what is not secret. */
+export const notificationJson = (row: NotificationRow) => ({
+  id: row.id,
+  buildId: row.buildId,
+  event: row.event,
+  title: row.title,
+  to: addressShown(row.address),
+  status: row.status,
+  tries: row.tries,
+  problem: row.problem,
+  nextAt: row.status === "waiting" ? row.nextAt.toISOString() : null,
+  createdAt: row.createdAt.toISOString(),
+  sentAt: row.sentAt?.toISOString() ?? null,
+});

@@ -1,0 +1,76 @@
+import type { NotificationRow } from "../../store/port.ts";
+import type { Ports } from "../port.ts";
+
+// ND1. A try is claimed by compare-and-set, which also sets when the next one is due. So two
+// processes do not make the same try, and one that is killed in the middle leaves the next try to
+// whoever runs then: a receiver may hear of an event twice, under the same id, but never not at all.
+
+const seconds = 1_000;
+const minutes = 60 * seconds;
+/** The pause after each try. After the last one a person has to ask (`notifications replay`). */
+const pausesMs = [10 * seconds, minutes, 5 * minutes, 30 * minutes, 120 * minutes, 480 * minutes] as const;
+export const mostTries = pausesMs.length + 1;
+const atOnce = 20;
+
+type DeliveryPorts = Pick<Ports, "store" | "notifier" | "clock" | "log">;
+
+/**
+ * Tries to send the notices of these projects that are due. Returns how many were tried. Safe to
+ * run in several processes at once.
+ */
+export async function deliverDueNotices(
+  ports: DeliveryPorts,
+  projectIds: "all" | ReadonlySet<string>,
+): Promise<number> {
+  const now = ports.clock.now();
+  const where = projectIds === "all" ? {} : { projectId: [...projectIds] };
+  const waiting = await ports.store.notifications.list(
+    { ...where, status: "waiting" },
+    { by: "nextAt", limit: atOnce },
+  );
+  const due = waiting.filter(({ nextAt }) => nextAt <= now);
+  await Promise.all(due.map((notice) => deliver(ports, notice)));
+  return due.length;
+}
+
+async function deliver(ports: DeliveryPorts, { id, tries }: NotificationRow): Promise<void> {
+  const now = ports.clock.now().getTime();
+  const pauseMs = pausesMs[tries] ?? 0;
+  const [claimed] = await ports.store.notifications.update(
+    { id, tries, status: "waiting" },
+    { tries: tries + 1, nextAt: new Date(now + (pauseMs || minutes)) },
+  );
+  if (claimed === undefined) return;
+  const { event, createdAt: at, data, title, text, address } = claimed;
+  const result = await ports.notifier.send(address, { id, event, at, data, title, text });
+  const mine = { id, tries: claimed.tries, status: "waiting" } as const;
+  if (result.sent) {
+    await ports.store.notifications.update(mine, { status: "sent", sentAt: ports.clock.now(), problem: null });
+    return;
+  }
+  const { problem, isFinal, retryAfterMs } = result;
+  const isDead = isFinal || claimed.tries >= mostTries;
+  const nextAt = new Date(now + Math.max(pauseMs, retryAfterMs ?? 0));
+  await ports.store.notifications.update(mine, { problem, ...(isDead ? { status: "dead" } : { nextAt }) });
+  if (isDead) {
+    const given = `gave up telling ${addressShown(address)} that ${title} (${problem})`;
+    ports.log.warn(`${given}: mend it, then: wavesmith notifications replay ${id}`);
+  }
+}
+
+/** Returns an address without its path and credentials, which may be secret. */
+export const addressShown = (address: string): string => {
+  const { protocol, host } = new URL(address);
+  return `${protocol}//${host}/…`;
+};
+
+/**
+ * Makes notices due again: the one of this id, or all that were given up. Returns how many.
+ */
+export async function retryNotices(
+  { store, clock }: Pick<Ports, "store" | "clock">,
+  which: { readonly id: string } | { readonly status: "dead" },
+): Promise<number> {
+  const again = { status: "waiting", tries: 0, nextAt: clock.now(), problem: null } as const;
+  return (await store.notifications.update(which, again)).length;
+}

@@ -1,0 +1,44 @@
+import { type NoticedEvent, noticedEvents, wordsOf } from "../../domain/events/notices.ts";
+import { derivedId } from "../../domain/ids.ts";
+import type { BuildRow, StoreTransaction } from "../../store/port.ts";
+
+interface EmittedEvent {
+  readonly name: string;
+  readonly id: string;
+  readonly data: Readonly<Record<string, unknown>>;
+}
+
+const isNoticed = (name: string): name is NoticedEvent => (noticedEvents as readonly string[]).includes(name);
+
+/**
+ * Records what the plan's `notify` is to hear of this event, in the event's own transaction: it is
+ * sent exactly when the event is a fact, even if we are killed in between (W3).
+ */
+export async function recordNotices(
+  transaction: StoreTransaction,
+  build: BuildRow,
+  { name, id, data }: EmittedEvent,
+): Promise<void> {
+  const { notify } = build.plan;
+  if (notify.length === 0 || !isNoticed(name)) return;
+  const { waveNumber, reason } = data as { waveNumber?: number; reason?: string };
+  const words = wordsOf(name, {
+    project: build.plan.name,
+    buildId: build.id,
+    ...(waveNumber === undefined ? {} : { waveNumber }),
+    ...(reason === undefined ? {} : { reason }),
+  });
+  const { projectId, id: buildId } = build;
+  for (const address of new Set(notify)) {
+    const row = {
+      projectId,
+      buildId,
+      address,
+      event: name,
+      data: { ...data },
+      ...words,
+      nextAt: new Date(0),
+    };
+    await transaction.notifications.insertIfAbsent({ id: derivedId("notification", id, address), ...row });
+  }
+}

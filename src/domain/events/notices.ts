@@ -1,0 +1,51 @@
+import type { BuildEventName } from "./events.ts";
+
+/** The events that a person may wait for, and that a plan's `notify` sends on. */
+export const noticedEvents = [
+  "project/approval.requested",
+  "project/wave.blocked",
+  "project/build.completed",
+  "project/build.failed",
+  "project/build.cancelled",
+] as const satisfies readonly BuildEventName[];
+export type NoticedEvent = (typeof noticedEvents)[number];
+
+/** What is sent about one event. */
+export interface Notice {
+  /** One for each event and address; the same in every try. */
+  readonly id: string;
+  readonly event: NoticedEvent;
+  readonly at: Date;
+  readonly data: Readonly<Record<string, unknown>>;
+  /** For people: what happened, in one line. */
+  readonly title: string;
+  /** Why, and the command to type next. */
+  readonly text: string;
+}
+
+const longestReason = 600;
+
+/** Says an event in words, for chats and phones. */
+export function wordsOf(
+  event: NoticedEvent,
+  facts: { readonly project: string; readonly buildId: string; readonly waveNumber?: number; readonly reason?: string },
+): Pick<Notice, "title" | "text"> {
+  const { project, buildId, waveNumber } = facts;
+  const reason = (facts.reason ?? "").slice(0, longestReason);
+  const about = (command: string): string => [reason, command].filter((part) => part !== "").join("\n");
+  switch (event) {
+    case "project/approval.requested":
+      return {
+        title: `${project}: wave ${waveNumber} waits for your approval`,
+        text: about(`wavesmith approve ${buildId}, or: wavesmith reject ${buildId}`),
+      };
+    case "project/wave.blocked":
+      return { title: `${project}: wave ${waveNumber} is blocked`, text: about(`wavesmith status ${buildId}`) };
+    case "project/build.completed":
+      return { title: `${project}: the build completed`, text: about(`wavesmith diff ${buildId}`) };
+    case "project/build.failed":
+      return { title: `${project}: the build failed`, text: about(`wavesmith status ${buildId}`) };
+    case "project/build.cancelled":
+      return { title: `${project}: the build was cancelled`, text: about(`wavesmith retry ${buildId}`) };
+  }
+}

@@ -1,0 +1,91 @@
+import { type LookupAddress, lookup } from "node:dns";
+import { request as httpRequest, type IncomingMessage } from "node:http";
+import { request as httpsRequest } from "node:https";
+import { isIP, type LookupFunction } from "node:net";
+import { messageOf } from "../domain/errors.ts";
+import { kindOfAddress } from "../sandbox/egress/addresses.ts";
+import type { Notifier, TryResult } from "./port.ts";
+import { type NoticeRequest, requestFor } from "./request-body.ts";
+import { signatureOf } from "./signature.ts";
+
+// NS1. A plan may come from anybody who may start builds. So an address on this machine or in a
+// private network is called only when the setting names its host. The connection goes to the
+// address that was checked, and redirects are not followed.
+
+const timeoutMs = 8_000;
+const longestRetryAfterMs = 60 * 60_000;
+
+export interface NotifierOptions {
+  /** Signs what is not sent to a chat. */
+  readonly key: () => Promise<string>;
+  /** `host` or `host:port` of private receivers that may be called. */
+  readonly privateHosts: readonly string[];
+  readonly now: () => Date;
+}
+
+/** Sends notices over HTTP. */
+export function createNotifier({ key, privateHosts, now }: NotifierOptions): Notifier {
+  return {
+    async send(address, notice) {
+      try {
+        const wanted = requestFor(address, notice);
+        const seconds = Math.floor(now().getTime() / 1000);
+        const signature = wanted.isSigned
+          ? { "webhook-signature": signatureOf(await key(), { id: notice.id, seconds, body: wanted.body }) }
+          : {};
+        const headers = { "webhook-id": notice.id, "webhook-timestamp": String(seconds), ...signature };
+        return await post(wanted, headers, isNamed(wanted.url, privateHosts));
+      } catch (error) {
+        return { sent: false, problem: messageOf(error), isFinal: false, retryAfterMs: null };
+      }
+    },
+  };
+}
+
+const isNamed = ({ hostname, host }: URL, hosts: readonly string[]): boolean =>
+  hosts.includes(host) || hosts.includes(hostname);
+
+function post(wanted: NoticeRequest, headers: Readonly<Record<string, string>>, mayBePrivate: boolean) {
+  const { url, body } = wanted;
+  const host = url.hostname.replace(/^\[|\]$/g, "");
+  if (isIP(host) !== 0 && !mayBePrivate && kindOfAddress(host) !== "public") throw isPrivate(url, host);
+  const options = {
+    method: "POST",
+    headers: { "user-agent": "wavesmith", "content-length": Buffer.byteLength(body), ...wanted.headers, ...headers },
+    signal: AbortSignal.timeout(timeoutMs),
+    lookup: mayBePrivate ? undefined : publicLookup(url),
+    agent: false as const,
+  };
+  return new Promise<TryResult>((resolve, reject) => {
+    const request = url.protocol === "https:" ? httpsRequest(url, options) : httpRequest(url, options);
+    request.on("error", reject);
+    request.on("response", (response) => {
+      response.destroy(); // Its status says it all.
+      resolve(resultOf(response));
+    });
+    request.end(body);
+  });
+}
+
+/** Resolves a name and fails when one of its addresses is not public. */
+const publicLookup =
+  (url: URL): LookupFunction =>
+  (host, options, done) => {
+    lookup(host, { ...options, all: true }, (error, addresses: LookupAddress[]) => {
+      const inner = addresses?.find(({ address }) => kindOfAddress(address) !== "public");
+      if (error !== null) done(error, "", 0);
+      else if (inner !== undefined) done(isPrivate(url, inner.address), "", 0);
+      else if (options.all === true) done(null, addresses);
+      else done(null, addresses[0]!.address, addresses[0]!.family);
+    });
+  };
+
+const isPrivate = ({ host }: URL, address: string): Error =>
+  new Error(`${host} is ${address}, which is not a public address: name ${host} in WAVESMITH_NOTIFY_HOSTS to allow it`);
+
+function resultOf({ statusCode = 0, headers }: IncomingMessage): TryResult {
+  if (statusCode >= 200 && statusCode < 300) return { sent: true };
+  const seconds = Number(headers["retry-after"]);
+  const retryAfterMs = Number.isFinite(seconds) && seconds > 0 ? Math.min(seconds * 1000, longestRetryAfterMs) : null;
+  return { sent: false, problem: `it answered ${statusCode}`, isFinal: statusCode === 410, retryAfterMs };
+}

@@ -1,0 +1,18 @@
+import type { Notice } from "../domain/events/notices.ts";
+
+/** How one try ended. Text is for people, and holds nothing secret. */
+export type TryResult =
+  | { readonly sent: true }
+  | {
+      readonly sent: false;
+      readonly problem: string;
+      /** The receiver wants no more of them (410). */
+      readonly isFinal: boolean;
+      /** When the receiver asks to be tried again; null if it does not say. */
+      readonly retryAfterMs: number | null;
+    };
+
+export interface Notifier {
+  /** Tries once to send a notice to a plan's address. Never throws. */
+  send(address: string, notice: Notice): Promise<TryResult>;
+}

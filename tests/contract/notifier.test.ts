@@ -1,0 +1,112 @@
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import type { Notice } from "../../src/domain/events/notices.ts";
+import { createNotifier } from "../../src/notifications/notifier.ts";
+import { requestFor } from "../../src/notifications/request-body.ts";
+import { signatureOf } from "../../src/notifications/signature.ts";
+import { createWebhookReceiver, type WebhookReceiver } from "../support/webhook-receiver.ts";
+
+const key = "a key of sixteen letters";
+const notice: Notice = {
+  id: "ntf_1",
+  event: "project/wave.blocked",
+  at: new Date("2026-11-22T10:00:00Z"),
+  data: { buildId: "bld_1", waveNumber: 2, reason: "tests failed" },
+  title: "shop: wave 2 is blocked",
+  text: "tests <failed> & more\nwavesmith status bld_1",
+};
+
+describe("what is sent", () => {
+  it("is signed as Standard Webhooks says", () => {
+    const message = { id: "msg_p5jXN8AQM9LWM0D4loKWxJek", seconds: 1_614_265_330, body: '{"test": 2432232314}' };
+    // The example of the specification.
+    expect(signatureOf("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", message)).toBe(
+      "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=",
+    );
+  });
+
+  it("has the form that each chat expects, and mentions nobody", () => {
+    const slack = requestFor("https://hooks.slack.com/services/T/B/x", notice);
+    expect([slack.isSigned, JSON.parse(slack.body)]).toEqual([
+      false,
+      { text: "*shop: wave 2 is blocked*\ntests &lt;failed&gt; &amp; more\nwavesmith status bld_1" },
+    ]);
+    const discord = requestFor("https://discord.com/api/webhooks/1/x", notice);
+    expect(JSON.parse(discord.body)).toEqual({
+      content: `**${notice.title}**\n${notice.text}`,
+      allowed_mentions: { parse: [] },
+    });
+    const ntfy = requestFor("ntfy+http://192.168.0.7:8080/builds", { ...notice, title: "café" });
+    expect([ntfy.url.href, ntfy.headers.title, ntfy.body]).toEqual([
+      "http://192.168.0.7:8080/builds",
+      "=?UTF-8?B?Y2Fmw6k=?=",
+      notice.text,
+    ]);
+  });
+});
+
+describe("a notifier", () => {
+  let receiver: WebhookReceiver;
+  beforeEach(async () => {
+    receiver = await createWebhookReceiver();
+  });
+  afterEach(() => receiver.close());
+  const notifierOf = (...privateHosts: string[]) =>
+    createNotifier({ key: async () => key, privateHosts, now: () => new Date("2026-11-22T10:00:05Z") });
+
+  it("sends the event with its id and a signature that the receiver can verify", async () => {
+    const result = await notifierOf("127.0.0.1").send(`${receiver.url}/hook?x=1`, notice);
+    expect(result).toEqual({ sent: true });
+    const [{ path, headers, body }] = receiver.received as [WebhookReceiver["received"][0]];
+    expect(path).toBe("/hook?x=1");
+    expect(JSON.parse(body)).toEqual({
+      type: notice.event,
+      timestamp: "2026-11-22T10:00:00.000Z",
+      data: notice.data,
+      title: notice.title,
+      text: notice.text,
+    });
+    const seconds = Number(headers["webhook-timestamp"]);
+    expect(headers["webhook-id"]).toBe("ntf_1");
+    expect(headers["webhook-signature"]).toBe(signatureOf(key, { id: "ntf_1", seconds, body }));
+  });
+
+  it.each([
+    [{ status: 500 }, { isFinal: false, retryAfterMs: null, problem: "it answered 500" }],
+    [
+      { status: 429, headers: { "retry-after": "7" } },
+      { isFinal: false, retryAfterMs: 7_000 },
+    ],
+    [
+      { status: 503, headers: { "retry-after": "999999" } },
+      { isFinal: false, retryAfterMs: 3_600_000 },
+    ],
+    [{ status: 410 }, { isFinal: true }],
+    [
+      { status: 302, headers: { location: "/elsewhere" } },
+      { isFinal: false, problem: "it answered 302" },
+    ],
+  ])("takes %j for a failure and follows no redirect", async (answer, expected) => {
+    receiver.answer = answer;
+    const result = await notifierOf("127.0.0.1").send(receiver.url, notice);
+    expect(result).toMatchObject({ sent: false, ...expected });
+    expect(receiver.received).toHaveLength(1);
+  });
+
+  it("gives up on a receiver that is gone, and says why", async () => {
+    await receiver.close();
+    const result = await notifierOf("127.0.0.1").send(receiver.url, notice);
+    expect(result).toMatchObject({ sent: false, problem: expect.stringContaining("ECONNREFUSED") });
+    receiver = await createWebhookReceiver();
+  });
+
+  it("calls a private address only when the setting names its host", async () => {
+    const localhost = `http://localhost:${receiver.port}/`;
+    for (const address of [receiver.url, localhost, "http://[::1]:1/", "http://169.254.169.254/latest"]) {
+      const result = await notifierOf().send(address, notice);
+      expect(result).toMatchObject({ sent: false, problem: expect.stringContaining("WAVESMITH_NOTIFY_HOSTS") });
+    }
+    expect(await notifierOf("127.0.0.1:1").send(receiver.url, notice)).toMatchObject({ sent: false });
+    expect(receiver.received).toEqual([]);
+    expect(await notifierOf(`127.0.0.1:${receiver.port}`).send(receiver.url, notice)).toEqual({ sent: true });
+  });
+});
