@@ -864,7 +864,7 @@ export const rollbacks = pgTable(
   (table) => [ofOneTenant, primaryKey({ columns: [table.buildId, table.epoch] })],
 );
 
-export const notificationStatuses = ["waiting", "sent", "dead"] as const;
+const notificationStatuses = ["waiting", "sent", "dead"] as const;
 
 /** One event of a build on its way to one address of its plan's `notify`. */
 export const notifications = pgTable(
