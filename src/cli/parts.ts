@@ -40,7 +40,7 @@ export type {
 } from "../sandbox/port.ts";
 export type { KeyFile } from "../server/server-key.ts";
 export type { Database } from "../store/connection/connection.ts";
-export type { AttemptRow, GateRunRow, LogChunkRow, SandboxRow, SnapshotRow, Store } from "../store/port.ts";
+export type { AttemptRow, BuildRow, GateRunRow, LogChunkRow, SandboxRow, SnapshotRow, Store } from "../store/port.ts";
 export type { ChangedFile } from "../workspace/port.ts";
 
 type Environment = Readonly<Record<string, string | undefined>>;

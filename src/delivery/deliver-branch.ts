@@ -112,7 +112,8 @@ async function moveBranch(
 ): Promise<void> {
   const args = ["update-ref", "-m", "wavesmith: deliver", ref, commit, present ?? "0".repeat(40)];
   const moved = await git.run(args, { answers: [0, 1, 128] });
-  if (moved.exitCode === 0) return;
+  // Another process may have delivered the same result in this moment.
+  if (moved.exitCode === 0 || (await commitOf(git, ref)) === commit) return;
   throw new WavesmithError("conflict", `${branch} in ${root} could not be moved: ${moved.stderr}`, {
     remedy: "try again, or name another: --branch NAME",
   });

@@ -76,9 +76,9 @@ async function until(running: Running, text: string): Promise<void> {
   }
 }
 
-function plan(name: string, tasks: Record<string, unknown>[]): string {
+function plan(name: string, tasks: Record<string, unknown>[], more: Record<string, unknown> = {}): string {
   const path = join(folder, `${name}.json`);
-  writeFileSync(path, JSON.stringify({ name, network: "none", tasks }));
+  writeFileSync(path, JSON.stringify({ name, network: "none", tasks, ...more }));
   return path;
 }
 
@@ -243,11 +243,12 @@ describe("wavesmith, as a user types it", { timeout: limitMs }, () => {
     expect(await run("sandbox", "rm", "diamond", "--volume")).toMatchObject({ code: 2 });
   });
 
-  it("opens a shell in a tree of its own with its exit code, and leaves none behind when it is ended", async () => {
-    const built = await run("build", plan("shelled", [{ id: "a", run: "echo a > a.txt" }]));
+  it("opens a shell in a tree of its own, set up, with its exit code, and leaves none behind when it is ended", async () => {
+    const prepared = { setup: { run: "echo made > made.txt" }, env: { COLOUR: "red" } };
+    const built = await run("build", plan("shelled", [{ id: "a", run: "echo a > a.txt" }], prepared));
     const id = buildIdIn(built.stdout);
-    const left = startTyping(["shell", id], "ls; echo changed > a.txt; exit 4\n");
-    expect([await left.ended, left.stdout()]).toEqual([4, "a.txt\n"]);
+    const left = startTyping(["shell", id], "ls; echo $COLOUR; echo changed > a.txt; exit 4\n");
+    expect([await left.ended, left.stdout()]).toEqual([4, "a.txt\nmade.txt\nred\n"]);
     const token = sleepToken();
     const going = startTyping(["shell", id], `echo begun; sleep ${token}\n`);
     await until(going, "begun");

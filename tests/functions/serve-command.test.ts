@@ -1,5 +1,5 @@
-import { type ChildProcess, spawn } from "node:child_process";
-import { mkdtemp, readFile, rm, stat } from "node:fs/promises";
+import { type ChildProcess, execFileSync, spawn } from "node:child_process";
+import { mkdtemp, readFile, rm, stat, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
@@ -81,9 +81,11 @@ describe("wavesmith serve", () => {
   function run(
     words: string[],
     extra: Record<string, string> = {},
+    cwd = process.cwd(),
   ): { process: ChildProcess; ended: Promise<number | null> } {
     const child = spawn(process.execPath, [bin, ...words], {
       env: environment(extra),
+      cwd,
       stdio: ["ignore", "pipe", "pipe"],
     });
     return { process: child, ended: new Promise((resolve) => child.once("exit", resolve)) };
@@ -169,6 +171,26 @@ describe("wavesmith serve", () => {
     await serve();
     await untilOver(id);
     expect(await statusOf(id)).toBe("completed");
+  });
+
+  it("delivers a build of a person's repository that it completes, to its branch there", async () => {
+    const repository = join(dataDir, "own");
+    const git = (...args: string[]) => execFileSync("git", ["-C", repository, ...args], { encoding: "utf8" }).trim();
+    execFileSync("git", ["init", "-q", "-b", "main", repository]);
+    git("-c", "user.name=Ann", "-c", "user.email=ann@example.org", "commit", "-q", "--allow-empty", "-m", "first");
+    const planFile = join(dataDir, "served.json");
+    const plan = { name: "served", approval: "wave", tasks: [{ id: "a", run: "echo a > a.txt" }] };
+    await writeFile(planFile, JSON.stringify(plan));
+    expect(await run(["build", planFile], {}, repository).ended).toBe(5);
+    const { id, headSha: before } = await store.builds.get({});
+    const { url, keyFile, said } = await serve();
+    const headers = { authorization: `Bearer ${(await readFile(keyFile, "utf8")).trim()}` };
+    const approve = await fetch(`${url}/api/v1/builds/${id}/approve`, { method: "POST", headers, body: "{}" });
+    expect(approve.status).toBe(202);
+    await until(async () => said.some(({ type }) => type === "build.delivered"), "the delivery");
+    const { headSha } = await store.builds.get({ id });
+    expect([git("rev-parse", "wavesmith/served"), git("show", "wavesmith/served:a.txt")]).toEqual([headSha, "a"]);
+    expect([headSha === before, git("rev-parse", "main")]).toEqual([false, before]);
   });
 
   it("creates a key that only its user can read, and prints it once", async () => {

@@ -4,6 +4,7 @@ import { isServed, markAllServed } from "../../store/serving.ts";
 import type { Context } from "../context.ts";
 import { dashboardFiles } from "../dashboard-files.ts";
 import { stopIdleSandbox } from "../data/session.ts";
+import { createDeliversServed } from "../driving/deliver-served.ts";
 import { type Interrupts, watchInterrupts } from "../interrupts.ts";
 import { exit } from "../output/exit-codes.ts";
 import type { JsonLog } from "../output/json-log.ts";
@@ -28,11 +29,17 @@ export async function serve(given: Context, options: ServeOptions): Promise<numb
   try {
     const mark = await openStore(config, "serve");
     try {
-      const app = await openApp(config, context.warn, log === null ? {} : { onEvent: log.event });
+      const delivering = createDeliversServed(context, config, () => app);
+      const onEvent: typeof delivering.look = (event) => {
+        log?.event(event);
+        delivering.look(event);
+      };
+      const app = await openApp(config, context.warn, { onEvent });
       const serving = await markAllServed(mark.database);
       try {
         await run({ context, config, app, interrupts, host: options.host, port });
       } finally {
+        await delivering.end();
         await app.close().catch((error: unknown) => {
           if (!isDiskFull(error)) throw error;
           context.warn("the disk is full: this process's work is released when its leases expire");

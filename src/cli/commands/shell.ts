@@ -5,14 +5,15 @@ import { stopIdleSandbox } from "../data/session.ts";
 import { withSteering } from "../data/steering.ts";
 import { watchInterrupts } from "../interrupts.ts";
 import { exit } from "../output/exit-codes.ts";
-import type { App } from "../parts.ts";
+import type { App, BuildRow } from "../parts.ts";
 
 const dayMs = 24 * 3600 * 1000;
 
 /**
  * `shell [BUILD] [--task ID]`: opens a shell in the build's sandbox, in a temporary checkout of
  * what needs a look: the task's last commit, or the wave that waits or is blocked, or the attempt
- * that failed last, or else what has passed. Changes are discarded on exit.
+ * that failed last, or else what has passed. The plan's setup runs there first, and the shell has its
+ * variables. Changes are discarded on exit.
  */
 export function openShell(context: Context, name: string | undefined, taskKey: string | undefined): Promise<number> {
   return withSteering(context, async ({ app }) => {
@@ -21,13 +22,16 @@ export function openShell(context: Context, name: string | undefined, taskKey: s
     const { sha, what } = await treeOf(app, buildId, taskKey);
     const { ensureSandbox } = await import("../../sandbox-lifecycle/ensure-sandbox.ts");
     const before = await app.ports.driver(build.sandboxDriver).find(build.projectId);
-    const { guest } = await ensureSandbox(app.ports, build);
+    const endpoint = await ensureSandbox(app.ports, build);
+    const { guest } = endpoint;
     const treePath = `trees/${buildId}/shell-${process.pid}`;
     await app.ports.workspace.openTree({ projectId: build.projectId, guest, treePath, sha, reuse: false });
     if (!context.json)
       context.out.note(`temporary checkout of ${what} (${sha.slice(0, 12)}); changes are discarded on exit`);
     try {
-      return await converse(guest, treePath);
+      const { env, stages, reach } = await settingOf(app, endpoint, build, { sha, treePath });
+      if (stages.length > 0) await setUp(context, guest, { ...reach, stages, labels: { shell: treePath } });
+      return await converse(guest, treePath, env);
     } finally {
       await app.ports.workspace.closeTree(guest, treePath);
       // Started only for this shell, unless someone else uses it by now.
@@ -76,8 +80,40 @@ async function troubledTree({ store }: App, buildId: string): Promise<NamedTree 
 
 type Guest = Awaited<ReturnType<ReturnType<App["ports"]["driver"]>["ensure"]>>["guest"];
 
+/** The environment of a job in this tree, and the stages that set the tree up. */
+async function settingOf(
+  { ports }: App,
+  endpoint: Awaited<ReturnType<ReturnType<App["ports"]["driver"]>["ensure"]>>,
+  { plan, projectId }: BuildRow,
+  { sha, treePath }: { readonly sha: string; readonly treePath: string },
+) {
+  const { prepareJob } = await import("../../coordinator/job/job-setting.ts");
+  return prepareJob({ ports, endpoint, plan, projectId, sha, treePath, mentions: [] });
+}
+
+/** Runs the setup before the shell opens. Ctrl-C skips the rest of it; a failure is only reported. */
+async function setUp(context: Context, guest: Guest, spec: Parameters<Guest["startJob"]>[1]): Promise<void> {
+  const key = `shell-setup-${process.pid}-${Date.now()}`;
+  context.out.note("setting up the tree; Ctrl-C skips it");
+  const interrupts = watchInterrupts(process);
+  const skipped = { reason: "the setup was skipped", graceMs: 500 };
+  interrupts.on(() => void guest.cancelJob(key, skipped).catch(() => undefined)); // Done again below, where it may fail.
+  try {
+    await guest.startJob(key, spec);
+    await copyOutput(guest, key, process.stderr);
+    const state = await guest.findJob(key);
+    const failed = state?.stages.find(({ exitCode }) => exitCode !== 0);
+    if (interrupts.count > 0) context.warn("setup was skipped");
+    else if (failed !== undefined) context.warn(`${failed.name} failed (exit ${failed.exitCode ?? "unknown"})`);
+  } finally {
+    interrupts.dispose();
+    await guest.cancelJob(key, skipped);
+    await guest.forgetJob(key);
+  }
+}
+
 /** Connects this terminal to a shell in the tree and resolves with its exit code. */
-async function converse(guest: Guest, treePath: string): Promise<number> {
+async function converse(guest: Guest, treePath: string, env: Readonly<Record<string, string>>): Promise<number> {
   const { stdin, stdout } = process;
   const terminal = stdin.isTTY === true && stdout.isTTY === true;
   const { columns = 80, rows = 24 } = stdout;
@@ -88,7 +124,8 @@ async function converse(guest: Guest, treePath: string): Promise<number> {
     ? ["script", "--quiet", "--return", "--command", `sh -c '${start}' sh ${rows} ${columns}`, "/dev/null"]
     : plain;
   const key = `shell-${process.pid}-${Date.now()}`;
-  const stage = { name: "shell", argv, cwd: treePath, env: { TERM: "xterm-256color" }, stdin: null, openStdin: true };
+  const terminalEnv = { ...env, TERM: "xterm-256color" };
+  const stage = { name: "shell", argv, cwd: treePath, env: terminalEnv, stdin: null, openStdin: true };
   const limits = { timeoutMs: dayMs, outputLimitBytes: 64 * 1024 * 1024 };
   await guest.startJob(key, { stages: [{ ...stage, ...limits }], writable: [treePath], labels: { shell: treePath } });
   const input = forwardInput(guest, key, terminal);
@@ -134,7 +171,7 @@ function forwardInput(guest: Guest, key: string, terminal: boolean): { end(): vo
   };
 }
 
-async function copyOutput(guest: Guest, key: string, stdout: NodeJS.WriteStream): Promise<void> {
+async function copyOutput(guest: Guest, key: string, stdout: NodeJS.WritableStream): Promise<void> {
   for (let offset = 0; ; ) {
     const chunk = await guest.readOutput(key, { offset, limitBytes: 256 * 1024, waitMs: 5_000 });
     offset = chunk.nextOffset;

@@ -85,7 +85,7 @@ export function nextLines(view: BuildView, hints: Hints): Line[] {
     { tone: "plain", text: `to review it: ${hints.command(`diff ${build.id} --wave ${view.waves.at(-1)!.number}`)}` },
     {
       tone: "strong",
-      text: `next: ${hints.command(`approve ${build.id}`)}, or ${reject}, then ${hints.command(`resume ${build.id}`)}`,
+      text: `next: ${hints.command(`approve ${build.id} --resume`)}, or ${reject}`,
     },
   ];
 }
