@@ -3,6 +3,7 @@ import type { BuildMetadata } from "../domain/events/events.ts";
 import type { AddedChecks } from "../domain/gate/added-checks.ts";
 import type { Spending } from "../domain/models.ts";
 import { type Spent, spentByBuild, spentByTask, spentInWave, spentJson } from "./spending.ts";
+import { attemptsAt, getTask } from "./view-index.ts";
 
 /** The last line of `build --json` and `resume --json`. */
 export interface BuildFinished {
@@ -96,11 +97,11 @@ function waveResult(view: BuildView, wave: WaveView): WaveResult {
     number: wave.number,
     status: wave.status,
     tasks: wave.taskKeys.map((key) => {
-      const task = view.tasks.find((candidate) => candidate.key === key)!;
+      const task = getTask(view, key);
       // An attempt sent back by a conflict appears here; its end appears in its new wave.
       const status = task.waveNumber === wave.number ? task.status : "pending";
-      const attempts = wave.attempts.filter((attempt) => attempt.taskKey === key).length;
-      return { id: key, agent: task.agent, status, attempts, ...spentField(spentByTask(view, key, [wave])) };
+      const attempts = attemptsAt(view, key).filter((one) => one.wave === wave).length;
+      return { id: key, agent: task.agent, status, attempts, ...spentField(spentByTask(view, key, wave)) };
     }),
     gates: latestGates(wave).map(({ gate, verdict, rounds, added }) => ({
       name: gate,

@@ -4,6 +4,7 @@ import { waveResults } from "./build-result.ts";
 import { messagesJson } from "./messages.ts";
 import { openQuestionsJson } from "./questions.ts";
 import { spentBy, spentByBuild, spentByTask, spentJson } from "./spending.ts";
+import { attemptsAt } from "./view-index.ts";
 import { phaseOf, waitText } from "./waiting.ts";
 
 export interface StatusFacts {
@@ -23,19 +24,14 @@ export function previewUrl({ preview, build }: BuildView): string | null {
   return `http://127.0.0.1:${preview.servedPort}${build.plan.preview?.healthPath ?? "/"}`;
 }
 
-function attemptsOf(view: BuildView, { key }: TaskView) {
-  return view.waves.flatMap((wave) =>
-    wave.attempts
-      .filter((attempt) => attempt.taskKey === key)
-      .map((attempt) => ({
-        number: attempt.number,
-        wave: wave.number,
-        status: attempt.status,
-        outcome: attempt.outcome,
-        spent: spentJson(spentBy(view, [attempt])),
-      })),
-  );
-}
+const attemptsJson = (view: BuildView, { key }: TaskView) =>
+  attemptsAt(view, key).map(({ wave, attempt }) => ({
+    number: attempt.number,
+    wave: wave.number,
+    status: attempt.status,
+    outcome: attempt.outcome,
+    spent: spentJson(spentBy(view, [attempt])),
+  }));
 
 /** The current state of a build, as `status --json` and the API show it. */
 export function statusJson(
@@ -75,7 +71,7 @@ export function statusJson(
       status: task.status,
       wave: task.waveNumber,
       attempts: task.attempts,
-      eachAttempt: attemptsOf(view, task),
+      eachAttempt: attemptsJson(view, task),
       spent: spentJson(spentByTask(view, task.key)),
       messages: messagesJson(view, task.key),
       reason: task.reason,

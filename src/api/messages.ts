@@ -1,4 +1,5 @@
 import type { BuildView, MessageView } from "../coordinator/build/read-build.ts";
+import { attemptsAt, findTask } from "./view-index.ts";
 
 /**
  * `delivered`: the agent got it. `waiting`: the agent, or the task's next attempt, will get it.
@@ -8,19 +9,18 @@ export type MessageState = "delivered" | "waiting" | "missed";
 
 const over: ReadonlySet<string> = new Set(["joining", "completed", "removed"]);
 
-export function messageState({ tasks }: BuildView, { taskKey, deliveredAt }: MessageView): MessageState {
+export function messageState(view: BuildView, { taskKey, deliveredAt }: MessageView): MessageState {
   if (deliveredAt !== null) return "delivered";
-  return over.has(tasks.find(({ key }) => key === taskKey)?.status ?? "") ? "missed" : "waiting";
+  return over.has(findTask(view, taskKey)?.status ?? "") ? "missed" : "waiting";
 }
 
 /** What people told a task's agent, as JSON. */
 export function messagesJson(view: BuildView, taskKey: string): object[] {
-  const attempts = view.waves.flatMap((wave) => wave.attempts);
   return view.messages
     .filter((message) => message.taskKey === taskKey)
     .map((message) => {
       const { id, by, text, urgent, createdAt, deliveredAt, attemptId } = message;
-      const attempt = attempts.find((one) => one.id === attemptId)?.number ?? null;
+      const attempt = attemptsAt(view, taskKey).find((one) => one.attempt.id === attemptId)?.attempt.number ?? null;
       return { id, by, text, urgent, createdAt, state: messageState(view, message), attempt, deliveredAt };
     });
 }

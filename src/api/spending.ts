@@ -1,5 +1,6 @@
 import type { BuildView, WaveView } from "../coordinator/build/read-build.ts";
 import { nothingSpent, type Spending, type SpendingSum, totalSpending } from "../domain/models.ts";
+import { attemptsAt } from "./view-index.ts";
 
 // The cost of models for an attempt, task, wave or build, also as JSON. Calls with an unknown price
 // never count as free.
@@ -11,12 +12,14 @@ export const spentBy = ({ spending }: BuildView, owners: readonly { readonly id:
 export const spentInWave = (view: BuildView, wave: WaveView): Spending =>
   spentBy(view, [...wave.attempts, ...wave.gates]);
 
-/** Sums a task's spending over every wave, or in this one. */
-export const spentByTask = (view: BuildView, taskKey: string, waves: readonly WaveView[] = view.waves): Spending =>
-  spentBy(
+/** Sums a task's spending over every wave, or in one. */
+export function spentByTask(view: BuildView, taskKey: string, inWave?: WaveView): Spending {
+  const attempts = attemptsAt(view, taskKey).filter(({ wave }) => inWave === undefined || wave === inWave);
+  return spentBy(
     view,
-    waves.flatMap(({ attempts }) => attempts.filter((attempt) => attempt.taskKey === taskKey)),
+    attempts.map(({ attempt }) => attempt),
   );
+}
 
 export const spentByBuild = ({ spending }: BuildView): Spending => totalSpending([...spending.values()]);
 

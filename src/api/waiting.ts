@@ -1,5 +1,6 @@
 import type { AttemptView, BuildView, TaskView, WaveView } from "../coordinator/build/read-build.ts";
 import { makesPlan } from "../domain/plan/brief.ts";
+import { findTask } from "./view-index.ts";
 
 // Describes what a task or build waits for.
 
@@ -23,23 +24,9 @@ export function waitText(view: BuildView, task: TaskView): string | null {
 const runningCount = (view: BuildView): number =>
   currentWave(view)?.attempts.filter((attempt) => attempt.status !== "settled").length ?? 0;
 
-type Statuses = ReadonlyMap<string, TaskView["status"]>;
-
-/** One map for each view: every pending task of a large build looks into it. */
-const statusesByView = new WeakMap<BuildView, Statuses>();
-
-function statusesOf(view: BuildView): Statuses {
-  const known = statusesByView.get(view);
-  if (known !== undefined) return known;
-  const statuses = new Map(view.tasks.map(({ key, status }) => [key, status]));
-  statusesByView.set(view, statuses);
-  return statuses;
-}
-
 function pendingText(view: BuildView, task: TaskView): string {
-  const states = statusesOf(view);
   const missing = task.definition.dependsOn.filter((key) => {
-    const status = states.get(key);
+    const status = findTask(view, key)?.status;
     return status !== "completed" && status !== "removed";
   });
   if (missing.length > 0) return `waits for ${listed(missing)}`;

@@ -194,7 +194,7 @@ function taskRow(view: BuildView, wave: WaveView, task: TaskView, options: LiveO
     const facts = [segment("plain", time), segment("warn", tried), segment("dim", rest === "" ? "" : `  ${rest}`)];
     return [indent, segment("accent", spin(options.frame)), ...head, ...facts];
   }
-  const took = `${tookOf(wave, task)}${andSpent(spentByTask(view, task.key, [wave]))}`;
+  const took = `${tookOf(wave, task)}${andSpent(spentByTask(view, task.key, wave))}`;
   const rest = [took, waitText(view, task) ?? ""].filter((text) => text !== "").join(", ");
   return [indent, glyphOf(task.status), ...head, segment("dim", rest)];
 }

@@ -1,6 +1,7 @@
 import { waveMs } from "../../api/build-result.ts";
 import { previewUrl, type StatusFacts } from "../../api/build-status.ts";
 import { spentByTask, spentInWave } from "../../api/spending.ts";
+import { getTask } from "../../api/view-index.ts";
 import { liveAttempt, phaseOf, waitText, waveOfWaitingPlan } from "../../api/waiting.ts";
 import type { BuildView, TaskView, WaveView } from "../../coordinator/build/read-build.ts";
 import { describeWall, roomRemedy } from "../../domain/sandbox/sandbox.ts";
@@ -88,8 +89,8 @@ function waveLines(view: BuildView, wave: WaveView, now: Date): Line[] {
       text: `wave ${wave.number}: ${wave.status}${sha}, ${took}${fixes}${andSpent(spentInWave(view, wave))}${why}`,
     },
     ...wave.taskKeys.flatMap((key) => [
-      taskLine(view, wave, view.tasks.find((task) => task.key === key)!),
-      ...(view.tasks.find((task) => task.key === key)?.waveNumber === wave.number ? messageLines(view, key) : []),
+      taskLine(view, wave, getTask(view, key)),
+      ...(getTask(view, key).waveNumber === wave.number ? messageLines(view, key) : []),
     ]),
     ...wave.gates.filter((gate) => gate.status === "finished").flatMap((gate) => gateLines(wave.number, gate)),
   ];
@@ -107,7 +108,7 @@ function taskLine(view: BuildView, wave: WaveView, task: TaskView): Line {
   const since = liveAttempt(view, task.key)?.startedAt;
   const setup = liveAttempt(view, task.key)?.inSetup === true ? ", setup" : "";
   const time = since == null ? "" : `${setup}, for ${duration(Date.now() - since.getTime())}`;
-  const spent = andSpent(spentByTask(view, task.key, [wave]));
+  const spent = andSpent(spentByTask(view, task.key, wave));
   const why = task.reason === null || task.status === "completed" ? "" : `: ${oneLine(task.reason)}`;
   const tone = task.status === "completed" ? "good" : task.status === "failed" ? "bad" : "plain";
   return { tone, text: `  ${task.key} (${task.agent}): ${task.status}${time}${tried}${spent}${waits}${why}` };
