@@ -1,8 +1,8 @@
 import { request } from "node:http";
 import type { Loopback } from "../isolation/loopback.ts";
-import { nextMarker, workingFolder } from "../parts.ts";
+import { workingFolder } from "../parts.ts";
 import type { StageSpec } from "../protocol.ts";
-import type { StageSurroundings } from "./stage.ts";
+import { launchIn, type StageSurroundings } from "./stage.ts";
 
 const httpProbeTimeoutMs = 5_000;
 const commandProbeTimeoutMs = 10_000;
@@ -30,16 +30,10 @@ async function probeCommand(
   const cwd = await workingFolder(parts, stage.cwd).catch(() => null); // The folder is gone: not ready.
   if (cwd === null || signal.aborted) return false;
   const launched = parts.isolation.launch({
+    ...launchIn(around, stage),
     argv,
     cwd,
-    env: stage.env,
-    writable: around.writable,
-    hidden: around.hidden,
-    ...(around.loopback === null ? {} : { enter: around.loopback.enter }),
-    scratch: around.scratch.path,
-    marker: nextMarker(around.owner),
     stdio: ["ignore", "ignore", "ignore"],
-    user: around.user,
   });
   const stop = (): void => launched.stop(0);
   const timer = setTimeout(stop, commandProbeTimeoutMs);

@@ -55,16 +55,10 @@ export async function startStage(around: StageSurroundings, stage: StageSpec): P
   try {
     const input = await openInput(around, stage);
     const launched = parts.isolation.launch({
+      ...launchIn(around, stage),
       argv: stage.argv,
       cwd,
-      env: stage.env,
-      writable: around.writable,
-      hidden: around.hidden,
-      ...(around.loopback === null ? {} : { enter: around.loopback.enter }),
-      scratch: around.scratch.path,
-      marker: nextMarker(around.owner),
       stdio: [input.childEnd, output.childEnd, output.childEnd],
-      user: around.user,
       // A later stage may judge this one's work, so no process of it may remain.
       clears: true,
     });
@@ -79,6 +73,17 @@ export async function startStage(around: StageSurroundings, stage: StageSpec): P
     closeChildEnd(output);
   }
 }
+
+/** Returns what every program of a job is launched with; each call makes a new marker. */
+export const launchIn = (around: StageSurroundings, { env }: StageSpec) => ({
+  env,
+  writable: around.writable,
+  hidden: around.hidden,
+  ...(around.loopback === null ? {} : { enter: around.loopback.enter }),
+  scratch: around.scratch.path,
+  marker: nextMarker(around.owner),
+  user: around.user,
+});
 
 async function endOf(
   around: StageSurroundings,
