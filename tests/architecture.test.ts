@@ -30,7 +30,7 @@ const arrows: Readonly<Record<string, readonly string[]>> = {
   "src/coordinator": ["src/domain", "src/plan", "src/sandbox-lifecycle", "src/store/queries", "port.ts"],
   functions: ["src/coordinator", "src/sandbox-lifecycle", "src/domain"],
   "src/api": ["src/coordinator", "src/sandbox-lifecycle", "src/domain", "src/plan", "port.ts"],
-  "src/server": ["src/coordinator", "src/domain", "src/api"],
+  "src/server": ["src/config/engine.ts", "src/coordinator", "src/domain", "src/api"],
   "src/client": [],
   "src/app": [],
   "src/config": ["src/domain", "src/sandbox/drivers/registry.ts"],

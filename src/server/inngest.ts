@@ -2,20 +2,12 @@ import { createHash, createHmac } from "node:crypto";
 import { Inngest, type InngestFunction } from "inngest";
 import { serve } from "inngest/edge";
 import { z } from "zod";
+import type { InngestSettings } from "../config/engine.ts";
 import { messageOf, WavesmithError } from "../domain/errors.ts";
 import type { DomainEvent } from "../domain/events/events.ts";
 import type { InngestEndpoint, RegisteredAt } from "./port.ts";
 
-/** An Inngest server, and the keys that we and it use. */
-export interface InngestOptions {
-  /** A dev server: nothing is signed. */
-  readonly isDev: boolean;
-  /** Null for Inngest's cloud. */
-  readonly baseUrl: string | null;
-  readonly eventKey: string;
-  readonly signingKey: string | null;
-  readonly signingKeyFallback: string | null;
-  readonly environment: string | null;
+export interface InngestOptions extends Omit<InngestSettings, "kind" | "serveOrigin"> {
   readonly warn: (message: string) => void;
 }
 

@@ -1,42 +1,13 @@
-import { execFileSync } from "node:child_process";
 import { existsSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import type { AgentHostRequest } from "../../src/agent-host/protocol.ts";
-import { commandOf, endOf, hostFixture } from "../support/agent-host.ts";
-import {
-  type FakeAnswer,
-  type FakeProviders,
-  type FakeRequest,
-  startFakeProviders,
-} from "../support/fake-providers.ts";
+import { describe, expect, it } from "vitest";
+import { endOf } from "../support/agent-host.ts";
+import { builtinFixture } from "../support/builtin-agent.ts";
 
-const { folder, requestOf, start } = hostFixture(commandOf("builtin-agent"));
+const agent = builtinFixture();
+const { folder, requestOf, start, tree, env, build, calling, toldModel } = agent;
 
-let providers: FakeProviders;
-let answers: (request: FakeRequest) => FakeAnswer | Promise<FakeAnswer>;
-beforeEach(async () => {
-  answers = () => ({ text: "done" });
-  providers = await startFakeProviders((request) => answers(request));
-  execFileSync("git", ["init", "-q", tree()]);
-});
-afterEach(() => providers.close());
-
-const tree = () => join(folder(), "tree");
 const file = (name: string) => readFileSync(join(tree(), name), "utf8");
-const env = () => ({ WAVESMITH_MODEL_URL: providers.url, WAVESMITH_MODEL_TOKEN: "wst_test" });
-const build = (prompt: string, more: Partial<AgentHostRequest> = {}) =>
-  start(requestOf(prompt, { model: "anthropic:claude-test", ...more }), env()).ended;
-
-/** Answers with these tool calls one after another, then in words. */
-const calling = (...calls: { name: string; input: unknown }[]) => {
-  answers = ({ number }) => {
-    const tool = calls[number - 1];
-    return tool === undefined ? { text: "all done" } : { tools: [tool] };
-  };
-};
-/** All results of tool calls that the model received. */
-const toldModel = () => JSON.stringify(providers.requests.at(-1)?.body);
 
 describe("the built-in agent", () => {
   it.each(["anthropic:claude-test", "openai:gpt-test", "google:gemini-test", "compatible:llama-test"])(
@@ -58,7 +29,7 @@ describe("the built-in agent", () => {
         expect(toldModel()).toContain(part.replaceAll("\\\\", "\\"));
       }
       expect(ended.events).toContainEqual(expect.objectContaining({ kind: "diff", added: 1, removed: 1 }));
-      const { authorization, "x-goog-api-key": googleKey } = providers.requests[0]!.headers;
+      const { authorization, "x-goog-api-key": googleKey } = agent.providers.requests[0]!.headers;
       expect(googleKey ?? authorization).toMatch(/^(Bearer )?wst_test$/);
     },
   );
@@ -81,12 +52,12 @@ describe("the built-in agent", () => {
       const detail = expect.stringContaining(`the image ${image} of its instructions ${why}`);
       expect(endOf(await build("make the page", { images: [image] }))).toMatchObject({ end: "not-started", detail });
     }
-    expect(providers.requests).toEqual([]);
+    expect(agent.providers.requests).toEqual([]);
   });
 
   it("lets the model read what a person says between two tool calls, and before its work ends", async () => {
     let tell: (message: number, text: string) => void = () => undefined;
-    answers = ({ number, body }) => {
+    agent.answers = ({ number, body }) => {
       const read = JSON.stringify(body);
       if (number === 1) tell(7, "Call it b.txt.");
       // Without the message the model would work for ever.
@@ -100,29 +71,31 @@ describe("the built-in agent", () => {
     expect(endOf(ended)).toMatchObject({ end: "finished" });
     expect(ended.events.filter(({ kind }) => kind === "told")).toMatchObject([{ message: 7 }, { message: 8 }]);
     expect(toldModel()).toContain("Say goodbye.");
-    const prompts = providers.requests.at(-1)?.body.messages.filter(({ role }: { role: string }) => role === "user");
+    const prompts = agent.providers.requests
+      .at(-1)
+      ?.body.messages.filter(({ role }: { role: string }) => role === "user");
     expect(JSON.stringify(prompts).match(/Call it b\.txt\./g)).toHaveLength(1);
   });
 
   it("repeats a step whose answer broke off, with the results before it, and gives up in the end", async () => {
-    answers = ({ number }) => {
+    agent.answers = ({ number }) => {
       if (number === 1) return { tools: [{ name: "write_file", input: { path: "a.txt", content: "one" } }] };
       return number <= 3 ? { text: "half of it", cut: true } : { text: "all done" };
     };
     const ended = await build("make it");
     expect(endOf(ended)).toMatchObject({ end: "finished" });
     expect(ended.said).toContain("all done");
-    expect(providers.requests).toHaveLength(4);
-    const [, ...later] = providers.requests.map(({ body }) => body.messages.length);
+    expect(agent.providers.requests).toHaveLength(4);
+    const [, ...later] = agent.providers.requests.map(({ body }) => body.messages.length);
     expect(new Set(later).size).toBe(1);
-    answers = () => ({ text: "half of it", cut: true });
+    agent.answers = () => ({ text: "half of it", cut: true });
     expect(endOf(await build("make it"))).toMatchObject({ end: "model-error" });
-    expect(providers.requests).toHaveLength(10);
+    expect(agent.providers.requests).toHaveLength(10);
   });
 
   it("repeats a step whose tool call Gemini itself could not read, and gives up in the end", async () => {
     const malformed = { finishReason: "MALFORMED_FUNCTION_CALL" };
-    answers = ({ number }) => {
+    agent.answers = ({ number }) => {
       if (number === 1) return { tools: [{ name: "write_file", input: { path: "a.txt", content: "one" } }] };
       return number === 2 ? malformed : { text: "all done" };
     };
@@ -130,17 +103,17 @@ describe("the built-in agent", () => {
     const ended = await build("make it", { model });
     expect(endOf(ended)).toMatchObject({ end: "finished" });
     expect(ended.said).toContain("all done");
-    const [, second, third] = providers.requests.map(({ body }) => JSON.stringify(body.contents));
+    const [, second, third] = agent.providers.requests.map(({ body }) => JSON.stringify(body.contents));
     expect(third).toBe(second);
-    answers = () => malformed;
+    agent.answers = () => malformed;
     const given = endOf(await build("make it", { model }));
     expect(given).toMatchObject({ end: "model-error", detail: expect.stringContaining("cannot be read") });
-    expect(providers.requests).toHaveLength(9);
+    expect(agent.providers.requests).toHaveLength(9);
   });
 
   it("never overwrites what somebody else changed since it read it", async () => {
     writeFileSync(join(tree(), "shared.txt"), "one\n");
-    answers = ({ number }) => {
+    agent.answers = ({ number }) => {
       if (number === 1) return { tools: [{ name: "read_file", input: { path: "shared.txt" } }] };
       if (number === 2) {
         writeFileSync(join(tree(), "shared.txt"), "one\nof somebody else\n");
@@ -186,7 +159,7 @@ describe("the built-in agent", () => {
     [500, "model-error"],
   ])("says so when the model answers %i", async (status, end) => {
     for (const model of ["anthropic:claude-test", "google:gemini-test"]) {
-      answers = () => ({ status, message: "as the provider says" });
+      agent.answers = () => ({ status, message: "as the provider says" });
       const ended = endOf(await build("work", { model }));
       expect(ended).toMatchObject({ end, detail: expect.stringContaining(String(status)) });
       expect(ended).toMatchObject({ detail: expect.stringContaining("as the provider says") });
@@ -194,7 +167,7 @@ describe("the built-in agent", () => {
   });
 
   it.each(["anthropic:claude-test", "google:gemini-test"])("says so when the budget is used up (%s)", async (model) => {
-    answers = () => ({ status: 402, message: "wavesmith: over budget: 10 of 10 tokens are spent" });
+    agent.answers = () => ({ status: 402, message: "wavesmith: over budget: 10 of 10 tokens are spent" });
     expect(endOf(await build("work", { model }))).toMatchObject({ end: "over-budget" });
   });
 
@@ -211,7 +184,7 @@ describe("the built-in agent", () => {
   });
 
   it("continues an earlier session, with its messages", async () => {
-    answers = () => ({ text: "remember the blue house" });
+    agent.answers = () => ({ text: "remember the blue house" });
     await build("first");
     await build("second");
     expect(toldModel()).toContain("remember the blue house");
@@ -232,7 +205,7 @@ describe("the built-in agent", () => {
 
   it("keeps a long conversation within the model's window", async () => {
     writeFileSync(join(tree(), "long.txt"), `${"word ".repeat(20)}\n`.repeat(2_000));
-    answers = ({ number }) =>
+    agent.answers = ({ number }) =>
       number <= 12 ? { tools: [{ name: "read_file", input: { path: "long.txt", from: number } }] } : { text: "done" };
     await build("read a lot");
     expect(toldModel().length).toBeLessThan(200_000 * 3.5);

@@ -1,44 +1,17 @@
 import { execFileSync } from "node:child_process";
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import type { AgentHostRequest } from "../../src/agent-host/protocol.ts";
-import { commandOf, endOf, hostFixture } from "../support/agent-host.ts";
-import {
-  type FakeAnswer,
-  type FakeProviders,
-  type FakeRequest,
-  startFakeProviders,
-} from "../support/fake-providers.ts";
+import { describe, expect, it } from "vitest";
+import { endOf } from "../support/agent-host.ts";
+import { builtinFixture } from "../support/builtin-agent.ts";
+import type { FakeRequest } from "../support/fake-providers.ts";
 
 // What the built-in agent tells its model, and what it keeps of a long conversation.
 
-const { folder, requestOf, start } = hostFixture(commandOf("builtin-agent"));
+const agent = builtinFixture();
+const { folder, tree, build, calling, toldModel } = agent;
 
-let providers: FakeProviders;
-let answers: (request: FakeRequest) => FakeAnswer | Promise<FakeAnswer>;
-beforeEach(async () => {
-  answers = () => ({ text: "done" });
-  providers = await startFakeProviders((request) => answers(request));
-  execFileSync("git", ["init", "-q", tree()]);
-});
-afterEach(() => providers.close());
-
-const tree = () => join(folder(), "tree");
-const build = (prompt: string, more: Partial<AgentHostRequest> = {}, env: Record<string, string> = {}) =>
-  start(requestOf(prompt, { model: "anthropic:claude-test", ...more }), {
-    WAVESMITH_MODEL_URL: providers.url,
-    WAVESMITH_MODEL_TOKEN: "wst_test",
-    ...env,
-  }).ended;
-const calling = (...calls: { name: string; input: unknown }[]) => {
-  answers = ({ number }) => {
-    const tool = calls[number - 1];
-    return tool === undefined ? { text: "all done" } : { tools: [tool] };
-  };
-};
-const bodies = () => providers.requests.map(({ body }) => body);
-const toldModel = () => JSON.stringify(bodies().at(-1));
+const bodies = () => agent.providers.requests.map(({ body }) => body);
 
 describe("a read", () => {
   it("is bounded, however long a line is, and pages a large file", async () => {
@@ -63,7 +36,7 @@ describe("a conversation that outgrows its model's window", () => {
   const isSummary = ({ body }: FakeRequest): boolean => JSON.stringify(body).includes("go on from your summary");
 
   it("goes on from a summary of it", async () => {
-    answers = (request) => {
+    agent.answers = (request) => {
       if (isSummary(request)) return { text: "I read a file called notes" };
       if (request.number === 1) return { tools: [{ name: "exec", input: { command: "echo hello" } }] };
       return request.number === 2 ? overflow : { text: "all done" };
@@ -76,9 +49,9 @@ describe("a conversation that outgrows its model's window", () => {
   });
 
   it("is never loaded again when no summary helps", async () => {
-    answers = (request) => (isSummary(request) ? { text: "short" } : overflow);
+    agent.answers = (request) => (isSummary(request) ? { text: "short" } : overflow);
     expect(endOf(await build("poisoned task"))).toMatchObject({ end: "model-error" });
-    answers = () => ({ text: "fresh" });
+    agent.answers = () => ({ text: "fresh" });
     const again = await build("again");
     expect(endOf(again)).toMatchObject({ end: "finished" });
     expect(again.events).toContainEqual(expect.objectContaining({ kind: "session", resumed: false }));
@@ -88,16 +61,16 @@ describe("a conversation that outgrows its model's window", () => {
 
 describe("an answer without an end", () => {
   it("is continued when it was cut at its limit, and half a tool call is not taken for a whole one", async () => {
-    answers = ({ number }) =>
+    agent.answers = ({ number }) =>
       number === 1 ? { text: "I begin with", atLimit: true } : number === 2 ? { text: "the end" } : { text: "?" };
     const ended = await build("write");
     expect(endOf(ended)).toMatchObject({ end: "finished" });
     expect(toldModel()).toContain("Continue where you stopped");
-    expect(providers.requests).toHaveLength(2);
+    expect(agent.providers.requests).toHaveLength(2);
   });
 
   it("is not taken for the end of the work when it cannot be read", async () => {
-    answers = () => ({ raw: "<html>Welcome</html>" });
+    agent.answers = () => ({ raw: "<html>Welcome</html>" });
     for (const model of ["anthropic:claude-test", "openai:gpt-test", "google:gemini-test", "compatible:llama"]) {
       expect(endOf(await build("work", { model }))).toMatchObject({ end: "model-error" });
     }
@@ -194,8 +167,8 @@ describe("a tool", () => {
     const png = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
     writeFileSync(join(tree(), "dot.png"), Buffer.from(png, "base64"));
     for (const model of ["anthropic:claude-test", "openai:gpt-test", "google:gemini-test"]) {
-      const before = providers.requests.length;
-      answers = ({ number }) =>
+      const before = agent.providers.requests.length;
+      agent.answers = ({ number }) =>
         number === before + 1 ? { tools: [{ name: "view_image", input: { path: "dot.png" } }] } : { text: "red" };
       expect(endOf(await build("look", { model, home: join(folder(), model.slice(0, 4)) }))).toMatchObject({
         end: "finished",

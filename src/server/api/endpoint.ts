@@ -162,3 +162,8 @@ export function jsonReply(context: Context, { status = 200, headers = {}, body }
   if (isKnown) return new Response(null, { status: 304, headers: common });
   return new Response(text, { status, headers: { "content-type": "application/json", ...common } });
 }
+
+/** Sends committed events now; what this cannot send, the reconciler sends later. */
+export function sendSoon(app: Pick<ServedApp, "flush">): void {
+  app.flush().catch(() => undefined);
+}

@@ -10,7 +10,15 @@ import { WavesmithError } from "../../domain/errors.ts";
 import { problemWith } from "../problem.ts";
 import { buildReply, getBuild, showBuild } from "./builds.ts";
 import { checked } from "./checked.ts";
-import { type ApiCall, type ApiContext, type Endpoint, idParams, type PlanBody, planEndpoint } from "./endpoint.ts";
+import {
+  type ApiCall,
+  type ApiContext,
+  type Endpoint,
+  idParams,
+  type PlanBody,
+  planEndpoint,
+  sendSoon,
+} from "./endpoint.ts";
 import { findProject } from "./projects.ts";
 
 const checkReply = z
@@ -97,8 +105,7 @@ async function start({ app }: ApiContext, { params, body, header }: StartCall) {
   const own = key === undefined ? randomUUID() : createHash("sha256").update(`${project.id} ${key}`).digest("hex");
   const event = { id: `project/build.requested:api-${own}:0`, data };
   const { buildId, repeated } = await requestBuild(app.ports, event, app.config.sandboxDriver);
-  // What is committed starts; this only makes it start now.
-  app.flush().catch(() => undefined);
+  sendSoon(app);
   const view = await createBuildReader(app.ports.store, buildId).read();
   const headers = { location: `/api/v1/builds/${buildId}`, ...(repeated ? { "idempotent-replayed": "true" } : {}) };
   return { headers, body: showBuild(app, view) };

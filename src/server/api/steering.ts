@@ -8,7 +8,7 @@ import { undoRollback } from "../../coordinator/build/undo-rollback.ts";
 import { approveWave, rejectWave } from "../../coordinator/wave/decide-wave.ts";
 import { WavesmithError } from "../../domain/errors.ts";
 import { buildReply, getBuild, readBuild, showBuild } from "./builds.ts";
-import { type ApiContext, type Endpoint, endpoint, idParams, personName } from "./endpoint.ts";
+import { type ApiContext, type Endpoint, endpoint, idParams, personName, sendSoon } from "./endpoint.ts";
 
 const number = z.coerce.number().int().min(1).max(Number.MAX_SAFE_INTEGER);
 /** A question's number, or `open` for the only open one. */
@@ -41,7 +41,7 @@ export function steeringEndpoints({ app }: ApiContext): Endpoint[] {
       async handle(call) {
         const { id } = await getBuild(app, call.params.id);
         const more = await act(id, call.body);
-        app.flush().catch(() => undefined); // the reconciler sends what this could not
+        sendSoon(app);
         return { body: { ...showBuild(app, await readBuild(app, id)), ...(more as object | undefined) } };
       },
     });

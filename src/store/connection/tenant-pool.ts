@@ -1,13 +1,13 @@
 import type { ClientBase, Pool, PoolClient } from "pg";
 import { WavesmithError } from "../../domain/errors.ts";
 
-// TP1. A request's queries run as `wavesmith_tenant`, a role that row-level security applies to,
+// TN1. A request's queries run as `wavesmith_tenant`, a role that row-level security applies to,
 // with the tenant in the setting `wavesmith.tenant`. Its connections are in a pool of their own:
 // the owner's queries never run on them.
-// TP2. A connection says for which tenant it is. It is told again only when a request of another
+// TN2. A connection says for which tenant it is. It is told again only when a request of another
 // tenant takes it, before that request's first query.
 
-export const tenantRole = "wavesmith_tenant";
+const tenantRole = "wavesmith_tenant";
 
 const lackingText = `
   select c.relname from pg_class c
