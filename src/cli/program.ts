@@ -293,7 +293,7 @@ function addAgentCommands(program: Command, command: AddCommand): void {
     "show what `notify` sent, and what could not be sent",
     async (context) => (await import("./commands/notifications.ts")).listNotifications(context),
   );
-  command(notifications, "replay [id]", "try one again, or all that were given up", async (context, [id]) =>
+  command(notifications, "replay [id]", "try one again, or all that were not sent", async (context, [id]) =>
     (await import("./commands/notifications.ts")).replayNotifications(context, id),
   );
   const prices = command(program, "prices", "show which model prices are in use", async (context) => {

@@ -38,11 +38,11 @@ function cells(one: ReturnType<typeof notificationJson>, now: Date): string[] {
 
 const times = (tries: number): string => (tries === 1 ? "once" : `${tries} times`);
 
-/** `notifications replay [ID]`: tries one again, or all that were given up. */
+/** `notifications replay [ID]`: tries one again, or all that were not sent. */
 export function replayNotifications(context: Context, id: string | undefined): Promise<number> {
   return withSteering(context, async ({ app }) => {
     const { deliverDueNotices, retryNotices } = await import("../../coordinator/notification/deliver-notices.ts");
-    const again = await retryNotices(app.ports, id === undefined ? { status: "dead" } : { id });
+    const again = await retryNotices(app.ports, id ?? null);
     if (id !== undefined && again === 0) {
       throw new WavesmithError("not-found", `there is no notification ${id}`, {
         remedy: context.hints.command("notifications"),
@@ -55,9 +55,9 @@ export function replayNotifications(context: Context, id: string | undefined): P
     );
     if (context.json) context.out.json({ tried: again, failed: left.map(notificationJson) });
     else {
-      context.out.line(again === 0 ? "nothing was given up" : `tried ${count(again, "notification")} again`);
-      for (const { id: failed, problem } of left)
-        context.out.line(`  ${failed} failed: ${problem}; it is tried again later`);
+      context.out.line(again === 0 ? "everything was sent" : `tried ${count(again, "notification")} again`);
+      for (const { id: failed, problem, status } of left)
+        context.out.line(`  ${failed} failed: ${problem}${status === "dead" ? "" : "; it is tried again later"}`);
     }
     return left.length === 0 ? exit.ok : exit.failed;
   });

@@ -52,10 +52,10 @@ async function deliver(ports: DeliveryPorts, { id, tries }: NotificationRow): Pr
   const isDead = isFinal || claimed.tries >= mostTries;
   const nextAt = new Date(now + Math.max(pauseMs, retryAfterMs ?? 0));
   await ports.store.notifications.update(mine, { problem, ...(isDead ? { status: "dead" } : { nextAt }) });
-  if (isDead) {
-    const given = `gave up telling ${addressShown(address)} that ${title} (${problem})`;
-    ports.log.warn(`${given}: mend it, then: wavesmith notifications replay ${id}`);
-  }
+  const what = `${addressShown(address)} was not told "${title}": ${problem}`;
+  if (isDead) ports.log.warn(`${what}; no further try: mend it, then: wavesmith notifications replay ${id}`);
+  // Only once: the list has the later ones.
+  else if (claimed.tries === 1) ports.log.warn(`${what}; it is tried again while something builds here`);
 }
 
 /** Returns an address without its path and credentials, which may be secret. */
@@ -65,12 +65,13 @@ export const addressShown = (address: string): string => {
 };
 
 /**
- * Makes notices due again: the one of this id, or all that were given up. Returns how many.
+ * Makes notices due again: the one of this id, or with null all that were not sent. Returns how
+ * many.
  */
 export async function retryNotices(
   { store, clock }: Pick<Ports, "store" | "clock">,
-  which: { readonly id: string } | { readonly status: "dead" },
+  id: string | null,
 ): Promise<number> {
   const again = { status: "waiting", tries: 0, nextAt: clock.now(), problem: null } as const;
-  return (await store.notifications.update(which, again)).length;
+  return (await store.notifications.update(id === null ? { status: ["waiting", "dead"] } : { id }, again)).length;
 }

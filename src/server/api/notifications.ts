@@ -47,7 +47,7 @@ export function notificationEndpoints({ app: { ports } }: ApiContext): Endpoint[
       async handle({ caller, params: { id } }) {
         const row = await ports.store.notifications.find({ id, tenantId: caller.tenantId });
         if (row === null) throw new WavesmithError("not-found", `there is no notification ${id}`);
-        await retryNotices(ports, { id });
+        await retryNotices(ports, id);
         return { body: notificationJson(await ports.store.notifications.get({ id })) };
       },
     }),
