@@ -30,7 +30,8 @@ const arrows: Readonly<Record<string, readonly string[]>> = {
   "src/coordinator": ["src/domain", "src/plan", "src/sandbox-lifecycle", "src/store/queries", "port.ts"],
   functions: ["src/coordinator", "src/sandbox-lifecycle", "src/domain"],
   "src/api": ["src/coordinator", "src/sandbox-lifecycle", "src/domain", "src/plan", "port.ts"],
-  "src/server": ["src/config/engine.ts", "src/coordinator", "src/domain", "src/api"],
+  "src/mcp": ["src/client"],
+  "src/server": ["src/config/engine.ts", "src/coordinator", "src/domain", "src/api", "src/client", "src/mcp"],
   "src/client": [],
   "src/app": [],
   "src/config": ["src/domain", "src/sandbox/drivers/registry.ts"],
@@ -42,6 +43,7 @@ const arrows: Readonly<Record<string, readonly string[]>> = {
     "src/store/serving.ts",
     "src/api",
     "src/client",
+    "src/mcp",
   ],
 };
 
@@ -81,7 +83,13 @@ const packages: Readonly<Record<string, readonly string[]>> = {
   graphlib: ["src/domain/"],
   nanoid: ["src/domain/"],
   "@agentclientprotocol/sdk": ["src/agent-host/", "src/builtin-agent/"],
-  "@modelcontextprotocol/sdk": ["src/agent-host/submit-result.ts", "src/builtin-agent/mcp-tools.ts"],
+  "@modelcontextprotocol/sdk": [
+    "src/agent-host/submit-result.ts",
+    "src/builtin-agent/mcp-tools.ts",
+    "src/mcp/",
+    "src/server/mcp.ts",
+    "src/cli/commands/mcp.ts",
+  ],
   ai: ["src/builtin-agent/"],
   "@ai-sdk/anthropic": ["src/builtin-agent/models.ts"],
   "@ai-sdk/google": ["src/builtin-agent/models.ts"],
@@ -99,6 +107,7 @@ const packages: Readonly<Record<string, readonly string[]>> = {
     "src/engine/",
     "src/coordinator/",
     "src/server/",
+    "src/mcp/",
     "src/config/",
     "src/app/backup/",
     // The types of events' data come from their schemas.

@@ -14,4 +14,8 @@ export function addTalkCommands(program: Command, command: AddCommand): void {
   )
     .option("--task <id>", "the task (default: the only one that is running)")
     .option("--now", "interrupt the agent, so that it reads this at once");
+  command(program, "mcp", "give another agent these verbs over MCP, on stdin and stdout", async (context) => {
+    const { mcp } = await import("./commands/mcp.ts");
+    return mcp(context);
+  });
 }

@@ -1,14 +1,11 @@
-import { isDiskFull } from "../../domain/disk-full.ts";
 import { WavesmithError } from "../../domain/errors.ts";
-import { isServed, markAllServed } from "../../store/serving.ts";
 import type { Context } from "../context.ts";
 import { dashboardFiles } from "../dashboard-files.ts";
-import { stopIdleSandbox } from "../data/session.ts";
-import { createDeliversServed } from "../driving/deliver-served.ts";
+import { withServedApp } from "../data/served-app.ts";
 import { type Interrupts, watchInterrupts } from "../interrupts.ts";
 import { exit } from "../output/exit-codes.ts";
 import type { JsonLog } from "../output/json-log.ts";
-import { type App, type Config, type KeyFile, openApp, openServer, openStore, serverKey } from "../parts.ts";
+import { type App, type Config, type KeyFile, openServer, serverKey } from "../parts.ts";
 import { type ServedPreviews, servePreviews } from "../preview/serve-previews.ts";
 
 export interface ServeOptions {
@@ -27,29 +24,9 @@ export async function serve(given: Context, options: ServeOptions): Promise<numb
     if (count > 1) process.exit(exit.cancelled);
   });
   try {
-    const mark = await openStore(config, "serve");
-    try {
-      const delivering = createDeliversServed(context, config, () => app);
-      const onEvent: typeof delivering.look = (event) => {
-        log?.event(event);
-        delivering.look(event);
-      };
-      const app = await openApp(config, context.warn, { onEvent });
-      const serving = await markAllServed(mark.database);
-      try {
-        await run({ context, config, app, interrupts, host: options.host, port });
-      } finally {
-        await delivering.end();
-        await app.close().catch((error: unknown) => {
-          if (!isDiskFull(error)) throw error;
-          context.warn("the disk is full: this process's work is released when its leases expire");
-        });
-        await serving.end();
-      }
-      await settle(context, app, mark);
-    } finally {
-      await mark.close();
-    }
+    await withServedApp(context, log?.event ?? (() => undefined), (app) =>
+      run({ context, config, app, interrupts, host: options.host, port }),
+    );
     return exit.ok;
   } finally {
     interrupts.dispose();
@@ -134,20 +111,6 @@ function greeting({ engine, dataDir }: Config, origin: string, keyFile: string |
     `  health          ${origin}/healthz  ${origin}/readyz`,
     "Ctrl-C stops it; jobs in sandboxes continue, and the next serve picks them up.",
   ];
-}
-
-/** Stops the sandboxes nobody needs and reports those that keep running. */
-async function settle(context: Context, app: App, mark: Awaited<ReturnType<typeof openStore>>): Promise<void> {
-  let left = 0;
-  for (const { projectId } of await mark.store.sandboxes.list({ state: ["wanted", "running"] })) {
-    if (await isServed(mark.database, projectId)) continue;
-    if ((await stopIdleSandbox(app, mark.store, projectId)) === "at-work") left += 1;
-  }
-  const unfinished = (await mark.store.unfinishedProjects()).length;
-  if (unfinished > 0) context.out.note(`projects with an unfinished build: ${unfinished}`);
-  if (left === 0) return;
-  const these = left === 1 ? "1 sandbox keeps running its jobs" : `${left} sandboxes keep running their jobs`;
-  context.out.note(`${these}; the next serve, or \`wavesmith resume\` of a build, picks them up`);
 }
 
 function portOf(text: string): number {
