@@ -4,7 +4,7 @@ import type { Client } from "../client/client.ts";
 import type { McpTool } from "./tool.ts";
 import { mcpTools } from "./tools.ts";
 
-// MP1. Every tool is a call of the API with the caller's own key.
+// Every tool is a call of the API with the caller's own key.
 
 /** More would fill an agent's window; the tools that may answer more can be asked for parts. */
 const maxAnswerLength = 60_000;
