@@ -39,7 +39,14 @@ const nothing: unknown = new Proxy(() => nothing, { get: () => nothing });
 /** Returns the text of src/client/api-types.ts, which declares `paths` and `components`. */
 export async function apiTypes(): Promise<string> {
   const stopping = new AbortController().signal;
-  const options = { app: nothing, callers: nothing, cookie: nothing, warn: () => undefined, stopping } as ApiContext;
+  const options = {
+    app: nothing,
+    callers: nothing,
+    cookie: nothing,
+    rateLimit: nothing,
+    warn: () => undefined,
+    stopping,
+  } as ApiContext;
   return typesOf((await (await createApiRoutes(options).request("/openapi.json")).json()) as ApiDocument);
 }
 

@@ -8,8 +8,10 @@ import { createMeasures } from "./app/measures.ts";
 import type { AppOptions } from "./app/options.ts";
 import { createPorts } from "./app/ports.ts";
 import { createRunner } from "./app/runner.ts";
+import { tenantViews } from "./app/tenant-views.ts";
 import type { Tracing, TracingParts } from "./app/tracing.ts";
 import type { Config } from "./config.ts";
+import { defaultTenant, tenantIdFor } from "./coordinator/build/request/project.ts";
 import { type TakenEvent, takeEvents } from "./coordinator/build/request/take-events.ts";
 import type { JobWatcher } from "./coordinator/job/watch-jobs.ts";
 import { createRelay } from "./coordinator/next/relay.ts";
@@ -18,7 +20,7 @@ import { messageOf } from "./domain/errors.ts";
 import type { DomainEvent } from "./domain/events/events.ts";
 import type { ProjectId } from "./domain/ids.ts";
 import type { Measure } from "./domain/measures.ts";
-import type { InngestEndpoint } from "./server/port.ts";
+import type { InngestEndpoint, ServedApp, ServedTenant } from "./server/port.ts";
 import { type Database, openDatabase } from "./store/connection/connection.ts";
 import { checkDataDirectory } from "./store/data-directory.ts";
 import { createDiskRoom } from "./store/disk-room.ts";
@@ -33,6 +35,11 @@ export interface App {
   readonly config: Config;
   readonly ports: Ports;
   readonly store: Store;
+  /** The tenant of `ports` and `feed`; the app itself sees every tenant, and acts for the default one. */
+  readonly tenant: ServedTenant;
+  /** Returns the app as the requests of a tenant see it (W11). */
+  forTenant(tenant: ServedTenant): Promise<ServedApp>;
+  readonly allTenants: Ports;
   /** The functions of the flow, in order. */
   readonly functions: readonly { readonly id: string; readonly name: string }[];
   /** Drives the builds of these projects, or of every project, until `close`; the set may grow. */
@@ -64,6 +71,9 @@ export interface App {
 }
 
 const packageRoot = fileURLToPath(new URL("..", import.meta.url));
+
+/** The tenant of commands on this machine. */
+const ownTenant: ServedTenant = { tenantId: tenantIdFor(defaultTenant), tenant: defaultTenant };
 
 /** Opens the database of a data directory, migrates it and wires the parts. */
 export async function createApp(options: AppOptions): Promise<App> {
@@ -115,22 +125,22 @@ async function wire(appOptions: AppOptions, database: Database): Promise<App> {
     wakeWatcher: () => watcher?.wake(),
   });
   const relay = createRelay(ports, () => (served === "all" ? "all" : [...served]));
-  const flow = {
-    inngest: runner.client,
-    ports,
-    relay,
+  const functions = createFunctions({
+    ...{ inngest: runner.client, ports, relay },
     defaultDriver: config.sandboxDriver,
     diskFull: () => room.trouble() !== null,
     vetData: createVetting(config, store),
     isFromUs: createSenderCheck(config, store),
-  };
-  const functions = createFunctions(flow);
+  });
   await runner.use(functions);
   const running = createDriving({ database, runner, ports, relay, sandboxes, warn: room.warn });
   const feed = createEventFeed(database.pool, options.warn);
-  return {
+  const app: App = {
     config,
     ports,
+    tenant: ownTenant,
+    forTenant: tenantViews(() => app, { database, warn: options.warn }),
+    allTenants: ports,
     store,
     functions: functions.map((fn) => ({ id: fn.id(), name: fn.name })),
     async start(projectIds) {
@@ -157,6 +167,7 @@ async function wire(appOptions: AppOptions, database: Database): Promise<App> {
         .finally(() => ports.models.close())
         .finally(() => database.close()),
   };
+  return app;
 }
 
 /** Loads what exports traces only if they go anywhere. */

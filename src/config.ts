@@ -4,6 +4,7 @@ import { type EngineSettings, engineSettings } from "./config/engine.ts";
 import { briefAgent, type ModelSettings, modelSettings, namedValues } from "./config/model-providers.ts";
 import { type SettingValues, settingsSchema } from "./config/settings.ts";
 import { durationMsOf, sizeBytesOf } from "./config/units.ts";
+import type { TenantLimits } from "./domain/access.ts";
 import { WavesmithError } from "./domain/errors.ts";
 import type { AgentSpec } from "./domain/plan/plan.ts";
 import type { SandboxLimits, SandboxPolicy } from "./domain/sandbox/sandbox.ts";
@@ -28,6 +29,10 @@ export interface Config {
   readonly log: "text" | "json";
   /** Where traces go; null: nowhere. */
   readonly traces: TraceSettings | null;
+  /** How many requests a key may make each minute; null: no limit. */
+  readonly requestsPerMinute: number | null;
+  /** The limits of a tenant that has none of its own. */
+  readonly tenantLimits: TenantLimits;
   /** Names of secrets that plans sent by events may use. */
   readonly eventSecrets: readonly string[];
   /** Signs what `notify` sends; null for the data directory's own key. */
@@ -71,6 +76,13 @@ export function loadConfig(env: Readonly<Record<string, string | undefined>>): C
     eventSecrets: listOf(data.WAVESMITH_EVENT_SECRETS),
     webhookKey: data.WAVESMITH_WEBHOOK_KEY ?? null,
     notifyHosts: listOf(data.WAVESMITH_NOTIFY_HOSTS),
+    requestsPerMinute: countOrNull(data.WAVESMITH_API_RATE),
+    tenantLimits: {
+      builds: countOrNull(data.WAVESMITH_TENANT_BUILDS),
+      tasks: countOrNull(data.WAVESMITH_TENANT_TASKS),
+      sandboxes: countOrNull(data.WAVESMITH_SANDBOX_MAX),
+      usd: countOrNull(data.WAVESMITH_TENANT_USD),
+    },
     models: modelSettings(data),
     briefAgent: briefAgent(data),
     processors: availableParallelism(),
@@ -81,6 +93,7 @@ export function loadConfig(env: Readonly<Record<string, string | undefined>>): C
 }
 
 const listOf = (text = ""): string[] => text.split(",").flatMap((part) => part.trim() || []);
+const countOrNull = (text: string): number | null => (text === "none" ? null : Number(text));
 
 /**
  * Shorter keys, such as `ollama`, are placeholders for servers that need none; masking them would

@@ -2,6 +2,7 @@
 
 export interface components {
   schemas: {
+    AuditEntry: { "id": number; "at": string; "actor": string; "action": string; "result": number; [key: string]: unknown; };
     Build: { "id": string; "buildId": string; "project": string; "projectId": string; "status": "queued" | "running" | "waiting" | "cancelling" | "completed" | "failed" | "cancelled"; "phase": string; "reason": (string | null); "createdAt": string; "startedAt": (string | null); "endedAt": (string | null); "waves": { "number": number; "status": string; [key: string]: unknown; }[]; "tasks": { "id": string; "agent": string; "status": string; [key: string]: unknown; }[]; "head": (string | null); [key: string]: unknown; };
     BuildGraph: { "waves": { "number": number; "status": string; "tasks": string[]; "reason": (string | null); "fixRounds": number; "base": (string | null); "head": (string | null); "createdAt": (string | null); "endedAt": (string | null); "spent": ({ "tokens": number; "usd": (number | null); "calls": number; [key: string]: unknown; } | null); "work": { "id": string; "kind": string; "task": (string | null); "label": string; "number": number; "status": string; "outcome": (string | null); "reason": (string | null); "lastAction": (string | null); "createdAt": string; "startedAt": (string | null); "endedAt": (string | null); }[]; }[]; "tasks": { "id": string; "title": string; "agent": string; "status": string; "dependsOn": string[]; "wave": number; "spent": { "tokens": number; "usd": (number | null); "calls": number; [key: string]: unknown; }; }[]; "criticalPath": string[]; };
     BuildRow: { "id": string; "project": string; "projectId": string; "status": "queued" | "running" | "waiting" | "cancelling" | "completed" | "failed" | "cancelled"; "reason": (string | null); "tasks": number; "head": (string | null); "requestedBy": (string | null); "createdAt": string; "startedAt": (string | null); "endedAt": (string | null); [key: string]: unknown; };
@@ -10,6 +11,7 @@ export interface components {
     Key: { "id": string; "name": string; "scope": "read" | "build" | "admin"; "status": string; [key: string]: unknown; };
     Log: { "attempt": number; "text": string; "nextOffset": number; "ended": boolean; [key: string]: unknown; };
     Message: { "id": number; "by": string; "text": string; "urgent": boolean; "createdAt": string; [key: string]: unknown; };
+    Notification: { "id": string; "buildId": string; "event": string; "title": string; "to": string; "status": "waiting" | "sent" | "dead"; "tries": number; "problem": (string | null); [key: string]: unknown; };
     PlanCheck: { "waves": { "number": number; "tasks": string[]; [key: string]: unknown; }[]; "criticalPath": string[]; "faults": { "path": string; "line": (number | null); "message": string; [key: string]: unknown; }[]; [key: string]: unknown; };
     PlanEdit: { "added": string[]; "again": string[]; "removed": string[]; "kept": string[]; [key: string]: unknown; };
     Preview: { "id": string; "buildId": string; "wave": number; "status": string; [key: string]: unknown; };
@@ -23,6 +25,10 @@ export interface components {
 }
 
 export interface paths {
+  "/api/v1/audit": {
+    /** List who asked for which change, newest first */
+    get: { parameters: { query?: { "cursor"?: string; "limit"?: number; }; }; requestBody?: never; responses: { 200: { headers: { [name: string]: unknown }; content: { "application/json": { "items": components["schemas"]["AuditEntry"][]; "nextCursor": (string | null); [key: string]: unknown; }; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
+  };
   "/api/v1/builds": {
     /** List builds, newest first */
     get: { parameters: { query?: { "cursor"?: string; "limit"?: number; "project"?: string; "status"?: "queued" | "running" | "waiting" | "cancelling" | "completed" | "failed" | "cancelled"; "id"?: string; }; }; requestBody?: never; responses: { 200: { headers: { [name: string]: unknown }; content: { "application/json": { "items": components["schemas"]["BuildRow"][]; "nextCursor": (string | null); "spent": { "tokens": number; [key: string]: unknown; }; [key: string]: unknown; }; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
@@ -132,6 +138,14 @@ export interface paths {
   "/api/v1/keys/{id}": {
     /** Revoke a key, and end the sessions that it opened */
     delete: { parameters: { path: { "id": string; }; }; requestBody?: never; responses: { 200: { headers: { [name: string]: unknown }; content: { "application/json": components["schemas"]["Key"]; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
+  };
+  "/api/v1/notifications": {
+    /** List what `notify` sent, and what waits or was given up */
+    get: { parameters: { query?: { "cursor"?: string; "limit"?: number; "status"?: "waiting" | "sent" | "dead"; }; }; requestBody?: never; responses: { 200: { headers: { [name: string]: unknown }; content: { "application/json": { "items": components["schemas"]["Notification"][]; "nextCursor": (string | null); [key: string]: unknown; }; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
+  };
+  "/api/v1/notifications/{id}/replay": {
+    /** Send a notification again */
+    post: { parameters: { path: { "id": string; }; }; requestBody?: never; responses: { 202: { headers: { [name: string]: unknown }; content: { "application/json": components["schemas"]["Notification"]; } }; default: { headers: { [name: string]: unknown }; content: { "application/problem+json": components["schemas"]["Problem"]; } }; } };
   };
   "/api/v1/plans/check": {
     /** Check a plan: its waves, critical path and faults with their lines */

@@ -13,6 +13,11 @@ const size = z.string().regex(/^\d{1,6}(MB|GB|TB)$/, {
   abort: true,
 });
 
+const countOrNone = z
+  .string()
+  .regex(/^([1-9]\d{0,3}|none)$/, "must be a number from 1 to 9999, or none")
+  .default("none");
+
 /** The guest and one program beside it need at least this much. */
 const leastMemoryBytes = 128 * 1024 ** 2;
 
@@ -144,6 +149,20 @@ export const settingsSchema = z.object({
     .optional()
     .describe("headers for the collector, such as `authorization=Bearer%20KEY`: values are percent-encoded"),
   OTEL_SERVICE_NAME: z.string().min(1).default("wavesmith").describe("the name of this service in traces"),
+  WAVESMITH_API_RATE: z
+    .string()
+    .regex(/^([1-9]\d{0,6}|none)$/, "must be a number from 1 to 9999999, or none")
+    .default("6000")
+    .describe("how many requests to the API of `serve` a key may make each minute; or `none`"),
+  WAVESMITH_TENANT_BUILDS: countOrNone.describe(
+    "how many unfinished builds a tenant may have; the API refuses further ones; or `none`",
+  ),
+  WAVESMITH_TENANT_TASKS: countOrNone.describe("how many tasks of a tenant may run at once; others wait; or `none`"),
+  WAVESMITH_TENANT_USD: z
+    .string()
+    .regex(/^(\d{1,7}(\.\d{1,2})?|none)$/, "must be an amount such as 50 or 12.50, or none")
+    .default("none")
+    .describe("how many USD a tenant may spend on models; the API refuses further builds then; or `none`"),
   WAVESMITH_EVENT_SECRETS: z
     .string()
     .regex(/^\s*[A-Za-z_]\w*(\s*,\s*[A-Za-z_]\w*)*\s*$/, "must be names, separated by commas")

@@ -11,6 +11,20 @@ export interface Caller {
   /** The tenant's name. */
   readonly tenant: string;
   readonly scope: Scope;
+  /** Identifies the key, also in a session that it opened. */
+  readonly keyId: string;
   /** The name of the key. */
   readonly name: string;
+}
+
+/** What a tenant may use at once, and spend in all; null: no limit. */
+export interface TenantLimits {
+  /** Builds that have not ended. */
+  readonly builds: number | null;
+  /** Tasks that run. */
+  readonly tasks: number | null;
+  /** Sandboxes that run. */
+  readonly sandboxes: number | null;
+  /** USD spent on models. */
+  readonly usd: number | null;
 }

@@ -103,10 +103,11 @@ function requestData(data: Record<string, unknown>, { ports }: IncomingOptions):
       remedy: 'send {"data":{"plan":{"name":"…","tasks":[…]}}}',
     });
   }
+  const { tenantId: _, ...rest } = data; // whoever holds the server's key asks for the default tenant
   const { name } = (data.plan ?? {}) as { name?: unknown };
   const project = data.project ?? (typeof data.brief === "string" ? nameFromBrief(data.brief) : name);
   // A plan without a name is faulty; the build's own check reports that with its other faults.
-  return typeof project === "string" ? { ...data, projectId: projectIdFor(defaultTenant, project) } : data;
+  return typeof project === "string" ? { ...rest, projectId: projectIdFor(defaultTenant, project) } : rest;
 }
 
 async function buildData(

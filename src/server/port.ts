@@ -45,9 +45,28 @@ interface ServedFeed {
   onCommit(wake: () => void): { stop(): void };
 }
 
+/** Whose rows a request may see. */
+export interface ServedTenant {
+  readonly tenantId: string;
+  /** The tenant's name. */
+  readonly tenant: string;
+}
+
 /** The parts of the app that the server uses. */
 export interface ServedApp {
   readonly config: { readonly sandboxDriver: string };
+  /** The tenant whose rows `ports` and `feed` show. */
+  readonly tenant: ServedTenant;
+  /**
+   * Returns the app as a tenant's requests see it (W11). Fails with `environment` for any but the
+   * default tenant if the database cannot keep tenants apart.
+   */
+  forTenant(tenant: ServedTenant): Promise<ServedApp>;
+  /**
+   * The ports of operations that count across tenants, such as who may start a sandbox. They see
+   * every row: give them only ids that `ports` found.
+   */
+  readonly allTenants: Ports;
   readonly feed: ServedFeed;
   /** Sends the events that operations called outside of a function have committed. */
   flush(): Promise<void>;

@@ -6,6 +6,7 @@ import { bodyLimit } from "hono/body-limit";
 import { messageOf, WavesmithError } from "../domain/errors.ts";
 import { buildIdForEvent } from "../domain/events/event-ids.ts";
 import { createCallers } from "./access/callers.ts";
+import { createRateLimit } from "./access/rate-limit.ts";
 import { createSessionCookie } from "./access/session-cookie.ts";
 import { createApiRoutes } from "./api/routes.ts";
 import { createDashboard } from "./dashboard.ts";
@@ -33,6 +34,8 @@ export interface ServerOptions {
   readonly warn: (message: string) => void;
   /** Milliseconds between two checks whether Inngest calls us; default 3 s. */
   readonly registerEveryMs?: number;
+  /** How many requests to the API a key may make each minute; default: no limit. */
+  readonly requestsPerMinute?: number | null;
 }
 
 export interface RunningServer {
@@ -64,7 +67,8 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
   const routes = createRoutes(options, { installation, meter, inngest: () => inngest });
   const callers = await createCallers({ ports: app.ports, serveKey: options.key });
   const cookie = createSessionCookie(installation, engine.serveOrigin?.startsWith("https:") === true);
-  const api = createApiRoutes({ app, callers, cookie, warn: options.warn, stopping: stopping.signal });
+  const rateLimit = createRateLimit(options.requestsPerMinute ?? null, () => performance.now());
+  const api = createApiRoutes({ app, callers, cookie, rateLimit, warn: options.warn, stopping: stopping.signal });
   api.onError((error) => problemOf(error, options.warn));
   routes.route("/", api);
   routes.all("/mcp", limit(maxEventsBytes), (context) => answerMcp(context, { callers, api: api.fetch }));
@@ -151,7 +155,7 @@ function createRoutes(options: ServerOptions, state: ServerState): Hono {
     if (!sameKey(req.param("key"), key)) {
       return problem(401, "unauthorized", "the event key is wrong", "`wavesmith serve` prints where the key is");
     }
-    const events = await readIncoming(parseJson(await req.text()), { ports: app.ports });
+    const events = await readIncoming(parseJson(await req.text()), { ports: (await app.forTenant(app.tenant)).ports });
     const taken = await app.send(...events);
     const builds = events.flatMap(({ name, id }, index) =>
       name === "project/build.requested"

@@ -44,13 +44,17 @@ interface Run {
 
 async function run({ context, config, app, interrupts, host, port }: Run): Promise<void> {
   const { out, json } = context;
-  const { engine } = config;
+  const { engine, requestsPerMinute } = config;
   const report = (message: string): void => (json ? out.json({ type: "serve.told", message }) : out.line(message));
   const made = config.serveKey === null ? await serverKey(config) : null;
   const key = config.serveKey ?? made!.key;
   const warn = (message: string): void => context.warn(message);
   const dashboard = await dashboardFiles(() => report("building the dashboard, once after each change of it"));
-  const server = await openServer({ app, engine, key, host, port, dashboard, inform: report, warn });
+  const server = await openServer({
+    ...{ app, engine, key, requestsPerMinute, host, port, dashboard },
+    inform: report,
+    warn,
+  });
   let previews: ServedPreviews | null = null;
   try {
     await app.start("all");

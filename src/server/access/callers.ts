@@ -45,7 +45,7 @@ export async function createCallers({ ports, serveKey }: CallerOptions): Promise
   const ownHash = hashOfKey(serveKey);
   const own: Caller = {
     ...{ tenantId: tenantIdFor(defaultTenant), tenant: defaultTenant },
-    ...{ scope: "admin", name: "the server's own key" },
+    ...{ scope: "admin", keyId: "serve", name: "the server's own key" },
   };
   await store.tenants.insertIfAbsent({ id: own.tenantId, name: own.tenant });
   const withHash = async (keyHash: string): Promise<Caller | null> => {
@@ -56,7 +56,8 @@ export async function createCallers({ ports, serveKey }: CallerOptions): Promise
     if (row.usedAt === null || now.getTime() - row.usedAt.getTime() > usedEveryMs)
       await store.apiKeys.update({ id: row.id }, { usedAt: now });
     const tenant = await store.tenants.get({ id: row.tenantId });
-    return { tenantId: row.tenantId, tenant: tenant.name, scope: row.scope, name: row.name };
+    const { id: keyId, tenantId, scope, name } = row;
+    return { tenantId, tenant: tenant.name, scope, keyId, name };
   };
   const open = async (kind: "session" | "link", keyHash: string): Promise<Token | null> => {
     const caller = await withHash(keyHash);

@@ -4,12 +4,14 @@ import type { Context } from "hono";
 import type { Caller, Scope } from "../../domain/access.ts";
 import { WavesmithError } from "../../domain/errors.ts";
 import type { Callers } from "../access/callers.ts";
+import type { RateLimit } from "../access/rate-limit.ts";
 import type { SessionCookie } from "../access/session-cookie.ts";
 import type { ServedApp } from "../port.ts";
 
 export interface ApiContext {
   readonly callers: Callers;
   readonly cookie: SessionCookie;
+  readonly rateLimit: RateLimit;
   readonly app: ServedApp;
   readonly warn: (message: string) => void;
   /** Aborted when the server stops, which ends every stream. */

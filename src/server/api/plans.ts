@@ -99,11 +99,12 @@ async function start({ app }: ApiContext, { params, body, header }: StartCall) {
   const plan = typeof said.plan === "string" ? planValue(said.plan, "yaml") : said.plan;
   const data = { ...said, ...(plan === undefined ? {} : { plan }), project: project.name, projectId: project.id };
   refuseForEvents(data, app.ports);
+  const { tenant } = app.tenant;
   const key = header("idempotency-key");
   if (key !== undefined && (key.length > 200 || key.trim() === ""))
     throw new WavesmithError("usage", "an Idempotency-Key has 1 to 200 characters");
   const own = key === undefined ? randomUUID() : createHash("sha256").update(`${project.id} ${key}`).digest("hex");
-  const event = { id: `project/build.requested:api-${own}:0`, data };
+  const event = { id: `project/build.requested:api-${own}:0`, data: { ...data, tenant } };
   const { buildId, repeated } = await requestBuild(app.ports, event, app.config.sandboxDriver);
   sendSoon(app);
   const view = await createBuildReader(app.ports.store, buildId).read();

@@ -1,5 +1,5 @@
 import { z } from "@hono/zod-openapi";
-import { defaultTenant, projectIdFor, tenantIdFor } from "../../coordinator/build/request/project.ts";
+import { projectIdFor } from "../../coordinator/build/request/project.ts";
 import { WavesmithError } from "../../domain/errors.ts";
 import type { ServedApp } from "../port.ts";
 import {
@@ -19,9 +19,12 @@ const projectReply = z.looseObject({ id: z.string(), name: z.string(), createdAt
 const show = ({ id, name, createdAt }: ProjectRow) => ({ id, name, createdAt });
 
 /** Finds a project by its id or name. Fails with `not-found`. */
-export async function findProject({ ports: { store } }: ServedApp, name: string): Promise<ProjectRow> {
+export async function findProject(
+  { ports: { store }, tenant: { tenant } }: ServedApp,
+  name: string,
+): Promise<ProjectRow> {
   const row =
-    (await store.projects.find({ id: name })) ?? (await store.projects.find({ id: projectIdFor(defaultTenant, name) }));
+    (await store.projects.find({ id: name })) ?? (await store.projects.find({ id: projectIdFor(tenant, name) }));
   if (row !== null) return row;
   throw new WavesmithError("not-found", `there is no project ${name}`, { remedy: "POST /api/v1/projects makes one" });
 }
@@ -35,12 +38,9 @@ export function projectEndpoints({ app }: ApiContext): Endpoint[] {
       reply: projectReply,
       status: 201,
       async handle({ body: { name } }) {
-        const id = projectIdFor(defaultTenant, name);
-        const tenantId = tenantIdFor(defaultTenant);
-        const made = await store.transaction("make-project", async (transaction) => {
-          await transaction.tenants.insertIfAbsent({ id: tenantId, name: defaultTenant });
-          return transaction.projects.insertIfAbsent({ id, tenantId, name });
-        });
+        const { tenant, tenantId } = app.tenant;
+        const id = projectIdFor(tenant, name);
+        const made = await store.projects.insertIfAbsent({ id, tenantId, name });
         return { status: made === null ? 200 : 201, body: show(made ?? (await store.projects.get({ id }))) };
       },
     }),

@@ -1,11 +1,12 @@
 import { OpenAPIHono, z } from "@hono/zod-openapi";
-
 import type { Context } from "hono";
 import { bodyLimit } from "hono/body-limit";
-import { scopesWithin } from "../../domain/access.ts";
+import { type Caller, scopesWithin } from "../../domain/access.ts";
 import { WavesmithError } from "../../domain/errors.ts";
 import { authenticate } from "../access/authenticate.ts";
-import { problem } from "../problem.ts";
+import { recordRequest } from "../access/record-request.ts";
+import { problem, problemOf, problemWith } from "../problem.ts";
+import { auditEndpoints } from "./audit.ts";
 import { buildPartEndpoints, waitingEndpoints } from "./build-parts.ts";
 import { buildEndpoints } from "./builds.ts";
 import { checked, parseJson } from "./checked.ts";
@@ -31,26 +32,31 @@ const problemReply = z
   .looseObject({ status: z.number(), code: z.string(), detail: z.string(), remedy: z.string().optional() })
   .openapi("Problem");
 
+/** The endpoints over one tenant's view of the app, always in the same order. */
+const endpointsOf = (api: ApiContext): Endpoint[] => [
+  ...projectEndpoints(api),
+  ...planEndpoints(api),
+  ...buildEndpoints(api),
+  ...buildPartEndpoints(api),
+  ...graphEndpoints(api),
+  ...waitingEndpoints(api),
+  ...taskEndpoints(api),
+  ...steeringEndpoints(api),
+  ...sandboxEndpoints(api),
+  ...eventEndpoints(api),
+  ...sessionEndpoints(api),
+  ...keyEndpoints(api),
+  ...auditEndpoints(api),
+  ...jobEndpoints(api),
+  ...notificationEndpoints(api),
+];
+
 /** Creates the routes under `/api/v1`, `/openapi.json` and `/docs`. */
 export function createApiRoutes(api: ApiContext): OpenAPIHono {
   const routes = new OpenAPIHono();
-  const { callers, cookie, stopping } = api;
-  const endpoints = [
-    ...projectEndpoints(api),
-    ...planEndpoints(api),
-    ...buildEndpoints(api),
-    ...buildPartEndpoints(api),
-    ...graphEndpoints(api),
-    ...waitingEndpoints(api),
-    ...taskEndpoints(api),
-    ...jobEndpoints(api),
-    ...steeringEndpoints(api),
-    ...sandboxEndpoints(api),
-    ...eventEndpoints(api),
-    ...sessionEndpoints(api),
-    ...keyEndpoints(api),
-    ...notificationEndpoints(api),
-  ];
+  const { callers, cookie, rateLimit, stopping } = api;
+  const endpoints = endpointsOf(api);
+  const endpointsFor = createEndpointsFor(api);
   routes.use(`${base}/*`, authenticate(callers, cookie.name));
   routes.use(
     `${base}/*`,
@@ -60,10 +66,21 @@ export function createApiRoutes(api: ApiContext): OpenAPIHono {
     }),
   );
   routes.openAPIRegistry.registerComponent("securitySchemes", "key", { type: "http", scheme: "bearer" });
-  for (const one of endpoints) {
+  for (const [index, one] of endpoints.entries()) {
     register(routes, one);
     const path = `${base}${one.path.replace(/\{(\w+)\}/g, ":$1")}`;
-    routes.on(one.method.toUpperCase(), path, (context) => answer(context, one, stopping));
+    routes.on(one.method.toUpperCase(), path, async (context) => {
+      const caller = context.get("caller");
+      if (caller === null) return refusal(one, null, context) ?? answer(context, one, stopping);
+      const respond = async () => answer(context, (await endpointsFor(caller))[index] ?? one, stopping);
+      const waitMs = rateLimit.waitMs(caller);
+      if (waitMs > 0) return tooMany(caller, waitMs);
+      const response = refusal(one, caller, context) ?? (await respond().catch((error) => problemOf(error, api.warn)));
+      const action = `${one.method.toUpperCase()} ${one.path}`;
+      if (one.method !== "get" && one.needs !== "read" && one.needs !== "nothing")
+        await recordRequest(api, caller, { action, params: context.req.param(), result: response.status });
+      return response;
+    });
   }
   const document = routes.getOpenAPI31Document({
     openapi: "3.1.0",
@@ -78,6 +95,18 @@ export function createApiRoutes(api: ApiContext): OpenAPIHono {
     }),
   );
   return routes;
+}
+
+/** Returns what makes the endpoints over a tenant's view of the app; each tenant's are made once. */
+function createEndpointsFor(api: ApiContext): (caller: Caller) => Promise<readonly Endpoint[]> {
+  const made = new Map<string, readonly Endpoint[]>();
+  return async ({ tenantId, tenant }) => {
+    const present = made.get(tenantId);
+    if (present !== undefined) return present;
+    const own = endpointsOf({ ...api, app: await api.app.forTenant({ tenantId, tenant }) });
+    made.set(tenantId, own);
+    return own;
+  };
 }
 
 /** Signs a browser in by a link, and shows it the page that the link is for. */
@@ -95,9 +124,8 @@ async function signIn({ req }: Context, { callers, cookie }: ApiContext): Promis
 }
 
 /** Refuses a caller whose key or session does not suffice; null if it does. */
-function refusal({ needs }: Endpoint, context: Context): Response | null {
+function refusal({ needs }: Endpoint, caller: Caller | null, context: Context): Response | null {
   if (needs === "nothing") return null;
-  const caller = context.get("caller");
   if (caller === null) {
     const isGiven = context.req.header("authorization") !== undefined || context.req.header("cookie") !== undefined;
     const what = isGiven ? "the key or session is wrong, expired or revoked" : "this request has no key";
@@ -117,9 +145,13 @@ function refusal({ needs }: Endpoint, context: Context): Response | null {
   );
 }
 
+const tooMany = ({ name }: Caller, waitMs: number): Response =>
+  problemWith(429, "capacity", `the key "${name}" has made too many requests`, {
+    remedy: "try again later; WAVESMITH_API_RATE sets how many a minute are allowed",
+    retryAfterMs: waitMs,
+  });
+
 async function answer(context: Context, one: Endpoint, stopping: AbortSignal): Promise<Response> {
-  const refused = refusal(one, context);
-  if (refused !== null) return refused;
   const call = {
     caller: context.get("caller"),
     params: checked(one.params, context.req.param(), "the path"),

@@ -41,7 +41,7 @@ const command = z.strictObject({
 const removal = z.strictObject({ volume: z.enum(["true", "false"]).default("false") });
 
 export function sandboxEndpoints(api: ApiContext): Endpoint[] {
-  const { ports } = api.app;
+  const { ports, allTenants } = api.app;
   return [
     ...projectSandboxEndpoints(api),
     endpoint("get /sandboxes", {
@@ -63,7 +63,7 @@ export function sandboxEndpoints(api: ApiContext): Endpoint[] {
       async handle({ params: { id }, query: { volume } }) {
         const row = await ports.store.sandboxes.find({ id });
         if (row === null) throw new WavesmithError("not-found", `there is no sandbox ${id}`);
-        await removeUnusedSandbox(ports, row, { volume: volume === "true" });
+        await removeUnusedSandbox(allTenants, row, { volume: volume === "true" });
         return { body: { id } };
       },
     }),
@@ -73,7 +73,7 @@ export function sandboxEndpoints(api: ApiContext): Endpoint[] {
 
 /** Requests for the sandbox of a project, by the project's id or name. */
 function projectSandboxEndpoints({ app }: ApiContext): Endpoint[] {
-  const { ports } = app;
+  const { ports, allTenants } = app;
   const sandboxOf = async (name: string) => latestSandbox(ports, (await findProject(app, name)).id);
   return [
     endpoint("post /projects/{id}/sandbox/start", {
@@ -82,7 +82,7 @@ function projectSandboxEndpoints({ app }: ApiContext): Endpoint[] {
       reply: sandboxReply,
       async handle({ params }) {
         const row = await sandboxOf(params.id);
-        await startSandbox(ports, row);
+        await startSandbox(allTenants, row);
         return { body: sandboxJson(await latestSandbox(ports, row.projectId)) };
       },
     }),
@@ -92,7 +92,7 @@ function projectSandboxEndpoints({ app }: ApiContext): Endpoint[] {
       reply: sandboxReply,
       async handle({ params }) {
         const row = await sandboxOf(params.id);
-        await stopUnusedSandbox(ports, row);
+        await stopUnusedSandbox(allTenants, row);
         return { body: sandboxJson(await latestSandbox(ports, row.projectId)) };
       },
     }),
@@ -101,7 +101,7 @@ function projectSandboxEndpoints({ app }: ApiContext): Endpoint[] {
       params: idParams,
       body: command,
       reply: z.looseObject({ exitCode: z.number().nullable(), stdout: z.string(), stderr: z.string() }),
-      handle: async ({ params, body }) => ({ body: await execInSandbox(ports, await sandboxOf(params.id), body) }),
+      handle: async ({ params, body }) => ({ body: await execInSandbox(allTenants, await sandboxOf(params.id), body) }),
     }),
     endpoint("post /projects/{id}/sandbox/snapshot", {
       summary: "Take a snapshot of a project's volume",
@@ -110,7 +110,7 @@ function projectSandboxEndpoints({ app }: ApiContext): Endpoint[] {
       status: 201,
       async handle({ params }) {
         const project = await findProject(app, params.id);
-        return { body: snapshotJson(await snapshotProject(ports, project.id), project.name) };
+        return { body: snapshotJson(await snapshotProject(allTenants, project.id), project.name) };
       },
     }),
     endpoint("post /projects/{id}/sandbox/restore", {
@@ -120,13 +120,13 @@ function projectSandboxEndpoints({ app }: ApiContext): Endpoint[] {
       reply: snapshotReply,
       async handle({ params, body }) {
         const project = await findProject(app, params.id);
-        return { body: snapshotJson(await restoreProject(ports, project, body.snapshot), project.name) };
+        return { body: snapshotJson(await restoreProject(allTenants, project, body.snapshot), project.name) };
       },
     }),
   ];
 }
 
-function previewEndpoints({ app: { ports } }: ApiContext): Endpoint[] {
+function previewEndpoints({ app: { ports, allTenants } }: ApiContext): Endpoint[] {
   const show = async (buildId: string) => {
     const row = await ports.store.previews.find({ buildId });
     if (row === null) throw new WavesmithError("not-found", `build ${buildId} has no preview`);
@@ -152,7 +152,7 @@ function previewEndpoints({ app: { ports } }: ApiContext): Endpoint[] {
       status: 202,
       async handle({ params: { id } }) {
         const before = await show(id);
-        if (before.status === "asleep") await wakePreview(ports, id);
+        if (before.status === "asleep") await wakePreview(allTenants, id);
         return { body: await show(id) };
       },
     }),
@@ -163,7 +163,7 @@ function previewEndpoints({ app: { ports } }: ApiContext): Endpoint[] {
       status: 202,
       async handle({ params: { id } }) {
         await show(id);
-        await stopPreview(ports, id, "stopped by the API");
+        await stopPreview(allTenants, id, "stopped by the API");
         return { body: await show(id) };
       },
     }),

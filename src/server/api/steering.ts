@@ -27,7 +27,7 @@ type Said = { readonly by: string; readonly about?: z.infer<typeof about> };
 const decisionOf = ({ by, about }: Said) => (about === undefined ? { by } : { by, about });
 
 export function steeringEndpoints({ app }: ApiContext): Endpoint[] {
-  const { ports } = app;
+  const { allTenants: ports } = app;
   const steer = <Body extends z.ZodType>(
     word: string,
     { summary, body, act }: { summary: string; body: Body; act: (id: string, said: z.infer<Body>) => Promise<unknown> },

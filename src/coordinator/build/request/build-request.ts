@@ -39,6 +39,8 @@ const repositorySchema = z.object({
 export type RequestedRepository = z.infer<typeof repositorySchema>;
 
 const requestSchema = eventSchemas["project/build.requested"].extend({
+  /** The name of the tenant, if it is not the default one; only the server sets it. */
+  tenant: z.string().optional(),
   /** The folder for the plan's relative paths; only requests from this machine may set it. */
   planFolder: z.string().optional(),
   /** Whether a person at a terminal can answer agents' questions. */
@@ -63,6 +65,7 @@ export function refuseForEvents(
     { name: "source", source: sourceOf(data) },
   ];
   const wordings = [
+    ...(data.tenant === undefined ? [] : ["tenant"]),
     ...(data.planFolder === undefined ? [] : ["planFolder"]),
     ...(data.sandbox === undefined ? [] : ["sandbox"]),
     ...(data.interactive === undefined ? [] : ["interactive"]),
@@ -145,7 +148,7 @@ export function readBuildRequest(
   refuseWithoutModels(ports.models, plan);
   return {
     eventId: event.id,
-    tenant: defaultTenant,
+    tenant: data.tenant ?? defaultTenant,
     project: data.project ?? plan.name,
     requestedBy: data.requestedBy ?? null,
     metadata: data.metadata ?? null,

@@ -6,7 +6,7 @@ import type { BuildId } from "../../../domain/ids.ts";
 import type { Ports } from "../../port.ts";
 import { readBuildRequest } from "./build-request.ts";
 import { insertBuild } from "./new-build.ts";
-import { projectIdFor } from "./project.ts";
+import { projectIdFor, tenantIdFor } from "./project.ts";
 
 const name = "project/build.requested";
 
@@ -30,7 +30,8 @@ export async function requestBuild(
   const projectId = projectIdFor(request.tenant, request.project);
   const buildId = buildIdForEvent(event.id);
   const asked = eventSchemas[name].parse(JSON.parse(JSON.stringify(event.data)));
-  const data = { ...asked, projectId, buildId };
+  const tenantId = tenantIdFor(request.tenant);
+  const data = { ...asked, tenantId, tenant: request.tenant, projectId, buildId };
   return ports.store.transaction("request-build", async (transaction) => {
     const before = await transaction.outbox.find({ eventId: event.id });
     await insertBuild(transaction, ports, request);
