@@ -86,6 +86,8 @@ export interface JoinRequest {
   readonly date: Date;
   readonly author: { readonly name: string; readonly email: string };
   readonly message: (branch: JoinBranch) => string;
+  /** Joins a branch that conflicts as well, with conflict markers in its files. */
+  readonly marks?: boolean;
 }
 
 export interface JoinResult {

@@ -25,8 +25,8 @@ describe("a build typed in a person's repository", { timeout: limitMs }, () => {
     git("commit", "-qm", `Write ${path}`);
   };
   /** A plan outside of the repository, whose task writes one file in it. */
-  const plan = (path: string, text = path): string =>
-    place.plan("shop", [{ id: "write", run: `echo '${text}' > packages/api/${path}` }]);
+  const plan = (path: string, more: Record<string, unknown> = {}): string =>
+    place.plan("shop", [{ id: "write", run: `echo '${path}' > packages/api/${path}` }], more);
   const build = (...words: string[]) => place.runIn(below, "build", ...words);
 
   beforeEach(() => {
@@ -134,5 +134,12 @@ describe("a build typed in a person's repository", { timeout: limitMs }, () => {
     const conflict = await build(plan("e.txt"), "--update-source");
     expect([conflict.code, conflict.text]).toEqual([1, expect.stringContaining("in packages/api/d.txt")]);
     expect(git("rev-parse", "wavesmith/shop")).toBe(tip);
+    const takesTheirs = "sed -i '/^<<<<<<< /,/^=======$/d; /^>>>>>>> /d' packages/api/d.txt";
+    const agents = { fixer: { runtime: "command", command: takesTheirs } };
+    const resolved = await build(plan("e.txt", { agents }), "--update-source");
+    expect([resolved.code, resolved.text]).toEqual([0, expect.stringContaining("conflicts in packages/api/d.txt")]);
+    expect(resolved.text).toMatch(/wave 1: merge-source \(fixer\)\n/);
+    expect(git("show", "wavesmith/shop:packages/api/d.txt")).toBe("theirs");
+    expect(git("merge-base", "--is-ancestor", "main", "wavesmith/shop")).toBe("");
   });
 });

@@ -6,7 +6,7 @@ import { narrate } from "../../src/cli/view/narrate.ts";
 import { briefText, planLines } from "../../src/cli/view/plan-lines.ts";
 import { statusLines } from "../../src/cli/view/status-lines.ts";
 import { summary } from "../../src/cli/view/summary.ts";
-import { withPlanTask } from "../../src/domain/plan/brief.ts";
+import { withFirstTask } from "../../src/domain/plan/merge-task.ts";
 import { planWaves } from "../../src/domain/plan/wave-planner.ts";
 import { parsePlanValue } from "../../src/plan/parse-plan.ts";
 import { attempt, plan, view, wave } from "./cli-views.ts";
@@ -15,7 +15,7 @@ const planTask = parsePlanValue(
   { name: "p", tasks: [{ id: "plan", agent: "planner", run: "true" }] },
   { baseDir: null, env: {} },
 ).plan!.tasks[0]!;
-const made = withPlanTask({ ...plan, description: "A shop\u001b[2J." }, planTask);
+const made = withFirstTask({ ...plan, description: "A shop\u001b[2J." }, planTask);
 const brief = { text: "a shop\nthat sells", asks: true };
 const asked = view({
   build: { plan: made, brief, status: "waiting" },

@@ -1,7 +1,8 @@
 import { describe, expect, it } from "vitest";
 import { parse } from "yaml";
 import { z } from "zod";
-import { nameFromBrief, withoutPlanTask, withPlanTask } from "../../src/domain/plan/brief.ts";
+import { nameFromBrief, withoutPlanTask } from "../../src/domain/plan/brief.ts";
+import { withFirstTask } from "../../src/domain/plan/merge-task.ts";
 import type { Plan } from "../../src/domain/plan/plan.ts";
 import { formatDuration, parseDuration } from "../../src/plan/durations.ts";
 import { readMadePlan } from "../../src/plan/made-plan.ts";
@@ -133,7 +134,7 @@ describe("a plan that a planner drafted", () => {
 
   it("is placed after the task that made it, and can be removed again", () => {
     const read = readMadePlan(made, asked) as { plan: Plan };
-    const behind = withPlanTask(read.plan, asked.tasks[0]!);
+    const behind = withFirstTask(read.plan, asked.tasks[0]!);
     expect(behind.tasks.map(({ key, position, dependsOn }) => [key, position, dependsOn])).toEqual([
       ["plan", 0, []],
       ["page", 1, ["plan"]],

@@ -183,7 +183,7 @@ async function request(given: Run, session: Session, driver: string): Promise<nu
   const { refuseWithoutModels } = await import("../../coordinator/plan/plan-models.ts");
   refuseWithoutModels(session.app.ports.models, plan);
   const projectId = projectIdFor("default", project);
-  const news = await sourceNews(session, { project, projectId, plan });
+  const news = await sourceNews(session, { project, projectId, plan, brief: given.request.brief ?? null });
   const request = makeEvent("project/build.requested", randomUUID(), 0, {
     projectId,
     project,

@@ -1,6 +1,7 @@
-import { type BuildBase, findBase, refuseConflicts } from "../../coordinator/build/source-base.ts";
+import { type BuildBase, conflictsText, findBase, refuseConflicts } from "../../coordinator/build/source-base.ts";
 import { messageOf, WavesmithError } from "../../domain/errors.ts";
 import type { ProjectId } from "../../domain/ids.ts";
+import { mergeTaskKey } from "../../domain/plan/merge-task.ts";
 import type { Plan } from "../../domain/plan/plan.ts";
 import { resultBranch } from "../../domain/refs/result-branch.ts";
 import { shellWord } from "../../domain/shell-word.ts";
@@ -17,6 +18,8 @@ export interface NewsRequest {
   readonly project: string;
   readonly projectId: ProjectId;
   readonly plan: Plan;
+  /** The brief of a build without a plan; else null. */
+  readonly brief: unknown;
 }
 
 /**
@@ -24,10 +27,10 @@ export interface NewsRequest {
  * Fails with `conflict` before anything starts when the source cannot be taken in as asked.
  */
 export async function sourceNews(session: Session, request: NewsRequest): Promise<SourceNews | null> {
-  const { plan, projectId } = request;
+  const { plan, brief, projectId } = request;
   const { ports } = session.app;
   try {
-    const base = await findBase(ports, { projectId, plan, date: new Date() });
+    const base = await findBase(ports, { projectId, plan, brief, date: new Date() });
     if (base === null) return null;
     refuseConflicts(base, plan.source, resultBranch(request.project));
     return newsOf(request, base);
@@ -50,6 +53,10 @@ function newsOf({ project, plan }: NewsRequest, base: BuildBase): SourceNews {
   const at = isFolder ? "" : ` up to ${shortSha(commit)}`;
   if (base.head === main) {
     const text = `${from}. Its source has ${since}${at}, which this build does not have: take them in with --update-source, or start a new project with --project NAME`;
+    return { tone: "warn", text };
+  }
+  if (base.conflicts.length > 0) {
+    const text = `project ${project} merges its source, which has ${since}${at} and conflicts in ${conflictsText(base)}: the fixer resolves that first, as the task ${mergeTaskKey}`;
     return { tone: "warn", text };
   }
   const does = base.head === commit ? "begins from" : "merges";

@@ -1,11 +1,14 @@
+import { mergeTask, mergeTaskKey, withFirstTask } from "../../domain/plan/merge-task.ts";
 import { mainRef, restoreRef } from "../../domain/refs/ref-names.ts";
 import { resultBranch } from "../../domain/refs/result-branch.ts";
 import { ensureSandbox } from "../../sandbox-lifecycle/ensure-sandbox.ts";
-import type { BuildRow } from "../../store/port.ts";
+import type { BuildRow, StoreTransaction } from "../../store/port.ts";
+import { tasksOfBuild } from "../../store/queries/tasks.ts";
 import { sourceFolderRef } from "../../workspace/port.ts";
+import { storeTasksOf } from "../plan/edited-tasks.ts";
 import type { Ports } from "../port.ts";
 import { sweepTrees } from "../wave/sweep-trees.ts";
-import { findBase, refuseConflicts } from "./source-base.ts";
+import { type BuildBase, findBase, refuseConflicts } from "./source-base.ts";
 
 /** Prepares the authority and records where the build starts (restore point 0). */
 export async function prepareRepository(ports: Ports, buildId: string): Promise<void> {
@@ -13,28 +16,47 @@ export async function prepareRepository(ports: Ports, buildId: string): Promise<
   if (build.status !== "running" || build.baseSha !== null) return;
   const projectId = build.projectId;
   await ports.workspace.prepare(projectId, build.plan.source, build.createdAt);
-  const base = await baseOf(ports, build);
+  const { head: base, conflicts } = await baseOf(ports, build);
   const tag = restoreRef(buildId, 0);
   await ports.workspace.moveRef(projectId, tag, base, await ports.workspace.resolve(projectId, tag));
   await ports.store.transaction("prepare-build", async (transaction) => {
-    await transaction.builds.update({ id: buildId, baseSha: null }, { baseSha: base, headSha: base });
+    const begun = await transaction.builds.update({ id: buildId, baseSha: null }, { baseSha: base, headSha: base });
+    if (begun.length > 0 && conflicts.length > 0) await addMergeTask(transaction, ports, build, conflicts);
     await transaction.restorePoints.insertIfAbsent({ buildId, waveNumber: 0, sha: base });
   });
 }
 
 /** The project's main, with what its source has had since if the request said so. */
-async function baseOf(ports: Ports, { projectId, plan, createdAt: date }: BuildRow): Promise<string> {
+async function baseOf(
+  ports: Ports,
+  { projectId, plan, brief, createdAt: date }: BuildRow,
+): Promise<Pick<BuildBase, "head" | "conflicts">> {
   const { workspace } = ports;
   const main = await workspace.resolve(projectId, mainRef);
-  if (plan.source.kind === "empty" || plan.source.update === undefined) return main!;
-  const base = await findBase(ports, { projectId, plan, date });
-  if (base === null) return main!;
+  const stays = { head: main!, conflicts: [] };
+  if (plan.source.kind === "empty" || plan.source.update === undefined) return stays;
+  const base = await findBase(ports, { projectId, plan, brief, date });
+  if (base === null) return stays;
   refuseConflicts(base, plan.source, resultBranch(plan.name));
   const { commit, isFolder } = base.state;
   if (isFolder && commit !== null) {
     await workspace.moveRef(projectId, sourceFolderRef, commit, await workspace.resolve(projectId, sourceFolderRef));
   }
-  return base.head;
+  return base;
+}
+
+/** Puts the task that resolves the conflicts before all others. */
+async function addMergeTask(
+  transaction: StoreTransaction,
+  ports: Ports,
+  build: BuildRow,
+  conflicts: readonly string[],
+): Promise<void> {
+  const tasks = await tasksOfBuild(transaction, build.id);
+  const edited = withFirstTask(build.plan, mergeTask(conflicts));
+  const edit = { added: [mergeTaskKey], again: [], removed: [], kept: tasks.map(({ key }) => key) };
+  await storeTasksOf(transaction, ports, build, { tasks, edited, edit });
+  await transaction.builds.update({ id: build.id }, { plan: edited, planVersion: build.planVersion + 1 });
 }
 
 /** Prepares the sandbox with the build's starting tree. */

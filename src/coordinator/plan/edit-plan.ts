@@ -1,5 +1,6 @@
 import { WavesmithError } from "../../domain/errors.ts";
-import { makesPlan, planTaskKey, withPlanTask } from "../../domain/plan/brief.ts";
+import { makesPlan, planTaskKey } from "../../domain/plan/brief.ts";
+import { isMergeTask, withFirstTask } from "../../domain/plan/merge-task.ts";
 import type { Plan } from "../../domain/plan/plan.ts";
 import { networkOf } from "../../domain/sandbox/network.ts";
 import { movingBuildStatuses } from "../../domain/status.ts";
@@ -36,7 +37,7 @@ export async function editPlan(
     const present = await transaction.lockBuild(buildId);
     await refuseWhileAtWork(transaction, present);
     const tasks = await tasksOfBuild(transaction, buildId);
-    const edited = behindPlanTask(present, tasks, { ...given, source: sourceOf(present, given) });
+    const edited = behindFirstTask(present, tasks, { ...given, source: sourceOf(present, given) });
     const edit = compareTasks(tasks, edited);
     await storeTasksOf(transaction, ports, present, { tasks, edited, edit });
     const [running] = await transaction.builds.update(
@@ -66,16 +67,18 @@ export async function editPlan(
 const sourceOf = ({ plan }: BuildRow, { source }: Plan): Plan["source"] =>
   plan.source.kind === "repository" && source.kind === "empty" ? plan.source : source;
 
-/** Puts the edited plan behind the planner's task if that task has completed. */
-function behindPlanTask({ brief }: BuildRow, tasks: readonly TaskRow[], edited: Plan): Plan {
-  const planTask = tasks.find(({ key }) => makesPlan({ brief }, key));
-  if (planTask?.status !== "completed") return edited;
-  if (edited.tasks.some(({ key }) => key === planTask.key)) {
-    throw new WavesmithError("plan-invalid", `tasks: ${planTask.key} is the id of the task that made the plan`, {
-      remedy: "give the task another id",
-    });
-  }
-  return withPlanTask(edited, planTask.definition);
+/**
+ * Puts the edited plan behind the task that is not part of a person's plan: the planner's if it has
+ * completed, or the one that resolves conflicts with the source, without which no tree is whole.
+ */
+function behindFirstTask({ brief }: BuildRow, tasks: readonly TaskRow[], edited: Plan): Plan {
+  const planTask = tasks.find(({ key, status }) => makesPlan({ brief }, key) && status === "completed");
+  const ours = (planTask ?? tasks.find(({ definition }) => isMergeTask(definition)))?.definition;
+  if (ours === undefined) return edited;
+  if (!edited.tasks.some(({ key }) => key === ours.key)) return withFirstTask(edited, ours);
+  throw new WavesmithError("plan-invalid", `tasks: ${ours.key} is the id of a task of Wavesmith's own in this build`, {
+    remedy: "give the task another id",
+  });
 }
 
 /** Approves the waiting plan, because a person who edits it has approved it. */

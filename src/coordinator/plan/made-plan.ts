@@ -1,5 +1,6 @@
 import type { EarlierPlan } from "../../agents/port.ts";
-import { makesPlan, planFileName, planTaskKey, withoutPlanTask, withPlanTask } from "../../domain/plan/brief.ts";
+import { makesPlan, planFileName, planTaskKey, withoutPlanTask } from "../../domain/plan/brief.ts";
+import { withFirstTask } from "../../domain/plan/merge-task.ts";
 import type { Plan } from "../../domain/plan/plan.ts";
 import { handoverPath } from "../../domain/sandbox/volume-paths.ts";
 import { readMadePlan } from "../../plan/made-plan.ts";
@@ -67,7 +68,7 @@ export async function applyPlan(transaction: StoreTransaction, ports: Ports, att
   if (plan === undefined) return;
   const build = await transaction.builds.get({ id: attempt.buildId });
   const tasks = await tasksOfBuild(transaction, build.id);
-  const edited = withPlanTask(plan, tasks.find(({ key }) => key === planTaskKey)!.definition);
+  const edited = withFirstTask(plan, tasks.find(({ key }) => key === planTaskKey)!.definition);
   await storeTasksOf(transaction, ports, build, { tasks, edited, edit: compareTasks(tasks, edited) });
   await transaction.builds.update({ id: build.id }, { plan: edited, planVersion: build.planVersion + 1 });
 }

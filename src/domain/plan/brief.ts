@@ -22,16 +22,6 @@ interface OfBrief {
 export const makesPlan = ({ brief }: OfBrief, taskKey: string | null | undefined): boolean =>
   brief !== null && taskKey === planTaskKey;
 
-/** Puts the planner's task first: every task without dependencies now depends on it. */
-export function withPlanTask(plan: Plan, planTask: Plan["tasks"][number]): Plan {
-  const tasks = plan.tasks.map((task) => ({
-    ...task,
-    position: task.position + 1,
-    dependsOn: task.dependsOn.length === 0 ? [planTaskKey] : task.dependsOn,
-  }));
-  return { ...plan, tasks: [{ ...planTask, position: 0 }, ...tasks] };
-}
-
 /** Returns the plan as the planner submitted it, without the planner's own task. */
 export function withoutPlanTask(plan: Plan): Plan {
   const tasks = plan.tasks

@@ -8,7 +8,8 @@ import { assertSha, type Git, identityEnvironment, splitZ } from "./git.ts";
 import { createUnion } from "./union.ts";
 
 // WJ1. A branch is joined only if it merges cleanly or conflicts only in generated paths. Otherwise
-// none of it is in the head, and its commit stays where it is.
+// none of it is in the head, and its commit stays where it is; a request may ask for the merge with
+// conflict markers instead, which somebody has to resolve before a gate sees it.
 // WJ2. Every joined branch is an ancestor of the head; this is checked at the end.
 // WJ3. The same request gives the same head: no ref moves and no clock is read.
 
@@ -56,11 +57,11 @@ export async function join(
         if (merge.tree === null) {
           const detail = await explainConflict(joining, merge, branch);
           conflicts.push({ taskKey: branch.taskKey, paths: merge.paths, detail });
-          continue;
+          if (request.marks !== true) continue;
         }
-        head = await commitMerge(joining, { tree: merge.tree, head, branch });
+        head = await commitMerge(joining, { tree: merge.tree ?? merge.marked, head, branch });
         union.merged(branch);
-        for (const path of merge.paths) regenerate.add(path);
+        if (merge.tree !== null) for (const path of merge.paths) regenerate.add(path);
         await crashPoint("join.merged");
       }
       reach.addToHead(branch.commit);
@@ -107,6 +108,8 @@ async function readReach(joining: Joining) {
 interface Merge {
   /** Null when the branch conflicts. */
   readonly tree: Sha | null;
+  /** The merge as git leaves it, with markers where the branch conflicts. */
+  readonly marked: Sha;
   /** The conflicting paths; after a merge, the generated ones that took the head's version. */
   readonly paths: string[];
   readonly messages: readonly string[];
@@ -118,12 +121,12 @@ async function tryMerge(joining: Joining, head: Sha, branch: JoinBranch): Promis
   const args = ["merge-tree", "--write-tree", "-z", "--messages", head, branch.commit];
   const { exitCode, stdout } = await git.run(args, { gitDir, config: mergeSettings, answers: [0, 1] });
   const { tree, paths, messages } = parseMergeTree(stdout, [head, branch.commit]);
-  if (exitCode === 0) return { tree, paths: [], messages: [], head };
+  if (exitCode === 0) return { tree, marked: tree, paths: [], messages: [], head };
   const isGeneratedOnly = paths.length > 0 && paths.every(joining.isGenerated);
   const resolvedTree = isGeneratedOnly ? await takeHeadsSide(joining, { tree, head, paths }) : null;
   const shownPaths =
     resolvedTree === null && !isGeneratedOnly ? paths.filter((path) => !joining.isGenerated(path)) : paths;
-  return { tree: resolvedTree, paths: shownPaths, messages, head };
+  return { tree: resolvedTree, marked: tree, paths: shownPaths, messages, head };
 }
 
 /**
