@@ -112,6 +112,7 @@ const packages: Readonly<Record<string, readonly string[]>> = {
     "src/app/backup/",
     // The types of events' data come from their schemas.
     "functions/events.ts",
+    "scripts/events-page.ts",
   ],
   tsx: ["bin/"],
   vite: ["scripts/bundle-dashboard.mjs"],

@@ -8,7 +8,7 @@ import { type DomainEvent, type EventData, makeEvent, schemaForEvent } from "../
 import { nameFromBrief } from "../domain/plan/brief.ts";
 
 /** The events that people and other systems may send; all others are internal. */
-const fromOutside = [
+export const fromOutside = [
   "project/build.requested",
   "project/build.cancel-requested",
   "project/wave.approved",
