@@ -84,7 +84,7 @@ async function edit({ app }: ApiContext, { params, body }: EditCall) {
   refuseForEvents({ plan: planValue(body.text, body.format) }, app.ports);
   refuseWithoutModels(app.ports.models, plan);
   const edited = await editPlan(app.ports, id, plan, "the API");
-  app.flush().catch(() => undefined); // the reconciler sends what this could not
+  sendSoon(app);
   return { body: edited };
 }
 
