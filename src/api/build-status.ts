@@ -1,4 +1,5 @@
 import type { BuildView, TaskView } from "../coordinator/build/read-build.ts";
+import { itemAt } from "../domain/known.ts";
 import { roomRemedy } from "../domain/sandbox/sandbox.ts";
 import { waveResults } from "./build-result.ts";
 import { messagesJson } from "./messages.ts";
@@ -61,9 +62,9 @@ export function statusJson(
     budget: { tokens: plan.limits.budget.tokens, usd: plan.limits.budget.usd },
     waves: waveResults(view).map((result, index) => ({
       ...result,
-      findings: view.waves[index]!.gates.flatMap((gate) => (gate.verdict === "passed" ? [] : gate.findings)).map(
-        ({ rule, severity, message, file, line }) => ({ rule, severity, message, file, line }),
-      ),
+      findings: itemAt(view.waves, index)
+        .gates.flatMap((gate) => (gate.verdict === "passed" ? [] : gate.findings))
+        .map(({ rule, severity, message, file, line }) => ({ rule, severity, message, file, line })),
     })),
     tasks: view.tasks.map((task) => ({
       id: task.key,

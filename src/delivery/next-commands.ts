@@ -1,3 +1,4 @@
+import { itemAt } from "../domain/known.ts";
 import { shellWord } from "../domain/shell-word.ts";
 import type { OwnRepository } from "./own-repository.ts";
 
@@ -37,7 +38,7 @@ async function remoteOf({ git }: OwnRepository, base: string | null): Promise<{ 
   if (names.length === 0) return null;
   const key = `branch.${base ?? ""}.remote`;
   const tracked = base === null ? "" : await git.text(["config", "--get", key], { answers: [0, 1] });
-  const name = [tracked, "origin"].find((candidate) => names.includes(candidate)) ?? names[0]!;
+  const name = [tracked, "origin"].find((candidate) => names.includes(candidate)) ?? itemAt(names, 0);
   return { name, url: await git.text(["remote", "get-url", name], { answers: [0, 2] }) };
 }
 

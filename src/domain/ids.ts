@@ -1,5 +1,6 @@
 import { createHash } from "node:crypto";
 import { customAlphabet } from "nanoid";
+import { itemAt } from "./known.ts";
 
 const prefixes = {
   tenant: "ten",
@@ -53,6 +54,6 @@ export const randomIds: IdSource = (kind) => idOf(kind, random());
 export function derivedId<Kind extends IdKind>(kind: Kind, ...parts: string[]): Id<Kind> {
   const digest = createHash("sha256").update(JSON.stringify(parts)).digest();
   let text = "";
-  for (let index = 0; index < 16; index += 1) text += alphabet[digest[index]! % alphabet.length];
+  for (let index = 0; index < 16; index += 1) text += alphabet[itemAt(digest, index) % alphabet.length];
   return idOf(kind, text);
 }

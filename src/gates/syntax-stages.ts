@@ -1,5 +1,6 @@
 import { z } from "zod";
 import type { Finding } from "../domain/gate/finding.ts";
+import { itemAt } from "../domain/known.ts";
 import type { StageState } from "../sandbox/port.ts";
 import type { ChangedFile } from "../workspace/port.ts";
 import type { SyntaxCheck } from "./port.ts";
@@ -131,7 +132,7 @@ function readShell(line: string, files: readonly string[]): Broken | null {
   for (const file of files) {
     if (!line.startsWith(`./${file}: `)) continue;
     const match = /^(?:line )?(\d+): (.+)$/.exec(line.slice(file.length + 4));
-    if (match !== null) return { file, line: Number(match[1]), message: match[2]! };
+    if (match !== null) return { file, line: Number(match[1]), message: itemAt(match, 2) };
   }
   return null;
 }

@@ -1,4 +1,5 @@
 import { withoutUsage } from "../domain/gate/output-tail.ts";
+import { itemAt } from "../domain/known.ts";
 
 // The output of tools is untrusted text of any size. We truncate lines before matching, so that
 // every pattern stays fast.
@@ -34,7 +35,7 @@ export function evidenceTail(output: string): string {
   const text = Buffer.from(lines.slice(-tailLines).join("\n"));
   if (text.length <= tailBytes) return text.toString();
   let start = text.length - tailBytes;
-  while ((text[start]! & 0xc0) === 0x80) start += 1; // never start inside a character
+  while ((itemAt(text, start) & 0xc0) === 0x80) start += 1; // never start inside a character
   return text.subarray(start).toString();
 }
 

@@ -3,6 +3,7 @@ import { request as httpRequest, type IncomingMessage } from "node:http";
 import { request as httpsRequest } from "node:https";
 import { isIP, type LookupFunction } from "node:net";
 import { messageOf } from "../domain/errors.ts";
+import { itemAt } from "../domain/known.ts";
 import { kindOfAddress } from "../sandbox/egress/addresses.ts";
 import type { Notifier, TryResult } from "./port.ts";
 import { type NoticeRequest, requestFor } from "./request-body.ts";
@@ -76,7 +77,7 @@ const publicLookup =
       if (error !== null) done(error, "", 0);
       else if (inner !== undefined) done(isPrivate(url, inner.address), "", 0);
       else if (options.all === true) done(null, addresses);
-      else done(null, addresses[0]!.address, addresses[0]!.family);
+      else done(null, itemAt(addresses, 0).address, itemAt(addresses, 0).family);
     });
   };
 

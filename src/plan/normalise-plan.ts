@@ -1,4 +1,5 @@
 import { isAbsolute, resolve } from "node:path";
+import { getKnown } from "../domain/known.ts";
 import type { Acceptance, Plan, PlanTask } from "../domain/plan/plan.ts";
 import type { PlanFiles } from "./checks/check-paths.ts";
 import { parseDuration } from "./durations.ts";
@@ -22,14 +23,14 @@ export function normalisePlan(file: PlanFile, files: PlanFiles, baseDir: string 
       runtime: agent.runtime,
       command: agent.command ?? null,
       model: agent.model ?? null,
-      prompt: typeof agent.prompt === "object" ? files.get(agent.prompt.file)! : (agent.prompt ?? null),
+      prompt: typeof agent.prompt === "object" ? getKnown(files, agent.prompt.file) : (agent.prompt ?? null),
       effort: agent.effort ?? null,
       mcp: Object.entries(agent.mcp ?? {}).map(([name, { command }]) => ({ name, command })),
       skills: agent.skills ?? [],
     })),
     context: (file.context ?? []).map((entry, index) =>
       "file" in entry
-        ? { label: entry.file, text: files.get(entry.file)! }
+        ? { label: entry.file, text: getKnown(files, entry.file) }
         : { label: `note ${index + 1}`, text: entry.text },
     ),
     env: mapValues(file.env ?? {}, String),
@@ -105,7 +106,7 @@ function normaliseInstructions(
   files: PlanFiles,
 ): Pick<PlanTask, "instructions" | "images"> {
   if (typeof instructions !== "object") return { instructions: instructions ?? null };
-  const text = "file" in instructions ? files.get(instructions.file)! : instructions.text;
+  const text = "file" in instructions ? getKnown(files, instructions.file) : instructions.text;
   return { instructions: text, ...(instructions.images === undefined ? {} : { images: instructions.images }) };
 }
 

@@ -5,6 +5,7 @@ import { Hono } from "hono";
 import { bodyLimit } from "hono/body-limit";
 import { messageOf, WavesmithError } from "../domain/errors.ts";
 import { buildIdForEvent } from "../domain/events/event-ids.ts";
+import { itemAt } from "../domain/known.ts";
 import { createCallers } from "./access/callers.ts";
 import { createRateLimit } from "./access/rate-limit.ts";
 import { createSessionCookie } from "./access/session-cookie.ts";
@@ -159,7 +160,7 @@ function createRoutes(options: ServerOptions, state: ServerState): Hono {
     const taken = await app.send(...events);
     const builds = events.flatMap(({ name, id }, index) =>
       name === "project/build.requested"
-        ? [{ id, buildId: buildIdForEvent(id), repeated: taken[index]!.repeated }]
+        ? [{ id, buildId: buildIdForEvent(id), repeated: itemAt(taken, index).repeated }]
         : [],
     );
     return json({ ids: events.map((event) => event.id), status: 200, builds });

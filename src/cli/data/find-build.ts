@@ -1,4 +1,5 @@
 import { WavesmithError } from "../../domain/errors.ts";
+import { itemAt } from "../../domain/known.ts";
 import type { Context } from "../context.ts";
 import { isUsed, type Store } from "../parts.ts";
 
@@ -10,7 +11,7 @@ export async function findBuildByName(store: Store, context: Context, name: stri
   const wanted = given.startsWith("bld_") ? given : `bld_${given}`;
   if ((await store.builds.find({ id: wanted })) !== null) return wanted;
   const ids = (await store.builds.list({})).map((build) => build.id).filter((id) => id.startsWith(wanted));
-  if (ids.length === 1 && wanted !== "bld_") return ids[0]!;
+  if (ids.length === 1 && wanted !== "bld_") return itemAt(ids, 0);
   const remedy = `see ${context.hints.command("builds")}`;
   if (ids.length > 1 && wanted !== "bld_") {
     throw new WavesmithError("usage", `${name} may be any of ${ids.slice(0, 5).join(", ")}: type more of the id`, {

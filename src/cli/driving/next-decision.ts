@@ -5,6 +5,7 @@ import {
   type EventCursor,
 } from "../../coordinator/build/read-build.ts";
 import { WavesmithError } from "../../domain/errors.ts";
+import { itemAt } from "../../domain/known.ts";
 import type { Context } from "../context.ts";
 import type { Session } from "../data/session.ts";
 import type { Interrupts } from "../interrupts.ts";
@@ -86,7 +87,7 @@ async function carryOut(ports: App["ports"], { build, waves }: BuildView, decisi
     return retryBuild(ports, build.id);
   }
   const { approveWave, rejectWave } = await import("../../coordinator/wave/decide-wave.ts");
-  const { number, headSha } = waves.at(-1)!;
+  const { number, headSha } = itemAt(waves, -1);
   const about = { by: requester(), about: { waveNumber: number, sha: headSha } };
   if (decision.is === "reject") await rejectWave(ports, build.id, { ...about, reason: decision.reason });
   else await approveWave(ports, build.id, about);

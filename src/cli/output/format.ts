@@ -1,4 +1,5 @@
 import { stripVTControlCharacters } from "node:util";
+import { itemAt } from "../../domain/known.ts";
 import { resultBranch } from "../../domain/refs/result-branch.ts";
 import { shellWord } from "../../domain/shell-word.ts";
 
@@ -78,7 +79,7 @@ export function table(rows: readonly (readonly string[])[]): string[] {
   }
   return rows.map((row) =>
     row
-      .map((cell, column) => (column === row.length - 1 ? cell : cell.padEnd(widths[column]!)))
+      .map((cell, column) => (column === row.length - 1 ? cell : cell.padEnd(itemAt(widths, column))))
       .join("  ")
       .trimEnd(),
   );

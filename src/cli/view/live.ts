@@ -2,6 +2,7 @@ import { elapsedMs, waveMs } from "../../api/build-result.ts";
 import { spentBy, spentByTask } from "../../api/spending.ts";
 import { currentWave, liveAttempt, phaseOf, waitText } from "../../api/waiting.ts";
 import type { BuildView, TaskView, WaveView } from "../../coordinator/build/read-build.ts";
+import { getKnown, itemAt } from "../../domain/known.ts";
 import { gateNames } from "../../domain/status.ts";
 import { clock, count, duration, oneLine } from "../output/format.ts";
 import type { Tone } from "../output/palette.ts";
@@ -22,7 +23,7 @@ export interface LiveOptions {
 }
 
 const spinner = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏";
-export const spin = (frame: number): string => spinner[frame % spinner.length]!;
+export const spin = (frame: number): string => itemAt(spinner, frame % spinner.length);
 
 const glyphs: Record<string, { tone: Tone; glyph: string }> = {
   completed: { tone: "good", glyph: "✓" },
@@ -111,7 +112,7 @@ function waveRows(view: BuildView, wave: WaveView, options: LiveOptions, space: 
 
 function tasksOfWave(view: BuildView, wave: WaveView, options: LiveOptions, space: number): Row[] {
   const known = new Map(view.tasks.map((task) => [task.key, task]));
-  const tasks = wave.taskKeys.map((key) => known.get(key)!);
+  const tasks = wave.taskKeys.map((key) => getKnown(known, key));
   const row = (task: TaskView, shape: Shape): Row => taskRow(view, wave, task, { ...options, ...shape });
   if (tasks.length <= space) return tasks.map((task) => row(task, shapeOf(tasks, options)));
   const urgent = [...tasks].sort((left, right) => rankOf(left) - rankOf(right));

@@ -1,4 +1,5 @@
 import type { BuildView, WaveView } from "../../coordinator/build/read-build.ts";
+import { getKnown, itemAt } from "../../domain/known.ts";
 import { withoutPlanTask } from "../../domain/plan/brief.ts";
 import type { Plan } from "../../domain/plan/plan.ts";
 import { createTaskGraph } from "../../domain/plan/task-graph.ts";
@@ -21,7 +22,7 @@ export function planLines(plan: Plan, { waves, criticalPath }: Outlook): string[
   const delays = delaysIn(plan, waves);
   const rows = waves.flatMap((wave) =>
     wave.tasks.map((key, index) => {
-      const task = tasks.get(key)!;
+      const task = getKnown(tasks, key);
       const needs = task.dependsOn.length === 0 ? [] : [`needs ${task.dependsOn.join(", ")}`];
       const title = task.title === key ? "" : task.title;
       const why = [...needs, ...(delays.get(key) ?? [])].join("; ");
@@ -46,9 +47,9 @@ function delaysIn(plan: Plan, waves: readonly PlannedWave[]): ReadonlyMap<string
   const most = plan.limits.tasksPerAgentPerWave;
   const delays = new Map<string, string[]>();
   waves.slice(1).forEach(({ tasks: keys }, index) => {
-    const before = waves[index]!;
+    const before = itemAt(waves, index);
     for (const key of keys) {
-      const { agent, dependsOn } = tasks.get(key)!;
+      const { agent, dependsOn } = getKnown(tasks, key);
       if (dependsOn.some((needed) => waveOf.get(needed) === before.number)) continue;
       const ofRole = before.tasks.filter((other) => tasks.get(other)?.agent === agent).length;
       const isLone = [key, ...before.tasks].some((other) => isAlone(plan.isolation, tasks.get(other)?.writes ?? null));

@@ -1,4 +1,5 @@
 import { stripVTControlCharacters } from "node:util";
+import { itemAt } from "../../domain/known.ts";
 import type { Output } from "../output/output.ts";
 import { cutRow, paintRow, plainText, type Row, widthOf } from "./segments.ts";
 
@@ -34,7 +35,7 @@ function lastLines(lines: readonly string[], rows: number, columns: number): rea
   let from = lines.length;
   let left = rows;
   while (from > 0) {
-    left -= Math.max(1, Math.ceil(widthOf(stripVTControlCharacters(lines[from - 1]!)) / columns));
+    left -= Math.max(1, Math.ceil(widthOf(stripVTControlCharacters(itemAt(lines, from - 1))) / columns));
     if (left < 0) break;
     from -= 1;
   }

@@ -1,5 +1,6 @@
 import { waveOfWaitingPlan } from "../../api/waiting.ts";
 import type { AttemptView, BuildView, GateView, WaveView } from "../../coordinator/build/read-build.ts";
+import { itemAt } from "../../domain/known.ts";
 import { makesPlan } from "../../domain/plan/brief.ts";
 import { agentSpecFor, hasFixer } from "../../domain/plan/plan.ts";
 import { shellWord } from "../../domain/shell-word.ts";
@@ -82,7 +83,10 @@ export function nextLines(view: BuildView, hints: Hints): Line[] {
   if (build.status !== "waiting" || view.waves.at(-1)?.status !== "waiting") return next(`resume ${build.id}`);
   const reject = hints.command(`reject ${build.id} --reason "…"`);
   return [
-    { tone: "plain", text: `to review it: ${hints.command(`diff ${build.id} --wave ${view.waves.at(-1)!.number}`)}` },
+    {
+      tone: "plain",
+      text: `to review it: ${hints.command(`diff ${build.id} --wave ${itemAt(view.waves, -1).number}`)}`,
+    },
     {
       tone: "strong",
       text: `next: ${hints.command(`approve ${build.id} --resume`)}, or ${reject}`,
@@ -99,7 +103,7 @@ function isRejectedForGood({ build, waves }: BuildView): boolean {
 
 /** A plain retry is refused, because it would offer the same tree again. */
 function rejectedLines({ build, waves }: BuildView, hints: Hints): Line[] {
-  const branch = `wavesmith/${build.id}/wave-${waves.at(-1)!.number}`;
+  const branch = `wavesmith/${build.id}/wave-${itemAt(waves, -1).number}`;
   return [
     { tone: "strong", text: `next: fix it and push to ${branch}, then ${hints.command(`retry ${build.id}`)}` },
     {
@@ -164,7 +168,7 @@ function keptLines(view: BuildView, { repository }: SummaryOptions): Line[] {
   if (open.headSha !== null) branches.push(`wavesmith/${view.build.id}/wave-${open.number}`);
   if (branches.length === 0) return [];
   const shown = branches.slice(-12).map((branch): Line => ({ tone: "plain", text: `  ${branch}` }));
-  const fetch = `git fetch ${shellWord(repository)} ${shellWord(branches.at(-1)!)}`;
+  const fetch = `git fetch ${shellWord(repository)} ${shellWord(itemAt(branches, -1))}`;
   return [
     {
       tone: "plain",

@@ -1,5 +1,6 @@
 import { isDiskFull } from "../../domain/disk-full.ts";
 import { WavesmithError } from "../../domain/errors.ts";
+import { itemAt } from "../../domain/known.ts";
 import { matchesAny } from "../../domain/paths/write-globs.ts";
 import { handoverPath, sharedTreeAt } from "../../domain/sandbox/volume-paths.ts";
 import type { SandboxEndpoint } from "../../sandbox/port.ts";
@@ -72,7 +73,7 @@ async function dropBulky(ports: Ports, { guest }: SandboxEndpoint, loaded: Attem
   const dropped: string[] = [];
   const parts = found.stdout.split("\0");
   for (let index = 0; index + 1 < parts.length; index += 2) {
-    const path = parts[index + 1]!;
+    const path = itemAt(parts, index + 1);
     if (path === "" || path.startsWith(".git/") || known.has(path)) continue;
     if (own !== null && !matchesAny(own, path)) continue;
     await guest.remove(`${treePath}/${path}`);

@@ -1,5 +1,6 @@
 import type { QuestionEvent } from "../../agents/port.ts";
 import { messageOf, WavesmithError } from "../../domain/errors.ts";
+import { itemAt } from "../../domain/known.ts";
 import { answersPath } from "../../domain/sandbox/volume-paths.ts";
 import type { GuestClient } from "../../sandbox/port.ts";
 import type { BuildRow, Input, JobRow, QuestionRow, StoreTransaction } from "../../store/port.ts";
@@ -83,7 +84,7 @@ async function pick(ports: Ports, build: BuildRow, { number }: GivenAnswer): Pro
   const open = await openQuestions(ports, build.id);
   if (number !== null && open.some(({ id }) => id === number)) return number;
   if (number !== null) throw notWaiting(number, await ports.store.questions.find({ id: number, buildId: build.id }));
-  if (open.length === 1) return open[0]!.id;
+  if (open.length === 1) return itemAt(open, 0).id;
   const remedy = `wavesmith status ${build.id}`;
   if (open.length === 0) throw new WavesmithError("not-found", `build ${build.id} has no open question`, { remedy });
   const numbers = open.map((question) => question.id).join(", ");

@@ -1,3 +1,4 @@
+import { getKnown } from "../../domain/known.ts";
 import type { Spending } from "../../domain/models.ts";
 import type { SandboxWall } from "../../domain/sandbox/sandbox.ts";
 import { presentStates } from "../../sandbox-lifecycle/sandbox-events.ts";
@@ -168,7 +169,7 @@ export function createBuildReader(store: Store, buildId: string): BuildReader {
       return {
         build,
         project,
-        waves: rows.map((row) => waves.get(row.id)!.view),
+        waves: rows.map((row) => getKnown(waves, row.id).view),
         tasks: ordered.map((task) => taskView(task, rows)),
         preview: build.plan.preview === null ? null : await readPreview(store, build),
         questions: await store.questions.list({ buildId }, { by: "id" }),
@@ -265,7 +266,7 @@ async function readWave(
   // Attempts first: a task read later than its settled attempt shows what became of it.
   const attempts = await store.attempts.list({ waveId: row.id }, { by: "createdAt" });
   remember(tasks, await store.tasks.list({ id: ids }));
-  const members = ids.map((id) => tasks.get(id)!).sort((left, right) => left.position - right.position);
+  const members = ids.map((id) => getKnown(tasks, id)).sort((left, right) => left.position - right.position);
   const actions = await lastActions(store, attempts);
   const inSetup = plan.setup === null ? new Set() : await jobsInSetup(store, attempts);
   return {

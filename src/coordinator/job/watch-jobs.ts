@@ -3,6 +3,7 @@ import type { QuestionEvent } from "../../agents/port.ts";
 import { isDiskFull } from "../../domain/disk-full.ts";
 import { messageOf, WavesmithError } from "../../domain/errors.ts";
 import type { Activity } from "../../domain/events/activity.ts";
+import { getKnown } from "../../domain/known.ts";
 import { about, type LogFacts } from "../../domain/log-facts.ts";
 import type { GuestClient, JobState } from "../../sandbox/port.ts";
 import { endSandboxOf } from "../../sandbox-lifecycle/distrust.ts";
@@ -83,7 +84,7 @@ export function watchJobs(ports: Ports, options: WatchOptions): JobWatcher {
         .catch(async (error: unknown) => {
           const lie = lieOf(error);
           if (lie !== null) strikes.set(key, (strikes.get(key) ?? 0) + 1);
-          if (lie === null || strikes.get(key)! < maxStrikes) return giveBack(ports, lease, error);
+          if (lie === null || getKnown(strikes, key) < maxStrikes) return giveBack(ports, lease, error);
           await giveUp(ports, lease, lie);
           strikes.delete(key);
           await options.flush();

@@ -1,3 +1,4 @@
+import { itemAt } from "../../domain/known.ts";
 import { type Dump, dumpsIn } from "./hex-dumps.ts";
 import { bytesOf, type SecretForms, secretForms, shortestSecret } from "./secret-forms.ts";
 import {
@@ -146,8 +147,8 @@ function placesOf(text: string, needle: string): number[] {
 const dumpedIn = (dumps: readonly Dump[], { bytes, name }: SecretForms): Range[] =>
   dumps.flatMap((dump) =>
     placesOf(dump.bytes, bytes).map((at) => ({
-      from: dump.places[at]!.from,
-      to: dump.places[at + bytes.length - 1]!.to,
+      from: itemAt(dump.places, at).from,
+      to: itemAt(dump.places, at + bytes.length - 1).to,
       name,
     })),
   );
@@ -206,7 +207,7 @@ function unfinishedFrom(text: string, secrets: readonly SecretForms[], isLines: 
 
 function openDump(dump: Dump, { bytes }: SecretForms): number[] {
   const length = dump.isOpen ? overlap(dump.bytes, bytes) : 0;
-  return length === 0 ? [] : [dump.places[dump.bytes.length - length]!.from];
+  return length === 0 ? [] : [itemAt(dump.places, dump.bytes.length - length).from];
 }
 
 /**
@@ -218,13 +219,13 @@ function overlap(text: string, needle: string): number {
   // ends.
   const table = [0];
   for (let index = 1, known = 0; index < needle.length; index += 1) {
-    while (known > 0 && needle[index] !== needle[known]) known = table[known - 1]!;
+    while (known > 0 && needle[index] !== needle[known]) known = itemAt(table, known - 1);
     if (needle[index] === needle[known]) known += 1;
     table[index] = known;
   }
   let length = 0;
   for (const character of end) {
-    while (length > 0 && character !== needle[length]) length = table[length - 1]!;
+    while (length > 0 && character !== needle[length]) length = itemAt(table, length - 1);
     if (character === needle[length]) length += 1;
   }
   return length;

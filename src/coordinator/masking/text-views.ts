@@ -1,3 +1,4 @@
+import { itemAt } from "../../domain/known.ts";
 // A text without its escapes, with a map back to the original.
 
 export interface View {
@@ -35,13 +36,13 @@ function replacedView(view: View, pattern: RegExp, decode: "" | ((match: string)
   return {
     text,
     start: (place) => {
-      const { at, origin } = way()[lastUpTo(way(), place)]!;
+      const { at, origin } = itemAt(way(), lastUpTo(way(), place));
       return view.start(origin + place - at);
     },
     end: (place) => {
       let index = lastUpTo(way(), place);
-      while (index > 0 && way()[index - 1]!.at === place) index -= 1;
-      const { at, origin, end } = way()[index]!;
+      while (index > 0 && itemAt(way(), index - 1).at === place) index -= 1;
+      const { at, origin, end } = itemAt(way(), index);
       return view.end(at === place ? end : origin + place - at);
     },
   };
@@ -67,7 +68,7 @@ function lastUpTo(segments: readonly Segment[], place: number): number {
   let [low, high] = [0, segments.length - 1];
   while (low < high) {
     const middle = (low + high + 1) >> 1;
-    if (segments[middle]!.at <= place) low = middle;
+    if (itemAt(segments, middle).at <= place) low = middle;
     else high = middle - 1;
   }
   return low;

@@ -1,3 +1,4 @@
+import { getKnown } from "../../domain/known.ts";
 import type { BuildFact, GateFact, TaskFact, WaveFact } from "../../domain/next-move.ts";
 import { literalGlob } from "../../domain/paths/write-globs.ts";
 import { makesPlan } from "../../domain/plan/brief.ts";
@@ -191,8 +192,8 @@ export function buildFacts(state: BuildState, ports: FactPorts): BuildFact {
     chooseWave: (keys) =>
       chooseWave({
         ready: keys.map((key) => {
-          const task = byKey.get(key)!;
-          const definition = tasksOf(plan).byKey.get(key)!;
+          const task = getKnown(byKey, key);
+          const definition = getKnown(tasksOf(plan).byKey, key);
           return {
             key,
             agent: task.agent,
@@ -205,6 +206,8 @@ export function buildFacts(state: BuildState, ports: FactPorts): BuildFact {
         tasksPerAgentPerWave: plan.limits.tasksPerAgentPerWave,
       }),
     dispatchOrder: (keys) =>
-      [...keys].sort((a, b) => remainingPath(b) - remainingPath(a) || byKey.get(a)!.position - byKey.get(b)!.position),
+      [...keys].sort(
+        (a, b) => remainingPath(b) - remainingPath(a) || getKnown(byKey, a).position - getKnown(byKey, b).position,
+      ),
   };
 }

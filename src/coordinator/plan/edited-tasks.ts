@@ -1,4 +1,5 @@
 import { isDeepStrictEqual } from "node:util";
+import { getKnown } from "../../domain/known.ts";
 import type { Plan, PlanTask } from "../../domain/plan/plan.ts";
 import { createTaskGraph } from "../../domain/plan/task-graph.ts";
 import type { BuildRow, StoreTransaction, TaskRow } from "../../store/port.ts";
@@ -57,7 +58,7 @@ export async function storeTasksOf(
     ids.set(definition.key, row?.id ?? ports.ids("task"));
     if (row === undefined) {
       await transaction.tasks.insert({
-        id: ids.get(definition.key)!,
+        id: getKnown(ids, definition.key),
         buildId: build.id,
         key: definition.key,
         status: "pending",
@@ -77,12 +78,12 @@ export async function storeTasksOf(
       await transaction.tasks.update({ id: row.id }, set);
     }
   }
-  const removed = edit.removed.map((key) => rows.get(key)!.id);
+  const removed = edit.removed.map((key) => getKnown(rows, key).id);
   await transaction.tasks.update({ id: removed }, { status: "removed", reason: "the edited plan no longer has it" });
   await transaction.dependencies.remove({ taskId: [...rows.values()].map((row) => row.id) });
   await transaction.dependencies.insertMany(
     edited.tasks.flatMap((task) =>
-      task.dependsOn.map((key) => ({ taskId: ids.get(task.key)!, dependsOnId: ids.get(key)! })),
+      task.dependsOn.map((key) => ({ taskId: getKnown(ids, task.key), dependsOnId: getKnown(ids, key) })),
     ),
   );
 }

@@ -1,4 +1,5 @@
 import { WavesmithError } from "../../domain/errors.ts";
+import { getKnown } from "../../domain/known.ts";
 import { createPathMatcher } from "../../domain/paths/write-globs.ts";
 import { leftoversRef } from "../../domain/refs/ref-names.ts";
 import { sharedTreeAt, sharedTreePath } from "../../domain/sandbox/volume-paths.ts";
@@ -36,7 +37,7 @@ export async function sharedBase(ports: Ports, build: BuildRow, wave: WaveRow): 
   if (done.length === 0) return wave.baseSha;
   const latest = new Map(done.map(({ taskId, commitSha }) => [taskId, commitSha!]));
   const tasks = await ports.store.tasks.list({ id: [...latest.keys()] as string[] }, { by: "position" });
-  const members = tasks.map((task) => ({ ...task, commitSha: latest.get(task.id)! }));
+  const members = tasks.map((task) => ({ ...task, commitSha: getKnown(latest, task.id) }));
   return (await mergeBranches(ports, { build, wave, members })).head;
 }
 

@@ -1,3 +1,4 @@
+import { itemAt } from "../known.ts";
 import { isNamedBy } from "./write-globs.ts";
 
 // Files anywhere in a tree that agents read as instructions or settings. An agent could use them to
@@ -90,7 +91,7 @@ function findSegment(path: string): number | null {
     for (const name of names) {
       // A changed path may end at a folder of a listed name, because a link can replace the folder.
       const comparedLength = Math.min(name.length, segments.length - start);
-      if (start > 0 && isPlainPage(parts[start]!, name)) continue;
+      if (start > 0 && isPlainPage(itemAt(parts, start), name)) continue;
       if (name.slice(0, comparedLength).every((part, index) => part === segments[start + index]))
         return start + comparedLength - 1;
     }

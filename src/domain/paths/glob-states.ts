@@ -1,3 +1,4 @@
+import { itemAt } from "../known.ts";
 // Compiles a glob into a state machine of the same size. Matching tracks all states at once, so its
 // time grows with the product of the glob's and the path's length, never with the number of ways to
 // match. docs/adr says why we have our own globs.
@@ -103,7 +104,7 @@ class Reader {
 
   /** Reads the part that ends at `at`; returns its start and its state. */
   private readBackwards(at: number, next: number): [number, number] {
-    const character = this.text[at]!;
+    const character = itemAt(this.text, at);
     if (this.escaped[at]) return [at - 1, this.literal(at, next)];
     const opened = this.classes.get(at);
     if (opened !== undefined) return [opened, this.readClass(opened, at, next)];
@@ -205,7 +206,7 @@ function classesIn(text: string, escaped: readonly boolean[]): Map<number, numbe
     if (escaped[at]) continue;
     if (text[at] === "/") open = -1;
     else if (text[at] === "[" && open < 0) open = at;
-    else if (text[at] === "]" && open >= 0 && at > open + (/[!^]/.test(text[open + 1]!) ? 2 : 1)) {
+    else if (text[at] === "]" && open >= 0 && at > open + (/[!^]/.test(itemAt(text, open + 1)) ? 2 : 1)) {
       classes.set(at, open);
       open = -1;
     }

@@ -1,3 +1,4 @@
+import { itemAt } from "../known.ts";
 import { type Characters, compileMachine, type Machine, normaliseGlob, type State } from "./glob-states.ts";
 
 // Globs for the files that a task declares to write: `*`, `**`, `?`, classes, braces and escapes,
@@ -70,7 +71,7 @@ export function isNamedBy(glob: string, path: string, segment: number): boolean 
   const matches = createPathMatcher([glob]);
   if (!matches(path)) return false;
   const other = path.split("/");
-  other[segment] = other[segment]!.replace(/^(\.?)[^.]+/, "$1~wavesmith~");
+  other[segment] = itemAt(other, segment).replace(/^(\.?)[^.]+/, "$1~wavesmith~");
   return !matches(other.join("/"));
 }
 
@@ -93,7 +94,7 @@ interface Step {
 
 const stepOf = ({ states }: Machine, places: readonly number[]): Step => ({
   places,
-  isEnd: places.some((place) => states[place >> 1]!.kind === "end"),
+  isEnd: places.some((place) => itemAt(states, place >> 1).kind === "end"),
   nexts: new Map(),
 });
 
@@ -102,7 +103,7 @@ function closure({ states }: Machine, from: readonly number[]): number[] {
   const positions = [...new Set(from)];
   const seen = new Set(positions);
   for (let at = 0; at < positions.length; at += 1) {
-    for (const next of silentlyNext(states[positions[at]! >> 1]!, positions[at]!)) {
+    for (const next of silentlyNext(itemAt(states, itemAt(positions, at) >> 1), itemAt(positions, at))) {
       if (!seen.has(next)) positions.push(next);
       seen.add(next);
     }
@@ -117,7 +118,7 @@ function silentlyNext({ kind, silently }: State, place: number): number[] {
 }
 
 function afterReading(machine: Machine, places: readonly number[], code: number): number[] {
-  const moves = places.flatMap((place) => machine.states[place >> 1]!.moves);
+  const moves = places.flatMap((place) => itemAt(machine.states, place >> 1).moves);
   const taken = moves.filter(({ reads }) => reads.some(([from, to]) => from <= code && code <= to));
   return closure(
     machine,
@@ -145,8 +146,8 @@ function machinesMeet(left: Machine, right: Machine): boolean {
     if (seen.size > maxPairs) return true;
     const one = Math.floor(pair / width);
     const other = pair % width;
-    const leftState = left.states[one >> 1]!;
-    const rightState = right.states[other >> 1]!;
+    const leftState = itemAt(left.states, one >> 1);
+    const rightState = itemAt(right.states, other >> 1);
     if (leftState.kind === "end" && rightState.kind === "end") return true;
     for (const next of silentlyNext(leftState, one)) visit(next, other);
     for (const next of silentlyNext(rightState, other)) visit(one, next);

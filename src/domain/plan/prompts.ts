@@ -1,3 +1,5 @@
+import { itemAt } from "../known.ts";
+
 // Prompts are templates: `{{name}}` stands for a section that we fill in. They are listed here so
 // that a project's own prompt is checked together with its plan, before any agent starts.
 
@@ -71,7 +73,7 @@ export function promptKindOf(role: string, gateRoles: readonly (string | null)[]
 /** Returns placeholders that do not exist, and required ones that the template lacks. */
 export function placeholderFaults(kind: PromptKind, template: string): { unknown: string[]; missing: string[] } {
   const { required, optional } = promptPlaceholders[kind];
-  const usedNames = new Set([...template.matchAll(placeholderPattern)].map((match) => match[1]!));
+  const usedNames = new Set([...template.matchAll(placeholderPattern)].map((match) => itemAt(match, 1)));
   return {
     unknown: [...usedNames].filter((name) => !required.includes(name) && !optional.includes(name)),
     missing: required.filter((name) => !usedNames.has(name)),

@@ -1,5 +1,6 @@
 import { Graph } from "graphlib";
 import { WavesmithError } from "../errors.ts";
+import { getKnown, itemAt } from "../known.ts";
 
 // The graph of a plan, stored in graphlib. We walk it iteratively, because the library's recursive
 // algorithms overflow the stack on a chain of a few thousand tasks. A node is named by its task's
@@ -58,7 +59,7 @@ export function createTaskGraph(tasks: readonly GraphTask[]): TaskGraph {
     (nodes ?? [])
       .map(Number)
       .sort((left, right) => left - right)
-      .map((position) => keys[position]!);
+      .map((position) => itemAt(keys, position));
   const links: Links = {
     keys,
     dependencies: memoize((key) => inPlanOrder(graph.predecessors(String(positions.get(key))))),
@@ -72,7 +73,7 @@ export function createTaskGraph(tasks: readonly GraphTask[]): TaskGraph {
   return {
     ...links,
     allDependents: (from) =>
-      collectDependents(from, links).sort((left, right) => positions.get(left)! - positions.get(right)!),
+      collectDependents(from, links).sort((left, right) => getKnown(positions, left) - getKnown(positions, right)),
     findCycles: () => findCycles(links).map((cycle) => beginAtFirst(cycle, positions)),
     remainingPath: (key) => remaining().get(key) ?? 0,
     criticalPath: () => tracePath(links, remaining()),
@@ -91,7 +92,7 @@ function fillGraph(tasks: readonly GraphTask[], positions: ReadonlyMap<string, n
     filled.add(key);
     for (const dependency of dependsOn) {
       const from = names.get(dependency);
-      if (from !== undefined) graph.setEdge(from, names.get(key)!);
+      if (from !== undefined) graph.setEdge(from, getKnown(names, key));
     }
   }
   return graph;
@@ -130,8 +131,8 @@ function measurePaths(links: Links): Map<string, number> {
   for (const key of open) lengths.set(key, 1);
   for (let key = open.pop(); key !== undefined; key = open.pop()) {
     for (const dependency of links.dependencies(key)) {
-      lengths.set(dependency, Math.max(lengths.get(dependency) ?? 0, lengths.get(key)! + 1));
-      const left = waiting.get(dependency)! - 1;
+      lengths.set(dependency, Math.max(lengths.get(dependency) ?? 0, getKnown(lengths, key) + 1));
+      const left = getKnown(waiting, dependency) - 1;
       waiting.set(dependency, left);
       if (left === 0) open.push(dependency);
     }
@@ -145,7 +146,7 @@ function measurePaths(links: Links): Map<string, number> {
 function tracePath(links: Links, remaining: ReadonlyMap<string, number>): string[] {
   const longest = (keys: readonly string[]): string | undefined => {
     let best: string | undefined;
-    for (const key of keys) if (best === undefined || remaining.get(key)! > remaining.get(best)!) best = key;
+    for (const key of keys) if (best === undefined || getKnown(remaining, key) > getKnown(remaining, best)) best = key;
     return best;
   };
   const path: string[] = [];
@@ -182,8 +183,8 @@ function findCycles(links: Links): string[][] {
     path.push({ key, next: 0, reportedBelow });
   };
   const close = (from: number): void => {
-    const top = path.at(-1)!;
-    const shared = top.reportedBelow + (reported.has(top.key) ? 1 : 0) - path[from]!.reportedBelow > 0;
+    const top = itemAt(path, -1);
+    const shared = top.reportedBelow + (reported.has(top.key) ? 1 : 0) - itemAt(path, from).reportedBelow > 0;
     if (shared && budget < path.length - from) return;
     if (shared) budget -= path.length - from;
     const cycle = path.slice(from).map((visit) => visit.key);
@@ -200,7 +201,7 @@ function findCycles(links: Links): string[][] {
         done.add(visit.key);
         depths.delete(visit.key);
         path.pop();
-      } else if (depths.has(dependency)) close(depths.get(dependency)!);
+      } else if (depths.has(dependency)) close(getKnown(depths, dependency));
       else if (!done.has(dependency)) enter(dependency);
     }
   }
@@ -209,15 +210,15 @@ function findCycles(links: Links): string[][] {
 
 function recount(path: Visit[], from: number, reported: ReadonlySet<string>): void {
   for (let depth = Math.max(from, 1); depth < path.length; depth += 1) {
-    const below = path[depth - 1]!;
-    path[depth]!.reportedBelow = below.reportedBelow + (reported.has(below.key) ? 1 : 0);
+    const below = itemAt(path, depth - 1);
+    itemAt(path, depth).reportedBelow = below.reportedBelow + (reported.has(below.key) ? 1 : 0);
   }
 }
 
 function beginAtFirst(cycle: readonly string[], positions: ReadonlyMap<string, number>): string[] {
   let start = 0;
   cycle.forEach((key, index) => {
-    if (positions.get(key)! < positions.get(cycle[start]!)!) start = index;
+    if (getKnown(positions, key) < getKnown(positions, itemAt(cycle, start))) start = index;
   });
   return [...cycle.slice(start), ...cycle.slice(0, start)];
 }

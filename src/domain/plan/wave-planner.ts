@@ -1,3 +1,4 @@
+import { getKnown, itemAt } from "../known.ts";
 import { type CompiledGlob, compiledMayOverlap, compileGlob } from "../paths/write-globs.ts";
 import type { Plan } from "./plan.ts";
 import { createTaskGraph, type TaskGraph } from "./task-graph.ts";
@@ -87,8 +88,8 @@ export function planWaves(plan: PlannablePlan, graph: TaskGraph = createTaskGrap
     waves.push({ number: waves.length + 1, tasks: inPlanOrder(chosen) });
     for (const { key } of chosen) {
       for (const dependent of graph.dependents(key)) {
-        const rank = ranks.get(dependent)!;
-        missing[rank] = missing[rank]! - 1;
+        const rank = getKnown(ranks, dependent);
+        missing[rank] = itemAt(missing, rank) - 1;
         if (missing[rank] === 0) queue.add(rank);
       }
     }
@@ -120,7 +121,13 @@ function createLineup(tasks: readonly ReadyTask[], remainingPath: (key: string) 
   measured.sort((left, right) => right.path - left.path || left.task.position - right.task.position);
   const candidates = measured.map(({ task: { key, position, agent, effectiveWrites, alone } }) => {
     if (!agents.has(agent)) agents.set(agent, agents.size);
-    return { key, position, agent: agents.get(agent)!, writes: (effectiveWrites ?? []).map(globs.numberOf), alone };
+    return {
+      key,
+      position,
+      agent: getKnown(agents, agent),
+      writes: (effectiveWrites ?? []).map(globs.numberOf),
+      alone,
+    };
   });
   return { tasks: candidates, agentCount: agents.size, ledger: createWriteLedger(globs) };
 }
@@ -139,11 +146,11 @@ function createQueue({ tasks, agentCount, ledger }: Lineup, ranks: readonly numb
   // Best last, because removing from the end of a list is cheap.
   const ready = [...ranks].reverse();
   const supply = new Array<number>(agentCount).fill(0);
-  for (const rank of ready) supply[tasks[rank]!.agent]! += 1;
+  for (const rank of ready) supply[itemAt(tasks, rank).agent]! += 1;
   return {
     add(rank) {
       insertDescending(ready, rank);
-      supply[tasks[rank]!.agent]! += 1;
+      supply[itemAt(tasks, rank).agent]! += 1;
     },
     takeWave(tasksPerAgent) {
       // Stops when no agent can take more, long before the end of a long list.
@@ -153,9 +160,9 @@ function createQueue({ tasks, agentCount, ledger }: Lineup, ranks: readonly numb
       const taken: Candidate[] = [];
       ledger.clear();
       for (let place = ready.length - 1; place >= 0 && taken.length < room; place -= 1) {
-        const task = tasks[ready[place]!]!;
+        const task = itemAt(tasks, itemAt(ready, place));
         if (task.alone && taken.length > 0) continue;
-        if (counts[task.agent]! >= tasksPerAgent || ledger.overlaps(task.writes)) continue;
+        if (itemAt(counts, task.agent) >= tasksPerAgent || ledger.overlaps(task.writes)) continue;
         counts[task.agent]! += 1;
         supply[task.agent]! -= 1;
         ledger.add(task.writes);
@@ -184,7 +191,7 @@ function createGlobTable(): GlobTable {
       numbers.set(glob, compiled.length);
       return compiled.push(compileGlob(glob)) - 1;
     },
-    compiled: (number) => compiled[number]!,
+    compiled: (number) => itemAt(compiled, number),
   };
 }
 
@@ -204,7 +211,7 @@ function createWriteLedger(globs: GlobTable): WriteLedger {
   const comparedTo = new Map<number, number>();
   const isBlocked = (glob: number): boolean => {
     for (let index = comparedTo.get(glob) ?? 0; index < written.length; index += 1) {
-      if (!compiledMayOverlap(globs.compiled(glob), globs.compiled(written[index]!))) continue;
+      if (!compiledMayOverlap(globs.compiled(glob), globs.compiled(itemAt(written, index)))) continue;
       blocked.add(glob);
       return true;
     }
@@ -230,7 +237,7 @@ function insertDescending(list: number[], value: number): void {
   let high = list.length;
   while (low < high) {
     const middle = (low + high) >> 1;
-    if (list[middle]! > value) low = middle + 1;
+    if (itemAt(list, middle) > value) low = middle + 1;
     else high = middle;
   }
   list.splice(low, 0, value);

@@ -1,3 +1,4 @@
+import { itemAt } from "../known.ts";
 import { type GateName, gateNames } from "../status.ts";
 
 // The paths of trees, homes and hand-over folders on a volume. Every operation takes them from
@@ -27,7 +28,7 @@ export function gateTreeAt(
   const parts = /^trees\/([^/]+)\/gate-(\d+)-([a-z]+)-(\d+)\.\d+$/.exec(treePath);
   const gate = gateNames.find((name) => name === parts?.[3]);
   if (parts === null || gate === undefined) return null;
-  return { buildId: parts[1]!, waveNumber: Number(parts[2]), gate, round: Number(parts[4]) };
+  return { buildId: itemAt(parts, 1), waveNumber: Number(parts[2]), gate, round: Number(parts[4]) };
 }
 /** Returns the folder of a job's task and result files. */
 export const handoverPath = (jobKey: string): string => `handover/${jobKey}`;

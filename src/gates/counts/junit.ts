@@ -1,3 +1,4 @@
+import { itemAt } from "../../domain/known.ts";
 import { type Counts, makeCounts, sumCounts, withAssertions } from "./count.ts";
 
 // A tolerant reader of JUnit XML. It expands only XML's five entities and numeric ones, fetches
@@ -54,7 +55,7 @@ function assertionsIn(tags: readonly Tag[]): number | undefined {
 
 /** Reads the numbers of the outermost element, or the sum of its suites. */
 function fromAttributes(suites: readonly Tag[]): Counts {
-  const root = suites[0]!;
+  const root = itemAt(suites, 0);
   const countedSuites = attribute(root, "tests") !== null || root.name === "testsuite" ? [root] : suites.slice(1);
   const all = countedSuites.map((suite) => {
     const number = (name: string) => Number(attribute(suite, name) ?? 0) || 0;
@@ -92,7 +93,7 @@ function casesOf(tags: readonly Tag[]): JunitCase[] {
 function childrenOf(tags: readonly Tag[], start: number): Tag[] {
   const children: Tag[] = [];
   for (let index = start + 1; index < tags.length; index += 1) {
-    const tag = tags[index]!;
+    const tag = itemAt(tags, index);
     if (tag.name === "testcase") break; // the end of the case, or the next case if the end is missing
     if (tag.kind !== "close") children.push(tag);
   }
@@ -101,7 +102,7 @@ function childrenOf(tags: readonly Tag[], start: number): Tag[] {
 
 function attribute(tag: Tag, name: string): string | null {
   for (const match of tag.attributes.matchAll(/(?<![\w:.-])([\w:.-]+)\s*=\s*("[^"]*"|'[^']*')/g)) {
-    if (match[1] === name) return decodeEntities(match[2]!.slice(1, -1));
+    if (match[1] === name) return decodeEntities(itemAt(match, 2).slice(1, -1));
   }
   return null;
 }
@@ -155,7 +156,7 @@ function endOfSpecial(xml: string, at: number): number | null {
 function endOfTag(xml: string, at: number): number {
   let quote = "";
   for (let index = at + 1; index < xml.length; index += 1) {
-    const character = xml[index]!;
+    const character = itemAt(xml, index);
     if (quote !== "") quote = character === quote ? "" : quote;
     else if (character === '"' || character === "'") quote = character;
     else if (character === ">") return index + 1;
@@ -169,7 +170,7 @@ function parseTag(inner: string, text: string): Tag | null {
   const kind = match[1] === "/" ? "close" : inner.endsWith("/") ? "empty" : "open";
   // Some writers prefix every name with a namespace.
   return {
-    name: match[2]!.replace(/^.*:/, ""),
+    name: itemAt(match, 2).replace(/^.*:/, ""),
     kind,
     attributes: inner.slice(match[0].length, longestAttributes),
     text,

@@ -1,3 +1,4 @@
+import { itemAt } from "../../domain/known.ts";
 import { type Counts, makeCounts, sumCounts } from "./count.ts";
 
 // Test runners write their summaries for people, so counts read from them are shown as estimates.
@@ -159,7 +160,7 @@ function nodeSpec(lines: readonly string[]): Counts[] {
     const match = /^\s*ℹ (tests|pass|fail|cancelled|skipped|todo) (\d+)\s*$/.exec(line);
     if (match === null) continue;
     if (match[1] === "tests") results.push({});
-    if (results.length > 0) results.at(-1)![match[1]!] = Number(match[2]);
+    if (results.length > 0) itemAt(results, -1)[itemAt(match, 1)] = Number(match[2]);
   }
   return results.map((one) => {
     const of = (name: string) => one[name] ?? 0;
@@ -192,7 +193,7 @@ function blocks(lines: readonly string[]): Counts[] {
       block = null;
       continue;
     }
-    block = sumCounts([...(block === null ? [] : [block]), ofWord(match[2]!, Number(match[1]))]);
+    block = sumCounts([...(block === null ? [] : [block]), ofWord(itemAt(match, 2), Number(match[1]))]);
   }
   if (block !== null) results.push(block);
   return results;

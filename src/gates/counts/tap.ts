@@ -1,3 +1,4 @@
+import { itemAt } from "../../domain/known.ts";
 import { type Counts, makeCounts, sumCounts } from "./count.ts";
 
 // TAP 13/14 (https://testanything.org). node:test and tape end with `# tests N` comments, which
@@ -22,7 +23,7 @@ function summaries(lines: readonly string[]): Counts[] {
     const match = /^# (tests|pass|fail|cancelled|skipped|skip|todo)\s+(\d+)\s*$/.exec(line);
     if (match === null) continue;
     if (match[1] === "tests") summaryList.push({ tests: Number(match[2]) });
-    else if (summaryList.length > 0) summaryList.at(-1)![match[1]!] = Number(match[2]);
+    else if (summaryList.length > 0) itemAt(summaryList, -1)[itemAt(match, 1)] = Number(match[2]);
   }
   // A test may print "# tests 3" itself, but a real summary also says how many passed or failed.
   return summaryList.filter((one) => one.tests === 0 || one.pass !== undefined || one.fail !== undefined).map(toCounts);
@@ -63,7 +64,7 @@ function topLevel(lines: readonly string[]): Counts | null {
     const point = /^(not )?ok\b(.*)$/.exec(line);
     if (point === null) continue;
     seen += 1;
-    if (directive.test(point[2]!)) kinds.skipped += 1;
+    if (directive.test(itemAt(point, 2))) kinds.skipped += 1;
     else kinds[point[1] === undefined ? "passed" : "failed"] += 1;
   }
   // Tests that were planned but never reported did not pass.

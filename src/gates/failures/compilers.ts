@@ -1,3 +1,4 @@
+import { itemAt } from "../../domain/known.ts";
 import { createFailure, type FailureReader } from "./failure.ts";
 
 interface Shape {
@@ -26,8 +27,8 @@ export const compilerErrors: FailureReader = (lines) =>
     for (const shape of shapes) {
       const match = shape.pattern.exec(line);
       if (match === null) continue;
-      const place = { file: match[shape.file]!, line: Number(match[shape.line]) };
-      return [() => createFailure("compile-error", match[shape.message]!, place)];
+      const place = { file: itemAt(match, shape.file), line: Number(match[shape.line]) };
+      return [() => createFailure("compile-error", itemAt(match, shape.message), place)];
     }
     return [];
   });
@@ -43,7 +44,7 @@ export const bundlerErrors: FailureReader = (lines) =>
           .slice(index + 1, index + 4)
           .map((next) => /^\s+(\S+):(\d+):\d+:$/.exec(next))
           .find(Boolean);
-        return createFailure("compile-error", message, place ? { file: place[1]!, line: Number(place[2]) } : {});
+        return createFailure("compile-error", message, place ? { file: itemAt(place, 1), line: Number(place[2]) } : {});
       },
     ];
   });
@@ -55,6 +56,6 @@ export const eslintErrors: FailureReader = (lines) => {
     if (/^(?:\/|\.{0,2}\w)\S*\.\w+$/.test(line)) file = line;
     const match = /^\s+(\d+):\d+\s+error\s+(.+)$/.exec(line);
     const place = { file, line: Number(match?.[1]) };
-    return match === null || file === "" ? [] : [() => createFailure("lint-error", match[2]!, place)];
+    return match === null || file === "" ? [] : [() => createFailure("lint-error", itemAt(match, 2), place)];
   });
 };

@@ -1,4 +1,5 @@
 import type { Finding } from "../../domain/gate/finding.ts";
+import { itemAt } from "../../domain/known.ts";
 import { toRepositoryPath, treeRelative } from "../text.ts";
 
 /** Reads a possible failure further, on demand; null if it turns out not to be one. */
@@ -43,8 +44,8 @@ export function findOwnFrame(lines: readonly string[]): SourcePlace | null {
   for (const line of lines) {
     const match =
       /^\s*(?:at\s|❯\s)(?:.*\()?((?:file:\/\/)?[^\s():]+(?::\\[^\s():]+)?):(\d+):\d+\)?\s*$/.exec(line) ?? null;
-    if (match === null || /node_modules|^node:|^internal\//.test(match[1]!)) continue;
-    return { file: match[1]!, line: Number(match[2]) };
+    if (match === null || /node_modules|^node:|^internal\//.test(itemAt(match, 1))) continue;
+    return { file: itemAt(match, 1), line: Number(match[2]) };
   }
   return null;
 }

@@ -1,3 +1,4 @@
+import { itemAt } from "../../domain/known.ts";
 import {
   createFailure,
   type FailureReader,
@@ -44,7 +45,7 @@ function goLinesOf(lines: readonly string[], index: number, start: number): read
 function goLog(lines: readonly string[]): { message: string; place: SourcePlace } | null {
   const at = lines.findIndex((line) => /^\s+\S+\.go:\d+: ?/.test(line));
   if (at < 0) return null;
-  const [, file, line, text] = /^\s+(\S+\.go):(\d+): ?(.*)$/.exec(lines[at]!)!;
+  const [, file, line, text] = /^\s+(\S+\.go):(\d+): ?(.*)$/.exec(itemAt(lines, at))!;
   const message = text !== "" ? text! : firstWords(lines.slice(at + 1));
   return { message, place: { file: file!, line: Number(line) } };
 }
@@ -57,13 +58,17 @@ export const goErrors: FailureReader = (lines) => {
   const compiled = lines.flatMap((line) => {
     const match = /^(?:vet: |#? ?)?(\S+\.go):(\d+):\d+: (.+)$/.exec(line);
     const place = { file: match?.[1] ?? "", line: Number(match?.[2]) };
-    return match === null ? [] : [() => createFailure("compile-error", match[3]!, place)];
+    return match === null ? [] : [() => createFailure("compile-error", itemAt(match, 3), place)];
   });
   const at = lines.findIndex((line) => /^panic: /.test(line));
   if (compiled.length > 0 || at < 0) return compiled;
   const frames = lines.slice(at).map((line) => /^\s+(\S+\.go):(\d+)(?: \+0x[0-9a-f]+)?$/.exec(line));
-  const own = frames.find((frame) => frame !== null && !/\/(?:go|pkg\/mod|src\/(?:runtime|testing))\//.test(frame[1]!));
-  return [() => createFailure("command-failed", lines[at]!, own ? { file: own[1]!, line: Number(own[2]) } : {})];
+  const own = frames.find(
+    (frame) => frame !== null && !/\/(?:go|pkg\/mod|src\/(?:runtime|testing))\//.test(itemAt(frame, 1)),
+  );
+  return [
+    () => createFailure("command-failed", itemAt(lines, at), own ? { file: itemAt(own, 1), line: Number(own[2]) } : {}),
+  ];
 };
 
 /** cargo test: the panics of its tests, as old and new compilers print them. */
@@ -73,13 +78,17 @@ export const cargoFailures: FailureReader = (lines) =>
     if (recent !== null) {
       const isEdge = (next: string) => /^(?:note:|stack backtrace:|----|\s*$)/.test(next);
       const words = () => firstWords(linesUntil(lines, index + 1, isEdge));
-      const place = { file: recent[2]!, line: Number(recent[3]) };
-      return [() => createFailure("test-failure", joinNameAndReason(recent[1]!, words()), place)];
+      const place = { file: itemAt(recent, 2), line: Number(recent[3]) };
+      return [() => createFailure("test-failure", joinNameAndReason(itemAt(recent, 1), words()), place)];
     }
     const old = /^thread '(.+?)' panicked at '(.+)', (\S+?):(\d+)(?::\d+)?$/.exec(line);
     if (old === null) return [];
     return [
-      () => createFailure("test-failure", joinNameAndReason(old[1]!, old[2]!), { file: old[3]!, line: Number(old[4]) }),
+      () =>
+        createFailure("test-failure", joinNameAndReason(itemAt(old, 1), itemAt(old, 2)), {
+          file: itemAt(old, 3),
+          line: Number(old[4]),
+        }),
     ];
   });
 
@@ -92,5 +101,5 @@ export const rustErrors: FailureReader = (lines) =>
       .map((next) => /^\s*--> (.+?):(\d+):\d+$/.exec(next))
       .find(Boolean);
     if (!arrow) return [];
-    return [() => createFailure("compile-error", line, { file: arrow[1]!, line: Number(arrow[2]) })];
+    return [() => createFailure("compile-error", line, { file: itemAt(arrow, 1), line: Number(arrow[2]) })];
   });

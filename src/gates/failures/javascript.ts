@@ -1,3 +1,4 @@
+import { itemAt } from "../../domain/known.ts";
 import {
   createFailure,
   type FailureReader,
@@ -22,7 +23,7 @@ export const nodeSpecFailures: FailureReader = (lines) => {
           .replace(/ \([\d.]+ms\)$/, "");
         const body = linesUntil(list, index + 2, (next) => /^test at .+:\d+:\d+\s*$/.test(next.trim()));
         return createFailure("test-failure", joinNameAndReason(name, firstWords(body)), {
-          file: place[1]!,
+          file: itemAt(place, 1),
           line: Number(place[2]),
         });
       },
@@ -38,7 +39,7 @@ export const vitestFailures: FailureReader = (lines) =>
     return [
       () => {
         const body = linesUntil(lines, index + 1, (next) => /^\s*FAIL\s/.test(next) || /^⎯{5,}/.test(next.trim()));
-        const place = findOwnFrame(body) ?? { file: match[1]! };
+        const place = findOwnFrame(body) ?? { file: itemAt(match, 1) };
         return createFailure("test-failure", joinNameAndReason(match[2] ?? "", firstWords(body, 2)), place);
       },
     ];
@@ -66,9 +67,9 @@ export const playwrightFailures: FailureReader = (lines) =>
   lines.flatMap((line, index) => {
     const match = /^\s+\d+\) (?:\[[^\]]+\] › )?([^\s:]+):(\d+):\d+ › (.+?)[\s─]*$/.exec(line);
     if (match === null) return [];
-    const place = { file: match[1]!, line: Number(match[2]) };
+    const place = { file: itemAt(match, 1), line: Number(match[2]) };
     const body = () => linesUntil(lines, index + 1, (next) => /^\s+\d+\) \S+ ›/.test(next));
-    return [() => createFailure("test-failure", joinNameAndReason(match[3]!, firstWords(body(), 1)), place)];
+    return [() => createFailure("test-failure", joinNameAndReason(itemAt(match, 3), firstWords(body(), 1)), place)];
   });
 
 /** mocha: below `1 failing`, `  1) suite`, `       name:`, then the error and its stack. */
@@ -106,6 +107,9 @@ export const nodeErrors: FailureReader = (lines) => {
   const above = lines.slice(Math.max(0, at - 6), at).map((line) => /^((?:file:\/\/)?\/\S+?):(\d+)$/.exec(line));
   const place = above.find((match) => match !== null && !match[1]!.includes("node:"));
   if (frame === null && (place === null || place === undefined)) return [];
-  const where = /SyntaxError/.test(lines[at]!) && place ? { file: place[1]!, line: Number(place[2]) } : frame;
-  return [() => createFailure("command-failed", lines[at]!, where ?? { file: place![1]!, line: Number(place![2]) })];
+  const where =
+    /SyntaxError/.test(itemAt(lines, at)) && place ? { file: itemAt(place, 1), line: Number(place[2]) } : frame;
+  return [
+    () => createFailure("command-failed", itemAt(lines, at), where ?? { file: place![1]!, line: Number(place![2]) }),
+  ];
 };

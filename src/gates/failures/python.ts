@@ -1,4 +1,5 @@
 import type { Finding } from "../../domain/gate/finding.ts";
+import { itemAt } from "../../domain/known.ts";
 import { createFailure, type FailureReader, joinNameAndReason, linesUntil } from "./failure.ts";
 
 /** pytest: the short summary names each failure, and the section above it has the place. */
@@ -45,7 +46,8 @@ function sectionFrom(lines: readonly string[], start: number | undefined): reado
 function lineIn(section: readonly string[], file: string): { line: number } | Record<string, never> {
   for (const text of section.toReversed()) {
     const match = /^(\S+\.py):(\d+): ?/.exec(text);
-    if (match !== null && (match[1] === file || match[1]!.endsWith(`/${file}`))) return { line: Number(match[2]) };
+    if (match !== null && (match[1] === file || itemAt(match, 1).endsWith(`/${file}`)))
+      return { line: Number(match[2]) };
   }
   return {};
 }
@@ -56,7 +58,7 @@ export const unittestFailures: FailureReader = (lines) =>
     const match = /^(?:FAIL|ERROR): (\S+)(?: \(.*\))?$/.exec(line);
     if (match === null || !/^-{20,}$/.test(lines[index + 1] ?? "")) return [];
     const body = () => linesUntil(lines, index + 2, (next) => /^(?:={20,}|-{20,})$/.test(next));
-    return [() => traceback(body(), match[1]!, "test-failure")];
+    return [() => traceback(body(), itemAt(match, 1), "test-failure")];
   });
 
 /** A program that ended with an uncaught exception. */
@@ -71,9 +73,11 @@ export const pythonErrors: FailureReader = (lines) => {
 function traceback(body: readonly string[], name: string, rule: string): Finding | null {
   const end = body.findIndex((line) => /^[\w.]+(?:Error|Exception|Interrupt|Exit|Warning|Failure)\b/.test(line));
   const frames = body.slice(0, end < 0 ? undefined : end).map((line) => /^\s*File "(.+)", line (\d+)/.exec(line));
-  const own = frames.filter((frame) => frame !== null && !/site-packages|\/lib\/python|^<frozen/.test(frame[1]!));
+  const own = frames.filter(
+    (frame) => frame !== null && !/site-packages|\/lib\/python|^<frozen/.test(itemAt(frame, 1)),
+  );
   const frame = own.at(-1);
   if (end < 0 && frame === undefined) return null;
-  const place = frame ? { file: frame[1]!, line: Number(frame[2]) } : {};
-  return createFailure(rule, joinNameAndReason(name, end < 0 ? "failed" : body[end]!), place);
+  const place = frame ? { file: itemAt(frame, 1), line: Number(frame[2]) } : {};
+  return createFailure(rule, joinNameAndReason(name, end < 0 ? "failed" : itemAt(body, end)), place);
 }

@@ -1,3 +1,4 @@
+import { itemAt } from "../../domain/known.ts";
 import { isTap } from "../counts/tap.ts";
 import { createFailure, type FailureReader, firstWords, joinNameAndReason, type SourcePlace } from "./failure.ts";
 
@@ -6,12 +7,16 @@ export const tapFailures: FailureReader = (lines) => {
   if (!isTap(lines)) return [];
   return lines.flatMap((line, index) => {
     const point = /^(\s*)not ok\b(?:\s+\d+)?(?:\s+-)?\s*(.*)$/.exec(line);
-    if (point === null || /\s#\s*(?:todo|skip)\b/i.test(point[2]!)) return [];
+    if (point === null || /\s#\s*(?:todo|skip)\b/i.test(itemAt(point, 2))) return [];
     return [
       () => {
-        const details = diagnostics(lines, index + 1, point[1]!);
+        const details = diagnostics(lines, index + 1, itemAt(point, 1));
         if (details.includes("failureType: 'subtestsFailed'")) return null;
-        return createFailure("test-failure", joinNameAndReason(point[2]!, reasonOf(details)), placeOf(details) ?? {});
+        return createFailure(
+          "test-failure",
+          joinNameAndReason(itemAt(point, 2), reasonOf(details)),
+          placeOf(details) ?? {},
+        );
       },
     ];
   });
@@ -31,7 +36,7 @@ function diagnostics(lines: readonly string[], start: number, indent: string): s
 function reasonOf(details: readonly string[]): string {
   const at = details.findIndex((line) => /^(?:error|message):/.test(line));
   if (at < 0) return "";
-  const value = details[at]!.replace(/^\w+:\s*/, "");
+  const value = itemAt(details, at).replace(/^\w+:\s*/, "");
   if (!/^[|>][-+]?$/.test(value)) return unquote(value);
   const end = details.findIndex((line, index) => index > at && /^\S/.test(line));
   return firstWords(details.slice(at + 1, end < 0 ? undefined : end));
@@ -44,7 +49,7 @@ function reasonOf(details: readonly string[]): string {
 function placeOf(details: readonly string[]): SourcePlace | null {
   for (const line of details) {
     const match = /^(?:location|at):\s*(?:.*\()?'?((?:file:\/\/)?[^\s():']+):(\d+):\d+/.exec(line);
-    if (match !== null) return { file: match[1]!, line: Number(match[2]) };
+    if (match !== null) return { file: itemAt(match, 1), line: Number(match[2]) };
   }
   const value = (key: string) =>
     details.map((line) => new RegExp(`^\\s+${key}:\\s*(.+)$`).exec(line)?.[1]).find(Boolean);
@@ -55,5 +60,5 @@ function placeOf(details: readonly string[]): SourcePlace | null {
 function unquote(text: string): string {
   const match = /^(['"])(.*)\1$/.exec(text.trim());
   if (match === null) return text;
-  return match[1] === "'" ? match[2]!.replaceAll("''", "'") : match[2]!.replace(/\\(["\\])/g, "$1");
+  return match[1] === "'" ? itemAt(match, 2).replaceAll("''", "'") : itemAt(match, 2).replace(/\\(["\\])/g, "$1");
 }

@@ -1,3 +1,5 @@
+import { itemAt } from "../../domain/known.ts";
+
 // Finds what gates' commands use: scripts of a package.json, targets of make, files run by a shell
 // or an interpreter.
 
@@ -69,7 +71,7 @@ export function shellScripts(commands: readonly string[]): string[] {
 function usedTargets(commands: readonly string[]): (string | null)[] {
   return commands.flatMap((command) =>
     [...command.matchAll(/(?:^|[\s;&|(@+-])g?make\b([^;&|\n]*)/g)].flatMap((match) => {
-      const targets = wordsOf(match[1]!).filter((word) => /^[\w./-]+$/.test(word) && !word.startsWith("-"));
+      const targets = wordsOf(itemAt(match, 1)).filter((word) => /^[\w./-]+$/.test(word) && !word.startsWith("-"));
       return targets.length === 0 ? [null] : targets;
     }),
   );
@@ -88,9 +90,13 @@ function rulesOf(makefile: string): { rules: Rule[]; others: string[] } {
   const others: string[] = [];
   for (const line of makefile.replace(/\\\r?\n/g, " ").split(/\r?\n/)) {
     const start = ruleStart.exec(line.slice(0, 4_000));
-    if (line.startsWith("\t") && rules.length > 0) rules.at(-1)!.lines.push(line);
+    if (line.startsWith("\t") && rules.length > 0) itemAt(rules, -1).lines.push(line);
     else if (start !== null)
-      rules.push({ targets: wordsOf(start[1]!), needs: wordsOf(start[2]!.replace(/[:|]/g, " ")), lines: [line] });
+      rules.push({
+        targets: wordsOf(itemAt(start, 1)),
+        needs: wordsOf(itemAt(start, 2).replace(/[:|]/g, " ")),
+        lines: [line],
+      });
     else if (!/^\s*(?:#|$)/.test(line)) others.push(line);
   }
   return { rules, others };

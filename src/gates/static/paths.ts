@@ -1,4 +1,5 @@
 import type { Finding } from "../../domain/gate/finding.ts";
+import { itemAt } from "../../domain/known.ts";
 import { createPathMatcher } from "../../domain/paths/write-globs.ts";
 import type { StaticCheckRequest } from "../port.ts";
 import { type FileChange, staticFinding } from "./changes.ts";
@@ -31,7 +32,7 @@ export function findGeneratedFolders(
     });
   if (caches.length === 0) return findings;
   const message = `caches were committed, such as ${caches[0]}/ (${caches.length} folders)`;
-  return [...findings, staticFinding("cache-folder", "medium", message, { file: caches[0]! })];
+  return [...findings, staticFinding("cache-folder", "medium", message, { file: itemAt(caches, 0) })];
 }
 
 /**
@@ -67,7 +68,7 @@ export function reportUndeclaredWrites(changes: StaticCheckRequest["changes"]): 
       return staticFinding("undeclared-write", "low", message, { file });
     });
     const more = outside.length - findings.length;
-    if (more > 0) findings.at(-1)!.message += ` (and ${more} further files)`;
+    if (more > 0) itemAt(findings, -1).message += ` (and ${more} further files)`;
     return findings;
   });
 }

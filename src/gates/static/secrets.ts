@@ -1,4 +1,5 @@
 import type { Finding } from "../../domain/gate/finding.ts";
+import { itemAt } from "../../domain/known.ts";
 import type { Severity } from "../../domain/status.ts";
 import { isFixture, isTestFile } from "../test-files.ts";
 import { type FileChange, staticFinding } from "./changes.ts";
@@ -106,7 +107,7 @@ function findInLine(text: string, path: string, inExamples: boolean): { one: Sec
   const generic = isSettings(path) ? [quotedAssignment, bareAssignment] : [quotedAssignment];
   return generic.flatMap((one) =>
     [...text.matchAll(one.pattern)]
-      .map((match) => ({ one, value: match[1]! }))
+      .map((match) => ({ one, value: itemAt(match, 1) }))
       .filter(({ value }) => looksRandom(value)),
   );
 }

@@ -1,6 +1,7 @@
 import { type Loader, type TransformFailure, type TransformOptions, transform } from "esbuild";
 import { parseAllDocuments } from "yaml";
 import type { Finding } from "../../domain/gate/finding.ts";
+import { itemAt } from "../../domain/known.ts";
 import { syntaxError } from "../syntax-stages.ts";
 import { type FileChange, staticFinding } from "./changes.ts";
 
@@ -84,7 +85,7 @@ function yamlDepth(text: string): number {
   const indents: number[] = [];
   for (const line of text.split("\n")) {
     const indent = line.length - line.trimStart().length;
-    while (indents.length > 0 && indents.at(-1)! >= indent) indents.pop();
+    while (indents.length > 0 && itemAt(indents, -1) >= indent) indents.pop();
     indents.push(indent);
     const marks = line.match(/[-?:](?=\s|$)/g)?.length ?? 0;
     for (const character of line) if (character === "[" || character === "{") brackets += 1;
@@ -104,7 +105,7 @@ const parseYaml: Parser = async (text) => {
     const error = document.errors[0];
     if (error === undefined) continue;
     if (/\{\{|\{%|<%/.test(text)) return null; // a template of Helm, Jinja or ERB, not yet YAML
-    return { line: text.slice(0, error.pos[0]).split("\n").length, message: error.message.split("\n")[0]! };
+    return { line: text.slice(0, error.pos[0]).split("\n").length, message: itemAt(error.message.split("\n"), 0) };
   }
   return null;
 };

@@ -1,5 +1,6 @@
 import { z } from "zod";
 import type { Finding } from "../../domain/gate/finding.ts";
+import { itemAt } from "../../domain/known.ts";
 import { isTestFile } from "../test-files.ts";
 import { type AddedLine, type FileChange, staticFinding } from "./changes.ts";
 import { type Skip, type TestLanguage, testLanguage } from "./test-languages.ts";
@@ -223,7 +224,7 @@ function matchesInCode(pattern: RegExp, text: string): boolean {
   if (match === null) return false;
   let quote = "";
   for (let index = 0; index < match.index; index += 1) {
-    const character = text[index]!;
+    const character = itemAt(text, index);
     if (character === "\\") index += 1;
     else if (quote !== "") quote = character === quote ? "" : quote;
     else if (character === '"' || character === "'" || character === "`") quote = character;

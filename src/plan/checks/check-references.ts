@@ -1,3 +1,4 @@
+import { getKnown, itemAt } from "../../domain/known.ts";
 import { createTaskGraph, type TaskGraph } from "../../domain/plan/task-graph.ts";
 import type { FaultSink } from "../faults/fault-sink.ts";
 import { asList, asRecord, asText, type LooseTask } from "../faults/loose.ts";
@@ -23,7 +24,7 @@ export function checkReferences(
     tasks.flatMap(({ id, fields }) => (id === null ? [] : [{ key: id, dependsOn: dependenciesOf(fields) }])),
   );
   for (const cycle of graph.findCycles()) {
-    if (cycle.length > 1) reportCycle(cycle, byId.get(cycle[0]!)!, sink);
+    if (cycle.length > 1) reportCycle(cycle, getKnown(byId, itemAt(cycle, 0)), sink);
   }
   checkGates(plan, byId, sink);
   return graph;

@@ -2,6 +2,7 @@ import { existsSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { z } from "zod";
+import { itemAt } from "../../domain/known.ts";
 import type { Plan } from "../../domain/plan/plan.ts";
 import { scriptOf, setupInputs } from "../../domain/plan/setup-inputs.ts";
 
@@ -65,10 +66,10 @@ interface Source {
 
 function lackOf(command: string, { plan, has, scripts }: Source): string[] {
   const npm = /^npm (?:run(?:-script)? )?([\w:.-]+)/.exec(command);
-  const isScript = npm !== null && (/^npm run/.test(command) || ["test", "start"].includes(npm[1]!));
+  const isScript = npm !== null && (/^npm run/.test(command) || ["test", "start"].includes(itemAt(npm, 1)));
   if (isScript) {
     if (scripts === null) return ["package.json"];
-    return scripts.has(npm[1]!) ? [] : [`script ${npm[1]} in package.json`];
+    return scripts.has(itemAt(npm, 1)) ? [] : [`script ${npm[1]} in package.json`];
   }
   const file = scriptOf(command);
   if (file === null || has(file)) return [];

@@ -1,4 +1,5 @@
 import type { z } from "zod";
+import { itemAt } from "../../domain/known.ts";
 import { type FaultCode, type FaultSink, formatPath, type PlanPath } from "./fault-sink.ts";
 import { didYouMean } from "./suggest.ts";
 
@@ -44,7 +45,7 @@ function reportMissing(path: PlanPath, sink: FaultSink): void {
 /** Splits a schema message such as `bad-duration: write …`. */
 function splitMessage(message: string): { code: FaultCode; message: string } | null {
   const parts = /^([a-z-]+): (.+)$/s.exec(message);
-  return parts === null ? null : { code: parts[1] as FaultCode, message: parts[2]! };
+  return parts === null ? null : { code: parts[1] as FaultCode, message: itemAt(parts, 2) };
 }
 
 function reportOwnMessage(issue: { message: string }, path: PlanPath, sink: FaultSink, what: "key" | "value"): void {

@@ -1,3 +1,4 @@
+import { itemAt } from "../../domain/known.ts";
 /** Returns `, did you mean X?` for the nearest known word, or nothing when none is near. */
 export function didYouMean(word: string, known: Iterable<string>): string {
   const plain = (text: string): string => text.toLowerCase().replace(/[-_ ]/g, "");
@@ -18,10 +19,10 @@ function editDistance(from: string, to: string): number {
   for (let i = 1; i <= from.length; i += 1) {
     const next = [i];
     for (let j = 1; j <= to.length; j += 1) {
-      const change = row[j - 1]! + (from[i - 1] === to[j - 1] ? 0 : 1);
-      next[j] = Math.min(change, row[j]! + 1, next[j - 1]! + 1);
+      const change = itemAt(row, j - 1) + (from[i - 1] === to[j - 1] ? 0 : 1);
+      next[j] = Math.min(change, itemAt(row, j) + 1, itemAt(next, j - 1) + 1);
     }
     row = next;
   }
-  return row[to.length]!;
+  return itemAt(row, to.length);
 }

@@ -8,12 +8,14 @@
 // LD3. Stopped means that no process has the sandbox's mark. With bubblewrap that includes the
 // first process of its pid namespace, and the kernel lets that end only after everything inside it,
 // the jobs' own namespaces included.
+
 import { createHash } from "node:crypto";
 import { existsSync, mkdirSync, readFileSync, realpathSync } from "node:fs";
 import { join, resolve } from "node:path";
 import type { Readable } from "node:stream";
 import { WavesmithError } from "../../domain/errors.ts";
 import type { ProjectId } from "../../domain/ids.ts";
+import { itemAt } from "../../domain/known.ts";
 import type { NetworkPolicy } from "../../domain/sandbox/network.ts";
 import { removeTree } from "../../guest/files/remove-tree.ts";
 import { guestProtocolVersion } from "../../guest/protocol.ts";
@@ -190,7 +192,7 @@ function differences(running: SandboxRecord, wanted: SandboxRecord): string[] {
   });
   const now = Object.entries(compared(wanted));
   return Object.entries(compared(running)).flatMap(([key, value], index) => {
-    const [, other] = now[index]!;
+    const [, other] = itemAt(now, index);
     if (value === other) return [];
     return key === "program" ? ["the guest of another version of Wavesmith"] : [`${key} ${value} instead of ${other}`];
   });

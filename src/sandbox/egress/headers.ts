@@ -1,4 +1,5 @@
 import type { IncomingMessage } from "node:http";
+import { itemAt } from "../../domain/known.ts";
 
 // Headers between two neighbours, and headers that we write ourselves.
 const ownToEachHop = new Set(
@@ -30,9 +31,9 @@ function endToEnd({ rawHeaders, headers }: IncomingMessage, without: ReadonlySet
   const named = new Set((headers.connection ?? "").split(",").map((name) => name.trim().toLowerCase()));
   const kept: string[] = [];
   for (let index = 0; index + 1 < rawHeaders.length; index += 2) {
-    const name = rawHeaders[index]!.toLowerCase();
+    const name = itemAt(rawHeaders, index).toLowerCase();
     if (ownToEachHop.has(name) || without.has(name) || named.has(name)) continue;
-    kept.push(rawHeaders[index]!, rawHeaders[index + 1]!);
+    kept.push(itemAt(rawHeaders, index), itemAt(rawHeaders, index + 1));
   }
   return kept;
 }

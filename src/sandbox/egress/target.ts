@@ -1,4 +1,5 @@
 import { isIPv4, isIPv6 } from "node:net";
+import { itemAt } from "../../domain/known.ts";
 
 /** The destination of a request. */
 export interface Target {
@@ -30,7 +31,7 @@ export function parseTarget(text: string, usualPort: number | null): Target | nu
 function isName(host: string): boolean {
   const labels = host.split(".");
   if (host.length > 253 || !labels.every((one) => label.test(one))) return false;
-  return !/^(?:\d+|0x[0-9a-f]*)$/.test(labels.at(-1)!);
+  return !/^(?:\d+|0x[0-9a-f]*)$/.test(itemAt(labels, -1));
 }
 
 /** Formats a target, with the port only where it is needed. */

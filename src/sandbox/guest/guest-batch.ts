@@ -1,5 +1,7 @@
 // Small requests of the same moment travel together.
+
 import { WavesmithError } from "../../domain/errors.ts";
+import { itemAt } from "../../domain/known.ts";
 import type { BatchAnswer, BatchCall } from "../../guest/protocol.ts";
 import { refusalOf } from "./guest-connection.ts";
 
@@ -46,7 +48,7 @@ export function createBatching(
       if (answers === null) return askAlone(waiting);
       if (answers.length !== waiting.length)
         throw new WavesmithError("guest-protocol", `the guest gave ${answers.length} answers, not ${waiting.length}`);
-      for (const [index, one] of waiting.entries()) settle(name, one, answers[index]!);
+      for (const [index, one] of waiting.entries()) settle(name, one, itemAt(answers, index));
     } catch (error) {
       for (const { reject } of waiting) reject(error);
     }

@@ -1,3 +1,4 @@
+import { itemAt } from "../../domain/known.ts";
 // The agents that `agents install` knows. pins/<name>/package-lock.json says exactly what is
 // installed, down to the hash of every package.
 
@@ -70,4 +71,4 @@ export const findPinned = (name: string): PinnedAgent | null =>
   pinnedAgents.find((agent) => [agent.name, agent.package, programOf(agent)].includes(name)) ?? null;
 
 /** Returns its program's name on PATH. */
-export const programOf = ({ command }: Pick<PinnedAgent, "command">): string => command.split(" ")[0]!;
+export const programOf = ({ command }: Pick<PinnedAgent, "command">): string => itemAt(command.split(" "), 0);

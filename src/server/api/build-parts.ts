@@ -4,6 +4,7 @@ import { openQuestions } from "../../api/questions.ts";
 import { currentWave, phaseOf, waveOfWaitingPlan } from "../../api/waiting.ts";
 import type { BuildView } from "../../coordinator/build/read-build.ts";
 import { WavesmithError } from "../../domain/errors.ts";
+import { getKnown } from "../../domain/known.ts";
 import { type BuildRow, getBuild, readBuild } from "./builds.ts";
 import { type ApiContext, type Endpoint, endpoint, idParams } from "./endpoint.ts";
 
@@ -139,7 +140,7 @@ export function waitingEndpoints({ app }: ApiContext): Endpoint[] {
         ];
         const views = new Map<string, BuildView>();
         for (const { buildId } of items) if (!views.has(buildId)) views.set(buildId, await readBuild(app, buildId));
-        return { body: { items: items.map((item) => ({ ...item, ...placeOf(views.get(item.buildId)!) })) } };
+        return { body: { items: items.map((item) => ({ ...item, ...placeOf(getKnown(views, item.buildId)) })) } };
       },
     }),
   ];

@@ -2,6 +2,7 @@ import { createReadStream } from "node:fs";
 import { open, stat } from "node:fs/promises";
 import { Readable } from "node:stream";
 import { WavesmithError } from "../../domain/errors.ts";
+import { itemAt } from "../../domain/known.ts";
 import type { Sha } from "../port.ts";
 import { type Git, shaPattern } from "./git.ts";
 
@@ -67,12 +68,12 @@ export function readBundle(data: Buffer, base: Sha): { tip: Sha; pack: Buffer } 
   const wellFormed =
     `${first}\n` === signature &&
     refs.length === 1 &&
-    shaPattern.test(refs[0]!.slice(0, 40)) &&
+    shaPattern.test(itemAt(refs, 0).slice(0, 40)) &&
     needs.every((sha) => sha === base) &&
     pack.subarray(0, 4).toString("latin1") === "PACK" &&
     pack.length >= 32;
   if (!wellFormed) throw new WavesmithError("guest-protocol", "the sandbox sent a malformed bundle");
-  return { tip: refs[0]!.slice(0, 40), pack };
+  return { tip: itemAt(refs, 0).slice(0, 40), pack };
 }
 
 /** Returns a tar stream (ustar) of one file, which is read from disk while it is sent. */

@@ -1,5 +1,6 @@
 import type { ChildProcessWithoutNullStreams } from "node:child_process";
 import { WavesmithError } from "../../domain/errors.ts";
+import { itemAt } from "../../domain/known.ts";
 
 // A git process that answers many questions. Starting one costs several times more than most
 // answers, and each task asks a handful.
@@ -126,7 +127,7 @@ function exchange(open: Open, question: string, end: Buffer): Promise<Buffer> {
 function endsWith({ chunks, size }: Open, end: Buffer): boolean {
   if (size < end.length) return false;
   let tail = Buffer.alloc(0);
-  for (let at = chunks.length - 1; tail.length < end.length; at -= 1) tail = Buffer.concat([chunks[at]!, tail]);
+  for (let at = chunks.length - 1; tail.length < end.length; at -= 1) tail = Buffer.concat([itemAt(chunks, at), tail]);
   return tail.subarray(tail.length - end.length).equals(end);
 }
 

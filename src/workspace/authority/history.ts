@@ -1,5 +1,6 @@
 import { randomBytes } from "node:crypto";
 import { WavesmithError } from "../../domain/errors.ts";
+import { itemAt } from "../../domain/known.ts";
 import type { ChangedFile, Sha } from "../port.ts";
 import { assertSha, type Git, splitZ } from "./git.ts";
 
@@ -61,14 +62,14 @@ export function parseChanges(fields: readonly string[]): RawChange[] {
   const rawRecords: { status: string; mode: string; blob: Sha; path: string; from: string | null }[] = [];
   let at = 0;
   while (fields[at]?.startsWith(":")) {
-    const [, mode = "", , blob = "", status = ""] = fields[at]!.split(" ");
+    const [, mode = "", , blob = "", status = ""] = itemAt(fields, at).split(" ");
     const renamed = status.startsWith("R") || status.startsWith("C");
     rawRecords.push({
       status,
       mode,
       blob,
-      path: fields[at + (renamed ? 2 : 1)]!,
-      from: renamed ? fields[at + 1]! : null,
+      path: itemAt(fields, at + (renamed ? 2 : 1)),
+      from: renamed ? itemAt(fields, at + 1) : null,
     });
     at += renamed ? 3 : 2;
   }

@@ -1,6 +1,7 @@
 import { rm } from "node:fs/promises";
 import { join as joinPath } from "node:path";
 import { WavesmithError } from "../../domain/errors.ts";
+import { itemAt } from "../../domain/known.ts";
 import { createPathMatcher } from "../../domain/paths/write-globs.ts";
 import type { JoinBranch, JoinRequest, JoinResult, Sha } from "../port.ts";
 import type { Authority } from "../trees/volume.ts";
@@ -142,11 +143,11 @@ export function parseMergeTree(
   const messages: string[] = [];
   let at = 1;
   for (; at < fields.length && fields[at] !== ""; at += 1) {
-    const path = fields[at]!.slice(fields[at]!.indexOf("\t") + 1);
+    const path = itemAt(fields, at).slice(itemAt(fields, at).indexOf("\t") + 1);
     const side = sides.find((sha) => path.endsWith(`~${sha}`));
     paths.add(side === undefined ? path : path.slice(0, -side.length - 1));
   }
-  for (at += 1; at < fields.length && /^\d+$/.test(fields[at]!); ) {
+  for (at += 1; at < fields.length && /^\d+$/.test(itemAt(fields, at)); ) {
     const pathCount = Number(fields[at]);
     const kind = fields[at + pathCount + 1] ?? "";
     const isConflict = kind !== "Auto-merging";

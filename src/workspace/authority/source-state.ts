@@ -1,4 +1,5 @@
 import { resolve } from "node:path";
+import { itemAt } from "../../domain/known.ts";
 import type { Plan } from "../../domain/plan/plan.ts";
 import { type Sha, type SourceState, sourceFolderRef } from "../port.ts";
 import { assertSha } from "./git.ts";
@@ -42,7 +43,7 @@ async function folderCommit({ git, gitDir }: Place, main: Sha, read: Sha): Promi
 
 async function onlyRoot({ git, gitDir }: Place, main: Sha): Promise<Sha | null> {
   const roots = (await git.text(["rev-list", "--max-parents=0", main], { gitDir })).split("\n");
-  return roots.length === 1 ? assertSha(roots[0]!) : null;
+  return roots.length === 1 ? assertSha(itemAt(roots, 0)) : null;
 }
 
 async function relationOf({ git, gitDir }: Place, main: Sha, commit: Sha): Promise<SourceState["relation"]> {

@@ -1,3 +1,4 @@
+import { getKnown, itemAt } from "../../domain/known.ts";
 import type { JoinBranch, JoinRequest, Sha } from "../port.ts";
 import { type Git, splitZ } from "./git.ts";
 import { parseChanges, type RawChange } from "./history.ts";
@@ -53,7 +54,7 @@ export async function createUnion(options: UnionOptions): Promise<Union> {
       return !isOver && changes !== undefined && changes.every(({ path }) => takenPaths.isFree(path));
     },
     add(branch) {
-      const changes = plainChanges.get(branch.commit)!;
+      const changes = getKnown(plainChanges, branch.commit);
       for (const { path } of changes) takenPaths.take(path);
       pending.push(branch);
       size += 1 + changes.length;
@@ -63,7 +64,7 @@ export async function createUnion(options: UnionOptions): Promise<Union> {
     },
     async write(head) {
       if (pending.length === 0) return [];
-      const branches = pending.map((branch) => ({ branch, changes: plainChanges.get(branch.commit)! }));
+      const branches = pending.map((branch) => ({ branch, changes: getKnown(plainChanges, branch.commit) }));
       pending = [];
       size = 0;
       return writeUnion({ ...options, git, gitDir }, head, branches);
@@ -127,7 +128,7 @@ function byCommit(fields: readonly string[]): Map<Sha, string[]> {
   const fieldsByCommit = new Map<Sha, string[]>();
   let commitFields: string[] = [];
   for (let at = 0; at < fields.length; at += 1) {
-    const field = fields[at]!;
+    const field = itemAt(fields, at);
     if (field.startsWith(":")) {
       commitFields.push(field, fields[at + 1] ?? "");
       at += 1;

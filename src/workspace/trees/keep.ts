@@ -1,5 +1,6 @@
 import { randomBytes } from "node:crypto";
 import { WavesmithError } from "../../domain/errors.ts";
+import { itemAt } from "../../domain/known.ts";
 import type { ExecResult, GuestClient } from "../../sandbox/port.ts";
 import { receiveBundle } from "../authority/bundle.ts";
 import { assertSha, commitSha, identityEnvironment, shaPattern } from "../authority/git.ts";
@@ -241,7 +242,7 @@ async function addAround(
 ): Promise<Sha> {
   const paths = odd.map((path) => path.replace(/\/\.git$/, ""));
   const ignored = new Set((await runStep(keeping, findIgnoredScript, [], joinZ(paths))).map(([, path]) => path));
-  const oddPaths = odd.filter((_, index) => !ignored.has(paths[index]!) && !bySetup.has(paths[index]!));
+  const oddPaths = odd.filter((_, index) => !ignored.has(itemAt(paths, index)) && !bySetup.has(itemAt(paths, index)));
   if (oddPaths.length > maxOddPaths) return keepNothing(keeping, { odd: oddPaths, limit });
   const nested = oddPaths.filter((path) => path.endsWith("/.git")).map((path) => path.slice(0, -"/.git".length));
   const large = oddPaths.filter((path) => !path.endsWith("/.git"));

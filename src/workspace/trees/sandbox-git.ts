@@ -1,4 +1,5 @@
 import { WavesmithError } from "../../domain/errors.ts";
+import { itemAt } from "../../domain/known.ts";
 import type { ExecResult, GuestClient } from "../../sandbox/port.ts";
 
 // Git inside the sandbox. The shell text is fixed; everything variable is an argument or standard
@@ -86,7 +87,8 @@ export function assertDone(result: ExecResult, activity: string): void {
 export function readFacts(stdout: string): Facts {
   const parts = stdout.split("\0");
   const facts: [string, string][] = [];
-  for (let index = 0; index + 1 < parts.length; index += 2) facts.push([parts[index]!, parts[index + 1]!]);
+  for (let index = 0; index + 1 < parts.length; index += 2)
+    facts.push([itemAt(parts, index), itemAt(parts, index + 1)]);
   return facts;
 }
 

@@ -1,5 +1,6 @@
 import { buildIdForEvent } from "../../../domain/events/event-ids.ts";
 import type { BuildId } from "../../../domain/ids.ts";
+import { getKnown } from "../../../domain/known.ts";
 import type { Plan } from "../../../domain/plan/plan.ts";
 import type { StoreTransaction } from "../../../store/port.ts";
 import type { Ports } from "../../port.ts";
@@ -45,7 +46,7 @@ async function storeTasks(
   const ids = new Map(plan.tasks.map((task) => [task.key, ports.ids("task")]));
   await transaction.tasks.insertMany(
     plan.tasks.map((task) => ({
-      id: ids.get(task.key)!,
+      id: getKnown(ids, task.key),
       buildId,
       key: task.key,
       position: task.position,
@@ -56,7 +57,7 @@ async function storeTasks(
   );
   await transaction.dependencies.insertMany(
     plan.tasks.flatMap((task) =>
-      task.dependsOn.map((key) => ({ taskId: ids.get(task.key)!, dependsOnId: ids.get(key)! })),
+      task.dependsOn.map((key) => ({ taskId: getKnown(ids, task.key), dependsOnId: getKnown(ids, key) })),
     ),
   );
 }

@@ -1,5 +1,6 @@
 import { WavesmithError } from "../../../domain/errors.ts";
 import type { Evidence, Finding } from "../../../domain/gate/finding.ts";
+import { itemAt } from "../../../domain/known.ts";
 import { type AgentSpec, agentSpecFor } from "../../../domain/plan/plan.ts";
 import { quantity } from "../../../domain/quantity.ts";
 import { handoverPath, homePath } from "../../../domain/sandbox/volume-paths.ts";
@@ -171,9 +172,9 @@ async function firstReview(ports: Ports, { run, build, wave }: RunInWave, text: 
 
 function secondReview({ gates }: Ports, { candidates, aside }: SortedReview, text: string): Reviewed {
   const verdicts = gates.parseSecondLook(text, candidates);
-  const confirmed = candidates.filter((_, index) => verdicts[index]!.confirmed);
+  const confirmed = candidates.filter((_, index) => itemAt(verdicts, index).confirmed);
   const others = candidates.flatMap((finding, index) => {
-    const { confirmed: holds, reason } = verdicts[index]!;
+    const { confirmed: holds, reason } = itemAt(verdicts, index);
     if (holds) return [];
     return [gates.setAside(finding, `not confirmed by a second look${reason === null ? "" : ` (${reason})`}`)];
   });

@@ -1,6 +1,7 @@
 import { WavesmithError } from "../../../domain/errors.ts";
 import type { AddedCheck, AddedChecks } from "../../../domain/gate/added-checks.ts";
 import type { ProjectId } from "../../../domain/ids.ts";
+import { itemAt } from "../../../domain/known.ts";
 import { agentSpecFor } from "../../../domain/plan/plan.ts";
 import { gateTreePath, handoverPath, homePath } from "../../../domain/sandbox/volume-paths.ts";
 import type { ProposedCheck } from "../../../gates/port.ts";
@@ -118,7 +119,7 @@ async function takeChecks(
   const known = await committedPaths(ports, build.projectId, run.sha);
   const collected: AddedCheck[] = [];
   for (const [index, check] of masked.entries()) {
-    const refused = refusalOf(endpoint, check, raw[index]!);
+    const refused = refusalOf(endpoint, check, itemAt(raw, index));
     const needs = refused === null ? await ownPaths(ports, endpoint, loaded, { check, known }) : [];
     collected.push({ ...check, needs, refused, result: null });
   }

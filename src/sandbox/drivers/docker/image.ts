@@ -7,6 +7,7 @@ import { fileURLToPath } from "node:url";
 import type Docker from "dockerode";
 import { type Pack, pack } from "tar-stream";
 import { messageOf, WavesmithError } from "../../../domain/errors.ts";
+import { itemAt } from "../../../domain/known.ts";
 import { guestProtocolVersion } from "../../../guest/protocol.ts";
 import { sandboxPrograms } from "../../guest/guest-program.ts";
 import type { DriverProblem } from "../../port.ts";
@@ -220,7 +221,7 @@ async function follow(stream: Readable, onProgress: (progress: ImageProgress) =>
     for (const text of textsOf(message)) {
       const begun = /^Step (\d+)\/(\d+) : (.*)$/.exec(text);
       if (begun !== null) {
-        step = { number: Number(begun[1]), of: Number(begun[2]), instruction: begun[3]! };
+        step = { number: Number(begun[1]), of: Number(begun[2]), instruction: itemAt(begun, 3) };
         last = [];
         onProgress({ type: "step", step: step.number, steps: step.of, instruction: step.instruction });
       } else if (text === " ---> Using cache") onProgress({ type: "cached", step: step.number });

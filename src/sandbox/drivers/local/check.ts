@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { promisify } from "node:util";
 import { isDiskFull, saysDiskFull } from "../../../domain/disk-full.ts";
 import { messageOf, WavesmithError } from "../../../domain/errors.ts";
+import { itemAt } from "../../../domain/known.ts";
 import { removeTree } from "../../../guest/files/remove-tree.ts";
 import { type HostFacts, readHostFacts } from "../../host/machine.ts";
 import { findProgram, installCommand } from "../../host/programs.ts";
@@ -198,6 +199,6 @@ async function runTrial(
     return { ok: true, text: (await run(program, args, { env, timeout: trialLimitMs, cwd: "/" })).stdout };
   } catch (error) {
     const { stderr } = error as { stderr?: string };
-    return { ok: false, text: stderr?.trim() || messageOf(error).split("\n")[0]! };
+    return { ok: false, text: stderr?.trim() || itemAt(messageOf(error).split("\n"), 0) };
   }
 }

@@ -1,6 +1,7 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { setTimeout as delay } from "node:timers/promises";
 import type { ProjectId } from "../../../domain/ids.ts";
+import { itemAt } from "../../../domain/known.ts";
 import type { SandboxUsage } from "../../port.ts";
 import { processesOf } from "./guest-process.ts";
 import { type LocalDriverOptions, placesOf } from "./launch.ts";
@@ -78,7 +79,7 @@ function readProcess(name: string): Process[] {
     {
       pid: Number(name),
       parent: Number(fields[1]),
-      start: fields[19]!,
+      start: itemAt(fields, 19),
       ticks: Number(fields[11]) + Number(fields[12]),
     },
   ];
