@@ -7,7 +7,7 @@ import { describe, expect, it } from "vitest";
 // everywhere.
 
 /**
- * What a folder may import besides its own files: a folder, or one of its public files.
+ * The folders or files that a folder may import besides its own files.
  */
 const arrows: Readonly<Record<string, readonly string[]>> = {
   "src/domain": [],
@@ -120,8 +120,8 @@ const packages: Readonly<Record<string, readonly string[]>> = {
 };
 
 /**
- * The environment is read once, by whoever is started: the command line's entry hands it on, the
- * guest is a program.
+ * The only readers of the environment are programs that are started. The command line's entry
+ * passes it on.
  */
 const environmentReaders = [
   "src/config.ts",

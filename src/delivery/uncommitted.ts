@@ -53,7 +53,7 @@ export async function commitUncommitted({ git, root, head }: OwnRepository): Pro
   }
 }
 
-/** Our identity where the person has set none, because this commit needs none of theirs. */
+/** Our identity, for people who have set none; this commit does not need theirs. */
 async function identityFor({ git }: Pick<OwnRepository, "git">): Promise<Record<string, string>> {
   const args = ["-c", "user.useConfigOnly=true", "var", "GIT_COMMITTER_IDENT"];
   if ((await git.run(args, { answers: [0, 128] })).exitCode === 0) return {};

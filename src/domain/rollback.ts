@@ -1,6 +1,6 @@
 import type { BuildStatus, TaskStatus, WaveStatus } from "./status.ts";
 
-/** What a rollback changed, as it was before; times are in ISO 8601. */
+/** The state that a rollback changed, as it was before; times are in ISO 8601. */
 export interface BeforeRollback {
   readonly build: {
     readonly status: BuildStatus;

@@ -229,6 +229,6 @@ export interface DriverTraits {
    * and each sandbox has its own memory limit.
    */
   readonly machine: "host" | "engine";
-  /** What is isolated: the jobs of one sandbox, whole sandboxes, or nothing. */
+  /** What is isolated from each other: jobs of one sandbox, whole sandboxes, or nothing. */
   readonly isolation: "jobs" | "sandboxes" | "none";
 }

@@ -855,7 +855,7 @@ export const rollbacks = pgTable(
       .references(() => builds.id),
     /** The build's epoch since this rollback; another epoch means that the build went on. */
     epoch: integer("epoch").notNull(),
-    /** What main had; null if nothing of the build was on it. */
+    /** The build's commit on main; null if main had none of its work. */
     fromSha: text("from_sha"),
     toSha: text("to_sha").notNull(),
     before: jsonb("before").$type<BeforeRollback>().notNull(),
@@ -935,7 +935,7 @@ export const modelCalls = pgTable(
       .$type<BuildId>()
       .notNull()
       .references(() => builds.id),
-    /** Who made the call: an attempt, or the agent of a gate. */
+    /** The caller: an attempt, or the agent of a gate. */
     ownerKind: text("owner_kind").$type<"attempt" | "gate">().notNull(),
     ownerId: text("owner_id").notNull(),
     provider: text("provider").notNull(),

@@ -79,7 +79,7 @@ describe("the agent host", () => {
 
   it.each([
     ["refuse", 10, "refused"],
-    // Cut answers are continued, and those in a loop are told so first.
+    // Cut answers are continued; an agent in a loop first hears that it repeats itself.
     ["limit", 0, "finished"],
     ["always limit", 12, "limit"],
     ["loop 10", 0, "finished"],

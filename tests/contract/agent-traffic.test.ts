@@ -13,8 +13,8 @@ import {
 import { callsOf, models, type RealAgent, realAgents, scriptedModel, startOf } from "../support/real-agents.ts";
 import { requires } from "../support/require.ts";
 
-// What real agents send for the same work, as they sent it when it was captured. A newer version is
-// captured anew with WAVESMITH_CAPTURE=1.
+// Real agents' requests for the same work, as they were captured. WAVESMITH_CAPTURE=1 captures the
+// requests of a newer version.
 
 const { folder, requestOf, start } = hostFixture("");
 const captures = process.env.WAVESMITH_CAPTURE === "1" && requires("agents");
@@ -59,7 +59,7 @@ const scenarios: readonly Scenario[] = [
     end: "finished",
   },
   {
-    name: "the same four times, and something else once it is told so",
+    name: "the same call four times, and another one after the nudge",
     model: (agent) => scriptedModel(counts(agent, [...times(4, "echo same"), "echo other"])),
     end: "finished",
     told: "where results are seen",

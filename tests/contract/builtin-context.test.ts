@@ -6,7 +6,7 @@ import { endOf } from "../support/agent-host.ts";
 import { builtinFixture } from "../support/builtin-agent.ts";
 import type { FakeRequest } from "../support/fake-providers.ts";
 
-// What the built-in agent tells its model, and what it keeps of a long conversation.
+// The context that the built-in agent sends to its model, and how it shortens long conversations.
 
 const agent = builtinFixture();
 const { folder, tree, build, calling, toldModel } = agent;

@@ -62,7 +62,7 @@ const askFor = (folder: string, host: string) => ask(folder, `CONNECT ${host} HT
 
 const proxies = () => processesWith(join(dataDir, "egress"));
 
-/** What the guest does as long as it lives. */
+/** Keeps a connection open, as a living guest does. */
 async function holdAlive(folder: string): Promise<Socket> {
   const socket = await reach(folder, "alive.sock");
   socket.write("alive\n");

@@ -58,7 +58,7 @@ describe.each(isolations)("the way out of a sandbox (%s)", (isolation) => {
     return outputOf(guest!.client, key);
   };
 
-  it("is found by curl, git, npm and pip without any setting of theirs", async () => {
+  it("is used by curl, git, npm and pip without any settings", async () => {
     const asked = await proxy();
     await start("allowlist");
     expect(await said("http", "curl -sS http://somewhere.test/path")).toBe("from the proxy\n");

@@ -199,7 +199,7 @@ describe("a budget under many calls at once", () => {
     expect(granted).toMatchObject({ outputTokens: 8_000 });
     await until("the other waits", async () => (await store.modelCalls.list({ status: "waiting" })).length === 1);
     expect(ledger.waiting(owner.id)).toBe(1);
-    // A provider that overshoots by a fifth: no further call passes, and who waited is told at
+    // A provider that overshoots by a fifth: no further call passes, and waiting calls end at
     // once.
     const usage = { inputTokens: 500, cachedTokens: 0, cacheWriteTokens: 0, outputTokens: 9_600 };
     await ledger.settle(granted.callId!, {

@@ -22,7 +22,7 @@ import type {
 import { usualLimits, usually } from "../support/usual-limits.ts";
 import type { DriverChoice, ProcessRequest } from "./sandbox-process.ts";
 
-/** What the suite needs of a driver besides its port. */
+/** The parts of a driver that the suite needs besides its port. */
 export interface DriverHarness {
   /** A driver on a data folder, and how another process makes the same one. */
   make(dataDir: string): { driver: SandboxDriver; choice: DriverChoice };
@@ -428,9 +428,9 @@ export function describeSandboxDriver(name: string, harness: DriverHarness): voi
         seen.some((one) => one.projectId === projectId && one.change === change);
       try {
         await start();
-        await until("its start is told", () => has("started"));
+        await until("the start is reported", () => has("started"));
         await harness.kill(dataDir, projectId);
-        await until("its end is told", () => has("ended"));
+        await until("the end is reported", () => has("ended"));
       } finally {
         over.abort();
         await watching;

@@ -152,7 +152,7 @@ describe("opening a tree", () => {
     expect(readFileSync(fixture.at(tree, "work"), "utf8")).toBe("mine");
   });
 
-  test("that was opened before the machine started anew is kept or made afresh, as is asked for", async () => {
+  test("opened before a reboot is kept or made again, as the caller asks", async () => {
     const boot = () => readdirSync(fixture.at("keep")).map((name) => fixture.at("keep", name, "git/boot"))[0]!;
     await fixture.open(tree, base);
     expect(readFileSync(boot(), "utf8")).toBe(readFileSync("/proc/sys/kernel/random/boot_id", "utf8"));

@@ -35,7 +35,7 @@ type Session = "task" | "review" | "second look";
 const sessionOf = (said: string): Session =>
   said.includes("# A second look") ? "second look" : said.includes("# Review of wave") ? "review" : "task";
 
-/** What the model of a session does first; then it says that it is done. */
+/** The model's first call in a session; after that it says that it is done. */
 const work: Readonly<Record<Session, FakeAnswer>> = {
   task: { tools: [{ name: "write_file", input: { path: "api.txt", content: "by a model\n" } }] },
   review: { tools: [{ name: "submit_result", input: { findings: [fault] } }] },

@@ -82,7 +82,7 @@ async function atAll(points: readonly string[], victim: Victim): Promise<string[
   return fired.filter((point) => everyPoint.includes(point));
 }
 
-/** What must hold at the end, however the build got there. */
+/** The state that every build must end in, wherever it was killed. */
 async function checkEnd(place: CrashPlace): Promise<void> {
   const { dataDir, project, database } = place;
   const projectId = projectIdFor("default", project);

@@ -22,7 +22,7 @@ describe("a process that manages sandboxes and is killed at a crash point", () =
   });
 
   it.each(crashCases(points, 12, 3))(
-    "leaves nothing that crons and whoever comes next do not make good: $named",
+    "leaves nothing that the crons and the next process do not repair: $named",
     { timeout: 1_800_000 },
     async ({ points: some }) => {
       await atAll(some);

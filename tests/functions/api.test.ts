@@ -159,7 +159,7 @@ describe("the API", () => {
     expect(faults.map(({ line }) => line)).toEqual(expect.arrayContaining([3, 4, 5]));
     const checked = await post("/plans/check", faulty, { "content-type": "application/yaml" });
     expect([checked.status, checked.body.faults]).toEqual([200, faults]);
-    // What `curl -d` sends without a header of its own.
+    // The default header of `curl -d`.
     const untyped = { "content-type": "application/x-www-form-urlencoded" };
     expect((await post("/plans/check", faulty, untyped)).body.faults).toEqual(faults);
     expect((await post("/plans/check", '{"name":"x"', untyped)).body).toMatchObject({ faults: [{ code: "syntax" }] });

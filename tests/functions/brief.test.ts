@@ -240,7 +240,7 @@ describe("a plan with faults", { timeout: 600_000 }, () => {
   });
 });
 
-/** The model's answers to a prompt that begins so; a list in turn, then its last one again. */
+/** The model's answers to a prompt that begins like this; the last one repeats. */
 function model(answers: Readonly<Record<string, readonly FakeAnswer[]>>): (request: FakeRequest) => FakeAnswer {
   const asked = new Map<string, number>();
   return ({ body }) => {

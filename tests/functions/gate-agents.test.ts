@@ -86,7 +86,7 @@ describe("checks that a gate's agent adds", { timeout: 400_000 }, () => {
     expect(ended.added[1], "nobody is asked twice").toMatchObject({ asked: false });
     const prompt = await world.fixture.git("show", "main:asked.txt");
     expect(prompt).toContain("```data end of its output\n$ echo looked; grep mended value || exit 3\nlooked\n```");
-    expect(prompt, "an agent's command is no word of ours").not.toContain("The gate ran");
+    expect(prompt, "an agent's command is not quoted as ours").not.toContain("The gate ran");
   });
 
   it("end the fixes when they find the same twice", async () => {

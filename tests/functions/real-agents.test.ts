@@ -32,7 +32,7 @@ const sandboxes: readonly (readonly ["local" | "docker", RealAgent])[] = [
 ];
 
 /**
- * What `agents install` would do, in a data directory that is in use, of what it did for the cache.
+ * Copies the cached agents into a data directory, as `agents install` would.
  */
 function install(name: RealAgent): void {
   const folder = join(world.fixture.app.config.dataDir, "tools");

@@ -267,7 +267,7 @@ describe("wavesmith serve", () => {
     return (JSON.parse(text) as { preview: { status: string; url: string | null } | null }).preview;
   }
 
-  /** What a command prints. */
+  /** Returns what a command prints. */
   async function textOf(...words: string[]): Promise<string> {
     const { process: child, ended } = run(words);
     let text = "";

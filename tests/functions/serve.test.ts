@@ -183,7 +183,7 @@ describe("serve with the embedded engine", () => {
     expect(await statusFor(server.origin, { host: "attacker.example" })).toBe(403);
   });
 
-  it("answers a text that cannot be stored, an unknown key and an id of ours with 400 and the reason", async () => {
+  it("answers 400 with the reason to text it cannot store, an unknown key and an id that we reserve", async () => {
     const request = (said: object, id?: string) => ({ name: "project/build.requested", id, data: { plan, ...said } });
     const cases: [object | string, RegExp][] = [
       [request({}, "a\0b"), /id: contains control characters/],

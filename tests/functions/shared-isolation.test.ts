@@ -250,7 +250,7 @@ describe("tasks that share a tree", () => {
     expect([build.status, build.reason]).toEqual(["completed", null]);
     expect(await filesOf("main")).toEqual(["done", "slow/file"]);
     expect(await fixture.git("show", "main:slow/file")).toBe("whole\n");
-    expect(await outcomes(buildId, "done"), "what was finished is not done again").toEqual(["succeeded"]);
+    expect(await outcomes(buildId, "done"), "finished tasks are not repeated").toEqual(["succeeded"]);
   });
 
   it("survive when keeping one attempt fails: its files are kept before the next begins", async () => {

@@ -7,7 +7,7 @@ import { comparableTree, expectedTree, type SimulatedPlan } from "./plans.ts";
 export const project = "simulated";
 export const projectId = projectIdFor("default", project);
 
-/** What a seed may do besides letting the world run. */
+/** Chances that a seed gives to events in its world. */
 export interface Weather {
   readonly drops: number;
   readonly repeats: number;
@@ -41,7 +41,7 @@ export interface Ended {
   readonly gaveUp: boolean;
 }
 
-/** What must hold once nothing happens any more. */
+/** Checks the world once it has come to rest, and returns what is wrong with it. */
 export function atTheEnd({ rows, git, machine, plans, weather, takenBack, halfDone, gaveUp }: Ended): string[] {
   const problems: string[] = [];
   const attempts = rows<AttemptRow>("attempts");

@@ -29,7 +29,7 @@ type Steps = Map<string, { value: unknown } | { error: unknown }>;
 export interface Run {
   readonly functionId: string;
   readonly event: SentEvent;
-  /** What failed, for the handler of failures. */
+  /** The failure, for the handler of failures. */
   readonly failure: unknown;
   readonly steps: Steps;
   /** How often each of its steps has failed. */

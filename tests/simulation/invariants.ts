@@ -2,9 +2,9 @@ import type { AttemptRow, BuildRow, GateRunRow, TaskRow, WaveRow } from "../../s
 import type { MemoryDatabase } from "../support/memory-store.ts";
 import type { FakeGit } from "./fake-git.ts";
 
-// What must hold after every commit, read from the rows alone. The database's own keys and checks
-// check the rest: one running build a project, one live wave a build, one live attempt a task, no
-// number used twice.
+// Invariants that hold after every commit, checked from the rows alone. The database's own keys and
+// checks cover the rest: one running build of a project, one live wave of a build, one live attempt
+// of a task, no number used twice.
 
 /** Commits that may undo a settled outcome, because a person asked for it. */
 const steering = new Set(["rollback-build", "retry-build", "edit-plan"]);

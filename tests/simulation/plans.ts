@@ -7,7 +7,7 @@ import { endJob } from "./fake-sandbox.ts";
 // ends their jobs.
 
 export interface Behaviour {
-  /** What its own file says, and its line in a shared one. */
+  /** The content of its own file, and of its line in a shared one. */
   readonly text: string;
   readonly fate: "succeeds" | "fails-once" | "fails";
   readonly changesNothing: boolean;

@@ -34,7 +34,7 @@ describe("builds in a world decided by a number", () => {
   });
 });
 
-/** What must have happened in many a world. */
+/** Events that must have happened in enough of the worlds. */
 const misfortunes = [
   "an orchestrator dies",
   "a run is taken over",

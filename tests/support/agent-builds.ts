@@ -18,7 +18,7 @@ export interface AgentBuilds {
   readonly folder: string;
   readonly fixture: BuildFixture;
   readonly providers: FakeProviders;
-  /** What the model answers from now on; "done" at first. */
+  /** The model's answers, to be set by the test; at first it answers "done". */
   answers: (request: FakeRequest) => FakeAnswer | Promise<FakeAnswer>;
   /**
    * Opens the app that the test builds with; one that was opened before is the caller's to close.

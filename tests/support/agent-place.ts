@@ -92,7 +92,7 @@ export async function openAgentPlace(agent: ProvenAgent, driver: ProvenDriver): 
   return place;
 }
 
-/** What `agents install` would do, of what it did for the cache. */
+/** Copies agents from the cache, as `agents install` would. */
 function install(agent: RealAgent, data: string): void {
   mkdirSync(join(data, "tools"), { recursive: true });
   const copy = (...how: string[]) => spawnSync("cp", [...how, `${toolsOf(agent)}/.`, join(data, "tools")]).status === 0;

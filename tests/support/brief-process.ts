@@ -12,7 +12,7 @@ import { removeSandbox, stopSandbox } from "../../src/sandbox-lifecycle/stop-san
 
 export interface BriefProcessInput {
   readonly project: string;
-  /** What the request says. */
+  /** The text of the request. */
   readonly request: Record<string, unknown>;
   /** Null: lives to the end. */
   readonly diesAt: string | null;

@@ -7,7 +7,7 @@ import { type FakeAnswer, type FakeProviders, type FakeRequest, startFakeProvide
 
 type Answer = (request: FakeRequest) => FakeAnswer | Promise<FakeAnswer>;
 
-/** Runs the built-in agent in a git tree of its own, with providers that answer as told. */
+/** Runs the built-in agent in a git tree of its own, with fake providers. */
 export function builtinFixture() {
   const host = hostFixture(commandOf("builtin-agent"));
   const tree = () => join(host.folder(), "tree");

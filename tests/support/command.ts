@@ -18,7 +18,7 @@ const program = fileURLToPath(new URL("../../bin/wavesmith.js", import.meta.url)
 
 export interface Command {
   readonly child: ChildProcess;
-  /** What it wrote on both streams until now. */
+  /** Its output so far, on both streams. */
   text(): string;
   /** Resolves once it has written this; fails when it ends without. */
   said(what: string): Promise<void>;

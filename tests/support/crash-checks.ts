@@ -14,7 +14,7 @@ export async function checkRows(database: TestDatabase, store: ReturnType<typeof
   expect(jobs.filter((job) => job.leaseOwner !== null)).toEqual([]);
   expect(await store.outbox.list({ sentAt: null })).toEqual([]);
   expect(await store.gateRuns.list({ status: ["requested", "running"] })).toEqual([]);
-  // A cron may come at any time, and goes on with whoever comes next.
+  // A cron may come at any time; the next process continues it.
   const open = await database.pool.query(
     "select from engine.runs where status = 'running' and function_id !~ '-(sandbox|snapshot)-'",
   );
@@ -23,9 +23,9 @@ export async function checkRows(database: TestDatabase, store: ReturnType<typeof
   expect(held.rowCount).toBe(0);
 }
 
-/** What builds leave on a volume. */
+/** Returns what a build left on a volume. */
 export function leftOn(volume: string, buildId: string): string[] {
-  // What was on its way into `sync` is swept when it is an hour old.
+  // Unfinished files of `sync` are removed after an hour.
   return [`trees/${buildId}`, "handover", "keep"].flatMap((folder) => {
     const path = join(volume, folder);
     return existsSync(path) ? readdirSync(path).map((name) => `${folder}/${name}`) : [];

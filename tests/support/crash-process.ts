@@ -91,7 +91,7 @@ async function stopAll(app: App, { id: buildId, projectId }: BuildRow): Promise<
   await removeSandbox(app.ports, sandbox, { volume: false });
 }
 
-/** What a person wants may have happened, or become impossible, since they looked. */
+/** Ignores a conflict: the state may have changed since the person looked. */
 function unlessTooLate(error: unknown): void {
   if (!(error instanceof WavesmithError) || error.code !== "conflict") throw error;
 }

@@ -42,7 +42,7 @@ async function main({ project, points, occurrence, plan }: CriticProcessInput): 
   }
   const { sandboxDriver } = build;
   const guest = async () => (await app.ports.driver(sandboxDriver).find(projectId as never))?.guest;
-  // What functions do last is to close a tree, and to forget its job.
+  // The last steps close a tree and forget its job.
   while (((await (await guest())?.listJobs()) ?? []).length > 0) await pause(50);
   const chunks = await app.store.logChunks.list({}, { by: "at" });
   const looks = chunks.flatMap(({ text }) => [...text.matchAll(/^look: (\w+)$/gm)].map((found) => found[1]));

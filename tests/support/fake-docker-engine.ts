@@ -8,7 +8,7 @@ export type Route = (reply: ServerResponse, request: { readonly url: URL; readon
 export interface FakeEngine {
   /** An environment in which Docker is this engine. */
   readonly environment: { readonly DOCKER_HOST: string };
-  /** What was asked, as `POST /build`. */
+  /** The requests, such as `POST /build`. */
   readonly asked: string[];
   close(): Promise<void>;
 }

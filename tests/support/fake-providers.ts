@@ -81,7 +81,7 @@ export async function startFakeProviders(
   };
 }
 
-/** What our proxy would say of an agent whose last call was answered so. */
+/** Returns how our proxy would describe an agent's last call, given its answer. */
 function unfinishedBy({ status = 200, atLimit, cut, raw }: FakeAnswer): { ending: string; reason: string } | null {
   if (status >= 400) return { ending: "error", reason: `the provider failed (it answered ${status})` };
   if (atLimit === true) return { ending: "limit", reason: "the model's last answer was cut at its output limit" };

@@ -18,7 +18,7 @@ export interface JsonProcessEnd<Line> {
   readonly code: number | null;
   readonly signal: string | null;
   readonly lines: Line[];
-  /** What it wrote to its standard error. */
+  /** Its output on standard error. */
   readonly errors: string;
 }
 

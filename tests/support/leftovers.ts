@@ -4,7 +4,7 @@ import { basename, join } from "node:path";
 import { lookForDocker, type Made, madeInDocker } from "./docker.ts";
 
 // A run of the tests has its own folder for temporary files, which also identifies its processes
-// among those of other runs. When it is over, nothing of ours may be left: no files, no
+// among those of other runs. When it is over, nothing may be left: no files, no
 // processes, however they detached themselves, and no containers or volumes of Docker.
 
 const waitMs = 20_000;

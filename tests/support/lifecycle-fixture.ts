@@ -46,7 +46,7 @@ export interface FakeHost {
   readonly volumeBytes: Map<string, number | null>;
   /** Whether volumes are kept to their limits. */
   disk: Enforcement;
-  /** What a watch tells; one that throws failed. */
+  /** The events of a watch; one that throws has failed. */
   watch: (signal: AbortSignal) => AsyncIterable<SandboxChange>;
   /** The calls made, such as `stop proj_a`. */
   readonly calls: string[];
@@ -311,5 +311,5 @@ export async function failureOf(work: Promise<unknown>): Promise<WavesmithError>
     (thrown: unknown) => thrown,
   );
   if (error instanceof WavesmithError) return error;
-  throw new Error(`it was to fail with an error of ours: ${error === null ? "it did not fail" : messageOf(error)}`);
+  throw new Error(`expected a WavesmithError: ${error === null ? "it did not fail" : messageOf(error)}`);
 }

@@ -15,7 +15,7 @@ export interface ReceivedSpan {
 
 export interface OtlpReceiver {
   readonly url: string;
-  /** What arrived and was taken, in order. */
+  /** The accepted spans, in order. */
   readonly spans: ReceivedSpan[];
   readonly headers: Record<string, unknown>[];
   /** Answers with this status from now on; anything but 200 takes nothing. */

@@ -32,7 +32,7 @@ interface State {
   cwd: string;
   servers: McpServer[];
   prompts: number;
-  /** What it does at every prompt, whatever that says. */
+  /** Runs at every prompt, whatever its text. */
   always?: string[];
 }
 

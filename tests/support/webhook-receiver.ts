@@ -11,7 +11,7 @@ export interface WebhookReceiver {
   readonly url: string;
   readonly port: number;
   readonly received: Received[];
-  /** What it answers from now on; `null` never answers. */
+  /** Sets the answer from now on; `null` never answers. */
   answer: { status: number; headers?: Record<string, string> } | null;
   close(): Promise<void>;
 }

@@ -8,7 +8,7 @@ const program = createProgram({ out, environment: {}, version: "1", done: () => 
 
 const has = (shell: string): boolean => spawnSync(shell, ["-c", "true"]).status === 0;
 
-/** What bash completes after these words, the last of which is being typed. */
+/** Returns bash's completions after these words; the last one is being typed. */
 function completed(...words: string[]): string[] {
   const script = `${completionScript("bash", program)}
 COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _wavesmith; printf '%s\\n' "\${COMPREPLY[@]}"`;

@@ -10,7 +10,7 @@ import { createProgram } from "../../src/cli/program.ts";
 import { withCommandApart } from "../../src/cli/sandbox-commands.ts";
 import { checkGit } from "../../src/workspace/authority/git.ts";
 
-// What a machine may lack, and what commands print and leave behind then.
+// Machines that lack something: what commands print, and that they leave nothing behind.
 
 let folder = "";
 beforeEach(() => {

@@ -68,7 +68,7 @@ describe("a request with a brief", () => {
     );
   });
 
-  it("without any agent misses something in the environment, and is told what to set", () => {
+  it("fails with `environment` without an agent, and says what to set", () => {
     expect(() => read({ brief: "x" }, {})).toThrow(
       expect.objectContaining({
         code: "environment",

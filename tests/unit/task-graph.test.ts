@@ -95,7 +95,7 @@ describe("a task graph", () => {
             expect(graph.dependencies(key)).toContain(cycle[(index + 1) % cycle.length]);
           });
         }
-        // Every task that reaches itself lies in a component of which at least one circle is told.
+        // Every task that reaches itself is in a component with at least one reported cycle.
         const inCircle = graph.keys.filter((key) => reachable(graph, key).has(key));
         const told = new Set(cycles.flat());
         for (const key of inCircle) {

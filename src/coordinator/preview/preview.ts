@@ -213,7 +213,7 @@ export async function failPreview(ports: Ports, buildId: string, waveNumber: num
   });
 }
 
-/** Removes what is left of a build's preview that is not shown; safe when there is nothing. */
+/** Removes the leftovers of a build's hidden preview; safe when there are none. */
 export async function clearPreviewOf(ports: Ports, buildId: string, reason: string): Promise<void> {
   await clearPreviews(ports, await ports.store.builds.get({ id: buildId }), reason);
 }

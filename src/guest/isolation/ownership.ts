@@ -49,7 +49,7 @@ export async function removeHeld(path: string): Promise<void> {
   if (!stats.isDirectory()) return unlinkSync(path);
   const top = Buffer.from(path);
   takeFolder(top);
-  // What lies too deep is moved up, one part after the other.
+  // Entries that are nested too deeply are moved up, one part at a time.
   for (const tooDeep: Path[] = [top]; tooDeep.length > 0; ) {
     const folder = tooDeep.pop()!;
     await emptyFolder(folder, (child) => {

@@ -133,7 +133,7 @@ async function collectText(
       // Copied, because a view would keep the whole chunk in memory.
       if (part.length > 0) chunks.push(part.length < chunk.length ? Buffer.from(part) : part);
     });
-    stream.on("error", () => undefined); // "close" follows, and what was read so far is kept.
+    stream.on("error", () => undefined); // "close" follows, and the output read so far is kept.
     stream.on("close", resolve);
   });
   clearTimeout(await cut);

@@ -152,7 +152,7 @@ async function collectOutput(
       stream.pause();
       void writer.idle().then(() => stream.resume());
     });
-    stream.on("error", () => undefined); // "close" follows, and what was read so far is kept.
+    stream.on("error", () => undefined); // "close" follows, and the output read so far is kept.
     stream.on("close", resolve);
   });
   clearTimeout(await cut);

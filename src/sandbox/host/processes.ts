@@ -64,7 +64,7 @@ function readOrNull(path: string): string | null {
   try {
     return readFileSync(path, "utf8");
   } catch {
-    // It ended meanwhile or belongs to another user, so it is not one of ours that runs.
+    // It has ended or belongs to another user, so it is not one of our running processes.
     return null;
   }
 }

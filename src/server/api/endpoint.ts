@@ -18,7 +18,7 @@ export interface ApiContext {
   readonly stopping: AbortSignal;
 }
 
-/** What a handler gets; each part has passed its schema. */
+/** The request that a handler gets; each part has passed its schema. */
 export interface ApiCall<Params, Query, Body> {
   readonly params: Params;
   readonly query: Query;
@@ -109,7 +109,7 @@ export const planEndpoint = <Params extends z.ZodObject = None>(
 
 export const idParams = z.strictObject({ id: z.string().min(1).max(100) });
 
-/** Who says or decides something; the field `by` of a body. */
+/** The person who says or decides something: the field `by` of a body. */
 export const personName = z.string().trim().min(1).max(200).default("the API");
 
 /** The query of a list: where to go on, and how many at most. */
@@ -133,7 +133,7 @@ export function page<Row, Item>(
 
 const cursorText = (value: string | number): string => Buffer.from(JSON.stringify(value)).toString("base64url");
 
-/** Reads a cursor of ours. Fails with `usage`. */
+/** Reads a cursor that we gave out. Fails with `usage`. */
 export function cursorValue<Kind extends "string" | "number">(
   cursor: string | undefined,
   kind: Kind,
@@ -144,7 +144,7 @@ export function cursorValue<Kind extends "string" | "number">(
     if (kind === "number" ? Number.isSafeInteger(value) : typeof value === "string" && !value.includes("\0"))
       return { after: value as Kind extends "string" ? string : number };
   } catch {
-    // Not one of ours, as below.
+    // Somebody else's cursor; the error below says so.
   }
   throw new WavesmithError("usage", "the cursor is not one that this list gave", {
     remedy: "use nextCursor of the page before, or leave it out",

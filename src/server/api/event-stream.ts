@@ -12,7 +12,7 @@ export interface StreamEvent {
   readonly data: unknown;
 }
 
-/** What a stream has to send; `isOver` ends it, `hasMore` makes it look again at once. */
+/** The next part of a stream; `isOver` ends it, `hasMore` makes it look again at once. */
 export interface StreamPart {
   readonly events: readonly StreamEvent[];
   readonly hasMore: boolean;

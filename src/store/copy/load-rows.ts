@@ -3,7 +3,7 @@ import { WavesmithError } from "../../domain/errors.ts";
 import { randomIds } from "../../domain/ids.ts";
 import { listTables, quoted, type StoredTable } from "./catalog.ts";
 
-/** Whether a database has rows of ours; false for one without our tables. */
+/** Whether a database holds our rows; false if it lacks our tables. */
 export async function hasRows(client: PoolClient): Promise<boolean> {
   for (const { name } of await listTables(client)) {
     const { rowCount } = await client.query(`select from ${quoted(name)} limit 1`);

@@ -18,6 +18,6 @@ export const endLeasedJob = async (
   end: JobEnd,
 ): Promise<JobRow | null> => (await jobs.update({ key, fence, status: "running" }, ended(end)))[0] ?? null;
 
-/** Ends a job, whoever watches it. */
+/** Ends a job, even if another process watches it. */
 export const endLiveJob = async ({ jobs }: Jobs, key: string, end: JobEnd): Promise<void> =>
   void (await jobs.update({ key, status: liveJobStatuses }, ended(end)));

@@ -38,7 +38,7 @@ export async function modelSpending(session: StoreSession, buildId: string): Pro
   return new Map(rows.map(({ ownerId, ...spending }) => [ownerId, spending]));
 }
 
-/** What all builds of a tenant have spent on models. */
+/** Returns what all builds of a tenant have spent on models. */
 export async function tenantSpending(session: StoreSession, tenantId: string): Promise<SpendingSum> {
   const [sum = { tokens: 0, microUsd: 0, unpricedCalls: 0 }] = await session.run(
     "tenant spending",
