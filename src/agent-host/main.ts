@@ -2,10 +2,12 @@
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
+import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
 import { AgentFault, type AgentTurn } from "./agent-fault.ts";
 import { type AgentProcess, startAgent } from "./agent-process.ts";
+import { chat } from "./chat.ts";
 import { createEnding } from "./ending.ts";
 import { createEvents, type Events } from "./events.ts";
 import { type Inbox, readInput } from "./inbox.ts";
@@ -32,11 +34,21 @@ async function main(): Promise<void> {
   // We do not know which variables are secret, so all of them count as secrets.
   const secrets = Object.values(process.env).filter((value): value is string => value !== undefined);
   const events = createEvents((line) => void process.stdout.write(line), { secrets });
-  const { request, inbox } = await readInput(process.stdin);
-  const turn = await runAgent(request, inbox, events);
+  const turn = await (positionals[0] === "chat" ? chatOnStdin(events) : doRequest(events));
   events.report({ kind: "end", ...turn });
   // Exit only after the output is written, because the rest of a pipe's buffer would be lost.
   process.stdout.write("", () => process.exit(agentEnds[turn.end]));
+}
+
+async function doRequest(events: Events): Promise<AgentTurn> {
+  const { request, inbox } = await readInput(process.stdin);
+  return runAgent(request, events, (agent) => converse({ request, inbox, agent, events }));
+}
+
+async function chatOnStdin(events: Events): Promise<AgentTurn> {
+  const lines = createInterface({ input: process.stdin })[Symbol.asyncIterator]();
+  const request = JSON.parse(String((await lines.next()).value)) as AgentHostRequest;
+  return runAgent(request, events, (agent) => chat({ request, agent, events, lines }));
 }
 
 /** Prints one line of JSON about the agent that this command starts. */
@@ -57,11 +69,15 @@ async function printGreeting(command: string): Promise<void> {
   }
 }
 
-async function runAgent(request: AgentHostRequest, inbox: Inbox, events: Events): Promise<AgentTurn> {
+async function runAgent(
+  request: AgentHostRequest,
+  events: Events,
+  work: (agent: AgentProcess) => Promise<AgentTurn>,
+): Promise<AgentTurn> {
   mkdirSync(request.home, { recursive: true, mode: 0o700 });
   const agent = startAgent(request.command, { cwd: request.cwd, env: environment(request), noise: events.noise });
   try {
-    return await converse({ request, inbox, agent, events });
+    return await work(agent);
   } catch (error) {
     if (error instanceof AgentFault) return error.turn;
     throw error;

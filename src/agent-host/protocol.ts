@@ -4,6 +4,8 @@
 //
 //   node agent-host.mjs                       request (JSON) in the first line of stdin, a person's
 //                                             messages in later lines; events on stdout, one per line
+//   node agent-host.mjs chat                  the same request in stdin's first line, then a
+//                                             `ChatLine` per line
 //   node agent-host.mjs greet --command C     describes the agent of a command as JSON (acp.ts)
 //   node agent-host.mjs submit-result --schema F --result F    the MCP server for submitting results
 //
@@ -59,6 +61,9 @@ export interface AgentMessage {
   /** Whether it interrupts the agent's turn. */
   readonly urgent: boolean;
 }
+
+/** What a person says to an agent: a prompt, or that it is to end its turn. */
+export type ChatLine = { readonly prompt: string } | { readonly cancel: true };
 
 /** How an agent ended, and the exit code that says so. */
 export const agentEnds = {

@@ -34,6 +34,18 @@ export function agentStage(request: AgentStageRequest): StageSpec {
   };
 }
 
+/** Builds the stage that continues an agent's session, see `Agents`. */
+export function sessionStage(request: AgentStageRequest): StageSpec {
+  const runtime = request.spec?.runtime;
+  if (request.run !== null || (runtime !== "acp" && runtime !== "builtin")) {
+    throw new WavesmithError("unsupported", `the role ${request.role} has no agent with a session`, {
+      remedy: "only agents of the runtimes acp and builtin have sessions",
+    });
+  }
+  const argv = ["sh", "-c", 'exec node "$WAVESMITH_PROGRAMS/agent-host.mjs" chat'];
+  return { ...agentStage(request), name: "session", argv };
+}
+
 function scriptProgram(run: string, request: AgentStageRequest): Program {
   refuseLong(run, "`run:` script", request.role);
   return { name: "run", argv: ["sh", "-e", "-c", run], stdin: null };

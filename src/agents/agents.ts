@@ -1,6 +1,6 @@
 import { activitiesIn, agentEndOf, agentText, lastActionIn, questionsIn, toldIn } from "./agent-output.ts";
 import { lastMessage, parseResult } from "./agent-result.ts";
-import { agentStage } from "./agent-stage.ts";
+import { agentStage, sessionStage } from "./agent-stage.ts";
 import { checksPack, fixPack, planPack, reviewPack, secondLookPack, taskPack } from "./context-pack.ts";
 import type { Agents } from "./port.ts";
 import { loadPrompts } from "./prompt.ts";
@@ -16,6 +16,8 @@ export function createAgents(): Agents {
     secondLookPack: (context) => secondLookPack(prompts, context),
     checksPack: (context) => checksPack(prompts, context),
     agentStage,
+    sessionStage,
+    chatLine: (said) => `${JSON.stringify(said)}\n`,
     endOf: agentEndOf,
     lastMessage,
     lastActionIn,

@@ -1,4 +1,4 @@
-import type { AgentEnd } from "../agent-host/protocol.ts";
+import type { AgentEnd, ChatLine } from "../agent-host/protocol.ts";
 import type { Activity } from "../domain/events/activity.ts";
 import type { Finding } from "../domain/gate/finding.ts";
 import type { ProviderTools } from "../domain/models.ts";
@@ -6,7 +6,7 @@ import type { AgentSpec, Plan, PlanTask } from "../domain/plan/plan.ts";
 import type { GateName } from "../domain/status.ts";
 import type { StageSpec } from "../sandbox/port.ts";
 
-export type { AgentEnd } from "../agent-host/protocol.ts";
+export type { AgentEnd, ChatLine } from "../agent-host/protocol.ts";
 
 export interface DependencySummary {
   readonly key: string;
@@ -169,6 +169,12 @@ export interface Agents {
    * `unsupported` without a runtime.
    */
   agentStage(request: AgentStageRequest): StageSpec;
+  /**
+   * Builds the stage that continues the session of a runtime with an agent host; its stdin takes a
+   * line of `chatLine` for each thing that a person says. Fails with `unsupported` for other
+   * runtimes.
+   */
+  sessionStage(request: AgentStageRequest): StageSpec;
   /** Reads how an ACP agent ended from the output of its stage; null when it did not report it. */
   endOf(output: string): { readonly end: AgentEnd; readonly detail: string } | null;
   /**
@@ -184,6 +190,8 @@ export interface Agents {
   questionsIn(lines: string): QuestionEvent[];
   /** Reads which of a person's messages the agent got, from complete lines of output. */
   toldIn(lines: string): number[];
+  /** Writes what a person says to an agent as a line of a session's stdin. */
+  chatLine(said: ChatLine): string;
   /** Output of a stage as a person reads it. */
   readable(output: string): string;
   /**

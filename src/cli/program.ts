@@ -247,9 +247,15 @@ function addSteeringCommands(program: Command, command: AddCommand): void {
     .option("--wave <number>", "wave number; 0 is where the build began")
     .option("--undo", "undo the last rollback, as long as the build has not gone on");
   command(program, "shell [build]", "open a shell in the build's sandbox", async (context, [name], options) => {
+    if (options.session === true) {
+      const { openSessionShell } = await import("./commands/shell-session.ts");
+      return openSessionShell(context, name, options.task);
+    }
     const { openShell } = await import("./commands/shell.ts");
     return openShell(context, name, options.task);
-  }).option("--task <id>", "check out this task's last commit");
+  })
+    .option("--task <id>", "check out this task's last commit")
+    .option("--session", "talk with the agent of its last attempt, in the agent's own session");
 }
 
 function addSetupCommands(program: Command, command: AddCommand): void {

@@ -21,7 +21,7 @@ export function tokenOf(secret: string, { kind, id, fence }: TokenClaims): strin
  * is live.
  */
 export function readToken(secret: string, token: string): TokenClaims | null {
-  const match = /^wst_((attempt|gate)\.([\w-]+)\.(\d{1,9}))\.([\w-]+)$/.exec(token);
+  const match = /^wst_((attempt|gate|session)\.([\w-]+)\.(\d{1,9}))\.([\w-]+)$/.exec(token);
   if (match === null) return null;
   const [, claims, kind, id, fence, mac] = match;
   const expectedMac = Buffer.from(macOf(secret, claims!));

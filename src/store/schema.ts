@@ -935,8 +935,8 @@ export const modelCalls = pgTable(
       .$type<BuildId>()
       .notNull()
       .references(() => builds.id),
-    /** The caller: an attempt, or the agent of a gate. */
-    ownerKind: text("owner_kind").$type<"attempt" | "gate">().notNull(),
+    /** The caller: an attempt, the agent of a gate, or a person in an attempt's session. */
+    ownerKind: text("owner_kind").$type<"attempt" | "gate" | "session">().notNull(),
     ownerId: text("owner_id").notNull(),
     provider: text("provider").notNull(),
     model: text("model").notNull(),

@@ -42,7 +42,7 @@ export function createModelLedger(parts: LedgerParts): ModelLedger {
   const settleGone = (transaction: StoreTransaction, spending: BuildSpendingRow) =>
     settleGoneCalls(transaction, parts, spending);
   return {
-    findOwner: (kind, id, fence) => findOwner(store, kind, id, fence),
+    findOwner: (kind, id, fence) => findOwner(parts, kind, id, fence),
     async reserve(reservation, signal) {
       const { owner } = reservation;
       const quick = queue.isEmpty(owner.buildId) ? await reserveWhole(parts, reservation) : null;
@@ -54,7 +54,7 @@ export function createModelLedger(parts: LedgerParts): ModelLedger {
       };
       const attempt = async (): Promise<Attempted> => {
         // The attempt may have ended during the wait, and the plan may have a larger budget now.
-        const live = waitingId === null ? owner : await findOwner(store, owner.kind, owner.id, owner.fence);
+        const live = waitingId === null ? owner : await findOwner(parts, owner.kind, owner.id, owner.fence);
         if (live === null) return { callId: null, isOver: false, reason: "the attempt is over" };
         const attempted = await store.transaction("reserve-model-call", (transaction) =>
           reserveOrWait(
@@ -100,9 +100,18 @@ const goneSettlement: Settlement = {
   error: "the process that made the call is gone",
 };
 
-async function findOwner(store: Store, kind: ModelOwnerKind, id: string, fence: number): Promise<ModelOwner | null> {
-  const found = kind === "attempt" ? await liveAttempt(store, id, fence) : await liveGate(store, id, fence);
-  if (found === null || found.build.status !== "running") return null;
+async function findOwner(
+  { store, now }: LedgerParts,
+  kind: ModelOwnerKind,
+  id: string,
+  fence: number,
+): Promise<ModelOwner | null> {
+  const found = await {
+    attempt: () => liveAttempt(store, id, fence),
+    gate: () => liveGate(store, id, fence),
+    session: () => (fence * 60_000 > now().getTime() ? findAttempt(store, id) : null),
+  }[kind]();
+  if (found === null || (found.build.status === "running") !== (kind !== "session")) return null;
   const { build, name } = found;
   const tools = providerToolsOf(build.network, build.plan);
   return { kind, id, fence, buildId: build.id, name, budget: budgetOf(build.plan), tools };
@@ -111,6 +120,12 @@ async function findOwner(store: Store, kind: ModelOwnerKind, id: string, fence: 
 const budgetOf = ({ limits: { budget } }: Plan) => ({ tokens: budget.tokens, usd: budget.usd });
 
 async function liveAttempt(store: Store, id: string, fence: number) {
+  const found = await findAttempt(store, id);
+  const isLive = found?.attempt.fence === fence && startedAttemptStatuses.includes(found.attempt.status);
+  return isLive ? found : null;
+}
+
+async function findAttempt(store: Store, id: string) {
   // One statement, because every call starts with it.
   const found = await store.attemptInContext(id).catch((error: unknown) => {
     if (error instanceof WavesmithError && error.code === "not-found") return null;
@@ -118,9 +133,8 @@ async function liveAttempt(store: Store, id: string, fence: number) {
   });
   if (found === null) return null;
   const { attempt, build, wave, task } = found;
-  if (attempt.fence !== fence || !startedAttemptStatuses.includes(attempt.status)) return null;
   const label = task?.key ?? `wave ${wave.number} ${attempt.kind}`;
-  return { build, name: `${label} #${attempt.number}` };
+  return { attempt, build, name: `${label} #${attempt.number}` };
 }
 
 async function liveGate(store: Store, id: string, fence: number) {
@@ -154,6 +168,8 @@ async function settleGoneCalls(
 
 /** Whether the owner of an open call is still live. */
 async function isHeld(transaction: StoreTransaction, { ownerKind, ownerId }: ModelCallRow): Promise<boolean> {
+  // A session ends its own calls, or the next process that answers its project's calls does.
+  if (ownerKind === "session") return true;
   if (ownerKind === "gate")
     return (await transaction.gateRuns.find({ id: ownerId, status: liveGateRunStatuses })) !== null;
   return (await transaction.attempts.find({ id: ownerId, status: startedAttemptStatuses })) !== null;
