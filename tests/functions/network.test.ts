@@ -12,7 +12,8 @@ describe.runIf(requires("bubblewrap"))("the network of a build", () => {
 
   it("is an allowlist when the plan says nothing, and a failure names the hosts that were denied meanwhile", async () => {
     // As quiet as programs often are about why they could not fetch something.
-    const run = "curl -s --fail https://denied.example/x > fetched";
+    const agentsOwn = "curl -s https://ab.chatgpt.com/x";
+    const run = `${agentsOwn} || true; curl -s --fail https://denied.example/x > fetched`;
     const build = await fixture.build({ gates, tasks: [{ id: "fetch", run, retries: 0 }] });
     expect(build).toMatchObject({ status: "failed", network: "allowlist" });
     const attempt = await fixture.app.store.attempts.get({ buildId: build.id });

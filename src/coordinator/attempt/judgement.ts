@@ -1,3 +1,4 @@
+import type { AgentEnd } from "../../agents/port.ts";
 import type { AttemptOutcome } from "../../domain/status.ts";
 import type { JobState } from "../../sandbox/port.ts";
 import { withDenials } from "../job/denials.ts";
@@ -9,14 +10,24 @@ export interface Judgement {
   readonly reason: string | null;
 }
 
+interface FailureEvidence {
+  readonly state: JobState | null;
+  readonly ended: ReturnType<Ports["agents"]["endOf"]>;
+  readonly unfinished: string | null;
+}
+
+/** Ends for which a host outside of the sandbox may be the cause; models are reached by our proxy. */
+const endsByNetwork: ReadonlySet<AgentEnd> = new Set(["finished", "crashed", "not-installed"]);
+
 /** Adds denied hosts to a failure, because a program that cannot reach a host seldom names it. */
 export async function explainFailure(
   ports: Ports,
   { build }: LoadedAttempt,
-  state: JobState | null,
+  { state, ended, unfinished }: FailureEvidence,
   judged: Judgement,
 ): Promise<Judgement> {
   const { outcome, reason } = judged;
   if (state === null || reason === null || (outcome !== "failed" && outcome !== "timed-out")) return judged;
+  if (unfinished !== null || (ended !== null && !endsByNetwork.has(ended.end))) return judged;
   return { outcome, reason: await withDenials(ports, build, { reason, since: new Date(state.createdAt) }) };
 }

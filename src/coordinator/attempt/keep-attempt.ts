@@ -38,7 +38,7 @@ export async function keepAttempt(ports: Ports, attemptRef: AttemptRef): Promise
   const unfinished = await unfinishedCall(ports, loaded);
   const judged = judgeAttempt(loaded, { state, isDoubtful, keeping, tail, ended, unfinished });
   if (isPlanner(loaded)) {
-    const explain = await explainFailure(ports, loaded, state, judged);
+    const explain = await explainFailure(ports, loaded, { state, ended, unfinished }, judged);
     await keepPlan(ports, endpoint, loaded, { judged: explain, mask, tail, commitSha: kept?.commit ?? null });
     return;
   }
@@ -47,7 +47,7 @@ export async function keepAttempt(ports: Ports, attemptRef: AttemptRef): Promise
     judged: guardNames(
       kept,
       mask,
-      await guardFix(ports, loaded, kept, await explainFailure(ports, loaded, state, judged)),
+      await guardFix(ports, loaded, kept, await explainFailure(ports, loaded, { state, ended, unfinished }, judged)),
     ),
   });
   const summary =

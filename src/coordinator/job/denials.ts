@@ -4,6 +4,9 @@ import type { Ports } from "../port.ts";
 
 const maxNamedHosts = 5;
 
+/** Agents ask these by themselves, for news and statistics, and work without them. */
+const agentsOwnHosts = /(^|\.)chatgpt\.com(:\d+)?$/;
+
 /**
  * Adds to a failure's reason the hosts that the sandbox was denied since then, with the setting
  * that allows them, and the hosts that did not answer, because programs often do not name them. The
@@ -15,11 +18,12 @@ export async function withDenials(
   { reason, since }: { readonly reason: string; readonly since: Date },
 ): Promise<string> {
   try {
-    if (build.network === "none") return reason + refusedText(await refusedSince(ports, build, since));
+    const needed = (hosts: readonly string[]): string[] => hosts.filter((host) => !agentsOwnHosts.test(host));
+    if (build.network === "none") return reason + refusedText(needed(await refusedSince(ports, build, since)));
     if (build.network !== "allowlist") return reason;
     const projectId = build.projectId;
     const unreachable = await ports.egress.unreachable(projectId, since);
-    return reason + deniedText(await ports.egress.denied(projectId, since)) + unreachableText(unreachable);
+    return reason + deniedText(needed(await ports.egress.denied(projectId, since))) + unreachableText(unreachable);
   } catch (error) {
     ports.log.warn(`cannot read which hosts were denied: ${messageOf(error)}`);
     return reason;
