@@ -114,8 +114,9 @@ export async function reserveModelCall(
   return answer.rowCount === 1;
 }
 
-/** The columns of a call that are set when it is settled. */
+/** The columns of a call that are set when it is settled, and the tenant, which a trigger sets. */
 const unsettled = {
+  tenantId: "",
   inputTokens: null,
   cachedTokens: null,
   outputTokens: null,
