@@ -80,7 +80,6 @@ export function loadConfig(env: Readonly<Record<string, string | undefined>>): C
     tenantLimits: {
       builds: countOrNull(data.WAVESMITH_TENANT_BUILDS),
       tasks: countOrNull(data.WAVESMITH_TENANT_TASKS),
-      sandboxes: countOrNull(data.WAVESMITH_SANDBOX_MAX),
       usd: countOrNull(data.WAVESMITH_TENANT_USD),
     },
     models: modelSettings(data),

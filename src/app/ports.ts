@@ -53,6 +53,7 @@ export async function createPorts(options: AppOptions, wiring: Wiring): Promise<
     briefAgent: config.briefAgent,
     environment: config.environment,
     eventSecrets: config.eventSecrets,
+    tenantLimits: config.tenantLimits,
     clock: { now: options.clock ?? (() => new Date()) },
     ids: options.ids ?? randomIds,
     processors: config.processors,

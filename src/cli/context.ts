@@ -22,6 +22,8 @@ export interface GlobalOptions {
 /** The options, settings and output of one command. */
 export interface Context {
   readonly options: GlobalOptions;
+  /** The command and its arguments, without options. */
+  readonly words: readonly string[];
   readonly environment: Environment;
   readonly out: Output;
   readonly hints: Hints;
@@ -34,7 +36,12 @@ export interface Context {
   warn(message: string): void;
 }
 
-export function createContext(options: GlobalOptions, environment: Environment, out: Output): Context {
+interface Called {
+  readonly out: Output;
+  readonly words: readonly string[];
+}
+
+export function createContext(options: GlobalOptions, environment: Environment, { out, words }: Called): Context {
   refuseLater(options);
   const hints = createHints({ environment, data: options.data });
   const seldom = createSeldom();
@@ -42,6 +49,7 @@ export function createContext(options: GlobalOptions, environment: Environment, 
     seldom(options.verbose === true ? message : cut(oneLine(hints.rewrite(message))));
   return {
     options,
+    words,
     environment,
     out,
     hints,

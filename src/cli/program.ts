@@ -52,7 +52,10 @@ function addCommands(program: Command, given: ProgramOptions): void {
       .showHelpAfterError(`  (${pathOf(parent)} ${usage.split(" ")[0]} --help shows its arguments and options)`)
       .action(async (...called: unknown[]) => {
         const self = called.at(-1) as Command;
-        const context = createContext(self.optsWithGlobals() as GlobalOptions, environment, out);
+        const context = createContext(self.optsWithGlobals() as GlobalOptions, environment, {
+          out,
+          words: wordsOf(self),
+        });
         done(await handler(context, self.args as Words<typeof usage>, self.opts()));
       });
 
@@ -67,6 +70,9 @@ function addCommands(program: Command, given: ProgramOptions): void {
   addSetupCommands(program, command);
   program.helpCommand("help [command]", "show help for a command");
 }
+
+/** The words of a command line without its options, such as `approve bld_1`. */
+const wordsOf = (command: Command): string[] => [...pathOf(command).split(" ").slice(1), ...command.args];
 
 const pathOf = (command: Command): string =>
   command.parent === null ? command.name() : `${pathOf(command.parent)} ${command.name()}`;
@@ -274,6 +280,7 @@ function addSetupCommands(program: Command, command: AddCommand): void {
   )
     .option("--port <number>", "port to listen on; 0 for any free one", "4400")
     .option("--host <address>", "address to listen on; beyond loopback it needs keys", "127.0.0.1");
+  addServerCommands(program, command);
   addSandboxCommands(program, command);
   addAgentCommands(program, command);
   addOperationsCommands(program, command);
@@ -289,6 +296,38 @@ function addSetupCommands(program: Command, command: AddCommand): void {
   command(program, "completion <shell>", "print a completion script: bash, zsh, fish", async (context, [shell]) => {
     const { completion } = await import("./commands/completion.ts");
     return completion(context, program, shell);
+  });
+}
+
+function addServerCommands(program: Command, command: AddCommand): void {
+  command(
+    program,
+    "open [build]",
+    "print a link that signs your browser in to the dashboard",
+    async (context, [build]) => {
+      const { openDashboard } = await import("./commands/open.ts");
+      return openDashboard(context, build);
+    },
+  );
+  const keys = program.command("keys").description("manage the keys of the API");
+  command(keys, "list", "list the keys", async (context, _, options) => {
+    const { listApiKeys } = await import("./commands/keys.ts");
+    return listApiKeys(context, options);
+  }).option("--tenant <name>", "of this tenant (default: default)");
+  command(keys, "create <name>", "make a key and print it, once", async (context, [name], options) => {
+    const { createApiKey } = await import("./commands/keys.ts");
+    return createApiKey(context, name, options);
+  })
+    .option("--scope <scope>", "what it may do: read, build or admin (default: build)")
+    .option("--expires <time>", "how long it is valid, such as 12h or 90d (default: until it is revoked)")
+    .option("--tenant <name>", "for this tenant; a new name makes a new tenant (default: default)");
+  command(keys, "revoke <key>", "revoke a key by its id", async (context, [id], options) => {
+    const { revokeApiKey } = await import("./commands/keys.ts");
+    return revokeApiKey(context, id, options);
+  }).option("--tenant <name>", "of this tenant (default: default)");
+  command(program, "audit", "list who asked for which change, newest first", async (context) => {
+    const { audit } = await import("./commands/audit.ts");
+    return audit(context);
   });
 }
 

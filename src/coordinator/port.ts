@@ -1,4 +1,5 @@
 import type { Agents } from "../agents/port.ts";
+import type { TenantLimits } from "../domain/access.ts";
 import type { AgentSpec } from "../domain/plan/plan.ts";
 import type { Gates } from "../gates/port.ts";
 import type { Models } from "../models/port.ts";
@@ -36,6 +37,7 @@ export interface Ports extends LifecyclePorts {
   /** The agent for a build from a brief whose request names no agents. */
   readonly briefAgent: AgentSpec | null;
   readonly environment: Readonly<Record<string, string | undefined>>;
+  readonly tenantLimits: TenantLimits;
   /** Names of secrets that plans sent by events may use. */
   readonly eventSecrets: readonly string[];
   /** The machine's total memory. */

@@ -17,14 +17,15 @@ export interface Caller {
   readonly name: string;
 }
 
-/** What a tenant may use at once, and spend in all; null: no limit. */
+/**
+ * What each tenant may use at once, and spend in all; null: no limit. How many sandboxes it may run
+ * is part of the sandbox policy.
+ */
 export interface TenantLimits {
   /** Builds that have not ended. */
   readonly builds: number | null;
   /** Tasks that run. */
   readonly tasks: number | null;
-  /** Sandboxes that run. */
-  readonly sandboxes: number | null;
   /** USD spent on models. */
   readonly usd: number | null;
 }

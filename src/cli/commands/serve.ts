@@ -2,6 +2,7 @@ import { WavesmithError } from "../../domain/errors.ts";
 import type { Context } from "../context.ts";
 import { dashboardFiles } from "../dashboard-files.ts";
 import { withServedApp } from "../data/served-app.ts";
+import { recordAddress } from "../data/server-address.ts";
 import { type Interrupts, watchInterrupts } from "../interrupts.ts";
 import { exit } from "../output/exit-codes.ts";
 import type { JsonLog } from "../output/json-log.ts";
@@ -56,6 +57,7 @@ async function run({ context, config, app, interrupts, host, port }: Run): Promi
     warn,
   });
   let previews: ServedPreviews | null = null;
+  const removeAddress = await recordAddress(config.dataDir, server.origin);
   try {
     await app.start("all");
     previews = servePreviews(app, { tell: report, warn });
@@ -74,6 +76,7 @@ async function run({ context, config, app, interrupts, host, port }: Run): Promi
     if (interrupts.count === 0) await interrupts.next();
     out.note("stopping: finishing work in progress (Ctrl-C again quits at once)");
   } finally {
+    await removeAddress();
     await previews?.stop();
     await server.stop();
   }
@@ -108,7 +111,7 @@ function greeting({ engine, dataDir }: Config, origin: string, keyFile: string |
   const key = keyFile === null ? "$INNGEST_EVENT_KEY" : `$(cat '${keyFile}')`;
   return [
     `Wavesmith serves ${origin}: ${runs}; data directory ${dataDir}`,
-    `  dashboard       ${origin}/`,
+    `  dashboard       ${origin}/ (wavesmith open signs your browser in)`,
     `  start a build   curl -X POST "${origin}/e/${key}" -d '{"name":"project/build.requested","data":{"plan":{…}}}'`,
     `  HTTP API        ${origin}/docs`,
     ...(engine.kind === "embedded" ? [] : [`  Inngest         ${origin}/api/inngest`]),

@@ -5,6 +5,7 @@ import type { ProjectId } from "../../domain/ids.ts";
 import { isAllServed, markServed, type Serving } from "../../store/serving.ts";
 import type { Context } from "../context.ts";
 import { type App, type Config, type Database, isUsed, openApp, openStore, type Store } from "../parts.ts";
+import { recordCommand } from "../request/record-command.ts";
 import type { Presenter } from "../view/presenter.ts";
 
 /** The app in a command that drives builds. */
@@ -42,6 +43,7 @@ export async function withSession<T>(
   let result: T;
   try {
     result = await work(session);
+    await recordWords(session, context, typeof result === "number" ? result : 0);
   } catch (error) {
     const end = isDiskFull(error) ? session.abandon() : endOf(session, error);
     await end.catch((failure: unknown) => presenter.warn(messageOf(failure)));
@@ -49,6 +51,13 @@ export async function withSession<T>(
   }
   await session.close();
   return result;
+}
+
+/** Adds a command that may have changed something to the audit log. */
+async function recordWords({ app }: Session, { words }: Context, result: number): Promise<void> {
+  const [action = "", ...rest] = words;
+  const target = rest.join(" ").slice(0, 300);
+  await recordCommand(app.store, { action, target: target === "" ? null : target, result });
 }
 
 /**

@@ -3,6 +3,7 @@ import { WavesmithError } from "../../../domain/errors.ts";
 import { buildIdForEvent } from "../../../domain/events/event-ids.ts";
 import { eventSchemas } from "../../../domain/events/events.ts";
 import type { BuildId } from "../../../domain/ids.ts";
+import type { StoreTransaction } from "../../../store/port.ts";
 import type { Ports } from "../../port.ts";
 import { readBuildRequest } from "./build-request.ts";
 import { insertBuild } from "./new-build.ts";
@@ -34,6 +35,7 @@ export async function requestBuild(
   const data = { ...asked, tenantId, tenant: request.tenant, projectId, buildId };
   return ports.store.transaction("request-build", async (transaction) => {
     const before = await transaction.outbox.find({ eventId: event.id });
+    if (before === null) await refuseOverLimits(transaction, ports, tenantId);
     await insertBuild(transaction, ports, request);
     await transaction.emit({ name, id: event.id, data });
     // Another process may have stored the same id meanwhile, with other data.
@@ -44,3 +46,37 @@ export async function requestBuild(
     });
   });
 }
+
+const retryAfterMs = 60_000;
+
+/**
+ * Refuses a tenant's next build while it has as many unfinished ones as it may have, or has spent
+ * what it may spend. Fails with `capacity`. Its row is locked, so that of two requests at once the
+ * second one counts the first.
+ */
+async function refuseOverLimits(
+  transaction: StoreTransaction,
+  { tenantLimits: { builds, usd } }: Pick<Ports, "tenantLimits">,
+  tenantId: string,
+): Promise<void> {
+  if (builds === null && usd === null) return;
+  if ((await transaction.tenants.find({ id: tenantId })) !== null) await transaction.lockTenant(tenantId);
+  const unfinished = await transaction.builds.pick({ tenantId, status: unfinishedStatuses }, ["id"]);
+  if (builds !== null && unfinished.length >= builds)
+    throw new WavesmithError(
+      "capacity",
+      `this tenant has ${unfinished.length} unfinished builds, of at most ${builds}`,
+      {
+        remedy: "wait for one to end, or cancel one; WAVESMITH_TENANT_BUILDS sets the limit",
+        retryAfterMs,
+      },
+    );
+  const { microUsd } = await transaction.tenantSpending(tenantId);
+  if (usd !== null && microUsd >= usd * 1_000_000)
+    throw new WavesmithError("capacity", `this tenant has spent ${(microUsd / 1_000_000).toFixed(2)} of ${usd} USD`, {
+      remedy: "WAVESMITH_TENANT_USD sets the limit",
+      retryAfterMs,
+    });
+}
+
+const unfinishedStatuses = ["queued", "running", "waiting", "cancelling"] as const;
