@@ -1,15 +1,16 @@
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { createFunctions } from "../functions/index.ts";
+import { createBackgroundWork } from "./app/background.ts";
 import { createDriversInUse } from "./app/drivers-in-use.ts";
 import { createDriving } from "./app/driving.ts";
 import { createSenderCheck, createVetting } from "./app/event-origin.ts";
 import { createMeasures } from "./app/measures.ts";
 import type { AppOptions } from "./app/options.ts";
 import { createPorts } from "./app/ports.ts";
+import type { GarbageCollection } from "./app/retention/schedule.ts";
 import { createRunner } from "./app/runner.ts";
 import { tenantViews } from "./app/tenant-views.ts";
-import type { Tracing, TracingParts } from "./app/tracing.ts";
 import type { Config } from "./config.ts";
 import { defaultTenant, tenantIdFor } from "./coordinator/build/request/project.ts";
 import { type TakenEvent, takeEvents } from "./coordinator/build/request/take-events.ts";
@@ -55,6 +56,8 @@ export interface App {
   readonly feed: EventFeed;
   /** Measures the builds, the engine's queue and the database's connections. */
   measures(): Promise<Measure[]>;
+  /** What is kept longer than the settings say. */
+  readonly garbage: GarbageCollection;
   /** Rejects if the database cannot be reached. */
   ping(): Promise<void>;
   /** The endpoint for an Inngest server that reaches us at `origin`; null if it is embedded. */
@@ -112,16 +115,12 @@ async function wire(appOptions: AppOptions, database: Database): Promise<App> {
   const runner = createRunner(options, database, room);
   let served: "all" | Set<string> = new Set();
   let watcher: JobWatcher | null = null;
-  let tracing: Tracing | null = null;
   const sandboxes = createDriversInUse(options, installationId);
   const ports = await createPorts(options, {
     store,
     crashes,
     driver: sandboxes.driver,
-    async send(events) {
-      await runner.send(events);
-      if (options.onEvent !== undefined) for (const event of events) options.onEvent(event);
-    },
+    send: (events) => runner.send(events).then(() => tellOf(events, options.onEvent)),
     wakeWatcher: () => watcher?.wake(),
   });
   const relay = createRelay(ports, () => (served === "all" ? "all" : [...served]));
@@ -134,6 +133,7 @@ async function wire(appOptions: AppOptions, database: Database): Promise<App> {
   });
   await runner.use(functions);
   const running = createDriving({ database, runner, ports, relay, sandboxes, warn: room.warn });
+  const background = createBackgroundWork({ config, database, ports, warn: room.warn });
   const feed = createEventFeed(database.pool, options.warn);
   const app: App = {
     config,
@@ -146,7 +146,7 @@ async function wire(appOptions: AppOptions, database: Database): Promise<App> {
     async start(projectIds) {
       served = projectIds;
       watcher = await running.start(projectIds);
-      tracing = await openTracing(config.traces, { database, store, warn: room.warn, now: ports.clock.now });
+      await background.start(projectIds);
       // It is only a precaution: builds work without it.
       void room.reserve().catch((error: unknown) => room.warn(`cannot reserve disk space: ${messageOf(error)}`, error));
     },
@@ -154,6 +154,7 @@ async function wire(appOptions: AppOptions, database: Database): Promise<App> {
     flush: () => relay.flush(),
     feed,
     measures: createMeasures(database, config),
+    garbage: background.garbage,
     ping: async () => void (await database.pool.query("select")),
     inngestEndpoint: (origin) => runner.endpoint(functions, origin),
     reconcile: () => running.reconcile(),
@@ -162,7 +163,7 @@ async function wire(appOptions: AppOptions, database: Database): Promise<App> {
     close: () =>
       running
         .stop()
-        .finally(() => tracing?.stop())
+        .finally(() => background.stop())
         .finally(() => feed.close())
         .finally(() => ports.models.close())
         .finally(() => database.close()),
@@ -170,9 +171,5 @@ async function wire(appOptions: AppOptions, database: Database): Promise<App> {
   return app;
 }
 
-/** Loads what exports traces only if they go anywhere. */
-async function openTracing(settings: Config["traces"], parts: Omit<TracingParts, "settings">): Promise<Tracing | null> {
-  if (settings === null) return null;
-  const { startTracing } = await import("./app/tracing.ts");
-  return startTracing({ settings, ...parts });
-}
+const tellOf = (events: readonly DomainEvent[], onEvent: AppOptions["onEvent"]): void =>
+  events.forEach((event) => onEvent?.(event));

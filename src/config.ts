@@ -27,6 +27,8 @@ export interface Config {
   readonly serveKey: string | null;
   /** How `serve` prints what happens. */
   readonly log: "text" | "json";
+  /** How long to keep what; null: for ever. */
+  readonly retention: RetentionLimits;
   /** Where traces go; null: nowhere. */
   readonly traces: TraceSettings | null;
   /** How many requests a key may make each minute; null: no limit. */
@@ -73,6 +75,12 @@ export function loadConfig(env: Readonly<Record<string, string | undefined>>): C
     serveKey: data.INNGEST_EVENT_KEY ?? null,
     log: data.WAVESMITH_LOG,
     traces: traceSettings(data),
+    retention: {
+      buildsMs: durationMsOf(data.WAVESMITH_RETENTION_BUILDS),
+      logsMs: durationMsOf(data.WAVESMITH_RETENTION_LOGS),
+      branchesMs: durationMsOf(data.WAVESMITH_RETENTION_BRANCHES),
+      volumesMs: durationMsOf(data.WAVESMITH_RETENTION_VOLUMES),
+    },
     eventSecrets: listOf(data.WAVESMITH_EVENT_SECRETS),
     webhookKey: data.WAVESMITH_WEBHOOK_KEY ?? null,
     notifyHosts: listOf(data.WAVESMITH_NOTIFY_HOSTS),
@@ -111,6 +119,14 @@ function credentials(data: SettingValues): Record<string, string> {
   return Object.fromEntries(
     named.filter((entry): entry is [string, string] => String(entry[1] ?? "").length >= shortestCredential),
   );
+}
+
+/** How long to keep what nobody uses, in milliseconds; null: for ever. */
+export interface RetentionLimits {
+  readonly buildsMs: number | null;
+  readonly logsMs: number | null;
+  readonly branchesMs: number | null;
+  readonly volumesMs: number | null;
 }
 
 /** An OpenTelemetry collector, and under which name we send to it. */

@@ -16,7 +16,7 @@ export interface Tracing {
   stop(): Promise<void>;
 }
 
-export interface TracingParts {
+interface TracingParts {
   readonly settings: TraceSettings;
   readonly database: Database;
   readonly store: Store;

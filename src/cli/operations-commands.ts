@@ -16,4 +16,8 @@ export function addOperationsCommands(program: Command, command: AddCommand): vo
     const { restore } = await import("./commands/backup.ts");
     return restore(context, file);
   });
+  command(program, "gc", "remove what is kept longer than the settings say", async (context, _, options) => {
+    const { gc } = await import("./commands/gc.ts");
+    return gc(context, { dryRun: options.dryRun === true });
+  }).option("--dry-run", "show what would go, with its size");
 }

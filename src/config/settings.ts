@@ -94,6 +94,20 @@ export const settingsSchema = z.object({
     .default("512MB")
     .describe("disk space to keep free for the data directory: no further sandbox starts if it would use it"),
   WAVESMITH_SNAPSHOT_KEEP: period.default("30d").describe("how long a snapshot is kept"),
+  WAVESMITH_RETENTION_BUILDS: periodOrNever
+    .default("never")
+    .describe("how long an ended build is kept, with its branches; a project's newest builds always stay; or `never`"),
+  WAVESMITH_RETENTION_LOGS: periodOrNever
+    .default("90d")
+    .describe("how long the output of an ended build is kept; or `never`"),
+  WAVESMITH_RETENTION_BRANCHES: periodOrNever
+    .default("90d")
+    .describe("how long the branches of an ended build's tasks are kept; what is in `main` stays; or `never`"),
+  WAVESMITH_RETENTION_VOLUMES: periodOrNever
+    .default("30d")
+    .describe(
+      "after how long without use a stopped sandbox is removed with its volume, which can be made again; or `never`",
+    ),
   WAVESMITH_ENGINE: z
     .enum(["embedded", "inngest"])
     .optional()

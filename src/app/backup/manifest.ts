@@ -19,6 +19,6 @@ export type BackupManifest = z.infer<typeof manifestSchema>;
 export const manifestName = "manifest.json";
 
 /** Files of the data directory that belong into a backup. */
-export const keptFiles = ["serve-key"];
+export const keptFiles = ["serve-key", "webhook-key"];
 /** Folders of the data directory that do, without folders of their own. */
 export const keptFolders = ["plans"];

@@ -8,9 +8,11 @@ import { type Config, openStore } from "../parts.ts";
 /** Writes a backup; see `writeBackup`. */
 export async function backUp(config: Config, path: string): Promise<WrittenBackup> {
   const { writeBackup } = await import("../../app/backup/write-backup.ts");
-  const { database, close } = await openStore(config, "backup");
+  const { repositoriesLock } = await import("../../app/retention/collect-garbage.ts");
+  const { store, database, close } = await openStore(config, "backup");
   try {
-    return await writeBackup(config, database.pool, path);
+    const write = () => writeBackup(config, database.pool, path);
+    return (await store.alone(repositoriesLock, write, { wait: true }))!; // it waits, so it is never null
   } finally {
     await close();
   }

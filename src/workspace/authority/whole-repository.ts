@@ -17,6 +17,12 @@ export interface WholeRepositories {
   readRefs(projectId: string): Promise<Refs>;
   /** Writes everything that these refs reach into a new file. */
   pack(projectId: string, refs: Refs, file: string): Promise<void>;
+  /** Returns the size on disk of what these refs alone keep. */
+  sizeOf(projectId: string, refs: Refs): Promise<number>;
+  /** Removes these refs, each if it still points there. */
+  removeRefs(projectId: string, refs: Refs): Promise<void>;
+  /** Removes objects that nothing has referred to for a day, and packs the others. */
+  prune(projectId: string): Promise<void>;
   /** Creates a project's repository from such a file, after checking each object. */
   create(projectId: string, refs: Refs, file: string): Promise<void>;
 }
@@ -50,6 +56,24 @@ export function openRepositories(
       } finally {
         await output.close();
       }
+    },
+    async sizeOf(projectId, refs) {
+      const gone = Object.keys(refs);
+      if (gone.length === 0) return 0;
+      const kept = Object.keys(await readRefs(git, pathOf(projectId))).filter((ref) => refs[ref] === undefined);
+      const input = [...gone, ...kept.map((ref) => `^${ref}`)].map((word) => `${word}\n`).join("");
+      const args = ["rev-list", "--objects", "--disk-usage", "--stdin"];
+      return Number((await git.run(args, { gitDir: pathOf(projectId), input })).stdout.toString().trim());
+    },
+    async removeRefs(projectId, refs) {
+      const input = Object.entries(refs).map(([ref, sha]) => `delete ${ref} ${assertSha(sha)}\n`);
+      const args = ["update-ref", "--no-deref", "--stdin"];
+      if (input.length > 0) await git.run(args, { gitDir: pathOf(projectId), input: input.join("") });
+    },
+    async prune(projectId) {
+      // Refs stay files of their own, because their folders are flushed by name.
+      const config = ["gc.packRefs=false", "gc.writeCommitGraph=false"];
+      await git.run(["gc", "--quiet", "--prune=1.day.ago"], { gitDir: pathOf(projectId), config });
     },
     async create(projectId, refs, file) {
       await mkdir(folder, { recursive: true, mode: 0o700 });

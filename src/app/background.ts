@@ -1,0 +1,36 @@
+import type { Config } from "../config.ts";
+import type { Ports } from "../coordinator/port.ts";
+import type { Database } from "../store/connection/connection.ts";
+import { createGarbageCollection, type GarbageCollection } from "./retention/schedule.ts";
+import type { Tracing } from "./tracing.ts";
+
+/** What a process that drives builds does besides: exporting traces, removing old data. */
+export interface Background {
+  readonly garbage: GarbageCollection;
+  start(projectIds: "all" | ReadonlySet<string>): Promise<void>;
+  stop(): Promise<void>;
+}
+
+interface BackgroundParts {
+  readonly config: Config;
+  readonly database: Database;
+  readonly ports: Ports;
+  readonly warn: (message: string) => void;
+}
+
+/** Creates the background work; its code is loaded when it is needed. */
+export function createBackgroundWork({ config, database, ports, warn }: BackgroundParts): Background {
+  const garbage = createGarbageCollection({ config, pool: database.pool, ports });
+  let tracing: Tracing | null = null;
+  return {
+    garbage,
+    async start(projectIds) {
+      if (projectIds === "all") garbage.schedule();
+      if (config.traces === null) return;
+      const { startTracing } = await import("./tracing.ts");
+      const { store, clock } = ports;
+      tracing = startTracing({ settings: config.traces, database, store, warn, now: clock.now });
+    },
+    stop: () => garbage.stop().finally(() => tracing?.stop()),
+  };
+}
