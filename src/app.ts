@@ -171,5 +171,6 @@ async function wire(appOptions: AppOptions, database: Database): Promise<App> {
   return app;
 }
 
-const tellOf = (events: readonly DomainEvent[], onEvent: AppOptions["onEvent"]): void =>
-  events.forEach((event) => onEvent?.(event));
+function tellOf(events: readonly DomainEvent[], onEvent: AppOptions["onEvent"]): void {
+  if (onEvent !== undefined) for (const event of events) onEvent(event);
+}
