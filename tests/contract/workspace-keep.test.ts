@@ -67,7 +67,7 @@ describe("keeping a tree", () => {
     expect(fixture.git("fsck", "--strict", "--no-dangling")).toBe("");
   });
 
-  test("gives null when nothing differs, whatever was touched, and makes no ref", async () => {
+  test("returns null and makes no ref if nothing differs", async () => {
     writeFiles(fixture.at(tree), {
       "a.txt": "one\ntwo\n",
       "dist/out": "x",
@@ -78,7 +78,7 @@ describe("keeping a tree", () => {
     expect(await fixture.workspace.resolve(project, ref)).toBeNull();
   });
 
-  test("again gives the same SHA, from another process's workspace and another tree too", async () => {
+  test("repeated gives the same SHA, even from another process and another tree", async () => {
     writeFiles(fixture.at(tree), { "a.txt": "changed\n" });
     const first = await keep();
     expect(await keep()).toEqual(first);
@@ -97,7 +97,7 @@ describe("keeping a tree", () => {
     expect(again.commit).toBe(first.commit);
   });
 
-  test("needs nothing that was made for a tree before the machine restarted", async () => {
+  test("needs nothing from before a reboot", async () => {
     writeFiles(fixture.at(tree), { "a.txt": "changed\n" });
     const keepFolder = fixture.at("keep", readdirSync(fixture.at("keep"))[0]!, "git");
     writeFileSync(join(keepFolder, "boot"), "4d5a-another-boot\n");
@@ -124,7 +124,7 @@ describe("keeping a tree", () => {
     }
   });
 
-  test("gives the same SHA too for a name that git tidies, and for a message with odd bytes", async () => {
+  test("gives the same SHA for a name that git tidies, and for a message with odd bytes", async () => {
     writeFiles(fixture.at(tree), { "a.txt": "changed\n" });
     const more = {
       author: { name: " The <Agent>. ", email: "a@b" },
@@ -149,7 +149,7 @@ describe("keeping a tree", () => {
   });
 
   test.each(["keep.bundled", "keep.received", "keep.moved"])(
-    "that crashes at %s is done again with the same SHA",
+    "repeats with the same SHA after a crash at %s",
     async (point) => {
       writeFiles(fixture.at(tree), { "a.txt": "changed\n" });
       const reached: string[] = [];
@@ -182,13 +182,13 @@ describe("keeping a tree", () => {
     expect((await keptFiles())["a.txt"]).toBe("changed\n");
   });
 
-  test("works without the files that opening left for it", async () => {
+  test("works without the files that were recorded when the tree was opened", async () => {
     writeFiles(fixture.at(tree), { "a.txt": "changed\n" });
     rmSync(fixture.at("keep"), { recursive: true });
     expect((await keptFiles())["a.txt"]).toBe("changed\n");
   });
 
-  test("says when the tree is not there, and never takes that for deletions", async () => {
+  test("reports a missing tree, and never takes it for deletions", async () => {
     rmSync(fixture.at(tree), { recursive: true });
     await expect(keep()).rejects.toMatchObject({ code: "not-found" });
     await expect(keep()).rejects.toMatchObject({ code: "not-found" });
@@ -233,7 +233,7 @@ describe("changes by an agent's own git", () => {
     expect((await keptFiles())["a.txt"]).toBe("mine\n");
   });
 
-  test("keeps ignored files that it added by force or committed, and forgets those that are gone", async () => {
+  test("keeps ignored files that were force-added or committed, and drops deleted ones", async () => {
     writeFiles(fixture.at(tree), {
       "dist/app.js": "app\n",
       "-rf.log": "log\n",
@@ -252,7 +252,7 @@ describe("changes by an agent's own git", () => {
     });
   });
 
-  test("never fails because of an index that makes no sense", async () => {
+  test("does not fail on a corrupt index", async () => {
     writeFiles(fixture.at(tree), { "a.txt": "mine\n" });
     writeFileSync(at(".git/index"), "DIRC nonsense");
     expect((await keptFiles())["a.txt"]).toBe("mine\n");
@@ -269,7 +269,7 @@ describe("changes by an agent's own git", () => {
     expect(await keptFiles()).toEqual({ ...baseFiles, "a.txt": "mine\n", "new.txt": "new\n" });
   });
 
-  test("runs no hook, filter, fsmonitor, diff driver or alias of its making", async () => {
+  test("runs no hook, filter, fsmonitor, diff driver or alias that the agent set up", async () => {
     const evil = join(fixture.folder, "evil");
     writeFileSync(evil, `#!/bin/sh\ntouch ${marker}\ncat\n`, { mode: 0o755 });
     for (const hook of [
@@ -309,7 +309,7 @@ describe("changes by an agent's own git", () => {
 });
 
 describe("odd trees", () => {
-  test("names with newlines, quotes, leading dashes and bytes that are no text are kept", async () => {
+  test("names with newlines, quotes, leading dashes and invalid UTF-8 are kept", async () => {
     const names = [
       'say "hi"',
       "two\nlines",
@@ -538,7 +538,7 @@ describe("a tree that is too much", () => {
     expect(refused).toContain(`holes/terabyte: ${why}`);
   });
 
-  test("more files that cannot be added than git takes in a sensible time are refused as a whole", async () => {
+  test("too many files that git cannot add are refused as a whole", async () => {
     mkdirSync(at("holes"));
     for (let n = 0; n < 1_100; n += 1) {
       writeFileSync(at(`holes/${n}`), "");
@@ -549,7 +549,7 @@ describe("a tree that is too much", () => {
     expect(refused).toEqual([expect.stringMatching(/^1100 paths such as holes\/\d+ are larger than 50 MiB.*nothing/)]);
   });
 
-  test("thousands of ignored files that were added by force take no process each", async () => {
+  test("thousands of force-added files do not need a process each", async () => {
     mkdirSync(at("dist"));
     for (let n = 0; n < 5_000; n += 1) writeFileSync(at(`dist/-${n} '"\n.js`), `${n}\n`);
     const begun = performance.now();
@@ -569,28 +569,25 @@ describe("a tree that fsck refuses", () => {
   test.each([
     ["few", 1],
     ["many", 150],
-  ])(
-    "is refused with its work kept beside the repository, with %s files, every time it is asked for",
-    async (_, number) => {
-      const files = Object.fromEntries(Array.from({ length: number }, (__, index) => [`f${index}.txt`, `${index}\n`]));
-      writeFiles(fixture.at(tree), { ...files, ".gitmodules": modules });
-      for (let times = 0; times < 2; times += 1) {
-        const kept = await keep();
-        expect(kept).toMatchObject({ commit: null, changed: [] });
-        expect(kept.refused).toEqual([
-          expect.stringMatching(/fsck rejected its files \(.*gitmodules.*refused\/.*\.bundle/i),
-        ]);
-      }
-      const folder = join(fixture.workspace.repositoryPath(project), "refused");
-      const [bundle, ...others] = readdirSync(folder);
-      expect(others).toEqual([]);
-      // A person can look into it, in a repository of their own.
-      const copy = join(fixture.folder, "copy.git");
-      execFileSync("git", ["clone", "-q", "--bare", fixture.workspace.repositoryPath(project), copy]);
-      gitIn(copy, "fetch", "-q", fixture.workspace.repositoryPath(project), base);
-      gitIn(copy, "fetch", "-q", join(folder, bundle!), "refs/wavesmith/kept:refs/heads/rescued");
-      expect(gitIn(copy, "show", "rescued:f0.txt")).toBe("0");
-      expect(() => fixture.git("rev-parse", "--verify", "-q", ref)).toThrow();
-    },
-  );
+  ])("is refused each time, and its work kept beside the repository, with %s files", async (_, number) => {
+    const files = Object.fromEntries(Array.from({ length: number }, (__, index) => [`f${index}.txt`, `${index}\n`]));
+    writeFiles(fixture.at(tree), { ...files, ".gitmodules": modules });
+    for (let times = 0; times < 2; times += 1) {
+      const kept = await keep();
+      expect(kept).toMatchObject({ commit: null, changed: [] });
+      expect(kept.refused).toEqual([
+        expect.stringMatching(/fsck rejected its files \(.*gitmodules.*refused\/.*\.bundle/i),
+      ]);
+    }
+    const folder = join(fixture.workspace.repositoryPath(project), "refused");
+    const [bundle, ...others] = readdirSync(folder);
+    expect(others).toEqual([]);
+    // A person can look into it, in a repository of their own.
+    const copy = join(fixture.folder, "copy.git");
+    execFileSync("git", ["clone", "-q", "--bare", fixture.workspace.repositoryPath(project), copy]);
+    gitIn(copy, "fetch", "-q", fixture.workspace.repositoryPath(project), base);
+    gitIn(copy, "fetch", "-q", join(folder, bundle!), "refs/wavesmith/kept:refs/heads/rescued");
+    expect(gitIn(copy, "show", "rescued:f0.txt")).toBe("0");
+    expect(() => fixture.git("rev-parse", "--verify", "-q", ref)).toThrow();
+  });
 });

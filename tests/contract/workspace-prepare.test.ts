@@ -132,7 +132,7 @@ describe("a plain folder", () => {
     expect(await inside.prepare(project, { kind: "path", path: source }, new Date(1))).toBe(main);
   });
 
-  test("that is not there is reported with its path", async () => {
+  test("that is missing is reported with its path", async () => {
     const failure = { code: "not-found", message: expect.stringContaining("/nowhere/at/all") };
     await expect(prepare({ kind: "path", path: "/nowhere/at/all" })).rejects.toMatchObject(failure);
   });
@@ -150,7 +150,7 @@ describe("a plain folder", () => {
 });
 
 describe("a git repository", () => {
-  test("gives its HEAD and history; changes not committed and other branches stay behind", async () => {
+  test("gives its HEAD and history, without uncommitted changes and other branches", async () => {
     const first = makeRepository({ a: "1" });
     gitIn(source, "branch", "other");
     gitIn(source, "tag", "v1");
@@ -199,7 +199,7 @@ describe("a git repository", () => {
     await expect(of("proj_d", "--upload-pack=x")).rejects.toMatchObject({ code: "usage" });
   });
 
-  test("without a commit, cut off, or at an address that does not answer, is refused in words", async () => {
+  test("without a commit, truncated, or at a dead address is refused with a reason", async () => {
     gitIn(source, "init", "-q");
     await expect(fromSource()).rejects.toMatchObject({
       code: "not-found",
@@ -240,7 +240,7 @@ describe("a git repository", () => {
   });
 });
 
-test("a prepare that was killed before its end is simply done again", async () => {
+test("repeats a prepare that was killed", async () => {
   writeFiles(source, { a: "1" });
   let killed = 0;
   const crashing = createWorkspace({

@@ -17,7 +17,7 @@ afterEach(() => fixture.dispose());
 const task = "refs/heads/wavesmith/bld_x/task/api/1";
 
 describe("moving refs", () => {
-  test("an absent ref is created only when it is expected to be absent", async () => {
+  test("a missing ref is created only if it is expected to be missing", async () => {
     const { workspace } = fixture;
     const next = fixture.commit(main, { a: "1" });
     expect(await workspace.moveRef(project, task, next, main)).toBe(false);
@@ -26,7 +26,7 @@ describe("moving refs", () => {
     expect(await workspace.resolve(project, task)).toBe(next);
   });
 
-  test("a ref moves from where it is expected and from nowhere else", async () => {
+  test("a ref moves only from its expected commit", async () => {
     const { workspace } = fixture;
     const one = fixture.commit(main, { a: "1" });
     const two = fixture.commit(main, { a: "2" });
@@ -62,14 +62,14 @@ describe("moving refs", () => {
     await expect(fixture.workspace.moveRef(project, ref, main, null)).rejects.toThrow(/not a valid ref name/);
   });
 
-  test("a ref is not put on a commit that is not there", async () => {
+  test("a ref never points at a missing commit", async () => {
     await expect(fixture.workspace.moveRef(project, task, "1".repeat(40), null)).rejects.toThrow(/could not be moved/);
     await expect(fixture.workspace.moveRef(project, task, "main", null)).rejects.toThrow(/not a commit's SHA/);
   });
 });
 
 describe("reading the authority", () => {
-  test("a missing commit resolves to null, also when there is no repository", async () => {
+  test("a missing commit resolves to null, even without a repository", async () => {
     expect(await fixture.workspace.resolve(project, "refs/heads/none")).toBeNull();
     expect(await fixture.workspace.resolve("proj_none" as ProjectId, "refs/heads/main")).toBeNull();
     expect(await fixture.workspace.resolve(project, "--all")).toBeNull();

@@ -39,7 +39,7 @@ describe("a tree that several share", () => {
     return { path, at: (file: string) => fixture.at(path, file), write, read, has, keep, restore };
   };
 
-  it("gives each a commit with its own paths and no others, added, changed and deleted", async () => {
+  it("gives each task a commit with only its own paths: added, changed and deleted", async () => {
     const tree = await open();
     tree.write("a/one.txt", "changed\n");
     tree.write("a/deep/new.txt", "new\n");
@@ -63,7 +63,7 @@ describe("a tree that several share", () => {
     expect(await tree.keep(["c/**"], "c")).toEqual({ commit: null, changed: [], refused: [] });
   });
 
-  it("moves a file out of another's paths without taking that one's side of it along", async () => {
+  it("moves a file out of another task's paths without that task's changes", async () => {
     const tree = await open();
     tree.write("c/one.txt", "one\n");
     rmSync(tree.at("a/one.txt"));
@@ -71,7 +71,7 @@ describe("a tree that several share", () => {
     expect(changed.map(({ path, status }) => `${status} ${path}`)).toEqual(["added c/one.txt"]);
   });
 
-  it("keeps apart what cannot be kept: a large file or repository of another's is not mine to name", async () => {
+  it("names a large file or repository only for the task that owns its path", async () => {
     const tree = await open();
     tree.write("a/big.bin", "x".repeat(51 << 20));
     tree.write("b/inner/.git/HEAD", "ref: refs/heads/main\n");
@@ -87,7 +87,7 @@ describe("a tree that several share", () => {
     expect(b.changed.map(({ path }) => path)).toEqual(["b/inner/file.txt"]);
   });
 
-  it("gives one's own paths back and leaves the others' as they are", async () => {
+  it("restores a task's own paths and leaves the others alone", async () => {
     const tree = await open();
     tree.write("a/one.txt", "broken\n");
     rmSync(tree.at("a/two.txt"));
@@ -114,14 +114,14 @@ describe("a tree that several share", () => {
     expect(tree.read("b/one.txt")).toBe("b\n");
   });
 
-  it("takes away the empty folders that a restore which was killed has left, and nobody else's", async () => {
+  it("removes the empty folders that a killed restore left, and no others", async () => {
     const tree = await open();
     for (const folder of ["a/new/deep er", "b/new"]) mkdirSync(tree.at(folder), { recursive: true });
     await tree.restore(["a/**"]);
     expect(["a/new", "a", "b/new"].map(tree.has)).toEqual([false, true, true]);
   });
 
-  it("keeps and restores against the base of the wave although it was opened with others' work in it", async () => {
+  it("keeps and restores against the wave's base, even if the tree was opened with others' work", async () => {
     const tree = await open(fixture.commit(base, { "b/one.txt": "joined before\n" }));
     tree.write("a/one.txt", "changed\n");
     const { changed } = await tree.keep(["a/**"], "a");
@@ -130,7 +130,7 @@ describe("a tree that several share", () => {
     expect([tree.read("a/one.txt"), tree.read("b/one.txt")]).toEqual(["one\n", "joined before\n"]);
   });
 
-  it("has nothing to give back when it is gone", async () => {
+  it("restores nothing in a missing tree", async () => {
     expect(
       await fixture.workspace.restorePaths({
         projectId: project,

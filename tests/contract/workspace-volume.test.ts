@@ -52,7 +52,7 @@ describe("the joined tree on the volume", () => {
     expect(await fixture.guest.list("sync")).toEqual([]);
   });
 
-  test("already there costs one command and puts edited and deleted files back", async () => {
+  test("costs one command if it exists, and restores edited and deleted files", async () => {
     await sync(base);
     rmSync(fixture.at("repo/src"), { recursive: true });
     const before = fixture.guest.execs.length;
@@ -61,7 +61,7 @@ describe("the joined tree on the volume", () => {
     expect(readFileSync(fixture.at("repo/src/a.txt"), "utf8")).toBe("one\n");
   });
 
-  test("goes back to an older commit, and to one that is not related", async () => {
+  test("goes back to an older commit, or to an unrelated one", async () => {
     const next = fixture.commit(base, { "src/a.txt": "two\n" });
     await sync(next);
     await sync(base);
@@ -90,7 +90,7 @@ describe("the joined tree on the volume", () => {
     expect(bundlesSent()).toBeLessThanOrEqual(3);
   });
 
-  test("is synced once at a time, also from many sides", async () => {
+  test("is synced once at a time, even by many callers", async () => {
     const heads = Array.from({ length: 5 }, (_, index) => fixture.commit(base, { [`f${index}`]: "x" }));
     await Promise.all(heads.map(sync));
     expect(headOfRepo()).toBe(heads.at(-1));
@@ -171,7 +171,7 @@ describe("opening a tree", () => {
     expect(await fixture.keep(tree, base)).toMatchObject({ commit: null, changed: [] });
   });
 
-  test("makes afresh what is not to be reused", async () => {
+  test("makes a tree again if it is not to be reused", async () => {
     await fixture.open(tree, base);
     writeFiles(fixture.at(tree), { work: "mine", "locked/x": "1" });
     chmodSync(fixture.at(tree, "locked"), 0o500);
@@ -182,7 +182,7 @@ describe("opening a tree", () => {
   test.each([
     ["after that line", false],
     ["as that line's first program begins its work", true],
-  ])("makes whole what was left half made by one killed %s, and keeps nothing of it", async (_, first) => {
+  ])("completes a tree whose opening was killed %s, and keeps nothing of it", async (_, first) => {
     await sync(base);
     for (const line of stepsOfOpening) {
       const [reopened, left] = [`trees/bld_x/reopened-${line}`, `trees/bld_x/left-${line}`];
@@ -195,7 +195,7 @@ describe("opening a tree", () => {
     }
   });
 
-  test("makes whole a tree whose making afresh was killed, or leaves it as it was", async () => {
+  test("completes a tree whose remaking was killed, or leaves it as it was", async () => {
     await sync(base);
     for (const line of stepsOfOpening) {
       for (const first of [true, false]) {
@@ -270,7 +270,7 @@ const filesIn = (path: string): Record<string, string> =>
   );
 
 describe("closing a tree", () => {
-  test("removes it with all that was kept for it, and is safe when it is not there", async () => {
+  test("removes it with its records, and is safe if it is missing", async () => {
     await fixture.open(tree, base);
     writeFiles(fixture.at(tree), { "a/b/c": "1" });
     await fixture.keep(tree, base);

@@ -6,7 +6,7 @@ import { eachBuildFixture } from "../support/build-fixture.ts";
 // W13: a build in which nothing moves is asked for again, even if the processes died that took the
 // requests.
 
-describe("a build whose requests were taken and never answered", () => {
+describe("a build whose requests were accepted but never answered", () => {
   const fixture = eachBuildFixture();
 
   /** Two running tasks whose ends were reported to a process that died with them. */

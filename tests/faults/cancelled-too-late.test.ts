@@ -6,7 +6,7 @@ import { type BuildFixture, createBuildFixture } from "../support/build-fixture.
 // W13. A cancel that meets an end: whichever is committed first counts, the other changes nothing
 // that stays, and work that is finished is finished also for the process that takes over.
 
-describe("a cancel that arrives when its target ends", () => {
+describe("a cancel that arrives as its target ends", () => {
   let fixture: BuildFixture;
   let atPoint: (name: string) => Promise<void> = async () => undefined;
   beforeAll(async () => {

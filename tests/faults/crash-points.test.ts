@@ -49,12 +49,12 @@ it("has crash points of these names only", () => {
 });
 
 describe("a process that is killed at a crash point", () => {
-  it("can be at each of the points that are listed", { timeout: 900_000 }, async () => {
+  it("reaches each of the listed points", { timeout: 900_000 }, async () => {
     expect(await atAll([], "process")).toEqual([...everyPoint].sort());
   });
 
   it.each(cases.process)(
-    "is gone on for by another to the same end: $named",
+    "is continued by another to the same end: $named",
     { timeout: 1_800_000 },
     async ({ points }) => {
       await atAll(points, "process");
@@ -64,7 +64,7 @@ describe("a process that is killed at a crash point", () => {
 
 describe("a sandbox that is killed at a crash point", () => {
   it.each(cases.sandbox)(
-    "is made again, and the build comes to the same end: $named",
+    "is made again, and the build ends the same: $named",
     { timeout: 900_000 },
     async ({ points }) => {
       await atAll(points, "sandbox");

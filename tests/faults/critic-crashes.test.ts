@@ -74,7 +74,7 @@ function answer({ body }: FakeRequest): FakeAnswer {
 }
 
 describe("a process that is killed around a model's call or a critic's second look", () => {
-  it("can be at each of the points that are listed", { timeout: 900_000 }, async () => {
+  it("reaches each of the listed points", { timeout: 900_000 }, async () => {
     expect(await atAll([])).toEqual([...points].sort());
   });
 

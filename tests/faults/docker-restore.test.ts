@@ -65,7 +65,7 @@ describe.runIf(requires("docker"))("a restore in Docker whose process is killed"
     return signal !== null;
   }
 
-  it("leaves the volume as before or fully restored, wherever it dies, and can be repeated", async () => {
+  it("leaves the volume unchanged or fully restored, wherever it dies, and can be repeated", async () => {
     await fill("old");
     await fill("new");
     let now = "new";

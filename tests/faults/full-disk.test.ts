@@ -140,7 +140,7 @@ describe.runIf(mayMount())(
       await expect.poll(() => processes(), { timeout: 10_000 }).toEqual([]);
     });
 
-    it("is waited for: the build continues by itself once there is space", async () => {
+    it("makes the build wait, and continue by itself once there is space", async () => {
       const build = start("build", pair(), "--no-wait");
       await build.said("one: started");
       fill();

@@ -32,7 +32,7 @@ const plan = {
 };
 
 describe("a process that is killed between the parts of a gate with an agent", () => {
-  it("can be at each of the points that are listed", { timeout: 900_000 }, async () => {
+  it("reaches each of the listed points", { timeout: 900_000 }, async () => {
     expect(await atAll([])).toEqual([...points].sort());
   });
 

@@ -12,7 +12,7 @@ const walledDrivers = (["local", "docker"] as const).filter((name) =>
   requires(name === "local" ? "bubblewrap" : "docker"),
 );
 
-describe("a task that does all the harm it can", () => {
+describe("a task that does as much harm as it can", () => {
   let fixture: BuildFixture;
   afterEach(async () => {
     await fixture.close();
@@ -80,7 +80,7 @@ touch ../../../cache/done`,
     ],
   });
 
-  it.each(walledDrivers)("harms nothing but its own tree in a sandbox (%s)", async (sandbox) => {
+  it.each(walledDrivers)("harms only its own tree in a sandbox (%s)", async (sandbox) => {
     fixture = await createBuildFixture({ sandbox });
     const { dataDir } = fixture.app.config;
     const authority = fixture.app.ports.workspace.repositoryPath(fixture.projectId as never);
@@ -89,7 +89,7 @@ touch ../../../cache/done`,
     await holds(await fixture.build(plan({ first, later: destroy(repositories) })));
   });
 
-  it("harms no work through the repositories of its volume, where no isolation stops it", async () => {
+  it("harms no work through the volume's repositories, even without isolation", async () => {
     fixture = await createBuildFixture({ sandbox: "local-unsafe" });
     const volume = join(fixture.app.config.dataDir, "volumes", fixture.projectId);
     const repositories = [`${volume}/repo`, `${volume}/repo/.git`];

@@ -41,7 +41,7 @@ describe("a step that comes late or twice", () => {
   };
   const until = (holds: () => Promise<boolean>) => expect.poll(holds, { timeout: 20_000 }).toBe(true);
 
-  it("does not take the tree from under a task's job when its request is taken twice", async () => {
+  it("leaves the tree of a running task alone when its request comes twice", async () => {
     once("guest.startJob.after", async () => {
       const attempt = await ports().store.attempts.find({ status: "starting" });
       if (attempt === null) return false;
@@ -54,7 +54,7 @@ describe("a step that comes late or twice", () => {
     expect(await fixture.git("show", "main:a")).toBe("a\n");
   });
 
-  it("does not take the tree from under a gate's job when its request is taken twice", async () => {
+  it("leaves the tree of a running gate alone when its request comes twice", async () => {
     once("guest.startJob.after", async () => {
       const run = await ports().store.gateRuns.find({ gate: "testing", status: "running" });
       if (run === null) return false;

@@ -12,7 +12,7 @@ import { createRandom } from "../support/random-plan.ts";
 // under an Inngest server once its window of a day is over, so that only the rows can say
 // what was acted on before.
 
-describe("events that arrive often, late and out of order", () => {
+describe("events that arrive repeatedly, late and out of order", () => {
   const fixture = eachBuildFixture();
 
   const store = () => fixture.app.store;

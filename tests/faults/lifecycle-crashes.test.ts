@@ -17,7 +17,7 @@ const inLifecycle = /^(sandbox-|sandboxes\.|snapshots\.|driver\.|engine\.cron\.)
 const points = [...crashPoints, ...engineCrashPoints].filter((point) => inLifecycle.test(point));
 
 describe("a process that manages sandboxes and is killed at a crash point", () => {
-  it("can be at each of the points that are listed", { timeout: 900_000 }, async () => {
+  it("reaches each of the listed points", { timeout: 900_000 }, async () => {
     expect(await atAll([])).toEqual([...points].sort());
   });
 

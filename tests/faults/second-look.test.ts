@@ -36,7 +36,7 @@ async function expectOneFirstLook(build: BuildRow): Promise<void> {
 }
 
 describe("a critic's second look", () => {
-  it("starts once, whatever fails while it is started", async () => {
+  it("starts once, whatever fails during its start", async () => {
     const failed: string[] = [];
     fixture = await createBuildFixture({
       crashPoint: (name) => {

@@ -26,7 +26,7 @@ describe("files that agents take as instructions", () => {
     ["that is new", "echo obey > AGENTS.md", "AGENTS.md"],
     ["deep in the tree, in another case", "mkdir -p src/.Claude; echo {} > src/.Claude/settings.json", "src/.Claude"],
     ["that is a link", "mkdir lure; echo {} > lure/settings.json; ln -s lure .claude", ".claude"],
-  ])("are not taken from a task that has not declared them, with no gate at all: one %s", async (_, run, named) => {
+  ])("are refused from a task that did not declare them, even without gates: one %s", async (_, run, named) => {
     const built = await build({ tasks: [{ id: "a", run: `echo a > a; ${run}`, retries: 0 }] });
     expect(built.status).toBe("failed");
     const [attempt] = await attempts(built.id);
@@ -37,7 +37,7 @@ describe("files that agents take as instructions", () => {
     expect(await fixture.git("ls-tree", "-r", "--name-only", "main")).toBe("");
   });
 
-  it("may be neither changed, moved nor removed, nor behind a link of such a name", async () => {
+  it("may not be changed, moved, removed or hidden behind a link", async () => {
     mkdirSync(join(folder, "seed/docs"), { recursive: true });
     writeFileSync(join(folder, "seed/AGENTS.md"), "be kind\nand careful\n");
     writeFileSync(join(folder, "seed/docs/guide.md"), "guide\n");
@@ -80,7 +80,7 @@ describe("files that agents take as instructions", () => {
     expect(findings).toMatchObject([{ rule: "agent-file", severity: "low", file: "CLAUDE.md" }]);
   });
 
-  it("are not taken from a fix when no task of its wave names them", async () => {
+  it("are refused from a fix if no task of its wave names them", async () => {
     const built = await build({
       gates: { ...ungated, testing: { command: "test -e fixed && echo 1..1 && echo ok 1" }, maxFixRounds: 1 },
       agents: { fixer: { runtime: "command", command: "echo obey > GEMINI.md; touch fixed" } },
@@ -91,7 +91,7 @@ describe("files that agents take as instructions", () => {
     expect(fix).toMatchObject({ outcome: "refused", reason: expect.stringContaining("GEMINI.md") });
   });
 
-  it("in a tree that a wave shares are seen, also where git ignores them, before anything done beside them is joined", async () => {
+  it("in a shared tree are found before the join, even where git ignores them", async () => {
     const built = await build({
       isolation: "shared",
       limits: { maxParallelTasks: 4, tasksPerAgentPerWave: 4 },
@@ -127,7 +127,7 @@ describe("files that agents take as instructions", () => {
     expect([built.status, built.reason]).toEqual(["completed", null]);
   });
 
-  it("in the configuration of a shared repository, by which another's git would run a program, are seen as well", async () => {
+  it("include configuration of a shared repository that would make git run a program", async () => {
     const built = await build({
       isolation: "shared",
       tasks: [{ id: "a", writes: ["a"], retries: 0, run: "git config core.fsmonitor ./evil; echo a > a" }],
@@ -153,11 +153,11 @@ describe.runIf(requires("docker"))("where each job has its own user (docker)", (
   });
 });
 
-describe("where nothing keeps jobs apart (local-unsafe)", () => {
+describe("without isolation between jobs (local-unsafe)", () => {
   const sandbox = "local-unsafe";
   const fixture = eachBuildFixture({ sandbox });
 
-  it("anything above the trees, or in a future home, is gone before the next agent starts", async () => {
+  it("removes anything above the trees, or in a future home, before the next agent starts", async () => {
     const build = await fixture.build({
       gates: ungated,
       agents: {

@@ -33,7 +33,7 @@ const attempts = (buildId: string) => world.fixture.app.store.attempts.list({ bu
 describe.each(sandboxes)("an agent of the Agent Client Protocol (%s)", (sandbox) => {
   beforeEach(() => openFixture(sandbox));
 
-  it("does a task: asks, writes in its tree, and its diff is what counts", async () => {
+  it("does a task: asks, writes in its tree, and is judged by its diff", async () => {
     const { id, status, reason } = await build({
       agents: { backend: scripted },
       tasks: [
@@ -68,7 +68,7 @@ describe.each(sandboxes)("an agent of the Agent Client Protocol (%s)", (sandbox)
 describe("an agent's end", () => {
   beforeEach(() => openFixture());
 
-  it("proves nothing: it continues its session in the next attempt", async () => {
+  it("continues its session in the next attempt if its claim was false", async () => {
     const { id, status } = await build({
       agents: { backend: scripted },
       tasks: [task("api", "say prompt {prompts}", { retries: 1 })],
@@ -94,7 +94,7 @@ describe("an agent's end", () => {
 describe.each(sandboxes)("the built-in agent (%s)", (sandbox) => {
   beforeEach(() => openFixture(sandbox));
 
-  it("builds with a model that it reaches only through the proxy, and its spending is known", async () => {
+  it("reaches its model only through the proxy, which counts its spending", async () => {
     world.answers = ({ number }) =>
       number === 1
         ? {
@@ -124,7 +124,7 @@ describe("the built-in agent with Gemini", () => {
   );
   const gemini = { runtime: "builtin", model: "google:gemini-2.5-flash" };
 
-  it("builds only through the proxy, waits while Google is busy, and its spending is known", async () => {
+  it("uses only the proxy, waits while Google is busy, and has its spending counted", async () => {
     const busy = { error: { code: 429, status: "RESOURCE_EXHAUSTED", details: [{ retryDelay: "0.2s" }] } };
     world.answers = ({ number }) => {
       if (number === 1) return { status: 429, raw: JSON.stringify(busy) };
@@ -190,7 +190,7 @@ describe("a build whose model failed", () => {
 describe("a budget", () => {
   beforeEach(() => openFixture());
 
-  it("that is used up ends the agent and the build, which say so", async () => {
+  it("that is used up ends the agent and the build, with that reason", async () => {
     // Something else each time, because an agent that repeats itself is ended for that.
     world.answers = ({ number }) => ({
       tools: [{ name: "search", input: { pattern: `word ${number}` } }],

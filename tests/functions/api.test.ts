@@ -168,7 +168,7 @@ describe("the API", () => {
     expect((await ask("/builds")).body.items).toEqual([]);
   });
 
-  it("pages its lists, and sends a page once that the client has", async () => {
+  it("pages its lists, and does not send an unchanged page twice", async () => {
     for (const name of ["p-one", "p-two", "p-three"]) await post("/projects", { name });
     const seen: string[] = [];
     let cursor: string | null = "";
@@ -212,7 +212,7 @@ describe("the API", () => {
     expect((await fixture.until(id, ({ status }) => status === "cancelled")).status).toBe("cancelled");
   });
 
-  it("streams every event once and in order, also across a restart of the server", async () => {
+  it("streams every event once and in order, even across a restart of the server", async () => {
     const id = String((await build(yaml)).body.id);
     const isOver = (events: Streamed[]) => events.some(({ event }) => event === "project/build.completed");
     const first = await stream(`/builds/${id}/events`, (events) => events.length >= 3);
@@ -274,7 +274,7 @@ describe("the API", () => {
     idle.destroy();
   });
 
-  it("refuses bodies that are too large, hostile or not what a route takes", async () => {
+  it("refuses bodies that are too large, hostile or invalid for the route", async () => {
     const cases: [string, string, number][] = [
       ["/projects", `{"name":"${"x".repeat(50 * 1024 * 1024)}"}`, 413],
       ["/projects", '{"__proto__":{"name":"x"}}', 400],

@@ -42,7 +42,7 @@ describe("a backup", { timeout: 120_000 }, () => {
     ...{ dataDir: join(folder, name), databaseUrl: target.url },
   });
 
-  it("of a running build goes on in another place, with everything that was there", async () => {
+  it("restores a running build in another place, complete, and the build continues", async () => {
     const first = await fixture.build({ tasks: [{ id: "a", run: "echo a > a.txt; echo 'odd \\u0000 \"output\"'" }] });
     const tasks = [
       { id: "b", run: "echo b > b.txt" },
@@ -79,7 +79,7 @@ describe("a backup", { timeout: 120_000 }, () => {
     await run("git", ["-C", repository, "fsck", "--strict"]);
   });
 
-  it("is refused where there is something already, and leaves that alone", async () => {
+  it("is not restored over existing data, which it leaves alone", async () => {
     await backUp(fixture.app.config, backupFile());
     await expect(backUp(fixture.app.config, backupFile())).rejects.toThrow(/exists already/);
     const own = { ...elsewhere(), dataDir: fixture.app.config.dataDir };

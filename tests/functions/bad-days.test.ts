@@ -50,13 +50,13 @@ describe("a model that", () => {
     [400, "model error"],
     [401, "not signed in"],
     [500, "model error"],
-  ])("answers %i fails the attempt, which says so, and nothing stays reserved", async (status, said) => {
+  ])("answers %i fails the attempt with that reason and leaves nothing reserved", async (status, said) => {
     const attempt = await ends({ status, message: `the provider says ${status}` });
     expect(attempt).toMatchObject({ outcome: "failed", reason: expect.stringContaining(`the agent ended: ${said}`) });
     expect(attempt.reason).toContain(`the provider says ${status}`);
   });
 
-  it("answers something that is not JSON fails the attempt, which says so", async () => {
+  it("answers with something other than JSON fails the attempt, with that reason", async () => {
     const attempt = await ends({ raw: "<html>502 Bad gateway</html>" });
     expect(attempt).toMatchObject({
       outcome: "failed",
@@ -64,7 +64,7 @@ describe("a model that", () => {
     });
   });
 
-  it("cuts its answer off is never taken for one that was done", async () => {
+  it("cuts its answer off never counts as finished", async () => {
     const attempt = await ends({ ...writes, cut: true });
     expect(attempt).toMatchObject({
       outcome: "failed",
@@ -72,7 +72,7 @@ describe("a model that", () => {
     });
   });
 
-  it("is busy is waited for, and costs no attempt", async () => {
+  it("is busy makes the agent wait and costs no attempt", async () => {
     await world.open();
     world.answers = ({ number }) => {
       if (number <= 2) return { status: number === 1 ? 429 : 529, headers: { "retry-after": "0.2" } };
@@ -118,7 +118,7 @@ describe("an agent that", () => {
     world.answers = () => ({ text: "done" });
   });
 
-  it("does not listen to a cancel is ended with all it started, and its work is kept", async () => {
+  it("ignores a cancel is killed with its child processes, and its work is kept", async () => {
     await world.open();
     const token = sleepToken();
     const buildId = await start(scripted, [

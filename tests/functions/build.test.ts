@@ -45,7 +45,7 @@ describe("a build", () => {
     expect((await fixture.git("rev-parse", "main")).trim()).toBe(build.headSha);
   });
 
-  it("is started once by an event that is delivered five times", async () => {
+  it("starts once if its event is delivered five times", async () => {
     const plan = { tasks: [{ id: "a", run: "echo a > a" }] };
     const ids = await Promise.all([1, 2, 3, 4, 5].map(() => fixture.request(plan, { eventId: "same" })));
     expect(new Set(ids).size).toBe(1);
@@ -54,7 +54,7 @@ describe("a build", () => {
     expect(await fixture.app.store.builds.list({})).toHaveLength(1);
   });
 
-  it("gives a retry the failure of the attempt before, and spends one retry", async () => {
+  it("gives a retry the previous failure, and spends one retry", async () => {
     const build = await fixture.build({
       agents: {
         default: {
@@ -89,7 +89,7 @@ describe("a build", () => {
     expect((await fixture.git("ls-tree", "--name-only", "main")).trim()).toBe("good.txt");
   });
 
-  it("continues past a failure if the plan says so, and skips what depends on it", async () => {
+  it("continues past a failure if the plan says so, and skips dependent tasks", async () => {
     const build = await fixture.build({
       onTaskFailure: "continue",
       tasks: [
@@ -140,7 +140,7 @@ describe("a build", () => {
     expect(tasks[1]!.conflicts[0]).toMatchObject({ waveNumber: 1, paths: ["list.txt"] });
   });
 
-  it("makes generated files again instead of conflicting", async () => {
+  it("regenerates generated files instead of conflicting", async () => {
     const part = (name: string) => ({ id: name, run: `echo ${name} > part-${name}; cat part-* > all.lock` });
     const build = await fixture.build({
       limits: { maxParallelTasks: 3 },
@@ -218,7 +218,7 @@ describe("a build", () => {
     expect((await fixture.app.store.waves.get({ buildId: build.id })).reason).toContain("weakens tests");
   });
 
-  it("blocks on a test command that is not there, and never passes a run without tests", async () => {
+  it("blocks on a missing test command, and never passes a run without tests", async () => {
     const missing = await fixture.build({
       gates: { testing: { command: "no-such-runner" } },
       tasks: [{ id: "a", run: "echo a > a" }],

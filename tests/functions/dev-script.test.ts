@@ -49,7 +49,7 @@ describe("npm run dev", () => {
     expect([code, said]).toEqual([4, expect.stringContaining("nothing answers at INNGEST_DEV")]);
   });
 
-  it.each(["INNGEST_BIN", "PATH"])("starts the one of %s, and reports how that ended", async (setting) => {
+  it.each(["INNGEST_BIN", "PATH"])("starts the program of %s, and reports how it ended", async (setting) => {
     const path = await program("inngest", 'echo "started with: $*"; exit 3');
     const { code, said } = await dev(setting === "PATH" ? { PATH: folder } : { INNGEST_BIN: path, PATH: "/nowhere" });
     expect([code, said]).toEqual([4, expect.stringContaining("started with: dev --no-discovery --host 127.0.0.1")]);

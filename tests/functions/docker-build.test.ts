@@ -22,7 +22,7 @@ async function endOf(example: string, sandbox: "local" | "local-unsafe" | "docke
 }
 
 describe.runIf(requires("docker"))("a whole build in Docker", { timeout: 900_000 }, () => {
-  it.each(["diamond", "guestbook"])("of the example %s ends with the very tree of a local one", async (example) => {
+  it.each(["diamond", "guestbook"])("of the example %s ends with the same tree as a local build", async (example) => {
     const local = await endOf(example, requires("bubblewrap") ? "local" : "local-unsafe");
     expect(await endOf(example, "docker")).toEqual(local);
   });

@@ -34,7 +34,7 @@ describe.runIf(requires("docker"))("a sandbox in Docker that nobody uses", { tim
   const newest = () =>
     fixture.app.store.sandboxes.find({ projectId: build.projectId }, { by: "createdAt", descending: true });
 
-  it("is snapshotted, then stopped, and complete after its next use; it stays while a job runs", async () => {
+  it("is stopped after a snapshot and complete after its next start; a running job keeps it up", async () => {
     const { guest } = await ensureSandbox(ports, build);
     await guest.writeFile("cache/kept", "before");
     const idle = policy({ idleMs: 1, snapshotWhenIdle: true });

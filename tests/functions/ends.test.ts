@@ -6,7 +6,7 @@ import { eachBuildFixture } from "../support/build-fixture.ts";
 describe("the end of a build", () => {
   const fixture = eachBuildFixture();
 
-  it("has its time limit also while a gate runs, and a retry starts with the full time", async () => {
+  it("ends at its time limit even while a gate runs; a retry starts with the full time", async () => {
     const { builds, gateRuns, waves, attempts } = fixture.app.store;
     const buildId = await fixture.request({
       limits: { budget: { wallClock: "10m" } },

@@ -53,7 +53,7 @@ async function build(plan: Record<string, unknown>, gate: "testing" | "integrati
 }
 
 describe("checks that a gate's agent adds", { timeout: 400_000 }, () => {
-  it("are run by us on a clean tree, and are kept as evidence beside our own checks", async () => {
+  it("run on a clean tree, and are kept as evidence beside our own checks", async () => {
     const ended = await build(
       gated(tester("run echo planted > value", handIn(check("grep good value"), check("true")))),
     );
@@ -89,7 +89,7 @@ describe("checks that a gate's agent adds", { timeout: 400_000 }, () => {
     expect(prompt, "an agent's command is not quoted as ours").not.toContain("The gate ran");
   });
 
-  it("end the fixes when they find the same twice", async () => {
+  it("end the fixes when they find the same problem twice", async () => {
     const fixer = { runtime: "command", command: "cat > /dev/null; date +%s%N >> value" };
     const plan = gated(tester(handIn(check("echo took 3 ms; exit 1"))), {
       agents: { fixer },
@@ -100,7 +100,7 @@ describe("checks that a gate's agent adds", { timeout: 400_000 }, () => {
     expect(ended.wave.reason).toContain("same findings");
   });
 
-  it("that could not be run neither block nor pass, and are reported", async () => {
+  it("that could not run neither block nor pass, and are reported", async () => {
     const tree = "run echo exit 0 > own.sh; echo here > $TMPDIR/x";
     const checks = [
       check("no-such-program-at-all", "absent program"),
@@ -130,7 +130,7 @@ describe("checks that a gate's agent adds", { timeout: 400_000 }, () => {
 });
 
 describe("a gate with an agent", { timeout: 400_000 }, () => {
-  it("that fails by our own command does not ask it", async () => {
+  it("that fails on our own command does not ask its agent", async () => {
     const testing = { command: "echo 1..1; echo not ok 1 - ours; exit 1", agent: "tester" };
     const ended = await build(gated(tester(handIn(check("true"))), { gates: { testing } }));
     expect(ended).toMatchObject({ status: "failed", verdicts: ["failed"], added: [undefined], jobs: 1 });
@@ -152,14 +152,14 @@ describe("a gate with an agent", { timeout: 400_000 }, () => {
     ["crash", "it did not finish: the agent ended: crashed"],
     ["say that is all", "it did not finish: the agent ended: no result"],
     ["fail -32603 model said 400", "it did not finish: the agent ended: model error: model said 400"],
-  ])("goes by our own verdict when the agent does its part badly: %s", async (line, lack) => {
+  ])("uses our own verdict when the agent fails: %s", async (line, lack) => {
     const ended = await build(gated(tester(line)));
     expect(ended).toMatchObject({ status: "completed", verdicts: ["passed"], jobs: 2 });
     expect(ended.added[0]!.lack).toContain(lack);
     expect(ended.notes[0]!.join("\n")).toContain(`agent tester added no checks: ${lack}`);
   });
 
-  it("takes nothing from a file that is not of the schema", async () => {
+  it("ignores a result file that does not match the schema", async () => {
     const many = Array.from({ length: 11 }, (_, index) => check(`test ${index}`));
     const says = `cat > /dev/null; echo '${JSON.stringify({ checks: many })}' > "$WAVESMITH_RESULT_FILE"`;
     const ended = await build(gated({ runtime: "command", command: says }));
@@ -167,7 +167,7 @@ describe("a gate with an agent", { timeout: 400_000 }, () => {
     expect(ended.added[0]!.lack).toContain("its result file cannot be read: checks: ");
   });
 
-  it("asks it again on a new head when it had added none, and once for each", async () => {
+  it("asks again on each new head, once, if no checks were added", async () => {
     const fixer = { runtime: "command", command: "cat > /dev/null; echo mended > mended" };
     const counts = `cat > /dev/null; echo asked >> ../../../cache/asked; echo '{"checks":[]}' > "$WAVESMITH_RESULT_FILE"`;
     const integration = { command: "test -e mended" };
@@ -197,7 +197,7 @@ describe("a gate with an agent", { timeout: 400_000 }, () => {
     expect(JSON.stringify(ended.runs)).not.toContain("tok-1234567890");
   });
 
-  it("may have the built-in agent, whose calls are counted for the gate", async () => {
+  it("may use the built-in agent, whose calls count for the gate", async () => {
     const asked: string[] = [];
     world.answers = ({ body }) => {
       const said = JSON.stringify(body.messages);
@@ -224,7 +224,7 @@ const asksAndWaits = (result: object) => ({
   command: `cat > /dev/null; echo asked >> ../../../cache/asked; ${waits}; echo '${JSON.stringify(result)}' > "$WAVESMITH_RESULT_FILE"`,
 });
 
-describe("a gate whose agent is at work", { timeout: 400_000 }, () => {
+describe("a gate while its agent works", { timeout: 400_000 }, () => {
   const guest = async (build: BuildRow) =>
     (await world.fixture.app.ports.driver(build.sandboxDriver).find(world.fixture.projectId as never))?.guest;
   const inPart = async (buildId: string, phase: string, losses = 0) => {
@@ -251,7 +251,7 @@ describe("a gate whose agent is at work", { timeout: 400_000 }, () => {
     expect(await world.fixture.app.store.jobs.list({ ownerId: run.id })).toHaveLength(4);
   });
 
-  it("goes by our own verdict when its sandbox dies by it each time", async () => {
+  it("uses our own verdict if the agent kills its sandbox each time", async () => {
     const buildId = await request(gated(tester(handIn(check("sleep 600")))));
     for (let losses = 0; losses <= 3; losses += 1) {
       const build = await world.fixture.until(buildId, () => inPart(buildId, "running", losses));
@@ -263,7 +263,7 @@ describe("a gate whose agent is at work", { timeout: 400_000 }, () => {
     expect(run.evidence?.notes.join("\n")).toContain("could not be run: its sandbox died 4 times while it ran");
   });
 
-  it("goes by our own verdict when the time limit of the plan is used up meanwhile", async () => {
+  it("uses our own verdict if the plan's time limit runs out meanwhile", async () => {
     let late = 0;
     await world.fixture.close();
     await open({ clock: () => new Date(Date.now() + late) });
@@ -293,7 +293,7 @@ describe("a gate whose agent is at work", { timeout: 400_000 }, () => {
     expect(run.evidence?.added).toMatchObject({ asked: true, checks: [{ result: { outcome: "passed" } }] });
   });
 
-  it("goes by our own verdict when the tokens of the plan are used up", async () => {
+  it("uses our own verdict if the plan's tokens are used up", async () => {
     const buildId = await request({ ...gated(builtin), limits: { budget: { tokens: 100 } } });
     const { run } = await ended(buildId);
     expect(run).toMatchObject({ verdict: "passed" });
@@ -301,7 +301,7 @@ describe("a gate whose agent is at work", { timeout: 400_000 }, () => {
     expect(world.providers.requests, "no call is made that may not be").toEqual([]);
   });
 
-  it("lets no job of the project's own code write where an agent of a gate has its home", async () => {
+  it("lets no job of the project write to the home of a gate's agent", async () => {
     if (!requires("bubblewrap")) return;
     const spy = "for home in ../../../homes/*/*; do test ! -w $home || exit 1; done; ls ../../../homes/* || true";
     const testing = { command: `echo 1..1; echo ok 1; ${spy}`, agent: "tester" };

@@ -87,7 +87,7 @@ describe("a broken application", () => {
     "options in an environment file": "echo 'NODE_OPTIONS=--require ./patch.js' > .env",
   };
 
-  it("is refused where its task changes the inputs of a gate without having declared them, in every way", async () => {
+  it("is refused in every case where its task changes undeclared inputs of a gate", async () => {
     const names = Object.keys(changes);
     const built = await build({
       onTaskFailure: "continue",
@@ -203,7 +203,7 @@ describe("a broken application", () => {
     expect((await findings(built.id, "testing"))[0]).toMatchObject({ rule: "reported-failure" });
   });
 
-  it("is counted from the report that the runner writes outside the tree, whatever the tests print or leave", async () => {
+  it("counts tests from the runner's report outside the tree, whatever the tests print or write", async () => {
     const forge =
       'for (const line of ["TAP version 13", "1..9", "# tests 9", "# pass 9"]) console.log(line); require("fs").writeFileSync("junit.xml", `<testsuite tests="9"/>`);';
     const built = await build({
@@ -227,7 +227,7 @@ describe("a broken application", () => {
     expect(judged!.evidence!.notes.join()).toContain("$WAVESMITH_REPORT");
   });
 
-  it("is not mended by a fixer that changes the gate in place of the application", async () => {
+  it("is not fixed by a fixer that changes the gate instead of the application", async () => {
     const built = await build({
       agents: {
         fixer: { runtime: "command", command: "sed -i 's/node --test.*\"}}/echo 1..3; echo ok\"}}/' package.json" },
@@ -244,7 +244,7 @@ describe("a broken application", () => {
 describe("work that changes what gates run with leave", () => {
   const fixture = eachBuildFixture();
 
-  it("begins in an empty tree, and keeps only files that are no part of a gate", async () => {
+  it("begins in an empty tree, and keeps only files that belong to no gate", async () => {
     const manifest = (more: string) =>
       `echo '{"scripts":{"test":"node --test --test-reporter=tap test/*.test.js"${more}}}' > package.json`;
     const built = await fixture.build({

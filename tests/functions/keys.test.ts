@@ -45,7 +45,7 @@ describe("keys and sessions of the API", () => {
   };
   const cookieOf = (response: Response) => response.headers.get("set-cookie")?.split(";")[0] ?? "";
 
-  it("lets a key do what its scope includes, and no more", async () => {
+  it("allows a key what its scope includes, and no more", async () => {
     const allowed = { read: [200, 403, 403], build: [200, 201, 403], admin: [200, 201, 200] } as const;
     for (const scope of ["read", "build", "admin"] as const) {
       const { key } = await makeKey(scope);

@@ -108,7 +108,7 @@ describe("a build that has ended", () => {
     await expectNothingLeft(build.id);
   });
 
-  it("whose trees could not be closed leaves them to the next build of its project, which keeps what is in them", async () => {
+  it("leaves trees that it could not close to the next build of its project, which keeps their work", async () => {
     const refuse = (): never => {
       throw new WavesmithError("conflict", "the disk is out of order");
     };

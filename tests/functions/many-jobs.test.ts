@@ -4,7 +4,7 @@ import { eachBuildFixture } from "../support/build-fixture.ts";
 describe("many jobs at once", () => {
   const fixture = eachBuildFixture();
 
-  it("leave no more listeners on anything than Node expects", { timeout: 120_000 }, async () => {
+  it("never exceed Node's limit of listeners", { timeout: 120_000 }, async () => {
     const warnings: string[] = [];
     const listen = (warning: Error) => void warnings.push(`${warning.name}: ${warning.message}`);
     process.on("warning", listen);

@@ -54,7 +54,7 @@ describe("what a person says to a task's agent", () => {
   const messages = (buildId: string) => store().messages.list({ buildId }, { by: "id" });
   const told = () => world.fixture.git("show", "main:told.txt");
 
-  it("is its next prompt when its turn has ended, is recorded, and is shown", async () => {
+  it("becomes its next prompt after its turn, is recorded, and is shown", async () => {
     const buildId = await startTurn({ id: "api", instructions: `say at work\nrun ${untilGo}` });
     expect(await tell(buildId, "run echo yes >> told.txt")).toMatchObject({ way: "now" });
     await letGo();
@@ -79,7 +79,7 @@ describe("what a person says to a task's agent", () => {
     expect(await told()).toBe("yes");
   });
 
-  it("reaches it once, through the process that watches its job, if the one that took it could not", async () => {
+  it("reaches it once, through the job's watcher if the first process could not deliver it", async () => {
     const buildId = await startTurn({ id: "api", instructions: "say at work\nhang" });
     const attempt = await store().attempts.get({ buildId });
     const { taskId, id: attemptId } = attempt;
@@ -91,7 +91,7 @@ describe("what a person says to a task's agent", () => {
     expect(await told()).toBe("yes\n");
   });
 
-  it("is part of the next attempt's prompt if the agent cannot be told while it works", async () => {
+  it("becomes part of the next attempt's prompt if the agent takes no messages while it works", async () => {
     const buildId = await start({ id: "api", agent: "infrastructure", instructions: "Do it.", retries: 1 });
     expect(await tell(buildId, "Make it blue.")).toMatchObject({ way: "next-attempt" });
     await letGo();

@@ -23,7 +23,7 @@ describe("/metrics", () => {
 
   const scrape = (authorization: string) => fetch(`${server.origin}/metrics`, { headers: { authorization } });
 
-  it("shows what there is, how long it took and what waits, to holders of a key only", async () => {
+  it("shows counts, durations and queues, only to holders of a key", async () => {
     expect((await scrape("Bearer wrong")).status).toBe(401);
     const task = "hostile-name-of-a-task";
     const build = await fixture.build({ tasks: [{ id: task, run: "echo a > a.txt" }] });

@@ -10,7 +10,7 @@ describe.runIf(requires("bubblewrap"))("the network of a build", () => {
   afterAll(() => fixture.close());
   const gates = { testing: false, critic: false, integration: false, maxFixRounds: 0 };
 
-  it("is an allowlist when the plan says nothing, and a failure names the hosts that were denied meanwhile", async () => {
+  it("defaults to an allowlist, and a failure names the hosts that were denied", async () => {
     // As quiet as programs often are about why they could not fetch something.
     const agentsOwn = "curl -s https://ab.chatgpt.com/x";
     const run = `${agentsOwn} || true; curl -s --fail https://denied.example/x > fetched`;

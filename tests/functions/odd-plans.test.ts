@@ -8,7 +8,7 @@ import { eachBuildFixture } from "../support/build-fixture.ts";
 describe("a plan with odd names", () => {
   const fixture = eachBuildFixture();
 
-  it("may call roles and tasks like parts of the language, and say much in any script", async () => {
+  it("may name roles and tasks like parts of the language, in any script", async () => {
     const key = "k".repeat(100);
     const build = await fixture.build({
       agents: { constructor: { runtime: "command", command: "cat > prompt; echo done" } },
@@ -24,7 +24,7 @@ describe("a plan with odd names", () => {
     expect(await fixture.git("show", `wavesmith/${build.id}/task/${key}/1:k`)).toBe("k\n");
   });
 
-  it("begins with the branch a repository calls its own, whatever its name", async () => {
+  it("starts from a repository's default branch, whatever its name", async () => {
     const folder = mkdtempSync(join(tmpdir(), "wavesmith-source-"));
     try {
       const git = (...args: string[]) =>

@@ -24,7 +24,7 @@ describe("output", () => {
     expect([run.verdict, run.losses]).toEqual(["failed", 0]);
   });
 
-  it("without a line end is waited for, not asked for again and again", async () => {
+  it("waits for output without a line end instead of polling", async () => {
     let reads = 0;
     const counted = (endpoint: SandboxEndpoint): SandboxEndpoint => ({
       ...endpoint,

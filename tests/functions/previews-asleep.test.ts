@@ -19,7 +19,7 @@ const plan = {
   tasks: [{ id: "a", run: "echo a > a" }],
 };
 
-describe("a preview that nobody asks for", () => {
+describe("an unused preview", () => {
   let fixture: BuildFixture;
   let ports: Ports;
   let buildId: string;
@@ -75,7 +75,7 @@ describe("a preview that nobody asks for", () => {
     expect(await row()).toMatchObject({ status: "ready", starts: 1, reason: null });
   });
 
-  it("shows people a page that asks again, and says when it is over", async () => {
+  it("shows people a page that reloads, and says when the preview is over", async () => {
     passedMs = 2 * hour;
     await sleepIdlePreviews(ports);
     const page = await fetch(proxy.origin, { headers: { accept: "text/html" } });
@@ -87,7 +87,7 @@ describe("a preview that nobody asks for", () => {
     expect(await over.text()).toContain("&lt;b&gt;rolled back&lt;/b&gt;");
   });
 
-  it("is woken once by many requests at once, and one that arrives while it is put to sleep keeps it", async () => {
+  it("wakes once for many requests, and stays awake for one that arrives as it goes to sleep", async () => {
     passedMs = 2 * hour;
     const list = ports.store.previews.list;
     const late = async (...args: Parameters<typeof list>) => {

@@ -25,7 +25,7 @@ describe("a preview", () => {
   const jobsOf = () => fixture.app.store.jobs.list({ ownerKind: "preview" }, { by: "createdAt" });
   const plan = (id: string) => ({ preview: { command: serve }, tasks: [{ id, run: `echo ${id} > ${id}` }] });
 
-  it("gives way to that of a later build of the project", async () => {
+  it("gives way to the preview of a later build", async () => {
     const first = await fixture.build(plan("a"));
     await fixture.until(first.id, async () => (await statusOf(first.id)) === "ready");
     const second = await fixture.build(plan("b"));
@@ -143,7 +143,7 @@ describe("a preview", () => {
   }
   const allEnded = async () => (await jobsOf()).every((job) => job.status === "ended");
 
-  it("that is started while its build is rolled back is not left shown", async () => {
+  it("is not left shown if it starts during a rollback", async () => {
     const { buildId, goOn } = await heldBack();
     atPoint = async (name) => {
       if (name === "workspace.moveRef.rescue.before") await goOn();
@@ -178,7 +178,7 @@ describe("a preview", () => {
     expect(await statusOf(buildId)).toBe("stopped");
   });
 
-  it("of a build that was cancelled in its last delivery is shown once the build has been taken up again", async () => {
+  it("is shown after a retry of a build that was cancelled in its last delivery", async () => {
     const buildId = await fixture.request(plan("a"));
     atPoint = async (name) => {
       if (name !== "workspace.moveRef.main.before") return;

@@ -52,7 +52,7 @@ async function command({ databaseUrl, dataDir }: Place, ...words: string[]): Pro
   return { code, text };
 }
 
-describe("a build that somebody watches", () => {
+describe("a watched build", () => {
   beforeEach(() => world.open());
 
   const place = (): Place => {
@@ -123,7 +123,7 @@ describe("a build that somebody watches", () => {
     expect(`${text}${attempt!.outputTail}`).toContain("nobody answered in time");
   });
 
-  it("asks nobody where nobody is: it is denied at once, and is in the log", async () => {
+  it("is denied at once, and logged, when nobody watches", async () => {
     const buildId = await start(wanted, {}, false);
     expect(await world.fixture.until(buildId)).toMatchObject({ status: "completed" });
     expect(await questions(buildId)).toEqual([]);
