@@ -306,10 +306,23 @@ describe("the source", () => {
     expect(cited.filter(({ label }) => !isKnown(label))).toEqual([]);
   });
 
+  it("numbers every decision once, and lists all of them in ARCHITECTURE.md", () => {
+    const pages = readdirSync(join(root, "docs/adr"));
+    expect(new Set(pages.map((page) => page.slice(0, 4))).size).toBe(pages.length);
+    const architecture = readFileSync(join(root, "ARCHITECTURE.md"), "utf8");
+    expect(pages.filter((page) => !architecture.includes(`- [${titleOf(page)}](docs/adr/${page})`))).toEqual([]);
+  });
+
   it("names no file after nothing in particular", () => {
     expect(files.filter((file) => /^(?:utils?|helpers?|manager|common|misc)\b/.test(basename(file)))).toEqual([]);
   });
 });
+
+/** The title of a decision: its first line, which repeats its number. */
+function titleOf(page: string): string {
+  const [, number, title = ""] = /^# (\d+)\. (.+)$/m.exec(readFileSync(join(root, "docs/adr", page), "utf8")) ?? [];
+  return Number(number) === Number(page.slice(0, 4)) ? title : `number ${number} in the page`;
+}
 
 function mayImport(from: string, to: string): boolean {
   if (entryPoints.some((place) => from.startsWith(place))) return true;
