@@ -156,7 +156,8 @@ function createRoutes(options: ServerOptions, state: ServerState): Hono {
     if (!sameKey(req.param("key"), key)) {
       return problem(401, "unauthorized", "the event key is wrong", "`wavesmith serve` prints where the key is");
     }
-    const events = await readIncoming(parseJson(await req.text()), { ports: (await app.forTenant(app.tenant)).ports });
+    const { store } = (await app.forTenant(app.tenant)).ports;
+    const events = await readIncoming(parseJson(await req.text()), { ports: { ...app.ports, store } });
     const taken = await app.send(...events);
     const builds = events.flatMap(({ name, id }, index) =>
       name === "project/build.requested"
